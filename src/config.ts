@@ -1,0 +1,76 @@
+/** The plans, smallest first. */
+export const planNames = ["free", "pro", "team", "enterprise"] as const;
+export type PlanName = (typeof planNames)[number];
+
+/** What the operator decides, read once from the environment by `settings.ts` and frozen. */
+export interface Config {
+  /** The public listener. Port 0 picks a free one. */
+  readonly host: string;
+  readonly port: number;
+  /** The internal listener. Port 0 picks a free one. */
+  readonly grpcHost: string;
+  readonly grpcPort: number;
+  /** TLS of the internal listener, as file paths; undefined: plaintext. */
+  readonly grpcTls: { readonly certFile: string; readonly keyFile: string; readonly clientCaFile: string } | undefined;
+  /** Where the embedded store, the secrets made at first start and `grpc-address` live. */
+  readonly dataDir: string;
+  /** Undefined: the embedded store. */
+  readonly mongodbUri: string | undefined;
+  /** Service secrets, newest first, each at least 32 bytes; undefined: made at first start in the data folder. */
+  readonly secrets: readonly Buffer[] | undefined;
+  /** Undefined: made at first start in the data folder. */
+  readonly serviceToken: string | undefined;
+  /** Requests a minute of each plan, 1 to 100,000. */
+  readonly planLimits: Readonly<Record<PlanName, number>>;
+  readonly keyPrefix: string;
+  readonly keysPerTeamMax: number;
+  readonly bodyBytesMax: number;
+  readonly appOutputBytesMax: number;
+  /** Runs of one app at once. */
+  readonly appRunsMax: number;
+  readonly connectionsMax: number;
+  /** Connections of one address at once; undefined: no bound of its own. Off for loopback peers. */
+  readonly connectionsPerAddressMax: number | undefined;
+  /** How many proxies in front may be believed about the client's address. */
+  readonly trustProxyHops: number;
+  readonly drainDelayMs: number;
+  readonly drainMsMax: number;
+  readonly logLevel: "fatal" | "error" | "warn" | "info" | "debug" | "trace" | "silent";
+}
+
+/** The bounds that are not settings. Each is there so that one caller can't take what others need. */
+export const bounds = {
+  /** The window of every limit: N requests in any 60 s. */
+  limitWindowMs: 60_000,
+  /** Teams whose logs are held at once; past it the log idle longest goes first, and only once it is empty. */
+  teamLogsMax: 100_000,
+  /** Store look-ups a window that found no valid key, for one address. */
+  addressLookupsMax: 60,
+  addressLogsMax: 10_000,
+  /** How long a look-up of an address at its bound waits for its turn. */
+  lookupWaitMsMax: 1_000,
+  /** Look-ups in flight at once, of all addresses. */
+  lookupsMax: 64,
+  verifiedKeysMax: 100_000,
+  verifiedKeyTtlMs: 60_000,
+  /** Ids that are not in the store. */
+  absentKeysMax: 10_000,
+  absentKeyTtlMs: 2_000,
+  cachedTeamsMax: 100_000,
+  cachedAppsMax: 10_000,
+  /** How long a floor is kept: longer than any read of the store may take. */
+  floorRetentionMs: 60_000,
+  storeTimeoutMs: 1_000,
+  lastUseFlushMs: 1_000,
+  /** Unary work runs under the caller's deadline or this, whichever is less. */
+  unaryMsMax: 30_000,
+  appTimeoutMsMax: 30_000,
+  labelCodePointsMax: 128,
+  displayNameCodePointsMax: 128,
+  pageSizeDefault: 50,
+  pageSizeMax: 100,
+  retryAfterUnavailableMs: 1_000,
+  /** What is read and dropped of a body that was refused before it was read. */
+  drainedBodyBytesMax: 16 * 1024 * 1024,
+  drainedBodyMsMax: 10_000,
+} as const;

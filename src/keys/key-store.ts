@@ -1,0 +1,73 @@
+/** A key as it is stored. It holds a keyed digest of the full value, never the value. */
+export interface KeyRecord {
+  readonly id: string;
+  readonly teamId: string;
+  /** Empty where the key has no label. */
+  readonly label: string;
+  readonly redactedValue: string;
+  /** HMAC-SHA-256 of the full value, base64url. */
+  readonly digest: string;
+  /** Which service secret made `digest`. */
+  readonly secretVersion: string;
+  readonly requestId: string | null;
+  readonly createTimeMs: number;
+  readonly createdBy: string;
+  readonly lastUseTimeMs: number | null;
+  readonly revokeTimeMs: number | null;
+  readonly revokedBy: string | null;
+  /** 1 while active, 2 once revoked: the version that floors compare. */
+  readonly version: number;
+}
+
+/** Where a list goes on: after the key with this time and id. */
+export interface KeyCursor {
+  readonly createTimeMs: number;
+  readonly id: string;
+}
+
+export type InsertKeyOutcome =
+  | { readonly kind: "inserted" }
+  /** The team has a key with this request id; nothing was written. */
+  | { readonly kind: "request_id_used"; readonly keyId: string }
+  /** The team has `activeMax` keys that are not revoked; nothing was written. */
+  | { readonly kind: "limit_reached" };
+
+/**
+ * The keys of all teams. A promise that resolves for a write means that the write survives a crash and is seen
+ * by every later read. Each method throws the refusal UNAVAILABLE where the store can't be reached in time.
+ */
+export interface KeyStore {
+  /**
+   * Adds an active key. A used request id is told before a reached limit. Never more than `activeMax` active
+   * keys in a team, however many inserts run at once.
+   */
+  insert(key: KeyRecord, limits: { activeMax: number }): Promise<InsertKeyOutcome>;
+  /** The key, revoked or not; undefined where there is none. */
+  find(keyId: string): Promise<KeyRecord | undefined>;
+  /**
+   * Keys of a team, newest first, ids descending within one millisecond; at most `limit`, after `after` where it
+   * is given. Revoked keys only where `includeRevoked`. An unknown team has none.
+   */
+  list(query: {
+    teamId: string;
+    limit: number;
+    after?: KeyCursor;
+    includeRevoked: boolean;
+  }): Promise<KeyRecord[]>;
+  /** How many keys of the team are not revoked. */
+  countActive(teamId: string): Promise<number>;
+  /**
+   * Revokes the team's key for ever and answers with it; a key that was revoked before keeps its first time and
+   * actor. Undefined where the team has no such key.
+   */
+  revoke(revocation: {
+    teamId: string;
+    keyId: string;
+    revokeTimeMs: number;
+    revokedBy: string;
+  }): Promise<KeyRecord | undefined>;
+  /** Raises the last-use times, all in one write. Never sets one back; an unknown id is passed over. */
+  recordUses(lastUseTimeMsById: ReadonlyMap<string, number>): Promise<void>;
+  /** Every secret version that some key, active or revoked, names; in no order. */
+  secretVersions(): Promise<string[]>;
+}
