@@ -11,7 +11,9 @@ export interface Config {
   readonly grpcHost: string;
   readonly grpcPort: number;
   /** TLS of the internal listener, as file paths; undefined: plaintext. */
-  readonly grpcTls: { readonly certFile: string; readonly keyFile: string; readonly clientCaFile: string } | undefined;
+  readonly grpcTls:
+    | { readonly certFile: string; readonly keyFile: string; readonly clientCaFile: string }
+    | undefined;
   /** Where the embedded store, the secrets made at first start and `grpc-address` live. */
   readonly dataDir: string;
   /** Undefined: the embedded store. */

@@ -18,7 +18,10 @@ export class Refusal extends Error {
 
   constructor(reason: Reason, facts: RefusalFacts) {
     const metadata = facts.metadata ?? {};
-    super(facts.problem ?? words(reason, metadata), facts.cause === undefined ? undefined : { cause: facts.cause });
+    super(
+      facts.problem ?? words(reason, metadata),
+      facts.cause === undefined ? undefined : { cause: facts.cause },
+    );
     this.reason = reason;
     this.param = facts.param ?? null;
     this.metadata = metadata;
@@ -100,7 +103,10 @@ export const reasons = {
     httpStatus: 403,
     words: "You may not do this.",
   },
-  NOT_FOUND: { ...notFound, words: "There is nothing at this path. Run an app with `POST /api/apps/<app_id>/run`." },
+  NOT_FOUND: {
+    ...notFound,
+    words: "There is nothing at this path. Run an app with `POST /api/apps/<app_id>/run`.",
+  },
   APP_NOT_FOUND: {
     ...notFound,
     words: "There is no app of this id that the team may run. Check the app id in the path.",
@@ -147,7 +153,8 @@ export const reasons = {
   },
   REQUEST_ID_USED: {
     ...exists,
-    words: "A key was already created with this request_id. Its value can't be shown again: revoke it and create a new one.",
+    words:
+      "A key was already created with this request_id. Its value can't be shown again: revoke it and create a new one.",
   },
   TEAM_EXISTS: { ...exists, words: "There is a team of this id already. Choose another id." },
   APP_EXISTS: { ...exists, words: "There is an app of this id already. Choose another id, or update it." },
@@ -161,7 +168,8 @@ export const reasons = {
     type: "api_error",
     code: Code.DeadlineExceeded,
     httpStatus: 504,
-    words: "The app did not answer in time. It may have done its work: repeat the request only if that is safe.",
+    words:
+      "The app did not answer in time. It may have done its work: repeat the request only if that is safe.",
   },
   DEADLINE_EXCEEDED: {
     type: "api_error",
@@ -182,7 +190,12 @@ export const reasons = {
     httpStatus: 503,
     words: "Keyrun can't answer this now. Try again in a second.",
   },
-  INTERNAL: { type: "api_error", code: Code.Internal, httpStatus: 500, words: "Something went wrong in Keyrun." },
+  INTERNAL: {
+    type: "api_error",
+    code: Code.Internal,
+    httpStatus: 500,
+    words: "Something went wrong in Keyrun.",
+  },
 } as const satisfies Record<string, Row>;
 
 export type Reason = keyof typeof reasons;
