@@ -72,6 +72,8 @@ export const bounds = {
   pageSizeDefault: 50,
   pageSizeMax: 100,
   retryAfterUnavailableMs: 1_000,
+  /** Calls of `grpc.health.v1.Health/Watch` open at once: they need no credential. */
+  healthWatchersMax: 1_000,
   /** What is read and dropped of a body that was refused before it was read. */
   drainedBodyBytesMax: 16 * 1024 * 1024,
   drainedBodyMsMax: 10_000,

@@ -1,0 +1,31 @@
+import { expect, test } from "vitest";
+import { createReadiness } from "#src/server/readiness.ts";
+
+test("a process is not ready until it says so, and then says why it no longer is", () => {
+  const readiness = createReadiness();
+  expect([readiness.ready(), readiness.why()]).toEqual([false, "starting"]);
+  readiness.set(true);
+  expect([readiness.ready(), readiness.why()]).toEqual([true, undefined]);
+  readiness.set(false, "draining");
+  expect([readiness.ready(), readiness.why()]).toEqual([false, "draining"]);
+});
+
+test("listeners hear each change once, nothing where nothing changed, and nothing after they left", () => {
+  const readiness = createReadiness();
+  const heard: boolean[] = [];
+  const listener = () => heard.push(readiness.ready());
+  const leave = readiness.onChange(listener);
+  readiness.set(false, "still starting");
+  expect(heard).toEqual([]);
+  readiness.set(true);
+  readiness.set(true);
+  readiness.set(false, "draining");
+  expect(heard).toEqual([true, false]);
+  const leaveTwin = readiness.onChange(listener);
+  leave();
+  readiness.set(true);
+  expect(heard).toEqual([true, false, true]);
+  leaveTwin();
+  readiness.set(false);
+  expect(heard).toHaveLength(3);
+});
