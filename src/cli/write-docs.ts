@@ -1,0 +1,34 @@
+/**
+ * `npm run docs` writes .env.example and the README's table of settings from the settings themselves.
+ * With `--check` it writes nothing, and fails where one of them is stale.
+ */
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { renderEnvExample, withSettingsTable } from "../settings/document.ts";
+
+const checks = process.argv.includes("--check");
+
+keep(".env.example", renderEnvExample());
+const readme = readIfThere("README.md");
+const filled = readme === undefined ? undefined : withSettingsTable(readme);
+if (filled === undefined) console.error("README.md has no place for the table of settings yet: left alone.");
+else keep("README.md", filled);
+
+function keep(name: string, wanted: string): void {
+  if (readIfThere(name) === wanted) return;
+  if (checks) {
+    console.error(`${name} is stale: run \`npm run docs\` and commit it.`);
+    process.exitCode = 1;
+  } else {
+    writeFileSync(pathOf(name), wanted);
+    console.log(`${name} is written.`);
+  }
+}
+
+function readIfThere(name: string): string | undefined {
+  return existsSync(pathOf(name)) ? readFileSync(pathOf(name), "utf8") : undefined;
+}
+
+function pathOf(name: string): string {
+  return fileURLToPath(new URL(`../../${name}`, import.meta.url));
+}

@@ -1,0 +1,55 @@
+import { isIP } from "node:net";
+
+const tlsNames = [
+  "KEYRUN_GRPC_TLS_CERT_FILE",
+  "KEYRUN_GRPC_TLS_KEY_FILE",
+  "KEYRUN_GRPC_TLS_CLIENT_CA_FILE",
+] as const;
+
+/**
+ * What is wrong between settings, though each may be right by itself: one sentence each. `textOf` answers with a
+ * setting's text, its default where it is absent, and undefined where it has neither; it is read as text so that
+ * these are told even where another setting can't be read.
+ */
+export function contradictions(textOf: (name: string) => string | undefined): string[] {
+  return [...tlsProblems(textOf), ...storeProblems(textOf), ...portProblems(textOf)];
+}
+
+function tlsProblems(textOf: (name: string) => string | undefined): string[] {
+  const problems: string[] = [];
+  const missing = tlsNames.filter((name) => textOf(name) === undefined);
+  const plaintext = textOf("KEYRUN_GRPC_PLAINTEXT") === "true";
+  if (missing.length > 0 && missing.length < tlsNames.length) {
+    problems.push(`${missing.join(" and ")} must be set too: TLS takes all three files, or none.`);
+  }
+  if (missing.length < tlsNames.length && plaintext) {
+    problems.push("KEYRUN_GRPC_PLAINTEXT must be false, or the TLS files removed: it can't be both.");
+  }
+  const host = textOf("KEYRUN_GRPC_HOST") ?? "";
+  if (missing.length === tlsNames.length && !plaintext && !isLoopback(host)) {
+    problems.push(
+      `KEYRUN_GRPC_HOST must be a loopback address like 127.0.0.1, unless you set ${tlsNames.join(", ")}, or KEYRUN_GRPC_PLAINTEXT=true where the network itself is trusted.`,
+    );
+  }
+  return problems;
+}
+
+function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
+}
+
+function storeProblems(textOf: (name: string) => string | undefined): string[] {
+  if (textOf("KEYRUN_MONGODB_URI") === undefined || textOf("KEYRUN_SECRET") !== undefined) return [];
+  return [
+    "KEYRUN_SECRET must be set where KEYRUN_MONGODB_URI is: a secret made in a folder could be lost, and every key with it; `openssl rand -hex 32` makes one.",
+  ];
+}
+
+function portProblems(textOf: (name: string) => string | undefined): string[] {
+  const port = textOf("KEYRUN_PORT");
+  const collides =
+    port !== "0" &&
+    port === textOf("KEYRUN_GRPC_PORT") &&
+    textOf("KEYRUN_HOST") === textOf("KEYRUN_GRPC_HOST");
+  return collides ? ["KEYRUN_PORT and KEYRUN_GRPC_PORT must differ where the hosts are the same."] : [];
+}

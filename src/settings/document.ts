@@ -1,0 +1,43 @@
+import { environment, settingFacts } from "./known.ts";
+
+/** `.env.example`: every setting with its sentence, each commented out, so that a copy changes nothing by itself. */
+export function renderEnvExample(): string {
+  const head = [
+    "# Every setting of Keyrun, with what counts where it is absent. Made by `npm run docs`.",
+    "# Copy this file to .env, take the # off what you change, and start with",
+    "#   set -a; . ./.env; set +a; npm start",
+  ];
+  const parts = entries().map(({ name, facts }) => {
+    const orFile = facts.secret ? [`# Or ${name}_FILE, the path of a file that holds it.`] : [];
+    const absence = facts.byDefault === undefined ? [`# Absent: ${facts.whenAbsent}.`] : [];
+    return [`# ${facts.does}`, ...orFile, ...absence, `#${name}=${facts.byDefault ?? facts.example ?? ""}`];
+  });
+  return `${[head, ...parts].map((lines) => lines.join("\n")).join("\n\n")}\n`;
+}
+
+/** The README's table of settings, in Markdown. */
+export function renderSettingsTable(): string {
+  const rows = entries().map(({ name, facts }) => {
+    const names = facts.secret ? `\`${name}\`, \`${name}_FILE\`` : `\`${name}\``;
+    const absence = facts.byDefault === undefined ? facts.whenAbsent : `\`${facts.byDefault}\``;
+    return `| ${names} | ${absence} | ${facts.does} |`;
+  });
+  return ["| setting | default | what it does |", "| --- | --- | --- |", ...rows, ""].join("\n");
+}
+
+/**
+ * The text with the table put between `<!-- settings:start -->` and `<!-- settings:end -->`; undefined where it
+ * has no such place.
+ */
+export function withSettingsTable(text: string): string | undefined {
+  const place = /(<!-- settings:start -->\n)[\s\S]*?(<!-- settings:end -->)/;
+  if (!place.test(text)) return undefined;
+  return text.replace(place, (_, start: string, end: string) => `${start}${renderSettingsTable()}${end}`);
+}
+
+function entries() {
+  return Object.entries(environment.shape).map(([name, schema]) => ({
+    name,
+    facts: settingFacts.get(schema) ?? { does: "" },
+  }));
+}

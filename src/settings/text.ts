@@ -1,0 +1,87 @@
+import { isIP } from "node:net";
+import { z } from "zod";
+
+/**
+ * A setting's text, read by `parse` or refused with "must be `what`". The text itself never enters the message:
+ * people do paste a secret into the wrong setting.
+ */
+function text<T>(what: string, parse: (text: string) => T | undefined) {
+  return z.string().transform((value, context) => {
+    const parsed = value.length <= textCharactersMax ? parse(value) : undefined;
+    if (parsed !== undefined) return parsed;
+    context.addIssue({ code: "custom", message: `must be ${what}` });
+    return z.NEVER;
+  });
+}
+
+const textCharactersMax = 8_192;
+
+/** A whole number in decimal digits, from `min` to `max`, both included. */
+export function wholeNumber({ min, max }: { min: number; max: number }) {
+  return text(`a whole number from ${min} to ${max}`, (digits) => {
+    const number = /^\d{1,10}$/.test(digits) ? Number(digits) : Number.NaN;
+    return number >= min && number <= max ? number : undefined;
+  });
+}
+
+export function oneOf<const Name extends string>(names: readonly Name[]) {
+  return text(`one of ${names.join(", ")}`, (value) => names.find((name) => name === value));
+}
+
+export function flag() {
+  return text("true or false", (value) =>
+    value === "true" || value === "false" ? value === "true" : undefined,
+  );
+}
+
+/** What a listener binds to. */
+export function host() {
+  return text("an IP address or a host name", (value) =>
+    isIP(value) !== 0 || (value.length <= 253 && hostNameForm.test(value)) ? value : undefined,
+  );
+}
+
+const hostNameForm = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/i;
+
+export function filePath() {
+  return text("the path of a file or folder", (value) => (value.includes("\0") ? undefined : value));
+}
+
+export function matching(form: RegExp, what: string) {
+  return text(what, (value) => (form.test(value) ? value : undefined));
+}
+
+/** `name=number` pairs, comma-separated, each name at most once; a name that is left out keeps its default. */
+export function numbersByName<Name extends string>(
+  defaults: Readonly<Record<Name, number>>,
+  { min, max }: { min: number; max: number },
+) {
+  const names = Object.keys(defaults);
+  const what = `pairs like ${names[0]}=${min}, comma-separated, of ${names.join(", ")} and a whole number from ${min} to ${max}`;
+  const number = wholeNumber({ min, max });
+  return text(what, (value) => {
+    const given = new Map<string, number>();
+    for (const pair of value.split(",")) {
+      const [name = "", digits = "", ...more] = pair.split("=");
+      const parsed = number.safeParse(digits);
+      if (!names.includes(name) || given.has(name) || more.length > 0 || !parsed.success) return undefined;
+      given.set(name, parsed.data);
+    }
+    return Object.freeze({ ...defaults, ...Object.fromEntries(given) });
+  });
+}
+
+/** Comma-separated base64url texts, newest first, each of `bytesMin` bytes or more. */
+export function secretList({ bytesMin, countMax }: { bytesMin: number; countMax: number }) {
+  const what = `1 to ${countMax} base64url texts, comma-separated, each of ${bytesMin} bytes or more; \`openssl rand -hex 32\` makes one`;
+  return text(what, (value) => {
+    const secrets = value.split(",").map((part) => {
+      const wellFormed = base64urlForm.test(part) && part.replace(/=+$/, "").length % 4 !== 1;
+      return wellFormed ? Buffer.from(part, "base64url") : Buffer.alloc(0);
+    });
+    const good = secrets.length <= countMax && secrets.every((secret) => secret.length >= bytesMin);
+    return good ? Object.freeze(secrets) : undefined;
+  });
+}
+
+const base64urlForm = /^[A-Za-z0-9_-]+={0,2}$/;

@@ -1,0 +1,41 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { renderEnvExample, renderSettingsTable, withSettingsTable } from "#src/settings/document.ts";
+import { environment } from "#src/settings/known.ts";
+import { readSettings } from "#src/settings.ts";
+
+const names = Object.keys(environment.shape);
+
+test(".env.example in the repository is the one that the settings give", () => {
+  expect(readFileSync(new URL("../../.env.example", import.meta.url), "utf8")).toBe(renderEnvExample());
+});
+
+test(".env.example names every setting once, and changes nothing before a line is uncommented", () => {
+  const lines = renderEnvExample().split("\n");
+  for (const name of names) expect(lines.filter((line) => line.startsWith(`#${name}=`))).toHaveLength(1);
+  expect(lines.filter((line) => line !== "" && !line.startsWith("#"))).toEqual([]);
+});
+
+test("each default in .env.example, uncommented, leaves the config as it is", () => {
+  const env = Object.fromEntries(
+    [...renderEnvExample().matchAll(/^#(KEYRUN_\w+)=(.+)$/gm)]
+      .map(([, name, text]) => [name, text] as const)
+      .filter(([name]) => !name!.includes("_TLS_")),
+  );
+  expect(Object.keys(env).length).toBeGreaterThan(15);
+  const noFile = () => "";
+  expect(readSettings(env, noFile)).toEqual(readSettings({}, noFile));
+});
+
+test("the README's table has a row for every setting, and the file names of the secrets", () => {
+  const table = renderSettingsTable();
+  for (const name of names) expect(table).toContain(`| \`${name}\``);
+  expect(table).toContain("`KEYRUN_SECRET`, `KEYRUN_SECRET_FILE`");
+});
+
+test("the table replaces what stood in its place, and only that", () => {
+  const filled = withSettingsTable("# A\n<!-- settings:start -->\nold $& words\n<!-- settings:end -->\nB\n");
+  expect(filled).toBe(`# A\n<!-- settings:start -->\n${renderSettingsTable()}<!-- settings:end -->\nB\n`);
+  expect(withSettingsTable(filled!)).toBe(filled);
+  expect(withSettingsTable("# no place")).toBeUndefined();
+});
