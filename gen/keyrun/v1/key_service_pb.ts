@@ -16,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file keyrun/v1/key_service.proto.
  */
 export const file_keyrun_v1_key_service: GenFile = /*@__PURE__*/
-  fileDesc("ChtrZXlydW4vdjEva2V5X3NlcnZpY2UucHJvdG8SCWtleXJ1bi52MSJGChBDcmVhdGVLZXlSZXF1ZXN0Eg8KB3RlYW1faWQYASABKAkSDQoFbGFiZWwYAiABKAkSEgoKcmVxdWVzdF9pZBgDIAEoCSJEChFDcmVhdGVLZXlSZXNwb25zZRIbCgNrZXkYASABKAsyDi5rZXlydW4udjEuS2V5EhIKBXZhbHVlGAIgASgJQgOAAQEiXwoPTGlzdEtleXNSZXF1ZXN0Eg8KB3RlYW1faWQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkSFAoMc2hvd19yZXZva2VkGAQgASgIIoEBChBMaXN0S2V5c1Jlc3BvbnNlEhwKBGtleXMYASADKAsyDi5rZXlydW4udjEuS2V5EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRIYChBhY3RpdmVfa2V5X2NvdW50GAMgASgFEhwKFGFjdGl2ZV9rZXlfY291bnRfbWF4GAQgASgFIjMKEFJldm9rZUtleVJlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRIOCgZrZXlfaWQYAiABKAkiMAoRUmV2b2tlS2V5UmVzcG9uc2USGwoDa2V5GAEgASgLMg4ua2V5cnVuLnYxLktleSJCChBWZXJpZnlLZXlSZXF1ZXN0EhIKBXZhbHVlGAEgASgJQgOAAQESEQoEY29zdBgCIAEoBUgAiAEBQgcKBV9jb3N0Iq8CChFWZXJpZnlLZXlSZXNwb25zZRI1Cgd2ZXJkaWN0GAEgASgOMiQua2V5cnVuLnYxLlZlcmlmeUtleVJlc3BvbnNlLlZlcmRpY3QSDgoGa2V5X2lkGAIgASgJEg8KB3RlYW1faWQYAyABKAkSHQoEcGxhbhgEIAEoDjIPLmtleXJ1bi52MS5QbGFuEigKCnJhdGVfbGltaXQYBSABKAsyFC5rZXlydW4udjEuUmF0ZUxpbWl0InkKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhEKDVZFUkRJQ1RfVkFMSUQQARITCg9WRVJESUNUX0lOVkFMSUQQAhITCg9WRVJESUNUX1JFVk9LRUQQAxIYChRWRVJESUNUX1JBVEVfTElNSVRFRBAEMrECCgpLZXlTZXJ2aWNlEkgKCUNyZWF0ZUtleRIbLmtleXJ1bi52MS5DcmVhdGVLZXlSZXF1ZXN0Ghwua2V5cnVuLnYxLkNyZWF0ZUtleVJlc3BvbnNlIgASRQoITGlzdEtleXMSGi5rZXlydW4udjEuTGlzdEtleXNSZXF1ZXN0Ghsua2V5cnVuLnYxLkxpc3RLZXlzUmVzcG9uc2UiABJICglSZXZva2VLZXkSGy5rZXlydW4udjEuUmV2b2tlS2V5UmVxdWVzdBocLmtleXJ1bi52MS5SZXZva2VLZXlSZXNwb25zZSIAEkgKCVZlcmlmeUtleRIbLmtleXJ1bi52MS5WZXJpZnlLZXlSZXF1ZXN0Ghwua2V5cnVuLnYxLlZlcmlmeUtleVJlc3BvbnNlIgBiBnByb3RvMw", [file_keyrun_v1_key, file_keyrun_v1_rate_limit, file_keyrun_v1_team]);
+  fileDesc("ChtrZXlydW4vdjEva2V5X3NlcnZpY2UucHJvdG8SCWtleXJ1bi52MSJGChBDcmVhdGVLZXlSZXF1ZXN0Eg8KB3RlYW1faWQYASABKAkSDQoFbGFiZWwYAiABKAkSEgoKcmVxdWVzdF9pZBgDIAEoCSJEChFDcmVhdGVLZXlSZXNwb25zZRIbCgNrZXkYASABKAsyDi5rZXlydW4udjEuS2V5EhIKBXZhbHVlGAIgASgJQgOAAQEiXwoPTGlzdEtleXNSZXF1ZXN0Eg8KB3RlYW1faWQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkSFAoMc2hvd19yZXZva2VkGAQgASgIIoEBChBMaXN0S2V5c1Jlc3BvbnNlEhwKBGtleXMYASADKAsyDi5rZXlydW4udjEuS2V5EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRIYChBhY3RpdmVfa2V5X2NvdW50GAMgASgFEhwKFGFjdGl2ZV9rZXlfY291bnRfbWF4GAQgASgFIiMKEFdhdGNoS2V5c1JlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCSK8AQoRV2F0Y2hLZXlzUmVzcG9uc2USKAoGb3BlbmVkGAEgASgLMhYua2V5cnVuLnYxLldhdGNoT3BlbmVkSAASIQoHY3JlYXRlZBgCIAEoCzIOLmtleXJ1bi52MS5LZXlIABIhCgdyZXZva2VkGAMgASgLMg4ua2V5cnVuLnYxLktleUgAEi4KCWhlYXJ0YmVhdBgEIAEoCzIZLmtleXJ1bi52MS5XYXRjaEhlYXJ0YmVhdEgAQgcKBWV2ZW50Ig0KC1dhdGNoT3BlbmVkIhAKDldhdGNoSGVhcnRiZWF0IjMKEFJldm9rZUtleVJlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRIOCgZrZXlfaWQYAiABKAkiMAoRUmV2b2tlS2V5UmVzcG9uc2USGwoDa2V5GAEgASgLMg4ua2V5cnVuLnYxLktleSJCChBWZXJpZnlLZXlSZXF1ZXN0EhIKBXZhbHVlGAEgASgJQgOAAQESEQoEY29zdBgCIAEoBUgAiAEBQgcKBV9jb3N0Iq8CChFWZXJpZnlLZXlSZXNwb25zZRI1Cgd2ZXJkaWN0GAEgASgOMiQua2V5cnVuLnYxLlZlcmlmeUtleVJlc3BvbnNlLlZlcmRpY3QSDgoGa2V5X2lkGAIgASgJEg8KB3RlYW1faWQYAyABKAkSHQoEcGxhbhgEIAEoDjIPLmtleXJ1bi52MS5QbGFuEigKCnJhdGVfbGltaXQYBSABKAsyFC5rZXlydW4udjEuUmF0ZUxpbWl0InkKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhEKDVZFUkRJQ1RfVkFMSUQQARITCg9WRVJESUNUX0lOVkFMSUQQAhITCg9WRVJESUNUX1JFVk9LRUQQAxIYChRWRVJESUNUX1JBVEVfTElNSVRFRBAEMv0CCgpLZXlTZXJ2aWNlEkgKCUNyZWF0ZUtleRIbLmtleXJ1bi52MS5DcmVhdGVLZXlSZXF1ZXN0Ghwua2V5cnVuLnYxLkNyZWF0ZUtleVJlc3BvbnNlIgASRQoITGlzdEtleXMSGi5rZXlydW4udjEuTGlzdEtleXNSZXF1ZXN0Ghsua2V5cnVuLnYxLkxpc3RLZXlzUmVzcG9uc2UiABJKCglXYXRjaEtleXMSGy5rZXlydW4udjEuV2F0Y2hLZXlzUmVxdWVzdBocLmtleXJ1bi52MS5XYXRjaEtleXNSZXNwb25zZSIAMAESSAoJUmV2b2tlS2V5Ehsua2V5cnVuLnYxLlJldm9rZUtleVJlcXVlc3QaHC5rZXlydW4udjEuUmV2b2tlS2V5UmVzcG9uc2UiABJICglWZXJpZnlLZXkSGy5rZXlydW4udjEuVmVyaWZ5S2V5UmVxdWVzdBocLmtleXJ1bi52MS5WZXJpZnlLZXlSZXNwb25zZSIAYgZwcm90bzM", [file_keyrun_v1_key, file_keyrun_v1_rate_limit, file_keyrun_v1_team]);
 
 /**
  * What key to create.
@@ -172,6 +172,110 @@ export const ListKeysResponseSchema: GenMessage<ListKeysResponse> = /*@__PURE__*
   messageDesc(file_keyrun_v1_key_service, 3);
 
 /**
+ * Whose keys to watch.
+ *
+ * @generated from message keyrun.v1.WatchKeysRequest
+ */
+export type WatchKeysRequest = Message<"keyrun.v1.WatchKeysRequest"> & {
+  /**
+   * Required. The team. Example: "demo".
+   *
+   * @generated from field: string team_id = 1;
+   */
+  teamId: string;
+};
+
+/**
+ * Describes the message keyrun.v1.WatchKeysRequest.
+ * Use `create(WatchKeysRequestSchema)` to create a new message.
+ */
+export const WatchKeysRequestSchema: GenMessage<WatchKeysRequest> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_key_service, 4);
+
+/**
+ * One change.
+ *
+ * @generated from message keyrun.v1.WatchKeysResponse
+ */
+export type WatchKeysResponse = Message<"keyrun.v1.WatchKeysResponse"> & {
+  /**
+   * Output only. What happened.
+   *
+   * @generated from oneof keyrun.v1.WatchKeysResponse.event
+   */
+  event: {
+    /**
+     * The stream is open: every change from now on is told.
+     *
+     * @generated from field: keyrun.v1.WatchOpened opened = 1;
+     */
+    value: WatchOpened;
+    case: "opened";
+  } | {
+    /**
+     * The key was created.
+     *
+     * @generated from field: keyrun.v1.Key created = 2;
+     */
+    value: Key;
+    case: "created";
+  } | {
+    /**
+     * The key was revoked.
+     *
+     * @generated from field: keyrun.v1.Key revoked = 3;
+     */
+    value: Key;
+    case: "revoked";
+  } | {
+    /**
+     * Nothing happened for a while, and the stream is alive.
+     *
+     * @generated from field: keyrun.v1.WatchHeartbeat heartbeat = 4;
+     */
+    value: WatchHeartbeat;
+    case: "heartbeat";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message keyrun.v1.WatchKeysResponse.
+ * Use `create(WatchKeysResponseSchema)` to create a new message.
+ */
+export const WatchKeysResponseSchema: GenMessage<WatchKeysResponse> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_key_service, 5);
+
+/**
+ * A stream was opened.
+ *
+ * @generated from message keyrun.v1.WatchOpened
+ */
+export type WatchOpened = Message<"keyrun.v1.WatchOpened"> & {
+};
+
+/**
+ * Describes the message keyrun.v1.WatchOpened.
+ * Use `create(WatchOpenedSchema)` to create a new message.
+ */
+export const WatchOpenedSchema: GenMessage<WatchOpened> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_key_service, 6);
+
+/**
+ * A stream is alive.
+ *
+ * @generated from message keyrun.v1.WatchHeartbeat
+ */
+export type WatchHeartbeat = Message<"keyrun.v1.WatchHeartbeat"> & {
+};
+
+/**
+ * Describes the message keyrun.v1.WatchHeartbeat.
+ * Use `create(WatchHeartbeatSchema)` to create a new message.
+ */
+export const WatchHeartbeatSchema: GenMessage<WatchHeartbeat> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_key_service, 7);
+
+/**
  * Which key to revoke.
  *
  * @generated from message keyrun.v1.RevokeKeyRequest
@@ -197,7 +301,7 @@ export type RevokeKeyRequest = Message<"keyrun.v1.RevokeKeyRequest"> & {
  * Use `create(RevokeKeyRequestSchema)` to create a new message.
  */
 export const RevokeKeyRequestSchema: GenMessage<RevokeKeyRequest> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_key_service, 4);
+  messageDesc(file_keyrun_v1_key_service, 8);
 
 /**
  * The revoked key.
@@ -218,7 +322,7 @@ export type RevokeKeyResponse = Message<"keyrun.v1.RevokeKeyResponse"> & {
  * Use `create(RevokeKeyResponseSchema)` to create a new message.
  */
 export const RevokeKeyResponseSchema: GenMessage<RevokeKeyResponse> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_key_service, 5);
+  messageDesc(file_keyrun_v1_key_service, 9);
 
 /**
  * What to verify.
@@ -247,7 +351,7 @@ export type VerifyKeyRequest = Message<"keyrun.v1.VerifyKeyRequest"> & {
  * Use `create(VerifyKeyRequestSchema)` to create a new message.
  */
 export const VerifyKeyRequestSchema: GenMessage<VerifyKeyRequest> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_key_service, 6);
+  messageDesc(file_keyrun_v1_key_service, 10);
 
 /**
  * What the key is good for.
@@ -297,7 +401,7 @@ export type VerifyKeyResponse = Message<"keyrun.v1.VerifyKeyResponse"> & {
  * Use `create(VerifyKeyResponseSchema)` to create a new message.
  */
 export const VerifyKeyResponseSchema: GenMessage<VerifyKeyResponse> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_key_service, 7);
+  messageDesc(file_keyrun_v1_key_service, 11);
 
 /**
  * The outcome of verifying a key.
@@ -352,7 +456,7 @@ export type VerifyKeyResponse_Verdict = (typeof VerifyKeyResponse_Verdict)[keyof
  * Describes the enum keyrun.v1.VerifyKeyResponse.Verdict.
  */
 export const VerifyKeyResponse_VerdictSchema: GenEnum<VerifyKeyResponse_Verdict> = /*@__PURE__*/
-  enumDesc(file_keyrun_v1_key_service, 7, 0);
+  enumDesc(file_keyrun_v1_key_service, 11, 0);
 
 /**
  * Manages and verifies the API keys of teams.
@@ -381,6 +485,18 @@ export const KeyService: GenService<{
     methodKind: "unary";
     input: typeof ListKeysRequestSchema;
     output: typeof ListKeysResponseSchema;
+  },
+  /**
+   * Tells the changes of a team's keys as they happen, beginning with `opened`.
+   * The stream ends when the caller's session does. What happened while no
+   * stream was open is not told: list the keys once `opened` has come.
+   *
+   * @generated from rpc keyrun.v1.KeyService.WatchKeys
+   */
+  watchKeys: {
+    methodKind: "server_streaming";
+    input: typeof WatchKeysRequestSchema;
+    output: typeof WatchKeysResponseSchema;
   },
   /**
    * Revokes a key, at once and for ever: no request sent after the answer is
