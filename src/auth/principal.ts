@@ -2,7 +2,16 @@
 export type Principal =
   | { readonly kind: "api_key"; readonly keyId: string; readonly teamId: string }
   | { readonly kind: "service" }
+  | SessionPrincipal
   | { readonly kind: "anyone" };
+
+/** A person who is signed in. */
+export interface SessionPrincipal {
+  readonly kind: "session";
+  readonly sessionId: string;
+  /** In lower case, and verified by who signed the person in. */
+  readonly email: string;
+}
 
 /** What a service method knows of the call beside its request message. */
 export interface Call {
@@ -13,6 +22,6 @@ export interface Call {
 }
 
 /** How records name who did something: a member's e-mail, or "a service". */
-export function actorOf(_principal: Principal): string {
-  return "a service";
+export function actorOf(principal: Principal): string {
+  return principal.kind === "session" ? principal.email : "a service";
 }

@@ -1,7 +1,7 @@
 import { fail } from "../error.ts";
 
 const emailCharactersMax = 254; // RFC 5321, section 4.5.3.1.3, less the angle brackets.
-const emailForm = /^[^\s@\p{Cc}]{1,64}@[^\s@\p{Cc}]+\.?[^\s@\p{Cc}]*$/u;
+const emailForm = /^[^\s@\p{Cc}]{1,64}@[^\s@\p{Cc}]+$/u;
 
 /** An e-mail address, trimmed and in lower case, as memberships compare it. Refuses with INVALID_ARGUMENT. */
 export function readEmail(value: string, param: string): string {

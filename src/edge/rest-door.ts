@@ -1,0 +1,122 @@
+import type { DescMethodUnary, Message } from "@bufbuild/protobuf";
+import type { Call } from "../auth/principal.ts";
+import type { Clock } from "../clock.ts";
+import { fail, type Refusal, refusalFrom } from "../error.ts";
+import { rateLimitHeaders } from "../limit/rate-limit-headers.ts";
+import type { AddressAllowanceView, Admit, RateReport } from "../run/admission.ts";
+import type { HttpDoor, HttpRequest, HttpResponse } from "./http.ts";
+import { refusalResponse } from "./refusal-response.ts";
+import type { Match, MatchedRoute, Problem, Transcoder } from "./transcode/transcoder.ts";
+
+/** A method that REST callers reach with an API key. */
+export interface RestMethod {
+  readonly method: DescMethodUnary;
+  /** Decided from the path alone, before the body is read: throws a refusal where it can't be answered. */
+  readonly checkPath: (teamId: string, captures: MatchedRoute["captures"]) => unknown;
+  readonly invoke: (request: Message, call: Call) => Promise<Message>;
+}
+
+export interface RestDoorParts {
+  readonly clock: Clock;
+  readonly transcoder: Transcoder;
+  readonly methods: readonly RestMethod[];
+  readonly admit: Admit;
+  readonly allowance: AddressAllowanceView;
+  readonly bodyBytesMax: number;
+  /** Told of every refusal, for log and metrics. */
+  readonly onRefusal: (refusal: Refusal, request: HttpRequest) => void;
+}
+
+/**
+ * The REST door. It decides in the order of the contract, each step a full answer by itself: method and path, key,
+ * limit, what the path names, media type, size, JSON and fields, the method's own work.
+ */
+export function createRestDoor(parts: RestDoorParts): HttpDoor {
+  const methods = new Map(parts.methods.map((rest) => [rest.method.toString(), rest]));
+  for (const { method } of parts.transcoder.bindings) {
+    if (!methods.has(method.toString())) throw new Error(`No REST method is wired for ${method.toString()}`);
+  }
+
+  return async (request) => {
+    const match = parts.transcoder.match(request.method, request.target);
+    if (match.kind === "not_found") return refuse(parts, request, fail("NOT_FOUND"), undefined);
+    const { address } = request;
+    if (match.kind !== "found") {
+      const decision = parts.allowance.look(address);
+      return refuse(parts, request, pathRefusal(match), decision && { policy: "address", decision });
+    }
+    const authorizations = request.authorizations();
+    const admitted = parts.admit({ authorizations, address, allowance: parts.allowance });
+    const admission = admitted instanceof Promise ? await admitted : admitted;
+    if (admission.kind === "refused") return refuse(parts, request, admission.refusal, admission.rate);
+    try {
+      const rest = methods.get(match.route.binding.method.toString());
+      if (!rest) throw new Error(`no REST method for ${match.route.binding.source}`);
+      const checked = rest.checkPath(admission.team.id, match.route.captures);
+      if (checked instanceof Promise) await checked;
+      const message = await readMessage(parts, match.route, request);
+      const call = { principal: admission.principal, requestId: request.requestId, signal: request.signal() };
+      const answer = await rest.invoke(message, call);
+      return respond(parts, match.route, request, { answer, rate: admission.rateNow() });
+    } catch (thrown) {
+      return refuse(parts, request, refusalFrom(thrown), admission.rateNow());
+    }
+  };
+}
+
+function pathRefusal(match: Exclude<Match, { kind: "found" | "not_found" }>): Refusal {
+  if (match.kind === "method_not_allowed") {
+    return fail("METHOD_NOT_ALLOWED", { metadata: { allow: match.allow.join(", ") } });
+  }
+  return fail("INVALID_ARGUMENT", {
+    problem: "The path holds a % that does not begin an escape. Write a literal % as %25.",
+  });
+}
+
+async function readMessage(parts: RestDoorParts, route: MatchedRoute, request: HttpRequest): Promise<Message> {
+  const contentType = request.header("content-type");
+  const contentEncoding = request.header("content-encoding");
+  const unread = parts.transcoder.checkMediaType(route, { contentType, contentEncoding });
+  if (unread) throw problemRefusal(unread);
+  const body = await request.readBody(parts.bodyBytesMax);
+  if (body.kind === "gone") throw fail("CANCELLED");
+  if (body.kind === "too_large") {
+    throw fail("REQUEST_TOO_LARGE", { metadata: { bytes_max: String(parts.bodyBytesMax) } });
+  }
+  const decoded = parts.transcoder.decodeRequest(route, { contentType, contentEncoding, body: body.bytes });
+  if (decoded.kind === "problem") throw problemRefusal(decoded);
+  return decoded.message;
+}
+
+const problemReasons = {
+  invalid_json: "INVALID_JSON",
+  invalid_argument: "INVALID_ARGUMENT",
+  unsupported_media_type: "UNSUPPORTED_MEDIA_TYPE",
+} as const;
+
+function problemRefusal({ problem, param, words }: Problem): Refusal {
+  return fail(problemReasons[problem], { problem: words, ...(param !== null && { param }) });
+}
+
+function respond(
+  parts: RestDoorParts,
+  route: MatchedRoute,
+  request: HttpRequest,
+  { answer, rate }: { answer: Message; rate: RateReport },
+): HttpResponse {
+  const { contentType, body } = parts.transcoder.encodeResponse(route.binding, answer);
+  const headers = rateLimitHeaders(rate.decision, rate.policy, parts.clock.unixMs());
+  headers.push("Content-Type", contentType, "X-Request-Id", request.requestId);
+  return { status: 200, headers, body };
+}
+
+function refuse(
+  parts: RestDoorParts,
+  request: HttpRequest,
+  refusal: Refusal,
+  rate: RateReport | undefined,
+): HttpResponse {
+  parts.onRefusal(refusal, request);
+  const rateHeaders = rate ? rateLimitHeaders(rate.decision, rate.policy, parts.clock.unixMs()) : [];
+  return refusalResponse(refusal, { requestId: request.requestId, accept: request.header("accept"), rateHeaders });
+}

@@ -1,0 +1,21 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { type KeySchema, KeyState } from "#gen/keyrun/v1/key_pb.ts";
+import type { KeyRecord } from "./key-store.ts";
+
+/** A stored key as callers see it: without digest, secret version or anything to guess from. */
+export function keyMessage(key: KeyRecord): MessageInitShape<typeof KeySchema> {
+  return {
+    id: key.id,
+    teamId: key.teamId,
+    label: key.label,
+    redactedValue: key.redactedValue,
+    createTime: timestampFromMs(key.createTimeMs),
+    createdBy: key.createdBy,
+    ...(key.lastUseTimeMs !== null && { lastUseTime: timestampFromMs(key.lastUseTimeMs) }),
+    ...(key.revokeTimeMs !== null && { revokeTime: timestampFromMs(key.revokeTimeMs) }),
+    revokedBy: key.revokedBy ?? "",
+    state: key.revokeTimeMs === null ? KeyState.ACTIVE : KeyState.REVOKED,
+    requestId: key.requestId ?? "",
+  };
+}

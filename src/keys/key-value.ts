@@ -1,0 +1,86 @@
+import { timingSafeEqual } from "node:crypto";
+import { crc32 } from "node:zlib";
+import { encodeBase62, encodeCrockford } from "./base-encoding.ts";
+import type { ServiceSecrets } from "./service-secrets.ts";
+
+const idRandomBytes = 10; // 80 bits: 16 characters.
+const idRandomCharacters = 16;
+const idTagBytes = 5; // 40 bits: 8 characters.
+const idCharacters = 24;
+const secretRandomBytes = 32; // 256 bits: 43 characters of base62.
+const secretRandomCharacters = 43;
+const checksumCharacters = 6;
+const secretCharacters = secretRandomCharacters + checksumCharacters;
+
+/** `bytes` random bytes from a cryptographically secure source. */
+export type RandomBytes = (bytes: number) => Uint8Array;
+
+/**
+ * The form of a key's full value: `<prefix>_<id>.<secret>`.
+ *
+ * `<id>`: 16 random characters of Crockford base32 and 8 of a truncated HMAC over them, so that an invented id dies
+ * before the store. `<secret>`: 256 random bits in base62 and a CRC-32/ISO-HDLC over all before it, so that a
+ * mistyped key is refused by its form, and a secret scanner can tell a real key offline.
+ */
+export interface KeyForm {
+  /** A new value and its id. */
+  mint(randomBytes: RandomBytes): { readonly id: string; readonly value: string };
+  /** The id that the value would have if it is one; undefined where its length or its marks rule that out. Cheap. */
+  idIn(value: string): string | undefined;
+  /** Whether the whole form holds: characters, checksum and the id's tag. */
+  isWellFormed(value: string): boolean;
+}
+
+export function createKeyForm(prefix: string, secrets: ServiceSecrets): KeyForm {
+  const idStart = prefix.length + 1;
+  const dotAt = idStart + idCharacters;
+  const valueCharacters = dotAt + 1 + secretCharacters;
+  const form = new RegExp(
+    `^${prefix}_[0-9a-hjkmnp-tv-z]{${idCharacters}}\\.[0-9A-Za-z]{${secretCharacters}}$`,
+  );
+
+  return {
+    mint(randomBytes) {
+      const random = encodeCrockford(randomBytes(idRandomBytes));
+      const id = random + idTag(secrets, secrets.newestVersion, random);
+      const unchecked = `${prefix}_${id}.${encodeBase62(randomBytes(secretRandomBytes), secretRandomCharacters)}`;
+      return { id, value: unchecked + checksum(unchecked) };
+    },
+    idIn(value) {
+      if (value.length !== valueCharacters || value[dotAt] !== "." || value[idStart - 1] !== "_")
+        return undefined;
+      return value.slice(idStart, dotAt);
+    },
+    isWellFormed(value) {
+      if (value.length !== valueCharacters || !form.test(value)) return false;
+      if (checksum(value.slice(0, -checksumCharacters)) !== value.slice(-checksumCharacters)) return false;
+      return hasTag(secrets, value.slice(idStart, dotAt));
+    },
+  };
+}
+
+/** The first 8 characters, an ellipsis, the last 4: enough to tell keys apart, nothing to use. */
+export function redactKeyValue(value: string): string {
+  return `${value.slice(0, 8)}…${value.slice(-4)}`;
+}
+
+function checksum(text: string): string {
+  const sum = Buffer.alloc(4);
+  sum.writeUInt32BE(crc32(text));
+  return encodeBase62(sum, checksumCharacters);
+}
+
+/** The tag is tried under each secret, so that ids outlive the secret that tagged them while it is kept. */
+function hasTag(secrets: ServiceSecrets, id: string): boolean {
+  const random = id.slice(0, idRandomCharacters);
+  const tag = Buffer.from(id.slice(idRandomCharacters));
+  return secrets.versions.some((version) =>
+    timingSafeEqual(Buffer.from(idTag(secrets, version, random)), tag),
+  );
+}
+
+function idTag(secrets: ServiceSecrets, version: string, random: string): string {
+  const digest = secrets.digest(version, `keyrun-key-id:${random}`);
+  if (digest === undefined) throw new Error(`There is no service secret of version ${version}.`);
+  return encodeCrockford(digest.subarray(0, idTagBytes));
+}

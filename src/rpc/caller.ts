@@ -1,0 +1,26 @@
+import { type ContextKey, createContextKey } from "@connectrpc/connect";
+import type { Principal } from "../auth/principal.ts";
+import type { RateReport } from "../run/admission.ts";
+
+/** What the listener knows of a request before Connect reads it. */
+export interface Caller {
+  /** Every value of `Authorization`: Connect would see the first alone. */
+  readonly authorizations: readonly string[];
+  readonly address: string;
+  readonly requestId: string;
+}
+
+/** Set by the listener for every request. */
+export const callerKey: ContextKey<Caller> = createContextKey<Caller>({
+  authorizations: [],
+  address: "",
+  requestId: "",
+});
+
+/** Set by the gate: who calls. */
+export const principalKey: ContextKey<Principal> = createContextKey<Principal>({ kind: "anyone" });
+
+/** Set by the gate where a team's limit was spent: the team's numbers now. */
+export const rateKey: ContextKey<(() => RateReport) | undefined> = createContextKey<
+  (() => RateReport) | undefined
+>(undefined);

@@ -1,0 +1,27 @@
+import { fail, Refusal } from "../error.ts";
+
+/**
+ * Does unary work under a deadline: the promise ends at the deadline at the latest, whatever the work does. The
+ * signal's reason is always a refusal: DEADLINE_EXCEEDED, the reason of `parent` if that is one, else CANCELLED.
+ */
+export async function withDeadline<T>(
+  work: (signal: AbortSignal) => Promise<T>,
+  { timeoutMs, parent }: { timeoutMs: number; parent: AbortSignal },
+): Promise<T> {
+  const controller = new AbortController();
+  const { promise: ended, reject } = Promise.withResolvers<never>();
+  const end = (refusal: Refusal) => {
+    controller.abort(refusal);
+    reject(refusal);
+  };
+  const onParent = () => end(parent.reason instanceof Refusal ? parent.reason : fail("CANCELLED"));
+  const timer = setTimeout(() => end(fail("DEADLINE_EXCEEDED", { mayHaveRun: true })), timeoutMs);
+  parent.addEventListener("abort", onParent, { once: true });
+  if (parent.aborted) onParent();
+  try {
+    return await Promise.race([work(controller.signal), ended]);
+  } finally {
+    clearTimeout(timer);
+    parent.removeEventListener("abort", onParent);
+  }
+}

@@ -1,0 +1,150 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { MemberSchema, Team, TeamSchema } from "#gen/keyrun/v1/team_pb.ts";
+import type { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
+import type { Clock } from "../clock.ts";
+import type { PlanName } from "../config.ts";
+import { fail } from "../error.ts";
+import { readEmail } from "../fields/email.ts";
+import { cutPage, readPage } from "../fields/page.ts";
+import { readDisplayName } from "../fields/plain-text.ts";
+import { readResourceId } from "../fields/resource-id.ts";
+import type { Limiter } from "../limit/limiter.ts";
+import { rateLimitMessage } from "../limit/rate-limit-message.ts";
+import type { ServiceMethods } from "../service-methods.ts";
+import { requireTeam, type TeamSource } from "./find-team.ts";
+import type { MemberRecord, MemberStore } from "./member-store.ts";
+import { planName, planNumber } from "./plan-message.ts";
+import type { PreviewStore } from "./preview-store.ts";
+import type { TeamRecord, TeamStore } from "./team-store.ts";
+
+/** What TeamService needs. */
+export interface TeamServiceParts {
+  readonly clock: Clock;
+  readonly store: TeamStore;
+  readonly members: MemberStore;
+  readonly preview: PreviewStore;
+  readonly teams: TeamSource;
+  readonly limiter: Limiter;
+  readonly planLimits: Readonly<Record<PlanName, number>>;
+  /** Called after a durable change and before the answer: raises the team's floor, so that no older plan counts. */
+  readonly teamChanged: (team: TeamRecord) => void;
+}
+
+/** `keyrun.v1.TeamService`: teams, their members, their limit, and who has preview access. */
+export function createTeamService(parts: TeamServiceParts): ServiceMethods<typeof TeamService> {
+  return { ...teamMethods(parts), ...memberMethods(parts), ...previewMethods(parts) };
+}
+
+function teamMethods({ clock, store, teams, limiter, planLimits, teamChanged }: TeamServiceParts) {
+  return {
+    async createTeam({ team: given }) {
+      const id = readResourceId(given?.id ?? "", "team.id");
+      const displayName = readDisplayName(given?.displayName ?? "", "team.display_name") || id;
+      const plan = given && given.plan !== 0 ? readPlan(given) : "free";
+      const team: TeamRecord = { id, displayName, plan, createTimeMs: clock.unixMs(), version: 1 };
+      if (!(await store.insert(team)))
+        throw fail("TEAM_EXISTS", { param: "team.id", metadata: { team_id: id } });
+      teamChanged(team);
+      return { team: teamMessage(team) };
+    },
+    async getTeam({ teamId }) {
+      return { team: teamMessage(await requireTeam(teams, teamId)) };
+    },
+    async listTeams(request) {
+      const page = readPage(request, "teams");
+      const found = await store.list({ ...page, limit: page.limit + 1 });
+      const { items, nextPageToken } = cutPage(found, page, "teams", (team) => team.id);
+      return { teams: items.map(teamMessage), nextPageToken };
+    },
+    async updateTeam({ team: given, updateMask }) {
+      if (!given?.id) throw fail("INVALID_ARGUMENT", { param: "team.id", problem: "team.id is required." });
+      const change = readChange(given, updateMask?.paths ?? []);
+      const team = await store.update(given.id, change);
+      if (!team)
+        throw fail("TEAM_NOT_FOUND", { param: "team.id", metadata: { team_id: given.id.slice(0, 63) } });
+      teamChanged(team);
+      return { team: teamMessage(team) };
+    },
+    async getRateLimit({ teamId }) {
+      const team = await requireTeam(teams, teamId);
+      return { rateLimit: rateLimitMessage(limiter.look(team.id, planLimits[team.plan])) };
+    },
+  } satisfies Partial<ServiceMethods<typeof TeamService>>;
+}
+
+function memberMethods({ clock, members, teams }: TeamServiceParts) {
+  return {
+    async addMember({ teamId, email }) {
+      const team = await requireTeam(teams, teamId);
+      const address = readEmail(email, "email");
+      const member = await members.add({ teamId: team.id, email: address, createTimeMs: clock.unixMs() });
+      return { member: memberMessage(member) };
+    },
+    async removeMember({ teamId, email }) {
+      const team = await requireTeam(teams, teamId);
+      await members.remove(team.id, readEmail(email, "email"));
+      return {};
+    },
+    async listMembers(request) {
+      const team = await requireTeam(teams, request.teamId);
+      const scope = `members:${team.id}`;
+      const page = readPage(request, scope);
+      const found = await members.list({ teamId: team.id, ...page, limit: page.limit + 1 });
+      const { items, nextPageToken } = cutPage(found, page, scope, (member) => member.email);
+      return { members: items.map(memberMessage), nextPageToken };
+    },
+  } satisfies Partial<ServiceMethods<typeof TeamService>>;
+}
+
+function previewMethods({ preview }: TeamServiceParts) {
+  return {
+    async setPreviewAccess({ email, granted }) {
+      await preview.set(readEmail(email, "email"), granted);
+      return {};
+    },
+    async getPreviewAccess({ email }) {
+      return { granted: await preview.has(readEmail(email, "email")) };
+    },
+    async listPreviewAccess(request) {
+      const page = readPage(request, "preview");
+      const found = await preview.list({ ...page, limit: page.limit + 1 });
+      const { items, nextPageToken } = cutPage(found, page, "preview", (email) => email);
+      return { emails: items, nextPageToken };
+    },
+  } satisfies Partial<ServiceMethods<typeof TeamService>>;
+}
+
+function readPlan(given: Team): PlanName {
+  const plan = planName(given.plan);
+  if (plan) return plan;
+  throw fail("INVALID_ARGUMENT", {
+    param: "team.plan",
+    problem: "team.plan must be PLAN_FREE, PLAN_PRO, PLAN_TEAM or PLAN_ENTERPRISE.",
+  });
+}
+
+function readChange(given: Team, paths: readonly string[]) {
+  const known = ["display_name", "plan"];
+  if (paths.length === 0 || paths.some((path) => !known.includes(path))) {
+    throw fail("INVALID_ARGUMENT", {
+      param: "update_mask",
+      problem: "update_mask must name what to change: display_name, plan, or both.",
+    });
+  }
+  return {
+    ...(paths.includes("display_name") && {
+      displayName: readDisplayName(given.displayName, "team.display_name") || given.id,
+    }),
+    ...(paths.includes("plan") && { plan: readPlan(given) }),
+  };
+}
+
+function teamMessage(team: TeamRecord): MessageInitShape<typeof TeamSchema> {
+  const { id, displayName, createTimeMs } = team;
+  return { id, displayName, plan: planNumber(team.plan), createTime: timestampFromMs(createTimeMs) };
+}
+
+function memberMessage({ email, createTimeMs }: MemberRecord): MessageInitShape<typeof MemberSchema> {
+  return { email, createTime: timestampFromMs(createTimeMs) };
+}

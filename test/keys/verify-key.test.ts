@@ -1,0 +1,120 @@
+import { randomBytes } from "node:crypto";
+import { crc32 } from "node:zlib";
+import { expect, test } from "vitest";
+import { type KeyEvidence, unguarded } from "#src/auth/key-evidence.ts";
+import { createKeyForm } from "#src/keys/key-value.ts";
+import { createServiceSecrets } from "#src/keys/service-secrets.ts";
+import { createVerifyKey } from "#src/keys/verify-key.ts";
+
+const secrets = createServiceSecrets([Buffer.alloc(32, 1)]);
+const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+const form = createKeyForm("svc", secrets);
+
+/** A key and a verifier over a memory of what is cached and what the store holds. */
+function setUp(facts: Partial<KeyEvidence> = {}) {
+  const { id, value } = form.mint(randomBytes);
+  const digest = secrets.digest(secrets.newestVersion, value) ?? Buffer.alloc(0);
+  const evidence: KeyEvidence = {
+    id,
+    teamId: "demo",
+    digest,
+    secretVersion: secrets.newestVersion,
+    revokeTimeMs: null,
+    version: 1,
+    ...facts,
+  };
+  const cached = new Map<string, KeyEvidence | null>();
+  const stored = new Map([[id, evidence]]);
+  let reads = 0;
+  const verify = createVerifyKey({
+    form,
+    secrets,
+    evidence: {
+      peek: (keyId) => cached.get(keyId),
+      load: async (keyId) => {
+        reads++;
+        return stored.get(keyId);
+      },
+    },
+  });
+  const caller = { address: "192.0.2.1", guard: unguarded };
+  return {
+    id,
+    value,
+    evidence,
+    cached,
+    stored,
+    verify: (text: string) => verify(text, caller),
+    reads: () => reads,
+  };
+}
+
+/** A well-formed value of the same id, as one who read the id in a list could make if the tag were all. */
+function sameIdOtherSecret(id: string): string {
+  const unchecked = `svc_${id}.${"a".repeat(43)}`;
+  let sum = BigInt(crc32(unchecked));
+  let checksum = "";
+  for (let i = 0; i < 6; i++, sum /= 62n) checksum = base62.charAt(Number(sum % 62n)) + checksum;
+  expect(form.isWellFormed(unchecked + checksum)).toBe(true);
+  return unchecked + checksum;
+}
+
+test("a cached key is verified at once, without a promise and without a read", () => {
+  const { id, value, evidence, cached, verify, reads } = setUp();
+  cached.set(id, evidence);
+  expect(verify(value)).toEqual({ kind: "valid", keyId: id, teamId: "demo" });
+  expect(reads()).toBe(0);
+});
+
+test("a key that is not cached is read from the store once", async () => {
+  const { id, value, verify, reads } = setUp();
+  expect(await verify(value)).toEqual({ kind: "valid", keyId: id, teamId: "demo" });
+  expect(reads()).toBe(1);
+});
+
+test("a revoked key is told as revoked only to who has its secret", async () => {
+  const { id, value, verify } = setUp({ revokeTimeMs: 5 });
+  expect(await verify(value)).toEqual({ kind: "revoked", keyId: id, teamId: "demo", revokeTimeMs: 5 });
+  expect(await verify(sameIdOtherSecret(id))).toEqual({ kind: "invalid" });
+});
+});
+
+test("a wrong secret for a cached id is invalid without a read, whatever its checksum", () => {
+  const { id, value, evidence, cached, verify, reads } = setUp();
+  cached.set(id, evidence);
+  const last = value.at(-1) === "0" ? "1" : "0";
+  expect(verify(value.slice(0, -1) + last)).toEqual({ kind: "invalid" });
+  expect(reads()).toBe(0);
+});
+
+test("what is refused by its form alone costs no read", () => {
+  const { value, verify, reads } = setUp();
+  for (const text of [
+    "",
+    "svc_",
+    value.slice(1),
+    `${value} `,
+    value.replace(".", "_"),
+    value.toUpperCase(),
+  ]) {
+    expect(verify(text)).toEqual({ kind: "invalid" });
+  }
+  expect(reads()).toBe(0);
+});
+
+test("an id known to be absent costs no read", () => {
+  const { id, value, cached, verify, reads } = setUp();
+  cached.set(id, null);
+  expect(verify(value)).toEqual({ kind: "invalid" });
+  expect(reads()).toBe(0);
+});
+
+test("a digest made under a secret that is not there matches nothing", async () => {
+  const { value, verify } = setUp({ secretVersion: "00000000", digest: Buffer.alloc(32) });
+  expect(await verify(value)).toEqual({ kind: "invalid" });
+});
+
+test("a found document whose digest is another key's does not verify", async () => {
+  const { value, verify } = setUp({ digest: Buffer.alloc(32, 3) });
+  expect(await verify(value)).toEqual({ kind: "invalid" });
+});
