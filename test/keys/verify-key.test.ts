@@ -77,7 +77,6 @@ test("a revoked key is told as revoked only to who has its secret", async () => 
   expect(await verify(value)).toEqual({ kind: "revoked", keyId: id, teamId: "demo", revokeTimeMs: 5 });
   expect(await verify(sameIdOtherSecret(id))).toEqual({ kind: "invalid" });
 });
-});
 
 test("a wrong secret for a cached id is invalid without a read, whatever its checksum", () => {
   const { id, value, evidence, cached, verify, reads } = setUp();
