@@ -30,6 +30,7 @@ const rows: Readonly<Record<string, PolicyRow>> = {
 
   "keyrun.v1.SessionService.GetSession": session,
   "keyrun.v1.SessionService.SignOut": session,
+  "keyrun.v1.SessionService.CreateSignInLink": service,
 
   "keyrun.v1.TeamService.CreateTeam": service,
   "keyrun.v1.TeamService.GetTeam": service,

@@ -4,6 +4,8 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Team } from "./team_pb.ts";
 import { file_keyrun_v1_team } from "./team_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
@@ -12,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file keyrun/v1/session_service.proto.
  */
 export const file_keyrun_v1_session_service: GenFile = /*@__PURE__*/
-  fileDesc("Ch9rZXlydW4vdjEvc2Vzc2lvbl9zZXJ2aWNlLnByb3RvEglrZXlydW4udjEiEwoRR2V0U2Vzc2lvblJlcXVlc3QiWwoSR2V0U2Vzc2lvblJlc3BvbnNlEg0KBWVtYWlsGAEgASgJEhYKDnByZXZpZXdfYWNjZXNzGAIgASgIEh4KBXRlYW1zGAMgAygLMg8ua2V5cnVuLnYxLlRlYW0iEAoOU2lnbk91dFJlcXVlc3QiEQoPU2lnbk91dFJlc3BvbnNlMqEBCg5TZXNzaW9uU2VydmljZRJLCgpHZXRTZXNzaW9uEhwua2V5cnVuLnYxLkdldFNlc3Npb25SZXF1ZXN0Gh0ua2V5cnVuLnYxLkdldFNlc3Npb25SZXNwb25zZSIAEkIKB1NpZ25PdXQSGS5rZXlydW4udjEuU2lnbk91dFJlcXVlc3QaGi5rZXlydW4udjEuU2lnbk91dFJlc3BvbnNlIgBiBnByb3RvMw", [file_keyrun_v1_team]);
+  fileDesc("Ch9rZXlydW4vdjEvc2Vzc2lvbl9zZXJ2aWNlLnByb3RvEglrZXlydW4udjEiEwoRR2V0U2Vzc2lvblJlcXVlc3QiWwoSR2V0U2Vzc2lvblJlc3BvbnNlEg0KBWVtYWlsGAEgASgJEhYKDnByZXZpZXdfYWNjZXNzGAIgASgIEh4KBXRlYW1zGAMgAygLMg8ua2V5cnVuLnYxLlRlYW0iEAoOU2lnbk91dFJlcXVlc3QiEQoPU2lnbk91dFJlc3BvbnNlIhkKF0NyZWF0ZVNpZ25JbkxpbmtSZXF1ZXN0Il0KGENyZWF0ZVNpZ25JbkxpbmtSZXNwb25zZRIQCgN1cmwYASABKAlCA4ABARIvCgtleHBpcmVfdGltZRgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAygAIKDlNlc3Npb25TZXJ2aWNlEksKCkdldFNlc3Npb24SHC5rZXlydW4udjEuR2V0U2Vzc2lvblJlcXVlc3QaHS5rZXlydW4udjEuR2V0U2Vzc2lvblJlc3BvbnNlIgASQgoHU2lnbk91dBIZLmtleXJ1bi52MS5TaWduT3V0UmVxdWVzdBoaLmtleXJ1bi52MS5TaWduT3V0UmVzcG9uc2UiABJdChBDcmVhdGVTaWduSW5MaW5rEiIua2V5cnVuLnYxLkNyZWF0ZVNpZ25JbkxpbmtSZXF1ZXN0GiMua2V5cnVuLnYxLkNyZWF0ZVNpZ25JbkxpbmtSZXNwb25zZSIAYgZwcm90bzM", [file_google_protobuf_timestamp, file_keyrun_v1_team]);
 
 /**
  * Asks for the caller's own session.
@@ -95,6 +97,50 @@ export const SignOutResponseSchema: GenMessage<SignOutResponse> = /*@__PURE__*/
   messageDesc(file_keyrun_v1_session_service, 3);
 
 /**
+ * Asks for a link for the owner.
+ *
+ * @generated from message keyrun.v1.CreateSignInLinkRequest
+ */
+export type CreateSignInLinkRequest = Message<"keyrun.v1.CreateSignInLinkRequest"> & {
+};
+
+/**
+ * Describes the message keyrun.v1.CreateSignInLinkRequest.
+ * Use `create(CreateSignInLinkRequestSchema)` to create a new message.
+ */
+export const CreateSignInLinkRequestSchema: GenMessage<CreateSignInLinkRequest> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_session_service, 4);
+
+/**
+ * The link.
+ *
+ * @generated from message keyrun.v1.CreateSignInLinkResponse
+ */
+export type CreateSignInLinkResponse = Message<"keyrun.v1.CreateSignInLinkResponse"> & {
+  /**
+   * Output only. The link, with its code in the fragment, which browsers don't
+   * send. It works once.
+   *
+   * @generated from field: string url = 1;
+   */
+  url: string;
+
+  /**
+   * Output only. When the link stops working, if it was not used before.
+   *
+   * @generated from field: google.protobuf.Timestamp expire_time = 2;
+   */
+  expireTime?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message keyrun.v1.CreateSignInLinkResponse.
+ * Use `create(CreateSignInLinkResponseSchema)` to create a new message.
+ */
+export const CreateSignInLinkResponseSchema: GenMessage<CreateSignInLinkResponse> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_session_service, 5);
+
+/**
  * The session of a member who is signed in: what the screen starts from.
  *
  * @generated from service keyrun.v1.SessionService
@@ -119,6 +165,17 @@ export const SessionService: GenService<{
     methodKind: "unary";
     input: typeof SignOutRequestSchema;
     output: typeof SignOutResponseSchema;
+  },
+  /**
+   * Makes a link that signs in the owner, once, where sign-in is local. Elsewhere
+   * it is FAILED_PRECONDITION, LOCAL_SIGN_IN_OFF.
+   *
+   * @generated from rpc keyrun.v1.SessionService.CreateSignInLink
+   */
+  createSignInLink: {
+    methodKind: "unary";
+    input: typeof CreateSignInLinkRequestSchema;
+    output: typeof CreateSignInLinkResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_keyrun_v1_session_service, 0);
