@@ -53,6 +53,12 @@ export const bounds = {
   lookupWaitMsMax: 1_000,
   /** Look-ups in flight at once, of all addresses. */
   lookupsMax: 64,
+  /** Look-ups that wait for their turn, of all addresses. */
+  lookupWaitersMax: 1_000,
+  /** Health watches that are open at once. */
+  healthWatchersMax: 1_000,
+  /** How long answers to requests that the drain aborted may take to be written. */
+  abortGraceMs: 1_000,
   verifiedKeysMax: 100_000,
   verifiedKeyTtlMs: 60_000,
   /** Ids that are not in the store. */
@@ -63,10 +69,29 @@ export const bounds = {
   /** How long a floor is kept: longer than any read of the store may take. */
   floorRetentionMs: 60_000,
   storeTimeoutMs: 1_000,
+  /** How long the embedded store waits for a lock that another program holds: the whole process waits with it. */
+  storeBusyMsMax: 50,
   lastUseFlushMs: 1_000,
   /** Unary work runs under the caller's deadline or this, whichever is less. */
   unaryMsMax: 30_000,
   appTimeoutMsMax: 30_000,
+  /** Runs of all apps at once, whatever one app may have. */
+  runsMax: 4_096,
+  appTeamsMax: 1_000,
+  appUrlCharactersMax: 2_048,
+  appHeadersMax: 16,
+  appHeaderNameCharactersMax: 64,
+  appHeaderValueCharactersMax: 4_096,
+  /** Headers that an HTTP backend may answer with. */
+  backendHeaderBytesMax: 16 * 1024,
+  /** Unused connections kept for one HTTP backend, and for how long: less than the 5 s after which many servers close. */
+  backendIdleSocketsMax: 16,
+  backendSocketIdleMs: 4_000,
+  /** gRPC channels kept while no run uses them, and how long one of them keeps its connection. */
+  backendIdleChannelsMax: 256,
+  backendChannelIdleMs: 300_000,
+  /** The longest wait between attempts to reach a gRPC backend again, so that it is back soon after it is up. */
+  backendReconnectMsMax: 1_000,
   labelCodePointsMax: 128,
   displayNameCodePointsMax: 128,
   pageSizeDefault: 50,

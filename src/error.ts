@@ -41,6 +41,14 @@ export interface RefusalFacts {
   mayHaveRun?: boolean;
 }
 
+/**
+ * The process can't start. The message is for the operator: what is wrong, and what to do about it. It holds no
+ * secret, and neither does the cause.
+ */
+export class StartRefused extends Error {
+  override readonly name = "StartRefused";
+}
+
 /** The one way to end a request: `throw fail("APP_NOT_FOUND", { metadata: { app_id } })`. */
 export function fail(reason: Reason, facts: RefusalFacts = {}): Refusal {
   return new Refusal(reason, facts);
@@ -103,6 +111,12 @@ export const reasons = {
     httpStatus: 403,
     words: "You may not do this.",
   },
+  PREVIEW_REQUIRED: {
+    type: "permission_error",
+    code: Code.PermissionDenied,
+    httpStatus: 403,
+    words: "API keys are in preview and limited to selected users. Ask your operator for preview access.",
+  },
   NOT_FOUND: {
     ...notFound,
     words: "There is nothing at this path. Run an app with `POST /api/apps/<app_id>/run`.",
@@ -127,6 +141,20 @@ export const reasons = {
   },
   INVALID_JSON: { ...invalid, words: "The body is not valid JSON." },
   INVALID_ARGUMENT: { ...invalid, words: "The request is not valid." },
+  /** What the HTTP parser refuses: it never gets as far as a path, so no rate limit is known. */
+  MALFORMED_REQUEST: { ...invalid, words: "The request is not valid HTTP." },
+  REQUEST_TIMEOUT: {
+    type: "invalid_request_error",
+    code: Code.DeadlineExceeded,
+    httpStatus: 408,
+    words: "The request did not arrive in time. Send it again, whole.",
+  },
+  HEADERS_TOO_LARGE: {
+    type: "invalid_request_error",
+    code: Code.ResourceExhausted,
+    httpStatus: 431,
+    words: "The request's headers are too large or too many. Send less.",
+  },
   REQUEST_TOO_LARGE: {
     type: "invalid_request_error",
     code: Code.ResourceExhausted,
@@ -155,6 +183,34 @@ export const reasons = {
     ...exists,
     words:
       "A key was already created with this request_id. Its value can't be shown again: revoke it and create a new one.",
+  },
+  LOCAL_SIGN_IN_OFF: {
+    type: "invalid_request_error",
+    code: Code.FailedPrecondition,
+    httpStatus: 400,
+    words: "Sign-in is not local here, so there are no sign-in links. Sign in at {sign_in_url}.",
+  },
+  INVALID_SIGN_IN_CODE: {
+    ...authentication,
+    words:
+      "This sign-in link was used before, or is too old. Make a new one with `npx --no-install keyrun sign-in-link`.",
+  },
+  SIGN_IN_FAILED: {
+    ...authentication,
+    words: "The sign-in did not succeed. Try again.",
+  },
+  CROSS_SITE_REQUEST: {
+    type: "permission_error",
+    code: Code.PermissionDenied,
+    httpStatus: 403,
+    words: "The request comes from another site, and was not carried out.",
+  },
+  MISDIRECTED_REQUEST: {
+    type: "invalid_request_error",
+    code: Code.InvalidArgument,
+    httpStatus: 421,
+    words:
+      "Keyrun's screen is not served under this host name. Use the address that it printed at its start.",
   },
   TEAM_EXISTS: { ...exists, words: "There is a team of this id already. Choose another id." },
   APP_EXISTS: { ...exists, words: "There is an app of this id already. Choose another id, or update it." },
@@ -189,6 +245,12 @@ export const reasons = {
     code: Code.Unavailable,
     httpStatus: 503,
     words: "Keyrun can't answer this now. Try again in a second.",
+  },
+  STORE_FULL: {
+    type: "api_error",
+    code: Code.ResourceExhausted,
+    httpStatus: 507,
+    words: "The store has no room left, and nothing was written. Try again once the operator made room.",
   },
   INTERNAL: {
     type: "api_error",

@@ -1,0 +1,73 @@
+import { z } from "zod";
+import type { AppRecord, BackendRecord } from "../apps/app-store.ts";
+import { planNames } from "../config.ts";
+import { fail } from "../error.ts";
+import type { KeyRecord } from "../keys/key-store.ts";
+import type { MemberRecord } from "../teams/member-store.ts";
+import type { TeamRecord } from "../teams/team-store.ts";
+
+/**
+ * The value as a record of its port, or the refusal INTERNAL. The private cause names the place and the fields
+ * at fault, never what they hold.
+ */
+export function checkRecord<T>(schema: z.ZodType<T>, value: unknown, place: string): T {
+  const outcome = schema.safeParse(value);
+  if (outcome.success) return outcome.data;
+  const paths = outcome.error.issues.map((issue) => issue.path.join(".") || "its fields");
+  throw fail("INTERNAL", {
+    cause: new Error(`${place} does not fit the store's schema at ${paths.join(", ")}`),
+  });
+}
+
+const timeMs = z.int().nonnegative();
+const version = z.int().positive();
+
+export const keyShape = {
+  teamId: z.string().min(1),
+  label: z.string(),
+  redactedValue: z.string(),
+  digest: z.string().min(1),
+  secretVersion: z.string().min(1),
+  requestId: z.string().min(1).nullable(),
+  createTimeMs: timeMs,
+  createdBy: z.string(),
+  lastUseTimeMs: timeMs.nullable(),
+  revokeTimeMs: timeMs.nullable(),
+  revokedBy: z.string().nullable(),
+  version,
+};
+
+export const teamShape = {
+  displayName: z.string(),
+  plan: z.enum(planNames),
+  createTimeMs: timeMs,
+  version,
+};
+
+export const memberShape = { teamId: z.string().min(1), email: z.string().min(1), createTimeMs: timeMs };
+
+const backend: z.ZodType<BackendRecord> = z.discriminatedUnion("kind", [
+  z.strictObject({ kind: z.literal("echo") }),
+  z.strictObject({
+    kind: z.literal("http"),
+    url: z.string().min(1),
+    headers: z.array(z.strictObject({ name: z.string().min(1), value: z.string() })),
+  }),
+  z.strictObject({ kind: z.literal("grpc"), target: z.string().min(1), tls: z.boolean() }),
+]);
+
+export const appShape = {
+  displayName: z.string(),
+  backend,
+  timeoutMs: z.int().positive(),
+  teamIds: z.array(z.string().min(1)),
+  createTimeMs: timeMs,
+  version,
+};
+
+const id = z.string().min(1);
+
+export const keyRecord: z.ZodType<KeyRecord> = z.strictObject({ id, ...keyShape });
+export const teamRecord: z.ZodType<TeamRecord> = z.strictObject({ id, ...teamShape });
+export const memberRecord: z.ZodType<MemberRecord> = z.strictObject(memberShape);
+export const appRecord: z.ZodType<AppRecord> = z.strictObject({ id, ...appShape });

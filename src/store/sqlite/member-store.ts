@@ -1,0 +1,30 @@
+import type { DatabaseSync } from "node:sqlite";
+import type { MemberStore } from "../../teams/member-store.ts";
+import { checkRecord, memberRecord } from "../records.ts";
+import { answer, write } from "./statement.ts";
+
+/** The members of teams in SQLite. */
+export function createMemberStore(db: DatabaseSync): MemberStore {
+  // The update changes nothing: it is there because a row that was passed over is not answered.
+  const add = db.prepare(`INSERT INTO members VALUES (:teamId, :email, :createTimeMs)
+    ON CONFLICT DO UPDATE SET create_time_ms = create_time_ms RETURNING ${columns}`);
+  const remove = db.prepare("DELETE FROM members WHERE team_id = ? AND email = ?");
+  const has = db.prepare("SELECT 1 FROM members WHERE team_id = ? AND email = ?");
+  const list = db.prepare(`SELECT ${columns} FROM members
+    WHERE team_id = ? AND email > ? ORDER BY email LIMIT max(?, 0)`);
+  const teamIdsOf = db.prepare(
+    "SELECT team_id FROM members WHERE email = ? ORDER BY team_id LIMIT max(?, 0)",
+  );
+  const check = (row: unknown) => checkRecord(memberRecord, row, "members");
+
+  return {
+    add: (member) => write(db, () => check(add.get({ ...check(member) }))),
+    remove: (teamId, email) => write(db, () => remove.run(teamId, email).changes === 1),
+    has: (teamId, email) => answer(() => has.get(teamId, email) !== undefined),
+    list: ({ teamId, limit, after }) => answer(() => list.all(teamId, after ?? "", limit).map(check)),
+    teamIdsOf: (email, limit) =>
+      answer(() => teamIdsOf.all(email, limit).map(({ team_id }) => String(team_id))),
+  };
+}
+
+const columns = "team_id AS teamId, email, create_time_ms AS createTimeMs";

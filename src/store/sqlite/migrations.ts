@@ -1,0 +1,75 @@
+import type { DatabaseSync } from "node:sqlite";
+import { StartRefused } from "../../error.ts";
+import { transaction } from "./statement.ts";
+
+/**
+ * Brings the schema up to date, one numbered step a transaction; the number is SQLite's `user_version`. Throws
+ * StartRefused for a store that a newer Keyrun wrote.
+ */
+export function migrate(db: DatabaseSync, steps: readonly string[] = migrations): void {
+  const version = Number(db.prepare("PRAGMA user_version").get()?.user_version);
+  if (version > steps.length) {
+    throw new StartRefused(
+      `A newer Keyrun wrote this store: its schema has number ${version}, and this Keyrun knows ${steps.length}. Start the newer one again, or restore a copy from before the upgrade.`,
+    );
+  }
+  for (const [index, step] of steps.entries()) {
+    if (index < version) continue;
+    transaction(db, () => db.exec(`${step}; PRAGMA user_version = ${index + 1}`));
+  }
+}
+
+/** Step n brings schema n − 1 to n. A step that was released is never changed: add another. */
+const migrations: readonly string[] = [
+  `
+  CREATE TABLE keys (
+    id TEXT PRIMARY KEY,
+    team_id TEXT NOT NULL,
+    label TEXT NOT NULL,
+    redacted_value TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    secret_version TEXT NOT NULL,
+    request_id TEXT,
+    create_time_ms INTEGER NOT NULL,
+    created_by TEXT NOT NULL,
+    last_use_time_ms INTEGER,
+    revoke_time_ms INTEGER,
+    revoked_by TEXT,
+    version INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE UNIQUE INDEX keys_by_request ON keys (team_id, request_id) WHERE request_id IS NOT NULL;
+  CREATE INDEX keys_by_time ON keys (team_id, create_time_ms, id);
+  CREATE INDEX active_keys_by_time ON keys (team_id, create_time_ms, id) WHERE revoke_time_ms IS NULL;
+  CREATE INDEX keys_by_secret_version ON keys (secret_version);
+
+  CREATE TABLE teams (
+    id TEXT PRIMARY KEY,
+    display_name TEXT NOT NULL,
+    plan TEXT NOT NULL,
+    create_time_ms INTEGER NOT NULL,
+    version INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE members (
+    team_id TEXT NOT NULL,
+    email TEXT NOT NULL,
+    create_time_ms INTEGER NOT NULL,
+    PRIMARY KEY (team_id, email)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX members_by_email ON members (email, team_id);
+
+  CREATE TABLE preview (email TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+
+  -- A deleted app stays as a row without its facts, so that its version goes on where the id is used again.
+  CREATE TABLE apps (
+    id TEXT PRIMARY KEY,
+    display_name TEXT NOT NULL,
+    backend TEXT NOT NULL,
+    timeout_ms INTEGER NOT NULL,
+    team_ids TEXT NOT NULL,
+    create_time_ms INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    deleted INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID
+  `,
+];

@@ -1,0 +1,77 @@
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import type { DatabaseSync } from "node:sqlite";
+import { StartRefused } from "../../error.ts";
+import type { Stores } from "../stores.ts";
+import { createAppStore } from "./app-store.ts";
+import { lockDataFolder } from "./data-folder-lock.ts";
+import { openDatabase } from "./database.ts";
+import { createKeyStore } from "./key-store.ts";
+import { createMemberStore } from "./member-store.ts";
+import { migrate } from "./migrations.ts";
+import { createPreviewStore } from "./preview-store.ts";
+import { makePrivateFile } from "./private-file.ts";
+import { answer } from "./statement.ts";
+import { createTeamStore } from "./team-store.ts";
+
+/**
+ * Opens the embedded store in `dataDir`, which is made where it is missing (0700; files 0600), and brings its
+ * schema up to date. One process a folder: throws StartRefused where another holds it, where a newer Keyrun
+ * wrote it, or where the folder can't be used.
+ */
+export async function openSqliteStores({ dataDir }: { readonly dataDir: string }): Promise<Stores> {
+  const unlock = lockDataFolder(makeFolder(dataDir));
+  try {
+    const db = openDatabase(makePrivateFile(join(dataDir, "keyrun.db")));
+    try {
+      migrate(db);
+      return storesOf(db, unlock);
+    } catch (thrown) {
+      db.close();
+      throw thrown;
+    }
+  } catch (thrown) {
+    unlock();
+    throw thrown instanceof StartRefused ? thrown : unusable(dataDir, thrown);
+  }
+}
+
+function makeFolder(dataDir: string): string {
+  try {
+    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+    return dataDir;
+  } catch (cause) {
+    throw unusable(dataDir, cause);
+  }
+}
+
+function unusable(dataDir: string, cause: unknown): StartRefused {
+  const why = cause instanceof Error ? cause.message : "unknown";
+  return new StartRefused(
+    `The data folder ${dataDir} can't be used as a store (${why}). Set KEYRUN_DATA_DIR to a folder on a local disk that this user may write.`,
+    { cause },
+  );
+}
+
+function storesOf(db: DatabaseSync, unlock: () => void): Stores {
+  const anything = db.prepare("SELECT EXISTS (SELECT 1 FROM teams) OR EXISTS (SELECT 1 FROM apps) AS found");
+  let open = true;
+  const close = async () => {
+    if (!open) return;
+    open = false;
+    db.close();
+    unlock();
+  };
+  return {
+    keys: createKeyStore(db),
+    teams: createTeamStore(db),
+    members: createMemberStore(db),
+    preview: createPreviewStore(db),
+    apps: createAppStore(db),
+    // The lock on the folder lasts as long as the process, so there is nothing to lose.
+    guard: { holds: () => open, release: async () => {} },
+    check: () => answer(() => void anything.get()),
+    isEmpty: () => answer(() => anything.get()?.found === 0),
+    close,
+  };
+}

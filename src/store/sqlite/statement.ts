@@ -1,0 +1,69 @@
+import type { DatabaseSync } from "node:sqlite";
+import { bounds } from "../../config.ts";
+import { fail } from "../../error.ts";
+
+/** The work's result as a promise; what SQLite throws becomes the refusal that callers can act on. */
+export async function answer<T>(work: () => T): Promise<T> {
+  try {
+    return work();
+  } catch (thrown) {
+    throw refusalOf(thrown);
+  }
+}
+
+/** As `answer`, for writes: one durable transaction. */
+export function write<T>(db: DatabaseSync, work: () => T): Promise<T> {
+  return answer(() => transaction(db, work));
+}
+
+/**
+ * Does the work in one transaction, whole or not at all. Also for a single statement: one that answers with rows
+ * would commit when it is reset, where node:sqlite does not look for a failure.
+ */
+export function transaction<T>(db: DatabaseSync, work: () => T): T {
+  db.exec("BEGIN IMMEDIATE");
+  try {
+    const result = work();
+    db.exec("COMMIT");
+    return result;
+  } catch (thrown) {
+    // SQLite may have rolled back by itself, as it does when the disk is full.
+    if (db.isTransaction) db.exec("ROLLBACK");
+    throw thrown;
+  }
+}
+
+/** Whether SQLite refused because another connection holds a lock. */
+export function isBusy(thrown: unknown): boolean {
+  const code = resultCode(thrown);
+  return code === sqlite.busy || code === sqlite.locked;
+}
+
+/** SQLite's primary result codes (sqlite.org/rescode.html). */
+const sqlite = { busy: 5, locked: 6, readOnly: 8, inOutError: 10, full: 13, cantOpen: 14 };
+const outOfReach: readonly (number | undefined)[] = [
+  sqlite.busy,
+  sqlite.locked,
+  sqlite.readOnly,
+  sqlite.inOutError,
+  sqlite.cantOpen,
+];
+
+function refusalOf(thrown: unknown): unknown {
+  const code = resultCode(thrown);
+  if (code === sqlite.full) return fail("STORE_FULL", { cause: thrown });
+  if (outOfReach.includes(code) || isClosed(thrown)) {
+    return fail("UNAVAILABLE", { cause: thrown, retryAfterMs: bounds.retryAfterUnavailableMs });
+  }
+  return thrown;
+}
+
+function resultCode(thrown: unknown): number | undefined {
+  if (!(thrown instanceof Error && "errcode" in thrown)) return undefined;
+  // The lowest byte is the primary code; the rest says more about it.
+  return typeof thrown.errcode === "number" ? thrown.errcode & 0xff : undefined;
+}
+
+function isClosed(thrown: unknown): boolean {
+  return thrown instanceof Error && "code" in thrown && thrown.code === "ERR_INVALID_STATE";
+}

@@ -1,0 +1,23 @@
+import type { AppStore } from "../apps/app-store.ts";
+import type { InstanceGuard } from "../fleet/instance-guard.ts";
+import type { KeyStore } from "../keys/key-store.ts";
+import type { MemberStore } from "../teams/member-store.ts";
+import type { PreviewStore } from "../teams/preview-store.ts";
+import type { TeamStore } from "../teams/team-store.ts";
+
+/** One store's implementation of every port. */
+export interface Stores {
+  readonly keys: KeyStore;
+  readonly teams: TeamStore;
+  readonly members: MemberStore;
+  readonly preview: PreviewStore;
+  readonly apps: AppStore;
+  /** Tells whether this process may admit requests. `close` releases it. */
+  readonly guard: InstanceGuard;
+  /** Resolves where the store answers now; throws the refusal UNAVAILABLE where it does not. */
+  check(): Promise<void>;
+  /** True until the first team or app was ever written; a deleted app counts as written. */
+  isEmpty(): Promise<boolean>;
+  /** Leaves the store to the next process. Later calls throw UNAVAILABLE. Repeating it does nothing. */
+  close(): Promise<void>;
+}

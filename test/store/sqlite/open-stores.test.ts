@@ -1,0 +1,156 @@
+import { execFile } from "node:child_process";
+import { statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { promisify } from "node:util";
+import { afterAll, expect, test } from "vitest";
+import { StartRefused } from "#src/error.ts";
+import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import { lostWrites, nothingAcknowledged, writeUntilKilled } from "../../harness/killed-writer.ts";
+import { newAppOf, teamRecordOf } from "../../harness/store-records.ts";
+import { createTempFolders } from "../../harness/temp-folders.ts";
+
+const killsMin = 20;
+
+const folders = createTempFolders();
+afterAll(() => folders.remove());
+
+/** What another process makes of opening the folder: "opened", or the name and message of what was thrown. */
+async function openElsewhere(dataDir: string): Promise<string> {
+  const program = `
+    import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+    try { await openSqliteStores({ dataDir: process.argv[1] }); console.log("opened"); }
+    catch (thrown) { console.log(thrown.name, thrown.message); }`;
+  const { stdout } = await promisify(execFile)(process.execPath, [
+    "--input-type=module",
+    "-e",
+    program,
+    dataDir,
+  ]);
+  return stdout;
+}
+
+test("a second process on the same folder is refused in words, until the first has closed", async () => {
+  const dataDir = folders.create();
+  const stores = await openSqliteStores({ dataDir });
+  const refused = await openElsewhere(dataDir);
+  expect(refused).toContain("StartRefused Another Keyrun already serves the data folder");
+  expect(refused).toContain("KEYRUN_DATA_DIR");
+  // The refused one left the lock and the store as they were.
+  await stores.teams.insert(teamRecordOf({ id: "demo" }));
+  expect(await openElsewhere(dataDir)).toContain("StartRefused");
+  await stores.close();
+  expect(await openElsewhere(dataDir)).toBe("opened\n");
+});
+
+test("a second opening in the same process is refused, and the first keeps its lock", async () => {
+  const dataDir = folders.create();
+  const stores = await openSqliteStores({ dataDir });
+  await expect(openSqliteStores({ dataDir })).rejects.toThrow(StartRefused);
+  // A careless open and close of a file drops all locks that the process has on it.
+  expect(await openElsewhere(dataDir)).toContain("StartRefused");
+  await stores.teams.insert(teamRecordOf({ id: "demo" }));
+  await stores.close();
+});
+
+test(`kill -9 in a loop of writes, ${killsMin} times, loses and revives nothing acknowledged`, {
+  timeout: 120_000,
+}, async () => {
+  const dataDir = folders.create();
+  const acknowledged = nothingAcknowledged();
+  for (let life = 0; life < killsMin; life++) {
+    // A different place in the loop each time: after a creation, a use, a revocation, a deletion.
+    const lines = 5 + ((life * 13) % 40);
+    await writeUntilKilled(acknowledged, { place: dataDir, firstNumber: life * 1_000, lines });
+  }
+  const stores = await openSqliteStores({ dataDir });
+  expect(acknowledged.revoked.size).toBeGreaterThan(killsMin);
+  expect(await lostWrites(stores, acknowledged)).toEqual([]);
+  await stores.close();
+});
+
+test("the folder is made for its owner alone, and so is every file in it", async () => {
+  const dataDir = join(folders.create(), "a", "b");
+  const stores = await openSqliteStores({ dataDir });
+  await stores.teams.insert(teamRecordOf({ id: "demo" }));
+  const mode = (path: string) => (statSync(path).mode & 0o777).toString(8);
+  expect(mode(dataDir)).toBe("700");
+  for (const name of ["keyrun.db", "keyrun.db-wal", "keyrun.db-shm", "keyrun.lock"]) {
+    expect([name, mode(join(dataDir, name))]).toEqual([name, "600"]);
+  }
+  await stores.close();
+});
+
+test("a store that a newer Keyrun wrote is refused in words, and left as it was", async () => {
+  const dataDir = folders.create();
+  await (await openSqliteStores({ dataDir })).close();
+  const db = new DatabaseSync(join(dataDir, "keyrun.db"));
+  db.exec("PRAGMA user_version = 1000");
+  await expect(openSqliteStores({ dataDir })).rejects.toThrow(/newer Keyrun .* number 1000/);
+  expect(db.prepare("PRAGMA user_version").get()).toEqual({ user_version: 1000 });
+  db.close();
+});
+
+test("what can't be a store is refused in words that name the setting, and the lock is given back", async () => {
+  const notAFolder = join(folders.create(), "file");
+  writeFileSync(notAFolder, "");
+  await expect(openSqliteStores({ dataDir: notAFolder })).rejects.toThrow(/can't be used .*KEYRUN_DATA_DIR/);
+
+  const dataDir = folders.create();
+  writeFileSync(
+    join(dataDir, "keyrun.db"),
+    "this is not a database, though it is as long as the header of one ".repeat(9),
+  );
+  for (let attempt = 0; attempt < 2; attempt++) {
+    const refusal = await openSqliteStores({ dataDir }).catch((thrown: unknown) => thrown);
+    expect(refusal).toBeInstanceOf(StartRefused);
+    expect((refusal as Error).message).toMatch(/can't be used .*not a database.*KEYRUN_DATA_DIR/);
+  }
+});
+
+test("while another program holds the write lock, writes are UNAVAILABLE and reads go on", async () => {
+  const dataDir = folders.create();
+  const stores = await openSqliteStores({ dataDir });
+  await stores.teams.insert(teamRecordOf({ id: "demo" }));
+  const other = new DatabaseSync(join(dataDir, "keyrun.db"));
+  other.exec("BEGIN IMMEDIATE");
+  await expect(stores.teams.update("demo", { plan: "pro" })).rejects.toMatchObject({
+    reason: "UNAVAILABLE",
+    retryAfterMs: 1_000,
+  });
+  expect((await stores.teams.find("demo"))?.plan).toBe("free");
+  other.exec("ROLLBACK");
+  expect((await stores.teams.update("demo", { plan: "pro" }))?.plan).toBe("pro");
+  other.close();
+  await stores.close();
+});
+
+test("a deleted app's credentials are not in its row any more", async () => {
+  const dataDir = folders.create();
+  const stores = await openSqliteStores({ dataDir });
+  const headers = [{ name: "authorization", value: "Bearer of-the-app" }];
+  await stores.apps.insert(newAppOf({ id: "a", backend: { kind: "http", url: "http://a/", headers } }));
+  await stores.apps.delete("a");
+  const db = new DatabaseSync(join(dataDir, "keyrun.db"), { readOnly: true });
+  expect(JSON.stringify(db.prepare("SELECT * FROM apps").all())).not.toContain("of-the-app");
+  db.close();
+  await stores.close();
+});
+
+test("a row that does not fit the schema is INTERNAL, and the cause names the place and no value", async () => {
+  const dataDir = folders.create();
+  const stores = await openSqliteStores({ dataDir });
+  const headers = [{ name: "authorization", value: "Bearer of-the-app" }];
+  await stores.apps.insert(newAppOf({ id: "a", backend: { kind: "http", url: "http://a/", headers } }));
+  const db = new DatabaseSync(join(dataDir, "keyrun.db"));
+  for (const damage of ["substr(backend, 1, length(backend) - 4)", "replace(backend, 'value', 'worth')"]) {
+    db.exec(`UPDATE apps SET backend = ${damage}`);
+    const refusal = await stores.apps.find("a").catch((thrown: unknown) => thrown);
+    expect(refusal).toMatchObject({ reason: "INTERNAL" });
+    const cause = String((refusal as Error).cause);
+    expect(cause).toContain("apps/a does not fit the store's schema at backend");
+    expect(cause).not.toContain("of-the");
+  }
+  db.close();
+  await stores.close();
+});
