@@ -55,8 +55,6 @@ export const bounds = {
   lookupsMax: 64,
   /** Look-ups that wait for their turn, of all addresses. */
   lookupWaitersMax: 1_000,
-  /** Health watches that are open at once. */
-  healthWatchersMax: 1_000,
   /** How long answers to requests that the drain aborted may take to be written. */
   abortGraceMs: 1_000,
   verifiedKeysMax: 100_000,

@@ -51,7 +51,7 @@ export function createRestDoor(parts: RestDoorParts): HttpDoor {
     if (admission.kind === "refused") return refuse(parts, request, admission.refusal, admission.rate);
     try {
       const rest = methods.get(match.route.binding.method.toString());
-      if (!rest) throw new Error(`no REST method for ${match.route.binding.source}`);
+      if (!rest) throw new Error("a matched rule has no method");
       const checked = rest.checkPath(admission.team.id, match.route.captures);
       if (checked instanceof Promise) await checked;
       const message = await readMessage(parts, match.route, request);
@@ -73,7 +73,11 @@ function pathRefusal(match: Exclude<Match, { kind: "found" | "not_found" }>): Re
   });
 }
 
-async function readMessage(parts: RestDoorParts, route: MatchedRoute, request: HttpRequest): Promise<Message> {
+async function readMessage(
+  parts: RestDoorParts,
+  route: MatchedRoute,
+  request: HttpRequest,
+): Promise<Message> {
   const contentType = request.header("content-type");
   const contentEncoding = request.header("content-encoding");
   const unread = parts.transcoder.checkMediaType(route, { contentType, contentEncoding });
@@ -118,5 +122,9 @@ function refuse(
 ): HttpResponse {
   parts.onRefusal(refusal, request);
   const rateHeaders = rate ? rateLimitHeaders(rate.decision, rate.policy, parts.clock.unixMs()) : [];
-  return refusalResponse(refusal, { requestId: request.requestId, accept: request.header("accept"), rateHeaders });
+  return refusalResponse(refusal, {
+    requestId: request.requestId,
+    accept: request.header("accept"),
+    rateHeaders,
+  });
 }

@@ -39,28 +39,37 @@ export interface RpcDoorParts extends GateParts {
   /** Aborted with a refusal once the drain's time is over. */
   readonly drainSignal: AbortSignal;
   readonly callerOf: (request: NodeRequest) => Caller;
-  /** Answers what is no method of these services. */
-  readonly fallback: (request: NodeRequest, response: NodeResponse) => void;
 }
 
 /** The RPC door: gRPC, gRPC-Web and Connect on the same paths, through one gate. */
-export function createRpcDoor(parts: RpcDoorParts): NodeHandler {
-  return connectNodeAdapter({
-    routes(router) {
-      for (const { service, implementation } of parts.services) {
-        router.service(service, adapt(parts, service, implementation));
-      }
-    },
-    contextValues: (request) => createContextValues().set(callerKey, parts.callerOf(request)),
-    requestGate: createRequestGate(parts),
-    fallback: (request, response) => {
-      if (!refuseUnknownMethod(request, response)) parts.fallback(request, response);
-    },
-    readMaxBytes: parts.messageBytesMax,
-    requireConnectProtocolHeader: true,
-    jsonOptions: { ignoreUnknownFields: false, alwaysEmitImplicit: true },
-    shutdownSignal: parts.drainSignal,
-  });
+export interface RpcDoor {
+  /** Whether the request is for this door: its path is a method's, or it is gRPC, whatever its path. */
+  takes(request: NodeRequest): boolean;
+  readonly handle: NodeHandler;
+}
+
+export function createRpcDoor(parts: RpcDoorParts): RpcDoor {
+  const methods = parts.services.flatMap(({ service }) => service.methods);
+  const paths = new Set(methods.map((method) => `/${method.parent.typeName}/${method.name}`));
+  return {
+    takes: ({ url = "", headers }) =>
+      paths.has(url.split("?", 1)[0] ?? "") ||
+      (headers["content-type"]?.startsWith("application/grpc") ?? false),
+    handle: connectNodeAdapter({
+      routes(router) {
+        for (const { service, implementation } of parts.services) {
+          router.service(service, adapt(parts, service, implementation));
+        }
+      },
+      contextValues: (request) => createContextValues().set(callerKey, parts.callerOf(request)),
+      requestGate: createRequestGate(parts),
+      fallback: refuseUnknownMethod,
+      readMaxBytes: parts.messageBytesMax,
+      requireConnectProtocolHeader: true,
+      jsonOptions: { ignoreUnknownFields: false, alwaysEmitImplicit: true },
+      shutdownSignal: parts.drainSignal,
+    }),
+  };
 }
 
 function adapt(parts: RpcDoorParts, service: DescService, implementation: object): object {
@@ -118,15 +127,12 @@ function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
   return typeof value === "object" && value !== null && Symbol.asyncIterator in value;
 }
 
-/** A gRPC client asks for a method that is not here: gRPC's own answer, on any path (gRPC over HTTP/2, Trailers-Only). */
-function refuseUnknownMethod(request: NodeRequest, response: NodeResponse): boolean {
-  const contentType = request.headers["content-type"] ?? "";
-  if (!contentType.startsWith("application/grpc")) return false;
+/** A gRPC client asks for a method that is not here: gRPC's own answer (gRPC over HTTP/2, Trailers-Only). */
+function refuseUnknownMethod(request: NodeRequest, response: NodeResponse): void {
   response.writeHead(200, {
-    "content-type": contentType,
+    "content-type": request.headers["content-type"] ?? "application/grpc",
     "grpc-status": String(Code.Unimplemented),
-    "grpc-message": encodeURIComponent(fail("UNIMPLEMENTED").message).replaceAll("%20", " "),
+    "grpc-message": fail("UNIMPLEMENTED").message,
   });
   response.end();
-  return true;
 }

@@ -1,0 +1,175 @@
+import { randomBytes } from "node:crypto";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { Health } from "#gen/grpc/health/v1/health_pb.ts";
+import { ServerReflection } from "#gen/grpc/reflection/v1/reflection_pb.ts";
+import { ServerReflection as ServerReflectionV1Alpha } from "#gen/grpc/reflection/v1alpha/reflection_pb.ts";
+import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
+import { createCaches } from "./app/caches.ts";
+import { createInternalListener, createPublicListener } from "./app/listeners.ts";
+import { createPublicDoor } from "./app/public-door.ts";
+import { createServices } from "./app/services.ts";
+import { checkPolicy } from "./auth/policy.ts";
+import { createServiceTokenCheck } from "./auth/service-token.ts";
+import type { Clock } from "./clock.ts";
+import { bounds, type Config } from "./config.ts";
+import { fail, StartRefused } from "./error.ts";
+import { createServiceSecrets, type ServiceSecrets } from "./keys/service-secrets.ts";
+import type { Log } from "./log.ts";
+import { createMetrics } from "./metrics.ts";
+import { createHealth } from "./rpc/health.ts";
+import { createReflection } from "./rpc/reflection.ts";
+import { served } from "./rpc/rpc-door.ts";
+import { createSecretFiles, writePrivateFile } from "./secret-files.ts";
+import { seed } from "./seed.ts";
+import { drain } from "./server/drain.ts";
+import type { BoundAddress, Listener } from "./server/listener.ts";
+import { createReadiness } from "./server/readiness.ts";
+import { createRequestTracker } from "./server/request-tracker.ts";
+import type { Stores } from "./store/stores.ts";
+
+/** Keyrun, running. */
+export interface App {
+  readonly publicAddress: BoundAddress;
+  readonly internalAddress: BoundAddress;
+  /** Drains and stops: no request that ends within the drain fails. Repeating it is the same one. */
+  close(): Promise<void>;
+}
+
+/** What a start needs beside its settings. */
+export interface AppParts {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly version: string;
+  /** Opens the store that the settings name. */
+  readonly openStores: () => Promise<Stores>;
+  /** Called once, when both listeners are bound and before `/readyz` first answers 200. */
+  readonly announce: (addresses: Pick<App, "publicAddress" | "internalAddress">) => void;
+}
+
+/**
+ * The composition root: settings become stores, services and listeners, in the order of a request. Throws
+ * StartRefused, with words for the operator, where it would be unsafe to go on; then nothing is left open.
+ */
+export async function startApp(config: Config, parts: AppParts): Promise<App> {
+  const closers: Closer[] = [];
+  try {
+    return await start(config, parts, closers);
+  } catch (thrown) {
+    await closeInReverse(closers);
+    throw thrown;
+  }
+}
+
+type Closer = () => Promise<unknown>;
+
+async function closeInReverse(closers: readonly Closer[]): Promise<void> {
+  for (const close of closers.toReversed()) await close();
+}
+
+async function start(config: Config, parts: AppParts, closers: Closer[]): Promise<App> {
+  const { clock, log, version } = parts;
+  const files = createSecretFiles(config.dataDir, randomBytes);
+  const stores = await parts.openStores();
+  closers.push(stores.close);
+  const secrets = createServiceSecrets(config.secrets ?? [await files.secret()]);
+  await checkSecrets(stores, secrets);
+  if (await stores.isEmpty()) await seed(stores, { clock, withDemoTeam: config.mongodbUri === undefined });
+
+  const metrics = createMetrics();
+  const readiness = createReadiness();
+  const requests = createRequestTracker();
+  const caches = createCaches(stores, { clock, metrics });
+  const services = createServices({ config, clock, log, metrics, stores, caches, secrets });
+  closers.push(services.lastUses.close, services.runner.close);
+  services.lastUses.start();
+
+  const isServiceToken = createServiceTokenCheck(config.serviceToken ?? (await files.serviceToken()));
+  const basis = { config, clock, log, metrics, requests, admit: services.admit, isServiceToken };
+  const all = [...services.served, served(SessionService, {}), ...operationServices(services, readiness)];
+  checkPolicy(all.map(({ service }) => service));
+  const door = createPublicDoor({ config, clock, version, readiness, services });
+  const publicListener = createPublicListener({ ...basis, services: all, door });
+  const internalListener = await createInternalListener({ ...basis, services: all });
+  const listeners = [publicListener, internalListener];
+  closers.push(async () => listeners.forEach((listener) => void listener.destroy()));
+
+  const publicAddress = await bind(publicListener, { host: config.host, port: config.port }, "KEYRUN_PORT");
+  const internalAddress = await bind(
+    internalListener,
+    { host: config.grpcHost, port: config.grpcPort },
+    "KEYRUN_GRPC_PORT",
+  );
+  const addressFile = join(config.dataDir, "grpc-address");
+  await writePrivateFile(addressFile, `${hostAndPort(internalAddress)}\n`);
+  closers.push(() => rm(addressFile, { force: true }));
+  parts.announce({ publicAddress, internalAddress });
+  readiness.set(true);
+
+  let closing: Promise<void> | undefined;
+  const close = async () => {
+    const { aborted } = await drain({
+      markUnready: () => readiness.set(false, "draining"),
+      doors: listeners,
+      requests,
+      delayMs: config.drainDelayMs,
+      msMax: config.drainMsMax,
+      abortGraceMs: bounds.abortGraceMs,
+      abortReason: () =>
+        fail("UNAVAILABLE", { mayHaveRun: true, retryAfterMs: bounds.retryAfterUnavailableMs }),
+    });
+    if (aborted > 0) log.warn({ aborted }, "requests were still running at the end of the drain");
+    await closeInReverse(closers);
+  };
+  return {
+    publicAddress,
+    internalAddress,
+    close: () => {
+      closing ??= close();
+      return closing;
+    },
+  };
+}
+
+/** A store whose keys name a secret that is not there would refuse every one of them: better not to start. */
+async function checkSecrets(stores: Stores, secrets: ServiceSecrets): Promise<void> {
+  const missing = (await stores.keys.secretVersions()).filter(
+    (version) => !secrets.versions.includes(version),
+  );
+  if (missing.length === 0) return;
+  throw new StartRefused(
+    `The store holds keys made with a service secret that is not there (version ${missing.join(", ")}). ` +
+      "Add it to KEYRUN_SECRET after the newest one, or restore the file `secret` of the data folder.",
+  );
+}
+
+function operationServices(
+  services: ReturnType<typeof createServices>,
+  readiness: ReturnType<typeof createReadiness>,
+) {
+  const own = services.served.map(({ service }) => service);
+  const reflection = createReflection([...own, Health, ServerReflection, ServerReflectionV1Alpha]);
+  const serviceNames = own.map(({ typeName }) => typeName);
+  return [
+    served(Health, createHealth({ serviceNames, readiness, watchersMax: bounds.healthWatchersMax })),
+    served(ServerReflection, reflection.v1),
+    served(ServerReflectionV1Alpha, reflection.v1alpha),
+  ];
+}
+
+async function bind(listener: Listener, at: BoundAddress, setting: string): Promise<BoundAddress> {
+  try {
+    return await listener.listen(at);
+  } catch (cause) {
+    const why = cause instanceof Error && "code" in cause ? String(cause.code) : "unknown";
+    const words = why === "EADDRINUSE" ? "is already in use" : `can't be bound (${why})`;
+    throw new StartRefused(`${hostAndPort(at)} ${words}: set ${setting} to a free port, or to 0 for any.`, {
+      cause,
+    });
+  }
+}
+
+/** `host:port` as URLs and gRPC targets write it: IPv6 in brackets. */
+export function hostAndPort({ host, port }: BoundAddress): string {
+  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
+}

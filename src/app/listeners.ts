@@ -1,0 +1,126 @@
+import { randomUUID } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { unguarded } from "../auth/key-evidence.ts";
+import type { Clock } from "../clock.ts";
+import { bounds, type Config } from "../config.ts";
+import type { HttpDoor } from "../edge/http.ts";
+import { createMetricsDoor } from "../edge/metrics-door.ts";
+import { fail } from "../error.ts";
+import { createAddressAllowance } from "../limit/address-allowance.ts";
+import type { Log } from "../log.ts";
+import type { Metrics } from "../metrics.ts";
+import type { Caller } from "../rpc/caller.ts";
+import { createRpcDoor, type RpcDoorParts, type ServedService } from "../rpc/rpc-door.ts";
+import type { AddressAllowanceView, Admit } from "../run/admission.ts";
+import { createServe, type ServeOptions } from "../server/http-exchange.ts";
+import { createListener, type Listener, type ListenerOptions } from "../server/listener.ts";
+import type { NodeRequest } from "../server/node-http.ts";
+import { addressOf, authorizationsOf, requestIdOf } from "../server/request-facts.ts";
+import type { RequestTracker } from "../server/request-tracker.ts";
+import { createReporting, type Reporting } from "./reporting.ts";
+
+/** What both listeners need. */
+export interface ListenersParts {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly requests: RequestTracker;
+  readonly admit: Admit;
+  readonly isServiceToken: (presented: string) => boolean;
+}
+
+/** The listener for the world: REST, `/healthz` and its like, and the RPCs that the public may call. */
+export function createPublicListener(
+  parts: ListenersParts & { readonly services: readonly ServedService[]; readonly door: PublicDoorMaker },
+): Listener {
+  const { config, clock } = parts;
+  const addressAllowance = createAddressAllowance({
+    clock,
+    windowMs: bounds.limitWindowMs,
+    lookupsMax: bounds.addressLookupsMax,
+    logsMax: bounds.addressLogsMax,
+    waitMsMax: bounds.lookupWaitMsMax,
+    waitersMax: bounds.lookupWaitersMax,
+  });
+  const allowance: AddressAllowanceView = {
+    guard: (address, lookUp) => addressAllowance.lookUp(address, lookUp, ({ kind }) => kind === "valid"),
+    look: addressAllowance.snapshot,
+  };
+  const { reporting, serve, options } = listenerBasis(parts);
+  const door = parts.door({ allowance, reporting });
+  const rpc = createRpcDoor({
+    ...rpcBasis(parts, reporting),
+    listener: "public",
+    allowance,
+  });
+  return createListener({
+    ...options,
+    connectionsPerAddressMax: config.trustProxyHops > 0 ? undefined : config.connectionsPerAddressMax,
+    onRequest: (req, res) => (rpc.takes(req) ? rpc.handle(req, res) : serve(door, req, res)),
+  });
+}
+
+/** Makes the public listener's HTTP door from what the listener knows. */
+export type PublicDoorMaker = (basis: { allowance: AddressAllowanceView; reporting: Reporting }) => HttpDoor;
+
+/** The listener for internal services: every RPC, health, reflection and `/metrics`. */
+export async function createInternalListener(
+  parts: ListenersParts & { readonly services: readonly ServedService[] },
+): Promise<Listener> {
+  const { config, metrics, isServiceToken } = parts;
+  const { reporting, serve, options } = listenerBasis(parts);
+  const door = createMetricsDoor({ metrics, isServiceToken });
+  const rpc = createRpcDoor({
+    ...rpcBasis(parts, reporting),
+    listener: "internal",
+    // Whoever reaches this listener is one of ours: no address is held to an allowance.
+    allowance: { guard: unguarded, look: () => undefined },
+  });
+  return createListener({
+    ...options,
+    connectionsPerAddressMax: undefined,
+    tls: await readTls(config.grpcTls),
+    onRequest: (req, res) => (rpc.takes(req) ? rpc.handle(req, res) : serve(door, req, res)),
+  });
+}
+
+function listenerBasis({ config, clock, log, metrics, requests }: ListenersParts) {
+  const reporting = createReporting({ log, metrics });
+  const newRequestId = randomUUID;
+  const { trustProxyHops, connectionsMax } = config;
+  const basis = { requests, newRequestId, report: reporting.transport };
+  return {
+    reporting,
+    serve: createServe({ ...basis, trustProxyHops } satisfies ServeOptions),
+    options: { ...basis, clock, connectionsMax } satisfies Partial<ListenerOptions>,
+  };
+}
+
+function rpcBasis(parts: ListenersParts & { services: readonly ServedService[] }, reporting: Reporting) {
+  const { config, clock, requests, services, admit, isServiceToken } = parts;
+  const factsOptions = { newRequestId: randomUUID, trustProxyHops: config.trustProxyHops };
+  return {
+    clock,
+    services,
+    admit,
+    isServiceToken,
+    messageBytesMax: config.bodyBytesMax,
+    drainSignal: requests.signal,
+    onRefusal: reporting.rpc,
+    callerOf: (req: NodeRequest): Caller => ({
+      authorizations: authorizationsOf(req),
+      address: addressOf(req, factsOptions),
+      requestId: requestIdOf(req, factsOptions),
+    }),
+  } satisfies Partial<RpcDoorParts>;
+}
+
+async function readTls(files: Config["grpcTls"]) {
+  if (!files) return undefined;
+  const [cert, key, clientCa] = await Promise.all(
+    [files.certFile, files.keyFile, files.clientCaFile].map((file) => readFile(file)),
+  );
+  if (!cert || !key || !clientCa) throw fail("INTERNAL");
+  return { cert, key, clientCa };
+}

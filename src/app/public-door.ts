@@ -1,0 +1,56 @@
+import { create } from "@bufbuild/protobuf";
+import { RunAppRequestSchema, RunAppResponseSchema, RunService } from "#gen/keyrun/v1/run_service_pb.ts";
+import type { Clock } from "../clock.ts";
+import type { Config } from "../config.ts";
+import type { HttpDoor } from "../edge/http.ts";
+import { createKeyrunOpenApi } from "../edge/openapi/keyrun-openapi.ts";
+import { createOperationsDoor } from "../edge/operations-door.ts";
+import { createRestDoor, type RestMethod } from "../edge/rest-door.ts";
+import { createTranscoder } from "../edge/transcode/transcoder.ts";
+import type { Readiness } from "../server/readiness.ts";
+import type { PublicDoorMaker } from "./listeners.ts";
+import type { Services } from "./services.ts";
+
+/** The HTTP that the public may ask for: operations, then REST. */
+export function createPublicDoor(parts: {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly version: string;
+  readonly readiness: Readiness;
+  readonly services: Services;
+}): PublicDoorMaker {
+  const { config, clock, version, readiness, services } = parts;
+  const annotated = services.served.map(({ service }) => service);
+  const transcoder = createTranscoder(annotated);
+  const openApi = createKeyrunOpenApi({ services: annotated, config, version });
+
+  return ({ allowance, reporting }): HttpDoor =>
+    createOperationsDoor({
+      readiness,
+      openApi,
+      next: createRestDoor({
+        clock,
+        transcoder,
+        methods: [runOverRest(services)],
+        admit: services.admit,
+        allowance,
+        bodyBytesMax: config.bodyBytesMax,
+        onRefusal: reporting.rest,
+      }),
+    });
+}
+
+/** A run over REST takes the direct way: the same function that the RPC door calls, without its stream machinery. */
+function runOverRest({ runService, findRunnableApp }: Services): RestMethod {
+  return {
+    method: RunService.method.runApp,
+    checkPath: (teamId, captures) => findRunnableApp(teamId, captures.get("app_id") ?? ""),
+    invoke: async (request, call) =>
+      create(RunAppResponseSchema, await runService.runApp(asRunAppRequest(request), call)),
+  };
+}
+
+function asRunAppRequest(message: Parameters<RestMethod["invoke"]>[0]) {
+  if (message.$typeName !== RunAppRequestSchema.typeName) throw new Error(`not a run: ${message.$typeName}`);
+  return message as Parameters<Services["runService"]["runApp"]>[0];
+}

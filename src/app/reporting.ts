@@ -1,0 +1,52 @@
+import type { HandlerContext } from "@connectrpc/connect";
+import type { HttpRequest } from "../edge/http.ts";
+import { type Refusal, reasons } from "../error.ts";
+import type { Log } from "../log.ts";
+import type { Door, Metrics } from "../metrics.ts";
+import { callerKey } from "../rpc/caller.ts";
+import type { Report } from "../server/transport-event.ts";
+
+/** Where the doors tell what happened: the log has the private cause, the metrics the count. */
+export interface Reporting {
+  rest(refusal: Refusal, request: HttpRequest): void;
+  rpc(refusal: Refusal, context: HandlerContext): void;
+  readonly transport: Report;
+}
+
+/**
+ * A refusal that is our fault or the app's is a warning or an error with its cause; one that is the caller's is
+ * told at debug level, so that nobody can fill a disk by being refused.
+ */
+export function createReporting({ log, metrics }: { log: Log; metrics: Metrics }): Reporting {
+  const tell = (door: Door, refusal: Refusal, facts: { requestId: string; method: string }) => {
+    metrics.requestEnded(door, refusal.reason);
+    if (refusal.reason === "RATE_LIMIT_EXCEEDED") metrics.limitRefused();
+    const { reason, message, cause } = refusal;
+    const { httpStatus } = reasons[reason];
+    const level = reason === "INTERNAL" ? "error" : httpStatus >= 500 ? "warn" : "debug";
+    log[level]({ door, reason, ...facts, ...(cause !== undefined && { cause }) }, message);
+  };
+  return {
+    rest: (refusal, { requestId, method, target }) => {
+      // The path alone: a query may hold anything.
+      tell("rest", refusal, {
+        requestId,
+        method: `${method} ${target.split("?", 1)[0]?.slice(0, pathCharactersMax)}`,
+      });
+    },
+    rpc: (refusal, { values, method }) => {
+      tell("rpc", refusal, { requestId: values.get(callerKey).requestId, method: method.toString() });
+    },
+    transport: (event) => {
+      if (event.kind === "untrusted_forwarded_for") log.warn(event, untrustedWords);
+      else if (event.kind === "handler_failed" || event.kind === "listener_failed")
+        log.error(event, event.kind);
+      else log.debug(event, event.kind);
+    },
+  };
+}
+
+const pathCharactersMax = 200;
+const untrustedWords =
+  "X-Forwarded-For arrives, but no proxy is trusted, so all callers behind it count as one address. " +
+  "Set KEYRUN_TRUST_PROXY to the number of proxies in front of Keyrun.";

@@ -1,0 +1,96 @@
+import { randomBytes } from "node:crypto";
+import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
+import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
+import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
+import { createAppService } from "../apps/app-service.ts";
+import type { Clock } from "../clock.ts";
+import { bounds, type Config } from "../config.ts";
+import { encodeCrockford } from "../keys/base-encoding.ts";
+import { createKeyService } from "../keys/key-service.ts";
+import { createKeyForm } from "../keys/key-value.ts";
+import { createKeyring } from "../keys/keyring.ts";
+import { createLastUses } from "../keys/last-uses.ts";
+import type { ServiceSecrets } from "../keys/service-secrets.ts";
+import { createVerifyKey } from "../keys/verify-key.ts";
+import { createLimiter } from "../limit/limiter.ts";
+import type { Log } from "../log.ts";
+import type { Metrics } from "../metrics.ts";
+import { served } from "../rpc/rpc-door.ts";
+import { createAdmit } from "../run/admission.ts";
+import { createAppRunner } from "../run/app-runner.ts";
+import { createFindRunnableApp, createRunService } from "../run/run-service.ts";
+import type { Stores } from "../store/stores.ts";
+import { createTeamService } from "../teams/team-service.ts";
+import type { TeamRecord } from "../teams/team-store.ts";
+import type { Caches } from "./caches.ts";
+
+export interface ServicesParts {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly stores: Stores;
+  readonly caches: Caches;
+  readonly secrets: ServiceSecrets;
+}
+
+export type Services = ReturnType<typeof createServices>;
+
+/** Keyrun's own services and what a run must pass, in the order of a request. */
+export function createServices(parts: ServicesParts) {
+  const { config, clock, log, stores, caches, secrets } = parts;
+  const { planLimits, keysPerTeamMax } = config;
+  const form = createKeyForm(config.keyPrefix, secrets);
+  const verifyKey = createVerifyKey({ form, secrets, evidence: caches.keys });
+  const limiter = createLimiter({ clock, windowMs: bounds.limitWindowMs, logsMax: bounds.teamLogsMax });
+  const lastUses = createLastUses({
+    store: stores.keys,
+    flushMs: bounds.lastUseFlushMs,
+    onError: (err) => log.warn({ err }, "last uses could not be written; they are kept for the next write"),
+  });
+  const keyUsed = lastUses.record;
+  const keyring = createKeyring({
+    clock,
+    store: stores.keys,
+    form,
+    secrets,
+    randomBytes,
+    activeMax: keysPerTeamMax,
+    lastUseTimeMs: lastUses.lastUseTimeMs,
+    raiseFloor: (evidence) => caches.keys.raise(evidence.id, evidence.version, evidence),
+  });
+  const teamChanged = (team: TeamRecord) => caches.teams.raise(team.id, team.version, team);
+  const limits = { clock, limiter, planLimits, teams: caches.teams, verifyKey, keyUsed };
+  const admit = createAdmit({ ...limits, mayAdmit: stores.guard.holds });
+  const runner = createAppRunner({
+    clock,
+    appRunsMax: config.appRunsMax,
+    outputBytesMax: config.appOutputBytesMax,
+  });
+  const findRunnableApp = createFindRunnableApp(caches.apps);
+  const runService = createRunService({ findRunnableApp, run: runner.run, newRunId });
+  return {
+    admit,
+    findRunnableApp,
+    runService,
+    runner,
+    lastUses,
+    served: [
+      served(RunService, runService),
+      served(KeyService, createKeyService({ ...limits, keyring, keysPerTeamMax })),
+      served(TeamService, createTeamService({ ...limits, ...teamStores(stores), teamChanged })),
+      served(AppService, createAppService({ clock, store: stores.apps, appsChanged: caches.apps.raise })),
+    ],
+  };
+}
+
+function teamStores(stores: Stores) {
+  return { store: stores.teams, members: stores.members, preview: stores.preview };
+}
+
+const runIdBytes = 15; // 120 bits: 24 characters.
+
+function newRunId(): string {
+  return `run_${encodeCrockford(randomBytes(runIdBytes))}`;
+}

@@ -1,0 +1,94 @@
+import { readFileSync } from "node:fs";
+import { type App, hostAndPort, startApp } from "./app.ts";
+import { runCli } from "./cli/run-cli.ts";
+import { systemClock } from "./clock.ts";
+import type { Config } from "./config.ts";
+import { StartRefused } from "./error.ts";
+import { createLog, type Log } from "./log.ts";
+import { readSettings } from "./settings.ts";
+import { startWords } from "./start-words.ts";
+import { openStores } from "./store/open-stores.ts";
+
+/** Ctrl-C under npm arrives twice, from the terminal and from npm: what comes this soon is the same signal. */
+const sameSignalMs = 500;
+
+process.exitCode = await runCli(process.argv.slice(2), { serve });
+
+/** `keyrun serve`: runs until a signal ends it, and answers with the status to exit with. */
+async function serve(): Promise<number> {
+  const settings = readSettings(process.env, (path) => readFileSync(path, "utf8"));
+  if ("problems" in settings) return refuse(settings.problems);
+  const config = settings.ok;
+  const { logLevel: level, keyPrefix, serviceToken, mongodbUri } = config;
+  const secrets = [serviceToken, mongodbUri].filter((secret) => secret !== undefined);
+  const log = createLog({ level, keyPrefix, secrets });
+  try {
+    const ended = untilSignal(log);
+    const app = await startApp(config, {
+      clock: systemClock,
+      log,
+      version: readVersion(),
+      openStores: () => openStores(config, { clock: systemClock, log }),
+      announce: (addresses) => process.stdout.write(wordsFor(config, addresses)),
+    });
+    return await stop(app, await ended, log);
+  } catch (error) {
+    if (error instanceof StartRefused) return refuse([error.message]);
+    throw error;
+  }
+}
+
+function refuse(problems: readonly string[]): number {
+  for (const problem of problems) process.stderr.write(`Keyrun can't start: ${problem}\n`);
+  return 1;
+}
+
+function wordsFor(
+  config: Config,
+  { publicAddress, internalAddress }: Pick<App, "publicAddress" | "internalAddress">,
+) {
+  return startWords({
+    publicUrl: `http://${hostAndPort(publicAddress)}`,
+    grpcAddress: hostAndPort(internalAddress),
+    demo: config.mongodbUri === undefined,
+  });
+}
+
+interface Ending {
+  readonly exitCode: number;
+  readonly why: string;
+}
+
+/** Resolves with the first signal, or the first fault that nobody caught; a second signal exits at once. */
+function untilSignal(log: Log): Promise<Ending> {
+  const { promise, resolve } = Promise.withResolvers<Ending>();
+  let firstMs: number | undefined;
+  const onSignal = (signal: NodeJS.Signals) => {
+    const nowMs = systemClock.monotonicMs();
+    if (firstMs !== undefined && nowMs - firstMs > sameSignalMs) process.exit(1);
+    firstMs ??= nowMs;
+    resolve({ exitCode: 0, why: signal });
+  };
+  for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, onSignal);
+  const onFault = (err: unknown) => {
+    log.fatal({ err }, "a fault that nobody caught: Keyrun drains and exits");
+    resolve({ exitCode: 1, why: "fault" });
+  };
+  process.on("uncaughtException", onFault);
+  process.on("unhandledRejection", onFault);
+  return promise;
+}
+
+async function stop(app: App, { exitCode, why }: Ending, log: Log): Promise<number> {
+  log.info({ why }, "draining");
+  await app.close();
+  log.info("stopped");
+  return exitCode;
+}
+
+function readVersion(): string {
+  const { version }: { version: string } = JSON.parse(
+    readFileSync(new URL("../package.json", import.meta.url), "utf8"),
+  );
+  return version;
+}
