@@ -1,6 +1,7 @@
 import { fail } from "../error.ts";
 
-const resourceIdForm = /^[a-z][a-z0-9-]{0,62}$/;
+/** The form of an id that its creator chooses. */
+export const resourceIdForm = /^[a-z][a-z0-9-]{0,62}$/;
 
 /** Whether the text could be the id of a team or an app. */
 export function isResourceId(value: string): boolean {
