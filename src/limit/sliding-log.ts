@@ -1,0 +1,100 @@
+/**
+ * The times of one caller's accepted requests, in a ring of 8 bytes an entry. Exact: at most `limit` are accepted
+ * in any span of `windowMs`, and none is refused below that. An entry of time t counts until just before
+ * t + `windowMs`.
+ *
+ * Time is an argument in monotonic milliseconds; a time before the newest seen is taken as the newest. It is
+ * rounded down to a tick of 1/1024 ms, so that every sum and difference of times is exact and a caller who waits
+ * precisely as long as it was told is never a rounding error too early. The arguments stand in line, not in an
+ * object, because nothing is allocated here for a request.
+ */
+export class SlidingLog {
+  readonly #windowMs: number;
+  /** A ring: `#count` times, ascending, from index `#oldest` on. */
+  #times = new Float64Array(0);
+  #oldest = 0;
+  #count = 0;
+  #nowMs = Number.NEGATIVE_INFINITY;
+
+  /** `windowMs` is whole. */
+  constructor(windowMs: number) {
+    this.#windowMs = windowMs;
+  }
+
+  /**
+   * Takes `cost` (whole, 0 to `limit`) at once or not at all. Returns 0 where it was taken, else after how many
+   * milliseconds it would be if nobody else spent: more than 0, at most `windowMs`. What is refused leaves no
+   * trace. The limit may differ from call to call: the log is kept, and counts against the new one.
+   */
+  spend(nowMs: number, limit: number, cost: number): number {
+    if (!Number.isInteger(cost) || cost < 0 || cost > limit) {
+      throw new RangeError("A cost is a whole number from 0 to the limit");
+    }
+    this.#advance(nowMs);
+    if (cost === 0) return 0;
+    const excess = this.#count + cost - limit;
+    if (excess > 0) return this.#leaveMs(excess - 1) - this.#nowMs;
+    this.#append(limit, cost);
+    return 0;
+  }
+
+  /** Whether nothing counts at this time. */
+  isEmptyAt(nowMs: number): boolean {
+    this.#advance(nowMs);
+    return this.#count === 0;
+  }
+
+  /** How many are counted, as of the newest time seen. */
+  get count(): number {
+    return this.#count;
+  }
+
+  /** In how many milliseconds the oldest that is counted leaves, as of the newest time seen; 0 where none is. */
+  get resetAfterMs(): number {
+    return this.#count === 0 ? 0 : this.#leaveMs(0) - this.#nowMs;
+  }
+
+  /** What the ring takes: after an accepted request at most 8 bytes for each of its limit. */
+  get byteLength(): number {
+    return this.#times.byteLength;
+  }
+
+  #advance(nowMs: number): void {
+    const tickMs = Math.floor(nowMs * ticksPerMs) / ticksPerMs;
+    if (tickMs > this.#nowMs) this.#nowMs = tickMs;
+    if (this.#count > 0 && this.#leaveMs(this.#count - 1) <= this.#nowMs) this.#count = 0;
+    while (this.#count > 0 && this.#leaveMs(0) <= this.#nowMs) {
+      this.#oldest = this.#index(1);
+      this.#count--;
+    }
+  }
+
+  #append(limit: number, cost: number): void {
+    const needed = this.#count + cost;
+    if (needed > this.#times.length || this.#times.length > limit) this.#resize(limit, needed);
+    for (; this.#count < needed; this.#count++) this.#times[this.#index(this.#count)] = this.#nowMs;
+  }
+
+  /** Doubles, so that a quiet caller of a large limit stays small, and shrinks to a limit that was lowered. */
+  #resize(limit: number, needed: number): void {
+    const times = new Float64Array(Math.min(limit, Math.max(needed, 2 * this.#times.length, entriesMin)));
+    for (let n = 0; n < this.#count; n++) times[n] = this.#times[this.#index(n)] ?? 0;
+    this.#times = times;
+    this.#oldest = 0;
+  }
+
+  /** When the nth counted from the oldest, 0 being the oldest, stops to count. */
+  #leaveMs(n: number): number {
+    return (this.#times[this.#index(n)] ?? 0) + this.#windowMs;
+  }
+
+  #index(n: number): number {
+    const index = this.#oldest + n;
+    return index < this.#times.length ? index : index - this.#times.length;
+  }
+}
+
+/** A power of two: dividing by it loses nothing. Exact for 278 years of uptime. */
+const ticksPerMs = 1024;
+/** The first size of a ring, for limits that are not smaller. */
+const entriesMin = 8;

@@ -1,0 +1,82 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import type { LimitDecision } from "#src/limit/limiter.ts";
+import { createLimiter } from "#src/limit/limiter.ts";
+import { rateLimitHeaders } from "#src/limit/rate-limit-headers.ts";
+import { createManualClock } from "../harness/manual-clock.ts";
+
+const nowMs = 1_700_000_000_000;
+const accepted: LimitDecision = {
+  accepted: true,
+  limit: 300,
+  remaining: 12,
+  resetUnixMs: nowMs + 6_001,
+  retryAfterMs: 0,
+};
+
+test("an accepted request is told its limit in both forms, every time rounded up, and nothing of waiting", () => {
+  expect(rateLimitHeaders(accepted, "team", nowMs)).toEqual([
+    "RateLimit-Limit",
+    "300",
+    "RateLimit-Remaining",
+    "12",
+    "RateLimit-Reset",
+    "1700000007",
+    "RateLimit",
+    '"team";r=12;t=7',
+    "RateLimit-Policy",
+    '"team";q=300;w=60',
+  ]);
+});
+
+test("a refused request is told how long to wait, in seconds and in milliseconds, both rounded up and neither from the reset", () => {
+  const refused = { ...accepted, accepted: false, remaining: 0, retryAfterMs: 31_000.25 };
+  expect(rateLimitHeaders(refused, "team", nowMs).slice(10)).toEqual([
+    "Retry-After",
+    "32",
+    "Retry-After-Ms",
+    "31001",
+  ]);
+});
+
+test("the address's allowance goes by its own name, also where a team has the same limit", () => {
+  const decision = { ...accepted, limit: 60 };
+  expect(rateLimitHeaders(decision, "team", nowMs)[9]).toBe('"team";q=60;w=60');
+  expect(rateLimitHeaders(decision, "address", nowMs)[9]).toBe('"address";q=60;w=60');
+  expect(rateLimitHeaders(decision, "address", nowMs)[7]).toBe('"address";r=12;t=7');
+});
+
+test("where nothing is counted the reset is now, rounded up", () => {
+  const clock = createManualClock({ monotonicMs: 0, unixMs: nowMs + 1 });
+  const limiter = createLimiter({ clock, windowMs: 60_000, logsMax: 1 });
+  const headers = rateLimitHeaders(limiter.look("a", 60), "team", clock.unixMs());
+  expect(headers[5]).toBe("1700000001");
+  expect(headers[7]).toBe('"team";r=60;t=0');
+});
+
+test("a wall clock that steps between decision and headers makes no seconds below 0 or above 60", () => {
+  expect(rateLimitHeaders(accepted, "team", nowMs + 3_600_000)[7]).toBe('"team";r=12;t=0');
+  expect(rateLimitHeaders(accepted, "team", nowMs - 3_600_000)[7]).toBe('"team";r=12;t=60');
+});
+
+test("whatever the time of the refusal, Retry-After is 1 to 60 and waiting for it is enough", () => {
+  fc.assert(
+    fc.property(
+      fc.double({ min: 0, max: 1e9, noNaN: true }),
+      fc.double({ min: 0, max: 59_999.999, noNaN: true }),
+      fc.integer({ min: 0, max: 999 }),
+      (startMs, laterMs, wallMs) => {
+        const clock = createManualClock({ monotonicMs: startMs, unixMs: nowMs + wallMs });
+        const limiter = createLimiter({ clock, windowMs: 60_000, logsMax: 1 });
+        limiter.spend("a", 1);
+        clock.advance(laterMs);
+        const refused = rateLimitHeaders(limiter.spend("a", 1), "team", clock.unixMs());
+        const waitS = Number(refused[11]);
+        expect(waitS).toBeGreaterThanOrEqual(1);
+        expect(waitS).toBeLessThanOrEqual(60);
+        clock.advance(Number(refused[13]));
+        expect(limiter.spend("a", 1).accepted).toBe(true);
+      },
+    ),
+  );
+});
