@@ -1,0 +1,89 @@
+import { bounds } from "../config.ts";
+import type { KeyStore } from "./key-store.ts";
+
+/** When each key was last used: at once in memory, and in the store a little later. */
+export interface LastUses {
+  /** Notes a use. Costs no more than a look into a map; a time before the one known changes nothing. */
+  record(keyId: string, unixMs: number): void;
+  /** The later of what the store holds and what is known here; null: never used. */
+  lastUseTimeMs(keyId: string, storedMs: number | null): number | null;
+  /** Starts to write every `flushMs`. The timer keeps no process alive. */
+  start(): void;
+  /** Writes all uses since the last write, in one. While one runs, the same one. Never rejects. */
+  flush(): Promise<void>;
+  /** Stops the timer and writes what is left. Never rejects. */
+  close(): Promise<void>;
+}
+
+/**
+ * Keeps the path of requests free of writes. A write that failed is told to `onError` and its uses go into the
+ * next one. At most `keysMax` keys wait to be written; past it the use that was noted first is lost, as it would
+ * be if the process were killed.
+ */
+export function createLastUses(options: {
+  store: Pick<KeyStore, "recordUses">;
+  flushMs: number;
+  onError: (cause: unknown) => void;
+  keysMax?: number;
+}): LastUses {
+  const { store, flushMs, onError, keysMax = bounds.verifiedKeysMax } = options;
+  let waiting = new Map<string, number>();
+  /** What is being written, or was last: kept, for who read the store before a write merges after it. */
+  let written: ReadonlyMap<string, number> = new Map();
+  let running: Promise<void> | undefined;
+  let timer: NodeJS.Timeout | undefined;
+
+  function record(keyId: string, unixMs: number): void {
+    const known = waiting.get(keyId);
+    if (known !== undefined && known >= unixMs) return;
+    waiting.set(keyId, unixMs);
+    if (waiting.size > keysMax) dropFirst(waiting);
+  }
+
+  async function write(): Promise<void> {
+    written = waiting;
+    waiting = new Map();
+    if (written.size === 0) return;
+    try {
+      await store.recordUses(written);
+    } catch (cause) {
+      const newer = waiting;
+      waiting = new Map(written);
+      for (const [keyId, unixMs] of newer) record(keyId, unixMs);
+      onError(cause);
+    }
+  }
+
+  async function flush(): Promise<void> {
+    running ??= write().finally(() => {
+      running = undefined;
+    });
+    await running;
+  }
+
+  return {
+    record,
+    lastUseTimeMs(keyId, storedMs) {
+      const noneMs = Number.NEGATIVE_INFINITY;
+      const here = Math.max(waiting.get(keyId) ?? noneMs, written.get(keyId) ?? noneMs);
+      const latest = Math.max(storedMs ?? noneMs, here);
+      return latest === noneMs ? null : latest;
+    },
+    start() {
+      timer ??= setInterval(flush, flushMs).unref();
+    },
+    flush,
+    async close() {
+      clearInterval(timer);
+      await running;
+      await flush();
+    },
+  };
+}
+
+function dropFirst(map: Map<string, number>): void {
+  for (const keyId of map.keys()) {
+    map.delete(keyId);
+    return;
+  }
+}
