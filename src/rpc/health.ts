@@ -46,37 +46,58 @@ export function createHealth(options: HealthOptions): ServiceImpl<typeof Health>
       if (watchers >= watchersMax) {
         throw fail("UNAVAILABLE", { problem: "As many health watches are open as may be. Try again later." });
       }
-      let wake = () => {};
-      const unsubscribe = readiness.onChange(() => wake());
       watchers++;
-      let watching = true;
-      // On abort too: a stream whose caller went away may never be pulled again.
-      const leave = () => {
-        if (!watching) return;
-        watching = false;
-        watchers--;
-        unsubscribe();
-        wake();
-      };
-      signal.addEventListener("abort", leave, { once: true });
-      if (signal.aborted) leave();
+      const watch = openWatch(readiness, { signal, onLeave: () => watchers-- });
       try {
         let sent: ServingStatus | undefined;
-        while (watching) {
+        while (watch.isOpen()) {
           const status = statusOf(service);
           if (status === sent) {
-            await new Promise<void>((resolve) => {
-              wake = resolve;
-            });
+            await watch.change();
             continue;
           }
           sent = status;
           yield { status };
         }
       } finally {
-        signal.removeEventListener("abort", leave);
-        leave();
+        watch.leave();
       }
     },
+  };
+}
+
+interface Watch {
+  /** False from the moment that the caller went away. */
+  isOpen(): boolean;
+  /** Resolves at the next change of the readiness, or when the watch is left. */
+  change(): Promise<void>;
+  leave(): void;
+}
+
+/** Leaves on abort too, and at once: a stream whose caller went away may never be pulled again. */
+function openWatch(
+  readiness: HealthOptions["readiness"],
+  { signal, onLeave }: { signal: AbortSignal; onLeave: () => void },
+): Watch {
+  let open = true;
+  let wake = () => {};
+  const unsubscribe = readiness.onChange(() => wake());
+  const leave = () => {
+    if (!open) return;
+    open = false;
+    signal.removeEventListener("abort", leave);
+    unsubscribe();
+    onLeave();
+    wake();
+  };
+  signal.addEventListener("abort", leave);
+  if (signal.aborted) leave();
+  return {
+    isOpen: () => open,
+    change: () =>
+      new Promise((resolve) => {
+        wake = resolve;
+      }),
+    leave,
   };
 }
