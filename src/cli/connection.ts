@@ -1,0 +1,126 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { type Client, createClient, type Interceptor } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { Health } from "#gen/grpc/health/v1/health_pb.ts";
+import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
+import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
+import type { Config } from "../config.ts";
+import type { Environment } from "../settings.ts";
+import { CommandFailure } from "./command-failure.ts";
+import { openSession } from "./session.ts";
+
+/** The internal listener, as a command sees it. What a call throws is for `failureFrom` to put into words. */
+export interface Connection {
+  /** `host:port`. */
+  readonly address: string;
+  readonly keys: Client<typeof KeyService>;
+  readonly teams: Client<typeof TeamService>;
+  readonly apps: Client<typeof AppService>;
+  readonly health: Client<typeof Health>;
+  close(): void;
+}
+
+export interface Peer {
+  /** `host:port`. */
+  readonly address: string;
+  /** Absent for what needs no credential. */
+  readonly serviceToken?: string;
+  readonly tls: Config["grpcTls"];
+}
+
+/** How long a call may take, unless the connection fails first. */
+export const rpcMsMax = 10_000;
+const answerBytesMax = 16 * 1024 * 1024;
+
+/** Opens a connection; nothing is sent before the first call. Throws where a TLS file can't be read. */
+export function openConnection({ address, serviceToken, tls }: Peer): Connection {
+  const origin = `${tls === undefined ? "http" : "https"}://${address}`;
+  const session = openSession(origin, tls === undefined ? {} : readTls(tls));
+  const authenticate: Interceptor = (next) => (request) => {
+    if (serviceToken !== undefined) request.header.set("authorization", `Bearer ${serviceToken}`);
+    return next(request);
+  };
+  const transport = createGrpcTransport({
+    baseUrl: origin,
+    sessionManager: session,
+    interceptors: [authenticate],
+    defaultTimeoutMs: rpcMsMax,
+    readMaxBytes: answerBytesMax,
+    writeMaxBytes: answerBytesMax,
+    acceptCompression: [],
+  });
+  return {
+    address,
+    keys: createClient(KeyService, transport),
+    teams: createClient(TeamService, transport),
+    apps: createClient(AppService, transport),
+    health: createClient(Health, transport),
+    close: () => session.close(),
+  };
+}
+
+/**
+ * Where the server's internal listener is: as set, or as the running server wrote it. A wildcard is reached through
+ * loopback. Throws where no server has run on the data folder.
+ */
+export function readAddress(config: Config, env: Environment): string {
+  const isSet = env.KEYRUN_GRPC_PORT !== undefined && config.grpcPort !== 0;
+  const written = isSet ? `${config.grpcHost}:${config.grpcPort}` : readAddressFile(config.dataDir);
+  const colon = written.lastIndexOf(":");
+  const host = written.slice(0, colon).replace(/^\[(.*)\]$/, "$1");
+  const reachable = { "0.0.0.0": "127.0.0.1", "::": "::1" }[host] ?? host;
+  return `${reachable.includes(":") ? `[${reachable}]` : reachable}:${written.slice(colon + 1)}`;
+}
+
+/** The service token: as set, or as the first start made it in the data folder. Throws where there is none. */
+export function readServiceToken(config: Config): string {
+  if (config.serviceToken !== undefined) return config.serviceToken;
+  const token = readDataFile(config.dataDir, "service-token");
+  if (token !== undefined && token !== "") return token;
+  throw new CommandFailure(
+    `There is no service token in the data folder ${config.dataDir}: start Keyrun there with \`npm start\`, or set KEYRUN_SERVICE_TOKEN.`,
+  );
+}
+
+function readAddressFile(dataDir: string): string {
+  const text = readDataFile(dataDir, "grpc-address");
+  if (text === undefined) {
+    throw new CommandFailure(
+      `Keyrun is not running on the data folder ${dataDir}: start it with \`npm start\`, or set KEYRUN_DATA_DIR or KEYRUN_GRPC_PORT to those of the server that is.`,
+    );
+  }
+  if (/^[^\s/@]+:\d{1,5}$/.test(text)) return text;
+  throw new CommandFailure(
+    `The file ${join(dataDir, "grpc-address")} is damaged: restart Keyrun, which writes it.`,
+  );
+}
+
+/** The file's text, trimmed; undefined where it is not there. */
+function readDataFile(dataDir: string, name: string): string | undefined {
+  const path = join(dataDir, name);
+  try {
+    return readFileSync(path, "utf8").trim();
+  } catch (cause) {
+    if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return undefined;
+    throw new CommandFailure(`The file ${path} can't be read: run this as the user who runs Keyrun.`, {
+      cause,
+    });
+  }
+}
+
+/**
+ * The command shows the listener's own certificate as its own: it must be signed by the same authority that the
+ * listener asks of its clients, as in a private network it is.
+ */
+function readTls({ certFile, keyFile, clientCaFile }: NonNullable<Config["grpcTls"]>) {
+  try {
+    return { cert: readFileSync(certFile), key: readFileSync(keyFile), ca: readFileSync(clientCaFile) };
+  } catch (cause) {
+    throw new CommandFailure(
+      "A TLS file can't be read: check KEYRUN_GRPC_TLS_CERT_FILE, KEYRUN_GRPC_TLS_KEY_FILE and KEYRUN_GRPC_TLS_CLIENT_CA_FILE.",
+      { cause },
+    );
+  }
+}

@@ -1,0 +1,45 @@
+import { Code, type ConnectError } from "@connectrpc/connect";
+import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
+import { CommandFailure } from "./command-failure.ts";
+import { rpcMsMax } from "./connection.ts";
+
+/** What went wrong with a call, in a sentence that says what to do. What Keyrun itself refused keeps its words. */
+export function failureFrom(error: ConnectError, address: string): CommandFailure {
+  const say = (sentence: string) => new CommandFailure(sentence, { cause: error });
+  // Keyrun's refusals carry a reason; what has none came from the network, or from another server.
+  if (error.findDetails(ErrorInfoSchema).length > 0) {
+    return say(error.code === Code.Unauthenticated ? tokenRefused(address) : error.rawMessage);
+  }
+  const network = causeCode(error);
+  if (notThere.has(network)) return say(`Keyrun is not running at ${address}: start it with \`npm start\`.`);
+  if (/SSL|TLS|CERT|ISSUER/.test(network)) {
+    return say(
+      `The TLS connection to ${address} failed (${network}): the KEYRUN_GRPC_TLS_* files must be the server's, and its certificate good for this address.`,
+    );
+  }
+  if (error.code === Code.Unauthenticated) return say(tokenRefused(address));
+  if (error.code === Code.DeadlineExceeded) {
+    return say(`Keyrun did not answer at ${address} within ${rpcMsMax / 1000} s: try again, or see its log.`);
+  }
+  return say(
+    `What answers at ${address} is not Keyrun's internal listener, or it hung up: check KEYRUN_GRPC_HOST, KEYRUN_GRPC_PORT and whether the listener uses TLS.`,
+  );
+}
+
+const notThere = new Set([
+  "ECONNREFUSED",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ETIMEDOUT",
+]);
+
+function tokenRefused(address: string): string {
+  return `Keyrun at ${address} refused the service token: use its KEYRUN_SERVICE_TOKEN, or the KEYRUN_DATA_DIR that its token is in.`;
+}
+
+function causeCode(error: ConnectError): string {
+  const { cause } = error;
+  return cause instanceof Error && "code" in cause && typeof cause.code === "string" ? cause.code : "";
+}

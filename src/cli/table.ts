@@ -1,0 +1,24 @@
+import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
+
+/** Lines of columns, each as wide as its widest cell counted in code points, two blanks apart. */
+export function renderTable(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
+  const lines = [head, ...rows];
+  const widths = head.map((_, column) =>
+    Math.max(...lines.map((cells) => [...(cells[column] ?? "")].length)),
+  );
+  return lines.map((cells) =>
+    cells
+      .map((cell, column) => cell + " ".repeat((widths[column] ?? 0) - [...cell].length))
+      .join("  ")
+      .trimEnd(),
+  );
+}
+
+/** The time in UTC, to the second (RFC 3339); `absent` where there is none. */
+export function renderTime(time: Timestamp | undefined, absent = "-"): string {
+  return time === undefined
+    ? absent
+    : timestampDate(time)
+        .toISOString()
+        .replace(/\.\d+Z$/, "Z");
+}
