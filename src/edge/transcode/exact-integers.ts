@@ -1,0 +1,64 @@
+import type { DescField, DescMessage, JsonValue } from "@bufbuild/protobuf";
+import { ScalarType } from "@bufbuild/protobuf";
+import { fieldsByName, hasPlainJson, isWrapper } from "./json-form.ts";
+import { isJsonObject, messageDepthMax } from "./known-type-check.ts";
+
+/**
+ * Puts the digits back into 64-bit integers that `JSON.parse` rounded: where a field takes 64 bits, a number beyond
+ * 2^53 becomes a string. `exact` is the same text with such numbers as strings; both are walked in step, through the
+ * fields that the descriptor knows. Changes objects in place and answers with the value.
+ */
+export function restoreMessage(
+  message: DescMessage,
+  json: JsonValue,
+  exact: JsonValue | undefined,
+  depth = 0,
+): JsonValue {
+  if (!isJsonObject(json) || !isJsonObject(exact) || depth > messageDepthMax) return json;
+  const fields = fieldsByName(message);
+  for (const [key, value] of Object.entries(json)) {
+    const field = fields.get(key);
+    if (field !== undefined) json[key] = restoreField(field, value, exact[key], depth);
+  }
+  return json;
+}
+
+/** As `restoreMessage`, for the value of one field. */
+export function restoreField(
+  field: DescField,
+  json: JsonValue,
+  exact: JsonValue | undefined,
+  depth = 0,
+): JsonValue {
+  if (field.fieldKind === "list" && Array.isArray(json) && Array.isArray(exact)) {
+    return json.map((item, index) => restoreItem(field, item, exact[index], depth));
+  }
+  if (field.fieldKind === "map" && isJsonObject(json) && isJsonObject(exact)) {
+    for (const [key, item] of Object.entries(json)) json[key] = restoreItem(field, item, exact[key], depth);
+    return json;
+  }
+  return restoreItem(field, json, exact, depth);
+}
+
+function restoreItem(
+  field: DescField,
+  json: JsonValue,
+  exact: JsonValue | undefined,
+  depth: number,
+): JsonValue {
+  const { message } = field;
+  if (message !== undefined && hasPlainJson(message)) return restoreMessage(message, json, exact, depth + 1);
+  const scalar = message !== undefined && isWrapper(message) ? message.fields[0]?.scalar : field.scalar;
+  if (scalar === undefined || !scalars64.has(scalar)) return json;
+  if (typeof json !== "number" || !Number.isInteger(json) || Number.isSafeInteger(json)) return json;
+  // A source such as 1e18 has no digits to keep, and is a whole number all the same.
+  return typeof exact === "string" && /^-?[0-9]+$/.test(exact) ? exact : String(BigInt(json));
+}
+
+const scalars64: ReadonlySet<ScalarType> = new Set([
+  ScalarType.INT64,
+  ScalarType.SINT64,
+  ScalarType.SFIXED64,
+  ScalarType.UINT64,
+  ScalarType.FIXED64,
+]);

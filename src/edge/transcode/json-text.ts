@@ -1,0 +1,33 @@
+import type { JsonValue } from "@bufbuild/protobuf";
+import type { Problem } from "./problem.ts";
+import { problem } from "./problem.ts";
+
+/**
+ * Reads bytes as JSON in UTF-8 (RFC 8259). A byte order mark or text after the value is refused; of duplicate keys the
+ * last wins, as in `JSON.parse`.
+ */
+export function parseJson(bytes: Uint8Array): { kind: "json"; json: JsonValue; text: string } | Problem {
+  let text: string;
+  try {
+    text = utf8.decode(bytes);
+  } catch {
+    return problem("invalid_json", "The body is not valid UTF-8, as JSON must be.");
+  }
+  try {
+    return { kind: "json", json: JSON.parse(text), text };
+  } catch {
+    // The parser's own message repeats a part of the body, which may be a secret, so it is not passed on.
+    const mark = text.startsWith("\ufeff") ? " It begins with a byte order mark: send it without." : "";
+    return problem("invalid_json", `The body is not valid JSON.${mark}`);
+  }
+}
+
+/** The same text read again, with every number that a double may not hold as a string of its own characters. */
+export function parseJsonKeepingDigits(text: string): JsonValue {
+  return JSON.parse(text, (_key: string, value: JsonValue, context?: { source?: string }) =>
+    typeof value === "number" && !Number.isSafeInteger(value) ? context?.source : value,
+  );
+}
+
+/** Keeps a byte order mark, so that `JSON.parse` refuses it, and throws at what is not UTF-8. */
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });

@@ -1,0 +1,42 @@
+import type { Problem } from "./problem.ts";
+import { problem } from "./problem.ts";
+
+/** The headers that say how a body is written; undefined where the caller sent none. */
+export interface BodyHeaders {
+  readonly contentType: string | undefined;
+  readonly contentEncoding: string | undefined;
+}
+
+/**
+ * Undefined where a JSON body may come under these headers: `application/json` in UTF-8 or no type at all, and not
+ * compressed (RFC 9110, sections 8.3 and 8.4).
+ */
+export function checkJsonHeaders(headers: BodyHeaders): Problem | undefined {
+  const { contentType } = headers;
+  if (contentType !== undefined && contentType !== "application/json" && !isJsonType(contentType)) {
+    return problem(
+      "unsupported_media_type",
+      "Send the body as JSON in UTF-8, with Content-Type: application/json.",
+    );
+  }
+  return checkEncoding(headers);
+}
+
+/** Undefined where the body is not compressed. */
+export function checkEncoding({ contentEncoding }: BodyHeaders): Problem | undefined {
+  if (contentEncoding === undefined || /^\s*(identity)?\s*$/i.test(contentEncoding)) return undefined;
+  return problem("unsupported_media_type", "Send the body uncompressed, without Content-Encoding.");
+}
+
+/** An empty header says as little as none. */
+function isJsonType(contentType: string): boolean {
+  const [type = "", ...parameters] = contentType.toLowerCase().split(";");
+  if (type.trim() === "") return parameters.length === 0;
+  return type.trim() === "application/json" && parameters.every(isNoOtherCharset);
+}
+
+/** JSON is UTF-8 whatever is declared (RFC 8259), so a caller who declares another is told before it is misread. */
+function isNoOtherCharset(parameter: string): boolean {
+  const [name = "", value = ""] = parameter.split("=");
+  return name.trim() !== "charset" || /^\s*"?(utf-?8|us-ascii)"?\s*$/.test(value);
+}

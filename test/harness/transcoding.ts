@@ -1,0 +1,130 @@
+import { execFileSync } from "node:child_process";
+import type {
+  DescMessage,
+  DescService,
+  FileRegistry,
+  JsonValue,
+  Message,
+  MessageInitShape,
+} from "@bufbuild/protobuf";
+import { create, createFileRegistry, fromBinary, setExtension, toJson } from "@bufbuild/protobuf";
+import {
+  FileDescriptorProtoSchema,
+  FileDescriptorSetSchema,
+  MethodOptionsSchema,
+} from "@bufbuild/protobuf/wkt";
+import { http } from "#gen/google/api/annotations_pb.ts";
+import { HttpRuleSchema } from "#gen/google/api/http_pb.ts";
+import type { BodyHeaders } from "#src/edge/transcode/media.ts";
+import type { Problem, Transcoder } from "#src/edge/transcode/transcoder.ts";
+import { createTranscoder } from "#src/edge/transcode/transcoder.ts";
+
+/** The messages of `test/edge/transcode/protos`, compiled here and now. */
+export const testTypes: FileRegistry = compileTestProtos();
+
+/** A message of the test protos, by its short name. */
+export function testType(name: string): DescMessage {
+  return testTypes.getMessage(`transcode.test.${name}`) ?? testTypes.getMessage(name)!;
+}
+
+/** One annotated method. The message types are short names; "BookRequest" and "BookReply" where none is said. */
+export interface TestRule {
+  rule: MessageInitShape<typeof HttpRuleSchema>;
+  input?: string;
+  output?: string;
+  clientStreaming?: boolean;
+  serverStreaming?: boolean;
+}
+
+/** A service with a method for each rule: `transcode.test.Library`, methods `Call0`, `Call1` and so on. */
+export function serviceOf(...rules: TestRule[]): DescService {
+  const method = rules.map((each, index) => {
+    const options = create(MethodOptionsSchema);
+    setExtension(options, http, create(HttpRuleSchema, each.rule));
+    return {
+      name: `Call${index}`,
+      inputType: `.${testType(each.input ?? "BookRequest").typeName}`,
+      outputType: `.${testType(each.output ?? "BookReply").typeName}`,
+      clientStreaming: each.clientStreaming ?? false,
+      serverStreaming: each.serverStreaming ?? false,
+      options,
+    };
+  });
+  const file = create(FileDescriptorProtoSchema, {
+    name: "library.proto",
+    package: "transcode.test",
+    syntax: "proto3",
+    dependency: [...testTypes.files].map((each) => `${each.name}.proto`),
+    service: [{ name: "Library", method }],
+  });
+  return createFileRegistry(file, (name) => testTypes.getFile(name)).getService("transcode.test.Library")!;
+}
+
+type Pattern = NonNullable<MessageInitShape<typeof HttpRuleSchema>["pattern"]>;
+
+/** "POST /v1/{name} book" as a rule: method, template and, where there is one, body. */
+export function ruleOf(rule: string): { pattern: Pattern; body: string } {
+  const [method = "", path = "", body = ""] = rule.split(" ");
+  const known = ["get", "put", "post", "delete", "patch"] as const;
+  const name = known.find((each) => each === method.toLowerCase());
+  if (name === undefined) return { pattern: { case: "custom", value: { kind: method, path } }, body };
+  return { pattern: { case: name, value: path }, body };
+}
+
+export interface Sent {
+  /** "message", or why there is none. */
+  kind: "message" | "not_found" | "method_not_allowed" | "bad_escape" | Problem["problem"];
+  /** The message as ProtoJSON without defaults. */
+  json?: JsonValue;
+  message?: Message;
+  param?: string | null;
+  words?: string;
+  allow?: string[];
+}
+
+export interface Edge {
+  transcoder: Transcoder;
+  /** Sends "POST /v1/path?query" with a body: bytes and strings as they are, all else as JSON. */
+  send(line: string, body?: unknown, headers?: Partial<BodyHeaders>): Sent;
+}
+
+/** A transcoder for rules written as "POST /v1/{name} book" (method, template, body) or in full. */
+export function edgeOf(...rules: (string | TestRule)[]): Edge {
+  const inFull = rules.map((rule) => (typeof rule === "string" ? { rule: ruleOf(rule) } : rule));
+  const transcoder = createTranscoder([serviceOf(...inFull)], { registry: testTypes });
+  return {
+    transcoder,
+    send(line, body, headers = {}) {
+      const [method = "", target = ""] = line.split(" ");
+      const match = transcoder.match(method, target);
+      if (match.kind !== "found") return match;
+      const { contentType, contentEncoding } = headers;
+      const decoded = transcoder.decodeRequest(match.route, {
+        contentType,
+        contentEncoding,
+        body: bytesOf(body),
+      });
+      if (decoded.kind === "problem") return { ...decoded, kind: decoded.problem };
+      const { message } = decoded;
+      const json = toJson(match.route.binding.method.input, message, { registry: testTypes });
+      return { kind: "message", json, message };
+    },
+  };
+}
+
+function bytesOf(body: unknown): Uint8Array {
+  if (body === undefined) return new Uint8Array();
+  if (body instanceof Uint8Array) return body;
+  return new TextEncoder().encode(typeof body === "string" ? body : JSON.stringify(body));
+}
+
+function compileTestProtos(): FileRegistry {
+  const modules = ["proto", "test/edge/transcode/protos"].map((path) => ({ path }));
+  const config = JSON.stringify({ version: "v2", modules });
+  const root = new URL("../..", import.meta.url);
+  const buf = new URL("node_modules/.bin/buf", root).pathname;
+  const set = execFileSync(buf, ["build", "-o", "-", "--as-file-descriptor-set", "--config", config], {
+    cwd: root,
+  });
+  return createFileRegistry(fromBinary(FileDescriptorSetSchema, set));
+}
