@@ -54,7 +54,7 @@ export const bounds = {
   /** Look-ups in flight at once, of all addresses. */
   lookupsMax: 64,
   /** Look-ups that wait for their turn, of all addresses. */
-  lookupWaitersMax: 1_000,
+  lookupWaitersMax: 20_000,
   /** How long answers to requests that the drain aborted may take to be written. */
   abortGraceMs: 1_000,
   verifiedKeysMax: 100_000,
@@ -69,6 +69,25 @@ export const bounds = {
   storeTimeoutMs: 1_000,
   /** How long the embedded store waits for a lock that another program holds: the whole process waits with it. */
   storeBusyMsMax: 50,
+  /** How long a start waits for MongoDB to be reached, and then for its indexes and migrations. */
+  storeStartMsMax: 10_000,
+  storePrepareMsMax: 60_000,
+  /** How long it may take to open one connection to MongoDB. */
+  storeConnectMsMax: 5_000,
+  /** Connections to MongoDB. */
+  storeConnectionsMax: 64,
+  /** Last-use times in one message to MongoDB, so that each is well within `storeTimeoutMs`. */
+  usesPerMessageMax: 1_000,
+  /** How often an insert of a key tries another free slot of the team before it gives up. */
+  slotAttemptsMax: 20,
+  /** The record of the one instance that MongoDB serves: how often it is renewed, */
+  instanceRenewMs: 1_000,
+  /** for how long after the last renewal the instance admits requests, */
+  instanceHoldMs: 5_000,
+  /** when a successor may take over from one that it sees unchanged, */
+  instanceLapseMs: 15_000,
+  /** and how long a start waits for that. */
+  instanceWaitMsMax: 16_000,
   lastUseFlushMs: 1_000,
   /** Unary work runs under the caller's deadline or this, whichever is less. */
   unaryMsMax: 30_000,

@@ -1,0 +1,88 @@
+import type { BackendRecord } from "../apps/app-store.ts";
+import type { Clock } from "../clock.ts";
+import { bounds } from "../config.ts";
+import { fail } from "../error.ts";
+import { appFailed } from "./backend-runner.ts";
+import { runEcho } from "./echo-runner.ts";
+import { createGrpcRunner } from "./grpc-runner.ts";
+import { createHttpRunner } from "./http-runner.ts";
+import { cancelled, type RunningLimits, startLimits } from "./run-limits.ts";
+import { createRunSlots } from "./run-slots.ts";
+import type { Run, Runner } from "./runner.ts";
+
+export interface AppRunner {
+  readonly run: Runner;
+  /**
+   * Ends what still runs with UNAVAILABLE, waits until it is over, and closes the connections to backends. A run
+   * after that is refused with UNAVAILABLE.
+   */
+  close(): Promise<void>;
+}
+
+/**
+ * Runs an app on whatever backend it has, at most `appRunsMax` runs of one app at once and each with an output
+ * of at most `outputBytesMax` bytes of UTF-8. A run holds its slot until its exchange with the backend is over.
+ */
+export function createAppRunner(options: {
+  clock: Clock;
+  appRunsMax: number;
+  outputBytesMax: number;
+}): AppRunner {
+  const { clock, appRunsMax, outputBytesMax } = options;
+  const http = createHttpRunner({ clock, outputBytesMax });
+  const grpc = createGrpcRunner({ clock, outputBytesMax });
+  const retryAfterMs = bounds.retryAfterUnavailableMs;
+  const slots = createRunSlots({ appRunsMax, runsMax: bounds.runsMax, retryAfterMs });
+  const running = new Map<Promise<string>, RunningLimits>();
+  let closed = false;
+
+  function send(run: Run, backend: RemoteBackend, limits: RunningLimits): Promise<string> {
+    return backend.kind === "http" ? http.run(run, backend, limits) : grpc.run(run, backend, limits);
+  }
+
+  async function runRemotely(run: Run, backend: RemoteBackend): Promise<string> {
+    if (run.signal.aborted) throw cancelled(run.signal);
+    const giveSlot = slots.take(run.app.id);
+    const limits = startLimits(clock, run);
+    const exchange = send(run, backend, limits);
+    running.set(exchange, limits);
+    try {
+      return await exchange;
+    } catch (thrown) {
+      throw limits.signal.aborted ? limits.signal.reason : thrown;
+    } finally {
+      running.delete(exchange);
+      limits.stop();
+      giveSlot();
+    }
+  }
+
+  return {
+    async run(run) {
+      if (closed) throw fail("UNAVAILABLE", { retryAfterMs });
+      const { backend } = run.app;
+      const text = backend.kind === "echo" ? runEcho(run) : await runRemotely(run, backend);
+      return checkedOutput(text, outputBytesMax);
+    },
+    async close() {
+      closed = true;
+      const stopping = fail("UNAVAILABLE", { mayHaveRun: true, retryAfterMs });
+      for (const limits of running.values()) limits.end(stopping);
+      await Promise.allSettled(running.keys());
+      http.close();
+      grpc.close();
+    },
+  };
+}
+
+type RemoteBackend = Exclude<BackendRecord, { kind: "echo" }>;
+
+// A backend bounds what it reads; this bounds what is handed on, whatever it was wrapped in.
+function checkedOutput(text: string, outputBytesMax: number): string {
+  if (Buffer.byteLength(text) > outputBytesMax) {
+    throw appFailed(`The output has more than ${outputBytesMax} bytes.`);
+  }
+  // JSON can spell half of a surrogate pair, which neither UTF-8 nor Protobuf can.
+  if (!text.isWellFormed()) throw appFailed("The output is not Unicode: it holds a lone surrogate.");
+  return text;
+}

@@ -1,0 +1,130 @@
+import {
+  type ClientRequest,
+  Agent as HttpAgent,
+  request as httpRequest,
+  type IncomingMessage,
+} from "node:http";
+import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
+import type { Clock } from "../clock.ts";
+import { bounds } from "../config.ts";
+import { Refusal } from "../error.ts";
+import { appFailed, type BackendRunner, nameOfFailure } from "./backend-runner.ts";
+import type { Run } from "./runner.ts";
+import { trustedRoots } from "./trusted-roots.ts";
+
+/**
+ * Runs on an HTTP server: one POST of `{"runId","teamId","appId","text"}` with the app's headers, `X-Request-Id`
+ * and `X-Keyrun-Deadline-Ms`, the whole milliseconds that are left. Success is 200 with a JSON object that has a
+ * string `text`, at most `outputBytesMax` bytes in all. Anything else, a redirect too, is APP_FAILED.
+ */
+export function createHttpRunner(options: { clock: Clock; outputBytesMax: number }): BackendRunner<"http"> {
+  const { clock, outputBytesMax } = options;
+  // Without a bound of their own: each connection in use is a run, and runs are bounded. A queue here would only
+  // send runs with a deadline that is no longer true.
+  const agentOptions = {
+    keepAlive: true,
+    maxSockets: Number.POSITIVE_INFINITY,
+    maxFreeSockets: bounds.backendIdleSocketsMax,
+    timeout: bounds.backendSocketIdleMs,
+    scheduling: "lifo",
+  } as const;
+  const http = new HttpAgent(agentOptions);
+  let https: HttpsAgent | undefined;
+
+  function httpsAgent() {
+    https ??= new HttpsAgent({ ...agentOptions, secureContext: trustedRoots() });
+    return https;
+  }
+
+  return {
+    async run(run, backend, limits) {
+      const url = new URL(backend.url);
+      const body = Buffer.from(bodyOf(run));
+      const requestOptions = {
+        method: "POST",
+        headers: {
+          accept: "application/json",
+          ...Object.fromEntries(backend.headers.map(({ name, value }) => [name, value])),
+          "Content-Type": "application/json",
+          "Content-Length": body.byteLength,
+          "Accept-Encoding": "identity",
+          "X-Request-Id": run.requestId,
+          "X-Keyrun-Deadline-Ms": Math.max(0, Math.floor(limits.deadlineMs - clock.monotonicMs())),
+        },
+        maxHeaderSize: bounds.backendHeaderBytesMax,
+        signal: limits.signal,
+      };
+      const request =
+        url.protocol === "https:"
+          ? httpsRequest(url, { ...requestOptions, agent: httpsAgent() })
+          : httpRequest(url, { ...requestOptions, agent: http });
+      return textOf(await exchange(request, body, outputBytesMax));
+    },
+    close() {
+      http.destroy();
+      https?.destroy();
+    },
+  };
+}
+
+function bodyOf(run: Run): string {
+  return JSON.stringify({ runId: run.runId, teamId: run.teamId, appId: run.app.id, text: run.text });
+}
+
+/**
+ * Sends the body and answers with the body of a 200. Settles when the request has closed, whichever way it went:
+ * `close` is the one event that always comes (a server that answers 101 causes no other). Node repeats nothing by
+ * itself, not even where a kept connection turns out to be gone, and neither do we: it may have been read.
+ */
+function exchange(request: ClientRequest, body: Buffer, bytesMax: number): Promise<Buffer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+  let outcome: Buffer | Refusal | undefined;
+  function decide(first: Buffer | Refusal) {
+    outcome ??= first;
+    // What was decided before the server took the whole body leaves a connection that nobody can use again.
+    if (outcome instanceof Refusal || !request.writableFinished) request.destroy();
+  }
+  request.on("response", (response) => readAnswer(response, bytesMax, decide));
+  request.on("error", (error) => decide(appFailed(`The exchange broke off: ${nameOfFailure(error)}.`)));
+  request.on("close", () => {
+    if (outcome instanceof Buffer) resolve(outcome);
+    else reject(outcome ?? appFailed("The connection closed without a whole answer."));
+  });
+  request.end(body);
+  return promise;
+}
+
+function readAnswer(response: IncomingMessage, bytesMax: number, decide: (first: Buffer | Refusal) => void) {
+  const { statusCode, headers } = response;
+  const encoding = headers["content-encoding"] ?? "identity";
+  if (statusCode !== 200) return decide(appFailed(`The backend answered ${statusCode}, not 200.`));
+  if (encoding !== "identity") return decide(appFailed("The backend compressed its answer, unasked."));
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  response.on("data", (chunk: Buffer) => {
+    bytes += chunk.byteLength;
+    if (bytes > bytesMax) decide(appFailed(`The answer has more than ${bytesMax} bytes.`));
+    else chunks.push(chunk);
+  });
+  response.on("end", () => decide(Buffer.concat(chunks, bytes)));
+  response.on("error", (error) => decide(appFailed(`The answer broke off: ${nameOfFailure(error)}.`)));
+}
+
+const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+function textOf(body: Buffer): string {
+  const answer = jsonOf(body);
+  if (typeof answer === "object" && answer !== null && "text" in answer && typeof answer.text === "string") {
+    return answer.text;
+  }
+  throw appFailed("The answer is not a JSON object with a string `text`.");
+}
+
+function jsonOf(body: Buffer): unknown {
+  try {
+    return JSON.parse(strictUtf8.decode(body));
+  } catch {
+    // What was thrown quotes the body, which is the team's.
+    throw appFailed("The answer is not JSON in UTF-8.");
+  }
+}

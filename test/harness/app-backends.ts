@@ -1,0 +1,162 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
+import { type AddressInfo, createServer as createTcpServer, type Socket } from "node:net";
+import { create, fromBinary, type MessageInitShape, type MessageShape, toBinary } from "@bufbuild/protobuf";
+import { Server as GrpcServer, type handleUnaryCall, ServerCredentials } from "@grpc/grpc-js";
+import {
+  AppBackendService,
+  RunRequestSchema,
+  RunResponseSchema,
+} from "#gen/keyrun/v1/app_backend_service_pb.ts";
+import type { AppRecord, BackendRecord } from "#src/apps/app-store.ts";
+import { systemClock } from "#src/clock.ts";
+import { Refusal } from "#src/error.ts";
+import { type AppRunner, createAppRunner } from "#src/run/app-runner.ts";
+import type { Run } from "#src/run/runner.ts";
+
+/** A runner that is closed when the test is over. */
+export function openAppRunner(options: { appRunsMax?: number; outputBytesMax?: number } = {}) {
+  const runner: AppRunner = createAppRunner({
+    clock: systemClock,
+    appRunsMax: 64,
+    outputBytesMax: 1024,
+    ...options,
+  });
+  return { ...runner, [Symbol.asyncDispose]: () => runner.close() };
+}
+
+export function appOn(backend: BackendRecord, facts: Partial<AppRecord> = {}): AppRecord {
+  const base = {
+    id: "shout",
+    displayName: "Shout",
+    timeoutMs: 10_000,
+    teamIds: [],
+    createTimeMs: 0,
+    version: 1,
+  };
+  return { ...base, backend, ...facts };
+}
+
+export function runOf(app: AppRecord, facts: Partial<Run> = {}): Run {
+  const base = { runId: "run_1", teamId: "demo", text: "hello", requestId: "req-1" };
+  return { ...base, app, signal: new AbortController().signal, ...facts };
+}
+
+/** The refusal that a run ended with; fails where it ended well. */
+export async function refusalOf(running: Promise<string>): Promise<Refusal> {
+  const ended = await running.then(
+    (text) => `the output ${text}`,
+    (thrown: unknown) => thrown,
+  );
+  if (ended instanceof Refusal) return ended;
+  throw new Error(`Expected a refusal, got ${ended}.`, { cause: ended });
+}
+
+/** What the log would say of a refusal. */
+export function causeOf(refusal: Refusal): string {
+  return refusal.cause instanceof Error ? refusal.cause.message : "";
+}
+
+/** A real HTTP server on loopback; `requests` counts those whose head has arrived. */
+export async function serveHttp(handler: RequestListener) {
+  const seen = { requests: 0, connections: 0 };
+  const server: Server = createServer((request, response) => {
+    seen.requests += 1;
+    handler(request, response);
+  });
+  server.on("connection", () => {
+    seen.connections += 1;
+  });
+  const port = await listen(server);
+  const backend = { kind: "http", url: `http://127.0.0.1:${port}/run`, headers: [] } satisfies BackendRecord;
+  return {
+    backend,
+    seen,
+    /** Takes away the server's own timeout of idle connections, and the header that tells of it. */
+    keepConnections() {
+      server.keepAliveTimeout = 0;
+    },
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((closed) => server.close(closed));
+    },
+  };
+}
+
+export async function bodyOf(request: IncomingMessage): Promise<string> {
+  let text = "";
+  for await (const chunk of request.setEncoding("utf8")) text += chunk;
+  return text;
+}
+
+/** A server that speaks no protocol but what `connected` writes. */
+export async function serveTcp(connected: (socket: Socket) => void) {
+  const sockets = new Set<Socket>();
+  const server = createTcpServer((socket) => {
+    sockets.add(socket);
+    socket.on("error", () => {}).on("close", () => sockets.delete(socket));
+    connected(socket);
+  });
+  const port = await listen(server);
+  return {
+    port,
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy();
+      await new Promise((closed) => server.close(closed));
+    },
+  };
+}
+
+/** A port on loopback that nobody listens on. */
+export async function deadPort(): Promise<number> {
+  const server = await serveTcp(() => {});
+  await server[Symbol.asyncDispose]();
+  return server.port;
+}
+
+export type GrpcHandler = handleUnaryCall<
+  MessageShape<typeof RunRequestSchema>,
+  MessageInitShape<typeof RunResponseSchema>
+>;
+
+/** A real gRPC server on loopback that is not made of Keyrun's own RPC stack. Port 0 picks a free one. */
+export async function serveGrpc(handler: GrpcHandler, port = 0) {
+  const seen = { runs: 0 };
+  const server = new GrpcServer({ "grpc.max_receive_message_length": -1 });
+  const { run } = AppBackendService.method;
+  const definition = {
+    path: `/${AppBackendService.typeName}/${run.name}`,
+    requestStream: false,
+    responseStream: false,
+    requestSerialize: (message: MessageShape<typeof RunRequestSchema>) =>
+      Buffer.from(toBinary(RunRequestSchema, message)),
+    requestDeserialize: (bytes: Buffer) => fromBinary(RunRequestSchema, bytes),
+    responseSerialize: (message: MessageInitShape<typeof RunResponseSchema>) =>
+      Buffer.from(toBinary(RunResponseSchema, create(RunResponseSchema, message))),
+    responseDeserialize: (bytes: Buffer) => fromBinary(RunResponseSchema, bytes),
+  };
+  const counting: GrpcHandler = (call, callback) => {
+    seen.runs += 1;
+    handler(call, callback);
+  };
+  server.addService({ run: definition }, { run: counting });
+  const bound = await new Promise<number>((resolve, reject) => {
+    server.bindAsync(`127.0.0.1:${port}`, ServerCredentials.createInsecure(), (error, boundPort) =>
+      error ? reject(error) : resolve(boundPort),
+    );
+  });
+  const backend = { kind: "grpc", target: `127.0.0.1:${bound}`, tls: false } satisfies BackendRecord;
+  return {
+    backend,
+    seen,
+    port: bound,
+    async [Symbol.asyncDispose]() {
+      server.forceShutdown();
+    },
+  };
+}
+
+async function listen(server: ReturnType<typeof createTcpServer>): Promise<number> {
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  return (server.address() as AddressInfo).port;
+}

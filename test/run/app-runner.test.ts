@@ -1,0 +1,118 @@
+import type { ServerResponse } from "node:http";
+import { describe, expect, test, vi } from "vitest";
+import { fail } from "#src/error.ts";
+import { appOn, openAppRunner, refusalOf, runOf, serveGrpc, serveHttp } from "../harness/app-backends.ts";
+
+test("echo answers with what it was sent, up to the bound of every output", async () => {
+  await using runner = openAppRunner({ outputBytesMax: 4 });
+  const app = appOn({ kind: "echo" });
+  expect(await runner.run(runOf(app, { text: "" }))).toBe("");
+  expect(await runner.run(runOf(app, { text: "éé" }))).toBe("éé");
+  expect(await refusalOf(runner.run(runOf(app, { text: "éé." })))).toMatchObject({ reason: "APP_FAILED" });
+});
+
+describe("the bound of runs at once", () => {
+  test("refuses one run too many before it starts, of this app only, and frees a slot with every run's end", async () => {
+    const waiting: ServerResponse[] = [];
+    await using server = await serveHttp((_, response) => waiting.push(response));
+    await using runner = openAppRunner({ appRunsMax: 2 });
+    const app = appOn(server.backend);
+    const start = (of = app) => runner.run(runOf(of));
+    const arrived = (count: number) => vi.waitFor(() => expect(server.seen.requests).toBe(count));
+
+    const first = start();
+    const second = start();
+    await arrived(2);
+    expect(await refusalOf(start())).toMatchObject({
+      reason: "APP_BUSY",
+      mayHaveRun: false,
+      retryAfterMs: 1_000,
+    });
+    expect(server.seen.requests).toBe(2);
+
+    const another = start(appOn(server.backend, { id: "another" }));
+    await arrived(3);
+    waiting[2]?.end('{"text":"other"}');
+    expect(await another).toBe("other");
+
+    waiting[0]?.end('{"text":"ok"}');
+    waiting[1]?.end("no JSON");
+    // Either may be the one that failed: two connections race to the server.
+    const ended = await Promise.allSettled([first, second]);
+    expect(ended.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+
+    const third = start();
+    const fourth = start();
+    await arrived(5);
+    for (const response of waiting.slice(3)) response.end('{"text":"again"}');
+    expect(await Promise.all([third, fourth])).toEqual(["again", "again"]);
+  });
+
+  test("a timeout and a caller's leaving free the slot too, on either kind of backend", async () => {
+    await using http = await serveHttp(() => {});
+    await using grpc = await serveGrpc(() => {});
+    await using runner = openAppRunner({ appRunsMax: 1 });
+    for (const server of [http, grpc]) {
+      for (let round = 0; round < 3; round += 1) {
+        const late = appOn(server.backend, { timeoutMs: 30 });
+        expect(await refusalOf(runner.run(runOf(late)))).toMatchObject({ reason: "APP_TIMEOUT" });
+        const caller = new AbortController();
+        const running = refusalOf(runner.run(runOf(appOn(server.backend), { signal: caller.signal })));
+        expect(await refusalOf(runner.run(runOf(late)))).toMatchObject({ reason: "APP_BUSY" });
+        caller.abort();
+        expect(await running).toMatchObject({ reason: "CANCELLED" });
+      }
+    }
+  });
+});
+
+describe("what ends a run from outside", () => {
+  test("a refusal given as the signal's reason is the run's refusal", async () => {
+    await using server = await serveHttp(() => {});
+    await using runner = openAppRunner();
+    const drain = new AbortController();
+    const running = refusalOf(runner.run(runOf(appOn(server.backend), { signal: drain.signal })));
+    await vi.waitFor(() => expect(server.seen.requests).toBe(1));
+    const stopping = fail("UNAVAILABLE", { mayHaveRun: true });
+    drain.abort(stopping);
+    expect(await running).toBe(stopping);
+  });
+
+  test("a run whose caller has left already is not sent", async () => {
+    await using server = await serveHttp((_, response) => response.end('{"text":""}'));
+    await using runner = openAppRunner();
+    const app = appOn(server.backend);
+    expect(await refusalOf(runner.run(runOf(app, { signal: AbortSignal.abort() })))).toMatchObject({
+      reason: "CANCELLED",
+    });
+    await runner.run(runOf(app));
+    expect(server.seen.requests).toBe(1);
+  });
+
+  test("the caller's signal keeps no listener of runs that are over", async () => {
+    await using runner = openAppRunner();
+    await using server = await serveHttp((_, response) => response.end('{"text":""}'));
+    const { signal } = new AbortController();
+    const add = vi.spyOn(signal, "addEventListener");
+    const remove = vi.spyOn(signal, "removeEventListener");
+    await runner.run(runOf(appOn(server.backend), { signal }));
+    expect(add).toHaveBeenCalledTimes(1);
+    expect(remove.mock.calls).toEqual(add.mock.calls);
+  });
+
+  test("closing ends what runs with UNAVAILABLE, that may have run, and refuses what comes after", async () => {
+    await using http = await serveHttp(() => {});
+    await using grpc = await serveGrpc(() => {});
+    const runner = openAppRunner();
+    const running = [http, grpc].map((server) => refusalOf(runner.run(runOf(appOn(server.backend)))));
+    await vi.waitFor(() => expect([http.seen.requests, grpc.seen.runs]).toEqual([1, 1]));
+    await runner.close();
+    for (const refusal of await Promise.all(running)) {
+      expect(refusal).toMatchObject({ reason: "UNAVAILABLE", mayHaveRun: true });
+    }
+    expect(await refusalOf(runner.run(runOf(appOn(http.backend))))).toMatchObject({
+      reason: "UNAVAILABLE",
+      mayHaveRun: false,
+    });
+  });
+});

@@ -1,0 +1,75 @@
+import { execFile } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createSecureServer } from "node:http2";
+import { createServer } from "node:https";
+import type { AddressInfo, Server } from "node:net";
+import { promisify } from "node:util";
+import { connectNodeAdapter } from "@connectrpc/connect-node";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { AppBackendService } from "#gen/keyrun/v1/app_backend_service_pb.ts";
+import type { BackendRecord } from "#src/apps/app-store.ts";
+import { hasOpenssl, makeCertificates } from "../harness/certificates.ts";
+import { createTempFolders } from "../harness/temp-folders.ts";
+
+describe.skipIf(!hasOpenssl)("a backend behind TLS", () => {
+  const folders = createTempFolders();
+  const servers: Server[] = [];
+  const seen = { http: 0, grpc: 0 };
+  let caFile = "";
+  let backends: { http: BackendRecord; grpc: BackendRecord };
+
+  beforeAll(async () => {
+    const files = makeCertificates(folders.create());
+    caFile = files.caFile;
+    const identity = { cert: readFileSync(files.certFile), key: readFileSync(files.keyFile) };
+    const http = createServer(identity, (_, response) => {
+      seen.http += 1;
+      response.end('{"text":"over https"}');
+    });
+    const routes = connectNodeAdapter({
+      routes: (router) =>
+        router.service(AppBackendService, {
+          run: () => {
+            seen.grpc += 1;
+            return { text: "over TLS" };
+          },
+        }),
+    });
+    const grpc = createSecureServer(identity, routes);
+    servers.push(http, grpc);
+    for (const server of servers) await new Promise<void>((bound) => server.listen(0, "127.0.0.1", bound));
+    const [httpPort, grpcPort] = servers.map((server) => (server.address() as AddressInfo).port);
+    backends = {
+      http: { kind: "http", url: `https://127.0.0.1:${httpPort}/run`, headers: [] },
+      grpc: { kind: "grpc", target: `127.0.0.1:${grpcPort}`, tls: true },
+    };
+  });
+  afterAll(() => {
+    for (const server of servers) server.close();
+    folders.remove();
+  });
+
+  test.each([
+    ["http", "over https"],
+    ["grpc", "over TLS"],
+  ] as const)(
+    "runs on %s where its certificate is trusted, and is sent nothing where it is not",
+    async (kind, text) => {
+      expect(await runOnce(backends[kind], {})).toMatch(
+        /^APP_FAILED: .*(certificate|UNABLE_TO_VERIFY|self)/i,
+      );
+      expect(seen[kind]).toBe(0);
+      expect(await runOnce(backends[kind], { NODE_EXTRA_CA_CERTS: caFile })).toBe(text);
+      expect(seen[kind]).toBe(1);
+    },
+  );
+});
+
+async function runOnce(backend: BackendRecord, env: NodeJS.ProcessEnv): Promise<string> {
+  const { stdout } = await promisify(execFile)(
+    process.execPath,
+    ["test/harness/run-once.ts", JSON.stringify(backend)],
+    { env: { ...process.env, NODE_OPTIONS: "", ...env } },
+  );
+  return stdout;
+}

@@ -1,0 +1,239 @@
+import { constants, createServer, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
+import { type AddressInfo, connect, type Socket } from "node:net";
+import { status } from "@grpc/grpc-js";
+import { describe, expect, test, vi } from "vitest";
+import {
+  appOn,
+  causeOf,
+  deadPort,
+  openAppRunner,
+  refusalOf,
+  runOf,
+  serveGrpc,
+  serveHttp,
+  serveTcp,
+} from "../harness/app-backends.ts";
+
+describe("what the backend is sent", () => {
+  test("run, team, app and text, with the request id and what is left of the timeout as deadline", async () => {
+    const arrived: { request?: unknown; requestId?: unknown; msLeft?: number } = {};
+    await using server = await serveGrpc((call, answer) => {
+      arrived.request = call.request;
+      arrived.requestId = call.metadata.get("x-request-id");
+      arrived.msLeft = Number(call.getDeadline()) - Date.now();
+      answer(null, { text: "HELLO ☀" });
+    });
+    await using runner = openAppRunner();
+    const app = appOn(server.backend, { timeoutMs: 5_000 });
+    expect(await runner.run(runOf(app, { text: "hello \u0000☀" }))).toBe("HELLO ☀");
+    expect(arrived.request).toMatchObject({
+      runId: "run_1",
+      teamId: "demo",
+      appId: "shout",
+      text: "hello \u0000☀",
+    });
+    expect(arrived.requestId).toEqual(["req-1"]);
+    expect(arrived.msLeft).toBeGreaterThan(0);
+    expect(arrived.msLeft).toBeLessThanOrEqual(5_001);
+  });
+
+  test("all runs of one target share a connection", async () => {
+    const peers = new Set<string>();
+    await using server = await serveGrpc((call, answer) => {
+      peers.add(call.getPeer());
+      answer(null, { text: "" });
+    });
+    await using runner = openAppRunner();
+    const app = appOn(server.backend);
+    expect(await Promise.all(Array.from({ length: 8 }, () => runner.run(runOf(app))))).toHaveLength(8);
+    expect(await runner.run(runOf(appOn(server.backend, { id: "another" })))).toBe("");
+    expect(peers.size).toBe(1);
+  });
+});
+
+describe("a failure is APP_FAILED, sent once, with a cause for the log", () => {
+  test.each([
+    ["UNAVAILABLE, which others would retry", status.UNAVAILABLE],
+    ["CANCELLED, though nobody cancelled", status.CANCELLED],
+    ["RESOURCE_EXHAUSTED", status.RESOURCE_EXHAUSTED],
+  ])("%s", async (_, code) => {
+    await using server = await serveGrpc((_call, answer) => answer({ code, details: "its own words" }));
+    await using runner = openAppRunner();
+    const refusal = await refusalOf(runner.run(runOf(appOn(server.backend))));
+    expect(refusal).toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
+    expect(causeOf(refusal)).toContain("its own words");
+    expect(refusal.message).not.toContain("its own words");
+    expect(server.seen.runs).toBe(1);
+  });
+
+  test("a stream that was refused, which gRPC calls safe to send again, is not", async () => {
+    await using server = await serveHttp2((stream) => stream.close(constants.NGHTTP2_REFUSED_STREAM));
+    await using runner = openAppRunner();
+    expect(await refusalOf(runner.run(runOf(appOn(server.backend))))).toMatchObject({ reason: "APP_FAILED" });
+    expect(server.seen.streams).toBe(1);
+  });
+
+  test("a connection that breaks in the middle of the run", async () => {
+    await using server = await serveHttp2((stream) => stream.session?.destroy());
+    await using runner = openAppRunner();
+    expect(await refusalOf(runner.run(runOf(appOn(server.backend))))).toMatchObject({
+      reason: "APP_FAILED",
+      mayHaveRun: true,
+    });
+    expect(server.seen.streams).toBe(1);
+  });
+
+  test("an answer that is not the contract's message", async () => {
+    await using server = await serveHttp2((stream) => {
+      stream.respond({ ":status": 200, "content-type": "application/grpc" }, { waitForTrailers: true });
+      stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": "0" }));
+      stream.end(Buffer.from([0, 0, 0, 0, 3, 0x0a, 1, 0xff]));
+    });
+    await using runner = openAppRunner();
+    expect(await refusalOf(runner.run(runOf(appOn(server.backend))))).toMatchObject({ reason: "APP_FAILED" });
+  });
+
+  test("a server that is no gRPC server", async () => {
+    await using server = await serveHttp((_, response) => response.end("hello"));
+    const target = new URL(server.backend.url).host;
+    await using runner = openAppRunner();
+    expect(await refusalOf(runner.run(runOf(appOn({ kind: "grpc", target, tls: false }))))).toMatchObject({
+      reason: "APP_FAILED",
+    });
+  });
+
+  test("TLS is not answered by a server without it", async () => {
+    await using server = await serveGrpc((_, answer) => answer(null, { text: "in the clear" }));
+    await using runner = openAppRunner();
+    expect(
+      await refusalOf(
+        runner.run(runOf(appOn({ kind: "grpc", target: `localhost:${server.port}`, tls: true }))),
+      ),
+    ).toMatchObject({
+      reason: "APP_FAILED",
+    });
+    expect(server.seen.runs).toBe(0);
+  });
+
+  test("an output over the bound, and one of just the bound is answered whole", async () => {
+    await using server = await serveGrpc((call, answer) =>
+      answer(null, { text: "x".repeat(Number(call.request.text)) }),
+    );
+    await using runner = openAppRunner({ outputBytesMax: 1_000 });
+    const app = appOn(server.backend);
+    expect(await runner.run(runOf(app, { text: "1000" }))).toHaveLength(1_000);
+    expect(causeOf(await refusalOf(runner.run(runOf(app, { text: "1001" }))))).toMatch(
+      /more than 1000 bytes/,
+    );
+    // Far over the bound, it is refused by its announced length and never read.
+    expect(causeOf(await refusalOf(runner.run(runOf(app, { text: "1000000" }))))).toMatch(
+      /RESOURCE_EXHAUSTED/,
+    );
+  });
+});
+
+describe("a backend that is down", () => {
+  test("fails a run at once instead of holding it until it is back", async () => {
+    const target = `127.0.0.1:${await deadPort()}`;
+    await using runner = openAppRunner();
+    // The timeout is far off: an answer shows that the run did not wait.
+    const app = appOn({ kind: "grpc", target, tls: false }, { timeoutMs: 600_000 });
+    const refusal = await refusalOf(runner.run(runOf(app)));
+    expect(refusal).toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
+    expect(causeOf(refusal)).toMatch(/ECONNREFUSED/);
+  });
+
+  test("is used again once it is back", async () => {
+    const port = await deadPort();
+    await using runner = openAppRunner();
+    const app = appOn({ kind: "grpc", target: `127.0.0.1:${port}`, tls: false });
+    await refusalOf(runner.run(runOf(app)));
+    await using _server = await serveGrpc((_, answer) => answer(null, { text: "back" }), port);
+    await vi.waitFor(async () => expect(await runner.run(runOf(app))).toBe("back"), { timeout: 10_000 });
+  });
+});
+
+describe("a run that ends before the backend answers", () => {
+  test("past its timeout is APP_TIMEOUT, and the backend sees the call cancelled", async () => {
+    const cancelled = Promise.withResolvers<void>();
+    await using server = await serveGrpc((call) => call.on("cancelled", cancelled.resolve));
+    await using runner = openAppRunner();
+    const refusal = await refusalOf(runner.run(runOf(appOn(server.backend, { timeoutMs: 100 }))));
+    expect(refusal).toMatchObject({ reason: "APP_TIMEOUT", mayHaveRun: true });
+    await cancelled.promise;
+  });
+
+  test("because the backend says that its deadline passed is APP_TIMEOUT", async () => {
+    await using server = await serveGrpc((_, answer) => answer({ code: status.DEADLINE_EXCEEDED }));
+    await using runner = openAppRunner();
+    expect(await refusalOf(runner.run(runOf(appOn(server.backend))))).toMatchObject({
+      reason: "APP_TIMEOUT",
+      mayHaveRun: true,
+    });
+  });
+
+  test("because the caller left is CANCELLED, and the backend sees the call cancelled", async () => {
+    const arrived = Promise.withResolvers<void>();
+    const cancelled = Promise.withResolvers<void>();
+    await using server = await serveGrpc((call) => {
+      call.on("cancelled", cancelled.resolve);
+      arrived.resolve();
+    });
+    await using runner = openAppRunner();
+    const caller = new AbortController();
+    const running = refusalOf(runner.run(runOf(appOn(server.backend), { signal: caller.signal })));
+    await arrived.promise;
+    caller.abort();
+    expect(await running).toMatchObject({ reason: "CANCELLED", mayHaveRun: true });
+    await cancelled.promise;
+  });
+
+  test("because the peer went silent costs that run only: the next one gets a new connection", async () => {
+    await using server = await serveGrpc((_, answer) => answer(null, { text: "here" }));
+    const silent = new Set<Socket>();
+    const through: Socket[] = [];
+    await using proxy = await serveTcp((socket) => {
+      through.push(socket);
+      const onward = connect(server.port, "127.0.0.1");
+      socket
+        .on("data", (bytes) => silent.has(socket) || onward.write(bytes))
+        .on("close", () => onward.destroy());
+      onward.on("data", (bytes) => silent.has(socket) || socket.write(bytes)).on("error", () => {});
+    });
+    await using runner = openAppRunner();
+    const backend = { kind: "grpc", target: `127.0.0.1:${proxy.port}`, tls: false } as const;
+    expect(await runner.run(runOf(appOn(backend)))).toBe("here");
+    silent.add(through[0]!);
+    expect(await refusalOf(runner.run(runOf(appOn(backend, { timeoutMs: 50 }))))).toMatchObject({
+      reason: "APP_TIMEOUT",
+    });
+    expect(await runner.run(runOf(appOn(backend)))).toBe("here");
+    expect(through).toHaveLength(2);
+  });
+});
+
+/** An HTTP/2 server for what a gRPC library does not let a handler do. */
+async function serveHttp2(handler: (stream: ServerHttp2Stream) => void) {
+  const seen = { streams: 0 };
+  const sessions = new Set<ServerHttp2Session>();
+  const server = createServer();
+  server.on("session", (session) => {
+    sessions.add(session);
+    session.on("error", () => {}).on("close", () => sessions.delete(session));
+  });
+  server.on("stream", (stream) => {
+    seen.streams += 1;
+    stream.on("error", () => {});
+    handler(stream);
+  });
+  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
+  const target = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return {
+    backend: { kind: "grpc", target, tls: false } as const,
+    seen,
+    async [Symbol.asyncDispose]() {
+      for (const session of sessions) session.destroy();
+      await new Promise((closed) => server.close(closed));
+    },
+  };
+}

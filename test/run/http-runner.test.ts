@@ -1,0 +1,246 @@
+import { once } from "node:events";
+import { gzipSync } from "node:zlib";
+import { describe, expect, test } from "vitest";
+import {
+  appOn,
+  bodyOf,
+  causeOf,
+  deadPort,
+  openAppRunner,
+  refusalOf,
+  runOf,
+  serveHttp,
+  serveTcp,
+} from "../harness/app-backends.ts";
+
+describe("what the backend is sent", () => {
+  test("one POST of run, team, app and text, with the app's headers and Keyrun's own", async () => {
+    const arrived: {
+      method?: string;
+      url?: string;
+      headers?: NodeJS.Dict<string | string[]>;
+      body?: unknown;
+    } = {};
+    await using server = await serveHttp(async (request, response) => {
+      const { method, url, headers } = request;
+      Object.assign(arrived, { method, url, headers, body: JSON.parse(await bodyOf(request)) });
+      response.end('{"text":"HELLO ☀","more":1}');
+    });
+    await using runner = openAppRunner();
+    const backend = { ...server.backend, headers: [{ name: "authorization", value: "Bearer its-own" }] };
+    const app = appOn(backend, { timeoutMs: 5_000 });
+
+    expect(await runner.run(runOf(app, { text: "hello \u0000☀" }))).toBe("HELLO ☀");
+    expect(arrived).toMatchObject({
+      method: "POST",
+      url: "/run",
+      body: { runId: "run_1", teamId: "demo", appId: "shout", text: "hello \u0000☀" },
+    });
+    expect(arrived.headers).toMatchObject({
+      authorization: "Bearer its-own",
+      "content-type": "application/json",
+      "accept-encoding": "identity",
+      "x-request-id": "req-1",
+    });
+    const msLeft = Number(arrived.headers?.["x-keyrun-deadline-ms"]);
+    expect(msLeft).toBeGreaterThan(0);
+    expect(msLeft).toBeLessThanOrEqual(5_000);
+    expect(Number.isInteger(msLeft)).toBe(true);
+  });
+
+  test("the next run goes over the connection that is open", async () => {
+    await using server = await serveHttp((_, response) => response.end('{"text":""}'));
+    await using runner = openAppRunner();
+    for (let i = 0; i < 5; i += 1) expect(await runner.run(runOf(appOn(server.backend)))).toBe("");
+    expect(server.seen).toEqual({ requests: 5, connections: 1 });
+  });
+});
+
+test("a connection that no run needs closes before a server would close it under a run", async () => {
+  const ended = Promise.withResolvers<void>();
+  await using server = await serveHttp((request, response) => {
+    request.socket.on("end", ended.resolve);
+    // The server says nothing of its own timeout, and has none.
+    response.writeHead(200, { Connection: "keep-alive" }).end('{"text":""}');
+  });
+  server.keepConnections();
+  await using runner = openAppRunner();
+  await runner.run(runOf(appOn(server.backend)));
+  await ended.promise;
+});
+
+describe("an answer that is no success is APP_FAILED, sent once, with a cause for the log", () => {
+  const json = { "Content-Type": "application/json" };
+  test.each([
+    ["a redirect, which is not followed", 302, { Location: "/run" }, "", /answered 302/],
+    ["an error", 500, json, '{"text":"no"}', /answered 500/],
+    ["a status that only resembles success", 201, json, '{"text":"made"}', /answered 201/],
+    ["no JSON", 200, json, "hello", /not JSON/],
+    ["bytes that are no UTF-8", 200, json, Buffer.from('{"text":"\xff"}', "latin1"), /not JSON in UTF-8/],
+    ["JSON without text", 200, json, '{"output":"x"}', /string `text`/],
+    ["a text that is no string", 200, json, '{"text":null}', /string `text`/],
+    ["a list", 200, json, '[{"text":"x"}]', /string `text`/],
+    ["half a surrogate pair", 200, json, '{"text":"\\ud83d"}', /lone surrogate/],
+    ["nothing", 200, json, "", /not JSON/],
+    ["a compressed body", 200, { "Content-Encoding": "gzip" }, gzipSync('{"text":"x"}'), /compressed/],
+    ["headers without end", 200, { "X-Long": "x".repeat(17_000) }, '{"text":"x"}', /overflow/i],
+    ["a body over the bound", 200, json, JSON.stringify({ text: "x".repeat(1_100) }), /more than 1024 bytes/],
+  ])("%s", async (_, status, headers, body, cause) => {
+    await using server = await serveHttp((request, response) => {
+      request.resume();
+      response.writeHead(status, headers).end(body);
+    });
+    await using runner = openAppRunner({ outputBytesMax: 1_024 });
+    const refusal = await refusalOf(runner.run(runOf(appOn(server.backend))));
+    expect(refusal).toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
+    expect(causeOf(refusal)).toMatch(cause);
+    expect(server.seen.requests).toBe(1);
+  });
+
+  test("an output without end is cut off at the bound", async () => {
+    const closed = Promise.withResolvers<number>();
+    await using server = await serveHttp((request, response) => {
+      request.resume();
+      let written = 0;
+      const more = () => {
+        while (!response.destroyed && response.write("x".repeat(65_536))) written += 65_536;
+      };
+      response
+        .writeHead(200)
+        .on("drain", more)
+        .on("close", () => closed.resolve(written));
+      more();
+    });
+    await using runner = openAppRunner();
+    const refusal = await refusalOf(runner.run(runOf(appOn(server.backend))));
+    expect(causeOf(refusal)).toMatch(/more than 1024 bytes/);
+    // What the sockets' buffers took, and no more.
+    expect(await closed.promise).toBeLessThan(32 * 1024 * 1024);
+  });
+
+  test("an output of just the bound is answered whole", async () => {
+    const body = JSON.stringify({ text: "é".repeat(500) });
+    await using server = await serveHttp((_, response) => response.end(body));
+    await using runner = openAppRunner({ outputBytesMax: Buffer.byteLength(body) });
+    expect(await runner.run(runOf(appOn(server.backend)))).toBe("é".repeat(500));
+  });
+
+  test("a backend that is down fails at once", async () => {
+    const url = `http://127.0.0.1:${await deadPort()}/`;
+    await using runner = openAppRunner();
+    const refusal = await refusalOf(runner.run(runOf(appOn({ kind: "http", url, headers: [] }))));
+    expect(refusal).toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
+    expect(causeOf(refusal)).toMatch(/ECONNREFUSED/);
+  });
+
+  test("https is not answered by a server without TLS", async () => {
+    await using server = await serveHttp((_, response) => response.end('{"text":"in the clear"}'));
+    const url = server.backend.url.replace("http:", "https:");
+    await using runner = openAppRunner();
+    expect(await refusalOf(runner.run(runOf(appOn({ ...server.backend, url }))))).toMatchObject({
+      reason: "APP_FAILED",
+    });
+    expect(server.seen.requests).toBe(0);
+  });
+
+  test.each([
+    ["another protocol's greeting", "220 mail.example ESMTP\r\n"],
+    [
+      "an upgrade that nobody asked for",
+      "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",
+    ],
+    ["an answer that is cut off", 'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"text":"x"}'],
+    ["no answer at all", ""],
+  ])("%s", async (_, answer) => {
+    await using server = await serveTcp((socket) => socket.once("data", () => socket.end(answer)));
+    const url = `http://127.0.0.1:${server.port}/`;
+    await using runner = openAppRunner();
+    expect(await refusalOf(runner.run(runOf(appOn({ kind: "http", url, headers: [] }))))).toMatchObject({
+      reason: "APP_FAILED",
+      mayHaveRun: true,
+    });
+  });
+});
+
+describe("a run is never repeated", () => {
+  test("not where the connection breaks before an answer", async () => {
+    await using server = await serveHttp((request) => request.socket.resetAndDestroy());
+    await using runner = openAppRunner();
+    expect(await refusalOf(runner.run(runOf(appOn(server.backend))))).toMatchObject({ reason: "APP_FAILED" });
+    expect(server.seen.requests).toBe(1);
+  });
+
+  test("not where a connection that was kept breaks, and the run after it gets a new one", async () => {
+    await using server = await serveHttp((request, response) => {
+      if (server.seen.requests === 2) request.socket.resetAndDestroy();
+      else response.end('{"text":"ok"}');
+    });
+    await using runner = openAppRunner();
+    const app = appOn(server.backend);
+    expect(await runner.run(runOf(app))).toBe("ok");
+    expect(await refusalOf(runner.run(runOf(app)))).toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
+    expect(server.seen).toEqual({ requests: 2, connections: 1 });
+    expect(await runner.run(runOf(app))).toBe("ok");
+    expect(server.seen).toEqual({ requests: 3, connections: 2 });
+  });
+
+  test("not where it breaks in the middle of the answer", async () => {
+    await using server = await serveHttp(async (request, response) => {
+      response.writeHead(200, { "Content-Length": 100 }).write('{"text":');
+      await once(request.resume(), "end");
+      request.socket.resetAndDestroy();
+    });
+    await using runner = openAppRunner();
+    const refusal = await refusalOf(runner.run(runOf(appOn(server.backend))));
+    expect(refusal.reason).toBe("APP_FAILED");
+    expect(causeOf(refusal)).toMatch(/broke off/);
+    expect(server.seen.requests).toBe(1);
+  });
+});
+
+describe("a run that ends before the backend answers", () => {
+  test("past its timeout is APP_TIMEOUT, and the backend sees the connection close", async () => {
+    const closed = Promise.withResolvers<void>();
+    await using server = await serveHttp((_, response) => response.on("close", closed.resolve));
+    await using runner = openAppRunner();
+    const refusal = await refusalOf(runner.run(runOf(appOn(server.backend, { timeoutMs: 50 }))));
+    expect(refusal).toMatchObject({ reason: "APP_TIMEOUT", mayHaveRun: true });
+    await closed.promise;
+  });
+
+  test("the timeout covers an answer that trickles", async () => {
+    const trickling: NodeJS.Timeout[] = [];
+    await using server = await serveHttp((_, response) => {
+      response.writeHead(200).write('{"text":"');
+      trickling.push(setInterval(() => response.write("x"), 5));
+    });
+    await using runner = openAppRunner({ outputBytesMax: 1_000_000 });
+    const refusal = await refusalOf(runner.run(runOf(appOn(server.backend, { timeoutMs: 60 }))));
+    for (const timer of trickling) clearInterval(timer);
+    expect(refusal.reason).toBe("APP_TIMEOUT");
+  });
+
+  test("because the caller left is CANCELLED, and the backend sees the connection close", async () => {
+    const arrived = Promise.withResolvers<void>();
+    const closed = Promise.withResolvers<void>();
+    await using server = await serveHttp((_, response) => {
+      response.on("close", closed.resolve);
+      arrived.resolve();
+    });
+    await using runner = openAppRunner();
+    const caller = new AbortController();
+    const running = refusalOf(runner.run(runOf(appOn(server.backend), { signal: caller.signal })));
+    await arrived.promise;
+    caller.abort();
+    expect(await running).toMatchObject({ reason: "CANCELLED", mayHaveRun: true });
+    await closed.promise;
+  });
+});
+
+test("an answer that comes before the text was read is the answer, and the run waits for no more", async () => {
+  const answer = 'HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{"text":"early"}';
+  await using server = await serveTcp((socket) => socket.once("data", () => socket.pause().write(answer)));
+  await using runner = openAppRunner();
+  const app = appOn({ kind: "http", url: `http://127.0.0.1:${server.port}/`, headers: [] });
+  expect(await runner.run(runOf(app, { text: "x".repeat(32_000_000) }))).toBe("early");
+});
