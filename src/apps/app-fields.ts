@@ -1,0 +1,85 @@
+import type { Duration, FieldMask } from "@bufbuild/protobuf/wkt";
+import type { App } from "#gen/keyrun/v1/app_pb.ts";
+import { bounds } from "../config.ts";
+import { fail } from "../error.ts";
+import { readDisplayName } from "../fields/plain-text.ts";
+import { readResourceId } from "../fields/resource-id.ts";
+import type { AppChange, AppRecord, NewApp } from "./app-store.ts";
+import { readBackend } from "./backend-fields.ts";
+
+/** A new app from its message, with the defaults filled in. Refuses with INVALID_ARGUMENT naming the field. */
+export function readNewApp(app: App | undefined, createTimeMs: number): NewApp {
+  if (app === undefined) throw missingApp();
+  const id = readResourceId(app.id, "app.id");
+  return {
+    id,
+    displayName: readName(app, id),
+    backend: readBackend(app.backend, undefined),
+    timeoutMs: readTimeoutMs(app.timeout),
+    teamIds: readTeamIds(app.teamIds),
+    createTimeMs,
+  };
+}
+
+/** Which app an update is about, and which of its fields. Refuses as `readNewApp`. */
+export function readUpdate(app: App | undefined, mask: FieldMask | undefined) {
+  if (app === undefined) throw missingApp();
+  return { app, id: readResourceId(app.id, "app.id"), paths: readMask(mask) };
+}
+
+/** The new values of the fields that are named; an absent one takes its default. Refuses as `readNewApp`. */
+export function readChange(app: App, paths: ReadonlySet<UpdatePath>, stored: AppRecord): AppChange {
+  return {
+    ...(paths.has("display_name") && { displayName: readName(app, stored.id) }),
+    ...(paths.has("backend") && { backend: readBackend(app.backend, stored.backend) }),
+    ...(paths.has("timeout") && { timeoutMs: readTimeoutMs(app.timeout) }),
+    ...(paths.has("team_ids") && { teamIds: readTeamIds(app.teamIds) }),
+  };
+}
+
+export type UpdatePath = (typeof updatePaths)[number];
+const updatePaths = ["display_name", "backend", "timeout", "team_ids"] as const;
+
+function readMask(mask: FieldMask | undefined): ReadonlySet<UpdatePath> {
+  const named = new Set<UpdatePath>();
+  for (const path of mask?.paths ?? []) {
+    const known = updatePaths.find((updatePath) => updatePath === path);
+    if (known === undefined) {
+      throw invalid("update_mask", `update_mask may name ${updatePaths.join(", ")}, and nothing else.`);
+    }
+    named.add(known);
+  }
+  if (named.size > 0) return named;
+  throw invalid("update_mask", `update_mask must name what to change: ${updatePaths.join(", ")}.`);
+}
+
+function readName(app: App, id: string): string {
+  return readDisplayName(app.displayName, "app.display_name") || id;
+}
+
+function readTimeoutMs(timeout: Duration | undefined): number {
+  if (timeout === undefined) return bounds.appTimeoutMsMax;
+  // Rounded up, so that the shortest timeout is a millisecond and not none.
+  const ms = Number(timeout.seconds) * 1_000 + Math.ceil(timeout.nanos / 1_000_000);
+  if (ms > 0 && ms <= bounds.appTimeoutMsMax) return ms;
+  const secondsMax = bounds.appTimeoutMsMax / 1_000;
+  throw invalid("app.timeout", `app.timeout must be more than 0 and at most ${secondsMax} s.`);
+}
+
+function readTeamIds(teamIds: readonly string[]): readonly string[] {
+  if (teamIds.length > bounds.appTeamsMax) {
+    throw invalid(
+      "app.team_ids",
+      `app.team_ids must name at most ${bounds.appTeamsMax} teams, or none for all.`,
+    );
+  }
+  return [...new Set(teamIds.map((teamId) => readResourceId(teamId, "app.team_ids")))];
+}
+
+function missingApp() {
+  return invalid("app", "app must be there.");
+}
+
+function invalid(param: string, problem: string) {
+  return fail("INVALID_ARGUMENT", { param, problem });
+}

@@ -1,0 +1,73 @@
+import type { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
+import type { Clock } from "../clock.ts";
+import { fail } from "../error.ts";
+import { cutPage, readPage } from "../fields/page.ts";
+import { readResourceId } from "../fields/resource-id.ts";
+import type { ServiceMethods } from "../service-methods.ts";
+import { readChange, readNewApp, readUpdate } from "./app-fields.ts";
+import { appMessage, runnableAppMessage } from "./app-message.ts";
+import type { AppRecord, AppStore } from "./app-store.ts";
+
+/**
+ * Told of every change after it is durable and before its caller is answered, so that no later run is served from
+ * an older copy. The record is absent where the app was deleted.
+ */
+export type AppsChanged = (appId: string, version: number, app?: AppRecord) => void | Promise<void>;
+
+/** `keyrun.v1.AppService`: the apps, and where their runs are sent. */
+export function createAppService(parts: {
+  store: AppStore;
+  clock: Clock;
+  appsChanged: AppsChanged;
+}): ServiceMethods<typeof AppService> {
+  const { store, clock, appsChanged } = parts;
+  return {
+    async createApp(request) {
+      const given = readNewApp(request.app, clock.unixMs());
+      const app = await store.insert(given);
+      if (app === undefined) throw fail("APP_EXISTS", { param: "app.id", metadata: { app_id: given.id } });
+      await appsChanged(app.id, app.version, app);
+      return { app: appMessage(app) };
+    },
+
+    async getApp(request) {
+      const appId = readResourceId(request.appId, "app_id");
+      return { app: appMessage((await store.find(appId)) ?? missing(appId)) };
+    },
+
+    async listApps(request) {
+      const page = readPage(request, "apps");
+      const found = await store.list({ ...page, limit: page.limit + 1 });
+      const { items, nextPageToken } = cutPage(found, page, "apps", (app) => app.id);
+      return { apps: items.map(appMessage), nextPageToken };
+    },
+
+    async updateApp(request) {
+      const { app: message, id, paths } = readUpdate(request.app, request.updateMask);
+      const stored = (await store.find(id)) ?? missing(id);
+      const app = (await store.update(id, readChange(message, paths, stored))) ?? missing(id);
+      await appsChanged(id, app.version, app);
+      return { app: appMessage(app) };
+    },
+
+    async deleteApp(request) {
+      const appId = readResourceId(request.appId, "app_id");
+      await appsChanged(appId, (await store.delete(appId)) ?? missing(appId));
+      return {};
+    },
+
+    async listRunnableApps(request) {
+      const teamId = readResourceId(request.teamId, "team_id");
+      const scope = `apps of ${teamId}`;
+      const page = readPage(request, scope);
+      const found = await store.list({ ...page, limit: page.limit + 1, runnableBy: teamId });
+      const { items, nextPageToken } = cutPage(found, page, scope, (app) => app.id);
+      return { apps: items.map(runnableAppMessage), nextPageToken };
+    },
+  };
+}
+
+// The table's words are for those who run an app; here there is no team that might not be allowed to.
+function missing(appId: string): never {
+  throw fail("APP_NOT_FOUND", { problem: "There is no app of this id.", metadata: { app_id: appId } });
+}

@@ -1,0 +1,309 @@
+import { create, fromJson, type JsonObject, toJson } from "@bufbuild/protobuf";
+import { afterAll, beforeEach, describe, expect, test } from "vitest";
+import { AppSchema } from "#gen/keyrun/v1/app_pb.ts";
+import {
+  CreateAppRequestSchema,
+  DeleteAppRequestSchema,
+  GetAppRequestSchema,
+  ListAppsRequestSchema,
+  ListRunnableAppsRequestSchema,
+  ListRunnableAppsResponseSchema,
+  UpdateAppRequestSchema,
+} from "#gen/keyrun/v1/app_service_pb.ts";
+import { createAppService } from "#src/apps/app-service.ts";
+import type { AppRecord } from "#src/apps/app-store.ts";
+import type { Call } from "#src/auth/principal.ts";
+import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import { createManualClock } from "../harness/manual-clock.ts";
+import { createTempFolders } from "../harness/temp-folders.ts";
+
+const folders = createTempFolders();
+const stores = await openSqliteStores({ dataDir: folders.create() });
+afterAll(async () => {
+  await stores.close();
+  folders.remove();
+});
+
+const changes: {
+  appId: string;
+  version: number;
+  app: AppRecord | undefined;
+  stored: AppRecord | undefined;
+}[] = [];
+const service = createAppService({
+  store: stores.apps,
+  clock: createManualClock(),
+  async appsChanged(appId, version, app) {
+    changes.push({ appId, version, app, stored: await stores.apps.find(appId) });
+  },
+});
+const call: Call = {
+  principal: { kind: "service" },
+  requestId: "req-1",
+  signal: new AbortController().signal,
+};
+
+// Every test has an empty list of apps, and an app of its own to change.
+let ids = 0;
+let id = "";
+beforeEach(async () => {
+  for (const app of await stores.apps.list({ limit: 1_000 })) await stores.apps.delete(app.id);
+  changes.length = 0;
+  ids += 1;
+  id = `app-${ids}`;
+});
+
+const http = (headers: JsonObject[] = [], url = "http://127.0.0.1:9000/run") => ({
+  id,
+  backend: { http: { url, headers } },
+});
+const createApp = async (app: JsonObject) =>
+  json((await service.createApp(fromJson(CreateAppRequestSchema, { app }), call)).app);
+const updateApp = async (app: JsonObject, updateMask: string) =>
+  json((await service.updateApp(fromJson(UpdateAppRequestSchema, { app, updateMask }), call)).app);
+const getApp = async (appId: string) =>
+  json((await service.getApp(create(GetAppRequestSchema, { appId }), call)).app);
+const json = (app: Parameters<typeof create<typeof AppSchema>>[1]) =>
+  toJson(AppSchema, create(AppSchema, app));
+
+describe("creating", () => {
+  test("fills in name, timeout and time, and answers as the app is stored", async () => {
+    const app = await createApp({ id, backend: { echo: {} } });
+    expect(app).toEqual({
+      id,
+      displayName: id,
+      backend: { echo: {} },
+      timeout: "30s",
+      createTime: "2023-11-14T22:13:20Z",
+    });
+    expect(await getApp(id)).toEqual(app);
+  });
+
+  test("keeps all that was given, and names each team once", async () => {
+    const given = {
+      id,
+      displayName: "Shout",
+      backend: { grpc: { target: "[::1]:9001", tls: true } },
+      timeout: "1.500s",
+      teamIds: ["demo", "acme", "demo"],
+    };
+    expect(await createApp(given)).toMatchObject({ ...given, teamIds: ["demo", "acme"] });
+  });
+
+  test("a taken id is APP_EXISTS, and nothing is changed or announced", async () => {
+    const app = await createApp({ id, backend: { echo: {} } });
+    changes.length = 0;
+    await expect(createApp(http())).rejects.toMatchObject({ reason: "APP_EXISTS", param: "app.id" });
+    expect(await getApp(id)).toEqual(app);
+    expect(changes).toEqual([]);
+  });
+});
+
+describe("header values", () => {
+  const secret = "Bearer backend-secret";
+  const headers = [{ name: "Authorization", value: secret }];
+  const sentBack = [{ name: "authorization", value: "[redacted]" }];
+
+  test("are stored, and in no answer of any method", async () => {
+    const answers = [
+      await createApp(http(headers)),
+      await getApp(id),
+      await updateApp({ ...http(headers), displayName: "Other" }, "displayName,backend"),
+      (await service.listApps(create(ListAppsRequestSchema), call)).apps,
+      (await service.listRunnableApps(create(ListRunnableAppsRequestSchema, { teamId: "demo" }), call)).apps,
+    ];
+    const text = JSON.stringify(answers, (_, value) => (typeof value === "bigint" ? `${value}` : value));
+    expect(text).not.toContain("backend-secret");
+    expect(text).toContain('"value":"[redacted]"');
+    expect(await storedHeaders()).toEqual([{ name: "authorization", value: secret }]);
+  });
+
+  test("are kept where what was read is sent back as it is", async () => {
+    const app = await createApp(http(headers));
+    expect(await updateApp(app as JsonObject, "backend")).toEqual(app);
+    expect(await storedHeaders()).toEqual([{ name: "authorization", value: secret }]);
+  });
+
+  test("are kept for another path of the server, beside new ones", async () => {
+    await createApp(http(headers));
+    const more = { name: "x-tier", value: "gold" };
+    await updateApp(http([more, ...sentBack], "http://127.0.0.1:9000/other"), "backend");
+    expect(await storedHeaders()).toEqual([more, { name: "authorization", value: secret }]);
+  });
+
+  test("are dropped with their header", async () => {
+    await createApp(http(headers));
+    await updateApp(http([]), "backend");
+    expect(await storedHeaders()).toEqual([]);
+  });
+
+  test.each([
+    ["another host", "http://other.example:9000/run", "authorization"],
+    ["another port", "http://127.0.0.1:9001/run", "authorization"],
+    ["another scheme", "https://127.0.0.1:9000/run", "authorization"],
+    ["another name", "http://127.0.0.1:9000/run", "x-api-key"],
+  ])("are not kept for %s: the value must be sent again", async (_, url, name) => {
+    await createApp(http(headers));
+    await expect(updateApp(http([{ name, value: "[redacted]" }], url), "backend")).rejects.toMatchObject({
+      reason: "INVALID_ARGUMENT",
+      param: "app.backend.http.headers[0].value",
+    });
+    expect(await storedHeaders()).toEqual([{ name: "authorization", value: secret }]);
+  });
+
+  test("can't be left out of a new app", async () => {
+    await expect(createApp(http(sentBack))).rejects.toMatchObject({
+      param: "app.backend.http.headers[0].value",
+    });
+  });
+
+  async function storedHeaders() {
+    const app = await stores.apps.find(id);
+    return app?.backend.kind === "http" ? app.backend.headers : undefined;
+  }
+});
+
+describe("updating", () => {
+  test("changes the named fields and no others", async () => {
+    const before = { ...http(), displayName: "Before", timeout: "1s", teamIds: ["demo"] };
+    const after = { id, displayName: "After", timeout: "2s", teamIds: ["acme"], backend: { echo: {} } };
+    const fields = { displayName: "displayName", timeout: "timeout", teamIds: "teamIds", backend: "backend" };
+    await createApp(before);
+    let expected: JsonObject = before;
+    for (const [field, path] of Object.entries(fields)) {
+      expected = { ...expected, [field]: after[field as keyof typeof after] };
+      const { createTime: _, ...answered } = (await updateApp(after, path)) as JsonObject;
+      expect(answered).toEqual(withoutEmpty(expected));
+    }
+  });
+
+  test("a named field that is absent takes its default", async () => {
+    await createApp({ id, displayName: "Name", timeout: "1s", teamIds: ["demo"], backend: { echo: {} } });
+    expect(await updateApp({ id }, "displayName,timeout,teamIds")).toMatchObject({
+      displayName: id,
+      timeout: "30s",
+    });
+    expect(await getApp(id)).not.toHaveProperty("teamIds");
+  });
+
+  test.each([
+    ["names nothing", ""],
+    ["names a field that can't change", "displayName,createTime"],
+    ["is a star", "*"],
+  ])("is refused where the mask %s", async (_, paths) => {
+    await createApp({ id, backend: { echo: {} } });
+    const mask = {
+      paths: paths === "" ? [] : paths.split(",").map((path) => path.replace("T", "_t").replace("N", "_n")),
+    };
+    const request = create(UpdateAppRequestSchema, { app: { id, displayName: "New" }, updateMask: mask });
+    await expect(service.updateApp(request, call)).rejects.toMatchObject({
+      reason: "INVALID_ARGUMENT",
+      param: "update_mask",
+    });
+    expect(await getApp(id)).toMatchObject({ displayName: id });
+  });
+
+  function withoutEmpty(app: JsonObject): JsonObject {
+    const headers = { http: { url: "http://127.0.0.1:9000/run" } };
+    return JSON.stringify(app.backend) === '{"echo":{}}' ? app : { ...app, backend: headers };
+  }
+});
+
+describe("a change is announced once it is durable and before it is answered", () => {
+  test("with a version that grows, also over a deletion", async () => {
+    await createApp({ id, backend: { echo: {} } });
+    await updateApp({ id, displayName: "New" }, "displayName");
+    await service.deleteApp(create(DeleteAppRequestSchema, { appId: id }), call);
+    await createApp(http());
+    expect(changes.map((change) => change.appId)).toEqual([id, id, id, id]);
+    expect(changes.map((change) => change.app?.displayName)).toEqual([id, "New", undefined, id]);
+    for (const { app, stored } of changes) expect(app).toEqual(stored);
+    const versions = changes.map((change) => change.version);
+    expect(versions).toEqual([...new Set(versions)].sort((one, other) => one - other));
+  });
+
+  test("an answer waits until the announcement is through", async () => {
+    const announced = Promise.withResolvers<void>();
+    const slow = createAppService({
+      store: stores.apps,
+      clock: createManualClock(),
+      appsChanged: () => announced.promise,
+    });
+    let answered = false;
+    const creating = slow
+      .createApp(fromJson(CreateAppRequestSchema, { app: { id, backend: { echo: {} } } }), call)
+      .then(() => {
+        answered = true;
+      });
+    expect(await getStored()).toBeDefined();
+    expect(answered).toBe(false);
+    announced.resolve();
+    await creating;
+    expect(answered).toBe(true);
+  });
+
+  async function getStored() {
+    for (;;) {
+      const app = await stores.apps.find(id);
+      if (app !== undefined) return app;
+    }
+  }
+});
+
+test("an app that is not there, or no more, is APP_NOT_FOUND in every method that names one", async () => {
+  await createApp({ id, backend: { echo: {} } });
+  await service.deleteApp(create(DeleteAppRequestSchema, { appId: id }), call);
+  changes.length = 0;
+  const gone = { reason: "APP_NOT_FOUND", metadata: { app_id: id } };
+  await expect(getApp(id)).rejects.toMatchObject(gone);
+  await expect(updateApp({ id, displayName: "New" }, "displayName")).rejects.toMatchObject(gone);
+  await expect(service.deleteApp(create(DeleteAppRequestSchema, { appId: id }), call)).rejects.toMatchObject(
+    gone,
+  );
+  expect(changes).toEqual([]);
+});
+
+describe("lists", () => {
+  test("page through all apps by id, each once", async () => {
+    for (const name of ["c", "a", "b"]) await createApp({ id: name, backend: { echo: {} } });
+    const seen: string[] = [];
+    let pageToken = "";
+    do {
+      const page = await service.listApps(create(ListAppsRequestSchema, { pageSize: 2, pageToken }), call);
+      seen.push(...(page.apps ?? []).map((app) => app.id ?? ""));
+      pageToken = page.nextPageToken ?? "";
+    } while (pageToken !== "");
+    expect(seen).toEqual(["a", "b", "c"]);
+  });
+
+  test("a team sees the apps that name it or no team, with nothing of their backends", async () => {
+    await createApp({ ...http(), id: "for-all", displayName: "For all" });
+    await createApp({ id: "for-demo", backend: { echo: {} }, teamIds: ["demo", "acme"] });
+    await createApp({ id: "for-acme", backend: { echo: {} }, teamIds: ["acme"] });
+    const list = await service.listRunnableApps(
+      create(ListRunnableAppsRequestSchema, { teamId: "demo" }),
+      call,
+    );
+    expect(toJson(ListRunnableAppsResponseSchema, create(ListRunnableAppsResponseSchema, list))).toEqual({
+      apps: [
+        { id: "for-all", displayName: "For all" },
+        { id: "for-demo", displayName: "for-demo" },
+      ],
+    });
+  });
+
+  test("one team's page token is refused for another team, and by the list of all", async () => {
+    for (const name of ["a", "b"]) await createApp({ id: name, backend: { echo: {} } });
+    const first = { teamId: "demo", pageSize: 1 };
+    const { nextPageToken: pageToken = "" } = await service.listRunnableApps(
+      create(ListRunnableAppsRequestSchema, first),
+      call,
+    );
+    const refused = { reason: "INVALID_ARGUMENT", param: "page_token" };
+    const other = create(ListRunnableAppsRequestSchema, { ...first, teamId: "acme", pageToken });
+    await expect(service.listRunnableApps(other, call)).rejects.toMatchObject(refused);
+    await expect(service.listApps(create(ListAppsRequestSchema, { pageToken }), call)).rejects.toMatchObject(
+      refused,
+    );
+  });
+});
