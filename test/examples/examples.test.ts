@@ -1,0 +1,51 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { expect, test } from "vitest";
+import type { BackendRecord } from "#src/apps/app-store.ts";
+import { appOn, openAppRunner, refusalOf, runOf } from "../harness/app-backends.ts";
+
+const kinds = [
+  ["http", (place) => ({ kind: "http", url: place, headers: [] })],
+  ["grpc", (place) => ({ kind: "grpc", target: place, tls: false })],
+] satisfies [string, (place: string) => BackendRecord][];
+
+test.each(kinds)(
+  "the %s example runs as its comment says, and answers a run in capitals",
+  async (kind, backendAt) => {
+    await using example = await start(`examples/${kind}-app.ts`);
+    await using runner = openAppRunner();
+    const app = appOn(backendAt(example.place));
+    expect(await runner.run(runOf(app, { text: "hello ☀" }))).toBe("HELLO ☀");
+    expect(await runner.run(runOf(app, { text: "" }))).toBe("");
+  },
+);
+
+test("the http example refuses another path, and what it can't read is a failed run", async () => {
+  await using example = await start("examples/http-app.ts");
+  await using runner = openAppRunner();
+  const elsewhere = appOn({ kind: "http", url: new URL("/", example.place).href, headers: [] });
+  expect(await refusalOf(runner.run(runOf(elsewhere)))).toMatchObject({ reason: "APP_FAILED" });
+  expect((await fetch(example.place, { method: "POST", body: "{" })).status).toBe(500);
+});
+
+/** The example as a process of its own, and the place that it says it listens on. */
+async function start(file: string) {
+  const child = spawn(process.execPath, [file], {
+    env: { ...process.env, PORT: "0", NODE_OPTIONS: "" },
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  const exited = once(child, "exit");
+  const line = Promise.race([
+    once(createInterface(child.stdout), "line"),
+    exited.then(([code]) => Promise.reject(new Error(`${file} ended with ${code} before it was ready.`))),
+  ]);
+  const [words] = (await line) as [string];
+  return {
+    place: words.slice(words.lastIndexOf(" ") + 1),
+    async [Symbol.asyncDispose]() {
+      child.kill();
+      await exited;
+    },
+  };
+}
