@@ -13,7 +13,8 @@ import {
   QuotaFailureSchema,
   RetryInfoSchema,
 } from "#gen/google/rpc/error_details_pb.ts";
-import { type Refusal, reasons } from "./error.ts";
+import type { Refusal } from "./error.ts";
+import { reasons } from "./reasons.ts";
 
 /** One detail of a status: a message and its descriptor. */
 export interface ErrorDetail<Desc extends DescMessage = DescMessage> {

@@ -1,5 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "@prometheus-io/client";
-import { type Reason, reasons } from "./error.ts";
+import { type Reason, reasons } from "./reasons.ts";
 
 /** Where a request came in: the REST edge, or an RPC of any protocol. */
 export const doors = ["rest", "rpc"] as const;

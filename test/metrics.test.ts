@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { reasons } from "#src/error.ts";
 import { createMetrics, doors, storeEntities } from "#src/metrics.ts";
+import { reasons } from "#src/reasons.ts";
 
 const seriesOf = (text: string) =>
   new Map(

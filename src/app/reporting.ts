@@ -1,8 +1,9 @@
 import type { HandlerContext } from "@connectrpc/connect";
 import type { HttpRequest } from "../edge/http.ts";
-import { type Refusal, reasons } from "../error.ts";
+import type { Refusal } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { Door, Metrics } from "../metrics.ts";
+import { reasons } from "../reasons.ts";
 import { callerKey } from "../rpc/caller.ts";
 import type { Report } from "../server/transport-event.ts";
 

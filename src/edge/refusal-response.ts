@@ -1,6 +1,7 @@
 import { Code } from "@connectrpc/connect";
-import { type Refusal, reasons } from "../error.ts";
+import type { Refusal } from "../error.ts";
 import { errorDetailsJson } from "../error-details.ts";
+import { reasons } from "../reasons.ts";
 import type { HttpResponse } from "./http.ts";
 
 /** What an answer's form depends on, beside the refusal. */

@@ -1,6 +1,7 @@
 import { ConnectError } from "@connectrpc/connect";
-import { type Refusal, reasons } from "../error.ts";
+import type { Refusal } from "../error.ts";
 import { errorDetails } from "../error-details.ts";
+import { reasons } from "../reasons.ts";
 
 /** A refusal as Connect sends it: canonical code, public words and details. Its cause stays behind for the log. */
 export function connectErrorFrom(refusal: Refusal): ConnectError {

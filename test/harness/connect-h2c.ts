@@ -9,7 +9,8 @@ import {
   createGrpcWebTransport,
   Http2SessionManager,
 } from "@connectrpc/connect-node";
-import { Refusal, reasons } from "#src/error.ts";
+import { Refusal } from "#src/error.ts";
+import { reasons } from "#src/reasons.ts";
 
 export const rpcProtocols = ["gRPC", "gRPC-Web", "Connect"] as const;
 

@@ -1,6 +1,7 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Config } from "../../config.ts";
-import { fail, type Reason, type Refusal, type RefusalFacts, reasons } from "../../error.ts";
+import { fail, type Refusal, type RefusalFacts } from "../../error.ts";
+import { type Reason, reasons } from "../../reasons.ts";
 import { codeName, publicCode, refusalResponse } from "../refusal-response.ts";
 import type { ResponseHeaders } from "./response-headers.ts";
 

@@ -10,9 +10,10 @@ import { createKeyrunOpenApi } from "#src/edge/openapi/keyrun-openapi.ts";
 import { protoWords } from "#src/edge/openapi/proto-words.ts";
 import { runReasons } from "#src/edge/openapi/refusal-answers.ts";
 import { refusalResponse } from "#src/edge/refusal-response.ts";
-import { fail, type Reason, reasons } from "#src/error.ts";
+import { fail } from "#src/error.ts";
 import { isResourceId } from "#src/fields/resource-id.ts";
 import { rateLimitHeaders } from "#src/limit/rate-limit-headers.ts";
+import { type Reason, reasons } from "#src/reasons.ts";
 import { ownBufImage } from "../../harness/buf-image.ts";
 
 const config = {
