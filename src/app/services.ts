@@ -6,7 +6,6 @@ import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import { createAppService } from "../apps/app-service.ts";
 import type { Clock } from "../clock.ts";
 import { bounds, type Config } from "../config.ts";
-import { encodeCrockford } from "../keys/base-encoding.ts";
 import { createKeyService } from "../keys/key-service.ts";
 import { createKeyForm } from "../keys/key-value.ts";
 import { createKeyring } from "../keys/keyring.ts";
@@ -19,6 +18,7 @@ import type { Metrics } from "../metrics.ts";
 import { served } from "../rpc/rpc-door.ts";
 import { createAdmit } from "../run/admission.ts";
 import { createAppRunner } from "../run/app-runner.ts";
+import { createRunIds } from "../run/run-id.ts";
 import { createFindRunnableApp, createRunService } from "../run/run-service.ts";
 import type { Stores } from "../store/stores.ts";
 import { createTeamService } from "../teams/team-service.ts";
@@ -69,7 +69,11 @@ export function createServices(parts: ServicesParts) {
     outputBytesMax: config.appOutputBytesMax,
   });
   const findRunnableApp = createFindRunnableApp(caches.apps);
-  const runService = createRunService({ findRunnableApp, run: runner.run, newRunId });
+  const runService = createRunService({
+    findRunnableApp,
+    run: runner.run,
+    newRunId: createRunIds(randomBytes),
+  });
   return {
     admit,
     findRunnableApp,
@@ -87,10 +91,4 @@ export function createServices(parts: ServicesParts) {
 
 function teamStores(stores: Stores) {
   return { store: stores.teams, members: stores.members, preview: stores.preview };
-}
-
-const runIdBytes = 15; // 120 bits: 24 characters.
-
-function newRunId(): string {
-  return `run_${encodeCrockford(randomBytes(runIdBytes))}`;
 }

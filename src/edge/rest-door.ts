@@ -1,5 +1,5 @@
 import type { DescMethodUnary, Message } from "@bufbuild/protobuf";
-import type { Call } from "../auth/principal.ts";
+import type { Call, Principal } from "../auth/principal.ts";
 import type { Clock } from "../clock.ts";
 import { fail, type Refusal, refusalFrom } from "../error.ts";
 import { rateLimitHeaders } from "../limit/rate-limit-headers.ts";
@@ -55,12 +55,23 @@ export function createRestDoor(parts: RestDoorParts): HttpDoor {
       const checked = rest.checkPath(admission.team.id, match.route.captures);
       if (checked instanceof Promise) await checked;
       const message = await readMessage(parts, match.route, request);
-      const call = { principal: admission.principal, requestId: request.requestId, signal: request.signal() };
+      const call = callOf(request, admission.principal);
       const answer = await rest.invoke(message, call);
       return respond(parts, match.route, request, { answer, rate: admission.rateNow() });
     } catch (thrown) {
       return refuse(parts, request, refusalFrom(thrown), admission.rateNow());
     }
+  };
+}
+
+/** The signal is made when it is asked for: an app that answers at once never does. */
+function callOf(request: HttpRequest, principal: Principal): Call {
+  return {
+    principal,
+    requestId: request.requestId,
+    get signal() {
+      return request.signal();
+    },
   };
 }
 

@@ -1,0 +1,41 @@
+import { randomBytes } from "node:crypto";
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createClient } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import { hostAndPort, startApp } from "#src/app.ts";
+import { systemClock } from "#src/clock.ts";
+import { createLog } from "#src/log.ts";
+import { readSettings } from "#src/settings.ts";
+import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import { announce } from "../subject.ts";
+
+// Keyrun as it is started, with a plan that the load does not reach.
+const serviceToken = randomBytes(32).toString("base64url");
+const settings = readSettings(
+  {
+    KEYRUN_PORT: "0",
+    KEYRUN_GRPC_PORT: "0",
+    KEYRUN_DATA_DIR: mkdtempSync(join(tmpdir(), "keyrun-bench-")),
+    KEYRUN_SERVICE_TOKEN: serviceToken,
+    KEYRUN_PLAN_LIMITS: "free=100000,pro=100000,team=100000,enterprise=100000",
+  },
+  () => "",
+);
+if ("problems" in settings) throw new Error(settings.problems.join("\n"));
+const config = settings.ok;
+const app = await startApp(config, {
+  clock: systemClock,
+  log: createLog({ level: "info" }),
+  version: "bench",
+  openStores: () => openSqliteStores({ dataDir: config.dataDir }),
+  announce: () => {},
+});
+const transport = createGrpcTransport({ baseUrl: `http://${hostAndPort(app.internalAddress)}` });
+const { value } = await createClient(KeyService, transport).createKey(
+  { teamId: "demo" },
+  { headers: { authorization: `Bearer ${serviceToken}` } },
+);
+announce({ port: app.publicAddress.port, apiKey: value });
