@@ -1,8 +1,8 @@
 import type { DescField, JsonObject, JsonValue } from "@bufbuild/protobuf";
 import type { Binding } from "./binding.ts";
 import { restoreField, restoreMessage } from "./exact-integers.ts";
-import { parseJson, parseJsonKeepingDigits } from "./json-text.ts";
-import { isJsonObject } from "./known-type-check.ts";
+import { isDeeperThan, parseJson, parseJsonKeepingDigits } from "./json-text.ts";
+import { isJsonObject, messageDepthMax, tooDeep } from "./known-type-check.ts";
 import type { Checks } from "./message-check.ts";
 import { takesNull } from "./message-check.ts";
 import type { Problem } from "./problem.ts";
@@ -29,6 +29,8 @@ export function createBodyReader(binding: Binding, checks: Checks): BodyReader {
     if (refused !== undefined) return refused;
     let fault = target.check(json, 0);
     if (fault?.inexact) {
+      if (isDeeperThan(jsonDepthMax, json))
+        return problem("invalid_argument", `The body ${tooDeep().words}.`);
       json = target.restore(json, parseJsonKeepingDigits(read.text));
       fault = target.check(json, 0);
     }
@@ -37,6 +39,9 @@ export function createBodyReader(binding: Binding, checks: Checks): BodyReader {
     return problemOf(fault.path, fault.words);
   };
 }
+
+/** A message in a list or a map, which is itself a level of JSON, is as deep as JSON gets for its depth in messages. */
+const jsonDepthMax = 2 * messageDepthMax + 1;
 
 /** What a body is to become. */
 interface Target {

@@ -1,53 +1,43 @@
 import type { DescField, DescMessage, JsonValue } from "@bufbuild/protobuf";
 import { ScalarType } from "@bufbuild/protobuf";
 import { fieldsByName, hasPlainJson, isWrapper } from "./json-form.ts";
-import { isJsonObject, messageDepthMax } from "./known-type-check.ts";
+import { isJsonObject } from "./known-type-check.ts";
 
 /**
  * Puts the digits back into 64-bit integers that `JSON.parse` rounded: where a field takes 64 bits, a number beyond
  * 2^53 becomes a string. `exact` is the same text with such numbers as strings; both are walked in step, through the
- * fields that the descriptor knows. Changes objects in place and answers with the value.
+ * fields that the descriptor knows, so the depth of `json` must be bounded. Changes objects in place and answers with
+ * the value.
  */
 export function restoreMessage(
   message: DescMessage,
   json: JsonValue,
   exact: JsonValue | undefined,
-  depth = 0,
 ): JsonValue {
-  if (!isJsonObject(json) || !isJsonObject(exact) || depth > messageDepthMax) return json;
+  if (!isJsonObject(json) || !isJsonObject(exact)) return json;
   const fields = fieldsByName(message);
   for (const [key, value] of Object.entries(json)) {
     const field = fields.get(key);
-    if (field !== undefined) json[key] = restoreField(field, value, exact[key], depth);
+    if (field !== undefined) json[key] = restoreField(field, value, exact[key]);
   }
   return json;
 }
 
 /** As `restoreMessage`, for the value of one field. */
-export function restoreField(
-  field: DescField,
-  json: JsonValue,
-  exact: JsonValue | undefined,
-  depth = 0,
-): JsonValue {
+export function restoreField(field: DescField, json: JsonValue, exact: JsonValue | undefined): JsonValue {
   if (field.fieldKind === "list" && Array.isArray(json) && Array.isArray(exact)) {
-    return json.map((item, index) => restoreItem(field, item, exact[index], depth));
+    return json.map((item, index) => restoreItem(field, item, exact[index]));
   }
   if (field.fieldKind === "map" && isJsonObject(json) && isJsonObject(exact)) {
-    for (const [key, item] of Object.entries(json)) json[key] = restoreItem(field, item, exact[key], depth);
+    for (const [key, item] of Object.entries(json)) json[key] = restoreItem(field, item, exact[key]);
     return json;
   }
-  return restoreItem(field, json, exact, depth);
+  return restoreItem(field, json, exact);
 }
 
-function restoreItem(
-  field: DescField,
-  json: JsonValue,
-  exact: JsonValue | undefined,
-  depth: number,
-): JsonValue {
+function restoreItem(field: DescField, json: JsonValue, exact: JsonValue | undefined): JsonValue {
   const { message } = field;
-  if (message !== undefined && hasPlainJson(message)) return restoreMessage(message, json, exact, depth + 1);
+  if (message !== undefined && hasPlainJson(message)) return restoreMessage(message, json, exact);
   const scalar = message !== undefined && isWrapper(message) ? message.fields[0]?.scalar : field.scalar;
   if (scalar === undefined || !scalars64.has(scalar)) return json;
   if (typeof json !== "number" || !Number.isInteger(json) || Number.isSafeInteger(json)) return json;

@@ -22,11 +22,20 @@ export function parseJson(bytes: Uint8Array): { kind: "json"; json: JsonValue; t
   }
 }
 
-/** The same text read again, with every number that a double may not hold as a string of its own characters. */
+/**
+ * The same text read again, with every number that a double may not hold as a string of its own characters. A reviver
+ * recurses where plain `JSON.parse` does not, so the depth of the text must be known to be bounded.
+ */
 export function parseJsonKeepingDigits(text: string): JsonValue {
   return JSON.parse(text, (_key: string, value: JsonValue, context?: { source?: string }) =>
     typeof value === "number" && !Number.isSafeInteger(value) ? context?.source : value,
   );
+}
+
+/** True where arrays and objects lie in one another more than `levels` deep. */
+export function isDeeperThan(levels: number, json: JsonValue): boolean {
+  if (typeof json !== "object" || json === null) return false;
+  return levels === 0 || Object.values(json).some((item) => isDeeperThan(levels - 1, item));
 }
 
 /** Keeps a byte order mark, so that `JSON.parse` refuses it, and throws at what is not UTF-8. */

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { paramCharsMax } from "#src/edge/transcode/problem.ts";
-import { edgeOf } from "../../harness/transcoding.ts";
+import { edgeOf, ruleOf } from "../../harness/transcoding.ts";
 
 const whole = edgeOf("POST /v1/{name=shelves/*} *", "POST /v1/nested/{book.author.full_name} *");
 const field = edgeOf(
@@ -93,12 +93,28 @@ test("an empty body or null leaves a body field absent", () => {
   expect(field.send("PUT /v1/a/books", "null").json).toEqual({ name: "a" });
 });
 
+test("a body of null leaves room for another member of its oneof", () => {
+  const edge = edgeOf("PUT /v1/branch branch");
+  expect(edge.send("PUT /v1/branch?depot=1", "null").json).toEqual({ depot: 1 });
+  expect(edge.send("PUT /v1/branch?depot=1", '"a"')).toMatchObject({
+    kind: "invalid_argument",
+    param: "depot",
+  });
+});
+
+test("a null that is a value is a member of its oneof", () => {
+  const edge = edgeOf({ input: "Rich", rule: ruleOf("POST /v1/{genre_choice} *") });
+  expect(edge.send("POST /v1/1", { plainChoice: null }).json).toEqual({ genreChoice: "GENRE_POETRY" });
+  expect(edge.send("POST /v1/1", { nullChoice: null })).toMatchObject({ param: "nullChoice" });
+});
+
 test("what the body sets can't come by query, nor what the path sets", () => {
   for (const name of ["book", "book.mainTitle", "book.name"]) {
     const sent = field.send(`PATCH /v1/shelves/1?${name}=x`, {});
     expect(sent).toMatchObject({ kind: "invalid_argument", param: name });
   }
-  expect(none.send("GET /v1/a?name=a")).toMatchObject({ kind: "invalid_argument", param: "name" });
+  const words = expect.stringContaining("set by the path");
+  expect(none.send("GET /v1/a?name=a")).toMatchObject({ kind: "invalid_argument", param: "name", words });
 });
 
 test("a method without a body refuses one", () => {
@@ -219,6 +235,19 @@ test("a message nested too deeply is refused, however deep, and one at the bound
     expect(sent.param?.startsWith("book.sequel.")).toBe(true);
     expect(sent.param?.length).toBeLessThanOrEqual(paramCharsMax);
   }
+});
+
+test("digits that must be read anew do not open a way around the bound on depth", () => {
+  const deep = `${'{"sequel":'.repeat(100_000)}{}${"}".repeat(100_000)}`;
+  const sent = whole.send("POST /v1/shelves/1", `{"book":{"number":9007199254740993,"sequel":${deep}}}`);
+  expect(sent).toMatchObject({ kind: "invalid_argument", words: expect.stringContaining("deeper than 100") });
+});
+
+test("they are read anew as deep as messages may lie", () => {
+  const nested = (depth: number) =>
+    `${'{"riches":{"a":'.repeat(depth)}{"jsText":9007199254740993}${"}}".repeat(depth)}`;
+  expect(JSON.stringify(rich.send("POST /v1/rich", nested(99)).json)).toContain("9007199254740993");
+  expect(rich.send("POST /v1/rich", nested(100))).toMatchObject({ kind: "invalid_argument" });
 });
 
 test("free JSON nested too deeply is refused, and at the bound it is read", () => {
