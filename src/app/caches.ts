@@ -4,7 +4,7 @@ import { createFlooredCache, type FlooredCache } from "../cache/floored-cache.ts
 import type { Clock } from "../clock.ts";
 import { bounds } from "../config.ts";
 import { evidenceOf } from "../keys/keyring.ts";
-import { boundedLoad } from "../limit/gate.ts";
+import { createGate } from "../limit/gate.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Stores } from "../store/stores.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
@@ -17,6 +17,13 @@ export interface Caches {
 }
 
 export function createCaches(stores: Stores, { clock, metrics }: { clock: Clock; metrics: Metrics }): Caches {
+  // One gate for all three: it is the store that must not drown, whatever is looked up. Past the bound a look-up
+  // waits a moment, then is refused.
+  const gate = createGate({
+    slots: () => bounds.lookupsMax,
+    waitMsMax: bounds.storeTimeoutMs,
+    room: { size: 0, sizeMax: bounds.lookupWaitersMax },
+  });
   const shared = {
     clock,
     ttlMs: bounds.verifiedKeyTtlMs,
@@ -29,32 +36,24 @@ export function createCaches(stores: Stores, { clock, metrics }: { clock: Clock;
     keys: createFlooredCache({
       ...shared,
       entriesMax: bounds.verifiedKeysMax,
-      load: bounded(async (keyId) => {
-        const key = await stores.keys.find(keyId);
-        return key && evidenceOf(key);
-      }),
+      load: (keyId) =>
+        gate.run(async () => {
+          const key = await stores.keys.find(keyId);
+          return key && evidenceOf(key);
+        }),
       onLoad: () => metrics.storeRead("key"),
     }),
     teams: createFlooredCache({
       ...shared,
       entriesMax: bounds.cachedTeamsMax,
-      load: bounded((teamId) => stores.teams.find(teamId)),
+      load: (teamId) => gate.run(() => stores.teams.find(teamId)),
       onLoad: () => metrics.storeRead("team"),
     }),
     apps: createFlooredCache({
       ...shared,
       entriesMax: bounds.cachedAppsMax,
-      load: bounded((appId) => stores.apps.find(appId)),
+      load: (appId) => gate.run(() => stores.apps.find(appId)),
       onLoad: () => metrics.storeRead("app"),
     }),
   };
-}
-
-/** A slow store must not collect waiters without end: past the bound a look-up waits a moment, then is refused. */
-function bounded<T>(load: (id: string) => Promise<T>): (id: string) => Promise<T> {
-  return boundedLoad(load, {
-    loadsMax: bounds.lookupsMax,
-    waitMsMax: bounds.storeTimeoutMs,
-    waitersMax: bounds.lookupWaitersMax,
-  });
 }

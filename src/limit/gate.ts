@@ -74,19 +74,6 @@ export function createGate(options: {
   };
 }
 
-/**
- * The same load, of which at most `loadsMax` run at once; the rest wait as a gate has it. It stands between a
- * cache, which joins the loads of one id, and a store, which must not drown.
- */
-export function boundedLoad<T>(
-  load: (id: string) => Promise<T>,
-  options: { loadsMax: number; waitMsMax: number; waitersMax: number },
-): (id: string) => Promise<T> {
-  const { loadsMax, waitMsMax, waitersMax } = options;
-  const gate = createGate({ slots: () => loadsMax, waitMsMax, room: { size: 0, sizeMax: waitersMax } });
-  return (id) => gate.run(() => load(id));
-}
-
 interface Waiter {
   readonly enter: () => void;
   readonly timer: NodeJS.Timeout;

@@ -1,9 +1,18 @@
 import fc from "fast-check";
 import { afterEach, expect, test, vi } from "vitest";
-import { boundedLoad, createGate } from "#src/limit/gate.ts";
+import { createGate } from "#src/limit/gate.ts";
 
 const unavailable = expect.objectContaining({ reason: "UNAVAILABLE", retryAfterMs: 1_000 });
 const longMs = 30_000;
+
+/** A load behind a gate of its own. */
+function gated<T>(
+  load: (id: string) => Promise<T>,
+  { loadsMax, waitMsMax, waitersMax }: { loadsMax: number; waitMsMax: number; waitersMax: number },
+): (id: string) => Promise<T> {
+  const gate = createGate({ slots: () => loadsMax, waitMsMax, room: { size: 0, sizeMax: waitersMax } });
+  return (id) => gate.run(() => load(id));
+}
 
 afterEach(() => {
   vi.useRealTimers();
@@ -18,7 +27,7 @@ test("at most as many loads run at once as are allowed, and all get their turn i
       async (s, loadsMax, loads) => {
         let running = 0;
         const started: string[] = [];
-        const load = boundedLoad(
+        const load = gated(
           async (id) => {
             started.push(id);
             expect(++running).toBeLessThanOrEqual(loadsMax);
@@ -45,7 +54,7 @@ test("at most as many loads run at once as are allowed, and all get their turn i
 test("one that waited too long is refused without its load having started, and the slot is not lost", async () => {
   const { promise: held, resolve: release } = Promise.withResolvers<string>();
   const started: string[] = [];
-  const load = boundedLoad(
+  const load = gated(
     (id) => {
       started.push(id);
       return id === "slow" ? held : Promise.resolve(id);
@@ -62,7 +71,7 @@ test("one that waited too long is refused without its load having started, and t
 
 test("one that finds the room full is refused at once, and others may wait again when it has emptied", async () => {
   const { promise: held, resolve: release } = Promise.withResolvers<string>();
-  const load = boundedLoad((id) => (id === "slow" ? held : Promise.resolve(id)), {
+  const load = gated((id) => (id === "slow" ? held : Promise.resolve(id)), {
     loadsMax: 1,
     waitMsMax: longMs,
     waitersMax: 2,
