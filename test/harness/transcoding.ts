@@ -27,7 +27,9 @@ export function testType(name: string): DescMessage {
   return testTypes.getMessage(`transcode.test.${name}`) ?? testTypes.getMessage(name)!;
 }
 
-/** One annotated method. The message types are short names; "BookRequest" and "BookReply" where none is said. */
+/**
+ * One annotated method. The message types are short names; "BookRequest" and "BookReply" where none is said.
+ */
 export interface TestRule {
   rule: MessageInitShape<typeof HttpRuleSchema>;
   input?: string;
@@ -71,7 +73,7 @@ export function ruleOf(rule: string): { pattern: Pattern; body: string } {
   return { pattern: { case: name, value: path }, body };
 }
 
-export interface Sent {
+interface Sent {
   /** "message", or why there is none. */
   kind: "message" | "not_found" | "method_not_allowed" | "bad_escape" | Problem["problem"];
   /** The message as ProtoJSON without defaults. */

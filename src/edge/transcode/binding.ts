@@ -19,12 +19,12 @@ export interface Binding {
   readonly responseBody: DescField | undefined;
 }
 
-export interface BoundVariable extends Variable {
+interface BoundVariable extends Variable {
   /** From a field of the request message down to the leaf. */
   readonly fields: readonly [DescField, ...DescField[]];
 }
 
-export type BodyBinding =
+type BodyBinding =
   /** The request has no body; what the path does not bind comes by query. */
   | { readonly kind: "none" }
   /** The body is the message without what the path binds; there is no query. */
@@ -33,8 +33,8 @@ export type BodyBinding =
   | { readonly kind: "field"; readonly field: DescField };
 
 /**
- * The bindings of every annotated method, additional ones included; a method without the annotation has none. Throws
- * an Error naming the rule and what is wrong with it.
+ * The bindings of every annotated method, additional ones included; a method without the annotation has none.
+ * Throws an Error naming the rule and what is wrong with it.
  */
 export function bindingsOf(service: DescService): Binding[] {
   return service.methods.flatMap((method) => {

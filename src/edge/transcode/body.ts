@@ -40,7 +40,10 @@ export function createBodyReader(binding: Binding, checks: Checks): BodyReader {
   };
 }
 
-/** A message in a list or a map, which is itself a level of JSON, is as deep as JSON gets for its depth in messages. */
+/**
+ * A message in a list or a map, which is itself a level of JSON, is as deep as JSON gets for its depth in
+ * messages.
+ */
 const jsonDepthMax = 2 * messageDepthMax + 1;
 
 /** What a body is to become. */

@@ -31,8 +31,8 @@ export interface Decoder {
 }
 
 /**
- * Compiles a binding's decoder. Path, query and body become one JSON object, each value checked where it came from, so
- * that each fault has the caller's own name; then Protobuf-ES reads the object.
+ * Compiles a binding's decoder. Path, query and body become one JSON object, each value checked where it came
+ * from, so that each fault has the caller's own name; then Protobuf-ES reads the object.
  */
 export function createDecoder(binding: Binding, checks: Checks, registry: Registry | undefined): Decoder {
   const { input } = binding.method;
@@ -64,7 +64,10 @@ export function createDecoder(binding: Binding, checks: Checks, registry: Regist
   };
 }
 
-/** A JSON value costs Protobuf-ES up to two levels where it costs the checks one; theirs is the bound that counts. */
+/**
+ * A JSON value costs Protobuf-ES up to two levels where it costs the checks one; theirs is the bound that
+ * counts.
+ */
 const recursionMax = 2 * messageDepthMax + 2;
 
 /** A raw body has a type of its own; where there is no body, no header matters. */

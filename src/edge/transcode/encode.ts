@@ -14,8 +14,8 @@ export interface EncodedResponse {
 
 /**
  * Writes a binding's answer: ProtoJSON in lowerCamelCase with fields at their default, or the bytes of a
- * `google.api.HttpBody`. With `response_body` that field alone; null where it is not set. Throws where the message
- * holds an Any that the registry does not know, or is of another type than the method's output.
+ * `google.api.HttpBody`. With `response_body` that field alone; null where it is not set. Throws where the
+ * message holds an Any that the registry does not know, or is of another type than the method's output.
  */
 export function encodeMessage(
   { method, responseBody }: Binding,

@@ -4,10 +4,10 @@ import { fieldsByName, hasPlainJson, isWrapper } from "./json-form.ts";
 import { isJsonObject } from "./known-type-check.ts";
 
 /**
- * Puts the digits back into 64-bit integers that `JSON.parse` rounded: where a field takes 64 bits, a number beyond
- * 2^53 becomes a string. `exact` is the same text with such numbers as strings; both are walked in step, through the
- * fields that the descriptor knows, so the depth of `json` must be bounded. Changes objects in place and answers with
- * the value.
+ * Puts the digits back into 64-bit integers that `JSON.parse` rounded: where a field takes 64 bits, a number
+ * beyond 2^53 becomes a string. `exact` is the same text with such numbers as strings; both are walked in
+ * step, through the fields that the descriptor knows, so the depth of `json` must be bounded. Changes objects
+ * in place and answers with the value.
  */
 export function restoreMessage(
   message: DescMessage,

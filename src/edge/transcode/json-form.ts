@@ -34,7 +34,10 @@ export function hasPlainJson(message: DescMessage): boolean {
   );
 }
 
-/** True where the value (of a list: each item) is one plain value in JSON: a scalar, an enum, or such a message. */
+/**
+ * True where the value (of a list: each item) is one plain value in JSON: a scalar, an enum, or such a
+ * message.
+ */
 export function isJsonScalar(field: DescField, { orList = false } = {}): boolean {
   if (field.fieldKind === "map") return false;
   if (field.fieldKind === "list" && !orList) return false;
@@ -48,8 +51,8 @@ export function isHttpBody(message: DescMessage | undefined): boolean {
 }
 
 /**
- * The keys under which a JSON object may hold a message's fields: their JSON names and their proto names. Kept for as
- * long as the descriptor lives.
+ * The keys under which a JSON object may hold a message's fields: their JSON names and their proto names.
+ * Kept for as long as the descriptor lives.
  */
 export function fieldsByName(message: DescMessage): ReadonlyMap<string, DescField> {
   let fields = known.get(message);

@@ -3,8 +3,8 @@ import type { Problem } from "./problem.ts";
 import { problem } from "./problem.ts";
 
 /**
- * Reads bytes as JSON in UTF-8 (RFC 8259). A byte order mark or text after the value is refused; of duplicate keys the
- * last wins, as in `JSON.parse`.
+ * Reads bytes as JSON in UTF-8 (RFC 8259). A byte order mark or text after the value is refused; of duplicate
+ * keys the last wins, as in `JSON.parse`.
  */
 export function parseJson(bytes: Uint8Array): { kind: "json"; json: JsonValue; text: string } | Problem {
   let text: string;
@@ -23,8 +23,8 @@ export function parseJson(bytes: Uint8Array): { kind: "json"; json: JsonValue; t
 }
 
 /**
- * The same text read again, with every number that a double may not hold as a string of its own characters. A reviver
- * recurses where plain `JSON.parse` does not, so the depth of the text must be known to be bounded.
+ * The same text read again, with every number that a double may not hold as a string of its own characters. A
+ * reviver recurses where plain `JSON.parse` does not, so the depth of the text must be known to be bounded.
  */
 export function parseJsonKeepingDigits(text: string): JsonValue {
   return JSON.parse(text, (_key: string, value: JsonValue, context?: { source?: string }) =>

@@ -4,7 +4,9 @@ import { isWrapper } from "./json-form.ts";
 import type { Check, Fault } from "./scalar-check.ts";
 import { checkOfScalar, checkString, illFormed } from "./scalar-check.ts";
 
-/** How deep messages may lie in one another; what is deeper is refused, so that no body can exhaust the stack. */
+/**
+ * How deep messages may lie in one another; what is deeper is refused, so that no body can exhaust the stack.
+ */
 export const messageDepthMax = 100;
 
 /** What ProtoJSON takes for a well-known type with a form of its own; undefined for every other message. */

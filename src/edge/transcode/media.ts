@@ -8,8 +8,8 @@ export interface BodyHeaders {
 }
 
 /**
- * Undefined where a JSON body may come under these headers: `application/json` in UTF-8 or no type at all, and not
- * compressed (RFC 9110, sections 8.3 and 8.4).
+ * Undefined where a JSON body may come under these headers: `application/json` in UTF-8 or no type at all,
+ * and not compressed (RFC 9110, sections 8.3 and 8.4).
  */
 export function checkJsonHeaders(headers: BodyHeaders): Problem | undefined {
   const { contentType } = headers;
@@ -35,7 +35,10 @@ function isJsonType(contentType: string): boolean {
   return type.trim() === "application/json" && parameters.every(isNoOtherCharset);
 }
 
-/** JSON is UTF-8 whatever is declared (RFC 8259), so a caller who declares another is told before it is misread. */
+/**
+ * JSON is UTF-8 whatever is declared (RFC 8259), so a caller who declares another is told before it is
+ * misread.
+ */
 function isNoOtherCharset(parameter: string): boolean {
   const [name = "", value = ""] = parameter.split("=");
   return name.trim() !== "charset" || /^\s*"?(utf-?8|us-ascii)"?\s*$/.test(value);

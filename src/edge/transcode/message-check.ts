@@ -22,9 +22,9 @@ export interface Checks {
 }
 
 /**
- * Compiles checks of JSON against descriptors, each type once. Protobuf-ES then reads what has passed; it has the same
- * rules, but its errors name no path, and it drops digits of large numbers without a word. A check may take `null` out
- * of an object where it means absent.
+ * Compiles checks of JSON against descriptors, each type once. Protobuf-ES then reads what has passed; it has
+ * the same rules, but its errors name no path, and it drops digits of large numbers without a word. A check
+ * may take `null` out of an object where it means absent.
  */
 export function createChecks(registry: Registry | undefined): Checks {
   const compiled = new Map<DescMessage, Check>();

@@ -1,4 +1,6 @@
-/** Decodes every percent escape; undefined where one is malformed, is not UTF-8, or a character is no URI's. */
+/**
+ * Decodes every percent escape; undefined where one is malformed, is not UTF-8, or a character is no URI's.
+ */
 export function decodeAll(text: string): string | undefined {
   if (isPlain(text)) return text;
   if (!isUriText(text)) return undefined;

@@ -1,8 +1,13 @@
-/** Why a request can't become a message. All of it is public; none of it repeats a value that the caller sent. */
+/**
+ * Why a request can't become a message. All of it is public; none of it repeats a value that the caller sent.
+ */
 export interface Problem {
   readonly kind: "problem";
   readonly problem: "invalid_json" | "invalid_argument" | "unsupported_media_type";
-  /** The field or parameter at fault, as the caller wrote it, at most `paramCharsMax` long; null: none by itself. */
+  /**
+   * The field or parameter at fault, as the caller wrote it, at most `paramCharsMax` long; null: none by
+   * itself.
+   */
   readonly param: string | null;
   /** A sentence that says what to do. */
   readonly words: string;

@@ -12,9 +12,9 @@ import { jsonOfText, place } from "./request-json.ts";
 export type QueryReader = (query: string, json: JsonObject) => Problem | undefined;
 
 /**
- * Reads queries for a binding. A name is a field's path in JSON or proto names; a list is its name repeated. Refused
- * by name: what is no field, is bound by the path or the body, is given twice, or is no value of its field. A plus is
- * a plus.
+ * Reads queries for a binding. A name is a field's path in JSON or proto names; a list is its name repeated.
+ * Refused by name: what is no field, is bound by the path or the body, is given twice, or is no value of its
+ * field. A plus is a plus.
  */
 export function createQueryReader(binding: Binding, checks: Checks): QueryReader {
   return (query, json) => {

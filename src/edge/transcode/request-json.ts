@@ -8,12 +8,14 @@ import { siblingIn } from "./message-check.ts";
 export type FieldPath = readonly [DescField, ...DescField[]];
 
 /** The key under which the object has the field, in whichever spelling; undefined where it has none. */
-export function keyIn(object: JsonObject, field: DescField): string | undefined {
+function keyIn(object: JsonObject, field: DescField): string | undefined {
   if (Object.hasOwn(object, field.jsonName)) return field.jsonName;
   return Object.hasOwn(object, field.name) ? field.name : undefined;
 }
 
-/** The path, as the object spells it, where the object has the leaf, be it null; undefined where it has not. */
+/**
+ * The path, as the object spells it, where the object has the leaf, be it null; undefined where it has not.
+ */
 export function findIn(root: JsonObject, path: FieldPath): string | undefined {
   const names: string[] = [];
   let value: JsonValue | undefined = root;
@@ -35,8 +37,8 @@ export type Placed =
   | { readonly kind: "excluded"; readonly by: string };
 
 /**
- * Sets the leaf of the path, making the objects on the way; a list gets one more item. Changes nothing that is there
- * already.
+ * Sets the leaf of the path, making the objects on the way; a list gets one more item. Changes nothing that
+ * is there already.
  */
 export function place(root: JsonObject, path: FieldPath, value: JsonValue): Placed {
   let object = root;
@@ -63,8 +65,8 @@ export function place(root: JsonObject, path: FieldPath, value: JsonValue): Plac
 }
 
 /**
- * A value of a path or a query as the JSON of the field, or of an item where it is a list. What can't be the field's
- * JSON stays a string, and the field's check refuses it.
+ * A value of a path or a query as the JSON of the field, or of an item where it is a list. What can't be the
+ * field's JSON stays a string, and the field's check refuses it.
  */
 export function jsonOfText(field: DescField, text: string): JsonValue {
   if (field.enum !== undefined) return /^-?[0-9]{1,10}$/.test(text) ? Number(text) : text;

@@ -22,9 +22,9 @@ export type Match =
 export type RouteTable = (httpMethod: string, target: string) => Match;
 
 /**
- * Lays the templates out as a tree of segments. At each segment a literal goes before `*`, and `*` before `**`; a verb
- * is a literal. Rules for the method win over rules for every method on the same template. Throws an Error naming
- * both rules where two take the same requests.
+ * Lays the templates out as a tree of segments. At each segment a literal goes before `*`, and `*` before
+ * `**`; a verb is a literal. Rules for the method win over rules for every method on the same template.
+ * Throws an Error naming both rules where two take the same requests.
  */
 export function createRouteTable(bindings: readonly Binding[]): RouteTable {
   const withoutVerb = newNode();
@@ -88,7 +88,10 @@ function plant(root: Node, binding: Binding): void {
   leaf.set(binding.httpMethod, binding);
 }
 
-/** What follows the last colon of the last segment may be a verb; where no rule has it, the colon is mere text. */
+/**
+ * What follows the last colon of the last segment may be a verb; where no rule has it, the colon is mere
+ * text.
+ */
 function findByVerb(
   roots: ReadonlyMap<string, Node>,
   segments: readonly string[],
@@ -104,8 +107,8 @@ function findByVerb(
 }
 
 /**
- * The best binding for the method; on the way `allow` gathers the methods of those that take the path. Visits each
- * node of the tree at most once, so the tree bounds its work.
+ * The best binding for the method; on the way `allow` gathers the methods of those that take the path. Visits
+ * each node of the tree at most once, so the tree bounds its work.
  */
 function search(
   node: Node,

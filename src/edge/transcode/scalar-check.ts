@@ -3,11 +3,17 @@ import { ScalarType } from "@bufbuild/protobuf";
 
 /** What is wrong with a JSON value, and where in it. */
 export interface Fault {
-  /** From the value checked down to the value at fault, in the caller's own spelling; empty for the value itself. */
+  /**
+   * From the value checked down to the value at fault, in the caller's own spelling; empty for the value
+   * itself.
+   */
   path: string;
   /** Words that follow the path: "must be a string". */
   readonly words: string;
-  /** True where a number was too large to have come through `JSON.parse` unharmed: its digits must be read anew. */
+  /**
+   * True where a number was too large to have come through `JSON.parse` unharmed: its digits must be read
+   * anew.
+   */
   readonly inexact?: true;
 }
 
@@ -15,8 +21,8 @@ export interface Fault {
 export type Check = (value: JsonValue, depth: number) => Fault | undefined;
 
 /**
- * What ProtoJSON takes for a scalar. Stricter than Protobuf-ES where that lets through what is no JSON number ("0x10")
- * or no base64; both take numbers in strings, as ProtoJSON says.
+ * What ProtoJSON takes for a scalar. Stricter than Protobuf-ES where that lets through what is no JSON number
+ * ("0x10") or no base64; both take numbers in strings, as ProtoJSON says.
  */
 export function checkOfScalar(scalar: ScalarType): Check {
   switch (scalar) {
@@ -79,7 +85,9 @@ const enumNamesShownMax = 20;
 const floatMax = (2 - 2 ** -23) * 2 ** 127;
 const wholeNumber = /^-?[0-9]+$/;
 const jsonNumber = /^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$/;
-/** More digits than any number of 64 bits has, leading zeros included: what is longer is not worth reading. */
+/**
+ * More digits than any number of 64 bits has, leading zeros included: what is longer is not worth reading.
+ */
 const digitsMax = 40;
 
 const checkBytes: Check = (value) => {

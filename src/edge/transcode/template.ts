@@ -10,7 +10,7 @@ export interface Template {
   readonly verb: string | undefined;
 }
 
-export type Segment =
+type Segment =
   /** This text, decoded. */
   | { readonly kind: "literal"; readonly text: string }
   /** `*`: one segment that is not empty. */
@@ -18,7 +18,9 @@ export type Segment =
   /** `**`: what is left, which may be nothing. */
   | { readonly kind: "rest" };
 
-/** A variable and the segments that it captures: from `start` up to `end`, or to the last where that is `**`. */
+/**
+ * A variable and the segments that it captures: from `start` up to `end`, or to the last where that is `**`.
+ */
 export interface Variable {
   /** As the template has it: proto field names joined by dots. */
   readonly fieldPath: string;
@@ -29,8 +31,8 @@ export interface Variable {
 }
 
 /**
- * Reads a template by the grammar in `google/api/http.proto`. Throws an Error that says what is wrong with it, in
- * words that complete "the template … ".
+ * Reads a template by the grammar in `google/api/http.proto`. Throws an Error that says what is wrong with
+ * it, in words that complete "the template … ".
  */
 export function parseTemplate(source: string): Template {
   if (!source.startsWith("/")) throw new Error("must start with a slash");
@@ -95,7 +97,10 @@ function readSegment(part: string): Segment {
   return { kind: "literal", text: readLiteral(part) };
 }
 
-/** RFC 3986's `pchar` without `*` and `:`, which the grammar keeps for itself; what is reserved is percent-encoded. */
+/**
+ * RFC 3986's `pchar` without `*` and `:`, which the grammar keeps for itself; what is reserved is
+ * percent-encoded.
+ */
 function readLiteral(part: string): string {
   if (part === "") throw new Error("has an empty segment, a trailing slash or an empty verb");
   const text = /^[A-Za-z0-9\-._~!$&'()+,;=@%]+$/.test(part) ? decodeAll(part) : undefined;

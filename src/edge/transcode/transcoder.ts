@@ -11,29 +11,37 @@ import type { Problem } from "./problem.ts";
 import type { Match, MatchedRoute } from "./route-table.ts";
 import { createRouteTable } from "./route-table.ts";
 
-export type { Binding, Decoded, EncodedResponse, Match, MatchedRoute, Problem, RequestParts };
+export type { Match, MatchedRoute, Problem };
 
-/** Turns HTTP requests into messages and messages into HTTP answers, by the `google.api.http` rules of the methods. */
+/**
+ * Turns HTTP requests into messages and messages into HTTP answers, by the `google.api.http` rules of the
+ * methods.
+ */
 export interface Transcoder {
   /** Every binding of every rule, in the order of the services and their methods. */
   readonly bindings: readonly Binding[];
   /**
-   * Finds the binding for a method and a target: path and query as they came, not decoded. A known path with another
-   * method is told before an escape that can't be decoded.
+   * Finds the binding for a method and a target: path and query as they came, not decoded. A known path with
+   * another method is told before an escape that can't be decoded.
    */
   match(httpMethod: string, target: string): Match;
-  /** What `decodeRequest` would say of the headers alone, for those who must know before they read the body. */
+  /**
+   * What `decodeRequest` would say of the headers alone, for those who must know before they read the body.
+   */
   checkMediaType(route: MatchedRoute, headers: BodyHeaders): Problem | undefined;
-  /** The request as the method's input message, or why it can't be one. Headers are told before body, path and query. */
+  /**
+   * The request as the method's input message, or why it can't be one. Headers are told before body, path and
+   * query.
+   */
   decodeRequest(route: MatchedRoute, parts: RequestParts): Decoded;
   /** The answer that carries the method's output message. */
   encodeResponse(binding: Binding, message: Message): EncodedResponse;
 }
 
 /**
- * Reads the rules of the services and proves them: every field that a rule names is there, no two rules take the same
- * requests. Throws an Error naming the rules at fault. The registry is for `google.protobuf.Any`, which without it is
- * refused. Bindings and routes of one transcoder are for that transcoder.
+ * Reads the rules of the services and proves them: every field that a rule names is there, no two rules take
+ * the same requests. Throws an Error naming the rules at fault. The registry is for `google.protobuf.Any`,
+ * which without it is refused. Bindings and routes of one transcoder are for that transcoder.
  */
 export function createTranscoder(
   services: readonly DescService[],
