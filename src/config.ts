@@ -35,9 +35,20 @@ export interface Config {
   readonly connectionsPerAddressMax: number | undefined;
   /** How many proxies in front may be believed about the client's address. */
   readonly trustProxyHops: number;
+  /** Where browsers reach the screen: scheme, host and port; undefined: at the public listener's own address. */
+  readonly publicUrl: string | undefined;
+  /** Who says who people are; undefined: one-time links on the loopback, and no sign-in elsewhere. */
+  readonly oidc: OidcConfig | undefined;
   readonly drainDelayMs: number;
   readonly drainMsMax: number;
   readonly logLevel: "fatal" | "error" | "warn" | "info" | "debug" | "trace" | "silent";
+}
+
+/** The OpenID Connect issuer that people sign in with, and what it knows Keyrun by. */
+export interface OidcConfig {
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
 }
 
 /** The bounds that are not settings. Each is there so that one caller can't take what others need. */
@@ -116,6 +127,36 @@ export const bounds = {
   retryAfterUnavailableMs: 1_000,
   /** Calls of `grpc.health.v1.Health/Watch` open at once: they need no credential. */
   healthWatchersMax: 1_000,
+  /** A session ends this long after sign-in, */
+  sessionMsMax: 12 * 60 * 60 * 1_000,
+  /** and this long after the person last did something. */
+  sessionIdleMsMax: 30 * 60 * 1_000,
+  /** Sessions of one user at once; the oldest goes. */
+  sessionsPerUserMax: 20,
+  cachedSessionsMax: 10_000,
+  /** How often sessions that are over are removed, and how many at once. */
+  sessionSweepMs: 60_000,
+  sessionSweepMax: 1_000,
+  /** How long a one-time sign-in link works, and how many wait to be used. */
+  localLinkMs: 10 * 60 * 1_000,
+  localLinksMax: 100,
+  signInBodyBytesMax: 1_024,
+  /** How long a person may take at the issuer. */
+  oidcSignInMs: 10 * 60 * 1_000,
+  /** How long one request to the issuer may take, how often its metadata is asked for, and how long that is kept. */
+  oidcTimeoutMs: 5_000,
+  oidcDiscoveryTriesMax: 2,
+  oidcMetadataMs: 60 * 60 * 1_000,
+  /** Teams that the screen is told of. */
+  sessionTeamsMax: 100,
+  /** Calls of `KeyService/WatchKeys` open at once, and of one team. */
+  keyWatchersMax: 1_000,
+  keyWatchersPerTeamMax: 100,
+  /** Changes that wait for one watcher; past it the watcher is too slow, and ended. */
+  keyWatchQueueMax: 256,
+  keyWatchHeartbeatMs: 15_000,
+  /** How often a watcher's right to watch is looked at: it ends at most a second after it lost that. */
+  keyWatchRecheckMs: 500,
   /** What is read and dropped of a body that was refused before it was read. */
   drainedBodyBytesMax: 16 * 1024 * 1024,
   drainedBodyMsMax: 10_000,

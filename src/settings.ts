@@ -107,10 +107,20 @@ function configFrom(settings: Parsed): Config {
     connectionsPerAddressMax:
       settings.KEYRUN_TRUST_PROXY > 0 ? undefined : settings.KEYRUN_CONNECTIONS_PER_ADDRESS_MAX,
     trustProxyHops: settings.KEYRUN_TRUST_PROXY,
+    publicUrl: settings.KEYRUN_PUBLIC_URL,
+    oidc: oidcFrom(settings),
     drainDelayMs: settings.KEYRUN_DRAIN_DELAY_MS,
     drainMsMax: settings.KEYRUN_DRAIN_MS_MAX,
     logLevel: settings.KEYRUN_LOG_LEVEL,
   });
+}
+
+function oidcFrom(settings: Parsed): Config["oidc"] {
+  const issuer = settings.KEYRUN_OIDC_ISSUER;
+  const clientId = settings.KEYRUN_OIDC_CLIENT_ID;
+  const clientSecret = settings.KEYRUN_OIDC_CLIENT_SECRET;
+  if (issuer === undefined || clientId === undefined || clientSecret === undefined) return undefined;
+  return Object.freeze({ issuer, clientId, clientSecret });
 }
 
 function tlsFrom(settings: Parsed): Config["grpcTls"] {

@@ -194,18 +194,27 @@ describe("names", () => {
   });
 });
 
+/** What secrets can't be without. */
+const companions = {
+  KEYRUN_SECRET: secret,
+  KEYRUN_PUBLIC_URL: "https://keyrun.example.com",
+  KEYRUN_OIDC_ISSUER: "https://id.example",
+  KEYRUN_OIDC_CLIENT_ID: "keyrun",
+  KEYRUN_OIDC_CLIENT_SECRET: secret,
+};
+
 describe("secrets", () => {
   test.each(secretEntries)("$name is read from a file, without the line's end", ({ name }) => {
     const text = name === "KEYRUN_MONGODB_URI" ? "mongodb://db/keyrun" : secret;
     const fromFile = accepted(
-      { KEYRUN_SECRET: secret, ...{ [name]: undefined as unknown as string }, [`${name}_FILE`]: "there" },
+      { ...companions, ...{ [name]: undefined as unknown as string }, [`${name}_FILE`]: "there" },
       ((path: string) => (path === "there" ? `${text}\r\n` : noFiles())) as typeof noFiles,
     );
-    expect(fromFile).toEqual(accepted({ KEYRUN_SECRET: secret, [name]: text }));
+    expect(fromFile).toEqual(accepted({ ...companions, [name]: text }));
   });
 
   test.each(secretEntries)("$name and its file are refused together", ({ name }) => {
-    expect(refused({ KEYRUN_SECRET: secret, [name]: secret, [`${name}_FILE`]: "there" })).toEqual([
+    expect(refused({ ...companions, [name]: secret, [`${name}_FILE`]: "there" })).toEqual([
       `${name} and ${name}_FILE are both set: keep one of them.`,
     ]);
   });

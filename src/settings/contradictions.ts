@@ -1,4 +1,4 @@
-import { isIP } from "node:net";
+import { isLoopbackHost } from "../loopback-host.ts";
 
 const tlsNames = [
   "KEYRUN_GRPC_TLS_CERT_FILE",
@@ -12,7 +12,12 @@ const tlsNames = [
  * these are told even where another setting can't be read.
  */
 export function contradictions(textOf: (name: string) => string | undefined): string[] {
-  return [...tlsProblems(textOf), ...storeProblems(textOf), ...portProblems(textOf)];
+  return [
+    ...tlsProblems(textOf),
+    ...signInProblems(textOf),
+    ...storeProblems(textOf),
+    ...portProblems(textOf),
+  ];
 }
 
 function tlsProblems(textOf: (name: string) => string | undefined): string[] {
@@ -26,7 +31,7 @@ function tlsProblems(textOf: (name: string) => string | undefined): string[] {
     problems.push("KEYRUN_GRPC_PLAINTEXT must be false, or the TLS files removed: it can't be both.");
   }
   const host = textOf("KEYRUN_GRPC_HOST") ?? "";
-  if (missing.length === tlsNames.length && !plaintext && !isLoopback(host)) {
+  if (missing.length === tlsNames.length && !plaintext && !isLoopbackHost(host)) {
     problems.push(
       `KEYRUN_GRPC_HOST must be a loopback address like 127.0.0.1, unless you set ${tlsNames.join(", ")}, or KEYRUN_GRPC_PLAINTEXT=true where the network itself is trusted.`,
     );
@@ -34,8 +39,16 @@ function tlsProblems(textOf: (name: string) => string | undefined): string[] {
   return problems;
 }
 
-function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || (isIP(host) === 4 && host.startsWith("127."));
+const oidcNames = ["KEYRUN_OIDC_ISSUER", "KEYRUN_OIDC_CLIENT_ID", "KEYRUN_OIDC_CLIENT_SECRET"] as const;
+
+/** The callback is at the public URL, which the issuer must know: it can't be guessed from a listener's address. */
+function signInProblems(textOf: (name: string) => string | undefined): string[] {
+  if (oidcNames.every((name) => textOf(name) === undefined)) return [];
+  const missing = [...oidcNames, "KEYRUN_PUBLIC_URL"].filter((name) => textOf(name) === undefined);
+  if (missing.length === 0) return [];
+  return [
+    `${missing.join(" and ")} must be set too: sign-in with OpenID Connect takes ${oidcNames.join(", ")} and KEYRUN_PUBLIC_URL.`,
+  ];
 }
 
 function storeProblems(textOf: (name: string) => string | undefined): string[] {

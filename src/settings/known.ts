@@ -1,6 +1,17 @@
 import { z } from "zod";
 import type { PlanName } from "../config.ts";
-import { filePath, flag, host, matching, numbersByName, oneOf, secretList, wholeNumber } from "./text.ts";
+import {
+  filePath,
+  flag,
+  host,
+  issuer,
+  matching,
+  numbersByName,
+  oneOf,
+  origin,
+  secretList,
+  wholeNumber,
+} from "./text.ts";
 
 /** What people are told about a setting, beside its name and schema. */
 export interface SettingFacts {
@@ -97,6 +108,24 @@ export const environment = z.object({
       does: "Address of the MongoDB that holds keys, teams and apps; it may hold a password.",
       secret: true,
     },
+  ),
+  KEYRUN_PUBLIC_URL: optionalSetting(origin(), {
+    whenAbsent: "the public listener's own address",
+    does: "Address at which browsers reach Keyrun; the screen answers to no other host.",
+    example: "https://keyrun.example.com",
+  }),
+  KEYRUN_OIDC_ISSUER: optionalSetting(issuer(), {
+    whenAbsent: "one-time links on the loopback, and no screen elsewhere",
+    does: "OpenID Connect issuer that people sign in with; its client's redirect URI is `<KEYRUN_PUBLIC_URL>/sign-in/callback`.",
+    example: "https://accounts.example.com",
+  }),
+  KEYRUN_OIDC_CLIENT_ID: optionalSetting(
+    matching(/^[\x21-\x7e]{1,256}$/, "1 to 256 printable characters without spaces"),
+    { whenAbsent: "no OpenID Connect", does: "Keyrun's client id at the issuer.", example: "keyrun" },
+  ),
+  KEYRUN_OIDC_CLIENT_SECRET: optionalSetting(
+    matching(/^[\x20-\x7e]{1,1024}$/, "1 to 1024 printable characters"),
+    { whenAbsent: "no OpenID Connect", does: "Keyrun's client secret at the issuer.", secret: true },
   ),
   KEYRUN_PLAN_LIMITS: setting(numbersByName(planLimits, { min: 1, max: 100_000 }), {
     byDefault: Object.entries(planLimits)

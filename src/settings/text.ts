@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
 import { z } from "zod";
+import { isLoopbackHost } from "../loopback-host.ts";
 
 /**
  * A setting's text, read by `parse` or refused with "must be `what`". The text itself never enters the message:
@@ -42,6 +43,29 @@ export function host() {
 }
 
 const hostNameForm = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/i;
+
+/** Scheme, host and port alone, as browsers write an origin; plain HTTP only where it stays on this machine. */
+export function origin() {
+  const what = "an https:// address of scheme, host and port alone; http:// only for a loopback host";
+  return text(what, (value) => {
+    const url = webUrl(value);
+    return url?.pathname === "/" ? url.origin : undefined;
+  });
+}
+
+/** An OpenID Connect issuer, as it writes itself: the text is compared with what it says, so it stays as it is. */
+export function issuer() {
+  const what = "an https:// address without query and fragment; http:// only for a loopback host";
+  return text(what, (value) => webUrl(value) && value);
+}
+
+function webUrl(value: string): URL | undefined {
+  const url = URL.canParse(value) ? new URL(value) : undefined;
+  if (!url || url.username || url.password || value.includes("?") || value.includes("#")) return undefined;
+  return url.protocol === "https:" || (url.protocol === "http:" && isLoopbackHost(url.hostname))
+    ? url
+    : undefined;
+}
 
 export function filePath() {
   return text("the path of a file or folder", (value) => (value.includes("\0") ? undefined : value));
