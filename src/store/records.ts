@@ -3,6 +3,8 @@ import type { AppRecord, BackendRecord } from "../apps/app-store.ts";
 import { planNames } from "../config.ts";
 import { fail } from "../error.ts";
 import type { KeyRecord } from "../keys/key-store.ts";
+import type { SessionRecord } from "../signin/session-store.ts";
+import type { UserRecord } from "../signin/user-store.ts";
 import type { MemberRecord } from "../teams/member-store.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 
@@ -65,9 +67,22 @@ export const appShape = {
   version,
 };
 
+export const sessionShape = {
+  issuer: z.string().min(1),
+  subject: z.string().min(1),
+  email: z.string().min(1),
+  createTimeMs: timeMs,
+  lastActiveTimeMs: timeMs,
+  expireTimeMs: timeMs,
+};
+
+export const userShape = { issuer: z.string().min(1), subject: z.string().min(1) };
+
 const id = z.string().min(1);
 
 export const keyRecord: z.ZodType<KeyRecord> = z.strictObject({ id, ...keyShape });
 export const teamRecord: z.ZodType<TeamRecord> = z.strictObject({ id, ...teamShape });
 export const memberRecord: z.ZodType<MemberRecord> = z.strictObject(memberShape);
 export const appRecord: z.ZodType<AppRecord> = z.strictObject({ id, ...appShape });
+export const sessionRecord: z.ZodType<SessionRecord> = z.strictObject({ idHash: id, ...sessionShape });
+export const userRecord: z.ZodType<UserRecord> = z.strictObject({ email: id, ...userShape });

@@ -1,6 +1,8 @@
 import type { AppStore } from "../apps/app-store.ts";
 import type { InstanceGuard } from "../fleet/instance-guard.ts";
 import type { KeyStore } from "../keys/key-store.ts";
+import type { SessionStore } from "../signin/session-store.ts";
+import type { UserStore } from "../signin/user-store.ts";
 import type { MemberStore } from "../teams/member-store.ts";
 import type { PreviewStore } from "../teams/preview-store.ts";
 import type { TeamStore } from "../teams/team-store.ts";
@@ -12,6 +14,8 @@ export interface Stores {
   readonly members: MemberStore;
   readonly preview: PreviewStore;
   readonly apps: AppStore;
+  readonly sessions: SessionStore;
+  readonly users: UserStore;
   /** Tells whether this process may admit requests. `close` releases it. */
   readonly guard: InstanceGuard;
   /** Resolves where the store answers now; throws the refusal UNAVAILABLE where it does not. */

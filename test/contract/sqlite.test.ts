@@ -6,8 +6,10 @@ import { appStoreContract } from "./app-store.ts";
 import { keyStoreContract } from "./key-store.ts";
 import { memberStoreContract } from "./member-store.ts";
 import { previewStoreContract } from "./preview-store.ts";
+import { sessionStoreContract } from "./session-store.ts";
 import { storesContract } from "./stores.ts";
 import { teamStoreContract } from "./team-store.ts";
+import { userStoreContract } from "./user-store.ts";
 
 const folders = createTempFolders();
 afterAll(() => folders.remove());
@@ -26,6 +28,8 @@ teamStoreContract(name, () => open());
 memberStoreContract(name, () => open());
 previewStoreContract(name, () => open());
 appStoreContract(name, () => open());
+sessionStoreContract(name, () => open());
+userStoreContract(name, () => open());
 storesContract(
   name,
   () => open(),

@@ -72,4 +72,24 @@ const migrations: readonly string[] = [
     deleted INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID
   `,
+  `
+  CREATE TABLE sessions (
+    id_hash TEXT PRIMARY KEY,
+    issuer TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    email TEXT NOT NULL,
+    create_time_ms INTEGER NOT NULL,
+    last_active_time_ms INTEGER NOT NULL,
+    expire_time_ms INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX sessions_by_user ON sessions (issuer, subject, create_time_ms);
+  CREATE INDEX sessions_by_expiry ON sessions (expire_time_ms);
+  CREATE INDEX sessions_by_activity ON sessions (last_active_time_ms);
+
+  CREATE TABLE users (
+    email TEXT PRIMARY KEY,
+    issuer TEXT NOT NULL,
+    subject TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID
+  `,
 ];

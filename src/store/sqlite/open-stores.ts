@@ -11,8 +11,10 @@ import { createMemberStore } from "./member-store.ts";
 import { migrate } from "./migrations.ts";
 import { createPreviewStore } from "./preview-store.ts";
 import { makePrivateFile } from "./private-file.ts";
+import { createSessionStore } from "./session-store.ts";
 import { answer } from "./statement.ts";
 import { createTeamStore } from "./team-store.ts";
+import { createUserStore } from "./user-store.ts";
 
 /**
  * Opens the embedded store in `dataDir`, which is made where it is missing (0700; files 0600), and brings its
@@ -68,6 +70,8 @@ function storesOf(db: DatabaseSync, unlock: () => void): Stores {
     members: createMemberStore(db),
     preview: createPreviewStore(db),
     apps: createAppStore(db),
+    sessions: createSessionStore(db),
+    users: createUserStore(db),
     // The lock on the folder lasts as long as the process, so there is nothing to lose.
     guard: { holds: () => open, release: async () => {} },
     check: () => answer(() => void anything.get()),

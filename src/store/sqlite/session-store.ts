@@ -1,0 +1,50 @@
+import type { DatabaseSync } from "node:sqlite";
+import type { SessionStore } from "../../signin/session-store.ts";
+import { checkRecord, sessionRecord } from "../records.ts";
+import { answer, write } from "./statement.ts";
+
+/** The sessions in SQLite. */
+export function createSessionStore(db: DatabaseSync): SessionStore {
+  const statement = prepare(db);
+  const check = (row: unknown) => checkRecord(sessionRecord, row, "sessions");
+
+  return {
+    insert: (session, { perUserMax }) =>
+      write(db, () => {
+        const { issuer, subject, idHash } = session;
+        statement.insert.run({ ...check(session) });
+        const removed = statement.deleteOldest.all(issuer, subject, idHash, Math.max(perUserMax - 1, 0));
+        return removed.map(({ id_hash }) => String(id_hash));
+      }),
+    find: (idHash) =>
+      answer(() => {
+        const row = statement.find.get(idHash);
+        return row && check(row);
+      }),
+    touch: (idHash, lastActiveTimeMs) => write(db, () => void statement.touch.run(lastActiveTimeMs, idHash)),
+    delete: (idHash) => write(db, () => statement.delete.run(idHash).changes === 1),
+    deleteExpired: ({ nowMs, idleSinceMs, limit }) =>
+      write(db, () => Number(statement.deleteExpired.run(nowMs, idleSinceMs, limit).changes)),
+  };
+}
+
+const columns = `id_hash AS idHash, issuer, subject, email, create_time_ms AS createTimeMs,
+  last_active_time_ms AS lastActiveTimeMs, expire_time_ms AS expireTimeMs`;
+
+function prepare(db: DatabaseSync) {
+  return {
+    insert: db.prepare(`INSERT INTO sessions VALUES (:idHash, :issuer, :subject, :email, :createTimeMs,
+      :lastActiveTimeMs, :expireTimeMs)`),
+    deleteOldest: db.prepare(`DELETE FROM sessions WHERE id_hash IN (
+        SELECT id_hash FROM sessions WHERE issuer = ?1 AND subject = ?2 AND id_hash <> ?3
+        ORDER BY create_time_ms DESC, id_hash DESC LIMIT -1 OFFSET ?4)
+      RETURNING id_hash`),
+    find: db.prepare(`SELECT ${columns} FROM sessions WHERE id_hash = ?`),
+    touch: db.prepare(
+      "UPDATE sessions SET last_active_time_ms = max(last_active_time_ms, ?) WHERE id_hash = ?",
+    ),
+    delete: db.prepare("DELETE FROM sessions WHERE id_hash = ?"),
+    deleteExpired: db.prepare(`DELETE FROM sessions WHERE id_hash IN (
+      SELECT id_hash FROM sessions WHERE expire_time_ms <= ?1 OR last_active_time_ms <= ?2 LIMIT max(?3, 0))`),
+  };
+}

@@ -1,0 +1,24 @@
+import type { DatabaseSync } from "node:sqlite";
+import type { UserStore } from "../../signin/user-store.ts";
+import { checkRecord, userRecord } from "../records.ts";
+import { answer, write } from "./statement.ts";
+
+/** Whose each e-mail is, in SQLite. */
+export function createUserStore(db: DatabaseSync): UserStore {
+  // The user's own row counts as changed, so that only another's is not answered.
+  const bind = db.prepare(`INSERT INTO users VALUES (:email, :issuer, :subject)
+    ON CONFLICT DO UPDATE SET issuer = excluded.issuer, subject = excluded.subject
+    WHERE issuer <> excluded.issuer OR subject = excluded.subject RETURNING email`);
+  const isBound = db.prepare("SELECT 1 FROM users WHERE email = ? AND issuer = ? AND subject = ?");
+  const release = db.prepare("DELETE FROM users WHERE email = ?");
+
+  return {
+    async bind(user) {
+      const { email, issuer, subject } = user;
+      // Nearly every sign-in finds its own row, and needs no durable write.
+      if (await answer(() => isBound.get(email, issuer, subject) !== undefined)) return true;
+      return write(db, () => bind.get({ ...checkRecord(userRecord, user, "users") }) !== undefined);
+    },
+    release: (email) => write(db, () => void release.run(email)),
+  };
+}
