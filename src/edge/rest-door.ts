@@ -6,7 +6,9 @@ import { rateLimitHeaders } from "../limit/rate-limit-headers.ts";
 import type { AddressAllowanceView, Admit, RateReport } from "../run/admission.ts";
 import type { HttpDoor, HttpRequest, HttpResponse } from "./http.ts";
 import { refusalResponse } from "./refusal-response.ts";
-import type { Match, MatchedRoute, Problem, Transcoder } from "./transcode/transcoder.ts";
+import type { Problem } from "./transcode/problem.ts";
+import type { Match, MatchedRoute } from "./transcode/route-table.ts";
+import type { Transcoder } from "./transcode/transcoder.ts";
 
 /** A method that REST callers reach with an API key. */
 export interface RestMethod {

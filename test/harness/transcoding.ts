@@ -16,7 +16,8 @@ import {
 import { http } from "#gen/google/api/annotations_pb.ts";
 import { HttpRuleSchema } from "#gen/google/api/http_pb.ts";
 import type { BodyHeaders } from "#src/edge/transcode/media.ts";
-import type { Problem, Transcoder } from "#src/edge/transcode/transcoder.ts";
+import type { Problem } from "#src/edge/transcode/problem.ts";
+import type { Transcoder } from "#src/edge/transcode/transcoder.ts";
 import { createTranscoder } from "#src/edge/transcode/transcoder.ts";
 
 /** The messages of `test/edge/transcode/protos`, compiled here and now. */

@@ -11,8 +11,6 @@ import type { Problem } from "./problem.ts";
 import type { Match, MatchedRoute } from "./route-table.ts";
 import { createRouteTable } from "./route-table.ts";
 
-export type { Match, MatchedRoute, Problem };
-
 /**
  * Turns HTTP requests into messages and messages into HTTP answers, by the `google.api.http` rules of the
  * methods.
