@@ -1,0 +1,101 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { parseSync } from "vite";
+
+/** What the law needs to know of a source file, read by a real parser: TypeScript 7 offers none to programs. */
+export interface SourceFacts {
+  /** From the root of the repo, with slashes. */
+  readonly path: string;
+  readonly lines: number;
+  readonly imports: readonly ImportFact[];
+  /** The modules that it exports from. */
+  readonly reExports: readonly string[];
+  readonly hasDefaultExport: boolean;
+  /** Uses of the process's own clock, randomness, console and environment, such as `Date.now`. */
+  readonly ambient: readonly string[];
+}
+
+export interface ImportFact {
+  readonly specifier: string;
+  /** Nothing of it is left once the types are stripped. */
+  readonly typeOnly: boolean;
+  readonly names: readonly string[];
+}
+
+/** Every TypeScript file under a folder of the repo, by its path. */
+export function readSources(folder: string): Map<string, string> {
+  const root = fileURLToPath(new URL("../../", import.meta.url));
+  const names = readdirSync(join(root, folder), { recursive: true, encoding: "utf8" });
+  const paths = names.filter((name) => name.endsWith(".ts")).map((name) => `${folder}/${name}`);
+  return new Map(paths.sort().map((path) => [path, readFileSync(join(root, path), "utf8")]));
+}
+
+/** Throws where the text is not TypeScript. */
+export function readFacts(path: string, text: string): SourceFacts {
+  const { module, program, errors } = parseSync(path, text, { lang: "ts" });
+  if (errors.length > 0) throw new Error(`${path} can't be parsed: ${errors[0]?.message}`);
+  const exported = module.staticExports.flatMap(({ entries }) => entries);
+  const ambient = new Set<string>();
+  walk(program as unknown as Node, ambient);
+  return {
+    path,
+    lines: text.split("\n").length - 1,
+    imports: [
+      ...module.staticImports.map(({ moduleRequest, entries }) => ({
+        specifier: moduleRequest.value,
+        typeOnly: entries.length > 0 && entries.every(({ isType }) => isType),
+        names: entries.map(({ importName }) => importName.name ?? "*"),
+      })),
+      ...module.dynamicImports.map(({ moduleRequest: { start, end } }) => ({
+        specifier: text.slice(start + 1, end - 1),
+        typeOnly: false,
+        names: ["*"],
+      })),
+    ],
+    reExports: exported.flatMap(({ moduleRequest }) => moduleRequest?.value ?? []),
+    hasDefaultExport: exported.some(({ exportName }) => exportName.kind === "Default"),
+    ambient: [...ambient],
+  };
+}
+
+/** A node of the syntax tree, as far as the walk looks. */
+interface Node {
+  readonly type: string;
+  readonly computed?: boolean;
+  readonly name?: string;
+  readonly [field: string]: unknown;
+}
+
+const ambientNames = ["process", "console", "performance", "Date", "Math"];
+
+function walk(node: Node, ambient: Set<string>): void {
+  const use = ambientUse(node);
+  if (use) ambient.add(use);
+  for (const [field, value] of Object.entries(node)) {
+    // A name after a dot, or before a colon, is nobody's clock; what a use begins with is told already.
+    if ((field === "property" || field === "key") && node.computed !== true) continue;
+    if (field === "object" && use) continue;
+    for (const child of Array.isArray(value) ? value : [value]) if (isNode(child)) walk(child, ambient);
+  }
+}
+
+function ambientUse(node: Node): string | undefined {
+  if (node.type === "NewExpression" && isNamed(node.callee, "Date")) {
+    return Array.isArray(node.arguments) && node.arguments.length === 0 ? "new Date()" : undefined;
+  }
+  if (node.type === "MemberExpression") {
+    const owner = ambientNames.find((name) => isNamed(node.object, name));
+    return owner && isNode(node.property) ? `${owner}.${node.property.name ?? "*"}` : undefined;
+  }
+  // Handed on whole, as in `const { env } = process`.
+  return ["process", "console", "performance"].find((name) => isNamed(node, name));
+}
+
+function isNamed(value: unknown, name: string): boolean {
+  return isNode(value) && value.type === "Identifier" && value.name === name;
+}
+
+function isNode(value: unknown): value is Node {
+  return typeof value === "object" && value !== null && "type" in value && typeof value.type === "string";
+}

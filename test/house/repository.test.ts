@@ -1,0 +1,50 @@
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+
+const root = fileURLToPath(new URL("../../", import.meta.url));
+const read = (path: string) => readFileSync(join(root, path), "utf8");
+const tracked = execFileSync("git", ["ls-files", "-z"], { cwd: root, encoding: "utf8" })
+  .split("\0")
+  // A file that is deleted and not yet committed is still listed.
+  .filter((path) => path !== "" && existsSync(join(root, path)));
+
+test("every dependency is pinned to one version, as an old npm would pick another", () => {
+  const { dependencies, devDependencies, optionalDependencies } = JSON.parse(read("package.json"));
+  const versions = Object.entries<string>({ ...dependencies, ...devDependencies, ...optionalDependencies });
+  expect(versions.length).toBeGreaterThan(30);
+  expect(versions.filter(([, version]) => !/^\d+\.\d+\.\d+$/.test(version))).toEqual([]);
+});
+
+test("the lock file names no registry, so that it installs from any", () => {
+  const { packages } = JSON.parse(read("package-lock.json"));
+  const entries = Object.entries<{ resolved?: string; integrity?: string }>(packages);
+  expect(entries.length).toBeGreaterThan(100);
+  expect(entries.filter(([, { resolved }]) => resolved !== undefined)).toEqual([]);
+  expect(entries.filter(([name, { integrity }]) => name !== "" && !integrity)).toEqual([]);
+});
+
+test("no file holds a path or a registry of the machine it was written on", () => {
+  // Put together here, so that this file does not hold them itself.
+  const folders = ["work", "root", "home/\\w+", "Users/\\w+"].map((name) => `(?<![\\w.}/-])/${name}/`);
+  const hosts = ["registry\\.[a-z-]+\\.[a-z]{2,}", "artifact" + "ory", "verd" + "accio", "good" + "proxy"];
+  const ours = new RegExp([...folders, ...hosts].join("|"), "i");
+  expect("see /ho" + "me/ada/x").toMatch(ours);
+  expect(tracked.length).toBeGreaterThan(200);
+  const found = tracked.flatMap((path) => {
+    const line = read(path)
+      .split("\n")
+      .find((text) => ours.test(text));
+    return line === undefined ? [] : [`${path}: ${line.slice(0, 200)}`];
+  });
+  expect(found).toEqual([]);
+});
+
+test("vendored protos keep their licence", () => {
+  const vendored = tracked.filter((path) => /^proto\/(google|grpc)\/.*\.proto$/.test(path));
+  expect(vendored.length).toBeGreaterThan(4);
+  for (const path of vendored) expect(read(path)).toContain("Licensed under the Apache License, Version 2.0");
+  for (const owner of ["google", "grpc"]) expect(read(`proto/${owner}/LICENSE`)).toContain("Version 2.0");
+});
