@@ -1,0 +1,198 @@
+import type { Http2ServerResponse } from "node:http2";
+import type { BodyOutcome, HttpDoor, HttpRequest, HttpResponse } from "../edge/http.ts";
+import { refusalResponse } from "../edge/refusal-response.ts";
+import { fail, type Refusal } from "../error.ts";
+import { clientAddress } from "./client-address.ts";
+import {
+  isGone,
+  isHttp2Response,
+  type NodeRequest,
+  type NodeResponse,
+  send,
+  sendUnended,
+} from "./node-http.ts";
+import { dropBody, readBody } from "./request-body.ts";
+import type { Abortable, RequestTracker } from "./request-tracker.ts";
+import type { Report } from "./transport-event.ts";
+import { type TransportLimits, transportLimits } from "./transport-limits.ts";
+
+export interface ServeOptions {
+  newRequestId(): string;
+  /** How many proxies in front are believed about the client's address. */
+  readonly trustProxyHops: number;
+  readonly requests: RequestTracker;
+  readonly report: Report;
+  readonly limits?: TransportLimits;
+}
+
+/** Answers one of node's requests through a door. Never throws and never rejects. */
+export type Serve = (door: HttpDoor, req: NodeRequest, res: NodeResponse) => void;
+
+/**
+ * The bridge from node's request objects, of HTTP/1.1 and of HTTP/2, to the edge's plain values. All that a request
+ * may be asked is worked out when it is asked: most are answered without most of it.
+ */
+export function createServe(options: ServeOptions): Serve {
+  const context = { ...options, limits: options.limits ?? transportLimits };
+  let toldOfForwardedFor = options.trustProxyHops > 0;
+  return (door, req, res) => {
+    if (!toldOfForwardedFor && req.headers["x-forwarded-for"] !== undefined) {
+      toldOfForwardedFor = true;
+      options.report({ kind: "untrusted_forwarded_for" });
+    }
+    const exchange = new Exchange(req, res, context);
+    try {
+      const response = door(exchange);
+      if (response instanceof Promise) {
+        response.then(
+          (later) => exchange.answer(later),
+          (cause) => exchange.failed(cause),
+        );
+      } else exchange.answer(response);
+    } catch (cause) {
+      exchange.failed(cause);
+    }
+  };
+}
+
+const callersRequestId = /^[A-Za-z0-9._-]{1,128}$/;
+
+class Exchange implements HttpRequest, Abortable {
+  readonly #req: NodeRequest;
+  readonly #res: NodeResponse;
+  readonly #context: ServeOptions & { readonly limits: TransportLimits };
+  #address: string | undefined;
+  #requestId: string | undefined;
+  #answered = false;
+  #failed = false;
+  #bodyAsked = false;
+  #endBody: ((outcome: BodyOutcome) => void) | undefined;
+  #abort: AbortController | undefined;
+  #abortReason: Refusal | undefined;
+
+  constructor(req: NodeRequest, res: NodeResponse, context: ServeOptions & { limits: TransportLimits }) {
+    this.#req = req;
+    this.#res = res;
+    this.#context = context;
+  }
+
+  get method(): string {
+    return this.#req.method ?? "";
+  }
+
+  get target(): string {
+    const url = this.#req.url ?? "/";
+    return url.startsWith("/") ? url : originForm(url);
+  }
+
+  header(name: string): string | undefined {
+    const value = this.#req.headers[name];
+    return Array.isArray(value) ? value.join(", ") : value;
+  }
+
+  authorizations(): readonly string[] {
+    const { rawHeaders } = this.#req;
+    const values: string[] = [];
+    for (let at = 0; at < rawHeaders.length; at += 2) {
+      const name = rawHeaders[at];
+      // The length first: it rules out nearly every header without making a lower-case copy.
+      if (name?.length === 13 && name.toLowerCase() === "authorization")
+        values.push(rawHeaders[at + 1] ?? "");
+    }
+    return values;
+  }
+
+  get address(): string {
+    this.#address ??= clientAddress(this.#req.socket.remoteAddress ?? "", {
+      forwardedFor: this.header("x-forwarded-for"),
+      trustedHops: this.#context.trustProxyHops,
+    });
+    return this.#address;
+  }
+
+  get requestId(): string {
+    if (this.#requestId === undefined) {
+      const sent = this.header("x-request-id");
+      this.#requestId =
+        sent !== undefined && callersRequestId.test(sent) ? sent : this.#context.newRequestId();
+    }
+    return this.#requestId;
+  }
+
+  readBody(bytesMax: number): Promise<BodyOutcome> {
+    if (this.#bodyAsked) throw new Error("readBody was called twice");
+    this.#bodyAsked = true;
+    return new Promise((resolve) => {
+      this.#endBody = resolve;
+      this.#context.requests.watch(this);
+      readBody(this.#req, this.#res, { bytesMax, limits: this.#context.limits, done: resolve });
+    });
+  }
+
+  signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController();
+      this.#context.requests.watch(this);
+      const gone = () => {
+        if (!this.#answered) this.abort(fail("CANCELLED"));
+      };
+      if (this.#abortReason !== undefined) this.#abort.abort(this.#abortReason);
+      else if (isGone(this.#res)) gone();
+      else this.#res.once("close", gone);
+    }
+    return this.#abort.signal;
+  }
+
+  abort(reason: Refusal): void {
+    if (this.#answered || this.#abortReason !== undefined) return;
+    this.#abortReason = reason;
+    this.#abort?.abort(reason);
+    this.#endBody?.({ kind: "gone" });
+  }
+
+  /** Writes the answer; nothing where the caller is gone. */
+  answer(response: HttpResponse): void {
+    this.#answered = true;
+    if (this.#bodyAsked || this.#abort !== undefined) this.#context.requests.unwatch(this);
+    const res = this.#res;
+    if (isGone(res)) return;
+    try {
+      const dropping = dropBody(this.#req, this.#context.limits, () => res.end());
+      if (dropping && closesAfter(this.#req, res)) sendUnended(res, response);
+      else send(res, response);
+      if (isHttp2Response(res)) giveUpOnStall(res, this.#context.limits.stalledWriteMsMax);
+    } catch (cause) {
+      this.failed(cause);
+    }
+  }
+
+  /** The door broke its promise; the caller gets a whole answer all the same. */
+  failed(cause: unknown): void {
+    const requestId = this.requestId;
+    this.#context.report({ kind: "handler_failed", requestId, cause });
+    const once = !this.#failed && !this.#res.headersSent;
+    this.#failed = true;
+    if (!once) return void this.#res.destroy();
+    const accept = this.header("accept");
+    this.answer(refusalResponse(fail("INTERNAL"), { requestId, accept, rateHeaders: [] }));
+  }
+}
+
+/** RFC 9112, section 3.2: an absolute target is taken too, and `*` is a path that nothing answers to. */
+function originForm(target: string): string {
+  const rest = target.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, "");
+  return rest.startsWith("/") ? rest : `/${rest}`;
+}
+
+/**
+ * Whether node would close the connection as soon as the answer ends, and so cut an upload off. Not where the caller
+ * waits for a 100 before it uploads.
+ */
+function closesAfter(req: NodeRequest, res: NodeResponse): boolean {
+  return !isHttp2Response(res) && !res.shouldKeepAlive && req.headers.expect === undefined;
+}
+
+/** Over HTTP/1.1 the listener watches the socket; over HTTP/2 a caller may hold one stream's window shut. */
+function giveUpOnStall({ stream }: Http2ServerResponse, msMax: number): void {
+  if (!stream.destroyed) stream.setTimeout(msMax, () => stream.destroy());
+}

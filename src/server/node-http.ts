@@ -1,0 +1,44 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Http2ServerRequest, Http2ServerResponse } from "node:http2";
+import type { HttpResponse } from "../edge/http.ts";
+
+/** What node hands to a request handler, by either protocol: the second is shaped like the first. */
+export type NodeRequest = IncomingMessage | Http2ServerRequest;
+export type NodeResponse = ServerResponse | Http2ServerResponse;
+
+export function isHttp2Request(req: NodeRequest): req is Http2ServerRequest {
+  return req.httpVersionMajor === 2;
+}
+
+/** Only HTTP/2's answers know their stream. */
+export function isHttp2Response(res: NodeResponse): res is Http2ServerResponse {
+  return "stream" in res;
+}
+
+/** Whether nobody can be answered any more. Node's answer over HTTP/2 does not say so by itself. */
+export function isGone(res: NodeResponse): boolean {
+  return isHttp2Response(res) ? res.stream.destroyed : res.destroyed;
+}
+
+/** A whole answer, written at once. */
+export function send(res: NodeResponse, response: HttpResponse): void {
+  writeHead(res, response);
+  res.end(response.body);
+}
+
+/** The same, whole for who reads it, but not yet over for node: the caller of this ends it with `res.end()`. */
+export function sendUnended(res: NodeResponse, response: HttpResponse): void {
+  writeHead(res, response);
+  if (isHttp2Response(res)) res.write(response.body);
+  else res.write(response.body);
+}
+
+/** The door's array is left as it is. Neither 204 nor 304 has a length (RFC 9110, section 8.6). */
+function writeHead(res: NodeResponse, { status, headers, body }: HttpResponse): void {
+  const all = [...headers];
+  if (status !== 204 && status !== 304) {
+    all.push("Content-Length", String(typeof body === "string" ? Buffer.byteLength(body) : body.byteLength));
+  }
+  if (isHttp2Response(res)) res.writeHead(status, all);
+  else res.writeHead(status, all);
+}

@@ -1,0 +1,95 @@
+import { constants } from "node:http2";
+import type { BodyOutcome } from "../edge/http.ts";
+import { isHttp2Request, type NodeRequest, type NodeResponse } from "./node-http.ts";
+import type { TransportLimits } from "./transport-limits.ts";
+
+export interface BodyReading {
+  readonly bytesMax: number;
+  readonly limits: TransportLimits;
+  readonly done: (outcome: BodyOutcome) => void;
+}
+
+/**
+ * Reads the whole body and tells the outcome once. A body over `bytesMax` is known by its Content-Length before a
+ * byte of it is read, else at the first byte too many; what was held until then is let go.
+ */
+export function readBody(req: NodeRequest, res: NodeResponse, { bytesMax, limits, done }: BodyReading): void {
+  if (declaredBytes(req) > bytesMax) {
+    done({ kind: "too_large" });
+    return;
+  }
+  continueIfExpected(req, res);
+  let chunks: Buffer[] = [];
+  let size = 0;
+  const onData = (chunk: Buffer) => {
+    size += chunk.length;
+    if (size <= bytesMax) return void chunks.push(chunk);
+    req.pause();
+    end({ kind: "too_large" });
+  };
+  const onEnd = () => end({ kind: "whole", bytes: joined(chunks, size) });
+  const onClose = () => end({ kind: "gone" });
+  const end = (outcome: BodyOutcome) => {
+    req.off("data", onData).off("end", onEnd).off("close", onClose);
+    clearTimeout(slowTimer);
+    chunks = [];
+    done(outcome);
+  };
+  const slowTimer = slowBodyTimer(req, limits);
+  req.on("data", onData).on("end", onEnd).on("close", onClose);
+}
+
+/**
+ * Reads what is left of the body and drops it, so that the caller can finish its upload and read the answer that
+ * came before; cut off earlier, clients see a network fault and upload again. Past the bounds the connection
+ * closes, or over HTTP/2 the stream. Returns whether anything was left; `onDropped` is called once it no longer is.
+ */
+export function dropBody(req: NodeRequest, limits: TransportLimits, onDropped: () => void): boolean {
+  if (req.readableEnded || declaredBytes(req) === 0) return false;
+  let bytesLeft = limits.drainedBodyBytesMax;
+  const onData = (chunk: Buffer) => {
+    bytesLeft -= chunk.length;
+    if (bytesLeft < 0) cutOff();
+  };
+  const cutOff = () => {
+    req.off("data", onData);
+    if (isHttp2Request(req)) req.stream.close(constants.NGHTTP2_NO_ERROR);
+    else req.socket.destroySoon();
+  };
+  const timer = setTimeout(cutOff, limits.drainedBodyMsMax);
+  req.on("data", onData).once("close", () => {
+    clearTimeout(timer);
+    onDropped();
+  });
+  req.resume();
+  return true;
+}
+
+/**
+ * Lets a caller that sent `Expect: 100-continue` send its body. `readBody` does this by itself; a handler that reads
+ * node's request on its own calls it first.
+ */
+export function continueIfExpected(req: NodeRequest, res: NodeResponse): void {
+  const { expect } = req.headers;
+  if (expect !== undefined && /100-continue/i.test(expect) && req.httpVersion !== "1.0") res.writeContinue();
+}
+
+/** The body's length as it was announced: 0 where there is none, NaN where the length will only show. */
+function declaredBytes(req: NodeRequest): number {
+  const length = req.headers["content-length"];
+  if (length !== undefined) return Number(length);
+  if (isHttp2Request(req)) return req.stream.endAfterHeaders ? 0 : Number.NaN;
+  return req.headers["transfer-encoding"] === undefined ? 0 : Number.NaN;
+}
+
+/** The one case that needs no copy is the usual one: a small body comes in one piece. */
+function joined(chunks: readonly Buffer[], size: number): Uint8Array {
+  const [first] = chunks;
+  return chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, size);
+}
+
+/** Over HTTP/1.1 the server's own `requestTimeout` ends a slow body; over HTTP/2 nothing else would. */
+function slowBodyTimer(req: NodeRequest, limits: TransportLimits): NodeJS.Timeout | undefined {
+  if (!isHttp2Request(req)) return undefined;
+  return setTimeout(() => req.stream.close(constants.NGHTTP2_CANCEL), limits.requestMsMax);
+}

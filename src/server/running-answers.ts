@@ -1,0 +1,73 @@
+import type { Socket } from "node:net";
+import { isHttp2Response, type NodeRequest, type NodeResponse } from "./node-http.ts";
+import { refusalOfHead, refuse } from "./parser-refusal.ts";
+import type { RequestTracker } from "./request-tracker.ts";
+import type { TransportLimits } from "./transport-limits.ts";
+
+export interface RunningAnswersOptions {
+  /** Answers a request of either protocol, also one with an `Expect`; must not throw. */
+  onRequest(req: NodeRequest, res: NodeResponse): void;
+  readonly requests: RequestTracker;
+  newRequestId(): string;
+}
+
+/** One listener's answers that are not done. */
+export interface RunningAnswers {
+  readonly all: ReadonlySet<NodeResponse>;
+  /** Takes a request from node: counts it until it is answered or its caller is gone, and passes it on. */
+  take(req: NodeRequest, res: NodeResponse): void;
+  /** HTTP/1.1's connections that an answer runs on. */
+  busySockets(): ReadonlySet<Socket>;
+  /** From now on HTTP/1.1's answers are the last on their connections, those under way included. */
+  closeConnections(): void;
+}
+
+export function createRunningAnswers(
+  { onRequest, requests, newRequestId }: RunningAnswersOptions,
+  limits: TransportLimits,
+): RunningAnswers {
+  const all = new Set<NodeResponse>();
+  const refused = new WeakSet<object>();
+  let closing = false;
+  // One function for all answers: this is on the path of every request.
+  function onClose(this: NodeResponse) {
+    all.delete(this);
+    requests.end();
+  }
+  return {
+    all,
+    take(req, res) {
+      all.add(res);
+      requests.begin();
+      res.on("close", onClose);
+      if (closing) closeConnectionAfter(res);
+      const refusal = refusalOfHead(req, limits);
+      if (refusal !== undefined) {
+        refused.add(req.socket);
+        refuse(res, refusal, newRequestId());
+      } else if (!isPipelined(res) || !refused.has(req.socket)) onRequest(req, res);
+      // What was pipelined behind a refused request is never acted on: the connection closes before its turn.
+    },
+    busySockets() {
+      const busy = new Set<Socket>();
+      for (const res of all) if (!isHttp2Response(res)) busy.add(res.req.socket);
+      return busy;
+    },
+    closeConnections() {
+      closing = true;
+      for (const res of all) closeConnectionAfter(res);
+    },
+  };
+}
+
+/** Whether an answer on the same connection has to come first. */
+function isPipelined(res: NodeResponse): boolean {
+  return !isHttp2Response(res) && res.socket === null;
+}
+
+function closeConnectionAfter(res: NodeResponse): void {
+  if (isHttp2Response(res)) return;
+  res.shouldKeepAlive = false;
+  // An answer that has begun can't say `Connection: close` any more.
+  if (res.headersSent) res.once("finish", () => res.req.socket.destroySoon());
+}

@@ -1,0 +1,292 @@
+import { Agent, request as httpRequest } from "node:http";
+import type { ClientHttp2Session } from "node:http2";
+import { afterEach, expect, test } from "vitest";
+import type { HttpDoor } from "#src/edge/http.ts";
+import { fail, Refusal } from "#src/error.ts";
+import { drain } from "#src/server/drain.ts";
+import { createReadiness } from "#src/server/readiness.ts";
+import { createRequestTracker } from "#src/server/request-tracker.ts";
+import { h2cRefusal, h2cRequest, h2cSession } from "../harness/h2c-client.ts";
+import { answersIn, rawSocket } from "../harness/raw-socket.ts";
+import { jsonAnswer, type ServedDoor, serveDoor, tellingDoor } from "../harness/served-door.ts";
+import { soon } from "../harness/soon.ts";
+
+const open: ServedDoor[] = [];
+
+async function served(door: HttpDoor, idleCloseDelayMs = 100): Promise<ServedDoor> {
+  const one = await serveDoor(door, { limits: { idleCloseDelayMs } });
+  open.push(one);
+  return one;
+}
+
+afterEach(() => {
+  for (const one of open.splice(0)) one.listener.destroy();
+});
+
+const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+const drainReason = () => fail("UNAVAILABLE", { mayHaveRun: true });
+
+function drained(
+  { listener, requests }: ServedDoor,
+  times: Partial<Record<"delayMs" | "msMax", number>> = {},
+) {
+  return drain({
+    markUnready: () => undefined,
+    doors: [listener],
+    requests,
+    delayMs: 0,
+    msMax: 10_000,
+    abortGraceMs: 2_000,
+    abortReason: drainReason,
+    ...times,
+  });
+}
+
+function answered(count: number) {
+  return (heard: string) => answersIn(heard).length >= count;
+}
+
+/** A door whose requests end when the test says so, or their signal does. */
+function heldDoor() {
+  const finish: (() => void)[] = [];
+  const door: HttpDoor = (request) =>
+    new Promise((resolve) => {
+      const signal = request.signal();
+      finish.push(() => resolve(jsonAnswer(200, "done")));
+      signal.addEventListener("abort", () => {
+        const told = signal.reason instanceof Refusal ? signal.reason.reason : "nothing";
+        resolve({ status: 503, headers: ["X-Should-Retry", "false"], body: told });
+      });
+    });
+  return { door, finish };
+}
+
+test("readiness turns at once, and the listener serves on for the drain delay", async () => {
+  const server = await served(tellingDoor);
+  const readiness = createReadiness();
+  readiness.set(true);
+  const whole = drain({
+    markUnready: () => readiness.set(false, "draining"),
+    doors: [server.listener],
+    requests: server.requests,
+    delayMs: 300,
+    msMax: 1_000,
+    abortGraceMs: 1_000,
+    abortReason: drainReason,
+  });
+  expect(readiness.ready()).toBe(false);
+  const fresh = rawSocket({ port: server.port });
+  fresh.send(get);
+  const [answer] = answersIn(await fresh.until(answered(1)));
+  expect([answer!.status, answer!.headers.get("connection")]).toEqual([200, "keep-alive"]);
+  expect(await whole).toEqual({ aborted: 0 });
+  const late = rawSocket({ port: server.port });
+  expect(await late.closed()).toBe("");
+});
+
+test("a request under way ends well, says that its connection closes, and nothing new is let in", async () => {
+  const { door, finish } = heldDoor();
+  const server = await served(door);
+  const client = rawSocket({ port: server.port });
+  client.send(get);
+  const session = await h2cSession(server.url);
+  const over2 = h2cRequest(session, { ":path": "/" });
+  await soon(() => finish.length).toBe(2);
+  const whole = drained(server);
+  await soon(() => session.closed).toBe(true);
+  expect(await rawSocket({ port: server.port }).closed()).toBe("");
+  for (const one of finish) one();
+  const [answer] = answersIn(await client.closed());
+  expect([answer!.status, answer!.headers.get("connection")]).toEqual([200, "close"]);
+  expect((await over2).status).toBe(200);
+  expect(await whole).toEqual({ aborted: 0 });
+});
+
+test("a request that crosses the closing is served, or over HTTP/2 refused unread", async () => {
+  const server = await served(tellingDoor, 500);
+  const client = rawSocket({ port: server.port });
+  client.send(get);
+  await client.until(answered(1));
+  const session = await h2cSession(server.url);
+  server.listener.stopAccepting();
+  // The clients have not heard of it yet.
+  const crossing = h2cRequest(session, { ":path": "/" }).catch(h2cRefusal);
+  client.send(get);
+  const answers = answersIn(await client.closed());
+  expect(answers.map((answer) => answer.headers.get("connection"))).toEqual(["keep-alive", "close"]);
+  expect(await crossing).toBe("refused unread");
+  await server.listener.drained();
+});
+
+test("idle and silent connections don't hold the drain up", async () => {
+  const server = await served(tellingDoor);
+  const idle = rawSocket({ port: server.port });
+  idle.send(get);
+  await idle.until(answered(1));
+  const silent = rawSocket({ port: server.port });
+  const session = await h2cSession(server.url);
+  await soon(() => server.listener.connections()).toBe(3);
+  await drained(server, { msMax: 30_000 });
+  await Promise.all([idle.closed(), silent.closed()]);
+  await soon(() => session.destroyed).toBe(true);
+  await soon(() => server.listener.connections()).toBe(0);
+});
+
+test("what is not done by the drain's end is told why, counted, and its connection closed", async () => {
+  const { door, finish } = heldDoor();
+  const server = await served(door);
+  const client = rawSocket({ port: server.port });
+  client.send(get);
+  const session = await h2cSession(server.url);
+  const over2 = h2cRequest(session, { ":path": "/" });
+  await soon(() => finish.length).toBe(2);
+  expect(await drained(server, { msMax: 200 })).toEqual({ aborted: 2 });
+  const [answer] = answersIn(await client.closed());
+  expect([answer!.status, answer!.headers.get("x-should-retry"), answer!.body]).toEqual([
+    503,
+    "false",
+    "UNAVAILABLE",
+  ]);
+  expect(await over2).toMatchObject({ status: 503, body: "UNAVAILABLE" });
+});
+
+test("a body still awaited at the drain's end is given up, and the request can be answered", async () => {
+  const told: unknown[] = [];
+  const server = await served(async (request) => {
+    const { kind } = await request.readBody(100);
+    told.push(kind, request.signal().reason);
+    return jsonAnswer(503, kind);
+  });
+  const client = rawSocket({ port: server.port });
+  client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1");
+  await soon(() => server.requests.running()).toBe(1);
+  expect(await drained(server, { msMax: 100 })).toEqual({ aborted: 1 });
+  expect(answersIn(await client.closed())[0]!.status).toBe(503);
+  expect(told).toMatchObject(["gone", { reason: "UNAVAILABLE" }]);
+});
+
+test("a handler that ignores its signal can't hold the process: its connection is taken away", async () => {
+  const server = await served(() => new Promise(() => undefined));
+  const client = rawSocket({ port: server.port });
+  client.send(get);
+  await soon(() => server.requests.running()).toBe(1);
+  const outcome = drain({
+    markUnready: () => undefined,
+    doors: [server.listener],
+    requests: server.requests,
+    delayMs: 0,
+    msMax: 50,
+    abortGraceMs: 50,
+    abortReason: drainReason,
+  });
+  expect(await outcome).toEqual({ aborted: 1 });
+  expect(await client.closed()).toBe("");
+});
+
+test("an answer that had begun to stream when the drain began is the last on its connection", async () => {
+  const server = await served(() => ({ status: 200, headers: [], body: "x".repeat(16 * 1024 * 1024) }));
+  const client = rawSocket({ port: server.port });
+  client.socket.pause();
+  client.send(get);
+  await soon(() => server.requests.running()).toBe(1);
+  const whole = drained(server);
+  client.socket.resume();
+  expect(answersIn(await client.closed())[0]!.body).toHaveLength(16 * 1024 * 1024);
+  expect(await whole).toEqual({ aborted: 0 });
+});
+
+test("under load from keep-alive clients of either protocol, a drain fails no request", async () => {
+  let reached = 0;
+  const server = await served(async (request) => {
+    reached += 1;
+    const body = await request.readBody(1_000);
+    await new Promise(setImmediate);
+    return jsonAnswer(200, body.kind);
+  });
+  const sessions = await Promise.all(Array.from({ length: 4 }, () => h2cSession(server.url)));
+  const clients = [
+    ...Array.from({ length: 8 }, () => loopOverHttp1(server.port)),
+    ...sessions.map(loopOverHttp2),
+  ];
+  await soon(() => clients.every((client) => client.served() >= 20)).toBe(true);
+  const whole = drained(server);
+  // Each stops by itself once it was told that its connection closes, and fails where a request got no answer.
+  await Promise.all(clients.map((client) => client.stopped));
+  expect(await whole).toEqual({ aborted: 0 });
+  // So none that was let in was then refused or lost.
+  expect(clients.reduce((sum, client) => sum + client.served(), 0)).toBe(reached);
+});
+
+interface LoopingClient {
+  served(): number;
+  readonly stopped: Promise<void>;
+}
+
+/** Node's own client on one kept connection. */
+function loopOverHttp1(port: number): LoopingClient {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  let served = 0;
+  const post = () =>
+    new Promise<string | undefined>((resolve, reject) => {
+      const req = httpRequest({ host: "127.0.0.1", port, method: "POST", agent }, (res) => {
+        served += 1;
+        res.resume().on("end", () => resolve(res.headers.connection));
+        res.on("error", reject);
+      });
+      req.on("error", reject);
+      req.end('{"text":"hello"}');
+    });
+  const loop = async () => {
+    while ((await post()) !== "close");
+    agent.destroy();
+  };
+  return { served: () => served, stopped: loop() };
+}
+
+/** Several requests at once on one session. */
+function loopOverHttp2(session: ClientHttp2Session): LoopingClient {
+  let served = 0;
+  const lane = async () => {
+    while (!session.closed && !session.destroyed) {
+      const request = { ":method": "POST", ":path": "/" };
+      const answer = await h2cRequest(session, request, '{"text":"hello"}').catch(h2cRefusal);
+      if (answer === "refused unread") return;
+      expect(answer.status).toBe(200);
+      served += 1;
+    }
+  };
+  const lanes = Promise.all(Array.from({ length: 8 }, lane));
+  return { served: () => served, stopped: lanes.then(() => undefined) };
+}
+
+test("who aborts all aborts what begins later, too, and never what has ended", () => {
+  const tracker = createRequestTracker();
+  const aborted: string[] = [];
+  const request = (name: string) => ({
+    abort: (reason: Refusal) => void aborted.push(`${name} ${reason.reason}`),
+  });
+  const [running, ended, late] = [request("running"), request("ended"), request("late")];
+  tracker.watch(running);
+  tracker.watch(ended);
+  tracker.unwatch(ended);
+  tracker.abortAll(fail("UNAVAILABLE"));
+  tracker.watch(late);
+  expect(aborted).toEqual(["running UNAVAILABLE", "late UNAVAILABLE"]);
+  expect(tracker.signal.reason).toMatchObject({ reason: "UNAVAILABLE" });
+});
+
+test("idle is told once the last request has ended, and at once where none runs", async () => {
+  const tracker = createRequestTracker();
+  await tracker.idle();
+  tracker.begin();
+  tracker.begin();
+  let idle = false;
+  const told = tracker.idle().then(() => {
+    idle = true;
+  });
+  tracker.end();
+  await Promise.resolve();
+  expect([idle, tracker.running()]).toEqual([false, 1]);
+  tracker.end();
+  await told;
+});
