@@ -85,6 +85,8 @@ export const bounds = {
   storePrepareMsMax: 60_000,
   /** How long it may take to open one connection to MongoDB. */
   storeConnectMsMax: 5_000,
+  /** How long nothing but UNAVAILABLE may come from MongoDB before the driver's client starts afresh. */
+  storeRevivalMs: 10_000,
   /** Connections to MongoDB. */
   storeConnectionsMax: 64,
   /** Last-use times in one message to MongoDB, so that each is well within `storeTimeoutMs`. */
@@ -134,6 +136,9 @@ export const bounds = {
   /** Sessions of one user at once; the oldest goes. */
   sessionsPerUserMax: 20,
   cachedSessionsMax: 10_000,
+  /** Look-ups of sessions in flight at once, and those that wait for their turn. */
+  sessionLookupsMax: 16,
+  sessionLookupWaitersMax: 1_000,
   /** How often sessions that are over are removed, and how many at once. */
   sessionSweepMs: 60_000,
   sessionSweepMax: 1_000,

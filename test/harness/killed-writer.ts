@@ -17,10 +17,18 @@ export function nothingAcknowledged(): Acknowledged {
   return { created: new Set(), revoked: new Set(), used: new Set(), appVersion: 0 };
 }
 
-/** Lets a process write to the store until it told `lines` lines, kills it with SIGKILL, and notes all it told. */
+/**
+ * Lets a process write to the store until it told `lines` lines, and notes all it told until its end. It ends by
+ * SIGKILL, or by an error where `kill` is given and kills its server instead.
+ */
 export async function writeUntilKilled(
   acknowledged: Acknowledged,
-  { place, firstNumber, lines }: { place: string; firstNumber: number; lines: number },
+  {
+    place,
+    firstNumber,
+    lines,
+    kill,
+  }: { place: string; firstNumber: number; lines: number; kill?: () => unknown },
 ): Promise<void> {
   const child = spawn(process.execPath, [writer, place, String(firstNumber)], {
     stdio: ["ignore", "pipe", "pipe"],
@@ -31,7 +39,7 @@ export async function writeUntilKilled(
   for await (const line of createInterface({ input: child.stdout })) {
     note(acknowledged, line);
     told += 1;
-    if (told === lines) child.kill("SIGKILL");
+    if (told === lines) kill ? kill() : child.kill("SIGKILL");
   }
   if (told < lines) throw new Error(`The writer ended by itself: ${problems.join("")}`);
 }

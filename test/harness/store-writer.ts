@@ -1,12 +1,19 @@
 // A process that writes keys without end and tells on its standard output what was acknowledged, to be killed.
-// Arguments: the store's folder, and the first number for the keys' names.
+// Arguments: where the store is (a folder, or a MongoDB URI), and the first number for the keys' names.
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import type { Stores } from "#src/store/stores.ts";
+import { openMongoForTest } from "./open-mongo.ts";
 import { keyRecordOf, newAppOf } from "./store-records.ts";
 
 const [place = "", firstNumber = "0"] = process.argv.slice(2);
 
-await writeForEver(await openSqliteStores({ dataDir: place }), Number(firstNumber));
+await writeForEver(await open(), Number(firstNumber));
+
+function open(): Promise<Stores> {
+  return place.startsWith("mongodb")
+    ? openMongoForTest({ uri: place, callMsMax: 2_000 })
+    : openSqliteStores({ dataDir: place });
+}
 
 /** Every third key is revoked and every fifth used; an app is made, changed and deleted in turn. */
 async function writeForEver({ keys, apps }: Stores, firstNumber: number): Promise<never> {

@@ -1,5 +1,6 @@
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
-import type { AppChange, AppRecord, AppStore, NewApp } from "../../apps/app-store.ts";
+import type { AppRecord, AppStore, NewApp } from "../../apps/app-store.ts";
+import { given } from "../given.ts";
 import { appRecord, checkRecord } from "../records.ts";
 import { answer, write } from "./statement.ts";
 
@@ -73,11 +74,6 @@ function rowOf(app: NewApp): Record<string, SQLInputValue> {
     teamIds: JSON.stringify(teamIds),
     createTimeMs,
   };
-}
-
-/** The change without fields that are there but undefined. */
-function given(change: AppChange): AppChange {
-  return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined));
 }
 
 function appOf(row: Record<string, unknown> | undefined): AppRecord | undefined {

@@ -1,0 +1,83 @@
+import { z } from "zod";
+import type { AppRecord, AppStore, NewApp } from "../../apps/app-store.ts";
+import { given } from "../given.ts";
+import { appShape, checkRecord } from "../records.ts";
+import { type AppDocument, appDocument, type Collections } from "./documents.ts";
+import { isDuplicate, type StoreCall } from "./store-call.ts";
+
+/** The apps in MongoDB. */
+export function createAppStore({ apps }: Collections, call: StoreCall): AppStore {
+  const after = { returnDocument: "after" } as const;
+  const live = (appId: string) => ({ _id: { $eq: appId }, deleted: { $eq: false } });
+
+  return {
+    async insert(app) {
+      const document = newDocument(app);
+      try {
+        await call(() => apps.insertOne(document));
+        return checkApp(document);
+      } catch (thrown) {
+        if (!isDuplicate(thrown)) throw thrown;
+      }
+      // Over a deleted app of the same id the version goes on; over a live one nothing is written.
+      const { _id, version, ...facts } = document;
+      const deleted = { _id: { $eq: _id }, deleted: { $eq: true } };
+      return appOf(
+        await call(() => apps.findOneAndUpdate(deleted, { $set: facts, $inc: { version: 1 } }, after)),
+      );
+    },
+    async find(appId) {
+      return appOf(await call(() => apps.findOne(live(appId))));
+    },
+    async list({ limit, after: afterId, runnableBy }) {
+      if (limit <= 0) return []; // MongoDB takes 0 for no limit.
+      const query = {
+        _id: { $gt: afterId ?? "" },
+        deleted: { $eq: false },
+        ...(runnableBy !== undefined && {
+          $or: [{ teamIds: { $size: 0 } }, { teamIds: { $eq: runnableBy } }],
+        }),
+      };
+      const page = apps.find(query).sort({ _id: 1 }).limit(limit);
+      return (await call(() => page.toArray())).map(checkApp);
+    },
+    async update(appId, change) {
+      const fields = checkRecord(appChange, given(change), `apps/${appId}`);
+      const update = { ...(Object.keys(fields).length > 0 && { $set: fields }), $inc: { version: 1 } };
+      return appOf(await call(() => apps.findOneAndUpdate(live(appId), update, after)));
+    },
+    async delete(appId) {
+      const update = { $set: deletion, $inc: { version: 1 } };
+      return (await call(() => apps.findOneAndUpdate(live(appId), update, after)))?.version;
+    },
+  };
+}
+
+const { displayName, backend, timeoutMs, teamIds } = appShape;
+const appChange = z.strictObject({
+  displayName: displayName.exactOptional(),
+  backend: z.exactOptional(backend),
+  timeoutMs: timeoutMs.exactOptional(),
+  teamIds: teamIds.exactOptional(),
+});
+
+/** The backend's headers may be credentials: they go with the app. */
+const deletion = {
+  displayName: "",
+  backend: { kind: "echo" },
+  teamIds: [] as string[],
+  deleted: true,
+} as const;
+
+function newDocument({ id, ...facts }: NewApp): AppDocument {
+  return checkRecord(appDocument, { _id: id, ...facts, version: 1, deleted: false }, `apps/${id}`);
+}
+
+function appOf(document: AppDocument | null): AppRecord | undefined {
+  return document ? checkApp(document) : undefined;
+}
+
+function checkApp(document: AppDocument): AppRecord {
+  const { _id, deleted, ...facts } = checkRecord(appDocument, document, `apps/${document._id}`);
+  return { id: _id, ...facts };
+}

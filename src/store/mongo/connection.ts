@@ -1,0 +1,68 @@
+import { type Db, MongoClient, type MongoClientOptions, MongoError, MongoServerError } from "mongodb";
+import { bounds } from "../../config.ts";
+import { StartRefused } from "../../error.ts";
+
+export interface MongoConnection {
+  readonly client: MongoClient;
+  /** The database that the URI names; `keyrun` where it names none. */
+  readonly db: Db;
+}
+
+/**
+ * A connected client of the primary, with majority reads and writes. Throws StartRefused, in words without the
+ * URI, where the URI can't be read, the server is not reached within `selectionMsMax`, or it refuses the login.
+ */
+export async function connectMongo(
+  uri: string,
+  { selectionMsMax, socketMsMax }: { readonly selectionMsMax: number; readonly socketMsMax: number },
+): Promise<MongoConnection> {
+  const client = createClient(uri, {
+    appName: "keyrun",
+    readPreference: "primary",
+    readConcern: { level: "majority" },
+    writeConcern: { w: "majority", journal: true },
+    retryReads: true,
+    retryWrites: true,
+    ignoreUndefined: false,
+    maxPoolSize: bounds.storeConnectionsMax,
+    minPoolSize: 0,
+    waitQueueTimeoutMS: bounds.storeTimeoutMs,
+    connectTimeoutMS: bounds.storeConnectMsMax,
+    serverSelectionTimeoutMS: selectionMsMax,
+    socketTimeoutMS: socketMsMax,
+  });
+  try {
+    await client.connect();
+    const db = client.db(namesDatabase(uri) ? undefined : "keyrun");
+    await db.command({ ping: 1 });
+    return { client, db };
+  } catch (cause) {
+    await client.close();
+    throw startRefusal(client, cause);
+  }
+}
+
+function createClient(uri: string, options: MongoClientOptions): MongoClient {
+  try {
+    return new MongoClient(uri, options);
+  } catch {
+    // The driver's own words may quote the URI, which holds a password: they are not passed on.
+    throw new StartRefused(
+      "KEYRUN_MONGODB_URI can't be read. It should look like mongodb://user:password@host:27017/keyrun, with special characters of the password percent-encoded.",
+    );
+  }
+}
+
+function namesDatabase(uri: string): boolean {
+  return /^[a-z+]+:\/\/[^/?]+\/[^?]/.test(uri);
+}
+
+function startRefusal(client: MongoClient, cause: unknown): unknown {
+  if (!(cause instanceof MongoError)) return cause;
+  const hosts = client.options.srvHost ?? client.options.hosts.join(", ");
+  const problem =
+    cause instanceof MongoServerError
+      ? `MongoDB at ${hosts} refused the connection (${cause.codeName ?? cause.code}). Check the user, password and rights in KEYRUN_MONGODB_URI.`
+      : `MongoDB at ${hosts} can't be reached. Check that it runs, and KEYRUN_MONGODB_URI.`;
+  return new StartRefused(problem, { cause });
+}

@@ -1,0 +1,72 @@
+import type { Collection, Db } from "mongodb";
+import { z } from "zod";
+import { appShape, keyShape, memberShape, sessionShape, teamShape, userShape } from "../records.ts";
+
+const id = z.string().min(1);
+
+/** `slot` and `requestKey` have unique indexes: `key-slots.ts` and `insert-key.ts` say what they hold. */
+export const keyDocument = z.strictObject({
+  _id: id,
+  ...keyShape,
+  slot: z.string().min(1),
+  requestKey: z.string().min(1),
+});
+export type KeyDocument = z.infer<typeof keyDocument>;
+
+export const teamDocument = z.strictObject({ _id: id, ...teamShape });
+export type TeamDocument = z.infer<typeof teamDocument>;
+
+export const memberDocument = z.strictObject({ _id: id, ...memberShape });
+export type MemberDocument = z.infer<typeof memberDocument>;
+
+/** One for each user who has access; the e-mail is the id. */
+export interface PreviewDocument {
+  readonly _id: string;
+  readonly granted: true;
+}
+
+/** A deleted app stays, without its facts, so that its version goes on where the id is used again. */
+export const appDocument = z.strictObject({ _id: id, ...appShape, deleted: z.boolean() });
+export type AppDocument = z.infer<typeof appDocument>;
+
+/** The hash of the token is the id. */
+export const sessionDocument = z.strictObject({ _id: id, ...sessionShape });
+export type SessionDocument = z.infer<typeof sessionDocument>;
+
+/** The e-mail is the id. */
+export const userDocument = z.strictObject({ _id: id, ...userShape });
+export type UserDocument = z.infer<typeof userDocument>;
+
+export const instanceDocument = z.strictObject({ _id: id, incarnation: id, beat: z.int().positive() });
+export type InstanceDocument = z.infer<typeof instanceDocument>;
+
+export interface MetaDocument {
+  readonly _id: string;
+  readonly version: number;
+}
+
+export interface Collections {
+  readonly keys: Collection<KeyDocument>;
+  readonly teams: Collection<TeamDocument>;
+  readonly members: Collection<MemberDocument>;
+  readonly preview: Collection<PreviewDocument>;
+  readonly apps: Collection<AppDocument>;
+  readonly sessions: Collection<SessionDocument>;
+  readonly users: Collection<UserDocument>;
+  readonly instances: Collection<InstanceDocument>;
+  readonly meta: Collection<MetaDocument>;
+}
+
+export function collectionsOf(db: Db): Collections {
+  return {
+    keys: db.collection("keys"),
+    teams: db.collection("teams"),
+    members: db.collection("members"),
+    preview: db.collection("preview"),
+    apps: db.collection("apps"),
+    sessions: db.collection("sessions"),
+    users: db.collection("users"),
+    instances: db.collection("instances"),
+    meta: db.collection("meta"),
+  };
+}

@@ -1,0 +1,54 @@
+import type { MemberRecord, MemberStore } from "../../teams/member-store.ts";
+import { checkRecord } from "../records.ts";
+import { type Collections, type MemberDocument, memberDocument } from "./documents.ts";
+import { repeatOnDuplicate, type StoreCall } from "./store-call.ts";
+
+/** The members of teams in MongoDB. */
+export function createMemberStore({ members }: Collections, call: StoreCall): MemberStore {
+  return {
+    async add(member) {
+      const document = checkRecord(memberDocument, { _id: idOf(member), ...member }, "members");
+      const { _id, ...facts } = document;
+      const write = () =>
+        members.findOneAndUpdate(
+          { _id: { $eq: _id } },
+          { $setOnInsert: facts },
+          { upsert: true, returnDocument: "after" },
+        );
+      // An upsert always answers with a document, which its type can't say.
+      return checkMember((await repeatOnDuplicate(() => call(write))) ?? document);
+    },
+    async remove(teamId, email) {
+      const outcome = await call(() => members.deleteOne({ _id: { $eq: idOf({ teamId, email }) } }));
+      return outcome.deletedCount === 1;
+    },
+    async has(teamId, email) {
+      const member = await call(() => members.findOne({ _id: { $eq: idOf({ teamId, email }) } }));
+      return member !== null;
+    },
+    async list({ teamId, limit, after }) {
+      if (limit <= 0) return []; // MongoDB takes 0 for no limit.
+      const query = { teamId: { $eq: teamId }, email: { $gt: after ?? "" } };
+      const page = members.find(query).sort({ email: 1 }).limit(limit);
+      return (await call(() => page.toArray())).map(checkMember);
+    },
+    async teamIdsOf(email, limit) {
+      if (limit <= 0) return [];
+      const page = members
+        .find({ email: { $eq: email } })
+        .sort({ teamId: 1 })
+        .limit(limit);
+      return (await call(() => page.toArray())).map((document) => checkMember(document).teamId);
+    },
+  };
+}
+
+/** A team's id holds no slash, so two memberships never share one. */
+function idOf({ teamId, email }: { readonly teamId: string; readonly email: string }): string {
+  return `${teamId}/${email}`;
+}
+
+function checkMember(document: MemberDocument): MemberRecord {
+  const { _id, ...member } = checkRecord(memberDocument, document, `members/${document._id}`);
+  return member;
+}

@@ -1,0 +1,26 @@
+import type { PreviewStore } from "../../teams/preview-store.ts";
+import type { Collections } from "./documents.ts";
+import { repeatOnDuplicate, type StoreCall } from "./store-call.ts";
+
+/** Preview access in MongoDB: a document for each user who has it. */
+export function createPreviewStore({ preview }: Collections, call: StoreCall): PreviewStore {
+  return {
+    async set(email, granted) {
+      const user = { _id: { $eq: email } };
+      if (!granted) return void (await call(() => preview.deleteOne(user)));
+      const grant = () => preview.updateOne(user, { $setOnInsert: { granted: true } }, { upsert: true });
+      await repeatOnDuplicate(() => call(grant));
+    },
+    async has(email) {
+      return (await call(() => preview.findOne({ _id: { $eq: email } }))) !== null;
+    },
+    async list({ limit, after }) {
+      if (limit <= 0) return []; // MongoDB takes 0 for no limit.
+      const page = preview
+        .find({ _id: { $gt: after ?? "" } })
+        .sort({ _id: 1 })
+        .limit(limit);
+      return (await call(() => page.toArray())).map(({ _id }) => _id);
+    },
+  };
+}

@@ -1,0 +1,260 @@
+import { expect, test, vi } from "vitest";
+import type { Clock } from "#src/clock.ts";
+import { StartRefused } from "#src/error.ts";
+import { type InstanceGuardParts, takeInstance } from "#src/fleet/instance-guard.ts";
+import type { InstanceRecordStore } from "#src/fleet/instance-record-store.ts";
+import { instanceRecordStoreContract } from "../contract/instance-record-store.ts";
+import { memoryInstanceRecord } from "../harness/memory-instance-record.ts";
+
+instanceRecordStoreContract("memory", async () => memoryInstanceRecord());
+
+// The clock is the test's own; the real pause between two renewals only has to be short.
+const times = { renewMs: 1, holdMs: 5_000, lapseMs: 15_000, waitMsMax: 16_000 };
+
+/**
+ * Parts whose events are kept, and whose clock stands still until the test moves it or an attempt follows another:
+ * then the pause of a second is over.
+ */
+function partsOf(name: string, records: InstanceRecordStore, pauseIsOver: () => unknown = () => {}) {
+  let nowMs = 1_000_000;
+  const advance = (ms: number) => {
+    nowMs += ms;
+  };
+  const clock: Clock = { monotonicMs: () => nowMs, unixMs: () => 0 };
+  const told: string[] = [];
+  let attempts = 0;
+  const parts: InstanceGuardParts = {
+    records,
+    clock,
+    newIncarnation() {
+      if (attempts > 0) {
+        advance(1_000);
+        pauseIsOver();
+      }
+      return `${name}-${++attempts}`;
+    },
+    times,
+    events: {
+      onWaiting: (waitMsMax) => told.push(`waiting ${waitMsMax}`),
+      onRenewalFailed: (cause) => told.push(`failed ${cause instanceof Error ? cause.message : ""}`),
+      onLost: () => told.push("lost"),
+    },
+  };
+  return { parts, told, advance, now: () => nowMs };
+}
+
+/** The same records, with something that happens before each step of one kind. */
+function before(
+  records: InstanceRecordStore,
+  step: "find" | "replace",
+  happens: () => unknown,
+): InstanceRecordStore {
+  return {
+    ...records,
+    [step]: async (...given: never[]) => {
+      await happens();
+      return (records[step] as (...given: never[]) => unknown)(...given);
+    },
+  };
+}
+
+/** A record that is there and that nobody renews. */
+async function abandoned(): Promise<InstanceRecordStore> {
+  const records = memoryInstanceRecord();
+  await records.create("abandoned");
+  return records;
+}
+
+test("a store that nobody holds is taken at once, and renewed from then on", async () => {
+  const records = memoryInstanceRecord();
+  const { parts, told } = partsOf("a", records);
+  const guard = await takeInstance(parts);
+  expect(guard.holds()).toBe(true);
+  await vi.waitFor(async () => expect((await records.find())?.beat).toBeGreaterThan(3));
+  expect(await records.find()).toMatchObject({ incarnation: "a-1" });
+  expect(told).toEqual([]);
+  await guard.release();
+});
+
+test("a start beside a live instance waits as long as it may, says so once, and is refused in words", async () => {
+  const records = memoryInstanceRecord();
+  await records.create("live");
+  let looks = 0;
+  const renewed = before(records, "find", async () => {
+    looks += 1;
+    await records.renew("live");
+  });
+  const late = partsOf("late", renewed);
+  await expect(takeInstance(late.parts)).rejects.toThrow(/Another Keyrun .* last 16 s.* KEYRUN_MONGODB_URI/);
+  expect(looks).toBe(17);
+  expect(late.told).toEqual(["waiting 16000"]);
+  expect(await records.find()).toEqual({ incarnation: "live", beat: 18 });
+});
+
+test("an abandoned record is taken over once it was seen unchanged for the whole time, and not before", async () => {
+  const looks: number[] = [];
+  const records = await abandoned();
+  const watched = before(records, "find", () => {
+    looks.push(next.now());
+    if (looks.length === 1) next.advance(200); // What the first look takes: the count starts at its end.
+  });
+  const next = partsOf("next", watched);
+  const guard = await takeInstance(next.parts);
+  expect(looks.at(-1)! - looks[0]!).toBe(15_200);
+  expect(looks).toHaveLength(16);
+  expect(guard.holds()).toBe(true);
+  expect((await records.find())?.incarnation).toMatch(/^next-/);
+  await guard.release();
+});
+
+test("one renewal during the wait starts the count anew, and by then the wait is over", async () => {
+  const records = await abandoned();
+  let looks = 0;
+  const renewedOnce = before(records, "find", async () => {
+    looks += 1;
+    if (looks === 10) await records.renew("abandoned");
+  });
+  const next = partsOf("next", renewedOnce);
+  await expect(takeInstance(next.parts)).rejects.toThrow(StartRefused);
+  expect(await records.find()).toEqual({ incarnation: "abandoned", beat: 2 });
+});
+
+test("a renewal between the last look and the take-over keeps the store with its instance", async () => {
+  const records = await abandoned();
+  const renewedLate = before(records, "replace", () => records.renew("abandoned"));
+  const next = partsOf("next", renewedLate);
+  await expect(takeInstance(next.parts)).rejects.toThrow(StartRefused);
+  expect((await records.find())?.incarnation).toBe("abandoned");
+});
+
+test("an instance that leaves while another waits makes way at once", async () => {
+  const records = memoryInstanceRecord();
+  const first = await takeInstance(partsOf("first", records).parts);
+  let looks = 0;
+  const left = before(records, "find", async () => {
+    looks += 1;
+    if (looks === 3) await first.release();
+  });
+  const second = partsOf("second", left);
+  const guard = await takeInstance(second.parts);
+  expect(looks).toBe(3);
+  expect(second.told).toEqual(["waiting 16000"]);
+  expect(guard.holds()).toBe(true);
+  await guard.release();
+});
+
+test("every attempt to take the store has an incarnation of its own", async () => {
+  const records = await abandoned();
+  const used: string[] = [];
+  const next = partsOf("next", records);
+  const newIncarnation = () => {
+    const name = next.parts.newIncarnation();
+    used.push(name);
+    return name;
+  };
+  const guard = await takeInstance({ ...next.parts, newIncarnation });
+  expect(used.length).toBeGreaterThan(10);
+  expect(new Set(used).size).toBe(used.length);
+  await guard.release();
+});
+
+test("an instance that can't renew for 5 s stops holding, and holds again once it renewed", async () => {
+  const records = memoryInstanceRecord();
+  let reachable = true;
+  let renewals = 0;
+  const faulty: InstanceRecordStore = {
+    ...records,
+    async renew(incarnation) {
+      renewals += 1;
+      if (!reachable) throw new Error("out of reach");
+      return records.renew(incarnation);
+    },
+  };
+  const { parts, told, advance } = partsOf("a", faulty);
+  const guard = await takeInstance(parts);
+  reachable = false;
+  await vi.waitFor(() => expect(told).toContain("failed out of reach"));
+  advance(4_999);
+  expect(guard.holds()).toBe(true);
+  advance(1);
+  expect(guard.holds()).toBe(false);
+  reachable = true;
+  await vi.waitFor(() => expect(guard.holds()).toBe(true));
+  expect(told).not.toContain("lost");
+  expect(renewals).toBeGreaterThan(1);
+  await guard.release();
+});
+
+test("the hold counts from when a renewal was sent, not from its answer", async () => {
+  const records = memoryInstanceRecord();
+  let answers = 0;
+  const slow: InstanceRecordStore = {
+    ...records,
+    async renew(incarnation) {
+      const renewed = await records.renew(incarnation);
+      advance(5_000); // What the answer took.
+      answers += 1;
+      return renewed;
+    },
+  };
+  const { parts, advance } = partsOf("a", slow);
+  const guard = await takeInstance(parts);
+  await vi.waitFor(() => expect(answers).toBeGreaterThan(0));
+  expect(guard.holds()).toBe(false);
+  await guard.release();
+});
+
+test("the first instance holds no more when a successor takes over, and hears of it once", async () => {
+  const records = memoryInstanceRecord();
+  let cutOff = false;
+  const faulty: InstanceRecordStore = {
+    ...records,
+    async renew(incarnation) {
+      if (cutOff) throw new Error("cut off");
+      return records.renew(incarnation);
+    },
+  };
+  const first = partsOf("first", faulty);
+  const guard = await takeInstance(first.parts);
+  cutOff = true;
+  await vi.waitFor(() => expect(first.told).toContain("failed cut off"));
+
+  let heldAtTakeOver: boolean | undefined;
+  const watched = before(records, "replace", () => {
+    heldAtTakeOver = guard.holds();
+  });
+  const second = partsOf("second", watched, () => first.advance(1_000));
+  const successor = await takeInstance(second.parts);
+  expect(heldAtTakeOver).toBe(false);
+
+  cutOff = false;
+  await vi.waitFor(() => expect(first.told).toContain("lost"));
+  expect(guard.holds()).toBe(false);
+  expect(first.told.filter((event) => event === "lost")).toHaveLength(1);
+  await guard.release();
+  expect(successor.holds()).toBe(true);
+  expect((await records.find())?.incarnation).toMatch(/^second-/);
+  await successor.release();
+});
+
+test("a released instance holds no more, removes its record and renews no more; releasing again is no error", async () => {
+  const records = memoryInstanceRecord();
+  const guard = await takeInstance(partsOf("a", records).parts);
+  await guard.release();
+  expect(guard.holds()).toBe(false);
+  expect(await records.find()).toBeUndefined();
+  await guard.release();
+});
+
+test("a release that can't reach the store ends without an error", async () => {
+  const records = memoryInstanceRecord();
+  const gone: InstanceRecordStore = {
+    ...records,
+    remove: async () => {
+      throw new Error("out of reach");
+    },
+  };
+  const guard = await takeInstance(partsOf("a", gone).parts);
+  await guard.release();
+  expect(guard.holds()).toBe(false);
+});

@@ -1,0 +1,37 @@
+import type { TestProject } from "vitest/node";
+import { type MongoServer, mongoServerProgram } from "./mongo-server.ts";
+import { createTempFolders } from "./temp-folders.ts";
+
+declare module "vitest" {
+  interface ProvidedContext {
+    /** Empty where there is no server: the suites on MongoDB are then left out. */
+    mongodbUri: string;
+  }
+}
+
+const folders = createTempFolders();
+let server: MongoServer | undefined;
+
+/** Finds or starts the one MongoDB server of a test run, before all tests. */
+export async function setup(project: TestProject): Promise<void> {
+  const given = process.env.KEYRUN_TEST_MONGODB_URI;
+  if (given) return project.provide("mongodbUri", given);
+  const program = mongoServerProgram(say);
+  if ("missing" in program) {
+    const problem = `The suites on MongoDB are left out, as ${program.missing}: set KEYRUN_TEST_MONGODB_URI, or install mongod or Go, to include them.`;
+    if (process.env.KEYRUN_TEST_REQUIRE_ALL === "1") throw new Error(problem);
+    say(problem);
+    return project.provide("mongodbUri", "");
+  }
+  server = await program.start(folders.create());
+  project.provide("mongodbUri", server.uri);
+}
+
+export async function teardown(): Promise<void> {
+  await server?.kill();
+  folders.remove();
+}
+
+function say(line: string): void {
+  process.stderr.write(`${line}\n`);
+}
