@@ -1,0 +1,136 @@
+import { randomBytes } from "node:crypto";
+import { type Client, createClient, type Interceptor } from "@connectrpc/connect";
+import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
+import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import { Plan } from "#gen/keyrun/v1/team_pb.ts";
+import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
+import { hostAndPort, startApp } from "#src/app.ts";
+import { type Clock, systemClock } from "#src/clock.ts";
+import { createKeyForm } from "#src/keys/key-value.ts";
+import { createServiceSecrets } from "#src/keys/service-secrets.ts";
+import { createLog } from "#src/log.ts";
+import { readSettings } from "#src/settings.ts";
+import { openStores } from "#src/store/open-stores.ts";
+import type { Stores } from "#src/store/stores.ts";
+import { createTempFolders } from "./temp-folders.ts";
+
+export interface IssuedKey {
+  readonly id: string;
+  readonly teamId: string;
+  readonly value: string;
+}
+
+export interface KeyrunOptions {
+  /** Settings beside the harness's own: free ports, a folder, a secret and a token. */
+  readonly settings?: Readonly<Record<string, string>>;
+  readonly clock?: Clock;
+  /** Stands between Keyrun and its real store, for what a test wants to see or to break. */
+  readonly onStores?: (stores: Stores) => Stores;
+}
+
+export type Keyrun = Awaited<ReturnType<typeof startKeyrun>>;
+
+/** A whole Keyrun in this process, on free loopback ports and a folder of its own that goes when it is closed. */
+export async function startKeyrun({ settings, clock = systemClock, onStores }: KeyrunOptions = {}) {
+  const folders = createTempFolders();
+  const secret = randomBytes(32);
+  const serviceToken = randomBytes(24).toString("hex");
+  const read = readSettings(
+    {
+      KEYRUN_PORT: "0",
+      KEYRUN_GRPC_PORT: "0",
+      KEYRUN_DATA_DIR: folders.create(),
+      KEYRUN_SECRET: secret.toString("base64url"),
+      KEYRUN_SERVICE_TOKEN: serviceToken,
+      ...settings,
+    },
+    () => "",
+  );
+  if ("problems" in read) throw new Error(read.problems.join("\n"));
+  const config = read.ok;
+  const lines: string[] = [];
+  const log = createLog({ level: "debug", destination: { write: (line) => void lines.push(line) } });
+  const app = await startApp(config, {
+    clock,
+    log,
+    version: "0.0.0-test",
+    openStores: async () => {
+      const stores = await openStores(config, { clock, log });
+      return onStores?.(stores) ?? stores;
+    },
+    announce: () => {},
+  });
+  const publicUrl = `http://${hostAndPort(app.publicAddress)}`;
+  const internalUrl = `http://${hostAndPort(app.internalAddress)}`;
+  const management = manage(internalUrl, serviceToken);
+  const form = createKeyForm(config.keyPrefix, createServiceSecrets([secret]));
+  return {
+    app,
+    publicUrl,
+    internalUrl,
+    serviceToken,
+    config,
+    logLines: lines as readonly string[],
+    ...management,
+    /** The value of a key as this Keyrun would make it, and that is not in its store. */
+    unknownKey: () => form.mint(randomBytes).value,
+    /** What `/metrics` says of the series that this begins with, labels and all; NaN where there is none. */
+    metric: (series: string) => readMetric(internalUrl, serviceToken, series),
+    async close() {
+      management.disconnect();
+      await app.close();
+      folders.remove();
+    },
+  };
+}
+
+/** What tests prepare through the internal listener, as an internal service would. */
+function manage(internalUrl: string, serviceToken: string) {
+  const sessionManager = new Http2SessionManager(internalUrl);
+  const transport = createGrpcTransport({
+    baseUrl: internalUrl,
+    sessionManager,
+    interceptors: [withAuthorization(`Bearer ${serviceToken}`)],
+  });
+  const keys = createClient(KeyService, transport);
+  const teams = createClient(TeamService, transport);
+  const apps = createClient(AppService, transport);
+  return {
+    keys,
+    teams,
+    apps,
+    newTeam: (plan: Plan = Plan.FREE) => newTeam(teams, plan),
+    async newKey(teamId: string): Promise<IssuedKey> {
+      const { key, value } = await keys.createKey({ teamId });
+      return { id: key?.id ?? "", teamId, value };
+    },
+    disconnect: () => sessionManager.abort(),
+  };
+}
+
+let teamCount = 0;
+
+/** A team that no other test has. */
+async function newTeam(teams: Client<typeof TeamService>, plan: Plan): Promise<string> {
+  teamCount += 1;
+  const id = `team-${teamCount}`;
+  await teams.createTeam({ team: { id, plan } });
+  return id;
+}
+
+/** Sends this `Authorization` with every call. */
+export function withAuthorization(value: string): Interceptor {
+  return (next) => (request) => {
+    request.header.set("authorization", value);
+    return next(request);
+  };
+}
+
+async function readMetric(internalUrl: string, serviceToken: string, series: string): Promise<number> {
+  const answer = await fetch(`${internalUrl}/metrics`, {
+    headers: { authorization: `Bearer ${serviceToken}` },
+  });
+  const line = (await answer.text()).split("\n").find((each) => each.startsWith(`${series} `));
+  return Number(line?.slice(series.length + 1) ?? Number.NaN);
+}
