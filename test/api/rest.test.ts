@@ -1,0 +1,422 @@
+import { Agent, request } from "node:http";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { h2cRequest, h2cSession } from "../harness/h2c-client.ts";
+import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { createManualClock } from "../harness/manual-clock.ts";
+import { answersIn, rawSocket } from "../harness/raw-socket.ts";
+
+const clock = createManualClock();
+let keyrun: Keyrun;
+let authorization: string;
+
+beforeAll(async () => {
+  keyrun = await startKeyrun({ clock, settings: { KEYRUN_BODY_BYTES_MAX: "4096" } });
+});
+
+const agent = new Agent({ keepAlive: true });
+
+afterAll(async () => {
+  agent.destroy();
+  await keyrun.close();
+});
+
+/** What a test says of a request: only where it differs from a good run of `echo` by a new team. */
+interface Ask {
+  readonly method?: string;
+  readonly path?: string;
+  readonly headers?: Record<string, string | undefined>;
+  readonly body?: string | Uint8Array;
+}
+
+interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  readonly error?: Record<string, unknown>;
+}
+
+const runPath = "/api/apps/echo/run";
+
+async function ask({ method = "POST", path = runPath, headers = {}, body = '{"text":"x"}' }: Ask = {}) {
+  const key = await keyrun.newKey(await keyrun.newTeam());
+  authorization = `Bearer ${key.value}`;
+  const all = new Headers();
+  for (const [name, value] of Object.entries({
+    authorization,
+    "content-type": "application/json",
+    ...headers,
+  })) {
+    if (value !== undefined) all.set(name, value);
+  }
+  return answerOf({ method, path, headers: all, body });
+}
+
+/** Over `node:http`, which unlike `fetch` sends what it is told, and no Content-Type of its own. */
+function answerOf(sent: { method: string; path: string; headers: Headers; body: string | Uint8Array }) {
+  return new Promise<Answer>((resolve, reject) => {
+    const { hostname, port } = new URL(keyrun.publicUrl);
+    const body = sent.method === "HEAD" || sent.method === "GET" ? "" : sent.body;
+    const headers = { ...Object.fromEntries(sent.headers), "content-length": Buffer.byteLength(body) };
+    const options = { hostname, port, path: sent.path, method: sent.method, agent };
+    const outgoing = request({ ...options, headers }, async (incoming) => {
+      let text = "";
+      for await (const chunk of incoming.setEncoding("utf8")) text += chunk;
+      const headers = new Headers(
+        Object.entries(incoming.headers).map(([name, value]) => [name, String(value)]),
+      );
+      const error = incoming.statusCode === 200 || text === "" ? undefined : JSON.parse(text).error;
+      resolve({ status: incoming.statusCode ?? 0, headers, text, ...(error && { error }) });
+    });
+    outgoing.on("error", reject);
+    outgoing.end(body);
+  });
+}
+
+const left = ({ headers }: Answer) => headers.get("ratelimit-remaining");
+const policy = ({ headers }: Answer) => headers.get("ratelimit-policy");
+const ofTeam = '"team";q=60;w=60';
+const ofAddress = '"address";q=60;w=60';
+
+describe("the shape of a refusal", () => {
+  test("is one object of seven fields, with the request's id and the details of gRPC", async () => {
+    const { status, headers, text } = await ask({ body: "{}", headers: { "x-request-id": "req-7" } });
+    expect(status).toBe(400);
+    expect(headers.get("content-type")).toBe("application/json");
+    const message = "text is required: a string, which may be empty.";
+    expect(JSON.parse(text)).toEqual({
+      error: {
+        type: "invalid_request_error",
+        code: "invalid_argument",
+        message,
+        param: "text",
+        status: "INVALID_ARGUMENT",
+        requestId: "req-7",
+        details: [
+          {
+            "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+            reason: "INVALID_ARGUMENT",
+            domain: "keyrun",
+          },
+          {
+            "@type": "type.googleapis.com/google.rpc.BadRequest",
+            fieldViolations: [{ field: "text", description: message, reason: "INVALID_ARGUMENT" }],
+          },
+        ],
+      },
+    });
+  });
+
+  test("is RFC 9457's for those who ask for it", async () => {
+    const { status, headers, text } = await ask({
+      body: "{}",
+      headers: { accept: "application/problem+json", "x-request-id": "req-8" },
+    });
+    expect(status).toBe(400);
+    expect(headers.get("content-type")).toBe("application/problem+json");
+    expect(JSON.parse(text)).toEqual({
+      type: "urn:keyrun:error:invalid_argument",
+      title: "invalid argument",
+      status: 400,
+      detail: "text is required: a string, which may be empty.",
+      code: "invalid_argument",
+      param: "text",
+      requestId: "req-8",
+      details: expect.arrayContaining([expect.objectContaining({ reason: "INVALID_ARGUMENT" })]),
+    });
+  });
+
+  test("has no param where no one field is at fault, and says what a 429 says of the limit", async () => {
+    const key = await keyrun.newKey(await keyrun.newTeam());
+    const headers = new Headers({ authorization: `Bearer ${key.value}` });
+    const run = () => answerOf({ method: "POST", path: runPath, headers, body: '{"text":""}' });
+    for (let i = 0; i < 60; i++) await run();
+    const { status, error } = await run();
+    expect(status).toBe(429);
+    expect(error).toMatchObject({
+      type: "rate_limit_error",
+      code: "rate_limit_exceeded",
+      param: null,
+      status: "RESOURCE_EXHAUSTED",
+    });
+  });
+});
+
+describe("the success", () => {
+  test("is JSON with the run's id, the app's and the output, which is there also when empty", async () => {
+    const { status, headers, text } = await ask({ body: '{"text":""}' });
+    expect(status).toBe(200);
+    expect(headers.get("content-type")).toBe("application/json");
+    expect(JSON.parse(text)).toEqual({
+      runId: expect.stringMatching(/^run_[0-9a-z]{24}$/),
+      appId: "echo",
+      text: "",
+    });
+  });
+});
+
+describe("method and path, decided before the key", () => {
+  test.each(["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"])(
+    "%s is 405 and says POST",
+    async (method) => {
+      const answer = await ask({ method, headers: { authorization: undefined } });
+      expect(answer.status).toBe(405);
+      expect(answer.headers.get("allow")).toBe("POST");
+      expect(policy(answer)).toBe(ofAddress);
+      expect(answer.headers.get("x-request-id")).not.toBeNull();
+      if (method === "HEAD") expect(answer.text).toBe("");
+      else expect(answer.error).toMatchObject({ code: "method_not_allowed", status: "UNIMPLEMENTED" });
+    },
+  );
+
+  test.each([
+    `${runPath}/`,
+    "/api/apps/echo",
+    "/api/apps/echo/Run",
+    "/api/apps//run",
+    "//api/apps/echo/run",
+    "/API/apps/echo/run",
+    "/api/apps/echo/run/now",
+    "/",
+    "/nothing",
+  ])("%s is 404, without the numbers of any limit", async (path) => {
+    const answer = await ask({ path });
+    expect(answer.status).toBe(404);
+    expect(answer.error).toMatchObject({ code: "not_found", type: "not_found_error", status: "NOT_FOUND" });
+    expect([...answer.headers.keys()].filter((name) => name.startsWith("ratelimit"))).toEqual([]);
+    expect(answer.headers.get("x-request-id")).not.toBeNull();
+  });
+
+  test("a bad escape is 400 with the address's numbers, whatever the key", async () => {
+    for (const path of ["/api/apps/%zz/run", "/api/apps/%/run", "/api/apps/a%2/run", "/api/apps/%ff/run"]) {
+      const answer = await ask({ path });
+      expect(answer.status).toBe(400);
+      expect(answer.error).toMatchObject({ code: "invalid_argument" });
+      expect(policy(answer)).toBe(ofAddress);
+    }
+  });
+
+  test("an escaped slash is part of the app's id, which no app can have", async () => {
+    for (const id of ["a%2Fb", "echo%00", "%20echo", "ECHO", "%E6%97%A5"]) {
+      const answer = await ask({ path: `/api/apps/${id}/run` });
+      expect({ id, status: answer.status, code: answer.error?.code }).toEqual({
+        id,
+        status: 404,
+        code: "app_not_found",
+      });
+      expect(policy(answer)).toBe(ofTeam);
+    }
+  });
+
+  test("an escaped letter is that letter", async () => {
+    expect((await ask({ path: "/api/apps/%65cho/run" })).status).toBe(200);
+  });
+});
+
+describe("the order of decisions", () => {
+  const bad = { path: "/api/apps/nowhere/run", body: "{", headers: { "content-type": "text/plain" } };
+
+  test("the key goes before the app, the media type and the body", async () => {
+    const answer = await ask({ ...bad, headers: { ...bad.headers, authorization: undefined } });
+    expect(answer.error).toMatchObject({ code: "missing_api_key" });
+  });
+
+  test("the limit goes before the app", async () => {
+    await ask();
+    const headers = new Headers({ authorization });
+    const run = () => answerOf({ method: "POST", path: "/api/apps/nowhere/run", headers, body: "{" });
+    for (let i = 0; i < 59; i++) expect((await run()).status).toBe(404);
+    expect((await run()).status).toBe(429);
+  });
+
+  test("then the app, the media type, the size, the JSON and the fields, and each spends one", async () => {
+    const type = { "content-type": "text/plain" };
+    const long = "x".repeat(5_000);
+    const steps = [
+      [bad, 404, "app_not_found"],
+      [{ headers: type, body: long }, 415, "unsupported_media_type"],
+      [{ body: long }, 413, "request_too_large"],
+      [{ body: "{" }, 400, "invalid_json"],
+      [{ body: '{"texts":""}' }, 400, "invalid_argument"],
+    ] as const;
+    for (const [asked, status, code] of steps) {
+      const answer = await ask(asked);
+      expect({ status: answer.status, code: answer.error?.code, left: left(answer) }).toEqual({
+        status,
+        code,
+        left: "59",
+      });
+      expect(policy(answer)).toBe(ofTeam);
+      expect(answer.headers.get("retry-after")).toBeNull();
+      expect(answer.headers.get("connection")).not.toBe("close");
+    }
+  });
+});
+
+describe("the body", () => {
+  test("without Content-Type is JSON, and so is it with a charset", async () => {
+    for (const type of [undefined, "application/json", "Application/JSON; charset=UTF-8"]) {
+      expect((await ask({ headers: { "content-type": type } })).status).toBe(200);
+    }
+  });
+
+  test.each([
+    "text/plain",
+    "application/x-www-form-urlencoded",
+    "application/grpc",
+    "application/grpc-not",
+    "json",
+    "multipart/form-data",
+  ])("of the type %s is 415", async (type) => {
+    const answer = await ask({ headers: { "content-type": type } });
+    expect(answer.status).toBe(415);
+    expect(answer.error).toMatchObject({ code: "unsupported_media_type", param: null });
+  });
+
+  test("compressed is 415", async () => {
+    expect((await ask({ headers: { "content-encoding": "gzip" } })).status).toBe(415);
+    expect((await ask({ headers: { "content-encoding": "identity" } })).status).toBe(200);
+  });
+
+  test("of exactly the bound is taken, and one byte more is 413", async () => {
+    const fill = (bytes: number) => JSON.stringify({ text: "x".repeat(bytes - '{"text":""}'.length) });
+    expect((await ask({ body: fill(4096) })).status).toBe(200);
+    const answer = await ask({ body: fill(4097) });
+    expect(answer.status).toBe(413);
+    expect(answer.error).toMatchObject({ code: "request_too_large", status: "RESOURCE_EXHAUSTED" });
+  });
+
+  test.each([
+    ["a byte order mark", '﻿{"text":"x"}'],
+    ["trailing text", '{"text":"x"} x'],
+    ["two values", '{"text":"x"}{"text":"y"}'],
+    ["nothing of JSON", "text=x"],
+    ["a cut value", '{"text":"x'],
+    ["bytes that are not UTF-8", new Uint8Array([...Buffer.from('{"text":"'), 0xff, ...Buffer.from('"}')])],
+  ])("with %s is invalid_json", async (_, body) => {
+    const answer = await ask({ body });
+    expect({ status: answer.status, code: answer.error?.code }).toEqual({
+      status: 400,
+      code: "invalid_json",
+    });
+  });
+
+  test.each([
+    ["nothing at all", "", "text"],
+    ["an empty object", "{}", "text"],
+    ["null for the text", '{"text":null}', "text"],
+    ["a number for the text", '{"text":1}', "text"],
+    ["a field that is not there", '{"text":"x","texts":1}', "texts"],
+    ["the app's id, although equal", '{"text":"x","app_id":"echo"}', "app_id"],
+    ["the app's id by its JSON name", '{"text":"x","appId":"echo"}', "appId"],
+  ])("with %s is refused by the field's name, as it was written", async (_, body, param) => {
+    const answer = await ask({ body });
+    expect(answer.status).toBe(400);
+    expect(answer.error).toMatchObject({ code: "invalid_argument", param });
+  });
+
+  test("of two equal names the last wins", async () => {
+    const { text } = await ask({ body: '{"text":"first","text":"last"}' });
+    expect(JSON.parse(text).text).toBe("last");
+  });
+
+  test("a query parameter is 400, by its name", async () => {
+    for (const query of ["?text=x", "?text=x&text=y", "?a=1"]) {
+      const answer = await ask({ path: runPath + query });
+      expect(answer.status).toBe(400);
+      expect(answer.error).toMatchObject({ code: "invalid_argument", param: query.slice(1).split("=")[0] });
+    }
+  });
+});
+
+describe("headers that count for nothing", () => {
+  test("x-api-key is no key", async () => {
+    const key = await keyrun.newKey(await keyrun.newTeam());
+    const answer = await ask({ headers: { authorization: undefined, "x-api-key": key.value } });
+    expect(answer.error).toMatchObject({ code: "missing_api_key" });
+  });
+
+  test("X-HTTP-Method-Override and Grpc-Timeout change nothing", async () => {
+    const answer = await ask({ headers: { "x-http-method-override": "GET", "grpc-timeout": "0n" } });
+    expect(answer.status).toBe(200);
+    expect((await ask({ method: "GET", headers: { "x-http-method-override": "POST" } })).status).toBe(405);
+  });
+
+  test("an Origin gets no CORS headers, nor does a preflight", async () => {
+    const origin = { origin: "https://example.com", "access-control-request-method": "POST" };
+    for (const asked of [{ headers: origin }, { method: "OPTIONS", headers: origin }]) {
+      const { headers } = await ask(asked);
+      expect([...headers.keys()].filter((name) => name.startsWith("access-control"))).toEqual([]);
+    }
+  });
+
+  test("a cookie is never a credential", async () => {
+    const key = await keyrun.newKey(await keyrun.newTeam());
+    const answer = await ask({ headers: { authorization: undefined, cookie: `keyrun=${key.value}` } });
+    expect(answer.error).toMatchObject({ code: "missing_api_key" });
+  });
+});
+
+describe("two Authorization headers", () => {
+  test("are malformed over HTTP/1.1, whichever is good", async () => {
+    await ask();
+    const { port } = new URL(keyrun.publicUrl);
+    for (const order of [
+      [authorization, "Bearer other"],
+      ["Bearer other", authorization],
+      [authorization, authorization],
+    ]) {
+      const socket = rawSocket({ port: Number(port) });
+      const lines = order.map((value) => `authorization: ${value}\r\n`).join("");
+      socket.send(`POST ${runPath} HTTP/1.1\r\nhost: x\r\n${lines}content-length: 12\r\n\r\n{"text":"x"}`);
+      const [answer] = answersIn(await socket.until((heard) => answersIn(heard).length === 1));
+      socket.socket.destroy();
+      expect(answer).toMatchObject({ status: 401 });
+      expect(JSON.parse(answer?.body ?? "").error.code).toBe("malformed_authorization");
+    }
+  });
+
+  test("are malformed over HTTP/2, at both doors", async () => {
+    await ask();
+    const session = await h2cSession(keyrun.publicUrl);
+    const two = { ":method": "POST", Authorization: [authorization, authorization] };
+    const rest = await h2cRequest(session, { ...two, ":path": runPath }, '{"text":"x"}');
+    expect(JSON.parse(rest.body).error.code).toBe("malformed_authorization");
+    const rpc = await h2cRequest(
+      session,
+      {
+        ...two,
+        ":path": "/keyrun.v1.RunService/RunApp",
+        "content-type": "application/json",
+        "connect-protocol-version": "1",
+      },
+      '{"appId":"echo","text":"x"}',
+    );
+    expect(rpc.body).toContain("MALFORMED_AUTHORIZATION");
+    session.destroy();
+  });
+});
+
+describe("beside the API", () => {
+  test("health and readiness answer GET and HEAD alone", async () => {
+    for (const path of ["/healthz", "/readyz", "/openapi.json"]) {
+      expect((await fetch(keyrun.publicUrl + path)).status).toBe(200);
+      expect((await fetch(keyrun.publicUrl + path, { method: "HEAD" })).status).toBe(200);
+      const posted = await fetch(keyrun.publicUrl + path, { method: "POST" });
+      expect(posted.status).toBe(405);
+      expect(posted.headers.get("allow")).toBe("GET, HEAD");
+    }
+  });
+
+  test("the internal listener has metrics for the service token, and no REST", async () => {
+    const get = (path: string, token?: string) =>
+      fetch(
+        keyrun.internalUrl + path,
+        token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } },
+      );
+    expect((await get("/metrics", keyrun.serviceToken)).status).toBe(200);
+    expect((await get("/metrics")).status).toBe(401);
+    expect((await get("/metrics", `${keyrun.serviceToken}x`)).status).toBe(401);
+    expect((await get(runPath, keyrun.serviceToken)).status).toBe(404);
+    expect((await fetch(`${keyrun.publicUrl}/metrics`)).status).toBe(404);
+  });
+});
