@@ -90,7 +90,7 @@ export const bounds = {
   /** Connections to MongoDB. */
   storeConnectionsMax: 64,
   /** Last-use times in one message to MongoDB, so that each is well within `storeTimeoutMs`. */
-  usesPerMessageMax: 1_000,
+  usesPerMessageMax: 100,
   /** How often an insert of a key tries another free slot of the team before it gives up. */
   slotAttemptsMax: 20,
   /** The record of the one instance that MongoDB serves: how often it is renewed, */

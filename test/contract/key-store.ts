@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { bounds } from "#src/config.ts";
 import type { KeyRecord } from "#src/keys/key-store.ts";
 import { keyRecordOf } from "../harness/store-records.ts";
 import { type OpenStores, openedStores } from "./opened-stores.ts";
@@ -294,6 +295,19 @@ export function keyStoreContract(name: string, open: OpenStores): void {
         const stored = await keys().list({ teamId, limit: 100, includeRevoked: false });
         expect(new Map(stored.map(({ id, lastUseTimeMs }) => [id, lastUseTimeMs]))).toEqual(uses);
         expect(await keys().find(`${teamId}unknown`)).toBeUndefined();
+      });
+
+      test("more uses than fit one message are all written", async () => {
+        const teamId = newPrefix();
+        const [first, last] = [`${teamId}first`, `${teamId}last`];
+        await insertAll([first, last].map((id) => keyRecordOf({ id, teamId })));
+        const unknown = Array.from(
+          { length: bounds.usesPerMessageMax },
+          (_, n) => [`${teamId}${n}`, 1] as const,
+        );
+        await keys().recordUses(new Map([[first, 5], ...unknown, [last, 6]]));
+        expect((await keys().find(first))?.lastUseTimeMs).toBe(5);
+        expect((await keys().find(last))?.lastUseTimeMs).toBe(6);
       });
 
       test("a use changes nothing else of the key, revoked or not, and no use is no error", async () => {

@@ -1,8 +1,13 @@
-import { afterAll, describe } from "vitest";
+import { afterAll, describe, onTestFinished } from "vitest";
+import { connectMongo } from "#src/store/mongo/connection.ts";
+import { collectionsOf } from "#src/store/mongo/documents.ts";
+import { createInstanceRecordStore } from "#src/store/mongo/instance-record.ts";
+import { createStoreCall } from "#src/store/mongo/store-call.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
 import { openMongoForTest } from "../harness/open-mongo.ts";
 import { appStoreContract } from "./app-store.ts";
+import { instanceRecordStoreContract } from "./instance-record-store.ts";
 import { keyStoreContract } from "./key-store.ts";
 import { memberStoreContract } from "./member-store.ts";
 import { previewStoreContract } from "./preview-store.ts";
@@ -31,6 +36,14 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
   appStoreContract(name, () => open());
   sessionStoreContract(name, () => open());
   userStoreContract(name, () => open());
+  instanceRecordStoreContract(name, async () => {
+    const { client, db } = await connectMongo(databases.createUri(), {
+      selectionMsMax: 20_000,
+      socketMsMax: 20_000,
+    });
+    onTestFinished(() => client.close());
+    return createInstanceRecordStore(collectionsOf(db), createStoreCall(20_000));
+  });
   storesContract(
     name,
     () => open(),

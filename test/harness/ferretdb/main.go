@@ -20,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 
 	"github.com/FerretDB/FerretDB/ferretdb"
 )
@@ -96,11 +97,16 @@ func (g *gate) accept(listener net.Listener) {
 		}
 		go func() {
 			defer client.Close()
-			if err := g.relay(client); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+			if err := g.relay(client); err != nil && !isGone(err) {
 				log.Printf("a connection ended: %v", err)
 			}
 		}()
 	}
+}
+
+// isGone tells whether the client just went away, as those of the tests often do.
+func isGone(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // relay serves one client's connection with one of its own to the server.

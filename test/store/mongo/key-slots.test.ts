@@ -1,0 +1,47 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { activeSlot, freeSlots, revokedSlot, slotNumber } from "#src/store/mongo/key-slots.ts";
+
+const slots = fc.uniqueArray(fc.integer({ min: 0, max: 12 })).map((used) => new Set(used));
+const activeMax = fc.integer({ min: 0, max: 8 });
+
+test("with as many active keys as there may be no slot is free, with fewer one is", () => {
+  fc.assert(
+    fc.property(slots, activeMax, (used, max) => {
+      expect(freeSlots(used, max)).toHaveLength(Math.max(0, max - used.size));
+    }),
+  );
+});
+
+test("free slots are the lowest that are not used", () => {
+  expect(freeSlots(new Set([0, 2, 9]), 6)).toEqual([1, 3, 4]);
+  expect(freeSlots(new Set(), 3)).toEqual([0, 1, 2]);
+});
+
+test("inserts that choose from lists that are out of date never make more active keys than there may be", () => {
+  // What happens: someone looks, someone takes a slot of the list last seen, or a key is revoked.
+  const step = fc.record({
+    kind: fc.constantFrom("look", "take", "revoke"),
+    who: fc.nat(2),
+    choice: fc.nat(20),
+  });
+  fc.assert(
+    fc.property(slots, activeMax, fc.array(step, { maxLength: 60 }), (before, max, steps) => {
+      const used = new Set(before);
+      const seen = new Map<number, number[]>();
+      for (const { kind, who, choice } of steps) {
+        const free = seen.get(who) ?? [];
+        if (kind === "look") seen.set(who, freeSlots(used, max));
+        if (kind === "take" && free.length > 0) used.add(free[choice % free.length]!);
+        if (kind === "revoke" && used.size > 0) used.delete([...used][choice % used.size]!);
+        expect(used.size).toBeLessThanOrEqual(Math.max(max, before.size));
+      }
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+test("an active key's slot tells its number, and no revoked key holds one", () => {
+  expect(slotNumber(activeSlot("team-7", 12))).toBe(12);
+  expect(revokedSlot("k")).not.toBe(revokedSlot("l"));
+});

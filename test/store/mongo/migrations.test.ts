@@ -1,0 +1,57 @@
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { StartRefused } from "#src/error.ts";
+import { connectMongo } from "#src/store/mongo/connection.ts";
+import { type Collections, collectionsOf } from "#src/store/mongo/documents.ts";
+import { migrate } from "#src/store/mongo/migrations.ts";
+import { createMongoDatabases, mongodbUri } from "../../harness/mongo-databases.ts";
+
+describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
+  const databases = createMongoDatabases();
+  afterAll(() => databases.drop());
+
+  async function emptyDatabase(): Promise<Collections> {
+    const patient = { selectionMsMax: 20_000, socketMsMax: 20_000 };
+    const { client, db } = await connectMongo(databases.createUri(), patient);
+    onTestFinished(() => client.close());
+    return collectionsOf(db);
+  }
+
+  test("each step runs once, in order, also where the database is some steps behind", async () => {
+    const collections = await emptyDatabase();
+    const ran: number[] = [];
+    const steps = [1, 2, 3].map((number) => async () => void ran.push(number));
+    await migrate(collections, steps.slice(0, 1));
+    await migrate(collections, steps);
+    await migrate(collections, steps);
+    expect(ran).toEqual([1, 2, 3]);
+    expect(await collections.meta.find().toArray()).toEqual([{ _id: "schema", version: 3 }]);
+  });
+
+  test("a step that fails runs again at the next start, and the steps before it don't", async () => {
+    const collections = await emptyDatabase();
+    const ran: number[] = [];
+    const first = async () => void ran.push(1);
+    const failing = async () => {
+      throw new Error("of step 2");
+    };
+    await expect(migrate(collections, [first, failing])).rejects.toThrow("of step 2");
+    await migrate(collections, [first, async () => void ran.push(2)]);
+    expect(ran).toEqual([1, 2]);
+  });
+
+  test("a database that is ahead is refused, and no step runs", async () => {
+    const collections = await emptyDatabase();
+    const step = async () => {};
+    await migrate(collections, [step, step]);
+    await expect(migrate(collections, [step])).rejects.toThrow(StartRefused);
+  });
+
+  test("an index that was dropped is there again after the next start", async () => {
+    const collections = await emptyDatabase();
+    await migrate(collections);
+    await collections.keys.dropIndex("slot_1");
+    await migrate(collections);
+    const indexes = await collections.keys.indexes();
+    expect(indexes.find(({ name }) => name === "slot_1")?.unique).toBe(true);
+  });
+});

@@ -1,0 +1,62 @@
+import { MongoServerError } from "mongodb";
+import { expect, test } from "vitest";
+import { createStoreCall, repeatOnDuplicate, whileHolding } from "#src/store/mongo/store-call.ts";
+
+const call = createStoreCall(20_000);
+const guardOf = (...answers: boolean[]) => ({
+  holds: () => answers.shift() ?? false,
+  release: async () => {},
+});
+
+test("work that takes longer than it may is UNAVAILABLE, however long it goes on", async () => {
+  const forEver = new Promise<never>(() => {});
+  await expect(createStoreCall(1)(() => forEver)).rejects.toMatchObject({
+    reason: "UNAVAILABLE",
+    retryAfterMs: 1_000,
+  });
+});
+
+test("an instance that does not hold does no work", async () => {
+  let worked = false;
+  const work = async () => {
+    worked = true;
+  };
+  await expect(whileHolding(guardOf(false), call)(work)).rejects.toMatchObject({ reason: "UNAVAILABLE" });
+  expect(worked).toBe(false);
+});
+
+test("work during which the instance stopped holding is not answered, since a successor may not know of it", async () => {
+  const held = whileHolding(guardOf(true, false), call);
+  await expect(held(async () => "written")).rejects.toMatchObject({ reason: "UNAVAILABLE" });
+  expect(await whileHolding(guardOf(true, true), call)(async () => "written")).toBe("written");
+});
+
+test.for([
+  [14_031, "STORE_FULL"],
+  [10_107, "UNAVAILABLE"],
+  [91, "UNAVAILABLE"],
+  [64, "UNAVAILABLE"],
+  [50, "UNAVAILABLE"],
+] as const)("the server's error %i is %s, with the error as private cause", async ([code, reason]) => {
+  const error = new MongoServerError({ code, message: "of the server" });
+  await expect(call(() => Promise.reject(error))).rejects.toMatchObject({ reason, cause: error });
+});
+
+test("an error that says something about the request is passed on as it is", async () => {
+  const error = new MongoServerError({ code: 2, message: "BadValue" });
+  await expect(call(() => Promise.reject(error))).rejects.toBe(error);
+});
+
+test("an upsert that lost a race is done once more, and only once", async () => {
+  const duplicate = new MongoServerError({ code: 11_000, message: "E11000" });
+  let attempts = 0;
+  const failing = (times: number) => async () => {
+    attempts += 1;
+    if (attempts <= times) throw duplicate;
+    return attempts;
+  };
+  expect(await repeatOnDuplicate(failing(1))).toBe(2);
+  attempts = 0;
+  await expect(repeatOnDuplicate(failing(9))).rejects.toBe(duplicate);
+  expect(attempts).toBe(2);
+});
