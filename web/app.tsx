@@ -1,0 +1,81 @@
+import { useQuery } from "@connectrpc/connect-query";
+import { useQueryClient } from "@tanstack/react-query";
+import { useEffect, useState } from "react";
+import { type GetSessionResponse, SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
+import { failureOf } from "./api/failure.ts";
+import { Frame } from "./frame/frame.tsx";
+import { StatusRegion } from "./frame/status.tsx";
+import { KeysPage } from "./keys/keys-page.tsx";
+import { useRoute } from "./navigation/location.ts";
+import { apiKeysPath, type Route, signInPath } from "./navigation/routes.ts";
+import { useServices } from "./services.tsx";
+import { NoTeamPage, PreviewOffPage, UnavailablePage, UnknownPage } from "./session/absent-pages.tsx";
+import { SignedOutPage } from "./session/signed-out-page.tsx";
+import { SignInLinkPage } from "./sign-in/sign-in-link-page.tsx";
+import { SignInPage } from "./sign-in/sign-in-page.tsx";
+
+/** The whole screen. `signInCode` was in the address when it began. */
+export function App({ signInCode }: { signInCode: string | null }) {
+  const { location, status } = useServices();
+  const route = useRoute(location);
+  if (route.page === "sign-in") return <SignInPage />;
+  if (route.page === "sign-in-link") return <SignInLinkPage code={signInCode} />;
+  return (
+    <>
+      <SignedInPages route={route} />
+      <StatusRegion status={status} />
+    </>
+  );
+}
+
+function SignedInPages({ route }: { route: Route }) {
+  const { location } = useServices();
+  const client = useQueryClient();
+  const [signedOut, setSignedOut] = useState(false);
+  const session = useQuery(SessionService.method.getSession, {}, { refetchOnWindowFocus: "always" });
+  const failure = session.error === null ? null : failureOf(session.error);
+  const mustSignIn = !signedOut && session.data === undefined && failure?.signedOut === true;
+  useEffect(() => {
+    if (mustSignIn) window.location.replace(signInPath(location.path.get()));
+  }, [mustSignIn, location]);
+
+  if (signedOut) return <SignedOutPage />;
+  if (mustSignIn) return null;
+  const teamId = route.page === "api-keys" ? route.teamId : undefined;
+  return (
+    <Frame
+      session={session.data}
+      team={session.data?.teams.find((team) => team.id === teamId)}
+      atApiKeys={teamId !== undefined && session.data?.previewAccess !== false}
+      onSignedOut={() => {
+        setSignedOut(true);
+        client.clear();
+      }}
+    >
+      {failure !== null && session.data === undefined ? (
+        <UnavailablePage failure={failure} onRetry={() => void session.refetch()} />
+      ) : (
+        <Page route={route} session={session.data} />
+      )}
+    </Frame>
+  );
+}
+
+function Page({ route, session }: { route: Route; session: GetSessionResponse | undefined }) {
+  // A team is a page of its own: nothing of the one before is left.
+  if (route.page === "api-keys")
+    return <KeysPage key={route.teamId} teamId={route.teamId} session={session} />;
+  if (route.page === "home") return session && <Home session={session} />;
+  return <UnknownPage />;
+}
+
+/** `/` leads to the first team. */
+function Home({ session }: { session: GetSessionResponse }) {
+  const { location } = useServices();
+  const first = session.teams[0];
+  useEffect(() => {
+    if (first !== undefined && session.previewAccess) location.go(apiKeysPath(first.id), { replace: true });
+  }, [first, session.previewAccess, location]);
+  if (!session.previewAccess) return <PreviewOffPage email={session.email} />;
+  return first === undefined && <NoTeamPage email={session.email} />;
+}

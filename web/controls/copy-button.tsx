@@ -1,0 +1,51 @@
+import { type Ref, useEffect, useState } from "react";
+import { bounds } from "../bounds.ts";
+import { Icon } from "./icon.tsx";
+
+interface CopyButtonProps {
+  readonly text: string;
+  /** What is copied, as the confirmation says it: "Secret key". */
+  readonly what: string;
+  readonly className?: string;
+  readonly ref?: Ref<HTMLButtonElement>;
+  onCopied?(): void;
+  /** The clipboard refused: select the text, so that the person can copy it. */
+  onRefused?(): void;
+}
+
+/** Copies a text and says so, or says how to copy it by hand. */
+export function CopyButton({ text, what, className, ref, onCopied, onRefused }: CopyButtonProps) {
+  const [outcome, setOutcome] = useState<"copied" | "refused" | null>(null);
+
+  useEffect(() => {
+    if (outcome !== "copied") return;
+    const timer = setTimeout(() => setOutcome(null), bounds.copiedMs);
+    return () => clearTimeout(timer);
+  }, [outcome]);
+
+  async function copy() {
+    try {
+      await navigator.clipboard.writeText(text);
+      setOutcome("copied");
+      onCopied?.();
+    } catch {
+      // Not allowed here, or no clipboard at all.
+      setOutcome("refused");
+      onRefused?.();
+    }
+  }
+
+  return (
+    <span className="copy">
+      <button ref={ref} type="button" className={className ?? "button button-small"} onClick={copy}>
+        <Icon name={outcome === "copied" ? "check" : "copy"} />
+        <span className="copy-word">{outcome === "copied" ? "Copied" : "Copy"}</span>
+        <span className="visually-hidden"> {what.toLowerCase()}</span>
+      </button>
+      <span role="status" className={outcome === "refused" ? "copy-hint" : "visually-hidden"}>
+        {outcome === "copied" && `${what} copied`}
+        {outcome === "refused" && "Press Ctrl+C to copy"}
+      </span>
+    </span>
+  );
+}

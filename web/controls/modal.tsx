@@ -1,0 +1,61 @@
+import { type ReactNode, useEffect, useLayoutEffect, useRef } from "react";
+import { Icon } from "./icon.tsx";
+
+interface ModalProps {
+  readonly title: string;
+  /** The id of the heading; the id of the text that describes the dialog is this with "-text". */
+  readonly id: string;
+  readonly role?: "alertdialog";
+  readonly size?: "wide";
+  /** Asked for with Esc or the X. The dialog stays until it is no longer rendered. */
+  onCloseRequest(): void;
+  readonly children: ReactNode;
+}
+
+/**
+ * A native modal dialog (W3C technique H102), open for as long as it is rendered. It never closes by itself:
+ * `closedby="none"` and an Esc handler of our own, since a browser lets a second Esc through where only `cancel`
+ * is prevented. Children focus what they want in an effect: React drops `autofocus`.
+ */
+export function Modal({ title, id, role, size, onCloseRequest, children }: ModalProps) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  const askToClose = useRef(onCloseRequest);
+  askToClose.current = onCloseRequest;
+
+  useLayoutEffect(() => {
+    const shown = dialog.current;
+    shown?.showModal();
+    return () => shown?.close();
+  }, []);
+
+  useEffect(() => {
+    // On the document: a click on the backdrop leaves the focus outside the dialog.
+    function onKeyDown(event: KeyboardEvent) {
+      if (event.key !== "Escape" || event.isComposing) return;
+      event.preventDefault();
+      askToClose.current();
+    }
+    document.addEventListener("keydown", onKeyDown);
+    return () => document.removeEventListener("keydown", onKeyDown);
+  }, []);
+
+  return (
+    <dialog
+      ref={dialog}
+      className={size === "wide" ? "dialog dialog-wide" : "dialog"}
+      closedby="none"
+      onCancel={(event) => event.preventDefault()}
+      aria-labelledby={id}
+      aria-describedby={`${id}-text`}
+      {...(role === undefined ? {} : { role })}
+    >
+      <div className="dialog-head">
+        <h2 id={id}>{title}</h2>
+        <button type="button" className="icon-button" aria-label="Close" onClick={onCloseRequest}>
+          <Icon name="close" />
+        </button>
+      </div>
+      {children}
+    </dialog>
+  );
+}

@@ -1,0 +1,57 @@
+import type { ReactNode } from "react";
+import type { GetSessionResponse } from "#gen/keyrun/v1/session_service_pb.ts";
+import type { Team } from "#gen/keyrun/v1/team_pb.ts";
+import { Icon } from "../controls/icon.tsx";
+import { apiKeysPath } from "../navigation/routes.ts";
+import { AccountMenu } from "./account-menu.tsx";
+import { ProductMark } from "./product-mark.tsx";
+import { TeamSwitcher } from "./team-switcher.tsx";
+
+interface FrameProps {
+  /** Undefined while it is read. */
+  readonly session: GetSessionResponse | undefined;
+  readonly team: Team | undefined;
+  /** Whether the page is that of a team's API keys, which the navigation then names. */
+  readonly atApiKeys: boolean;
+  onSignedOut(): void;
+  readonly children: ReactNode;
+}
+
+/** What stands around every page of someone who is signed in: a sidebar on wide windows, a bar on others. */
+export function Frame({ session, team, atApiKeys, onSignedOut, children }: FrameProps) {
+  return (
+    <div className="frame">
+      <a className="skip-link" href="#main">
+        Skip to content
+      </a>
+      <header className="frame-header">
+        <ProductMark />
+        {session !== undefined && session.teams.length > 0 && (
+          <TeamSwitcher teams={session.teams} team={team} />
+        )}
+        {atApiKeys && <Breadcrumb team={team} />}
+        {session !== undefined && <AccountMenu email={session.email} onSignedOut={onSignedOut} />}
+      </header>
+      <main id="main" tabIndex={-1}>
+        {children}
+      </main>
+    </div>
+  );
+}
+
+function Breadcrumb({ team }: { team: Team | undefined }) {
+  return (
+    <nav aria-label="Breadcrumb" className="breadcrumb">
+      <ol>
+        <li>Settings</li>
+        <li>Team</li>
+        <li>
+          <a href={team === undefined ? "" : apiKeysPath(team.id)} aria-current="page">
+            <Icon name="key" />
+            API keys
+          </a>
+        </li>
+      </ol>
+    </nav>
+  );
+}

@@ -1,0 +1,42 @@
+import type { Team } from "#gen/keyrun/v1/team_pb.ts";
+import { Icon } from "../controls/icon.tsx";
+import { apiKeysPath } from "../navigation/routes.ts";
+import { useServices } from "../services.tsx";
+import { planName, teamName } from "./team-words.ts";
+
+interface TeamSwitcherProps {
+  readonly teams: readonly Team[];
+  /** The team that is shown; undefined where none of `teams` is. */
+  readonly team: Team | undefined;
+}
+
+/** The team whose keys are shown; with several teams, the way to the others. */
+export function TeamSwitcher({ teams, team }: TeamSwitcherProps) {
+  const { location } = useServices();
+  const only = teams.length === 1 && team !== undefined;
+  if (only) {
+    return (
+      <p className="team-only">
+        <bdi>{teamName(team)}</bdi>
+        <span className="plan">{planName(team.plan)}</span>
+      </p>
+    );
+  }
+  return (
+    <div className="select team-select">
+      <select
+        aria-label="Team"
+        value={team?.id ?? ""}
+        onChange={(event) => location.go(apiKeysPath(event.currentTarget.value))}
+      >
+        {team === undefined && <option value="">Choose a team</option>}
+        {teams.map((one) => (
+          <option key={one.id} value={one.id}>
+            {`${teamName(one)} · ${planName(one.plan)}`}
+          </option>
+        ))}
+      </select>
+      <Icon name="sort" />
+    </div>
+  );
+}

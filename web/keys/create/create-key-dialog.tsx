@@ -1,0 +1,68 @@
+import { useState } from "react";
+import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import { useServices } from "../../services.tsx";
+import type { KeyListWriter } from "../use-key-list.ts";
+import { type Creation, createKey } from "./create-key.ts";
+import { LabelForm } from "./label-form.tsx";
+import { LostKey } from "./lost-key.tsx";
+import { SaveKey } from "./save-key.tsx";
+
+interface CreateKeyDialogProps {
+  readonly teamId: string;
+  readonly writer: KeyListWriter;
+  /** The dialog is over; `created` is the key that it made. */
+  onClose(created: Key | null): void;
+}
+
+type Step = { readonly kind: "label" } | { readonly kind: "pending" } | Creation;
+
+/**
+ * From the label to the saved key. The key's value lives in this component's state alone, so it is gone with the
+ * dialog.
+ */
+export function CreateKeyDialog({ teamId, writer, onClose }: CreateKeyDialogProps) {
+  const { keys } = useServices();
+  const [step, setStep] = useState<Step>({ kind: "label" });
+  const [label, setLabel] = useState("");
+  const [requestId, setRequestId] = useState(newRequestId);
+
+  async function create() {
+    setStep({ kind: "pending" });
+    const creation = await createKey(keys, { teamId, label: label.trim(), requestId });
+    if (creation.kind === "created") writer.created(creation.key);
+    else void writer.refresh();
+    setStep(creation);
+  }
+
+  if (step.kind === "created") {
+    return <SaveKey apiKey={step.key} value={step.value} teamId={teamId} onDone={() => onClose(step.key)} />;
+  }
+  if (step.kind === "lost") {
+    return (
+      <LostKey
+        teamId={teamId}
+        keyId={step.keyId}
+        writer={writer}
+        onRevoked={() => {
+          setRequestId(newRequestId);
+          setStep({ kind: "label" });
+        }}
+        onClose={() => onClose(null)}
+      />
+    );
+  }
+  return (
+    <LabelForm
+      label={label}
+      pending={step.kind === "pending"}
+      failure={step.kind === "failed" ? step.failure : null}
+      onChange={setLabel}
+      onSubmit={create}
+      onCancel={() => onClose(null)}
+    />
+  );
+}
+
+function newRequestId(): string {
+  return crypto.randomUUID();
+}

@@ -1,0 +1,58 @@
+import { useEffect, useRef, useState } from "react";
+import { type Failure, failureOf } from "../../api/failure.ts";
+import { FailureNote } from "../../controls/failure-note.tsx";
+import { Modal } from "../../controls/modal.tsx";
+import { useServices } from "../../services.tsx";
+import type { KeyListWriter } from "../use-key-list.ts";
+
+interface LostKeyProps {
+  readonly teamId: string;
+  readonly keyId: string;
+  readonly writer: KeyListWriter;
+  /** The lost key is revoked: a new one can be made. */
+  onRevoked(): void;
+  onClose(): void;
+}
+
+/** A key exists whose value never came here, and never will. */
+export function LostKey({ teamId, keyId, writer, onRevoked, onClose }: LostKeyProps) {
+  const { keys } = useServices();
+  const [state, setState] = useState<"asking" | "pending" | Failure>("asking");
+  const revokeButton = useRef<HTMLButtonElement>(null);
+  useEffect(() => revokeButton.current?.focus(), []);
+
+  async function revoke() {
+    if (state === "pending") return;
+    setState("pending");
+    try {
+      const { key } = await keys.revokeKey({ teamId, keyId });
+      if (key !== undefined) writer.revoked(key);
+      onRevoked();
+    } catch (thrown) {
+      setState(failureOf(thrown));
+    }
+  }
+
+  return (
+    <Modal id="lost-key" title="The secret was lost on its way" onCloseRequest={onClose}>
+      <p id="lost-key-text">
+        A key was created but its secret did not reach this browser. Revoke it and create a new one.
+      </p>
+      {typeof state === "object" && <FailureNote failure={state}>{state.message}</FailureNote>}
+      <div className="dialog-buttons">
+        <button type="button" className="button" onClick={onClose}>
+          Close
+        </button>
+        <button
+          ref={revokeButton}
+          type="button"
+          className="button button-danger"
+          aria-disabled={state === "pending"}
+          onClick={revoke}
+        >
+          {state === "pending" ? "Revoking…" : typeof state === "object" ? "Try again" : "Revoke"}
+        </button>
+      </div>
+    </Modal>
+  );
+}

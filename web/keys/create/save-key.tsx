@@ -1,0 +1,75 @@
+import { useEffect, useState } from "react";
+import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import { Modal } from "../../controls/modal.tsx";
+import { useServices } from "../../services.tsx";
+import { SnippetBlock } from "../../try-it/snippet-block.tsx";
+import { useRunnableApps } from "../../try-it/use-runnable-apps.ts";
+import { keyInWords } from "../key-words.ts";
+import { CloseQuestion } from "./close-question.tsx";
+import { SecretBox } from "./secret-box.tsx";
+import { TestRequest } from "./test-request.tsx";
+
+interface SaveKeyProps {
+  readonly apiKey: Key;
+  /** Shown here and nowhere else, this once. */
+  readonly value: string;
+  readonly teamId: string;
+  onDone(): void;
+}
+
+/** The second step of creating a key: the only time that its value is shown. Leaving without a copy asks first. */
+export function SaveKey({ apiKey, value, teamId, onDone }: SaveKeyProps) {
+  const [copied, setCopied] = useState(false);
+  const [asking, setAsking] = useState(false);
+  const { apps, first } = useRunnableApps(teamId);
+  const onCopied = () => setCopied(true);
+  useLeaveGuard(!copied, () => setAsking(true));
+
+  function close() {
+    if (copied) onDone();
+    else setAsking(true);
+  }
+
+  return (
+    <Modal id="save-key" title="Save your key" size="wide" onCloseRequest={close}>
+      <p id="save-key-text">
+        Copy this key now and store it somewhere safe.{" "}
+        <strong>For your security it is shown only once: you won’t be able to view it again.</strong> If you
+        lose it, revoke it and create a new one.
+      </p>
+      <SecretBox value={value} keyName={keyInWords(apiKey)} onCopied={onCopied} />
+      <SnippetBlock
+        facts={{ appId: first, real: { url: window.location.origin, key: value } }}
+        onCopied={onCopied}
+      />
+      {apps.length > 0 && <TestRequest appId={first} value={value} teamId={teamId} />}
+      {asking ? (
+        <CloseQuestion onKeep={() => setAsking(false)} onClose={onDone} />
+      ) : (
+        <div className="dialog-buttons">
+          <button type="button" className="button button-primary" onClick={close}>
+            Done
+          </button>
+        </div>
+      )}
+    </Modal>
+  );
+}
+
+/** While guarded, leaving the page asks in the browser's words, and going elsewhere on the screen in ours. */
+function useLeaveGuard(guarded: boolean, ask: () => void) {
+  const { location } = useServices();
+  useEffect(() => {
+    if (!guarded) return;
+    const letGo = location.hold(() => {
+      ask();
+      return false;
+    });
+    const onBeforeUnload = (event: BeforeUnloadEvent) => event.preventDefault();
+    window.addEventListener("beforeunload", onBeforeUnload);
+    return () => {
+      letGo();
+      window.removeEventListener("beforeunload", onBeforeUnload);
+    };
+  });
+}

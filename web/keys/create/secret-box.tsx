@@ -1,0 +1,56 @@
+import { useEffect, useRef } from "react";
+import { CopyButton } from "../../controls/copy-button.tsx";
+
+interface SecretBoxProps {
+  readonly value: string;
+  /** What the key is called: two keys may be made one after the other. */
+  readonly keyName: string;
+  onCopied(): void;
+}
+
+/** The key's value in one box with its Copy button. Not masked: it is there to be read this once. */
+export function SecretBox({ value, keyName, onCopied }: SecretBoxProps) {
+  const field = useRef<HTMLInputElement>(null);
+  const copyButton = useRef<HTMLButtonElement>(null);
+  useEffect(() => copyButton.current?.focus(), []);
+  const select = () => field.current?.select();
+
+  return (
+    <div className="field">
+      <div className="field-head">
+        <label htmlFor="secret-key">Secret key</label>
+        <bdi className="muted">{keyName}</bdi>
+      </div>
+      <div className="secret-box">
+        <input
+          ref={field}
+          id="secret-key"
+          type="text"
+          readOnly
+          value={value}
+          autoComplete="off"
+          autoCapitalize="off"
+          spellCheck={false}
+          data-1p-ignore
+          data-bwignore
+          data-lpignore="true"
+          data-form-type="other"
+          onFocus={select}
+          // Copied by hand counts too.
+          onCopy={onCopied}
+        />
+        <CopyButton
+          ref={copyButton}
+          text={value}
+          what="Secret key"
+          className="button button-small button-primary"
+          onCopied={onCopied}
+          onRefused={() => {
+            field.current?.focus();
+            select();
+          }}
+        />
+      </div>
+    </div>
+  );
+}

@@ -1,0 +1,35 @@
+import { bounds } from "../../bounds.ts";
+
+/** What a test request was answered; null where no answer came. */
+export interface TestAnswer {
+  readonly status: number;
+  /** At most `shownAnswerCharactersMax` characters. */
+  readonly body: string;
+  /** The header RateLimit: what is left of the team's limit, and when more comes. */
+  readonly rateLimit: string | null;
+}
+
+/** Runs the app once with the key, as any program would: without the session's cookie. */
+export async function sendTestRequest(
+  fetch: typeof globalThis.fetch,
+  request: { appId: string; value: string },
+): Promise<TestAnswer | null> {
+  try {
+    const response = await fetch(`/api/apps/${request.appId}/run`, {
+      method: "POST",
+      headers: { Authorization: `Bearer ${request.value}`, "Content-Type": "application/json" },
+      body: JSON.stringify({ text: "hello" }),
+      credentials: "omit",
+      cache: "no-store",
+      signal: AbortSignal.timeout(bounds.callMsMax),
+    });
+    const body = await response.text();
+    return {
+      status: response.status,
+      body: body.slice(0, bounds.shownAnswerCharactersMax),
+      rateLimit: response.headers.get("RateLimit"),
+    };
+  } catch {
+    return null;
+  }
+}

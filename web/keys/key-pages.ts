@@ -1,0 +1,46 @@
+import type { InfiniteData } from "@tanstack/react-query";
+import { type Key, KeyState } from "#gen/keyrun/v1/key_pb.ts";
+import type { ListKeysResponse } from "#gen/keyrun/v1/key_service_pb.ts";
+
+/** The list of keys as far as it was read, newest first. Changes make new pages and leave the old ones alone. */
+export type KeyPages = InfiniteData<ListKeysResponse>;
+
+export function keysOf(pages: KeyPages): Key[] {
+  return pages.pages.flatMap((page) => page.keys);
+}
+
+/** How many keys of the team are active, and may be, by the page that was read last. */
+export function activeCounts(pages: KeyPages): { active: number; activeMax: number } {
+  const last = pages.pages.at(-1);
+  return { active: last?.activeKeyCount ?? 0, activeMax: last?.activeKeyCountMax ?? 0 };
+}
+
+export function isActive(key: Key): boolean {
+  return key.state !== KeyState.REVOKED;
+}
+
+/** With a new key at the head; the same pages where the key is there already. */
+export function withCreated(pages: KeyPages, key: Key): KeyPages {
+  const [first, ...rest] = pages.pages;
+  if (first === undefined || find(pages, key.id) !== undefined) return pages;
+  return { ...pages, pages: [{ ...first, keys: [key, ...first.keys] }, ...rest].map(counted(1)) };
+}
+
+/** With the key as it is once revoked, in its place; the same pages where it is revoked or unknown there. */
+export function withRevoked(pages: KeyPages, key: Key): KeyPages {
+  const known = find(pages, key.id);
+  if (known === undefined || !isActive(known)) return pages;
+  const replaced = pages.pages.map((page) => ({
+    ...page,
+    keys: page.keys.map((one) => (one.id === key.id ? key : one)),
+  }));
+  return { ...pages, pages: replaced.map(counted(-1)) };
+}
+
+function find(pages: KeyPages, keyId: string): Key | undefined {
+  return keysOf(pages).find((key) => key.id === keyId);
+}
+
+function counted(change: number): (page: ListKeysResponse) => ListKeysResponse {
+  return (page) => ({ ...page, activeKeyCount: page.activeKeyCount + change });
+}

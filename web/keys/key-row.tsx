@@ -1,0 +1,83 @@
+import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import { Ago } from "../time/ago.tsx";
+import { isActive } from "./key-pages.ts";
+import { keyInWords, keyLabel } from "./key-words.ts";
+import { revokeButtonId } from "./revoke-button-id.ts";
+import { tableRoles } from "./table-roles.ts";
+
+interface KeyRowProps {
+  readonly apiKey: Key;
+  readonly isNew: boolean;
+  /** Someone else revoked the key a moment ago. */
+  readonly departing: boolean;
+  onRevoke(key: Key): void;
+}
+
+/** One key: what it is called, who made it, when it was used, and the way to revoke it. */
+export function KeyRow({ apiKey, isNew, departing, onRevoke }: KeyRowProps) {
+  const active = isActive(apiKey);
+  return (
+    <tr {...tableRoles.row} className={active ? undefined : "revoked"}>
+      <th {...tableRoles.rowHeader} data-label="Label">
+        <span
+          className={apiKey.label === "" ? "key-label muted" : "key-label"}
+          title={apiKey.label || undefined}
+        >
+          <bdi>{keyLabel(apiKey)}</bdi>
+        </span>
+        {isNew && active && <span className="badge badge-new">New</span>}
+        {!active && <span className="badge badge-revoked">Revoked</span>}
+      </th>
+      <td {...tableRoles.cell} data-label="Key">
+        <code className="redacted">{apiKey.redactedValue}</code>
+      </td>
+      <td {...tableRoles.cell} data-label="Created">
+        {apiKey.createTime && <Ago time={apiKey.createTime} />}
+        <By actor={apiKey.createdBy} />
+      </td>
+      {departing && !active ? (
+        <td {...tableRoles.cell} colSpan={2} className="actions revocation">
+          Revoked by <bdi>{apiKey.revokedBy}</bdi> just now
+        </td>
+      ) : (
+        <LastUseAndAction apiKey={apiKey} onRevoke={onRevoke} />
+      )}
+    </tr>
+  );
+}
+
+function LastUseAndAction({ apiKey, onRevoke }: { apiKey: Key; onRevoke(key: Key): void }) {
+  return (
+    <>
+      <td {...tableRoles.cell} data-label="Last used">
+        {apiKey.lastUseTime ? <Ago time={apiKey.lastUseTime} /> : <span className="muted">Never used</span>}
+      </td>
+      <td {...tableRoles.cell} className="actions">
+        {isActive(apiKey) ? (
+          <button
+            type="button"
+            id={revokeButtonId(apiKey.id)}
+            className="button button-small button-quiet-danger"
+            aria-label={`Revoke ${keyInWords(apiKey)}`}
+            onClick={() => onRevoke(apiKey)}
+          >
+            Revoke
+          </button>
+        ) : (
+          <div className="revocation">
+            Revoked {apiKey.revokeTime && <Ago time={apiKey.revokeTime} />}
+            <By actor={apiKey.revokedBy} />
+          </div>
+        )}
+      </td>
+    </>
+  );
+}
+
+function By({ actor }: { actor: string }) {
+  return (
+    <span className="by" title={actor}>
+      by <bdi>{actor}</bdi>
+    </span>
+  );
+}

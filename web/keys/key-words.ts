@@ -1,0 +1,16 @@
+import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+
+/** What the row of the key is headed with. */
+export function keyLabel(key: Key): string {
+  return key.label || "Untitled key";
+}
+
+/** The key within a sentence or a name, told from others: "ci-deploy", or "untitled key svc_7k3f…x9Qz". */
+export function keyInWords(key: Key): string {
+  return key.label || `untitled key ${key.redactedValue}`;
+}
+
+/** The key at the start of a sentence: "Key ci-deploy" or "Untitled key svc_7k3f…x9Qz". */
+export function keyAsSubject(key: Key): string {
+  return key.label === "" ? `Untitled key ${key.redactedValue}` : `Key ${key.label}`;
+}

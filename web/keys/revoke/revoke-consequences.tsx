@@ -1,0 +1,29 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import { bounds } from "../../bounds.ts";
+import { Icon } from "../../controls/icon.tsx";
+import { useServices } from "../../services.tsx";
+import { Ago } from "../../time/ago.tsx";
+
+/** What revoking the key means, with a warning where it was in use a short while ago. */
+export function RevokeConsequences({ apiKey }: { apiKey: Key }) {
+  const { ticker } = useServices();
+  const lastUse = apiKey.lastUseTime;
+  const recent = lastUse !== undefined && ticker.unixMs() - timestampMs(lastUse) < bounds.recentUseMs;
+  return (
+    <div id="revoke-key-text">
+      <p>
+        <code>{apiKey.redactedValue}</code> stops working <strong>immediately and permanently</strong>.
+        Anything still using it gets 401. This can’t be undone.
+      </p>
+      {recent && (
+        <p className="warning">
+          <Icon name="warning" />
+          <span>
+            Last used <Ago time={lastUse} />
+          </span>
+        </p>
+      )}
+    </div>
+  );
+}

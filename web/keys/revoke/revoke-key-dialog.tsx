@@ -1,0 +1,91 @@
+import { useEffect, useRef, useState } from "react";
+import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import { type Failure, failureOf } from "../../api/failure.ts";
+import { FailureNote } from "../../controls/failure-note.tsx";
+import { Modal } from "../../controls/modal.tsx";
+import { useServices } from "../../services.tsx";
+import { keyInWords } from "../key-words.ts";
+import type { KeyListWriter } from "../use-key-list.ts";
+import { AlreadyRevoked } from "./already-revoked.tsx";
+import { RevokeConsequences } from "./revoke-consequences.tsx";
+
+interface RevokeKeyDialogProps {
+  readonly apiKey: Key;
+  readonly writer: KeyListWriter;
+  /** Who asks: a key that someone else had revoked before is said to be. */
+  readonly email: string;
+  /** The key as someone else revoked it while the dialog was open. */
+  readonly revokedElsewhere: Key | null;
+  /** While pending, a change of the key is this dialog's own. */
+  onPending(pending: boolean): void;
+  /** Put away: the key was kept, revoked here, or found revoked. */
+  onClose(outcome: "kept" | "revoked" | "found-revoked"): void;
+}
+
+/** Confirms a revocation. Nothing has to be typed: in an incident it must be fast. */
+export function RevokeKeyDialog(props: RevokeKeyDialogProps) {
+  const { apiKey, writer, email, revokedElsewhere, onPending, onClose } = props;
+  const { keys } = useServices();
+  const [state, setState] = useState<State>("asking");
+  const cancelButton = useRef<HTMLButtonElement>(null);
+  const before = revokedElsewhere ?? (isKey(state) ? state : null);
+  useEffect(() => cancelButton.current?.focus(), []);
+
+  async function revoke() {
+    if (state === "pending") return;
+    setState("pending");
+    onPending(true);
+    try {
+      const { key } = await keys.revokeKey({ teamId: apiKey.teamId, keyId: apiKey.id });
+      if (key !== undefined) writer.revoked(key);
+      if (key === undefined || key.revokedBy === email) onClose("revoked");
+      else setState(key);
+    } catch (thrown) {
+      onPending(false);
+      setState(failureOf(thrown));
+    }
+  }
+  const cancel = () => {
+    if (state !== "pending") onClose(before === null ? "kept" : "found-revoked");
+  };
+
+  return (
+    <Modal id="revoke-key" role="alertdialog" title={`Revoke ${keyInWords(apiKey)}?`} onCloseRequest={cancel}>
+      {before === null ? <RevokeConsequences apiKey={apiKey} /> : <AlreadyRevoked apiKey={before} />}
+      {before === null && isFailure(state) && (
+        <FailureNote failure={state}>Couldn’t revoke the key. {state.message}</FailureNote>
+      )}
+      <div className="dialog-buttons">
+        <button
+          ref={cancelButton}
+          type="button"
+          className="button"
+          aria-disabled={state === "pending"}
+          onClick={cancel}
+        >
+          {before === null ? "Cancel" : "Close"}
+        </button>
+        {before === null && (
+          <button
+            type="button"
+            className="button button-danger"
+            aria-disabled={state === "pending"}
+            onClick={revoke}
+          >
+            {state === "pending" ? "Revoking…" : isFailure(state) ? "Try again" : "Revoke key"}
+          </button>
+        )}
+      </div>
+    </Modal>
+  );
+}
+
+type State = "asking" | "pending" | Failure | Key;
+
+function isKey(state: State): state is Key {
+  return typeof state === "object" && "$typeName" in state;
+}
+
+function isFailure(state: State): state is Failure {
+  return typeof state === "object" && !isKey(state);
+}

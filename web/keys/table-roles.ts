@@ -1,0 +1,12 @@
+/**
+ * The roles that table elements have by themselves, said once more: on narrow windows the rows are laid out as
+ * cards, and some browsers drop the roles of a table whose `display` is changed.
+ */
+export const tableRoles = {
+  table: { role: "table" },
+  rowGroup: { role: "rowgroup" },
+  row: { role: "row" },
+  columnHeader: { role: "columnheader", scope: "col" },
+  rowHeader: { role: "rowheader", scope: "row" },
+  cell: { role: "cell" },
+} as const;

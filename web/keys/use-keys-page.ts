@@ -1,0 +1,86 @@
+import { useRef, useState } from "react";
+import { flushSync } from "react-dom";
+import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import { useServices } from "../services.tsx";
+import { keysOf } from "./key-pages.ts";
+import { keyAsSubject } from "./key-words.ts";
+import { revokeButtonId } from "./revoke-button-id.ts";
+import { useDepartingKeys } from "./use-departing-keys.ts";
+import { useKeyList, useKeyListWriter } from "./use-key-list.ts";
+import { useLiveKeys } from "./use-live-keys.ts";
+
+/** The dialog that is open on the page. */
+export type KeysDialog =
+  | { readonly kind: "create" }
+  | {
+      readonly kind: "revoke";
+      readonly key: Key;
+      /** The keys of the rows below, where the focus goes once this one is gone. */
+      readonly below: readonly Key[];
+      /** The key as someone else revoked it meanwhile. */
+      readonly revokedElsewhere: Key | null;
+    };
+
+/** What the page of a team's keys knows and does: its list, kept live, and the one dialog that may be open. */
+export function useKeysPage(teamId: string) {
+  const { status } = useServices();
+  const [showRevoked, setShowRevoked] = useState(false);
+  const [newKeyIds, setNewKeyIds] = useState<ReadonlySet<string>>(new Set());
+  const [dialog, setDialog] = useState<KeysDialog | null>(null);
+  const writer = useKeyListWriter(teamId);
+  const { departing, depart } = useDepartingKeys();
+  const heading = useRef<HTMLHeadingElement>(null);
+  const createButton = useRef<HTMLButtonElement>(null);
+  /** The key that this page is revoking, so that its own change is not told as someone else's. */
+  const revokingId = useRef<string | null>(null);
+
+  const { paused } = useLiveKeys(teamId, {
+    onOpened: () => void writer.refresh(),
+    onRefused: () => void writer.refresh(),
+    onCreated: writer.created,
+    onRevoked(key) {
+      const news = writer.holdsActive(key.id) && revokingId.current !== key.id;
+      writer.revoked(key);
+      if (!news) return;
+      depart(key.id);
+      status.say(`${keyAsSubject(key)} was revoked by ${key.revokedBy}`);
+      setDialog((open) => withRevokedElsewhere(open, key));
+    },
+  });
+  const list = useKeyList({ teamId, showRevoked, paused });
+
+  function openRevoke(key: Key) {
+    const keys = list.data === undefined ? [] : keysOf(list.data);
+    const below = keys.slice(keys.findIndex((one) => one.id === key.id) + 1);
+    setDialog({ kind: "revoke", key, below, revokedElsewhere: null });
+  }
+  function closeCreate(created: Key | null) {
+    flushSync(() => setDialog(null));
+    createButton.current?.focus();
+    if (created === null) return;
+    setNewKeyIds((before) => new Set(before).add(created.id));
+    status.say(`${keyAsSubject(created)} created`, { shown: true });
+  }
+  function closeRevoke(
+    closed: KeysDialog & { kind: "revoke" },
+    outcome: "kept" | "revoked" | "found-revoked",
+  ) {
+    flushSync(() => setDialog(null));
+    revokingId.current = null;
+    const rows = outcome === "kept" ? [closed.key] : closed.below;
+    const buttons = rows.map((key) => document.getElementById(revokeButtonId(key.id)));
+    (buttons.find((button) => button !== null) ?? heading.current)?.focus();
+    if (outcome === "revoked") status.say(`${keyAsSubject(closed.key)} revoked`, { shown: true });
+  }
+
+  return {
+    ...{ list, writer, paused, showRevoked, setShowRevoked, newKeyIds, departing, heading, createButton },
+    ...{ dialog, setDialog, openRevoke, closeCreate, closeRevoke, revokingId },
+  };
+}
+
+function withRevokedElsewhere(dialog: KeysDialog | null, key: Key): KeysDialog | null {
+  return dialog?.kind === "revoke" && dialog.key.id === key.id
+    ? { ...dialog, revokedElsewhere: key }
+    : dialog;
+}

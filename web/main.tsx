@@ -1,0 +1,30 @@
+import "./styles/tokens.css";
+import "./styles/base.css";
+import "./styles/controls.css";
+import "./styles/frame.css";
+import "./styles/keys.css";
+import "./styles/dialog.css";
+import "./styles/try-it.css";
+import { TransportProvider } from "@connectrpc/connect-query";
+import { QueryClientProvider } from "@tanstack/react-query";
+import { createRoot } from "react-dom/client";
+import { createQueryClient } from "./api/query-client.ts";
+import { App } from "./app.tsx";
+import { createServices, ServicesContext } from "./services.tsx";
+import { takeSignInCode } from "./sign-in/redeem-code.ts";
+
+// Before anything else: the code must not stay in the address.
+const signInCode = takeSignInCode(window);
+
+const root = document.getElementById("root");
+if (root === null) throw new Error("The document has no element #root.");
+const services = createServices(window);
+createRoot(root).render(
+  <ServicesContext value={services}>
+    <TransportProvider transport={services.transport}>
+      <QueryClientProvider client={createQueryClient()}>
+        <App signInCode={signInCode} />
+      </QueryClientProvider>
+    </TransportProvider>
+  </ServicesContext>,
+);

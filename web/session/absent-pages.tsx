@@ -1,0 +1,76 @@
+import type { Failure } from "../api/failure.ts";
+import { CopyButton } from "../controls/copy-button.tsx";
+import { FailureNote } from "../controls/failure-note.tsx";
+import { MessagePage } from "../frame/message-page.tsx";
+
+/** The same page for a team that does not exist and for one that the person does not belong to. */
+export function TeamNotFoundPage({ teamId }: { teamId: string }) {
+  return (
+    <MessagePage title="Team not found">
+      <p className="muted">
+        There is no team <code>{teamId}</code> that you belong to. Check the address, or ask a member of the
+        team to have you added.
+      </p>
+      <p>
+        <a className="button" href="/">
+          Go to my teams
+        </a>
+      </p>
+    </MessagePage>
+  );
+}
+
+export function NoTeamPage({ email }: { email: string }) {
+  return (
+    <MessagePage title="You are not in a team yet">
+      <p className="muted">
+        API keys belong to teams. Ask whoever runs Keyrun here to add you to one, as <code>{email}</code>.
+      </p>
+    </MessagePage>
+  );
+}
+
+export function PreviewOffPage({ email }: { email: string }) {
+  const command = `npx --no-install keyrun preview grant ${email}`;
+  return (
+    <MessagePage title="API keys">
+      <p>API keys are in preview and limited to selected users.</p>
+      <p className="muted">Ask whoever runs Keyrun here for access. They can give it with this command:</p>
+      <div className="command">
+        <code>{command}</code>
+        <CopyButton text={command} what="Command" />
+      </div>
+    </MessagePage>
+  );
+}
+
+export function UnknownPage() {
+  return (
+    <MessagePage title="Page not found">
+      <p className="muted">There is nothing at this address.</p>
+      <p>
+        <a className="button" href="/">
+          Go to API keys
+        </a>
+      </p>
+    </MessagePage>
+  );
+}
+
+/** The session could not be read, so there is nothing to show around. */
+export function UnavailablePage({ failure, onRetry }: { failure: Failure; onRetry(): void }) {
+  return (
+    <MessagePage title="Keyrun can’t be reached">
+      <FailureNote
+        failure={failure}
+        action={
+          <button type="button" className="button button-small" onClick={onRetry}>
+            Try again
+          </button>
+        }
+      >
+        Couldn’t load your teams. Nothing was changed.
+      </FailureNote>
+    </MessagePage>
+  );
+}

@@ -1,0 +1,16 @@
+import { CopyButton } from "../controls/copy-button.tsx";
+
+const command = "npx --no-install keyrun sign-in-link";
+
+/** How to get a one-time link: sign-in needs no password, only access to the machine that Keyrun runs on. */
+export function NewLink() {
+  return (
+    <>
+      <div className="command">
+        <code>{command}</code>
+        <CopyButton text={command} what="Command" />
+      </div>
+      <p className="muted small">A link works once, for 10 minutes.</p>
+    </>
+  );
+}

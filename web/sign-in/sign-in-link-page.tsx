@@ -1,0 +1,48 @@
+import { useCallback, useEffect, useState } from "react";
+import { MessagePage } from "../frame/message-page.tsx";
+import { PlainFrame } from "../frame/plain-frame.tsx";
+import { returnPath } from "../navigation/routes.ts";
+import { NewLink } from "./new-link.tsx";
+import { type Redemption, redeemCode } from "./redeem-code.ts";
+
+/** Where a one-time link leads. `code` is null where the address had none, as after a reload. */
+export function SignInLinkPage({ code }: { code: string | null }) {
+  const [redemption, setRedemption] = useState<Redemption | "pending">("pending");
+
+  const redeem = useCallback(async () => {
+    setRedemption("pending");
+    const outcome = code === null ? "refused" : await redeemCode(code, fetch);
+    if (outcome === "signed-in") window.location.replace(returnPath(window.location.href));
+    else setRedemption(outcome);
+  }, [code]);
+  useEffect(() => void redeem(), [redeem]);
+
+  return (
+    <PlainFrame>
+      {redemption === "refused" && (
+        <MessagePage title="This sign-in link no longer works">
+          <p>It was used before, or it is older than 10 minutes.</p>
+          <p className="muted">Make a new one, in the folder that Keyrun runs in:</p>
+          <NewLink />
+        </MessagePage>
+      )}
+      {redemption === "unreachable" && (
+        <MessagePage title="Keyrun can’t be reached">
+          <p role="alert">Check that Keyrun is running, then try again.</p>
+          <p>
+            <button type="button" className="button button-primary" onClick={redeem}>
+              Try again
+            </button>
+          </p>
+        </MessagePage>
+      )}
+      {redemption === "pending" && (
+        <MessagePage title="Signing in…">
+          <p className="muted" role="status">
+            One moment.
+          </p>
+        </MessagePage>
+      )}
+    </PlainFrame>
+  );
+}

@@ -1,0 +1,33 @@
+import { useQuery } from "@connectrpc/connect-query";
+import { useEffect } from "react";
+import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
+import { bounds } from "../bounds.ts";
+import { MessagePage } from "../frame/message-page.tsx";
+import { PlainFrame } from "../frame/plain-frame.tsx";
+import { returnPath } from "../navigation/routes.ts";
+import { NewLink } from "./new-link.tsx";
+
+/**
+ * Where `/sign-in` leads with local sign-in. The link opens in a tab of its own, so this page asks now and then
+ * whether there is a session, and then goes back to where the person came from.
+ */
+export function SignInPage() {
+  const session = useQuery(
+    SessionService.method.getSession,
+    {},
+    { retry: false, refetchInterval: bounds.signInPollMs, refetchOnWindowFocus: "always" },
+  );
+  const signedIn = session.isSuccess && !session.isError;
+  useEffect(() => {
+    if (signedIn) window.location.replace(returnPath(window.location.href));
+  }, [signedIn]);
+  return (
+    <PlainFrame>
+      <MessagePage title="Sign in to Keyrun">
+        <p>Open the one-time link that Keyrun printed when it started.</p>
+        <p className="muted">Or make a new one, in the folder that Keyrun runs in:</p>
+        <NewLink />
+      </MessagePage>
+    </PlainFrame>
+  );
+}

@@ -1,0 +1,26 @@
+import type { Plugin } from "vite";
+
+/**
+ * Puts `theme-at-start.ts` into the document's head as a classic script of its own. A module runs after the first
+ * paint, and the policy allows no inline script: only a small blocking file keeps a chosen theme from flashing.
+ */
+export function themeAtStart(): Plugin {
+  const name = "theme-at-start";
+  return {
+    name,
+    apply: "build",
+    buildStart() {
+      this.emitFile({ type: "chunk", id: `${import.meta.dirname}/${name}.ts`, name });
+    },
+    transformIndexHtml: {
+      order: "post",
+      handler(_html, { bundle }) {
+        const file = Object.values(bundle ?? {}).find((one) => one.type === "chunk" && one.name === name);
+        if (file?.type !== "chunk" || file.imports.length > 0 || file.exports.length > 0) {
+          throw new Error(`${name}.ts must stay alone: a classic script can't import or export.`);
+        }
+        return [{ tag: "script", attrs: { src: `/${file.fileName}` }, injectTo: "head-prepend" }];
+      },
+    },
+  };
+}

@@ -1,0 +1,38 @@
+const units = [
+  { name: "second", ms: 1_000, count: 60 },
+  { name: "minute", ms: 60_000, count: 60 },
+  { name: "hour", ms: 3_600_000, count: 24 },
+  { name: "day", ms: 86_400_000, count: 30 },
+  { name: "month", ms: 2_629_800_000, count: 12 },
+  { name: "year", ms: 31_557_600_000, count: Number.POSITIVE_INFINITY },
+] as const;
+
+const words = new Intl.RelativeTimeFormat("en", { numeric: "always" });
+
+/**
+ * How long ago a time was, as "3 minutes ago", rounded down; "just now" within a second. A time that lies ahead is
+ * "just now" too: the server's clock and this one may differ.
+ */
+export function relativeTime(thenMs: number, nowMs: number): string {
+  const passedMs = nowMs - thenMs;
+  const unit = units.find(({ ms, count }) => passedMs < ms * count) ?? units[5];
+  const passed = Math.floor(passedMs / unit.ms);
+  return passed < 1
+    ? unit.name === "second"
+      ? "just now"
+      : words.format(-1, unit.name)
+    : words.format(-passed, unit.name);
+}
+
+const fullFormat = new Intl.DateTimeFormat("en-GB", { dateStyle: "full", timeStyle: "long" });
+const clockFormat = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
+
+/** The whole local date and time with its zone. */
+export function fullTime(ms: number): string {
+  return fullFormat.format(ms);
+}
+
+/** The local time of day, to the second: "14:02:31". */
+export function timeOfDay(ms: number): string {
+  return clockFormat.format(ms);
+}

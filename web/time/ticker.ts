@@ -1,0 +1,39 @@
+import { useSyncExternalStore } from "react";
+import type { Clock } from "#src/clock.ts";
+import { systemClock } from "#src/clock.ts";
+
+const tickMs = 1_000;
+
+/** The time by which the page says "3 minutes ago": it moves once a second, for all readers at once. */
+export interface Ticker {
+  unixMs(): number;
+  subscribe(onTick: () => void): () => void;
+}
+
+export function createTicker(clock: Clock = systemClock): Ticker {
+  let nowMs = clock.unixMs();
+  let timer: ReturnType<typeof setInterval> | undefined;
+  const readers = new Set<() => void>();
+  function tick() {
+    nowMs = clock.unixMs();
+    for (const reader of readers) reader();
+  }
+  return {
+    unixMs: () => nowMs,
+    subscribe(onTick) {
+      readers.add(onTick);
+      timer ??= setInterval(tick, tickMs);
+      return () => {
+        readers.delete(onTick);
+        if (readers.size > 0) return;
+        clearInterval(timer);
+        timer = undefined;
+      };
+    },
+  };
+}
+
+/** Words that depend on the time. The component renders again only when they change. */
+export function useTicking(ticker: Ticker, words: (nowMs: number) => string): string {
+  return useSyncExternalStore(ticker.subscribe, () => words(ticker.unixMs()));
+}

@@ -1,0 +1,41 @@
+import { type ReactNode, useState } from "react";
+import { CopyButton } from "../controls/copy-button.tsx";
+import { Tabs } from "../controls/tabs.tsx";
+import { type Language, languages, type SnippetFacts, snippet } from "./snippet.ts";
+
+interface SnippetBlockProps {
+  readonly facts: SnippetFacts;
+  /** Stands beside the Copy button. */
+  readonly aside?: ReactNode;
+  onCopied?(): void;
+}
+
+/** The same request in three languages, with a button that copies it. */
+export function SnippetBlock({ facts, aside, onCopied }: SnippetBlockProps) {
+  const [language, setLanguage] = useState<Language>("curl");
+  const text = snippet(language, facts);
+  return (
+    <Tabs
+      label="Language"
+      tabs={languages}
+      chosen={language}
+      onChoose={setLanguage}
+      aside={
+        <>
+          {aside}
+          <CopyButton
+            key={text}
+            text={text}
+            what="Snippet"
+            {...(onCopied === undefined ? {} : { onCopied })}
+          />
+        </>
+      }
+    >
+      {/* Copied by hand, it holds the same as copied by the button. */}
+      <pre onCopy={onCopied}>
+        <code>{text}</code>
+      </pre>
+    </Tabs>
+  );
+}
