@@ -1,4 +1,5 @@
-import { createHash, createHmac, createSecretKey, type KeyObject } from "node:crypto";
+import { createHash } from "node:crypto";
+import { createHmacSha256 } from "./hmac-sha256.ts";
 
 /**
  * The service's secrets, newest first: what makes key digests and id tags, so that who can write the store still
@@ -14,20 +15,15 @@ export interface ServiceSecrets {
 
 /** The secrets as given by the operator: at least one, each at least 32 bytes, newest first. */
 export function createServiceSecrets(secrets: readonly Buffer[]): ServiceSecrets {
-  const keys = new Map<string, KeyObject>(
-    secrets.map((secret) => [versionOf(secret), createSecretKey(secret)]),
-  );
-  const versions = [...keys.keys()];
+  const hmacs = new Map(secrets.map((secret) => [versionOf(secret), createHmacSha256(secret)]));
+  const versions = [...hmacs.keys()];
   const [newestVersion] = versions;
   if (newestVersion === undefined)
     throw new Error("At least one service secret is needed: set KEYRUN_SECRET.");
   return {
     newestVersion,
     versions,
-    digest(version, text) {
-      const key = keys.get(version);
-      return key && createHmac("sha256", key).update(text).digest();
-    },
+    digest: (version, text) => hmacs.get(version)?.(text),
   };
 }
 
