@@ -1,5 +1,5 @@
-import { create } from "@bufbuild/protobuf";
-import { RunAppRequestSchema, RunAppResponseSchema, RunService } from "#gen/keyrun/v1/run_service_pb.ts";
+import { isMessage } from "@bufbuild/protobuf";
+import { type RunAppRequest, RunAppRequestSchema, RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config.ts";
 import type { HttpDoor } from "../edge/http.ts";
@@ -45,12 +45,11 @@ function runOverRest({ runService, findRunnableApp }: Services): RestMethod {
   return {
     method: RunService.method.runApp,
     checkPath: (teamId, captures) => findRunnableApp(teamId, captures.get("app_id") ?? ""),
-    invoke: async (request, call) =>
-      create(RunAppResponseSchema, await runService.runApp(asRunAppRequest(request), call)),
+    invoke: (request, call) => runService.runApp(asRunAppRequest(request), call),
   };
 }
 
-function asRunAppRequest(message: Parameters<RestMethod["invoke"]>[0]) {
-  if (message.$typeName !== RunAppRequestSchema.typeName) throw new Error(`not a run: ${message.$typeName}`);
-  return message as Parameters<Services["runService"]["runApp"]>[0];
+function asRunAppRequest(message: Parameters<RestMethod["invoke"]>[0]): RunAppRequest {
+  if (!isMessage(message, RunAppRequestSchema)) throw new Error(`not a run: ${message.$typeName}`);
+  return message;
 }

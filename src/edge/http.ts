@@ -35,3 +35,9 @@ export interface HttpResponse {
 
 /** Answers a request, and never rejects: what goes wrong inside is a 5xx with a body. */
 export type HttpDoor = (request: HttpRequest) => HttpResponse | Promise<HttpResponse>;
+
+/** The target without its query. */
+export function pathOf(target: string): string {
+  const mark = target.indexOf("?");
+  return mark === -1 ? target : target.slice(0, mark);
+}

@@ -1,6 +1,6 @@
 import { readBearer } from "../auth/credential.ts";
 import { fail, type Refusal } from "../error.ts";
-import type { HttpDoor } from "./http.ts";
+import { type HttpDoor, pathOf } from "./http.ts";
 import { refusalResponse } from "./refusal-response.ts";
 
 /** `GET /metrics` for who has the service token, and 404 for every other path: the internal listener's HTTP. */
@@ -12,8 +12,7 @@ export function createMetricsDoor(parts: {
     const { requestId } = request;
     const refuse = (refusal: Refusal) =>
       refusalResponse(refusal, { requestId, accept: request.header("accept"), rateHeaders: [] });
-    if (request.target.split("?", 1)[0] !== "/metrics")
-      return refuse(fail("NOT_FOUND", { problem: notFoundWords }));
+    if (pathOf(request.target) !== "/metrics") return refuse(fail("NOT_FOUND", { problem: notFoundWords }));
     if (request.method !== "GET") return refuse(fail("METHOD_NOT_ALLOWED", { metadata: { allow: "GET" } }));
     const credential = readBearer(request.authorizations());
     if (credential.kind === "missing") return refuse(fail("MISSING_CREDENTIAL"));

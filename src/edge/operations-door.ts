@@ -1,5 +1,5 @@
 import { fail } from "../error.ts";
-import type { HttpDoor, HttpResponse } from "./http.ts";
+import { type HttpDoor, type HttpResponse, pathOf } from "./http.ts";
 import { refusalResponse } from "./refusal-response.ts";
 
 export interface OperationsDoorParts {
@@ -22,7 +22,7 @@ export function createOperationsDoor({ readiness, openApi, next }: OperationsDoo
   ]);
 
   return (request) => {
-    const answer = answers.get(request.target.split("?", 1)[0] ?? "");
+    const answer = answers.get(pathOf(request.target));
     if (!answer) return next(request);
     const { requestId } = request;
     if (request.method === "GET" || request.method === "HEAD") return respond(answer(), requestId);

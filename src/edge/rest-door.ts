@@ -4,8 +4,9 @@ import type { Clock } from "../clock.ts";
 import { fail, type Refusal, refusalFrom } from "../error.ts";
 import { rateLimitHeaders } from "../limit/rate-limit-headers.ts";
 import type { AddressAllowanceView, Admit, RateReport } from "../run/admission.ts";
-import type { HttpDoor, HttpRequest, HttpResponse } from "./http.ts";
+import type { BodyOutcome, HttpDoor, HttpRequest, HttpResponse } from "./http.ts";
 import { refusalResponse } from "./refusal-response.ts";
+import type { Binding } from "./transcode/binding.ts";
 import type { Problem } from "./transcode/problem.ts";
 import type { Match, MatchedRoute } from "./transcode/route-table.ts";
 import type { Transcoder } from "./transcode/transcoder.ts";
@@ -34,10 +35,9 @@ export interface RestDoorParts {
  * limit, what the path names, media type, size, JSON and fields, the method's own work.
  */
 export function createRestDoor(parts: RestDoorParts): HttpDoor {
-  const methods = new Map(parts.methods.map((rest) => [rest.method.toString(), rest]));
-  for (const { method } of parts.transcoder.bindings) {
-    if (!methods.has(method.toString())) throw new Error(`No REST method is wired for ${method.toString()}`);
-  }
+  const methods = new Map(
+    parts.transcoder.bindings.map((binding) => [binding, wired(parts.methods, binding)]),
+  );
 
   return async (request) => {
     const match = parts.transcoder.match(request.method, request.target);
@@ -51,15 +51,16 @@ export function createRestDoor(parts: RestDoorParts): HttpDoor {
     const admitted = parts.admit({ authorizations, address, allowance: parts.allowance });
     const admission = admitted instanceof Promise ? await admitted : admitted;
     if (admission.kind === "refused") return refuse(parts, request, admission.refusal, admission.rate);
+    const { route } = match;
     try {
-      const rest = methods.get(match.route.binding.method.toString());
-      if (!rest) throw new Error("a matched rule has no method");
-      const checked = rest.checkPath(admission.team.id, match.route.captures);
+      const rest = methods.get(route.binding) ?? wired(parts.methods, route.binding);
+      const checked = rest.checkPath(admission.team.id, route.captures);
       if (checked instanceof Promise) await checked;
-      const message = await readMessage(parts, match.route, request);
-      const call = callOf(request, admission.principal);
-      const answer = await rest.invoke(message, call);
-      return respond(parts, match.route, request, { answer, rate: admission.rateNow() });
+      checkMediaType(parts, route, request);
+      const body = await request.readBody(parts.bodyBytesMax);
+      const message = messageOf(parts, route, { request, body });
+      const answer = await rest.invoke(message, new RestCall(request, admission.principal));
+      return respond(parts, route, request, { answer, rate: admission.rateNow() });
     } catch (thrown) {
       return refuse(parts, request, refusalFrom(thrown), admission.rateNow());
     }
@@ -67,14 +68,28 @@ export function createRestDoor(parts: RestDoorParts): HttpDoor {
 }
 
 /** The signal is made when it is asked for: an app that answers at once never does. */
-function callOf(request: HttpRequest, principal: Principal): Call {
-  return {
-    principal,
-    requestId: request.requestId,
-    get signal() {
-      return request.signal();
-    },
-  };
+class RestCall implements Call {
+  readonly principal: Principal;
+  readonly #request: HttpRequest;
+
+  constructor(request: HttpRequest, principal: Principal) {
+    this.principal = principal;
+    this.#request = request;
+  }
+
+  get requestId(): string {
+    return this.#request.requestId;
+  }
+
+  get signal(): AbortSignal {
+    return this.#request.signal();
+  }
+}
+
+function wired(methods: readonly RestMethod[], { method }: Binding): RestMethod {
+  const rest = methods.find((each) => each.method === method);
+  if (!rest) throw new Error(`No REST method is wired for ${method.toString()}`);
+  return rest;
 }
 
 function pathRefusal(match: Exclude<Match, { kind: "found" | "not_found" }>): Refusal {
@@ -86,23 +101,30 @@ function pathRefusal(match: Exclude<Match, { kind: "found" | "not_found" }>): Re
   });
 }
 
-async function readMessage(
-  parts: RestDoorParts,
+function checkMediaType({ transcoder }: RestDoorParts, route: MatchedRoute, request: HttpRequest): void {
+  const problem = transcoder.checkMediaType(route, bodyHeaders(request));
+  if (problem) throw problemRefusal(problem);
+}
+
+function messageOf(
+  { transcoder, bodyBytesMax }: RestDoorParts,
   route: MatchedRoute,
-  request: HttpRequest,
-): Promise<Message> {
-  const contentType = request.header("content-type");
-  const contentEncoding = request.header("content-encoding");
-  const unread = parts.transcoder.checkMediaType(route, { contentType, contentEncoding });
-  if (unread) throw problemRefusal(unread);
-  const body = await request.readBody(parts.bodyBytesMax);
+  { request, body }: { request: HttpRequest; body: BodyOutcome },
+): Message {
   if (body.kind === "gone") throw fail("CANCELLED");
   if (body.kind === "too_large") {
-    throw fail("REQUEST_TOO_LARGE", { metadata: { bytes_max: String(parts.bodyBytesMax) } });
+    throw fail("REQUEST_TOO_LARGE", { metadata: { bytes_max: String(bodyBytesMax) } });
   }
-  const decoded = parts.transcoder.decodeRequest(route, { contentType, contentEncoding, body: body.bytes });
+  const decoded = transcoder.decodeRequest(route, { ...bodyHeaders(request), body: body.bytes });
   if (decoded.kind === "problem") throw problemRefusal(decoded);
   return decoded.message;
+}
+
+function bodyHeaders(request: HttpRequest) {
+  return {
+    contentType: request.header("content-type"),
+    contentEncoding: request.header("content-encoding"),
+  };
 }
 
 const problemReasons = {

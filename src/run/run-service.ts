@@ -1,9 +1,14 @@
-import type { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
+import { create } from "@bufbuild/protobuf";
+import {
+  type RunAppRequest,
+  type RunAppResponse,
+  RunAppResponseSchema,
+} from "#gen/keyrun/v1/run_service_pb.ts";
 import type { AppRecord } from "../apps/app-store.ts";
+import type { Call } from "../auth/principal.ts";
 import { fail } from "../error.ts";
 import { isResourceId } from "../fields/resource-id.ts";
-import type { ServiceMethods } from "../service-methods.ts";
-import type { Runner } from "./runner.ts";
+import type { Run, Runner } from "./runner.ts";
 
 /** Where apps are found: a cache above the store. */
 export interface AppSource {
@@ -29,37 +34,57 @@ export function createFindRunnableApp(apps: AppSource): FindRunnableApp {
   };
 }
 
-/** `keyrun.v1.RunService`. The caller was admitted before: its key proven, its request spent. */
+/** `keyrun.v1.RunService`, whose answer is a message already: no door has to make one of it. */
+export interface RunMethods {
+  /** The caller was admitted before: its key proven, its request spent. */
+  runApp(request: RunAppRequest, call: Call): Promise<RunAppResponse>;
+}
+
 export function createRunService(parts: {
   findRunnableApp: FindRunnableApp;
   run: Runner;
   newRunId: () => string;
-}): ServiceMethods<typeof RunService> {
+}): RunMethods {
   return {
     async runApp({ appId, text }, call) {
-      const { principal, requestId } = call;
+      const { principal } = call;
       if (principal.kind !== "api_key") throw fail("INVALID_CREDENTIAL");
-      const { teamId } = principal;
-      const app = await parts.findRunnableApp(teamId, appId);
+      const found = parts.findRunnableApp(principal.teamId, appId);
+      const app = found instanceof Promise ? await found : found;
       if (text === undefined) {
         throw fail("INVALID_ARGUMENT", {
           param: "text",
           problem: "text is required: a string, which may be empty.",
         });
       }
-      const runId = parts.newRunId();
-      const output = await parts.run({
-        runId,
-        teamId,
-        app,
-        text,
-        requestId,
-        // Asked for only by apps that take time: the door makes it then.
-        get signal() {
-          return call.signal;
-        },
-      });
-      return { runId, appId: app.id, text: output };
+      const run = new StartedRun(call, { runId: parts.newRunId(), teamId: principal.teamId, app, text });
+      const output = await parts.run(run);
+      return create(RunAppResponseSchema, { runId: run.runId, appId: app.id, text: output });
     },
   };
+}
+
+/** The signal is asked for only by apps that take time: the door makes it then. */
+class StartedRun implements Run {
+  readonly runId: string;
+  readonly teamId: string;
+  readonly app: AppRecord;
+  readonly text: string;
+  readonly #call: Call;
+
+  constructor(call: Call, { runId, teamId, app, text }: Pick<Run, "runId" | "teamId" | "app" | "text">) {
+    this.runId = runId;
+    this.teamId = teamId;
+    this.app = app;
+    this.text = text;
+    this.#call = call;
+  }
+
+  get requestId(): string {
+    return this.#call.requestId;
+  }
+
+  get signal(): AbortSignal {
+    return this.#call.signal;
+  }
 }

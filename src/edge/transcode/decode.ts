@@ -6,6 +6,7 @@ import type { Binding } from "./binding.ts";
 import { hasRawBody } from "./binding.ts";
 import type { BodyReader } from "./body.ts";
 import { createBodyReader } from "./body.ts";
+import { flatMessageOf } from "./flat-message.ts";
 import { messageDepthMax } from "./known-type-check.ts";
 import type { BodyHeaders } from "./media.ts";
 import { checkEncoding, checkJsonHeaders } from "./media.ts";
@@ -41,6 +42,7 @@ export function createDecoder(binding: Binding, checks: Checks, registry: Regist
   const readBody = isRaw ? readRawBodyOf(binding) : createBodyReader(binding, checks);
   const readPath = createPathReader(binding, checks);
   const readQuery = createQueryReader(binding, checks);
+  const flat = isRaw ? undefined : flatMessageOf(input);
   const options = { ...(registry && { registry }), recursionLimit: recursionMax };
   return {
     checkMediaType,
@@ -53,7 +55,7 @@ export function createDecoder(binding: Binding, checks: Checks, registry: Regist
       const refused = readPath(route.captures, json) ?? readQuery(route.query, json);
       if (refused !== undefined) return refused;
       try {
-        const message = fromJson(input, json, options);
+        const message = flat ? flat.read(json) : fromJson(input, json, options);
         if (isRaw) setRawBody(binding, message, parts);
         return { kind: "message", message };
       } catch {

@@ -78,7 +78,8 @@ function checkOfFields(message: DescMessage, checks: Checks): Check {
     if (!isJsonObject(value)) return notAnObject();
     if (depth >= messageDepthMax) return tooDeep();
     if (entries.size === 0) fill();
-    for (const [key, item] of Object.entries(value)) {
+    for (const key of Object.keys(value)) {
+      const item = value[key] ?? null;
       const entry = entries.get(key);
       if (entry === undefined)
         return { path: key, words: "is no field here. Remove it, or check its spelling" };

@@ -43,12 +43,13 @@ export type Placed =
 export function place(root: JsonObject, path: FieldPath, value: JsonValue): Placed {
   let object = root;
   let above = "";
-  for (const [depth, field] of path.entries()) {
+  let depth = 0;
+  for (const field of path) {
     const sibling = siblingIn(object, field);
     if (sibling !== undefined) return { kind: "excluded", by: above + sibling };
     const key = keyIn(object, field) ?? field.jsonName;
     const present = object[key];
-    if (depth < path.length - 1) {
+    if (++depth < path.length) {
       const next: JsonObject = isJsonObject(present) ? present : {};
       object[key] = next;
       object = next;

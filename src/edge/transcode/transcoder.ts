@@ -3,11 +3,13 @@ import type { Binding } from "./binding.ts";
 import { bindingsOf } from "./binding.ts";
 import type { Decoded, Decoder, RequestParts } from "./decode.ts";
 import { createDecoder } from "./decode.ts";
-import type { EncodedResponse } from "./encode.ts";
-import { encodeMessage } from "./encode.ts";
+import type { EncodedResponse, Encoder } from "./encode.ts";
+import { createEncoder } from "./encode.ts";
 import type { BodyHeaders } from "./media.ts";
+import type { Checks } from "./message-check.ts";
 import { createChecks } from "./message-check.ts";
 import type { Problem } from "./problem.ts";
+import { rememberRoutes } from "./remembered-routes.ts";
 import type { Match, MatchedRoute } from "./route-table.ts";
 import { createRouteTable } from "./route-table.ts";
 
@@ -46,19 +48,28 @@ export function createTranscoder(
   { registry }: { registry?: Registry } = {},
 ): Transcoder {
   const bindings = services.flatMap(bindingsOf);
-  const match = createRouteTable(bindings);
+  const match = rememberRoutes(createRouteTable(bindings));
   const checks = createChecks(registry);
-  const decoders = new Map(bindings.map((each) => [each, createDecoder(each, checks, registry)]));
-  const decoderOf = (binding: Binding): Decoder => {
-    const decoder = decoders.get(binding);
-    if (decoder === undefined) throw new Error("The binding is another transcoder's.");
-    return decoder;
+  const codecs = new Map(bindings.map((each) => [each, codecOf(each, checks, registry)]));
+  const find = (binding: Binding): Codec => {
+    const codec = codecs.get(binding);
+    if (codec === undefined) throw new Error("The binding is another transcoder's.");
+    return codec;
   };
   return {
     bindings,
     match,
-    checkMediaType: (route, headers) => decoderOf(route.binding).checkMediaType(headers),
-    decodeRequest: (route, parts) => decoderOf(route.binding).decode(route, parts),
-    encodeResponse: (binding, message) => encodeMessage(binding, message, registry),
+    checkMediaType: (route, headers) => find(route.binding).decoder.checkMediaType(headers),
+    decodeRequest: (route, parts) => find(route.binding).decoder.decode(route, parts),
+    encodeResponse: (binding, message) => find(binding).encode(message),
   };
+}
+
+interface Codec {
+  readonly decoder: Decoder;
+  readonly encode: Encoder;
+}
+
+function codecOf(binding: Binding, checks: Checks, registry: Registry | undefined): Codec {
+  return { decoder: createDecoder(binding, checks, registry), encode: createEncoder(binding, registry) };
 }
