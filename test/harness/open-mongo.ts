@@ -5,7 +5,7 @@ import { type MongoStoresParts, openMongoStores } from "#src/store/mongo/open-st
 import type { Stores } from "#src/store/stores.ts";
 
 /** Times of the single-instance record with which no busy machine loses it, and a second start waits shortly. */
-export const steadyInstanceTimes = { renewMs: 50, holdMs: 60_000, lapseMs: 120_000, waitMsMax: 500 } as const;
+const steadyInstanceTimes = { renewMs: 50, holdMs: 60_000, lapseMs: 120_000, waitMsMax: 500 } as const;
 
 /** Times that a test can wait for. */
 export const shortInstanceTimes = { renewMs: 50, holdMs: 2_000, lapseMs: 3_000, waitMsMax: 10_000 } as const;
