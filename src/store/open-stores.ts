@@ -1,10 +1,16 @@
+import { randomUUID } from "node:crypto";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config.ts";
-import type { Log } from "../log.ts";
+import type { InstanceEvents } from "../fleet/instance-guard.ts";
+import { openMongoStores } from "./mongo/open-stores.ts";
 import { openSqliteStores } from "./sqlite/open-stores.ts";
 import type { Stores } from "./stores.ts";
 
 /** Opens the store that the settings name: MongoDB where a URI is set, else the embedded one. */
-export function openStores(config: Config, _parts: { clock: Clock; log: Log }): Promise<Stores> {
-  return openSqliteStores({ dataDir: config.dataDir });
+export function openStores(
+  { mongodbUri, dataDir }: Pick<Config, "mongodbUri" | "dataDir">,
+  { clock, events }: { readonly clock: Clock; readonly events: InstanceEvents },
+): Promise<Stores> {
+  if (mongodbUri === undefined) return openSqliteStores({ dataDir });
+  return openMongoStores({ uri: mongodbUri, clock, newIncarnation: randomUUID, events });
 }

@@ -33,7 +33,9 @@ export type Keyrun = Awaited<ReturnType<typeof startKeyrun>>;
 
 /** A whole Keyrun in this process, on free loopback ports and a folder of its own that goes when it is closed. */
 export async function startKeyrun({ settings, clock = systemClock, onStores }: KeyrunOptions = {}) {
-  const folders = createTempFolders();
+  const quietEvents = { onWaiting: () => {}, onRenewalFailed: () => {}, onLost: () => {} };
+
+const folders = createTempFolders();
   const secret = randomBytes(32);
   const serviceToken = randomBytes(24).toString("hex");
   const read = readSettings(
@@ -56,7 +58,7 @@ export async function startKeyrun({ settings, clock = systemClock, onStores }: K
     log,
     version: "0.0.0-test",
     openStores: async () => {
-      const stores = await openStores(config, { clock, log });
+      const stores = await openStores(config, { clock, events: quietEvents });
       return onStores?.(stores) ?? stores;
     },
     announce: () => {},
