@@ -8,5 +8,6 @@ export default defineConfig({
     pool: "forks",
     testTimeout: 30_000,
     hookTimeout: 60_000,
+    coverage: { include: ["src/**"] },
   },
 });

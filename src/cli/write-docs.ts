@@ -1,18 +1,27 @@
 /**
- * `npm run docs` writes .env.example and the README's table of settings from the settings themselves.
- * With `--check` it writes nothing, and fails where one of them is stale.
+ * `npm run docs` writes .env.example and the README's table of settings from the settings themselves, and the table
+ * of refusals in docs/errors.md from theirs. With `--check` it writes nothing, and fails where one of them is stale.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { renderEnvExample, withSettingsTable } from "../settings/document.ts";
+import { withRefusalsTable } from "./refusals-document.ts";
 
 const checks = process.argv.includes("--check");
 
 keep(".env.example", renderEnvExample());
-const readme = readIfThere("README.md");
-const filled = readme === undefined ? undefined : withSettingsTable(readme);
-if (filled === undefined) console.error("README.md has no place for the table of settings yet: left alone.");
-else keep("README.md", filled);
+keepTable("README.md", withSettingsTable);
+keepTable("docs/errors.md", withRefusalsTable);
+
+function keepTable(name: string, withTable: (text: string) => string | undefined): void {
+  const filled = withTable(readIfThere(name) ?? "");
+  if (filled === undefined) {
+    console.error(`${name} has no place for its table.`);
+    process.exitCode = 1;
+  } else {
+    keep(name, filled);
+  }
+}
 
 function keep(name: string, wanted: string): void {
   if (readIfThere(name) === wanted) return;

@@ -1,0 +1,186 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { cpSync, symlinkSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { asHere, asPage, isSaid, type Places } from "./page-text.ts";
+
+/** A fenced `sh` block, which people are to run, and the `text` block right after it, which says what that prints. */
+export interface Step {
+  readonly commands: string;
+  readonly prints: string | undefined;
+}
+
+/** The steps of a page, in order. Blocks of other languages are for reading only. */
+export function readSteps(markdown: string): Step[] {
+  const blocks = [...markdown.matchAll(/^```(\w*)\n([\s\S]*?)^```$/gm)].map(([, language, text = ""]) => ({
+    language,
+    text,
+  }));
+  return blocks.flatMap(({ language, text }, index) => {
+    const next = blocks[index + 1];
+    if (language !== "sh") return [];
+    return [{ commands: text, prints: next?.language === "text" ? next.text : undefined }];
+  });
+}
+
+/** What a story leaves out: the folder has it already, or it would run the tests within the tests. */
+const settled = ["npm ci", "npm test"];
+/** A line that runs a server: it is for a terminal of its own, and goes on while the next steps run. */
+const serverLine = /(npm start|node examples\/[\w-]+\.ts)$/;
+
+/**
+ * Runs the steps of a page one after the other, as its reader would, in a folder like a clone and on free ports.
+ * Rejects where a step fails or does not print what the page says; ids, keys and times may differ, and a line `…`
+ * stands for any lines.
+ */
+export async function runStory(
+  steps: readonly Step[],
+  { folder, mongodbUri = "" }: { folder: string; mongodbUri?: string },
+): Promise<void> {
+  makeClone(folder);
+  const appPort = String(await freePort());
+  // What the page names, and what is there instead.
+  const places: Places = new Map([
+    ["127.0.0.1:9000", `127.0.0.1:${appPort}`],
+    ["mongodb://127.0.0.1:27017/keyrun", mongodbUri],
+  ]);
+  const shell = openShell(folder, { KEYRUN_PORT: "0", KEYRUN_GRPC_PORT: "0", PORT: appPort });
+  const servers = new Map<string, ChildProcess>();
+  try {
+    for (const { commands, prints } of steps) {
+      const lines = commands.split("\n").filter((line) => line !== "" && !settled.includes(line));
+      const server = serverLine.test(lines.at(-1) ?? "") ? (lines.pop() ?? "") : undefined;
+      const printed = await shell.run(asHere(lines.join("\n"), places));
+      if (server === undefined) {
+        if (prints !== undefined && !isSaid(printed, prints, places)) {
+          throw new Error(
+            `This page says\n${prints}\nbut what is printed is\n${asPage(printed, places)}\n${shell.complaints()}`,
+          );
+        }
+        continue;
+      }
+      await stop(servers.get(server));
+      const child = spawnGroup(server, folder, await shell.environment());
+      servers.set(server, child);
+      await untilSaid(child, prints ?? "", places);
+    }
+  } finally {
+    shell.close();
+    await Promise.all([...servers.values()].map(stop));
+  }
+}
+
+function makeClone(folder: string): void {
+  const root = fileURLToPath(new URL("../../", import.meta.url));
+  const parts = [
+    "package.json",
+    ".npmrc",
+    ".env.example",
+    "buf.yaml",
+    "bin",
+    "src",
+    "gen",
+    "proto",
+    "examples",
+  ];
+  for (const part of parts) cpSync(join(root, part), join(folder, part), { recursive: true });
+  symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
+}
+
+function freePort(): Promise<number> {
+  const server = createServer();
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(0, "127.0.0.1", () => {
+      const address = server.address();
+      server.close(() => resolve(address !== null && typeof address === "object" ? address.port : 0));
+    });
+  });
+}
+
+/** One bash that keeps its variables from step to step, and ends with the first command that fails. */
+function openShell(folder: string, settings: NodeJS.ProcessEnv) {
+  const child = spawn("bash", ["--norc"], { cwd: folder, detached: true, env: cleanEnvironment(settings) });
+  const heard = { out: "", err: "" };
+  child.stdout.on("data", (chunk) => {
+    heard.out += chunk;
+  });
+  child.stderr.on("data", (chunk) => {
+    heard.err += chunk;
+  });
+  const ended = once(child, "close");
+  child.stdin.write("set -eo pipefail\n");
+  const mark = "--- end of the step ---\n";
+
+  async function run(commands: string): Promise<string> {
+    heard.out = "";
+    heard.err = "";
+    child.stdin.write(`${commands}\nprintf '%s\\n' '${mark.trim()}'\n`);
+    while (!heard.out.endsWith(mark)) {
+      await Promise.race([once(child.stdout, "data"), ended]);
+      if (child.exitCode !== null) throw new Error(`This failed:\n${commands}\n${heard.out}${heard.err}`);
+    }
+    return heard.out.slice(0, -mark.length);
+  }
+
+  return {
+    run,
+    /** What the last commands wrote on standard error. */
+    complaints: () => heard.err,
+    async environment(): Promise<NodeJS.ProcessEnv> {
+      const entries = (await run("env -0")).split("\0").map((entry) => entry.split(/=(.*)/s, 2));
+      return Object.fromEntries(entries);
+    },
+    close: () => child.kill("SIGKILL"),
+  };
+}
+
+/** The environment without what belongs to this test run. */
+function cleanEnvironment(settings: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const own = /^(KEYRUN_|VITEST|NODE_OPTIONS$|NODE_ENV$|npm_)/;
+  const outside = Object.entries(process.env).filter(([name]) => !own.test(name));
+  return { ...Object.fromEntries(outside), ...settings };
+}
+
+/** In a group of its own, so that the whole of it can be stopped, as Ctrl-C does. */
+function spawnGroup(line: string, cwd: string, env: NodeJS.ProcessEnv): ChildProcess {
+  return spawn("bash", ["-c", line], { cwd, env, detached: true, stdio: ["ignore", "pipe", "pipe"] });
+}
+
+async function stop(child: ChildProcess | undefined): Promise<void> {
+  if (child?.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  const ended = once(child, "exit");
+  process.kill(-child.pid, "SIGINT");
+  await ended;
+}
+
+/** Waits until the server has printed what the page says, and notes where it listens. */
+function untilSaid(child: ChildProcess, prints: string, places: Places): Promise<void> {
+  const heard = { out: "", err: "" };
+  return new Promise((resolve, reject) => {
+    const fail = (why: string) => reject(new Error(`${why}:\n${heard.out}${heard.err}`));
+    const timer = setTimeout(() => fail(`The server has not printed this\n${prints}\nbut`), readyMsMax);
+    child.stderr?.on("data", (chunk) => {
+      heard.err += chunk;
+    });
+    child.once("close", () => fail("The server ended"));
+    child.stdout?.on("data", (chunk) => {
+      heard.out += chunk;
+      noteAddresses(heard.out, places);
+      if (!readyLine.test(heard.out) || !isSaid(heard.out, `${prints}…\n`, places)) return;
+      clearTimeout(timer);
+      resolve();
+    });
+  });
+}
+
+const readyLine = /(is ready: |listens on ).*\n/;
+const readyMsMax = 30_000;
+
+function noteAddresses(text: string, places: Places): void {
+  const [, http, grpc] = /is ready: http:\/\/(\S+) \(gRPC (\S+)\)/.exec(text) ?? [];
+  if (http) places.set("127.0.0.1:8080", http);
+  if (grpc) places.set("127.0.0.1:8081", grpc);
+}

@@ -1,0 +1,46 @@
+/** Addresses that a page names, and what stands for them where its commands are tried. */
+export type Places = Map<string, string>;
+
+/** The page's commands with the addresses of this machine. */
+export function asHere(text: string, places: Places): string {
+  return [...places].reduce((put, [onPage, here]) => put.replaceAll(onPage, here), text);
+}
+
+/** What was printed here, with the addresses of the page. */
+export function asPage(text: string, places: Places): string {
+  return [...places]
+    .filter(([, here]) => here !== "")
+    .reduce((put, [onPage, here]) => put.replaceAll(here, onPage), text);
+}
+
+/**
+ * Whether what was printed is what the page says: the same lines, where ids, keys and times may differ and a line
+ * `…` of the page stands for any lines.
+ */
+export function isSaid(printed: string, page: string, places: Places): boolean {
+  const lines = plain(page)
+    .split("\n")
+    .map((line) => (line === "…" ? "(.*\\n)*?" : `${literally(line)}\\n`));
+  return new RegExp(`^${lines.join("")}$`).test(`${plain(asPage(printed, places))}\n`);
+}
+
+function literally(text: string): string {
+  return text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
+}
+
+/** What is new in every run becomes one word a kind. */
+function plain(text: string): string {
+  return kinds.reduce((put, [pattern, word]) => put.replace(pattern, word), text).trimEnd();
+}
+
+const kinds: readonly (readonly [pattern: RegExp, word: string])[] = [
+  [/\r/g, ""],
+  [/svc_[0-9a-z]{24}\.[0-9A-Za-z]{49}/g, "<key>"],
+  [/svc_[0-9a-z]{4}….{4}/g, "<redacted>"],
+  [/run_[0-9a-z]{24}/g, "<run>"],
+  [/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, "<uuid>"],
+  [/\b[0-9a-hjkmnp-tv-z]{24}\b/g, "<id>"],
+  [/\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z/g, "<time>"],
+  [/^(RateLimit-Reset|Date): .*/gm, "$1: <time>"],
+  [/;t=\d+/g, ";t=<seconds>"],
+];
