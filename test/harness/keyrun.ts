@@ -35,7 +35,7 @@ export type Keyrun = Awaited<ReturnType<typeof startKeyrun>>;
 export async function startKeyrun({ settings, clock = systemClock, onStores }: KeyrunOptions = {}) {
   const quietEvents = { onWaiting: () => {}, onRenewalFailed: () => {}, onLost: () => {} };
 
-const folders = createTempFolders();
+  const folders = createTempFolders();
   const secret = randomBytes(32);
   const serviceToken = randomBytes(24).toString("hex");
   const read = readSettings(
