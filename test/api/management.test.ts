@@ -188,12 +188,10 @@ describe("apps", () => {
 
   test("never tell what their backend's headers hold", async () => {
     const value = "a-credential-of-the-backend";
+    const headers = [{ name: "X-Backend-Token", value }];
     const backend = {
-      kind: {
-        case: "http",
-        value: { url: "http://127.0.0.1:9/run", headers: [{ name: "X-Backend-Token", value }] },
-      },
-    } as const;
+      kind: { case: "http" as const, value: { url: "http://127.0.0.1:9/run", headers } },
+    };
     const created = await keyrun.apps.createApp({ app: { id: "secretive", backend } });
     const told = [created, await keyrun.apps.getApp({ appId: "secretive" }), await keyrun.apps.listApps({})];
     const text = JSON.stringify(told, (_, each) => (typeof each === "bigint" ? String(each) : each));

@@ -1,0 +1,137 @@
+import { execFile, spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+export const repository = fileURLToPath(new URL("../../", import.meta.url));
+
+export type Settings = Readonly<Record<string, string>>;
+
+export interface Exit {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** The real process, started as `npm start` does, with no environment but its settings. */
+export interface KeyrunProcess {
+  readonly pid: number;
+  /** Everything written so far. */
+  stdout(): string;
+  stderr(): string;
+  /** Resolves once what was written on either satisfies the condition; rejects where the process ends before. */
+  until(condition: () => boolean): Promise<void>;
+  kill(signal: NodeJS.Signals): void;
+  readonly exited: Promise<Exit>;
+}
+
+export function spawnKeyrun(
+  settings: Settings,
+  [command = "", ...args]: readonly string[] = [process.execPath, "src/main.ts", "serve"],
+): KeyrunProcess {
+  const child = spawn(command, args, { cwd: repository, env: environment(settings), stdio: "pipe" });
+  const written = { stdout: "", stderr: "" };
+  let over = false;
+  const checks = new Set<() => void>();
+  const check = () => {
+    for (const each of [...checks]) each();
+  };
+  for (const name of ["stdout", "stderr"] as const) {
+    child[name].setEncoding("utf8").on("data", (text: string) => {
+      written[name] += text;
+      check();
+    });
+  }
+  const exited = new Promise<Exit>((resolve) => {
+    // `close` comes once its output was read to the end.
+    child.once("close", (code, signal) => {
+      over = true;
+      resolve({ code, signal });
+      check();
+    });
+  });
+  return {
+    pid: child.pid ?? 0,
+    stdout: () => written.stdout,
+    stderr: () => written.stderr,
+    until: (condition) =>
+      new Promise((resolve, reject) => {
+        const once = () => {
+          if (!condition() && !over) return;
+          checks.delete(once);
+          if (condition()) resolve();
+          else reject(new Error(`Keyrun ended before: ${written.stderr.slice(-2_000)}`));
+        };
+        checks.add(once);
+        once();
+      }),
+    kill: (signal) => void child.kill(signal),
+    exited,
+  };
+}
+
+export interface ServingKeyrun extends KeyrunProcess {
+  readonly publicUrl: string;
+  readonly internalUrl: string;
+  readonly dataDir: string;
+  serviceToken(): string;
+}
+
+/** The same once it serves, on free ports where the settings name none. */
+export async function serveKeyrun(dataDir: string, settings: Settings = {}): Promise<ServingKeyrun> {
+  const running = spawnKeyrun({
+    KEYRUN_PORT: "0",
+    KEYRUN_GRPC_PORT: "0",
+    KEYRUN_DATA_DIR: dataDir,
+    ...settings,
+  });
+  await running.until(() => running.stdout().includes("curl "));
+  const [, publicUrl = "", internal = ""] = /ready: (\S+) \(gRPC (\S+)\)/.exec(running.stdout()) ?? [];
+  while ((await statusOf(`${publicUrl}/readyz`)) !== 200) await running.until(() => true);
+  return {
+    ...running,
+    publicUrl,
+    internalUrl: `http://${internal}`,
+    dataDir,
+    serviceToken: () => readFileSync(join(dataDir, "service-token"), "utf8").trim(),
+  };
+}
+
+/** The status of a GET, 0 where nobody answers. */
+export async function statusOf(url: string): Promise<number> {
+  return fetch(url).then(
+    async (answer) => {
+      await answer.text();
+      return answer.status;
+    },
+    () => 0,
+  );
+}
+
+/** One `keyrun` command as a person types it, through the package's bin. */
+export function keyrunCommand(settings: Settings, args: readonly string[], stdin = "") {
+  return new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
+    const bin = join(repository, "bin/keyrun.mjs");
+    const options = { cwd: repository, env: environment(settings) };
+    const child = execFile(process.execPath, [bin, ...args], options, (error, stdout, stderr) => {
+      resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr });
+    });
+    child.stdin?.end(stdin);
+  });
+}
+
+function environment(settings: Settings): Record<string, string> {
+  return { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "", ...settings };
+}
+
+/** Runs an app over REST: status, headers and body, whatever they are. */
+export async function restRun(
+  publicUrl: string,
+  { value, appId = "echo", text = "x" }: { value: string; appId?: string; text?: string },
+) {
+  const answer = await fetch(`${publicUrl}/api/apps/${appId}/run`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${value}`, "content-type": "application/json" },
+    body: JSON.stringify({ text }),
+  });
+  return { status: answer.status, headers: answer.headers, body: await answer.text() };
+}

@@ -1,0 +1,230 @@
+import { execFile } from "node:child_process";
+import { closeSync, openSync, readFileSync, rmSync, statSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { afterAll, afterEach, describe, expect, test } from "vitest";
+import {
+  type KeyrunProcess,
+  keyrunCommand,
+  restRun,
+  type ServingKeyrun,
+  serveKeyrun,
+  spawnKeyrun,
+  statusOf,
+} from "../harness/keyrun-process.ts";
+import { createTempFolders } from "../harness/temp-folders.ts";
+
+const folders = createTempFolders();
+const running: KeyrunProcess[] = [];
+
+afterEach(async () => {
+  for (const each of running.splice(0)) {
+    each.kill("SIGKILL");
+    await each.exited;
+  }
+});
+afterAll(() => folders.remove());
+
+async function serve(...args: Parameters<typeof serveKeyrun>): Promise<ServingKeyrun> {
+  const keyrun = await serveKeyrun(...args);
+  running.push(keyrun);
+  return keyrun;
+}
+
+/** Starts, and answers with how it ended and what it said. */
+async function refused(settings: Record<string, string>) {
+  const keyrun = spawnKeyrun({
+    KEYRUN_PORT: "0",
+    KEYRUN_GRPC_PORT: "0",
+    KEYRUN_DATA_DIR: join(folders.create(), "data"),
+    ...settings,
+  });
+  running.push(keyrun);
+  const { code } = await keyrun.exited;
+  return { code, stdout: keyrun.stdout(), stderr: keyrun.stderr() };
+}
+
+test("start says where Keyrun is, how to make a key and how to run an app, and the printed curl runs", async () => {
+  const keyrun = await serve(folders.create());
+  const { publicUrl, internalUrl } = keyrun;
+  const curl = `curl -sS -X POST ${publicUrl}/api/apps/echo/run -H "Authorization: Bearer $KEYRUN_API_KEY" -H "Content-Type: application/json" -d '{"text":"hello"}'`;
+  expect(keyrun.stdout()).toBe(`Keyrun is ready: ${publicUrl} (gRPC ${internalUrl.slice("http://".length)})
+
+Make a key, which is shown this once:
+  export KEYRUN_API_KEY=$(npx --no-install keyrun keys create --team demo)
+Run an app with it:
+  ${curl}
+`);
+  const created = await keyrunCommand({ KEYRUN_DATA_DIR: keyrun.dataDir }, [
+    "keys",
+    "create",
+    "--team",
+    "demo",
+  ]);
+  const env = { PATH: process.env.PATH, KEYRUN_API_KEY: created.stdout.trim() };
+  const answer = await new Promise<string>((resolve, reject) => {
+    execFile("sh", ["-c", curl], { env }, (error, stdout) => (error ? reject(error) : resolve(stdout)));
+  });
+  expect(JSON.parse(answer)).toMatchObject({ appId: "echo", text: "hello" });
+});
+
+test("the words are out before /readyz first answers 200", async () => {
+  const [port, grpcPort] = [await freePort(), await freePort()];
+  const out = join(folders.create(), "stdout");
+  const settings = {
+    KEYRUN_PORT: String(port),
+    KEYRUN_GRPC_PORT: String(grpcPort),
+    KEYRUN_DATA_DIR: folders.create(),
+  };
+  // A shell sends the words to a file, so that what was written is there to read at any moment.
+  closeSync(openSync(out, "w"));
+  const keyrun = spawnKeyrun(settings, [
+    "sh",
+    "-c",
+    `exec "$0" src/main.ts serve > "$1"`,
+    process.execPath,
+    out,
+  ]);
+  running.push(keyrun);
+  let status = 0;
+  while (status !== 200) status = await statusOf(`http://127.0.0.1:${port}/readyz`);
+  expect(readFileSync(out, "utf8")).toContain(
+    `Keyrun is ready: http://127.0.0.1:${port} (gRPC 127.0.0.1:${grpcPort})`,
+  );
+});
+
+test("a key is made, listed, verified, used and revoked from the command line", async () => {
+  const { publicUrl, dataDir } = await serve(folders.create());
+  const command = (args: string[], stdin?: string) =>
+    keyrunCommand({ KEYRUN_DATA_DIR: dataDir }, args, stdin);
+  const created = await command(["keys", "create", "--team", "demo", "--label", "laptop"]);
+  expect(created).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^svc_[0-9a-z]{24}\.[0-9A-Za-z]{49}\n$/),
+  });
+  const value = created.stdout.trim();
+  const id = value.slice(4, 28);
+  expect(await command(["keys", "verify"], `${value}\n`)).toMatchObject({ code: 0, stdout: "VALID\n" });
+  expect(await restRun(publicUrl, { value })).toMatchObject({ status: 200 });
+  const listed = await command(["keys", "list", "--team", "demo"]);
+  expect(listed.stdout).toContain("laptop");
+  expect(listed.stdout).toContain(`${value.slice(0, 8)}…${value.slice(-4)}`);
+  expect(listed.stdout).not.toContain("never");
+  expect(await command(["keys", "revoke", "--team", "demo", id])).toMatchObject({ code: 0 });
+  expect(await restRun(publicUrl, { value })).toMatchObject({ status: 401 });
+  expect(await command(["keys", "verify"], value)).toMatchObject({ code: 1, stdout: "REVOKED\n" });
+});
+
+test("what the first start makes is the owner's alone, and the next start finds it", async () => {
+  const dataDir = join(folders.create(), "data");
+  const first = await serve(dataDir);
+  const token = first.serviceToken();
+  for (const name of ["secret", "service-token", "grpc-address", "keyrun.db"]) {
+    expect({ name, mode: statSync(join(dataDir, name)).mode & 0o777 }).toEqual({ name, mode: 0o600 });
+  }
+  expect(statSync(dataDir).mode & 0o777).toBe(0o700);
+  const created = await keyrunCommand({ KEYRUN_DATA_DIR: dataDir }, ["keys", "create", "--team", "demo"]);
+  first.kill("SIGTERM");
+  expect(await first.exited).toEqual({ code: 0, signal: null });
+  const second = await serve(dataDir);
+  expect(second.serviceToken()).toBe(token);
+  expect(await restRun(second.publicUrl, { value: created.stdout.trim() })).toMatchObject({ status: 200 });
+});
+
+test("npm start passes the signal on", async () => {
+  const settings = { KEYRUN_PORT: "0", KEYRUN_GRPC_PORT: "0", KEYRUN_DATA_DIR: folders.create() };
+  const keyrun = spawnKeyrun(settings, ["npm", "start", "--silent"]);
+  running.push(keyrun);
+  await keyrun.until(() => keyrun.stdout().includes("curl "));
+  keyrun.kill("SIGTERM");
+  await keyrun.exited;
+  expect(keyrun.stderr()).toContain('"msg":"stopped"');
+});
+
+describe("a start that would be unsafe is refused in a sentence, with exit 1 and no stack:", () => {
+  const expectRefused = (outcome: Awaited<ReturnType<typeof refused>>, sentence: RegExp) => {
+    expect(outcome.stderr).toMatch(sentence);
+    expect(outcome).toMatchObject({ code: 1, stdout: "" });
+    expect(outcome.stderr).not.toMatch(/\n\s+at /);
+  };
+
+  test("a second process on the same folder", async () => {
+    const { dataDir, publicUrl } = await serve(folders.create());
+    expectRefused(
+      await refused({ KEYRUN_DATA_DIR: dataDir }),
+      /^Keyrun can't start: Another Keyrun already serves the data folder .+\n$/,
+    );
+    expect(await statusOf(`${publicUrl}/readyz`)).toBe(200);
+  });
+
+  test("a port in use, on either listener", async () => {
+    const { publicUrl } = await serve(folders.create());
+    const { port } = new URL(publicUrl);
+    for (const name of ["KEYRUN_PORT", "KEYRUN_GRPC_PORT"]) {
+      expectRefused(
+        await refused({ [name]: port }),
+        new RegExp(
+          `^Keyrun can't start: 127\\.0\\.0\\.1:${port} is already in use: set ${name} to a free port`,
+        ),
+      );
+    }
+  });
+
+  test("a store whose secret is gone", async () => {
+    const dataDir = folders.create();
+    const first = await serve(dataDir);
+    await keyrunCommand({ KEYRUN_DATA_DIR: dataDir }, ["keys", "create", "--team", "demo"]);
+    first.kill("SIGTERM");
+    await first.exited;
+    const secret = readFileSync(join(dataDir, "secret"), "utf8").trim();
+    rmSync(join(dataDir, "secret"));
+    const outcome = await refused({ KEYRUN_DATA_DIR: dataDir });
+    expectRefused(outcome, /service secret that is not there \(version [0-9a-f]{8}\)/);
+    expect((await refused({ KEYRUN_DATA_DIR: dataDir })).code).toBe(1);
+    // What the sentence advises helps.
+    await serve(dataDir, { KEYRUN_SECRET: secret });
+  });
+
+  test.each([
+    [
+      "an unknown name",
+      { KEYRUN_PROT: "1" },
+      /KEYRUN_PROT is not a setting of Keyrun: did you mean KEYRUN_PORT\?/,
+    ],
+    ["a bad number", { KEYRUN_PORT: "eighty" }, /KEYRUN_PORT .+, such as 8088\./],
+    ["an empty value", { KEYRUN_HOST: "" }, /KEYRUN_HOST is empty/],
+    ["a short secret", { KEYRUN_SECRET: "c2hvcnQ" }, /KEYRUN_SECRET /],
+    [
+      "an open internal listener",
+      { KEYRUN_GRPC_HOST: "0.0.0.0" },
+      /KEYRUN_GRPC_HOST must be a loopback address/,
+    ],
+  ])("%s among the settings", async (_, settings, sentence) => {
+    const outcome = await refused(settings);
+    expectRefused(outcome, /^Keyrun can't start: /);
+    expect(outcome.stderr).toMatch(sentence);
+    for (const value of Object.values(settings)) {
+      if (value.length > 3) expect(outcome.stderr.replace("0.0.0.0", "")).not.toContain(value);
+    }
+  });
+
+  test("all that is wrong is told at once, one sentence each", async () => {
+    const outcome = await refused({ KEYRUN_PORT: "x", KEYRUN_LOG_LEVEL: "loud", KEYRUN_NOTHING: "1" });
+    expect(outcome.stderr.trimEnd().split("\n")).toHaveLength(3);
+  });
+
+  test("a data folder that is a file", async () => {
+    const file = join(folders.create(), "file");
+    closeSync(openSync(file, "w"));
+    expectRefused(await refused({ KEYRUN_DATA_DIR: file }), /data folder .+ can't be used/);
+  });
+});
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((closed) => server.close(closed));
+  return port;
+}
