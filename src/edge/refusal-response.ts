@@ -48,7 +48,7 @@ export function publicCode({ reason }: Refusal): string {
 }
 
 /** Headers that the reason alone asks for. */
-export function refusalHeaders(refusal: Refusal, rateHeaders: readonly string[] = []): string[] {
+function refusalHeaders(refusal: Refusal, rateHeaders: readonly string[] = []): string[] {
   const headers: string[] = [];
   const { httpStatus } = reasons[refusal.reason];
   if (httpStatus === 401) headers.push("WWW-Authenticate", challenge(refusal));

@@ -16,7 +16,7 @@ export function clientAddress(
 }
 
 /** An IPv4 address that came over an IPv6 socket, as the IPv4 address that it is: one caller, one name. */
-export function plainAddress(address: string): string {
+function plainAddress(address: string): string {
   return address.startsWith("::ffff:") && isIP(address.slice(7)) === 4 ? address.slice(7) : address;
 }
 

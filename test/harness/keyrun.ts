@@ -122,7 +122,7 @@ async function newTeam(teams: Client<typeof TeamService>, plan: Plan): Promise<s
 }
 
 /** Sends this `Authorization` with every call. */
-export function withAuthorization(value: string): Interceptor {
+function withAuthorization(value: string): Interceptor {
   return (next) => (request) => {
     request.header.set("authorization", value);
     return next(request);
