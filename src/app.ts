@@ -4,15 +4,17 @@ import { join } from "node:path";
 import { Health } from "#gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "#gen/grpc/reflection/v1/reflection_pb.ts";
 import { ServerReflection as ServerReflectionV1Alpha } from "#gen/grpc/reflection/v1alpha/reflection_pb.ts";
-import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { createCaches } from "./app/caches.ts";
 import { createInternalListener, createPublicListener } from "./app/listeners.ts";
 import { createPublicDoor } from "./app/public-door.ts";
-import { createServices } from "./app/services.ts";
+import { createWithScreen, screenNotice } from "./app/screen.ts";
+import { createServices, type Services } from "./app/services.ts";
+import { createSignIn } from "./app/sign-in.ts";
 import { checkPolicy } from "./auth/policy.ts";
 import { createServiceTokenCheck } from "./auth/service-token.ts";
 import type { Clock } from "./clock.ts";
 import { bounds, type Config } from "./config.ts";
+import { readScreenFiles } from "./edge/screen-files.ts";
 import { fail, StartRefused } from "./error.ts";
 import { createServiceSecrets, type ServiceSecrets } from "./keys/service-secrets.ts";
 import type { Log } from "./log.ts";
@@ -22,10 +24,11 @@ import { createReflection } from "./rpc/reflection.ts";
 import { served } from "./rpc/rpc-door.ts";
 import { createSecretFiles, writePrivateFile } from "./secret-files.ts";
 import { seed } from "./seed.ts";
-import { drain } from "./server/drain.ts";
+import { type Drainable, drain } from "./server/drain.ts";
 import type { BoundAddress, Listener } from "./server/listener.ts";
 import { createReadiness } from "./server/readiness.ts";
 import { createRequestTracker } from "./server/request-tracker.ts";
+import type { ScreenNotice } from "./start-words.ts";
 import type { Stores } from "./store/stores.ts";
 
 /** Keyrun, running. */
@@ -44,7 +47,11 @@ export interface AppParts {
   /** Opens the store that the settings name. */
   readonly openStores: () => Promise<Stores>;
   /** Called once, when both listeners are bound and before `/readyz` first answers 200. */
-  readonly announce: (addresses: Pick<App, "publicAddress" | "internalAddress">) => void;
+  readonly announce: (
+    started: Pick<App, "publicAddress" | "internalAddress"> & { readonly screen: ScreenNotice },
+  ) => void;
+  /** Where the built screen is, if there is one. */
+  readonly screenFolder?: string;
 }
 
 /**
@@ -80,21 +87,29 @@ async function start(config: Config, parts: AppParts, closers: Closer[]): Promis
   const readiness = createReadiness();
   const requests = createRequestTracker();
   const caches = createCaches(stores, { clock, metrics });
-  const services = createServices({ config, clock, log, metrics, stores, caches, secrets });
-  closers.push(services.lastUses.close, services.runner.close);
+  const signIn = createSignIn({ config, clock, log, stores, caches });
+  const { watchAccess } = signIn;
+  const services = createServices({ config, clock, log, metrics, stores, caches, secrets, watchAccess });
+  closers.push(signIn.sessions.close, services.lastUses.close, services.runner.close);
   services.lastUses.start();
 
   const isServiceToken = createServiceTokenCheck(config.serviceToken ?? (await files.serviceToken()));
-  const basis = { config, clock, log, metrics, requests, admit: services.admit, isServiceToken };
-  const all = [...services.served, served(SessionService, {}), ...operationServices(services, readiness)];
+  const { admit } = services;
+  const { access: sessions } = signIn;
+  const basis = { config, clock, log, metrics, requests, admit, isServiceToken, sessions };
+  const all = [...services.served, signIn.served, ...operationServices(services, readiness)];
   checkPolicy(all.map(({ service }) => service));
-  const door = createPublicDoor({ config, clock, version, readiness, services });
+  const screenFiles =
+    parts.screenFolder === undefined ? undefined : await readScreenFiles(parts.screenFolder);
+  const withScreen = createWithScreen(signIn, screenFiles);
+  const door = createPublicDoor({ config, clock, version, readiness, services, withScreen });
   const publicListener = createPublicListener({ ...basis, services: all, door });
   const internalListener = await createInternalListener({ ...basis, services: all });
   const listeners = [publicListener, internalListener];
   closers.push(async () => listeners.forEach((listener) => void listener.destroy()));
 
   const publicAddress = await bind(publicListener, { host: config.host, port: config.port }, "KEYRUN_PORT");
+  signIn.bound(publicAddress);
   const internalAddress = await bind(
     internalListener,
     { host: config.grpcHost, port: config.grpcPort },
@@ -103,14 +118,15 @@ async function start(config: Config, parts: AppParts, closers: Closer[]): Promis
   const addressFile = join(config.dataDir, "grpc-address");
   await writePrivateFile(addressFile, `${hostAndPort(internalAddress)}\n`);
   closers.push(() => rm(addressFile, { force: true }));
-  parts.announce({ publicAddress, internalAddress });
+  signIn.sessions.start();
+  parts.announce({ publicAddress, internalAddress, screen: screenNotice(signIn, screenFiles) });
   readiness.set(true);
 
   let closing: Promise<void> | undefined;
   const close = async () => {
     const { aborted } = await drain({
       markUnready: () => readiness.set(false, "draining"),
-      doors: listeners,
+      doors: [...listeners, watches(services)],
       requests,
       delayMs: config.drainDelayMs,
       msMax: config.drainMsMax,
@@ -129,6 +145,11 @@ async function start(config: Config, parts: AppParts, closers: Closer[]): Promis
       return closing;
     },
   };
+}
+
+/** A stream that nobody ends would hold the drain up to its end. */
+function watches({ keyEvents }: Services): Drainable {
+  return { stopAccepting: keyEvents.close, drained: async () => {}, destroy: () => {} };
 }
 
 /** A store whose keys name a secret that is not there would refuse every one of them: better not to start. */

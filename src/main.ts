@@ -1,9 +1,11 @@
 import { readFileSync } from "node:fs";
-import { type App, hostAndPort, startApp } from "./app.ts";
+import { fileURLToPath } from "node:url";
+import { type App, type AppParts, hostAndPort, startApp } from "./app.ts";
 import { runCli } from "./cli/run-cli.ts";
 import { systemClock } from "./clock.ts";
 import type { Config } from "./config.ts";
 import { StartRefused } from "./error.ts";
+import type { InstanceEvents } from "./fleet/instance-guard.ts";
 import { createLog, type Log } from "./log.ts";
 import { readSettings } from "./settings.ts";
 import { startWords } from "./start-words.ts";
@@ -19,19 +21,20 @@ async function serve(): Promise<number> {
   const settings = readSettings(process.env, (path) => readFileSync(path, "utf8"));
   if ("problems" in settings) return refuse(settings.problems);
   const config = settings.ok;
-  const { logLevel: level, keyPrefix, serviceToken, mongodbUri } = config;
-  const secrets = [serviceToken, mongodbUri].filter((secret) => secret !== undefined);
+  const { logLevel: level, keyPrefix, serviceToken, mongodbUri, oidc } = config;
+  const secrets = [serviceToken, mongodbUri, oidc?.clientSecret].filter((secret) => secret !== undefined);
   const log = createLog({ level, keyPrefix, secrets });
   try {
-    const ended = untilSignal(log);
+    const ending = watchForEnd(log);
     const app = await startApp(config, {
       clock: systemClock,
       log,
       version: readVersion(),
-      openStores: () => openStores(config, { clock: systemClock, log }),
-      announce: (addresses) => process.stdout.write(wordsFor(config, addresses)),
+      openStores: () => openStores(config, { clock: systemClock, events: instanceEvents(log, ending.end) }),
+      announce: (started) => process.stdout.write(wordsFor(config, started)),
+      screenFolder: fileURLToPath(new URL("../web/dist", import.meta.url)),
     });
-    return await stop(app, await ended, log);
+    return await stop(app, await ending.promise, log);
   } catch (error) {
     if (error instanceof StartRefused) return refuse([error.message]);
     throw error;
@@ -45,12 +48,13 @@ function refuse(problems: readonly string[]): number {
 
 function wordsFor(
   config: Config,
-  { publicAddress, internalAddress }: Pick<App, "publicAddress" | "internalAddress">,
+  { publicAddress, internalAddress, screen }: Parameters<AppParts["announce"]>[0],
 ) {
   return startWords({
     publicUrl: `http://${hostAndPort(publicAddress)}`,
     grpcAddress: hostAndPort(internalAddress),
     demo: config.mongodbUri === undefined,
+    screen,
   });
 }
 
@@ -60,7 +64,7 @@ interface Ending {
 }
 
 /** Resolves with the first signal, or the first fault that nobody caught; a second signal exits at once. */
-function untilSignal(log: Log): Promise<Ending> {
+function watchForEnd(log: Log): { readonly promise: Promise<Ending>; end(ending: Ending): void } {
   const { promise, resolve } = Promise.withResolvers<Ending>();
   let firstMs: number | undefined;
   const onSignal = (signal: NodeJS.Signals) => {
@@ -76,7 +80,20 @@ function untilSignal(log: Log): Promise<Ending> {
   };
   process.on("uncaughtException", onFault);
   process.on("unhandledRejection", onFault);
-  return promise;
+  return { promise, end: resolve };
+}
+
+/** What the operator hears of the one instance that a MongoDB database has. */
+function instanceEvents(log: Log, end: (ending: Ending) => void): InstanceEvents {
+  return {
+    onWaiting: (waitMsMax) =>
+      log.warn({ waitMsMax }, "another Keyrun serves this database: waiting for it to leave"),
+    onRenewalFailed: (err) => log.warn({ err }, "the record of this instance could not be renewed"),
+    onLost: () => {
+      log.fatal("another Keyrun has taken this database over: this one stops");
+      end({ exitCode: 1, why: "taken over" });
+    },
+  };
 }
 
 async function stop(app: App, { exitCode, why }: Ending, log: Log): Promise<number> {

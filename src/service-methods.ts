@@ -1,4 +1,10 @@
-import type { DescMethodUnary, DescService, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
+import type {
+  DescMethodServerStreaming,
+  DescMethodUnary,
+  DescService,
+  MessageInitShape,
+  MessageShape,
+} from "@bufbuild/protobuf";
 import type { Call } from "./auth/principal.ts";
 
 /**
@@ -10,5 +16,14 @@ export type ServiceMethods<S extends DescService> = {
     ? Name
     : never]: S["method"][Name] extends DescMethodUnary<infer Input, infer Output>
     ? (request: MessageShape<Input>, call: Call) => Promise<MessageInitShape<Output>>
+    : never;
+};
+
+/** The methods of a service that answer with a stream, which ends when the call's signal is aborted. */
+export type ServiceStreams<S extends DescService> = {
+  [Name in keyof S["method"] as S["method"][Name] extends DescMethodServerStreaming
+    ? Name
+    : never]: S["method"][Name] extends DescMethodServerStreaming<infer Input, infer Output>
+    ? (request: MessageShape<Input>, call: Call) => AsyncIterable<MessageInitShape<Output>>
     : never;
 };

@@ -6,6 +6,8 @@ import { bounds } from "../config.ts";
 import { evidenceOf } from "../keys/keyring.ts";
 import { createGate } from "../limit/gate.ts";
 import type { Metrics } from "../metrics.ts";
+import type { SessionRecord } from "../signin/session-store.ts";
+import { sessionVersionOf } from "../signin/sessions.ts";
 import type { Stores } from "../store/stores.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 
@@ -14,6 +16,7 @@ export interface Caches {
   readonly keys: FlooredCache<KeyEvidence>;
   readonly teams: FlooredCache<TeamRecord>;
   readonly apps: FlooredCache<AppRecord>;
+  readonly sessions: FlooredCache<SessionRecord>;
 }
 
 export function createCaches(stores: Stores, { clock, metrics }: { clock: Clock; metrics: Metrics }): Caches {
@@ -23,6 +26,12 @@ export function createCaches(stores: Stores, { clock, metrics }: { clock: Clock;
     slots: () => bounds.lookupsMax,
     waitMsMax: bounds.storeTimeoutMs,
     room: { size: 0, sizeMax: bounds.lookupWaitersMax },
+  });
+  // Anybody may send a cookie that is none: what that costs the store must not keep keys waiting.
+  const sessionGate = createGate({
+    slots: () => bounds.sessionLookupsMax,
+    waitMsMax: bounds.storeTimeoutMs,
+    room: { size: 0, sizeMax: bounds.sessionLookupWaitersMax },
   });
   const shared = {
     clock,
@@ -54,6 +63,13 @@ export function createCaches(stores: Stores, { clock, metrics }: { clock: Clock;
       entriesMax: bounds.cachedAppsMax,
       load: (appId) => gate.run(() => stores.apps.find(appId)),
       onLoad: () => metrics.storeRead("app"),
+    }),
+    sessions: createFlooredCache({
+      ...shared,
+      entriesMax: bounds.cachedSessionsMax,
+      versionOf: sessionVersionOf,
+      load: (sessionId) => sessionGate.run(() => stores.sessions.find(sessionId)),
+      onLoad: () => metrics.storeRead("session"),
     }),
   };
 }

@@ -15,8 +15,9 @@ import type { AddressAllowanceView, Admit } from "../run/admission.ts";
 import { createServe, type ServeOptions } from "../server/http-exchange.ts";
 import { createListener, type Listener, type ListenerOptions } from "../server/listener.ts";
 import type { NodeRequest } from "../server/node-http.ts";
-import { addressOf, authorizationsOf, requestIdOf } from "../server/request-facts.ts";
+import { addressOf, authorizationsOf, headerOf, requestIdOf } from "../server/request-facts.ts";
 import type { RequestTracker } from "../server/request-tracker.ts";
+import type { SessionAccess } from "../signin/session-access.ts";
 import { createReporting, type Reporting } from "./reporting.ts";
 
 /** What both listeners need. */
@@ -28,6 +29,8 @@ export interface ListenersParts {
   readonly requests: RequestTracker;
   readonly admit: Admit;
   readonly isServiceToken: (presented: string) => boolean;
+  /** Undefined where nobody can sign in. */
+  readonly sessions: SessionAccess | undefined;
 }
 
 /** The listener for the world: REST, `/healthz` and its like, and the RPCs that the public may call. */
@@ -98,13 +101,14 @@ function listenerBasis({ config, clock, log, metrics, requests }: ListenersParts
 }
 
 function rpcBasis(parts: ListenersParts & { services: readonly ServedService[] }, reporting: Reporting) {
-  const { config, clock, requests, services, admit, isServiceToken } = parts;
+  const { config, clock, requests, services, admit, isServiceToken, sessions } = parts;
   const factsOptions = { newRequestId: randomUUID, trustProxyHops: config.trustProxyHops };
   return {
     clock,
     services,
     admit,
     isServiceToken,
+    sessions,
     messageBytesMax: config.bodyBytesMax,
     drainSignal: requests.signal,
     onRefusal: reporting.rpc,
@@ -112,6 +116,7 @@ function rpcBasis(parts: ListenersParts & { services: readonly ServedService[] }
       authorizations: authorizationsOf(req),
       address: addressOf(req, factsOptions),
       requestId: requestIdOf(req, factsOptions),
+      header: (name) => headerOf(req, name),
     }),
   } satisfies Partial<RpcDoorParts>;
 }

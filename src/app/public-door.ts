@@ -9,35 +9,37 @@ import { createRestDoor, type RestMethod } from "../edge/rest-door.ts";
 import { createTranscoder } from "../edge/transcode/transcoder.ts";
 import type { Readiness } from "../server/readiness.ts";
 import type { PublicDoorMaker } from "./listeners.ts";
+import type { WithScreen } from "./screen.ts";
 import type { Services } from "./services.ts";
 
-/** The HTTP that the public may ask for: operations, then REST. */
+/** The HTTP that the public may ask for: operations, the screen, then REST. */
 export function createPublicDoor(parts: {
   readonly config: Config;
   readonly clock: Clock;
   readonly version: string;
   readonly readiness: Readiness;
   readonly services: Services;
+  readonly withScreen: WithScreen;
 }): PublicDoorMaker {
-  const { config, clock, version, readiness, services } = parts;
+  const { config, clock, version, readiness, services, withScreen } = parts;
   const annotated = services.served.map(({ service }) => service);
   const transcoder = createTranscoder(annotated);
   const openApi = createKeyrunOpenApi({ services: annotated, config, version });
 
-  return ({ allowance, reporting }): HttpDoor =>
-    createOperationsDoor({
-      readiness,
-      openApi,
-      next: createRestDoor({
-        clock,
-        transcoder,
-        methods: [runOverRest(services)],
-        admit: services.admit,
-        allowance,
-        bodyBytesMax: config.bodyBytesMax,
-        onRefusal: reporting.rest,
-      }),
+  return ({ allowance, reporting }): HttpDoor => {
+    const rest = createRestDoor({
+      clock,
+      transcoder,
+      methods: [runOverRest(services)],
+      admit: services.admit,
+      allowance,
+      bodyBytesMax: config.bodyBytesMax,
+      onRefusal: reporting.rest,
     });
+    const others = createOperationsDoor({ readiness, openApi, next: withScreen(rest, reporting) });
+    // A run asks none of the doors that answer elsewhere. What is written otherwise, as /%61pi/, finds REST behind them.
+    return (request) => (request.target.startsWith("/api/") ? rest(request) : others(request));
+  };
 }
 
 /** A run over REST takes the direct way: the same function that the RPC door calls, without its stream machinery. */

@@ -6,12 +6,14 @@ import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import { createAppService } from "../apps/app-service.ts";
 import type { Clock } from "../clock.ts";
 import { bounds, type Config } from "../config.ts";
+import { createKeyEvents } from "../keys/key-events.ts";
 import { createKeyService } from "../keys/key-service.ts";
 import { createKeyForm } from "../keys/key-value.ts";
 import { createKeyring } from "../keys/keyring.ts";
 import { createLastUses } from "../keys/last-uses.ts";
 import type { ServiceSecrets } from "../keys/service-secrets.ts";
 import { createVerifyKey } from "../keys/verify-key.ts";
+import { createWatchKeys, type WatchKeysParts } from "../keys/watch-keys.ts";
 import { createLimiter } from "../limit/limiter.ts";
 import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
@@ -33,6 +35,8 @@ export interface ServicesParts {
   readonly stores: Stores;
   readonly caches: Caches;
   readonly secrets: ServiceSecrets;
+  /** Who watches keys: whether they still may, and when it is worth asking at once. */
+  readonly watchAccess: Pick<WatchKeysParts, "checkAccess" | "onSessionEnded">;
 }
 
 export type Services = ReturnType<typeof createServices>;
@@ -50,6 +54,7 @@ export function createServices(parts: ServicesParts) {
     onError: (err) => log.warn({ err }, "last uses could not be written; they are kept for the next write"),
   });
   const keyUsed = lastUses.record;
+  const keyEvents = createKeyEvents();
   const keyring = createKeyring({
     clock,
     store: stores.keys,
@@ -59,6 +64,7 @@ export function createServices(parts: ServicesParts) {
     activeMax: keysPerTeamMax,
     lastUseTimeMs: lastUses.lastUseTimeMs,
     raiseFloor: (evidence) => caches.keys.raise(evidence.id, evidence.version, evidence),
+    publish: keyEvents.publish,
   });
   const teamChanged = (team: TeamRecord) => caches.teams.raise(team.id, team.version, team);
   const limits = { clock, limiter, planLimits, teams: caches.teams, verifyKey, keyUsed };
@@ -80,9 +86,17 @@ export function createServices(parts: ServicesParts) {
     runService,
     runner,
     lastUses,
+    keyEvents,
     served: [
       served(RunService, runService),
-      served(KeyService, createKeyService({ ...limits, keyring, keysPerTeamMax })),
+      served(KeyService, {
+        ...createKeyService({ ...limits, keyring, keysPerTeamMax }),
+        watchKeys: createWatchKeys({
+          teams: caches.teams,
+          events: keyEvents,
+          ...parts.watchAccess,
+        }),
+      }),
       served(TeamService, createTeamService({ ...limits, ...teamStores(stores), teamChanged })),
       served(AppService, createAppService({ clock, store: stores.apps, appsChanged: caches.apps.raise })),
     ],
@@ -90,5 +104,6 @@ export function createServices(parts: ServicesParts) {
 }
 
 function teamStores(stores: Stores) {
-  return { store: stores.teams, members: stores.members, preview: stores.preview };
+  const { teams: store, members, preview, users } = stores;
+  return { store, members, preview, previewWithdrawn: users.release };
 }

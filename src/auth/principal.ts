@@ -19,6 +19,8 @@ export interface Call {
   readonly requestId: string;
   /** Aborted when the caller goes away, its deadline passes, or the drain's time is over. */
   readonly signal: AbortSignal;
+  /** Adds a `Set-Cookie` to the answer, where the door's callers are browsers. */
+  readonly setCookie?: (cookie: string) => void;
 }
 
 /** How records name who did something: a member's e-mail, or "a service". */

@@ -11,6 +11,7 @@ import { addKeyCommands } from "./key-commands.ts";
 import { addMemberCommands } from "./member-commands.ts";
 import { addPreviewCommands } from "./preview-commands.ts";
 import { failureFrom } from "./rpc-failure.ts";
+import { addSignInCommand } from "./sign-in-command.ts";
 import { addTeamCommands } from "./team-commands.ts";
 import type { Terminal } from "./terminal.ts";
 
@@ -75,6 +76,7 @@ function createProgram(world: CliWorld, terminal: Terminal): Command {
   addPreviewCommands(program, terminal);
   addAppCommands(program, terminal);
   addKeyCommands(program, terminal);
+  addSignInCommand(program, terminal);
   return program;
 }
 

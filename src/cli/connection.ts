@@ -5,6 +5,7 @@ import { createGrpcTransport } from "@connectrpc/connect-node";
 import { Health } from "#gen/grpc/health/v1/health_pb.ts";
 import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import type { Config } from "../config.ts";
 import type { Environment } from "../settings.ts";
@@ -18,6 +19,7 @@ export interface Connection {
   readonly keys: Client<typeof KeyService>;
   readonly teams: Client<typeof TeamService>;
   readonly apps: Client<typeof AppService>;
+  readonly sessions: Client<typeof SessionService>;
   readonly health: Client<typeof Health>;
   close(): void;
 }
@@ -56,6 +58,7 @@ export function openConnection({ address, serviceToken, tls }: Peer): Connection
     keys: createClient(KeyService, transport),
     teams: createClient(TeamService, transport),
     apps: createClient(AppService, transport),
+    sessions: createClient(SessionService, transport),
     health: createClient(Health, transport),
     close: () => session.close(),
   };

@@ -2,6 +2,7 @@ import type { KeyEvidence } from "../auth/key-evidence.ts";
 import { actorOf, type Principal } from "../auth/principal.ts";
 import type { Clock } from "../clock.ts";
 import { fail } from "../error.ts";
+import type { KeyEvent } from "./key-events.ts";
 import type { KeyCursor, KeyRecord, KeyStore } from "./key-store.ts";
 import { type KeyForm, type RandomBytes, redactKeyValue } from "./key-value.ts";
 import type { ServiceSecrets } from "./service-secrets.ts";
@@ -36,10 +37,12 @@ export interface KeyringParts {
   readonly lastUseTimeMs: (keyId: string, stored: number | null) => number | null;
   /** Raises the key's floor: evidence below the version is void from now on, also what is being read this moment. */
   readonly raiseFloor: (evidence: KeyEvidence) => void;
+  /** Tells who watches the team, after the durable write. A repeated revocation is told again. */
+  readonly publish: (event: KeyEvent) => void;
 }
 
 export function createKeyring(parts: KeyringParts): Keyring {
-  const { clock, store, activeMax, lastUseTimeMs, raiseFloor } = parts;
+  const { clock, store, activeMax, lastUseTimeMs, raiseFloor, publish } = parts;
   const withLastUse = (key: KeyRecord) => ({
     ...key,
     lastUseTimeMs: lastUseTimeMs(key.id, key.lastUseTimeMs),
@@ -55,6 +58,7 @@ export function createKeyring(parts: KeyringParts): Keyring {
       if (outcome.kind === "limit_reached") {
         throw fail("KEY_LIMIT_REACHED", { metadata: { active_key_count_max: String(activeMax) } });
       }
+      publish({ kind: "created", key });
       return { key, value };
     },
     async list(query) {
@@ -67,7 +71,9 @@ export function createKeyring(parts: KeyringParts): Keyring {
       if (!key) throw fail("KEY_NOT_FOUND", { param: "key_id", metadata: { key_id: keyId.slice(0, 64) } });
       // After the durable write and before the answer, and also on a repeat: the promise is made at each answer.
       raiseFloor(evidenceOf(key));
-      return withLastUse(key);
+      const revoked = withLastUse(key);
+      publish({ kind: "revoked", key: revoked });
+      return revoked;
     },
   };
 }

@@ -7,6 +7,8 @@ export interface Caller {
   /** Every value of `Authorization`: Connect would see the first alone. */
   readonly authorizations: readonly string[];
   readonly address: string;
+  /** A header's value by its lower-case name, `:authority` included. */
+  readonly header: (name: string) => string | undefined;
   readonly requestId: string;
 }
 
@@ -14,6 +16,7 @@ export interface Caller {
 export const callerKey: ContextKey<Caller> = createContextKey<Caller>({
   authorizations: [],
   address: "",
+  header: () => undefined,
   requestId: "",
 });
 

@@ -5,6 +5,7 @@ import type { Clock } from "../clock.ts";
 import { fail, type Refusal, refusalFrom } from "../error.ts";
 import { rateLimitHeaders } from "../limit/rate-limit-headers.ts";
 import type { AddressAllowanceView, Admit, RateReport } from "../run/admission.ts";
+import type { SessionAccess } from "../signin/session-access.ts";
 import { callerKey, principalKey, rateKey } from "./caller.ts";
 import { connectErrorFrom } from "./connect-refusal.ts";
 
@@ -14,6 +15,8 @@ export interface GateParts {
   readonly admit: Admit;
   readonly allowance: AddressAllowanceView;
   readonly isServiceToken: (presented: string) => boolean;
+  /** Undefined where nobody can sign in. */
+  readonly sessions: SessionAccess | undefined;
   /** Told of every refusal, for log and metrics. */
   readonly onRefusal: (refusal: Refusal, context: HandlerContext) => void;
 }
@@ -43,7 +46,7 @@ async function prove(parts: GateParts, context: HandlerContext): Promise<void> {
       return admitService(parts, context);
     case "session":
     case "preview_session":
-      throw fail("MISSING_CREDENTIAL");
+      return admitSession(parts, context);
     case "none":
   }
 }
@@ -54,6 +57,22 @@ function admitService(parts: GateParts, context: HandlerContext): void {
   if (credential.kind !== "bearer" || !parts.isServiceToken(credential.token))
     throw fail("INVALID_CREDENTIAL");
   context.values.set(principalKey, { kind: "service" });
+}
+
+/** Cookies are read here alone, and here nothing else is: no key and no token counts in a session's place. */
+async function admitSession(parts: GateParts, context: HandlerContext): Promise<void> {
+  const { header, authorizations } = context.values.get(callerKey);
+  if (parts.listener === "internal") {
+    throw fail(authorizations.length === 0 ? "MISSING_CREDENTIAL" : "INVALID_CREDENTIAL");
+  }
+  if (!parts.sessions) throw fail("UNIMPLEMENTED");
+  // An answer may hold a key that is shown once.
+  context.responseHeader.set("cache-control", "no-store");
+  const principal = await parts.sessions.authenticate(header);
+  if (credentialOf(context.method, parts.listener) === "preview_session") {
+    await parts.sessions.requirePreview(principal);
+  }
+  context.values.set(principalKey, principal);
 }
 
 async function admitKey(parts: GateParts, context: HandlerContext): Promise<void> {
@@ -94,6 +113,7 @@ function rateMetadata({ decision, policy }: RateReport, clock: Clock): string[] 
   return rateLimitHeaders(decision, policy, clock.unixMs());
 }
 
-function* pairs(flat: readonly string[]): Generator<[string, string]> {
+/** Names and values in turn, two by two. */
+export function* pairs(flat: readonly string[]): Generator<[string, string]> {
   for (let i = 0; i + 1 < flat.length; i += 2) yield [String(flat[i]), String(flat[i + 1])];
 }

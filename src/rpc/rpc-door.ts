@@ -1,4 +1,4 @@
-import type { DescService } from "@bufbuild/protobuf";
+import type { DescMethod, DescService } from "@bufbuild/protobuf";
 import {
   Code,
   ConnectError,
@@ -8,12 +8,14 @@ import {
 } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { bounds } from "../config.ts";
+import { refusalResponse } from "../edge/refusal-response.ts";
 import { fail, type Refusal, refusalFrom } from "../error.ts";
-import type { ServiceMethods } from "../service-methods.ts";
+import type { ServiceMethods, ServiceStreams } from "../service-methods.ts";
 import { type Caller, callerKey, principalKey } from "./caller.ts";
 import { connectErrorFrom } from "./connect-refusal.ts";
 import { withDeadline } from "./deadline.ts";
-import { createRequestGate, type GateParts, tellRateOnSuccess } from "./gate.ts";
+import { createRequestGate, type GateParts, pairs, tellRateOnSuccess } from "./gate.ts";
+import { authorizeMember, sessionMethods } from "./session-calls.ts";
 
 type NodeHandler = ReturnType<typeof connectNodeAdapter>;
 export type NodeRequest = Parameters<NodeHandler>[0];
@@ -25,10 +27,10 @@ export type ServedService = {
   readonly implementation: object;
 };
 
-/** Serves plain unary methods under their service's name. */
+/** Serves plain methods under their service's name. */
 export function served<S extends DescService>(
   service: S,
-  implementation: ServiceMethods<S> | Partial<ServiceImpl<S>>,
+  implementation: (ServiceMethods<S> & ServiceStreams<S>) | Partial<ServiceImpl<S>>,
 ): ServedService {
   return { service, implementation };
 }
@@ -43,33 +45,57 @@ export interface RpcDoorParts extends GateParts {
 
 /** The RPC door: gRPC, gRPC-Web and Connect on the same paths, through one gate. */
 export interface RpcDoor {
-  /** Whether the request is for this door: its path is a method's, or it is gRPC, whatever its path. */
+  /** Whether the request is for this door: its path is a method's, or it asks by gRPC for one that is not there. */
   takes(request: NodeRequest): boolean;
   readonly handle: NodeHandler;
 }
 
 export function createRpcDoor(parts: RpcDoorParts): RpcDoor {
   const methods = parts.services.flatMap(({ service }) => service.methods);
-  const paths = new Set(methods.map((method) => `/${method.parent.typeName}/${method.name}`));
+  const paths = new Set(methods.map(pathOf));
+  const sessionPaths = new Set(parts.listener === "public" ? sessionMethods(methods).map(pathOf) : []);
+  const handle = createHandler(parts);
   return {
-    takes: ({ url = "", headers }) =>
-      paths.has(url.split("?", 1)[0] ?? "") ||
-      (headers["content-type"]?.startsWith("application/grpc") ?? false),
-    handle: connectNodeAdapter({
-      routes(router) {
-        for (const { service, implementation } of parts.services) {
-          router.service(service, adapt(parts, service, implementation));
-        }
-      },
-      contextValues: (request) => createContextValues().set(callerKey, parts.callerOf(request)),
-      requestGate: createRequestGate(parts),
-      fallback: refuseUnknownMethod,
-      readMaxBytes: parts.messageBytesMax,
-      requireConnectProtocolHeader: true,
-      jsonOptions: { ignoreUnknownFields: false, alwaysEmitImplicit: true },
-      shutdownSignal: parts.drainSignal,
-    }),
+    takes: (request) =>
+      paths.has(pathAsked(request)) ||
+      (grpcType.test(request.headers["content-type"] ?? "") && rpcPath.test(pathAsked(request))),
+    handle(request, response) {
+      if (sessionPaths.has(pathAsked(request)) && parts.sessions) {
+        const caller = parts.callerOf(request);
+        if (!parts.sessions.isOwnHost(caller.header)) return refuseMisdirected(response, caller);
+      }
+      return handle(request, response);
+    },
   };
+}
+
+const grpcType = /^application\/grpc(-web(-text)?)?(\+|;|$)/i;
+const rpcPath = /^\/[^/]+\/[^/]+$/;
+
+function pathOf(method: DescMethod): string {
+  return `/${method.parent.typeName}/${method.name}`;
+}
+
+function pathAsked({ url = "" }: NodeRequest): string {
+  const mark = url.indexOf("?");
+  return mark === -1 ? url : url.slice(0, mark);
+}
+
+function createHandler(parts: RpcDoorParts): NodeHandler {
+  return connectNodeAdapter({
+    routes(router) {
+      for (const { service, implementation } of parts.services) {
+        router.service(service, adapt(parts, service, implementation));
+      }
+    },
+    contextValues: (request) => createContextValues().set(callerKey, parts.callerOf(request)),
+    requestGate: createRequestGate(parts),
+    fallback: refuseUnknownMethod,
+    readMaxBytes: parts.messageBytesMax,
+    requireConnectProtocolHeader: true,
+    jsonOptions: { ignoreUnknownFields: false, alwaysEmitImplicit: true },
+    shutdownSignal: parts.drainSignal,
+  });
 }
 
 function adapt(parts: RpcDoorParts, service: DescService, implementation: object): object {
@@ -78,21 +104,24 @@ function adapt(parts: RpcDoorParts, service: DescService, implementation: object
     const work: unknown = Reflect.get(implementation, method.localName);
     if (typeof work !== "function") continue;
     const bound: Work = (request, context) => Reflect.apply(work, implementation, [request, context]);
-    adapted[method.localName] = method.methodKind === "unary" ? unary(parts, bound) : streaming(parts, bound);
+    const adapt = method.methodKind === "unary" ? unary : streaming;
+    adapted[method.localName] = adapt(parts, method, bound);
   }
   return adapted;
 }
 
 type Work = (request: unknown, context: unknown) => unknown;
 
-function unary(parts: RpcDoorParts, work: Work) {
+function unary(parts: RpcDoorParts, method: DescMethod, work: Work) {
   return async (request: unknown, context: HandlerContext) => {
     const timeoutMs = Math.min(context.timeoutMs() ?? bounds.unaryMsMax, bounds.unaryMsMax);
     try {
-      const answer = await withDeadline(async (signal) => work(request, { ...callOf(context), signal }), {
-        timeoutMs,
-        parent: context.signal,
-      });
+      const call = callOf(context);
+      const authorized = async (signal: AbortSignal) => {
+        await authorizeMember(parts.sessions, method, { principal: call.principal, request });
+        return work(request, { ...call, signal });
+      };
+      const answer = await withDeadline(authorized, { timeoutMs, parent: context.signal });
       tellRateOnSuccess(context, parts.clock);
       return answer;
     } catch (thrown) {
@@ -101,10 +130,12 @@ function unary(parts: RpcDoorParts, work: Work) {
   };
 }
 
-function streaming(parts: RpcDoorParts, work: Work) {
+function streaming(parts: RpcDoorParts, method: DescMethod, work: Work) {
   return async function* (request: unknown, context: HandlerContext) {
     try {
-      const answers: unknown = work(request, context);
+      const call = callOf(context);
+      await authorizeMember(parts.sessions, method, { principal: call.principal, request });
+      const answers: unknown = work(request, { ...context, ...call });
       if (isAsyncIterable(answers)) yield* answers;
     } catch (thrown) {
       throw told(parts, context, thrown);
@@ -113,7 +144,11 @@ function streaming(parts: RpcDoorParts, work: Work) {
 }
 
 function callOf(context: HandlerContext) {
-  return { principal: context.values.get(principalKey), requestId: context.values.get(callerKey).requestId };
+  return {
+    principal: context.values.get(principalKey),
+    requestId: context.values.get(callerKey).requestId,
+    setCookie: (cookie: string) => context.responseHeader.append("set-cookie", cookie),
+  };
 }
 
 function told(parts: RpcDoorParts, context: HandlerContext, thrown: unknown): ConnectError {
@@ -125,6 +160,14 @@ function told(parts: RpcDoorParts, context: HandlerContext, thrown: unknown): Co
 
 function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
   return typeof value === "object" && value !== null && Symbol.asyncIterator in value;
+}
+
+/** Before Connect, which has no HTTP status of its own for it: the same answer as that of the screen's documents. */
+function refuseMisdirected(response: NodeResponse, { header, requestId }: Caller): void {
+  const context = { requestId, accept: header("accept"), rateHeaders: [] };
+  const { status, headers, body } = refusalResponse(fail("MISDIRECTED_REQUEST"), context);
+  response.writeHead(status, Object.fromEntries(pairs(headers)));
+  response.end(body);
 }
 
 /** A gRPC client asks for a method that is not here: gRPC's own answer (gRPC over HTTP/2, Trailers-Only). */

@@ -1,4 +1,4 @@
-import { fail } from "../error.ts";
+import { fail, type Refusal } from "../error.ts";
 import type { TeamRecord } from "./team-store.ts";
 
 /** Where teams are found: a cache above the store. */
@@ -13,6 +13,11 @@ export async function requireTeam(teams: TeamSource, teamId: string, param = "te
   if (teamId === "")
     throw fail("INVALID_ARGUMENT", { param, problem: `${param} is required: name the team.` });
   const team = teams.peek(teamId) ?? (await teams.load(teamId));
-  if (!team) throw fail("TEAM_NOT_FOUND", { param, metadata: { team_id: teamId.slice(0, 63) } });
+  if (!team) throw teamNotFound(teamId, param);
   return team;
+}
+
+/** The one refusal for a team that does not exist and for one that is not the caller's (AIP-211). */
+export function teamNotFound(teamId: string, param = "team_id"): Refusal {
+  return fail("TEAM_NOT_FOUND", { param, metadata: { team_id: teamId.slice(0, 63) } });
 }

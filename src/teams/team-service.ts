@@ -1,6 +1,6 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import type { MemberSchema, Team, TeamSchema } from "#gen/keyrun/v1/team_pb.ts";
+import type { MemberSchema, Team } from "#gen/keyrun/v1/team_pb.ts";
 import type { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import type { Clock } from "../clock.ts";
 import type { PlanName } from "../config.ts";
@@ -14,8 +14,9 @@ import { rateLimitMessage } from "../limit/rate-limit-message.ts";
 import type { ServiceMethods } from "../service-methods.ts";
 import { requireTeam, type TeamSource } from "./find-team.ts";
 import type { MemberRecord, MemberStore } from "./member-store.ts";
-import { planName, planNumber } from "./plan-message.ts";
+import { planName } from "./plan-message.ts";
 import type { PreviewStore } from "./preview-store.ts";
+import { teamMessage } from "./team-message.ts";
 import type { TeamRecord, TeamStore } from "./team-store.ts";
 
 /** What TeamService needs. */
@@ -29,6 +30,8 @@ export interface TeamServiceParts {
   readonly planLimits: Readonly<Record<PlanName, number>>;
   /** Called after a durable change and before the answer: raises the team's floor, so that no older plan counts. */
   readonly teamChanged: (team: TeamRecord) => void;
+  /** Called after preview access was taken: the e-mail is free for the next who proves that it is theirs. */
+  readonly previewWithdrawn: (email: string) => Promise<void>;
 }
 
 /** `keyrun.v1.TeamService`: teams, their members, their limit, and who has preview access. */
@@ -97,10 +100,12 @@ function memberMethods({ clock, members, teams }: TeamServiceParts) {
   } satisfies Partial<ServiceMethods<typeof TeamService>>;
 }
 
-function previewMethods({ preview }: TeamServiceParts) {
+function previewMethods({ preview, previewWithdrawn }: TeamServiceParts) {
   return {
     async setPreviewAccess({ email, granted }) {
-      await preview.set(readEmail(email, "email"), granted);
+      const address = readEmail(email, "email");
+      await preview.set(address, granted);
+      if (!granted) await previewWithdrawn(address);
       return {};
     },
     async getPreviewAccess({ email }) {
@@ -138,11 +143,6 @@ function readChange(given: Team, paths: readonly string[]) {
     }),
     ...(paths.includes("plan") && { plan: readPlan(given) }),
   };
-}
-
-function teamMessage(team: TeamRecord): MessageInitShape<typeof TeamSchema> {
-  const { id, displayName, createTimeMs } = team;
-  return { id, displayName, plan: planNumber(team.plan), createTime: timestampFromMs(createTimeMs) };
 }
 
 function memberMessage({ email, createTimeMs }: MemberRecord): MessageInitShape<typeof MemberSchema> {
