@@ -27,12 +27,15 @@ export interface KeyrunOptions {
   readonly clock?: Clock;
   /** Stands between Keyrun and its real store, for what a test wants to see or to break. */
   readonly onStores?: (stores: Stores) => Stores;
+  /** Where the built screen is, for tests that show it. */
+  readonly screenFolder?: string;
 }
 
 export type Keyrun = Awaited<ReturnType<typeof startKeyrun>>;
 
 /** A whole Keyrun in this process, on free loopback ports and a folder of its own that goes when it is closed. */
-export async function startKeyrun({ settings, clock = systemClock, onStores }: KeyrunOptions = {}) {
+export async function startKeyrun(options: KeyrunOptions = {}) {
+  const { settings, clock = systemClock, onStores, screenFolder } = options;
   const quietEvents = { onWaiting: () => {}, onRenewalFailed: () => {}, onLost: () => {} };
 
   const folders = createTempFolders();
@@ -62,6 +65,7 @@ export async function startKeyrun({ settings, clock = systemClock, onStores }: K
       return onStores?.(stores) ?? stores;
     },
     announce: () => {},
+    ...(screenFolder === undefined ? {} : { screenFolder }),
   });
   const publicUrl = `http://${hostAndPort(app.publicAddress)}`;
   const internalUrl = `http://${hostAndPort(app.internalAddress)}`;
@@ -122,7 +126,7 @@ async function newTeam(teams: Client<typeof TeamService>, plan: Plan): Promise<s
 }
 
 /** Sends this `Authorization` with every call. */
-function withAuthorization(value: string): Interceptor {
+export function withAuthorization(value: string): Interceptor {
   return (next) => (request) => {
     request.header.set("authorization", value);
     return next(request);
