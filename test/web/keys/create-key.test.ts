@@ -1,0 +1,86 @@
+import { create } from "@bufbuild/protobuf";
+import {
+  Code,
+  ConnectError,
+  createClient,
+  createRouterTransport,
+  type ServiceImpl,
+} from "@connectrpc/connect";
+import { expect, test } from "vitest";
+import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
+import { KeySchema } from "#gen/keyrun/v1/key_pb.ts";
+import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import { createKey } from "../../../web/keys/create/create-key.ts";
+
+const request = { teamId: "demo", label: "ci-deploy", requestId: "8d5f3b1e-6c0a-4b7e-9d2f-1a3c5e7f9b0d" };
+const made = create(KeySchema, { id: "k1", requestId: request.requestId });
+const other = create(KeySchema, { id: "k2", requestId: "another" });
+
+test("a key that was created comes with its value", async () => {
+  const creation = await createKey(
+    server({ createKey: () => ({ key: made, value: "shown once" }) }),
+    request,
+  );
+  expect(creation).toMatchObject({ kind: "created", key: { id: "k1" }, value: "shown once" });
+});
+
+test("a key whose answer was lost is found by its request id, among others", async () => {
+  const creation = await createKey(
+    server({ createKey: lost, listKeys: () => ({ keys: [other, made] }) }),
+    request,
+  );
+  expect(creation).toMatchObject({ kind: "lost", keyId: "k1", key: { id: "k1" } });
+});
+
+test("where no key has the request id, the attempt failed and may be repeated", async () => {
+  const creation = await createKey(server({ createKey: lost, listKeys: () => ({ keys: [other] }) }), request);
+  expect(creation).toMatchObject({ kind: "failed", failure: { mayHaveHappened: true } });
+});
+
+test("a repeated attempt that finds its key made says so, even where the list can't be read", async () => {
+  const used = refusal(Code.AlreadyExists, "REQUEST_ID_USED", { key_id: "k1" });
+  const creation = await createKey(server({ createKey: used, listKeys: lost }), request);
+  expect(creation).toMatchObject({ kind: "lost", keyId: "k1", key: undefined });
+});
+
+test("a refusal that says that nothing was created is not looked into", async () => {
+  let lists = 0;
+  const listKeys = () => {
+    lists += 1;
+    return { keys: [made] };
+  };
+  const full = refusal(Code.FailedPrecondition, "KEY_LIMIT_REACHED", {});
+  const creation = await createKey(server({ createKey: full, listKeys }), request);
+  expect(creation).toMatchObject({
+    kind: "failed",
+    failure: { reason: "KEY_LIMIT_REACHED", mayHaveHappened: false },
+  });
+  expect(lists).toBe(0);
+});
+
+test("an answer of Keyrun that leaves the outcome open is looked into", async () => {
+  const unavailable = refusal(Code.Unavailable, "UNAVAILABLE", {});
+  const creation = await createKey(
+    server({ createKey: unavailable, listKeys: () => ({ keys: [made] }) }),
+    request,
+  );
+  expect(creation.kind).toBe("lost");
+});
+
+function server(methods: Partial<ServiceImpl<typeof KeyService>>) {
+  return createClient(
+    KeyService,
+    createRouterTransport(({ service }) => void service(KeyService, methods)),
+  );
+}
+
+function lost(): never {
+  throw new TypeError("Failed to fetch");
+}
+
+function refusal(code: Code, reason: string, metadata: Record<string, string>): () => never {
+  return () => {
+    const value = { reason, domain: "keyrun", metadata };
+    throw new ConnectError("refused", code, undefined, [{ desc: ErrorInfoSchema, value }]);
+  };
+}

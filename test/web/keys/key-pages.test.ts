@@ -1,0 +1,67 @@
+import { create } from "@bufbuild/protobuf";
+import { expect, test } from "vitest";
+import { type Key, KeySchema, KeyState } from "#gen/keyrun/v1/key_pb.ts";
+import { ListKeysResponseSchema } from "#gen/keyrun/v1/key_service_pb.ts";
+import {
+  activeCounts,
+  type KeyPages,
+  keysOf,
+  withCreated,
+  withRevoked,
+} from "../../../web/keys/key-pages.ts";
+
+const ids = (pages: KeyPages) => keysOf(pages).map((key) => key.id);
+
+test("a created key heads the list and is counted, once however often it is told", () => {
+  const pages = withCreated(pagesOf(["b", "a"], ["z"]), key("c"));
+  expect(ids(pages)).toEqual(["c", "b", "a", "z"]);
+  expect(activeCounts(pages).active).toBe(4);
+  expect(withCreated(pages, key("c"))).toBe(pages);
+  expect(withCreated(pages, key("z"))).toBe(pages);
+});
+
+test("a revoked key stays in its place, with who revoked it, and is no longer counted", () => {
+  const before = pagesOf(["b", "a"], ["z"]);
+  const pages = withRevoked(before, { ...key("z", KeyState.REVOKED), revokedBy: "lin@example.com" });
+  expect(ids(pages)).toEqual(["b", "a", "z"]);
+  expect(keysOf(pages).at(-1)?.revokedBy).toBe("lin@example.com");
+  expect(activeCounts(pages).active).toBe(2);
+  expect(activeCounts(before).active).toBe(3);
+});
+
+test("a revocation that is told again, or of a key that was not read, changes nothing", () => {
+  const pages = withRevoked(pagesOf(["b", "a"]), key("a", KeyState.REVOKED));
+  expect(withRevoked(pages, key("a", KeyState.REVOKED))).toBe(pages);
+  expect(withRevoked(pages, key("elsewhere", KeyState.REVOKED))).toBe(pages);
+});
+
+test("the counts are those of the page that was read last", () => {
+  const pages = pagesOf(["b"], ["a"]);
+  const [first, last] = pages.pages;
+  const drifted = {
+    ...pages,
+    pages: [
+      { ...first!, activeKeyCount: 9 },
+      { ...last!, activeKeyCount: 7 },
+    ],
+  };
+  expect(activeCounts(drifted)).toEqual({ active: 7, activeMax: 50 });
+});
+
+function key(id: string, state: Key["state"] = KeyState.ACTIVE): Key {
+  return create(KeySchema, { id, state });
+}
+
+function pagesOf(...pages: string[][]): KeyPages {
+  const activeKeyCount = pages.flat().length;
+  return {
+    pageParams: pages.map(() => ""),
+    pages: pages.map((page) =>
+      create(ListKeysResponseSchema, {
+        keys: page.map((id) => key(id)),
+        activeKeyCount,
+        activeKeyCountMax: 50,
+      }),
+    ),
+  };
+}

@@ -1,0 +1,121 @@
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import { Code, ConnectError, createClient, createRouterTransport } from "@connectrpc/connect";
+import fc from "fast-check";
+import { afterEach, expect, test, vi } from "vitest";
+import { KeySchema } from "#gen/keyrun/v1/key_pb.ts";
+import { KeyService, type WatchKeysResponseSchema } from "#gen/keyrun/v1/key_service_pb.ts";
+import { bounds } from "../../../web/bounds.ts";
+import { retryDelayMs, type Watch, watchKeys } from "../../../web/keys/watch-keys.ts";
+
+type Event = NonNullable<MessageInitShape<typeof WatchKeysResponseSchema>["event"]>;
+type Stream = (signal: AbortSignal) => AsyncIterable<{ event: Event }>;
+
+const opened: Event = { case: "opened", value: {} };
+const heartbeat: Event = { case: "heartbeat", value: {} };
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+test("changes are told as they come, and the watch ends with its signal", async () => {
+  const key = create(KeySchema, { id: "k1" });
+  const { told, end } = await watching([
+    stream(opened, { case: "created", value: key }, heartbeat, { case: "revoked", value: key }),
+  ]);
+  expect(told).toEqual(["opened", "created k1", "revoked k1", "paused"]);
+  expect(end).toBe("aborted");
+});
+
+test("a stream that fails or ends is opened again, after a longer wait each time", async () => {
+  const { told, waits } = await watching([
+    failing(Code.Unavailable),
+    stream(),
+    failing(Code.Unknown),
+    stream(opened),
+  ]);
+  expect(told).toEqual(["paused", "paused", "paused", "opened", "paused"]);
+  expect(waits.slice(0, 3)).toEqual([0, 1, 2].map((failures) => retryDelayMs(failures, 0)));
+});
+
+test("a stream that opens and ends at once does not make the waits short again; one that lived does", async () => {
+  const { waits } = await watching([stream(), stream(opened), stream(opened, heartbeat), stream()]);
+  expect(waits).toEqual([0, 1, 0, 1].map((failures) => retryDelayMs(failures, 0)));
+});
+
+test.each([Code.Unauthenticated, Code.PermissionDenied, Code.NotFound])(
+  "a refusal that no retry can mend (code %i) ends the watch without a wait",
+  async (code) => {
+    const { end, waits } = await watching([stream(opened), failing(code), stream(opened)]);
+    expect(end).toBe("refused");
+    expect(waits).toHaveLength(1);
+  },
+);
+
+test.each([
+  ["from the start", []],
+  ["after it was opened", [opened]],
+])("a stream that is silent %s is taken for lost", async (_, events) => {
+  vi.useFakeTimers();
+  const silent: Stream = async function* (signal) {
+    for (const event of events) yield { event };
+    await new Promise((resolve) => signal.addEventListener("abort", resolve));
+  };
+  const run = watching([silent]);
+  await vi.advanceTimersByTimeAsync(bounds.watchSilenceMsMax);
+  const { told } = await run;
+  expect(told).toEqual([...events.map((event) => event.case), "paused"]);
+});
+
+test("a wait is within half and the whole of its step, and never above the bound", () => {
+  fc.assert(
+    fc.property(
+      fc.nat(2_000),
+      fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
+      (failures, random) => {
+        const ms = retryDelayMs(failures, random);
+        expect(ms).toBeLessThanOrEqual(bounds.watchRetryMsMax);
+        expect(ms).toBeGreaterThan(bounds.watchRetryMsMin / 2 - 1);
+      },
+    ),
+  );
+});
+
+/** Watches a server that answers with each stream in turn, until none is left. */
+async function watching(streams: Stream[]) {
+  const left = [...streams];
+  const over = new AbortController();
+  const transport = createRouterTransport(({ service }) => {
+    service(KeyService, {
+      watchKeys: (_, context) => left.shift()?.(context.signal) ?? stream()(context.signal),
+    });
+  });
+  const client = createClient(KeyService, transport);
+  const told: string[] = [];
+  const waits: number[] = [];
+  const watch: Watch = {
+    open: (signal) => client.watchKeys({ teamId: "demo" }, { signal }),
+    async wait(ms) {
+      waits.push(ms);
+      if (left.length === 0) over.abort();
+    },
+    random: () => 0,
+    onOpened: () => told.push("opened"),
+    onCreated: (key) => told.push(`created ${key.id}`),
+    onRevoked: (key) => told.push(`revoked ${key.id}`),
+    onPaused: () => told.push("paused"),
+  };
+  return { end: await watchKeys(watch, over.signal), told, waits };
+}
+
+function stream(...events: Event[]): Stream {
+  return async function* () {
+    for (const event of events) yield { event };
+  };
+}
+
+function failing(code: Code): Stream {
+  // biome-ignore lint/correctness/useYield: it fails before it could tell anything.
+  return async function* () {
+    throw new ConnectError("refused", code);
+  };
+}
