@@ -24,7 +24,7 @@ export function UsageCard({ teamId, team }: UsageCardProps) {
       <h2 id="usage-title" className="visually-hidden">
         Plan and usage
       </h2>
-      <div className="usage-words">
+      <div>
         <p>
           {team !== undefined && <strong>{planName(team.plan)} plan</strong>}
           {rateLimit !== undefined && (
@@ -79,9 +79,7 @@ function UsageMeter({ rateLimit }: { rateLimit: RateLimit | undefined }) {
       optimum={limit}
       value={remaining}
       style={{ "--left": remaining / limit }}
-    >
-      {leftInWords(rateLimit)}
-    </meter>
+    />
   );
 }
 
