@@ -169,7 +169,8 @@ function untilSaid(child: ChildProcess, prints: string, places: Places): Promise
     child.stdout?.on("data", (chunk) => {
       heard.out += chunk;
       noteAddresses(heard.out, places);
-      if (!readyLine.test(heard.out) || !isSaid(heard.out, `${prints}…\n`, places)) return;
+      if (!readyLine.test(heard.out) || !isSaid(heard.out, `${prints.replace(/…\n$/, "")}…\n`, places))
+        return;
       clearTimeout(timer);
       resolve();
     });
