@@ -2,8 +2,27 @@ import { defineConfig } from "vitest/config";
 
 export default defineConfig({
   test: {
-    include: ["test/**/*.test.ts"],
-    globalSetup: ["test/harness/mongo-global.ts"],
+    // Two projects, so that only runs with tests in a browser build the screen and start one.
+    projects: [
+      {
+        extends: true,
+        test: {
+          name: "keyrun",
+          include: ["test/**/*.test.ts"],
+          exclude: ["test/browser/**"],
+          globalSetup: ["test/harness/mongo-global.ts"],
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "browser",
+          include: ["test/browser/**/*.test.ts"],
+          globalSetup: ["test/harness/chromium-global.ts"],
+          testTimeout: 60_000,
+        },
+      },
+    ],
     reporters: ["default", "./test/harness/reporter.ts"],
     pool: "forks",
     testTimeout: 30_000,

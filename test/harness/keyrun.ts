@@ -3,6 +3,7 @@ import { type Client, createClient, type Interceptor } from "@connectrpc/connect
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import { hostAndPort, startApp } from "#src/app.ts";
@@ -102,10 +103,12 @@ function manage(internalUrl: string, serviceToken: string) {
   const keys = createClient(KeyService, transport);
   const teams = createClient(TeamService, transport);
   const apps = createClient(AppService, transport);
+  const sessions = createClient(SessionService, transport);
   return {
     keys,
     teams,
     apps,
+    sessions,
     newTeam: (plan: Plan = Plan.FREE) => newTeam(teams, plan),
     async newKey(teamId: string): Promise<IssuedKey> {
       const { key, value } = await keys.createKey({ teamId });

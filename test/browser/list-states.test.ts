@@ -1,0 +1,204 @@
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import { createFailingList } from "../harness/failing-list.ts";
+import { chromiumEndpoint, openScreen, type Screen } from "../harness/screen.ts";
+import { holdCalls, loseCalls } from "../harness/screen-calls.ts";
+import { expectWellMade } from "../harness/screen-state.ts";
+import { soon } from "../harness/soon.ts";
+
+const teamId = "demo";
+const rowOf = (page: Page, label: string) => page.getByRole("row", { name: new RegExp(label) });
+
+async function makeKeys({ keyrun }: Screen, ...labels: string[]): Promise<string[]> {
+  const ids: string[] = [];
+  for (const label of labels) {
+    const { key } = await keyrun.keys.createKey({ teamId, label });
+    ids.push(key!.id);
+  }
+  return ids;
+}
+
+describe.skipIf(chromiumEndpoint === "")("the list of keys, in each of its states", () => {
+  test("loading: heading and button are there at once, then three rows without words, and it is said", async () => {
+    const screen = await openScreen();
+    const { page } = screen;
+    await makeKeys(screen, "ci-deploy");
+    await screen.signIn();
+    const release = await holdCalls(page, "KeyService/ListKeys");
+    await page.reload();
+    await page.getByRole("heading", { level: 1, name: "API keys" }).waitFor();
+    await page.getByRole("button", { name: "Create new secret key" }).waitFor();
+    const skeleton = page.locator("table[aria-busy=true]");
+    await skeleton.waitFor();
+    expect(await skeleton.locator("tbody tr").count()).toBe(3);
+    await page.getByRole("status").getByText("Loading API keys").waitFor({ state: "attached" });
+    await expectWellMade(page, "loading");
+    const before = await skeleton.locator("tbody tr").first().boundingBox();
+    release();
+    await rowOf(page, "ci-deploy").waitFor();
+    const after = await rowOf(page, "ci-deploy").boundingBox();
+    expect({ y: after?.y, height: after?.height }).toEqual({ y: before?.y, height: before?.height });
+    expect(await skeleton.count()).toBe(0);
+  });
+
+  test("empty: says what a key is for, and how to use one", async () => {
+    const screen = await openScreen();
+    const { page } = screen;
+    await screen.signIn();
+    await page.getByRole("heading", { name: "No API keys yet" }).waitFor();
+    expect(await page.getByText(/^Create a key to call/).textContent()).toBe(
+      "Create a key to call POST /api/apps/<app_id>/run from your code.",
+    );
+    expect(await page.getByRole("tabpanel").textContent()).toContain("Authorization: Bearer $KEYRUN_API_KEY");
+    await expectWellMade(page, "empty");
+  });
+
+  test("full: newest first, every row tells what it is, and rows that nobody named are told apart", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    const [oldId] = await makeKeys(screen, "staging");
+    await makeKeys(screen, "W".repeat(128), "مفتاح النشر", "", "ci-deploy");
+    await keyrun.keys.revokeKey({ teamId, keyId: oldId! });
+    await screen.signIn();
+    const table = page.getByRole("table", { name: "API keys of Demo" });
+    expect(await table.getByRole("columnheader").allTextContents()).toEqual([
+      ...["Label", "Key", "Created", "Last used", "Actions"],
+    ]);
+    expect(await table.getByRole("rowheader").allTextContents()).toEqual([
+      ...["ci-deploy", "Untitled key", "مفتاح النشر", "W".repeat(128)],
+    ]);
+    const cells = await rowOf(page, "ci-deploy").getByRole("cell").allTextContents();
+    expect(cells).toEqual([
+      expect.stringMatching(/^svc_[0-9a-z]{4}….{4}$/),
+      expect.stringMatching(/^(just now|\d+ seconds? ago)by a service$/),
+      ...["Never used", "Revoke"],
+    ]);
+    const name = await page.getByRole("button", { name: /^Revoke untitled key svc_.{4}….{4}$/ }).count();
+    expect(name).toBe(1);
+    await page.getByText("4 of 50 keys").waitFor();
+    await expectWellMade(page, "full");
+    await page.getByLabel("Show revoked").check();
+    await rowOf(page, "staging")
+      .getByText(/^Revoked (just now|\d+ seconds? ago)/)
+      .waitFor();
+    expect(await rowOf(page, "staging").getByRole("button").count()).toBe(0);
+    await expectWellMade(page, "full-with-revoked");
+  });
+
+  test("long: fifty at once, and the others are a button away", async () => {
+    const screen = await openScreen({ settings: { KEYRUN_KEYS_PER_TEAM_MAX: "60" } });
+    const { page } = screen;
+    await makeKeys(screen, ...Array.from({ length: 53 }, (_, index) => `key-${index}`));
+    await screen.signIn();
+    const rows = page.getByRole("rowheader");
+    expect(await rows.count()).toBe(50);
+    await page.getByRole("button", { name: "Load more" }).click();
+    await soon(() => rows.count()).toBe(53);
+    expect(await rows.last().textContent()).toBe("key-0");
+    expect(await page.getByRole("button", { name: "Load more" }).count()).toBe(0);
+    await page.getByText("53 of 60 keys").waitFor();
+  });
+
+  test("error: says that nothing was changed, what to quote to the operator, and tries again", async () => {
+    const failing = createFailingList();
+    const screen = await openScreen({ onStores: failing.onStores });
+    const { page, keyrun } = screen;
+    await makeKeys(screen, "ci-deploy");
+    await screen.signIn();
+    failing.break();
+    await page.reload();
+    const note = page.getByRole("alert");
+    await note.getByText("Couldn’t load API keys. Nothing was changed.").waitFor();
+    const [code, requestId] = await note.locator("code").allTextContents();
+    expect(code).toBe("internal");
+    expect(keyrun.logLines.some((line) => line.includes(requestId!))).toBe(true);
+    await note.getByRole("button", { name: /request id/ }).waitFor();
+    await expectWellMade(page, "error");
+    failing.repair();
+    await note.getByRole("button", { name: "Try again" }).click();
+    await rowOf(page, "ci-deploy").waitFor();
+    expect(await note.count()).toBe(0);
+  });
+
+  test("error of a refresh: the rows stay, greyed, until one succeeds", async () => {
+    const failing = createFailingList();
+    const screen = await openScreen({ onStores: failing.onStores });
+    const { page } = screen;
+    await makeKeys(screen, "ci-deploy");
+    await page.clock.install();
+    await screen.signIn();
+    const label = rowOf(page, "ci-deploy").getByRole("rowheader");
+    const colour = () => label.evaluate((cell) => getComputedStyle(cell).color);
+    const fresh = await colour();
+    failing.break();
+    await page.clock.fastForward(30_000);
+    await page.getByRole("alert").getByText("What you see may be out of date").waitFor();
+    expect(await colour()).not.toBe(fresh);
+    await expectWellMade(page, "stale");
+    failing.repair();
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.getByRole("alert").waitFor({ state: "detached" });
+    await page.emulateMedia({ colorScheme: "light" });
+    expect(await colour()).toBe(fresh);
+  });
+
+  test("at the key limit: creating is off and says why, and goes on once a key is revoked", async () => {
+    const screen = await openScreen({ settings: { KEYRUN_KEYS_PER_TEAM_MAX: "2" } });
+    const { page } = screen;
+    await makeKeys(screen, "one", "two");
+    await screen.signIn();
+    const create = page.getByRole("button", { name: "Create new secret key" });
+    await soon(() => create.getAttribute("aria-disabled")).toBe("true");
+    await page.getByText("2 of 2 keys. Revoke one first.").waitFor();
+    await create.focus();
+    await page.keyboard.press("Enter");
+    expect(await page.getByRole("dialog").count()).toBe(0);
+    await expectWellMade(page, "key-limit");
+    await page.getByRole("button", { name: "Revoke one" }).click();
+    await page.getByRole("button", { name: "Revoke key" }).click();
+    await page.getByText("Revoke one first").waitFor({ state: "detached" });
+    await create.click();
+    await page.getByRole("dialog", { name: "Create new secret key" }).waitFor();
+  });
+
+  test("usage: what is left falls with each request, and at none it says until when", async () => {
+    const screen = await openScreen({ settings: { KEYRUN_PLAN_LIMITS: "free=5" } });
+    const { page, keyrun } = screen;
+    const { value } = await keyrun.newKey(teamId);
+    await page.clock.install();
+    await screen.signIn();
+    const card = page.getByRole("region", { name: "Plan and usage" });
+    await card.getByText("5 of 5 left").waitFor();
+    expect(await card.textContent()).toContain(
+      "Free plan · 5 requests per minute, shared by all keys of the team",
+    );
+    for (let runs = 0; runs < 4; runs++) expect((await screen.run(value)).status).toBe(200);
+    await page.clock.fastForward(5_000);
+    await card.getByText("1 of 5 left").waitFor();
+    expect(await card.textContent()).toMatch(/next request frees up in \d+ s/);
+    expect(await card.getByRole("meter").getAttribute("data-tone")).toBe("near");
+    expect((await screen.run(value)).status).toBe(200);
+    expect((await screen.run(value)).status).toBe(429);
+    await page.clock.fastForward(5_000);
+    await card.getByText(/Limit reached; requests get 429 until \d\d:\d\d:\d\d/).waitFor();
+    await page
+      .getByRole("status")
+      .getByText(/^Limit reached/)
+      .waitFor({ state: "attached" });
+    expect(await card.getByRole("meter").getAttribute("value")).toBe("0");
+    await expectWellMade(page, "limit-reached");
+  });
+
+  test("the session could not be read: says so, and tries again", async () => {
+    const screen = await openScreen();
+    const { page } = screen;
+    await screen.signIn();
+    const find = await loseCalls(page, "SessionService/GetSession");
+    await page.reload();
+    await page.getByRole("heading", { name: "Keyrun can’t be reached" }).waitFor();
+    await expectWellMade(page, "unreachable");
+    await find();
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.getByRole("heading", { name: "No API keys yet" }).waitFor();
+  });
+});

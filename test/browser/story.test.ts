@@ -1,0 +1,45 @@
+import { describe, expect, test } from "vitest";
+import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
+import { soon } from "../harness/soon.ts";
+
+describe.skipIf(chromiumEndpoint === "")("the life of a key, as a person sees it", () => {
+  test("signed in by a one-time link, a key is created, copied, tried, used, and dead once it is revoked", async () => {
+    const screen = await openScreen({ browser: { permissions: ["clipboard-read", "clipboard-write"] } });
+    const { page } = screen;
+    await screen.signIn();
+    expect(page.url()).toBe(screen.url("/settings/team/demo/api-keys"));
+
+    await page.getByRole("button", { name: "Create new secret key" }).click();
+    await page.getByLabel("Label (optional)").fill("  ci-deploy ");
+    await page.getByRole("button", { name: "Create secret key" }).click();
+
+    const dialog = page.getByRole("dialog", { name: "Save your key" });
+    const shown = await dialog.getByLabel("Secret key", { exact: true }).inputValue();
+    expect(/^svc_[0-9a-hjkmnp-tv-z]{24}\.[0-9A-Za-z]{49}$/.test(shown)).toBe(true);
+    await dialog.getByRole("button", { name: "Copy secret key" }).click();
+    await dialog.getByText("Secret key copied").waitFor({ state: "attached" });
+    const copied = await page.evaluate(() => navigator.clipboard.readText());
+    expect(copied === shown).toBe(true);
+
+    await dialog.getByRole("button", { name: "Send a test request" }).click();
+    await dialog.getByText("200", { exact: true }).waitFor();
+    expect(await dialog.locator(".answer").textContent()).toMatch(/"team";r=59;t=\d+.*"text":"hello"/s);
+    await dialog.getByRole("button", { name: "Done" }).click();
+    await dialog.waitFor({ state: "detached" });
+    await page.getByText("Key ci-deploy created").waitFor();
+
+    const row = page.getByRole("row", { name: /ci-deploy/ });
+    await row.getByText("New", { exact: true }).waitFor();
+    expect((await screen.run(copied)).status).toBe(200);
+    await page.reload();
+    await soon(() => row.getByRole("cell").nth(2).textContent()).toMatch(/^(just now|\d+ seconds? ago)$/);
+
+    await row.getByRole("button", { name: "Revoke ci-deploy" }).click();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Revoke key" }).click();
+    await page.getByText("Key ci-deploy revoked").waitFor();
+    const refused = await screen.run(copied);
+    expect(refused.status).toBe(401);
+    expect(await refused.json()).toMatchObject({ error: { code: "revoked_api_key" } });
+    expect(await row.count()).toBe(0);
+  });
+});

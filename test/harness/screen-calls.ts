@@ -1,0 +1,44 @@
+import type { Page, Route } from "playwright-core";
+
+/** An RPC as the page calls it: "KeyService/ListKeys". */
+export type RpcName = `${string}Service/${string}`;
+
+/** Holds every call of an RPC from now on; the function that is answered lets them and all later ones through. */
+export async function holdCalls(page: Page, rpc: RpcName): Promise<() => void> {
+  let release = () => {};
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  await page.route(pattern(rpc), async (route) => {
+    await released;
+    await route.continue();
+  });
+  return release;
+}
+
+/** Loses every call of an RPC from now on before it reaches Keyrun, until the function that is answered is called. */
+export async function loseCalls(page: Page, rpc: RpcName): Promise<() => Promise<void>> {
+  return intercept(page, rpc, (route) => route.abort());
+}
+
+/** Lets every call of an RPC reach Keyrun, which does what it is asked, and loses the answer. */
+export async function loseAnswers(page: Page, rpc: RpcName): Promise<() => Promise<void>> {
+  return intercept(page, rpc, async (route) => {
+    await route.fetch();
+    await route.abort();
+  });
+}
+
+/** Answers every call of an RPC with this message instead of Keyrun's, as JSON. */
+export async function answerCalls(page: Page, rpc: RpcName, message: object): Promise<() => Promise<void>> {
+  return intercept(page, rpc, (route) => route.fulfill({ json: message }));
+}
+
+async function intercept(page: Page, rpc: RpcName, handle: (route: Route) => Promise<void>) {
+  await page.route(pattern(rpc), handle);
+  return () => page.unroute(pattern(rpc), handle);
+}
+
+function pattern(rpc: RpcName): string {
+  return `**/keyrun.v1.${rpc}`;
+}

@@ -1,0 +1,67 @@
+import { fileURLToPath } from "node:url";
+import { AxeBuilder } from "@axe-core/playwright";
+import type { Page } from "playwright-core";
+import { expect } from "vitest";
+
+const pictures = fileURLToPath(new URL("../../artifacts/screens/", import.meta.url));
+const themes = ["light", "dark"] as const;
+const widths = [320, 768, 1280];
+const height = 860;
+
+/** What every state of the screen promises: no violation that axe can find, no sideways scroll, and pictures to look at. */
+export async function expectWellMade(page: Page, name: string): Promise<void> {
+  await expectAccessible(page);
+  await expectNoSidewaysScroll(page);
+  await takePictures(page, name);
+}
+
+/** In light and in dark, by the success criteria of WCAG 2.2 up to AA and by what axe thinks good practice. */
+export async function expectAccessible(page: Page): Promise<void> {
+  for (const colorScheme of themes) {
+    await page.emulateMedia({ colorScheme });
+    const { violations, passes } = await new AxeBuilder({ page }).withTags(tags).analyze();
+    const found = violations.map(({ id, nodes }) => ({
+      id,
+      at: nodes.map(({ target, failureSummary }) => `${target}: ${failureSummary}`),
+    }));
+    expect({ colorScheme, found }).toEqual({ colorScheme, found: [] });
+    // It looked at something: an empty page has no violation either.
+    expect(passes.length).toBeGreaterThan(15);
+  }
+}
+
+const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+
+/** WCAG 2.2, 1.4.10: at 320 px nothing has to be scrolled sideways, neither the page nor a dialog on it. */
+export async function expectNoSidewaysScroll(page: Page): Promise<void> {
+  const before = page.viewportSize();
+  await page.setViewportSize({ width: 320, height });
+  const tooWide = await page.evaluate(() =>
+    [document.documentElement, ...document.querySelectorAll("dialog[open]")]
+      .filter((box) => box.scrollWidth > box.clientWidth)
+      .map((box) => `${box.tagName}: ${box.scrollWidth} of ${box.clientWidth} px`),
+  );
+  expect(tooWide).toEqual([]);
+  if (before) await page.setViewportSize(before);
+}
+
+/** Kept in `artifacts/screens/`, for eyes. A key that is shown once is never in one. */
+export async function takePictures(page: Page, name: string): Promise<void> {
+  const before = page.viewportSize();
+  const fullPage = (await page.locator("dialog[open]").count()) === 0;
+  for (const width of widths) {
+    await page.setViewportSize({ width, height });
+    for (const colorScheme of themes) {
+      await page.emulateMedia({ colorScheme });
+      const path = `${pictures}${name}-${width}-${colorScheme}.png`;
+      await page.screenshot({ path, fullPage, ...withoutSecrets(page) });
+    }
+  }
+  if (before) await page.setViewportSize(before);
+}
+
+/** How to take a picture that shows no key. */
+export function withoutSecrets(page: Page) {
+  const places = [page.locator("#secret-key"), page.locator("dialog[open] pre")];
+  return { mask: places, maskColor: "#8b8d98" };
+}

@@ -1,0 +1,79 @@
+import { type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { expect, inject, onTestFinished } from "vitest";
+import { type Keyrun, type KeyrunOptions, startKeyrun } from "./keyrun.ts";
+import { screenFolder } from "./screen-build.ts";
+
+/** The one browser of the test run; empty where there is none. */
+export const chromiumEndpoint: string = inject("chromiumEndpoint");
+
+export interface ScreenOptions extends KeyrunOptions {
+  readonly browser?: BrowserContextOptions;
+}
+
+/** A Keyrun of a test's own with its built screen, and a browser before it that nobody used yet. */
+export interface Screen {
+  readonly keyrun: Keyrun;
+  readonly context: BrowserContext;
+  readonly page: Page;
+  /** Opens a new one-time link in the page, as its owner would, and arrives at the keys of `demo`. */
+  signIn(): Promise<void>;
+  /** An address of the screen. */
+  url(path: string): string;
+  /** Runs `echo` with a key, from outside of the browser. */
+  run(key: string): Promise<Response>;
+}
+
+/**
+ * All of it is closed when the test is over. Then no page may have broken the content security policy, thrown, or
+ * complained on its console.
+ */
+export async function openScreen(options: ScreenOptions = {}): Promise<Screen> {
+  const keyrun = await startKeyrun({ ...options, screenFolder });
+  onTestFinished(() => keyrun.close());
+  const browser = await chromium.connect(chromiumEndpoint);
+  onTestFinished(() => browser.close());
+  const context = await browser.newContext({
+    reducedMotion: "reduce",
+    viewport: { width: 1280, height: 860 },
+    ...options.browser,
+  });
+  context.setDefaultTimeout(20_000);
+  const complaints = await listenForComplaints(context);
+  onTestFinished(() => expect(complaints).toEqual([]));
+  const page = await context.newPage();
+  const url = (path: string) => `${keyrun.publicUrl}${path}`;
+  return {
+    keyrun,
+    context,
+    page,
+    url,
+    async signIn() {
+      const link = await keyrun.sessions.createSignInLink({});
+      await page.goto(link.url);
+      await page.waitForURL("**/settings/team/demo/api-keys");
+      await page.getByText(/^\d+ of \d+ keys$/).waitFor();
+    },
+    run: (key) =>
+      fetch(url("/api/apps/echo/run"), {
+        method: "POST",
+        headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+        body: JSON.stringify({ text: "hello" }),
+      }),
+  };
+}
+
+async function listenForComplaints(context: BrowserContext): Promise<string[]> {
+  const complaints: string[] = [];
+  await context.addInitScript(() => {
+    document.addEventListener("securitypolicyviolation", (event) => {
+      console.error(`policy broken: ${event.violatedDirective} by ${event.blockedURI} ${event.sample}`);
+    });
+  });
+  context.on("console", (message) => {
+    const isTrouble = message.type() === "error" || message.type() === "warning";
+    // The browser's own line about an answer that the test asked for.
+    if (isTrouble && !message.text().startsWith("Failed to load resource")) complaints.push(message.text());
+  });
+  context.on("weberror", (error) => void complaints.push(String(error.error())));
+  return complaints;
+}
