@@ -1,6 +1,7 @@
 import { timingSafeEqual } from "node:crypto";
 import type { KeyEvidence, KeyVerdict, VerifyKey } from "../auth/key-evidence.ts";
 import type { KeyForm } from "./key-value.ts";
+import { createProvenValues } from "./proven-values.ts";
 import type { ServiceSecrets } from "./service-secrets.ts";
 
 /** Where evidence is found: a cache above the store. */
@@ -11,7 +12,7 @@ export interface EvidenceSource {
 }
 
 /**
- * Makes the verifier. A cached key costs one HMAC and no read; a value refused by its form costs neither. All
+ * Makes the verifier. A cached key costs one HMAC and no read, or one hash where it was proven before; a value refused by its form costs neither. All
  * refusals but a proven revocation look alike and take alike, so that nobody learns which ids exist.
  */
 export function createVerifyKey(parts: {
@@ -20,27 +21,36 @@ export function createVerifyKey(parts: {
   evidence: EvidenceSource;
 }): VerifyKey {
   const { form, secrets, evidence } = parts;
-  const judge = (value: string, found: KeyEvidence | null | undefined) => judgeKey(secrets, value, found);
+  const proven = createProvenValues(secrets);
+  const judge = (value: string, found: KeyEvidence | null | undefined) => {
+    if (proven.has(found, value) && found) return verdictOf(found);
+    if (!matches(secrets, value, found) || !found) return invalid;
+    proven.add(found, value);
+    return verdictOf(found);
+  };
 
   return (value, { address, guard }) => {
     const keyId = form.idIn(value);
-    if (keyId === undefined) return { kind: "invalid" };
+    if (keyId === undefined) return invalid;
     const held = evidence.peek(keyId);
     if (held) return judge(value, held);
     // An absent id is invalid whatever its form: asked before the tag, whose HMAC costs more.
-    if (held === null || !form.isWellFormed(value)) return { kind: "invalid" };
+    if (held === null || !form.isWellFormed(value)) return invalid;
     return guard(address, async () => judge(value, await evidence.load(keyId)));
   };
 }
 
+const invalid: KeyVerdict = Object.freeze({ kind: "invalid" });
 const noDigest = Buffer.alloc(32);
 
-function judgeKey(secrets: ServiceSecrets, value: string, found: KeyEvidence | null | undefined): KeyVerdict {
-  // Hashed and compared for an unknown id too: the time must not tell.
+/** Hashes and compares for an unknown id too: the time must not tell. */
+function matches(secrets: ServiceSecrets, value: string, found: KeyEvidence | null | undefined): boolean {
   const presented = secrets.digest(found?.secretVersion ?? secrets.newestVersion, value);
-  const matches = timingSafeEqual(presented ?? noDigest, found?.digest ?? noDigest);
-  if (!found || !presented || !matches) return { kind: "invalid" };
-  const { id: keyId, teamId, revokeTimeMs } = found;
+  const equal = timingSafeEqual(presented ?? noDigest, found?.digest ?? noDigest);
+  return presented !== undefined && equal;
+}
+
+function verdictOf({ id: keyId, teamId, revokeTimeMs }: KeyEvidence): KeyVerdict {
   return revokeTimeMs === null
     ? { kind: "valid", keyId, teamId }
     : { kind: "revoked", keyId, teamId, revokeTimeMs };

@@ -117,3 +117,24 @@ test("a found document whose digest is another key's does not verify", async () 
   const { value, verify } = setUp({ digest: Buffer.alloc(32, 3) });
   expect(await verify(value)).toEqual({ kind: "invalid" });
 });
+
+test("a key that was proven before is told as revoked from the moment its evidence is replaced", () => {
+  const { id, value, evidence, cached, verify } = setUp();
+  cached.set(id, evidence);
+  expect(verify(value)).toMatchObject({ kind: "valid" });
+  expect(verify(value)).toMatchObject({ kind: "valid" });
+  cached.set(id, { ...evidence, revokeTimeMs: 5, version: 2 });
+  expect(verify(value)).toMatchObject({ kind: "revoked", revokeTimeMs: 5 });
+  expect(verify(value)).toMatchObject({ kind: "revoked", revokeTimeMs: 5 });
+});
+
+test("a key that was proven before lends nothing to a wrong secret, nor to another digest of its id", () => {
+  const { id, value, evidence, cached, verify } = setUp();
+  cached.set(id, evidence);
+  expect(verify(value)).toMatchObject({ kind: "valid" });
+  expect(verify(sameIdOtherSecret(id))).toEqual({ kind: "invalid" });
+  expect(verify(sameIdOtherSecret(id))).toEqual({ kind: "invalid" });
+  expect(verify(value)).toMatchObject({ kind: "valid" });
+  cached.set(id, { ...evidence, digest: Buffer.alloc(32, 3) });
+  expect(verify(value)).toEqual({ kind: "invalid" });
+});

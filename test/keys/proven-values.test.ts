@@ -1,0 +1,38 @@
+import { randomBytes } from "node:crypto";
+import { expect, test } from "vitest";
+import type { KeyEvidence } from "#src/auth/key-evidence.ts";
+import { createProvenValues } from "#src/keys/proven-values.ts";
+import { createServiceSecrets } from "#src/keys/service-secrets.ts";
+
+const secrets = createServiceSecrets([randomBytes(32)]);
+
+function evidence(): KeyEvidence {
+  return {
+    id: "id",
+    teamId: "demo",
+    digest: Buffer.alloc(32),
+    secretVersion: secrets.newestVersion,
+    revokeTimeMs: null,
+    version: 1,
+  };
+}
+
+test("a value is proven by the evidence that proved it, and by no other of the same key", () => {
+  const proven = createProvenValues(secrets);
+  const [held, later] = [evidence(), evidence()];
+  expect(proven.has(held, "value")).toBe(false);
+  proven.add(held, "value");
+  expect(proven.has(held, "value")).toBe(true);
+  expect(proven.has(later, "value")).toBe(false);
+  expect(proven.has(undefined, "value")).toBe(false);
+  expect(proven.has(null, "value")).toBe(false);
+});
+
+test("no other value is proven with it, though it differs in one character or in length", () => {
+  const proven = createProvenValues(secrets);
+  const held = evidence();
+  proven.add(held, "value");
+  for (const other of ["valuf", "Value", "valu", "valuee", "", "\0".repeat(64)]) {
+    expect(proven.has(held, other)).toBe(false);
+  }
+});
