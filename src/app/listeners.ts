@@ -1,4 +1,4 @@
-import { randomUUID } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { unguarded } from "../auth/key-evidence.ts";
 import type { Clock } from "../clock.ts";
@@ -16,6 +16,7 @@ import { createServe, type ServeOptions } from "../server/http-exchange.ts";
 import { createListener, type Listener, type ListenerOptions } from "../server/listener.ts";
 import type { NodeRequest } from "../server/node-http.ts";
 import { addressOf, authorizationsOf, headerOf, requestIdOf } from "../server/request-facts.ts";
+import { createRequestIds } from "../server/request-id.ts";
 import type { RequestTracker } from "../server/request-tracker.ts";
 import type { SessionAccess } from "../signin/session-access.ts";
 import { createReporting, type Reporting } from "./reporting.ts";
@@ -50,10 +51,10 @@ export function createPublicListener(
     guard: (address, lookUp) => addressAllowance.lookUp(address, lookUp, ({ kind }) => kind === "valid"),
     look: addressAllowance.snapshot,
   };
-  const { reporting, serve, options } = listenerBasis(parts);
+  const { reporting, newRequestId, serve, options } = listenerBasis(parts);
   const door = parts.door({ allowance, reporting });
   const rpc = createRpcDoor({
-    ...rpcBasis(parts, reporting),
+    ...rpcBasis(parts, { reporting, newRequestId }),
     listener: "public",
     allowance,
   });
@@ -72,10 +73,10 @@ export async function createInternalListener(
   parts: ListenersParts & { readonly services: readonly ServedService[] },
 ): Promise<Listener> {
   const { config, metrics, isServiceToken } = parts;
-  const { reporting, serve, options } = listenerBasis(parts);
+  const { reporting, newRequestId, serve, options } = listenerBasis(parts);
   const door = createMetricsDoor({ metrics, isServiceToken });
   const rpc = createRpcDoor({
-    ...rpcBasis(parts, reporting),
+    ...rpcBasis(parts, { reporting, newRequestId }),
     listener: "internal",
     // Whoever reaches this listener is one of ours: no address is held to an allowance.
     allowance: { guard: unguarded, look: () => undefined },
@@ -90,19 +91,23 @@ export async function createInternalListener(
 
 function listenerBasis({ config, clock, log, metrics, requests }: ListenersParts) {
   const reporting = createReporting({ log, metrics });
-  const newRequestId = randomUUID;
+  const newRequestId = createRequestIds(randomBytes);
   const { trustProxyHops, connectionsMax } = config;
   const basis = { requests, newRequestId, report: reporting.transport };
   return {
     reporting,
+    newRequestId,
     serve: createServe({ ...basis, trustProxyHops } satisfies ServeOptions),
     options: { ...basis, clock, connectionsMax } satisfies Partial<ListenerOptions>,
   };
 }
 
-function rpcBasis(parts: ListenersParts & { services: readonly ServedService[] }, reporting: Reporting) {
+function rpcBasis(
+  parts: ListenersParts & { services: readonly ServedService[] },
+  { reporting, newRequestId }: { reporting: Reporting; newRequestId: () => string },
+) {
   const { config, clock, requests, services, admit, isServiceToken, sessions } = parts;
-  const factsOptions = { newRequestId: randomUUID, trustProxyHops: config.trustProxyHops };
+  const factsOptions = { newRequestId, trustProxyHops: config.trustProxyHops };
   return {
     clock,
     services,

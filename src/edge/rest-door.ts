@@ -144,8 +144,8 @@ function respond(
   { answer, rate }: { answer: Message; rate: RateReport },
 ): HttpResponse {
   const { contentType, body } = parts.transcoder.encodeResponse(route.binding, answer);
-  const headers = rateLimitHeaders(rate.decision, rate.policy, parts.clock.unixMs());
-  headers.push("Content-Type", contentType, "X-Request-Id", request.requestId);
+  const rateHeaders = rateLimitHeaders(rate.decision, rate.policy, parts.clock.unixMs());
+  const headers = rateHeaders.concat("Content-Type", contentType, "X-Request-Id", request.requestId);
   return { status: 200, headers, body };
 }
 

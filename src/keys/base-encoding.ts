@@ -11,13 +11,17 @@ export function encodeBase62(bytes: Uint8Array, length: number): string {
 
 /** The bytes in lower-case Crockford base32, five bits a character; a whole number of 5-byte groups. */
 export function encodeCrockford(bytes: Uint8Array): string {
-  let text = "";
+  // Into a buffer and not onto a string, which would be a tree of its characters until somebody reads it.
+  const codes = Buffer.allocUnsafe((bytes.length / 5) * 8);
+  let length = 0;
   let bits = 0;
   let held = 0;
   for (const byte of bytes) {
     held = (held << 8) | byte;
-    for (bits += 8; bits >= 5; bits -= 5) text += crockfordDigits.charAt((held >> (bits - 5)) & 31);
+    for (bits += 8; bits >= 5; bits -= 5) {
+      codes[length++] = crockfordDigits.charCodeAt((held >> (bits - 5)) & 31);
+    }
     held &= (1 << bits) - 1;
   }
-  return text;
+  return codes.toString("latin1", 0, length);
 }

@@ -40,18 +40,7 @@ export function createServe(options: ServeOptions): Serve {
       toldOfForwardedFor = true;
       options.report({ kind: "untrusted_forwarded_for" });
     }
-    const exchange = new Exchange(req, res, context);
-    try {
-      const response = door(exchange);
-      if (response instanceof Promise) {
-        response.then(
-          (later) => exchange.answer(later),
-          (cause) => exchange.failed(cause),
-        );
-      } else exchange.answer(response);
-    } catch (cause) {
-      exchange.failed(cause);
-    }
+    void new Exchange(req, res, context).serve(door);
   };
 }
 
@@ -74,6 +63,14 @@ class Exchange implements HttpRequest, Abortable {
     this.#req = req;
     this.#res = res;
     this.#context = context;
+  }
+
+  async serve(door: HttpDoor): Promise<void> {
+    try {
+      this.answer(await door(this));
+    } catch (cause) {
+      this.failed(cause);
+    }
   }
 
   get method(): string {
