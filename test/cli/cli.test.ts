@@ -255,7 +255,7 @@ describe("exit codes and words", () => {
     [["teams", "list", "more"]],
     [["serve", "--json"]],
     [["teams", "set-plan", "demo", "gold"]],
-    [["sign-in-link"]],
+    [["sign-in-link", "extra"]],
   ])("wrong use of %j exits 2 with words on standard error alone", async (argv) => {
     const { code, stdout, stderr } = await run(argv);
     expect({ code, stdout }).toEqual({ code: 2, stdout: "" });

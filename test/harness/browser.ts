@@ -21,8 +21,8 @@ export interface Browser {
   readonly cookies: Map<string, string>;
   /** Loads a URL; follows no redirect. */
   load(url: string, request?: PageRequest): Promise<PageAnswer>;
-  /** Follows redirects, at most ten; answers with the last answer and where it was. */
-  visit(url: string): Promise<PageAnswer & { readonly url: string }>;
+  /** Loads a URL and follows redirects, at most ten; answers with the last answer and where it was. */
+  visit(url: string, request?: PageRequest): Promise<PageAnswer & { readonly url: string }>;
   /** Opens a one-time link as the page does: swaps the code that is in its fragment. */
   openLink(link: string): Promise<PageAnswer>;
   /** The page's own calls. */
@@ -45,10 +45,10 @@ export function createBrowser(origin: string): Browser {
     return { status: response.statusCode, headers: response.headers, body: await text(response) };
   }
 
-  async function visit(start: string) {
+  async function visit(start: string, request?: PageRequest) {
     let url = start;
     for (let hops = 0; hops < 10; hops++) {
-      const answer = await load(url);
+      const answer = await load(url, hops === 0 ? request : {});
       if (answer.status < 300 || answer.status > 399) return { ...answer, url };
       url = new URL(answer.headers.location ?? "", url).href;
     }

@@ -16,6 +16,7 @@ import { type App, AppSchema } from "#gen/keyrun/v1/app_pb.ts";
 import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
 import { type Key, KeySchema, KeyState } from "#gen/keyrun/v1/key_pb.ts";
 import { KeyService, VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
+import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { Plan, type Team, TeamSchema } from "#gen/keyrun/v1/team_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import { fail } from "#src/error.ts";
@@ -41,6 +42,7 @@ export async function startSmallKeyrun(serviceToken: string, tls?: SecureServerO
     preview: new Set<string>(),
     verifiedCosts: [] as (number | undefined)[],
     serving: true,
+    signInIsLocal: true,
   };
   const handler = connectNodeAdapter({
     routes: (router) => addRoutes(router, state),
@@ -88,6 +90,7 @@ function addRoutes(router: ConnectRouter, state: State): void {
   addTeams(router, state);
   addApps(router, state);
   addKeys(router, state);
+  addSessions(router, state);
 }
 
 function addTeams(router: ConnectRouter, { teams, members, preview }: State): void {
@@ -188,6 +191,20 @@ function addKeys(router: ConnectRouter, { keys, verifiedCosts }: State): void {
       if (key === undefined) return { verdict: Verdict.INVALID };
       const verdict = key.state === KeyState.ACTIVE ? Verdict.VALID : Verdict.REVOKED;
       return { verdict, keyId: key.id, teamId: key.teamId, plan: Plan.FREE };
+    },
+  });
+}
+
+/** The only link that the small Keyrun makes. */
+export const smallSignInLink = `http://127.0.0.1:8080/sign-in/link#code=${"C0de".repeat(10)}123`;
+
+function addSessions(router: ConnectRouter, state: State): void {
+  router.service(SessionService, {
+    createSignInLink() {
+      if (state.signInIsLocal) return { url: smallSignInLink, expireTime: time };
+      throw connectErrorFrom(
+        fail("LOCAL_SIGN_IN_OFF", { metadata: { sign_in_url: "https://keyrun.example.com/sign-in" } }),
+      );
     },
   });
 }
