@@ -28,7 +28,7 @@ export interface Account {
 /** A real OpenID Connect provider on a loopback port, behind a proxy that signs its ID tokens anew where told to. */
 export type Issuer = Awaited<ReturnType<typeof startIssuer>>;
 
-export const clientId = "keyrun";
+const clientId = "keyrun";
 export const clientSecret = "client-secret-for-tests-only";
 
 export async function startIssuer(redirectUri: string) {
