@@ -40,6 +40,7 @@ export interface SessionsParts {
   readonly randomBytes: RandomBytes;
   /** Told why a sweep failed; the next one does its work. */
   readonly onSweepFailed: (cause: unknown) => void;
+  readonly sweepMs?: number;
 }
 
 /** Every session is of one version; a floor above it ends the session, in the cache and on the way to it. */
@@ -53,7 +54,7 @@ const endedVersion = 2;
  * page that was left open does not keep its session for ever.
  */
 export function createSessions(parts: SessionsParts): Sessions {
-  const { clock, store, cache, randomBytes } = parts;
+  const { clock, store, cache, randomBytes, sweepMs = bounds.sessionSweepMs } = parts;
   const endings = createEndings();
   let sweeper: NodeJS.Timeout | undefined;
   let sweeping: Promise<void> | undefined;
@@ -112,7 +113,7 @@ export function createSessions(parts: SessionsParts): Sessions {
         sweeping ??= sweep().finally(() => {
           sweeping = undefined;
         });
-      }, bounds.sessionSweepMs).unref();
+      }, sweepMs).unref();
     },
     async close() {
       clearInterval(sweeper);

@@ -201,7 +201,7 @@ describe("a call with a cookie", () => {
   });
 });
 
-test("polling keeps no session alive, and making a key does", async () => {
+test("polling keeps no session alive, and making and revoking keys does", async () => {
   const clock = createManualClock();
   const own = await startKeyrun({ clock });
   try {
@@ -213,7 +213,10 @@ test("polling keeps no session alive, and making a key does", async () => {
     };
     clock.advance(bounds.sessionIdleMsMax - 1);
     await poll();
-    await keys.createKey({ teamId: "demo" });
+    const { key } = await keys.createKey({ teamId: "demo" });
+    clock.advance(bounds.sessionIdleMsMax - 1);
+    await poll();
+    await keys.revokeKey({ teamId: "demo", keyId: key!.id });
     clock.advance(bounds.sessionIdleMsMax - 1);
     await poll();
     clock.advance(1);

@@ -42,7 +42,8 @@ async function setUp() {
   });
   const failures: unknown[] = [];
   const onSweepFailed = (cause: unknown) => void failures.push(cause);
-  const sessions = createSessions({ clock, store: stores.sessions, cache, randomBytes, onSweepFailed });
+  const parts = { clock, store: stores.sessions, cache, randomBytes, onSweepFailed, sweepMs: 1 };
+  const sessions = createSessions(parts);
   return { stores, clock, sessions, during, failures };
 }
 
@@ -111,6 +112,16 @@ describe("a session", () => {
     expect(await sessions.find(token)).toBeUndefined();
   });
 
+  test("lasts on from the activity also where it was cached before", async () => {
+    const { sessions, clock } = world;
+    const token = await sessions.begin(ada);
+    clock.advance(bounds.sessionIdleMsMax - 10);
+    await sessions.find(token);
+    await sessions.noteActivity(idOf(token));
+    clock.advance(10);
+    expect(await sessions.find(token)).toBeDefined();
+  });
+
   test("that is over does not come back by activity", async () => {
     const { sessions, clock } = world;
     const token = await sessions.begin(ada);
@@ -128,6 +139,29 @@ describe("a session", () => {
     expect(await sessions.find(first)).toBeUndefined();
     expect(await sessions.find(second)).toBeDefined();
     expect(await sessions.find(await sessions.begin(ada, "not a token"))).toBeDefined();
+  });
+});
+
+describe("sweeping", () => {
+  test("removes the sessions that are over from the store, and no others", async () => {
+    const { sessions, stores, clock } = world;
+    const over = await sessions.begin(ada);
+    clock.advance(bounds.sessionIdleMsMax);
+    const live = await sessions.begin(ada);
+    sessions.start();
+    sessions.start();
+    await expect.poll(() => stores.sessions.find(idOf(over)), { timeout: 10_000 }).toBeUndefined();
+    await sessions.close();
+    expect(await stores.sessions.find(idOf(live))).toBeDefined();
+  });
+
+  test("that fails is told, and is tried again", async () => {
+    const { sessions, stores, failures } = world;
+    await stores.close();
+    sessions.start();
+    await expect.poll(() => failures.length, { timeout: 10_000 }).toBeGreaterThan(1);
+    await sessions.close();
+    expect(failures[0]).toMatchObject({ reason: "UNAVAILABLE" });
   });
 });
 
