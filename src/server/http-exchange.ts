@@ -141,7 +141,7 @@ class Exchange implements HttpRequest, Abortable {
   }
 
   abort(reason: Refusal): void {
-    if (this.#answered || this.#abortReason !== undefined) return;
+    if (this.#abortReason !== undefined) return;
     this.#abortReason = reason;
     this.#abort?.abort(reason);
     this.#endBody?.({ kind: "gone" });

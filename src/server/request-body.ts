@@ -21,22 +21,24 @@ export function readBody(req: NodeRequest, res: NodeResponse, { bytesMax, limits
   continueIfExpected(req, res);
   let chunks: Buffer[] = [];
   let size = 0;
-  const onData = (chunk: Buffer) => {
-    size += chunk.length;
-    if (size <= bytesMax) return void chunks.push(chunk);
-    req.pause();
-    end({ kind: "too_large" });
-  };
-  const onEnd = () => end({ kind: "whole", bytes: joined(chunks, size) });
-  const onClose = () => end({ kind: "gone" });
+  let over = false;
+  // The listeners stay until the request is gone: taking them off costs more than calling them once more.
   const end = (outcome: BodyOutcome) => {
-    req.off("data", onData).off("end", onEnd).off("close", onClose);
+    if (over) return;
+    over = true;
     clearTimeout(slowTimer);
     chunks = [];
     done(outcome);
   };
   const slowTimer = slowBodyTimer(req, limits);
-  req.on("data", onData).on("end", onEnd).on("close", onClose);
+  req.on("data", (chunk: Buffer) => {
+    size += chunk.length;
+    if (size <= bytesMax) return void chunks.push(chunk);
+    if (!over) req.pause();
+    end({ kind: "too_large" });
+  });
+  req.on("end", () => end({ kind: "whole", bytes: joined(chunks, size) }));
+  req.on("close", () => end({ kind: "gone" }));
 }
 
 /**

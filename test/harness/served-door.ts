@@ -16,18 +16,16 @@ export interface ServedDoor {
   readonly events: TransportEvent[];
 }
 
-export interface ServedDoorOptions
-  extends Partial<Omit<ListenerOptions, "onRequest" | "limits" | "requests">> {
+export interface ServedDoorOptions extends Partial<Omit<ListenerOptions, "limits">> {
   /** Only what differs from the product's limits. */
   readonly limits?: Partial<TransportLimits>;
   readonly trustProxyHops?: number;
 }
 
 export async function serveDoor(door: HttpDoor, options: ServedDoorOptions = {}): Promise<ServedDoor> {
-  const { limits: changed, trustProxyHops = 0, ...listenerOptions } = options;
+  const { limits: changed, trustProxyHops = 0, requests = createRequestTracker(), ...others } = options;
   const limits = { ...transportLimits, ...changed };
   const events: TransportEvent[] = [];
-  const requests = createRequestTracker();
   let ids = 0;
   const newRequestId = () => {
     ids += 1;
@@ -44,9 +42,9 @@ export async function serveDoor(door: HttpDoor, options: ServedDoorOptions = {})
     connectionsMax: 20_000,
     connectionsPerAddressMax: undefined,
     clock: systemClock,
-    ...listenerOptions,
-    ...shared,
     onRequest: (req, res) => serve(door, req, res),
+    ...others,
+    ...shared,
   });
   const { port } = await listener.listen({ host: "127.0.0.1", port: 0 });
   return { port, url: `http://127.0.0.1:${port}`, listener, requests, events };

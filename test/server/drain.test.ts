@@ -14,7 +14,8 @@ import { soon } from "../harness/soon.ts";
 const open: ServedDoor[] = [];
 
 async function served(door: HttpDoor, idleCloseDelayMs = 100): Promise<ServedDoor> {
-  const one = await serveDoor(door, { limits: { idleCloseDelayMs } });
+  // So long a peek that only the drain itself can close a silent connection in time.
+  const one = await serveDoor(door, { limits: { idleCloseDelayMs, peekMsMax: 60_000 } });
   open.push(one);
   return one;
 }
@@ -35,7 +36,7 @@ function drained(
     doors: [listener],
     requests,
     delayMs: 0,
-    msMax: 10_000,
+    msMax: 60_000,
     abortGraceMs: 2_000,
     abortReason: drainReason,
     ...times,
@@ -118,6 +119,21 @@ test("a request that crosses the closing is served, or over HTTP/2 refused unrea
   await server.listener.drained();
 });
 
+test("a request that is still arriving when idle connections are closed is served", async () => {
+  const server = await served(tellingDoor);
+  const idle = rawSocket({ port: server.port });
+  const client = rawSocket({ port: server.port });
+  for (const one of [idle, client]) {
+    one.send(get);
+    await one.until(answered(1));
+  }
+  server.listener.stopAccepting();
+  client.send(get.slice(0, 9));
+  await idle.closed();
+  client.send(get.slice(9));
+  expect(answersIn(await client.closed())).toHaveLength(2);
+});
+
 test("idle and silent connections don't hold the drain up", async () => {
   const server = await served(tellingDoor);
   const idle = rawSocket({ port: server.port });
@@ -126,7 +142,7 @@ test("idle and silent connections don't hold the drain up", async () => {
   const silent = rawSocket({ port: server.port });
   const session = await h2cSession(server.url);
   await soon(() => server.listener.connections()).toBe(3);
-  await drained(server, { msMax: 30_000 });
+  await drained(server);
   await Promise.all([idle.closed(), silent.closed()]);
   await soon(() => session.destroyed).toBe(true);
   await soon(() => server.listener.connections()).toBe(0);
@@ -185,11 +201,13 @@ test("a handler that ignores its signal can't hold the process: its connection i
 
 test("an answer that had begun to stream when the drain began is the last on its connection", async () => {
   const server = await served(() => ({ status: 200, headers: [], body: "x".repeat(16 * 1024 * 1024) }));
+  const idle = rawSocket({ port: server.port });
   const client = rawSocket({ port: server.port });
   client.socket.pause();
   client.send(get);
   await soon(() => server.requests.running()).toBe(1);
   const whole = drained(server);
+  await idle.closed();
   client.socket.resume();
   expect(answersIn(await client.closed())[0]!.body).toHaveLength(16 * 1024 * 1024);
   expect(await whole).toEqual({ aborted: 0 });

@@ -2,6 +2,7 @@ import { Agent, request as httpRequest } from "node:http";
 import { afterEach, expect, test } from "vitest";
 import type { HttpDoor } from "#src/edge/http.ts";
 import { Refusal } from "#src/error.ts";
+import { type Abortable, createRequestTracker, type RequestTracker } from "#src/server/request-tracker.ts";
 import { h2cAnswer, h2cRequest, h2cSession } from "../harness/h2c-client.ts";
 import { answersIn, rawSocket } from "../harness/raw-socket.ts";
 import {
@@ -317,6 +318,26 @@ test("a caller that goes away aborts its request's signal as CANCELLED; one that
   patient.socket.destroy();
   await soon(() => requests.running()).toBe(0);
   expect(signals[2]!.aborted).toBe(false);
+});
+
+test("nothing is kept of a request that was answered", async () => {
+  const tracker = createRequestTracker();
+  const watched = new Set<Abortable>();
+  const requests: RequestTracker = {
+    ...tracker,
+    watch: (request) => void watched.add(request),
+    unwatch: (request) => void watched.delete(request),
+  };
+  const door: HttpDoor = async (request) => {
+    await request.readBody(100);
+    request.signal();
+    return jsonAnswer(200, watched.size);
+  };
+  const { port } = await served(door, { requests });
+  const client = rawSocket({ port });
+  client.send(post(["Content-Length: 0"]));
+  expect(answersIn(await client.until(answered(1)))[0]!.body).toBe("1");
+  expect(watched.size).toBe(0);
 });
 
 test("the caller of a pipelined request that goes away aborts that request too", async () => {
