@@ -1,4 +1,4 @@
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { Modal } from "../../controls/modal.tsx";
 import { useServices } from "../../services.tsx";
@@ -21,6 +21,7 @@ interface SaveKeyProps {
 export function SaveKey({ apiKey, value, teamId, onDone }: SaveKeyProps) {
   const [copied, setCopied] = useState(false);
   const [asking, setAsking] = useState(false);
+  const copyButton = useRef<HTMLButtonElement>(null);
   const { apps, first } = useRunnableApps(teamId);
   const onCopied = () => setCopied(true);
   useLeaveGuard(!copied, () => setAsking(true));
@@ -28,6 +29,11 @@ export function SaveKey({ apiKey, value, teamId, onDone }: SaveKeyProps) {
   function close() {
     if (copied) onDone();
     else setAsking(true);
+  }
+  function keepOpen() {
+    setAsking(false);
+    // The button that had the focus goes: it is on the one to press now, and not lost.
+    copyButton.current?.focus();
   }
 
   return (
@@ -37,14 +43,14 @@ export function SaveKey({ apiKey, value, teamId, onDone }: SaveKeyProps) {
         <strong>For your security it is shown only once: you won’t be able to view it again.</strong> If you
         lose it, revoke it and create a new one.
       </p>
-      <SecretBox value={value} keyName={keyInWords(apiKey)} onCopied={onCopied} />
+      <SecretBox value={value} keyName={keyInWords(apiKey)} copyButton={copyButton} onCopied={onCopied} />
       <SnippetBlock
         facts={{ appId: first, real: { url: window.location.origin, key: value } }}
         onCopied={onCopied}
       />
       {apps.length > 0 && <TestRequest appId={first} value={value} teamId={teamId} />}
       {asking ? (
-        <CloseQuestion onKeep={() => setAsking(false)} onClose={onDone} />
+        <CloseQuestion onKeep={keepOpen} onClose={onDone} />
       ) : (
         <div className="dialog-buttons">
           <button type="button" className="button button-primary" onClick={close}>
