@@ -1,22 +1,13 @@
-import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { createFailingList } from "../harness/failing-list.ts";
-import { chromiumEndpoint, openScreen, type Screen } from "../harness/screen.ts";
+import { colourOf } from "../harness/page-probes.ts";
+import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
 import { holdCalls, loseCalls } from "../harness/screen-calls.ts";
+import { makeKeys, rowOf } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
 import { soon } from "../harness/soon.ts";
 
 const teamId = "demo";
-const rowOf = (page: Page, label: string) => page.getByRole("row", { name: new RegExp(label) });
-
-async function makeKeys({ keyrun }: Screen, ...labels: string[]): Promise<string[]> {
-  const ids: string[] = [];
-  for (const label of labels) {
-    const { key } = await keyrun.keys.createKey({ teamId, label });
-    ids.push(key!.id);
-  }
-  return ids;
-}
 
 describe.skipIf(chromiumEndpoint === "")("the list of keys, in each of its states", () => {
   test("loading: heading and button are there at once, then three rows without words, and it is said", async () => {
@@ -128,7 +119,7 @@ describe.skipIf(chromiumEndpoint === "")("the list of keys, in each of its state
     await page.clock.install();
     await screen.signIn();
     const label = rowOf(page, "ci-deploy").getByRole("rowheader");
-    const colour = () => label.evaluate((cell) => getComputedStyle(cell).color);
+    const colour = () => colourOf(label);
     const fresh = await colour();
     failing.break();
     await page.clock.fastForward(30_000);

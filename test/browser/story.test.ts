@@ -1,24 +1,21 @@
 import { describe, expect, test } from "vitest";
+import { readClipboard } from "../harness/page-probes.ts";
 import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
+import { clipboard, createByHand } from "../harness/screen-flows.ts";
 import { soon } from "../harness/soon.ts";
 
 describe.skipIf(chromiumEndpoint === "")("the life of a key, as a person sees it", () => {
   test("signed in by a one-time link, a key is created, copied, tried, used, and dead once it is revoked", async () => {
-    const screen = await openScreen({ browser: { permissions: ["clipboard-read", "clipboard-write"] } });
+    const screen = await openScreen({ browser: clipboard });
     const { page } = screen;
     await screen.signIn();
     expect(page.url()).toBe(screen.url("/settings/team/demo/api-keys"));
 
-    await page.getByRole("button", { name: "Create new secret key" }).click();
-    await page.getByLabel("Label (optional)").fill("  ci-deploy ");
-    await page.getByRole("button", { name: "Create secret key" }).click();
-
-    const dialog = page.getByRole("dialog", { name: "Save your key" });
-    const shown = await dialog.getByLabel("Secret key", { exact: true }).inputValue();
+    const { dialog, value: shown } = await createByHand(page, "  ci-deploy ");
     expect(/^svc_[0-9a-hjkmnp-tv-z]{24}\.[0-9A-Za-z]{49}$/.test(shown)).toBe(true);
     await dialog.getByRole("button", { name: "Copy secret key" }).click();
     await dialog.getByText("Secret key copied").waitFor({ state: "attached" });
-    const copied = await page.evaluate(() => navigator.clipboard.readText());
+    const copied = await readClipboard(page);
     expect(copied === shown).toBe(true);
 
     await dialog.getByRole("button", { name: "Send a test request" }).click();

@@ -1,6 +1,7 @@
 import { type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { expect, inject, onTestFinished } from "vitest";
 import { type Keyrun, type KeyrunOptions, startKeyrun } from "./keyrun.ts";
+import { policyListener } from "./page-probes.ts";
 import { screenFolder } from "./screen-build.ts";
 
 /** The one browser of the test run; empty where there is none. */
@@ -64,11 +65,7 @@ export async function openScreen(options: ScreenOptions = {}): Promise<Screen> {
 
 async function listenForComplaints(context: BrowserContext): Promise<string[]> {
   const complaints: string[] = [];
-  await context.addInitScript(() => {
-    document.addEventListener("securitypolicyviolation", (event) => {
-      console.error(`policy broken: ${event.violatedDirective} by ${event.blockedURI} ${event.sample}`);
-    });
-  });
+  await context.addInitScript({ content: policyListener });
   context.on("console", (message) => {
     const isTrouble = message.type() === "error" || message.type() === "warning";
     // The browser's own line about an answer that the test asked for.

@@ -1,0 +1,206 @@
+import { describe, expect, test } from "vitest";
+import { focused, readClipboard } from "../harness/page-probes.ts";
+import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
+import { holdCalls, loseAnswers, loseCalls } from "../harness/screen-calls.ts";
+import { clipboard, createByHand } from "../harness/screen-flows.ts";
+import { expectWellMade } from "../harness/screen-state.ts";
+import { soon } from "../harness/soon.ts";
+
+describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
+  test("a label of 128 characters is taken, by code points; one more is told at the field and never sent", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    await screen.signIn();
+    await page.getByRole("button", { name: "Create new secret key" }).click();
+    const field = page.getByLabel("Label (optional)");
+    const submit = page.getByRole("button", { name: "Create secret key" });
+    await expectWellMade(page, "create");
+    await field.fill("😀".repeat(99));
+    expect(await page.locator(".counter").count()).toBe(0);
+    await field.fill("😀".repeat(129));
+    await page.getByText("129/128").waitFor();
+    expect(await field.getAttribute("aria-invalid")).toBe("true");
+    const describedBy = (await field.getAttribute("aria-describedby"))!.split(" ")[0];
+    expect(await page.locator(`#${describedBy}`).textContent()).toBe(
+      "The label is too long. Use at most 128 characters.",
+    );
+    await submit.click();
+    expect(await focused(page)).toBe("Label (optional)");
+    await expectWellMade(page);
+    await field.fill("safe\u202etxt");
+    await submit.click();
+    await page.getByText("The label holds hidden control or text-direction characters").waitFor();
+    await field.fill("😀".repeat(128));
+    await submit.click();
+    await page.getByRole("dialog", { name: "Save your key" }).waitFor();
+    const { keys } = await keyrun.keys.listKeys({ teamId: "demo" });
+    expect(keys.map(({ label }) => label)).toEqual(["😀".repeat(128)]);
+  });
+
+  test("while a key is created nothing closes the dialog, and asking again makes no second one", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    await screen.signIn();
+    const release = await holdCalls(page, "KeyService/CreateKey");
+    await page.getByRole("button", { name: "Create new secret key" }).click();
+    await page.keyboard.press("Enter");
+    const pending = page.getByRole("button", { name: "Creating…" });
+    expect(await pending.getAttribute("aria-disabled")).toBe("true");
+    await pending.click({ force: true });
+    await page.keyboard.press("Enter");
+    await page.keyboard.press("Escape");
+    await page.getByRole("button", { name: "Close" }).click();
+    await page.getByRole("button", { name: "Cancel" }).click({ force: true });
+    release();
+    await page.getByRole("dialog", { name: "Save your key" }).waitFor();
+    expect((await keyrun.keys.listKeys({ teamId: "demo" })).keys.length).toBe(1);
+  });
+
+  test("the new key is shown once, can be copied with its snippet, and its row is new until the next visit", async () => {
+    const screen = await openScreen({ browser: clipboard });
+    const { page } = screen;
+    await screen.signIn();
+    const { dialog, value } = await createByHand(page, "ci-deploy");
+    expect(await focused(page)).toBe("Copy secret key");
+    expect(await dialog.textContent()).toContain("you won’t be able to view it again");
+    for (const [tab, start] of [
+      ["curl", "curl -sS -X POST"],
+      ["JavaScript", "const response = await fetch("],
+      ["Python", "import json"],
+    ] as const) {
+      await dialog.getByRole("tab", { name: tab }).click();
+      await dialog.getByRole("button", { name: "Copy snippet" }).click();
+      await soon(async () => (await readClipboard(page)).startsWith(start)).toBe(true);
+      expect((await readClipboard(page)).includes(value)).toBe(true);
+    }
+    await expectWellMade(page);
+    await dialog.getByRole("button", { name: "Send a test request" }).click();
+    await dialog.locator(".answer").waitFor();
+    await expectWellMade(page, "just-created-and-tried");
+    await dialog.getByRole("button", { name: "Done" }).click();
+    const badge = page.getByRole("rowheader").getByText("New", { exact: true });
+    await badge.waitFor();
+    await page.reload();
+    await page.getByRole("rowheader").waitFor();
+    expect(await badge.count()).toBe(0);
+  });
+
+  test("closing without a copy asks once, however often Esc is pressed, and keeps what the person chose", async () => {
+    const screen = await openScreen({ browser: clipboard });
+    const { page } = screen;
+    await screen.signIn();
+    const { dialog, value } = await createByHand(page, "ci-deploy");
+    for (let times = 0; times < 5; times++) await page.keyboard.press("Escape");
+    await dialog.getByText("Close without copying? You won’t see this secret key again.").waitFor();
+    expect(await focused(page)).toBe("Keep open");
+    await expectWellMade(page, "close-question");
+    await page.keyboard.press("Enter");
+    await dialog.getByText("Close without copying?").waitFor({ state: "detached" });
+    expect((await dialog.locator("#secret-key").inputValue()) === value).toBe(true);
+    expect(await focused(page)).toBe("Copy secret key");
+
+    await dialog.getByRole("button", { name: "Close", exact: true }).click();
+    await dialog.getByRole("button", { name: "Close anyway" }).click();
+    await dialog.waitFor({ state: "detached" });
+    expect(await focused(page)).toBe("Create new secret key");
+  });
+
+  test("a key that was copied closes at once", async () => {
+    const screen = await openScreen({ browser: clipboard });
+    const { page } = screen;
+    await screen.signIn();
+    const { dialog } = await createByHand(page, "");
+    await page.keyboard.press("Enter");
+    await dialog.getByText("Secret key copied").waitFor({ state: "attached" });
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "detached" });
+  });
+
+  test("where the clipboard refuses, the key is selected, and copying it by hand counts", async () => {
+    const screen = await openScreen({ browser: { permissions: ["clipboard-read"] } });
+    const { page, context } = screen;
+    await context.addInitScript({
+      content: "navigator.clipboard.writeText = () => Promise.reject(new Error('refused'))",
+    });
+    await screen.signIn();
+    const { dialog, value } = await createByHand(page, "");
+    await dialog.getByRole("button", { name: "Copy secret key" }).click();
+    await dialog.getByText("Press Ctrl+C to copy").waitFor();
+    await page.keyboard.press("Control+c");
+    expect((await readClipboard(page)) === value).toBe(true);
+    await dialog.getByRole("button", { name: "Done" }).click();
+    await dialog.waitFor({ state: "detached" });
+  });
+
+  test("Back asks before a key is lost that nobody copied, and stays", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    const otherId = await keyrun.newTeam();
+    await keyrun.teams.addMember({ teamId: otherId, email: "owner@localhost" });
+    await screen.signIn();
+    await page.getByLabel("Team").selectOption(otherId);
+    await page.waitForURL(`**/${otherId}/api-keys`);
+    const { dialog } = await createByHand(page, "");
+    await page.evaluate("history.back()");
+    await dialog.getByText("Close without copying?").waitFor();
+    expect(page.url()).toBe(screen.url(`/settings/team/${otherId}/api-keys`));
+    await dialog.getByRole("button", { name: "Close anyway" }).click();
+    await page.evaluate("history.back()");
+    await page.waitForURL("**/demo/api-keys");
+  });
+
+  test("closing the tab asks before a key is lost that nobody copied, and no longer once it is", async () => {
+    const screen = await openScreen({ browser: clipboard });
+    const { page } = screen;
+    await screen.signIn();
+    const { dialog } = await createByHand(page, "");
+    const asked: string[] = [];
+    page.on("dialog", (question) => {
+      asked.push(question.type());
+      void question.dismiss();
+    });
+    await page.close({ runBeforeUnload: true });
+    await soon(() => asked).toEqual(["beforeunload"]);
+    await dialog.getByRole("button", { name: "Copy secret key" }).click();
+    await dialog.getByText("Secret key copied").waitFor({ state: "attached" });
+    await Promise.all([page.waitForEvent("close"), page.close({ runBeforeUnload: true })]);
+    expect(asked.length).toBe(1);
+  });
+
+  test("lost on the way to Keyrun: trying again makes the one key that was asked for", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    await screen.signIn();
+    const find = await loseCalls(page, "KeyService/CreateKey");
+    await page.getByRole("button", { name: "Create new secret key" }).click();
+    await page.getByLabel("Label (optional)").fill("ci-deploy");
+    await page.keyboard.press("Enter");
+    await page.getByRole("alert").getByText("Trying again is safe").waitFor();
+    await expectWellMade(page);
+    await find();
+    await page.getByRole("button", { name: "Create secret key" }).click();
+    await page.getByRole("dialog", { name: "Save your key" }).waitFor();
+    const { keys } = await keyrun.keys.listKeys({ teamId: "demo" });
+    expect(keys.map(({ label }) => label)).toEqual(["ci-deploy"]);
+  });
+
+  test("lost on the way back: says that a key without its secret is there, revokes it, and makes a new one", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    await screen.signIn();
+    const find = await loseAnswers(page, "KeyService/CreateKey");
+    await page.getByRole("button", { name: "Create new secret key" }).click();
+    await page.getByLabel("Label (optional)").fill("ci-deploy");
+    await page.keyboard.press("Enter");
+    await page.getByText("A key was created but its secret did not reach this browser.").waitFor();
+    expect(await focused(page)).toBe("Revoke");
+    await expectWellMade(page, "lost-response");
+    await find();
+    await page.keyboard.press("Enter");
+    expect(await page.getByLabel("Label (optional)").inputValue()).toBe("ci-deploy");
+    await page.getByRole("button", { name: "Create secret key" }).click();
+    await page.getByRole("dialog", { name: "Save your key" }).waitFor();
+    const { keys } = await keyrun.keys.listKeys({ teamId: "demo", showRevoked: true });
+    expect(keys.map(({ revokeTime }) => revokeTime !== undefined)).toEqual([false, true]);
+  });
+});

@@ -1,0 +1,56 @@
+import type { Locator, Page } from "playwright-core";
+
+// What is asked inside of the page is text: the rest of the repository knows no DOM, and should not.
+
+/** What the clipboard holds; needs the permission `clipboard-read`. */
+export function readClipboard(page: Page): Promise<string> {
+  return page.evaluate<string>("navigator.clipboard.readText()");
+}
+
+export function colourOf(place: Locator): Promise<string> {
+  return place.evaluate<string, unknown>("(element) => getComputedStyle(element).color", null);
+}
+
+/** The element that has the focus, by its label or text; by its tag where it is no control. */
+export function focused(page: Page): Promise<string> {
+  return page.evaluate<string>(`(() => {
+    const element = document.activeElement;
+    if (!element.matches("a, button, input, select, textarea, summary, h1, [tabindex='0']")) return element.tagName;
+    const label = element.getAttribute("aria-label") ?? element.labels?.[0]?.textContent;
+    return (label ?? element.textContent).replace(/\\s+/g, " ").trim();
+  })()`);
+}
+
+/** The page and the open dialogs that are wider than the window, as words. */
+export function tooWide(page: Page): Promise<string[]> {
+  return page.evaluate<string[]>(`
+    [document.documentElement, ...document.querySelectorAll("dialog[open]")]
+      .filter((box) => box.scrollWidth > box.clientWidth)
+      .map((box) => box.tagName + ": " + box.scrollWidth + " of " + box.clientWidth + " px")`);
+}
+
+/** Every place of the browser in which a page can leave something, as one text. */
+export function everythingKept(page: Page): Promise<string> {
+  return page.evaluate<string>(`(async () => {
+    const databases = await indexedDB.databases();
+    const cacheNames = await caches.keys();
+    const fields = [...document.querySelectorAll("input, textarea, select")].map((field) => field.value);
+    return JSON.stringify({
+      document: document.documentElement.outerHTML,
+      fields,
+      local: { ...localStorage },
+      session: { ...sessionStorage },
+      databases,
+      cacheNames,
+      cookies: document.cookie,
+      history: [history.length, history.state],
+      address: location.href,
+      name: window.name,
+      requests: performance.getEntries().map(({ name }) => name),
+    });
+  })()`);
+}
+
+/** Put into every page: complains on the console where the content security policy is broken. */
+export const policyListener = `document.addEventListener("securitypolicyviolation", (event) =>
+  console.error("policy broken:", event.violatedDirective, event.blockedURI, event.sample))`;

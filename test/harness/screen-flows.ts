@@ -1,0 +1,28 @@
+import type { Locator, Page } from "playwright-core";
+import type { Screen } from "./screen.ts";
+
+export const clipboard = { permissions: ["clipboard-read", "clipboard-write"] };
+
+/** Creates a key by hand, up to the dialog that shows it this once. */
+export async function createByHand(page: Page, label: string): Promise<{ dialog: Locator; value: string }> {
+  await page.getByRole("button", { name: "Create new secret key" }).click();
+  await page.getByLabel("Label (optional)").fill(label);
+  await page.getByRole("button", { name: "Create secret key" }).click();
+  const dialog = page.getByRole("dialog", { name: "Save your key" });
+  return { dialog, value: await dialog.locator("#secret-key").inputValue() };
+}
+
+/** Makes keys as an internal service would; answers with their ids. */
+export async function makeKeys({ keyrun }: Screen, ...labels: string[]): Promise<string[]> {
+  const ids: string[] = [];
+  for (const label of labels) {
+    const { key } = await keyrun.keys.createKey({ teamId: "demo", label });
+    ids.push(key!.id);
+  }
+  return ids;
+}
+
+/** The row of a key in the list. */
+export function rowOf(page: Page, label: string): Locator {
+  return page.getByRole("row", { name: new RegExp(label) });
+}
