@@ -1,6 +1,6 @@
 import { useQuery } from "@connectrpc/connect-query";
 import { useQueryClient } from "@tanstack/react-query";
-import { useEffect, useState } from "react";
+import { type ReactNode, useEffect, useState } from "react";
 import { type GetSessionResponse, SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { failureOf } from "./api/failure.ts";
 import { Frame } from "./frame/frame.tsx";
@@ -41,6 +41,9 @@ function SignedInPages({ route }: { route: Route }) {
 
   if (signedOut) return <SignedOutPage />;
   if (mustSignIn) return null;
+  const unavailable = failure !== null && session.data === undefined && (
+    <UnavailablePage failure={failure} onRetry={() => void session.refetch()} />
+  );
   const teamId = route.page === "api-keys" ? route.teamId : undefined;
   return (
     <Frame
@@ -52,19 +55,24 @@ function SignedInPages({ route }: { route: Route }) {
         client.clear();
       }}
     >
-      {failure !== null && session.data === undefined ? (
-        <UnavailablePage failure={failure} onRetry={() => void session.refetch()} />
-      ) : (
-        <Page route={route} session={session.data} />
-      )}
+      <Page route={route} session={session.data} unavailable={unavailable} />
     </Frame>
   );
 }
 
-function Page({ route, session }: { route: Route; session: GetSessionResponse | undefined }) {
-  // A team is a page of its own: nothing of the one before is left.
-  if (route.page === "api-keys")
-    return <KeysPage key={route.teamId} teamId={route.teamId} session={session} />;
+interface PageProps {
+  readonly route: Route;
+  readonly session: GetSessionResponse | undefined;
+  /** What to show where the session could not be read; false where it was, or still is. */
+  readonly unavailable: ReactNode;
+}
+
+function Page({ route, session, unavailable }: PageProps) {
+  if (route.page === "api-keys") {
+    // A team is a page of its own: nothing of the one before is left.
+    return <KeysPage key={route.teamId} teamId={route.teamId} session={session} unavailable={unavailable} />;
+  }
+  if (unavailable) return unavailable;
   if (route.page === "home") return session && <Home session={session} />;
   return <UnknownPage />;
 }

@@ -26,8 +26,10 @@ export function Frame({ session, team, atApiKeys, onSignedOut, children }: Frame
       </a>
       <header className="frame-header">
         <ProductMark />
-        {session !== undefined && session.teams.length > 0 && (
-          <TeamSwitcher teams={session.teams} team={team} />
+        {session === undefined ? (
+          <div className="team-place" />
+        ) : (
+          session.teams.length > 0 && <TeamSwitcher teams={session.teams} team={team} />
         )}
         {atApiKeys && <Breadcrumb team={team} />}
         {session !== undefined && <AccountMenu email={session.email} onSignedOut={onSignedOut} />}

@@ -1,3 +1,4 @@
+import type { ReactNode } from "react";
 import type { GetSessionResponse } from "#gen/keyrun/v1/session_service_pb.ts";
 import { failureOf } from "../api/failure.ts";
 import { teamName } from "../frame/team-words.ts";
@@ -17,10 +18,12 @@ interface KeysPageProps {
   readonly teamId: string;
   /** Undefined while it is read. */
   readonly session: GetSessionResponse | undefined;
+  /** What to show instead where the session could not be read; false otherwise. */
+  readonly unavailable: ReactNode;
 }
 
 /** The page of a team's API keys. */
-export function KeysPage({ teamId, session }: KeysPageProps) {
+export function KeysPage({ teamId, session, unavailable }: KeysPageProps) {
   const page = useKeysPage(teamId);
   const { dialog, list } = page;
   const absence = absenceOf(teamId, session, list.error === null ? null : failureOf(list.error));
@@ -30,7 +33,7 @@ export function KeysPage({ teamId, session }: KeysPageProps) {
       <SignedOutBanner />
       {absence === "preview" && <PreviewOffPage email={email} />}
       {absence === "team" && <TeamNotFoundPage teamId={teamId} />}
-      {absence === null && <KeysContent page={page} teamId={teamId} session={session} />}
+      {absence === null && (unavailable || <KeysContent page={page} teamId={teamId} session={session} />)}
       {/* Beside the content: a key that is shown once stays, even where access was withdrawn meanwhile. */}
       {dialog?.kind === "create" && (
         <CreateKeyDialog teamId={teamId} writer={page.writer} onClose={page.closeCreate} />
@@ -51,7 +54,7 @@ export function KeysPage({ teamId, session }: KeysPageProps) {
   );
 }
 
-interface KeysContentProps extends KeysPageProps {
+interface KeysContentProps extends Omit<KeysPageProps, "unavailable"> {
   readonly page: ReturnType<typeof useKeysPage>;
 }
 

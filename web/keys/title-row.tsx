@@ -19,7 +19,8 @@ export function TitleRow({ teamName, full, headingRef, createRef, onCreate }: Ti
         <h1 ref={headingRef} tabIndex={-1}>
           API keys
         </h1>
-        <p className="muted">
+        {/* Its lines keep their place until the team's name is known. */}
+        <p className={teamName === undefined ? "muted not-yet" : "muted"}>
           Keys let programs run your team’s apps. Every member of <bdi>{teamName ?? "the team"}</bdi> shares
           them; anyone who has a key can use it.
         </p>

@@ -24,7 +24,7 @@ export function SnippetBlock({ facts, aside, onCopied }: SnippetBlockProps) {
         <>
           {aside}
           <CopyButton
-            key={text}
+            key={`${language} ${facts.appId}`}
             text={text}
             what="Snippet"
             {...(onCopied === undefined ? {} : { onCopied })}

@@ -26,9 +26,14 @@ export function UsageCard({ teamId, team }: UsageCardProps) {
       </h2>
       <div>
         <p>
-          {team !== undefined && <strong>{planName(team.plan)} plan</strong>}
-          {rateLimit !== undefined && (
-            <span className="muted"> · {limitInWords(rateLimit.limit)}, shared by all keys of the team</span>
+          {team !== undefined && rateLimit !== undefined && (
+            <>
+              <strong>{planName(team.plan)} plan</strong>
+              <span className="muted">
+                {" "}
+                · {limitInWords(rateLimit.limit)}, shared by all keys of the team
+              </span>
+            </>
           )}
           {/* Keeps the line's height until there is something to say. */}
           {"\u200b"}
