@@ -19,6 +19,7 @@ import { addressOf, authorizationsOf, headerOf, requestIdOf } from "../server/re
 import { createRequestIds } from "../server/request-id.ts";
 import type { RequestTracker } from "../server/request-tracker.ts";
 import type { SessionAccess } from "../signin/session-access.ts";
+import { meterLookUps } from "./meters.ts";
 import { createReporting, type Reporting } from "./reporting.ts";
 
 /** What both listeners need. */
@@ -38,7 +39,7 @@ export interface ListenersParts {
 export function createPublicListener(
   parts: ListenersParts & { readonly services: readonly ServedService[]; readonly door: PublicDoorMaker },
 ): Listener {
-  const { config, clock } = parts;
+  const { config, clock, metrics } = parts;
   const addressAllowance = createAddressAllowance({
     clock,
     windowMs: bounds.limitWindowMs,
@@ -48,7 +49,10 @@ export function createPublicListener(
     waitersMax: bounds.lookupWaitersMax,
   });
   const allowance: AddressAllowanceView = {
-    guard: (address, lookUp) => addressAllowance.lookUp(address, lookUp, ({ kind }) => kind === "valid"),
+    guard: meterLookUps(
+      (address, lookUp) => addressAllowance.lookUp(address, lookUp, ({ kind }) => kind === "valid"),
+      metrics,
+    ),
     look: addressAllowance.snapshot,
   };
   const { reporting, newRequestId, serve, options } = listenerBasis(parts);
@@ -117,6 +121,7 @@ function rpcBasis(
     messageBytesMax: config.bodyBytesMax,
     drainSignal: requests.signal,
     onRefusal: reporting.rpc,
+    onAnswered: () => reporting.answered("rpc"),
     callerOf: (req: NodeRequest): Caller => ({
       authorizations: authorizationsOf(req),
       address: addressOf(req, factsOptions),

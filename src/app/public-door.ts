@@ -35,6 +35,7 @@ export function createPublicDoor(parts: {
       allowance,
       bodyBytesMax: config.bodyBytesMax,
       onRefusal: reporting.rest,
+      onAnswered: () => reporting.answered("rest"),
     });
     const others = createOperationsDoor({ readiness, openApi, next: withScreen(rest, reporting) });
     // A run asks none of the doors that answer elsewhere. What is written otherwise, as /%61pi/, finds REST behind them.

@@ -11,6 +11,7 @@ import type { Report } from "../server/transport-event.ts";
 export interface Reporting {
   rest(refusal: Refusal, request: HttpRequest): void;
   rpc(refusal: Refusal, context: HandlerContext): void;
+  answered(door: Door): void;
   readonly transport: Report;
 }
 
@@ -38,6 +39,7 @@ export function createReporting({ log, metrics }: { log: Log; metrics: Metrics }
     rpc: (refusal, { values, method }) => {
       tell("rpc", refusal, { requestId: values.get(callerKey).requestId, method: method.toString() });
     },
+    answered: (door) => metrics.requestEnded(door, "OK"),
     transport: (event) => {
       if (event.kind === "untrusted_forwarded_for") log.warn(event, untrustedWords);
       else if (event.kind === "handler_failed" || event.kind === "listener_failed")

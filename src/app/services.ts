@@ -26,6 +26,7 @@ import type { Stores } from "../store/stores.ts";
 import { createTeamService } from "../teams/team-service.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import type { Caches } from "./caches.ts";
+import { meterRuns, meterVerify } from "./meters.ts";
 
 export interface ServicesParts {
   readonly config: Config;
@@ -43,10 +44,10 @@ export type Services = ReturnType<typeof createServices>;
 
 /** Keyrun's own services and what a run must pass, in the order of a request. */
 export function createServices(parts: ServicesParts) {
-  const { config, clock, log, stores, caches, secrets } = parts;
+  const { config, clock, log, metrics, stores, caches, secrets } = parts;
   const { planLimits, keysPerTeamMax } = config;
   const form = createKeyForm(config.keyPrefix, secrets);
-  const verifyKey = createVerifyKey({ form, secrets, evidence: caches.keys });
+  const verifyKey = meterVerify(createVerifyKey({ form, secrets, evidence: caches.keys }), metrics);
   const limiter = createLimiter({ clock, windowMs: bounds.limitWindowMs, logsMax: bounds.teamLogsMax });
   const lastUses = createLastUses({
     store: stores.keys,
@@ -77,7 +78,7 @@ export function createServices(parts: ServicesParts) {
   const findRunnableApp = createFindRunnableApp(caches.apps);
   const runService = createRunService({
     findRunnableApp,
-    run: runner.run,
+    run: meterRuns(runner.run, metrics, clock),
     newRunId: createRunIds(randomBytes),
   });
   return {

@@ -28,6 +28,8 @@ export interface RestDoorParts {
   readonly bodyBytesMax: number;
   /** Told of every refusal, for log and metrics. */
   readonly onRefusal: (refusal: Refusal, request: HttpRequest) => void;
+  /** Told of every request that was answered with success. */
+  readonly onAnswered: () => void;
 }
 
 /**
@@ -60,6 +62,7 @@ export function createRestDoor(parts: RestDoorParts): HttpDoor {
       const body = await request.readBody(parts.bodyBytesMax);
       const message = messageOf(parts, route, { request, body });
       const answer = await rest.invoke(message, new RestCall(request, admission.principal));
+      parts.onAnswered();
       return respond(parts, route, request, { answer, rate: admission.rateNow() });
     } catch (thrown) {
       return refuse(parts, request, refusalFrom(thrown), admission.rateNow());

@@ -38,6 +38,8 @@ export function served<S extends DescService>(
 export interface RpcDoorParts extends GateParts {
   readonly services: readonly ServedService[];
   readonly messageBytesMax: number;
+  /** Told of every call that was answered with success. */
+  readonly onAnswered: () => void;
   /** Aborted with a refusal once the drain's time is over. */
   readonly drainSignal: AbortSignal;
   readonly callerOf: (request: NodeRequest) => Caller;
@@ -123,6 +125,7 @@ function unary(parts: RpcDoorParts, method: DescMethod, work: Work) {
       };
       const answer = await withDeadline(authorized, { timeoutMs, parent: context.signal });
       tellRateOnSuccess(context, parts.clock);
+      parts.onAnswered();
       return answer;
     } catch (thrown) {
       throw told(parts, context, thrown);
@@ -137,6 +140,7 @@ function streaming(parts: RpcDoorParts, method: DescMethod, work: Work) {
       await authorizeMember(parts.sessions, method, { principal: call.principal, request });
       const answers: unknown = work(request, { ...context, ...call });
       if (isAsyncIterable(answers)) yield* answers;
+      parts.onAnswered();
     } catch (thrown) {
       throw told(parts, context, thrown);
     }

@@ -1,0 +1,145 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { bounds } from "#src/config.ts";
+import type { Stores } from "#src/store/stores.ts";
+import { type Caller, connectCallers, type RunOutcome } from "../harness/callers.ts";
+import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { createManualClock } from "../harness/manual-clock.ts";
+import { restCaller } from "../harness/rest-caller.ts";
+
+const clock = createManualClock();
+const store = { reads: 0, held: [] as (() => void)[], hold: false };
+let keyrun: Keyrun;
+
+beforeAll(async () => {
+  keyrun = await startKeyrun({ clock, settings: { KEYRUN_TRUST_PROXY: "1" }, onStores: watched });
+});
+
+afterAll(() => keyrun.close());
+
+/** The real stores, whose reads of keys are counted and can be held up. */
+function watched(stores: Stores): Stores {
+  const find = async (keyId: string) => {
+    store.reads += 1;
+    if (store.hold) await new Promise<void>((resolve) => store.held.push(resolve));
+    return stores.keys.find(keyId);
+  };
+  return { ...stores, keys: { ...stores.keys, find } };
+}
+
+let addressCount = 0;
+
+function newAddress(): string {
+  addressCount += 1;
+  return `203.0.113.${addressCount}`;
+}
+
+const doors = { REST: restCaller, gRPC: connectCallers.gRPC ?? restCaller };
+
+describe.each(Object.entries(doors))("over %s", (_, make) => {
+  let caller: Caller;
+  beforeAll(() => {
+    caller = make(keyrun.publicUrl);
+  });
+  afterAll(() => caller.close());
+
+  const run = (value: string, address: string) =>
+    caller.run({
+      appId: "echo",
+      text: "x",
+      authorization: `Bearer ${value}`,
+      headers: { "x-forwarded-for": address },
+    });
+  const exhaust = async (address: string) => {
+    for (let i = 0; i < bounds.addressLookupsMax; i++) await run(keyrun.unknownKey(), address);
+  };
+
+  test("an address past its look-ups is still answered 401, never 429, and told that nothing is left", async () => {
+    const address = newAddress();
+    await exhaust(address);
+    const outcome = await run(keyrun.unknownKey(), address);
+    expect(reasonOf(outcome)).toBe("INVALID_API_KEY");
+    expect(outcome.headers.get("ratelimit")).toBe('"address";r=0;t=60');
+    expect(outcome.headers.get("ratelimit-limit")).toBe("60");
+    expect(outcome.headers.get("retry-after")).toBeNull();
+  });
+
+  test("good keys from an address past its look-ups are served, the first time and cached", async () => {
+    const address = newAddress();
+    await exhaust(address);
+    const { value } = await keyrun.newKey(await keyrun.newTeam());
+    for (let i = 0; i < 2; i++) expect(await run(value, address)).toMatchObject({ kind: "ok" });
+  });
+
+  test("one address spends nothing of another's", async () => {
+    await exhaust(newAddress());
+    const outcome = await run(keyrun.unknownKey(), newAddress());
+    expect(outcome.headers.get("ratelimit-remaining")).toBe("59");
+  });
+
+  test("what needs no look-up costs none: a bad form, an id known to be absent, a wrong secret, a revoked key", async () => {
+    const address = newAddress();
+    const key = await keyrun.newKey(await keyrun.newTeam());
+    const unknown = keyrun.unknownKey();
+    await run(key.value, address);
+    await run(unknown, address);
+    await keyrun.keys.revokeKey({ teamId: key.teamId, keyId: key.id });
+    const readsBefore = store.reads;
+    const wrongSecret = key.value.slice(0, 29) + unknown.slice(29);
+    for (const value of [key.value.slice(0, -1), "nonsense", unknown, wrongSecret, key.value]) {
+      const outcome = await run(value, address);
+      expect(outcome.headers.get("ratelimit")).toBe('"address";r=59;t=60');
+    }
+    expect(store.reads).toBe(readsBefore);
+  });
+
+  test("a look-up that finds a good key spends nothing", async () => {
+    const address = newAddress();
+    for (let i = 0; i < 3; i++) {
+      const { value } = await keyrun.newKey(await keyrun.newTeam());
+      expect(await run(value, address)).toMatchObject({ kind: "ok" });
+    }
+    expect((await run("nonsense", address)).headers.get("ratelimit-remaining")).toBe("60");
+  });
+
+  test("at the bound look-ups run one at a time, and one that waits too long is told 503", async () => {
+    const address = newAddress();
+    await exhaust(address);
+    const before = await keyrun.metric("keyrun_address_allowance_refusals_total");
+    const readsBefore = store.reads;
+    store.hold = true;
+    const first = run(keyrun.unknownKey(), address);
+    await readsReach(readsBefore + 1);
+    const second = await run(keyrun.unknownKey(), address);
+    expect(reasonOf(second)).toBe("UNAVAILABLE");
+    expect(second.headers.get("ratelimit-policy")).toBe('"address";q=60;w=60');
+    expect(store.reads).toBe(readsBefore + 1);
+    store.hold = false;
+    for (const release of store.held.splice(0)) release();
+    expect(reasonOf(await first)).toBe("INVALID_API_KEY");
+    expect((await keyrun.metric("keyrun_address_allowance_refusals_total")) - before).toBe(1);
+  });
+});
+
+test("the internal listener holds no address to an allowance", async () => {
+  const caller = (connectCallers.gRPC ?? restCaller)(keyrun.internalUrl);
+  for (let i = 0; i <= bounds.addressLookupsMax; i++) {
+    const outcome = await caller.run({
+      appId: "echo",
+      text: "x",
+      authorization: `Bearer ${keyrun.unknownKey()}`,
+    });
+    expect(reasonOf(outcome)).toBe("INVALID_API_KEY");
+    expect([...outcome.headers.keys()].filter((name) => name.startsWith("ratelimit"))).toEqual([]);
+  }
+  caller.close();
+});
+
+function reasonOf(outcome: RunOutcome): string | undefined {
+  if (outcome.kind === "ok") return "OK";
+  const [info] = outcome.details as { reason?: string }[];
+  return info?.reason;
+}
+
+async function readsReach(count: number): Promise<void> {
+  while (store.reads < count) await new Promise((resolve) => setImmediate(resolve));
+}
