@@ -21,7 +21,7 @@ import type { Log } from "./log.ts";
 import { createMetrics } from "./metrics.ts";
 import { createHealth } from "./rpc/health.ts";
 import { createReflection } from "./rpc/reflection.ts";
-import { served } from "./rpc/rpc-door.ts";
+import { type ServedService, served } from "./rpc/rpc-door.ts";
 import { createSecretFiles, writePrivateFile } from "./secret-files.ts";
 import { seed } from "./seed.ts";
 import { type Drainable, drain } from "./server/drain.ts";
@@ -97,7 +97,8 @@ async function start(config: Config, parts: AppParts, closers: Closer[]): Promis
   const { admit } = services;
   const { access: sessions } = signIn;
   const basis = { config, clock, log, metrics, requests, admit, isServiceToken, sessions };
-  const all = [...services.served, signIn.served, ...operationServices(services, readiness)];
+  const own = [...services.served, signIn.served];
+  const all = [...own, ...operationServices(own, readiness)];
   checkPolicy(all.map(({ service }) => service));
   const screenFiles =
     parts.screenFolder === undefined ? undefined : await readScreenFiles(parts.screenFolder);
@@ -165,10 +166,10 @@ async function checkSecrets(stores: Stores, secrets: ServiceSecrets): Promise<vo
 }
 
 function operationServices(
-  services: ReturnType<typeof createServices>,
+  ownServices: readonly ServedService[],
   readiness: ReturnType<typeof createReadiness>,
 ) {
-  const own = services.served.map(({ service }) => service);
+  const own = ownServices.map(({ service }) => service);
   const reflection = createReflection([...own, Health, ServerReflection, ServerReflectionV1Alpha]);
   const serviceNames = own.map(({ typeName }) => typeName);
   return [
