@@ -106,8 +106,11 @@ function LoadFailure({ list }: List) {
 }
 
 function RefreshFailure({ list }: List) {
+  const failure = failureOf(list.error);
+  // The banner says so already, with what to do about it.
+  if (failure.signedOut) return null;
   return (
-    <FailureNote failure={failureOf(list.error)} action={<Retry list={list} />}>
+    <FailureNote failure={failure} action={<Retry list={list} />}>
       Couldn’t load API keys. Nothing was changed. What you see may be out of date.
     </FailureNote>
   );

@@ -28,8 +28,14 @@ export function useLiveKeys(teamId: string, live: LiveKeys): { paused: boolean }
   useEffect(() => {
     if (!visible || ended) return;
     const watching = new AbortController();
+    let network = new AbortController();
+    // A browser keeps what was open when the network went, and waits in silence.
+    window.addEventListener("offline", () => network.abort(), { signal: watching.signal });
     const watch = {
-      open: (signal: AbortSignal) => keyChanges.watchKeys({ teamId }, { signal }),
+      open(signal: AbortSignal) {
+        network = new AbortController();
+        return keyChanges.watchKeys({ teamId }, { signal: AbortSignal.any([signal, network.signal]) });
+      },
       wait: waitOrFocus,
       random: Math.random,
       onOpened() {
