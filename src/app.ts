@@ -50,6 +50,8 @@ export interface AppParts {
   readonly announce: (
     started: Pick<App, "publicAddress" | "internalAddress"> & { readonly screen: ScreenNotice },
   ) => void;
+  /** Told of a secret that the start read or made, before anything could log it. */
+  readonly onSecret?: (secret: string) => void;
   /** Where the built screen is, if there is one. */
   readonly screenFolder?: string;
 }
@@ -93,7 +95,9 @@ async function start(config: Config, parts: AppParts, closers: Closer[]): Promis
   closers.push(signIn.sessions.close, services.lastUses.close, services.runner.close);
   services.lastUses.start();
 
-  const isServiceToken = createServiceTokenCheck(config.serviceToken ?? (await files.serviceToken()));
+  const serviceToken = config.serviceToken ?? (await files.serviceToken());
+  parts.onSecret?.(serviceToken);
+  const isServiceToken = createServiceTokenCheck(serviceToken);
   const { admit } = services;
   const { access: sessions } = signIn;
   const basis = { config, clock, log, metrics, requests, admit, isServiceToken, sessions };

@@ -14,7 +14,10 @@ export interface LogOptions {
   level: Config["logLevel"];
   /** What keys begin with; `svc` where it is absent, as before the settings are read. */
   keyPrefix?: string;
-  /** Secrets that must never be printed whatever they look like: the service token, a database's address. */
+  /**
+   * Secrets that must never be printed whatever they look like: the service token, a database's address. Looked at
+   * for each line, so that one which is learned later can be added.
+   */
   secrets?: readonly string[];
   /** Takes one line a call, with its newline; standard error where it is absent. */
   destination?: { write(line: string): unknown };
@@ -58,16 +61,17 @@ export function createRedaction(keyPrefix: string, secrets: readonly string[]): 
   );
   const bearer = /\bbearer(?:\s|\\[tnr]|\+|%20)+[^\s"'\\,]+/gi;
   const userInformation = /(:\/\/)[^\s/"'\\@]+@/g;
-  // As written, as JSON writes it, and as a URL does.
-  const known = secrets
-    .filter((secret) => secret !== "")
-    .flatMap((secret) => [secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret)]);
   return (text) => {
     let cut = text;
-    for (const secret of known) cut = cut.replaceAll(secret, "[redacted]");
+    for (const form of secrets.flatMap(writtenForms)) cut = cut.replaceAll(form, "[redacted]");
     return cut
       .replace(bearer, "Bearer [redacted]")
       .replace(key, "$1.…")
       .replace(userInformation, "$1[redacted]@");
   };
+}
+
+/** As it is, as JSON writes it, and as a URL does. */
+function writtenForms(secret: string): string[] {
+  return secret === "" ? [] : [secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret)];
 }

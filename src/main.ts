@@ -30,6 +30,7 @@ async function serve(): Promise<number> {
       clock: systemClock,
       log,
       version: readVersion(),
+      onSecret: (secret) => void secrets.push(secret),
       openStores: () => openStores(config, { clock: systemClock, events: instanceEvents(log, ending.end) }),
       announce: (started) => process.stdout.write(wordsFor(config, started)),
       screenFolder: fileURLToPath(new URL("../web/dist", import.meta.url)),

@@ -112,6 +112,17 @@ test("words that are no secret stay as they are", () => {
   expect(redact(plain)).toBe(plain);
 });
 
+test("a secret that is learned later is cut from every line after that", () => {
+  const secrets: string[] = [];
+  const lines: string[] = [];
+  const log = createLog({ level: "info", secrets, destination: { write: (line) => void lines.push(line) } });
+  const secret = "made-in-the-data-folder";
+  secrets.push(secret);
+  log.info({ requestId: secret }, "hi");
+  expect(lines).toHaveLength(1);
+  expect(lines[0]).not.toContain(secret);
+});
+
 test("a record below the level is never looked at", () => {
   const { log, lines } = recorded("warn");
   const record = {
