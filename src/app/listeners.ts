@@ -10,11 +10,12 @@ import { createAddressAllowance } from "../limit/address-allowance.ts";
 import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Caller } from "../rpc/caller.ts";
-import { createRpcDoor, type RpcDoorParts, type ServedService } from "../rpc/rpc-door.ts";
+import { createRpcDoor, type RpcDoor, type RpcDoorParts, type ServedService } from "../rpc/rpc-door.ts";
 import type { AddressAllowanceView, Admit } from "../run/admission.ts";
 import { createServe, type ServeOptions } from "../server/http-exchange.ts";
 import { createListener, type Listener, type ListenerOptions } from "../server/listener.ts";
 import type { NodeRequest } from "../server/node-http.ts";
+import { continueIfExpected } from "../server/request-body.ts";
 import { addressOf, authorizationsOf, headerOf, requestIdOf } from "../server/request-facts.ts";
 import { createRequestIds } from "../server/request-id.ts";
 import type { RequestTracker } from "../server/request-tracker.ts";
@@ -65,7 +66,7 @@ export function createPublicListener(
   return createListener({
     ...options,
     connectionsPerAddressMax: config.trustProxyHops > 0 ? undefined : config.connectionsPerAddressMax,
-    onRequest: (req, res) => (rpc.takes(req) ? rpc.handle(req, res) : serve(door, req, res)),
+    onRequest: toDoors(rpc, (req, res) => serve(door, req, res)),
   });
 }
 
@@ -89,7 +90,7 @@ export async function createInternalListener(
     ...options,
     connectionsPerAddressMax: undefined,
     tls: await readTls(config.grpcTls),
-    onRequest: (req, res) => (rpc.takes(req) ? rpc.handle(req, res) : serve(door, req, res)),
+    onRequest: toDoors(rpc, (req, res) => serve(door, req, res)),
   });
 }
 
@@ -138,4 +139,14 @@ async function readTls(files: Config["grpcTls"]) {
   );
   if (!cert || !key || !clientCa) throw fail("INTERNAL");
   return { cert, key, clientCa };
+}
+
+/** RPCs to the RPC door, all else to the HTTP door. */
+function toDoors(rpc: RpcDoor, serveHttp: ListenerOptions["onRequest"]): ListenerOptions["onRequest"] {
+  return (req, res) => {
+    if (!rpc.takes(req)) return serveHttp(req, res);
+    // Connect reads node's request by itself, and would leave a caller with `Expect: 100-continue` waiting.
+    continueIfExpected(req, res);
+    rpc.handle(req, res);
+  };
 }
