@@ -1,0 +1,68 @@
+import { execFile, execFileSync } from "node:child_process";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { toBinary } from "@bufbuild/protobuf";
+import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { reasons } from "#src/reasons.ts";
+import { ownBufImage } from "../harness/buf-image.ts";
+import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { createTempFolders } from "../harness/temp-folders.ts";
+
+/** Debian's own, whatever other python3 comes first on the PATH: its packages belong to it. */
+const python = "/usr/bin/python3";
+const folders = createTempFolders();
+let keyrun: Keyrun;
+
+const missing = missingPackages();
+if (missing !== undefined) process.stderr.write(`${missing}\n`);
+
+beforeAll(async () => {
+  keyrun = await startKeyrun();
+});
+afterAll(async () => {
+  await keyrun.close();
+  folders.remove();
+});
+
+test("python3-grpcio is there, where every test is required", () => {
+  expect(process.env.KEYRUN_TEST_REQUIRE_ALL === "1" && missing).toBeFalsy();
+});
+
+test.skipIf(missing !== undefined)("gRPC from Python tells the same story of a key", async () => {
+  const descriptors = join(folders.create(), "keyrun.binpb");
+  await writeFile(descriptors, toBinary(FileDescriptorSetSchema, await ownBufImage()));
+  const target = keyrun.internalUrl.replace("http://", "");
+  const story = await tell({ target, service_token: keyrun.serviceToken, descriptors });
+  expect(story).toMatchObject({
+    run: { appId: "echo", text: "hello from Python", remaining: "59" },
+    verified: { verdict: "VERDICT_VALID", teamId: "demo", plan: "PLAN_FREE", rateLimit: { remaining: 59 } },
+    revoked: { key: { state: "KEY_STATE_REVOKED", revokedBy: "a service", label: "python" } },
+    refused: {
+      code: "UNAUTHENTICATED",
+      words: expect.stringMatching(/^The API key was revoked at 20\S+Z and/),
+    },
+    withoutKey: { code: "UNAUTHENTICATED", words: reasons.MISSING_API_KEY.words },
+    keyForToken: { code: "UNAUTHENTICATED", words: reasons.INVALID_CREDENTIAL.words },
+  });
+});
+
+function missingPackages(): string | undefined {
+  try {
+    execFileSync(python, ["-c", "import grpc, google.protobuf"], { stdio: "ignore" });
+    return undefined;
+  } catch {
+    return "gRPC from Python is left out: `apt-get install python3-grpcio python3-protobuf` includes it.";
+  }
+}
+
+function tell(asked: object): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const program = join(import.meta.dirname, "story.py");
+    const child = execFile(python, [program], (error, stdout, stderr) => {
+      if (error) reject(new Error(stderr, { cause: error }));
+      else resolve(JSON.parse(stdout));
+    });
+    child.stdin?.end(JSON.stringify(asked));
+  });
+}
