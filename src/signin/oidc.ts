@@ -6,9 +6,11 @@ import {
   type Configuration,
   calculatePKCECodeChallenge,
   fetchUserInfo,
+  ResponseBodyError,
   randomNonce,
   randomPKCECodeVerifier,
   randomState,
+  WWWAuthenticateChallengeError,
 } from "openid-client";
 import { Refusal } from "../error.ts";
 import type { FindIssuer } from "./oidc-issuer.ts";
@@ -19,7 +21,7 @@ import type { UserStore } from "./user-store.ts";
 /**
  * Why a sign-in did not succeed, as `/sign-in?error=<code>` names it: the person declined or the issuer did; it took
  * too long or was begun in another browser; the issuer does not vouch for the e-mail; the e-mail is another user's;
- * the issuer is out of reach; or what it sent can't be trusted.
+ * the issuer is out of reach or does not know Keyrun; or what it sent can't be trusted.
  */
 export type SignInError =
   | "access_denied"
@@ -148,7 +150,20 @@ function errorOf(thrown: unknown): SignInError {
   if (thrown instanceof AuthorizationResponseError) {
     return thrown.error === "access_denied" ? "access_denied" : "failed";
   }
-  return isOutOfReach(thrown) ? "provider_unavailable" : "failed";
+  return isOutOfReach(thrown) || refusesKeyrun(thrown) ? "provider_unavailable" : "failed";
+}
+
+/** The issuer turns Keyrun away, and not this person's code: the client's id or secret is wrong, or its own fault. */
+function refusesKeyrun(thrown: unknown): boolean {
+  const code = issuersCode(thrown);
+  return code !== undefined && code !== "invalid_grant";
+}
+
+/** The issuer's own word for what is wrong with a request (RFC 6749, section 5.2; RFC 6750, section 3). */
+function issuersCode(thrown: unknown): string | undefined {
+  if (thrown instanceof ResponseBodyError) return thrown.error;
+  if (!(thrown instanceof WWWAuthenticateChallengeError)) return undefined;
+  return thrown.cause.find(({ parameters }) => parameters.error)?.parameters.error ?? "no code";
 }
 
 /** What fetch says where nobody answers (TypeError), or not in time. */
@@ -157,9 +172,10 @@ function isOutOfReach(thrown: unknown): boolean {
   return thrown instanceof TypeError || (thrown instanceof DOMException && thrown.name === "TimeoutError");
 }
 
-/** The name and code alone: openid-client's errors hold what the issuer sent, codes and tokens included. */
+/** The name and a code alone: openid-client's errors hold what the issuer sent, codes and tokens included. */
 function refused(error: SignInError, thrown: unknown): OidcOutcome {
   const { name, message } = thrown instanceof Error ? thrown : new Error("unknown");
-  const code = thrown instanceof Error && "code" in thrown ? ` (${String(thrown.code)})` : "";
-  return { kind: "refused", error, cause: new Error(`${name}: ${message}${code}`) };
+  const code =
+    issuersCode(thrown) ?? (thrown instanceof Error && "code" in thrown ? String(thrown.code) : "no code");
+  return { kind: "refused", error, cause: new Error(`${name}: ${message} (${code})`) };
 }

@@ -110,8 +110,13 @@ function toErrorPage(
 ): HttpResponse {
   const { outcome, returnTo, cookies = [] } = failed;
   if (outcome.kind !== "refused") throw new Error("a sign-in that succeeded has no error");
-  parts.onRefusal(fail("SIGN_IN_FAILED", { cause: outcome.cause }), request);
-  const query = new URLSearchParams({ error: outcome.error, return_to: returnTo });
+  const { error, cause } = outcome;
+  // The one that is the operator's to put right counts as such, and not as one more person who was refused.
+  parts.onRefusal(
+    fail(error === "provider_unavailable" ? "UNAVAILABLE" : "SIGN_IN_FAILED", { cause }),
+    request,
+  );
+  const query = new URLSearchParams({ error, return_to: returnTo });
   return redirect(parts, request, { location: `/sign-in?${query}`, cookies });
 }
 

@@ -224,6 +224,26 @@ describe("an issuer that is out of reach", () => {
   });
 });
 
+test("an issuer that does not know Keyrun's secret is told to the operator, in a warning without the secret", async () => {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}`;
+  const known = await startIssuer(`${url}/sign-in/callback`);
+  const settings = { ...known.settings(url), KEYRUN_OIDC_CLIENT_SECRET: "another-secret" };
+  const own = await startKeyrun({ settings: { KEYRUN_PORT: String(port), ...settings } });
+  try {
+    known.state.accounts.set("a", { email: "a@example.com", email_verified: true });
+    const browser = createBrowser(url);
+    const answer = await browser.load(await passIssuer(browser, `${url}/sign-in`, "a"));
+    expect(answer.headers.location).toBe("/sign-in?error=provider_unavailable&return_to=%2F");
+    const warnings = own.logLines.filter((line) => line.includes('"level":"warn"'));
+    expect(warnings.join("")).toContain("invalid_client");
+    expect(warnings.join("")).not.toContain("another-secret");
+  } finally {
+    await own.close();
+    await known.close();
+  }
+});
+
 test("what the log tells of refused sign-ins holds no code, no token and no secret", async () => {
   const { id } = newAccount();
   issuer.state.forgery = { claims: { aud: "another-client" } };
