@@ -7,9 +7,12 @@ export function readClipboard(page: Page): Promise<string> {
   return page.evaluate<string>("navigator.clipboard.readText()");
 }
 
+/** The colour of the text in a place. */
 export function colourOf(place: Locator): Promise<string> {
-  return place.evaluate<string, unknown>("(element) => getComputedStyle(element).color", null);
+  return place.evaluate((element) => getComputedStyle(element).color);
 }
+
+declare function getComputedStyle(element: unknown): { readonly color: string };
 
 /** The element that has the focus, by its label or text; by its tag where it is no control. */
 export function focused(page: Page): Promise<string> {

@@ -24,5 +24,5 @@ export async function makeKeys({ keyrun }: Screen, ...labels: string[]): Promise
 
 /** The row of a key in the list. */
 export function rowOf(page: Page, label: string): Locator {
-  return page.getByRole("row", { name: new RegExp(label) });
+  return page.getByRole("row").filter({ has: page.getByRole("rowheader", { name: label }) });
 }

@@ -20,6 +20,8 @@ export interface Screen {
   signIn(): Promise<void>;
   /** An address of the screen. */
   url(path: string): string;
+  /** What the pages complained of so far. Whatever is in it in the end fails the test. */
+  readonly complaints: string[];
   /** Runs `echo` with a key, from outside of the browser. */
   run(key: string): Promise<Response>;
 }
@@ -47,6 +49,7 @@ export async function openScreen(options: ScreenOptions = {}): Promise<Screen> {
     keyrun,
     context,
     page,
+    complaints,
     url,
     async signIn() {
       const link = await keyrun.sessions.createSignInLink({});

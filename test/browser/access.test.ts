@@ -1,0 +1,161 @@
+import { describe, expect, test } from "vitest";
+import { colourOf } from "../harness/page-probes.ts";
+import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
+import { makeKeys, rowOf } from "../harness/screen-flows.ts";
+import { expectWellMade } from "../harness/screen-state.ts";
+import { soon } from "../harness/soon.ts";
+
+const email = "owner@localhost";
+
+describe.skipIf(chromiumEndpoint === "")("who sees which page", () => {
+  test("a deep link leads through sign-in and back, and the code is gone from the address and the history", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    await page.goto(screen.url("/settings/team/demo/api-keys"));
+    await page.getByRole("heading", { name: "Sign in to Keyrun" }).waitFor();
+    expect(new URL(page.url()).searchParams.get("return_to")).toBe("/settings/team/demo/api-keys");
+    await expectWellMade(page, "sign-in");
+    const { url } = await keyrun.sessions.createSignInLink({});
+    const tab = await screen.context.newPage();
+    const addresses: string[] = [];
+    tab.on("request", (request) => void addresses.push(request.url()));
+    await tab.goto(url);
+    await tab.getByRole("heading", { name: "API keys", exact: true }).waitFor();
+    const code = new URL(url).hash;
+    expect([tab.url(), ...addresses].filter((address) => address.includes(code))).toEqual([]);
+    await tab.goBack();
+    expect(tab.url()).toBe("about:blank");
+    // The page that waits in the first tab goes on by itself.
+    await page.waitForURL("**/settings/team/demo/api-keys");
+  });
+
+  test("a link works once: the second time it says so, and how to get another", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    const { url } = await keyrun.sessions.createSignInLink({});
+    await page.goto(url);
+    await page.waitForURL("**/settings/**");
+    await screen.context.clearCookies();
+    await page.goto("about:blank");
+    await page.goto(url);
+    await page.getByRole("heading", { name: "This sign-in link no longer works" }).waitFor();
+    expect(await page.locator("main code").textContent()).toBe("npx --no-install keyrun sign-in-link");
+    await expectWellMade(page, "used-link");
+  });
+
+  test("signing out ends the session for every tab, and says that keys keep working", async () => {
+    const screen = await openScreen();
+    const { page, context } = screen;
+    await screen.signIn();
+    const [cookie] = await context.cookies();
+    await page.getByRole("button", { name: /^Account/ }).click();
+    await expectWellMade(page, "account-menu");
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await page.getByText("Keys of your teams keep working.").waitFor();
+    await expectWellMade(page, "signed-out");
+    expect(await context.cookies()).toEqual([]);
+    await context.addCookies([cookie!]);
+    await page.goto(screen.url("/settings/team/demo/api-keys"));
+    await page.getByRole("heading", { name: "Sign in to Keyrun" }).waitFor();
+  });
+
+  test("a team of others looks exactly like a team that does not exist", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    const otherId = await keyrun.newTeam();
+    await keyrun.newKey(otherId);
+    await screen.signIn();
+    const seen: string[] = [];
+    for (const teamId of [otherId, "nobody"]) {
+      await page.goto(screen.url(`/settings/team/${teamId}/api-keys`));
+      await page.getByRole("heading", { name: "Team not found" }).waitFor();
+      seen.push((await page.getByRole("main").innerHTML()).replaceAll(teamId, "<team>"));
+    }
+    expect(seen[0]).toBe(seen[1]);
+    await expectWellMade(page, "team-not-found");
+  });
+
+  test("who is removed from the team loses it at once, and the team's keys keep working", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    const { value } = await keyrun.keys.createKey({ teamId: "demo", label: "ci-deploy" });
+    await screen.signIn();
+    await rowOf(page, "ci-deploy").waitFor();
+    await keyrun.teams.removeMember({ teamId: "demo", email });
+    await page.getByRole("heading", { name: "Team not found" }).waitFor();
+    expect(await page.getByText("ci-deploy").count()).toBe(0);
+    await page.goto(screen.url("/"));
+    await page.getByRole("heading", { name: "You are not in a team yet" }).waitFor();
+    await expectWellMade(page, "no-team");
+    expect((await screen.run(value)).status).toBe(200);
+  });
+
+  test("whose preview is withdrawn sees at once what that means and whom to ask, and the keys keep working", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    const { value } = await keyrun.keys.createKey({ teamId: "demo", label: "ci-deploy" });
+    await screen.signIn();
+    await keyrun.teams.setPreviewAccess({ email, granted: false });
+    await page.getByText("API keys are in preview and limited to selected users.").waitFor();
+    expect(await page.getByText("ci-deploy").count()).toBe(0);
+    await page.reload();
+    await page.getByText("API keys are in preview and limited to selected users.").waitFor();
+    expect(await page.locator("main code").textContent()).toBe(
+      `npx --no-install keyrun preview grant ${email}`,
+    );
+    expect(await page.getByRole("navigation").count()).toBe(0);
+    await expectWellMade(page, "preview-off");
+    expect((await screen.run(value)).status).toBe(200);
+    await keyrun.teams.setPreviewAccess({ email, granted: true });
+    await page.reload();
+    await rowOf(page, "ci-deploy").waitFor();
+  });
+
+  test("with two teams the choice is in the address, and each shows its own keys", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    const otherId = await keyrun.newTeam();
+    await keyrun.teams.addMember({ teamId: otherId, email });
+    await keyrun.keys.createKey({ teamId: otherId, label: "theirs" });
+    await makeKeys(screen, "ours");
+    await screen.signIn();
+    await rowOf(page, "ours").waitFor();
+    await page.getByLabel("Team").selectOption(otherId);
+    await rowOf(page, "theirs").waitFor();
+    expect(new URL(page.url()).pathname).toBe(`/settings/team/${otherId}/api-keys`);
+    expect(await page.title()).toBe(`API keys · ${otherId} · Keyrun`);
+    expect(await rowOf(page, "ours").count()).toBe(0);
+    await expectWellMade(page, "two-teams");
+    await page.goBack();
+    await rowOf(page, "ours").waitFor();
+    expect(await page.title()).toBe("API keys · Demo · Keyrun");
+  });
+
+  test("an address that is nobody's says so", async () => {
+    const screen = await openScreen();
+    const { page } = screen;
+    await screen.signIn();
+    await page.goto(screen.url("/settings/nowhere"));
+    await page.getByRole("heading", { name: "Page not found" }).waitFor();
+    await expectWellMade(page);
+    await page.getByRole("link", { name: "Go to API keys" }).click();
+    await page.waitForURL("**/demo/api-keys");
+  });
+
+  test("the theme that was chosen holds after a reload, before anything is painted", async () => {
+    const screen = await openScreen({ browser: { colorScheme: "light" } });
+    const { page } = screen;
+    await screen.signIn();
+    const heading = page.getByRole("heading", { level: 1 });
+    const light = await colourOf(heading);
+    await page.getByRole("button", { name: /^Account/ }).click();
+    await page.getByRole("radio", { name: "Dark" }).check();
+    await soon(() => colourOf(heading)).not.toBe(light);
+    const dark = await colourOf(heading);
+    // With the screen itself held back, only the small script in the head has run.
+    await page.route("**/assets/index-*.js", (route) => route.abort());
+    await page.reload();
+    expect(await page.locator("html").getAttribute("data-theme")).toBe("dark");
+    expect(await colourOf(page.locator("body"))).toBe(dark);
+  });
+});

@@ -1,0 +1,135 @@
+import { describe, expect, test } from "vitest";
+import { focused } from "../harness/page-probes.ts";
+import { chromiumEndpoint, openScreen, type Screen } from "../harness/screen.ts";
+import { loseCalls } from "../harness/screen-calls.ts";
+import { clipboard, createByHand, makeKeys, rowOf } from "../harness/screen-flows.ts";
+import { expectAccessible, expectWellMade } from "../harness/screen-state.ts";
+
+/** Signs out in another tab of the same browser. */
+async function signOutElsewhere({ context, url }: Screen): Promise<void> {
+  const other = await context.newPage();
+  await other.goto(url("/"));
+  await other.getByRole("button", { name: /^Account/ }).click();
+  await other.getByRole("button", { name: "Sign out" }).click();
+  await other.getByRole("heading", { name: "You are signed out" }).waitFor();
+  await other.close();
+}
+
+/** Waits until the stream of changes is open: what happens from now on is told, and not read. */
+async function signInAndWatch({ page, signIn }: Screen): Promise<void> {
+  const opened = page.waitForResponse("**/keyrun.v1.KeyService/WatchKeys");
+  await signIn();
+  await opened;
+}
+
+describe.skipIf(chromiumEndpoint === "")("what others do, as it happens", () => {
+  test("a key that is created elsewhere appears, and the focus stays where it was", async () => {
+    const screen = await openScreen();
+    const { page } = screen;
+    await makeKeys(screen, "first");
+    await page.clock.install();
+    await signInAndWatch(screen);
+    await page.getByRole("button", { name: "Revoke first" }).focus();
+    await makeKeys(screen, "second");
+    await rowOf(page, "second").waitFor();
+    expect(await page.getByRole("rowheader").allTextContents()).toEqual(["second", "first"]);
+    expect(await focused(page)).toBe("Revoke first");
+    await page.getByText("2 of 50 keys").waitFor();
+  });
+
+  test("a key that is revoked elsewhere says by whom, is told politely, and goes after five seconds", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    const [keyId] = await makeKeys(screen, "ci-deploy", "other");
+    await page.clock.install();
+    await signInAndWatch(screen);
+    await keyrun.keys.revokeKey({ teamId: "demo", keyId: keyId! });
+    await rowOf(page, "ci-deploy").getByText("Revoked by a service just now").waitFor();
+    await page
+      .getByRole("status")
+      .getByText("Key ci-deploy was revoked by a service")
+      .waitFor({ state: "attached" });
+    await page.clock.fastForward(5_000);
+    await rowOf(page, "ci-deploy").waitFor({ state: "detached" });
+    await page.getByText("1 of 50 keys").waitFor();
+  });
+
+  test("a row that says who revoked its key is as well made as any", async () => {
+    const screen = await openScreen();
+    const { page, keyrun, context } = screen;
+    // The row stays for five seconds; looking at it takes longer.
+    await context.addInitScript({
+      content: `const late = setTimeout;
+        window.setTimeout = (run, ms, ...rest) => late(run, ms === 5_000 ? 600_000 : ms, ...rest);`,
+    });
+    const [keyId] = await makeKeys(screen, "ci-deploy", "other");
+    await signInAndWatch(screen);
+    await keyrun.keys.revokeKey({ teamId: "demo", keyId: keyId! });
+    await rowOf(page, "ci-deploy").getByText("Revoked by a service just now").waitFor();
+    await expectWellMade(page, "revoked-elsewhere");
+    await rowOf(page, "ci-deploy").getByText("Revoked by a service just now").waitFor();
+  });
+
+  test("a key that is revoked elsewhere while its revoke dialog is open changes the dialog", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    const [keyId] = await makeKeys(screen, "ci-deploy");
+    await signInAndWatch(screen);
+    await page.getByRole("button", { name: "Revoke ci-deploy" }).click();
+    await keyrun.keys.revokeKey({ teamId: "demo", keyId: keyId! });
+    const dialog = page.getByRole("alertdialog");
+    await dialog.getByText(/^Revoked by a service/).waitFor();
+    expect(await dialog.getByRole("button", { name: "Revoke key" }).count()).toBe(0);
+    await expectAccessible(page);
+    await dialog.getByText("Close", { exact: true }).click();
+    expect(await focused(page)).toBe("API keys");
+  });
+
+  test("signed out elsewhere: a banner leads back here, and a key that is shown once stays", async () => {
+    const screen = await openScreen({ browser: clipboard });
+    const { page } = screen;
+    await signInAndWatch(screen);
+    const { dialog, value } = await createByHand(page, "ci-deploy");
+    await signOutElsewhere(screen);
+    await page.getByText("You were signed out").waitFor();
+    expect((await dialog.locator("#secret-key").inputValue()) === value).toBe(true);
+    await dialog.getByRole("button", { name: "Copy secret key" }).click();
+    await dialog.getByText("Secret key copied").waitFor({ state: "attached" });
+    await dialog.getByRole("button", { name: "Done" }).click();
+    await expectWellMade(page, "signed-out-banner");
+    await page.getByRole("link", { name: "Sign in" }).click();
+    await page.getByRole("heading", { name: "Sign in to Keyrun" }).waitFor();
+    expect(new URL(page.url()).searchParams.get("return_to")).toBe("/settings/team/demo/api-keys");
+  });
+
+  test("without a network a bar says so, and once it is back the list is read again", async () => {
+    const screen = await openScreen();
+    const { page, context } = screen;
+    await makeKeys(screen, "first");
+    await signInAndWatch(screen);
+    await context.setOffline(true);
+    const bar = page.getByText("Live updates paused, retrying");
+    await bar.waitFor();
+    await makeKeys(screen, "second");
+    expect(await rowOf(page, "second").count()).toBe(0);
+    await expectWellMade(page, "offline");
+    await context.setOffline(false);
+    await bar.waitFor({ state: "detached" });
+    await rowOf(page, "second").waitFor();
+  });
+
+  test("while the stream is lost the list is read every 15 s, and when the page comes into view", async () => {
+    const screen = await openScreen();
+    const { page } = screen;
+    await page.clock.install();
+    await loseCalls(page, "KeyService/WatchKeys");
+    await screen.signIn();
+    await page.getByText("Live updates paused, retrying").waitFor();
+    await makeKeys(screen, "first");
+    await page.clock.fastForward(15_000);
+    await rowOf(page, "first").waitFor();
+    await makeKeys(screen, "second");
+    await page.evaluate("window.dispatchEvent(new Event('visibilitychange'))");
+    await rowOf(page, "second").waitFor();
+  });
+});
