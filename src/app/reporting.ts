@@ -24,8 +24,8 @@ export function createReporting({ log, metrics }: { log: Log; metrics: Metrics }
     metrics.requestEnded(door, refusal.reason);
     if (refusal.reason === "RATE_LIMIT_EXCEEDED") metrics.limitRefused();
     const { reason, message, cause } = refusal;
-    const { httpStatus } = reasons[reason];
-    const level = reason === "INTERNAL" ? "error" : httpStatus >= 500 ? "warn" : "debug";
+    const ours = reasons[reason].type === "api_error" && reason !== "CANCELLED";
+    const level = reason === "INTERNAL" ? "error" : ours ? "warn" : "debug";
     log[level]({ door, reason, ...facts, ...(cause !== undefined && { cause }) }, message);
   };
   return {
