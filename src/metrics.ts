@@ -35,7 +35,7 @@ export function createMetrics(): Metrics {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 10 });
-  const counter = (name: string, help: string) => new Counter({ name, help, registers });
+  const counter = (name: string, help: string) => tallyOf(new Counter({ name, help, registers }));
 
   const cachedKeyHits = counter("keyrun_cached_key_hits_total", "Keys verified without the store.");
   const limitRefusals = counter("keyrun_limit_refusals_total", "Requests refused by their team's limit.");
@@ -46,15 +46,23 @@ export function createMetrics(): Metrics {
   const requests = requestCounters(registers);
   const reads = readCounters(registers);
   const runs = runMeters(registers);
+  const waiting = [
+    ...[cachedKeyHits, limitRefusals, addressRefusals, ...Object.values(reads)],
+    ...doors.flatMap((door) => Object.values(requests[door])),
+    ...runs.waiting,
+  ];
 
   return {
-    requestEnded: (door, outcome) => requests[door][outcome].inc(),
-    runStarted: runs,
-    storeRead: (entity) => reads[entity].inc(),
-    cachedKeyHit: () => cachedKeyHits.inc(),
-    limitRefused: () => limitRefusals.inc(),
-    addressAllowanceRefused: () => addressRefusals.inc(),
-    render: () => registry.metrics(),
+    requestEnded: (door, outcome) => requests[door][outcome].add(),
+    runStarted: runs.started,
+    storeRead: (entity) => reads[entity].add(),
+    cachedKeyHit: cachedKeyHits.add,
+    limitRefused: limitRefusals.add,
+    addressAllowanceRefused: addressRefusals.add,
+    async render() {
+      for (const { tell } of waiting) tell();
+      return await registry.metrics();
+    },
     contentType: registry.contentType,
   };
 }
@@ -70,7 +78,7 @@ function requestCounters(registers: Registry[]) {
   return byName(doors, (door) =>
     byName(outcomes, (outcome) => {
       const status = outcome === "OK" ? 200 : reasons[outcome].httpStatus;
-      return fromZero(requests.labels({ door, outcome, status }));
+      return tallyOf(requests.labels({ door, outcome, status }));
     }),
   );
 }
@@ -85,11 +93,19 @@ function readCounters(registers: Registry[]) {
     labelNames: ["entity"],
     registers,
   });
-  return byName(storeEntities, (entity) => fromZero(reads.labels({ entity })));
+  return byName(storeEntities, (entity) => tallyOf(reads.labels({ entity })));
 }
 
-function runMeters(registers: Registry[]): Metrics["runStarted"] {
-  const running = new Gauge({ name: "keyrun_runs_running", help: "Runs that apps are at now.", registers });
+function runMeters(registers: Registry[]) {
+  let running = 0;
+  new Gauge({
+    name: "keyrun_runs_running",
+    help: "Runs that apps are at now.",
+    registers,
+    collect() {
+      this.set(running);
+    },
+  });
   const durations = new Histogram({
     name: "keyrun_run_seconds",
     help: "How long runs took, by whether the app succeeded.",
@@ -100,20 +116,68 @@ function runMeters(registers: Registry[]): Metrics["runStarted"] {
   });
   const results = byName(["succeeded", "failed"] as const, (result) => {
     durations.zero({ result });
-    return durations.labels({ result });
+    return observationsOf(durations.labels({ result }));
   });
-  return () => {
-    running.inc();
-    return ({ seconds, succeeded }) => {
-      running.dec();
-      results[succeeded ? "succeeded" : "failed"].observe(seconds);
-    };
+  const ended: ReturnType<Metrics["runStarted"]> = ({ seconds, succeeded }) => {
+    running -= 1;
+    results[succeeded ? "succeeded" : "failed"].add(seconds);
+  };
+  return {
+    waiting: Object.values(results),
+    started: () => {
+      running += 1;
+      return ended;
+    },
   };
 }
 
-function fromZero(counter: Counter.Internal): Counter.Internal {
-  counter.inc(0);
-  return counter;
+/**
+ * Counts in a plain number what the registry learns when it is asked: its own count is a look-up by labels, which costs
+ * a run more than its limit does.
+ */
+interface Tally {
+  /** Takes an event. */
+  add(): void;
+  /** Hands what was taken to the registry. */
+  tell(): void;
+}
+
+function tallyOf(counter: Pick<Counter.Internal, "inc">): Tally {
+  let taken = 0;
+  return {
+    add() {
+      taken += 1;
+    },
+    tell() {
+      counter.inc(taken);
+      taken = 0;
+    },
+  };
+}
+
+/** Observations that wait; when so many do, they are handed over at once. */
+const waitingObservationsMax = 1_024;
+
+/** The same for observations: they are kept as they came and told one by one, but all in one go. */
+interface Observations {
+  add(value: number): void;
+  tell(): void;
+}
+
+function observationsOf(histogram: Pick<Histogram.Internal<string>, "observe">): Observations {
+  const waiting = new Float64Array(waitingObservationsMax);
+  let count = 0;
+  const tell = () => {
+    for (const value of waiting.subarray(0, count)) histogram.observe(value);
+    count = 0;
+  };
+  return {
+    add(value) {
+      if (count === waitingObservationsMax) tell();
+      waiting[count++] = value;
+    },
+    tell,
+  };
 }
 
 function byName<Name extends string, Value>(names: readonly Name[], make: (name: Name) => Value) {

@@ -67,3 +67,13 @@ test("two registries in one process know nothing of each other", async () => {
   expect(seriesOf(await one.render()).get("keyrun_cached_key_hits_total")).toBe(1);
   expect(seriesOf(await other.render()).get("keyrun_cached_key_hits_total")).toBe(0);
 });
+
+test("no run is lost between two readings, however many there were", async () => {
+  const metrics = createMetrics();
+  for (let n = 0; n < 2_500; n++) metrics.runStarted()({ seconds: 0.002, succeeded: true });
+  for (const told of [2_500, 2_500]) {
+    const series = seriesOf(await metrics.render());
+    expect(series.get('keyrun_run_seconds_count{result="succeeded"}')).toBe(told);
+    expect(series.get('keyrun_run_seconds_bucket{le="0.0025",result="succeeded"}')).toBe(told);
+  }
+});
