@@ -5,13 +5,20 @@ import { bounds } from "../bounds.ts";
 import { MessagePage } from "../frame/message-page.tsx";
 import { PlainFrame } from "../frame/plain-frame.tsx";
 import { returnPath } from "../navigation/routes.ts";
+import { FailedSignInPage } from "./failed-sign-in-page.tsx";
 import { NewLink } from "./new-link.tsx";
+
+/** `/sign-in`: where a failed sign-in ends, and else how to sign in. */
+export function SignInPage() {
+  const error = new URLSearchParams(window.location.search).get("error");
+  return error === null ? <LocalSignInPage /> : <FailedSignInPage error={error} />;
+}
 
 /**
  * Where `/sign-in` leads with local sign-in. The link opens in a tab of its own, so this page asks now and then
  * whether there is a session, and then goes back to where the person came from.
  */
-export function SignInPage() {
+function LocalSignInPage() {
   const session = useQuery(
     SessionService.method.getSession,
     {},

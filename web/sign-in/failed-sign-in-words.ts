@@ -1,0 +1,38 @@
+/** What the page says of a sign-in at the issuer that did not succeed, and whether trying again may help. */
+export interface FailedSignInWords {
+  readonly text: string;
+  readonly retry: boolean;
+}
+
+/**
+ * The words for the `error` with which Keyrun sends a browser back to `/sign-in`. It comes from the address, where
+ * anybody may write: what is not known has the words of a failure that is not explained, and is never shown itself.
+ */
+export function failedSignInWords(error: string): FailedSignInWords {
+  return known.get(error) ?? unexplained;
+}
+
+const unexplained: FailedSignInWords = { text: "The sign-in did not succeed.", retry: true };
+
+const known = new Map<string, FailedSignInWords>([
+  [
+    "access_denied",
+    { text: "You cancelled the sign-in, or your organisation does not allow it.", retry: true },
+  ],
+  ["expired", { text: "The sign-in took too long, or was begun in another browser.", retry: true }],
+  [
+    "email_not_verified",
+    {
+      text: "Your organisation has not verified your e-mail address. Verify it there, then sign in again.",
+      retry: true,
+    },
+  ],
+  [
+    "email_taken",
+    {
+      text: "Your e-mail address belongs to another account here. Ask your operator to release it.",
+      retry: false,
+    },
+  ],
+  ["provider_unavailable", { text: "Your organisation's sign-in can't be reached right now.", retry: true }],
+]);
