@@ -27,8 +27,8 @@ function stayAwake(): () => void {
 export async function loadHttp1(port: number, request: string, load: Load): Promise<void> {
   const each = Math.ceil(load.requests / load.connections);
   const sleep = stayAwake();
-  await Promise.all(Array.from({ length: load.connections }, () => http1Connection(port, request, each)));
-  sleep();
+  const connections = Array.from({ length: load.connections }, () => http1Connection(port, request, each));
+  await Promise.all(connections).finally(sleep);
 }
 
 function http1Connection(port: number, request: string, requests: number): Promise<void> {
@@ -53,16 +53,19 @@ function http1Connection(port: number, request: string, requests: number): Promi
   });
 }
 
+export interface GrpcCall {
+  readonly port: number;
+  readonly path: string;
+  /** The message with its five bytes of prefix. */
+  readonly body: Buffer;
+  readonly apiKey: string;
+}
+
 /** Sends one unary gRPC request again and again; throws at the first answer that is not OK. */
-export async function loadGrpc(
-  port: number,
-  path: string,
-  body: Buffer,
-  apiKey: string,
-  load: Load,
-): Promise<void> {
+export async function loadGrpc({ port, path, body, apiKey }: GrpcCall, load: Load): Promise<void> {
   const session = http2.connect(`http://127.0.0.1:${port}`);
   await once(session, "connect");
+  const sleep = stayAwake();
   const headers = {
     ":method": "POST",
     ":path": path,
@@ -74,7 +77,7 @@ export async function loadGrpc(
   const lane = async () => {
     while (left-- > 0) await grpcCall(session, headers, body);
   };
-  await Promise.all(Array.from({ length: load.connections }, lane));
+  await Promise.all(Array.from({ length: load.connections }, lane)).finally(sleep);
   session.close();
 }
 

@@ -1,80 +1,40 @@
-import { create, toBinary } from "@bufbuild/protobuf";
-import { RunAppRequestSchema } from "#gen/keyrun/v1/run_service_pb.ts";
-import { type Load, loadGrpc, loadHttp1 } from "./load.ts";
-import { type Subject, startSubject } from "./subject.ts";
+import { readFileSync, writeFileSync } from "node:fs";
+import { cpus } from "node:os";
+import { parseArgs } from "node:util";
+import { measure, type Plan } from "./measure.ts";
+import { questions } from "./questions.ts";
+import { tableOf } from "./table.ts";
 
-// Processor time a request, in one run, beside what it is compared with. The subjects take turns, so that a machine
-// whose speed drifts drifts for all of them; the median of the rounds counts.
-const rounds = Number(process.argv[2] ?? 7);
-const load: Load = { connections: 16, requests: 4_000 };
-const warmUp: Load = { connections: 16, requests: 8_000 };
-
-const tables = [
-  {
-    title: "A run over REST (POST /api/apps/echo/run, HTTP/1.1)",
-    subjects: ["bare-http", "keyrun", "fastify", "express", "connect-json"],
-    send: (subject: Subject, how: Load) => loadHttp1(subject.port, restRequest(subject), how),
+// Processor time a request beside what it is compared with, in one run; see README.md.
+const { values } = parseArgs({
+  options: {
+    only: { type: "string" },
+    rounds: { type: "string", default: "21" },
+    write: { type: "boolean", default: false },
   },
-  {
-    title: "A run over gRPC (unary RunApp, HTTP/2)",
-    subjects: ["bare-http2", "keyrun", "grpc-js", "connect-grpc"],
-    send: (subject: Subject, how: Load) =>
-      loadGrpc(subject.port, "/keyrun.v1.RunService/RunApp", grpcMessage(), subject.apiKey, how),
-  },
-] as const;
+});
+const plan: Plan = {
+  rounds: Number(values.rounds),
+  load: { connections: 16, requests: 2_000 },
+  warmUp: { connections: 16, requests: 30_000 },
+};
+const asked = questions.filter(({ name }) => values.only === undefined || values.only === name);
+if (asked.length === 0) throw new Error(`--only takes ${questions.map(({ name }) => name).join(" or ")}.`);
 
-for (const { title, subjects, send } of tables) {
-  const started = await Promise.all(subjects.map(startSubject));
-  const costs = new Map<string, number[]>(subjects.map((name) => [name, []]));
-  for (const subject of started) await send(subject, warmUp);
-  for (let round = 0; round < rounds; round++) {
-    for (const subject of started) {
-      const before = await subject.cpuUs();
-      await send(subject, load);
-      costs.get(subject.name)?.push(((await subject.cpuUs()) - before) / load.requests);
-    }
-  }
-  await Promise.all(started.map((subject) => subject.stop()));
-  report(title, costs);
+const machine = `Node ${process.versions.node}, ${cpus().length} × ${cpus()[0]?.model.trim()}`;
+const tables: string[] = [];
+for (const question of asked) {
+  const table = tableOf(question.title, await measure(question, plan), plan);
+  console.log(`\n${table}`);
+  tables.push(table);
 }
+console.log(`\n${machine}`);
+if (values.write) write(new URL("./README.md", import.meta.url), [...tables, machine].join("\n\n"));
 
-/** Ratios are taken round by round, against the first subject of the same round. */
-function report(title: string, costs: ReadonlyMap<string, readonly number[]>): void {
-  console.log(`\n${title}: ${rounds} rounds of ${load.requests} requests, ${load.connections} at a time\n`);
-  console.log("| server | µs a request | times bare | min to max |");
-  console.log("| --- | ---: | ---: | --- |");
-  const [bare = []] = costs.values();
-  for (const [name, each] of costs) {
-    const ratios = each.map((cost, round) => cost / (bare[round] ?? Number.NaN)).toSorted((a, b) => a - b);
-    const range = `${ratios.at(0)?.toFixed(2)} to ${ratios.at(-1)?.toFixed(2)}`;
-    console.log(`| ${name} | ${median(each).toFixed(1)} | ${median(ratios).toFixed(2)} | ${range} |`);
-  }
-}
-
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
-}
-
-function restRequest({ port, apiKey }: Subject): string {
-  const body = JSON.stringify({ text: "hello, how are you today?" });
-  return [
-    "POST /api/apps/echo/run HTTP/1.1",
-    `Host: 127.0.0.1:${port}`,
-    `Authorization: Bearer ${apiKey}`,
-    "Content-Type: application/json",
-    `Content-Length: ${body.length}`,
-    "",
-    body,
-  ].join("\r\n");
-}
-
-function grpcMessage(): Buffer {
-  const message = toBinary(
-    RunAppRequestSchema,
-    create(RunAppRequestSchema, { appId: "echo", text: "hello, how are you today?" }),
-  );
-  const frame = Buffer.alloc(5 + message.length);
-  frame.writeUInt32BE(message.length, 1);
-  frame.set(message, 5);
-  return frame;
+function write(readme: URL, result: string): void {
+  const [begin, end] = ["<!-- printed by `npm run bench -- --write` -->", "<!-- end -->"];
+  const text = readFileSync(readme, "utf8");
+  const [before, after] = [text.indexOf(begin), text.indexOf(end)];
+  if (before < 0 || after < before) throw new Error("README.md has no place for the tables.");
+  writeFileSync(readme, `${text.slice(0, before)}${begin}\n\n${result}\n\n${text.slice(after)}`);
 }

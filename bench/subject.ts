@@ -22,7 +22,7 @@ export interface ReadyMessage {
 /** Starts `bench/subjects/<name>.ts`. */
 export async function startSubject(name: string): Promise<Subject> {
   const path = fileURLToPath(new URL(`./subjects/${name}.ts`, import.meta.url));
-  const child = fork(path, { stdio: ["ignore", "ignore", "inherit", "ipc"] });
+  const child = fork(path, { stdio: ["ignore", "ignore", "inherit", "ipc"], execArgv: [] });
   const ready: ReadyMessage = await nextMessage(child);
   return {
     name,
@@ -34,20 +34,28 @@ export async function startSubject(name: string): Promise<Subject> {
       return usage.user + usage.system;
     },
     async stop() {
-      child.kill("SIGKILL");
-      if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
+      if (!child.connected) return;
+      const exited = once(child, "exit");
+      child.disconnect();
+      await exited;
     },
   };
 }
 
 async function nextMessage<T>(child: ChildProcess): Promise<T> {
-  const [message] = await Promise.race([
-    once(child, "message"),
-    once(child, "exit").then(([code]) => {
-      throw new Error(`a subject exited with ${code}`);
-    }),
-  ]);
-  return message;
+  const over = new AbortController();
+  const { signal } = over;
+  const exited = once(child, "exit", { signal }).then(([code]) => {
+    throw new Error(`a subject exited with ${code}`);
+  });
+  try {
+    const [message] = await Promise.race([once(child, "message", { signal }), exited]);
+    return message;
+  } finally {
+    // Takes off the listener of the event that did not come.
+    exited.catch(() => {});
+    over.abort();
+  }
 }
 
 /** For a subject's own process: says that it listens, and answers the parent's question for its processor time. */

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { mkdtempSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createClient } from "@connectrpc/connect";
@@ -14,11 +14,13 @@ import { announce } from "../subject.ts";
 
 // Keyrun as it is started, with a plan that the load does not reach.
 const serviceToken = randomBytes(32).toString("base64url");
+const dataDir = mkdtempSync(join(tmpdir(), "keyrun-bench-"));
+process.on("exit", () => rmSync(dataDir, { recursive: true }));
 const settings = readSettings(
   {
     KEYRUN_PORT: "0",
     KEYRUN_GRPC_PORT: "0",
-    KEYRUN_DATA_DIR: mkdtempSync(join(tmpdir(), "keyrun-bench-")),
+    KEYRUN_DATA_DIR: dataDir,
     KEYRUN_SERVICE_TOKEN: serviceToken,
     KEYRUN_PLAN_LIMITS: "free=100000,pro=100000,team=100000,enterprise=100000",
   },

@@ -1,0 +1,28 @@
+import type { Costs, Plan } from "./measure.ts";
+
+/**
+ * The costs as a table of Markdown. Multiples of the first subject are taken round by round, so that what slows both
+ * counts for neither; the last column sets the fastest round of each against the other, as on a quiet machine.
+ */
+export function tableOf(title: string, costs: Costs, { rounds, load }: Plan): string {
+  const lines = [
+    `**${title}**: ${rounds} rounds of ${load.requests} requests, ${load.connections} at a time`,
+    "",
+    "| server | µs a request | times bare | middle half of the rounds | fastest round to fastest |",
+    "| --- | ---: | ---: | --- | ---: |",
+  ];
+  const [bare = []] = costs.values();
+  for (const [name, each] of costs) {
+    const ratios = each.map((cost, round) => cost / (bare[round] ?? Number.NaN));
+    const middle = `${quantile(ratios, 0.25).toFixed(2)} to ${quantile(ratios, 0.75).toFixed(2)}`;
+    const fastest = (quantile(each, 0) / quantile(bare, 0)).toFixed(2);
+    lines.push(
+      `| ${name} | ${quantile(each, 0.5).toFixed(1)} | ${quantile(ratios, 0.5).toFixed(2)} | ${middle} | ${fastest} |`,
+    );
+  }
+  return lines.join("\n");
+}
+
+function quantile(values: readonly number[], share: number): number {
+  return values.toSorted((a, b) => a - b)[Math.round((values.length - 1) * share)] ?? Number.NaN;
+}
