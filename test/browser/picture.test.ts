@@ -1,0 +1,76 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { expect, test } from "vitest";
+import { openScreen } from "../harness/screen.ts";
+import { answerCalls } from "../harness/screen-calls.ts";
+
+const root = fileURLToPath(new URL("../../", import.meta.url));
+const picture = "docs/screen.png";
+const nowMs = Date.UTC(2026, 5, 15, 9, 30);
+
+const ago = (minutes: number) => new Date(nowMs - minutes * 60_000).toISOString();
+const hours = 60;
+const days = 24 * hours;
+
+/** A team that nobody has, so that the picture shows nobody's keys and is the same each time. */
+const team = { id: "acme", displayName: "Acme", plan: "PLAN_TEAM" };
+const keys = [
+  { label: "ci-deploy", redacted: "svc_7k3f…x9Qz", created: 2 * hours, by: "ada@acme.example", used: 0.2 },
+  {
+    label: "Nightly reports",
+    redacted: "svc_q8vd…Rk4T",
+    created: 6 * days,
+    by: "lin@acme.example",
+    used: 9 * hours,
+  },
+  { label: "", redacted: "svc_2mzt…b7Wc", created: 21 * days, by: "a service", used: 3 * days },
+  { label: "Notebook", redacted: "svc_h5yn…Ae0u", created: 75 * days, by: "ada@acme.example", used: null },
+].map(({ label, redacted, created, by, used }, index) => ({
+  id: `${index}`.repeat(24),
+  teamId: team.id,
+  label,
+  redactedValue: redacted,
+  createTime: ago(created),
+  createdBy: by,
+  ...(used !== null && { lastUseTime: ago(used) }),
+  state: "KEY_STATE_ACTIVE",
+}));
+
+// Not skipped where nobody asked for it: what is skipped counts as missing.
+if (process.env.KEYRUN_WRITE_PICTURE === "1") {
+  test("the picture in the README is taken anew", async () => {
+    const screen = await openScreen({
+      browser: { viewport: { width: 1280, height: 720 }, deviceScaleFactor: 2, colorScheme: "light" },
+    });
+    const { page } = screen;
+    await page.clock.setFixedTime(nowMs);
+    await answerCalls(page, "SessionService/GetSession", {
+      email: "ada@acme.example",
+      previewAccess: true,
+      teams: [team],
+    });
+    await answerCalls(page, "KeyService/ListKeys", {
+      keys,
+      activeKeyCount: keys.length,
+      activeKeyCountMax: 50,
+    });
+    await answerCalls(page, "TeamService/GetRateLimit", {
+      rateLimit: { limit: 600, remaining: 472, resetTime: ago(-0.1) },
+    });
+    await answerCalls(page, "AppService/ListRunnableApps", { apps: [{ id: "echo", displayName: "Echo" }] });
+    await page.goto(screen.url("/settings/team/acme/api-keys"));
+    await page.getByText("472 of 600 left").waitFor();
+    await page.getByRole("rowheader", { name: "Notebook" }).waitFor();
+    await page.screenshot({ path: join(root, picture) });
+  });
+}
+
+test("the README shows a picture of the screen, in 1280 px and sharp", () => {
+  expect(readFileSync(join(root, "README.md"), "utf8")).toMatch(/!\[[^\]]{20,}\]\(docs\/screen\.png\)/);
+  const bytes = readFileSync(join(root, picture));
+  expect(bytes.subarray(0, 8)).toEqual(Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]));
+  // The header's first field is the width.
+  expect(bytes.readUInt32BE(16)).toBe(2 * 1280);
+  expect(bytes.length).toBeLessThan(500_000);
+});
