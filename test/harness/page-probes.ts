@@ -57,3 +57,16 @@ export function everythingKept(page: Page): Promise<string> {
 /** Put into every page: complains on the console where the content security policy is broken. */
 export const policyListener = `document.addEventListener("securitypolicyviolation", (event) =>
   console.error("policy broken:", event.violatedDirective, event.blockedURI, event.sample))`;
+
+/** The controls that can be pressed now and are lower or narrower than this, as words. Links in a text may be. */
+export function smallTargets(page: Page, sizeMin: number): Promise<string[]> {
+  return page.evaluate<string[]>(`(() => {
+    const within = document.querySelector("dialog[open]") ?? document.body;
+    const controls = within.querySelectorAll("button, select, summary, input:not([type=checkbox], [type=radio]), label.check");
+    return [...controls].flatMap((control) => {
+      const { width, height } = control.getBoundingClientRect();
+      const size = Math.round(width) + " × " + Math.round(height) + " px";
+      return width === 0 || (width >= ${sizeMin} && height >= ${sizeMin}) ? [] : [control.textContent + ": " + size];
+    });
+  })()`);
+}

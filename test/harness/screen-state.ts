@@ -34,7 +34,7 @@ export async function expectAccessible(page: Page): Promise<void> {
 const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 
 /** WCAG 2.2, 1.4.10: at 320 px nothing has to be scrolled sideways, neither the page nor a dialog on it. */
-export async function expectNoSidewaysScroll(page: Page): Promise<void> {
+async function expectNoSidewaysScroll(page: Page): Promise<void> {
   const before = page.viewportSize();
   await page.setViewportSize({ width: 320, height });
   expect(await tooWide(page)).toEqual([]);
@@ -57,7 +57,7 @@ export async function takePictures(page: Page, name: string): Promise<void> {
 }
 
 /** How to take a picture that shows no key. */
-export function withoutSecrets(page: Page) {
+function withoutSecrets(page: Page) {
   const places = [page.locator("#secret-key"), page.locator("dialog[open] [role=tabpanel]")];
   return { mask: places, maskColor: "#8b8d98" };
 }

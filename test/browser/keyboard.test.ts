@@ -1,0 +1,123 @@
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import { focused, readClipboard } from "../harness/page-probes.ts";
+import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
+import { clipboard } from "../harness/screen-flows.ts";
+
+/** Presses Tab until it is back where it was, or leaves the page; answers with what it met. */
+async function tabThrough(page: Page): Promise<string[]> {
+  const met: string[] = [];
+  for (let presses = 0; presses < 40; presses++) {
+    await page.keyboard.press("Tab");
+    const name = await focused(page);
+    if (name === "BODY" || name === met[0]) break;
+    met.push(name);
+  }
+  return met;
+}
+
+/** Presses Tab as often as it takes to come to a control. */
+async function tabTo(page: Page, name: string): Promise<void> {
+  for (let presses = 0; presses < 40; presses++) {
+    if ((await focused(page)) === name) return;
+    await page.keyboard.press("Tab");
+  }
+  throw new Error(`Tab never came to ${name}.`);
+}
+
+describe.skipIf(chromiumEndpoint === "")("by keyboard alone", () => {
+  test("Tab goes through the page as it is read, and skips to the content where asked", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    await keyrun.keys.createKey({ teamId: "demo", label: "ci-deploy" });
+    await screen.signIn();
+    const met = await tabThrough(page);
+    expect(met.map((name) => name.replace(/^curl -sS.*/, "the snippet"))).toEqual([
+      ...["Skip to content", "Keyrun", "API keys", "Account Oowner@localhost"],
+      ...["Create new secret key", "Show revoked", "Revoke ci-deploy"],
+      ...["Try it", "curl", "App", "Copy snippet", "the snippet", "OpenAPI"],
+    ]);
+    await page.reload();
+    await page.getByRole("rowheader").waitFor();
+    await page.keyboard.press("Tab");
+    await page.keyboard.press("Enter");
+    await page.keyboard.press("Tab");
+    expect(await focused(page)).toBe("Create new secret key");
+  });
+
+  test("a key is created, copied and revoked, and the focus is always where the next step is", async () => {
+    const screen = await openScreen({ browser: clipboard });
+    const { page } = screen;
+    await screen.signIn();
+    const { keyboard } = page;
+    await tabTo(page, "Create new secret key");
+    await keyboard.press("Enter");
+    expect(await focused(page)).toBe("Label (optional)");
+    await keyboard.press("Escape");
+    expect(await focused(page)).toBe("Create new secret key");
+
+    await keyboard.press("Enter");
+    await keyboard.type("ci-deploy");
+    await keyboard.press("Enter");
+    const dialog = page.getByRole("dialog", { name: "Save your key" });
+    await dialog.waitFor();
+    expect(await focused(page)).toBe("Copy secret key");
+    await keyboard.press("Enter");
+    await dialog.getByText("Secret key copied").waitFor({ state: "attached" });
+    const key = await readClipboard(page);
+    // The dialog keeps the focus: from its last control Tab does not reach the page behind it.
+    const met = await tabThrough(page);
+    expect(met.map((name) => name.replace(/^curl -sS.*/s, "the snippet"))).toEqual([
+      ...["curl", "Copy snippet", "the snippet", "Send a test request", "Done"],
+    ]);
+    await tabTo(page, "Done");
+    await keyboard.press("Enter");
+    await dialog.waitFor({ state: "detached" });
+    expect(await focused(page)).toBe("Create new secret key");
+    expect((await screen.run(key)).status).toBe(200);
+
+    await tabTo(page, "Revoke ci-deploy");
+    await keyboard.press("Enter");
+    expect(await focused(page)).toBe("Cancel");
+    await keyboard.press("Escape");
+    expect(await focused(page)).toBe("Revoke ci-deploy");
+    await keyboard.press("Enter");
+    await tabTo(page, "Revoke key");
+    await keyboard.press("Enter");
+    await page.getByRole("alertdialog").waitFor({ state: "detached" });
+    expect(await focused(page)).toBe("API keys");
+    expect((await screen.run(key)).status).toBe(401);
+  });
+
+  test("the tabs of a snippet are one stop, and the arrows, Home and End choose", async () => {
+    const screen = await openScreen();
+    const { page } = screen;
+    await screen.signIn();
+    await tabTo(page, "curl");
+    const chosen = () => page.getByRole("tab", { selected: true }).textContent();
+    for (const [key, language] of [
+      ["ArrowRight", "JavaScript"],
+      ["End", "Python"],
+      ["ArrowRight", "curl"],
+      ["ArrowLeft", "Python"],
+      ["Home", "curl"],
+    ] as const) {
+      await page.keyboard.press(key);
+      expect([await chosen(), await focused(page)]).toEqual([language, language]);
+    }
+  });
+
+  test("the account menu opens, closes with Esc, and gives the focus back", async () => {
+    const screen = await openScreen();
+    const { page } = screen;
+    await screen.signIn();
+    await tabTo(page, "Account Oowner@localhost");
+    await page.keyboard.press("Enter");
+    await page.getByRole("button", { name: "Sign out" }).waitFor();
+    await page.keyboard.press("Tab");
+    expect(await focused(page)).toBe("System");
+    await page.keyboard.press("Escape");
+    await page.getByRole("button", { name: "Sign out" }).waitFor({ state: "hidden" });
+    expect(await focused(page)).toBe("Account Oowner@localhost");
+  });
+});

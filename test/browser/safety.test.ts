@@ -1,0 +1,167 @@
+import { request as send } from "node:http";
+import { text } from "node:stream/consumers";
+import { describe, expect, test } from "vitest";
+import { everythingKept } from "../harness/page-probes.ts";
+import { chromiumEndpoint, openScreen, type Screen } from "../harness/screen.ts";
+import { clipboard, createByHand } from "../harness/screen-flows.ts";
+import { soon } from "../harness/soon.ts";
+
+/** A request as another page or another program would send it: these headers, and no others but the host. */
+function post(
+  screen: Screen,
+  path: string,
+  headers: Record<string, string>,
+): Promise<{ status: number; body: string }> {
+  return new Promise((resolve, reject) => {
+    const request = send(screen.url(path), { method: "POST", headers }, async (response) =>
+      resolve({ status: response.statusCode ?? 0, body: await text(response) }),
+    );
+    request.on("error", reject);
+    request.end(JSON.stringify({ teamId: "demo" }));
+  });
+}
+
+describe.skipIf(chromiumEndpoint === "")("what a browser must not give away", () => {
+  test("once the dialog is closed the secret is nowhere: page, fields, storage, caches, history, requests", async () => {
+    const screen = await openScreen({ browser: clipboard });
+    const { page, context, keyrun } = screen;
+    const urls: string[] = [];
+    const kept: string[] = [];
+    const said: string[] = [];
+    context.on("console", (message) => void said.push(message.text()));
+    context.on("request", (request) => void urls.push(request.url()));
+    await screen.signIn();
+    const { dialog, value } = await createByHand(page, "ci-deploy");
+    const secret = value.slice(value.indexOf(".") + 1);
+    const holds = (where: string) => where.includes(secret);
+    // Here it is: so the search finds what there is to find.
+    expect(holds(await everythingKept(page))).toBe(true);
+    await dialog.getByRole("button", { name: "Copy secret key" }).click();
+    await dialog.getByRole("button", { name: "Send a test request" }).click();
+    await dialog.locator(".answer").waitFor();
+    await dialog.getByRole("button", { name: "Done" }).click();
+    await dialog.waitFor({ state: "detached" });
+    kept.push(await everythingKept(page), JSON.stringify(await context.storageState({ indexedDB: true })));
+    await page.reload();
+    await page.getByRole("rowheader").waitFor();
+    kept.push(await everythingKept(page));
+    expect(kept.filter(holds)).toEqual([]);
+    expect([...urls, ...said, ...keyrun.logLines].filter(holds).length).toBe(0);
+    expect(urls.length).toBeGreaterThan(10);
+    // Everything came from Keyrun itself.
+    expect(urls.filter((url) => !url.startsWith(keyrun.publicUrl))).toEqual([]);
+  });
+
+  test("the only thing that the screen keeps is the theme, and its cookie is out of reach of any script", async () => {
+    const screen = await openScreen();
+    const { page, context, keyrun } = screen;
+    await screen.signIn();
+    await page.getByRole("button", { name: /^Account/ }).click();
+    await page.getByRole("radio", { name: "Dark" }).check();
+    const { cookies, origins } = await context.storageState({ indexedDB: true });
+    expect(origins).toEqual([
+      { origin: keyrun.publicUrl, localStorage: [{ name: "theme", value: "dark" }], indexedDB: [] },
+    ]);
+    const { port } = new URL(keyrun.publicUrl);
+    expect(cookies).toMatchObject([
+      { name: `keyrun-${port}`, httpOnly: true, sameSite: "Lax", path: "/", secure: false },
+    ]);
+    expect(await page.evaluate("document.cookie")).toBe("");
+  });
+
+  test("the document's headers leave a page nothing but itself, and the answer with the key is never stored", async () => {
+    const screen = await openScreen();
+    const { page } = screen;
+    await screen.signIn();
+    const created = page.waitForResponse("**/CreateKey");
+    await createByHand(page, "");
+    expect((await (await created).allHeaders())["cache-control"]).toContain("no-store");
+    const response = await page.context().request.get(screen.url("/settings/team/demo/api-keys"));
+    expect(response.headers()).toMatchObject({
+      "cache-control": "no-store",
+      "content-security-policy":
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'; require-trusted-types-for 'script'",
+      "cross-origin-opener-policy": "same-origin",
+      "referrer-policy": "no-referrer",
+      "x-content-type-options": "nosniff",
+    });
+  });
+
+  test("the policy holds: a label that is a script is text, and no text becomes a page", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    const label = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`;
+    await keyrun.keys.createKey({ teamId: "demo", label });
+    await screen.signIn();
+    expect(await page.getByRole("rowheader").textContent()).toBe(label);
+    expect(await page.title()).toBe("API keys · Demo · Keyrun");
+    const thrown = await page.evaluate(
+      "(() => { try { document.body.innerHTML = '<p>'; } catch (error) { return error.name; } })()",
+    );
+    expect(thrown).toBe("TypeError");
+    await soon(() => screen.complaints.join()).toContain("policy broken: require-trusted-types-for");
+    screen.complaints.splice(0);
+  });
+
+  test("a page of another site can't use the session, whatever it sends", async () => {
+    const screen = await openScreen();
+    const { context, keyrun } = screen;
+    await screen.signIn();
+    const [cookie] = await context.cookies();
+    const own = {
+      cookie: `${cookie!.name}=${cookie!.value}`,
+      "content-type": "application/json",
+      "connect-protocol-version": "1",
+    };
+    const attempts: Record<string, string>[] = [
+      { "sec-fetch-site": "cross-site" },
+      { "sec-fetch-site": "same-site" },
+      { "sec-fetch-site": "none" },
+      { origin: "https://evil.example" },
+      { origin: "null" },
+      {},
+    ];
+    const rpc = "/keyrun.v1.KeyService/CreateKey";
+    for (const attempt of attempts) {
+      const { status, body } = await post(screen, rpc, { ...own, ...attempt });
+      expect({ attempt, status }).toEqual({ attempt, status: 403 });
+      expect(body).toContain("CROSS_SITE_REQUEST");
+    }
+    expect((await post(screen, rpc, { ...own, "sec-fetch-site": "same-origin" })).status).toBe(200);
+    expect((await keyrun.keys.listKeys({ teamId: "demo" })).keys.length).toBe(1);
+  });
+
+  test("a form of another site comes without the session, and makes nothing", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    await screen.signIn();
+    const action = screen.url("/keyrun.v1.KeyService/CreateKey");
+    // The one field of the form is, name and value together, JSON.
+    const field = `<input name='{"teamId":"demo","label":"' value='"}'>`;
+    const body = `<form method="post" enctype="text/plain" action="${action}">${field}<button>Win</button></form>`;
+    await page.route("http://evil.example/", (route) => route.fulfill({ contentType: "text/html", body }));
+    await page.goto("http://evil.example/");
+    const [request] = await Promise.all([
+      page.waitForRequest(action),
+      page.getByRole("button", { name: "Win" }).click(),
+    ]);
+    expect((await request.allHeaders()).cookie).toBeUndefined();
+    expect((await request.response())?.status()).toBeGreaterThanOrEqual(400);
+    expect((await keyrun.keys.listKeys({ teamId: "demo" })).keys).toEqual([]);
+  });
+
+  test("by a name that is not its own the screen is not there: 421", async () => {
+    const screen = await openScreen();
+    await screen.signIn();
+    const [cookie] = await screen.context.cookies();
+    const headers = {
+      host: "rebound.example",
+      cookie: `${cookie!.name}=${cookie!.value}`,
+      "content-type": "application/json",
+      "sec-fetch-site": "same-origin",
+    };
+    for (const path of ["/", "/sign-in/code", "/keyrun.v1.KeyService/ListKeys"]) {
+      expect((await post(screen, path, headers)).status).toBe(421);
+    }
+  });
+});
