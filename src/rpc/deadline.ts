@@ -1,3 +1,4 @@
+import { Code, ConnectError } from "@connectrpc/connect";
 import { fail, Refusal } from "../error.ts";
 
 /**
@@ -14,7 +15,7 @@ export async function withDeadline<T>(
     controller.abort(refusal);
     reject(refusal);
   };
-  const onParent = () => end(parent.reason instanceof Refusal ? parent.reason : fail("CANCELLED"));
+  const onParent = () => end(endOf(parent.reason));
   const timer = setTimeout(() => end(fail("DEADLINE_EXCEEDED", { mayHaveRun: true })), timeoutMs);
   parent.addEventListener("abort", onParent, { once: true });
   if (parent.aborted) onParent();
@@ -24,4 +25,11 @@ export async function withDeadline<T>(
     clearTimeout(timer);
     parent.removeEventListener("abort", onParent);
   }
+}
+
+/** Connect's own timer for the caller's deadline may be the first to fire. */
+function endOf(reason: unknown): Refusal {
+  if (reason instanceof Refusal) return reason;
+  const late = reason instanceof ConnectError && reason.code === Code.DeadlineExceeded;
+  return late ? fail("DEADLINE_EXCEEDED", { mayHaveRun: true }) : fail("CANCELLED");
 }

@@ -8,6 +8,7 @@ import type { AddressAllowanceView, Admit, RateReport } from "../run/admission.t
 import type { SessionAccess } from "../signin/session-access.ts";
 import { callerKey, principalKey, rateKey } from "./caller.ts";
 import { connectErrorFrom } from "./connect-refusal.ts";
+import { explainFraming } from "./framing-refusals.ts";
 
 export interface GateParts {
   readonly listener: Listener;
@@ -17,6 +18,7 @@ export interface GateParts {
   readonly isServiceToken: (presented: string) => boolean;
   /** Undefined where nobody can sign in. */
   readonly sessions: SessionAccess | undefined;
+  readonly messageBytesMax: number;
   /** Told of every refusal, for log and metrics. */
   readonly onRefusal: (refusal: Refusal, context: HandlerContext) => void;
 }
@@ -28,6 +30,7 @@ export interface GateParts {
 export function createRequestGate(parts: GateParts): (context: HandlerContext) => Promise<void> {
   return async (context) => {
     context.responseHeader.set("x-request-id", context.values.get(callerKey).requestId);
+    explainFraming(context, parts);
     try {
       await prove(parts, context);
     } catch (thrown) {

@@ -37,7 +37,6 @@ export function served<S extends DescService>(
 
 export interface RpcDoorParts extends GateParts {
   readonly services: readonly ServedService[];
-  readonly messageBytesMax: number;
   /** Told of every call that was answered with success. */
   readonly onAnswered: () => void;
   /** Aborted with a refusal once the drain's time is over. */

@@ -246,8 +246,20 @@ describe.each(Object.entries(callers))("%s", (name, make) => {
       const rate = { policy: "team", remaining: 59 } as const;
       if (isRest)
         expectRefusal(outcome, { reason: "REQUEST_TOO_LARGE", rate, metadata: { bytes_max: "4096" } });
-      // What the RPC framing refuses has its own words, and no details.
-      else expect(outcome).toMatchObject({ kind: "refused", code: reasons.REQUEST_TOO_LARGE.code });
+      // What the RPC framing refuses has its own words and HTTP status; the facts are the same.
+      else {
+        expect(outcome).toMatchObject({
+          kind: "refused",
+          code: reasons.REQUEST_TOO_LARGE.code,
+          details: [
+            expect.objectContaining({
+              reason: "REQUEST_TOO_LARGE",
+              domain: "keyrun",
+              metadata: { bytes_max: "4096" },
+            }),
+          ],
+        });
+      }
       expectRate(outcome.headers, rate);
     });
 

@@ -1,0 +1,36 @@
+import { Code, ConnectError, type HandlerContext } from "@connectrpc/connect";
+import { fail, type Refusal } from "../error.ts";
+import { errorDetails } from "../error-details.ts";
+
+/**
+ * Gives the errors that Connect makes by itself the one ErrorInfo that every refusal has: a message over the bound,
+ * one that can't be read, a compression that nobody knows. Connect has no hook for them, but it aborts the call with
+ * the error before it writes it, and the error's details are a plain array.
+ */
+export function explainFraming(
+  context: HandlerContext,
+  parts: {
+    readonly messageBytesMax: number;
+    readonly onRefusal: (refusal: Refusal, context: HandlerContext) => void;
+  },
+): void {
+  const explain = () => {
+    const error: unknown = context.signal.reason;
+    // Ours have their details already, and the ends of a call have none to need.
+    if (!(error instanceof ConnectError) || error.details.length > 0) return;
+    const refusal = refusalOf(error, parts.messageBytesMax);
+    if (!refusal) return;
+    error.details.push(...errorDetails(refusal));
+    parts.onRefusal(refusal, context);
+  };
+  context.signal.addEventListener("abort", explain, { once: true });
+}
+
+function refusalOf({ code, rawMessage }: ConnectError, messageBytesMax: number): Refusal | undefined {
+  if (code === Code.ResourceExhausted) {
+    return fail("REQUEST_TOO_LARGE", { metadata: { bytes_max: String(messageBytesMax) } });
+  }
+  if (code === Code.InvalidArgument) return fail("INVALID_ARGUMENT", { problem: rawMessage });
+  if (code === Code.Unimplemented) return fail("UNIMPLEMENTED", { problem: rawMessage });
+  return undefined;
+}

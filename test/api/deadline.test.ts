@@ -1,0 +1,43 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { startScriptedApp } from "../harness/scripted-app.ts";
+
+let keyrun: Keyrun;
+let app: Awaited<ReturnType<typeof startScriptedApp>>;
+
+beforeAll(async () => {
+  app = await startScriptedApp();
+  keyrun = await startKeyrun();
+  await keyrun.apps.createApp({ app: { id: "scripted", backend: app.backend } });
+});
+
+afterAll(async () => {
+  await keyrun.close();
+  await app.close();
+});
+
+// By hand, as a client of ours would give up by itself and not show the server's own answer.
+async function runWithin(timeoutMs: number, value: string) {
+  const response = await fetch(`${keyrun.publicUrl}/keyrun.v1.RunService/RunApp`, {
+    method: "POST",
+    headers: {
+      Authorization: `Bearer ${value}`,
+      "Content-Type": "application/json",
+      "Connect-Protocol-Version": "1",
+      "Connect-Timeout-Ms": String(timeoutMs),
+    },
+    body: JSON.stringify({ appId: "scripted", text: "wait" }),
+  });
+  const { code, details }: { code: string; details: { debug: { reason: string } }[] } = await response.json();
+  const retry = response.headers.get("x-should-retry");
+  return { code, reasons: details.map(({ debug }) => debug.reason), retry };
+}
+
+test("a caller's deadline ends its run with DEADLINE_EXCEEDED, and says that repeating may do the work twice", async () => {
+  const { value } = await keyrun.newKey("demo");
+  expect(await runWithin(200, value)).toEqual({
+    code: "deadline_exceeded",
+    reasons: ["DEADLINE_EXCEEDED"],
+    retry: "false",
+  });
+});
