@@ -100,7 +100,7 @@ function pathRefusal(match: Exclude<Match, { kind: "found" | "not_found" }>): Re
     return fail("METHOD_NOT_ALLOWED", { metadata: { allow: match.allow.join(", ") } });
   }
   return fail("INVALID_ARGUMENT", {
-    problem: "The path holds a % that does not begin an escape. Write a literal % as %25.",
+    problem: "The path holds bytes that are not an escaped UTF-8 text. Write a literal % as %25.",
   });
 }
 
