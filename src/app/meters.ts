@@ -19,16 +19,14 @@ export function meterRuns(run: Runner, { runStarted }: Metrics, clock: Clock): R
     const startMs = clock.monotonicMs();
     const tell = (succeeded: boolean) =>
       ended({ seconds: (clock.monotonicMs() - startMs) / 1000, succeeded });
-    return run(order).then(
-      (text) => {
-        tell(true);
-        return text;
-      },
-      (refusal) => {
-        tell(false);
-        throw refusal;
-      },
-    );
+    const output = run(order);
+    if (output instanceof Promise) {
+      output.then(
+        () => tell(true),
+        () => tell(false),
+      );
+    } else tell(true);
+    return output;
   };
 }
 

@@ -1,11 +1,12 @@
-import { isMessage } from "@bufbuild/protobuf";
+import { isMessage, type Message } from "@bufbuild/protobuf";
 import { type RunAppRequest, RunAppRequestSchema, RunService } from "#gen/keyrun/v1/run_service_pb.ts";
+import type { AppRecord } from "../apps/app-store.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config.ts";
 import type { HttpDoor } from "../edge/http.ts";
 import { createKeyrunOpenApi } from "../edge/openapi/keyrun-openapi.ts";
 import { createOperationsDoor } from "../edge/operations-door.ts";
-import { createRestDoor, type RestMethod } from "../edge/rest-door.ts";
+import { createRestDoor, type RestMethod, type RestWork } from "../edge/rest-door.ts";
 import { createTranscoder } from "../edge/transcode/transcoder.ts";
 import type { Readiness } from "../server/readiness.ts";
 import type { PublicDoorMaker } from "./listeners.ts";
@@ -45,14 +46,20 @@ export function createPublicDoor(parts: {
 
 /** A run over REST takes the direct way: the same function that the RPC door calls, without its stream machinery. */
 function runOverRest({ runService, findRunnableApp }: Services): RestMethod {
+  const work =
+    (app: AppRecord): RestWork =>
+    (request, call) =>
+      runService.runFound(app, asRunAppRequest(request), call);
   return {
     method: RunService.method.runApp,
-    checkPath: (teamId, captures) => findRunnableApp(teamId, captures.get("app_id") ?? ""),
-    invoke: (request, call) => runService.runApp(asRunAppRequest(request), call),
+    prepare(teamId, captures) {
+      const found = findRunnableApp(teamId, captures.get("app_id") ?? "");
+      return found instanceof Promise ? found.then(work) : work(found);
+    },
   };
 }
 
-function asRunAppRequest(message: Parameters<RestMethod["invoke"]>[0]): RunAppRequest {
+function asRunAppRequest(message: Message): RunAppRequest {
   if (!isMessage(message, RunAppRequestSchema)) throw new Error(`not a run: ${message.$typeName}`);
   return message;
 }

@@ -14,10 +14,11 @@ import type { Transcoder } from "./transcode/transcoder.ts";
 /** A method that REST callers reach with an API key. */
 export interface RestMethod {
   readonly method: DescMethodUnary;
-  /** Decided from the path alone, before the body is read: throws a refusal where it can't be answered. */
-  readonly checkPath: (teamId: string, captures: MatchedRoute["captures"]) => unknown;
-  readonly invoke: (request: Message, call: Call) => Promise<Message>;
+  /** What does the work. Decided from the path alone, before the body is read; refuses where it can't be done. */
+  readonly prepare: (teamId: string, captures: MatchedRoute["captures"]) => RestWork | Promise<RestWork>;
 }
+
+export type RestWork = (request: Message, call: Call) => Promise<Message>;
 
 export interface RestDoorParts {
   readonly clock: Clock;
@@ -56,12 +57,12 @@ export function createRestDoor(parts: RestDoorParts): HttpDoor {
     const { route } = match;
     try {
       const rest = methods.get(route.binding) ?? wired(parts.methods, route.binding);
-      const checked = rest.checkPath(admission.team.id, route.captures);
-      if (checked instanceof Promise) await checked;
+      const prepared = rest.prepare(admission.team.id, route.captures);
+      const work = prepared instanceof Promise ? await prepared : prepared;
       checkMediaType(parts, route, request);
       const body = await request.readBody(parts.bodyBytesMax);
       const message = messageOf(parts, route, { request, body });
-      const answer = await rest.invoke(message, new RestCall(request, admission.principal));
+      const answer = await work(message, new RestCall(request, admission.principal));
       parts.onAnswered();
       return respond(parts, route, request, { answer, rate: admission.rateNow() });
     } catch (thrown) {

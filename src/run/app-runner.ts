@@ -1,7 +1,7 @@
 import type { BackendRecord } from "../apps/app-store.ts";
 import type { Clock } from "../clock.ts";
 import { bounds } from "../config.ts";
-import { fail } from "../error.ts";
+import { fail, type Refusal } from "../error.ts";
 import { appFailed } from "./backend-runner.ts";
 import { runEcho } from "./echo-runner.ts";
 import { createGrpcRunner } from "./grpc-runner.ts";
@@ -57,12 +57,20 @@ export function createAppRunner(options: {
     }
   }
 
+  function checked(text: string): string {
+    const fault = faultOf(text, outputBytesMax);
+    if (fault) throw fault;
+    return text;
+  }
+
   return {
-    async run(run) {
-      if (closed) throw fail("UNAVAILABLE", { retryAfterMs });
+    run(run) {
+      if (closed) return Promise.reject(fail("UNAVAILABLE", { retryAfterMs }));
       const { backend } = run.app;
-      const text = backend.kind === "echo" ? runEcho(run) : await runRemotely(run, backend);
-      return checkedOutput(text, outputBytesMax);
+      if (backend.kind !== "echo") return runRemotely(run, backend).then(checked);
+      const text = runEcho(run);
+      const fault = faultOf(text, outputBytesMax);
+      return fault ? Promise.reject(fault) : text;
     },
     async close() {
       closed = true;
@@ -78,11 +86,10 @@ export function createAppRunner(options: {
 type RemoteBackend = Exclude<BackendRecord, { kind: "echo" }>;
 
 // A backend bounds what it reads; this bounds what is handed on, whatever it was wrapped in.
-function checkedOutput(text: string, outputBytesMax: number): string {
+function faultOf(text: string, outputBytesMax: number): Refusal | undefined {
   if (Buffer.byteLength(text) > outputBytesMax) {
-    throw appFailed(`The output has more than ${outputBytesMax} bytes.`);
+    return appFailed(`The output has more than ${outputBytesMax} bytes.`);
   }
   // JSON can spell half of a surrogate pair, which neither UTF-8 nor Protobuf can.
-  if (!text.isWellFormed()) throw appFailed("The output is not Unicode: it holds a lone surrogate.");
-  return text;
+  return text.isWellFormed() ? undefined : appFailed("The output is not Unicode: it holds a lone surrogate.");
 }

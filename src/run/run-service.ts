@@ -38,6 +38,8 @@ export function createFindRunnableApp(apps: AppSource): FindRunnableApp {
 export interface RunMethods {
   /** The caller was admitted before: its key proven, its request spent. */
   runApp(request: RunAppRequest, call: Call): Promise<RunAppResponse>;
+  /** The same, for a door that has found the app already. */
+  runFound(app: AppRecord, request: RunAppRequest, call: Call): Promise<RunAppResponse>;
 }
 
 export function createRunService(parts: {
@@ -45,23 +47,34 @@ export function createRunService(parts: {
   run: Runner;
   newRunId: () => string;
 }): RunMethods {
+  async function runFound(app: AppRecord, { text }: RunAppRequest, call: Call): Promise<RunAppResponse> {
+    const teamId = teamOf(call);
+    if (text === undefined) {
+      throw fail("INVALID_ARGUMENT", {
+        param: "text",
+        problem: "text is required: a string, which may be empty.",
+      });
+    }
+    const run = new StartedRun(call, { runId: parts.newRunId(), teamId, app, text });
+    const output = parts.run(run);
+    return create(RunAppResponseSchema, {
+      runId: run.runId,
+      appId: app.id,
+      text: output instanceof Promise ? await output : output,
+    });
+  }
+
   return {
-    async runApp({ appId, text }, call) {
-      const { principal } = call;
-      if (principal.kind !== "api_key") throw fail("INVALID_CREDENTIAL");
-      const found = parts.findRunnableApp(principal.teamId, appId);
-      const app = found instanceof Promise ? await found : found;
-      if (text === undefined) {
-        throw fail("INVALID_ARGUMENT", {
-          param: "text",
-          problem: "text is required: a string, which may be empty.",
-        });
-      }
-      const run = new StartedRun(call, { runId: parts.newRunId(), teamId: principal.teamId, app, text });
-      const output = await parts.run(run);
-      return create(RunAppResponseSchema, { runId: run.runId, appId: app.id, text: output });
+    async runApp(request, call) {
+      return runFound(await parts.findRunnableApp(teamOf(call), request.appId), request, call);
     },
+    runFound,
   };
+}
+
+function teamOf({ principal }: Call): string {
+  if (principal.kind !== "api_key") throw fail("INVALID_CREDENTIAL");
+  return principal.teamId;
 }
 
 /** The signal is asked for only by apps that take time: the door makes it then. */

@@ -13,6 +13,7 @@ export interface Run {
 
 /**
  * Runs the app once and answers with its output. Refuses with APP_BUSY before it starts, APP_TIMEOUT past the
- * app's timeout, CANCELLED where the signal aborted, APP_FAILED for all else; never repeats what was sent once.
+ * app's timeout, CANCELLED where the signal aborted, APP_FAILED for all else; never repeats what was sent once. An app that takes no
+ * time answers without a promise; a refusal is always a promise's.
  */
-export type Runner = (run: Run) => Promise<string>;
+export type Runner = (run: Run) => string | Promise<string>;

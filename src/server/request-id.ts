@@ -19,16 +19,22 @@ export function createRequestIds(randomBytes: (bytes: number) => Uint8Array): ()
   };
 }
 
-/** One UUID of each 16 bytes, end to end. */
+/** One UUID of each 16 bytes, end to end: 8-4-4-4-12 hexadecimal digits. */
 function uuidsOf(random: Uint8Array): string {
-  const parts: string[] = [];
-  for (let at = 0; at < random.length; at += idBytes) {
-    const bytes = Buffer.from(random.subarray(at, at + idBytes));
-    bytes[6] = 0x40 | ((bytes[6] ?? 0) & 0x0f); // Version 4,
-    bytes[8] = 0x80 | ((bytes[8] ?? 0) & 0x3f); // in the variant of the RFC.
-    const hex = bytes.toString("hex");
-    parts.push(hex.slice(0, 8), "-", hex.slice(8, 12), "-", hex.slice(12, 16), "-", hex.slice(16, 20), "-");
-    parts.push(hex.slice(20));
+  const codes = Buffer.alloc((random.length / idBytes) * idCharacters);
+  let length = 0;
+  for (let at = 0; at < random.length; at++) {
+    const index = at % idBytes;
+    const byte = random[at] ?? 0;
+    if (index === 4 || index === 6 || index === 8 || index === 10) codes[length++] = dash;
+    let octet = byte;
+    if (index === 6) octet = 0x40 | (byte & 0x0f); // Version 4,
+    if (index === 8) octet = 0x80 | (byte & 0x3f); // in the variant of the RFC.
+    codes[length++] = hexDigits.charCodeAt(octet >> 4);
+    codes[length++] = hexDigits.charCodeAt(octet & 0x0f);
   }
-  return parts.join("");
+  return codes.toString("latin1");
 }
+
+const hexDigits = "0123456789abcdef";
+const dash = 0x2d;

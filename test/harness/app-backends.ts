@@ -43,8 +43,8 @@ export function runOf(app: AppRecord, facts: Partial<Run> = {}): Run {
 }
 
 /** The refusal that a run ended with; fails where it ended well. */
-export async function refusalOf(running: Promise<string>): Promise<Refusal> {
-  const ended = await running.then(
+export async function refusalOf(running: string | Promise<string>): Promise<Refusal> {
+  const ended = await Promise.resolve(running).then(
     (text) => `the output ${text}`,
     (thrown: unknown) => thrown,
   );

@@ -8,7 +8,8 @@ import { appOn, causeOf, openAppRunner, runOf } from "./app-backends.ts";
 const [argument = ""] = parseArgs({ allowPositionals: true }).positionals;
 const backend = JSON.parse(argument) as BackendRecord;
 await using runner = openAppRunner();
-const text = await runner.run(runOf(appOn(backend))).catch((thrown: unknown) => {
+const run = Promise.resolve(runner.run(runOf(appOn(backend))));
+const text = await run.catch((thrown: unknown) => {
   const refusal = refusalFrom(thrown);
   return `${refusal.reason}: ${causeOf(refusal)}`;
 });
