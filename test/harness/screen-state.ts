@@ -44,7 +44,7 @@ async function expectNoSidewaysScroll(page: Page): Promise<void> {
 /** Kept in `artifacts/screens/`, for eyes. A key that is shown once is never in one. */
 export async function takePictures(page: Page, name: string): Promise<void> {
   const before = page.viewportSize();
-  const fullPage = (await page.locator("dialog[open]").count()) === 0;
+  const fullPage = (await page.locator("dialog[open], :popover-open").count()) === 0;
   for (const width of widths) {
     await page.setViewportSize({ width, height });
     for (const colorScheme of themes) {
