@@ -203,4 +203,20 @@ describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
     const { keys } = await keyrun.keys.listKeys({ teamId: "demo", showRevoked: true });
     expect(keys.map(({ revokeTime }) => revokeTime !== undefined)).toEqual([false, true]);
   });
+
+  test("lost on the way back, and nobody can say so: trying again makes no second key", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    await screen.signIn();
+    const findAnswers = await loseAnswers(page, "KeyService/CreateKey");
+    const findLists = await loseCalls(page, "KeyService/ListKeys");
+    await page.getByRole("button", { name: "Create new secret key" }).click();
+    await page.keyboard.press("Enter");
+    await page.getByText("Trying again is safe").waitFor();
+    await findAnswers();
+    await findLists();
+    await page.getByRole("button", { name: "Create secret key" }).click();
+    await page.getByText("A key was created but its secret did not reach this browser.").waitFor();
+    expect((await keyrun.keys.listKeys({ teamId: "demo" })).keys.length).toBe(1);
+  });
 });
