@@ -45,7 +45,7 @@ export interface SignInParts {
 
 export function createSignIn(parts: SignInParts): SignIn {
   const { config, clock, log, stores, caches } = parts;
-  const { members, preview } = stores;
+  const { members, preview, users } = stores;
   const mode = signInMode(config);
   const { address, bound } = holdAddress(config);
   const sessions = createSessions({
@@ -57,7 +57,7 @@ export function createSignIn(parts: SignInParts): SignIn {
       log.warn({ err }, "sessions that are over could not be removed; the next sweep will"),
   });
   const links = mode === "local" ? createLocalLinks({ clock, randomBytes, address }) : undefined;
-  const access = createSessionAccess({ address, sessions, preview, members });
+  const access = createSessionAccess({ address, sessions, preview, members, users });
   const service = createSessionService({
     address,
     sessions,

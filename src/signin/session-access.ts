@@ -3,10 +3,12 @@ import { fail, type Refusal } from "../error.ts";
 import { teamNotFound } from "../teams/find-team.ts";
 import type { MemberStore } from "../teams/member-store.ts";
 import type { PreviewStore } from "../teams/preview-store.ts";
+import { localOwner } from "./local-links.ts";
 import { type HeaderLookup, isOwnHost, isSameOrigin } from "./request-guards.ts";
 import type { ScreenAddress } from "./screen-address.ts";
 import { createSessionCookie } from "./session-cookie.ts";
 import type { Sessions } from "./sessions.ts";
+import type { UserStore } from "./user-store.ts";
 
 /** What a call with a session must pass. Each method resolves, or throws the refusal that ends the call. */
 export interface SessionAccess {
@@ -14,7 +16,10 @@ export interface SessionAccess {
   isOwnHost(header: HeaderLookup): boolean;
   /** Who is signed in, by the request's cookie alone. CROSS_SITE_REQUEST before the cookie's token is looked at. */
   authenticate(header: HeaderLookup): Promise<SessionPrincipal>;
-  /** PREVIEW_REQUIRED where the person has no preview access. */
+  /**
+   * PREVIEW_REQUIRED where the person has no preview access. An e-mail may have got a new owner since the session
+   * began: where it is no longer this person's, the session is over for all that the e-mail gives.
+   */
   requirePreview(principal: SessionPrincipal): Promise<void>;
   /** TEAM_NOT_FOUND, in the words for a team that does not exist, where it is not one of the person's own. */
   requireMember(principal: SessionPrincipal, teamId: string): Promise<void>;
@@ -32,11 +37,15 @@ export function createSessionAccess(parts: {
   readonly sessions: Sessions;
   readonly preview: PreviewStore;
   readonly members: MemberStore;
+  readonly users: UserStore;
 }): SessionAccess {
-  const { address, sessions, preview, members } = parts;
+  const { address, sessions, preview, members, users } = parts;
 
-  async function requirePreview({ email }: SessionPrincipal): Promise<void> {
+  async function requirePreview({ sessionId, email }: SessionPrincipal): Promise<void> {
     if (!(await preview.has(email))) throw fail("PREVIEW_REQUIRED");
+    const user = await sessions.userOf(sessionId);
+    // The local owner has no issuer who could give the e-mail to somebody else.
+    if (!user || (user.issuer !== localOwner.issuer && !(await users.isBound(user)))) throw sessionOver();
   }
 
   async function requireMember({ email }: SessionPrincipal, teamId: string): Promise<void> {

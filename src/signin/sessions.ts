@@ -19,6 +19,8 @@ export interface Sessions {
   begin(user: SignedInUser, previousToken?: string): Promise<string>;
   /** The person that the token stands for; undefined where it stands for nobody, or no longer. Reading is no activity. */
   find(token: string): Promise<SessionPrincipal | undefined>;
+  /** Who began the session; undefined where it is over. */
+  userOf(sessionId: string): Promise<SignedInUser | undefined>;
   /** Whether the session goes on: for what was admitted by it and still runs. */
   isLive(sessionId: string): Promise<boolean>;
   /** Notes that the person did something, so that the session is not idle. */
@@ -98,6 +100,7 @@ export function createSessions(parts: SessionsParts): Sessions {
       const session = id === undefined ? undefined : await findLive(id);
       return session && { kind: "session", sessionId: session.idHash, email: session.email };
     },
+    userOf: findLive,
     isLive: async (sessionId) => (await findLive(sessionId)) !== undefined,
     async noteActivity(sessionId) {
       const session = await findLive(sessionId);

@@ -14,6 +14,8 @@ export interface UserStore {
    * another subject of the same issuer. Of two at once one wins.
    */
   bind(user: UserRecord): Promise<boolean>;
+  /** Whether the e-mail is this user's now. */
+  isBound(user: UserRecord): Promise<boolean>;
   /** Lets the e-mail go: the next who signs in with it has it. An e-mail that is nobody's is passed over. */
   release(email: string): Promise<void>;
 }

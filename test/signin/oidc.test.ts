@@ -1,5 +1,6 @@
 import { createClient } from "@connectrpc/connect";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { type Browser, createBrowser } from "../harness/browser.ts";
 import { freePort } from "../harness/free-port.ts";
@@ -93,6 +94,23 @@ describe("with an issuer", () => {
       expect(first?.[name]).toMatch(/^[\w-]{43}$/);
       expect(first?.[name]).not.toBe(second?.[name]);
     }
+  });
+
+  test("a session from before its e-mail got a new owner opens nothing once the new owner is let in", async () => {
+    const { id, email } = newAccount();
+    const { id: heir } = newAccount({ email });
+    await keyrun.teams.addMember({ teamId: "demo", email });
+    await keyrun.teams.setPreviewAccess({ email, granted: true });
+    const create = ({ browser }: { browser: Browser }) =>
+      createClient(KeyService, browser.transport).createKey({ teamId: "demo" });
+    const before = await signIn(id);
+    await create(before);
+
+    await keyrun.teams.setPreviewAccess({ email, granted: false });
+    const after = await signIn(heir);
+    await keyrun.teams.setPreviewAccess({ email, granted: true });
+    await create(after);
+    await expect(create(before)).rejects.toThrow("[unauthenticated]");
   });
 
   test("an e-mail that only the userinfo tells is taken too", async () => {

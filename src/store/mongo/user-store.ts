@@ -20,6 +20,10 @@ export function createUserStore({ users }: Collections, call: StoreCall): UserSt
         return (await write(false)).matchedCount === 1;
       }
     },
+    async isBound({ email, issuer, subject }) {
+      const own = { _id: { $eq: email }, issuer: { $eq: issuer }, subject: { $eq: subject } };
+      return (await call(() => users.findOne(own))) !== null;
+    },
     async release(email) {
       await call(() => users.deleteOne({ _id: { $eq: email } }));
     },

@@ -9,16 +9,19 @@ export function createUserStore(db: DatabaseSync): UserStore {
   const bind = db.prepare(`INSERT INTO users VALUES (:email, :issuer, :subject)
     ON CONFLICT DO UPDATE SET issuer = excluded.issuer, subject = excluded.subject
     WHERE issuer <> excluded.issuer OR subject = excluded.subject RETURNING email`);
-  const isBound = db.prepare("SELECT 1 FROM users WHERE email = ? AND issuer = ? AND subject = ?");
+  const findOwn = db.prepare("SELECT 1 FROM users WHERE email = ? AND issuer = ? AND subject = ?");
   const release = db.prepare("DELETE FROM users WHERE email = ?");
+
+  const isBound: UserStore["isBound"] = ({ email, issuer, subject }) =>
+    answer(() => findOwn.get(email, issuer, subject) !== undefined);
 
   return {
     async bind(user) {
-      const { email, issuer, subject } = user;
       // Nearly every sign-in finds its own row, and needs no durable write.
-      if (await answer(() => isBound.get(email, issuer, subject) !== undefined)) return true;
+      if (await isBound(user)) return true;
       return write(db, () => bind.get({ ...checkRecord(userRecord, user, "users") }) !== undefined);
     },
+    isBound,
     release: (email) => write(db, () => void release.run(email)),
   };
 }
