@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
+import type { HandlerContext } from "@connectrpc/connect";
 import { Health } from "#gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "#gen/grpc/reflection/v1/reflection_pb.ts";
 import { ServerReflection as ServerReflectionV1Alpha } from "#gen/grpc/reflection/v1alpha/reflection_pb.ts";
@@ -22,11 +23,12 @@ import { createMetrics } from "./metrics.ts";
 import { createHealth } from "./rpc/health.ts";
 import { createReflection } from "./rpc/reflection.ts";
 import { type ServedService, served } from "./rpc/rpc-door.ts";
+import { untilEnded } from "./rpc/until-ended.ts";
 import { createSecretFiles, writePrivateFile } from "./secret-files.ts";
 import { seed } from "./seed.ts";
 import { type Drainable, drain } from "./server/drain.ts";
 import type { BoundAddress, Listener } from "./server/listener.ts";
-import { createReadiness } from "./server/readiness.ts";
+import { createReadiness, type Readiness } from "./server/readiness.ts";
 import { createRequestTracker } from "./server/request-tracker.ts";
 import type { ScreenNotice } from "./start-words.ts";
 import type { Stores } from "./store/stores.ts";
@@ -86,12 +88,22 @@ async function start(config: Config, parts: AppParts, closers: Closer[]): Promis
   if (await stores.isEmpty()) await seed(stores, { clock, withDemoTeam: config.mongodbUri === undefined });
 
   const metrics = createMetrics();
-  const readiness = createReadiness();
+  const readiness = createReadiness(stores.guard.holds);
+  const streamsEnd = new AbortController();
   const requests = createRequestTracker();
   const caches = createCaches(stores, { clock, metrics });
   const signIn = createSignIn({ config, clock, log, stores, caches });
   const { watchAccess } = signIn;
-  const services = createServices({ config, clock, log, metrics, stores, caches, secrets, watchAccess });
+  const services = createServices({
+    config,
+    clock,
+    log,
+    metrics,
+    stores,
+    caches,
+    secrets,
+    watchAccess,
+  });
   closers.push(signIn.sessions.close, services.lastUses.close, services.runner.close);
   services.lastUses.start();
 
@@ -102,7 +114,7 @@ async function start(config: Config, parts: AppParts, closers: Closer[]): Promis
   const { access: sessions } = signIn;
   const basis = { config, clock, log, metrics, requests, admit, isServiceToken, sessions };
   const own = [...services.served, signIn.served];
-  const all = [...own, ...operationServices(own, readiness)];
+  const all = [...own, ...operationServices(own, { readiness, streamsEnd: streamsEnd.signal })];
   checkPolicy(all.map(({ service }) => service));
   const screenFiles =
     parts.screenFolder === undefined ? undefined : await readScreenFiles(parts.screenFolder);
@@ -126,12 +138,14 @@ async function start(config: Config, parts: AppParts, closers: Closer[]): Promis
   signIn.sessions.start();
   parts.announce({ publicAddress, internalAddress, screen: screenNotice(signIn, screenFiles) });
   readiness.set(true);
+  const looking = setInterval(readiness.look, bounds.readinessLookMs).unref();
+  closers.push(async () => clearInterval(looking));
 
   let closing: Promise<void> | undefined;
   const close = async () => {
     const { aborted } = await drain({
       markUnready: () => readiness.set(false, "draining"),
-      doors: [...listeners, watches(services)],
+      doors: [...listeners, streams(services, streamsEnd)],
       requests,
       delayMs: config.drainDelayMs,
       msMax: config.drainMsMax,
@@ -153,8 +167,12 @@ async function start(config: Config, parts: AppParts, closers: Closer[]): Promis
 }
 
 /** A stream that nobody ends would hold the drain up to its end. */
-function watches({ keyEvents }: Services): Drainable {
-  return { stopAccepting: keyEvents.close, drained: async () => {}, destroy: () => {} };
+function streams({ keyEvents }: Services, streamsEnd: AbortController): Drainable {
+  const stopAccepting = () => {
+    keyEvents.close();
+    streamsEnd.abort();
+  };
+  return { stopAccepting, drained: async () => {}, destroy: () => {} };
 }
 
 /** A store whose keys name a secret that is not there would refuse every one of them: better not to start. */
@@ -171,15 +189,20 @@ async function checkSecrets(stores: Stores, secrets: ServiceSecrets): Promise<vo
 
 function operationServices(
   ownServices: readonly ServedService[],
-  readiness: ReturnType<typeof createReadiness>,
+  { readiness, streamsEnd }: { readiness: Readiness; streamsEnd: AbortSignal },
 ) {
   const own = ownServices.map(({ service }) => service);
   const reflection = createReflection([...own, Health, ServerReflection, ServerReflectionV1Alpha]);
   const serviceNames = own.map(({ typeName }) => typeName);
+  const health = createHealth({ serviceNames, readiness, watchersMax: bounds.healthWatchersMax });
+  const ends =
+    <Request, Answer>(open: (request: Request, context: HandlerContext) => AsyncIterable<Answer>) =>
+    (request: Request, context: HandlerContext) =>
+      untilEnded(open(request, context), streamsEnd);
   return [
-    served(Health, createHealth({ serviceNames, readiness, watchersMax: bounds.healthWatchersMax })),
-    served(ServerReflection, reflection.v1),
-    served(ServerReflectionV1Alpha, reflection.v1alpha),
+    served(Health, { ...health, watch: ends(health.watch) }),
+    served(ServerReflection, { serverReflectionInfo: ends(reflection.v1.serverReflectionInfo) }),
+    served(ServerReflectionV1Alpha, { serverReflectionInfo: ends(reflection.v1alpha.serverReflectionInfo) }),
   ];
 }
 

@@ -104,6 +104,10 @@ export const bounds = {
   lastUseFlushMs: 1_000,
   /** Unary work runs under the caller's deadline or this, whichever is less. */
   unaryMsMax: 30_000,
+  /** How much later than that the work is cut where the caller set no deadline: an app's own timeout comes first. */
+  unaryGraceMs: 1_000,
+  /** How often readiness looks whether the store is still held. */
+  readinessLookMs: 1_000,
   appTimeoutMsMax: 30_000,
   /** Runs of all apps at once, whatever one app may have. */
   runsMax: 4_096,

@@ -5,7 +5,7 @@ import { type Reason, reasons } from "./reasons.ts";
 export const doors = ["rest", "rpc"] as const;
 export type Door = (typeof doors)[number];
 
-export const storeEntities = ["key", "team", "app", "member", "preview", "session"] as const;
+export const storeEntities = ["key", "team", "app", "session"] as const;
 export type StoreEntity = (typeof storeEntities)[number];
 
 /**

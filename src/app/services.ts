@@ -69,7 +69,8 @@ export function createServices(parts: ServicesParts) {
   });
   const teamChanged = (team: TeamRecord) => caches.teams.raise(team.id, team.version, team);
   const limits = { clock, limiter, planLimits, teams: caches.teams, verifyKey, keyUsed };
-  const admit = createAdmit({ ...limits, mayAdmit: stores.guard.holds });
+  const mayAdmit = stores.guard.holds;
+  const admit = createAdmit({ ...limits, mayAdmit });
   const runner = createAppRunner({
     clock,
     appRunsMax: config.appRunsMax,
@@ -91,7 +92,7 @@ export function createServices(parts: ServicesParts) {
     served: [
       served(RunService, runService),
       served(KeyService, {
-        ...createKeyService({ ...limits, keyring, keysPerTeamMax }),
+        ...createKeyService({ ...limits, keyring, keysPerTeamMax, mayAdmit }),
         watchKeys: createWatchKeys({
           teams: caches.teams,
           events: keyEvents,

@@ -1,7 +1,7 @@
 import { type KeyService, VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
 import { unguarded, type VerifyKey } from "../auth/key-evidence.ts";
 import type { Clock } from "../clock.ts";
-import type { PlanName } from "../config.ts";
+import { bounds, type PlanName } from "../config.ts";
 import { fail } from "../error.ts";
 import { cutPage, readPage } from "../fields/page.ts";
 import { readLabel } from "../fields/plain-text.ts";
@@ -27,6 +27,8 @@ export interface KeyServiceParts {
   readonly keysPerTeamMax: number;
   /** Notes that the key was used now; off the request's path. */
   readonly keyUsed: (keyId: string, unixMs: number) => void;
+  /** Whether this process may say that a key is good: false once its hold on the store has lapsed. */
+  readonly mayAdmit: () => boolean;
 }
 
 /** `keyrun.v1.KeyService`: manages and verifies the API keys of teams. */
@@ -74,6 +76,7 @@ export function createKeyService(parts: KeyServiceParts): ServiceMethods<typeof 
 async function verify(parts: KeyServiceParts, value: string, cost: number) {
   if (value === "") throw fail("INVALID_ARGUMENT", { param: "value", problem: "value is required." });
   if (cost < 0) throw fail("INVALID_ARGUMENT", { param: "cost", problem: "cost must not be negative." });
+  requireHold(parts);
   const found = await parts.verifyKey(value, { address: "", guard: unguarded });
   if (found.kind === "invalid") return { verdict: Verdict.INVALID };
 
@@ -82,6 +85,8 @@ async function verify(parts: KeyServiceParts, value: string, cost: number) {
   const named = { keyId, teamId, plan: planNumber(team.plan) };
   if (found.kind === "revoked") return { verdict: Verdict.REVOKED, ...named };
 
+  // Asked again: what was read since may be a predecessor's truth. From here to the answer there is no await.
+  requireHold(parts);
   const limit = parts.planLimits[team.plan];
   if (cost > limit) {
     const problem = `cost must be at most the plan's limit, ${limit}.`;
@@ -92,6 +97,10 @@ async function verify(parts: KeyServiceParts, value: string, cost: number) {
   if (!decision.accepted) return { verdict: Verdict.RATE_LIMITED, ...named, rateLimit };
   if (cost > 0) parts.keyUsed(keyId, parts.clock.unixMs());
   return { verdict: Verdict.VALID, ...named, rateLimit };
+}
+
+function requireHold({ mayAdmit }: KeyServiceParts): void {
+  if (!mayAdmit()) throw fail("UNAVAILABLE", { retryAfterMs: bounds.retryAfterUnavailableMs });
 }
 
 function readRequestId(value: string): string | null {

@@ -111,11 +111,14 @@ function adapt(parts: RpcDoorParts, service: DescService, implementation: object
   return adapted;
 }
 
+/** The last word, for work that does not end by itself: an app's own timeout, of 30 s at the most, comes first. */
+const ownMsMax = bounds.unaryMsMax + bounds.unaryGraceMs;
+
 type Work = (request: unknown, context: unknown) => unknown;
 
 function unary(parts: RpcDoorParts, method: DescMethod, work: Work) {
   return async (request: unknown, context: HandlerContext) => {
-    const timeoutMs = Math.min(context.timeoutMs() ?? bounds.unaryMsMax, bounds.unaryMsMax);
+    const timeoutMs = Math.min(context.timeoutMs() ?? ownMsMax, ownMsMax);
     try {
       const call = callOf(context);
       const authorized = async (signal: AbortSignal) => {

@@ -28,7 +28,10 @@ async function runWithin(timeoutMs: number, value: string) {
     },
     body: JSON.stringify({ appId: "scripted", text: "wait" }),
   });
-  const { code, details }: { code: string; details: { debug: { reason: string } }[] } = await response.json();
+  const { code, details } = (await response.json()) as {
+    code: string;
+    details: { debug: { reason: string } }[];
+  };
   const retry = response.headers.get("x-should-retry");
   return { code, reasons: details.map(({ debug }) => debug.reason), retry };
 }

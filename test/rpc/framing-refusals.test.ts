@@ -20,8 +20,9 @@ async function list(headers: Record<string, string>, body: string) {
     },
     body,
   });
-  const { details = [] }: { details?: { type: string; debug?: { reason?: string } }[] } =
-    await response.json();
+  const { details = [] } = (await response.json()) as {
+    details?: { type: string; debug?: { reason?: string } }[];
+  };
   const info = details.filter(({ type }) => type === "google.rpc.ErrorInfo");
   return { status: response.status, reasons: info.map(({ debug }) => debug?.reason) };
 }

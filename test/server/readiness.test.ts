@@ -29,3 +29,20 @@ test("listeners hear each change once, nothing where nothing changed, and nothin
   readiness.set(false);
   expect(heard).toHaveLength(3);
 });
+
+test("a process that lost its hold on the store is not ready, at once, and its listeners hear of it at the next look", () => {
+  let holds = true;
+  const readiness = createReadiness(() => holds);
+  const heard: boolean[] = [];
+  readiness.set(true);
+  readiness.onChange(() => heard.push(readiness.ready()));
+  holds = false;
+  expect(readiness.ready()).toBe(false);
+  expect(readiness.why()).toBe("the store is out of reach");
+  readiness.look();
+  readiness.look();
+  holds = true;
+  expect(readiness.ready()).toBe(true);
+  readiness.look();
+  expect(heard).toEqual([false, true]);
+});

@@ -1,0 +1,37 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
+import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+
+let holds = true;
+let keyrun: Keyrun;
+
+beforeAll(async () => {
+  keyrun = await startKeyrun({
+    onStores: (stores) => ({ ...stores, guard: { ...stores.guard, holds: () => holds } }),
+  });
+});
+
+afterAll(() => keyrun.close());
+
+test("an instance that lost its hold on the store says of no key that it is good, however well it is cached", async () => {
+  const { value } = await keyrun.newKey("demo");
+  const run = () =>
+    fetch(`${keyrun.publicUrl}/api/apps/echo/run`, {
+      method: "POST",
+      headers: { Authorization: `Bearer ${value}` },
+      body: '{"text":"hello"}',
+    });
+  const ready = async () => (await fetch(`${keyrun.publicUrl}/readyz`)).status;
+  expect((await run()).status).not.toBe(503);
+  expect((await keyrun.keys.verifyKey({ value })).verdict).toBe(Verdict.VALID);
+  expect(await ready()).toBe(200);
+
+  holds = false;
+  expect((await run()).status).toBe(503);
+  await expect(keyrun.keys.verifyKey({ value })).rejects.toThrow("[unavailable]");
+  expect(await ready()).toBe(503);
+
+  holds = true;
+  expect((await keyrun.keys.verifyKey({ value })).verdict).toBe(Verdict.VALID);
+  expect(await ready()).toBe(200);
+});
