@@ -24,19 +24,22 @@ async function serve(): Promise<number> {
   const { logLevel: level, keyPrefix, serviceToken, mongodbUri, oidc } = config;
   const secrets = [serviceToken, mongodbUri, oidc?.clientSecret].filter((secret) => secret !== undefined);
   const log = createLog({ level, keyPrefix, secrets });
+  const ending = watchForEnd(log);
+  const events = instanceEvents(log, ending.end);
   try {
-    const ending = watchForEnd(log);
     const app = await startApp(config, {
       clock: systemClock,
       log,
       version: readVersion(),
       onSecret: (secret) => void secrets.push(secret),
-      openStores: () => openStores(config, { clock: systemClock, events: instanceEvents(log, ending.end) }),
+      openStores: () => openStores(config, { clock: systemClock, events, signal: ending.signal }),
       announce: (started) => process.stdout.write(wordsFor(config, started)),
       screenFolder: fileURLToPath(new URL("../web/dist", import.meta.url)),
     });
     return await stop(app, await ending.promise, log);
   } catch (error) {
+    // Told to stop before it was up: that is no failure.
+    if (ending.signal.aborted) return (await ending.promise).exitCode;
     if (error instanceof StartRefused) return refuse([error.message]);
     throw error;
   }
@@ -64,24 +67,36 @@ interface Ending {
   readonly why: string;
 }
 
+interface EndWatch {
+  readonly promise: Promise<Ending>;
+  /** Aborted at the end: for what waits during the start. */
+  readonly signal: AbortSignal;
+  end(ending: Ending): void;
+}
+
 /** Resolves with the first signal, or the first fault that nobody caught; a second signal exits at once. */
-function watchForEnd(log: Log): { readonly promise: Promise<Ending>; end(ending: Ending): void } {
+function watchForEnd(log: Log): EndWatch {
   const { promise, resolve } = Promise.withResolvers<Ending>();
+  const ended = new AbortController();
+  const end = (ending: Ending) => {
+    resolve(ending);
+    ended.abort();
+  };
   let firstMs: number | undefined;
   const onSignal = (signal: NodeJS.Signals) => {
     const nowMs = systemClock.monotonicMs();
     if (firstMs !== undefined && nowMs - firstMs > sameSignalMs) process.exit(1);
     firstMs ??= nowMs;
-    resolve({ exitCode: 0, why: signal });
+    end({ exitCode: 0, why: signal });
   };
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, onSignal);
   const onFault = (err: unknown) => {
     log.fatal({ err }, "a fault that nobody caught: Keyrun drains and exits");
-    resolve({ exitCode: 1, why: "fault" });
+    end({ exitCode: 1, why: "fault" });
   };
   process.on("uncaughtException", onFault);
   process.on("unhandledRejection", onFault);
-  return { promise, end: resolve };
+  return { promise, end, signal: ended.signal };
 }
 
 /** What the operator hears of the one instance that a MongoDB database has. */

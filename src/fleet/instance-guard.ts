@@ -39,6 +39,8 @@ export interface InstanceGuardParts {
   readonly newIncarnation: () => string;
   readonly times: InstanceTimes;
   readonly events: InstanceEvents;
+  /** Ends the wait: then the store is not taken. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -66,7 +68,8 @@ export async function takeInstance(parts: InstanceGuardParts): Promise<InstanceG
     if (waitedMs >= times.waitMsMax) throw stillServed(waitedMs);
     if (!told) events.onWaiting(times.waitMsMax);
     told = true;
-    await sleep(times.renewMs);
+    await sleep(times.renewMs, undefined, { signal: parts.signal }).catch(() => {});
+    if (parts.signal?.aborted) throw new StartRefused("It was told to stop before it had the store.");
   }
 }
 

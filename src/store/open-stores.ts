@@ -9,8 +9,8 @@ import type { Stores } from "./stores.ts";
 /** Opens the store that the settings name: MongoDB where a URI is set, else the embedded one. */
 export function openStores(
   { mongodbUri, dataDir }: Pick<Config, "mongodbUri" | "dataDir">,
-  { clock, events }: { readonly clock: Clock; readonly events: InstanceEvents },
+  parts: { readonly clock: Clock; readonly events: InstanceEvents; readonly signal?: AbortSignal },
 ): Promise<Stores> {
   if (mongodbUri === undefined) return openSqliteStores({ dataDir });
-  return openMongoStores({ uri: mongodbUri, clock, newIncarnation: randomUUID, events });
+  return openMongoStores({ ...parts, uri: mongodbUri, newIncarnation: randomUUID });
 }

@@ -258,3 +258,19 @@ test("a release that can't reach the store ends without an error", async () => {
   await guard.release();
   expect(guard.holds()).toBe(false);
 });
+
+test("one that is told to stop while it waits leaves the store to whoever has it", async () => {
+  const records = memoryInstanceRecord();
+  await takeInstance(partsOf("first", records).parts);
+  const held = await records.find();
+  const stop = new AbortController();
+  // The first wait tells it to stop, and by the clock the record has lapsed at the next look.
+  const late = partsOf("late", records, () => stop.abort());
+  const parts = {
+    ...late.parts,
+    signal: stop.signal,
+    events: { ...late.parts.events, onWaiting: () => stop.abort() },
+  };
+  await expect(takeInstance(parts)).rejects.toThrow("told to stop");
+  expect((await records.find())?.incarnation).toBe(held?.incarnation);
+});

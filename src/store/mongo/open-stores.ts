@@ -31,6 +31,8 @@ export interface MongoStoresParts {
   /** A new UUID each time. */
   readonly newIncarnation: () => string;
   readonly events: InstanceEvents;
+  /** Ends the wait for another instance to leave. */
+  readonly signal?: AbortSignal | undefined;
   /** Those of `bounds` where it is absent. */
   readonly times?: InstanceTimes;
   /** How long to wait for the server to be there; `storeStartMsMax` where it is absent. */
