@@ -160,7 +160,7 @@ export const environment = z.object({
   }),
   KEYRUN_CONNECTIONS_MAX: setting(wholeNumber({ min: 1, max: 1_000_000 }), {
     byDefault: "20000",
-    does: "Connections to the public listener at once.",
+    does: "Connections to each of the two listeners at once.",
     example: "5000",
   }),
   KEYRUN_CONNECTIONS_PER_ADDRESS_MAX: setting(wholeNumber({ min: 1, max: 1_000_000 }), {
