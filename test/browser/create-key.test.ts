@@ -25,7 +25,7 @@ describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
       "The label is too long. Use at most 128 characters.",
     );
     await submit.click();
-    expect(await focused(page)).toBe("Label (optional)");
+    await soon(() => focused(page)).toBe("Label (optional)");
     await expectWellMade(page);
     await field.fill("safe\u202etxt");
     await submit.click();
@@ -61,7 +61,7 @@ describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
     const { page } = screen;
     await screen.signIn();
     const { dialog, value } = await createByHand(page, "ci-deploy");
-    expect(await focused(page)).toBe("Copy secret key");
+    await soon(() => focused(page)).toBe("Copy secret key");
     expect(await dialog.textContent()).toContain("you won’t be able to view it again");
     for (const [tab, start] of [
       ["curl", "curl -sS -X POST"],
@@ -92,17 +92,17 @@ describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
     const { dialog, value } = await createByHand(page, "ci-deploy");
     for (let times = 0; times < 5; times++) await page.keyboard.press("Escape");
     await dialog.getByText("Close without copying? You won’t see this secret key again.").waitFor();
-    expect(await focused(page)).toBe("Keep open");
+    await soon(() => focused(page)).toBe("Keep open");
     await expectWellMade(page, "close-question");
     await page.keyboard.press("Enter");
     await dialog.getByText("Close without copying?").waitFor({ state: "detached" });
     expect((await dialog.locator("#secret-key").inputValue()) === value).toBe(true);
-    expect(await focused(page)).toBe("Copy secret key");
+    await soon(() => focused(page)).toBe("Copy secret key");
 
     await dialog.getByRole("button", { name: "Close", exact: true }).click();
     await dialog.getByRole("button", { name: "Close anyway" }).click();
     await dialog.waitFor({ state: "detached" });
-    expect(await focused(page)).toBe("Create new secret key");
+    await soon(() => focused(page)).toBe("Create new secret key");
   });
 
   test("a key that was copied closes at once", async () => {
@@ -193,7 +193,7 @@ describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
     await page.getByLabel("Label (optional)").fill("ci-deploy");
     await page.keyboard.press("Enter");
     await page.getByText("A key was created but its secret did not reach this browser.").waitFor();
-    expect(await focused(page)).toBe("Revoke");
+    await soon(() => focused(page)).toBe("Revoke");
     await expectWellMade(page, "lost-response");
     await find();
     await page.keyboard.press("Enter");

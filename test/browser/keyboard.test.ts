@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { focused, readClipboard } from "../harness/page-probes.ts";
 import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
 import { clipboard } from "../harness/screen-flows.ts";
+import { soon } from "../harness/soon.ts";
 
 /** Presses Tab until it is back where it was, or leaves the page; answers with what it met. */
 async function tabThrough(page: Page): Promise<string[]> {
@@ -42,7 +43,7 @@ describe.skipIf(chromiumEndpoint === "")("by keyboard alone", () => {
     await page.keyboard.press("Tab");
     await page.keyboard.press("Enter");
     await page.keyboard.press("Tab");
-    expect(await focused(page)).toBe("Create new secret key");
+    await soon(() => focused(page)).toBe("Create new secret key");
   });
 
   test("a key is created, copied and revoked, and the focus is always where the next step is", async () => {
@@ -52,16 +53,16 @@ describe.skipIf(chromiumEndpoint === "")("by keyboard alone", () => {
     const { keyboard } = page;
     await tabTo(page, "Create new secret key");
     await keyboard.press("Enter");
-    expect(await focused(page)).toBe("Label (optional)");
+    await soon(() => focused(page)).toBe("Label (optional)");
     await keyboard.press("Escape");
-    expect(await focused(page)).toBe("Create new secret key");
+    await soon(() => focused(page)).toBe("Create new secret key");
 
     await keyboard.press("Enter");
     await keyboard.type("ci-deploy");
     await keyboard.press("Enter");
     const dialog = page.getByRole("dialog", { name: "Save your key" });
     await dialog.waitFor();
-    expect(await focused(page)).toBe("Copy secret key");
+    await soon(() => focused(page)).toBe("Copy secret key");
     await keyboard.press("Enter");
     await dialog.getByText("Secret key copied").waitFor({ state: "attached" });
     const key = await readClipboard(page);
@@ -73,19 +74,19 @@ describe.skipIf(chromiumEndpoint === "")("by keyboard alone", () => {
     await tabTo(page, "Done");
     await keyboard.press("Enter");
     await dialog.waitFor({ state: "detached" });
-    expect(await focused(page)).toBe("Create new secret key");
+    await soon(() => focused(page)).toBe("Create new secret key");
     expect((await screen.run(key)).status).toBe(200);
 
     await tabTo(page, "Revoke ci-deploy");
     await keyboard.press("Enter");
-    expect(await focused(page)).toBe("Cancel");
+    await soon(() => focused(page)).toBe("Cancel");
     await keyboard.press("Escape");
-    expect(await focused(page)).toBe("Revoke ci-deploy");
+    await soon(() => focused(page)).toBe("Revoke ci-deploy");
     await keyboard.press("Enter");
     await tabTo(page, "Revoke key");
     await keyboard.press("Enter");
     await page.getByRole("alertdialog").waitFor({ state: "detached" });
-    expect(await focused(page)).toBe("API keys");
+    await soon(() => focused(page)).toBe("API keys");
     expect((await screen.run(key)).status).toBe(401);
   });
 
@@ -115,9 +116,9 @@ describe.skipIf(chromiumEndpoint === "")("by keyboard alone", () => {
     await page.keyboard.press("Enter");
     await page.getByRole("button", { name: "Sign out" }).waitFor();
     await page.keyboard.press("Tab");
-    expect(await focused(page)).toBe("System");
+    await soon(() => focused(page)).toBe("System");
     await page.keyboard.press("Escape");
     await page.getByRole("button", { name: "Sign out" }).waitFor({ state: "hidden" });
-    expect(await focused(page)).toBe("Account Oowner@localhost");
+    await soon(() => focused(page)).toBe("Account Oowner@localhost");
   });
 });

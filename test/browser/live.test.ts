@@ -4,6 +4,7 @@ import { chromiumEndpoint, openScreen, type Screen } from "../harness/screen.ts"
 import { loseCalls } from "../harness/screen-calls.ts";
 import { clipboard, createByHand, makeKeys, rowOf } from "../harness/screen-flows.ts";
 import { expectAccessible, expectWellMade } from "../harness/screen-state.ts";
+import { soon } from "../harness/soon.ts";
 
 /** Signs out in another tab of the same browser. */
 async function signOutElsewhere({ context, url }: Screen): Promise<void> {
@@ -33,7 +34,7 @@ describe.skipIf(chromiumEndpoint === "")("what others do, as it happens", () => 
     await makeKeys(screen, "second");
     await rowOf(page, "second").waitFor();
     expect(await page.getByRole("rowheader").allTextContents()).toEqual(["second", "first"]);
-    expect(await focused(page)).toBe("Revoke first");
+    await soon(() => focused(page)).toBe("Revoke first");
     await page.getByText("2 of 50 keys").waitFor();
   });
 
@@ -82,7 +83,7 @@ describe.skipIf(chromiumEndpoint === "")("what others do, as it happens", () => 
     expect(await dialog.getByRole("button", { name: "Revoke key" }).count()).toBe(0);
     await expectAccessible(page);
     await dialog.getByText("Close", { exact: true }).click();
-    expect(await focused(page)).toBe("API keys");
+    await soon(() => focused(page)).toBe("API keys");
   });
 
   test("signed out elsewhere: a banner leads back here, and a key that is shown once stays", async () => {

@@ -20,11 +20,11 @@ describe.skipIf(chromiumEndpoint === "")("revoking a key", () => {
     expect(await dialog.textContent()).toContain(
       `${key!.redactedValue} stops working immediately and permanently. Anything still using it gets 401. This can’t be undone.`,
     );
-    expect(await focused(page)).toBe("Cancel");
+    await soon(() => focused(page)).toBe("Cancel");
     await expectWellMade(page, "revoke");
     await page.keyboard.press("Enter");
     await dialog.waitFor({ state: "detached" });
-    expect(await focused(page)).toBe("Revoke ci-deploy");
+    await soon(() => focused(page)).toBe("Revoke ci-deploy");
     expect((await screen.run(value)).status).toBe(200);
     await page.getByRole("button", { name: "Revoke idle" }).click();
     expect(await page.getByRole("alertdialog").textContent()).not.toContain("Last used");
@@ -43,7 +43,7 @@ describe.skipIf(chromiumEndpoint === "")("revoking a key", () => {
       await page.getByRole("button", { name: `Revoke ${label}` }).click();
       await page.getByRole("button", { name: "Revoke key" }).click();
       await page.getByRole("status").getByText(`Key ${label} revoked`).waitFor();
-      expect(await focused(page)).toBe(next);
+      await soon(() => focused(page)).toBe(next);
       expect(await rowOf(page, label).count()).toBe(0);
     }
     await page.getByRole("heading", { name: "No API keys yet" }).waitFor();
