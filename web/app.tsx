@@ -4,22 +4,31 @@ import { type ReactNode, useEffect, useState } from "react";
 import { type GetSessionResponse, SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { failureOf } from "./api/failure.ts";
 import { Frame } from "./frame/frame.tsx";
+import { PlainFrame } from "./frame/plain-frame.tsx";
 import { StatusRegion } from "./frame/status.tsx";
 import { KeysPage } from "./keys/keys-page.tsx";
+import { LatePage } from "./late/late-page.tsx";
 import { useRoute } from "./navigation/location.ts";
 import { apiKeysPath, type Route, signInPath } from "./navigation/routes.ts";
 import { useServices } from "./services.tsx";
-import { NoTeamPage, PreviewOffPage, UnavailablePage, UnknownPage } from "./session/absent-pages.tsx";
 import { SignedOutPage } from "./session/signed-out-page.tsx";
-import { SignInLinkPage } from "./sign-in/sign-in-link-page.tsx";
-import { SignInPage } from "./sign-in/sign-in-page.tsx";
+import { UnavailablePage } from "./session/unavailable-page.tsx";
 
 /** The whole screen. `signInCode` was in the address when it began. */
 export function App({ signInCode }: { signInCode: string | null }) {
   const { location, status } = useServices();
   const route = useRoute(location);
-  if (route.page === "sign-in") return <SignInPage />;
-  if (route.page === "sign-in-link") return <SignInLinkPage code={signInCode} />;
+  if (route.page === "sign-in" || route.page === "sign-in-link") {
+    return (
+      <PlainFrame>
+        <LatePage>
+          {({ SignInPage, SignInLinkPage }) =>
+            route.page === "sign-in" ? <SignInPage /> : <SignInLinkPage code={signInCode} />
+          }
+        </LatePage>
+      </PlainFrame>
+    );
+  }
   return (
     <>
       <SignedInPages route={route} />
@@ -74,7 +83,7 @@ function Page({ route, session, unavailable }: PageProps) {
   }
   if (unavailable) return unavailable;
   if (route.page === "home") return session && <Home session={session} />;
-  return <UnknownPage />;
+  return <LatePage>{({ UnknownPage }) => <UnknownPage />}</LatePage>;
 }
 
 /** `/` leads to the first team. */
@@ -84,6 +93,9 @@ function Home({ session }: { session: GetSessionResponse }) {
   useEffect(() => {
     if (first !== undefined && session.previewAccess) location.go(apiKeysPath(first.id), { replace: true });
   }, [first, session.previewAccess, location]);
-  if (!session.previewAccess) return <PreviewOffPage email={session.email} />;
-  return first === undefined && <NoTeamPage email={session.email} />;
+  if (!session.previewAccess)
+    return <LatePage>{({ PreviewOffPage }) => <PreviewOffPage email={session.email} />}</LatePage>;
+  return (
+    first === undefined && <LatePage>{({ NoTeamPage }) => <NoTeamPage email={session.email} />}</LatePage>
+  );
 }

@@ -1,29 +1,11 @@
 import { useId, useState } from "react";
-import { failureOf } from "../api/failure.ts";
 import { Icon } from "../controls/icon.tsx";
-import { useServices } from "../services.tsx";
-import { ThemeSwitch } from "./theme-switch.tsx";
+import { Late } from "../late/late.tsx";
 
-/** Who is signed in, the theme, and the way out. `onSignedOut` is called once the session is over for good. */
+/** The button that opens what the person can do about themselves. `onSignedOut` is called once they signed out. */
 export function AccountMenu({ email, onSignedOut }: { email: string; onSignedOut(): void }) {
-  const { session, status } = useServices();
   const menuId = useId();
-  const [pending, setPending] = useState(false);
-
-  async function signOut() {
-    if (pending) return;
-    setPending(true);
-    try {
-      await session.signOut({});
-      onSignedOut();
-    } catch (thrown) {
-      // Without a session there is nothing left to end.
-      if (failureOf(thrown).signedOut) onSignedOut();
-      else status.say("Couldn’t sign out. Try again.", { shown: true });
-      setPending(false);
-    }
-  }
-
+  const [open, setOpen] = useState(false);
   return (
     <div className="account">
       <button type="button" className="account-button" popoverTarget={menuId}>
@@ -34,15 +16,17 @@ export function AccountMenu({ email, onSignedOut }: { email: string; onSignedOut
         <span className="account-email">{email}</span>
         <Icon name="sort" />
       </button>
-      <div id={menuId} popover="auto" className="account-menu">
-        <p className="account-who">
-          <span>Signed in as</span>
-          <bdi>{email}</bdi>
-        </p>
-        <ThemeSwitch />
-        <button type="button" className="button" aria-disabled={pending} onClick={signOut}>
-          Sign out
-        </button>
+      <div
+        id={menuId}
+        popover="auto"
+        className="account-menu"
+        onToggle={(event) => setOpen(event.newState === "open")}
+      >
+        {open && (
+          <Late until={<p className="muted">One moment.</p>}>
+            {({ AccountMenuContent }) => <AccountMenuContent email={email} onSignedOut={onSignedOut} />}
+          </Late>
+        )}
       </div>
     </div>
   );

@@ -1,16 +1,17 @@
-import type { ReactNode } from "react";
+import { type ReactNode, useEffect } from "react";
 import type { GetSessionResponse } from "#gen/keyrun/v1/session_service_pb.ts";
 import { failureOf } from "../api/failure.ts";
 import { teamName } from "../frame/team-words.ts";
-import { PreviewOffPage, TeamNotFoundPage } from "../session/absent-pages.tsx";
+import { LateDialog } from "../late/late-dialog.tsx";
+import { LatePage } from "../late/late-page.tsx";
+import { loadPartsWhenIdle } from "../late/load-parts.ts";
 import { SignedOutBanner } from "../session/signed-out-banner.tsx";
 import { UsageCard } from "../usage/usage-card.tsx";
 import { absenceOf } from "./absence.ts";
-import { CreateKeyDialog } from "./create/create-key-dialog.tsx";
 import { activeCounts } from "./key-pages.ts";
+import { keyInWords } from "./key-words.ts";
 import { KeysSection } from "./keys-section.tsx";
 import { LiveBar } from "./live-bar.tsx";
-import { RevokeKeyDialog } from "./revoke/revoke-key-dialog.tsx";
 import { TitleRow } from "./title-row.tsx";
 import { useKeysPage } from "./use-keys-page.ts";
 
@@ -25,38 +26,62 @@ interface KeysPageProps {
 /** The page of a team's API keys. */
 export function KeysPage({ teamId, session, unavailable }: KeysPageProps) {
   const page = useKeysPage(teamId);
-  const { dialog, list } = page;
+  const { list } = page;
   const absence = absenceOf(teamId, session, list.error === null ? null : failureOf(list.error));
   const email = session?.email ?? "";
+  useEffect(() => {
+    // The first view stands: a dialog that is asked for from now on opens at once.
+    if (list.isFetched) loadPartsWhenIdle();
+  }, [list.isFetched]);
   return (
     <>
       <SignedOutBanner />
-      {absence === "preview" && <PreviewOffPage email={email} />}
-      {absence === "team" && <TeamNotFoundPage teamId={teamId} />}
+      {absence === "preview" && (
+        <LatePage>{({ PreviewOffPage }) => <PreviewOffPage email={email} />}</LatePage>
+      )}
+      {absence === "team" && (
+        <LatePage>{({ TeamNotFoundPage }) => <TeamNotFoundPage teamId={teamId} />}</LatePage>
+      )}
       {absence === null && (unavailable || <KeysContent page={page} teamId={teamId} session={session} />)}
       {/* Beside the content: a key that is shown once stays, even where access was withdrawn meanwhile. */}
-      {dialog?.kind === "create" && (
-        <CreateKeyDialog teamId={teamId} writer={page.writer} onClose={page.closeCreate} />
-      )}
-      {dialog?.kind === "revoke" && (
-        <RevokeKeyDialog
-          apiKey={dialog.key}
-          writer={page.writer}
-          email={email}
-          revokedElsewhere={dialog.revokedElsewhere}
-          onPending={(pending) => {
-            page.revokingId.current = pending ? dialog.key.id : null;
-          }}
-          onClose={(outcome) => page.closeRevoke(dialog, outcome)}
-        />
-      )}
+      <OpenDialog page={page} teamId={teamId} email={email} />
     </>
   );
 }
 
-interface KeysContentProps extends Omit<KeysPageProps, "unavailable"> {
-  readonly page: ReturnType<typeof useKeysPage>;
+type PageProps = { readonly page: ReturnType<typeof useKeysPage> };
+
+function OpenDialog({
+  page,
+  teamId,
+  email,
+}: PageProps & { readonly teamId: string; readonly email: string }) {
+  const { dialog, writer, closeCreate, closeRevoke, revokingId } = page;
+  if (dialog === null) return null;
+  if (dialog.kind === "create") {
+    return (
+      <LateDialog title="Create new secret key" onCloseRequest={() => closeCreate(null)}>
+        {({ CreateKeyDialog }) => <CreateKeyDialog teamId={teamId} writer={writer} onClose={closeCreate} />}
+      </LateDialog>
+    );
+  }
+  const { key, revokedElsewhere } = dialog;
+  return (
+    <LateDialog title={`Revoke ${keyInWords(key)}?`} onCloseRequest={() => closeRevoke(dialog, "kept")}>
+      {({ RevokeKeyDialog }) => (
+        <RevokeKeyDialog
+          {...{ apiKey: key, writer, email, revokedElsewhere }}
+          onPending={(pending) => {
+            revokingId.current = pending ? key.id : null;
+          }}
+          onClose={(outcome) => closeRevoke(dialog, outcome)}
+        />
+      )}
+    </LateDialog>
+  );
 }
+
+type KeysContentProps = PageProps & Omit<KeysPageProps, "unavailable">;
 
 function KeysContent({ page, teamId, session }: KeysContentProps) {
   const team = session?.teams.find((one) => one.id === teamId);

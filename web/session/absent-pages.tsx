@@ -1,6 +1,5 @@
-import type { Failure } from "../api/failure.ts";
+import "../styles/command.css";
 import { CopyButton } from "../controls/copy-button.tsx";
-import { FailureNote } from "../controls/failure-note.tsx";
 import { MessagePage } from "../frame/message-page.tsx";
 
 /** The same page for a team that does not exist and for one that the person does not belong to. */
@@ -53,24 +52,6 @@ export function UnknownPage() {
           Go to API keys
         </a>
       </p>
-    </MessagePage>
-  );
-}
-
-/** The session could not be read, so there is nothing to show around. */
-export function UnavailablePage({ failure, onRetry }: { failure: Failure; onRetry(): void }) {
-  return (
-    <MessagePage title="Keyrun can’t be reached">
-      <FailureNote
-        failure={failure}
-        action={
-          <button type="button" className="button button-small" onClick={onRetry}>
-            Try again
-          </button>
-        }
-      >
-        Couldn’t load your teams. Nothing was changed.
-      </FailureNote>
     </MessagePage>
   );
 }

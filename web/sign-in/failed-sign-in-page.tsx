@@ -1,5 +1,4 @@
 import { MessagePage } from "../frame/message-page.tsx";
-import { PlainFrame } from "../frame/plain-frame.tsx";
 import { returnPath, signInPath } from "../navigation/routes.ts";
 import { failedSignInWords } from "./failed-sign-in-words.ts";
 
@@ -7,17 +6,15 @@ import { failedSignInWords } from "./failed-sign-in-words.ts";
 export function FailedSignInPage({ error }: { readonly error: string }) {
   const { text, retry } = failedSignInWords(error);
   return (
-    <PlainFrame>
-      <MessagePage title="You are not signed in">
-        <p>{text}</p>
-        {retry && (
-          <p>
-            <a className="button button-primary" href={signInPath(returnPath(window.location.href))}>
-              Sign in again
-            </a>
-          </p>
-        )}
-      </MessagePage>
-    </PlainFrame>
+    <MessagePage title="You are not signed in">
+      <p>{text}</p>
+      {retry && (
+        <p>
+          <a className="button button-primary" href={signInPath(returnPath(window.location.href))}>
+            Sign in again
+          </a>
+        </p>
+      )}
+    </MessagePage>
   );
 }

@@ -1,3 +1,4 @@
+import "../styles/command.css";
 import { CopyButton } from "../controls/copy-button.tsx";
 
 const command = "npx --no-install keyrun sign-in-link";

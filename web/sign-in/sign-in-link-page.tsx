@@ -1,6 +1,5 @@
 import { useCallback, useEffect, useState } from "react";
 import { MessagePage } from "../frame/message-page.tsx";
-import { PlainFrame } from "../frame/plain-frame.tsx";
 import { returnPath } from "../navigation/routes.ts";
 import { NewLink } from "./new-link.tsx";
 import { type Redemption, redeemCode } from "./redeem-code.ts";
@@ -18,7 +17,7 @@ export function SignInLinkPage({ code }: { code: string | null }) {
   useEffect(() => void redeem(), [redeem]);
 
   return (
-    <PlainFrame>
+    <>
       {redemption === "refused" && (
         <MessagePage title="This sign-in link no longer works">
           <p>It was used before, or it is older than 10 minutes.</p>
@@ -43,6 +42,6 @@ export function SignInLinkPage({ code }: { code: string | null }) {
           </p>
         </MessagePage>
       )}
-    </PlainFrame>
+    </>
   );
 }

@@ -3,7 +3,6 @@ import { useEffect } from "react";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { bounds } from "../bounds.ts";
 import { MessagePage } from "../frame/message-page.tsx";
-import { PlainFrame } from "../frame/plain-frame.tsx";
 import { returnPath } from "../navigation/routes.ts";
 import { FailedSignInPage } from "./failed-sign-in-page.tsx";
 import { NewLink } from "./new-link.tsx";
@@ -29,12 +28,10 @@ function LocalSignInPage() {
     if (signedIn) window.location.replace(returnPath(window.location.href));
   }, [signedIn]);
   return (
-    <PlainFrame>
-      <MessagePage title="Sign in to Keyrun">
-        <p>Open the one-time link that Keyrun printed when it started.</p>
-        <p className="muted">Or make a new one, in the folder that Keyrun runs in:</p>
-        <NewLink />
-      </MessagePage>
-    </PlainFrame>
+    <MessagePage title="Sign in to Keyrun">
+      <p>Open the one-time link that Keyrun printed when it started.</p>
+      <p className="muted">Or make a new one, in the folder that Keyrun runs in:</p>
+      <NewLink />
+    </MessagePage>
   );
 }

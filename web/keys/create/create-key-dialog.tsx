@@ -1,3 +1,4 @@
+import "../../styles/create-key.css";
 import { useState } from "react";
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { useServices } from "../../services.tsx";

@@ -1,0 +1,89 @@
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import { focused } from "../harness/page-probes.ts";
+import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
+import { loseCalls } from "../harness/screen-calls.ts";
+import { expectWellMade } from "../harness/screen-state.ts";
+import { soon } from "../harness/soon.ts";
+
+const partFiles = "**/assets/parts-*";
+
+describe.skipIf(chromiumEndpoint === "")("what the first view does without", () => {
+  test("is fetched before it is asked for, whatever else fails: then a dialog opens at once, without a network", async () => {
+    const screen = await openScreen();
+    const { page, context, keyrun } = screen;
+    // Without a list there is no Try it, which would ask for the parts by itself.
+    await loseCalls(page, "KeyService/ListKeys");
+    const fetched = ["js", "css"].map((end) =>
+      page.waitForEvent(
+        "requestfinished",
+        (request) => /\/parts-[^/]+$/.test(request.url()) && request.url().endsWith(end),
+      ),
+    );
+    await page.goto((await keyrun.sessions.createSignInLink({})).url);
+    await page.waitForURL("**/settings/team/demo/api-keys");
+    await page.getByText("Couldn’t load API keys.").waitFor();
+    await Promise.all(fetched);
+    await context.setOffline(true);
+    await page.getByRole("button", { name: "Create new secret key" }).click();
+    expect(await focused(page)).toBe("Label (optional)");
+  });
+
+  test("where it can't be fetched, the dialog says so, and trying again opens the one that was asked for", async () => {
+    const screen = await openScreen();
+    const { page } = screen;
+    await page.route(partFiles, (route) => route.abort());
+    await page.goto((await screen.keyrun.sessions.createSignInLink({})).url);
+    await page.getByRole("alert").getByText("Couldn’t load this part of the page.").waitFor();
+    await expectWellMade(page, "parts-failed");
+    await page.unroute(partFiles);
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.waitForURL("**/settings/team/demo/api-keys");
+    await page.getByRole("tab", { name: "curl" }).waitFor();
+
+    await page.route(partFiles, (route) => route.abort());
+    await page.reload();
+    await page.getByRole("button", { name: "Create new secret key" }).click();
+    const dialog = page.getByRole("dialog", { name: "Create new secret key" });
+    await dialog.getByRole("alert").waitFor();
+    await expectWellMade(page, "dialog-failed");
+    // As after an upgrade, the way that always helps: the page of the Keyrun that is there now.
+    expect(await dialog.getByRole("link", { name: "load the page again" }).getAttribute("href")).toBe(
+      page.url(),
+    );
+    await page.unroute(partFiles);
+    await dialog.getByRole("button", { name: "Try again" }).click();
+    await page.getByLabel("Label (optional)").waitFor();
+    expect(await focused(page)).toBe("Label (optional)");
+    // The page below has healed with it.
+    await soon(() => page.getByRole("tab", { name: "curl" }).count()).toBe(1);
+  });
+
+  test("nothing moves when it comes, on a window of any width", async () => {
+    const screen = await openScreen();
+    const { page } = screen;
+    await screen.signIn();
+    for (const width of [320, 768, 1280]) {
+      await page.setViewportSize({ width, height: 860 });
+      let release = () => {};
+      const released = new Promise<void>((resolve) => {
+        release = resolve;
+      });
+      await page.route(partFiles, async (route) => {
+        await released;
+        await route.continue();
+      });
+      await page.reload();
+      await page.locator(".tabs-place").waitFor();
+      const before = await heightOf(page);
+      release();
+      await page.getByRole("combobox", { name: "App" }).waitFor();
+      expect({ width, height: await heightOf(page) }).toEqual({ width, height: before });
+      await page.unroute(partFiles);
+    }
+  });
+});
+
+async function heightOf(page: Page): Promise<number | undefined> {
+  return (await page.locator(".tabs").boundingBox())?.height;
+}

@@ -1,0 +1,38 @@
+import "../styles/account-menu.css";
+import { useState } from "react";
+import { failureOf } from "../api/failure.ts";
+import { useServices } from "../services.tsx";
+import { ThemeSwitch } from "./theme-switch.tsx";
+
+/** Who is signed in, the theme, and the way out. `onSignedOut` is called once the session is over for good. */
+export function AccountMenuContent({ email, onSignedOut }: { email: string; onSignedOut(): void }) {
+  const { session, status } = useServices();
+  const [pending, setPending] = useState(false);
+
+  async function signOut() {
+    if (pending) return;
+    setPending(true);
+    try {
+      await session.signOut({});
+      onSignedOut();
+    } catch (thrown) {
+      // Without a session there is nothing left to end.
+      if (failureOf(thrown).signedOut) onSignedOut();
+      else status.say("Couldn’t sign out. Try again.", { shown: true });
+      setPending(false);
+    }
+  }
+
+  return (
+    <>
+      <p className="account-who">
+        <span>Signed in as</span>
+        <bdi>{email}</bdi>
+      </p>
+      <ThemeSwitch />
+      <button type="button" className="button" aria-disabled={pending} onClick={signOut}>
+        Sign out
+      </button>
+    </>
+  );
+}

@@ -1,0 +1,14 @@
+import { AccountMenuContent } from "../frame/account-menu-content.tsx";
+import { CreateKeyDialog } from "../keys/create/create-key-dialog.tsx";
+import { RevokeKeyDialog } from "../keys/revoke/revoke-key-dialog.tsx";
+import { NoTeamPage, PreviewOffPage, TeamNotFoundPage, UnknownPage } from "../session/absent-pages.tsx";
+import { SignInLinkPage } from "../sign-in/sign-in-link-page.tsx";
+import { SignInPage } from "../sign-in/sign-in-page.tsx";
+import { AppSnippets } from "../try-it/app-snippets.tsx";
+
+/** What the first view of a team's keys does without. It is one file, so that it is all here or none of it. */
+export const parts = {
+  ...{ AccountMenuContent, AppSnippets, CreateKeyDialog, RevokeKeyDialog },
+  ...{ NoTeamPage, PreviewOffPage, TeamNotFoundPage, UnknownPage },
+  ...{ SignInLinkPage, SignInPage },
+};
