@@ -12,16 +12,27 @@ export function encodeBase62(bytes: Uint8Array, length: number): string {
 /** The bytes in lower-case Crockford base32, five bits a character; a whole number of 5-byte groups. */
 export function encodeCrockford(bytes: Uint8Array): string {
   // Into a buffer and not onto a string, which would be a tree of its characters until somebody reads it.
-  const codes = Buffer.allocUnsafe((bytes.length / 5) * 8);
-  let length = 0;
-  let bits = 0;
-  let held = 0;
-  for (const byte of bytes) {
-    held = (held << 8) | byte;
-    for (bits += 8; bits >= 5; bits -= 5) {
-      codes[length++] = crockfordDigits.charCodeAt((held >> (bits - 5)) & 31);
-    }
-    held &= (1 << bits) - 1;
+  const codes = Buffer.alloc((bytes.length / 5) * 8);
+  for (let at = 0, to = 0; at < bytes.length; at += 5, to += 8) {
+    const middle = byteAt(bytes, at + 2);
+    writeCrockford(codes, to, (byteAt(bytes, at) << 12) | (byteAt(bytes, at + 1) << 4) | (middle >> 4));
+    writeCrockford(
+      codes,
+      to + 4,
+      ((middle & 15) << 16) | (byteAt(bytes, at + 3) << 8) | byteAt(bytes, at + 4),
+    );
   }
-  return codes.toString("latin1", 0, length);
+  return codes.toString("latin1");
+}
+
+/** Twenty bits as four characters. */
+function writeCrockford(codes: Buffer, at: number, bits: number): void {
+  codes[at] = crockfordDigits.charCodeAt(bits >> 15);
+  codes[at + 1] = crockfordDigits.charCodeAt((bits >> 10) & 31);
+  codes[at + 2] = crockfordDigits.charCodeAt((bits >> 5) & 31);
+  codes[at + 3] = crockfordDigits.charCodeAt(bits & 31);
+}
+
+function byteAt(bytes: Uint8Array, at: number): number {
+  return bytes[at] ?? 0;
 }
