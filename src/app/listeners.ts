@@ -15,6 +15,7 @@ import type { AddressAllowanceView, Admit } from "../run/admission.ts";
 import { createServe, type ServeOptions } from "../server/http-exchange.ts";
 import { createListener, type Listener, type ListenerOptions } from "../server/listener.ts";
 import type { NodeRequest } from "../server/node-http.ts";
+import { namesHost, refuse } from "../server/parser-refusal.ts";
 import { continueIfExpected } from "../server/request-body.ts";
 import { addressOf, authorizationsOf, headerOf, requestIdOf } from "../server/request-facts.ts";
 import { createRequestIds } from "../server/request-id.ts";
@@ -66,7 +67,7 @@ export function createPublicListener(
   return createListener({
     ...options,
     connectionsPerAddressMax: config.trustProxyHops > 0 ? undefined : config.connectionsPerAddressMax,
-    onRequest: toDoors(rpc, (req, res) => serve(door, req, res)),
+    onRequest: toDoors({ rpc, newRequestId, serveHttp: (req, res) => serve(door, req, res) }),
   });
 }
 
@@ -90,7 +91,7 @@ export async function createInternalListener(
     ...options,
     connectionsPerAddressMax: undefined,
     tls: await readTls(config.grpcTls),
-    onRequest: toDoors(rpc, (req, res) => serve(door, req, res)),
+    onRequest: toDoors({ rpc, newRequestId, serveHttp: (req, res) => serve(door, req, res) }),
   });
 }
 
@@ -141,10 +142,18 @@ async function readTls(files: Config["grpcTls"]) {
   return { cert, key, clientCa };
 }
 
+interface Doors {
+  readonly rpc: RpcDoor;
+  readonly serveHttp: ListenerOptions["onRequest"];
+  newRequestId(): string;
+}
+
 /** RPCs to the RPC door, all else to the HTTP door. */
-function toDoors(rpc: RpcDoor, serveHttp: ListenerOptions["onRequest"]): ListenerOptions["onRequest"] {
+function toDoors({ rpc, serveHttp, newRequestId }: Doors): ListenerOptions["onRequest"] {
   return (req, res) => {
     if (!rpc.takes(req)) return serveHttp(req, res);
+    // HTTP/1.0 need not say it, but Connect needs to know.
+    if (!namesHost(req)) return refuse(res, fail("MALFORMED_REQUEST"), newRequestId());
     // Connect reads node's request by itself, and would leave a caller with `Expect: 100-continue` waiting.
     continueIfExpected(req, res);
     rpc.handle(req, res);

@@ -1,7 +1,7 @@
 import { STATUS_CODES } from "node:http";
 import { refusalResponse } from "../edge/refusal-response.ts";
 import { fail, type Refusal } from "../error.ts";
-import { isHttp2Response, type NodeRequest, type NodeResponse, send } from "./node-http.ts";
+import { isHttp2Request, isHttp2Response, type NodeRequest, type NodeResponse, send } from "./node-http.ts";
 import type { TransportLimits } from "./transport-limits.ts";
 
 /**
@@ -14,11 +14,21 @@ export function refusalOfParserError(code: string): Refusal | undefined {
   return code.startsWith("HPE_") ? fail("MALFORMED_REQUEST") : undefined;
 }
 
-/** What node lets through and we do not: no Host (RFC 9112, section 3.2), and more headers than may be. */
+/**
+ * What node lets through and we do not: more headers than may be, and no host or one that no URL can have (RFC 9112,
+ * section 3.2; RFC 9113, section 8.3.1). Only HTTP/1.0 may leave it out.
+ */
 export function refusalOfHead(req: NodeRequest, limits: TransportLimits): Refusal | undefined {
   if (req.rawHeaders.length > 2 * limits.headersMax) return fail("HEADERS_TOO_LARGE");
-  if (req.httpVersion === "1.1" && req.headers.host === undefined) return fail("MALFORMED_REQUEST");
-  return undefined;
+  if (namesHost(req)) return undefined;
+  const mayLackHost = req.httpVersion === "1.0" && req.headers.host === undefined;
+  return mayLackHost ? undefined : fail("MALFORMED_REQUEST");
+}
+
+/** Whether a URL can be made of the request, as Connect does for each: without, it throws. */
+export function namesHost(req: NodeRequest): boolean {
+  const host = isHttp2Request(req) ? req.authority : req.headers.host;
+  return host !== undefined && URL.canParse(`http://${host}`);
 }
 
 /** The refusal on a connection whose request never became one, as bytes. The connection closes after it. */

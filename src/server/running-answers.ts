@@ -1,14 +1,17 @@
 import type { Socket } from "node:net";
-import { isHttp2Response, type NodeRequest, type NodeResponse } from "./node-http.ts";
+import { fail } from "../error.ts";
+import { isGone, isHttp2Response, type NodeRequest, type NodeResponse } from "./node-http.ts";
 import { refusalOfHead, refuse } from "./parser-refusal.ts";
 import type { RequestTracker } from "./request-tracker.ts";
+import type { Report } from "./transport-event.ts";
 import type { TransportLimits } from "./transport-limits.ts";
 
 export interface RunningAnswersOptions {
-  /** Answers a request of either protocol, also one with an `Expect`; must not throw. */
+  /** Answers a request of either protocol, also one with an `Expect`. What it throws at once is answered 500. */
   onRequest(req: NodeRequest, res: NodeResponse): void;
   readonly requests: RequestTracker;
   newRequestId(): string;
+  readonly report: Report;
 }
 
 /** One listener's answers that are not done. */
@@ -23,7 +26,7 @@ export interface RunningAnswers {
 }
 
 export function createRunningAnswers(
-  { onRequest, requests, newRequestId }: RunningAnswersOptions,
+  { onRequest, requests, newRequestId, report }: RunningAnswersOptions,
   limits: TransportLimits,
 ): RunningAnswers {
   const all = new Set<NodeResponse>();
@@ -34,6 +37,16 @@ export function createRunningAnswers(
     all.delete(this);
     requests.end();
   }
+  // What is thrown out of node's event ends the process, and every other caller's request with it.
+  const serve = (req: NodeRequest, res: NodeResponse) => {
+    try {
+      onRequest(req, res);
+    } catch (cause) {
+      const requestId = newRequestId();
+      report({ kind: "handler_failed", requestId, cause });
+      answerFailure(res, requestId);
+    }
+  };
   return {
     all,
     take(req, res) {
@@ -45,7 +58,7 @@ export function createRunningAnswers(
       if (refusal !== undefined) {
         refused.add(req.socket);
         refuse(res, refusal, newRequestId());
-      } else if (!isPipelined(res) || !refused.has(req.socket)) onRequest(req, res);
+      } else if (!isPipelined(res) || !refused.has(req.socket)) serve(req, res);
       // What was pipelined behind a refused request is never acted on: the connection closes before its turn.
     },
     busySockets() {
@@ -58,6 +71,16 @@ export function createRunningAnswers(
       for (const res of all) closeConnectionAfter(res);
     },
   };
+}
+
+/** A whole answer where none has begun. Nothing more can be said where one has, or where the caller is gone. */
+function answerFailure(res: NodeResponse, requestId: string): void {
+  if (isGone(res) || res.headersSent) return void res.destroy();
+  try {
+    refuse(res, fail("INTERNAL"), requestId);
+  } catch {
+    res.destroy();
+  }
 }
 
 /** Whether an answer on the same connection has to come first. */
