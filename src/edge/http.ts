@@ -1,3 +1,5 @@
+import type { Refusal } from "../error.ts";
+
 /**
  * One HTTP request as a plain value, whatever carried it here: HTTP/1.1, HTTP/2, or a leaner door to come. The
  * edge knows no socket and no `node:http` object.
@@ -23,8 +25,11 @@ export interface HttpRequest {
 export type BodyOutcome =
   | { readonly kind: "whole"; readonly bytes: Uint8Array }
   | { readonly kind: "too_large" }
-  /** The caller went away, or was too slow; nobody will read the answer. */
-  | { readonly kind: "gone" };
+  /**
+   * The rest will not come: the caller went away or was too slow, and nobody will read the answer. With a reason it was
+   * us who gave up, as at the end of a drain, and the caller is to be told so.
+   */
+  | { readonly kind: "gone"; readonly reason?: Refusal };
 
 export interface HttpResponse {
   readonly status: number;

@@ -115,13 +115,18 @@ function messageOf(
   route: MatchedRoute,
   { request, body }: { request: HttpRequest; body: BodyOutcome },
 ): Message {
-  if (body.kind === "gone") throw fail("CANCELLED");
+  if (body.kind === "gone") throw body.reason ? beforeRun(body.reason) : fail("CANCELLED");
   if (body.kind === "too_large") {
     throw fail("REQUEST_TOO_LARGE", { metadata: { bytes_max: String(bodyBytesMax) } });
   }
   const decoded = transcoder.decodeRequest(route, { ...bodyHeaders(request), body: body.bytes });
   if (decoded.kind === "problem") throw problemRefusal(decoded);
   return decoded.message;
+}
+
+/** The same refusal, of a request whose app can't have started: it may be sent again. */
+function beforeRun({ reason, retryAfterMs }: Refusal): Refusal {
+  return fail(reason, retryAfterMs === undefined ? {} : { retryAfterMs });
 }
 
 function bodyHeaders(request: HttpRequest) {

@@ -144,7 +144,7 @@ class Exchange implements HttpRequest, Abortable {
     if (this.#abortReason !== undefined) return;
     this.#abortReason = reason;
     this.#abort?.abort(reason);
-    this.#endBody?.({ kind: "gone" });
+    this.#endBody?.({ kind: "gone", reason });
   }
 
   /** Writes the answer; nothing where the caller is gone. */
