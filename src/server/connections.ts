@@ -4,7 +4,7 @@ import { createConnectionCap } from "./connection-cap.ts";
 import type { Report } from "./transport-event.ts";
 
 export interface ConnectionsOptions {
-  /** Connections of one address at once; undefined where there is no such bound, as behind a trusted proxy. */
+  /** Connections of one address at once, of IPv6 one /64 network; undefined where there is no such bound, as behind a trusted proxy. */
   readonly connectionsPerAddressMax: number | undefined;
   /** Peers that the bound does not count; the loopback where not said otherwise. */
   readonly isExemptAddress?: (address: string) => boolean;
