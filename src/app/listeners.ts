@@ -67,6 +67,7 @@ export function createPublicListener(
   return createListener({
     ...options,
     connectionsPerAddressMax: config.trustProxyHops > 0 ? undefined : config.connectionsPerAddressMax,
+    isConversation: conversations(parts.services),
     onRequest: toDoors({ rpc, newRequestId, serveHttp: (req, res) => serve(door, req, res) }),
   });
 }
@@ -91,6 +92,7 @@ export async function createInternalListener(
     ...options,
     connectionsPerAddressMax: undefined,
     tls: await readTls(config.grpcTls),
+    isConversation: conversations(parts.services),
     onRequest: toDoors({ rpc, newRequestId, serveHttp: (req, res) => serve(door, req, res) }),
   });
 }
@@ -140,6 +142,16 @@ async function readTls(files: Config["grpcTls"]) {
   );
   if (!cert || !key || !clientCa) throw fail("INTERNAL");
   return { cert, key, clientCa };
+}
+
+/** Tells the calls whose caller sends on while it is answered, from all others. */
+function conversations(services: readonly ServedService[]): (req: NodeRequest) => boolean {
+  const methods = services.flatMap(({ service }) => service.methods);
+  const paths = methods
+    .filter(({ methodKind }) => methodKind === "bidi_streaming" || methodKind === "client_streaming")
+    .map(({ parent, name }) => `/${parent.typeName}/${name}`);
+  const known = new Set(paths);
+  return ({ url = "" }) => known.has(url);
 }
 
 interface Doors {

@@ -1,4 +1,3 @@
-import type { Http2ServerResponse } from "node:http2";
 import type { BodyOutcome, HttpDoor, HttpRequest, HttpResponse } from "../edge/http.ts";
 import { refusalResponse } from "../edge/refusal-response.ts";
 import { fail, type Refusal } from "../error.ts";
@@ -122,7 +121,7 @@ class Exchange implements HttpRequest, Abortable {
     return new Promise((resolve) => {
       this.#endBody = resolve;
       this.#context.requests.watch(this);
-      readBody(this.#req, this.#res, { bytesMax, limits: this.#context.limits, done: resolve });
+      readBody(this.#req, this.#res, { bytesMax, done: resolve });
     });
   }
 
@@ -157,7 +156,6 @@ class Exchange implements HttpRequest, Abortable {
       const dropping = dropBody(this.#req, this.#context.limits, () => res.end());
       if (dropping && closesAfter(this.#req, res)) sendUnended(res, response);
       else send(res, response);
-      if (isHttp2Response(res)) giveUpOnStall(res, this.#context.limits.stalledWriteMsMax);
     } catch (cause) {
       this.failed(cause);
     }
@@ -187,9 +185,4 @@ function originForm(target: string): string {
  */
 function closesAfter(req: NodeRequest, res: NodeResponse): boolean {
   return !isHttp2Response(res) && !res.shouldKeepAlive && req.headers.expect === undefined;
-}
-
-/** Over HTTP/1.1 the listener watches the socket; over HTTP/2 a caller may hold one stream's window shut. */
-function giveUpOnStall({ stream }: Http2ServerResponse, msMax: number): void {
-  if (!stream.destroyed) stream.setTimeout(msMax, () => stream.destroy());
 }

@@ -4,8 +4,10 @@ import { type ConnectionsOptions, createConnections } from "./connections.ts";
 import type { Drainable } from "./drain.ts";
 import { createHttp1Server, type MutualTls } from "./http1-server.ts";
 import { createHttp2Door } from "./http2-server.ts";
+import type { NodeRequest } from "./node-http.ts";
 import { createRunningAnswers, type RunningAnswersOptions } from "./running-answers.ts";
 import { splitByAlpn, splitByPreface } from "./split-protocols.ts";
+import { createStreamCheck } from "./stream-check.ts";
 import type { Report } from "./transport-event.ts";
 import { type TransportLimits, transportLimits } from "./transport-limits.ts";
 
@@ -15,6 +17,8 @@ export interface ListenerOptions extends RunningAnswersOptions, ConnectionsOptio
   /** Undefined: plaintext, HTTP/1.1 and HTTP/2 on one port by what the caller speaks. */
   readonly tls?: MutualTls | undefined;
   readonly limits?: TransportLimits;
+  /** Whether the request's messages are answered one by one, while the caller sends on; where not given, none is. */
+  readonly isConversation?: (req: NodeRequest) => boolean;
 }
 
 export interface BoundAddress {
@@ -57,6 +61,10 @@ export function createListener(options: ListenerOptions): Listener {
   const closed = new Promise<void>((resolve) => http1.once("close", resolve));
   // Frees the timer that looks for slow requests, which http.Server's own close alone does.
   http1.once("close", () => http1.close());
+  const { isConversation = () => false } = options;
+  const checkStreams = createStreamCheck({ running: answers.all, limits, isConversation });
+  const checking = setInterval(checkStreams, limits.checkIntervalMs).unref();
+  http1.once("close", () => clearInterval(checking));
   let stopping: NodeJS.Timeout | undefined;
 
   const stopAccepting = () => {

@@ -5,7 +5,6 @@ import type { TransportLimits } from "./transport-limits.ts";
 
 export interface BodyReading {
   readonly bytesMax: number;
-  readonly limits: TransportLimits;
   readonly done: (outcome: BodyOutcome) => void;
 }
 
@@ -13,7 +12,7 @@ export interface BodyReading {
  * Reads the whole body and tells the outcome once. A body over `bytesMax` is known by its Content-Length before a
  * byte of it is read, else at the first byte too many; what was held until then is let go.
  */
-export function readBody(req: NodeRequest, res: NodeResponse, { bytesMax, limits, done }: BodyReading): void {
+export function readBody(req: NodeRequest, res: NodeResponse, { bytesMax, done }: BodyReading): void {
   if (declaredBytes(req) > bytesMax) {
     done({ kind: "too_large" });
     return;
@@ -26,11 +25,9 @@ export function readBody(req: NodeRequest, res: NodeResponse, { bytesMax, limits
   const end = (outcome: BodyOutcome) => {
     if (over) return;
     over = true;
-    clearTimeout(slowTimer);
     chunks = [];
     done(outcome);
   };
-  const slowTimer = slowBodyTimer(req, limits);
   req.on("data", (chunk: Buffer) => {
     size += chunk.length;
     if (size <= bytesMax) return void chunks.push(chunk);
@@ -59,6 +56,8 @@ export function dropBody(req: NodeRequest, limits: TransportLimits, onDropped: (
     else req.socket.destroySoon();
   };
   const timer = setTimeout(cutOff, limits.drainedBodyMsMax);
+  // Over HTTP/2 `close` waits for the caller to take its answer, too, which is no fault of the upload.
+  req.once("end", () => clearTimeout(timer));
   req.on("data", onData).once("close", () => {
     clearTimeout(timer);
     onDropped();
@@ -88,10 +87,4 @@ function declaredBytes(req: NodeRequest): number {
 function joined(chunks: readonly Buffer[], size: number): Uint8Array {
   const [first] = chunks;
   return chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, size);
-}
-
-/** Over HTTP/1.1 the server's own `requestTimeout` ends a slow body; over HTTP/2 nothing else would. */
-function slowBodyTimer(req: NodeRequest, limits: TransportLimits): NodeJS.Timeout | undefined {
-  if (!isHttp2Request(req)) return undefined;
-  return setTimeout(() => req.stream.close(constants.NGHTTP2_CANCEL), limits.requestMsMax);
 }

@@ -9,7 +9,9 @@ export interface TransportLimits {
   readonly headersMsMax: number;
   /** The same for the whole request with its body, over HTTP/1.1; over HTTP/2 for the body alone. */
   readonly requestMsMax: number;
-  /** How often connections are checked against the two above. */
+  /** The same for a stream of messages that are answered one by one, as reflection's: until its caller is done. */
+  readonly conversationMsMax: number;
+  /** How often connections and streams are checked against these. */
   readonly checkIntervalMs: number;
   /** Headers of one request, in bytes and in number. */
   readonly headerBytesMax: number;
@@ -24,6 +26,8 @@ export interface TransportLimits {
   readonly tlsHandshakeMsMax: number;
   /** How long an answer may wait for a caller that does not take it. */
   readonly stalledWriteMsMax: number;
+  /** What is added to that over HTTP/2, where only all that waits is seen to be taken: its time at this rate. */
+  readonly writeBytesPerSecondMin: number;
   readonly concurrentStreamsMax: number;
   /** CVE-2023-44487: resets that a session may send at once, and how many it earns back a second. */
   readonly streamResetBurst: number;
@@ -43,6 +47,7 @@ export interface TransportLimits {
 export const transportLimits: TransportLimits = Object.freeze({
   headersMsMax: 10_000,
   requestMsMax: 30_000,
+  conversationMsMax: 60_000,
   checkIntervalMs: 1_000,
   headerBytesMax: 16 * 1024,
   headersMax: 64,
@@ -52,6 +57,7 @@ export const transportLimits: TransportLimits = Object.freeze({
   peekMsMax: 10_000,
   tlsHandshakeMsMax: 10_000,
   stalledWriteMsMax: 30_000,
+  writeBytesPerSecondMin: 16 * 1024,
   concurrentStreamsMax: 128,
   streamResetBurst: 100,
   streamResetsPerSecond: 10,

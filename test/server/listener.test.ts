@@ -251,9 +251,33 @@ test("an idle connection is closed after what was announced to its client, and n
   expect(answersIn(await client.closed())).toHaveLength(2);
 });
 
+test("what a handler throws at once is a whole 500 and a report, and the server serves on", async () => {
+  const cause = new Error("thrown");
+  const { port, url, events } = await served(tellingDoor, {
+    onRequest(req, res) {
+      if (req.url === "/begun" && !isHttp2Response(res)) res.writeHead(200).flushHeaders();
+      if (req.url !== "/fine") throw cause;
+      res.end();
+    },
+  });
+  const client = rawSocket({ port });
+  client.send(get);
+  expectParserRefusal(await client.closed(), 500, "internal");
+  const begun = rawSocket({ port });
+  begun.send(get.replace("/", "/begun"));
+  expect(await begun.closed()).not.toContain("internal");
+  const session = await h2cSession(url);
+  const answer = await h2cRequest(session, { ":path": "/" });
+  expect([answer.status, JSON.parse(answer.body).error.code]).toEqual([500, "internal"]);
+  expect((await h2cRequest(session, { ":path": "/fine" })).status).toBe(200);
+  session.close();
+  const failed = { kind: "handler_failed", cause };
+  expect(events).toMatchObject([failed, failed, failed]);
+});
+
 test("an answer that its caller does not take is given up, by either protocol", async () => {
   const large = "x".repeat(64 * 1024 * 1024);
-  const limits = { stalledWriteMsMax: 300 };
+  const limits = { stalledWriteMsMax: 300, checkIntervalMs: 50, writeBytesPerSecondMin: 2 ** 40 };
   const { port, url, requests, listener } = await served(() => ({ status: 200, headers: [], body: large }), {
     limits,
   });
