@@ -12,9 +12,8 @@ const authorizationCharactersMax = 8 * 1024;
  * Takes every value that was sent: two are malformed, since which of them counts is anybody's guess.
  */
 export function readBearer(authorizations: readonly string[]): BearerCredential {
-  const [header = "", ...others] = authorizations;
-  if (others.length > 0) return { kind: "malformed" };
-  const value = header.trim();
+  if (authorizations.length > 1) return { kind: "malformed" };
+  const value = authorizations[0]?.trim() ?? "";
   if (value === "") return { kind: "missing" };
   const token = value.length <= authorizationCharactersMax ? bearerForm.exec(value)?.[1] : undefined;
   return token === undefined ? { kind: "malformed" } : { kind: "bearer", token };

@@ -106,7 +106,10 @@ function pathRefusal(match: Exclude<Match, { kind: "found" | "not_found" }>): Re
 }
 
 function checkMediaType({ transcoder }: RestDoorParts, route: MatchedRoute, request: HttpRequest): void {
-  const problem = transcoder.checkMediaType(route, bodyHeaders(request));
+  const problem = transcoder.checkMediaType(route, {
+    contentType: request.header("content-type"),
+    contentEncoding: request.header("content-encoding"),
+  });
   if (problem) throw problemRefusal(problem);
 }
 
@@ -119,7 +122,11 @@ function messageOf(
   if (body.kind === "too_large") {
     throw fail("REQUEST_TOO_LARGE", { metadata: { bytes_max: String(bodyBytesMax) } });
   }
-  const decoded = transcoder.decodeRequest(route, { ...bodyHeaders(request), body: body.bytes });
+  const decoded = transcoder.decodeRequest(route, {
+    contentType: request.header("content-type"),
+    contentEncoding: request.header("content-encoding"),
+    body: body.bytes,
+  });
   if (decoded.kind === "problem") throw problemRefusal(decoded);
   return decoded.message;
 }
@@ -127,13 +134,6 @@ function messageOf(
 /** The same refusal, of a request whose app can't have started: it may be sent again. */
 function beforeRun({ reason, retryAfterMs }: Refusal): Refusal {
   return fail(reason, retryAfterMs === undefined ? {} : { retryAfterMs });
-}
-
-function bodyHeaders(request: HttpRequest) {
-  return {
-    contentType: request.header("content-type"),
-    contentEncoding: request.header("content-encoding"),
-  };
 }
 
 const problemReasons = {
@@ -153,8 +153,8 @@ function respond(
   { answer, rate }: { answer: Message; rate: RateReport },
 ): HttpResponse {
   const { contentType, body } = parts.transcoder.encodeResponse(route.binding, answer);
-  const rateHeaders = rateLimitHeaders(rate.decision, rate.policy, parts.clock.unixMs());
-  const headers = rateHeaders.concat("Content-Type", contentType, "X-Request-Id", request.requestId);
+  const headers = rateLimitHeaders(rate.decision, rate.policy, parts.clock.unixMs());
+  headers.push("Content-Type", contentType, "X-Request-Id", request.requestId);
   return { status: 200, headers, body };
 }
 

@@ -36,7 +36,7 @@ export function sendUnended(res: NodeResponse, response: HttpResponse): void {
 /** The door's array is left as it is. Neither 204 nor 304 has a length (RFC 9110, section 8.6). */
 function writeHead(res: NodeResponse, { status, headers, body }: HttpResponse): void {
   const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
-  const all = status === 204 || status === 304 ? headers : headers.concat("Content-Length", String(bytes));
+  const all = status === 204 || status === 304 ? headers : [...headers, "Content-Length", String(bytes)];
   if (isHttp2Response(res)) res.writeHead(status, all);
   else res.writeHead(status, all);
 }
