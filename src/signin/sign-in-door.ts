@@ -133,7 +133,7 @@ async function redeemCode(
     throw fail("UNSUPPORTED_MEDIA_TYPE");
   }
   const body = await request.readBody(bounds.signInBodyBytesMax);
-  if (body.kind === "gone") throw fail("CANCELLED");
+  if (body.kind === "gone") throw body.reason ?? fail("CANCELLED");
   if (body.kind === "too_large") {
     throw fail("REQUEST_TOO_LARGE", { metadata: { bytes_max: String(bounds.signInBodyBytesMax) } });
   }
