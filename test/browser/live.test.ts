@@ -69,7 +69,9 @@ describe.skipIf(chromiumEndpoint === "")("what others do, as it happens", () => 
     await rowOf(page, "ci-deploy").getByText("Revoked by a service just now").waitFor();
     await expectWellMade(page, "revoked-elsewhere");
     // The row is still what was looked at, however long that took: by now it may say how many seconds ago.
-    await rowOf(page, "ci-deploy").getByText(/^Revoked by a service/).waitFor();
+    await rowOf(page, "ci-deploy")
+      .getByText(/^Revoked by a service/)
+      .waitFor();
   });
 
   test("a key that is revoked elsewhere while its revoke dialog is open changes the dialog", async () => {

@@ -182,11 +182,11 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
       return String((refusal as Error).cause);
     };
     const reads = [
-      stores.keys.find("k"),
-      stores.keys.list({ teamId: "demo", limit: 1, includeRevoked: true }),
+      () => stores.keys.find("k"),
+      () => stores.keys.list({ teamId: "demo", limit: 1, includeRevoked: true }),
     ];
     for (const read of reads) {
-      const cause = await causeOf(read);
+      const cause = await causeOf(read());
       expect(cause).toContain("keys/k does not fit the store's schema at digest, its fields");
       expect(cause).not.toContain("of-the");
     }

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "react";
+import { useLayoutEffect, useRef, useState } from "react";
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { Modal } from "../../controls/modal.tsx";
 import { useServices } from "../../services.tsx";
@@ -65,7 +65,8 @@ export function SaveKey({ apiKey, value, teamId, onDone }: SaveKeyProps) {
 /** While guarded, leaving the page asks in the browser's words, and going elsewhere on the screen in ours. */
 function useLeaveGuard(guarded: boolean, ask: () => void) {
   const { location } = useServices();
-  useEffect(() => {
+  // Before the key is seen, not some moment after: whoever sees it can't lose it unasked.
+  useLayoutEffect(() => {
     if (!guarded) return;
     const letGo = location.hold(() => {
       ask();
