@@ -3,7 +3,7 @@ import type { KeyVerdict, LookUpGuard, VerifyKey } from "../auth/key-evidence.ts
 import type { Principal } from "../auth/principal.ts";
 import type { Clock } from "../clock.ts";
 import { bounds, type PlanName } from "../config.ts";
-import { fail, Refusal } from "../error.ts";
+import { fail, type Refusal, refusalFrom } from "../error.ts";
 import type { LimitDecision, Limiter } from "../limit/limiter.ts";
 import { requireTeam, type TeamSource } from "../teams/find-team.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
@@ -74,7 +74,7 @@ export function createAdmit(parts: AdmissionParts): Admit {
       }
       return admitLater(parts, applicant, verdict);
     } catch (thrown) {
-      return refuse(applicant, asRefusal(thrown));
+      return refuse(applicant, refusalFrom(thrown));
     }
   };
 }
@@ -91,7 +91,7 @@ async function admitLater(
     if (!parts.mayAdmit()) return refuse(applicant, unavailable());
     return judge(parts, applicant, verdict, team);
   } catch (thrown) {
-    return refuse(applicant, asRefusal(thrown));
+    return refuse(applicant, refusalFrom(thrown));
   }
 }
 
@@ -126,10 +126,6 @@ function refuse({ address, allowance }: Applicant, refusal: Refusal): Admission 
 
 function unavailable(): Refusal {
   return fail("UNAVAILABLE", { retryAfterMs: bounds.retryAfterUnavailableMs });
-}
-
-function asRefusal(thrown: unknown): Refusal {
-  return thrown instanceof Refusal ? thrown : fail("INTERNAL", { cause: thrown });
 }
 
 function revoked(revokeTimeMs: number): Refusal {

@@ -1,7 +1,6 @@
 import type { BodyOutcome, HttpDoor, HttpRequest, HttpResponse } from "../edge/http.ts";
 import { refusalResponse } from "../edge/refusal-response.ts";
 import { fail, type Refusal } from "../error.ts";
-import { clientAddress } from "./client-address.ts";
 import {
   isGone,
   isHttp2Response,
@@ -11,14 +10,18 @@ import {
   sendUnended,
 } from "./node-http.ts";
 import { dropBody, readBody } from "./request-body.ts";
+import {
+  addressOf,
+  authorizationsOf,
+  headerOf,
+  type RequestFactsOptions,
+  requestIdOf,
+} from "./request-facts.ts";
 import type { Abortable, RequestTracker } from "./request-tracker.ts";
 import type { Report } from "./transport-event.ts";
 import { type TransportLimits, transportLimits } from "./transport-limits.ts";
 
-export interface ServeOptions {
-  newRequestId(): string;
-  /** How many proxies in front are believed about the client's address. */
-  readonly trustProxyHops: number;
+export interface ServeOptions extends RequestFactsOptions {
   readonly requests: RequestTracker;
   readonly report: Report;
   readonly limits?: TransportLimits;
@@ -42,8 +45,6 @@ export function createServe(options: ServeOptions): Serve {
     void new Exchange(req, res, context).serve(door);
   };
 }
-
-const callersRequestId = /^[A-Za-z0-9._-]{1,128}$/;
 
 class Exchange implements HttpRequest, Abortable {
   readonly #req: NodeRequest;
@@ -82,36 +83,20 @@ class Exchange implements HttpRequest, Abortable {
   }
 
   header(name: string): string | undefined {
-    const value = this.#req.headers[name];
-    return Array.isArray(value) ? value.join(", ") : value;
+    return headerOf(this.#req, name);
   }
 
   authorizations(): readonly string[] {
-    const { rawHeaders } = this.#req;
-    const values: string[] = [];
-    for (let at = 0; at < rawHeaders.length; at += 2) {
-      const name = rawHeaders[at];
-      // The length first: it rules out nearly every header without making a lower-case copy.
-      if (name?.length === 13 && name.toLowerCase() === "authorization")
-        values.push(rawHeaders[at + 1] ?? "");
-    }
-    return values;
+    return authorizationsOf(this.#req);
   }
 
   get address(): string {
-    this.#address ??= clientAddress(this.#req.socket.remoteAddress ?? "", {
-      forwardedFor: this.header("x-forwarded-for"),
-      trustedHops: this.#context.trustProxyHops,
-    });
+    this.#address ??= addressOf(this.#req, this.#context);
     return this.#address;
   }
 
   get requestId(): string {
-    if (this.#requestId === undefined) {
-      const sent = this.header("x-request-id");
-      this.#requestId =
-        sent !== undefined && callersRequestId.test(sent) ? sent : this.#context.newRequestId();
-    }
+    this.#requestId ??= requestIdOf(this.#req, this.#context);
     return this.#requestId;
   }
 
