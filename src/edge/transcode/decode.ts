@@ -6,7 +6,7 @@ import type { Binding } from "./binding.ts";
 import { hasRawBody } from "./binding.ts";
 import type { BodyReader } from "./body.ts";
 import { createBodyReader } from "./body.ts";
-import { flatMessageOf } from "./flat-message.ts";
+import { flatRequestReaderOf } from "./flat-request.ts";
 import { messageDepthMax } from "./known-type-check.ts";
 import type { BodyHeaders } from "./media.ts";
 import { checkEncoding, checkJsonHeaders } from "./media.ts";
@@ -42,20 +42,22 @@ export function createDecoder(binding: Binding, checks: Checks, registry: Regist
   const readBody = isRaw ? readRawBodyOf(binding) : createBodyReader(binding, checks);
   const readPath = createPathReader(binding, checks);
   const readQuery = createQueryReader(binding, checks);
-  const flat = isRaw ? undefined : flatMessageOf(input);
+  const readFlat = flatRequestReaderOf(binding);
   const options = { ...(registry && { registry }), recursionLimit: recursionMax };
   return {
     checkMediaType,
     decode(route, parts) {
       const unreadable = checkMediaType(parts);
       if (unreadable !== undefined) return unreadable;
+      const usual = readFlat?.(route, parts.body);
+      if (usual !== undefined) return { kind: "message", message: usual };
       const body = readBody(parts.body);
       if (body.kind === "problem") return body;
       const { json } = body;
       const refused = readPath(route.captures, json) ?? readQuery(route.query, json);
       if (refused !== undefined) return refused;
       try {
-        const message = flat ? flat.read(json) : fromJson(input, json, options);
+        const message = fromJson(input, json, options);
         if (isRaw) setRawBody(binding, message, parts);
         return { kind: "message", message };
       } catch {

@@ -4,7 +4,7 @@ import { isReflectMessage, reflect } from "@bufbuild/protobuf/reflect";
 import type { HttpBody } from "#gen/google/api/httpbody_pb.ts";
 import { HttpBodySchema } from "#gen/google/api/httpbody_pb.ts";
 import type { Binding } from "./binding.ts";
-import { flatMessageOf } from "./flat-message.ts";
+import { flatWriterOf } from "./flat-message.ts";
 import { isJsonObject } from "./known-type-check.ts";
 
 /** The body of an answer and its type. */
@@ -23,10 +23,10 @@ export type Encoder = (message: Message) => EncodedResponse;
  */
 export function createEncoder(binding: Binding, registry: Registry | undefined): Encoder {
   const { method, responseBody } = binding;
-  const flat = responseBody === undefined ? flatMessageOf(method.output) : undefined;
+  const writeFlat = responseBody === undefined ? flatWriterOf(method.output) : undefined;
   const options = { ...(registry && { registry }), alwaysEmitImplicit: true };
   return (message) => {
-    const written = flat?.write(message);
+    const written = writeFlat?.(message);
     if (written !== undefined) return { contentType: "application/json", body: JSON.stringify(written) };
     const raw = rawBodyIn(binding, message);
     if (raw !== undefined) return encodeRaw(raw);
