@@ -19,7 +19,7 @@ export interface Http1ServerOptions {
   readonly limits: TransportLimits;
   readonly tls: MutualTls | undefined;
   /** The answers that are not done, by whichever protocol. */
-  readonly running: ReadonlySet<NodeResponse>;
+  readonly running: Iterable<NodeResponse>;
   readonly clock: Clock;
   newRequestId(): string;
   readonly report: Report;
@@ -77,7 +77,7 @@ function tlsOptions({ cert, key, clientCa }: MutualTls, limits: TransportLimits)
  * Nothing moved on the connection for a while. That is right where an answer is still being worked out; it ends where
  * the connection is idle, or the caller does not take what was written for it.
  */
-function endIfStalled(socket: Socket, running: ReadonlySet<NodeResponse>): void {
+function endIfStalled(socket: Socket, running: Iterable<NodeResponse>): void {
   if (socket.writableLength > 0 || !answerOn(socket, running)) socket.destroy();
 }
 
@@ -93,7 +93,7 @@ function refuseRequest(code: string, socket: Duplex, options: Http1ServerOptions
 }
 
 /** The answer that the connection is waiting for. A search, because only what went wrong asks for it. */
-function answerOn(socket: Duplex, running: ReadonlySet<NodeResponse>): NodeResponse | undefined {
+function answerOn(socket: Duplex, running: Iterable<NodeResponse>): NodeResponse | undefined {
   for (const res of running) if (!isHttp2Response(res) && res.socket === socket) return res;
   return undefined;
 }

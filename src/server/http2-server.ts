@@ -7,7 +7,7 @@ import type { TransportLimits } from "./transport-limits.ts";
 export interface Http2ServerOptions {
   readonly limits: TransportLimits;
   /** The answers that are not done, by whichever protocol. */
-  readonly running: ReadonlySet<NodeResponse>;
+  readonly running: Iterable<NodeResponse>;
   readonly report: Report;
 }
 
@@ -69,11 +69,7 @@ function http2Options(limits: TransportLimits) {
  */
 function limitIdleTime(
   session: ServerHttp2Session,
-  {
-    socket,
-    limits,
-    running,
-  }: { socket: Socket; limits: TransportLimits; running: ReadonlySet<NodeResponse> },
+  { socket, limits, running }: { socket: Socket; limits: TransportLimits; running: Iterable<NodeResponse> },
 ): void {
   session.setTimeout(limits.headersMsMax);
   session.once("remoteSettings", () => session.setTimeout(limits.keepAliveMs));
@@ -90,7 +86,7 @@ function limitIdleTime(
   socket.once("finish", () => soon(() => socket.destroy()));
 }
 
-function runsOn(session: ServerHttp2Session, running: ReadonlySet<NodeResponse>): boolean {
+function runsOn(session: ServerHttp2Session, running: Iterable<NodeResponse>): boolean {
   for (const res of running) if (isHttp2Response(res) && res.stream.session === session) return true;
   return false;
 }

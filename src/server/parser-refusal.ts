@@ -15,20 +15,35 @@ export function refusalOfParserError(code: string): Refusal | undefined {
 }
 
 /**
- * What node lets through and we do not: more headers than may be, and no host or one that no URL can have (RFC 9112,
- * section 3.2; RFC 9113, section 8.3.1). Only HTTP/1.0 may leave it out.
+ * Finds what node lets through and we do not: more headers than may be, and no host or one that no URL can have
+ * (RFC 9112, section 3.2; RFC 9113, section 8.3.1). Only HTTP/1.0 may leave it out.
  */
-export function refusalOfHead(req: NodeRequest, limits: TransportLimits): Refusal | undefined {
-  if (req.rawHeaders.length > 2 * limits.headersMax) return fail("HEADERS_TOO_LARGE");
-  if (namesHost(req)) return undefined;
-  const mayLackHost = req.httpVersion === "1.0" && req.headers.host === undefined;
-  return mayLackHost ? undefined : fail("MALFORMED_REQUEST");
+export function createHeadCheck(limits: TransportLimits): (req: NodeRequest) => Refusal | undefined {
+  // Callers name the same few hosts; the last good one is not parsed again.
+  let goodHost: string | undefined;
+  return (req) => {
+    if (req.rawHeaders.length > 2 * limits.headersMax) return fail("HEADERS_TOO_LARGE");
+    const host = hostOf(req);
+    if (host === undefined) return req.httpVersion === "1.0" ? undefined : fail("MALFORMED_REQUEST");
+    if (host === goodHost) return undefined;
+    if (!isHost(host)) return fail("MALFORMED_REQUEST");
+    goodHost = host;
+    return undefined;
+  };
 }
 
 /** Whether a URL can be made of the request, as Connect does for each: without, it throws. */
 export function namesHost(req: NodeRequest): boolean {
-  const host = isHttp2Request(req) ? req.authority : req.headers.host;
-  return host !== undefined && URL.canParse(`http://${host}`);
+  const host = hostOf(req);
+  return host !== undefined && isHost(host);
+}
+
+function hostOf(req: NodeRequest): string | undefined {
+  return isHttp2Request(req) ? req.authority : req.headers.host;
+}
+
+function isHost(host: string): boolean {
+  return URL.canParse(`http://${host}`);
 }
 
 /** The refusal on a connection whose request never became one, as bytes. The connection closes after it. */

@@ -1,8 +1,9 @@
 import type { Socket } from "node:net";
 import { fail } from "../error.ts";
 import { isGone, isHttp2Response, type NodeRequest, type NodeResponse } from "./node-http.ts";
-import { refusalOfHead, refuse } from "./parser-refusal.ts";
+import { createHeadCheck, refuse } from "./parser-refusal.ts";
 import type { RequestTracker } from "./request-tracker.ts";
+import { Roster } from "./roster.ts";
 import type { Report } from "./transport-event.ts";
 import type { TransportLimits } from "./transport-limits.ts";
 
@@ -16,7 +17,7 @@ export interface RunningAnswersOptions {
 
 /** One listener's answers that are not done. */
 export interface RunningAnswers {
-  readonly all: ReadonlySet<NodeResponse>;
+  readonly all: Iterable<NodeResponse>;
   /** Takes a request from node: counts it until it is answered or its caller is gone, and passes it on. */
   take(req: NodeRequest, res: NodeResponse): void;
   /** HTTP/1.1's connections that an answer runs on. */
@@ -29,14 +30,10 @@ export function createRunningAnswers(
   { onRequest, requests, newRequestId, report }: RunningAnswersOptions,
   limits: TransportLimits,
 ): RunningAnswers {
-  const all = new Set<NodeResponse>();
+  const all = new Roster<NodeResponse>();
+  const refusalOfHead = createHeadCheck(limits);
   const refused = new WeakSet<object>();
   let closing = false;
-  // One function for all answers: this is on the path of every request.
-  function onClose(this: NodeResponse) {
-    all.delete(this);
-    requests.end();
-  }
   // What is thrown out of node's event ends the process, and every other caller's request with it.
   const serve = (req: NodeRequest, res: NodeResponse) => {
     try {
@@ -50,11 +47,14 @@ export function createRunningAnswers(
   return {
     all,
     take(req, res) {
-      all.add(res);
+      const place = all.add(res);
       requests.begin();
-      res.on("close", onClose);
+      res.on("close", () => {
+        all.remove(place);
+        requests.end();
+      });
       if (closing) closeConnectionAfter(res);
-      const refusal = refusalOfHead(req, limits);
+      const refusal = refusalOfHead(req);
       if (refusal !== undefined) {
         refused.add(req.socket);
         refuse(res, refusal, newRequestId());

@@ -4,7 +4,7 @@ import type { TransportLimits } from "./transport-limits.ts";
 
 export interface StreamCheckOptions {
   /** The answers that are not done, by whichever protocol. */
-  readonly running: ReadonlySet<NodeResponse>;
+  readonly running: Iterable<NodeResponse>;
   readonly limits: TransportLimits;
   /** Whether the request is a conversation: its messages are answered one by one, while the caller sends on. */
   readonly isConversation: (req: NodeRequest) => boolean;

@@ -49,6 +49,7 @@ function expectMalformed(answer: { status: number; body: string } | undefined) {
 
 for (const listener of listeners) {
   test(`on ${listener}, a Host that no URL can have is refused over HTTP/1.1, and the server serves on`, async () => {
+    await expectServing(keyrun[listener]);
     for (const host of ["[", "", "a:99999", "1.2.3.256"]) {
       const answers = await answersTo(
         keyrun[listener],
