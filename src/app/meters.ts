@@ -5,8 +5,8 @@ import type { Runner } from "../run/runner.ts";
 
 /** Counts the keys that were verified without the store: good ones, since of others little was held. */
 export function meterVerify(verifyKey: VerifyKey, { cachedKeyHit }: Metrics): VerifyKey {
-  return (value, caller) => {
-    const verdict = verifyKey(value, caller);
+  return (value, caller, guard) => {
+    const verdict = verifyKey(value, caller, guard);
     if (!(verdict instanceof Promise) && verdict.kind === "valid") cachedKeyHit();
     return verdict;
   };
@@ -17,9 +17,9 @@ export function meterRuns(run: Runner, { runStarted }: Metrics, clock: Clock): R
   return (order) => {
     const ended = runStarted();
     const startMs = clock.monotonicMs();
+    const output = run(order);
     const tell = (succeeded: boolean) =>
       ended({ seconds: (clock.monotonicMs() - startMs) / 1000, succeeded });
-    const output = run(order);
     if (output instanceof Promise) {
       output.then(
         () => tell(true),

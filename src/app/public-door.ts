@@ -3,10 +3,11 @@ import { type RunAppRequest, RunAppRequestSchema, RunService } from "#gen/keyrun
 import type { AppRecord } from "../apps/app-store.ts";
 import type { Clock } from "../clock.ts";
 import type { Config } from "../config.ts";
+import type { RestMethod, RestWork } from "../edge/admitted-request.ts";
 import type { HttpDoor } from "../edge/http.ts";
 import { createKeyrunOpenApi } from "../edge/openapi/keyrun-openapi.ts";
 import { createOperationsDoor } from "../edge/operations-door.ts";
-import { createRestDoor, type RestMethod, type RestWork } from "../edge/rest-door.ts";
+import { createRestDoor } from "../edge/rest-door.ts";
 import { createTranscoder } from "../edge/transcode/transcoder.ts";
 import type { Readiness } from "../server/readiness.ts";
 import type { PublicDoorMaker } from "./listeners.ts";

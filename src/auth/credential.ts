@@ -4,7 +4,7 @@ export type BearerCredential =
   | { readonly kind: "missing" }
   | { readonly kind: "malformed" };
 
-const bearerForm = /^bearer +(\S+)$/i;
+const bearerForm = /^bearer +\S+$/i;
 const authorizationCharactersMax = 8 * 1024;
 
 /**
@@ -15,6 +15,6 @@ export function readBearer(authorizations: readonly string[]): BearerCredential 
   if (authorizations.length > 1) return { kind: "malformed" };
   const value = authorizations[0]?.trim() ?? "";
   if (value === "") return { kind: "missing" };
-  const token = value.length <= authorizationCharactersMax ? bearerForm.exec(value)?.[1] : undefined;
-  return token === undefined ? { kind: "malformed" } : { kind: "bearer", token };
+  if (value.length > authorizationCharactersMax || !bearerForm.test(value)) return { kind: "malformed" };
+  return { kind: "bearer", token: value.slice(value.lastIndexOf(" ") + 1) };
 }

@@ -34,7 +34,8 @@ export type LookUpGuard = (address: string, lookUp: () => Promise<KeyVerdict>) =
  */
 export type VerifyKey = (
   value: string,
-  caller: { readonly address: string; readonly guard: LookUpGuard },
+  caller: { readonly address: string },
+  guard: LookUpGuard,
 ) => KeyVerdict | Promise<KeyVerdict>;
 
 /** The guard of callers who are trusted not to guess: it does the look-up. */

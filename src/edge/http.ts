@@ -11,13 +11,13 @@ export interface HttpRequest {
   /** A header's value by its lower-case name, joined by ", " where it was sent more than once. */
   header(name: string): string | undefined;
   /** Every value of `Authorization`, in order: Node keeps the first of two without a word, so these are counted. */
-  authorizations(): readonly string[];
+  readonly authorizations: readonly string[];
   /** The client's address: the peer's, or the one named by as many proxies as are trusted. */
   readonly address: string;
   /** The caller's own id if it has the right form, else a new one. */
   readonly requestId: string;
-  /** Reads the whole body, once. Never rejects. */
-  readBody(bytesMax: number): Promise<BodyOutcome>;
+  /** Reads the whole body, once; without a promise where all of it is here. Never rejects. */
+  readBody(bytesMax: number): BodyOutcome | Promise<BodyOutcome>;
   /** Aborted when the caller goes away before it was answered, or the drain's time is over. Made when first asked for. */
   signal(): AbortSignal;
 }

@@ -14,7 +14,7 @@ export function createMetricsDoor(parts: {
       refusalResponse(refusal, { requestId, accept: request.header("accept"), rateHeaders: [] });
     if (pathOf(request.target) !== "/metrics") return refuse(fail("NOT_FOUND", { problem: notFoundWords }));
     if (request.method !== "GET") return refuse(fail("METHOD_NOT_ALLOWED", { metadata: { allow: "GET" } }));
-    const credential = readBearer(request.authorizations());
+    const credential = readBearer(request.authorizations);
     if (credential.kind === "missing") return refuse(fail("MISSING_CREDENTIAL"));
     if (credential.kind !== "bearer" || !parts.isServiceToken(credential.token)) {
       return refuse(fail("INVALID_CREDENTIAL"));

@@ -77,7 +77,7 @@ async function verify(parts: KeyServiceParts, value: string, cost: number) {
   if (value === "") throw fail("INVALID_ARGUMENT", { param: "value", problem: "value is required." });
   if (cost < 0) throw fail("INVALID_ARGUMENT", { param: "cost", problem: "cost must not be negative." });
   requireHold(parts);
-  const found = await parts.verifyKey(value, { address: "", guard: unguarded });
+  const found = await parts.verifyKey(value, { address: "" }, unguarded);
   if (found.kind === "invalid") return { verdict: Verdict.INVALID };
 
   const { keyId, teamId } = found;

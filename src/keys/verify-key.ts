@@ -29,14 +29,14 @@ export function createVerifyKey(parts: {
     return verdictOf(found);
   };
 
-  return (value, { address, guard }) => {
+  return (value, caller, guard) => {
     const keyId = form.idIn(value);
     if (keyId === undefined) return invalid;
     const held = evidence.peek(keyId);
     if (held) return judge(value, held);
     // An absent id is invalid whatever its form: asked before the tag, whose HMAC costs more.
     if (held === null || !form.isWellFormed(value)) return invalid;
-    return guard(address, async () => judge(value, await evidence.load(keyId)));
+    return guard(caller.address, async () => judge(value, await evidence.load(keyId)));
   };
 }
 

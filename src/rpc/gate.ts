@@ -79,8 +79,7 @@ async function admitSession(parts: GateParts, context: HandlerContext): Promise<
 }
 
 async function admitKey(parts: GateParts, context: HandlerContext): Promise<void> {
-  const { authorizations, address } = context.values.get(callerKey);
-  const admission = await parts.admit({ authorizations, address, allowance: parts.allowance });
+  const admission = await parts.admit(context.values.get(callerKey), parts.allowance);
   const { rate } = admission;
   if (rate) tellRate(context, rateMetadata(rate, parts.clock));
   if (admission.kind === "refused") throw admission.refusal;

@@ -12,8 +12,6 @@ import type { TeamRecord } from "../teams/team-store.ts";
 export interface Applicant {
   readonly authorizations: readonly string[];
   readonly address: string;
-  /** How a look-up is done for an unproven caller, and what its address has left; the listener's. */
-  readonly allowance: AddressAllowanceView;
 }
 
 /** What a listener grants to callers without a proven key. */
@@ -44,7 +42,7 @@ export type Admission =
  * The gate of every run: the key, then the team's limit. Both doors call it before they read the body, so they
  * can't disagree. It answers without a promise where everything it needs is in memory, and never throws.
  */
-export type Admit = (applicant: Applicant) => Admission | Promise<Admission>;
+export type Admit = (applicant: Applicant, allowance: AddressAllowanceView) => Admission | Promise<Admission>;
 
 export interface AdmissionParts {
   readonly clock: Clock;
@@ -58,53 +56,55 @@ export interface AdmissionParts {
 }
 
 export function createAdmit(parts: AdmissionParts): Admit {
-  const { verifyKey, teams, mayAdmit } = parts;
-
-  return (applicant) => {
-    const credential = readBearer(applicant.authorizations);
-    if (credential.kind === "missing") return refuse(applicant, fail("MISSING_API_KEY"));
-    if (credential.kind === "malformed") return refuse(applicant, fail("MALFORMED_AUTHORIZATION"));
-    if (!mayAdmit()) return refuse(applicant, unavailable());
+  return (applicant, allowance) => {
     try {
-      const { address } = applicant;
-      const verdict = verifyKey(credential.token, { address, guard: applicant.allowance.guard });
+      const credential = readBearer(applicant.authorizations);
+      if (credential.kind === "missing") throw fail("MISSING_API_KEY");
+      if (credential.kind === "malformed") throw fail("MALFORMED_AUTHORIZATION");
+      if (!parts.mayAdmit()) throw unavailable();
+      const verdict = parts.verifyKey(credential.token, applicant, allowance.guard);
       if (!(verdict instanceof Promise)) {
-        const team = verdict.kind === "valid" ? teams.peek(verdict.teamId) : null;
-        if (team !== undefined) return judge(parts, applicant, verdict, team);
+        const team = verdict.kind === "valid" ? parts.teams.peek(verdict.teamId) : null;
+        if (team !== undefined) return judge(parts, verdict, team);
       }
-      return admitLater(parts, applicant, verdict);
+      return admitLater(parts, verdict, { applicant, allowance });
     } catch (thrown) {
-      return refuse(applicant, refusalFrom(thrown));
+      return refuse(refusalFrom(thrown), { applicant, allowance });
     }
   };
 }
 
+/** Who is refused before a team's limit was asked, and what its address may. */
+interface Unproven {
+  readonly applicant: Applicant;
+  readonly allowance: AddressAllowanceView;
+}
+
 async function admitLater(
   parts: AdmissionParts,
-  applicant: Applicant,
   pending: KeyVerdict | Promise<KeyVerdict>,
+  unproven: Unproven,
 ): Promise<Admission> {
   try {
     const verdict = await pending;
     const team = verdict.kind === "valid" ? await requireTeam(parts.teams, verdict.teamId) : null;
     // Asked again: the hold on the store may have lapsed while it was read.
-    if (!parts.mayAdmit()) return refuse(applicant, unavailable());
-    return judge(parts, applicant, verdict, team);
+    if (!parts.mayAdmit()) throw unavailable();
+    return judge(parts, verdict, team);
   } catch (thrown) {
-    return refuse(applicant, refusalFrom(thrown));
+    return refuse(refusalFrom(thrown), unproven);
   }
 }
 
 /** The last step, without an await: what it sees of key, team and limit holds together. */
 function judge(
   { clock, limiter, planLimits, keyUsed }: AdmissionParts,
-  applicant: Applicant,
   verdict: KeyVerdict,
   team: TeamRecord | null,
 ): Admission {
-  if (verdict.kind === "invalid") return refuse(applicant, fail("INVALID_API_KEY"));
-  if (verdict.kind === "revoked") return refuse(applicant, revoked(verdict.revokeTimeMs));
-  if (!team) return refuse(applicant, fail("INTERNAL", { cause: `key ${verdict.keyId} names no team` }));
+  if (verdict.kind === "invalid") throw fail("INVALID_API_KEY");
+  if (verdict.kind === "revoked") throw revoked(verdict.revokeTimeMs);
+  if (!team) throw fail("INTERNAL", { cause: `key ${verdict.keyId} names no team` });
   const limit = planLimits[team.plan];
   const decision = limiter.spend(team.id, limit);
   if (!decision.accepted)
@@ -119,8 +119,8 @@ function judge(
   };
 }
 
-function refuse({ address, allowance }: Applicant, refusal: Refusal): Admission {
-  const decision = allowance.look(address);
+function refuse(refusal: Refusal, { applicant, allowance }: Unproven): Admission {
+  const decision = allowance.look(applicant.address);
   return { kind: "refused", refusal, rate: decision && { policy: "address", decision } };
 }
 

@@ -38,8 +38,8 @@ export function createFindRunnableApp(apps: AppSource): FindRunnableApp {
 export interface RunMethods {
   /** The caller was admitted before: its key proven, its request spent. */
   runApp(request: RunAppRequest, call: Call): Promise<RunAppResponse>;
-  /** The same, for a door that has found the app already. */
-  runFound(app: AppRecord, request: RunAppRequest, call: Call): Promise<RunAppResponse>;
+  /** The same, for a door that has found the app already; without a promise where the app answers at once. */
+  runFound(app: AppRecord, request: RunAppRequest, call: Call): RunAppResponse | Promise<RunAppResponse>;
 }
 
 export function createRunService(parts: {
@@ -47,7 +47,7 @@ export function createRunService(parts: {
   run: Runner;
   newRunId: () => string;
 }): RunMethods {
-  async function runFound(app: AppRecord, { text }: RunAppRequest, call: Call): Promise<RunAppResponse> {
+  const runFound: RunMethods["runFound"] = (app, { text }, call) => {
     const teamId = teamOf(call);
     if (text === undefined) {
       throw fail("INVALID_ARGUMENT", {
@@ -57,12 +57,8 @@ export function createRunService(parts: {
     }
     const run = new StartedRun(call, { runId: parts.newRunId(), teamId, app, text });
     const output = parts.run(run);
-    return create(RunAppResponseSchema, {
-      runId: run.runId,
-      appId: app.id,
-      text: output instanceof Promise ? await output : output,
-    });
-  }
+    return output instanceof Promise ? answerLater(run, output) : answerOf(run, output);
+  };
 
   return {
     async runApp(request, call) {
@@ -70,6 +66,14 @@ export function createRunService(parts: {
     },
     runFound,
   };
+}
+
+async function answerLater(run: Run, output: Promise<string>): Promise<RunAppResponse> {
+  return answerOf(run, await output);
+}
+
+function answerOf({ runId, app }: Run, text: string): RunAppResponse {
+  return create(RunAppResponseSchema, { runId, appId: app.id, text });
 }
 
 function teamOf({ principal }: Call): string {

@@ -9,7 +9,7 @@ import {
   send,
   sendUnended,
 } from "./node-http.ts";
-import { dropBody, readBody } from "./request-body.ts";
+import { bodyAtHand, dropBody, readBody } from "./request-body.ts";
 import {
   addressOf,
   authorizationsOf,
@@ -20,6 +20,7 @@ import {
 import type { Abortable, RequestTracker } from "./request-tracker.ts";
 import type { Report } from "./transport-event.ts";
 import { type TransportLimits, transportLimits } from "./transport-limits.ts";
+import { createTurn, type Task } from "./turn.ts";
 
 export interface ServeOptions extends RequestFactsOptions {
   readonly requests: RequestTracker;
@@ -27,7 +28,7 @@ export interface ServeOptions extends RequestFactsOptions {
   readonly limits?: TransportLimits;
 }
 
-/** Answers one of node's requests through a door. Never throws and never rejects. */
+/** Answers one of node's requests through a door, once what arrived with it was read. Never throws. */
 export type Serve = (door: HttpDoor, req: NodeRequest, res: NodeResponse) => void;
 
 /**
@@ -36,41 +37,59 @@ export type Serve = (door: HttpDoor, req: NodeRequest, res: NodeResponse) => voi
  */
 export function createServe(options: ServeOptions): Serve {
   const context = { ...options, limits: options.limits ?? transportLimits };
+  const thisTurn = createTurn();
   let toldOfForwardedFor = options.trustProxyHops > 0;
   return (door, req, res) => {
     if (!toldOfForwardedFor && req.headers["x-forwarded-for"] !== undefined) {
       toldOfForwardedFor = true;
       options.report({ kind: "untrusted_forwarded_for" });
     }
-    void new Exchange(req, res, context).serve(door);
+    thisTurn(new Exchange(door, { req, res, context }));
   };
 }
 
-class Exchange implements HttpRequest, Abortable {
+type ServeContext = ServeOptions & { readonly limits: TransportLimits };
+
+class Exchange implements HttpRequest, Abortable, Task {
+  readonly #door: HttpDoor;
   readonly #req: NodeRequest;
   readonly #res: NodeResponse;
-  readonly #context: ServeOptions & { readonly limits: TransportLimits };
+  readonly #context: ServeContext;
   #address: string | undefined;
   #requestId: string | undefined;
   #answered = false;
   #failed = false;
-  #bodyAsked = false;
+  #body: "unasked" | "asked" | "read" = "unasked";
+  #watched = false;
   #endBody: ((outcome: BodyOutcome) => void) | undefined;
   #abort: AbortController | undefined;
   #abortReason: Refusal | undefined;
 
-  constructor(req: NodeRequest, res: NodeResponse, context: ServeOptions & { limits: TransportLimits }) {
+  constructor(
+    door: HttpDoor,
+    { req, res, context }: { req: NodeRequest; res: NodeResponse; context: ServeContext },
+  ) {
+    this.#door = door;
     this.#req = req;
     this.#res = res;
     this.#context = context;
   }
 
-  async serve(door: HttpDoor): Promise<void> {
+  run(): void {
     try {
-      this.answer(await door(this));
+      const answer = this.#door(this);
+      if (answer instanceof Promise) this.#answerLater(answer);
+      else this.answer(answer);
     } catch (cause) {
       this.failed(cause);
     }
+  }
+
+  #answerLater(answer: Promise<HttpResponse>): void {
+    answer.then(
+      (response) => this.answer(response),
+      (cause) => this.failed(cause),
+    );
   }
 
   get method(): string {
@@ -86,7 +105,7 @@ class Exchange implements HttpRequest, Abortable {
     return headerOf(this.#req, name);
   }
 
-  authorizations(): readonly string[] {
+  get authorizations(): readonly string[] {
     return authorizationsOf(this.#req);
   }
 
@@ -100,12 +119,14 @@ class Exchange implements HttpRequest, Abortable {
     return this.#requestId;
   }
 
-  readBody(bytesMax: number): Promise<BodyOutcome> {
-    if (this.#bodyAsked) throw new Error("readBody was called twice");
-    this.#bodyAsked = true;
+  readBody(bytesMax: number): BodyOutcome | Promise<BodyOutcome> {
+    if (this.#body !== "unasked") throw new Error("readBody was called twice");
+    const atHand = bodyAtHand(this.#req, this.#res, bytesMax);
+    this.#body = atHand?.kind === "whole" ? "read" : "asked";
+    if (atHand !== undefined) return atHand;
     return new Promise((resolve) => {
       this.#endBody = resolve;
-      this.#context.requests.watch(this);
+      this.#watch();
       readBody(this.#req, this.#res, { bytesMax, done: resolve });
     });
   }
@@ -113,7 +134,7 @@ class Exchange implements HttpRequest, Abortable {
   signal(): AbortSignal {
     if (this.#abort === undefined) {
       this.#abort = new AbortController();
-      this.#context.requests.watch(this);
+      this.#watch();
       const gone = () => {
         if (!this.#answered) this.abort(fail("CANCELLED"));
       };
@@ -122,6 +143,11 @@ class Exchange implements HttpRequest, Abortable {
       else this.#res.once("close", gone);
     }
     return this.#abort.signal;
+  }
+
+  #watch(): void {
+    this.#watched = true;
+    this.#context.requests.watch(this);
   }
 
   abort(reason: Refusal): void {
@@ -134,11 +160,11 @@ class Exchange implements HttpRequest, Abortable {
   /** Writes the answer; nothing where the caller is gone. */
   answer(response: HttpResponse): void {
     this.#answered = true;
-    if (this.#bodyAsked || this.#abort !== undefined) this.#context.requests.unwatch(this);
+    if (this.#watched) this.#context.requests.unwatch(this);
     const res = this.#res;
     if (isGone(res)) return;
     try {
-      const dropping = dropBody(this.#req, this.#context.limits, () => res.end());
+      const dropping = this.#body !== "read" && dropBody(this.#req, this.#context.limits, () => res.end());
       if (dropping && closesAfter(this.#req, res)) sendUnended(res, response);
       else send(res, response);
     } catch (cause) {

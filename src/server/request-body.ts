@@ -1,6 +1,6 @@
 import { constants } from "node:http2";
 import type { BodyOutcome } from "../edge/http.ts";
-import { isHttp2Request, type NodeRequest, type NodeResponse } from "./node-http.ts";
+import { isGone, isHttp2Request, type NodeRequest, type NodeResponse } from "./node-http.ts";
 import type { TransportLimits } from "./transport-limits.ts";
 
 export interface BodyReading {
@@ -9,14 +9,24 @@ export interface BodyReading {
 }
 
 /**
- * Reads the whole body and tells the outcome once. A body over `bytesMax` is known by its Content-Length before a
- * byte of it is read, else at the first byte too many; what was held until then is let go.
+ * What can be said of the body without waiting: it is here whole, its length was announced as over `bytesMax`, or the
+ * rest will never come. Undefined where it takes `readBody`.
+ */
+export function bodyAtHand(req: NodeRequest, res: NodeResponse, bytesMax: number): BodyOutcome | undefined {
+  if (isGone(res) || req.destroyed) return { kind: "gone" };
+  if (declaredBytes(req) > bytesMax) return { kind: "too_large" };
+  // HTTP/2's request calls itself complete only once it was read.
+  if (!req.complete || isHttp2Request(req)) return undefined;
+  if (req.readableLength > bytesMax) return { kind: "too_large" };
+  const bytes: Buffer | null = req.read();
+  return { kind: "whole", bytes: bytes ?? Buffer.alloc(0) };
+}
+
+/**
+ * Reads the whole body as it comes and tells the outcome once: that it is over `bytesMax` at the first byte too many,
+ * and what was held until then is let go.
  */
 export function readBody(req: NodeRequest, res: NodeResponse, { bytesMax, done }: BodyReading): void {
-  if (declaredBytes(req) > bytesMax) {
-    done({ kind: "too_large" });
-    return;
-  }
   continueIfExpected(req, res);
   let chunks: Buffer[] = [];
   let size = 0;

@@ -294,6 +294,16 @@ describe.each(Object.entries(callers))("%s", (name, make) => {
       expect(await running).toMatchObject({ kind: "ok", answer: { text: "released" } });
     });
 
+    test("an answer that comes late tells what is left when it comes", async () => {
+      const { value } = await newKey();
+      const authorization = bearer(value);
+      const held = run({ appId: "scripted", text: "wait", authorization });
+      await app.waits(1);
+      for (const text of ["meanwhile", "and again"]) await run({ text, authorization });
+      app.release();
+      expectRate((await held).headers, { policy: "team", remaining: 57 });
+    });
+
     test("a fault of ours is told without its cause", async () => {
       const { value } = await newKey();
       const appId = `faulty-${randomUUID()}`;

@@ -58,7 +58,7 @@ export const tellingDoor: HttpDoor = async (request) => {
     target: request.target,
     address: request.address,
     requestId: request.requestId,
-    authorizations: request.authorizations(),
+    authorizations: request.authorizations,
     body: body.kind === "whole" ? Buffer.from(body.bytes).toString() : body.kind,
   });
 };

@@ -37,14 +37,14 @@ function setUp(facts: Partial<KeyEvidence> = {}) {
       },
     },
   });
-  const caller = { address: "192.0.2.1", guard: unguarded };
+  const caller = { address: "192.0.2.1" };
   return {
     id,
     value,
     evidence,
     cached,
     stored,
-    verify: (text: string) => verify(text, caller),
+    verify: (text: string) => verify(text, caller, unguarded),
     reads: () => reads,
   };
 }

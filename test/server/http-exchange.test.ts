@@ -152,6 +152,54 @@ test("a body is read up to its bound and not a byte further, whether its length 
   session.close();
 });
 
+test("a body that came with its head is there at once, and one that did not is waited for", async () => {
+  const atOnce: boolean[] = [];
+  const door: HttpDoor = async (request) => {
+    const body = request.readBody(100);
+    atOnce.push(!(body instanceof Promise));
+    const outcome = await body;
+    return jsonAnswer(200, outcome.kind === "whole" ? Buffer.from(outcome.bytes).toString() : outcome.kind);
+  };
+  const { port } = await served(door);
+  const client = rawSocket({ port });
+  const bodies = async (count: number) =>
+    answersIn(await client.until(answered(count))).map((answer) => JSON.parse(answer.body));
+  client.send(post(["Content-Length: 5"], "hello") + post(["Content-Length: 0"]) + post([]));
+  expect(await bodies(3)).toEqual(["hello", "", ""]);
+  client.send(post(["Transfer-Encoding: chunked"], "2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n"));
+  expect((await bodies(4))[3]).toBe("hello");
+  client.send(post(["Content-Length: 5"], "he"));
+  await soon(() => atOnce.length).toBe(5);
+  client.send("llo");
+  expect((await bodies(5))[4]).toBe("hello");
+  expect(atOnce).toEqual([true, true, true, true, false]);
+});
+
+test("a body that is asked for once its caller is gone is gone, and so is the request", async () => {
+  let ask = () => {};
+  const outcomes: string[] = [];
+  const door: HttpDoor = async (request) => {
+    await new Promise<void>((resolve) => {
+      ask = resolve;
+    });
+    outcomes.push((await request.readBody(100)).kind);
+    return jsonAnswer(200, "done");
+  };
+  const { port, requests, listener } = await served(door);
+  for (const body of ["12345", "123"]) {
+    const client = rawSocket({ port });
+    ask = () => {};
+    const idle = ask;
+    client.send(post(["Content-Length: 5"], body));
+    await soon(() => ask !== idle).toBe(true);
+    client.socket.resetAndDestroy();
+    await soon(() => listener.connections()).toBe(0);
+    ask();
+  }
+  await soon(() => outcomes).toEqual(["gone", "gone"]);
+  expect(requests.running()).toBe(0);
+});
+
 test("a body that was cut is gone, and the next request on another connection is served", async () => {
   let outcome = "";
   const door: HttpDoor = async (request) => {
