@@ -16,7 +16,7 @@ import { createServiceTokenCheck } from "./auth/service-token.ts";
 import type { Clock } from "./clock.ts";
 import { bounds, type Config } from "./config.ts";
 import { readScreenFiles } from "./edge/screen-files.ts";
-import { fail, StartRefused } from "./error.ts";
+import { StartRefused, unavailable } from "./error.ts";
 import { createServiceSecrets, type ServiceSecrets } from "./keys/service-secrets.ts";
 import type { Log } from "./log.ts";
 import { createMetrics } from "./metrics.ts";
@@ -150,8 +150,7 @@ async function start(config: Config, parts: AppParts, closers: Closer[]): Promis
       delayMs: config.drainDelayMs,
       msMax: config.drainMsMax,
       abortGraceMs: bounds.abortGraceMs,
-      abortReason: () =>
-        fail("UNAVAILABLE", { mayHaveRun: true, retryAfterMs: bounds.retryAfterUnavailableMs }),
+      abortReason: () => unavailable({ mayHaveRun: true }),
     });
     if (aborted > 0) log.warn({ aborted }, "requests were still running at the end of the drain");
     await closeInReverse(closers);

@@ -93,6 +93,8 @@ export const bounds = {
   usesPerMessageMax: 100,
   /** How often an insert of a key tries another free slot of the team before it gives up. */
   slotAttemptsMax: 20,
+  /** How often an update of an app reads it anew because another change came between, before it gives up. */
+  appUpdateTriesMax: 20,
   /** The record of the one instance that MongoDB serves: how often it is renewed, */
   instanceRenewMs: 1_000,
   /** for how long after the last renewal the instance admits requests, */

@@ -1,3 +1,4 @@
+import { bounds } from "./config.ts";
 import { type Reason, reasons } from "./reasons.ts";
 
 /**
@@ -52,6 +53,11 @@ export class StartRefused extends Error {
 /** The one way to end a request: `throw fail("APP_NOT_FOUND", { metadata: { app_id } })`. */
 export function fail(reason: Reason, facts: RefusalFacts = {}): Refusal {
   return new Refusal(reason, facts);
+}
+
+/** What can't be done now may be done in a moment: UNAVAILABLE, with the one wait that all such answers name. */
+export function unavailable(facts: Omit<RefusalFacts, "retryAfterMs"> = {}): Refusal {
+  return fail("UNAVAILABLE", { ...facts, retryAfterMs: bounds.retryAfterUnavailableMs });
 }
 
 /** What was thrown, as a refusal: itself, or INTERNAL with the thrown value as its private cause. */

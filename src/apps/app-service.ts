@@ -1,6 +1,7 @@
 import type { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
 import type { Clock } from "../clock.ts";
-import { fail } from "../error.ts";
+import { bounds } from "../config.ts";
+import { fail, unavailable } from "../error.ts";
 import { cutPage, readPage } from "../fields/page.ts";
 import { readResourceId } from "../fields/resource-id.ts";
 import type { ServiceMethods } from "../service-methods.ts";
@@ -44,10 +45,15 @@ export function createAppService(parts: {
 
     async updateApp(request) {
       const { app: message, id, paths } = readUpdate(request.app, request.updateMask);
-      const stored = (await store.find(id)) ?? missing(id);
-      const app = (await store.update(id, readChange(message, paths, stored))) ?? missing(id);
-      await appsChanged(id, app.version, app);
-      return { app: appMessage(app) };
+      // What a change keeps of the app is what was read: where another came between, it is read again.
+      for (let tries = 0; tries < bounds.appUpdateTriesMax; tries++) {
+        const stored = (await store.find(id)) ?? missing(id);
+        const app = await store.update(id, readChange(message, paths, stored), stored.version);
+        if (app === undefined) continue;
+        await appsChanged(id, app.version, app);
+        return { app: appMessage(app) };
+      }
+      throw unavailable();
     },
 
     async deleteApp(request) {

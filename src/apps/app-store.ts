@@ -36,8 +36,11 @@ export interface AppStore {
    * that name this team or none.
    */
   list(query: { limit: number; after?: string; runnableBy?: string }): Promise<AppRecord[]>;
-  /** Changes the given fields, raises the version and answers with the changed app; undefined where there is none. */
-  update(appId: string, change: AppChange): Promise<AppRecord | undefined>;
+  /**
+   * Changes the given fields, raises the version and answers with the changed app; undefined where there is none, or
+   * with `version` none of that version.
+   */
+  update(appId: string, change: AppChange, version?: number): Promise<AppRecord | undefined>;
   /**
    * Deletes the app and answers with the version that the deletion has, above every version the app had;
    * undefined where there is none.

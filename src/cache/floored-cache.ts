@@ -1,7 +1,6 @@
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.ts";
-import { bounds } from "../config.ts";
-import { fail } from "../error.ts";
+import { unavailable } from "../error.ts";
 
 /** A cache of versioned records in which a floor voids all that is older, also what is still on its way. */
 export interface FlooredCache<V> {
@@ -85,7 +84,7 @@ export function createFlooredCache<V extends object>(options: {
         else absent.set(id, { expireMs: clock.monotonicMs() + absentTtlMs });
         return found;
       }
-      throw fail("UNAVAILABLE", { retryAfterMs: bounds.retryAfterUnavailableMs });
+      throw unavailable();
     } finally {
       // Here and not in a `finally()` of the promise: that runs later, and one who came meanwhile would join.
       fills.delete(id);

@@ -1,5 +1,5 @@
 import { bounds } from "../config.ts";
-import { fail, type Refusal } from "../error.ts";
+import { type Refusal, unavailable } from "../error.ts";
 import type { KeyRecord } from "./key-store.ts";
 
 /** A durable change of a team's keys. */
@@ -51,14 +51,14 @@ export function createKeyEvents(
   return {
     publish(event) {
       for (const watch of watchesByTeam.get(event.key.teamId) ?? []) {
-        if (!watch.push(event)) watch.end(unavailable(tooSlowWords));
+        if (!watch.push(event)) watch.end(unavailable({ problem: tooSlowWords }));
       }
     },
     watch(teamId) {
-      if (closed) throw unavailable(closingWords);
+      if (closed) throw unavailable({ problem: closingWords });
       const watches = watchesByTeam.get(teamId) ?? new Set();
       if (watchers >= limits.watchersMax || watches.size >= limits.perTeamMax)
-        throw unavailable(tooManyWords);
+        throw unavailable({ problem: tooManyWords });
       const watch: Watch = createWatch(limits.queueMax, () => leave(teamId, watch));
       watchesByTeam.set(teamId, watches.add(watch));
       watchers += 1;
@@ -67,7 +67,7 @@ export function createKeyEvents(
     close() {
       closed = true;
       for (const watches of [...watchesByTeam.values()]) {
-        for (const watch of [...watches]) watch.end(unavailable(closingWords));
+        for (const watch of [...watches]) watch.end(unavailable({ problem: closingWords }));
       }
     },
   };
@@ -76,10 +76,6 @@ export function createKeyEvents(
 const tooSlowWords = "This stream fell too far behind the changes. Open it again, and list the keys.";
 const tooManyWords = "As many streams of key changes are open as may be. Try again later.";
 const closingWords = "Keyrun is shutting down. Open the stream again in a moment, and list the keys.";
-
-function unavailable(problem: string): Refusal {
-  return fail("UNAVAILABLE", { problem, retryAfterMs: bounds.retryAfterUnavailableMs });
-}
 
 interface Watch extends KeyWatch {
   /** False where the queue is full. */

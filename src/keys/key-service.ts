@@ -1,8 +1,8 @@
 import { type KeyService, VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
 import { unguarded, type VerifyKey } from "../auth/key-evidence.ts";
 import type { Clock } from "../clock.ts";
-import { bounds, type PlanName } from "../config.ts";
-import { fail } from "../error.ts";
+import type { PlanName } from "../config.ts";
+import { fail, unavailable } from "../error.ts";
 import { cutPage, readPage } from "../fields/page.ts";
 import { readLabel } from "../fields/plain-text.ts";
 import type { Limiter } from "../limit/limiter.ts";
@@ -100,7 +100,7 @@ async function verify(parts: KeyServiceParts, value: string, cost: number) {
 }
 
 function requireHold({ mayAdmit }: KeyServiceParts): void {
-  if (!mayAdmit()) throw fail("UNAVAILABLE", { retryAfterMs: bounds.retryAfterUnavailableMs });
+  if (!mayAdmit()) throw unavailable();
 }
 
 function readRequestId(value: string): string | null {

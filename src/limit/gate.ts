@@ -1,5 +1,4 @@
-import { bounds } from "../config.ts";
-import { fail } from "../error.ts";
+import { unavailable } from "../error.ts";
 
 /** Lets work in while a slot is free, and the rest wait in line, first come first served. */
 export interface Gate {
@@ -77,8 +76,4 @@ export function createGate(options: {
 interface Waiter {
   readonly enter: () => void;
   readonly timer: NodeJS.Timeout;
-}
-
-function unavailable() {
-  return fail("UNAVAILABLE", { retryAfterMs: bounds.retryAfterUnavailableMs });
 }

@@ -1,6 +1,5 @@
 import type { Clock } from "../clock.ts";
-import { bounds } from "../config.ts";
-import { fail } from "../error.ts";
+import { unavailable } from "../error.ts";
 import { LogTable } from "./log-table.ts";
 import type { SlidingLog } from "./sliding-log.ts";
 
@@ -53,7 +52,7 @@ export function createLimiter(options: {
 
   function addLog(id: string) {
     if (table.size >= logsMax) {
-      if (whenFull === "refuse") throw fail("UNAVAILABLE", { retryAfterMs: bounds.retryAfterUnavailableMs });
+      if (whenFull === "refuse") throw unavailable();
       table.dropFirst();
     }
     return table.add(id);

@@ -2,8 +2,8 @@ import { readBearer } from "../auth/credential.ts";
 import type { KeyVerdict, LookUpGuard, VerifyKey } from "../auth/key-evidence.ts";
 import type { Principal } from "../auth/principal.ts";
 import type { Clock } from "../clock.ts";
-import { bounds, type PlanName } from "../config.ts";
-import { fail, type Refusal, refusalFrom } from "../error.ts";
+import type { PlanName } from "../config.ts";
+import { fail, type Refusal, refusalFrom, unavailable } from "../error.ts";
 import type { LimitDecision, Limiter } from "../limit/limiter.ts";
 import { requireTeam, type TeamSource } from "../teams/find-team.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
@@ -122,10 +122,6 @@ function judge(
 function refuse(refusal: Refusal, { applicant, allowance }: Unproven): Admission {
   const decision = allowance.look(applicant.address);
   return { kind: "refused", refusal, rate: decision && { policy: "address", decision } };
-}
-
-function unavailable(): Refusal {
-  return fail("UNAVAILABLE", { retryAfterMs: bounds.retryAfterUnavailableMs });
 }
 
 function revoked(revokeTimeMs: number): Refusal {

@@ -1,7 +1,7 @@
 import type { BackendRecord } from "../apps/app-store.ts";
 import type { Clock } from "../clock.ts";
 import { bounds } from "../config.ts";
-import { fail, type Refusal } from "../error.ts";
+import { type Refusal, unavailable } from "../error.ts";
 import { appFailed } from "./backend-runner.ts";
 import { runEcho } from "./echo-runner.ts";
 import { createGrpcRunner } from "./grpc-runner.ts";
@@ -65,7 +65,7 @@ export function createAppRunner(options: {
 
   return {
     run(run) {
-      if (closed) return Promise.reject(fail("UNAVAILABLE", { retryAfterMs }));
+      if (closed) return Promise.reject(unavailable());
       const { backend } = run.app;
       if (backend.kind !== "echo") return runRemotely(run, backend).then(checked);
       const text = runEcho(run);
@@ -74,7 +74,7 @@ export function createAppRunner(options: {
     },
     async close() {
       closed = true;
-      const stopping = fail("UNAVAILABLE", { mayHaveRun: true, retryAfterMs });
+      const stopping = unavailable({ mayHaveRun: true });
       for (const limits of running.values()) limits.end(stopping);
       await Promise.allSettled(running.keys());
       http.close();

@@ -13,6 +13,7 @@ import {
 import { createAppService } from "#src/apps/app-service.ts";
 import type { AppRecord } from "#src/apps/app-store.ts";
 import type { Call } from "#src/auth/principal.ts";
+import { bounds } from "#src/config.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
@@ -30,8 +31,17 @@ const changes: {
   app: AppRecord | undefined;
   stored: AppRecord | undefined;
 }[] = [];
+/** What another caller does to the app between an update's look at it and its change. */
+let between: ((seen: AppRecord | undefined) => Promise<unknown>) | undefined;
 const service = createAppService({
-  store: stores.apps,
+  store: {
+    ...stores.apps,
+    async find(appId) {
+      const seen = await stores.apps.find(appId);
+      await between?.(seen);
+      return seen;
+    },
+  },
   clock: createManualClock(),
   async appsChanged(appId, version, app) {
     changes.push({ appId, version, app, stored: await stores.apps.find(appId) });
@@ -49,6 +59,7 @@ let id = "";
 beforeEach(async () => {
   for (const app of await stores.apps.list({ limit: 1_000 })) await stores.apps.delete(app.id);
   changes.length = 0;
+  between = undefined;
   ids += 1;
   id = `app-${ids}`;
 });
@@ -129,6 +140,33 @@ describe("header values", () => {
     const more = { name: "x-tier", value: "gold" };
     await updateApp(http([more, ...sentBack], "http://127.0.0.1:9000/other"), "backend");
     expect(await storedHeaders()).toEqual([more, { name: "authorization", value: secret }]);
+  });
+
+  test("are kept as they are when the change is made, though another came between", async () => {
+    const app = await createApp(http(headers));
+    const newer = {
+      kind: "http",
+      url: "http://127.0.0.1:9000/run",
+      headers: [{ name: "authorization", value: "newer" }],
+    };
+    between = async () => {
+      between = undefined;
+      await stores.apps.update(id, { backend: newer as AppRecord["backend"] });
+    };
+    await updateApp(app as JsonObject, "backend");
+    expect(await storedHeaders()).toEqual([{ name: "authorization", value: "newer" }]);
+  });
+
+  test("are not guessed at where changes keep coming between: the update is refused, and changes nothing", async () => {
+    const app = await createApp(http(headers));
+    let others = 0;
+    between = () => stores.apps.update(id, { displayName: `Other ${++others}` });
+    await expect(updateApp(app as JsonObject, "backend,displayName")).rejects.toMatchObject({
+      reason: "UNAVAILABLE",
+    });
+    between = undefined;
+    expect((await stores.apps.find(id))?.displayName).toBe(`Other ${others}`);
+    expect(others).toBe(bounds.appUpdateTriesMax);
   });
 
   test("are dropped with their header", async () => {

@@ -80,6 +80,22 @@ export function appStoreContract(name: string, open: OpenStores): void {
       });
     });
 
+    test("a change that names a version is made on that version alone, and of several at once by one", async () => {
+      const app = newAppOf({ id: `${newPrefix()}a` });
+      const first = await apps().insert(app);
+      const outcomes = await Promise.all(
+        ["1", "2", "3", "4"].map((displayName) => apps().update(app.id, { displayName }, first!.version)),
+      );
+      const written = outcomes.filter((outcome) => outcome !== undefined);
+      expect(written).toEqual([await apps().find(app.id)]);
+      expect(written[0]?.version).toBe(first!.version + 1);
+      expect(await apps().update(app.id, { timeoutMs: 5 }, first!.version)).toBeUndefined();
+      expect(await apps().update(app.id, { timeoutMs: 5 }, first!.version + 1)).toMatchObject({
+        timeoutMs: 5,
+      });
+      expect(await apps().update(`${app.id}b`, { timeoutMs: 5 }, 1)).toBeUndefined();
+    });
+
     test("a deleted app is gone, can't be changed, and is deleted once", async () => {
       const prefix = newPrefix();
       const app = newAppOf({ id: `${prefix}a` });

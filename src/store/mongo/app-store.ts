@@ -41,10 +41,11 @@ export function createAppStore({ apps }: Collections, call: StoreCall): AppStore
       const page = apps.find(query).sort({ _id: 1 }).limit(limit);
       return (await call(() => page.toArray())).map(checkApp);
     },
-    async update(appId, change) {
+    async update(appId, change, version) {
       const fields = checkRecord(appChange, given(change), `apps/${appId}`);
       const update = { ...(Object.keys(fields).length > 0 && { $set: fields }), $inc: { version: 1 } };
-      return appOf(await call(() => apps.findOneAndUpdate(live(appId), update, after)));
+      const query = { ...live(appId), ...(version !== undefined && { version: { $eq: version } }) };
+      return appOf(await call(() => apps.findOneAndUpdate(query, update, after)));
     },
     async delete(appId) {
       const update = { $set: deletion, $inc: { version: 1 } };

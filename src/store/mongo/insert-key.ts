@@ -1,6 +1,6 @@
 import type { Collection } from "mongodb";
 import { bounds } from "../../config.ts";
-import { fail } from "../../error.ts";
+import { fail, unavailable } from "../../error.ts";
 import type { InsertKeyOutcome, KeyRecord } from "../../keys/key-store.ts";
 import { checkRecord } from "../records.ts";
 import { type KeyDocument, keyDocument } from "./documents.ts";
@@ -32,7 +32,7 @@ export async function insertKey(
     }
   }
   const cause = new Error(`no slot was won in ${bounds.slotAttemptsMax} attempts`);
-  throw fail("UNAVAILABLE", { cause, retryAfterMs: bounds.retryAfterUnavailableMs });
+  throw unavailable({ cause });
 }
 
 /** As the index sees it: what was written and is not yet on a majority counts, else a loser looks in vain. */

@@ -11,8 +11,7 @@ import {
   MongoTopologyClosedError,
   MongoWriteConcernError,
 } from "mongodb";
-import { bounds } from "../../config.ts";
-import { fail, type Refusal } from "../../error.ts";
+import { fail, unavailable } from "../../error.ts";
 import type { InstanceGuard } from "../../fleet/instance-guard.ts";
 
 /** Does one operation on the store, within the time that the store has. */
@@ -28,7 +27,7 @@ export function createStoreCall(timeoutMs: number): StoreCall {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
       timer = setTimeout(
-        () => reject(unavailable(new Error(`MongoDB took over ${timeoutMs} ms`))),
+        () => reject(unavailable({ cause: new Error(`MongoDB took over ${timeoutMs} ms`) })),
         timeoutMs,
       );
     });
@@ -48,7 +47,7 @@ export function createStoreCall(timeoutMs: number): StoreCall {
  */
 export function whileHolding(guard: InstanceGuard, call: StoreCall): StoreCall {
   const check = () => {
-    if (!guard.holds()) throw unavailable(new Error("this instance no longer holds the store"));
+    if (!guard.holds()) throw unavailable({ cause: new Error("this instance no longer holds the store") });
   };
   return async (work) => {
     check();
@@ -80,7 +79,7 @@ function refusalOf(thrown: unknown): unknown {
   const error = unwrap(thrown);
   if (!(error instanceof MongoError)) return thrown;
   if (error.code === outOfDiskSpace) return fail("STORE_FULL", { cause: thrown });
-  return isOutOfReach(error) ? unavailable(thrown) : thrown;
+  return isOutOfReach(error) ? unavailable({ cause: thrown }) : thrown;
 }
 
 /** A bulk write wraps also what is no answer of the server, as a lost connection. */
@@ -88,10 +87,6 @@ function unwrap(thrown: unknown): unknown {
   if (!(thrown instanceof MongoBulkWriteError)) return thrown;
   const wrapped: unknown = thrown.errorResponse;
   return wrapped instanceof MongoError ? wrapped : thrown;
-}
-
-function unavailable(cause: unknown): Refusal {
-  return fail("UNAVAILABLE", { cause, retryAfterMs: bounds.retryAfterUnavailableMs });
 }
 
 const outOfDiskSpace = 14_031;

@@ -19,9 +19,10 @@ export function createAppStore(db: DatabaseSync): AppStore {
             : statement.listRunnable.all(after, limit, runnableBy);
         return rows.map(checkApp);
       }),
-    update: (appId, change) =>
+    update: (appId, change, version) =>
       write(db, () => {
         const app = appOf(statement.find.get(appId));
+        if (version !== undefined && app?.version !== version) return undefined;
         return app && appOf(statement.update.get(rowOf({ ...app, ...given(change) })));
       }),
     delete: (appId) =>

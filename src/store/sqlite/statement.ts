@@ -1,6 +1,5 @@
 import type { DatabaseSync } from "node:sqlite";
-import { bounds } from "../../config.ts";
-import { fail } from "../../error.ts";
+import { fail, unavailable } from "../../error.ts";
 
 /** The work's result as a promise; what SQLite throws becomes the refusal that callers can act on. */
 export async function answer<T>(work: () => T): Promise<T> {
@@ -53,7 +52,7 @@ function refusalOf(thrown: unknown): unknown {
   const code = resultCode(thrown);
   if (code === sqlite.full) return fail("STORE_FULL", { cause: thrown });
   if (outOfReach.includes(code) || isClosed(thrown)) {
-    return fail("UNAVAILABLE", { cause: thrown, retryAfterMs: bounds.retryAfterUnavailableMs });
+    return unavailable({ cause: thrown });
   }
   return thrown;
 }
