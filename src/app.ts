@@ -22,7 +22,7 @@ import type { Log } from "./log.ts";
 import { createMetrics } from "./metrics.ts";
 import { createHealth } from "./rpc/health.ts";
 import { createReflection } from "./rpc/reflection.ts";
-import { type ServedService, served } from "./rpc/rpc-door.ts";
+import { type ServedService, served } from "./rpc/served.ts";
 import { untilEnded } from "./rpc/until-ended.ts";
 import { createSecretFiles, writePrivateFile } from "./secret-files.ts";
 import { seed } from "./seed.ts";

@@ -15,9 +15,12 @@ export type ServiceMethods<S extends DescService> = {
   [Name in keyof S["method"] as S["method"][Name] extends DescMethodUnary
     ? Name
     : never]: S["method"][Name] extends DescMethodUnary<infer Input, infer Output>
-    ? (request: MessageShape<Input>, call: Call) => Promise<MessageInitShape<Output>>
+    ? (request: MessageShape<Input>, call: Call) => Answer<MessageInitShape<Output>>
     : never;
 };
+
+/** Without a promise where it is there at once. */
+type Answer<T> = T | Promise<T>;
 
 /** The methods of a service that answer with a stream, which ends when the call's signal is aborted. */
 export type ServiceStreams<S extends DescService> = {

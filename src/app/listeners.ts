@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { unguarded } from "../auth/key-evidence.ts";
+import type { Listener as ListenerName } from "../auth/policy.ts";
 import type { Clock } from "../clock.ts";
 import { bounds, type Config } from "../config.ts";
 import type { HttpDoor } from "../edge/http.ts";
@@ -10,9 +11,12 @@ import { createAddressAllowance } from "../limit/address-allowance.ts";
 import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Caller } from "../rpc/caller.ts";
-import { createRpcDoor, type RpcDoor, type RpcDoorParts, type ServedService } from "../rpc/rpc-door.ts";
+import { createGate } from "../rpc/gate.ts";
+import { createGrpcDoor, type GrpcDoor } from "../rpc/grpc/grpc-door.ts";
+import { createRpcDoor, type RpcDoor } from "../rpc/rpc-door.ts";
+import type { ServedService } from "../rpc/served.ts";
 import type { AddressAllowanceView, Admit } from "../run/admission.ts";
-import { createServe, type ServeOptions } from "../server/http-exchange.ts";
+import { createServe, type Serve, type ServeOptions } from "../server/http-exchange.ts";
 import { createListener, type Listener, type ListenerOptions } from "../server/listener.ts";
 import type { NodeRequest } from "../server/node-http.ts";
 import { namesHost, refuse } from "../server/parser-refusal.ts";
@@ -59,16 +63,12 @@ export function createPublicListener(
   };
   const { reporting, newRequestId, serve, options } = listenerBasis(parts);
   const door = parts.door({ allowance, reporting });
-  const rpc = createRpcDoor({
-    ...rpcBasis(parts, { reporting, newRequestId }),
-    listener: "public",
-    allowance,
-  });
+  const rpcs = createRpcDoors(parts, { reporting, newRequestId, listener: "public", allowance });
   return createListener({
     ...options,
     connectionsPerAddressMax: config.trustProxyHops > 0 ? undefined : config.connectionsPerAddressMax,
     isConversation: conversations(parts.services),
-    onRequest: toDoors({ rpc, newRequestId, serveHttp: (req, res) => serve(door, req, res) }),
+    onRequest: toDoors({ ...rpcs, http: door, serve, newRequestId }),
   });
 }
 
@@ -82,18 +82,15 @@ export async function createInternalListener(
   const { config, metrics, isServiceToken } = parts;
   const { reporting, newRequestId, serve, options } = listenerBasis(parts);
   const door = createMetricsDoor({ metrics, isServiceToken });
-  const rpc = createRpcDoor({
-    ...rpcBasis(parts, { reporting, newRequestId }),
-    listener: "internal",
-    // Whoever reaches this listener is one of ours: no address is held to an allowance.
-    allowance: { guard: unguarded, look: () => undefined },
-  });
+  // Whoever reaches this listener is one of ours: no address is held to an allowance.
+  const allowance: AddressAllowanceView = { guard: unguarded, look: () => undefined };
+  const rpcs = createRpcDoors(parts, { reporting, newRequestId, listener: "internal", allowance });
   return createListener({
     ...options,
     connectionsPerAddressMax: undefined,
     tls: await readTls(config.grpcTls),
     isConversation: conversations(parts.services),
-    onRequest: toDoors({ rpc, newRequestId, serveHttp: (req, res) => serve(door, req, res) }),
+    onRequest: toDoors({ ...rpcs, http: door, serve, newRequestId }),
   });
 }
 
@@ -110,29 +107,40 @@ function listenerBasis({ config, clock, log, metrics, requests }: ListenersParts
   };
 }
 
-function rpcBasis(
+/** The doors for RPCs, with one gate before both. */
+function createRpcDoors(
   parts: ListenersParts & { services: readonly ServedService[] },
-  { reporting, newRequestId }: { reporting: Reporting; newRequestId: () => string },
-) {
+  options: {
+    readonly reporting: Reporting;
+    readonly newRequestId: () => string;
+    readonly listener: ListenerName;
+    readonly allowance: AddressAllowanceView;
+  },
+): { rpc: RpcDoor; grpc: GrpcDoor } {
   const { config, clock, requests, services, admit, isServiceToken, sessions } = parts;
+  const { reporting, newRequestId, listener, allowance } = options;
   const factsOptions = { newRequestId, trustProxyHops: config.trustProxyHops };
-  return {
+  const shared = {
+    listener,
     clock,
     services,
-    admit,
-    isServiceToken,
-    sessions,
+    gate: createGate({ listener, admit, allowance, isServiceToken, sessions }),
     messageBytesMax: config.bodyBytesMax,
-    drainSignal: requests.signal,
     onRefusal: reporting.rpc,
     onAnswered: () => reporting.answered("rpc"),
+  };
+  const rpc = createRpcDoor({
+    ...shared,
+    sessions,
+    drainSignal: requests.signal,
     callerOf: (req: NodeRequest): Caller => ({
       authorizations: authorizationsOf(req),
       address: addressOf(req, factsOptions),
       requestId: requestIdOf(req, factsOptions),
       header: (name) => headerOf(req, name),
     }),
-  } satisfies Partial<RpcDoorParts>;
+  });
+  return { rpc, grpc: createGrpcDoor(shared) };
 }
 
 async function readTls(files: Config["grpcTls"]) {
@@ -155,15 +163,18 @@ function conversations(services: readonly ServedService[]): (req: NodeRequest) =
 }
 
 interface Doors {
+  readonly grpc: GrpcDoor;
   readonly rpc: RpcDoor;
-  readonly serveHttp: ListenerOptions["onRequest"];
+  readonly http: HttpDoor;
+  readonly serve: Serve;
   newRequestId(): string;
 }
 
-/** RPCs to the RPC door, all else to the HTTP door. */
-function toDoors({ rpc, serveHttp, newRequestId }: Doors): ListenerOptions["onRequest"] {
+/** The usual gRPC to its own door, other RPCs to the RPC door, all else to the HTTP door. */
+function toDoors({ grpc, rpc, http, serve, newRequestId }: Doors): ListenerOptions["onRequest"] {
   return (req, res) => {
-    if (!rpc.takes(req)) return serveHttp(req, res);
+    if (grpc.takes(req)) return serve(grpc.door, req, res);
+    if (!rpc.takes(req)) return serve(http, req, res);
     // HTTP/1.0 need not say it, but Connect needs to know.
     if (!namesHost(req)) return refuse(res, fail("MALFORMED_REQUEST"), newRequestId());
     // Connect reads node's request by itself, and would leave a caller with `Expect: 100-continue` waiting.

@@ -1,16 +1,15 @@
-import type { HandlerContext } from "@connectrpc/connect";
 import type { HttpRequest } from "../edge/http.ts";
 import type { Refusal } from "../error.ts";
 import type { Log } from "../log.ts";
 import type { Door, Metrics } from "../metrics.ts";
 import { reasons } from "../reasons.ts";
-import { callerKey } from "../rpc/caller.ts";
+import type { OnRefusal } from "../rpc/on-refusal.ts";
 import type { Report } from "../server/transport-event.ts";
 
 /** Where the doors tell what happened: the log has the private cause, the metrics the count. */
 export interface Reporting {
   rest(refusal: Refusal, request: HttpRequest): void;
-  rpc(refusal: Refusal, context: HandlerContext): void;
+  readonly rpc: OnRefusal;
   answered(door: Door): void;
   readonly transport: Report;
 }
@@ -36,8 +35,8 @@ export function createReporting({ log, metrics }: { log: Log; metrics: Metrics }
         method: `${method} ${target.split("?", 1)[0]?.slice(0, pathCharactersMax)}`,
       });
     },
-    rpc: (refusal, { values, method }) => {
-      tell("rpc", refusal, { requestId: values.get(callerKey).requestId, method: method.toString() });
+    rpc: (refusal, { requestId, method }) => {
+      tell("rpc", refusal, { requestId, method: method.toString() });
     },
     answered: (door) => metrics.requestEnded(door, "OK"),
     transport: (event) => {

@@ -17,7 +17,7 @@ import { createWatchKeys, type WatchKeysParts } from "../keys/watch-keys.ts";
 import { createLimiter } from "../limit/limiter.ts";
 import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
-import { served } from "../rpc/rpc-door.ts";
+import { served } from "../rpc/served.ts";
 import { createAdmit } from "../run/admission.ts";
 import { createAppRunner } from "../run/app-runner.ts";
 import { createRunIds } from "../run/run-id.ts";

@@ -4,7 +4,7 @@ import type { Clock } from "../clock.ts";
 import type { Config } from "../config.ts";
 import type { WatchKeysParts } from "../keys/watch-keys.ts";
 import type { Log } from "../log.ts";
-import { type ServedService, served } from "../rpc/rpc-door.ts";
+import { type ServedService, served } from "../rpc/served.ts";
 import type { BoundAddress } from "../server/listener.ts";
 import { createLocalLinks, type LocalLinks } from "../signin/local-links.ts";
 import { createOidc } from "../signin/oidc.ts";

@@ -9,6 +9,7 @@ import type { BodyHeaders } from "./transcode/media.ts";
 import type { Problem } from "./transcode/problem.ts";
 import type { MatchedRoute } from "./transcode/route-table.ts";
 import type { Transcoder } from "./transcode/transcoder.ts";
+import { wholeBody } from "./whole-body.ts";
 
 /** A method that REST callers reach with an API key. */
 export interface RestMethod {
@@ -119,13 +120,10 @@ export class AdmittedRequest implements Call {
   }
 
   #messageOf(body: BodyOutcome): Message {
-    if (body.kind === "gone") throw body.reason ? beforeRun(body.reason) : fail("CANCELLED");
     const { request, route } = this.#asked;
     const { transcoder, bodyBytesMax } = this.#parts;
-    if (body.kind === "too_large") {
-      throw fail("REQUEST_TOO_LARGE", { metadata: { bytes_max: String(bodyBytesMax) } });
-    }
-    const decoded = transcoder.decodeRequest(route, { ...bodyHeadersOf(request), body: body.bytes });
+    const bytes = wholeBody(body, bodyBytesMax);
+    const decoded = transcoder.decodeRequest(route, { ...bodyHeadersOf(request), body: bytes });
     if (decoded.kind === "problem") throw problemRefusal(decoded);
     return decoded.message;
   }
@@ -136,11 +134,6 @@ function bodyHeadersOf(request: HttpRequest): BodyHeaders {
     contentType: request.header("content-type"),
     contentEncoding: request.header("content-encoding"),
   };
-}
-
-/** The same refusal, of a request whose app can't have started: it may be sent again. */
-function beforeRun({ reason, retryAfterMs }: Refusal): Refusal {
-  return fail(reason, retryAfterMs === undefined ? {} : { retryAfterMs });
 }
 
 const problemReasons = {

@@ -36,6 +36,10 @@ export interface HttpResponse {
   /** Names and values in turn, as they are sent. Without Date, Content-Length and Connection, which the server sets. */
   readonly headers: string[];
   readonly body: string | Uint8Array;
+  /**
+   * Names and values in turn that follow the body, over HTTP/2 alone. An answer that has them has no Content-Length.
+   */
+  readonly trailers?: readonly string[];
 }
 
 /** Answers a request, and never rejects: what goes wrong inside is a 5xx with a body. */

@@ -1,5 +1,10 @@
-import { type KeyService, VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
-import { unguarded, type VerifyKey } from "../auth/key-evidence.ts";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import {
+  type KeyService,
+  VerifyKeyResponse_Verdict as Verdict,
+  type VerifyKeyResponseSchema,
+} from "#gen/keyrun/v1/key_service_pb.ts";
+import { type KeyVerdict, unguarded, type VerifyKey } from "../auth/key-evidence.ts";
 import type { Clock } from "../clock.ts";
 import type { PlanName } from "../config.ts";
 import { fail, unavailable } from "../error.ts";
@@ -10,6 +15,7 @@ import { rateLimitMessage } from "../limit/rate-limit-message.ts";
 import type { ServiceMethods } from "../service-methods.ts";
 import { requireTeam, type TeamSource } from "../teams/find-team.ts";
 import { planNumber } from "../teams/plan-message.ts";
+import type { TeamRecord } from "../teams/team-store.ts";
 import { keyMessage } from "./key-message.ts";
 import type { KeyCursor, KeyRecord } from "./key-store.ts";
 import type { Keyring } from "./keyring.ts";
@@ -73,20 +79,45 @@ export function createKeyService(parts: KeyServiceParts): ServiceMethods<typeof 
   };
 }
 
-async function verify(parts: KeyServiceParts, value: string, cost: number) {
+/** Without a promise where all that it takes is in memory. */
+function verify(parts: KeyServiceParts, value: string, cost: number): Verified | Promise<Verified> {
   if (value === "") throw fail("INVALID_ARGUMENT", { param: "value", problem: "value is required." });
   if (cost < 0) throw fail("INVALID_ARGUMENT", { param: "cost", problem: "cost must not be negative." });
   requireHold(parts);
-  const found = await parts.verifyKey(value, { address: "" }, unguarded);
-  if (found.kind === "invalid") return { verdict: Verdict.INVALID };
+  const found = parts.verifyKey(value, { address: "" }, unguarded);
+  if (!(found instanceof Promise)) {
+    if (found.kind === "invalid") return { verdict: Verdict.INVALID };
+    const team = parts.teams.peek(found.teamId);
+    if (team) return judge(parts, found, { team, cost });
+  }
+  return verifyLater(parts, found, cost);
+}
 
+type Verified = MessageInitShape<typeof VerifyKeyResponseSchema>;
+
+async function verifyLater(
+  parts: KeyServiceParts,
+  pending: KeyVerdict | Promise<KeyVerdict>,
+  cost: number,
+): Promise<Verified> {
+  const found = await pending;
+  if (found.kind === "invalid") return { verdict: Verdict.INVALID };
+  const team = await requireTeam(parts.teams, found.teamId);
+  // Asked again: what was read since may be a predecessor's truth.
+  requireHold(parts);
+  return judge(parts, found, { team, cost });
+}
+
+/** The last step, without an await: what it sees of key, team and limit holds together. */
+function judge(
+  parts: KeyServiceParts,
+  found: Exclude<KeyVerdict, { kind: "invalid" }>,
+  { team, cost }: { team: TeamRecord; cost: number },
+): Verified {
   const { keyId, teamId } = found;
-  const team = await requireTeam(parts.teams, teamId);
   const named = { keyId, teamId, plan: planNumber(team.plan) };
   if (found.kind === "revoked") return { verdict: Verdict.REVOKED, ...named };
 
-  // Asked again: what was read since may be a predecessor's truth. From here to the answer there is no await.
-  requireHold(parts);
   const limit = parts.planLimits[team.plan];
   if (cost > limit) {
     const problem = `cost must be at most the plan's limit, ${limit}.`;

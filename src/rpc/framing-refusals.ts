@@ -1,6 +1,8 @@
 import { Code, ConnectError, type HandlerContext } from "@connectrpc/connect";
 import { fail, type Refusal } from "../error.ts";
 import { errorDetails } from "../error-details.ts";
+import { callerKey } from "./caller.ts";
+import type { OnRefusal } from "./on-refusal.ts";
 
 /**
  * Gives the errors that Connect makes by itself the one ErrorInfo that every refusal has: a message over the bound,
@@ -9,10 +11,7 @@ import { errorDetails } from "../error-details.ts";
  */
 export function explainFraming(
   context: HandlerContext,
-  parts: {
-    readonly messageBytesMax: number;
-    readonly onRefusal: (refusal: Refusal, context: HandlerContext) => void;
-  },
+  parts: { readonly messageBytesMax: number; readonly onRefusal: OnRefusal },
 ): void {
   const explain = () => {
     const error: unknown = context.signal.reason;
@@ -21,7 +20,8 @@ export function explainFraming(
     const refusal = refusalOf(error, parts.messageBytesMax);
     if (!refusal) return;
     error.details.push(...errorDetails(refusal));
-    parts.onRefusal(refusal, context);
+    const { requestId } = context.values.get(callerKey);
+    parts.onRefusal(refusal, { requestId, method: context.method });
   };
   context.signal.addEventListener("abort", explain, { once: true });
 }

@@ -1,41 +1,25 @@
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
-import {
-  Code,
-  ConnectError,
-  createContextValues,
-  type HandlerContext,
-  type ServiceImpl,
-} from "@connectrpc/connect";
+import { Code, ConnectError, createContextValues, type HandlerContext } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
-import { bounds } from "../config.ts";
 import { refusalResponse } from "../edge/refusal-response.ts";
 import { fail, type Refusal, refusalFrom } from "../error.ts";
-import type { ServiceMethods, ServiceStreams } from "../service-methods.ts";
 import { type Caller, callerKey, principalKey } from "./caller.ts";
+import { type ConnectGateParts, createRequestGate, pairs, tellRateOnSuccess } from "./connect-gate.ts";
 import { connectErrorFrom } from "./connect-refusal.ts";
 import { withDeadline } from "./deadline.ts";
-import { createRequestGate, type GateParts, pairs, tellRateOnSuccess } from "./gate.ts";
+import {
+  type NodeHandler,
+  type NodeRequest,
+  type NodeResponse,
+  pathOfMethod,
+  type ServedService,
+  unaryMsMax,
+  type Work,
+  workOf,
+} from "./served.ts";
 import { authorizeMember, sessionMethods } from "./session-calls.ts";
 
-type NodeHandler = ReturnType<typeof connectNodeAdapter>;
-export type NodeRequest = Parameters<NodeHandler>[0];
-export type NodeResponse = Parameters<NodeHandler>[1];
-
-/** A service and what does its work: unary methods as plain functions, or a Connect implementation with streams. */
-export type ServedService = {
-  readonly service: DescService;
-  readonly implementation: object;
-};
-
-/** Serves plain methods under their service's name. */
-export function served<S extends DescService>(
-  service: S,
-  implementation: (ServiceMethods<S> & ServiceStreams<S>) | Partial<ServiceImpl<S>>,
-): ServedService {
-  return { service, implementation };
-}
-
-export interface RpcDoorParts extends GateParts {
+export interface RpcDoorParts extends ConnectGateParts {
   readonly services: readonly ServedService[];
   /** Told of every call that was answered with success. */
   readonly onAnswered: () => void;
@@ -53,8 +37,8 @@ export interface RpcDoor {
 
 export function createRpcDoor(parts: RpcDoorParts): RpcDoor {
   const methods = parts.services.flatMap(({ service }) => service.methods);
-  const paths = new Set(methods.map(pathOf));
-  const sessionPaths = new Set(parts.listener === "public" ? sessionMethods(methods).map(pathOf) : []);
+  const paths = new Set(methods.map(pathOfMethod));
+  const sessionPaths = new Set(parts.listener === "public" ? sessionMethods(methods).map(pathOfMethod) : []);
   const handle = createHandler(parts);
   return {
     takes: (request) =>
@@ -72,10 +56,6 @@ export function createRpcDoor(parts: RpcDoorParts): RpcDoor {
 
 const grpcType = /^application\/grpc(-web(-text)?)?(\+|;|$)/i;
 const rpcPath = /^\/[^/]+\/[^/]+$/;
-
-function pathOf(method: DescMethod): string {
-  return `/${method.parent.typeName}/${method.name}`;
-}
 
 function pathAsked({ url = "" }: NodeRequest): string {
   const mark = url.indexOf("?");
@@ -102,23 +82,17 @@ function createHandler(parts: RpcDoorParts): NodeHandler {
 function adapt(parts: RpcDoorParts, service: DescService, implementation: object): object {
   const adapted: Record<string, unknown> = {};
   for (const method of service.methods) {
-    const work: unknown = Reflect.get(implementation, method.localName);
-    if (typeof work !== "function") continue;
-    const bound: Work = (request, context) => Reflect.apply(work, implementation, [request, context]);
+    const work = workOf(implementation, method);
+    if (!work) continue;
     const adapt = method.methodKind === "unary" ? unary : streaming;
-    adapted[method.localName] = adapt(parts, method, bound);
+    adapted[method.localName] = adapt(parts, method, work);
   }
   return adapted;
 }
 
-/** The last word, for work that does not end by itself: an app's own timeout, of 30 s at the most, comes first. */
-const ownMsMax = bounds.unaryMsMax + bounds.unaryGraceMs;
-
-type Work = (request: unknown, context: unknown) => unknown;
-
 function unary(parts: RpcDoorParts, method: DescMethod, work: Work) {
   return async (request: unknown, context: HandlerContext) => {
-    const timeoutMs = Math.min(context.timeoutMs() ?? ownMsMax, ownMsMax);
+    const timeoutMs = Math.min(context.timeoutMs() ?? unaryMsMax, unaryMsMax);
     try {
       const call = callOf(context);
       const authorized = async (signal: AbortSignal) => {
@@ -160,7 +134,8 @@ function callOf(context: HandlerContext) {
 function told(parts: RpcDoorParts, context: HandlerContext, thrown: unknown): ConnectError {
   if (thrown instanceof ConnectError) return thrown;
   const refusal: Refusal = refusalFrom(thrown);
-  parts.onRefusal(refusal, context);
+  const { requestId } = context.values.get(callerKey);
+  parts.onRefusal(refusal, { requestId, method: context.method });
   return connectErrorFrom(refusal);
 }
 

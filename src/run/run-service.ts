@@ -36,9 +36,9 @@ export function createFindRunnableApp(apps: AppSource): FindRunnableApp {
 
 /** `keyrun.v1.RunService`, whose answer is a message already: no door has to make one of it. */
 export interface RunMethods {
-  /** The caller was admitted before: its key proven, its request spent. */
-  runApp(request: RunAppRequest, call: Call): Promise<RunAppResponse>;
-  /** The same, for a door that has found the app already; without a promise where the app answers at once. */
+  /** The caller was admitted before: its key proven, its request spent. Without a promise where the app answers at once. */
+  runApp(request: RunAppRequest, call: Call): RunAppResponse | Promise<RunAppResponse>;
+  /** The same, for a door that has found the app already. */
   runFound(app: AppRecord, request: RunAppRequest, call: Call): RunAppResponse | Promise<RunAppResponse>;
 }
 
@@ -61,8 +61,11 @@ export function createRunService(parts: {
   };
 
   return {
-    async runApp(request, call) {
-      return runFound(await parts.findRunnableApp(teamOf(call), request.appId), request, call);
+    runApp(request, call) {
+      const app = parts.findRunnableApp(teamOf(call), request.appId);
+      return app instanceof Promise
+        ? app.then((found) => runFound(found, request, call))
+        : runFound(app, request, call);
     },
     runFound,
   };

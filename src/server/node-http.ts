@@ -23,7 +23,17 @@ export function isGone(res: NodeResponse): boolean {
 /** A whole answer, written at once. */
 export function send(res: NodeResponse, response: HttpResponse): void {
   writeHead(res, response);
-  res.end(response.body);
+  if (response.trailers === undefined) res.end(response.body);
+  else sendWithTrailers(res, response.body, response.trailers);
+}
+
+function sendWithTrailers(res: NodeResponse, body: HttpResponse["body"], trailers: readonly string[]): void {
+  if (!isHttp2Response(res)) throw new Error("an answer has trailers over HTTP/2 alone");
+  const named: Record<string, string> = {};
+  for (let at = 0; at + 1 < trailers.length; at += 2) named[trailers[at] ?? ""] = trailers[at + 1] ?? "";
+  res.addTrailers(named);
+  if (body.length === 0) res.end();
+  else res.end(body);
 }
 
 /** The same, whole for who reads it, but not yet over for node: the caller of this ends it with `res.end()`. */
@@ -34,9 +44,10 @@ export function sendUnended(res: NodeResponse, response: HttpResponse): void {
 }
 
 /** The door's array is left as it is. Neither 204 nor 304 has a length (RFC 9110, section 8.6). */
-function writeHead(res: NodeResponse, { status, headers, body }: HttpResponse): void {
+function writeHead(res: NodeResponse, { status, headers, body, trailers }: HttpResponse): void {
   const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
-  const all = status === 204 || status === 304 ? headers : [...headers, "Content-Length", String(bytes)];
+  const hasLength = status !== 204 && status !== 304 && trailers === undefined;
+  const all = hasLength ? [...headers, "Content-Length", String(bytes)] : headers;
   if (isHttp2Response(res)) res.writeHead(status, all);
   else res.writeHead(status, all);
 }

@@ -3,6 +3,7 @@ import { bounds } from "../config.ts";
 import type { HttpDoor, HttpRequest, HttpResponse } from "../edge/http.ts";
 import { refusalResponse } from "../edge/refusal-response.ts";
 import { screenHeaders } from "../edge/screen-headers.ts";
+import { wholeBody } from "../edge/whole-body.ts";
 import { fail, type Refusal, refusalFrom } from "../error.ts";
 import { type LocalLinks, localOwner } from "./local-links.ts";
 import type { Oidc, OidcOutcome } from "./oidc.ts";
@@ -133,11 +134,8 @@ async function redeemCode(
     throw fail("UNSUPPORTED_MEDIA_TYPE");
   }
   const body = await request.readBody(bounds.signInBodyBytesMax);
-  if (body.kind === "gone") throw body.reason ?? fail("CANCELLED");
-  if (body.kind === "too_large") {
-    throw fail("REQUEST_TOO_LARGE", { metadata: { bytes_max: String(bounds.signInBodyBytesMax) } });
-  }
-  const parsed = codeForm.safeParse(parseJson(body.bytes));
+  const bytes = wholeBody(body, bounds.signInBodyBytesMax);
+  const parsed = codeForm.safeParse(parseJson(bytes));
   if (!parsed.success || !links.redeem(parsed.data.code)) throw fail("INVALID_SIGN_IN_CODE");
   const cookie = await beginSession(parts, request, localOwner);
   return { status: 204, headers: [...plainHeaders(parts, request), "Set-Cookie", cookie], body: "" };

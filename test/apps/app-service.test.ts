@@ -268,11 +268,11 @@ describe("a change is announced once it is durable and before it is answered", (
       appsChanged: () => announced.promise,
     });
     let answered = false;
-    const creating = slow
-      .createApp(fromJson(CreateAppRequestSchema, { app: { id, backend: { echo: {} } } }), call)
-      .then(() => {
-        answered = true;
-      });
+    const create = async () => {
+      await slow.createApp(fromJson(CreateAppRequestSchema, { app: { id, backend: { echo: {} } } }), call);
+      answered = true;
+    };
+    const creating = create();
     expect(await getStored()).toBeDefined();
     expect(answered).toBe(false);
     announced.resolve();

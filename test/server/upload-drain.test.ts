@@ -1,6 +1,7 @@
 import { afterEach, expect, test } from "vitest";
 import { h2cAnswer, h2cSession } from "../harness/h2c-client.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { openGrpcCall } from "../harness/raw-grpc.ts";
 import { answersIn, rawSocket } from "../harness/raw-socket.ts";
 import { soon } from "../harness/soon.ts";
 
@@ -21,7 +22,11 @@ test("an upload under way at the drain's end is told to come again, by either pr
   const stream = session.request({ ":method": "POST", ":path": path, authorization: `Bearer ${value}` });
   const over2 = h2cAnswer(stream);
   stream.write("{");
-  // Both were let in once both have spent one of the team's requests.
+  const overGrpc = openGrpcCall(session, "/keyrun.v1.RunService/RunApp", {
+    authorization: `Bearer ${value}`,
+  });
+  overGrpc.stream.write(Buffer.alloc(3));
+  // They were let in once each has spent one of the team's requests.
   const look = async () => {
     const probe = await fetch(`${publicUrl}${path}`, {
       method: "POST",
@@ -31,7 +36,7 @@ test("an upload under way at the drain's end is told to come again, by either pr
     return Number(probe.headers.get("ratelimit-limit")) - Number(probe.headers.get("ratelimit-remaining"));
   };
   let probes = 0;
-  await soon(async () => (await look()) - ++probes).toBe(2);
+  await soon(async () => (await look()) - ++probes).toBe(3);
 
   const closed = keyrun.close();
   const [over1] = answersIn(await client.closed());
@@ -43,6 +48,9 @@ test("an upload under way at the drain's end is told to come again, by either pr
     expect([status, retryAfter]).toEqual([503, "1"]);
     expect(JSON.parse(body).error).toMatchObject({ code: "unavailable", status: "UNAVAILABLE" });
   }
+  const { trailers } = await overGrpc.answer;
+  expect(trailers).toMatchObject({ "grpc-status": "14", "ratelimit-policy": '"team";q=60;w=60' });
+  expect(trailers["x-should-retry"]).toBeUndefined();
   // No app has seen it, so a client library may repeat it by itself.
   expect(over1?.headers.get("x-should-retry")).toBeUndefined();
   await closed;

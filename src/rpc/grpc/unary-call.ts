@@ -1,0 +1,130 @@
+import {
+  create,
+  type DescMessage,
+  type DescMethodUnary,
+  fromBinary,
+  type Message,
+  toBinary,
+} from "@bufbuild/protobuf";
+import type { Call, Principal } from "../../auth/principal.ts";
+import type { BodyOutcome, HttpRequest } from "../../edge/http.ts";
+import { beforeWork, wholeBody } from "../../edge/whole-body.ts";
+import { fail, type Refusal, refusalFrom } from "../../error.ts";
+import { unaryMsMax, type Work } from "../served.ts";
+import { frameOf, prefixBytes, readMessage } from "./frame.ts";
+import { readTimeoutMs } from "./timeout.ts";
+
+/** A method and what does its work. */
+export interface UnaryMethod {
+  readonly method: DescMethodUnary;
+  readonly work: Work;
+}
+
+/** A unary call that has passed the gate: from its body to the frame that answers it, under its deadline. */
+export class UnaryCall implements Call {
+  readonly principal: Principal;
+  readonly #request: HttpRequest;
+  readonly #unary: UnaryMethod;
+  readonly #messageBytesMax: number;
+  #hasBegun = false;
+  #abort: AbortController | undefined;
+  #endReason: Refusal | undefined;
+  #onEnd: ((reason: Refusal) => void) | undefined;
+
+  constructor(
+    unary: UnaryMethod,
+    {
+      request,
+      principal,
+      messageBytesMax,
+    }: { request: HttpRequest; principal: Principal; messageBytesMax: number },
+  ) {
+    this.#unary = unary;
+    this.#request = request;
+    this.principal = principal;
+    this.#messageBytesMax = messageBytesMax;
+  }
+
+  get requestId(): string {
+    return this.#request.requestId;
+  }
+
+  /** Made when it is asked for: work that is done at once never does. */
+  get signal(): AbortSignal {
+    if (!this.#abort) {
+      this.#abort = new AbortController();
+      if (this.#endReason) this.#abort.abort(this.#endReason);
+      else this.#heedCaller();
+    }
+    return this.#abort.signal;
+  }
+
+  /**
+   * The answer's frame, without a promise where nothing has to be waited for. Throws or rejects with what the call is
+   * refused for.
+   */
+  run(): Uint8Array | Promise<Uint8Array> {
+    const timeoutMs = Math.min(readTimeoutMs(this.#request.header("grpc-timeout")) ?? unaryMsMax, unaryMsMax);
+    const body = this.#request.readBody(prefixBytes + this.#messageBytesMax);
+    const frame = body instanceof Promise ? this.#answerLater(body) : this.#answer(body);
+    return frame instanceof Promise ? this.#within(frame, timeoutMs) : frame;
+  }
+
+  async #answerLater(body: Promise<BodyOutcome>): Promise<Uint8Array> {
+    return this.#answer(await body);
+  }
+
+  #answer(body: BodyOutcome): Uint8Array | Promise<Uint8Array> {
+    // The body of a call that was answered meanwhile: nobody waits for its work.
+    if (this.#endReason) throw this.#endReason;
+    const { method, work } = this.#unary;
+    const request = messageIn(method.input, readMessage(wholeBody(body, this.#messageBytesMax)));
+    this.#hasBegun = true;
+    const answer = work(request, this);
+    return answer instanceof Promise ? this.#frameLater(answer) : frameWith(method.output, answer);
+  }
+
+  async #frameLater(answer: Promise<unknown>): Promise<Uint8Array> {
+    return frameWith(this.#unary.method.output, await answer);
+  }
+
+  /** The promise's outcome, or whatever ends the call before: its deadline, its caller, or the drain. */
+  async #within<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
+    const { promise: ended, reject } = Promise.withResolvers<never>();
+    this.#onEnd = reject;
+    const timer = setTimeout(() => this.#end(fail("DEADLINE_EXCEEDED", { mayHaveRun: true })), timeoutMs);
+    if (!this.#abort) this.#heedCaller();
+    try {
+      return await Promise.race([promise, ended]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #heedCaller(): void {
+    const caller = this.#request.signal();
+    const onAbort = () => this.#end(refusalFrom(caller.reason));
+    if (caller.aborted) onAbort();
+    else caller.addEventListener("abort", onAbort, { once: true });
+  }
+
+  #end(reason: Refusal): void {
+    this.#endReason ??= this.#hasBegun ? reason : beforeWork(reason);
+    this.#abort?.abort(this.#endReason);
+    this.#onEnd?.(this.#endReason);
+  }
+}
+
+function messageIn(desc: DescMessage, bytes: Uint8Array): Message {
+  try {
+    return fromBinary(desc, bytes);
+  } catch (cause) {
+    const problem = `The message can't be read as ${desc.typeName}.`;
+    throw fail("INVALID_ARGUMENT", { problem, cause });
+  }
+}
+
+/** The method's own promise is that it answers with its output message, or what one is made of. */
+function frameWith(desc: DescMessage, answer: unknown): Uint8Array {
+  return frameOf(toBinary(desc, create(desc, answer as Message)));
+}

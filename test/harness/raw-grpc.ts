@@ -1,0 +1,46 @@
+import type { ClientHttp2Session, ClientHttp2Stream, OutgoingHttpHeaders } from "node:http2";
+
+/** What came of a gRPC call, as it was on the wire. */
+export interface RawGrpcAnswer {
+  readonly headers: Record<string, unknown>;
+  readonly trailers: Record<string, unknown>;
+  readonly body: Buffer;
+}
+
+/** Opens a call of which the test sends the body. */
+export function openGrpcCall(
+  session: ClientHttp2Session,
+  path: string,
+  headers: OutgoingHttpHeaders = {},
+): { readonly stream: ClientHttp2Stream; readonly answer: Promise<RawGrpcAnswer> } {
+  const stream = session.request({
+    ":method": "POST",
+    ":path": path,
+    "content-type": "application/grpc",
+    te: "trailers",
+    ...headers,
+  });
+  return { stream, answer: rawGrpcAnswer(stream) };
+}
+
+function rawGrpcAnswer(stream: ClientHttp2Stream): Promise<RawGrpcAnswer> {
+  return new Promise((resolve, reject) => {
+    let headers: Record<string, unknown> = {};
+    let trailers: Record<string, unknown> = {};
+    const chunks: Buffer[] = [];
+    stream.on("response", (received) => {
+      headers = named(received);
+    });
+    stream.on("trailers", (received) => {
+      trailers = named(received);
+    });
+    stream.on("data", (chunk: Buffer) => chunks.push(chunk));
+    stream.on("error", reject);
+    stream.on("close", () => resolve({ headers, trailers, body: Buffer.concat(chunks) }));
+  });
+}
+
+/** Without node's own symbols. */
+function named(headers: object): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(headers));
+}
