@@ -6,15 +6,8 @@ import { createStoreCall } from "#src/store/mongo/store-call.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
 import { openMongoForTest } from "../harness/open-mongo.ts";
-import { appStoreContract } from "./app-store.ts";
+import { everyPortContract } from "./every-port.ts";
 import { instanceRecordStoreContract } from "./instance-record-store.ts";
-import { keyStoreContract } from "./key-store.ts";
-import { memberStoreContract } from "./member-store.ts";
-import { previewStoreContract } from "./preview-store.ts";
-import { sessionStoreContract } from "./session-store.ts";
-import { storesContract } from "./stores.ts";
-import { teamStoreContract } from "./team-store.ts";
-import { userStoreContract } from "./user-store.ts";
 
 describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
   const databases = createMongoDatabases();
@@ -29,13 +22,6 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
   }
 
   const name = "MongoDB";
-  keyStoreContract(name, () => open());
-  teamStoreContract(name, () => open());
-  memberStoreContract(name, () => open());
-  previewStoreContract(name, () => open());
-  appStoreContract(name, () => open());
-  sessionStoreContract(name, () => open());
-  userStoreContract(name, () => open());
   instanceRecordStoreContract(name, async () => {
     const { client, db } = await connectMongo(databases.createUri(), {
       selectionMsMax: 20_000,
@@ -44,7 +30,7 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
     onTestFinished(() => client.close());
     return createInstanceRecordStore(collectionsOf(db), createStoreCall(20_000));
   });
-  storesContract(
+  everyPortContract(
     name,
     () => open(),
     (closed) => open(uriOf.get(closed)),

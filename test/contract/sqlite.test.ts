@@ -2,14 +2,7 @@ import { afterAll } from "vitest";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
-import { appStoreContract } from "./app-store.ts";
-import { keyStoreContract } from "./key-store.ts";
-import { memberStoreContract } from "./member-store.ts";
-import { previewStoreContract } from "./preview-store.ts";
-import { sessionStoreContract } from "./session-store.ts";
-import { storesContract } from "./stores.ts";
-import { teamStoreContract } from "./team-store.ts";
-import { userStoreContract } from "./user-store.ts";
+import { everyPortContract } from "./every-port.ts";
 
 const folders = createTempFolders();
 afterAll(() => folders.remove());
@@ -22,16 +15,8 @@ async function open(dataDir = folders.create()): Promise<Stores> {
   return stores;
 }
 
-const name = "the embedded store";
-keyStoreContract(name, () => open());
-teamStoreContract(name, () => open());
-memberStoreContract(name, () => open());
-previewStoreContract(name, () => open());
-appStoreContract(name, () => open());
-sessionStoreContract(name, () => open());
-userStoreContract(name, () => open());
-storesContract(
-  name,
+everyPortContract(
+  "the embedded store",
   () => open(),
   (closed) => open(folderOf.get(closed)),
 );

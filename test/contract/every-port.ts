@@ -1,0 +1,26 @@
+import type { Stores } from "#src/store/stores.ts";
+import { appStoreContract } from "./app-store.ts";
+import { keyStoreContract } from "./key-store.ts";
+import { memberStoreContract } from "./member-store.ts";
+import type { OpenStores } from "./opened-stores.ts";
+import { previewStoreContract } from "./preview-store.ts";
+import { sessionStoreContract } from "./session-store.ts";
+import { storesContract } from "./stores.ts";
+import { teamStoreContract } from "./team-store.ts";
+import { userStoreContract } from "./user-store.ts";
+
+/** The suites of all ports that every store has; `open` gives an empty store, `reopen` the same one once closed. */
+export function everyPortContract(
+  name: string,
+  open: OpenStores,
+  reopen: (closed: Stores) => Promise<Stores>,
+): void {
+  keyStoreContract(name, open);
+  teamStoreContract(name, open);
+  memberStoreContract(name, open);
+  previewStoreContract(name, open);
+  appStoreContract(name, open);
+  sessionStoreContract(name, open);
+  userStoreContract(name, open);
+  storesContract(name, open, reopen);
+}
