@@ -27,6 +27,7 @@ export class UnaryCall implements Call {
   readonly #unary: UnaryMethod;
   readonly #messageBytesMax: number;
   #hasBegun = false;
+  #heedsCaller = false;
   #abort: AbortController | undefined;
   #endReason: Refusal | undefined;
   #onEnd: ((reason: Refusal) => void) | undefined;
@@ -54,7 +55,7 @@ export class UnaryCall implements Call {
     if (!this.#abort) {
       this.#abort = new AbortController();
       if (this.#endReason) this.#abort.abort(this.#endReason);
-      else this.#heedCaller();
+      this.#heedCaller();
     }
     return this.#abort.signal;
   }
@@ -81,7 +82,10 @@ export class UnaryCall implements Call {
     const request = messageIn(method.input, readMessage(wholeBody(body, this.#messageBytesMax)));
     this.#hasBegun = true;
     const answer = work(request, this);
-    return answer instanceof Promise ? this.#frameLater(answer) : frameWith(method.output, answer);
+    if (!(answer instanceof Promise)) return frameWith(method.output, answer);
+    // While the body is awaited its own outcome tells that the caller is gone; from here on nothing else would.
+    this.#heedCaller();
+    return this.#frameLater(answer);
   }
 
   async #frameLater(answer: Promise<unknown>): Promise<Uint8Array> {
@@ -93,7 +97,7 @@ export class UnaryCall implements Call {
     const { promise: ended, reject } = Promise.withResolvers<never>();
     this.#onEnd = reject;
     const timer = setTimeout(() => this.#end(fail("DEADLINE_EXCEEDED", { mayHaveRun: true })), timeoutMs);
-    if (!this.#abort) this.#heedCaller();
+    if (this.#endReason) reject(this.#endReason);
     try {
       return await Promise.race([promise, ended]);
     } finally {
@@ -102,6 +106,8 @@ export class UnaryCall implements Call {
   }
 
   #heedCaller(): void {
+    if (this.#heedsCaller || this.#endReason) return;
+    this.#heedsCaller = true;
     const caller = this.#request.signal();
     const onAbort = () => this.#end(refusalFrom(caller.reason));
     if (caller.aborted) onAbort();
