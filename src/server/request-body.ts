@@ -15,8 +15,9 @@ export interface BodyReading {
 export function bodyAtHand(req: NodeRequest, res: NodeResponse, bytesMax: number): BodyOutcome | undefined {
   if (isGone(res) || req.destroyed) return { kind: "gone" };
   if (declaredBytes(req) > bytesMax) return { kind: "too_large" };
-  // HTTP/2's request calls itself complete only once it was read.
-  if (!req.complete || isHttp2Request(req)) return undefined;
+  // HTTP/2's request calls itself complete only once it was read. Where a 100 was asked for and none is sent, node
+  // closes the connection.
+  if (!req.complete || isHttp2Request(req) || req.headers.expect !== undefined) return undefined;
   if (req.readableLength > bytesMax) return { kind: "too_large" };
   const bytes: Buffer | null = req.read();
   return { kind: "whole", bytes: bytes ?? Buffer.alloc(0) };

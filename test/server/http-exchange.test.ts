@@ -318,6 +318,11 @@ test("who waits for a 100 gets it only where the body is wanted", async () => {
   expect(await client.until((heard) => heard.endsWith("\r\n\r\n"))).toBe("HTTP/1.1 100 Continue\r\n\r\n");
   client.send("hello");
   await client.until((heard) => heard.includes('"body":"hello"'));
+  // One that does not wait gets it too, and keeps its connection.
+  client.send(post(["Expect: 100-continue", "Content-Length: 5"], "again"));
+  const heard = await client.until((all) => all.includes('"body":"again"'));
+  expect(heard.split("HTTP/1.1 100 Continue\r\n\r\n")).toHaveLength(3);
+  expect(heard).not.toContain("Connection: close");
 
   const door: HttpDoor = async (request) => jsonAnswer(200, (await request.readBody(4)).kind);
   for (const unwilling of [await served(refusing), await served(door)]) {
