@@ -80,6 +80,14 @@ export const reasons = {
     httpStatus: 501,
     words: "This method is not served here.",
   },
+  // The code that gRPC asks for (its compression.md), though the fault is the caller's.
+  MISSING_GRPC_ENCODING: {
+    type: "invalid_request_error",
+    code: Code.Internal,
+    httpStatus: 400,
+    words:
+      "The message is marked as compressed, but no grpc-encoding was sent. Name it, or send the message plain.",
+  },
   INVALID_JSON: { ...invalid, words: "The body is not valid JSON." },
   INVALID_ARGUMENT: { ...invalid, words: "The request is not valid." },
   /** What the HTTP parser refuses: it never gets as far as a path, so no rate limit is known. */

@@ -2,6 +2,7 @@ import type { BodyOutcome, HttpDoor, HttpRequest, HttpResponse } from "../edge/h
 import { refusalResponse } from "../edge/refusal-response.ts";
 import { fail, type Refusal } from "../error.ts";
 import {
+  isAnswerable,
   isGone,
   isHttp2Response,
   type NodeRequest,
@@ -61,6 +62,7 @@ class Exchange implements HttpRequest, Abortable, Task {
   #failed = false;
   #body: "unasked" | "asked" | "read" = "unasked";
   #watched = false;
+  #dropping: boolean | undefined;
   #endBody: ((outcome: BodyOutcome) => void) | undefined;
   #abort: AbortController | undefined;
   #abortReason: Refusal | undefined;
@@ -76,6 +78,8 @@ class Exchange implements HttpRequest, Abortable, Task {
   }
 
   run(): void {
+    // Of who is gone not even the address is known: no look-up may be done on nobody's account.
+    if (!isAnswerable(this.#req, this.#res)) return;
     try {
       const answer = this.#door(this);
       if (answer instanceof Promise) this.#answerLater(answer);
@@ -125,9 +129,8 @@ class Exchange implements HttpRequest, Abortable, Task {
     this.#body = atHand?.kind === "whole" ? "read" : "asked";
     if (atHand !== undefined) return atHand;
     return new Promise((resolve) => {
-      this.#endBody = resolve;
       this.#watch();
-      readBody(this.#req, this.#res, { bytesMax, done: resolve });
+      this.#endBody = readBody(this.#req, this.#res, { bytesMax, done: resolve });
     });
   }
 
@@ -160,12 +163,16 @@ class Exchange implements HttpRequest, Abortable, Task {
   /** Writes the answer; nothing where the caller is gone. */
   answer(response: HttpResponse): void {
     this.#answered = true;
+    // Answered before the body was there, as at a deadline: what still comes is no longer kept.
+    this.#endBody?.({ kind: "gone" });
     if (this.#watched) this.#context.requests.unwatch(this);
     const res = this.#res;
     if (isGone(res)) return;
     try {
-      const dropping = this.#body !== "read" && dropBody(this.#req, this.#context.limits, () => res.end());
-      if (dropping && closesAfter(this.#req, res)) sendUnended(res, response);
+      if (this.#body !== "read") {
+        this.#dropping ??= dropBody(this.#req, this.#context.limits, () => res.end());
+      }
+      if (this.#dropping && closesAfter(this.#req, res)) sendUnended(res, response);
       else send(res, response);
     } catch (cause) {
       this.failed(cause);

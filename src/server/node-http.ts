@@ -20,6 +20,14 @@ export function isGone(res: NodeResponse): boolean {
   return isHttp2Response(res) ? res.stream.destroyed : res.destroyed;
 }
 
+/**
+ * Whether a request that is about to be taken up can still be answered. Its caller may have taken it back, or the
+ * parser may have refused what came behind it and said so on the connection.
+ */
+export function isAnswerable(req: NodeRequest, res: NodeResponse): boolean {
+  return !isGone(res) && (isHttp2Response(res) || !req.socket.writableEnded);
+}
+
 /** A whole answer, written at once. */
 export function send(res: NodeResponse, response: HttpResponse): void {
   writeHead(res, response);

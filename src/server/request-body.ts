@@ -20,33 +20,41 @@ export function bodyAtHand(req: NodeRequest, res: NodeResponse, bytesMax: number
   if (!req.complete || isHttp2Request(req) || req.headers.expect !== undefined) return undefined;
   if (req.readableLength > bytesMax) return { kind: "too_large" };
   const bytes: Buffer | null = req.read();
-  return { kind: "whole", bytes: bytes ?? Buffer.alloc(0) };
+  return { kind: "whole", bytes: bytes ?? noBytes };
 }
 
 /**
  * Reads the whole body as it comes and tells the outcome once: that it is over `bytesMax` at the first byte too many,
- * and what was held until then is let go.
+ * and what was held until then is let go. The answer ends the reading with an outcome of its caller's, if none was told.
  */
-export function readBody(req: NodeRequest, res: NodeResponse, { bytesMax, done }: BodyReading): void {
+export function readBody(
+  req: NodeRequest,
+  res: NodeResponse,
+  { bytesMax, done }: BodyReading,
+): (outcome: BodyOutcome) => void {
   continueIfExpected(req, res);
-  let chunks: Buffer[] = [];
+  let held: Buffer = noBytes;
   let size = 0;
   let over = false;
   // The listeners stay until the request is gone: taking them off costs more than calling them once more.
   const end = (outcome: BodyOutcome) => {
     if (over) return;
     over = true;
-    chunks = [];
+    held = noBytes;
     done(outcome);
   };
   req.on("data", (chunk: Buffer) => {
+    if (over) return;
+    if (size + chunk.length > bytesMax) {
+      req.pause();
+      return end({ kind: "too_large" });
+    }
+    held = joined(held, size, chunk);
     size += chunk.length;
-    if (size <= bytesMax) return void chunks.push(chunk);
-    if (!over) req.pause();
-    end({ kind: "too_large" });
   });
-  req.on("end", () => end({ kind: "whole", bytes: joined(chunks, size) }));
+  req.on("end", () => end({ kind: "whole", bytes: held.subarray(0, size) }));
   req.on("close", () => end({ kind: "gone" }));
+  return end;
 }
 
 /**
@@ -94,8 +102,17 @@ function declaredBytes(req: NodeRequest): number {
   return req.headers["transfer-encoding"] === undefined ? 0 : Number.NaN;
 }
 
-/** The one case that needs no copy is the usual one: a small body comes in one piece. */
-function joined(chunks: readonly Buffer[], size: number): Uint8Array {
-  const [first] = chunks;
-  return chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, size);
+/**
+ * The first `size` bytes of `held` with the chunk behind them. The only chunk of a body is not copied; others are, into
+ * one buffer with room for more: a body may come byte by byte, and an object for each would take many times its bytes.
+ */
+function joined(held: Buffer, size: number, chunk: Buffer): Buffer {
+  if (size === 0) return chunk;
+  const needed = size + chunk.length;
+  const into = needed <= held.length ? held : Buffer.allocUnsafe(2 * needed);
+  if (into !== held) held.copy(into, 0, 0, size);
+  chunk.copy(into, size);
+  return into;
 }
+
+const noBytes: Buffer = Buffer.alloc(0);

@@ -2,9 +2,12 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { bounds } from "#src/config.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { type Caller, connectCallers, type RunOutcome } from "../harness/callers.ts";
+import { cancelFrame, h2Opening, headersFrame } from "../harness/h2-frames.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
+import { rawSocket } from "../harness/raw-socket.ts";
 import { restCaller } from "../harness/rest-caller.ts";
+import { soon } from "../harness/soon.ts";
 
 const clock = createManualClock();
 const store = { reads: 0, held: [] as (() => void)[], hold: false };
@@ -25,6 +28,33 @@ function watched(stores: Stores): Stores {
   };
   return { ...stores, keys: { ...stores.keys, find } };
 }
+
+test("a request that is taken back with the packet that brings it costs nobody a look-up", async () => {
+  const direct = await startKeyrun({ onStores: watched });
+  const client = rawSocket({ port: Number(new URL(direct.publicUrl).port) });
+  const before = store.reads;
+  const requests = Array.from({ length: 30 }, (_, at) => {
+    const stream = 2 * at + 1;
+    const headers = headersFrame(stream, [
+      [":method", "POST"],
+      [":scheme", "http"],
+      [":path", "/api/apps/echo/run"],
+      [":authority", "a"],
+      ["authorization", `Bearer ${direct.unknownKey()}`],
+    ]);
+    return at < 20 ? Buffer.concat([headers, cancelFrame(stream)]) : headers;
+  });
+  client.send(Buffer.concat([h2Opening, ...requests]));
+  const left = async () => {
+    const answer = await fetch(`${direct.publicUrl}/api/apps/echo/run`, { method: "POST" });
+    return Number(answer.headers.get("ratelimit-remaining"));
+  };
+  // What was not taken back is charged to the address, look-up by look-up.
+  await soon(left).toBe(bounds.addressLookupsMax - 10);
+  expect(store.reads - before).toBe(10);
+  client.socket.destroy();
+  await direct.close();
+});
 
 let addressCount = 0;
 

@@ -3,11 +3,23 @@ import { VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 
 let holds = true;
+let holdsAfterRead = true;
 let keyrun: Keyrun;
 
 beforeAll(async () => {
   keyrun = await startKeyrun({
-    onStores: (stores) => ({ ...stores, guard: { ...stores.guard, holds: () => holds } }),
+    onStores: (stores) => ({
+      ...stores,
+      guard: { ...stores.guard, holds: () => holds },
+      keys: {
+        ...stores.keys,
+        async find(keyId) {
+          const key = await stores.keys.find(keyId);
+          holds = holdsAfterRead;
+          return key;
+        },
+      },
+    }),
   });
 });
 
@@ -34,4 +46,20 @@ test("an instance that lost its hold on the store says of no key that it is good
   holds = true;
   expect((await keyrun.keys.verifyKey({ value })).verdict).toBe(Verdict.VALID);
   expect(await ready()).toBe(200);
+});
+
+test("an instance that loses its hold while it reads a key says nothing good of it, by either door", async () => {
+  const [ofRun, ofVerify] = [await keyrun.newKey("demo"), await keyrun.newKey("demo")];
+  holdsAfterRead = false;
+  const run = await fetch(`${keyrun.publicUrl}/api/apps/echo/run`, {
+    method: "POST",
+    headers: { Authorization: `Bearer ${ofRun.value}` },
+    body: '{"text":"hello"}',
+  });
+  expect([run.status, holds]).toEqual([503, false]);
+  holds = true;
+  await expect(keyrun.keys.verifyKey({ value: ofVerify.value })).rejects.toThrow("[unavailable]");
+  expect(holds).toBe(false);
+  holds = true;
+  holdsAfterRead = true;
 });

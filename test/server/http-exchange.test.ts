@@ -1,4 +1,6 @@
 import { Agent, request as httpRequest } from "node:http";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { afterEach, expect, test } from "vitest";
 import type { HttpDoor } from "#src/edge/http.ts";
 import { Refusal } from "#src/error.ts";
@@ -27,6 +29,8 @@ afterEach(() => {
 });
 
 const refusing: HttpDoor = () => jsonAnswer(401, { refused: true });
+setFlagsFromString("--expose-gc");
+const collectGarbage: () => void = runInNewContext("gc");
 const mebibyte = Buffer.alloc(1024 * 1024, "x");
 
 function post(headers: readonly string[], body = "") {
@@ -200,6 +204,43 @@ test("a body that is asked for once its caller is gone is gone, and so is the re
   expect(requests.running()).toBe(0);
 });
 
+test("a request is not taken up once the connection was told that it is malformed", async () => {
+  let taken = 0;
+  const { port } = await served(() => {
+    taken += 1;
+    return jsonAnswer(200, "run");
+  });
+  for (const behind of ["\x00garbage\r\n\r\n", "GET / HTTP/9.9\r\n\r\n"]) {
+    const client = rawSocket({ port });
+    client.send(post(["Content-Length: 2"], "{}") + behind);
+    expect(answersIn(await client.closed()).map(({ status }) => status)).toEqual([400]);
+  }
+  expect(taken).toBe(0);
+});
+
+test("a body that comes byte by byte is the bytes it holds, and takes little more than them", async () => {
+  const bytes = Buffer.from(Array.from({ length: 300_000 }, (_, at) => at % 251));
+  const door: HttpDoor = async (request) => {
+    const body = await request.readBody(bytes.length);
+    return jsonAnswer(200, body.kind === "whole" && bytes.equals(body.bytes));
+  };
+  const { port, requests } = await served(door);
+  const client = rawSocket({ port });
+  const chunks = Buffer.concat(Array.from(bytes, (byte) => Buffer.from([0x31, 13, 10, byte, 13, 10])));
+  collectGarbage();
+  const before = process.memoryUsage().heapUsed;
+  client.send(post(["Transfer-Encoding: chunked"]));
+  client.send(chunks);
+  await soon(() => client.socket.writableLength).toBe(0);
+  await soon(() => {
+    collectGarbage();
+    return process.memoryUsage().heapUsed - before < 20 * 1024 * 1024;
+  }).toBe(true);
+  expect(requests.running()).toBe(1);
+  client.send("0\r\n\r\n");
+  expect(answersIn(await client.until(answered(1)))[0]!.body).toBe("true");
+});
+
 test("a body that was cut is gone, and the next request on another connection is served", async () => {
   let outcome = "";
   const door: HttpDoor = async (request) => {
@@ -371,6 +412,27 @@ test("a caller that goes away aborts its request's signal as CANCELLED; one that
   patient.socket.destroy();
   await soon(() => requests.running()).toBe(0);
   expect(signals[2]!.aborted).toBe(false);
+});
+
+test("a signal that is asked for once the caller is gone is aborted", async () => {
+  let signal: AbortSignal | undefined;
+  let ask = () => {};
+  const door: HttpDoor = async (request) => {
+    await new Promise<void>((resolve) => {
+      ask = resolve;
+    });
+    signal = request.signal();
+    return jsonAnswer(200, "done");
+  };
+  const { port, listener } = await served(door);
+  const client = rawSocket({ port });
+  const idle = ask;
+  client.send(post(["Content-Length: 0"]));
+  await soon(() => ask !== idle).toBe(true);
+  client.socket.resetAndDestroy();
+  await soon(() => listener.connections()).toBe(0);
+  ask();
+  await soon(() => signal?.reason?.reason).toBe("CANCELLED");
 });
 
 test("nothing is kept of a request that was answered", async () => {

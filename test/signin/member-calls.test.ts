@@ -1,14 +1,18 @@
+import { create, toBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
-import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import { KeyService, ListKeysRequestSchema } from "#gen/keyrun/v1/key_service_pb.ts";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { bounds } from "#src/config.ts";
+import { frameOf } from "#src/rpc/grpc/frame.ts";
+import { h2cSession } from "../harness/h2c-client.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { bearer, signInOwner } from "../harness/members.ts";
+import { openGrpcCall } from "../harness/raw-grpc.ts";
 
 let keyrun: Keyrun;
 beforeAll(async () => {
@@ -70,6 +74,29 @@ describe("who is signed in", () => {
       }
     }
     expect((await keyrun.keys.listKeys({ teamId: other })).activeKeyCount).toBe(1);
+  });
+
+  test("may do no more by gRPC, which no browser speaks: another's team and another host are refused as ever", async () => {
+    const { browser } = await signInOwner(keyrun);
+    const other = await keyrun.newTeam();
+    const cookie = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join("; ");
+    const session = await h2cSession(keyrun.publicUrl);
+    const statusOf = async (teamId: string, headers: Record<string, string> = {}) => {
+      const { stream, answer } = openGrpcCall(session, "/keyrun.v1.KeyService/ListKeys", {
+        ":authority": new URL(keyrun.publicUrl).host,
+        cookie,
+        "sec-fetch-site": "same-origin",
+        ...headers,
+      });
+      stream.end(frameOf(toBinary(ListKeysRequestSchema, create(ListKeysRequestSchema, { teamId }))));
+      const { headers: head, trailers } = await answer;
+      return trailers["grpc-status"] ?? head[":status"];
+    };
+    expect(await statusOf("demo")).toBe("0");
+    expect(await statusOf(other)).toBe(String(Code.NotFound));
+    expect(await statusOf("demo", { ":authority": "elsewhere.example" })).toBe(421);
+    expect(await statusOf("demo", { "sec-fetch-site": "cross-site" })).toBe(String(Code.PermissionDenied));
+    session.close();
   });
 
   test("loses a team with the very next call after the membership", async () => {

@@ -3,6 +3,9 @@ import { fail } from "../../error.ts";
 /** What stands before each message of gRPC: a byte that says whether it is compressed, and four of its length. */
 export const prefixBytes = 5;
 
+/** The other bits of that byte have no meaning. */
+const compressedFlag = 1;
+
 /**
  * The one message of a unary request (gRPC over HTTP/2, "Requests"). Refuses a body that holds none, more than one, a
  * part of one, or one that is compressed though the head named no compression.
@@ -19,11 +22,7 @@ export function readMessage(body: Uint8Array): Uint8Array {
   if (sent > length) {
     throw fail("UNIMPLEMENTED", { problem: "A unary call takes one message, and more was sent." });
   }
-  if (view.getUint8(0) !== 0) {
-    const problem =
-      "The message is marked as compressed, but no grpc-encoding was sent. Name it, or send it plain.";
-    throw fail("INVALID_ARGUMENT", { problem });
-  }
+  if ((view.getUint8(0) & compressedFlag) !== 0) throw fail("MISSING_GRPC_ENCODING");
   return body.subarray(prefixBytes);
 }
 

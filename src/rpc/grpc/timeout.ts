@@ -1,4 +1,5 @@
 import { fail } from "../../error.ts";
+import { unaryMsMax } from "../served.ts";
 
 const form = /^(\d{1,8})([HMSmun])$/;
 const unitMs: Readonly<Record<string, number>> = {
@@ -10,14 +11,19 @@ const unitMs: Readonly<Record<string, number>> = {
   n: 0.000001,
 };
 
-/** The caller's `grpc-timeout` in milliseconds; undefined where it sent none. Refuses one that can't be read. */
-export function readTimeoutMs(value: string | undefined): number | undefined {
-  if (value === undefined) return undefined;
+/**
+ * How long the call may take, in milliseconds: the caller's `grpc-timeout`, and never longer than a unary call may.
+ * Refuses one that can't be read, and one that is over already.
+ */
+export function readTimeoutMs(value: string | undefined): number {
+  if (value === undefined) return unaryMsMax;
   const [, digits, unit = ""] = form.exec(value) ?? [];
   const ms = unitMs[unit];
   if (digits === undefined || ms === undefined) {
     const problem = "The grpc-timeout can't be read. Send up to eight digits and a unit, as 30S or 500m.";
     throw fail("INVALID_ARGUMENT", { problem });
   }
-  return Number(digits) * ms;
+  const timeoutMs = Number(digits) * ms;
+  if (timeoutMs === 0) throw fail("DEADLINE_EXCEEDED");
+  return Math.min(timeoutMs, unaryMsMax);
 }

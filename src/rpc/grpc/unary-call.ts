@@ -10,7 +10,7 @@ import type { Call, Principal } from "../../auth/principal.ts";
 import type { BodyOutcome, HttpRequest } from "../../edge/http.ts";
 import { beforeWork, wholeBody } from "../../edge/whole-body.ts";
 import { fail, type Refusal, refusalFrom } from "../../error.ts";
-import { unaryMsMax, type Work } from "../served.ts";
+import type { Work } from "../served.ts";
 import { frameOf, prefixBytes, readMessage } from "./frame.ts";
 import { readTimeoutMs } from "./timeout.ts";
 
@@ -65,7 +65,7 @@ export class UnaryCall implements Call {
    * refused for.
    */
   run(): Uint8Array | Promise<Uint8Array> {
-    const timeoutMs = Math.min(readTimeoutMs(this.#request.header("grpc-timeout")) ?? unaryMsMax, unaryMsMax);
+    const timeoutMs = readTimeoutMs(this.#request.header("grpc-timeout"));
     const body = this.#request.readBody(prefixBytes + this.#messageBytesMax);
     const frame = body instanceof Promise ? this.#answerLater(body) : this.#answer(body);
     return frame instanceof Promise ? this.#within(frame, timeoutMs) : frame;

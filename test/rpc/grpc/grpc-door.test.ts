@@ -92,7 +92,7 @@ describe("a body that is not one message is refused, counted, and spends like an
     ["none", new Uint8Array(0), "12", "UNIMPLEMENTED"],
     ["two messages", Buffer.concat([frame("a"), frame("b")]), "12", "UNIMPLEMENTED"],
     ["a part of one", frame("hello").subarray(0, 9), "3", "INVALID_ARGUMENT"],
-    ["one marked as compressed", compressed, "3", "INVALID_ARGUMENT"],
+    ["one marked as compressed", compressed, "13", "MISSING_GRPC_ENCODING"],
     ["one that is no RunAppRequest", frameOf(Buffer.from("[")), "3", "INVALID_ARGUMENT"],
     ["one over the bound", frame("x".repeat(bytesMax)), "8", "REQUEST_TOO_LARGE"],
   ])("%s", async (_, body, status, reason) => {
@@ -126,6 +126,23 @@ test("a message that is compressed, or in JSON, is answered by the door that kno
   const answer = await send(json, { "content-type": "application/grpc+json" });
   expect(answer.trailers).toMatchObject({ "grpc-status": "0" });
   expect(answer.body.subarray(prefixBytes).toString()).toContain('"text":"json"');
+});
+
+test("what is no POST over HTTP/2 is not for this door, and runs nothing", async () => {
+  const runs = 'keyrun_run_seconds_count{result="succeeded"}';
+  const before = await keyrun.metric(runs);
+  const over1 = await fetch(`${keyrun.publicUrl}${path}`, {
+    method: "POST",
+    headers: { authorization, "content-type": "application/grpc" },
+    body: frame("x"),
+  });
+  expect(over1.status).not.toBe(500);
+  const { stream, answer } = call({ ":method": "PUT" });
+  stream.end(frame("x"));
+  expect((await answer).headers[":status"]).toBe(405);
+  expect(await keyrun.metric(runs)).toBe(
+    before + (over1.headers.get("content-type")?.includes("grpc") ? 1 : 0),
+  );
 });
 
 describe("a deadline", () => {

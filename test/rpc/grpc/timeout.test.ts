@@ -1,20 +1,25 @@
 import { expect, test } from "vitest";
 import { readTimeoutMs } from "#src/rpc/grpc/timeout.ts";
+import { unaryMsMax } from "#src/rpc/served.ts";
 
 test.each([
-  ["1H", 3_600_000],
-  ["2M", 120_000],
   ["30S", 30_000],
   ["500m", 500],
   ["1500u", 1.5],
   ["99999999n", 99.999999],
-  ["0S", 0],
+  ["1H", unaryMsMax],
+  ["2M", unaryMsMax],
+  ["99999999S", unaryMsMax],
 ])("%s is %d ms", (value, ms) => {
   expect(readTimeoutMs(value)).toBeCloseTo(ms, 9);
 });
 
-test("no header is no deadline", () => {
-  expect(readTimeoutMs(undefined)).toBeUndefined();
+test("who sends none has as long as any call may take", () => {
+  expect(readTimeoutMs(undefined)).toBe(unaryMsMax);
+});
+
+test.each(["0S", "0n"])("%s is over already", (value) => {
+  expect(() => readTimeoutMs(value)).toThrow(expect.objectContaining({ reason: "DEADLINE_EXCEEDED" }));
 });
 
 test.each(["", "1", "S", "-1S", "1.5S", "123456789S", "1s", "1 S", " 1S", "1S, 2S", "toString"])(

@@ -1,0 +1,107 @@
+import { create, toBinary } from "@bufbuild/protobuf";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { RunAppRequestSchema, RunService } from "#gen/keyrun/v1/run_service_pb.ts";
+import type { Call } from "#src/auth/principal.ts";
+import type { BodyOutcome, HttpRequest } from "#src/edge/http.ts";
+import { fail } from "#src/error.ts";
+import { frameOf } from "#src/rpc/grpc/frame.ts";
+import { UnaryCall } from "#src/rpc/grpc/unary-call.ts";
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+const whole: BodyOutcome = {
+  kind: "whole",
+  bytes: frameOf(toBinary(RunAppRequestSchema, create(RunAppRequestSchema, { appId: "echo", text: "x" }))),
+};
+
+/** A call whose caller, body and work the test holds in its hands. */
+function callOf({
+  body = whole,
+  timeout,
+}: {
+  body?: BodyOutcome | Promise<BodyOutcome>;
+  timeout?: string;
+} = {}) {
+  const caller = new AbortController();
+  const request: HttpRequest = {
+    method: "POST",
+    target: "/",
+    header: (name) => (name === "grpc-timeout" ? timeout : undefined),
+    authorizations: [],
+    address: "192.0.2.1",
+    requestId: "req",
+    readBody: () => body,
+    signal: () => caller.signal,
+  };
+  const works: Call[] = [];
+  const answer = Promise.withResolvers<object>();
+  const work = (_: unknown, call: unknown) => {
+    works.push(call as Call);
+    return answer.promise;
+  };
+  const method = RunService.method.runApp;
+  const unary = new UnaryCall(
+    { method, work },
+    { request, principal: { kind: "service" }, messageBytesMax: 100 },
+  );
+  return { caller, works, answer, unary };
+}
+
+const refusal = (reason: string, mayHaveRun: boolean) => expect.objectContaining({ reason, mayHaveRun });
+
+test("nothing ticks on after a call has ended, whichever way", async () => {
+  const good = callOf();
+  const frame = good.unary.run();
+  good.answer.resolve({ text: "done" });
+  expect(await frame).toBeInstanceOf(Uint8Array);
+  expect(vi.getTimerCount()).toBe(0);
+
+  const bad = callOf();
+  const refused = bad.unary.run();
+  bad.answer.reject(fail("APP_FAILED"));
+  await expect(refused).rejects.toEqual(refusal("APP_FAILED", false));
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+test("work that does not heed its signal holds its caller no longer than the deadline", async () => {
+  const { unary, works } = callOf({ timeout: "200m" });
+  const frame = unary.run();
+  const late = expect(frame).rejects.toEqual(refusal("DEADLINE_EXCEEDED", true));
+  expect(works[0]?.signal.aborted).toBe(false);
+  await vi.advanceTimersByTimeAsync(200);
+  await late;
+  expect(works[0]?.signal.reason).toEqual(refusal("DEADLINE_EXCEEDED", true));
+});
+
+test("work that asks for its signal after the call has ended finds it aborted", async () => {
+  const { unary, works, caller } = callOf();
+  const frame = unary.run();
+  const gone = expect(frame).rejects.toEqual(refusal("CANCELLED", false));
+  caller.abort(fail("CANCELLED"));
+  await gone;
+  expect(works[0]?.signal.reason).toEqual(refusal("CANCELLED", false));
+});
+
+test("a drain that ends a call says whether its work may have been done", async () => {
+  const draining = fail("UNAVAILABLE", { mayHaveRun: true });
+  const running = callOf();
+  const ended = expect(running.unary.run()).rejects.toEqual(refusal("UNAVAILABLE", true));
+  running.caller.abort(draining);
+  await ended;
+
+  const waiting = callOf({ body: Promise.resolve({ kind: "gone", reason: draining }) });
+  await expect(waiting.unary.run()).rejects.toEqual(refusal("UNAVAILABLE", false));
+  expect(waiting.works).toEqual([]);
+});
+
+test("a body that comes after the deadline is not worked on", async () => {
+  const body = Promise.withResolvers<BodyOutcome>();
+  const { unary, works } = callOf({ body: body.promise, timeout: "50m" });
+  const late = expect(unary.run()).rejects.toEqual(refusal("DEADLINE_EXCEEDED", false));
+  await vi.advanceTimersByTimeAsync(50);
+  await late;
+  body.resolve(whole);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(works).toEqual([]);
+});
