@@ -241,6 +241,21 @@ test("a body that comes byte by byte is the bytes it holds, and takes little mor
   expect(answersIn(await client.until(answered(1)))[0]!.body).toBe("true");
 });
 
+test("a body that its door no longer waits for is let go with the answer", async () => {
+  const bodies: unknown[] = [];
+  const door: HttpDoor = (request) => {
+    void Promise.resolve(request.readBody(100)).then((body) => bodies.push(body));
+    return jsonAnswer(200, "early");
+  };
+  const { port } = await served(door);
+  const client = rawSocket({ port });
+  client.send(post(["Content-Length: 10"], "12345"));
+  await client.until(answered(1));
+  await soon(() => bodies).toEqual([{ kind: "gone" }]);
+  client.send(`67890${post(["Content-Length: 0"])}`);
+  await client.until(answered(2));
+});
+
 test("a body that was cut is gone, and the next request on another connection is served", async () => {
   let outcome = "";
   const door: HttpDoor = async (request) => {
