@@ -14,7 +14,7 @@ import type { Caller } from "../rpc/caller.ts";
 import { createGate } from "../rpc/gate.ts";
 import { createGrpcDoor, type GrpcDoor } from "../rpc/grpc/grpc-door.ts";
 import { createRpcDoor, type RpcDoor } from "../rpc/rpc-door.ts";
-import type { ServedService } from "../rpc/served.ts";
+import { pathOfMethod, type ServedService } from "../rpc/served.ts";
 import type { AddressAllowanceView, Admit } from "../run/admission.ts";
 import { createServe, type Serve, type ServeOptions } from "../server/http-exchange.ts";
 import { createListener, type Listener, type ListenerOptions } from "../server/listener.ts";
@@ -157,7 +157,7 @@ function conversations(services: readonly ServedService[]): (req: NodeRequest) =
   const methods = services.flatMap(({ service }) => service.methods);
   const paths = methods
     .filter(({ methodKind }) => methodKind === "bidi_streaming" || methodKind === "client_streaming")
-    .map(({ parent, name }) => `/${parent.typeName}/${name}`);
+    .map(pathOfMethod);
   const known = new Set(paths);
   return ({ url = "" }) => known.has(url);
 }
