@@ -63,6 +63,7 @@ const notOfRun: Partial<Record<Reason, string>> = {
   TEAM_NOT_FOUND: "names a team",
   KEY_NOT_FOUND: "names a key",
   UNIMPLEMENTED: "RPCs",
+  MISSING_GRPC_ENCODING: "gRPC",
   KEY_LIMIT_REACHED: "creates a key",
   REQUEST_ID_USED: "creates a key",
   TEAM_EXISTS: "creates a team",
