@@ -1,13 +1,14 @@
 import { Code, ConnectError, type HandlerContext } from "@connectrpc/connect";
 import { fail, type Refusal } from "../error.ts";
 import { errorDetails } from "../error-details.ts";
+import { reasons } from "../reasons.ts";
 import { callerKey } from "./caller.ts";
 import type { OnRefusal } from "./on-refusal.ts";
 
 /**
  * Gives the errors that Connect makes by itself the one ErrorInfo that every refusal has: a message over the bound,
  * one that can't be read, a compression that nobody knows. Connect has no hook for them, but it aborts the call with
- * the error before it writes it, and the error's details are a plain array.
+ * the error before it writes it, and the error's code and details are plain properties.
  */
 export function explainFraming(
   context: HandlerContext,
@@ -20,6 +21,8 @@ export function explainFraming(
     const refusal = refusalOf(error, parts.messageBytesMax);
     if (!refusal) return;
     error.details.push(...errorDetails(refusal));
+    // Bytes that are no message are INTERNAL to Connect; the fault is the caller's, as in JSON.
+    Object.assign(error, { code: reasons[refusal.reason].code });
     const { requestId } = context.values.get(callerKey);
     parts.onRefusal(refusal, { requestId, method: context.method });
   };
@@ -29,6 +32,12 @@ export function explainFraming(
 function refusalOf({ code, rawMessage }: ConnectError, messageBytesMax: number): Refusal | undefined {
   if (code === Code.ResourceExhausted) {
     return fail("REQUEST_TOO_LARGE", { metadata: { bytes_max: String(messageBytesMax) } });
+  }
+  if (code === Code.Internal && rawMessage.startsWith("received compressed envelope")) {
+    return fail("MISSING_GRPC_ENCODING");
+  }
+  if (code === Code.Internal && rawMessage.startsWith("parse binary: ")) {
+    return fail("INVALID_ARGUMENT", { problem: rawMessage });
   }
   if (code === Code.InvalidArgument) return fail("INVALID_ARGUMENT", { problem: rawMessage });
   if (code === Code.Unimplemented) return fail("UNIMPLEMENTED", { problem: rawMessage });

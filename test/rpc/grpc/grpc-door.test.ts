@@ -195,23 +195,42 @@ describe("both doors refuse a caller alike", () => {
     ),
   );
 
+  /** What the call came to by our door, and by Connect: a compression is what only that reads, named or used. */
+  const byBoth = (
+    other: typeof session,
+    method: string,
+    { token, body }: { token: string; body: Uint8Array },
+  ) =>
+    Promise.all(
+      [{}, { "grpc-encoding": "gzip" }].map(async (encoding) => {
+        const { stream, answer } = openGrpcCall(other, method, {
+          ...(token && { authorization: token }),
+          ...encoding,
+        });
+        stream.end(body);
+        return cameOf(await answer);
+      }),
+    );
+
   test.each(cases)("%s on %s", async (_, at, method) => {
     const other = await h2cSession(keyrun[at]);
     const tokens = ["", "Bearer nobody", "Basic x", authorization, `Bearer ${keyrun.serviceToken}`];
     for (const token of tokens) {
-      const told = await Promise.all(
-        // A compression is what only Connect reads; the message itself is plain, and empty.
-        [{}, { "grpc-encoding": "gzip" }].map(async (encoding) => {
-          const { stream, answer } = openGrpcCall(other, method, {
-            ...(token && { authorization: token }),
-            ...encoding,
-          });
-          stream.end(frameOf(new Uint8Array(0)));
-          return cameOf(await answer);
-        }),
-      );
-      expect(told[0]).toEqual(told[1]);
+      const [ours, connects] = await byBoth(other, method, { token, body: frameOf(new Uint8Array(0)) });
+      expect(ours).toEqual(connects);
     }
     other.close();
+  });
+
+  test.each([
+    ["no message", new Uint8Array(0)],
+    ["bytes that are none", frameOf(Buffer.from("["))],
+    ["two messages", Buffer.concat([frame("a"), frame("b")])],
+    ["a part of one", frame("hello").subarray(0, 9)],
+    ["one over the bound", frame("x".repeat(bytesMax))],
+    ["a good one", frame("x")],
+  ])("and one that sends %s", async (_, body) => {
+    const [ours, connects] = await byBoth(session, path, { token: authorization, body });
+    expect(ours).toEqual(connects);
   });
 });
