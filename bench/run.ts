@@ -10,12 +10,13 @@ const { values } = parseArgs({
   options: {
     only: { type: "string" },
     rounds: { type: "string", default: "21" },
+    connections: { type: "string", default: "16" },
     write: { type: "boolean", default: false },
   },
 });
 const plan: Plan = {
-  rounds: Number(values.rounds),
-  load: { connections: 16, requests: 2_000 },
+  rounds: wholeNumber("rounds"),
+  load: { connections: wholeNumber("connections"), requests: 2_000 },
   warmUp: { connections: 16, requests: 30_000 },
 };
 const asked = questions.filter(({ name }) => values.only === undefined || values.only === name);
@@ -30,6 +31,12 @@ for (const question of asked) {
 }
 console.log(`\n${machine}`);
 if (values.write) write(new URL("./README.md", import.meta.url), [...tables, machine].join("\n\n"));
+
+function wholeNumber(name: "rounds" | "connections"): number {
+  const number = Number(values[name]);
+  if (!Number.isInteger(number) || number < 1) throw new Error(`--${name} takes a whole number from 1.`);
+  return number;
+}
 
 function write(readme: URL, result: string): void {
   const [begin, end] = ["<!-- printed by `npm run bench -- --write` -->", "<!-- end -->"];
