@@ -3,10 +3,10 @@ import { Code, ConnectError, createContextValues, type HandlerContext } from "@c
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { refusalResponse } from "../edge/refusal-response.ts";
 import { fail, type Refusal, refusalFrom } from "../error.ts";
+import { CallEnd } from "./call-end.ts";
 import { type Caller, callerKey, principalKey } from "./caller.ts";
 import { type ConnectGateParts, createRequestGate, pairs, tellRateOnSuccess } from "./connect-gate.ts";
 import { connectErrorFrom } from "./connect-refusal.ts";
-import { withDeadline } from "./deadline.ts";
 import {
   type NodeHandler,
   type NodeRequest,
@@ -95,11 +95,14 @@ function unary(parts: RpcDoorParts, method: DescMethod, work: Work) {
     const timeoutMs = Math.min(context.timeoutMs() ?? unaryMsMax, unaryMsMax);
     try {
       const call = callOf(context);
-      const authorized = async (signal: AbortSignal) => {
+      const end = new CallEnd(() => context.signal);
+      end.begin();
+      const authorized = async () => {
         await authorizeMember(parts.sessions, method, { principal: call.principal, request });
-        return work(request, { ...call, signal });
+        return work(request, { ...call, signal: end.signal });
       };
-      const answer = await withDeadline(authorized, { timeoutMs, parent: context.signal });
+      end.heedCaller();
+      const answer = await end.within(authorized(), timeoutMs);
       tellRateOnSuccess(context, parts.clock);
       parts.onAnswered();
       return answer;

@@ -8,8 +8,9 @@ import {
 } from "@bufbuild/protobuf";
 import type { Call, Principal } from "../../auth/principal.ts";
 import type { BodyOutcome, HttpRequest } from "../../edge/http.ts";
-import { beforeWork, wholeBody } from "../../edge/whole-body.ts";
-import { fail, type Refusal, refusalFrom } from "../../error.ts";
+import { wholeBody } from "../../edge/whole-body.ts";
+import { fail } from "../../error.ts";
+import { CallEnd } from "../call-end.ts";
 import type { Work } from "../served.ts";
 import { frameOf, prefixBytes, readMessage } from "./frame.ts";
 import { readTimeoutMs } from "./timeout.ts";
@@ -26,11 +27,7 @@ export class UnaryCall implements Call {
   readonly #request: HttpRequest;
   readonly #unary: UnaryMethod;
   readonly #messageBytesMax: number;
-  #hasBegun = false;
-  #heedsCaller = false;
-  #abort: AbortController | undefined;
-  #endReason: Refusal | undefined;
-  #onEnd: ((reason: Refusal) => void) | undefined;
+  readonly #end: CallEnd;
 
   constructor(
     unary: UnaryMethod,
@@ -44,20 +41,15 @@ export class UnaryCall implements Call {
     this.#request = request;
     this.principal = principal;
     this.#messageBytesMax = messageBytesMax;
+    this.#end = new CallEnd(() => request.signal());
   }
 
   get requestId(): string {
     return this.#request.requestId;
   }
 
-  /** Made when it is asked for: work that is done at once never does. */
   get signal(): AbortSignal {
-    if (!this.#abort) {
-      this.#abort = new AbortController();
-      if (this.#endReason) this.#abort.abort(this.#endReason);
-      this.#heedCaller();
-    }
-    return this.#abort.signal;
+    return this.#end.signal;
   }
 
   /**
@@ -68,7 +60,7 @@ export class UnaryCall implements Call {
     const timeoutMs = readTimeoutMs(this.#request.header("grpc-timeout"));
     const body = this.#request.readBody(prefixBytes + this.#messageBytesMax);
     const frame = body instanceof Promise ? this.#answerLater(body) : this.#answer(body);
-    return frame instanceof Promise ? this.#within(frame, timeoutMs) : frame;
+    return frame instanceof Promise ? this.#end.within(frame, timeoutMs) : frame;
   }
 
   async #answerLater(body: Promise<BodyOutcome>): Promise<Uint8Array> {
@@ -77,47 +69,19 @@ export class UnaryCall implements Call {
 
   #answer(body: BodyOutcome): Uint8Array | Promise<Uint8Array> {
     // The body of a call that was answered meanwhile: nobody waits for its work.
-    if (this.#endReason) throw this.#endReason;
+    if (this.#end.reason) throw this.#end.reason;
     const { method, work } = this.#unary;
     const request = messageIn(method.input, readMessage(wholeBody(body, this.#messageBytesMax)));
-    this.#hasBegun = true;
+    this.#end.begin();
     const answer = work(request, this);
     if (!(answer instanceof Promise)) return frameWith(method.output, answer);
     // While the body is awaited its own outcome tells that the caller is gone; from here on nothing else would.
-    this.#heedCaller();
+    this.#end.heedCaller();
     return this.#frameLater(answer);
   }
 
   async #frameLater(answer: Promise<unknown>): Promise<Uint8Array> {
     return frameWith(this.#unary.method.output, await answer);
-  }
-
-  /** The promise's outcome, or whatever ends the call before: its deadline, its caller, or the drain. */
-  async #within<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
-    const { promise: ended, reject } = Promise.withResolvers<never>();
-    this.#onEnd = reject;
-    const timer = setTimeout(() => this.#end(fail("DEADLINE_EXCEEDED", { mayHaveRun: true })), timeoutMs);
-    if (this.#endReason) reject(this.#endReason);
-    try {
-      return await Promise.race([promise, ended]);
-    } finally {
-      clearTimeout(timer);
-    }
-  }
-
-  #heedCaller(): void {
-    if (this.#heedsCaller || this.#endReason) return;
-    this.#heedsCaller = true;
-    const caller = this.#request.signal();
-    const onAbort = () => this.#end(refusalFrom(caller.reason));
-    if (caller.aborted) onAbort();
-    else caller.addEventListener("abort", onAbort, { once: true });
-  }
-
-  #end(reason: Refusal): void {
-    this.#endReason ??= this.#hasBegun ? reason : beforeWork(reason);
-    this.#abort?.abort(this.#endReason);
-    this.#onEnd?.(this.#endReason);
   }
 }
 
