@@ -2,8 +2,8 @@ import type { DescMethodUnary, Message } from "@bufbuild/protobuf";
 import type { Call, Principal } from "../auth/principal.ts";
 import type { Clock } from "../clock.ts";
 import { fail, type Refusal } from "../error.ts";
-import { rateLimitHeaders } from "../limit/rate-limit-headers.ts";
 import type { Admission, RateReport } from "../run/admission.ts";
+import { rateReportHeaders } from "../run/rate-report-headers.ts";
 import type { BodyOutcome, HttpRequest, HttpResponse } from "./http.ts";
 import type { BodyHeaders } from "./transcode/media.ts";
 import type { Problem } from "./transcode/problem.ts";
@@ -111,9 +111,8 @@ export class AdmittedRequest implements Call {
     const { transcoder, clock, onAnswered } = this.#parts;
     onAnswered();
     const { contentType, body } = transcoder.encodeResponse(route.binding, answer);
-    const { decision, policy } = this.rate();
     const headers = [
-      ...rateLimitHeaders(decision, policy, clock.unixMs()),
+      ...rateReportHeaders(this.rate(), clock),
       ...["Content-Type", contentType, "X-Request-Id", request.requestId],
     ];
     return { status: 200, headers, body };

@@ -1,6 +1,6 @@
 import { fail, type Refusal, refusalFrom } from "../error.ts";
-import { rateLimitHeaders } from "../limit/rate-limit-headers.ts";
 import type { AddressAllowanceView, Admission, Admit, RateReport } from "../run/admission.ts";
+import { rateReportHeaders } from "../run/rate-report-headers.ts";
 import { AdmittedRequest, type AnsweringParts, type Asked, type RestMethod } from "./admitted-request.ts";
 import type { HttpDoor, HttpRequest, HttpResponse } from "./http.ts";
 import { refusalResponse } from "./refusal-response.ts";
@@ -87,10 +87,9 @@ function refuse(
   rate: RateReport | undefined,
 ): HttpResponse {
   parts.onRefusal(refusal, request);
-  const rateHeaders = rate ? rateLimitHeaders(rate.decision, rate.policy, parts.clock.unixMs()) : [];
   return refusalResponse(refusal, {
     requestId: request.requestId,
     accept: request.header("accept"),
-    rateHeaders,
+    rateHeaders: rateReportHeaders(rate, parts.clock),
   });
 }

@@ -1,8 +1,7 @@
 import type { HandlerContext } from "@connectrpc/connect";
 import { credentialOf, type Listener } from "../auth/policy.ts";
 import type { Clock } from "../clock.ts";
-import { rateLimitHeaders } from "../limit/rate-limit-headers.ts";
-import type { RateReport } from "../run/admission.ts";
+import { rateReportHeaders } from "../run/rate-report-headers.ts";
 import type { SessionAccess } from "../signin/session-access.ts";
 import { callerKey, principalKey, rateKey } from "./caller.ts";
 import { connectErrorFrom } from "./connect-refusal.ts";
@@ -29,7 +28,7 @@ export function createRequestGate(parts: ConnectGateParts): (context: HandlerCon
     if (asksForSession(parts, context)) context.responseHeader.set("cache-control", "no-store");
     explainFraming(context, parts);
     const passage = await parts.gate(context.method, caller);
-    if (passage.rate) tellRate(context, rateMetadata(passage.rate, parts.clock));
+    if (passage.rate) tellRate(context, rateReportHeaders(passage.rate, parts.clock));
     if (passage.kind === "refused") {
       parts.onRefusal(passage.refusal, { requestId: caller.requestId, method: context.method });
       throw connectErrorFrom(passage.refusal);
@@ -58,14 +57,10 @@ function tellRate(context: HandlerContext, metadata: readonly string[]): void {
 export function tellRateOnSuccess(context: HandlerContext, clock: Clock): void {
   const rateNow = context.values.get(rateKey);
   if (!rateNow) return;
-  for (const [name, value] of pairs(rateMetadata(rateNow(), clock))) {
+  for (const [name, value] of pairs(rateReportHeaders(rateNow(), clock))) {
     context.responseTrailer.delete(name);
     context.responseHeader.set(name, value);
   }
-}
-
-function rateMetadata({ decision, policy }: RateReport, clock: Clock): string[] {
-  return rateLimitHeaders(decision, policy, clock.unixMs());
 }
 
 /** Names and values in turn, two by two. */

@@ -3,8 +3,8 @@ import { credentialOf, type Listener } from "../../auth/policy.ts";
 import type { Clock } from "../../clock.ts";
 import type { HttpDoor, HttpRequest, HttpResponse } from "../../edge/http.ts";
 import { type Refusal, refusalFrom } from "../../error.ts";
-import { rateLimitHeaders } from "../../limit/rate-limit-headers.ts";
 import type { RateReport } from "../../run/admission.ts";
+import { rateReportHeaders } from "../../run/rate-report-headers.ts";
 import type { Gate, Passage } from "../gate.ts";
 import type { OnRefusal } from "../on-refusal.ts";
 import { type NodeRequest, pathOfMethod, type ServedService, workOf } from "../served.ts";
@@ -114,7 +114,7 @@ function answer(
   { requestId }: HttpRequest,
   { frame, rate }: { frame: Uint8Array; rate: RateReport | undefined },
 ): HttpResponse {
-  const headers = ["content-type", contentType, "x-request-id", requestId, ...rateMetadata(rate, clock)];
+  const headers = ["content-type", contentType, "x-request-id", requestId, ...rateReportHeaders(rate, clock)];
   return { status: 200, headers, body: frame, trailers: okStatus };
 }
 
@@ -125,11 +125,12 @@ function refusalAnswer(
   { refusal, rate }: { refusal: Refusal; rate: RateReport | undefined },
 ): HttpResponse {
   const headers = ["content-type", contentType, "x-request-id", requestId];
-  return { status: 200, headers, body: "", trailers: [...rateMetadata(rate, clock), ...statusOf(refusal)] };
+  return {
+    status: 200,
+    headers,
+    body: "",
+    trailers: [...rateReportHeaders(rate, clock), ...statusOf(refusal)],
+  };
 }
 
 const contentType = "application/grpc+proto";
-
-function rateMetadata(rate: RateReport | undefined, clock: Clock): string[] {
-  return rate ? rateLimitHeaders(rate.decision, rate.policy, clock.unixMs()) : [];
-}
