@@ -28,10 +28,12 @@ test("the lock file names no registry, so that it installs from any", () => {
 
 test("no file holds a path or a registry of the machine it was written on", () => {
   // Put together here, so that this file does not hold them itself.
-  const folders = ["work", "root", "home/\\w+", "Users/\\w+"].map((name) => `(?<![\\w.}/-])/${name}/`);
+  const folders = ["work", "root", "home/\\w+", "Users/\\w+"].map(
+    (name) => `(?:(?<![\\w.}/-])|file://)/${name}/`,
+  );
   const hosts = ["registry\\.[a-z-]+\\.[a-z]{2,}", "artifact" + "ory", "verd" + "accio", "good" + "proxy"];
   const ours = new RegExp([...folders, ...hosts].join("|"), "i");
-  expect("see /ho" + "me/ada/x").toMatch(ours);
+  for (const before of ["see ", "file://"]) expect(`${before}/ho${"me/ada/x"}`).toMatch(ours);
   expect(tracked.length).toBeGreaterThan(200);
   const found = tracked.flatMap((path) => {
     const line = read(path)
