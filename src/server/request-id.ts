@@ -1,22 +1,11 @@
+import { createIdPool } from "../fields/id-pool.ts";
+
 const idBytes = 16;
 const idCharacters = 36;
-const poolIds = 256;
 
-/**
- * Makes ids for requests that bring none: UUIDs of random bits (RFC 9562, section 5.4). They are drawn and written many
- * at once, because every request without an id of its own asks for one.
- */
+/** Makes ids for requests that bring none: UUIDs of random bits (RFC 9562, section 5.4). */
 export function createRequestIds(randomBytes: (bytes: number) => Uint8Array): () => string {
-  let pool = "";
-  let used = 0;
-  return () => {
-    if (used >= pool.length) {
-      pool = uuidsOf(randomBytes(idBytes * poolIds));
-      used = 0;
-    }
-    used += idCharacters;
-    return pool.slice(used - idCharacters, used);
-  };
+  return createIdPool(idCharacters, (ids) => uuidsOf(randomBytes(idBytes * ids)));
 }
 
 /** One UUID of each 16 bytes, end to end: 8-4-4-4-12 hexadecimal digits. */
