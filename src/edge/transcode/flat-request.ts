@@ -21,10 +21,7 @@ export function flatRequestReaderOf(binding: Binding): FlatRequestReader | undef
   const fits = binding.body.kind === "whole" && isFlat(desc) && desc.fields.length <= flagsMax;
   if (!fits || variables.some(({ fields }) => fields.length > 1)) return undefined;
   const inPath = variables.map(({ fieldPath, fields: [{ localName }] }) => ({ fieldPath, localName }));
-  const inBody = new Map<string, { readonly localName: string; readonly flag: number }>();
-  for (const [name, { localName, index }] of indexedFields(binding)) {
-    inBody.set(name, { localName, flag: 1 << index });
-  }
+  const inBody = bodyFieldsOf(binding);
 
   return ({ captures, query }, bytes) => {
     if (query !== "") return undefined;
@@ -52,11 +49,12 @@ export function flatRequestReaderOf(binding: Binding): FlatRequestReader | undef
 const flagsMax = 31;
 
 /** The fields that a body may set, under each of their names: what the path binds is refused there. */
-function indexedFields({ method, variables }: Binding) {
+function bodyFieldsOf({ method: { input }, variables }: Binding) {
   const bound = new Set(variables.map(({ fields: [field] }) => field));
-  return [...fieldsByName(method.input)]
-    .filter(([, field]) => !bound.has(field))
-    .map(([name, field]) => {
-      return [name, { localName: field.localName, index: method.input.fields.indexOf(field) }] as const;
-    });
+  const fields = new Map<string, { readonly localName: string; readonly flag: number }>();
+  for (const [name, field] of fieldsByName(input)) {
+    if (bound.has(field)) continue;
+    fields.set(name, { localName: field.localName, flag: 1 << input.fields.indexOf(field) });
+  }
+  return fields;
 }
