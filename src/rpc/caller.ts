@@ -1,4 +1,4 @@
-import { type ContextKey, createContextKey } from "@connectrpc/connect";
+import { type ContextKey, createContextKey, type HandlerContext } from "@connectrpc/connect";
 import type { Principal } from "../auth/principal.ts";
 import type { RateReport } from "../run/admission.ts";
 
@@ -27,3 +27,8 @@ export const principalKey: ContextKey<Principal> = createContextKey<Principal>({
 export const rateKey: ContextKey<(() => RateReport) | undefined> = createContextKey<
   (() => RateReport) | undefined
 >(undefined);
+
+/** Which call it is, for those who are told what came of it. */
+export function callFacts({ values, method }: HandlerContext) {
+  return { requestId: values.get(callerKey).requestId, method };
+}

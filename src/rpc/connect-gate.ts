@@ -3,7 +3,7 @@ import { credentialOf, type Listener } from "../auth/policy.ts";
 import type { Clock } from "../clock.ts";
 import { rateReportHeaders } from "../run/rate-report-headers.ts";
 import type { SessionAccess } from "../signin/session-access.ts";
-import { callerKey, principalKey, rateKey } from "./caller.ts";
+import { callerKey, callFacts, principalKey, rateKey } from "./caller.ts";
 import { connectErrorFrom } from "./connect-refusal.ts";
 import { explainFraming } from "./framing-refusals.ts";
 import type { Gate } from "./gate.ts";
@@ -30,7 +30,7 @@ export function createRequestGate(parts: ConnectGateParts): (context: HandlerCon
     const passage = await parts.gate(context.method, caller);
     if (passage.rate) tellRate(context, rateReportHeaders(passage.rate, parts.clock));
     if (passage.kind === "refused") {
-      parts.onRefusal(passage.refusal, { requestId: caller.requestId, method: context.method });
+      parts.onRefusal(passage.refusal, callFacts(context));
       throw connectErrorFrom(passage.refusal);
     }
     context.values.set(principalKey, passage.principal);

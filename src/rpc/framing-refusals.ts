@@ -2,7 +2,7 @@ import { Code, ConnectError, type HandlerContext } from "@connectrpc/connect";
 import { fail, type Refusal } from "../error.ts";
 import { errorDetails } from "../error-details.ts";
 import { reasons } from "../reasons.ts";
-import { callerKey } from "./caller.ts";
+import { callFacts } from "./caller.ts";
 import type { OnRefusal } from "./on-refusal.ts";
 
 /**
@@ -23,8 +23,7 @@ export function explainFraming(
     error.details.push(...errorDetails(refusal));
     // Bytes that are no message are INTERNAL to Connect; the fault is the caller's, as in JSON.
     Object.assign(error, { code: reasons[refusal.reason].code });
-    const { requestId } = context.values.get(callerKey);
-    parts.onRefusal(refusal, { requestId, method: context.method });
+    parts.onRefusal(refusal, callFacts(context));
   };
   context.signal.addEventListener("abort", explain, { once: true });
 }

@@ -4,7 +4,7 @@ import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { refusalResponse } from "../edge/refusal-response.ts";
 import { fail, type Refusal, refusalFrom } from "../error.ts";
 import { CallEnd } from "./call-end.ts";
-import { type Caller, callerKey, principalKey } from "./caller.ts";
+import { type Caller, callerKey, callFacts, principalKey } from "./caller.ts";
 import { type ConnectGateParts, createRequestGate, pairs, tellRateOnSuccess } from "./connect-gate.ts";
 import { connectErrorFrom } from "./connect-refusal.ts";
 import {
@@ -137,8 +137,7 @@ function callOf(context: HandlerContext) {
 function told(parts: RpcDoorParts, context: HandlerContext, thrown: unknown): ConnectError {
   if (thrown instanceof ConnectError) return thrown;
   const refusal: Refusal = refusalFrom(thrown);
-  const { requestId } = context.values.get(callerKey);
-  parts.onRefusal(refusal, { requestId, method: context.method });
+  parts.onRefusal(refusal, callFacts(context));
   return connectErrorFrom(refusal);
 }
 
