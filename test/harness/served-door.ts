@@ -1,3 +1,4 @@
+import { onTestFinished } from "vitest";
 import { systemClock } from "#src/clock.ts";
 import type { HttpDoor } from "#src/edge/http.ts";
 import { createServe } from "#src/server/http-exchange.ts";
@@ -48,6 +49,13 @@ export async function serveDoor(door: HttpDoor, options: ServedDoorOptions = {})
   });
   const { port } = await listener.listen({ host: "127.0.0.1", port: 0 });
   return { port, url: `http://127.0.0.1:${port}`, listener, requests, events };
+}
+
+/** The same, gone with the test that asks for it. */
+export async function serveForTest(door = tellingDoor, options?: ServedDoorOptions): Promise<ServedDoor> {
+  const served = await serveDoor(door, options);
+  onTestFinished(() => served.listener.destroy());
+  return served;
 }
 
 /** Answers every request with what the edge would know of it, and the body's length. */

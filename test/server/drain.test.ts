@@ -1,6 +1,6 @@
 import { Agent, request as httpRequest } from "node:http";
 import type { ClientHttp2Session } from "node:http2";
-import { afterEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { HttpDoor } from "#src/edge/http.ts";
 import { fail, Refusal } from "#src/error.ts";
 import { drain } from "#src/server/drain.ts";
@@ -8,21 +8,12 @@ import { createReadiness } from "#src/server/readiness.ts";
 import { createRequestTracker } from "#src/server/request-tracker.ts";
 import { h2cRefusal, h2cRequest, h2cSession } from "../harness/h2c-client.ts";
 import { answersIn, rawSocket } from "../harness/raw-socket.ts";
-import { jsonAnswer, type ServedDoor, serveDoor, tellingDoor } from "../harness/served-door.ts";
+import { jsonAnswer, type ServedDoor, serveForTest, tellingDoor } from "../harness/served-door.ts";
 import { soon } from "../harness/soon.ts";
 
-const open: ServedDoor[] = [];
-
-async function served(door: HttpDoor, idleCloseDelayMs = 100): Promise<ServedDoor> {
-  // So long a peek that only the drain itself can close a silent connection in time.
-  const one = await serveDoor(door, { limits: { idleCloseDelayMs, peekMsMax: 60_000 } });
-  open.push(one);
-  return one;
-}
-
-afterEach(() => {
-  for (const one of open.splice(0)) one.listener.destroy();
-});
+/** So long a peek that only the drain itself can close a silent connection in time. */
+const served = (door: HttpDoor, idleCloseDelayMs = 100) =>
+  serveForTest(door, { limits: { idleCloseDelayMs, peekMsMax: 60_000 } });
 
 const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const drainReason = () => fail("UNAVAILABLE", { mayHaveRun: true });

@@ -1,32 +1,14 @@
 import { Agent, request as httpRequest } from "node:http";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { afterEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { HttpDoor } from "#src/edge/http.ts";
 import { Refusal } from "#src/error.ts";
 import { type Abortable, createRequestTracker, type RequestTracker } from "#src/server/request-tracker.ts";
 import { h2cAnswer, h2cRequest, h2cSession } from "../harness/h2c-client.ts";
 import { answersIn, rawSocket } from "../harness/raw-socket.ts";
-import {
-  jsonAnswer,
-  type ServedDoor,
-  type ServedDoorOptions,
-  serveDoor,
-  tellingDoor,
-} from "../harness/served-door.ts";
+import { jsonAnswer, serveForTest as served, tellingDoor } from "../harness/served-door.ts";
 import { soon } from "../harness/soon.ts";
-
-const open: ServedDoor[] = [];
-
-async function served(door: HttpDoor, options?: ServedDoorOptions): Promise<ServedDoor> {
-  const one = await serveDoor(door, options);
-  open.push(one);
-  return one;
-}
-
-afterEach(() => {
-  for (const one of open.splice(0)) one.listener.destroy();
-});
 
 const refusing: HttpDoor = () => jsonAnswer(401, { refused: true });
 setFlagsFromString("--expose-gc");

@@ -1,32 +1,14 @@
 import { once } from "node:events";
 import { constants } from "node:http2";
-import { afterEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { HttpDoor } from "#src/edge/http.ts";
 import { isHttp2Response, type NodeResponse } from "#src/server/node-http.ts";
 import { createRequestTracker } from "#src/server/request-tracker.ts";
 import { cancelFrame, h2Opening, headersFrame } from "../harness/h2-frames.ts";
 import { h2cRequest, h2cSession } from "../harness/h2c-client.ts";
 import { answersIn, rawSocket } from "../harness/raw-socket.ts";
-import {
-  jsonAnswer,
-  type ServedDoor,
-  type ServedDoorOptions,
-  serveDoor,
-  tellingDoor,
-} from "../harness/served-door.ts";
+import { jsonAnswer, serveDoor, serveForTest as served, tellingDoor } from "../harness/served-door.ts";
 import { soon } from "../harness/soon.ts";
-
-const open: ServedDoor[] = [];
-
-async function served(door: HttpDoor = tellingDoor, options?: ServedDoorOptions): Promise<ServedDoor> {
-  const one = await serveDoor(door, options);
-  open.push(one);
-  return one;
-}
-
-afterEach(() => {
-  for (const one of open.splice(0)) one.listener.destroy();
-});
 
 const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 /** HTTP/2's preface and empty SETTINGS. */

@@ -1,20 +1,10 @@
-import { afterEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { h2cRequest, h2cSession } from "../harness/h2c-client.ts";
 import { answersIn, type RawSocket, rawSocket } from "../harness/raw-socket.ts";
-import { type ServedDoor, type ServedDoorOptions, serveDoor, tellingDoor } from "../harness/served-door.ts";
+import { type ServedDoorOptions, serveForTest, tellingDoor } from "../harness/served-door.ts";
 import { soon } from "../harness/soon.ts";
 
-const open: ServedDoor[] = [];
-
-async function served(options?: ServedDoorOptions): Promise<ServedDoor> {
-  const one = await serveDoor(tellingDoor, options);
-  open.push(one);
-  return one;
-}
-
-afterEach(() => {
-  for (const one of open.splice(0)) one.listener.destroy();
-});
+const served = (options?: ServedDoorOptions) => serveForTest(tellingDoor, options);
 
 /** Each piece goes in a packet of its own: it is sent once the one before it was written out. */
 async function sendInPieces(client: RawSocket, bytes: Buffer, size: number) {

@@ -1,30 +1,12 @@
 import { once } from "node:events";
 import type { Http2ServerResponse } from "node:http2";
 import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from "node:http2";
-import { afterEach, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import type { ListenerOptions } from "#src/server/listener.ts";
 import { isHttp2Response, type NodeRequest } from "#src/server/node-http.ts";
 import { h2cAnswer, h2cRequest, h2cSession } from "../harness/h2c-client.ts";
-import {
-  jsonAnswer,
-  type ServedDoor,
-  type ServedDoorOptions,
-  serveDoor,
-  tellingDoor,
-} from "../harness/served-door.ts";
+import { jsonAnswer, serveForTest as served, tellingDoor } from "../harness/served-door.ts";
 import { soon } from "../harness/soon.ts";
-
-const open: ServedDoor[] = [];
-
-async function served(door = tellingDoor, options?: ServedDoorOptions): Promise<ServedDoor> {
-  const one = await serveDoor(door, options);
-  open.push(one);
-  return one;
-}
-
-afterEach(() => {
-  for (const one of open.splice(0)) one.listener.destroy();
-});
 
 /** A door that writes to node's own answer, as the RPC door does. */
 function door(handle: (req: NodeRequest, res: Http2ServerResponse) => void): ListenerOptions["onRequest"] {
