@@ -100,10 +100,10 @@ describe.skipIf(chromiumEndpoint === "")("who sees which page", () => {
     expect(await page.getByText("ci-deploy").count()).toBe(0);
     await page.reload();
     await page.getByText("API keys are in preview and limited to selected users.").waitFor();
-    expect(await page.locator("main code").textContent()).toBe(
+    await soon(() => page.locator("main code").textContent()).toBe(
       `npx --no-install keyrun preview grant ${email}`,
     );
-    expect(await page.getByRole("navigation").count()).toBe(0);
+    await soon(() => page.getByRole("navigation").count()).toBe(0);
     await expectWellMade(page, "preview-off");
     expect((await screen.run(value)).status).toBe(200);
     await keyrun.teams.setPreviewAccess({ email, granted: true });

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { focused, readClipboard } from "../harness/page-probes.ts";
 import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
 import { holdCalls, loseAnswers, loseCalls } from "../harness/screen-calls.ts";
-import { clipboard, createByHand } from "../harness/screen-flows.ts";
+import { clipboard, createByHand, openCreateDialog } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
 import { soon } from "../harness/soon.ts";
 
@@ -42,7 +42,7 @@ describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
     const { page, keyrun } = screen;
     await screen.signIn();
     const release = await holdCalls(page, "KeyService/CreateKey");
-    await page.getByRole("button", { name: "Create new secret key" }).click();
+    await openCreateDialog(page);
     await page.keyboard.press("Enter");
     const pending = page.getByRole("button", { name: "Creating…" });
     expect(await pending.getAttribute("aria-disabled")).toBe("true");
@@ -127,7 +127,7 @@ describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
     await dialog.getByRole("button", { name: "Copy secret key" }).click();
     await dialog.getByText("Press Ctrl+C to copy").waitFor();
     await page.keyboard.press("Control+c");
-    expect((await readClipboard(page)) === value).toBe(true);
+    await soon(async () => (await readClipboard(page)) === value).toBe(true);
     await dialog.getByRole("button", { name: "Done" }).click();
     await dialog.waitFor({ state: "detached" });
   });
@@ -210,7 +210,7 @@ describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
     await screen.signIn();
     const findAnswers = await loseAnswers(page, "KeyService/CreateKey");
     const findLists = await loseCalls(page, "KeyService/ListKeys");
-    await page.getByRole("button", { name: "Create new secret key" }).click();
+    await openCreateDialog(page);
     await page.keyboard.press("Enter");
     await page.getByText("Trying again is safe").waitFor();
     await findAnswers();

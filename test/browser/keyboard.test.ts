@@ -2,7 +2,7 @@ import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { focused, readClipboard } from "../harness/page-probes.ts";
 import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
-import { clipboard } from "../harness/screen-flows.ts";
+import { clipboard, wholePage } from "../harness/screen-flows.ts";
 import { soon } from "../harness/soon.ts";
 
 /** Presses Tab until it is back where it was, or leaves the page; answers with what it met. */
@@ -32,6 +32,7 @@ describe.skipIf(chromiumEndpoint === "")("by keyboard alone", () => {
     const { page, keyrun } = screen;
     await keyrun.keys.createKey({ teamId: "demo", label: "ci-deploy" });
     await screen.signIn();
+    await wholePage(page);
     const met = await tabThrough(page);
     expect(met.map((name) => name.replace(/^curl -sS.*/, "the snippet"))).toEqual([
       ...["Skip to content", "Keyrun", "API keys", "Account Oowner@localhost"],
@@ -66,6 +67,7 @@ describe.skipIf(chromiumEndpoint === "")("by keyboard alone", () => {
     await keyboard.press("Enter");
     await dialog.getByText("Secret key copied").waitFor({ state: "attached" });
     const key = await readClipboard(page);
+    await dialog.getByRole("button", { name: "Send a test request" }).waitFor();
     // The dialog keeps the focus: from its last control Tab does not reach the page behind it.
     const met = await tabThrough(page);
     expect(met.map((name) => name.replace(/^curl -sS.*/s, "the snippet"))).toEqual([
@@ -94,6 +96,7 @@ describe.skipIf(chromiumEndpoint === "")("by keyboard alone", () => {
     const screen = await openScreen();
     const { page } = screen;
     await screen.signIn();
+    await wholePage(page);
     await tabTo(page, "curl");
     const chosen = () => page.getByRole("tab", { selected: true }).textContent();
     for (const [key, language] of [

@@ -26,7 +26,7 @@ describe.skipIf(chromiumEndpoint === "")("what the first view does without", () 
     await Promise.all(fetched);
     await context.setOffline(true);
     await page.getByRole("button", { name: "Create new secret key" }).click();
-    expect(await focused(page)).toBe("Label (optional)");
+    await soon(() => focused(page)).toBe("Label (optional)");
   });
 
   test("where it can't be fetched, the dialog says so, and trying again opens the one that was asked for", async () => {

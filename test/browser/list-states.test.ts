@@ -102,7 +102,7 @@ describe.skipIf(chromiumEndpoint === "")("the list of keys, in each of its state
     await note.getByText("Couldn’t load API keys. Nothing was changed.").waitFor();
     const [code, requestId] = await note.locator("code").allTextContents();
     expect(code).toBe("internal");
-    expect(keyrun.logLines.some((line) => line.includes(requestId!))).toBe(true);
+    await soon(() => keyrun.logLines.some((line) => line.includes(requestId!))).toBe(true);
     await note.getByRole("button", { name: /request id/ }).waitFor();
     await expectWellMade(page, "error");
     failing.repair();

@@ -23,6 +23,16 @@ async function signInAndWatch({ page, signIn }: Screen): Promise<void> {
   await opened;
 }
 
+/** Holds what the page would do in five seconds, on a slow machine too; the function that is answered lets it happen. */
+async function holdFiveSeconds({ page, context }: Screen): Promise<() => Promise<void>> {
+  await context.addInitScript({
+    content: `const late = setTimeout;
+      window.held = [];
+      window.setTimeout = (run, ms, ...rest) => (ms === 5_000 ? window.held.push(run) : late(run, ms, ...rest));`,
+  });
+  return () => page.evaluate("window.held.forEach((run) => run())");
+}
+
 describe.skipIf(chromiumEndpoint === "")("what others do, as it happens", () => {
   test("a key that is created elsewhere appears, and the focus stays where it was", async () => {
     const screen = await openScreen();
@@ -55,23 +65,26 @@ describe.skipIf(chromiumEndpoint === "")("what others do, as it happens", () => 
     await page.getByText("1 of 50 keys").waitFor();
   });
 
-  test("a row that says who revoked its key is as well made as any", async () => {
+  test("a row that says who revoked its key stays for its time, though the list is read without it", async () => {
     const screen = await openScreen();
     const { page, keyrun, context } = screen;
-    // The row stays for five seconds; looking at it takes longer.
-    await context.addInitScript({
-      content: `const late = setTimeout;
-        window.setTimeout = (run, ms, ...rest) => late(run, ms === 5_000 ? 600_000 : ms, ...rest);`,
-    });
-    const [keyId] = await makeKeys(screen, "ci-deploy", "other");
+    const pass = await holdFiveSeconds(screen);
+    const [, keyId] = await makeKeys(screen, "first", "ci-deploy", "last");
     await signInAndWatch(screen);
     await keyrun.keys.revokeKey({ teamId: "demo", keyId: keyId! });
     await rowOf(page, "ci-deploy").getByText("Revoked by a service just now").waitFor();
     await expectWellMade(page, "revoked-elsewhere");
-    // The row is still what was looked at, however long that took: by now it may say how many seconds ago.
-    await rowOf(page, "ci-deploy")
-      .getByText(/^Revoked by a service/)
-      .waitFor();
+    await context.setOffline(true);
+    await page.getByText("Live updates paused, retrying").waitFor();
+    // Nobody tells the page of this one: once it is seen, the list was read.
+    await makeKeys(screen, "newest");
+    await context.setOffline(false);
+    await rowOf(page, "newest").waitFor();
+    const rows = page.getByRole("rowheader");
+    expect(await rows.allTextContents()).toEqual(["newest", "last", "ci-deployRevoked", "first"]);
+    await rowOf(page, "ci-deploy").getByText("Revoked by a service just now").waitFor();
+    await pass();
+    await soon(() => rows.allTextContents()).toEqual(["newest", "last", "first"]);
   });
 
   test("a key that is revoked elsewhere while its revoke dialog is open changes the dialog", async () => {

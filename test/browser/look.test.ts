@@ -2,13 +2,14 @@ import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { smallTargets, tooWide } from "../harness/page-probes.ts";
 import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
-import { createByHand, makeKeys } from "../harness/screen-flows.ts";
+import { createByHand, makeKeys, openCreateDialog, wholePage } from "../harness/screen-flows.ts";
 import { takePictures } from "../harness/screen-state.ts";
 
 /** The page, and then both steps of the dialog of a new key on it. */
 async function onPageAndDialog(page: Page, check: () => Promise<void>): Promise<void> {
+  await wholePage(page);
   await check();
-  await page.getByRole("button", { name: "Create new secret key" }).click();
+  await openCreateDialog(page);
   await check();
   await page.keyboard.press("Escape");
   await createByHand(page, "W".repeat(128));
@@ -49,7 +50,7 @@ describe.skipIf(chromiumEndpoint === "")("for every eye and hand", () => {
     const { page } = screen;
     await screen.signIn();
     const animation = async () => {
-      await page.getByRole("button", { name: "Create new secret key" }).click();
+      await openCreateDialog(page);
       const name = await page.evaluate("getComputedStyle(document.querySelector('dialog')).animationName");
       const running = await page.evaluate(
         "document.getAnimations().filter((one) => one instanceof CSSAnimation).length",

@@ -37,6 +37,6 @@ describe.skipIf(chromiumEndpoint === "")("the life of a key, as a person sees it
     const refused = await screen.run(copied);
     expect(refused.status).toBe(401);
     expect(await refused.json()).toMatchObject({ error: { code: "revoked_api_key" } });
-    expect(await row.count()).toBe(0);
+    await soon(() => row.count()).toBe(0);
   });
 });

@@ -3,6 +3,17 @@ import type { Screen } from "./screen.ts";
 
 export const clipboard = { permissions: ["clipboard-read", "clipboard-write"] };
 
+/** Opens the dialog of a new key and waits for its form: where the machine is slow a dialog that says so comes first. */
+export async function openCreateDialog(page: Page): Promise<void> {
+  await page.getByRole("button", { name: "Create new secret key" }).click();
+  await page.getByLabel("Label (optional)").waitFor();
+}
+
+/** Waits until everything that the page of a team's keys shows is there, what comes late too. */
+export async function wholePage(page: Page): Promise<void> {
+  await page.getByRole("combobox", { name: "App" }).waitFor();
+}
+
 /** Creates a key by hand, up to the dialog that shows it this once. */
 export async function createByHand(page: Page, label: string): Promise<{ dialog: Locator; value: string }> {
   await page.getByRole("button", { name: "Create new secret key" }).click();

@@ -1,4 +1,4 @@
-import { type ReactNode, useEffect, useLayoutEffect, useRef } from "react";
+import { type ReactNode, type RefObject, useEffect, useLayoutEffect, useRef } from "react";
 import { Icon } from "./icon.tsx";
 
 interface ModalProps {
@@ -7,6 +7,8 @@ interface ModalProps {
   readonly id: string;
   readonly role?: "alertdialog";
   readonly size?: "wide";
+  /** Has the focus as soon as the dialog is seen; without it, what the browser chooses. */
+  readonly firstFocus?: RefObject<HTMLElement | null>;
   /** Asked for with Esc or the X. The dialog stays until it is no longer rendered. */
   onCloseRequest(): void;
   readonly children: ReactNode;
@@ -15,9 +17,10 @@ interface ModalProps {
 /**
  * A native modal dialog (W3C technique H102), open for as long as it is rendered. It never closes by itself:
  * `closedby="none"` and an Esc handler of our own, since a browser lets a second Esc through where only `cancel`
- * is prevented. Children focus what they want in an effect: React drops `autofocus`.
+ * is prevented. React drops `autofocus`, so the dialog sets the focus itself: before it is painted, as whoever sees it
+ * may press a key at once.
  */
-export function Modal({ title, id, role, size, onCloseRequest, children }: ModalProps) {
+export function Modal({ title, id, role, size, firstFocus, onCloseRequest, children }: ModalProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const askToClose = useRef(onCloseRequest);
   askToClose.current = onCloseRequest;
@@ -25,8 +28,9 @@ export function Modal({ title, id, role, size, onCloseRequest, children }: Modal
   useLayoutEffect(() => {
     const shown = dialog.current;
     shown?.showModal();
+    firstFocus?.current?.focus();
     return () => shown?.close();
-  }, []);
+  }, [firstFocus]);
 
   useEffect(() => {
     // On the document: a click on the backdrop leaves the focus outside the dialog.

@@ -1,3 +1,4 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
 import type { InfiniteData } from "@tanstack/react-query";
 import { type Key, KeyState } from "#gen/keyrun/v1/key_pb.ts";
 import type { ListKeysResponse } from "#gen/keyrun/v1/key_service_pb.ts";
@@ -17,6 +18,29 @@ export function activeCounts(pages: KeyPages): { active: number; activeMax: numb
 
 export function isActive(key: Key): boolean {
   return key.state !== KeyState.REVOKED;
+}
+
+/**
+ * The keys that the list shows, newest first: of the revoked ones those asked for, and those that depart, in their
+ * places, though a list that was read since then has them no longer.
+ */
+export function visibleKeys(
+  pages: KeyPages,
+  showRevoked: boolean,
+  departing: ReadonlyMap<string, Key>,
+): Key[] {
+  const keys = keysOf(pages).filter((key) => showRevoked || isActive(key));
+  const gone = [...departing.values()].filter((key) => !keys.some((one) => one.id === key.id));
+  return gone.length === 0 ? keys : [...keys, ...gone].sort(newestFirst);
+}
+
+/** The order of ListKeys. */
+function newestFirst(one: Key, other: Key): number {
+  return createMs(other) - createMs(one) || (one.id < other.id ? 1 : -1);
+}
+
+function createMs(key: Key): number {
+  return key.createTime === undefined ? 0 : timestampMs(key.createTime);
 }
 
 /** With a new key at the head; the same pages where the key is there already. */

@@ -6,7 +6,7 @@ import { FailureNote } from "../controls/failure-note.tsx";
 import { useServices } from "../services.tsx";
 import { TryIt } from "../try-it/try-it.tsx";
 import { EmptyKeys } from "./empty-keys.tsx";
-import { activeCounts, isActive, keysOf } from "./key-pages.ts";
+import { activeCounts, visibleKeys } from "./key-pages.ts";
 import { KeysSkeleton, KeysTable } from "./keys-table.tsx";
 import { useDelayed } from "./use-delayed.ts";
 import type { useKeyList } from "./use-key-list.ts";
@@ -17,7 +17,7 @@ interface KeysSectionProps {
   readonly list: ReturnType<typeof useKeyList>;
   readonly showRevoked: boolean;
   readonly newKeyIds: ReadonlySet<string>;
-  readonly departing: ReadonlySet<string>;
+  readonly departing: ReadonlyMap<string, Key>;
   onShowRevoked(show: boolean): void;
   onCreate(): void;
   onRevoke(key: Key): void;
@@ -30,7 +30,7 @@ export function KeysSection(props: KeysSectionProps) {
   if (pages === undefined) {
     return list.isError ? <LoadFailure list={list} /> : <Loading />;
   }
-  const keys = visibleKeys(keysOf(pages), showRevoked, departing);
+  const keys = visibleKeys(pages, showRevoked, departing);
   const { active } = activeCounts(pages);
   const tryIt = <TryIt teamId={teamId} open={keys.every((key) => key.lastUseTime === undefined)} />;
   if (keys.length === 0 && active === 0 && !showRevoked) {
@@ -55,11 +55,6 @@ export function KeysSection(props: KeysSectionProps) {
       </section>
     </>
   );
-}
-
-/** The keys that the list shows: of the revoked ones those asked for, and those that were revoked just now. */
-function visibleKeys(keys: Key[], showRevoked: boolean, departing: ReadonlySet<string>): Key[] {
-  return keys.filter((key) => showRevoked || isActive(key) || departing.has(key.id));
 }
 
 function Toolbar({ list, showRevoked, onShowRevoked }: KeysSectionProps) {

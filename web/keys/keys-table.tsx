@@ -6,7 +6,7 @@ interface KeysTableProps {
   readonly teamName: string;
   readonly keys: readonly Key[];
   readonly newKeyIds: ReadonlySet<string>;
-  readonly departing: ReadonlySet<string>;
+  readonly departing: ReadonlyMap<string, Key>;
   /** The rows could not be read again: they show what was true a while ago. */
   readonly stale: boolean;
   onRevoke(key: Key): void;

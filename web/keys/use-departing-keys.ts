@@ -1,9 +1,13 @@
 import { useCallback, useEffect, useRef, useState } from "react";
+import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { bounds } from "../bounds.ts";
 
-/** The keys that someone else revoked a moment ago: their rows say so for `departingRowMs` before they go. */
-export function useDepartingKeys(): { departing: ReadonlySet<string>; depart(keyId: string): void } {
-  const [departing, setDeparting] = useState<ReadonlySet<string>>(new Set());
+/**
+ * The keys that someone else revoked a moment ago, by id: their rows say so for `departingRowMs` before they go,
+ * whatever a list that is read meanwhile holds.
+ */
+export function useDepartingKeys(): { departing: ReadonlyMap<string, Key>; depart(key: Key): void } {
+  const [departing, setDeparting] = useState<ReadonlyMap<string, Key>>(new Map());
   const timers = useRef(new Set<ReturnType<typeof setTimeout>>());
 
   useEffect(() => {
@@ -11,11 +15,11 @@ export function useDepartingKeys(): { departing: ReadonlySet<string>; depart(key
     return () => running.forEach(clearTimeout);
   }, []);
 
-  const depart = useCallback((keyId: string) => {
-    setDeparting((before) => new Set(before).add(keyId));
+  const depart = useCallback((key: Key) => {
+    setDeparting((before) => new Map(before).set(key.id, key));
     const timer = setTimeout(() => {
       timers.current.delete(timer);
-      setDeparting((before) => new Set([...before].filter((one) => one !== keyId)));
+      setDeparting((before) => new Map([...before].filter(([keyId]) => keyId !== key.id)));
     }, bounds.departingRowMs);
     timers.current.add(timer);
   }, []);

@@ -6,7 +6,7 @@ import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { bounds } from "../bounds.ts";
 import { useCell } from "../cell.ts";
 import { useServices } from "../services.tsx";
-import { isActive, type KeyPages, keysOf, withCreated, withRevoked } from "./key-pages.ts";
+import { type KeyPages, withCreated, withRevoked } from "./key-pages.ts";
 
 interface KeyListQuery {
   readonly teamId: string;
@@ -37,8 +37,6 @@ export function useKeyList({ teamId, showRevoked, paused }: KeyListQuery) {
 export interface KeyListWriter {
   created(key: Key): void;
   revoked(key: Key): void;
-  /** Whether some list holds the key as active. */
-  holdsActive(keyId: string): boolean;
   /** Reads the lists again, from a moment after this call. */
   refresh(): Promise<void>;
 }
@@ -61,13 +59,6 @@ export function useKeyListWriter(teamId: string): KeyListWriter {
     return {
       created: (key) => change((pages) => withCreated(pages, key)),
       revoked: (key) => change((pages) => withRevoked(pages, key)),
-      holdsActive: (keyId) =>
-        client
-          .getQueriesData<KeyPages>(lists)
-          .some(
-            ([, pages]) =>
-              pages !== undefined && keysOf(pages).some((key) => key.id === keyId && isActive(key)),
-          ),
       async refresh() {
         // The first read is never cut short, but what it answers may be too old.
         if (client.isFetching(lists) > 0) await client.refetchQueries(lists, { cancelRefetch: false });

@@ -1,8 +1,8 @@
-import { useRef, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { flushSync } from "react-dom";
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { useServices } from "../services.tsx";
-import { keysOf } from "./key-pages.ts";
+import { isActive, keysOf } from "./key-pages.ts";
 import { keyAsSubject } from "./key-words.ts";
 import { revokeButtonId } from "./revoke-button-id.ts";
 import { useDepartingKeys } from "./use-departing-keys.ts";
@@ -33,21 +33,30 @@ export function useKeysPage(teamId: string) {
   const createButton = useRef<HTMLButtonElement>(null);
   /** The key that this page is revoking, so that its own change is not told as someone else's. */
   const revokingId = useRef<string | null>(null);
+  /**
+   * The keys that this page showed as active. The list may be read without a key before its revocation is told; it
+   * is news all the same.
+   */
+  const shownActive = useRef(new Set<string>());
 
   const { paused } = useLiveKeys(teamId, {
     onOpened: () => void writer.refresh(),
     onRefused: () => void writer.refresh(),
     onCreated: writer.created,
     onRevoked(key) {
-      const news = writer.holdsActive(key.id) && revokingId.current !== key.id;
+      const news = shownActive.current.delete(key.id) && revokingId.current !== key.id;
       writer.revoked(key);
       if (!news) return;
-      depart(key.id);
+      depart(key);
       status.say(`${keyAsSubject(key)} was revoked by ${key.revokedBy}`);
       setDialog((open) => withRevokedElsewhere(open, key));
     },
   });
   const list = useKeyList({ teamId, showRevoked, paused });
+  useEffect(() => {
+    if (list.data === undefined) return;
+    for (const key of keysOf(list.data).filter(isActive)) shownActive.current.add(key.id);
+  }, [list.data]);
 
   function openRevoke(key: Key) {
     const keys = list.data === undefined ? [] : keysOf(list.data);
@@ -67,6 +76,7 @@ export function useKeysPage(teamId: string) {
   ) {
     flushSync(() => setDialog(null));
     revokingId.current = null;
+    if (outcome !== "kept") shownActive.current.delete(closed.key.id);
     const rows = outcome === "kept" ? [closed.key] : closed.below;
     const buttons = rows.map((key) => document.getElementById(revokeButtonId(key.id)));
     (buttons.find((button) => button !== null) ?? heading.current)?.focus();

@@ -1,4 +1,5 @@
 import { create } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { expect, test } from "vitest";
 import { type Key, KeySchema, KeyState } from "#gen/keyrun/v1/key_pb.ts";
 import { ListKeysResponseSchema } from "#gen/keyrun/v1/key_service_pb.ts";
@@ -6,6 +7,7 @@ import {
   activeCounts,
   type KeyPages,
   keysOf,
+  visibleKeys,
   withCreated,
   withRevoked,
 } from "../../../web/keys/key-pages.ts";
@@ -47,6 +49,26 @@ test("the counts are those of the page that was read last", () => {
   };
   expect(activeCounts(drifted)).toEqual({ active: 7, activeMax: 50 });
 });
+
+test("of the revoked keys the list shows those asked for, and those that depart once, in their places", () => {
+  const revoked = (id: string, atMs: number) => created(id, atMs, KeyState.REVOKED);
+  const keys = [created("d", 4), revoked("z", 2), created("b", 2), created("a", 1)];
+  const pages = { pageParams: [""], pages: [create(ListKeysResponseSchema, { keys })] };
+  const seen = (showRevoked: boolean, ...departing: Key[]) =>
+    visibleKeys(pages, showRevoked, new Map(departing.map((one) => [one.id, one]))).map(({ id }) => id);
+  expect(seen(false)).toEqual(["d", "b", "a"]);
+  expect(seen(true)).toEqual(["d", "z", "b", "a"]);
+  expect(seen(true, revoked("z", 2))).toEqual(["d", "z", "b", "a"]);
+  // In the list, read away from it, oldest, newest, and made in one millisecond with another.
+  expect(seen(false, revoked("z", 2))).toEqual(["d", "z", "b", "a"]);
+  expect(seen(false, revoked("c", 3))).toEqual(["d", "c", "b", "a"]);
+  expect(seen(false, revoked("0", 0), revoked("e", 5))).toEqual(["e", "d", "b", "a", "0"]);
+  expect(seen(false, revoked("bb", 2), revoked("aa", 2))).toEqual(["d", "bb", "b", "aa", "a"]);
+});
+
+function created(id: string, atMs: number, state: Key["state"] = KeyState.ACTIVE): Key {
+  return create(KeySchema, { id, state, createTime: timestampFromMs(atMs) });
+}
 
 function key(id: string, state: Key["state"] = KeyState.ACTIVE): Key {
   return create(KeySchema, { id, state });

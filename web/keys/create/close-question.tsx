@@ -1,9 +1,10 @@
-import { useEffect, useRef } from "react";
+import { useLayoutEffect, useRef } from "react";
 
 /** Asks once before a key is lost that nobody copied. */
 export function CloseQuestion({ onKeep, onClose }: { onKeep(): void; onClose(): void }) {
   const keepButton = useRef<HTMLButtonElement>(null);
-  useEffect(() => keepButton.current?.focus(), []);
+  // Before it is painted: whoever sees it may press a key at once.
+  useLayoutEffect(() => keepButton.current?.focus(), []);
   return (
     <div className="close-question" role="alert">
       <p>Close without copying? You won’t see this secret key again.</p>

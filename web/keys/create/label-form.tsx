@@ -1,4 +1,4 @@
-import { type SubmitEvent, useEffect, useRef, useState } from "react";
+import { type SubmitEvent, useRef, useState } from "react";
 import type { Failure } from "../../api/failure.ts";
 import { bounds } from "../../bounds.ts";
 import { FailureNote } from "../../controls/failure-note.tsx";
@@ -22,7 +22,6 @@ export function LabelForm({ label, pending, failure, onChange, onSubmit, onCance
   const length = labelLength(label);
   const tooLong = length > bounds.labelCodePointsMax;
   const problem = checked || tooLong ? labelProblem(label) : null;
-  useEffect(() => field.current?.focus(), []);
 
   function submit(event: SubmitEvent) {
     event.preventDefault();
@@ -36,7 +35,7 @@ export function LabelForm({ label, pending, failure, onChange, onSubmit, onCance
   };
 
   return (
-    <Modal id="create-key" title="Create new secret key" onCloseRequest={cancel}>
+    <Modal id="create-key" title="Create new secret key" firstFocus={field} onCloseRequest={cancel}>
       <form onSubmit={submit} noValidate>
         <p id="create-key-text" className="muted">
           The key can run every app of the team, and shares the team’s limit.

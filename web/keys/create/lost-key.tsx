@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "react";
+import { useRef, useState } from "react";
 import { type Failure, failureOf } from "../../api/failure.ts";
 import { FailureNote } from "../../controls/failure-note.tsx";
 import { Modal } from "../../controls/modal.tsx";
@@ -19,7 +19,6 @@ export function LostKey({ teamId, keyId, writer, onRevoked, onClose }: LostKeyPr
   const { keys } = useServices();
   const [state, setState] = useState<"asking" | "pending" | Failure>("asking");
   const revokeButton = useRef<HTMLButtonElement>(null);
-  useEffect(() => revokeButton.current?.focus(), []);
 
   async function revoke() {
     if (state === "pending") return;
@@ -34,7 +33,12 @@ export function LostKey({ teamId, keyId, writer, onRevoked, onClose }: LostKeyPr
   }
 
   return (
-    <Modal id="lost-key" title="The secret was lost on its way" onCloseRequest={onClose}>
+    <Modal
+      id="lost-key"
+      title="The secret was lost on its way"
+      firstFocus={revokeButton}
+      onCloseRequest={onClose}
+    >
       <p id="lost-key-text">
         A key was created but its secret did not reach this browser. Revoke it and create a new one.
       </p>

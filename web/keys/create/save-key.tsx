@@ -37,7 +37,7 @@ export function SaveKey({ apiKey, value, teamId, onDone }: SaveKeyProps) {
   }
 
   return (
-    <Modal id="save-key" title="Save your key" size="wide" onCloseRequest={close}>
+    <Modal id="save-key" title="Save your key" size="wide" firstFocus={copyButton} onCloseRequest={close}>
       <p id="save-key-text">
         Copy this key now and store it somewhere safe.{" "}
         <strong>For your security it is shown only once: you won’t be able to view it again.</strong> If you

@@ -1,11 +1,10 @@
-import { type RefObject, useEffect, useRef } from "react";
+import { type RefObject, useRef } from "react";
 import { CopyButton } from "../../controls/copy-button.tsx";
 
 interface SecretBoxProps {
   readonly value: string;
   /** What the key is called: two keys may be made one after the other. */
   readonly keyName: string;
-  /** Has the focus to begin with. */
   readonly copyButton: RefObject<HTMLButtonElement | null>;
   onCopied(): void;
 }
@@ -13,7 +12,6 @@ interface SecretBoxProps {
 /** The key's value in one box with its Copy button. Not masked: it is there to be read this once. */
 export function SecretBox({ value, keyName, copyButton, onCopied }: SecretBoxProps) {
   const field = useRef<HTMLInputElement>(null);
-  useEffect(() => copyButton.current?.focus(), [copyButton]);
   const select = () => field.current?.select();
 
   return (

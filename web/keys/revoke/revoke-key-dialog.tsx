@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "react";
+import { useRef, useState } from "react";
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { type Failure, failureOf } from "../../api/failure.ts";
 import { FailureNote } from "../../controls/failure-note.tsx";
@@ -29,7 +29,6 @@ export function RevokeKeyDialog(props: RevokeKeyDialogProps) {
   const [state, setState] = useState<State>("asking");
   const cancelButton = useRef<HTMLButtonElement>(null);
   const before = revokedElsewhere ?? (isKey(state) ? state : null);
-  useEffect(() => cancelButton.current?.focus(), []);
 
   async function revoke() {
     if (state === "pending") return;
@@ -50,7 +49,13 @@ export function RevokeKeyDialog(props: RevokeKeyDialogProps) {
   };
 
   return (
-    <Modal id="revoke-key" role="alertdialog" title={`Revoke ${keyInWords(apiKey)}?`} onCloseRequest={cancel}>
+    <Modal
+      id="revoke-key"
+      role="alertdialog"
+      title={`Revoke ${keyInWords(apiKey)}?`}
+      firstFocus={cancelButton}
+      onCloseRequest={cancel}
+    >
       {before === null ? <RevokeConsequences apiKey={apiKey} /> : <AlreadyRevoked apiKey={before} />}
       {before === null && isFailure(state) && (
         <FailureNote failure={state}>Couldn’t revoke the key. {state.message}</FailureNote>
