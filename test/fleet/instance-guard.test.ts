@@ -1,10 +1,11 @@
-import { expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import type { Clock } from "#src/clock.ts";
 import { StartRefused } from "#src/error.ts";
 import { type InstanceGuardParts, takeInstance } from "#src/fleet/instance-guard.ts";
 import type { InstanceRecordStore } from "#src/fleet/instance-record-store.ts";
 import { instanceRecordStoreContract } from "../contract/instance-record-store.ts";
 import { memoryInstanceRecord } from "../harness/memory-instance-record.ts";
+import { soon } from "../harness/soon.ts";
 
 instanceRecordStoreContract("memory", async () => memoryInstanceRecord());
 
@@ -70,7 +71,7 @@ test("a store that nobody holds is taken at once, and renewed from then on", asy
   const { parts, told } = partsOf("a", records);
   const guard = await takeInstance(parts);
   expect(guard.holds()).toBe(true);
-  await vi.waitFor(async () => expect((await records.find())?.beat).toBeGreaterThan(3));
+  await soon(async () => (await records.find())?.beat).toBeGreaterThan(3);
   expect(await records.find()).toMatchObject({ incarnation: "a-1" });
   expect(told).toEqual([]);
   await guard.release();
@@ -173,13 +174,13 @@ test("an instance that can't renew for 5 s stops holding, and holds again once i
   const { parts, told, advance } = partsOf("a", faulty);
   const guard = await takeInstance(parts);
   reachable = false;
-  await vi.waitFor(() => expect(told).toContain("failed out of reach"));
+  await soon(() => told).toContain("failed out of reach");
   advance(4_999);
   expect(guard.holds()).toBe(true);
   advance(1);
   expect(guard.holds()).toBe(false);
   reachable = true;
-  await vi.waitFor(() => expect(guard.holds()).toBe(true));
+  await soon(() => guard.holds()).toBe(true);
   expect(told).not.toContain("lost");
   expect(renewals).toBeGreaterThan(1);
   await guard.release();
@@ -199,7 +200,7 @@ test("the hold counts from when a renewal was sent, not from its answer", async 
   };
   const { parts, advance } = partsOf("a", slow);
   const guard = await takeInstance(parts);
-  await vi.waitFor(() => expect(answers).toBeGreaterThan(0));
+  await soon(() => answers).toBeGreaterThan(0);
   expect(guard.holds()).toBe(false);
   await guard.release();
 });
@@ -217,7 +218,7 @@ test("the first instance holds no more when a successor takes over, and hears of
   const first = partsOf("first", faulty);
   const guard = await takeInstance(first.parts);
   cutOff = true;
-  await vi.waitFor(() => expect(first.told).toContain("failed cut off"));
+  await soon(() => first.told).toContain("failed cut off");
 
   let heldAtTakeOver: boolean | undefined;
   const watched = before(records, "replace", () => {
@@ -228,7 +229,7 @@ test("the first instance holds no more when a successor takes over, and hears of
   expect(heldAtTakeOver).toBe(false);
 
   cutOff = false;
-  await vi.waitFor(() => expect(first.told).toContain("lost"));
+  await soon(() => first.told).toContain("lost");
   expect(guard.holds()).toBe(false);
   expect(first.told.filter((event) => event === "lost")).toHaveLength(1);
   await guard.release();

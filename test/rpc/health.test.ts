@@ -1,7 +1,7 @@
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { credentials, makeGenericClientConstructor, status } from "@grpc/grpc-js";
-import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import {
   Health,
   HealthCheckRequestSchema,
@@ -12,6 +12,7 @@ import {
 import { createHealth } from "#src/rpc/health.ts";
 import { createReadiness, type SettableReadiness } from "#src/server/readiness.ts";
 import { type ConnectH2cServer, rpcProtocols, serveConnectH2c } from "../harness/connect-h2c.ts";
+import { soon } from "../harness/soon.ts";
 
 const served = "keyrun.v1.RunService";
 const watchersMax = 3;
@@ -77,7 +78,7 @@ describe.each(rpcProtocols)("over %s", (protocol) => {
     expect(listening).toBe(1);
     caller.abort();
     await expect(next()).rejects.toMatchObject({ code: Code.Canceled });
-    await vi.waitFor(() => expect(listening).toBe(0));
+    await soon(() => listening).toBe(0);
   });
 
   test("a watch of a service that isn't served is SERVICE_UNKNOWN, and stays open without repeating it", async () => {
@@ -108,12 +109,12 @@ describe.each(rpcProtocols)("over %s", (protocol) => {
     await expect(refused.next()).rejects.toMatchObject({ code: Code.Unavailable });
     expect(listening).toBe(watchersMax);
     callers[0]?.abort();
-    await vi.waitFor(() => expect(listening).toBe(watchersMax - 1));
+    await soon(() => listening).toBe(watchersMax - 1);
     const last = new AbortController();
     const admitted = client.watch({}, { signal: last.signal })[Symbol.asyncIterator]();
     expect((await admitted.next()).value?.status).toBe(ServingStatus.NOT_SERVING);
     for (const caller of [...callers, last]) caller.abort();
-    await vi.waitFor(() => expect(listening).toBe(0));
+    await soon(() => listening).toBe(0);
   });
 });
 
@@ -163,11 +164,11 @@ test("grpc-js, as a client of another make, checks, watches and is refused", asy
   const call = client.watch?.(served);
   const ended = new Promise<{ code: number }>((resolve) => call.on("error", resolve));
   call.on("data", (response: HealthCheckResponse) => seen.push(response.status));
-  await vi.waitFor(() => expect(seen).toEqual([ServingStatus.NOT_SERVING]));
+  await soon(() => seen).toEqual([ServingStatus.NOT_SERVING]);
   readiness.set(true);
-  await vi.waitFor(() => expect(seen).toEqual([ServingStatus.NOT_SERVING, ServingStatus.SERVING]));
+  await soon(() => seen).toEqual([ServingStatus.NOT_SERVING, ServingStatus.SERVING]);
   call.cancel();
   expect((await ended).code).toBe(status.CANCELLED);
-  await vi.waitFor(() => expect(listening).toBe(0));
+  await soon(() => listening).toBe(0);
   client.close();
 });

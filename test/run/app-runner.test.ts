@@ -2,6 +2,7 @@ import type { ServerResponse } from "node:http";
 import { describe, expect, test, vi } from "vitest";
 import { fail } from "#src/error.ts";
 import { appOn, openAppRunner, refusalOf, runOf, serveGrpc, serveHttp } from "../harness/app-backends.ts";
+import { soon } from "../harness/soon.ts";
 
 test("echo answers with what it was sent, up to the bound of every output", async () => {
   await using runner = openAppRunner({ outputBytesMax: 4 });
@@ -18,7 +19,7 @@ describe("the bound of runs at once", () => {
     await using runner = openAppRunner({ appRunsMax: 2 });
     const app = appOn(server.backend);
     const start = (of = app) => runner.run(runOf(of));
-    const arrived = (count: number) => vi.waitFor(() => expect(server.seen.requests).toBe(count));
+    const arrived = (count: number) => soon(() => server.seen.requests).toBe(count);
 
     const first = start();
     const second = start();
@@ -72,7 +73,7 @@ describe("what ends a run from outside", () => {
     await using runner = openAppRunner();
     const drain = new AbortController();
     const running = refusalOf(runner.run(runOf(appOn(server.backend), { signal: drain.signal })));
-    await vi.waitFor(() => expect(server.seen.requests).toBe(1));
+    await soon(() => server.seen.requests).toBe(1);
     const stopping = fail("UNAVAILABLE", { mayHaveRun: true });
     drain.abort(stopping);
     expect(await running).toBe(stopping);
@@ -105,7 +106,7 @@ describe("what ends a run from outside", () => {
     await using grpc = await serveGrpc(() => {});
     const runner = openAppRunner();
     const running = [http, grpc].map((server) => refusalOf(runner.run(runOf(appOn(server.backend)))));
-    await vi.waitFor(() => expect([http.seen.requests, grpc.seen.runs]).toEqual([1, 1]));
+    await soon(() => [http.seen.requests, grpc.seen.runs]).toEqual([1, 1]);
     await runner.close();
     for (const refusal of await Promise.all(running)) {
       expect(refusal).toMatchObject({ reason: "UNAVAILABLE", mayHaveRun: true });

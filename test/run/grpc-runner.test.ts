@@ -158,7 +158,7 @@ describe("a run that ends before the backend answers", () => {
     const cancelled = Promise.withResolvers<void>();
     await using server = await serveGrpc((call) => call.on("cancelled", cancelled.resolve));
     await using runner = openAppRunner();
-    const refusal = await refusalOf(runner.run(runOf(appOn(server.backend, { timeoutMs: 100 }))));
+    const refusal = await refusalOf(runner.run(runOf(appOn(server.backend, { timeoutMs: 1_000 }))));
     expect(refusal).toMatchObject({ reason: "APP_TIMEOUT", mayHaveRun: true });
     await cancelled.promise;
   });

@@ -203,7 +203,7 @@ describe("a run that ends before the backend answers", () => {
     const closed = Promise.withResolvers<void>();
     await using server = await serveHttp((_, response) => response.on("close", closed.resolve));
     await using runner = openAppRunner();
-    const refusal = await refusalOf(runner.run(runOf(appOn(server.backend, { timeoutMs: 50 }))));
+    const refusal = await refusalOf(runner.run(runOf(appOn(server.backend, { timeoutMs: 1_000 }))));
     expect(refusal).toMatchObject({ reason: "APP_TIMEOUT", mayHaveRun: true });
     await closed.promise;
   });

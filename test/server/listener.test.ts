@@ -35,14 +35,18 @@ function expectParserRefusal(heard: string, status: number, code: string) {
 test("with the product's own limits, headers that never end are refused within 12 s", async () => {
   const { port } = await served();
   const client = rawSocket({ port });
-  const begun = performance.now();
   client.send("GET / HTTP/1.1\r\nHost: a\r\n");
-  const trickle = setInterval(() => client.send("X-A: b\r\n"), 1_000);
+  let seconds = 0;
+  const trickle = setInterval(() => {
+    seconds += 1;
+    client.send("X-A: b\r\n");
+  }, 1_000);
   const heard = await client.closed();
   clearInterval(trickle);
   expectParserRefusal(heard, 408, "request_timeout");
-  // Not a timing of the machine but the promise itself: a Node whose timers do nothing would not close at all.
-  expect(performance.now() - begun).toBeLessThan(12_000);
+  // Counted by a timer beside the server's own: where the machine is late, both are.
+  expect(seconds).toBeGreaterThan(5);
+  expect(seconds).toBeLessThan(12);
 });
 
 test("headers that trickle are refused with 408, and so is a body that does", async () => {
@@ -78,14 +82,11 @@ test("an idle session is closed, and one with a request under way is not", async
     new Promise((resolve) => {
       finish = () => resolve(jsonAnswer(200, "at last"));
     });
-  const { url, requests } = await served(door, { limits: { keepAliveMs: 100, checkIntervalMs: 10 } });
-  const idle = await h2cSession(url);
+  const { url, requests } = await served(door, { limits: { keepAliveMs: 1_000, checkIntervalMs: 10 } });
   const busy = await h2cSession(url);
   const answer = h2cRequest(busy, { ":path": "/" });
   await soon(() => requests.running()).toBe(1);
-  await once(idle, "close");
-  const alsoIdle = await h2cSession(url);
-  await once(alsoIdle, "close");
+  for (let round = 0; round < 2; round += 1) await once(await h2cSession(url), "close");
   expect(busy.closed).toBe(false);
   finish();
   expect((await answer).status).toBe(200);
@@ -93,7 +94,7 @@ test("an idle session is closed, and one with a request under way is not", async
 });
 
 test("half a HEADERS frame keeps no session open, even if the client never closes", async () => {
-  const limits = { keepAliveMs: 150, checkIntervalMs: 50 };
+  const limits = { keepAliveMs: 1_000, checkIntervalMs: 50 };
   const { port, listener } = await served(tellingDoor, { limits });
   const client = rawSocket({ port, allowHalfOpen: true });
   client.send(h2Opening);
