@@ -1,8 +1,8 @@
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
-import { focused, readClipboard } from "../harness/page-probes.ts";
+import { firstFocuses, firstFocusListener, focused, readClipboard } from "../harness/page-probes.ts";
 import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
-import { clipboard, wholePage } from "../harness/screen-flows.ts";
+import { clipboard, createByHand, wholePage } from "../harness/screen-flows.ts";
 import { soon } from "../harness/soon.ts";
 
 /** Presses Tab until it is back where it was, or leaves the page; answers with what it met. */
@@ -90,6 +90,20 @@ describe.skipIf(chromiumEndpoint === "")("by keyboard alone", () => {
     await page.getByRole("alertdialog").waitFor({ state: "detached" });
     await soon(() => focused(page)).toBe("API keys");
     expect((await screen.run(key)).status).toBe(401);
+  });
+
+  test("a dialog has its focus as soon as it is there: no key that is pressed then meets something else", async () => {
+    const screen = await openScreen();
+    const { page, context } = screen;
+    await context.addInitScript({ content: firstFocusListener });
+    await screen.signIn();
+    await wholePage(page);
+    const { dialog } = await createByHand(page, "ci-deploy");
+    await dialog.getByRole("button", { name: "Done" }).click();
+    await dialog.getByRole("button", { name: "Close anyway" }).click();
+    await page.getByRole("button", { name: "Revoke ci-deploy" }).click();
+    await page.getByRole("alertdialog").waitFor();
+    expect(await firstFocuses(page)).toEqual(["key-label", "Copy secret key", "Cancel"]);
   });
 
   test("the tabs of a snippet are one stop, and the arrows, Home and End choose", async () => {

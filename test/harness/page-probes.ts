@@ -24,6 +24,19 @@ export function focused(page: Page): Promise<string> {
   })()`);
 }
 
+/** Put into a page: notes what has the focus whenever a dialog came, in the same task, before anything is painted. */
+export const firstFocusListener = `
+  window.firstFocuses = [];
+  new MutationObserver((records) => {
+    const added = records.flatMap((record) => [...record.addedNodes]);
+    if (added.some((node) => node.localName === "dialog")) window.firstFocuses.push(document.activeElement.id || document.activeElement.textContent);
+  }).observe(document, { childList: true, subtree: true });`;
+
+/** What had the focus first in each dialog that came, by its id or text. */
+export function firstFocuses(page: Page): Promise<string[]> {
+  return page.evaluate<string[]>("window.firstFocuses");
+}
+
 /** The page and the open dialogs that are wider than the window, as words. */
 export function tooWide(page: Page): Promise<string[]> {
   return page.evaluate<string[]>(`
