@@ -51,7 +51,8 @@ export function publicCode({ reason }: Refusal): string {
 function refusalHeaders(refusal: Refusal, rateHeaders: readonly string[] = []): string[] {
   const headers: string[] = [];
   const { httpStatus } = reasons[refusal.reason];
-  if (httpStatus === 401) headers.push("WWW-Authenticate", challenge(refusal));
+  const challenge = challengeOf(refusal);
+  if (challenge) headers.push("WWW-Authenticate", challenge);
   if (refusal.reason === "METHOD_NOT_ALLOWED") headers.push("Allow", refusal.metadata.allow ?? "");
   if (httpStatus === 503 && !rateHeaders.includes("Retry-After")) headers.push("Retry-After", "1");
   // What an app did once must not happen again because a client library repeats a POST on any 5xx.
@@ -61,9 +62,13 @@ function refusalHeaders(refusal: Refusal, rateHeaders: readonly string[] = []): 
   return headers;
 }
 
-/** RFC 6750, section 3: no `error` where no credential was sent at all. */
-function challenge({ reason }: Refusal): string {
-  return reason === "MISSING_API_KEY"
+/**
+ * What a 401 asks for (RFC 9110, section 15.5.2), without `error` where no credential was sent at all (RFC 6750,
+ * section 3); undefined for any other status.
+ */
+export function challengeOf({ reason }: Refusal): string | undefined {
+  if (reasons[reason].httpStatus !== 401) return undefined;
+  return reason === "MISSING_API_KEY" || reason === "MISSING_CREDENTIAL"
     ? 'Bearer realm="keyrun"'
     : 'Bearer realm="keyrun", error="invalid_token"';
 }

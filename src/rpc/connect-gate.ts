@@ -1,6 +1,7 @@
 import type { HandlerContext } from "@connectrpc/connect";
 import { credentialOf, type Listener } from "../auth/policy.ts";
 import type { Clock } from "../clock.ts";
+import { challengeOf } from "../edge/refusal-response.ts";
 import { rateReportHeaders } from "../run/rate-report-headers.ts";
 import type { SessionAccess } from "../signin/session-access.ts";
 import { callerKey, callFacts, principalKey, rateKey } from "./caller.ts";
@@ -31,6 +32,10 @@ export function createRequestGate(parts: ConnectGateParts): (context: HandlerCon
     if (passage.rate) tellRate(context, rateReportHeaders(passage.rate, parts.clock));
     if (passage.kind === "refused") {
       parts.onRefusal(passage.refusal, callFacts(context));
+      const challenge = challengeOf(passage.refusal);
+      // Over gRPC there is no status 401, and so nothing to challenge.
+      if (challenge && context.protocolName === "connect")
+        context.responseHeader.set("www-authenticate", challenge);
       throw connectErrorFrom(passage.refusal);
     }
     context.values.set(principalKey, passage.principal);

@@ -22,13 +22,14 @@ export function explainFraming(
     if (!refusal) return;
     error.details.push(...errorDetails(refusal));
     // Bytes that are no message are INTERNAL to Connect; the fault is the caller's, as in JSON.
-    Object.assign(error, { code: reasons[refusal.reason].code });
+    Object.assign(error, { code: reasons[refusal.reason].code, rawMessage: refusal.message });
     parts.onRefusal(refusal, callFacts(context));
   };
   context.signal.addEventListener("abort", explain, { once: true });
 }
 
-function refusalOf({ code, rawMessage }: ConnectError, messageBytesMax: number): Refusal | undefined {
+function refusalOf(error: ConnectError, messageBytesMax: number): Refusal | undefined {
+  const { code, rawMessage } = error;
   if (code === Code.ResourceExhausted) {
     return fail("REQUEST_TOO_LARGE", { metadata: { bytes_max: String(messageBytesMax) } });
   }
@@ -38,7 +39,28 @@ function refusalOf({ code, rawMessage }: ConnectError, messageBytesMax: number):
   if (code === Code.Internal && rawMessage.startsWith("parse binary: ")) {
     return fail("INVALID_ARGUMENT", { problem: rawMessage });
   }
-  if (code === Code.InvalidArgument) return fail("INVALID_ARGUMENT", { problem: rawMessage });
+  if (code === Code.InvalidArgument) return jsonRefusal(error);
   if (code === Code.Unimplemented) return fail("UNIMPLEMENTED", { problem: rawMessage });
   return undefined;
 }
+
+/** JSON that can't be read, or what the JSON says can't be the message: then the field is named, as REST names it. */
+function jsonRefusal({ cause, rawMessage }: ConnectError): Refusal {
+  if (isNoJson(cause)) return fail("INVALID_JSON");
+  const [, unknown, field] = fieldAtFault.exec(rawMessage) ?? [];
+  const param = unknown ?? field;
+  return fail("INVALID_ARGUMENT", { problem: rawMessage, ...(param !== undefined && { param }) });
+}
+
+/** Not UTF-8, or not JSON: protobuf-es keeps the parser's own error as a cause. */
+function isNoJson(cause: unknown): boolean {
+  if (!(cause instanceof Error)) return false;
+  return (
+    cause.cause instanceof SyntaxError ||
+    ("code" in cause && cause.code === "ERR_ENCODING_INVALID_ENCODED_DATA")
+  );
+}
+
+/** How protobuf-es names the field that it can't read. */
+const fieldAtFault =
+  /^cannot decode (?:message \S+ from JSON: key "(.+)" is unknown$|field \S+\.(\w+) from JSON: )/;

@@ -7,6 +7,7 @@ import { CallEnd } from "./call-end.ts";
 import { type Caller, callerKey, callFacts, principalKey } from "./caller.ts";
 import { type ConnectGateParts, createRequestGate, pairs, tellRateOnSuccess } from "./connect-gate.ts";
 import { connectErrorFrom } from "./connect-refusal.ts";
+import { type Entrance, entranceRefusal } from "./entrance.ts";
 import {
   type NodeHandler,
   type NodeRequest,
@@ -39,17 +40,24 @@ export function createRpcDoor(parts: RpcDoorParts): RpcDoor {
   const methods = parts.services.flatMap(({ service }) => service.methods);
   const paths = new Set(methods.map(pathOfMethod));
   const sessionPaths = new Set(parts.listener === "public" ? sessionMethods(methods).map(pathOfMethod) : []);
-  const handle = createHandler(parts);
+  const { entrances, handle } = createHandler(parts);
   return {
     takes: (request) =>
       paths.has(pathAsked(request)) ||
       (grpcType.test(request.headers["content-type"] ?? "") && rpcPath.test(pathAsked(request))),
     handle(request, response) {
-      if (sessionPaths.has(pathAsked(request)) && parts.sessions) {
+      const path = pathAsked(request);
+      if (sessionPaths.has(path) && parts.sessions) {
         const caller = parts.callerOf(request);
-        if (!parts.sessions.isOwnHost(caller.header)) return refuseMisdirected(response, caller);
+        if (!parts.sessions.isOwnHost(caller.header))
+          return refuse(response, fail("MISDIRECTED_REQUEST"), caller);
       }
-      return handle(request, response);
+      const entrance = entrances.get(path);
+      const refusal = entrance && entranceRefusal(entrance, request);
+      if (!entrance || !refusal) return handle(request, response);
+      const caller = parts.callerOf(request);
+      parts.onRefusal(refusal, { requestId: caller.requestId, method: entrance.method });
+      return refuse(response, refusal, caller);
     },
   };
 }
@@ -62,22 +70,38 @@ function pathAsked({ url = "" }: NodeRequest): string {
   return mark === -1 ? url : url.slice(0, mark);
 }
 
-function createHandler(parts: RpcDoorParts): NodeHandler {
-  return connectNodeAdapter({
+function createHandler(parts: RpcDoorParts): {
+  readonly entrances: ReadonlyMap<string, Entrance>;
+  readonly handle: NodeHandler;
+} {
+  const entrances = new Map<string, Entrance>();
+  const handle = connectNodeAdapter({
     routes(router) {
       for (const { service, implementation } of parts.services) {
         router.service(service, adapt(parts, service, implementation));
       }
+      for (const entrance of router.handlers) entrances.set(entrance.requestPath, entrance);
     },
     contextValues: (request) => createContextValues().set(callerKey, parts.callerOf(request)),
     requestGate: createRequestGate(parts),
     fallback: refuseUnknownMethod,
     readMaxBytes: parts.messageBytesMax,
     requireConnectProtocolHeader: true,
-    jsonOptions: { ignoreUnknownFields: false, alwaysEmitImplicit: true },
+    jsonOptions,
     shutdownSignal: parts.drainSignal,
   });
+  return { entrances, handle };
 }
+
+/**
+ * Connect reads JSON with the decoder that it is given here, though its types don't say so. Its own would put another
+ * character in the place of bytes that are not UTF-8, and run the app with a text that nobody sent.
+ */
+const jsonOptions = {
+  ignoreUnknownFields: false,
+  alwaysEmitImplicit: true,
+  textDecoder: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }),
+};
 
 function adapt(parts: RpcDoorParts, service: DescService, implementation: object): object {
   const adapted: Record<string, unknown> = {};
@@ -145,10 +169,10 @@ function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
   return typeof value === "object" && value !== null && Symbol.asyncIterator in value;
 }
 
-/** Before Connect, which has no HTTP status of its own for it: the same answer as that of the screen's documents. */
-function refuseMisdirected(response: NodeResponse, { header, requestId }: Caller): void {
+/** Before Connect, which has no words for it: the same answer as over REST. */
+function refuse(response: NodeResponse, refusal: Refusal, { header, requestId }: Caller): void {
   const context = { requestId, accept: header("accept"), rateHeaders: [] };
-  const { status, headers, body } = refusalResponse(fail("MISDIRECTED_REQUEST"), context);
+  const { status, headers, body } = refusalResponse(refusal, context);
   response.writeHead(status, Object.fromEntries(pairs(headers)));
   response.end(body);
 }

@@ -9,7 +9,15 @@ beforeAll(async () => {
 
 afterAll(() => keyrun.close());
 
-async function list(headers: Record<string, string>, body: string) {
+interface Told {
+  readonly message?: string;
+  readonly details?: {
+    type: string;
+    debug?: { reason?: string; fieldViolations?: { field: string }[] };
+  }[];
+}
+
+async function list(headers: Record<string, string>, body: string | Buffer) {
   const response = await fetch(`${keyrun.internalUrl}/keyrun.v1.KeyService/ListKeys`, {
     method: "POST",
     headers: {
@@ -18,25 +26,60 @@ async function list(headers: Record<string, string>, body: string) {
       "Connect-Protocol-Version": "1",
       ...headers,
     },
-    body,
+    body: typeof body === "string" ? body : new Uint8Array(body),
   });
-  const { details = [] } = (await response.json()) as {
-    details?: { type: string; debug?: { reason?: string } }[];
+  const { message, details = [] } = (await response.json()) as Told;
+  const of = (name: string) => details.filter(({ type }) => type === `google.rpc.${name}`);
+  return {
+    status: response.status,
+    message,
+    reasons: of("ErrorInfo").map(({ debug }) => debug?.reason),
+    fields: of("BadRequest").flatMap(({ debug }) => debug?.fieldViolations?.map(({ field }) => field)),
   };
-  const info = details.filter(({ type }) => type === "google.rpc.ErrorInfo");
-  return { status: response.status, reasons: info.map(({ debug }) => debug?.reason) };
 }
 
 test.each([
-  ["a body that is not JSON", {}, "{"],
-  ["a field that nobody knows", {}, '{"teamId":"demo","colour":"red"}'],
-  ["a field of another type", {}, '{"teamId":7}'],
-])("%s is refused with one ErrorInfo, although Connect refuses it by itself", async (_, headers, body) => {
-  expect(await list(headers, body)).toEqual({ status: 400, reasons: ["INVALID_ARGUMENT"] });
+  ["a body that is not JSON", "{"],
+  ["a body that is cut off", '{"teamId":"demo"'],
+  ["no body", ""],
+  ["a byte order mark", "\ufeff{}"],
+  ["bytes that are not UTF-8", Buffer.from('{"teamId":"d\xff"}', "latin1")],
+])("%s is no JSON, and refused as over REST, although Connect refuses it by itself", async (_, body) => {
+  expect(await list({}, body)).toEqual({
+    status: 400,
+    message: "The body is not valid JSON.",
+    reasons: ["INVALID_JSON"],
+    fields: [],
+  });
+});
+
+test.each([
+  ["that nobody knows", '{"teamId":"demo","colour":"red"}', "colour"],
+  ["of another type", '{"teamId":7}', "team_id"],
+  ["out of its range", '{"teamId":"demo","pageSize":1e99}', "page_size"],
+])("a field %s is refused by name, although Connect refuses it by itself", async (_, body, field) => {
+  expect(await list({}, body)).toMatchObject({ status: 400, reasons: ["INVALID_ARGUMENT"], fields: [field] });
+});
+
+test("a text that is not UTF-8 never runs an app, with other characters in its place", async () => {
+  const { value } = await keyrun.newKey("demo");
+  const runs = 'keyrun_run_seconds_count{result="succeeded"}';
+  const before = await keyrun.metric(runs);
+  const response = await fetch(`${keyrun.publicUrl}/keyrun.v1.RunService/RunApp`, {
+    method: "POST",
+    headers: {
+      Authorization: `Bearer ${value}`,
+      "Content-Type": "application/json",
+      "Connect-Protocol-Version": "1",
+    },
+    body: new Uint8Array(Buffer.from('{"appId":"echo","text":"a\xffb"}', "latin1")),
+  });
+  expect(response.status).toBe(400);
+  expect(await keyrun.metric(runs)).toBe(before);
 });
 
 test("bytes that are no message are the caller's fault, and no fault of ours", async () => {
-  expect(await list({ "Content-Type": "application/proto" }, "[")).toEqual({
+  expect(await list({ "Content-Type": "application/proto" }, "[")).toMatchObject({
     status: 400,
     reasons: ["INVALID_ARGUMENT"],
   });
@@ -68,6 +111,6 @@ test("a compression that nobody knows is refused with one ErrorInfo", async () =
 test("what Connect refuses is counted by its reason", async () => {
   const series = 'keyrun_requests_total{door="rpc",outcome="INVALID_ARGUMENT",status="400"}';
   const before = await keyrun.metric(series);
-  await list({}, "{");
+  await list({}, "[]");
   expect(await keyrun.metric(series)).toBe(before + 1);
 });

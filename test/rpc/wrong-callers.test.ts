@@ -68,7 +68,7 @@ test.each(cases)(
       const told = `${caller}: ${code} ${reason}`;
       if (kind === undefined) expect(told).toBe(`${caller}: unimplemented UNIMPLEMENTED`);
       else if (rightOnes.some((one) => one === caller))
-        expect(told).toBe(`${caller}: invalid_argument INVALID_ARGUMENT`);
+        expect(told).toBe(`${caller}: invalid_argument INVALID_JSON`);
       else {
         expect(told).toMatch(
           /: unauthenticated (MISSING|INVALID|MALFORMED)_(API_KEY|CREDENTIAL|AUTHORIZATION)$/,

@@ -1,0 +1,32 @@
+import type { ConnectRouter } from "@connectrpc/connect";
+import { fail, type Refusal } from "../error.ts";
+import type { NodeRequest } from "./served.ts";
+
+/** One method's place, for every protocol that it is served by. */
+export type Entrance = ConnectRouter["handlers"][number];
+
+/**
+ * Why a request can't enter by any protocol, in a refusal that says what would: Connect has a bare status for it.
+ * Undefined where some protocol takes it.
+ */
+export function entranceRefusal(
+  entrance: Entrance,
+  { method = "", headers }: NodeRequest,
+): Refusal | undefined {
+  const { allowedMethods } = entrance;
+  if (!allowedMethods.includes(method)) {
+    return fail("METHOD_NOT_ALLOWED", { metadata: { allow: allowedMethods.join(", ") } });
+  }
+  const type = headers["content-type"] ?? "";
+  const isUnary = entrance.method.methodKind === "unary";
+  if (entrance.supportedContentType(type) && !(isUnary ? streamType : unaryType).test(type)) return undefined;
+  const connect = isUnary ? ["application/json", "application/proto"] : ["application/connect+json"];
+  const types = [...connect, "application/grpc-web", "application/grpc"].map((one) => `\`${one}\``);
+  return fail("UNSUPPORTED_MEDIA_TYPE", {
+    problem: `Send a Content-Type that is one of: ${types.join(", ")}.`,
+  });
+}
+
+// By Connect's own protocol a method has one of the two: https://connectrpc.com/docs/protocol/
+const unaryType = /^application\/(json|proto)\b/i;
+const streamType = /^application\/connect\+/i;

@@ -1,0 +1,92 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+
+let keyrun: Keyrun;
+
+beforeAll(async () => {
+  keyrun = await startKeyrun();
+});
+
+afterAll(() => keyrun.close());
+
+const run = "/keyrun.v1.RunService/RunApp";
+const watch = "/keyrun.v1.KeyService/WatchKeys";
+
+function ask(path: string, method: string, type?: string) {
+  return fetch(`${keyrun.publicUrl}${path}`, {
+    method,
+    headers: {
+      "X-Request-Id": "mine",
+      "Connect-Protocol-Version": "1",
+      ...(type !== undefined && { "Content-Type": type }),
+    },
+    ...(method === "POST" && { body: new TextEncoder().encode("{}") }),
+  });
+}
+
+test.each(["GET", "PUT", "OPTIONS", "DELETE"])(
+  "%s on a method's path is 405, says POST, and is answered and counted as any refusal",
+  async (method) => {
+    const series = 'keyrun_requests_total{door="rpc",outcome="METHOD_NOT_ALLOWED",status="405"}';
+    const before = await keyrun.metric(series);
+    const response = await ask(run, method);
+    expect(response.status).toBe(405);
+    expect(response.headers.get("allow")).toBe("POST");
+    expect(response.headers.get("x-request-id")).toBe("mine");
+    expect(await response.json()).toMatchObject({
+      error: { code: "method_not_allowed", requestId: "mine", message: expect.stringContaining("POST") },
+    });
+    expect(await keyrun.metric(series)).toBe(before + 1);
+  },
+);
+
+test.each([
+  [run, "text/plain"],
+  [run, "application/connect+json"],
+  [run, "application/grpc+xml"],
+  [run, undefined],
+  [watch, "application/json"],
+  [watch, "application/proto"],
+])("%s as %s is 415, and says which types there are", async (path, type) => {
+  const response = await ask(path, "POST", type);
+  expect(response.status).toBe(415);
+  expect(response.headers.get("x-request-id")).toBe("mine");
+  const { error } = (await response.json()) as { error: { message: string } };
+  expect(error).toMatchObject({ code: "unsupported_media_type", requestId: "mine" });
+  expect(error.message).toContain(path === run ? "`application/json`" : "`application/connect+json`");
+});
+
+test.each([
+  [run, "application/json"],
+  [run, "application/json; charset=utf-8"],
+  [run, "application/proto"],
+])("%s as %s without a credential is 401 with a challenge that names no error", async (path, type) => {
+  const response = await ask(path, "POST", type);
+  expect(response.status).toBe(401);
+  expect(response.headers.get("www-authenticate")).toBe('Bearer realm="keyrun"');
+});
+
+test("a credential that is none is challenged with an error, on either listener", async () => {
+  for (const [url, path] of [
+    [keyrun.publicUrl, run],
+    [keyrun.internalUrl, "/keyrun.v1.KeyService/ListKeys"],
+  ]) {
+    const response = await fetch(`${url}${path}`, {
+      method: "POST",
+      headers: {
+        Authorization: "Bearer nobody",
+        "Content-Type": "application/json",
+        "Connect-Protocol-Version": "1",
+      },
+      body: "{}",
+    });
+    expect(response.status).toBe(401);
+    expect(response.headers.get("www-authenticate")).toBe('Bearer realm="keyrun", error="invalid_token"');
+  }
+});
+
+test("gRPC-Web, which has no status 401, has no challenge either", async () => {
+  const response = await ask(run, "POST", "application/grpc-web+proto");
+  expect(response.status).toBe(200);
+  expect(response.headers.get("www-authenticate")).toBeNull();
+});
