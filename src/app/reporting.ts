@@ -40,6 +40,7 @@ export function createReporting({ log, metrics }: { log: Log; metrics: Metrics }
     },
     answered: (door) => metrics.requestEnded(door, "OK"),
     transport: (event) => {
+      if (event.kind === "request_refused" && event.reason) metrics.requestEnded("rest", event.reason);
       if (event.kind === "untrusted_forwarded_for") log.warn(event, untrustedWords);
       else if (event.kind === "handler_failed" || event.kind === "listener_failed")
         log.error(event, event.kind);

@@ -71,9 +71,9 @@ export function createKeyService(parts: KeyServiceParts): ServiceMethods<typeof 
     },
     async revokeKey(request, { principal }) {
       const team = await requireTeam(teams, request.teamId);
-      return {
-        key: keyMessage(await keyring.revoke({ teamId: team.id, keyId: request.keyId, by: principal })),
-      };
+      const { keyId } = request;
+      if (keyId === "") throw fail("INVALID_ARGUMENT", { param: "key_id", problem: "key_id is required." });
+      return { key: keyMessage(await keyring.revoke({ teamId: team.id, keyId, by: principal })) };
     },
     verifyKey: (request) => verify(parts, request.value, request.cost ?? 1),
   };

@@ -53,7 +53,8 @@ function http1Options(limits: TransportLimits): ServerOptions {
     keepAliveTimeout: limits.keepAliveMs,
     keepAliveTimeoutBuffer: limits.keepAliveGraceMs,
     insecureHTTPParser: false,
-    joinDuplicateHeaders: false,
+    // Node keeps the first of two without a word; joined, two hosts or two types are none that anybody knows.
+    joinDuplicateHeaders: true,
     // Checked by `refusalOfHead`, whose answer has a body.
     requireHostHeader: false,
     noDelay: true,
@@ -83,10 +84,11 @@ function endIfStalled(socket: Socket, running: Iterable<NodeResponse>): void {
 
 function refuseRequest(code: string, socket: Duplex, options: Http1ServerOptions): void {
   const address = "remoteAddress" in socket ? String(socket.remoteAddress) : "";
-  options.report({ kind: "request_refused", code, address });
   const refusal = refusalOfParserError(code);
   // Once an answer has begun, more bytes would be read as a part of it.
   const answerable = socket.writable && answerOn(socket, options.running)?.headersSent !== true;
+  const reason = refusal && answerable ? { reason: refusal.reason } : {};
+  options.report({ kind: "request_refused", code, address, ...reason });
   if (refusal === undefined || !answerable) return void socket.destroy();
   const requestId = options.newRequestId();
   socket.end(refusalBytes(refusal, { requestId, unixMs: options.clock.unixMs() }), () => socket.destroy());

@@ -15,14 +15,18 @@ export function refusalOfParserError(code: string): Refusal | undefined {
 }
 
 /**
- * Finds what node lets through and we do not: more headers than may be, and no host or one that no URL can have
- * (RFC 9112, section 3.2; RFC 9113, section 8.3.1). Only HTTP/1.0 may leave it out.
+ * Finds what node lets through and we do not: more headers than may be; no host, two, or one that no URL can have
+ * (RFC 9112, section 3.2; RFC 9113, section 8.3.1), which only HTTP/1.0 may leave out; and a transfer coding other
+ * than chunked, which nobody here would undo (RFC 9112, section 6.1).
  */
 export function createHeadCheck(limits: TransportLimits): (req: NodeRequest) => Refusal | undefined {
   // Callers name the same few hosts; the last good one is not parsed again.
   let goodHost: string | undefined;
   return (req) => {
     if (req.rawHeaders.length > 2 * limits.headersMax) return fail("HEADERS_TOO_LARGE");
+    if (isHttp2Request(req)) {
+      if (listSize(req.rawHeaders) > limits.headerBytesMax) return fail("HEADERS_TOO_LARGE");
+    } else if (!isPlainOrChunked(req.headers["transfer-encoding"])) return fail("MALFORMED_REQUEST");
     const host = hostOf(req);
     if (host === undefined) return req.httpVersion === "1.0" ? undefined : fail("MALFORMED_REQUEST");
     if (host === goodHost) return undefined;
@@ -30,6 +34,20 @@ export function createHeadCheck(limits: TransportLimits): (req: NodeRequest) => 
     goodHost = host;
     return undefined;
   };
+}
+
+/**
+ * The size of a header list as RFC 9113 counts it (section 6.5.2). What HTTP/2's own bound is holds only once the
+ * client has acknowledged it, which its first requests need not wait for.
+ */
+function listSize(rawHeaders: readonly string[]): number {
+  let size = 16 * rawHeaders.length;
+  for (const text of rawHeaders) size += text.length;
+  return size;
+}
+
+function isPlainOrChunked(coding: string | undefined): boolean {
+  return coding === undefined || coding.trim().toLowerCase() === "chunked";
 }
 
 /** Whether a URL can be made of the request, as Connect does for each: without, it throws. */

@@ -57,6 +57,9 @@ export function createRunningAnswers(
       const refusal = refusalOfHead(req);
       if (refusal !== undefined) {
         refused.add(req.socket);
+        const { reason } = refusal;
+        const address = req.socket.remoteAddress ?? "";
+        report({ kind: "request_refused", code: reason, reason, address });
         refuse(res, refusal, newRequestId());
       } else if (!isPipelined(res) || !refused.has(req.socket)) serve(req, res);
       // What was pipelined behind a refused request is never acted on: the connection closes before its turn.

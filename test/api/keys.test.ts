@@ -190,6 +190,13 @@ describe("revoking", () => {
     expect(keys).toMatchObject([{ id, state: KeyState.REVOKED }]);
   });
 
+  test("without a key's id is refused by the field", async () => {
+    const teamId = await keyrun.newTeam();
+    const refusal = await refusalOf(keyrun.keys.revokeKey({ teamId, keyId: "" }));
+    expect(refusal).toMatchObject({ code: Code.InvalidArgument, reason: "INVALID_ARGUMENT" });
+    expect(refusal.words).toBe("key_id is required.");
+  });
+
   test("another team's key, or none, is not found in the same words", async () => {
     const { id } = await keyrun.newKey(await keyrun.newTeam());
     const teamId = await keyrun.newTeam();

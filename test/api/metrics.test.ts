@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { type Caller, connectCallers } from "../harness/callers.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { rawSocket } from "../harness/raw-socket.ts";
 import { restCaller } from "../harness/rest-caller.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
 
@@ -97,6 +98,27 @@ test("every answer is counted once, by door and outcome", async () => {
     for (let i = 0; i < 3; i++) await run(rpc, value);
   });
   expect(growth).toEqual([30, 1, 1, 2, 28, 1, 1, 3, 5]);
+});
+
+test("what never became a request is counted by what it was refused for", async () => {
+  const outcomes = ["MALFORMED_REQUEST", "HEADERS_TOO_LARGE"];
+  const series = outcomes.map(
+    (outcome) =>
+      `keyrun_requests_total{door="rest",outcome="${outcome}",status="${outcome[0] === "M" ? 400 : 431}"}`,
+  );
+  const { port } = new URL(keyrun.publicUrl);
+  const growth = await grown(series, async () => {
+    for (const head of [
+      "GET / HTTP/9\r\n",
+      "GET / HTTP/1.1\r\n",
+      `GET / HTTP/1.1\r\n${"X: a\r\n".repeat(70)}`,
+    ]) {
+      const client = rawSocket({ port: Number(port) });
+      client.send(`${head}\r\n`);
+      await client.closed();
+    }
+  });
+  expect(growth).toEqual([2, 1]);
 });
 
 test("runs are counted while they run, and timed by how they ended", async () => {

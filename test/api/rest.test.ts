@@ -272,6 +272,15 @@ describe("the body", () => {
     expect(answer.error).toMatchObject({ code: "unsupported_media_type", param: null });
   });
 
+  test("of two types, of which one is JSON, is 415: nobody can say which of them holds", async () => {
+    const { value } = await keyrun.newKey(await keyrun.newTeam());
+    const client = rawSocket({ port: Number(new URL(keyrun.publicUrl).port) });
+    const types = "Content-Type: application/json\r\nContent-Type: text/plain\r\n";
+    client.send(`POST ${runPath} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${value}\r\n${types}`);
+    client.send('Content-Length: 12\r\nConnection: close\r\n\r\n{"text":"x"}');
+    expect(answersIn(await client.closed())[0]?.status).toBe(415);
+  });
+
   test("compressed is 415", async () => {
     expect((await ask({ headers: { "content-encoding": "gzip" } })).status).toBe(415);
     expect((await ask({ headers: { "content-encoding": "identity" } })).status).toBe(200);

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { constants } from "node:http2";
+import { connect, constants } from "node:http2";
 import { expect, test } from "vitest";
 import type { HttpDoor } from "#src/edge/http.ts";
 import { isHttp2Response, type NodeResponse } from "#src/server/node-http.ts";
@@ -57,7 +57,12 @@ test("headers that trickle are refused with 408, and so is a body that does", as
   const slowBody = rawSocket({ port });
   slowBody.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1");
   expectParserRefusal(await slowBody.closed(), 408, "request_timeout");
-  const timeout = { kind: "request_refused", code: "ERR_HTTP_REQUEST_TIMEOUT", address: "127.0.0.1" };
+  const timeout = {
+    kind: "request_refused",
+    code: "ERR_HTTP_REQUEST_TIMEOUT",
+    reason: "REQUEST_TIMEOUT",
+    address: "127.0.0.1",
+  };
   expect(events).toEqual([timeout, timeout]);
 });
 
@@ -142,6 +147,35 @@ test("over HTTP/2 header bytes and header count are bounded, and what is above n
   next.destroy();
 });
 
+test("over HTTP/2 the first requests, which need not know the bound, are held to it too", async () => {
+  let reached = 0;
+  const { url, events } = await served((request) => {
+    reached += 1;
+    return jsonAnswer(200, request.target);
+  });
+  const session = connect(url);
+  session.on("error", () => undefined);
+  // RFC 9113 counts 32 bytes more for each of the headers.
+  const others = [
+    ":method",
+    "GET",
+    ":scheme",
+    "http",
+    ":path",
+    "/",
+    ":authority",
+    new URL(url).host,
+    "x-large",
+  ];
+  const left = 16 * 1024 - others.join("").length - 5 * 32;
+  const ask = (bytes: number) => h2cRequest(session, { ":path": "/", "x-large": "b".repeat(bytes) });
+  const [whole, over] = await Promise.all([ask(left), ask(left + 1)]);
+  expect([whole.status, over.status, reached]).toEqual([200, 431, 1]);
+  expect(JSON.parse(over.body).error.code).toBe("headers_too_large");
+  expect(events).toMatchObject([{ kind: "request_refused", reason: "HEADERS_TOO_LARGE" }]);
+  session.destroy();
+});
+
 test.each([
   ["no Host", "GET / HTTP/1.1\r\n\r\n"],
   [
@@ -158,6 +192,11 @@ test.each([
     "a coding that is not the last",
     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, gzip\r\n\r\n0\r\n\r\n",
   ],
+  [
+    "a coding beside chunked",
+    "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+  ],
+  ["two Hosts", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"],
   ["a space before the colon", "GET / HTTP/1.1\r\nHost : a\r\n\r\n"],
   ["a folded header", "GET / HTTP/1.1\r\nHost: a\r\nX: b\r\n c\r\n\r\n"],
   ["a bare line feed", "GET / HTTP/1.1\nHost: a\n\n"],
@@ -193,7 +232,12 @@ test("what is reported of a refused request holds nothing that the caller sent",
   client.send("GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer svc_secret\r\nBad Name: x\r\n\r\n");
   await client.closed();
   expect(events).toEqual([
-    { kind: "request_refused", code: "HPE_INVALID_HEADER_TOKEN", address: "127.0.0.1" },
+    {
+      kind: "request_refused",
+      code: "HPE_INVALID_HEADER_TOKEN",
+      reason: "MALFORMED_REQUEST",
+      address: "127.0.0.1",
+    },
   ]);
 });
 

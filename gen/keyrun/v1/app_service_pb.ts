@@ -108,7 +108,7 @@ export const GetAppResponseSchema: GenMessage<GetAppResponse> = /*@__PURE__*/
 export type ListAppsRequest = Message<"keyrun.v1.ListAppsRequest"> & {
   /**
    * Optional. How many apps to answer with at the most: 1 to 100; 50 where it
-   * is 0.
+   * is 0, and 100 where it is more.
    *
    * @generated from field: int32 page_size = 1;
    */
@@ -259,7 +259,7 @@ export type ListRunnableAppsRequest = Message<"keyrun.v1.ListRunnableAppsRequest
 
   /**
    * Optional. How many apps to answer with at the most: 1 to 100; 50 where it
-   * is 0.
+   * is 0, and 100 where it is more.
    *
    * @generated from field: int32 page_size = 2;
    */

@@ -100,7 +100,7 @@ export type ListKeysRequest = Message<"keyrun.v1.ListKeysRequest"> & {
 
   /**
    * Optional. How many keys to answer with at the most: 1 to 100; 50 where it
-   * is 0.
+   * is 0, and 100 where it is more.
    *
    * @generated from field: int32 page_size = 2;
    */

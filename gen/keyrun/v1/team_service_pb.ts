@@ -110,7 +110,7 @@ export const GetTeamResponseSchema: GenMessage<GetTeamResponse> = /*@__PURE__*/
 export type ListTeamsRequest = Message<"keyrun.v1.ListTeamsRequest"> & {
   /**
    * Optional. How many teams to answer with at the most: 1 to 100; 50 where it
-   * is 0.
+   * is 0, and 100 where it is more.
    *
    * @generated from field: int32 page_size = 1;
    */
@@ -502,7 +502,7 @@ export const GetPreviewAccessResponseSchema: GenMessage<GetPreviewAccessResponse
 export type ListPreviewAccessRequest = Message<"keyrun.v1.ListPreviewAccessRequest"> & {
   /**
    * Optional. How many users to answer with at the most: 1 to 100; 50 where it
-   * is 0.
+   * is 0, and 100 where it is more.
    *
    * @generated from field: int32 page_size = 1;
    */

@@ -82,7 +82,8 @@ function checkOfFields(message: DescMessage, checks: Checks): Check {
       const item = value[key] ?? null;
       const entry = entries.get(key);
       if (entry === undefined)
-        return { path: key, words: "is no field here. Remove it, or check its spelling" };
+        // A name of no characters is one too: without a path the fault would be the whole message's.
+        return { path: key || '""', words: "is no field here. Remove it, or check its spelling" };
       const { field } = entry;
       const other = key === field.jsonName ? field.name : field.jsonName;
       if (other !== key && Object.hasOwn(value, other))

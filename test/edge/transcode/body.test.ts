@@ -181,6 +181,8 @@ test.each([
   [{ books: [{}, { sequel: { nope: 1 } }] }, "books[1].sequel.nope"],
   [{ "[ext.name]": 1 }, "[ext.name]"],
   [JSON.parse('{"__proto__": {"requestId": "r"}}'), "__proto__"],
+  [{ "": 1 }, '""'],
+  [{ book: { "": 1 } }, 'book.""'],
   [{ constructor: 1 }, "constructor"],
   [{ toString: 1 }, "toString"],
   [{ $typeName: "x" }, "$typeName"],
