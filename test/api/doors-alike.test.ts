@@ -114,6 +114,60 @@ test("REST and RPC decide alike: the same applicants get the same answers and th
   expect([...seen].sort()).toEqual(expected);
 }, 120_000);
 
+test.each([
+  ["no JSON", "{"],
+  ["trailing text", '{"text":"a"} x'],
+  ["a byte order mark", '\ufeff{"text":"a"}'],
+  ["bytes that are not UTF-8", Buffer.from('{"text":"a\xff"}', "latin1")],
+  ["half of a surrogate pair", '{"text":"\\ud800"}'],
+  ["a number for a text", '{"text":7}'],
+  ["an unknown field", '{"text":"a","colour":"red"}'],
+  ["an array", "[]"],
+  ["null", "null"],
+  ["a text", '{"text":"a"}'],
+])("REST and Connect read the same of the same bytes: %s", async (_, body) => {
+  const { value } = await keyrun.newKey(await keyrun.newTeam());
+  // Connect has the app's id in the body, and REST in the path alone.
+  const sent = async (path: string, bytes: Uint8Array<ArrayBuffer>) => {
+    const response = await fetch(`${keyrun.publicUrl}${path}`, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${value}`,
+        "content-type": "application/json",
+        "connect-protocol-version": "1",
+      },
+      body: bytes,
+    });
+    return { status: response.status, told: await response.json() };
+  };
+  const bytes = new Uint8Array(Buffer.from(body));
+  const rest = await sent("/api/apps/echo/run", bytes);
+  const named = Buffer.from(Buffer.from(bytes).toString("latin1").replace("{", '{"appId":"echo",'), "latin1");
+  const rpc = await sent("/keyrun.v1.RunService/RunApp", new Uint8Array(named));
+  expect(rpc.status).toBe(rest.status);
+  expect(factsIn(rpc.told)).toEqual(factsIn(rest.told));
+});
+
+/** The reason and the fields at fault, in either protocol's form of a refusal; or the text of an answer. */
+function factsIn(told: unknown) {
+  const { text, error, details } = told as {
+    text?: string;
+    error?: { details: Detail[] };
+    details?: { debug: Detail }[];
+  };
+  const all = error?.details ?? details?.map(({ debug }) => debug) ?? [];
+  return {
+    text,
+    reasons: all.flatMap(({ reason }) => reason ?? []),
+    fields: all.flatMap(({ fieldViolations }) => fieldViolations?.map(({ field }) => field) ?? []),
+  };
+}
+
+interface Detail {
+  readonly reason?: string;
+  readonly fieldViolations?: { field: string }[];
+}
+
 async function newParty(caller: Caller, address: string): Promise<Party> {
   const team = await keyrun.newTeam();
   const keys = [await keyrun.newKey(team), await keyrun.newKey(team)] as const;
