@@ -26,7 +26,7 @@ export async function connectMongo(
     ignoreUndefined: false,
     maxPoolSize: bounds.storeConnectionsMax,
     minPoolSize: 0,
-    waitQueueTimeoutMS: bounds.storeTimeoutMs,
+    waitQueueTimeoutMS: socketMsMax,
     connectTimeoutMS: bounds.storeConnectMsMax,
     serverSelectionTimeoutMS: selectionMsMax,
     socketTimeoutMS: socketMsMax,

@@ -227,7 +227,11 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
     const acknowledged = nothingAcknowledged();
     for (let life = 0; life < writerKills; life++) {
       await forgetInstance(uri);
-      await writeUntilKilled(acknowledged, { place: uri, firstNumber: life * 1_000, lines: 12 + life * 5 });
+      await writeUntilKilled(acknowledged, {
+        place: uri,
+        firstNumber: life * 1_000_000,
+        lines: 12 + life * 5,
+      });
     }
     await forgetInstance(uri);
     const stores = await openMongoForTest({ uri });
@@ -261,7 +265,7 @@ describe.skipIf(mongodbUri === "" || process.env.KEYRUN_TEST_MONGODB_URI)(
         await forgetInstance(place);
         await writeUntilKilled(acknowledged, {
           place,
-          firstNumber: life * 1_000,
+          firstNumber: life * 1_000_000,
           lines: 20 + life * 7,
           kill: () => running.kill(),
         });

@@ -61,7 +61,7 @@ test(`kill -9 in a loop of writes, ${killsMin} times, loses and revives nothing 
   for (let life = 0; life < killsMin; life++) {
     // A different place in the loop each time: after a creation, a use, a revocation, a deletion.
     const lines = 5 + ((life * 13) % 40);
-    await writeUntilKilled(acknowledged, { place: dataDir, firstNumber: life * 1_000, lines });
+    await writeUntilKilled(acknowledged, { place: dataDir, firstNumber: life * 1_000_000, lines });
   }
   const stores = await openSqliteStores({ dataDir });
   expect(acknowledged.revoked.size).toBeGreaterThan(killsMin);
