@@ -59,7 +59,8 @@ export function createRedaction(keyPrefix: string, secrets: readonly string[]): 
     `(${keyPrefix}(?:_|%5F)[0-9A-Z]+)(?:\\.|%2E)[0-9A-Z]+(?:(?:[._]|%5F|%2E)[0-9A-Z]+)*`,
     "gi",
   );
-  const bearer = /\bbearer(?:\s|\\[tnr]|\+|%20)+[^\s"'\\,]+/gi;
+  // Our own words say where a token belongs, and have none.
+  const bearer = /\bbearer(?:\s|\\[tnr]|\+|%20)+(?!<API key>)[^\s"'\\,]+/gi;
   const userInformation = /(:\/\/)[^\s/"'\\@]+@/g;
   return (text) => {
     let cut = text;

@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createLog, createRedaction } from "#src/log.ts";
+import { reasons } from "#src/reasons.ts";
 
 const id = "0123456789abcdefghjkmnpq";
 const tail = "QqZz".repeat(12);
@@ -110,6 +111,8 @@ test("words that are no secret stay as they are", () => {
   const redact = createRedaction("svc", []);
   const plain = "GET http://localhost:8080/api/apps/echo/run ada@example.com svc_ key_store.ts the bearer";
   expect(redact(plain)).toBe(plain);
+  for (const { words } of Object.values(reasons)) expect(redact(words)).toBe(words);
+  expect(redact("Bearer <abc>")).toBe("Bearer [redacted]");
 });
 
 test("a secret that is learned later is cut from every line after that", () => {
