@@ -8,7 +8,7 @@ import { readFacts, type SourceFacts } from "./source-facts.ts";
 const stages = [
   ["gen", "clock", "config", "reasons", "loopback-host"],
   ["error"],
-  ["error-details", "log", "metrics", "fields", "cache", "settings"],
+  ["error-details", "log", "metrics", "fields", "cache", "settings", "data-folder"],
   ["auth"],
   ["service-methods"],
   ["limit"],

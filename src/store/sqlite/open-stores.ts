@@ -1,6 +1,6 @@
-import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
+import { dataFolderRefused, makeDataFolder } from "../../data-folder.ts";
 import { StartRefused } from "../../error.ts";
 import type { Stores } from "../stores.ts";
 import { createAppStore } from "./app-store.ts";
@@ -22,37 +22,29 @@ import { createUserStore } from "./user-store.ts";
  * wrote it, or where the folder can't be used.
  */
 export async function openSqliteStores({ dataDir }: { readonly dataDir: string }): Promise<Stores> {
-  const unlock = lockDataFolder(makeFolder(dataDir));
   try {
-    const db = openDatabase(makePrivateFile(join(dataDir, "keyrun.db")));
+    makeDataFolder(dataDir);
+    const unlock = lockDataFolder(dataDir);
     try {
-      migrate(db);
-      return storesOf(db, unlock);
+      return openLocked(dataDir, unlock);
     } catch (thrown) {
-      db.close();
+      unlock();
       throw thrown;
     }
   } catch (thrown) {
-    unlock();
-    throw thrown instanceof StartRefused ? thrown : unusable(dataDir, thrown);
+    throw thrown instanceof StartRefused ? thrown : dataFolderRefused(dataDir, "used as a store", thrown);
   }
 }
 
-function makeFolder(dataDir: string): string {
+function openLocked(dataDir: string, unlock: () => void): Stores {
+  const db = openDatabase(makePrivateFile(join(dataDir, "keyrun.db")));
   try {
-    mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-    return dataDir;
-  } catch (cause) {
-    throw unusable(dataDir, cause);
+    migrate(db);
+    return storesOf(db, unlock);
+  } catch (thrown) {
+    db.close();
+    throw thrown;
   }
-}
-
-function unusable(dataDir: string, cause: unknown): StartRefused {
-  const why = cause instanceof Error ? cause.message : "unknown";
-  return new StartRefused(
-    `The data folder ${dataDir} can't be used as a store (${why}). Set KEYRUN_DATA_DIR to a folder on a local disk that this user may write.`,
-    { cause },
-  );
 }
 
 function storesOf(db: DatabaseSync, unlock: () => void): Stores {

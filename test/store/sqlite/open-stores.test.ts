@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { statSync, writeFileSync } from "node:fs";
+import { mkdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
@@ -21,12 +21,8 @@ async function openElsewhere(dataDir: string): Promise<string> {
     import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
     try { await openSqliteStores({ dataDir: process.argv[1] }); console.log("opened"); }
     catch (thrown) { console.log(thrown.name, thrown.message); }`;
-  const { stdout } = await promisify(execFile)(process.execPath, [
-    "--input-type=module",
-    "-e",
-    program,
-    dataDir,
-  ]);
+  const args = ["--input-type=module", "-e", program, dataDir];
+  const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: 20_000 });
   return stdout;
 }
 
@@ -107,6 +103,25 @@ test("what can't be a store is refused in words that name the setting, and the l
     expect((refusal as Error).message).toMatch(/can't be used .*not a database.*KEYRUN_DATA_DIR/);
   }
 });
+
+test("a folder whose lock can't be opened is refused in the same words", async () => {
+  const dataDir = folders.create();
+  // What nobody may open as a file, root included, whom a mode does not stop.
+  mkdirSync(join(dataDir, "keyrun.lock"));
+  const refusal = await openSqliteStores({ dataDir }).catch((thrown: unknown) => thrown);
+  expect(refusal).toBeInstanceOf(StartRefused);
+  expect((refusal as Error).message).toMatch(/can't be used as a store .*KEYRUN_DATA_DIR/);
+});
+
+// Elsewhere, and in a process that can be ended: there Node's own way to make folders never comes back.
+test.skipIf(process.platform !== "linux")(
+  "a folder where none can be made is refused in the same words, and at once",
+  async () => {
+    expect(await openElsewhere("/proc/nowhere/data")).toMatch(
+      /^StartRefused .*can't be used as a store \(ENOENT.*KEYRUN_DATA_DIR/,
+    );
+  },
+);
 
 test("while another program holds the write lock, writes are UNAVAILABLE and reads go on", async () => {
   const dataDir = folders.create();
