@@ -9,6 +9,7 @@ import { createCaches } from "./app/caches.ts";
 import { createInternalListener, createPublicListener } from "./app/listeners.ts";
 import { createPublicDoor } from "./app/public-door.ts";
 import { createWithScreen, screenNotice } from "./app/screen.ts";
+import { loadServiceSecrets } from "./app/service-secrets.ts";
 import { createServices, type Services } from "./app/services.ts";
 import { createSignIn } from "./app/sign-in.ts";
 import { checkPolicy } from "./auth/policy.ts";
@@ -17,7 +18,6 @@ import type { Clock } from "./clock.ts";
 import { bounds, type Config } from "./config.ts";
 import { readScreenFiles } from "./edge/screen-files.ts";
 import { StartRefused, unavailable } from "./error.ts";
-import { createServiceSecrets, type ServiceSecrets } from "./keys/service-secrets.ts";
 import type { Log } from "./log.ts";
 import { createMetrics } from "./metrics.ts";
 import { createHealth } from "./rpc/health.ts";
@@ -83,8 +83,7 @@ async function start(config: Config, parts: AppParts, closers: Closer[]): Promis
   const files = createSecretFiles(config.dataDir, randomBytes);
   const stores = await parts.openStores();
   closers.push(stores.close);
-  const secrets = createServiceSecrets(config.secrets ?? [await files.secret()]);
-  await checkSecrets(stores, secrets);
+  const secrets = await loadServiceSecrets(config, files, stores);
   if (await stores.isEmpty()) await seed(stores, { clock, withDemoTeam: config.mongodbUri === undefined });
 
   const metrics = createMetrics();
@@ -172,18 +171,6 @@ function streams({ keyEvents }: Services, streamsEnd: AbortController): Drainabl
     streamsEnd.abort();
   };
   return { stopAccepting, drained: async () => {}, destroy: () => {} };
-}
-
-/** A store whose keys name a secret that is not there would refuse every one of them: better not to start. */
-async function checkSecrets(stores: Stores, secrets: ServiceSecrets): Promise<void> {
-  const missing = (await stores.keys.secretVersions()).filter(
-    (version) => !secrets.versions.includes(version),
-  );
-  if (missing.length === 0) return;
-  throw new StartRefused(
-    `The store holds keys made with a service secret that is not there (version ${missing.join(", ")}). ` +
-      "Add it to KEYRUN_SECRET after the newest one, or restore the file `secret` of the data folder.",
-  );
 }
 
 function operationServices(

@@ -1,5 +1,14 @@
 import { execFile } from "node:child_process";
-import { closeSync, openSync, readFileSync, rmSync, statSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
@@ -185,6 +194,8 @@ describe("a start that would be unsafe is refused in a sentence, with exit 1 and
     const outcome = await refused({ KEYRUN_DATA_DIR: dataDir });
     expectRefused(outcome, /service secret that is not there \(version [0-9a-f]{8}\)/);
     expect((await refused({ KEYRUN_DATA_DIR: dataDir })).code).toBe(1);
+    // A new one would be in the next backup, in the place of the one that is looked for.
+    expect(existsSync(join(dataDir, "secret"))).toBe(false);
     // What the sentence advises helps.
     await serve(dataDir, { KEYRUN_SECRET: secret });
   });
@@ -221,6 +232,34 @@ describe("a start that would be unsafe is refused in a sentence, with exit 1 and
     const file = join(folders.create(), "file");
     closeSync(openSync(file, "w"));
     expectRefused(await refused({ KEYRUN_DATA_DIR: file }), /data folder .+ can't be used/);
+  });
+
+  test("a data folder whose lock can't be opened", async () => {
+    const dataDir = folders.create();
+    mkdirSync(join(dataDir, "keyrun.lock"));
+    expectRefused(
+      await refused({ KEYRUN_DATA_DIR: dataDir }),
+      /^Keyrun can't start: The data folder .+ can't be used as a store .+ Set KEYRUN_DATA_DIR /,
+    );
+  });
+
+  test.each([
+    ["secret", "", /secret is damaged\. Restore it from a backup, or set KEYRUN_SECRET/],
+    ["secret", "c2hvcnQ", /secret is damaged\. Restore it from a backup, or set KEYRUN_SECRET/],
+    ["service-token", "", /service-token must be 32 to 512 characters .+ remove it, and a new one is made\./],
+    ["service-token", "x".repeat(31), /service-token must be 32 to 512 characters .+ remove it/],
+    ["service-token", `${"x".repeat(31)} ä`, /service-token must be 32 to 512 characters .+ remove it/],
+  ])("a file %s that holds %j", async (name, text, sentence) => {
+    const dataDir = folders.create();
+    writeFileSync(join(dataDir, name), `${text}\n`);
+    const outcome = await refused({ KEYRUN_DATA_DIR: dataDir });
+    expectRefused(outcome, /^Keyrun can't start: The file /);
+    expect(outcome.stderr).toMatch(sentence);
+    if (text !== "") expect(outcome.stderr).not.toContain(text);
+    expect(readFileSync(join(dataDir, name), "utf8")).toBe(`${text}\n`);
+    // What the sentence advises helps.
+    rmSync(join(dataDir, name));
+    await serve(dataDir);
   });
 });
 
