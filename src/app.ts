@@ -5,6 +5,7 @@ import type { HandlerContext } from "@connectrpc/connect";
 import { Health } from "#gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "#gen/grpc/reflection/v1/reflection_pb.ts";
 import { ServerReflection as ServerReflectionV1Alpha } from "#gen/grpc/reflection/v1alpha/reflection_pb.ts";
+import { bind, hostAndPort } from "./app/bind.ts";
 import { createCaches } from "./app/caches.ts";
 import { createInternalListener, createPublicListener } from "./app/listeners.ts";
 import { createPublicDoor } from "./app/public-door.ts";
@@ -17,7 +18,7 @@ import { createServiceTokenCheck } from "./auth/service-token.ts";
 import type { Clock } from "./clock.ts";
 import { bounds, type Config } from "./config.ts";
 import { readScreenFiles } from "./edge/screen-files.ts";
-import { StartRefused, unavailable } from "./error.ts";
+import { unavailable } from "./error.ts";
 import type { Log } from "./log.ts";
 import { createMetrics } from "./metrics.ts";
 import { createHealth } from "./rpc/health.ts";
@@ -27,7 +28,7 @@ import { untilEnded } from "./rpc/until-ended.ts";
 import { createSecretFiles, writePrivateFile } from "./secret-files.ts";
 import { seed } from "./seed.ts";
 import { type Drainable, drain } from "./server/drain.ts";
-import type { BoundAddress, Listener } from "./server/listener.ts";
+import type { BoundAddress } from "./server/listener.ts";
 import { createReadiness, type Readiness } from "./server/readiness.ts";
 import { createRequestTracker } from "./server/request-tracker.ts";
 import type { ScreenNotice } from "./start-words.ts";
@@ -124,12 +125,16 @@ async function start(config: Config, parts: AppParts, closers: Closer[]): Promis
   const listeners = [publicListener, internalListener];
   closers.push(async () => listeners.forEach((listener) => void listener.destroy()));
 
-  const publicAddress = await bind(publicListener, { host: config.host, port: config.port }, "KEYRUN_PORT");
+  const publicAddress = await bind(
+    publicListener,
+    { host: config.host, port: config.port },
+    { host: "KEYRUN_HOST", port: "KEYRUN_PORT" },
+  );
   signIn.bound(publicAddress);
   const internalAddress = await bind(
     internalListener,
     { host: config.grpcHost, port: config.grpcPort },
-    "KEYRUN_GRPC_PORT",
+    { host: "KEYRUN_GRPC_HOST", port: "KEYRUN_GRPC_PORT" },
   );
   const addressFile = join(config.dataDir, "grpc-address");
   await writePrivateFile(addressFile, `${hostAndPort(internalAddress)}\n`);
@@ -190,21 +195,4 @@ function operationServices(
     served(ServerReflection, { serverReflectionInfo: ends(reflection.v1.serverReflectionInfo) }),
     served(ServerReflectionV1Alpha, { serverReflectionInfo: ends(reflection.v1alpha.serverReflectionInfo) }),
   ];
-}
-
-async function bind(listener: Listener, at: BoundAddress, setting: string): Promise<BoundAddress> {
-  try {
-    return await listener.listen(at);
-  } catch (cause) {
-    const why = cause instanceof Error && "code" in cause ? String(cause.code) : "unknown";
-    const words = why === "EADDRINUSE" ? "is already in use" : `can't be bound (${why})`;
-    throw new StartRefused(`${hostAndPort(at)} ${words}: set ${setting} to a free port, or to 0 for any.`, {
-      cause,
-    });
-  }
-}
-
-/** `host:port` as URLs and gRPC targets write it: IPv6 in brackets. */
-export function hostAndPort({ host, port }: BoundAddress): string {
-  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
 }

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { type App, type AppParts, hostAndPort, startApp } from "./app.ts";
+import { hostAndPort } from "./app/bind.ts";
+import { type App, type AppParts, startApp } from "./app.ts";
 import { runCli } from "./cli/run-cli.ts";
 import { systemClock } from "./clock.ts";
 import type { Config } from "./config.ts";

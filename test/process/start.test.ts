@@ -183,6 +183,20 @@ describe("a start that would be unsafe is refused in a sentence, with exit 1 and
     }
   });
 
+  // 192.0.2.1 is for documentation (RFC 5737), and no machine's own.
+  test.each([
+    ["KEYRUN_HOST", "192.0.2.1", {}],
+    ["KEYRUN_HOST", "999.1.1.1", {}],
+    ["KEYRUN_GRPC_HOST", "192.0.2.1", { KEYRUN_GRPC_PLAINTEXT: "true" }],
+  ])("a %s of %s, which is not this machine's", async (name, host, settings) => {
+    expectRefused(
+      await refused({ ...settings, [name]: host }),
+      new RegExp(
+        `^Keyrun can't start: ${host}:0 can't be bound \\(E\\w+\\): set ${name} to an address of this machine`,
+      ),
+    );
+  });
+
   test("a store whose secret is gone", async () => {
     const dataDir = folders.create();
     const first = await serve(dataDir);

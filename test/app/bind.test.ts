@@ -1,0 +1,27 @@
+import { expect, test } from "vitest";
+import { bind } from "#src/app/bind.ts";
+import { StartRefused } from "#src/error.ts";
+
+const settings = { host: "THE_HOST", port: "THE_PORT" };
+const at = { host: "::1", port: 80 };
+
+/** The words of a refusal where the system answers with `code`; as root some faults can't be had from a real one. */
+async function wordsFor(code: string): Promise<string> {
+  const listen = () => Promise.reject(Object.assign(new Error("no"), { code }));
+  const refusal = await bind({ listen }, at, settings).catch((thrown: unknown) => thrown);
+  expect(refusal).toBeInstanceOf(StartRefused);
+  return (refusal as Error).message;
+}
+
+test.each(["EADDRINUSE", "EACCES"])("%s is the port's fault", async (code) => {
+  expect(await wordsFor(code)).toMatch(/^\[::1\]:80 .*: set THE_PORT to .+, or to 0 for any\.$/);
+});
+
+test.each(["ENOTFOUND", "EAI_AGAIN", "EADDRNOTAVAIL", "EAFNOSUPPORT", "EINVAL"])(
+  "%s is the host's fault",
+  async (code) => {
+    expect(await wordsFor(code)).toBe(
+      `[::1]:80 can't be bound (${code}): set THE_HOST to an address of this machine, such as 127.0.0.1.`,
+    );
+  },
+);
