@@ -100,7 +100,7 @@ export function createServices(parts: ServicesParts) {
         }),
       }),
       served(TeamService, createTeamService({ ...limits, ...teamStores(stores), teamChanged })),
-      served(AppService, createAppService({ clock, store: stores.apps, appsChanged: caches.apps.raise })),
+      served(AppService, createAppService({ ...limits, store: stores.apps, appsChanged: caches.apps.raise })),
     ],
   };
 }

@@ -5,6 +5,7 @@ import { fail, unavailable } from "../error.ts";
 import { cutPage, readPage } from "../fields/page.ts";
 import { readResourceId } from "../fields/resource-id.ts";
 import type { ServiceMethods } from "../service-methods.ts";
+import type { TeamSource } from "../teams/find-team.ts";
 import { readChange, readNewApp, readUpdate } from "./app-fields.ts";
 import { appMessage, runnableAppMessage } from "./app-message.ts";
 import type { AppRecord, AppStore } from "./app-store.ts";
@@ -18,13 +19,15 @@ export type AppsChanged = (appId: string, version: number, app?: AppRecord) => v
 /** `keyrun.v1.AppService`: the apps, and where their runs are sent. */
 export function createAppService(parts: {
   store: AppStore;
+  teams: TeamSource;
   clock: Clock;
   appsChanged: AppsChanged;
 }): ServiceMethods<typeof AppService> {
-  const { store, clock, appsChanged } = parts;
+  const { store, teams, clock, appsChanged } = parts;
   return {
     async createApp(request) {
       const given = readNewApp(request.app, clock.unixMs());
+      await requireTeams(teams, given.teamIds);
       const app = await store.insert(given);
       if (app === undefined) throw fail("APP_EXISTS", { param: "app.id", metadata: { app_id: given.id } });
       await appsChanged(app.id, app.version, app);
@@ -48,7 +51,9 @@ export function createAppService(parts: {
       // What a change keeps of the app is what was read: where another came between, it is read again.
       for (let tries = 0; tries < bounds.appUpdateTriesMax; tries++) {
         const stored = (await store.find(id)) ?? missing(id);
-        const app = await store.update(id, readChange(message, paths, stored), stored.version);
+        const change = readChange(message, paths, stored);
+        await requireTeams(teams, change.teamIds);
+        const app = await store.update(id, change, stored.version);
         if (app === undefined) continue;
         await appsChanged(id, app.version, app);
         return { app: appMessage(app) };
@@ -71,6 +76,18 @@ export function createAppService(parts: {
       return { apps: items.map(runnableAppMessage), nextPageToken };
     },
   };
+}
+
+/** No team comes by itself or ever goes: one that is not there is a typo, and the app would be one that nobody can run. */
+async function requireTeams(teams: TeamSource, teamIds: readonly string[] = []): Promise<void> {
+  for (const teamId of teamIds) {
+    if (teams.peek(teamId) ?? (await teams.load(teamId))) continue;
+    throw fail("TEAM_NOT_FOUND", {
+      param: "app.team_ids",
+      problem: `There is no team ${teamId}. Check its id, or create the team first.`,
+      metadata: { team_id: teamId },
+    });
+  }
 }
 
 // The table's words are for those who run an app; here there is no team that might not be allowed to.

@@ -19,7 +19,7 @@ beforeAll(async () => {
   rest = restCaller(keyrun.publicUrl);
   rpc = (connectCallers.gRPC ?? expect.fail())(keyrun.publicUrl);
   for (const id of ["restricted", "shared"]) {
-    const teamIds = id === "restricted" ? ["another-team"] : [];
+    const teamIds = id === "restricted" ? [await keyrun.newTeam()] : [];
     await keyrun.apps.createApp({ app: { id, backend: { kind: { case: "echo", value: {} } }, teamIds } });
   }
 });

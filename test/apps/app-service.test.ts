@@ -16,15 +16,18 @@ import type { Call } from "#src/auth/principal.ts";
 import { bounds } from "#src/config.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
+import { teamRecordOf } from "../harness/store-records.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
 const folders = createTempFolders();
 const stores = await openSqliteStores({ dataDir: folders.create() });
+for (const teamId of ["demo", "acme"]) await stores.teams.insert(teamRecordOf({ id: teamId }));
 afterAll(async () => {
   await stores.close();
   folders.remove();
 });
 
+const teams = { peek: () => undefined, load: (teamId: string) => stores.teams.find(teamId) };
 const changes: {
   appId: string;
   version: number;
@@ -42,6 +45,7 @@ const service = createAppService({
       return seen;
     },
   },
+  teams,
   clock: createManualClock(),
   async appsChanged(appId, version, app) {
     changes.push({ appId, version, app, stored: await stores.apps.find(appId) });
@@ -107,6 +111,34 @@ describe("creating", () => {
     await expect(createApp(http())).rejects.toMatchObject({ reason: "APP_EXISTS", param: "app.id" });
     expect(await getApp(id)).toEqual(app);
     expect(changes).toEqual([]);
+  });
+});
+
+describe("an app for a team that does not exist", () => {
+  const refused = {
+    reason: "TEAM_NOT_FOUND",
+    param: "app.team_ids",
+    message: "There is no team nosuch. Check its id, or create the team first.",
+    metadata: { team_id: "nosuch" },
+  };
+  const teamIds = ["demo", "nosuch"];
+
+  test("is not created, as nobody could run it", async () => {
+    await expect(createApp({ id, backend: { echo: {} }, teamIds })).rejects.toMatchObject(refused);
+    await expect(getApp(id)).rejects.toMatchObject({ reason: "APP_NOT_FOUND" });
+    expect(changes).toEqual([]);
+  });
+
+  test("is not made of another by an update, and an update of other fields does not ask", async () => {
+    await createApp({ id, backend: { echo: {} }, teamIds: ["demo"] });
+    changes.length = 0;
+    await expect(updateApp({ id, teamIds }, "teamIds")).rejects.toMatchObject(refused);
+    expect(await getApp(id)).toMatchObject({ teamIds: ["demo"] });
+    expect(changes).toEqual([]);
+    expect(await updateApp({ id, teamIds, displayName: "New" }, "displayName")).toMatchObject({
+      displayName: "New",
+      teamIds: ["demo"],
+    });
   });
 });
 
@@ -264,6 +296,7 @@ describe("a change is announced once it is durable and before it is answered", (
     const announced = Promise.withResolvers<void>();
     const slow = createAppService({
       store: stores.apps,
+      teams,
       clock: createManualClock(),
       appsChanged: () => announced.promise,
     });

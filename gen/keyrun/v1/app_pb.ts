@@ -52,7 +52,8 @@ export type App = Message<"keyrun.v1.App"> & {
   timeout?: Duration | undefined;
 
   /**
-   * Optional. The teams that may run the app, at most 1000. None named: all.
+   * Optional. The teams that may run the app, at most 1000, each of which must
+   * exist. None named: all.
    *
    * @generated from field: repeated string team_ids = 5;
    */
