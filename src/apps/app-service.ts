@@ -5,7 +5,7 @@ import { fail, unavailable } from "../error.ts";
 import { cutPage, readPage } from "../fields/page.ts";
 import { readResourceId } from "../fields/resource-id.ts";
 import type { ServiceMethods } from "../service-methods.ts";
-import type { TeamSource } from "../teams/find-team.ts";
+import { requireTeam, type TeamSource } from "../teams/find-team.ts";
 import { readChange, readNewApp, readUpdate } from "./app-fields.ts";
 import { appMessage, runnableAppMessage } from "./app-message.ts";
 import type { AppRecord, AppStore } from "./app-store.ts";
@@ -68,7 +68,7 @@ export function createAppService(parts: {
     },
 
     async listRunnableApps(request) {
-      const teamId = readResourceId(request.teamId, "team_id");
+      const { id: teamId } = await requireTeam(teams, request.teamId);
       const scope = `apps of ${teamId}`;
       const page = readPage(request, scope);
       const found = await store.list({ ...page, limit: page.limit + 1, runnableBy: teamId });

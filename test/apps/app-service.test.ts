@@ -363,6 +363,14 @@ describe("lists", () => {
     });
   });
 
+  test("of a team that does not exist are not an empty list, but a refusal", async () => {
+    const nobodys = create(ListRunnableAppsRequestSchema, { teamId: "nosuch" });
+    await expect(service.listRunnableApps(nobodys, call)).rejects.toMatchObject({
+      reason: "TEAM_NOT_FOUND",
+      param: "team_id",
+    });
+  });
+
   test("one team's page token is refused for another team, and by the list of all", async () => {
     for (const name of ["a", "b"]) await createApp({ id: name, backend: { echo: {} } });
     const first = { teamId: "demo", pageSize: 1 };
