@@ -7,6 +7,7 @@ import { ServerReflection } from "#gen/grpc/reflection/v1/reflection_pb.ts";
 import { ServerReflection as ServerReflectionV1Alpha } from "#gen/grpc/reflection/v1alpha/reflection_pb.ts";
 import { bind, hostAndPort } from "./app/bind.ts";
 import { createCaches } from "./app/caches.ts";
+import { warnOfOtherPrefix } from "./app/key-prefix.ts";
 import { createInternalListener, createPublicListener } from "./app/listeners.ts";
 import { createPublicDoor } from "./app/public-door.ts";
 import { createWithScreen, screenNotice } from "./app/screen.ts";
@@ -85,6 +86,7 @@ async function start(config: Config, parts: AppParts, closers: Closer[]): Promis
   const stores = await parts.openStores();
   closers.push(stores.close);
   const secrets = await loadServiceSecrets(config, files, stores);
+  await warnOfOtherPrefix(stores, { keyPrefix: config.keyPrefix, log });
   if (await stores.isEmpty()) await seed(stores, { clock, withDemoTeam: config.mongodbUri === undefined });
 
   const metrics = createMetrics();

@@ -128,6 +128,8 @@ export const bounds = {
   backendChannelIdleMs: 300_000,
   /** The longest wait between attempts to reach a gRPC backend again, so that it is back soon after it is up. */
   backendReconnectMsMax: 1_000,
+  /** Teams whose newest key a start looks at for another prefix. */
+  keyPrefixTeamsMax: 20,
   labelCodePointsMax: 128,
   displayNameCodePointsMax: 128,
   pageSizeDefault: 50,

@@ -59,9 +59,16 @@ export function createKeyForm(prefix: string, secrets: ServiceSecrets): KeyForm 
   };
 }
 
+const redactedBegin = 8;
+
 /** The first 8 characters, an ellipsis, the last 4: enough to tell keys apart, nothing to use. */
 export function redactKeyValue(value: string): string {
-  return `${value.slice(0, 8)}…${value.slice(-4)}`;
+  return `${value.slice(0, redactedBegin)}…${value.slice(-4)}`;
+}
+
+/** False where the value was made with another prefix, as far as what is left of it can tell. */
+export function mayHavePrefix(redactedValue: string, prefix: string): boolean {
+  return redactedValue.startsWith(`${prefix}_`.slice(0, redactedBegin));
 }
 
 function checksum(text: string): string {

@@ -141,7 +141,11 @@ export const environment = z.object({
   }),
   KEYRUN_KEY_PREFIX: setting(
     matching(/^[a-z][a-z0-9]{0,11}$/, "a small letter and up to 11 small letters or digits"),
-    { byDefault: "svc", does: "What every key begins with, before the underscore.", example: "acme" },
+    {
+      byDefault: "svc",
+      does: "What every key begins with, before the underscore; after a change, keys made before it are refused.",
+      example: "acme",
+    },
   ),
   KEYRUN_BODY_BYTES_MAX: setting(wholeNumber(bytes), {
     byDefault: "1048576",

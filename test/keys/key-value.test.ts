@@ -1,7 +1,7 @@
 import { crc32 } from "node:zlib";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createKeyForm, redactKeyValue } from "#src/keys/key-value.ts";
+import { createKeyForm, mayHavePrefix, redactKeyValue } from "#src/keys/key-value.ts";
 import { createServiceSecrets } from "#src/keys/service-secrets.ts";
 
 const secret = Buffer.alloc(32, 7);
@@ -67,4 +67,17 @@ test("an id tagged under an older secret stays good while that secret is kept", 
 test("the redacted value is the first 8 characters, an ellipsis and the last 4", () => {
   const { value } = mintFrom(new Uint8Array(64).fill(17));
   expect(redactKeyValue(value)).toBe(`${value.slice(0, 8)}…${value.slice(74)}`);
+});
+
+test("a redacted value tells that its prefix is another one, but for what a long one hides", () => {
+  const redactedOf = (prefix: string) =>
+    redactKeyValue(mintFrom(new Uint8Array(64), createKeyForm(prefix, secrets)).value);
+  for (const prefix of ["svc", "a", "sevenst", "eightlet", "twelveletter"]) {
+    expect(mayHavePrefix(redactedOf(prefix), prefix)).toBe(true);
+    for (const other of ["svd", "sv", "svcs", "sevenstx"]) {
+      expect(mayHavePrefix(redactedOf(prefix), other)).toBe(false);
+    }
+  }
+  expect(mayHavePrefix(redactedOf("twelveletter"), "twelvemonths")).toBe(false);
+  expect(mayHavePrefix(redactedOf("twelveletter"), "twelvelex")).toBe(true);
 });

@@ -144,6 +144,31 @@ test("what the first start makes is the owner's alone, and the next start finds 
   expect(await restRun(second.publicUrl, { value: created.stdout.trim() })).toMatchObject({ status: 200 });
 });
 
+test("a changed prefix refuses the keys made before it, start says so, and set back they are good", async () => {
+  const dataDir = folders.create();
+  let value = "";
+  for (const [prefix, verdict] of [
+    ["svc", "VALID"],
+    ["service", "INVALID"],
+    ["svc", "VALID"],
+  ] as const) {
+    const keyrun = await serve(dataDir, { KEYRUN_KEY_PREFIX: prefix });
+    const command = (args: string[], stdin?: string) =>
+      keyrunCommand({ KEYRUN_DATA_DIR: dataDir }, args, stdin);
+    if (value === "") value = (await command(["keys", "create", "--team", "demo"])).stdout.trim();
+    expect((await command(["keys", "verify"], value)).stdout).toBe(`${verdict}\n`);
+    keyrun.kill("SIGTERM");
+    await keyrun.exited;
+    const warnings = keyrun
+      .stderr()
+      .split("\n")
+      .filter((line) => line.includes("KEYRUN_KEY_PREFIX"));
+    expect(warnings).toHaveLength(verdict === "VALID" ? 0 : 1);
+    if (verdict === "INVALID")
+      expect(JSON.parse(warnings[0]!)).toMatchObject({ level: "warn", teamId: "demo" });
+  }
+});
+
 test("npm start passes the signal on", async () => {
   const settings = { KEYRUN_PORT: "0", KEYRUN_GRPC_PORT: "0", KEYRUN_DATA_DIR: folders.create() };
   const keyrun = spawnKeyrun(settings, ["npm", "start", "--silent"]);
