@@ -100,9 +100,12 @@ function freePort(): Promise<number> {
   });
 }
 
-/** One bash that keeps its variables from step to step, and ends with the first command that fails. */
+/**
+ * One shell that keeps its variables from step to step, and ends with the first command that fails. It is the system's
+ * `sh`, as the blocks say: what only bash or zsh knows, a reader's shell may not.
+ */
 function openShell(folder: string, settings: NodeJS.ProcessEnv) {
-  const child = spawn("bash", ["--norc"], { cwd: folder, detached: true, env: cleanEnvironment(settings) });
+  const child = spawn("sh", [], { cwd: folder, detached: true, env: cleanEnvironment(settings) });
   const heard = { out: "", err: "" };
   child.stdout.on("data", (chunk) => {
     heard.out += chunk;
@@ -111,7 +114,7 @@ function openShell(folder: string, settings: NodeJS.ProcessEnv) {
     heard.err += chunk;
   });
   const ended = once(child, "close");
-  child.stdin.write("set -eo pipefail\n");
+  child.stdin.write("set -e\nif (set -o pipefail) 2>/dev/null; then set -o pipefail; fi\n");
   const mark = "--- end of the step ---\n";
 
   async function run(commands: string): Promise<string> {
@@ -146,7 +149,7 @@ function cleanEnvironment(settings: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
 
 /** In a group of its own, so that the whole of it can be stopped, as Ctrl-C does. */
 function spawnGroup(line: string, cwd: string, env: NodeJS.ProcessEnv): ChildProcess {
-  return spawn("bash", ["-c", line], { cwd, env, detached: true, stdio: ["ignore", "pipe", "pipe"] });
+  return spawn("sh", ["-c", line], { cwd, env, detached: true, stdio: ["ignore", "pipe", "pipe"] });
 }
 
 async function stop(child: ChildProcess | undefined): Promise<void> {
