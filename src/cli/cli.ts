@@ -13,7 +13,7 @@ import { addPreviewCommands } from "./preview-commands.ts";
 import { failureFrom } from "./rpc-failure.ts";
 import { addSignInCommand } from "./sign-in-command.ts";
 import { addTeamCommands } from "./team-commands.ts";
-import type { Terminal } from "./terminal.ts";
+import type { JsonOption, Terminal } from "./terminal.ts";
 
 /** The process around the command line. */
 export interface CliWorld {
@@ -70,7 +70,8 @@ function createProgram(world: CliWorld, terminal: Terminal): Command {
   program
     .command("doctor")
     .description("Check the settings, the data folder and the running server, and say how to put each right.")
-    .action(async () => terminal.endWith(await runDoctor(world, terminal)));
+    .option("--json", "print what was found as JSON")
+    .action(async (options: JsonOption) => terminal.endWith(await runDoctor(world, terminal, options)));
   addTeamCommands(program, terminal);
   addMemberCommands(program, terminal);
   addPreviewCommands(program, terminal);

@@ -7,7 +7,7 @@ import { type Environment, readSettings } from "../settings.ts";
 import { CommandFailure } from "./command-failure.ts";
 import { type Connection, openConnection, readAddress, readServiceToken } from "./connection.ts";
 import { failureFrom } from "./rpc-failure.ts";
-import type { Terminal } from "./terminal.ts";
+import type { JsonOption, Terminal } from "./terminal.ts";
 
 interface DoctorWorld {
   readonly env: Environment;
@@ -18,31 +18,53 @@ interface DoctorWorld {
 /** A check answers with what is well, and throws a CommandFailure that says how to put right what is not. */
 type Check = () => string | Promise<string>;
 
-/** Checks what a server and its commands stand on, a line for each; 0 where all is well, else 1. */
-export async function runDoctor(world: DoctorWorld, terminal: Terminal): Promise<number> {
-  const failed = [await report(terminal, "node", () => checkNode(world.nodeVersion))];
-  const settings = readSettings(world.env, world.readFile);
-  if ("problems" in settings) {
-    for (const problem of settings.problems) terminal.print(`wrong  settings: ${problem}`);
-    return 1;
-  }
-  const config = settings.ok;
-  failed.push(await report(terminal, "settings", () => "all are valid"));
-  failed.push(await report(terminal, "data folder", () => checkDataDir(config.dataDir)));
-  failed.push(await report(terminal, "server", () => checkServer(config, world.env)));
-  // Without a server, what its token is good for can't be said.
-  if (!failed.at(-1)) failed.push(await report(terminal, "token", () => checkToken(config, world.env)));
-  return failed.includes(true) ? 1 : 0;
+/** What a check found, as `--json` prints it. */
+interface Finding {
+  readonly name: string;
+  readonly ok: boolean;
+  readonly message: string;
 }
 
-async function report(terminal: Terminal, name: string, check: Check): Promise<boolean> {
+/**
+ * Checks what a server and its commands stand on: a line for each as it is found, or with `json` all of them in the
+ * end as one object. Answers with 0 where all is well, else 1.
+ */
+export async function runDoctor(
+  world: DoctorWorld,
+  terminal: Terminal,
+  { json }: JsonOption,
+): Promise<number> {
+  const checks: Finding[] = [];
+  for await (const finding of findings(world)) {
+    checks.push(finding);
+    if (!json) terminal.print(`${finding.ok ? "ok   " : "wrong"}  ${finding.name}: ${finding.message}`);
+  }
+  if (json) terminal.print(JSON.stringify({ checks }, null, 2));
+  return checks.every(({ ok }) => ok) ? 0 : 1;
+}
+
+async function* findings({ env, nodeVersion, readFile }: DoctorWorld): AsyncGenerator<Finding> {
+  yield await find("node", () => checkNode(nodeVersion));
+  const settings = readSettings(env, readFile);
+  if ("problems" in settings) {
+    for (const message of settings.problems) yield { name: "settings", ok: false, message };
+    return;
+  }
+  const config = settings.ok;
+  yield await find("settings", () => "all are valid");
+  yield await find("data folder", () => checkDataDir(config.dataDir));
+  const server = await find("server", () => checkServer(config, env));
+  yield server;
+  // Without a server, what its token is good for can't be said.
+  if (server.ok) yield await find("token", () => checkToken(config, env));
+}
+
+async function find(name: string, check: Check): Promise<Finding> {
   try {
-    terminal.print(`ok     ${name}: ${await check()}`);
-    return false;
+    return { name, ok: true, message: await check() };
   } catch (error) {
     if (!(error instanceof CommandFailure)) throw error;
-    terminal.print(`wrong  ${name}: ${error.message}`);
-    return true;
+    return { name, ok: false, message: error.message };
   }
 }
 

@@ -247,6 +247,21 @@ describe("apps", () => {
 
 describe("exit codes and words", () => {
   test.each([
+    ["keys", "create list revoke verify"],
+    ["teams", "create list set-plan"],
+    ["members", "add remove list"],
+    ["preview", "grant withdraw list"],
+    ["apps", "create list delete"],
+    ["sign-in-link", ""],
+    ["doctor", ""],
+  ])("%s %s take --json, each of them", async (group, commands) => {
+    for (const command of commands.split(" ")) {
+      const words = command === "" ? [group] : [group, command];
+      expect((await run([...words, "--help"])).stdout).toContain("--json");
+    }
+  });
+
+  test.each([
     [[]],
     [["keys"]],
     [["nope"]],
@@ -377,6 +392,22 @@ describe("doctor", () => {
       "ok     token",
     ]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  });
+
+  test("--json is what was found, in one object, with the same exit status", async () => {
+    const well = await run(["doctor", "--json"]);
+    expect(JSON.parse(well.stdout).checks.slice(0, 2)).toEqual([
+      { name: "node", ok: true, message: process.versions.node },
+      { name: "settings", ok: true, message: "all are valid" },
+    ]);
+    expect(well).toMatchObject({ code: 0, stderr: "" });
+    const { code, stdout } = await run(["doctor", "--json"], { env: { KEYRUN_PORT: "x" } });
+    expect(code).toBe(1);
+    expect(JSON.parse(stdout).checks.at(-1)).toMatchObject({
+      name: "settings",
+      ok: false,
+      message: expect.stringContaining("KEYRUN_PORT"),
+    });
   });
 
   test("wrong settings are told one a line", async () => {
