@@ -12,7 +12,7 @@ import { readSettings } from "./settings.ts";
 import { startWords } from "./start-words.ts";
 import { openStores } from "./store/open-stores.ts";
 
-/** Ctrl-C under npm arrives twice, from the terminal and from npm: what comes this soon is the same signal. */
+/** Under npm a signal arrives twice, from who sends it to the group and from npm: what comes this soon is the same one. */
 const sameSignalMs = 500;
 
 process.exitCode = await runCli(process.argv.slice(2), { serve });
