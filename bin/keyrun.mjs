@@ -6,19 +6,15 @@ import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { constants } from "node:os";
 import { fileURLToPath } from "node:url";
+import { isNewEnough, refuseThisNode, stop } from "./needed-node.mjs";
 
 const main = new URL("../src/main.ts", import.meta.url);
-const [major, minor] = process.versions.node.split(".").map(Number);
 
-if (major > 24 || (major === 24 && minor >= 15)) {
+if (isNewEnough) {
   await import(main.href);
 } else {
   const node = packagedNode();
-  if (node === undefined) {
-    stop(
-      `this is Node ${process.versions.node}. Install Node 24, or run \`npm ci\` again, which on Linux brings it.`,
-    );
-  }
+  if (node === undefined) refuseThisNode();
   runOn(node);
 }
 
@@ -55,9 +51,4 @@ function runOn(node) {
     // The status that a shell gives to a process ended by a signal.
     process.exit(signal === null ? code : 128 + constants.signals[signal]);
   });
-}
-
-function stop(why) {
-  console.error(`Keyrun needs Node 24.15 or newer, and ${why}`);
-  process.exit(1);
 }

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmod, copyFile, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { chmod, cp, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -39,8 +39,8 @@ let children: ChildProcess[];
 beforeEach(async () => {
   children = [];
   folder = await mkdtemp(join(tmpdir(), "keyrun-launcher-"));
-  for (const part of ["bin", "src", "node_modules"]) await mkdir(join(folder, part));
-  await copyFile(new URL("../../bin/keyrun.mjs", import.meta.url), join(folder, "bin/keyrun.mjs"));
+  for (const part of ["src", "node_modules"]) await mkdir(join(folder, part));
+  await cp(new URL("../../bin", import.meta.url), join(folder, "bin"), { recursive: true });
   await writeFile(join(folder, "package.json"), '{"type":"module"}');
   await writeFile(join(folder, "src/main.ts"), main);
 });
