@@ -133,6 +133,7 @@ function createRpcDoors(
     ...shared,
     sessions,
     drainSignal: requests.signal,
+    allowance,
     callerOf: (req: NodeRequest): Caller => ({
       authorizations: authorizationsOf(req),
       address: addressOf(req, factsOptions),

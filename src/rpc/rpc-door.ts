@@ -1,8 +1,11 @@
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
 import { Code, ConnectError, createContextValues, type HandlerContext } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
+import { credentialOf } from "../auth/policy.ts";
 import { refusalResponse } from "../edge/refusal-response.ts";
 import { fail, type Refusal, refusalFrom } from "../error.ts";
+import type { AddressAllowanceView } from "../run/admission.ts";
+import { rateReportHeaders } from "../run/rate-report-headers.ts";
 import { CallEnd } from "./call-end.ts";
 import { type Caller, callerKey, callFacts, principalKey } from "./caller.ts";
 import { type ConnectGateParts, createRequestGate, pairs, tellRateOnSuccess } from "./connect-gate.ts";
@@ -27,6 +30,8 @@ export interface RpcDoorParts extends ConnectGateParts {
   /** Aborted with a refusal once the drain's time is over. */
   readonly drainSignal: AbortSignal;
   readonly callerOf: (request: NodeRequest) => Caller;
+  /** What is told of an address where no team's limit was asked. */
+  readonly allowance: Pick<AddressAllowanceView, "look">;
 }
 
 /** The RPC door: gRPC, gRPC-Web and Connect on the same paths, through one gate. */
@@ -50,14 +55,14 @@ export function createRpcDoor(parts: RpcDoorParts): RpcDoor {
       if (sessionPaths.has(path) && parts.sessions) {
         const caller = parts.callerOf(request);
         if (!parts.sessions.isOwnHost(caller.header))
-          return refuse(response, fail("MISDIRECTED_REQUEST"), caller);
+          return refuse(response, fail("MISDIRECTED_REQUEST"), { caller, rateHeaders: [] });
       }
       const entrance = entrances.get(path);
       const refusal = entrance && entranceRefusal(entrance, request);
       if (!entrance || !refusal) return handle(request, response);
       const caller = parts.callerOf(request);
       parts.onRefusal(refusal, { requestId: caller.requestId, method: entrance.method });
-      return refuse(response, refusal, caller);
+      return refuse(response, refusal, { caller, rateHeaders: addressHeaders(parts, entrance, caller) });
     },
   };
 }
@@ -169,10 +174,26 @@ function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
   return typeof value === "object" && value !== null && Symbol.asyncIterator in value;
 }
 
+/** Who calls with a key is told of a limit by every answer, also by one that asked for no key. */
+function addressHeaders(
+  { listener, allowance, clock }: RpcDoorParts,
+  { method }: Entrance,
+  { address }: Caller,
+) {
+  const decision = credentialOf(method, listener) === "api_key" ? allowance.look(address) : undefined;
+  return rateReportHeaders(decision && { policy: "address", decision }, clock);
+}
+
 /** Before Connect, which has no words for it: the same answer as over REST. */
-function refuse(response: NodeResponse, refusal: Refusal, { header, requestId }: Caller): void {
-  const context = { requestId, accept: header("accept"), rateHeaders: [] };
+function refuse(
+  response: NodeResponse,
+  refusal: Refusal,
+  { caller, rateHeaders }: { caller: Caller; rateHeaders: readonly string[] },
+): void {
+  const { header, requestId } = caller;
+  const context = { requestId, accept: header("accept"), rateHeaders };
   const { status, headers, body } = refusalResponse(refusal, context);
+  headers.push("Content-Length", String(Buffer.byteLength(body)));
   response.writeHead(status, Object.fromEntries(pairs(headers)));
   response.end(body);
 }

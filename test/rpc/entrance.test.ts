@@ -32,6 +32,8 @@ test.each(["GET", "PUT", "OPTIONS", "DELETE"])(
     const response = await ask(run, method);
     expect(response.status).toBe(405);
     expect(response.headers.get("allow")).toBe("POST");
+    expect(response.headers.get("ratelimit-policy")).toBe('"address";q=60;w=60');
+    expect(response.headers.get("content-length")).not.toBeNull();
     expect(response.headers.get("x-request-id")).toBe("mine");
     expect(await response.json()).toMatchObject({
       error: { code: "method_not_allowed", requestId: "mine", message: expect.stringContaining("POST") },
@@ -53,6 +55,7 @@ test.each([
   expect(response.headers.get("x-request-id")).toBe("mine");
   const { error } = (await response.json()) as { error: { message: string } };
   expect(error).toMatchObject({ code: "unsupported_media_type", requestId: "mine" });
+  expect(response.headers.has("ratelimit-policy")).toBe(path === run);
   expect(error.message).toContain(path === run ? "`application/json`" : "`application/connect+json`");
 });
 
