@@ -202,6 +202,9 @@ describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
     await page.getByRole("dialog", { name: "Save your key" }).waitFor();
     const { keys } = await keyrun.keys.listKeys({ teamId: "demo", showRevoked: true });
     expect(keys.map(({ revokeTime }) => revokeTime !== undefined)).toEqual([false, true]);
+    // Nobody else did it: the page says nothing of a revocation, and the lost key's row does not linger.
+    expect(await page.getByText("was revoked by").count()).toBe(0);
+    expect(await page.locator("tr.revoked").count()).toBe(0);
   });
 
   test("lost on the way back, and nobody can say so: trying again makes no second key", async () => {

@@ -61,7 +61,15 @@ function OpenDialog({
   if (dialog.kind === "create") {
     return (
       <LateDialog title="Create new secret key" onCloseRequest={() => closeCreate(null)}>
-        {({ CreateKeyDialog }) => <CreateKeyDialog teamId={teamId} writer={writer} onClose={closeCreate} />}
+        {({ CreateKeyDialog }) => (
+          <CreateKeyDialog
+            {...{ teamId, writer }}
+            onRevoking={(keyId) => {
+              revokingId.current = keyId;
+            }}
+            onClose={closeCreate}
+          />
+        )}
       </LateDialog>
     );
   }

@@ -65,6 +65,7 @@ export function useKeysPage(teamId: string) {
   }
   function closeCreate(created: Key | null) {
     flushSync(() => setDialog(null));
+    revokingId.current = null;
     createButton.current?.focus();
     if (created === null) return;
     setNewKeyIds((before) => new Set(before).add(created.id));

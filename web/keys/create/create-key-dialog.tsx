@@ -11,6 +11,8 @@ import { SaveKey } from "./save-key.tsx";
 interface CreateKeyDialogProps {
   readonly teamId: string;
   readonly writer: KeyListWriter;
+  /** While a key is revoked here, whose id; its change is this dialog's own. */
+  onRevoking(keyId: string | null): void;
   /** The dialog is over; `created` is the key that it made. */
   onClose(created: Key | null): void;
 }
@@ -21,7 +23,7 @@ type Step = { readonly kind: "label" } | { readonly kind: "pending" } | Creation
  * From the label to the saved key. The key's value lives in this component's state alone, so it is gone with the
  * dialog.
  */
-export function CreateKeyDialog({ teamId, writer, onClose }: CreateKeyDialogProps) {
+export function CreateKeyDialog({ teamId, writer, onRevoking, onClose }: CreateKeyDialogProps) {
   const { keys } = useServices();
   const [step, setStep] = useState<Step>({ kind: "label" });
   const [label, setLabel] = useState("");
@@ -44,6 +46,7 @@ export function CreateKeyDialog({ teamId, writer, onClose }: CreateKeyDialogProp
         teamId={teamId}
         keyId={step.keyId}
         writer={writer}
+        onPending={(pending) => onRevoking(pending ? step.keyId : null)}
         onRevoked={() => {
           setRequestId(newRequestId);
           setStep({ kind: "label" });

@@ -9,13 +9,15 @@ interface LostKeyProps {
   readonly teamId: string;
   readonly keyId: string;
   readonly writer: KeyListWriter;
+  /** While pending, a change of the key is this dialog's own. */
+  onPending(pending: boolean): void;
   /** The lost key is revoked: a new one can be made. */
   onRevoked(): void;
   onClose(): void;
 }
 
 /** A key exists whose value never came here, and never will. */
-export function LostKey({ teamId, keyId, writer, onRevoked, onClose }: LostKeyProps) {
+export function LostKey({ teamId, keyId, writer, onPending, onRevoked, onClose }: LostKeyProps) {
   const { keys } = useServices();
   const [state, setState] = useState<"asking" | "pending" | Failure>("asking");
   const revokeButton = useRef<HTMLButtonElement>(null);
@@ -23,11 +25,13 @@ export function LostKey({ teamId, keyId, writer, onRevoked, onClose }: LostKeyPr
   async function revoke() {
     if (state === "pending") return;
     setState("pending");
+    onPending(true);
     try {
       const { key } = await keys.revokeKey({ teamId, keyId });
       if (key !== undefined) writer.revoked(key);
       onRevoked();
     } catch (thrown) {
+      onPending(false);
       setState(failureOf(thrown));
     }
   }
