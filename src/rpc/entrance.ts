@@ -18,8 +18,9 @@ export function entranceRefusal(
     return fail("METHOD_NOT_ALLOWED", { metadata: { allow: allowedMethods.join(", ") } });
   }
   const type = headers["content-type"] ?? "";
+  if (entrance.supportedContentType(type) && !textType.test(type)) return undefined;
+  // By Connect's own protocol a method has one kind of the two: https://connectrpc.com/docs/protocol/
   const isUnary = entrance.method.methodKind === "unary";
-  if (entrance.supportedContentType(type) && !(isUnary ? streamType : unaryType).test(type)) return undefined;
   const connect = isUnary ? ["application/json", "application/proto"] : ["application/connect+json"];
   const types = [...connect, "application/grpc-web", "application/grpc"].map((one) => `\`${one}\``);
   return fail("UNSUPPORTED_MEDIA_TYPE", {
@@ -27,6 +28,5 @@ export function entranceRefusal(
   });
 }
 
-// By Connect's own protocol a method has one of the two: https://connectrpc.com/docs/protocol/
-const unaryType = /^application\/(json|proto)\b/i;
-const streamType = /^application\/connect\+/i;
+/** gRPC-Web in base64: Connect knows the type, and serves it with a bare 415. */
+const textType = /^application\/grpc-web-text/i;

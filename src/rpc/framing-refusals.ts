@@ -48,7 +48,8 @@ function refusalOf(error: ConnectError, messageBytesMax: number): Refusal | unde
 function jsonRefusal({ cause, rawMessage }: ConnectError): Refusal {
   if (isNoJson(cause)) return fail("INVALID_JSON");
   const [, unknown, field] = fieldAtFault.exec(rawMessage) ?? [];
-  const param = unknown ?? field;
+  // A name of no characters is told as REST tells it.
+  const param = unknown === "" ? '""' : (unknown ?? field);
   return fail("INVALID_ARGUMENT", { problem: rawMessage, ...(param !== undefined && { param }) });
 }
 
@@ -63,4 +64,4 @@ function isNoJson(cause: unknown): boolean {
 
 /** How protobuf-es names the field that it can't read. */
 const fieldAtFault =
-  /^cannot decode (?:message \S+ from JSON: key "(.+)" is unknown$|field \S+\.(\w+) from JSON: )/;
+  /^cannot decode (?:message \S+ from JSON: key "([\s\S]*)" is unknown$|field \S+\.(\w+) from JSON: )/;

@@ -46,6 +46,8 @@ test.each([
   [run, "text/plain"],
   [run, "application/connect+json"],
   [run, "application/grpc+xml"],
+  [run, "application/grpc-web-text"],
+  [run, "application/grpc-web-text+proto"],
   [run, undefined],
   [watch, "application/json"],
   [watch, "application/proto"],

@@ -55,6 +55,8 @@ test.each([
 
 test.each([
   ["that nobody knows", '{"teamId":"demo","colour":"red"}', "colour"],
+  ["of no name", '{"teamId":"demo","":1}', '""'],
+  ["whose name is two lines", '{"teamId":"demo","a\\nb":1}', "a\nb"],
   ["of another type", '{"teamId":7}', "team_id"],
   ["out of its range", '{"teamId":"demo","pageSize":1e99}', "page_size"],
 ])("a field %s is refused by name, although Connect refuses it by itself", async (_, body, field) => {
