@@ -9,7 +9,7 @@ import { createMetricsDoor } from "../edge/metrics-door.ts";
 import { fail } from "../error.ts";
 import { createAddressAllowance } from "../limit/address-allowance.ts";
 import type { Log } from "../log.ts";
-import type { Metrics } from "../metrics.ts";
+import type { Door, Metrics } from "../metrics.ts";
 import type { Caller } from "../rpc/caller.ts";
 import { createGate } from "../rpc/gate.ts";
 import { createGrpcDoor, type GrpcDoor } from "../rpc/grpc/grpc-door.ts";
@@ -61,7 +61,7 @@ export function createPublicListener(
     ),
     look: addressAllowance.snapshot,
   };
-  const { reporting, newRequestId, serve, options } = listenerBasis(parts);
+  const { reporting, newRequestId, serve, options } = listenerBasis(parts, "rest");
   const door = parts.door({ allowance, reporting });
   const rpcs = createRpcDoors(parts, { reporting, newRequestId, listener: "public", allowance });
   return createListener({
@@ -80,7 +80,7 @@ export async function createInternalListener(
   parts: ListenersParts & { readonly services: readonly ServedService[] },
 ): Promise<Listener> {
   const { config, metrics, isServiceToken } = parts;
-  const { reporting, newRequestId, serve, options } = listenerBasis(parts);
+  const { reporting, newRequestId, serve, options } = listenerBasis(parts, "rpc");
   const door = createMetricsDoor({ metrics, isServiceToken });
   // Whoever reaches this listener is one of ours: no address is held to an allowance.
   const allowance: AddressAllowanceView = { guard: unguarded, look: () => undefined };
@@ -94,8 +94,8 @@ export async function createInternalListener(
   });
 }
 
-function listenerBasis({ config, clock, log, metrics, requests }: ListenersParts) {
-  const reporting = createReporting({ log, metrics });
+function listenerBasis({ config, clock, log, metrics, requests }: ListenersParts, door: Door) {
+  const reporting = createReporting({ log, metrics, door });
   const newRequestId = createRequestIds(randomBytes);
   const { trustProxyHops, connectionsMax } = config;
   const basis = { requests, newRequestId, report: reporting.transport };

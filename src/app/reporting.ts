@@ -14,11 +14,18 @@ export interface Reporting {
   readonly transport: Report;
 }
 
+export interface ReportingParts {
+  readonly log: Log;
+  readonly metrics: Metrics;
+  /** The door of most who come to the listener: what never became a request counts there. */
+  readonly door: Door;
+}
+
 /**
  * A refusal that is our fault or the app's is a warning or an error with its cause; one that is the caller's is
  * told at debug level, so that nobody can fill a disk by being refused.
  */
-export function createReporting({ log, metrics }: { log: Log; metrics: Metrics }): Reporting {
+export function createReporting({ log, metrics, door }: ReportingParts): Reporting {
   const tell = (door: Door, refusal: Refusal, facts: { requestId: string; method: string }) => {
     metrics.requestEnded(door, refusal.reason);
     if (refusal.reason === "RATE_LIMIT_EXCEEDED") metrics.limitRefused();
@@ -40,7 +47,7 @@ export function createReporting({ log, metrics }: { log: Log; metrics: Metrics }
     },
     answered: (door) => metrics.requestEnded(door, "OK"),
     transport: (event) => {
-      if (event.kind === "request_refused" && event.reason) metrics.requestEnded("rest", event.reason);
+      if (event.kind === "request_refused" && event.reason) metrics.requestEnded(door, event.reason);
       if (event.kind === "untrusted_forwarded_for") log.warn(event, untrustedWords);
       else if (event.kind === "handler_failed" || event.kind === "listener_failed")
         log.error(event, event.kind);

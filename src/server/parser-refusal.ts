@@ -1,4 +1,5 @@
 import { STATUS_CODES } from "node:http";
+import type { Http2ServerRequest } from "node:http2";
 import { refusalResponse } from "../edge/refusal-response.ts";
 import { fail, type Refusal } from "../error.ts";
 import { isHttp2Request, isHttp2Response, type NodeRequest, type NodeResponse, send } from "./node-http.ts";
@@ -26,6 +27,7 @@ export function createHeadCheck(limits: TransportLimits): (req: NodeRequest) => 
     if (req.rawHeaders.length > 2 * limits.headersMax) return fail("HEADERS_TOO_LARGE");
     if (isHttp2Request(req)) {
       if (listSize(req.rawHeaders) > limits.headerBytesMax) return fail("HEADERS_TOO_LARGE");
+      if (isTwofold(req)) return fail("MALFORMED_REQUEST");
     } else if (!isPlainOrChunked(req.headers["transfer-encoding"])) return fail("MALFORMED_REQUEST");
     const host = hostOf(req);
     if (host === undefined) return req.httpVersion === "1.0" ? undefined : fail("MALFORMED_REQUEST");
@@ -44,6 +46,17 @@ function listSize(rawHeaders: readonly string[]): number {
   let size = 16 * rawHeaders.length;
   for (const text of rawHeaders) size += text.length;
   return size;
+}
+
+/**
+ * Two types, or a host beside another authority. Over HTTP/1.1 node joins what comes twice, and two are none that
+ * anybody knows; over HTTP/2 it keeps the first, without a word.
+ */
+function isTwofold({ rawHeaders, headers }: Http2ServerRequest): boolean {
+  let types = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) if (rawHeaders[at] === "content-type") types += 1;
+  const { host, ":authority": authority = host } = headers;
+  return types > 1 || (host !== undefined && host !== authority);
 }
 
 function isPlainOrChunked(coding: string | undefined): boolean {

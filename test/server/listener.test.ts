@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { connect, constants } from "node:http2";
+import { connect, constants, type OutgoingHttpHeaders } from "node:http2";
 import { expect, test } from "vitest";
 import type { HttpDoor } from "#src/edge/http.ts";
 import { isHttp2Response, type NodeResponse } from "#src/server/node-http.ts";
@@ -177,6 +177,36 @@ test("over HTTP/2 the first requests, which need not know the bound, are held to
 });
 
 test.each([
+  ["two types", { "content-type": ["application/json", "text/plain"] }],
+  ["a host beside another authority", { host: "other" }],
+])("over HTTP/2 what two servers could read in two ways is refused too: %s", async (_, headers) => {
+  let reached = 0;
+  const { url } = await served((request) => {
+    reached += 1;
+    return jsonAnswer(200, request.target);
+  });
+  const session = await h2cSession(url);
+  const twofold: Record<string, string | string[]> = {
+    ":path": "/",
+    ":authority": new URL(url).host,
+    ...headers,
+  };
+  const answer = await h2cRequest(session, twofold as OutgoingHttpHeaders);
+  expect([answer.status, JSON.parse(answer.body).error.code, reached]).toEqual([400, "malformed_request", 0]);
+  const { host } = new URL(url);
+  const same = { ":path": "/", ":authority": host, host, "content-type": "application/json" };
+  expect((await h2cRequest(session, same)).status).toBe(200);
+  session.destroy();
+});
+
+test("the name of the one transfer coding is read without case", async () => {
+  const { port } = await served(tellingDoor);
+  const client = rawSocket({ port });
+  client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n1\r\na\r\n0\r\n\r\n");
+  expect(answersIn(await client.until(answered(1)))[0]!.status).toBe(200);
+});
+
+test.each([
   ["no Host", "GET / HTTP/1.1\r\n\r\n"],
   [
     "Transfer-Encoding and Content-Length",
@@ -218,12 +248,14 @@ test("a fault while an answer is under way puts nothing into it, and closes the 
   const onRequest = (_: unknown, res: NodeResponse) => {
     if (!isHttp2Response(res)) res.writeHead(200, { "Content-Length": 1_000 }).write("begun");
   };
-  const { port } = await served(tellingDoor, { onRequest });
+  const { port, events } = await served(tellingDoor, { onRequest });
   const client = rawSocket({ port });
   client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
   await client.until((heard) => heard.endsWith("begun"));
   client.send("not a chunk\r\n");
   expect((await client.closed()).endsWith("\r\n\r\nbegun")).toBe(true);
+  // Nobody was answered with a refusal, so none is named.
+  expect(events).toEqual([{ kind: "request_refused", code: "HPE_INVALID_CHUNK_SIZE", address: "127.0.0.1" }]);
 });
 
 test("what is reported of a refused request holds nothing that the caller sent", async () => {
