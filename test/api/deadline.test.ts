@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { postConnect } from "../harness/post-connect.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
 
 let keyrun: Keyrun;
@@ -18,14 +19,9 @@ afterAll(async () => {
 
 // By hand, as a client of ours would give up by itself and not show the server's own answer.
 async function runWithin(timeoutMs: number, value: string) {
-  const response = await fetch(`${keyrun.publicUrl}/keyrun.v1.RunService/RunApp`, {
-    method: "POST",
-    headers: {
-      Authorization: `Bearer ${value}`,
-      "Content-Type": "application/json",
-      "Connect-Protocol-Version": "1",
-      "Connect-Timeout-Ms": String(timeoutMs),
-    },
+  const response = await postConnect(keyrun.publicUrl, "RunService/RunApp", {
+    token: value,
+    headers: { "Connect-Timeout-Ms": String(timeoutMs) },
     body: JSON.stringify({ appId: "scripted", text: "wait" }),
   });
   const { code, details } = (await response.json()) as {

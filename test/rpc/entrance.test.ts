@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { postConnect } from "../harness/post-connect.ts";
 
 let keyrun: Keyrun;
 
@@ -72,19 +73,11 @@ test.each([
 });
 
 test("a credential that is none is challenged with an error, on either listener", async () => {
-  for (const [url, path] of [
-    [keyrun.publicUrl, run],
-    [keyrun.internalUrl, "/keyrun.v1.KeyService/ListKeys"],
-  ]) {
-    const response = await fetch(`${url}${path}`, {
-      method: "POST",
-      headers: {
-        Authorization: "Bearer nobody",
-        "Content-Type": "application/json",
-        "Connect-Protocol-Version": "1",
-      },
-      body: "{}",
-    });
+  for (const [url, rpc] of [
+    [keyrun.publicUrl, "RunService/RunApp"],
+    [keyrun.internalUrl, "KeyService/ListKeys"],
+  ] as const) {
+    const response = await postConnect(url, rpc, { token: "nobody", body: "{}" });
     expect(response.status).toBe(401);
     expect(response.headers.get("www-authenticate")).toBe('Bearer realm="keyrun", error="invalid_token"');
   }

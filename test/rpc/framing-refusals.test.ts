@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { postConnect } from "../harness/post-connect.ts";
 
 let keyrun: Keyrun;
 
@@ -18,16 +19,8 @@ interface Told {
 }
 
 async function list(headers: Record<string, string>, body: string | Buffer) {
-  const response = await fetch(`${keyrun.internalUrl}/keyrun.v1.KeyService/ListKeys`, {
-    method: "POST",
-    headers: {
-      Authorization: `Bearer ${keyrun.serviceToken}`,
-      "Content-Type": "application/json",
-      "Connect-Protocol-Version": "1",
-      ...headers,
-    },
-    body: typeof body === "string" ? body : new Uint8Array(body),
-  });
+  const token = keyrun.serviceToken;
+  const response = await postConnect(keyrun.internalUrl, "KeyService/ListKeys", { token, headers, body });
   const { message, details = [] } = (await response.json()) as Told;
   const of = (name: string) => details.filter(({ type }) => type === `google.rpc.${name}`);
   return {
@@ -67,14 +60,9 @@ test("a text that is not UTF-8 never runs an app, with other characters in its p
   const { value } = await keyrun.newKey("demo");
   const runs = 'keyrun_run_seconds_count{result="succeeded"}';
   const before = await keyrun.metric(runs);
-  const response = await fetch(`${keyrun.publicUrl}/keyrun.v1.RunService/RunApp`, {
-    method: "POST",
-    headers: {
-      Authorization: `Bearer ${value}`,
-      "Content-Type": "application/json",
-      "Connect-Protocol-Version": "1",
-    },
-    body: new Uint8Array(Buffer.from('{"appId":"echo","text":"a\xffb"}', "latin1")),
+  const response = await postConnect(keyrun.publicUrl, "RunService/RunApp", {
+    token: value,
+    body: Buffer.from('{"appId":"echo","text":"a\xffb"}', "latin1"),
   });
   expect(response.status).toBe(400);
   expect(await keyrun.metric(runs)).toBe(before);

@@ -1,0 +1,25 @@
+export interface ConnectPost {
+  /** An API key, or the service token. */
+  readonly token: string;
+  readonly body: string | Buffer;
+  /** Beside those that a JSON call has, or in their place. */
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** A unary call over Connect by hand: what a client would not send, or would not show of the answer. */
+export function postConnect(
+  url: string,
+  rpc: string,
+  { token, body, headers }: ConnectPost,
+): Promise<Response> {
+  return fetch(`${url}/keyrun.v1.${rpc}`, {
+    method: "POST",
+    headers: {
+      Authorization: `Bearer ${token}`,
+      "Content-Type": "application/json",
+      "Connect-Protocol-Version": "1",
+      ...headers,
+    },
+    body: new Uint8Array(Buffer.from(body)),
+  });
+}
