@@ -69,6 +69,6 @@ export function tellRateOnSuccess(context: HandlerContext, clock: Clock): void {
 }
 
 /** Names and values in turn, two by two. */
-export function* pairs(flat: readonly string[]): Generator<[string, string]> {
+function* pairs(flat: readonly string[]): Generator<[string, string]> {
   for (let i = 0; i + 1 < flat.length; i += 2) yield [String(flat[i]), String(flat[i + 1])];
 }

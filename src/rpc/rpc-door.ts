@@ -2,13 +2,15 @@ import type { DescMethod, DescService } from "@bufbuild/protobuf";
 import { Code, ConnectError, createContextValues, type HandlerContext } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { credentialOf } from "../auth/policy.ts";
+import { pathOf } from "../edge/http.ts";
 import { refusalResponse } from "../edge/refusal-response.ts";
 import { fail, type Refusal, refusalFrom } from "../error.ts";
 import type { AddressAllowanceView } from "../run/admission.ts";
 import { rateReportHeaders } from "../run/rate-report-headers.ts";
+import { type NodeResponse as Answerable, send } from "../server/node-http.ts";
 import { CallEnd } from "./call-end.ts";
 import { type Caller, callerKey, callFacts, principalKey } from "./caller.ts";
-import { type ConnectGateParts, createRequestGate, pairs, tellRateOnSuccess } from "./connect-gate.ts";
+import { type ConnectGateParts, createRequestGate, tellRateOnSuccess } from "./connect-gate.ts";
 import { connectErrorFrom } from "./connect-refusal.ts";
 import { type Entrance, entranceRefusal } from "./entrance.ts";
 import {
@@ -38,7 +40,7 @@ export interface RpcDoorParts extends ConnectGateParts {
 export interface RpcDoor {
   /** Whether the request is for this door: its path is a method's, or it asks by gRPC for one that is not there. */
   takes(request: NodeRequest): boolean;
-  readonly handle: NodeHandler;
+  handle(request: NodeRequest, response: Answerable): void;
 }
 
 export function createRpcDoor(parts: RpcDoorParts): RpcDoor {
@@ -71,8 +73,7 @@ const grpcType = /^application\/grpc(-web(-text)?)?(\+|;|$)/i;
 const rpcPath = /^\/[^/]+\/[^/]+$/;
 
 function pathAsked({ url = "" }: NodeRequest): string {
-  const mark = url.indexOf("?");
-  return mark === -1 ? url : url.slice(0, mark);
+  return pathOf(url);
 }
 
 function createHandler(parts: RpcDoorParts): {
@@ -186,16 +187,12 @@ function addressHeaders(
 
 /** Before Connect, which has no words for it: the same answer as over REST. */
 function refuse(
-  response: NodeResponse,
+  response: Answerable,
   refusal: Refusal,
   { caller, rateHeaders }: { caller: Caller; rateHeaders: readonly string[] },
 ): void {
   const { header, requestId } = caller;
-  const context = { requestId, accept: header("accept"), rateHeaders };
-  const { status, headers, body } = refusalResponse(refusal, context);
-  headers.push("Content-Length", String(Buffer.byteLength(body)));
-  response.writeHead(status, Object.fromEntries(pairs(headers)));
-  response.end(body);
+  send(response, refusalResponse(refusal, { requestId, accept: header("accept"), rateHeaders }));
 }
 
 /** A gRPC client asks for a method that is not here: gRPC's own answer (gRPC over HTTP/2, Trailers-Only). */
