@@ -12,24 +12,17 @@ export async function warnOfOtherPrefix(
   { keyPrefix, log }: { keyPrefix: string; log: Log },
 ): Promise<void> {
   try {
-    await look({ teams, keys }, { keyPrefix, log });
+    for (const { id: teamId } of await teams.list({ limit: bounds.keyPrefixTeamsMax })) {
+      const [newest] = await keys.list({ teamId, limit: 1, includeRevoked: false });
+      if (newest === undefined || mayHavePrefix(newest.redactedValue, keyPrefix)) continue;
+      const facts = { teamId, keyId: newest.id, keyPrefix };
+      return log.warn(
+        facts,
+        "keys were made with another KEYRUN_KEY_PREFIX: they are refused until it is set back",
+      );
+    }
   } catch (cause) {
     // Whoever needs what can't be read is told when it is asked for: for a look the start goes on.
     log.debug({ cause }, "the prefix of the store's keys could not be looked at");
-  }
-}
-
-async function look(
-  { teams, keys }: Pick<Stores, "teams" | "keys">,
-  { keyPrefix, log }: { keyPrefix: string; log: Log },
-): Promise<void> {
-  for (const { id: teamId } of await teams.list({ limit: bounds.keyPrefixTeamsMax })) {
-    const [newest] = await keys.list({ teamId, limit: 1, includeRevoked: false });
-    if (newest === undefined || mayHavePrefix(newest.redactedValue, keyPrefix)) continue;
-    log.warn(
-      { teamId, keyId: newest.id, keyPrefix },
-      "keys were made with another KEYRUN_KEY_PREFIX: they are refused until it is set back",
-    );
-    return;
   }
 }
