@@ -4,7 +4,7 @@ import { isAuthorized, limitPerMinute } from "./key-and-limit.ts";
 
 let count = 0;
 
-/** The same work as a stock Connect service: key and a counter of the minute in the method, echo. */
+/** The same work in a stock Connect service: check the key, count against a limit, echo. */
 export function routes(router: ConnectRouter): void {
   router.service(RunService, {
     runApp({ appId, text = "" }, { requestHeader }) {

@@ -2,7 +2,7 @@ import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 
 const secret = randomBytes(32);
 
-/** The key that the compared servers take, and how they verify it: the same HMAC over a cached digest as Keyrun's. */
+/** The key of the compared servers. They verify it as Keyrun does: an HMAC and a cached digest. */
 export const apiKey = `svc_${"0".repeat(24)}.${randomBytes(36).toString("hex").slice(0, 49)}`;
 const digests = new Map([[apiKey.slice(4, 28), hmac(apiKey)]]);
 
@@ -13,7 +13,7 @@ export function isAuthorized(authorization: string | undefined): boolean {
   return digest !== undefined && timingSafeEqual(hmac(value), digest);
 }
 
-/** More than the load sends in a minute. */
+/** More than the load sends. */
 export const limitPerMinute = 10_000_000;
 
 function hmac(value: string): Buffer {

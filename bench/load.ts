@@ -2,15 +2,15 @@ import { once } from "node:events";
 import http2 from "node:http2";
 import net from "node:net";
 
-/** One load: so many connections, each sending its next request when the last was answered. */
+/** One load. Each connection sends its next request when it has the answer to the last one. */
 export interface Load {
   readonly connections: number;
   readonly requests: number;
 }
 
 /**
- * Keeps this process from waiting in the kernel. To wake a sleeper costs whoever writes to it: a subject that is slow
- * enough to let the load sleep would pay that on every answer, and one that is not would never.
+ * Keeps this process from sleeping in the kernel. Waking a sleeping process costs the process that
+ * writes to it: a slow subject would pay that for every answer, and a fast one never.
  */
 function stayAwake(): () => void {
   let awake = true;
@@ -23,7 +23,7 @@ function stayAwake(): () => void {
   };
 }
 
-/** Sends the bytes of one HTTP/1.1 request again and again; throws at the first answer that is not 200. */
+/** Sends one HTTP/1.1 request repeatedly. Throws at the first answer that is not 200. */
 export async function loadHttp1(port: number, request: string, load: Load): Promise<void> {
   const each = Math.ceil(load.requests / load.connections);
   const sleep = stayAwake();
@@ -56,12 +56,12 @@ function http1Connection(port: number, request: string, requests: number): Promi
 export interface GrpcCall {
   readonly port: number;
   readonly path: string;
-  /** The message with its five bytes of prefix. */
+  /** The message with its prefix of five bytes. */
   readonly body: Buffer;
   readonly apiKey: string;
 }
 
-/** Sends one unary gRPC request again and again; throws at the first answer that is not OK. */
+/** Sends one unary gRPC request repeatedly. Throws at the first answer that is not OK. */
 export async function loadGrpc({ port, path, body, apiKey }: GrpcCall, load: Load): Promise<void> {
   const session = http2.connect(`http://127.0.0.1:${port}`);
   await once(session, "connect");

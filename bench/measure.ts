@@ -6,16 +6,16 @@ export interface Plan {
   readonly rounds: number;
   /** Sent to each subject in each round. */
   readonly load: Load;
-  /** Sent to each subject before the first, so that its code is compiled and its caches are warm. */
+  /** Sent to each subject first, so that its code is compiled and its caches are warm. */
   readonly warmUp: Load;
 }
 
-/** What a request cost a subject, in microseconds of processor time, by round. */
+/** Microseconds of processor time a request, by subject and round. */
 export type Costs = ReadonlyMap<string, readonly number[]>;
 
 /**
- * Measures the question's subjects, each in a process of its own. They take turns, so that a machine whose speed
- * drifts drifts for all of them.
+ * Measures the subjects of a question, each in a process of its own. They take turns in each round,
+ * so that a change in the machine's speed affects all of them.
  */
 export async function measure({ subjects, send }: Question, { rounds, load, warmUp }: Plan): Promise<Costs> {
   const costs = new Map<string, number[]>(subjects.map((name) => [name, []]));

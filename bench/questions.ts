@@ -3,13 +3,13 @@ import { RunAppRequestSchema } from "#gen/keyrun/v1/run_service_pb.ts";
 import { type Load, loadGrpc, loadHttp1 } from "./load.ts";
 import type { Subject } from "./subject.ts";
 
-/** What is measured in one table: the same request to servers that do the same work, and to one that does none. */
+/** One table: the same request to servers that do the same work, and to a bare server. */
 export interface Question {
   readonly name: "rest" | "grpc";
   readonly title: string;
-  /** Files of `bench/subjects`; the first is the bare one that the others are told in multiples of. */
+  /** Files of `bench/subjects`. The first is the bare server, the unit of the others' results. */
   readonly subjects: readonly string[];
-  /** Sends the load to the subject; throws where an answer is not the one asked for. */
+  /** Sends the load to the subject. Throws at a wrong answer. */
   readonly send: (subject: Subject, load: Load) => Promise<void>;
 }
 

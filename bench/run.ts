@@ -5,7 +5,7 @@ import { measure, type Plan } from "./measure.ts";
 import { questions } from "./questions.ts";
 import { tableOf } from "./table.ts";
 
-// Processor time a request beside what it is compared with, in one run; see README.md.
+// Measures the processor time of a request on each server, all in one run; see README.md.
 const { values } = parseArgs({
   options: {
     only: { type: "string" },

@@ -2,18 +2,18 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 
-/** A server under measurement, in a process of its own: only its processor time counts, not the load's. */
+/** A server under test, in a process of its own: the load's processor time does not count. */
 export interface Subject {
   readonly name: string;
   readonly port: number;
-  /** The API key it takes; empty where it takes none. */
+  /** The API key that it accepts; empty if it needs none. */
   readonly apiKey: string;
-  /** Microseconds of processor time, user and system, that the process has used. */
+  /** Microseconds of processor time, user and system, that the process has used so far. */
   cpuUs(): Promise<number>;
   stop(): Promise<void>;
 }
 
-/** What a subject's process tells its parent once it listens. */
+/** The message of a subject's process to its parent once it listens. */
 export interface ReadyMessage {
   readonly port: number;
   readonly apiKey?: string;
@@ -52,13 +52,13 @@ async function nextMessage<T>(child: ChildProcess): Promise<T> {
     const [message] = await Promise.race([once(child, "message", { signal }), exited]);
     return message;
   } finally {
-    // Takes off the listener of the event that did not come.
+    // Removes the listener for the other event.
     exited.catch(() => {});
     over.abort();
   }
 }
 
-/** For a subject's own process: says that it listens, and answers the parent's question for its processor time. */
+/** Tells the parent that this subject listens, and answers its requests for the processor time. */
 export function announce(ready: ReadyMessage): void {
   process.on("message", () => process.send?.(process.cpuUsage()));
   process.on("disconnect", () => process.exit());

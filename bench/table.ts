@@ -1,8 +1,9 @@
 import type { Costs, Plan } from "./measure.ts";
 
 /**
- * The costs as a table of Markdown. Multiples of the first subject are taken round by round, so that what slows both
- * counts for neither; the last column sets the fastest round of each against the other, as on a quiet machine.
+ * The costs as a Markdown table. Each cost is divided by the first subject's in the same round, so
+ * that a slow machine affects neither side. The last column compares the fastest round of each, as
+ * on a machine without other work.
  */
 export function tableOf(title: string, costs: Costs, { rounds, load }: Plan): string {
   const lines = [

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// Runs src/main.ts, which needs Node 24.15 or newer: on this Node if it is one, else on the one that npm
-// installed beside Keyrun. It is plain JavaScript, as old Nodes must be able to read it.
+// Runs src/main.ts: on this Node if it is new enough, else on the one that npm installed with
+// Keyrun. This file is plain JavaScript, because an old Node must be able to read it.
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -10,7 +10,7 @@ import { isNewEnough, refuseThisNode, stop } from "./needed-node.mjs";
 
 const main = new URL("../src/main.ts", import.meta.url);
 
-if (isNewEnough) {
+if (isNewEnough(process.versions.node)) {
   await import(main.href);
 } else {
   const node = packagedNode();
@@ -18,7 +18,7 @@ if (isNewEnough) {
   runOn(node);
 }
 
-/** The Node of the optional packages, wherever npm put them; undefined where there is none for this machine. */
+/** The Node of the optional packages; undefined if there is none for this machine. */
 function packagedNode() {
   try {
     const name = `node-${process.platform}-${process.arch}`;
@@ -35,20 +35,21 @@ function runOn(node) {
   const signals = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"];
   const pass = (signal) => child.kill(signal);
   for (const signal of signals) process.on(signal, pass);
-  // In a session of its own: a terminal sends Ctrl-C to the whole group, and with what is passed on here it would
-  // arrive twice; to the server a second signal means that it should not wait.
+  // `detached` gives the server a process group of its own. A terminal sends Ctrl-C to a group, and
+  // this process passes it on: the server would get it twice, and a second signal means "stop
+  // without waiting".
   const child = spawn(node, [fileURLToPath(main), ...process.argv.slice(2)], {
     stdio: "inherit",
     detached: true,
   });
   child.on("error", (error) => {
-    // A Node that is there and is "not found" misses its libc: the packages hold one for glibc only.
+    // "Not found" for a file that exists means that its libc is missing: the packages need glibc.
     stop(
       `the packaged Node can't run here (${error.code}). Install Node 24; the packaged one needs glibc, not musl.`,
     );
   });
   child.on("exit", (code, signal) => {
-    // The status that a shell gives to a process ended by a signal.
+    // A shell gives this status to a process that a signal ended.
     process.exit(signal === null ? code : 128 + constants.signals[signal]);
   });
 }

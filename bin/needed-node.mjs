@@ -1,11 +1,17 @@
-// Which Node Keyrun runs on, and what is said where there is none. Plain JavaScript, as old Nodes must be able to read it.
+// The Node that Keyrun needs, and the error message for an older one. Plain JavaScript, because an
+// old Node must be able to read it.
+import { readFileSync } from "node:fs";
 
-const [major, minor] = process.versions.node.split(".").map(Number);
+const { engines } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
 
-/** Whether this Node is new enough. */
-export const isNewEnough = major > 24 || (major === 24 && minor >= 15);
+export const leastNode = engines.node.replace(">=", "");
 
-/** Ends the process in a sentence, where no Node that is new enough is to be had. */
+export function isNewEnough(version) {
+  const [least, given] = [leastNode, version].map((text) => text.split(".").map(Number));
+  return given[0] > least[0] || (given[0] === least[0] && given[1] >= least[1]);
+}
+
+/** Ends the process with a sentence that says which Node is needed. */
 export function refuseThisNode() {
   stop(
     `this is Node ${process.versions.node}. Install Node 24, or run \`npm ci\` again, which on Linux brings it.`,
@@ -13,6 +19,6 @@ export function refuseThisNode() {
 }
 
 export function stop(why) {
-  console.error(`Keyrun needs Node 24.15 or newer, and ${why}`);
+  console.error(`Keyrun needs Node ${leastNode} or newer, and ${why}`);
   process.exit(1);
 }

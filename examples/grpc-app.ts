@@ -1,10 +1,10 @@
 /**
- * An app behind gRPC: it answers in capitals. Start it, and tell Keyrun where it is:
+ * An app behind gRPC that answers in capitals. Start it, and tell Keyrun where it is:
  *
  *     node examples/grpc-app.ts
  *     npx --no-install keyrun apps create shout --backend grpc --target 127.0.0.1:9001
  *
- * Any gRPC server will do that implements `proto/keyrun/v1/app_backend_service.proto`.
+ * Any gRPC server works that implements `proto/keyrun/v1/app_backend_service.proto`.
  */
 import { createServer } from "node:http2";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
@@ -13,12 +13,12 @@ import { AppBackendService } from "#gen/keyrun/v1/app_backend_service_pb.ts";
 const handler = connectNodeAdapter({
   routes: (router) =>
     router.service(AppBackendService, {
-      // The signal is aborted when the deadline has passed or nobody waits for the answer any more.
+      // The signal is aborted when the deadline has passed or Keyrun has cancelled the run.
       run: async ({ text }, { signal }) => ({ text: await shout(text, signal) }),
     }),
 });
 
-/** Your app. It may stop when the signal is aborted. */
+/** Your app goes here. It may stop when the signal is aborted. */
 async function shout(text: string, signal: AbortSignal): Promise<string> {
   signal.throwIfAborted();
   return text.toUpperCase();

@@ -1,5 +1,5 @@
 /**
- * An app behind HTTP: it answers in capitals. Start it, and tell Keyrun where it is:
+ * An app behind HTTP that answers in capitals. Start it, and tell Keyrun where it is:
  *
  *     node examples/http-app.ts
  *     npx --no-install keyrun apps create shout --backend http --url http://127.0.0.1:9000/run
@@ -12,11 +12,12 @@ const server = createServer(async (request, response) => {
     response.writeHead(404).end();
     return;
   }
-  // The connection closes when nobody waits for the answer any more: stop working then.
+  // Keyrun closes the connection when it no longer needs the answer. Stop working then.
   const gone = new AbortController();
   response.on("close", () => gone.abort());
 
-  // Keyrun sends {"runId", "teamId", "appId", "text"}. Anything but a 200 with a string `text` is a failed run.
+  // Keyrun sends {"runId", "teamId", "appId", "text"}. Answer 200 with {"text"}: anything else is a
+  // failed run.
   try {
     const run = (await json(request)) as { text: string };
     const text = await shout(run.text, {
@@ -30,7 +31,7 @@ const server = createServer(async (request, response) => {
   }
 });
 
-/** Your app. It has `msLeft` milliseconds, and may stop when the signal is aborted. */
+/** Your app goes here. It has `msLeft` milliseconds, and may stop when the signal is aborted. */
 async function shout(text: string, limits: { signal: AbortSignal; msLeft: number }): Promise<string> {
   limits.signal.throwIfAborted();
   return text.toUpperCase();

@@ -1,11 +1,12 @@
 /**
- * The two clocks. Durations and order come from `monotonicMs`, which no step of the wall clock touches;
- * `unixMs` is for what people and headers read. Time is an argument everywhere else, so that tests own it.
+ * The two clocks. Durations and order come from `monotonicMs`, which is safe from steps of the wall
+ * clock. `unixMs` is for times that people and headers read. All other code takes a clock as an
+ * argument, so that tests control the time.
  */
 export interface Clock {
-  /** Milliseconds, with fractions, from an arbitrary start; never steps back. */
+  /** Milliseconds with fractions since an arbitrary start. Never goes back. */
   monotonicMs(): number;
-  /** Milliseconds since the Unix epoch by the wall clock; may step either way. */
+  /** Milliseconds since the Unix epoch by the wall clock. May go back or forward at once. */
   unixMs(): number;
 }
 

@@ -1,35 +1,35 @@
 import {
   type DestinationStream,
   destination as fileDescriptor,
+  type LevelWithSilent,
   type Logger,
   pino,
   stdSerializers,
   stdTimeFunctions,
 } from "pino";
-import type { Config } from "./config.ts";
 
 export type Log = Logger;
 
 export interface LogOptions {
-  level: Config["logLevel"];
-  /** What keys begin with; `svc` where it is absent, as before the settings are read. */
+  level: LevelWithSilent;
+  /** The prefix of keys; `svc` if absent, as it is before the settings are read. */
   keyPrefix?: string;
   /**
-   * Secrets that must never be printed whatever they look like: the service token, a database's address. Looked at
-   * for each line, so that one which is learned later can be added.
+   * Secrets of any form that must never be printed, such as the service token or a database's
+   * address. Read again for each line, so that a secret can be added later.
    */
   secrets?: readonly string[];
-  /** Takes one line a call, with its newline; standard error where it is absent. */
+  /** Called with each line and its newline. Standard error if absent. */
   destination?: { write(line: string): unknown };
 }
 
 /**
- * A log of JSON lines. What keys, bearer tokens, user information in URLs and the given secrets look like is cut
- * from the finished line, so it can't matter where in a record they were: message, nested field, error, cause,
- * stack or URL. A record below the level costs a call of an empty function.
+ * A log of JSON lines. Keys, bearer tokens, user information in URLs and the given secrets are cut
+ * from the finished line, so that no part of a record can leak them: message, nested field, error,
+ * cause, stack or URL. A record below the level costs one call of an empty function.
  */
 export function createLog({ level, keyPrefix = "svc", secrets = [], destination }: LogOptions): Log {
-  // Written at once: the last line before a crash is the one that matters.
+  // Synchronous: the last line before a crash is the one that matters.
   const sink = destination ?? fileDescriptor({ dest: standardError, sync: true });
   const redact = createRedaction(keyPrefix, secrets);
   const redacting: DestinationStream = { write: (line) => void sink.write(redact(line)) };
@@ -50,16 +50,16 @@ export function createLog({ level, keyPrefix = "svc", secrets = [], destination 
 const standardError = 2;
 
 /**
- * A function that cuts secrets from a text: of a key the prefix and the id stay, of all else nothing. `_` and `.`
- * are also known in their percent-encoded form, and a blank in its JSON form.
+ * Returns a function that cuts secrets from a text. Only the prefix and the id of a key stay. Also
+ * finds `_` and `.` in percent-encoded form, and white space in JSON form.
  */
 export function createRedaction(keyPrefix: string, secrets: readonly string[]): (text: string) => string {
-  // Whatever hangs on to the secret goes with it: of two keys in a row, the first takes the second's prefix.
+  // Of two keys in a row, the first match takes the second's prefix, so it takes the rest too.
   const key = new RegExp(
     `(${keyPrefix}(?:_|%5F)[0-9A-Z]+)(?:\\.|%2E)[0-9A-Z]+(?:(?:[._]|%5F|%2E)[0-9A-Z]+)*`,
     "gi",
   );
-  // Our own words say where a token belongs, and have none.
+  // Keyrun's own messages say `Bearer <API key>`, which is no token.
   const bearer = /\bbearer(?:\s|\\[tnr]|\+|%20)+(?!<API key>)[^\s"'\\,]+/gi;
   const userInformation = /(:\/\/)[^\s/"'\\@]+@/g;
   return (text) => {
@@ -72,7 +72,7 @@ export function createRedaction(keyPrefix: string, secrets: readonly string[]): 
   };
 }
 
-/** As it is, as JSON writes it, and as a URL does. */
+/** The secret as it is, as JSON writes it and as a URL writes it. */
 function writtenForms(secret: string): string[] {
   return secret === "" ? [] : [secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret)];
 }

@@ -1,23 +1,26 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { hostAndPort } from "./app/bind.ts";
-import { type App, type AppParts, startApp } from "./app.ts";
+import { type App, type AppParts, startApp } from "./app/start.ts";
+import { startWords } from "./app/start-words.ts";
 import { runCli } from "./cli/run-cli.ts";
 import { systemClock } from "./clock.ts";
-import type { Config } from "./config.ts";
-import { StartRefused } from "./error.ts";
 import type { InstanceEvents } from "./fleet/instance-guard.ts";
 import { createLog, type Log } from "./log.ts";
-import { readSettings } from "./settings.ts";
-import { startWords } from "./start-words.ts";
+import { StartRefused } from "./refusal/start-refused.ts";
+import type { Config } from "./settings/config.ts";
+import { writeHostAndPort } from "./settings/host.ts";
+import { readSettings } from "./settings/read-settings.ts";
 import { openStores } from "./store/open-stores.ts";
 
-/** Under npm a signal arrives twice, from who sends it to the group and from npm: what comes this soon is the same one. */
+/**
+ * With npm a signal arrives twice: from the sender, who signals the whole process group, and from
+ * npm. A second signal within this time counts as the same one.
+ */
 const sameSignalMs = 500;
 
 process.exitCode = await runCli(process.argv.slice(2), { serve });
 
-/** `keyrun serve`: runs until a signal ends it, and answers with the status to exit with. */
+/** `keyrun serve`: runs until a signal ends it, and returns the exit code. */
 async function serve(): Promise<number> {
   const settings = readSettings(process.env, (path) => readFileSync(path, "utf8"));
   if ("problems" in settings) return refuse(settings.problems);
@@ -39,7 +42,7 @@ async function serve(): Promise<number> {
     });
     return await stop(app, await ending.promise, log);
   } catch (error) {
-    // Told to stop before it was up: that is no failure.
+    // A signal that arrives during the start is no failure.
     if (ending.signal.aborted) return (await ending.promise).exitCode;
     if (error instanceof StartRefused) return refuse([error.message]);
     throw error;
@@ -56,8 +59,8 @@ function wordsFor(
   { publicAddress, internalAddress, screen }: Parameters<AppParts["announce"]>[0],
 ) {
   return startWords({
-    publicUrl: `http://${hostAndPort(publicAddress)}`,
-    grpcAddress: hostAndPort(internalAddress),
+    publicUrl: `http://${writeHostAndPort(publicAddress)}`,
+    grpcAddress: writeHostAndPort(internalAddress),
     demo: config.mongodbUri === undefined,
     screen,
   });
@@ -70,12 +73,12 @@ interface Ending {
 
 interface EndWatch {
   readonly promise: Promise<Ending>;
-  /** Aborted at the end: for what waits during the start. */
+  /** Aborted at the end, for operations that wait during the start. */
   readonly signal: AbortSignal;
   end(ending: Ending): void;
 }
 
-/** Resolves with the first signal, or the first fault that nobody caught; a second signal exits at once. */
+/** Resolves with the first signal or the first uncaught error. A second signal exits at once. */
 function watchForEnd(log: Log): EndWatch {
   const { promise, resolve } = Promise.withResolvers<Ending>();
   const ended = new AbortController();
@@ -100,7 +103,7 @@ function watchForEnd(log: Log): EndWatch {
   return { promise, end, signal: ended.signal };
 }
 
-/** What the operator hears of the one instance that a MongoDB database has. */
+/** Logs for the operator what happens to the lock that lets one instance use a MongoDB database. */
 function instanceEvents(log: Log, end: (ending: Ending) => void): InstanceEvents {
   return {
     onWaiting: (waitMsMax) =>

@@ -1,33 +1,36 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "@prometheus-io/client";
-import { type Reason, reasons } from "./reasons.ts";
+import { type Reason, reasons } from "./refusal/reasons.ts";
 
-/** Where a request came in: the REST edge, or an RPC of any protocol. */
-export const doors = ["rest", "rpc"] as const;
-export type Door = (typeof doors)[number];
+/** How a request came in, by its protocol: HTTP with JSON, gRPC (gRPC-Web included), or Connect. */
+export const entries = ["rest", "grpc", "connect"] as const;
+export type Entry = (typeof entries)[number];
 
 export const storeEntities = ["key", "team", "app", "session"] as const;
 export type StoreEntity = (typeof storeEntities)[number];
 
 /**
- * What Keyrun counts. Every label has a fixed set of values, all of them there from the start: a caller can't
- * make the registry grow, and a rate begins at 0 and not at the first event. No method throws.
+ * What Keyrun counts. Every label has a fixed set of values, and all of them exist from the start.
+ * So callers can't make the registry grow, and a rate starts at 0 and not at the first event. No
+ * method throws.
  */
 export interface Metrics {
-  /** A request was answered, with success or the reason it was refused for. */
-  requestEnded(door: Door, outcome: "OK" | Reason): void;
-  /** A run was handed to its app; call the answer once when it ended, with how long it took. */
+  /** A request was answered, with success or with this reason of its refusal. */
+  requestEnded(entry: Entry, outcome: "OK" | Reason): void;
+  /** A run was handed to its app. Call the returned function once, when the run has ended. */
   runStarted(): (ended: { seconds: number; succeeded: boolean }) => void;
   /** A read reached the store. */
   storeRead(entity: StoreEntity): void;
   /** A key was verified without the store. */
   cachedKeyHit(): void;
-  /** A request was refused by its team's limit. */
+  /** A request was refused by its team's rate limit. */
   limitRefused(): void;
-  /** A look-up was refused or made to wait because its address is at its allowance. */
+  /** A look-up was refused or delayed because its address has used its allowance. */
   addressAllowanceRefused(): void;
-  /** Prometheus' text format: all of these, the event loop's delay and the process. */
+  /**
+   * Returns all metrics, with those of the event loop and the process, in Prometheus' text format.
+   */
   render(): Promise<string>;
-  /** The media type of what `render` answers with. */
+  /** The media type of the text that `render` returns. */
   readonly contentType: string;
 }
 
@@ -48,19 +51,19 @@ export function createMetrics(): Metrics {
   const runs = runMeters(registers);
   const waiting = [
     ...[cachedKeyHits, limitRefusals, addressRefusals, ...Object.values(reads)],
-    ...doors.flatMap((door) => Object.values(requests[door])),
+    ...entries.flatMap((entry) => Object.values(requests[entry])),
     ...runs.waiting,
   ];
 
   return {
-    requestEnded: (door, outcome) => requests[door][outcome].add(),
+    requestEnded: (entry, outcome) => requests[entry][outcome].add(),
     runStarted: runs.started,
     storeRead: (entity) => reads[entity].add(),
     cachedKeyHit: cachedKeyHits.add,
     limitRefused: limitRefusals.add,
     addressAllowanceRefused: addressRefusals.add,
     async render() {
-      for (const { tell } of waiting) tell();
+      for (const { flush } of waiting) flush();
       return await registry.metrics();
     },
     contentType: registry.contentType,
@@ -70,20 +73,20 @@ export function createMetrics(): Metrics {
 function requestCounters(registers: Registry[]) {
   const requests = new Counter({
     name: "keyrun_requests_total",
-    help: "Requests answered, by door, outcome and the HTTP status that the outcome has.",
-    labelNames: ["door", "outcome", "status"],
+    help: "Requests answered, by entry, outcome and the HTTP status that the outcome has.",
+    labelNames: ["entry", "outcome", "status"],
     registers,
   });
   const outcomes: ("OK" | Reason)[] = ["OK", ...reasonNames];
-  return byName(doors, (door) =>
+  return byName(entries, (entry) =>
     byName(outcomes, (outcome) => {
       const status = outcome === "OK" ? 200 : reasons[outcome].httpStatus;
-      return tallyOf(requests.labels({ door, outcome, status }));
+      return tallyOf(requests.labels({ entry, outcome, status }));
     }),
   );
 }
 
-// `keyof` is what Object.keys loses; the table is a literal, so it has no other names.
+// Object.keys returns string[]. The table is a literal, so it has no other keys.
 const reasonNames = Object.keys(reasons) as Reason[];
 
 function readCounters(registers: Registry[]) {
@@ -100,7 +103,7 @@ function runMeters(registers: Registry[]) {
   let running = 0;
   new Gauge({
     name: "keyrun_runs_running",
-    help: "Runs that apps are at now.",
+    help: "Runs in progress.",
     registers,
     collect() {
       this.set(running);
@@ -110,7 +113,7 @@ function runMeters(registers: Registry[]) {
     name: "keyrun_run_seconds",
     help: "How long runs took, by whether the app succeeded.",
     labelNames: ["result"],
-    // From an echo in process to the longest timeout that an app may have.
+    // From an in-process echo to the longest timeout of an app.
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30],
     registers,
   });
@@ -132,14 +135,14 @@ function runMeters(registers: Registry[]) {
 }
 
 /**
- * Counts in a plain number what the registry learns when it is asked: its own count is a look-up by labels, which costs
- * a run more than its limit does.
+ * Counts in a plain number and adds it to the registry when metrics are rendered. The registry
+ * looks its counter up by labels each time, which costs more than checking a run's limit.
  */
 interface Tally {
-  /** Takes an event. */
+  /** Counts one event. */
   add(): void;
-  /** Hands what was taken to the registry. */
-  tell(): void;
+  /** Moves the count to the registry. */
+  flush(): void;
 }
 
 function tallyOf(counter: Pick<Counter.Internal, "inc">): Tally {
@@ -148,39 +151,39 @@ function tallyOf(counter: Pick<Counter.Internal, "inc">): Tally {
     add() {
       taken += 1;
     },
-    tell() {
+    flush() {
       counter.inc(taken);
       taken = 0;
     },
   };
 }
 
-/** Observations that wait; when so many do, they are handed over at once. */
+/** How many observations are kept before they are moved to the registry early. */
 const waitingObservationsMax = 1_024;
 
-/** The same for observations: they are kept as they came and told one by one, but all in one go. */
+/** Like Tally, for observations: they are kept one by one and moved to the registry together. */
 interface Observations {
   add(value: number): void;
-  tell(): void;
+  flush(): void;
 }
 
 function observationsOf(histogram: Pick<Histogram.Internal<string>, "observe">): Observations {
   const waiting = new Float64Array(waitingObservationsMax);
   let count = 0;
-  const tell = () => {
+  const flush = () => {
     for (const value of waiting.subarray(0, count)) histogram.observe(value);
     count = 0;
   };
   return {
     add(value) {
-      if (count === waitingObservationsMax) tell();
+      if (count === waitingObservationsMax) flush();
       waiting[count++] = value;
     },
-    tell,
+    flush,
   };
 }
 
 function byName<Name extends string, Value>(names: readonly Name[], make: (name: Name) => Value) {
-  // Made of exactly these names on this line.
+  // The entries are made from exactly these names.
   return Object.fromEntries(names.map((name) => [name, make(name)])) as Record<Name, Value>;
 }

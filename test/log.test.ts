@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createLog, createRedaction } from "#src/log.ts";
-import { reasons } from "#src/reasons.ts";
+import { reasons } from "#src/refusal/reasons.ts";
 
 const id = "0123456789abcdefghjkmnpq";
 const tail = "QqZz".repeat(12);
@@ -15,7 +15,7 @@ function recorded(level: Parameters<typeof createLog>[0]["level"] = "info", keyP
   return { log: createLog({ level, keyPrefix, secrets: [token], destination }), lines };
 }
 
-describe("wherever a key is in a record, its line holds the id and never the secret", () => {
+describe("a key anywhere in a record is logged as its id, never with its secret", () => {
   const deep = new Error("outer", { cause: new TypeError("middle", { cause: new Error(`inner ${key}`) }) });
   const places: Record<string, unknown> = {
     "a nested field": { request: { headers: [{ value: key }] } },
@@ -61,7 +61,7 @@ describe("wherever a key is in a record, its line holds the id and never the sec
   });
 });
 
-test("a stack's line with a key is cut too", () => {
+test("a key in a line of a stack is cut too", () => {
   const { log, lines } = recorded();
   const err = new Error("x");
   err.stack = `Error: x\n    at ${key} (file.ts:1:1)`;
@@ -69,7 +69,7 @@ test("a stack's line with a key is cut too", () => {
   expect(JSON.parse(lines[0]!).err.stack).toBe(`Error: x\n    at svc_${id}.… (file.ts:1:1)`);
 });
 
-test("bearer tokens and passwords in URLs are cut whole, whatever they are", () => {
+test("bearer tokens and passwords in URLs are cut, whatever they look like", () => {
   const { log, lines } = recorded();
   log.info(
     { authorization: "Bearer abc.d-e_f~1", lower: "bearer\tabc", db: "mongodb://me:p%40ss@db/x" },
@@ -89,7 +89,7 @@ test("the service token is never printed, alone, in a URL or in an error", () =>
   expect(JSON.parse(lines[0]!).msg).toBe("[redacted]");
 });
 
-test("whatever texts a record holds, its line stays JSON and no key in it stays whole", () => {
+test("whatever texts a record holds, its line is valid JSON and holds no complete key", () => {
   const text = fc.oneof(
     fc.string({ unit: "binary" }),
     fc.constantFrom("Bearer ", "\n", '"', "\\", "://", "@", token, key),
@@ -107,7 +107,7 @@ test("whatever texts a record holds, its line stays JSON and no key in it stays 
   );
 });
 
-test("words that are no secret stay as they are", () => {
+test("words that are not secret stay unchanged", () => {
   const redact = createRedaction("svc", []);
   const plain = "GET http://localhost:8080/api/apps/echo/run ada@example.com svc_ key_store.ts the bearer";
   expect(redact(plain)).toBe(plain);
@@ -115,7 +115,7 @@ test("words that are no secret stay as they are", () => {
   expect(redact("Bearer <abc>")).toBe("Bearer [redacted]");
 });
 
-test("a secret that is learned later is cut from every line after that", () => {
+test("a secret that becomes known later is cut from every later line", () => {
   const secrets: string[] = [];
   const lines: string[] = [];
   const log = createLog({ level: "info", secrets, destination: { write: (line) => void lines.push(line) } });
@@ -126,7 +126,7 @@ test("a secret that is learned later is cut from every line after that", () => {
   expect(lines[0]).not.toContain(secret);
 });
 
-test("a record below the level is never looked at", () => {
+test("a record below the level is never read", () => {
   const { log, lines } = recorded("warn");
   const record = {
     get expensive(): string {

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { createMetrics, doors, storeEntities } from "#src/metrics.ts";
-import { reasons } from "#src/reasons.ts";
+import { createMetrics, entries, storeEntities } from "#src/metrics.ts";
+import { reasons } from "#src/refusal/reasons.ts";
 
 const seriesOf = (text: string) =>
   new Map(
@@ -14,9 +14,10 @@ test("every series is there at 0 before the first event, and no event adds one",
   const metrics = createMetrics();
   const before = seriesOf(await metrics.render());
   expect([...before.values()].every((value) => value === 0)).toBe(true);
-  for (const door of doors) {
-    metrics.requestEnded(door, "OK");
-    for (const reason of Object.keys(reasons) as (keyof typeof reasons)[]) metrics.requestEnded(door, reason);
+  for (const entry of entries) {
+    metrics.requestEnded(entry, "OK");
+    for (const reason of Object.keys(reasons) as (keyof typeof reasons)[])
+      metrics.requestEnded(entry, reason);
   }
   for (const entity of storeEntities) metrics.storeRead(entity);
   for (const succeeded of [true, false]) metrics.runStarted()({ seconds: 99, succeeded });
@@ -30,15 +31,15 @@ test("every series is there at 0 before the first event, and no event adds one",
   expect(unmoved.every((name) => /^keyrun_runs_running|^keyrun_run_seconds_bucket/.test(name))).toBe(true);
 });
 
-test("a request is counted once, under its door, its outcome and the outcome's status", async () => {
+test("a request is counted once, under its entry, its outcome and the outcome's status", async () => {
   const metrics = createMetrics();
   metrics.requestEnded("rest", "RATE_LIMIT_EXCEEDED");
   metrics.requestEnded("rest", "RATE_LIMIT_EXCEEDED");
-  metrics.requestEnded("rpc", "OK");
+  metrics.requestEnded("grpc", "OK");
   const counted = [...seriesOf(await metrics.render())].filter(([, value]) => value > 0);
   expect(counted).toEqual([
-    ['keyrun_requests_total{door="rest",outcome="RATE_LIMIT_EXCEEDED",status="429"}', 2],
-    ['keyrun_requests_total{door="rpc",outcome="OK",status="200"}', 1],
+    ['keyrun_requests_total{entry="rest",outcome="RATE_LIMIT_EXCEEDED",status="429"}', 2],
+    ['keyrun_requests_total{entry="grpc",outcome="OK",status="200"}', 1],
   ]);
 });
 

@@ -3,29 +3,29 @@ import { useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useState } from "react";
 import { type GetSessionResponse, SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { failureOf } from "./api/failure.ts";
+import { StatusRegion } from "./controls/status.tsx";
 import { Frame } from "./frame/frame.tsx";
 import { PlainFrame } from "./frame/plain-frame.tsx";
-import { StatusRegion } from "./frame/status.tsx";
 import { KeysPage } from "./keys/keys-page.tsx";
-import { LatePage } from "./late/late-page.tsx";
+import { LazyPage } from "./lazy/lazy-page.tsx";
 import { useRoute } from "./navigation/location.ts";
 import { apiKeysPath, type Route, signInPath } from "./navigation/routes.ts";
 import { useServices } from "./services.tsx";
 import { SignedOutPage } from "./session/signed-out-page.tsx";
 import { UnavailablePage } from "./session/unavailable-page.tsx";
 
-/** The whole screen. `signInCode` was in the address when it began. */
+/** The whole screen. `signInCode` is the code that the address held at the start, or null. */
 export function App({ signInCode }: { signInCode: string | null }) {
   const { location, status } = useServices();
   const route = useRoute(location);
   if (route.page === "sign-in" || route.page === "sign-in-link") {
     return (
       <PlainFrame>
-        <LatePage>
+        <LazyPage>
           {({ SignInPage, SignInLinkPage }) =>
             route.page === "sign-in" ? <SignInPage /> : <SignInLinkPage code={signInCode} />
           }
-        </LatePage>
+        </LazyPage>
       </PlainFrame>
     );
   }
@@ -72,21 +72,21 @@ function SignedInPages({ route }: { route: Route }) {
 interface PageProps {
   readonly route: Route;
   readonly session: GetSessionResponse | undefined;
-  /** What to show where the session could not be read; false where it was, or still is. */
+  /** What to show when the session could not be read; false otherwise. */
   readonly unavailable: ReactNode;
 }
 
 function Page({ route, session, unavailable }: PageProps) {
   if (route.page === "api-keys") {
-    // A team is a page of its own: nothing of the one before is left.
+    // With the key, React builds the page anew for another team, without the state of the last.
     return <KeysPage key={route.teamId} teamId={route.teamId} session={session} unavailable={unavailable} />;
   }
   if (unavailable) return unavailable;
   if (route.page === "home") return session && <Home session={session} />;
-  return <LatePage>{({ UnknownPage }) => <UnknownPage />}</LatePage>;
+  return <LazyPage>{({ UnknownPage }) => <UnknownPage />}</LazyPage>;
 }
 
-/** `/` leads to the first team. */
+/** The page at `/`, which goes on to the first team. */
 function Home({ session }: { session: GetSessionResponse }) {
   const { location } = useServices();
   const first = session.teams[0];
@@ -94,8 +94,8 @@ function Home({ session }: { session: GetSessionResponse }) {
     if (first !== undefined && session.previewAccess) location.go(apiKeysPath(first.id), { replace: true });
   }, [first, session.previewAccess, location]);
   if (!session.previewAccess)
-    return <LatePage>{({ PreviewOffPage }) => <PreviewOffPage email={session.email} />}</LatePage>;
+    return <LazyPage>{({ PreviewOffPage }) => <PreviewOffPage email={session.email} />}</LazyPage>;
   return (
-    first === undefined && <LatePage>{({ NoTeamPage }) => <NoTeamPage email={session.email} />}</LatePage>
+    first === undefined && <LazyPage>{({ NoTeamPage }) => <NoTeamPage email={session.email} />}</LazyPage>
   );
 }

@@ -1,34 +1,37 @@
-/** The bounds of the screen, each with its name. Those that the server has too are proved equal by a test. */
+/** The bounds of the screen. A test proves that those which the server also has are equal there. */
 export const bounds = {
   labelCodePointsMax: 128,
-  /** From here on the label field says how much of it is used. */
+  /** From this length on, the label field shows how much of the limit is used. */
   labelCounterCodePoints: 100,
   keysPageSize: 50,
   appsPageSize: 100,
-  /** A call is given up after this; the server works no longer on one either. */
+  /** The screen gives up on a call after this time, and so does the server. */
   callMsMax: 30_000,
-  /** A read that failed for want of a connection is tried once more, after this. */
+  /** The wait before a read is tried once more, when it got no answer or Keyrun was unavailable. */
   readRetryMs: 500,
-  /** How often the usage is looked at while the page is seen. */
+  /** How often the usage is read while the page is in view. */
   usagePollMs: 5_000,
-  /** How often the list is read again: the stream tells of no uses, so last-used times need it too. */
+  /** How often the list is read. The stream doesn't report uses, so last-used times need this. */
   listRefreshMs: 30_000,
   /** The same while live updates are paused. */
   pausedListRefreshMs: 15_000,
-  /** Silence after which a stream is taken for lost: two heartbeats of 15 s and some. */
+  /** A stream that is silent for this long is lost: two heartbeats of 15 s, and some more. */
   watchSilenceMsMax: 40_000,
-  /** Waits between attempts to open the stream: doubled from the first to the last, less a random part. */
+  /**
+   * The wait before the stream is opened again. It doubles from the least to the most, less a
+   * random part.
+   */
   watchRetryMsMin: 500,
   watchRetryMsMax: 15_000,
-  /** No skeleton for a list that is there sooner. */
+  /** A list that arrives sooner shows no skeleton. */
   skeletonDelayMs: 200,
-  /** How long a row that someone else revoked says so before it goes. */
+  /** How long the row of a key that someone else revoked stays, and says so. */
   departingRowMs: 5_000,
   copiedMs: 2_000,
   statusMs: 6_000,
-  /** A key used within this time is revoked with a warning. */
+  /** The dialog warns before it revokes a key that was used within this time. */
   recentUseMs: 24 * 60 * 60 * 1_000,
-  /** What is shown of a test request's answer. */
+  /** A longer answer to a test request is cut to this length. */
   shownAnswerCharactersMax: 2_000,
   /** How often the sign-in page asks whether another tab has signed in. */
   signInPollMs: 5_000,

@@ -3,7 +3,7 @@ import { useSyncExternalStore } from "react";
 /** A value that lives outside the component tree and that components can read. */
 export interface Cell<T> {
   get(): T;
-  /** Tells every reader, unless the value is the same (`Object.is`). */
+  /** Calls every subscriber, unless the value is the same (`Object.is`). */
   set(value: T): void;
   subscribe(onChange: () => void): () => void;
 }
@@ -25,7 +25,7 @@ export function createCell<T>(initial: T): Cell<T> {
   };
 }
 
-/** The cell's value; the component renders again when it changes. */
+/** The cell's value. The component renders again when it changes. */
 export function useCell<T>(cell: Cell<T>): T {
   return useSyncExternalStore(cell.subscribe, cell.get);
 }

@@ -5,6 +5,10 @@ import "./styles/frame.css";
 import "./styles/keys.css";
 import "./styles/dialog.css";
 import "./styles/try-it.css";
+import "./styles/account-menu.css";
+import "./styles/create-key.css";
+import "./styles/tabs.css";
+import "./styles/command.css";
 import { TransportProvider } from "@connectrpc/connect-query";
 import { QueryClientProvider } from "@tanstack/react-query";
 import { createRoot } from "react-dom/client";
@@ -13,7 +17,7 @@ import { App } from "./app.tsx";
 import { createServices, ServicesContext } from "./services.tsx";
 import { takeSignInCode } from "./sign-in/redeem-code.ts";
 
-// Before anything else: the code must not stay in the address.
+// First of all, because the code must not stay in the address.
 const signInCode = takeSignInCode(window);
 
 const root = document.getElementById("root");

@@ -4,19 +4,19 @@ import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { createTransports } from "./api/transports.ts";
 import { type Cell, createCell } from "./cell.ts";
-import { createStatus, type Status } from "./frame/status.tsx";
+import { createStatus, type Status } from "./controls/status.tsx";
 import { createLocation, type Location } from "./navigation/location.ts";
 import { createTicker, type Ticker } from "./time/ticker.ts";
 
-/** What the parts of the screen share, made once in `main.tsx`. */
+/** What all of the screen shares. `main.tsx` makes it once. */
 export interface Services {
   readonly transport: Transport;
-  /** Calls past the query cache: nothing of their answers is kept. */
+  /** For calls whose answers must not be in the query cache. */
   readonly keys: Client<typeof KeyService>;
   readonly session: Client<typeof SessionService>;
-  /** The stream of changes. */
+  /** For the stream of changes, which has no deadline. */
   readonly keyChanges: Client<typeof KeyService>;
-  /** Whether Keyrun has refused the session that this page began with. */
+  /** True while Keyrun refuses this page's session. */
   readonly sessionEnded: Cell<boolean>;
   readonly status: Status;
   readonly location: Location;

@@ -1,8 +1,9 @@
 import type { Plugin } from "vite";
 
 /**
- * Puts `theme-at-start.ts` into the document's head as a classic script of its own. A module runs after the first
- * paint, and the policy allows no inline script: only a small blocking file keeps a chosen theme from flashing.
+ * Puts `theme-at-start.ts` into the head of the document, as a classic script. A module would run
+ * after the first paint, and the policy allows no inline script. Only a small blocking file shows
+ * the chosen theme from the first paint on.
  */
 export function themeAtStart(): Plugin {
   const name = "theme-at-start";

@@ -5,7 +5,8 @@ import { routes } from "../connect-routes.ts";
 import { apiKey } from "../key-and-limit.ts";
 import { announce } from "../subject.ts";
 
-// Stock Connect-Node over HTTP/1.1 with unary JSON. It has no REST paths: the run's path stands for its method's.
+// Stock Connect-Node over HTTP/1.1 with unary JSON. Connect has no REST paths: this server maps the
+// path of a run to that of the method.
 const handler = connectNodeAdapter({ routes });
 const server = createServer((req, res) => {
   req.url = "/keyrun.v1.RunService/RunApp";

@@ -5,11 +5,11 @@ import { join } from "node:path";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
-import { hostAndPort } from "#src/app/bind.ts";
-import { startApp } from "#src/app.ts";
+import { startApp } from "#src/app/start.ts";
 import { systemClock } from "#src/clock.ts";
 import { createLog } from "#src/log.ts";
-import { readSettings } from "#src/settings.ts";
+import { writeHostAndPort } from "#src/settings/host.ts";
+import { readSettings } from "#src/settings/read-settings.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { announce } from "../subject.ts";
 
@@ -36,7 +36,7 @@ const app = await startApp(config, {
   openStores: () => openSqliteStores({ dataDir: config.dataDir }),
   announce: () => {},
 });
-const transport = createGrpcTransport({ baseUrl: `http://${hostAndPort(app.internalAddress)}` });
+const transport = createGrpcTransport({ baseUrl: `http://${writeHostAndPort(app.internalAddress)}` });
 const { value } = await createClient(KeyService, transport).createKey(
   { teamId: "demo" },
   { headers: { authorization: `Bearer ${serviceToken}` } },

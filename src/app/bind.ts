@@ -1,18 +1,22 @@
-import { StartRefused } from "../error.ts";
-import type { BoundAddress, Listener } from "../server/listener.ts";
+import { StartRefused } from "../refusal/start-refused.ts";
+import type { Listener } from "../server/listener.ts";
+import { type HostAndPort, writeHostAndPort } from "../settings/host.ts";
 
-/** The settings that an address came from. */
+/** The names of the settings that an address comes from. */
 export interface AddressSettings {
   readonly host: string;
   readonly port: string;
 }
 
-/** Binds the listener and answers with where it is. Throws StartRefused, naming the setting at fault, where it can't. */
+/**
+ * Binds the listener and returns its address. If that fails, throws StartRefused, which names the
+ * setting at fault.
+ */
 export async function bind(
   listener: Pick<Listener, "listen">,
-  at: BoundAddress,
+  at: HostAndPort,
   settings: AddressSettings,
-): Promise<BoundAddress> {
+): Promise<HostAndPort> {
   try {
     return await listener.listen(at);
   } catch (cause) {
@@ -23,17 +27,15 @@ export async function bind(
       port === undefined
         ? `set ${settings.host} to an address of this machine, such as 127.0.0.1`
         : `set ${settings.port} to ${port}, or to 0 for any`;
-    throw new StartRefused(`${hostAndPort(at)} ${words}: ${advice}.`, { cause });
+    throw new StartRefused(`${writeHostAndPort(at)} ${words}: ${advice}.`, { cause });
   }
 }
 
-/** The faults of a port. All others are the host's: unknown, of another machine, or of no kind that is here. */
+/**
+ * The errors that a port causes. All others are caused by the host: it is unknown, belongs to
+ * another machine, or has a kind of address that this machine does not have.
+ */
 const portAdvice: ReadonlyMap<string, string> = new Map([
   ["EADDRINUSE", "a free port"],
   ["EACCES", "a port that this user may bind"],
 ]);
-
-/** `host:port` as URLs and gRPC targets write it: IPv6 in brackets. */
-export function hostAndPort({ host, port }: BoundAddress): string {
-  return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
-}

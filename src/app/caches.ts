@@ -1,37 +1,56 @@
 import type { AppRecord } from "../apps/app-store.ts";
 import type { KeyEvidence } from "../auth/key-evidence.ts";
-import { createFlooredCache, type FlooredCache } from "../cache/floored-cache.ts";
+import { bounds } from "../bounds.ts";
+import { createFlooredCache } from "../cache/floored-cache.ts";
+import type { RecordSource } from "../cache/record-source.ts";
 import type { Clock } from "../clock.ts";
-import { bounds } from "../config.ts";
+import { createSecurityState } from "../fleet/security-state.ts";
 import { evidenceOf } from "../keys/keyring.ts";
-import { createGate } from "../limit/gate.ts";
+import { createSemaphore } from "../limit/semaphore.ts";
 import type { Metrics } from "../metrics.ts";
-import type { SessionRecord } from "../signin/session-store.ts";
-import { sessionVersionOf } from "../signin/sessions.ts";
+import type { SessionRecord } from "../sign-in/session-store.ts";
+import { sessionVersionOf } from "../sign-in/sessions.ts";
 import type { Stores } from "../store/stores.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 
-/** What keeps the store off the path of a run: the verified keys, the teams and the apps. */
+/**
+ * The caches that keep the store off the path of a run, and the one function that makes cached
+ * records void.
+ */
 export interface Caches {
-  readonly keys: FlooredCache<KeyEvidence>;
-  readonly teams: FlooredCache<TeamRecord>;
-  readonly apps: FlooredCache<AppRecord>;
-  readonly sessions: FlooredCache<SessionRecord>;
+  readonly keys: RecordSource<KeyEvidence>;
+  readonly teams: RecordSource<TeamRecord>;
+  readonly apps: RecordSource<AppRecord>;
+  readonly sessions: RecordSource<SessionRecord>;
+  readonly changeSecurityState: ChangeCached;
 }
 
-export function createCaches(stores: Stores, { clock, metrics }: { clock: Clock; metrics: Metrics }): Caches {
-  // One gate for all three: it is the store that must not drown, whatever is looked up. Past the bound a look-up
-  // waits a moment, then is refused.
-  const gate = createGate({
+type ChangeCached = ReturnType<
+  typeof createSecurityState<{ key: KeyEvidence; team: TeamRecord; app: AppRecord; session: SessionRecord }>
+>;
+
+export function createCaches(stores: Stores, parts: { clock: Clock; metrics: Metrics }): Caches {
+  const { keys, teams, apps, sessions } = flooredCaches(stores, parts);
+  // Members and preview access are read from the store at each call, so no cached copy has to
+  // become void.
+  const floors = { key: keys, team: teams, app: apps, session: sessions };
+  return { keys, teams, apps, sessions, changeSecurityState: createSecurityState({ floors }) };
+}
+
+function flooredCaches(stores: Stores, { clock, metrics }: { clock: Clock; metrics: Metrics }) {
+  // One semaphore for keys, teams and apps together, because it protects the store and not one kind
+  // of record. Past the bound a look-up waits a moment, and then is refused.
+  const semaphore = createSemaphore({
     slots: () => bounds.lookupsMax,
     waitMsMax: bounds.storeTimeoutMs,
-    room: { size: 0, sizeMax: bounds.lookupWaitersMax },
+    waiters: { size: 0, sizeMax: bounds.lookupWaitersMax },
   });
-  // Anybody may send a cookie that is none: what that costs the store must not keep keys waiting.
-  const sessionGate = createGate({
+  // Sessions have a semaphore of their own: anybody may send an invalid cookie, and its look-up
+  // must not keep keys waiting.
+  const sessionSemaphore = createSemaphore({
     slots: () => bounds.sessionLookupsMax,
     waitMsMax: bounds.storeTimeoutMs,
-    room: { size: 0, sizeMax: bounds.sessionLookupWaitersMax },
+    waiters: { size: 0, sizeMax: bounds.sessionLookupWaitersMax },
   });
   const shared = {
     clock,
@@ -46,7 +65,7 @@ export function createCaches(stores: Stores, { clock, metrics }: { clock: Clock;
       ...shared,
       entriesMax: bounds.verifiedKeysMax,
       load: (keyId) =>
-        gate.run(async () => {
+        semaphore.run(async () => {
           const key = await stores.keys.find(keyId);
           return key && evidenceOf(key);
         }),
@@ -55,20 +74,20 @@ export function createCaches(stores: Stores, { clock, metrics }: { clock: Clock;
     teams: createFlooredCache({
       ...shared,
       entriesMax: bounds.cachedTeamsMax,
-      load: (teamId) => gate.run(() => stores.teams.find(teamId)),
+      load: (teamId) => semaphore.run(() => stores.teams.find(teamId)),
       onLoad: () => metrics.storeRead("team"),
     }),
     apps: createFlooredCache({
       ...shared,
       entriesMax: bounds.cachedAppsMax,
-      load: (appId) => gate.run(() => stores.apps.find(appId)),
+      load: (appId) => semaphore.run(() => stores.apps.find(appId)),
       onLoad: () => metrics.storeRead("app"),
     }),
     sessions: createFlooredCache({
       ...shared,
       entriesMax: bounds.cachedSessionsMax,
       versionOf: sessionVersionOf,
-      load: (sessionId) => sessionGate.run(() => stores.sessions.find(sessionId)),
+      load: (sessionId) => sessionSemaphore.run(() => stores.sessions.find(sessionId)),
       onLoad: () => metrics.storeRead("session"),
     }),
   };

@@ -1,11 +1,11 @@
-import { bounds } from "../config.ts";
+import { bounds } from "../bounds.ts";
 import { mayHavePrefix } from "../keys/key-value.ts";
 import type { Log } from "../log.ts";
 import type { Stores } from "../store/stores.ts";
 
 /**
- * Warns, once, where the newest active key of one of the first teams was made with another prefix, as all such keys
- * are refused. It is a look and no proof: of older keys and later teams it knows nothing.
+ * Warns, once, if one of the first teams has a newest active key with another prefix, because all
+ * such keys are refused. It is only a quick look: older keys and later teams are not checked.
  */
 export async function warnOfOtherPrefix(
   { teams, keys }: Pick<Stores, "teams" | "keys">,
@@ -18,11 +18,12 @@ export async function warnOfOtherPrefix(
       const facts = { teamId, keyId: newest.id, keyPrefix };
       return log.warn(
         facts,
-        "keys were made with another KEYRUN_KEY_PREFIX: they are refused until it is set back",
+        "keys were made with another KEYRUN_KEY_PREFIX: these keys are refused until that prefix is set again",
       );
     }
   } catch (cause) {
-    // Whoever needs what can't be read is told when it is asked for: for a look the start goes on.
+    // If the store can't be read, the requests that need it report that. This check must not stop
+    // the start.
     log.debug({ cause }, "the prefix of the store's keys could not be looked at");
   }
 }

@@ -1,32 +1,29 @@
 import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
+import type { AddressAllowanceView, Admit } from "../admission/admission.ts";
 import { unguarded } from "../auth/key-evidence.ts";
-import type { Listener as ListenerName } from "../auth/policy.ts";
+import { credentialOf, isActivity, type ListenerName } from "../auth/policy.ts";
+import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
-import { bounds, type Config } from "../config.ts";
-import type { HttpDoor } from "../edge/http.ts";
-import { createMetricsDoor } from "../edge/metrics-door.ts";
-import { fail } from "../error.ts";
+import type { HttpHandler, Mount } from "../http/handler.ts";
+import type { Outcomes } from "../http/outcomes.ts";
+import { createRequestIds } from "../ids/request-ids.ts";
 import { createAddressAllowance } from "../limit/address-allowance.ts";
 import type { Log } from "../log.ts";
-import type { Door, Metrics } from "../metrics.ts";
-import type { Caller } from "../rpc/caller.ts";
-import { createGate } from "../rpc/gate.ts";
-import { createGrpcDoor, type GrpcDoor } from "../rpc/grpc/grpc-door.ts";
-import { createRpcDoor, type RpcDoor } from "../rpc/rpc-door.ts";
-import { pathOfMethod, type ServedService } from "../rpc/served.ts";
-import type { AddressAllowanceView, Admit } from "../run/admission.ts";
-import { createServe, type Serve, type ServeOptions } from "../server/http-exchange.ts";
+import type { Entry, Metrics } from "../metrics.ts";
+import { fail } from "../refusal/refusal.ts";
+import { createMetricsHandler } from "../rest/metrics-handler.ts";
+import { createAuthenticate } from "../rpc/authenticate.ts";
+import { createRpcHandler } from "../rpc/rpc-handler.ts";
+import type { FindRpc, RpcPolicy } from "../rpc/rpc-parts.ts";
+import { isConversation, type ServedService } from "../rpc/served.ts";
+import { createServe, type Serve, type ServeOptions } from "../server/exchange/exchange.ts";
+import type { RequestTracker } from "../server/exchange/request-tracker.ts";
 import { createListener, type Listener, type ListenerOptions } from "../server/listener.ts";
-import type { NodeRequest } from "../server/node-http.ts";
-import { namesHost, refuse } from "../server/parser-refusal.ts";
-import { continueIfExpected } from "../server/request-body.ts";
-import { addressOf, authorizationsOf, headerOf, requestIdOf } from "../server/request-facts.ts";
-import { createRequestIds } from "../server/request-id.ts";
-import type { RequestTracker } from "../server/request-tracker.ts";
-import type { SessionAccess } from "../signin/session-access.ts";
+import type { Config } from "../settings/config.ts";
+import type { SessionAccess } from "../sign-in/session-access.ts";
 import { meterLookUps } from "./meters.ts";
-import { createReporting, type Reporting } from "./reporting.ts";
+import { createTransportLog } from "./transport-log.ts";
 
 /** What both listeners need. */
 export interface ListenersParts {
@@ -34,6 +31,7 @@ export interface ListenersParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
+  readonly outcomes: Outcomes;
   readonly requests: RequestTracker;
   readonly admit: Admit;
   readonly isServiceToken: (presented: string) => boolean;
@@ -41,11 +39,14 @@ export interface ListenersParts {
   readonly sessions: SessionAccess | undefined;
 }
 
-/** The listener for the world: REST, `/healthz` and its like, and the RPCs that the public may call. */
+/** The public listener: REST, the screen, `/healthz` and its like, and the RPCs of the public. */
 export function createPublicListener(
-  parts: ListenersParts & { readonly services: readonly ServedService[]; readonly door: PublicDoorMaker },
+  parts: ListenersParts & {
+    readonly services: readonly ServedService[];
+    readonly handler: MakePublicHandler;
+  },
 ): Listener {
-  const { config, clock, metrics } = parts;
+  const { config, clock, metrics, outcomes } = parts;
   const addressAllowance = createAddressAllowance({
     clock,
     windowMs: bounds.limitWindowMs,
@@ -61,87 +62,74 @@ export function createPublicListener(
     ),
     look: addressAllowance.snapshot,
   };
-  const { reporting, newRequestId, serve, options } = listenerBasis(parts, "rest");
-  const door = parts.door({ allowance, reporting });
-  const rpcs = createRpcDoors(parts, { reporting, newRequestId, listener: "public", allowance });
+  const { serve, options } = listenerBasis(parts, "rest");
+  const handler = parts.handler({ allowance, outcomes });
+  const findRpc = createRpcs(parts, { listener: "public", allowance });
   return createListener({
     ...options,
-    connectionsPerAddressMax: config.trustProxyHops > 0 ? undefined : config.connectionsPerAddressMax,
-    isConversation: conversations(parts.services),
-    onRequest: toDoors({ ...rpcs, http: door, serve, newRequestId }),
+    connectionsPerAddressMax: config.connectionsPerAddressMax,
+    isConversation: isConversation(parts.services),
+    onRequest: dispatch(findRpc, { http: handler, serve }),
   });
 }
 
-/** Makes the public listener's HTTP door from what the listener knows. */
-export type PublicDoorMaker = (basis: { allowance: AddressAllowanceView; reporting: Reporting }) => HttpDoor;
+/** Makes the public listener's HTTP handler from what the listener knows. */
+export type MakePublicHandler = (basis: {
+  readonly allowance: AddressAllowanceView;
+  readonly outcomes: Outcomes;
+}) => HttpHandler;
 
 /** The listener for internal services: every RPC, health, reflection and `/metrics`. */
 export async function createInternalListener(
   parts: ListenersParts & { readonly services: readonly ServedService[] },
 ): Promise<Listener> {
   const { config, metrics, isServiceToken } = parts;
-  const { reporting, newRequestId, serve, options } = listenerBasis(parts, "rpc");
-  const door = createMetricsDoor({ metrics, isServiceToken });
-  // Whoever reaches this listener is one of ours: no address is held to an allowance.
+  const { serve, options } = listenerBasis(parts, "grpc");
+  const handler = createMetricsHandler({ metrics, isServiceToken });
+  // Its callers are internal services: no address is held to an allowance.
   const allowance: AddressAllowanceView = { guard: unguarded, look: () => undefined };
-  const rpcs = createRpcDoors(parts, { reporting, newRequestId, listener: "internal", allowance });
+  const findRpc = createRpcs(parts, { listener: "internal", allowance });
   return createListener({
     ...options,
     connectionsPerAddressMax: undefined,
     tls: await readTls(config.grpcTls),
-    isConversation: conversations(parts.services),
-    onRequest: toDoors({ ...rpcs, http: door, serve, newRequestId }),
+    isConversation: isConversation(parts.services),
+    onRequest: dispatch(findRpc, { http: handler, serve }),
   });
 }
 
-function listenerBasis({ config, clock, log, metrics, requests }: ListenersParts, door: Door) {
-  const reporting = createReporting({ log, metrics, door });
+function listenerBasis({ config, clock, log, outcomes, requests }: ListenersParts, entry: Entry) {
   const newRequestId = createRequestIds(randomBytes);
   const { trustProxyHops, connectionsMax } = config;
-  const basis = { requests, newRequestId, report: reporting.transport };
+  const basis = { requests, outcomes, newRequestId, report: createTransportLog(log) };
   return {
-    reporting,
-    newRequestId,
     serve: createServe({ ...basis, trustProxyHops } satisfies ServeOptions),
-    options: { ...basis, clock, connectionsMax } satisfies Partial<ListenerOptions>,
+    options: { ...basis, entry, clock, connectionsMax } satisfies Partial<ListenerOptions>,
   };
 }
 
-/** The doors for RPCs, with one gate before both. */
-function createRpcDoors(
+/** The RPCs of a listener. Only the public one reads sessions. */
+function createRpcs(
   parts: ListenersParts & { services: readonly ServedService[] },
-  options: {
-    readonly reporting: Reporting;
-    readonly newRequestId: () => string;
-    readonly listener: ListenerName;
-    readonly allowance: AddressAllowanceView;
-  },
-): { rpc: RpcDoor; grpc: GrpcDoor } {
-  const { config, clock, requests, services, admit, isServiceToken, sessions } = parts;
-  const { reporting, newRequestId, listener, allowance } = options;
-  const factsOptions = { newRequestId, trustProxyHops: config.trustProxyHops };
-  const shared = {
-    listener,
-    clock,
-    services,
-    gate: createGate({ listener, admit, allowance, isServiceToken, sessions }),
-    messageBytesMax: config.bodyBytesMax,
-    onRefusal: reporting.rpc,
-    onAnswered: () => reporting.answered("rpc"),
+  { listener, allowance }: { readonly listener: ListenerName; readonly allowance: AddressAllowanceView },
+): FindRpc {
+  const { config, clock, outcomes, services, admit, isServiceToken, sessions } = parts;
+  const policy: RpcPolicy = {
+    credentialOf: (method) => credentialOf(method, listener),
+    readsSessions: listener === "public",
+    isActivity,
   };
-  const rpc = createRpcDoor({
-    ...shared,
+  const authenticate = createAuthenticate({ policy, admit, allowance, isServiceToken, sessions });
+  return createRpcHandler({
+    services,
+    policy,
+    authenticate,
     sessions,
-    drainSignal: requests.signal,
     allowance,
-    callerOf: (req: NodeRequest): Caller => ({
-      authorizations: authorizationsOf(req),
-      address: addressOf(req, factsOptions),
-      requestId: requestIdOf(req, factsOptions),
-      header: (name) => headerOf(req, name),
-    }),
+    clock,
+    messageBytesMax: config.bodyBytesMax,
+    outcomes,
   });
-  return { rpc, grpc: createGrpcDoor(shared) };
 }
 
 async function readTls(files: Config["grpcTls"]) {
@@ -153,33 +141,11 @@ async function readTls(files: Config["grpcTls"]) {
   return { cert, key, clientCa };
 }
 
-/** Tells the calls whose caller sends on while it is answered, from all others. */
-function conversations(services: readonly ServedService[]): (req: NodeRequest) => boolean {
-  const methods = services.flatMap(({ service }) => service.methods);
-  const paths = methods
-    .filter(({ methodKind }) => methodKind === "bidi_streaming" || methodKind === "client_streaming")
-    .map(pathOfMethod);
-  const known = new Set(paths);
-  return ({ url = "" }) => known.has(url);
-}
-
-interface Doors {
-  readonly grpc: GrpcDoor;
-  readonly rpc: RpcDoor;
-  readonly http: HttpDoor;
-  readonly serve: Serve;
-  newRequestId(): string;
-}
-
-/** The usual gRPC to its own door, other RPCs to the RPC door, all else to the HTTP door. */
-function toDoors({ grpc, rpc, http, serve, newRequestId }: Doors): ListenerOptions["onRequest"] {
-  return (req, res) => {
-    if (grpc.takes(req)) return serve(grpc.door, req, res);
-    if (!rpc.takes(req)) return serve(http, req, res);
-    // HTTP/1.0 need not say it, but Connect needs to know.
-    if (!namesHost(req)) return refuse(res, fail("MALFORMED_REQUEST"), newRequestId());
-    // Connect reads node's request by itself, and would leave a caller with `Expect: 100-continue` waiting.
-    continueIfExpected(req, res);
-    rpc.handle(req, res);
-  };
+/** RPCs to their own handlers, all else to the HTTP handler. */
+function dispatch(
+  findRpc: FindRpc,
+  { http, serve }: { readonly http: HttpHandler; readonly serve: Serve },
+): ListenerOptions["onRequest"] {
+  const httpMount: Mount = { handler: http, entry: "rest", refusalForm: "json" };
+  return (incoming) => serve(findRpc(incoming.head) ?? httpMount, incoming);
 }

@@ -3,7 +3,7 @@ import type { Clock } from "../clock.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Runner } from "../run/runner.ts";
 
-/** Counts the keys that were verified without the store: good ones, since of others little was held. */
+/** Counts the keys that were verified without the store. Only valid keys are counted. */
 export function meterVerify(verifyKey: VerifyKey, { cachedKeyHit }: Metrics): VerifyKey {
   return (value, caller, guard) => {
     const verdict = verifyKey(value, caller, guard);
@@ -12,25 +12,28 @@ export function meterVerify(verifyKey: VerifyKey, { cachedKeyHit }: Metrics): Ve
   };
 }
 
-/** Counts the runs and times them; a run that found its app busy counts as one that failed at once. */
+/**
+ * Counts runs and measures how long they take. A run refused because its app is busy counts as a
+ * failed run.
+ */
 export function meterRuns(run: Runner, { runStarted }: Metrics, clock: Clock): Runner {
   return (order) => {
     const ended = runStarted();
     const startMs = clock.monotonicMs();
     const output = run(order);
-    const tell = (succeeded: boolean) =>
+    const report = (succeeded: boolean) =>
       ended({ seconds: (clock.monotonicMs() - startMs) / 1000, succeeded });
     if (output instanceof Promise) {
       output.then(
-        () => tell(true),
-        () => tell(false),
+        () => report(true),
+        () => report(false),
       );
-    } else tell(true);
+    } else report(true);
     return output;
   };
 }
 
-/** Counts the look-ups that did not start at once: their address is at its allowance. */
+/** Counts the look-ups that did not start at once because their address has used its allowance. */
 export function meterLookUps(guard: LookUpGuard, { addressAllowanceRefused }: Metrics): LookUpGuard {
   return (address, lookUp) => {
     let started = false;

@@ -1,27 +1,29 @@
-import { createAssetsDoor } from "../edge/assets-door.ts";
-import type { HttpDoor } from "../edge/http.ts";
-import type { ScreenFiles } from "../edge/screen-files.ts";
-import { createSignInDoor } from "../signin/sign-in-door.ts";
-import type { ScreenNotice } from "../start-words.ts";
-import type { Reporting } from "./reporting.ts";
+import type { HttpHandler } from "../http/handler.ts";
+import type { ScreenFiles } from "../screen/screen-files.ts";
+import { createScreenHandler } from "../screen/screen-handler.ts";
+import { createSignInHandler } from "../sign-in/sign-in-handler.ts";
 import type { SignIn } from "./sign-in.ts";
+import type { ScreenNotice } from "./start-words.ts";
 
-/** What puts the screen and signing in before a door. Where nobody can sign in, there is no screen either. */
-export type WithScreen = (next: HttpDoor, reporting: Reporting) => HttpDoor;
+/**
+ * Puts the screen and sign-in before a handler. Where nobody can sign in, there is no screen
+ * either.
+ */
+export type WithScreen = (next: HttpHandler) => HttpHandler;
 
 export function createWithScreen(signIn: SignIn, files: ScreenFiles | undefined): WithScreen {
   const { access, method, address, sessions } = signIn;
-  return (next, reporting) => {
+  return (next) => {
     if (!access || !method) return next;
     const documents = files
-      ? createAssetsDoor({
+      ? createScreenHandler({
           files,
           isOwnHost: (request) => access.isOwnHost((name) => request.header(name)),
           secure: () => address().secure,
           next,
         })
       : next;
-    return createSignInDoor({ address, sessions, method, next: documents, onRefusal: reporting.rest });
+    return createSignInHandler({ address, sessions, method, next: documents });
   };
 }
 

@@ -1,13 +1,14 @@
-import type { Config } from "../config.ts";
-import { StartRefused } from "../error.ts";
+import type { createSecretFiles } from "../data-folder/secret-files.ts";
 import { createServiceSecrets, type ServiceSecrets } from "../keys/service-secrets.ts";
-import type { createSecretFiles } from "../secret-files.ts";
+import { StartRefused } from "../refusal/start-refused.ts";
+import type { Config } from "../settings/config.ts";
 import type { Stores } from "../store/stores.ts";
 
 /**
- * The service's secrets: as set, as the data folder holds them, or made there. A store whose keys name a secret that
- * is not there would refuse every one of them: the start is refused instead, and then nothing is made, as a wrong
- * `secret` would take the right one's place in the next backup.
+ * Returns the service's secrets: those in the settings, those in the data folder, or a new one that
+ * is written there. If the store has keys made with a secret that is missing, all of them would be
+ * refused, so the start is refused. No secret is made then, because it would replace the right one
+ * in the next backup of the data folder.
  */
 export async function loadServiceSecrets(
   config: Config,

@@ -3,9 +3,12 @@ import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
+import { createAdmit } from "../admission/admission.ts";
+import { createDecide } from "../admission/decide.ts";
 import { createAppService } from "../apps/app-service.ts";
+import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
-import { bounds, type Config } from "../config.ts";
+import { createRunIds } from "../ids/run-ids.ts";
 import { createKeyEvents } from "../keys/key-events.ts";
 import { createKeyService } from "../keys/key-service.ts";
 import { createKeyForm } from "../keys/key-value.ts";
@@ -18,13 +21,11 @@ import { createLimiter } from "../limit/limiter.ts";
 import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import { served } from "../rpc/served.ts";
-import { createAdmit } from "../run/admission.ts";
 import { createAppRunner } from "../run/app-runner.ts";
-import { createRunIds } from "../run/run-id.ts";
 import { createFindRunnableApp, createRunService } from "../run/run-service.ts";
+import type { Config } from "../settings/config.ts";
 import type { Stores } from "../store/stores.ts";
 import { createTeamService } from "../teams/team-service.ts";
-import type { TeamRecord } from "../teams/team-store.ts";
 import type { Caches } from "./caches.ts";
 import { meterRuns, meterVerify } from "./meters.ts";
 
@@ -36,16 +37,18 @@ export interface ServicesParts {
   readonly stores: Stores;
   readonly caches: Caches;
   readonly secrets: ServiceSecrets;
-  /** Who watches keys: whether they still may, and when it is worth asking at once. */
+  /** Checks the callers that watch keys, and says when a check is worth making at once. */
   readonly watchAccess: Pick<WatchKeysParts, "checkAccess" | "onSessionEnded">;
 }
 
 export type Services = ReturnType<typeof createServices>;
 
-/** Keyrun's own services and what a run must pass, in the order of a request. */
+/** Creates Keyrun's own services and the checks that a run must pass, in the order of a request. */
 export function createServices(parts: ServicesParts) {
   const { config, clock, log, metrics, stores, caches, secrets } = parts;
   const { planLimits, keysPerTeamMax } = config;
+  const { members, preview, users } = stores;
+  const { changeSecurityState } = caches;
   const form = createKeyForm(config.keyPrefix, secrets);
   const verifyKey = meterVerify(createVerifyKey({ form, secrets, evidence: caches.keys }), metrics);
   const limiter = createLimiter({ clock, windowMs: bounds.limitWindowMs, logsMax: bounds.teamLogsMax });
@@ -54,7 +57,6 @@ export function createServices(parts: ServicesParts) {
     flushMs: bounds.lastUseFlushMs,
     onError: (err) => log.warn({ err }, "last uses could not be written; they are kept for the next write"),
   });
-  const keyUsed = lastUses.record;
   const keyEvents = createKeyEvents();
   const keyring = createKeyring({
     clock,
@@ -64,13 +66,12 @@ export function createServices(parts: ServicesParts) {
     randomBytes,
     activeMax: keysPerTeamMax,
     lastUseTimeMs: lastUses.lastUseTimeMs,
-    raiseFloor: (evidence) => caches.keys.raise(evidence.id, evidence.version, evidence),
+    changeSecurityState,
     publish: keyEvents.publish,
   });
-  const teamChanged = (team: TeamRecord) => caches.teams.raise(team.id, team.version, team);
-  const limits = { clock, limiter, planLimits, teams: caches.teams, verifyKey, keyUsed };
+  const limits = { clock, limiter, planLimits, teams: caches.teams };
   const mayAdmit = stores.guard.holds;
-  const admit = createAdmit({ ...limits, mayAdmit });
+  const decide = createDecide({ ...limits, verifyKey, keyUsed: lastUses.record, mayAdmit });
   const runner = createAppRunner({
     clock,
     appRunsMax: config.appRunsMax,
@@ -83,7 +84,7 @@ export function createServices(parts: ServicesParts) {
     newRunId: createRunIds(randomBytes),
   });
   return {
-    admit,
+    admit: createAdmit(decide),
     findRunnableApp,
     runService,
     runner,
@@ -92,20 +93,21 @@ export function createServices(parts: ServicesParts) {
     served: [
       served(RunService, runService),
       served(KeyService, {
-        ...createKeyService({ ...limits, keyring, keysPerTeamMax, mayAdmit }),
+        ...createKeyService({ keyring, teams: caches.teams, decide, keysPerTeamMax }),
         watchKeys: createWatchKeys({
           teams: caches.teams,
           events: keyEvents,
           ...parts.watchAccess,
         }),
       }),
-      served(TeamService, createTeamService({ ...limits, ...teamStores(stores), teamChanged })),
-      served(AppService, createAppService({ ...limits, store: stores.apps, appsChanged: caches.apps.raise })),
+      served(
+        TeamService,
+        createTeamService({ ...limits, store: stores.teams, members, preview, users, changeSecurityState }),
+      ),
+      served(
+        AppService,
+        createAppService({ clock, teams: caches.teams, store: stores.apps, changeSecurityState }),
+      ),
     ],
   };
-}
-
-function teamStores(stores: Stores) {
-  const { teams: store, members, preview, users } = stores;
-  return { store, members, preview, previewWithdrawn: users.release };
 }

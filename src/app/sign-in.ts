@@ -1,24 +1,24 @@
 import { randomBytes } from "node:crypto";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import type { Clock } from "../clock.ts";
-import type { Config } from "../config.ts";
 import type { WatchKeysParts } from "../keys/watch-keys.ts";
 import type { Log } from "../log.ts";
 import { type ServedService, served } from "../rpc/served.ts";
-import type { BoundAddress } from "../server/listener.ts";
-import { createLocalLinks, type LocalLinks } from "../signin/local-links.ts";
-import { createOidc } from "../signin/oidc.ts";
-import { createFindIssuer } from "../signin/oidc-issuer.ts";
-import { createOidcStateCookie } from "../signin/oidc-state-cookie.ts";
-import { type ScreenAddress, type SignInMode, screenAddress, signInMode } from "../signin/screen-address.ts";
-import { createSessionAccess, type SessionAccess } from "../signin/session-access.ts";
-import { createSessionService } from "../signin/session-service.ts";
-import { createSessions, type Sessions } from "../signin/sessions.ts";
-import type { SignInMethod } from "../signin/sign-in-door.ts";
+import type { Config } from "../settings/config.ts";
+import type { HostAndPort } from "../settings/host.ts";
+import { createLocalLinks, type LocalLinks } from "../sign-in/local-links.ts";
+import { createOidc } from "../sign-in/oidc.ts";
+import { createFindIssuer } from "../sign-in/oidc-issuer.ts";
+import { createOidcStateCookie } from "../sign-in/oidc-state-cookie.ts";
+import { type ScreenAddress, type SignInMode, screenAddress, signInMode } from "../sign-in/screen-address.ts";
+import { createSessionAccess, type SessionAccess } from "../sign-in/session-access.ts";
+import { createSessionService } from "../sign-in/session-service.ts";
+import { createSessions, type Sessions } from "../sign-in/sessions.ts";
+import type { SignInMethod } from "../sign-in/sign-in-handler.ts";
 import type { Stores } from "../store/stores.ts";
 import type { Caches } from "./caches.ts";
 
-/** How people get in, wired. */
+/** The parts of sign-in, wired. */
 export interface SignIn {
   readonly mode: SignInMode;
   readonly sessions: Sessions;
@@ -28,10 +28,11 @@ export interface SignIn {
   readonly access: SessionAccess | undefined;
   readonly method: SignInMethod | undefined;
   readonly served: ServedService;
-  /** For what was admitted and still runs. */
+  /** For calls that were admitted with a session and still run. */
   readonly watchAccess: Pick<WatchKeysParts, "checkAccess" | "onSessionEnded">;
-  /** To be told as soon as the public listener is bound, before it can have been asked anything. */
-  bound(at: BoundAddress): void;
+  /** Call it as soon as the public listener is bound, before a request can arrive. */
+  bound(at: HostAndPort): void;
+  /** Throws until `bound` was called. */
   readonly address: () => ScreenAddress;
 }
 
@@ -52,6 +53,7 @@ export function createSignIn(parts: SignInParts): SignIn {
     clock,
     store: stores.sessions,
     cache: caches.sessions,
+    changeSecurityState: caches.changeSecurityState,
     randomBytes,
     onSweepFailed: (err) =>
       log.warn({ err }, "sessions that are over could not be removed; the next sweep will"),
@@ -88,7 +90,8 @@ function oidcMethod(
 ): SignInMethod | undefined {
   const { oidc } = config;
   if (!oidc) return undefined;
-  // Of this process: whoever is at the issuer's when it restarts signs in again.
+  // The key belongs to this process: a person who is at the issuer while Keyrun restarts has to
+  // sign in again.
   const key = randomBytes(stateKeyBytes);
   return {
     kind: "oidc",
@@ -108,7 +111,7 @@ function holdAddress({ publicUrl }: Config) {
       if (!held) throw new Error("the public listener is not bound yet");
       return held;
     },
-    bound: (at: BoundAddress) => {
+    bound: (at: HostAndPort) => {
       held = screenAddress({ publicUrl, bound: at });
     },
   };

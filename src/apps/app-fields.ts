@@ -1,13 +1,16 @@
 import type { Duration, FieldMask } from "@bufbuild/protobuf/wkt";
 import type { App } from "#gen/keyrun/v1/app_pb.ts";
-import { bounds } from "../config.ts";
-import { fail } from "../error.ts";
+import { bounds } from "../bounds.ts";
 import { readDisplayName } from "../fields/plain-text.ts";
 import { readResourceId } from "../fields/resource-id.ts";
+import { fail } from "../refusal/refusal.ts";
 import type { AppChange, AppRecord, NewApp } from "./app-store.ts";
 import { readBackend } from "./backend-fields.ts";
 
-/** A new app from its message, with the defaults filled in. Refuses with INVALID_ARGUMENT naming the field. */
+/**
+ * A new app from its message, with the defaults filled in. Throws INVALID_ARGUMENT, naming the
+ * field.
+ */
 export function readNewApp(app: App | undefined, createTimeMs: number): NewApp {
   if (app === undefined) throw missingApp();
   const id = readResourceId(app.id, "app.id");
@@ -21,13 +24,15 @@ export function readNewApp(app: App | undefined, createTimeMs: number): NewApp {
   };
 }
 
-/** Which app an update is about, and which of its fields. Refuses as `readNewApp`. */
+/** The app that an update is about, and the fields that it changes. Throws as `readNewApp` does. */
 export function readUpdate(app: App | undefined, mask: FieldMask | undefined) {
   if (app === undefined) throw missingApp();
   return { app, id: readResourceId(app.id, "app.id"), paths: readMask(mask) };
 }
 
-/** The new values of the fields that are named; an absent one takes its default. Refuses as `readNewApp`. */
+/**
+ * The new values of the named fields; an absent one takes its default. Throws as `readNewApp` does.
+ */
 export function readChange(app: App, paths: ReadonlySet<UpdatePath>, stored: AppRecord): AppChange {
   return {
     ...(paths.has("display_name") && { displayName: readName(app, stored.id) }),
@@ -59,7 +64,7 @@ function readName(app: App, id: string): string {
 
 function readTimeoutMs(timeout: Duration | undefined): number {
   if (timeout === undefined) return bounds.appTimeoutMsMax;
-  // Rounded up, so that the shortest timeout is a millisecond and not none.
+  // Rounded up, so that the shortest timeout is one millisecond and not zero.
   const ms = Number(timeout.seconds) * 1_000 + Math.ceil(timeout.nanos / 1_000_000);
   if (ms > 0 && ms <= bounds.appTimeoutMsMax) return ms;
   const secondsMax = bounds.appTimeoutMsMax / 1_000;

@@ -4,7 +4,10 @@ import type { AppBackendSchema, AppSchema } from "#gen/keyrun/v1/app_pb.ts";
 import type { RunnableAppSchema } from "#gen/keyrun/v1/app_service_pb.ts";
 import type { AppRecord, BackendRecord } from "./app-store.ts";
 
-/** A stored app as internal services see it: header values are redacted, since they may be credentials. */
+/**
+ * A stored app as internal services see it. Header values are redacted, since they may be
+ * credentials.
+ */
 export function appMessage(app: AppRecord): MessageInitShape<typeof AppSchema> {
   return {
     id: app.id,
@@ -16,12 +19,12 @@ export function appMessage(app: AppRecord): MessageInitShape<typeof AppSchema> {
   };
 }
 
-/** A stored app as those who run it see it: nothing of its backend. */
+/** A stored app as the people who run it see it: without its backend. */
 export function runnableAppMessage(app: AppRecord): MessageInitShape<typeof RunnableAppSchema> {
   return { id: app.id, displayName: app.displayName };
 }
 
-/** What answers hold in the place of a header's value. */
+/** Stands in answers in place of a header's value. */
 export const redacted = "[redacted]";
 
 function backendMessage(backend: BackendRecord): MessageInitShape<typeof AppBackendSchema> {

@@ -1,37 +1,33 @@
 import type { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
+import type { ServiceMethods } from "../auth/service-methods.ts";
+import { bounds } from "../bounds.ts";
+import type { RecordSource } from "../cache/record-source.ts";
 import type { Clock } from "../clock.ts";
-import { bounds } from "../config.ts";
-import { fail, unavailable } from "../error.ts";
 import { cutPage, readPage } from "../fields/page.ts";
 import { readResourceId } from "../fields/resource-id.ts";
-import type { ServiceMethods } from "../service-methods.ts";
-import { requireTeam, type TeamSource } from "../teams/find-team.ts";
+import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
+import { fail, unavailable } from "../refusal/refusal.ts";
+import { requireTeam } from "../teams/find-team.ts";
+import type { TeamRecord } from "../teams/team-store.ts";
 import { readChange, readNewApp, readUpdate } from "./app-fields.ts";
 import { appMessage, runnableAppMessage } from "./app-message.ts";
 import type { AppRecord, AppStore } from "./app-store.ts";
 
-/**
- * Told of every change after it is durable and before its caller is answered, so that no later run is served from
- * an older copy. The record is absent where the app was deleted.
- */
-export type AppsChanged = (appId: string, version: number, app?: AppRecord) => void | Promise<void>;
-
 /** `keyrun.v1.AppService`: the apps, and where their runs are sent. */
 export function createAppService(parts: {
   store: AppStore;
-  teams: TeamSource;
+  teams: RecordSource<TeamRecord>;
   clock: Clock;
-  appsChanged: AppsChanged;
+  changeSecurityState: ChangeSecurityState<"app", FlooredChange<AppRecord>>;
 }): ServiceMethods<typeof AppService> {
-  const { store, teams, clock, appsChanged } = parts;
+  const { store, teams, clock, changeSecurityState } = parts;
   return {
     async createApp(request) {
       const given = readNewApp(request.app, clock.unixMs());
       await requireTeams(teams, given.teamIds);
-      const app = await store.insert(given);
-      if (app === undefined) throw fail("APP_EXISTS", { param: "app.id", metadata: { app_id: given.id } });
-      await appsChanged(app.id, app.version, app);
-      return { app: appMessage(app) };
+      const created = await changeSecurityState("app", async () => changeOf(await store.insert(given)));
+      if (!created) throw fail("APP_EXISTS", { param: "app.id", metadata: { app_id: given.id } });
+      return { app: appMessage(created.value) };
     },
 
     async getApp(request) {
@@ -48,23 +44,31 @@ export function createAppService(parts: {
 
     async updateApp(request) {
       const { app: message, id, paths } = readUpdate(request.app, request.updateMask);
-      // What a change keeps of the app is what was read: where another came between, it is read again.
+      // A change keeps fields of the app that was read. Where another change came in between, the
+      // app is read again.
       for (let tries = 0; tries < bounds.appUpdateTriesMax; tries++) {
         const stored = (await store.find(id)) ?? missing(id);
         const change = readChange(message, paths, stored);
         await requireTeams(teams, change.teamIds);
-        const app = await store.update(id, change, stored.version);
-        if (app === undefined) continue;
-        await appsChanged(id, app.version, app);
-        return { app: appMessage(app) };
+        const changed = await changeSecurityState("app", async () =>
+          changeOf(await store.update(id, change, stored.version)),
+        );
+        if (changed) return { app: appMessage(changed.value) };
       }
       throw unavailable();
     },
 
     async deleteApp(request) {
       const appId = readResourceId(request.appId, "app_id");
-      await appsChanged(appId, (await store.delete(appId)) ?? missing(appId));
-      return {};
+      let isDeletedNow = false;
+      await changeSecurityState("app", async () => {
+        const deleted = await store.delete(appId);
+        isDeletedNow = deleted !== undefined;
+        // The reply to an earlier deletion may have been lost. Then cached copies are still valid.
+        const version = deleted ?? (await store.deletedVersion(appId));
+        return version === undefined ? undefined : { id: appId, version };
+      });
+      return isDeletedNow ? {} : missing(appId);
     },
 
     async listRunnableApps(request) {
@@ -78,10 +82,17 @@ export function createAppService(parts: {
   };
 }
 
-/** No team comes by itself or ever goes: one that is not there is a typo, and the app would be one that nobody can run. */
-async function requireTeams(teams: TeamSource, teamIds: readonly string[] = []): Promise<void> {
+function changeOf(app: AppRecord | undefined) {
+  return app && { id: app.id, version: app.version, value: app };
+}
+
+/**
+ * Throws where a team does not exist. Teams are never deleted, so an unknown id is a typo, and
+ * nobody could run the app.
+ */
+async function requireTeams(teams: RecordSource<TeamRecord>, teamIds: readonly string[] = []): Promise<void> {
   for (const teamId of teamIds) {
-    if (teams.peek(teamId) ?? (await teams.load(teamId))) continue;
+    if (await teams.load(teamId)) continue;
     throw fail("TEAM_NOT_FOUND", {
       param: "app.team_ids",
       problem: `There is no team ${teamId}. Check its id, or create the team first.`,
@@ -90,7 +101,8 @@ async function requireTeams(teams: TeamSource, teamIds: readonly string[] = []):
   }
 }
 
-// The table's words are for those who run an app; here there is no team that might not be allowed to.
+// The sentence in the table of reasons is for callers who run an app. Here no team's right is in
+// question, so the sentence is shorter.
 function missing(appId: string): never {
-  throw fail("APP_NOT_FOUND", { problem: "There is no app of this id.", metadata: { app_id: appId } });
+  throw fail("APP_NOT_FOUND", { problem: "There is no app with this id.", metadata: { app_id: appId } });
 }

@@ -5,7 +5,7 @@ export type BackendRecord =
 
 export interface HeaderRecord {
   readonly name: string;
-  /** May be a credential: never logged, never answered. */
+  /** May be a credential: never logged, and never part of an answer. */
   readonly value: string;
 }
 
@@ -17,33 +17,42 @@ export interface AppRecord {
   /** The teams that may run the app; empty: all. */
   readonly teamIds: readonly string[];
   readonly createTimeMs: number;
-  /** Grows with every change, also over a deletion and a new creation: the version that floors compare. */
+  /**
+   * The version that floors compare. It grows with every change, also when the app is deleted and
+   * created anew.
+   */
   readonly version: number;
 }
 
-/** What a caller of `insert` gives: the store numbers the version. */
+/** The input of `insert`: the store sets the version. */
 export type NewApp = Omit<AppRecord, "version">;
+/** The new values of the fields that change. */
 export type AppChange = Partial<Pick<AppRecord, "displayName" | "backend" | "timeoutMs" | "teamIds">>;
 
 /** All apps. Promises as in `KeyStore`. Ids are compared by code unit. */
 export interface AppStore {
-  /** Adds an app and answers with it; undefined, and nothing written, where the id is taken. */
+  /** Adds an app and returns it; undefined, and nothing written, where the id is taken. */
   insert(app: NewApp): Promise<AppRecord | undefined>;
   /** The app; undefined where there is none or it was deleted. */
   find(appId: string): Promise<AppRecord | undefined>;
   /**
-   * Apps by id, ascending; at most `limit`, after the id `after` where it is given; with `runnableBy` only those
-   * that name this team or none.
+   * Apps by id, ascending. At most `limit`, and only those after the id `after` where it is given.
+   * With `runnableBy`, only apps that name this team or no team.
    */
   list(query: { limit: number; after?: string; runnableBy?: string }): Promise<AppRecord[]>;
   /**
-   * Changes the given fields, raises the version and answers with the changed app; undefined where there is none, or
-   * with `version` none of that version.
+   * Changes the given fields, raises the version and returns the changed app. Undefined where there
+   * is none; with `version`, also where the app has another version.
    */
   update(appId: string, change: AppChange, version?: number): Promise<AppRecord | undefined>;
   /**
-   * Deletes the app and answers with the version that the deletion has, above every version the app had;
-   * undefined where there is none.
+   * Deletes the app and returns the version of the deletion, which is above every version that the
+   * app had. Undefined where there is none.
    */
   delete(appId: string): Promise<number | undefined>;
+  /**
+   * The version of the deletion of this id, durable like a write. Undefined where the app exists,
+   * or never did.
+   */
+  deletedVersion(appId: string): Promise<number | undefined>;
 }

@@ -1,13 +1,14 @@
 import type { AppBackend, GrpcBackend, HttpBackend, HttpHeader } from "#gen/keyrun/v1/app_pb.ts";
-import { bounds } from "../config.ts";
-import { fail } from "../error.ts";
+import { bounds } from "../bounds.ts";
+import { fail } from "../refusal/refusal.ts";
 import { redacted } from "./app-message.ts";
 import type { BackendRecord, HeaderRecord } from "./app-store.ts";
 
 /**
- * A backend from its message. A header value of "[redacted]" keeps the value that `stored` has for this name, so
- * that what was read can be sent back; not for another server though, or whoever may change an app could have
- * its credentials sent to themselves. Refuses with INVALID_ARGUMENT naming the field.
+ * A backend from its message. A header value of "[redacted]" keeps the value that `stored` has for
+ * this name, so that what was read can be sent back. It does not keep it for another server:
+ * somebody who may change an app could otherwise have its credentials sent to a server of their
+ * own. Throws INVALID_ARGUMENT, naming the field.
  */
 export function readBackend(
   message: AppBackend | undefined,
@@ -36,7 +37,8 @@ function readHttp(message: HttpBackend, stored: BackendRecord | undefined): Back
   };
 }
 
-// `URL` forgives more than a setting should: it drops tabs, mends slashes, and takes "#" without a fragment.
+// `URL` accepts more than a setting should: it drops tabs, repairs slashes, and allows an empty
+// fragment.
 const urlForm = /^https?:\/\/[^\s#\\/?][^\s#\\]*$/i;
 
 function readUrl(value: string): URL {
@@ -69,7 +71,7 @@ function readHeaders(messages: readonly HttpHeader[], kept: readonly HeaderRecor
 
 /** An HTTP token (RFC 9110, section 5.6.2), in lower case. */
 const headerNameForm = new RegExp(`^[!#$%&'*+.^_\`|~0-9a-z-]{1,${bounds.appHeaderNameCharactersMax}}$`);
-/** Those that Keyrun sets, and those that say how the message itself is carried. */
+/** The headers that Keyrun sets, and those that say how the message itself is carried. */
 const ownHeaders =
   /^(?:host|content-length|content-type|transfer-encoding|connection|keep-alive|upgrade|te|trailer|proxy-.*|accept-encoding|expect|x-request-id|x-keyrun-.*)$/;
 
@@ -85,7 +87,7 @@ function readHeaderName(value: string, param: string): string {
   return name;
 }
 
-// Printable ASCII; a space at either end would be lost on the way.
+// Printable ASCII. A space at either end is refused, because it would be lost on the way.
 const headerValueForm = new RegExp(`^(?! )[\\x20-\\x7e]{1,${bounds.appHeaderValueCharactersMax}}(?<! )$`);
 
 function readHeaderValue(value: string, param: string, name: string, kept: readonly HeaderRecord[]): string {

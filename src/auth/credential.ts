@@ -1,3 +1,9 @@
+/**
+ * What a method takes as proof: an API key; the token of internal services; a session; a session
+ * whose user has preview access, for the user's own teams only; or nothing.
+ */
+export type CredentialKind = "api_key" | "service" | "session" | "preview_session" | "none";
+
 /** What the `Authorization` headers of a request hold. */
 export type BearerCredential =
   | { readonly kind: "bearer"; readonly token: string }
@@ -8,8 +14,9 @@ const bearerForm = /^bearer +\S+$/i;
 const authorizationCharactersMax = 8 * 1024;
 
 /**
- * Reads `Authorization: Bearer <token>` (RFC 6750, section 2.1; the scheme without case, RFC 9110, section 11.1).
- * Takes every value that was sent: two are malformed, since which of them counts is anybody's guess.
+ * Reads `Authorization: Bearer <token>` (RFC 6750, section 2.1; the scheme ignores case, RFC 9110,
+ * section 11.1). `authorizations` holds every value that was sent. Two values are malformed, since
+ * nobody can say which of them counts.
  */
 export function readBearer(authorizations: readonly string[]): BearerCredential {
   if (authorizations.length > 1) return { kind: "malformed" };

@@ -1,4 +1,6 @@
-/** What the store says of a key, as far as verifying needs it. It is what the cache of verified keys holds. */
+/**
+ * What the store says of a key, as far as verifying needs it. The cache of verified keys holds it.
+ */
 export interface KeyEvidence {
   readonly id: string;
   readonly teamId: string;
@@ -6,14 +8,14 @@ export interface KeyEvidence {
   readonly digest: Buffer;
   readonly secretVersion: string;
   readonly revokeTimeMs: number | null;
-  /** Void below the key's floor. */
+  /** This evidence is void where its version is below the key's floor. */
   readonly version: number;
 }
 
-/** What a presented value is. */
+/** What a presented value proved to be. */
 export type KeyVerdict =
   | { readonly kind: "valid"; readonly keyId: string; readonly teamId: string }
-  /** Only where the secret matched: then the owner may know when it was revoked. */
+  /** Only where the secret matched: its owner may know when the key was revoked. */
   | {
       readonly kind: "revoked";
       readonly keyId: string;
@@ -23,14 +25,15 @@ export type KeyVerdict =
   | { readonly kind: "invalid" };
 
 /**
- * Does a look-up in the store on behalf of a caller whom nothing is known of yet. The public listener's guard
- * charges an address whose look-ups find no valid key; the internal listener's just does it.
+ * Does a look-up in the store for a caller without a proven key. The public listener's guard
+ * charges an address whose look-ups find no valid key. The internal listener's guard only does the
+ * look-up.
  */
 export type LookUpGuard = (address: string, lookUp: () => Promise<KeyVerdict>) => Promise<KeyVerdict>;
 
 /**
- * Verifies a full value. Answers at once, without a promise, where the key's evidence is cached or the value's
- * form rules it out; then the store was not read and the guard not asked.
+ * Verifies a full value. Synchronous where the key's evidence is cached or the value's form rules
+ * it out; then neither the store nor the guard is used.
  */
 export type VerifyKey = (
   value: string,
@@ -38,5 +41,5 @@ export type VerifyKey = (
   guard: LookUpGuard,
 ) => KeyVerdict | Promise<KeyVerdict>;
 
-/** The guard of callers who are trusted not to guess: it does the look-up. */
+/** The guard for callers that are trusted not to guess: it only does the look-up. */
 export const unguarded: LookUpGuard = (_address, lookUp) => lookUp();

@@ -1,24 +1,23 @@
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
+import type { CredentialKind } from "./credential.ts";
 
-export type Listener = "public" | "internal";
-
-/**
- * What a method takes as proof: an API key; the internal services' token; a session; a session whose user has
- * preview access, for the user's own teams only; or nothing.
- */
-export type CredentialKind = "api_key" | "service" | "session" | "preview_session" | "none";
+export type ListenerName = "public" | "internal";
 
 /** The credential that a method takes on each listener; without an entry it is not served there. */
-export type PolicyRow = Readonly<Partial<Record<Listener, CredentialKind>>>;
+export type PolicyRow = Readonly<Partial<Record<ListenerName, CredentialKind>>>;
 
 const anyKey: PolicyRow = { public: "api_key", internal: "api_key" };
 const service: PolicyRow = { internal: "service" };
 const serviceOrMember: PolicyRow = { public: "preview_session", internal: "service" };
-// Named for the internal listener too, where no session is ever read: a service gets UNAUTHENTICATED there.
+// Also on the internal listener, where no session is ever read: a service gets UNAUTHENTICATED
+// there.
 const session: PolicyRow = { public: "session", internal: "session" };
 const open: PolicyRow = { internal: "none" };
 
-/** Who may call what: the one table. A method without a row is served to nobody, and the server does not start. */
+/**
+ * The one table of the credential that each method takes. A method without a row is served to
+ * nobody, and the server does not start.
+ */
 const rows: Readonly<Record<string, PolicyRow>> = {
   "keyrun.v1.RunService.RunApp": anyKey,
 
@@ -58,19 +57,32 @@ const rows: Readonly<Record<string, PolicyRow>> = {
   "grpc.reflection.v1alpha.ServerReflection.ServerReflectionInfo": open,
 };
 
-/** What the method takes on this listener; undefined: it is not served there. */
-export function credentialOf(method: DescMethod, listener: Listener): CredentialKind | undefined {
+/**
+ * The credential that the method takes on this listener; undefined where it is not served there.
+ */
+export function credentialOf(method: DescMethod, listener: ListenerName): CredentialKind | undefined {
   return rows[nameOf(method)]?.[listener];
+}
+
+/**
+ * The methods that only a person calls. The screen calls the others by itself, and a page that is
+ * left open must not keep its session alive.
+ */
+const activities: readonly string[] = ["keyrun.v1.KeyService.CreateKey", "keyrun.v1.KeyService.RevokeKey"];
+
+/** Whether a call of the method counts as an activity of the session. */
+export function isActivity(method: DescMethod): boolean {
+  return activities.includes(nameOf(method));
 }
 
 /** Throws, naming the methods, where a served method has no row or a row names no served method. */
 export function checkPolicy(services: readonly DescService[]): void {
   const served = services.flatMap((each) => each.methods.map(nameOf));
-  const unruled = served.filter((name) => !(name in rows));
-  const idle = Object.keys(rows).filter((name) => !served.includes(name));
-  if (unruled.length > 0) throw new Error(`No row in the policy for: ${unruled.join(", ")}`);
-  if (idle.length > 0)
-    throw new Error(`Rows in the policy for methods that are not served: ${idle.join(", ")}`);
+  const missing = served.filter((name) => !(name in rows));
+  const unused = Object.keys(rows).filter((name) => !served.includes(name));
+  if (missing.length > 0) throw new Error(`No row in the policy for: ${missing.join(", ")}`);
+  if (unused.length > 0)
+    throw new Error(`Rows in the policy for methods that are not served: ${unused.join(", ")}`);
 }
 
 function nameOf(method: DescMethod): string {

@@ -1,4 +1,4 @@
-/** Who makes a call, as proved by the credential alone, never by a field of the request. */
+/** The caller, as the credential alone proves it, never a field of the request. */
 export type Principal =
   | { readonly kind: "api_key"; readonly keyId: string; readonly teamId: string }
   | { readonly kind: "service" }
@@ -9,7 +9,7 @@ export type Principal =
 export interface SessionPrincipal {
   readonly kind: "session";
   readonly sessionId: string;
-  /** In lower case, and verified by who signed the person in. */
+  /** In lower case, and verified at sign-in. */
   readonly email: string;
 }
 
@@ -19,11 +19,17 @@ export interface Call {
   readonly requestId: string;
   /** Aborted when the caller goes away, its deadline passes, or the drain's time is over. */
   readonly signal: AbortSignal;
-  /** Adds a `Set-Cookie` to the answer, where the door's callers are browsers. */
-  readonly setCookie?: (cookie: string) => void;
+  /** The request's metadata. */
+  readonly requestHeaders: Headers;
+  /** The time left until the caller's deadline; undefined if the caller named none. */
+  timeoutMs(): number | undefined;
+  /** Metadata that is sent before the first message, also if the call is refused. */
+  readonly responseHeaders: Headers;
+  /** Metadata that is sent after the last message. REST sends it with the headers. */
+  readonly responseTrailers: Headers;
 }
 
-/** How records name who did something: a member's e-mail, or "a service". */
+/** The name of an actor in records: a member's e-mail, or "a service". */
 export function actorOf(principal: Principal): string {
   return principal.kind === "session" ? principal.email : "a service";
 }

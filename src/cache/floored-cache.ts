@@ -1,32 +1,34 @@
 import { LRUCache } from "lru-cache";
 import type { Clock } from "../clock.ts";
-import { unavailable } from "../error.ts";
+import { unavailable } from "../refusal/refusal.ts";
+import type { RecordSource } from "./record-source.ts";
 
-/** A cache of versioned records in which a floor voids all that is older, also what is still on its way. */
-export interface FlooredCache<V> {
-  /** The record without a read of the store; null: known not to exist; undefined: not known, `load` it. */
-  peek(id: string): V | null | undefined;
+/**
+ * A cache of versioned records. A floor makes every older version of a record void, also one that
+ * is being read at that moment.
+ */
+export interface FlooredCache<V> extends RecordSource<V> {
   /**
-   * The record, from the store where it is not known; undefined: it does not exist. However many load one id at
-   * once, the store is read once. A failed read rejects them all with its error, and nothing is kept. Where the
-   * store keeps answering with what is below the floor, UNAVAILABLE.
+   * However many callers load one id at once, the store is read once. A failed read rejects all of
+   * them with its error, and nothing is kept. Rejects with UNAVAILABLE where the store keeps
+   * answering with a version below the floor.
    */
   load(id: string): Promise<V | undefined>;
   /**
-   * From now on what is older than `version` is void: no later `peek`, and no `load` called later, ever gives it.
-   * Call it once the change is durable. With `value`, the record as changed, the next look-up needs no read.
-   * Repeating it, or calling it out of order or late by less than `floorRetentionMs`, does no harm.
+   * From now on, what is older than `version` is void: no later `peek`, and no `load` called later,
+   * returns it. Call it once the change is durable. With `value`, the changed record, the next
+   * look-up needs no read. It does no harm to repeat a call, or to call out of order or late by
+   * less than `floorRetentionMs`.
    */
   raise(id: string, version: number, value?: V): void;
-  /** What is held, for metrics. */
-  sizes(): { entries: number; absent: number; floors: number };
 }
 
 /**
- * At most `entriesMax` records for `ttlMs` each, at most `absentMax` ids that don't exist for `absentTtlMs`, least
- * recently used first to go. Lives count from the write, and a read never makes them longer. A floor is kept for
- * `floorRetentionMs`, and at most `entriesMax` are; a read of the store that began before a floor that is forgotten
- * is void, so that no floor is ever forgotten too early. `onLoad` is called for every read of the store.
+ * Holds at most `entriesMax` records for `ttlMs` each, and at most `absentMax` ids that don't exist
+ * for `absentTtlMs`; the least recently used goes first. A lifetime counts from the write, and a
+ * read never makes it longer. A floor is kept for `floorRetentionMs`, and at most `entriesMax`
+ * floors are kept. A read of the store that began before a forgotten floor is void, so that no
+ * floor is ever forgotten too early. `onLoad` is called for every read of the store.
  */
 export function createFlooredCache<V extends object>(options: {
   clock: Clock;
@@ -40,7 +42,8 @@ export function createFlooredCache<V extends object>(options: {
   onLoad?: (id: string) => void;
 }): FlooredCache<V> {
   const { clock, ttlMs, absentTtlMs, versionOf, onLoad } = options;
-  // lru-cache's own lifetimes take a start of 0 for none and read the clock through a timer; these are our own.
+  // lru-cache treats a start time of 0 as no start, and reads the clock through a timer. So the
+  // lifetimes are our own.
   const entries = new LRUCache<string, Entry<V>>({ max: options.entriesMax });
   const absent = new LRUCache<string, { readonly expireMs: number }>({ max: options.absentMax });
   const floors = createFloors(clock, {
@@ -48,7 +51,7 @@ export function createFlooredCache<V extends object>(options: {
     floorsMax: options.entriesMax,
   });
   const fills = new Map<string, Promise<V | undefined>>();
-  // An async function, so that a load that throws at once rejects like any other.
+  // An async function, so that a `load` that throws at once rejects like any other.
   const readStore = async (id: string) => options.load(id);
 
   function keep(id: string, value: V): void {
@@ -64,15 +67,18 @@ export function createFlooredCache<V extends object>(options: {
       if (clock.monotonicMs() < entry.expireMs) return entry.value;
       entries.delete(id);
     }
-    const gone = absent.get(id);
-    if (gone) {
-      if (clock.monotonicMs() < gone.expireMs) return null;
+    const absentEntry = absent.get(id);
+    if (absentEntry) {
+      if (clock.monotonicMs() < absentEntry.expireMs) return null;
       absent.delete(id);
     }
     return undefined;
   }
 
-  /** From the end of a read to the end of this function there is no await: no floor can rise in between. */
+  /**
+   * There is no await between the end of a read and the end of this function, so no floor can rise
+   * in between.
+   */
   async function fill(id: string): Promise<V | undefined> {
     try {
       for (let tries = 0; tries < fillTriesMax; tries++) {
@@ -86,7 +92,8 @@ export function createFlooredCache<V extends object>(options: {
       }
       throw unavailable();
     } finally {
-      // Here and not in a `finally()` of the promise: that runs later, and one who came meanwhile would join.
+      // Not in a `finally()` of the promise: that runs later, and a caller that came in between
+      // would join this read.
       fills.delete(id);
     }
   }
@@ -109,11 +116,10 @@ export function createFlooredCache<V extends object>(options: {
       absent.delete(id);
       if (value !== undefined && floors.areWhole()) keep(id, value);
     },
-    sizes: () => ({ entries: entries.size, absent: absent.size, floors: floors.size() }),
   };
 }
 
-/** How often a look-up reads the store again because a floor rose meanwhile. */
+/** How often one look-up reads the store at most, where floors rise meanwhile. */
 const fillTriesMax = 3;
 
 interface Entry<V> {
@@ -122,7 +128,7 @@ interface Entry<V> {
   readonly expireMs: number;
 }
 
-/** A moment between two raises, and when it was. */
+/** A moment between two raises: how many came before it, and its time. */
 interface Mark {
   readonly raises: number;
   readonly timeMs: number;
@@ -132,7 +138,10 @@ interface Mark {
 function createFloors(clock: Clock, limits: { retentionMs: number; floorsMax: number }) {
   const floors = new Map<string, { readonly version: number } & Mark>();
   let raises = 0;
-  /** Reads begun before this many raises are void: the floor that could tell was dropped for want of room. */
+  /**
+   * Reads that began before this many raises are void: the floor that they would meet was dropped
+   * to make room.
+   */
   let droppedRaises = 0;
   let droppedTimeMs = Number.NEGATIVE_INFINITY;
 
@@ -152,8 +161,9 @@ function createFloors(clock: Clock, limits: { retentionMs: number; floorsMax: nu
     versionOf: (id: string) => floors.get(id)?.version ?? 0,
     mark: (): Mark => ({ raises, timeMs: clock.monotonicMs() }),
     /**
-     * Whether what a read found (undefined: nothing) is no evidence. That nothing was found is void only where a
-     * floor rose during the read: a read begun later saw a deletion.
+     * Whether the result of a read (undefined: nothing found) must not be used. "Nothing found" is
+     * void only where a floor rose during the read: a read that began after the floor rose saw the
+     * deletion.
      */
     isVoid(id: string, version: number | undefined, begun: Mark): boolean {
       if (begun.raises < droppedRaises) return true;
@@ -168,11 +178,10 @@ function createFloors(clock: Clock, limits: { retentionMs: number; floorsMax: nu
       floors.set(id, { version, raises: ++raises, timeMs: clock.monotonicMs() });
       forget();
     },
-    /** Whether a record that comes late would meet its floor: none that is younger than the retention was dropped. */
+    /**
+     * Whether a record that comes late is sure to meet its floor: no floor younger than the
+     * retention was dropped.
+     */
     areWhole: () => clock.monotonicMs() - droppedTimeMs >= limits.retentionMs,
-    size(): number {
-      forget();
-      return floors.size;
-    },
   };
 }

@@ -39,7 +39,7 @@ export function addAppCommands(program: Command, terminal: Terminal): void {
     .option("--tls", "grpc: use TLS")
     .option("--timeout <time>", "how long a run may take, like 30s or 500ms (default: 30s, the most)")
     .option("--team <team_id>", "a team that may run it; repeat it for more (default: all)", append, [])
-    .option("--name <name>", "what people call it; the id where there is none")
+    .option("--name <name>", "the display name (default: the id)")
     .action(async (appId: string, options: CreateOptions) => {
       const app = {
         id: appId,
@@ -89,7 +89,7 @@ function readBackend(options: CreateOptions): MessageInitShape<typeof AppBackend
   return { kind: { case: "echo", value: {} } };
 }
 
-/** The text is most often a credential, so it is not repeated where it is wrong. */
+/** A malformed header is never repeated in the error: it is most often a credential. */
 function readHeader(text: string): { name: string; value: string } {
   const colon = text.indexOf(":");
   if (colon < 1) throw wrongUse("--header must be like 'Name: value'.");

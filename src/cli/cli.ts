@@ -1,12 +1,11 @@
 import { ConnectError } from "@connectrpc/connect";
 import { Command, CommanderError } from "commander";
 import { createRedaction } from "../log.ts";
-import { type Environment, readSettings } from "../settings.ts";
+import { type Environment, readSettings } from "../settings/read-settings.ts";
 import { addAppCommands } from "./app-commands.ts";
 import { CommandFailure } from "./command-failure.ts";
 import { type Connection, openConnection, readAddress, readServiceToken } from "./connection.ts";
 import { runDoctor } from "./doctor.ts";
-import { readFirstLine } from "./first-line.ts";
 import { addKeyCommands } from "./key-commands.ts";
 import { addMemberCommands } from "./member-commands.ts";
 import { addPreviewCommands } from "./preview-commands.ts";
@@ -15,7 +14,7 @@ import { addSignInCommand } from "./sign-in-command.ts";
 import { addTeamCommands } from "./team-commands.ts";
 import type { JsonOption, Terminal } from "./terminal.ts";
 
-/** The process around the command line. */
+/** What the command line takes from its process. */
 export interface CliWorld {
   readonly env: Environment;
   /** `process.versions.node`. */
@@ -24,14 +23,16 @@ export interface CliWorld {
   readonly stdout: { write(text: string): unknown };
   readonly stderr: { write(text: string): unknown };
   readFile(path: string): string;
-  /** Runs the server until it is told to stop; answers with the status to exit with. */
+  /** Runs the server until a signal stops it. The result is the exit status. */
   serve(): Promise<number>;
 }
 
 /**
- * The command line: a client of the internal listener, but for `serve`. `run` takes the arguments after the
- * program's name and answers with the status to exit with: 0; 1 failed, with a sentence on standard error; 2 wrong
- * use. It never throws. Let the process end by itself afterwards, so that what was written reaches its reader.
+ * The command line. Every command but `serve` is a client of the internal listener.
+ *
+ * `run` takes the arguments after the program's name and never throws. Its result is the exit
+ * status: 0 for success, 1 for a failure (with a sentence on standard error), 2 for wrong use.
+ * Let the process end by itself afterwards: `process.exit` could cut off its output.
  */
 export function createCli(world: CliWorld): { run(argv: readonly string[]): Promise<number> } {
   return {
@@ -41,7 +42,7 @@ export function createCli(world: CliWorld): { run(argv: readonly string[]): Prom
         await createProgram(world, terminal).parseAsync(argv, { from: "user" });
         return ended.exitCode;
       } catch (error) {
-        // What commander has to say, it has said.
+        // Commander has printed its message already.
         if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
         const failure = commandFailure(error, ended.connection);
         terminal.note(failure.message);
@@ -56,8 +57,8 @@ export function createCli(world: CliWorld): { run(argv: readonly string[]): Prom
 function createProgram(world: CliWorld, terminal: Terminal): Command {
   const program = new Command("npx --no-install keyrun")
     .description("Lets a team's programs run the team's apps over HTTP with API keys.")
-    .showHelpAfterError("(--help tells more)")
-    // Both before the commands are added, which take them over.
+    .showHelpAfterError("(--help shows more)")
+    // Commands copy these two when they are added, so both come first.
     .exitOverride()
     .configureOutput({
       writeOut: (text) => world.stdout.write(text),
@@ -65,11 +66,11 @@ function createProgram(world: CliWorld, terminal: Terminal): Command {
     });
   program
     .command("serve")
-    .description("Run Keyrun until it is told to stop.")
+    .description("Run Keyrun until a signal stops it.")
     .action(async () => terminal.endWith(await world.serve()));
   program
     .command("doctor")
-    .description("Check the settings, the data folder and the running server, and say how to put each right.")
+    .description("Check the settings, the data folder and the running server, and say how to fix each.")
     .option("--json", "print what was found as JSON")
     .action(async (options: JsonOption) => terminal.endWith(await runDoctor(world, terminal, options)));
   addTeamCommands(program, terminal);
@@ -81,10 +82,10 @@ function createProgram(world: CliWorld, terminal: Terminal): Command {
   return program;
 }
 
-/** The terminal, and what a command left behind on it. */
+/** The terminal of one command, and the exit status and the connection that the command leaves. */
 function openTerminal(world: CliWorld) {
   const ended: { exitCode: number; connection?: Connection } = { exitCode: 0 };
-  // A key in the wrong place is often an argument, and arguments are repeated in what is told about them.
+  // Error messages repeat arguments, and people do pass a key as an argument by mistake.
   const redact = createRedaction("svc", []);
   const note = (line: string) => void world.stderr.write(`${redact(line)}\n`);
   const terminal: Terminal = {
@@ -119,4 +120,17 @@ function commandFailure(error: unknown, connection: Connection | undefined): Com
     return failureFrom(error, connection.address);
   const what = error instanceof Error ? error.message : String(error);
   return new CommandFailure(`The command failed: ${what}`, { cause: error });
+}
+
+const lineCharactersMax = 4_096;
+
+/** The first line of a stream, trimmed and cut at `lineCharactersMax`; empty if there is none. */
+async function readFirstLine(input: AsyncIterable<Uint8Array | string>): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = "";
+  for await (const chunk of input) {
+    text += typeof chunk === "string" ? chunk : decoder.decode(chunk, { stream: true });
+    if (text.includes("\n") || text.length > lineCharactersMax) break;
+  }
+  return (text.split("\n")[0] ?? "").trim().slice(0, lineCharactersMax);
 }

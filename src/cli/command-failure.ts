@@ -1,7 +1,7 @@
-/** A command that ends without doing what it was asked for: the message is the sentence that people read. */
+/** The end of a command that failed. Its message is the sentence that people read. */
 export class CommandFailure extends Error {
   override readonly name = "CommandFailure";
-  /** 1: it failed; 2: it was used wrongly. */
+  /** 1: the command failed. 2: its arguments are wrong. */
   readonly exitCode: 1 | 2;
 
   constructor(sentence: string, { exitCode = 1, cause }: { exitCode?: 1 | 2; cause?: unknown } = {}) {
@@ -10,7 +10,7 @@ export class CommandFailure extends Error {
   }
 }
 
-/** A command whose arguments contradict each other. */
+/** The failure of a command whose arguments are wrong, or contradict each other. */
 export function wrongUse(sentence: string): CommandFailure {
   return new CommandFailure(sentence, { exitCode: 2 });
 }

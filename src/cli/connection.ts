@@ -7,12 +7,13 @@ import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
-import type { Config } from "../config.ts";
-import type { Environment } from "../settings.ts";
+import type { Config } from "../settings/config.ts";
+import { readHostAndPort, writeHostAndPort } from "../settings/host.ts";
+import type { Environment } from "../settings/read-settings.ts";
 import { CommandFailure } from "./command-failure.ts";
 import { openSession } from "./session.ts";
 
-/** The internal listener, as a command sees it. What a call throws is for `failureFrom` to put into words. */
+/** A client of the internal listener. `failureFrom` puts the errors of its calls into words. */
 export interface Connection {
   /** `host:port`. */
   readonly address: string;
@@ -27,16 +28,16 @@ export interface Connection {
 export interface Peer {
   /** `host:port`. */
   readonly address: string;
-  /** Absent for what needs no credential. */
+  /** Absent for calls that need no credential. */
   readonly serviceToken?: string;
   readonly tls: Config["grpcTls"];
 }
 
-/** How long a call may take, unless the connection fails first. */
+/** The deadline of every call. */
 export const rpcMsMax = 10_000;
 const answerBytesMax = 16 * 1024 * 1024;
 
-/** Opens a connection; nothing is sent before the first call. Throws where a TLS file can't be read. */
+/** Opens a connection and sends no request yet. Throws if a TLS file can't be read. */
 export function openConnection({ address, serviceToken, tls }: Peer): Connection {
   const origin = `${tls === undefined ? "http" : "https"}://${address}`;
   const session = openSession(origin, tls === undefined ? {} : readTls(tls));
@@ -65,19 +66,18 @@ export function openConnection({ address, serviceToken, tls }: Peer): Connection
 }
 
 /**
- * Where the server's internal listener is: as set, or as the running server wrote it. A wildcard is reached through
- * loopback. Throws where no server has run on the data folder.
+ * The address of the server's internal listener: from the settings, or from the file that the
+ * running server wrote. Replaces a wildcard by loopback. Throws if there is no such file.
  */
 export function readAddress(config: Config, env: Environment): string {
   const isSet = env.KEYRUN_GRPC_PORT !== undefined && config.grpcPort !== 0;
-  const written = isSet ? `${config.grpcHost}:${config.grpcPort}` : readAddressFile(config.dataDir);
-  const colon = written.lastIndexOf(":");
-  const host = written.slice(0, colon).replace(/^\[(.*)\]$/, "$1");
-  const reachable = { "0.0.0.0": "127.0.0.1", "::": "::1" }[host] ?? host;
-  return `${reachable.includes(":") ? `[${reachable}]` : reachable}:${written.slice(colon + 1)}`;
+  const { host, port } = isSet
+    ? { host: config.grpcHost, port: config.grpcPort }
+    : readHostAndPort(readAddressFile(config.dataDir));
+  return writeHostAndPort({ host: { "0.0.0.0": "127.0.0.1", "::": "::1" }[host] ?? host, port });
 }
 
-/** The service token: as set, or as the first start made it in the data folder. Throws where there is none. */
+/** The service token of the settings, else of the data folder. Throws if there is none. */
 export function readServiceToken(config: Config): string {
   if (config.serviceToken !== undefined) return config.serviceToken;
   const token = readDataFile(config.dataDir, "service-token");
@@ -91,7 +91,7 @@ function readAddressFile(dataDir: string): string {
   const text = readDataFile(dataDir, "grpc-address");
   if (text === undefined) {
     throw new CommandFailure(
-      `Keyrun is not running on the data folder ${dataDir}: start it with \`npm start\`, or set KEYRUN_DATA_DIR or KEYRUN_GRPC_PORT to those of the server that is.`,
+      `Keyrun is not running on the data folder ${dataDir}: start it with \`npm start\`, or set KEYRUN_DATA_DIR or KEYRUN_GRPC_PORT to those of the running server.`,
     );
   }
   if (/^[^\s/@]+:\d{1,5}$/.test(text)) return text;
@@ -100,7 +100,7 @@ function readAddressFile(dataDir: string): string {
   );
 }
 
-/** The file's text, trimmed; undefined where it is not there. */
+/** The file's text, trimmed; undefined if there is no such file. */
 function readDataFile(dataDir: string, name: string): string | undefined {
   const path = join(dataDir, name);
   try {
@@ -114,8 +114,8 @@ function readDataFile(dataDir: string, name: string): string | undefined {
 }
 
 /**
- * The command shows the listener's own certificate as its own: it must be signed by the same authority that the
- * listener asks of its clients, as in a private network it is.
+ * The command uses the listener's certificate as its client certificate. This works if the client
+ * authority signed that certificate too, as is usual in a private network.
  */
 function readTls({ certFile, keyFile, clientCaFile }: NonNullable<Config["grpcTls"]>) {
   try {

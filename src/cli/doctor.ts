@@ -2,8 +2,9 @@ import { accessSync, constants, statSync } from "node:fs";
 import { join } from "node:path";
 import { ConnectError } from "@connectrpc/connect";
 import { HealthCheckResponse_ServingStatus as ServingStatus } from "#gen/grpc/health/v1/health_pb.ts";
-import type { Config } from "../config.ts";
-import { type Environment, readSettings } from "../settings.ts";
+import { isNewEnough, leastNode } from "../../bin/needed-node.mjs";
+import type { Config } from "../settings/config.ts";
+import { type Environment, readSettings } from "../settings/read-settings.ts";
 import { CommandFailure } from "./command-failure.ts";
 import { type Connection, openConnection, readAddress, readServiceToken } from "./connection.ts";
 import { failureFrom } from "./rpc-failure.ts";
@@ -15,7 +16,7 @@ interface DoctorWorld {
   readFile(path: string): string;
 }
 
-/** A check answers with what is well, and throws a CommandFailure that says how to put right what is not. */
+/** Returns a sentence on what is well, or throws a CommandFailure that says how to fix it. */
 type Check = () => string | Promise<string>;
 
 /** What a check found, as `--json` prints it. */
@@ -26,8 +27,8 @@ interface Finding {
 }
 
 /**
- * Checks what a server and its commands stand on: a line for each as it is found, or with `json` all of them in the
- * end as one object. Answers with 0 where all is well, else 1.
+ * Checks what a server and its commands need. Prints a line after each check, or with `json` one
+ * object after the last. The result is the exit status: 0 if all is well, else 1.
  */
 export async function runDoctor(
   world: DoctorWorld,
@@ -55,7 +56,7 @@ async function* findings({ env, nodeVersion, readFile }: DoctorWorld): AsyncGene
   yield await find("data folder", () => checkDataDir(config.dataDir));
   const server = await find("server", () => checkServer(config, env));
   yield server;
-  // Without a server, what its token is good for can't be said.
+  // Only a running server can say whether it accepts the token.
   if (server.ok) yield await find("token", () => checkToken(config, env));
 }
 
@@ -69,9 +70,8 @@ async function find(name: string, check: Check): Promise<Finding> {
 }
 
 function checkNode(version: string): string {
-  const [major = 0, minor = 0] = version.split(".").map(Number);
-  if (major > 24 || (major === 24 && minor >= 15)) return version;
-  throw new CommandFailure(`this is Node ${version}: install Node 24.15 or newer.`);
+  if (isNewEnough(version)) return version;
+  throw new CommandFailure(`this is Node ${version}: install Node ${leastNode} or newer.`);
 }
 
 function checkDataDir(dataDir: string): string {

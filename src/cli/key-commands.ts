@@ -22,7 +22,7 @@ interface TeamOption extends JsonOption {
 export function addKeyCommands(program: Command, terminal: Terminal): void {
   const keys = program.command("keys").description("Manage and verify a team's API keys.");
 
-  rpcCommand(keys, "create", "Create a key: it alone goes to standard output, this once.")
+  rpcCommand(keys, "create", "Create a key, and print it alone on standard output: it is shown only once.")
     .requiredOption("--team <team_id>", "the team that the key is for")
     .option("--label <label>", "what to call it")
     .action((options: TeamOption & { label?: string }) => createKey(terminal, options));
@@ -55,7 +55,7 @@ async function createKey(terminal: Terminal, options: TeamOption & { label?: str
   answer(terminal, options, { desc: CreateKeyResponseSchema, message }, () => terminal.print(message.value));
   const label = message.key?.label ? ` (${message.key.label})` : "";
   terminal.note(`Key ${message.key?.id}${label} of team ${options.team} is created.`);
-  terminal.note("It is shown this once: keep it where secrets are kept.");
+  terminal.note("It is shown only once: store it where you keep secrets.");
 }
 
 async function listKeys(terminal: Terminal, options: TeamOption & { revoked?: boolean }): Promise<void> {

@@ -1,14 +1,14 @@
 import { CommandFailure } from "./command-failure.ts";
 
-/** As many as a page may hold, so that a list takes few calls. */
+/** The largest page that the server gives, so that a list takes few calls. */
 export const pageSize = 100;
 
-/** More than a command's table is good for, and an end where a server should never come to one. */
+/** Nobody reads longer tables. Also ends the loop if a server always names a next page. */
 const pagesMax = 1_000;
 
 /**
- * Every page of a list (AIP-158), in order: `fetch` is called with each page's token. Throws where the list has
- * more than `pagesMax` pages.
+ * Fetches every page of a list (AIP-158), in order. `fetch` is called with the token of each page.
+ * Throws if the list has more than `pagesMax` pages.
  */
 export async function allPages<Page extends { nextPageToken: string }>(
   fetch: (pageToken: string) => Promise<Page>,

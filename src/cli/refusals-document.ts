@@ -1,22 +1,22 @@
-import { codeName } from "../edge/refusal-response.ts";
-import { reasons } from "../reasons.ts";
+import { codeName } from "../http/refusal-response.ts";
+import { type ReasonRow, reasons } from "../refusal/reasons.ts";
 
-/**
- * The text with the table of every refusal put between `<!-- refusals:start -->` and `<!-- refusals:end -->`;
- * undefined where it has no such place.
- */
-export function withRefusalsTable(text: string): string | undefined {
-  const place = /(<!-- refusals:start -->\n)[\s\S]*?(<!-- refusals:end -->)/;
-  if (!place.test(text)) return undefined;
-  return text.replace(place, (_, start: string, end: string) => `${start}${refusalsTable()}${end}`);
+/** The table of docs/errors.md, in Markdown: every reason, by its status. */
+export function renderRefusalsTable(): string {
+  const rows = Object.entries<ReasonRow>(reasons)
+    .toSorted(([, a], [, b]) => a.httpStatus - b.httpStatus)
+    .map(([reason, row]) => {
+      const { httpStatus, type, code, words } = row;
+      return [httpStatus, `\`${reason.toLowerCase()}\``, `\`${type}\``, codeName(code), repeat(row), words];
+    });
+  const head = ["status", "code", "type", "gRPC", "repeat", "message"];
+  const all = [head, head.map(() => "---"), ...rows];
+  return all.map((cells) => `| ${cells.join(" | ")} |\n`).join("");
 }
 
-function refusalsTable(): string {
-  const rows = Object.entries(reasons)
-    .toSorted(([, a], [, b]) => a.httpStatus - b.httpStatus)
-    .map(([reason, { httpStatus, type, code, words }]) =>
-      [httpStatus, `\`${reason.toLowerCase()}\``, `\`${type}\``, codeName(code), words].join(" | "),
-    );
-  const head = ["status | code | type | gRPC | what the caller is told", "--- | --- | --- | --- | ---"];
-  return [...head, ...rows].map((cells) => `| ${cells} |\n`).join("");
+/** Whether it makes sense to send the request again. */
+function repeat({ httpStatus, retryAfterMs, unsafeToRepeat }: ReasonRow): string {
+  if (httpStatus === 429) return "after `Retry-After`";
+  if (retryAfterMs !== undefined) return `after ${retryAfterMs / 1_000} s`;
+  return unsafeToRepeat ? "only where doing it twice is safe" : "";
 }

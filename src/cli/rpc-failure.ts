@@ -3,10 +3,10 @@ import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 import { CommandFailure } from "./command-failure.ts";
 import { rpcMsMax } from "./connection.ts";
 
-/** What went wrong with a call, in a sentence that says what to do. What Keyrun itself refused keeps its words. */
+/** Turns a failed call into a sentence that says what to do. Keyrun's refusals keep their words. */
 export function failureFrom(error: ConnectError, address: string): CommandFailure {
   const say = (sentence: string) => new CommandFailure(sentence, { cause: error });
-  // Keyrun's refusals carry a reason; what has none came from the network, or from another server.
+  // Keyrun's refusals carry a reason. Errors without one come from the network or another server.
   if (error.findDetails(ErrorInfoSchema).length > 0) {
     return say(error.code === Code.Unauthenticated ? tokenRefused(address) : error.rawMessage);
   }

@@ -1,15 +1,12 @@
 import { readFileSync } from "node:fs";
 import { createCli } from "./cli.ts";
 
-/**
- * Runs one command of this process and answers with the status to exit with: set `process.exitCode` to it, and let
- * the process end by itself.
- */
+/** Runs the command of this process. The result is for `process.exitCode`: see `createCli`. */
 export function runCli(
   argv: readonly string[],
   { serve }: { serve: () => Promise<number> },
 ): Promise<number> {
-  // `keyrun keys list | head` closes its end early, which is no failure.
+  // In `keyrun keys list | head` the reader closes the pipe early, which is no failure.
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (error.code !== "EPIPE") throw error;
   });

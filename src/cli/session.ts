@@ -6,13 +6,13 @@ import type { GrpcTransportOptions } from "@connectrpc/connect-node";
 export type Session = NonNullable<GrpcTransportOptions["sessionManager"]> & { close(): void };
 
 /**
- * Connects at once. Connect's own manager stops listening to a connection's errors when it is closed, so that one
- * to a server which speaks no HTTP/2 would end the process with a stack.
+ * Connects at once. Connect's own session manager removes its error listeners when it is closed. A
+ * server that speaks no HTTP/2 causes an error after that, which would end the process.
  */
 export function openSession(origin: string, options: SecureClientSessionOptions): Session {
   const session = connect(origin, options);
   const connected = once(session, "connect");
-  // Told where it is awaited, by the request; a later error reaches the request through its stream.
+  // The request awaits `connected` and gets its error. A later error reaches the request's stream.
   connected.catch(() => {});
   session.on("error", () => {});
   return {

@@ -1,6 +1,6 @@
 import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
 
-/** Lines of columns, each as wide as its widest cell counted in code points, two blanks apart. */
+/** Lines of aligned columns, two spaces apart. Widths are counted in code points. */
 export function renderTable(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
   const lines = [head, ...rows];
   const widths = head.map((_, column) =>
@@ -14,7 +14,7 @@ export function renderTable(head: readonly string[], rows: readonly (readonly st
   );
 }
 
-/** The time in UTC, to the second (RFC 3339); `absent` where there is none. */
+/** The time in UTC, to the second (RFC 3339); `absent` if there is none. */
 export function renderTime(time: Timestamp | undefined, absent = "-"): string {
   return time === undefined
     ? absent

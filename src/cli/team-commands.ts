@@ -4,7 +4,7 @@ import {
   ListTeamsResponseSchema,
   UpdateTeamResponseSchema,
 } from "#gen/keyrun/v1/team_service_pb.ts";
-import { type PlanName, planNames } from "../config.ts";
+import { type PlanName, planNames } from "../settings/config.ts";
 import { planName, planNumber } from "../teams/plan-message.ts";
 import { wrongUse } from "./command-failure.ts";
 import { allPages, pageSize } from "./pages.ts";
@@ -16,8 +16,10 @@ export function addTeamCommands(program: Command, terminal: Terminal): void {
   const teams = program.command("teams").description("Manage teams and their plans.");
 
   rpcCommand(teams, "create <team_id>", "Create a team.")
-    .option("--name <name>", "what people call it; the id where there is none")
-    .addOption(new Option("--plan <plan>", "what sets its limit").choices(planNames).default("free"))
+    .option("--name <name>", "the display name (default: the id)")
+    .addOption(
+      new Option("--plan <plan>", "the plan, which sets the limit").choices(planNames).default("free"),
+    )
     .action(async (teamId: string, options: CreateOptions) => {
       const team = { id: teamId, displayName: options.name ?? "", plan: planNumber(options.plan) };
       const message = await terminal.server().teams.createTeam({ team });

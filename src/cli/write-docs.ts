@@ -1,20 +1,22 @@
 /**
- * `npm run docs` writes .env.example and the README's table of settings from the settings themselves, and the table
- * of refusals in docs/errors.md from theirs. With `--check` it writes nothing, and fails where one of them is stale.
+ * `npm run docs`: writes .env.example and the README's table from the settings in `known.ts`, and
+ * the table in docs/errors.md from the reasons. With `--check` it writes nothing, and fails if one
+ * of the three is stale.
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { renderEnvExample, withSettingsTable } from "../settings/document.ts";
-import { withRefusalsTable } from "./refusals-document.ts";
+import { renderEnvExample, renderSettingsTable } from "../settings/document.ts";
+import { withTable } from "./marked-table.ts";
+import { renderRefusalsTable } from "./refusals-document.ts";
 
 const checks = process.argv.includes("--check");
 
 keep(".env.example", renderEnvExample());
-keepTable("README.md", withSettingsTable);
-keepTable("docs/errors.md", withRefusalsTable);
+keepTable("README.md", "settings", renderSettingsTable());
+keepTable("docs/errors.md", "refusals", renderRefusalsTable());
 
-function keepTable(name: string, withTable: (text: string) => string | undefined): void {
-  const filled = withTable(readIfThere(name) ?? "");
+function keepTable(name: string, mark: string, table: string): void {
+  const filled = withTable(readIfThere(name) ?? "", mark, table);
   if (filled === undefined) {
     console.error(`${name} has no place for its table.`);
     process.exitCode = 1;

@@ -1,19 +1,19 @@
-import { bounds } from "../config.ts";
-import { fail } from "../error.ts";
+import { bounds } from "../bounds.ts";
+import { fail } from "../refusal/refusal.ts";
 
 const pageTokenCharactersMax = 1024;
 
 /** Which page of a list a request asks for. */
 export interface Page {
   readonly limit: number;
-  /** Where the page goes on, in the list's own words; absent for the first page. */
+  /** The position after which the page begins, in the list's own form. Absent: the first page. */
   readonly after?: string;
 }
 
 /**
- * Reads `page_size` and `page_token` (AIP-158). `scope` says which list this is, with everything in the request
- * that shapes it: a token of another list is refused with INVALID_ARGUMENT, and so are a negative size and a
- * token that is none. A size over `pageSizeMax` counts as `pageSizeMax`.
+ * Reads `page_size` and `page_token` (AIP-158). `scope` identifies the list and the fields that
+ * filter it. Refuses with INVALID_ARGUMENT a negative size, a damaged token and a token of another
+ * scope. A size over `pageSizeMax` counts as `pageSizeMax`.
  */
 export function readPage(request: { pageSize: number; pageToken: string }, scope: string): Page {
   if (request.pageSize < 0) {
@@ -27,7 +27,10 @@ export function readPage(request: { pageSize: number; pageToken: string }, scope
   return { limit, after: readToken(request.pageToken, scope) };
 }
 
-/** The page, and the token of the next one: `found` was read with one more than `limit` to see whether there is one. */
+/**
+ * The page and the token of the next one, empty after the last. `found` must be read with the limit
+ * `page.limit + 1`: the extra item shows that there is a next page.
+ */
 export function cutPage<T>(found: readonly T[], page: Page, scope: string, position: (last: T) => string) {
   const items = found.slice(0, page.limit);
   const last = items.at(-1);
@@ -47,10 +50,11 @@ function readToken(token: string, scope: string): string {
       return parts[1];
     }
   } catch {
-    // Not a token: said below.
+    // Refused below.
   }
   throw fail("INVALID_ARGUMENT", {
     param: "page_token",
-    problem: "page_token must be the next_page_token of the page before, with the same other fields.",
+    problem:
+      "page_token must be the next_page_token of the previous page, and all other fields must be unchanged.",
   });
 }

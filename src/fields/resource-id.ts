@@ -1,6 +1,6 @@
-import { fail } from "../error.ts";
+import { fail } from "../refusal/refusal.ts";
 
-/** The form of an id that its creator chooses. */
+/** The form of a team's or an app's id, which its creator chooses (AIP-122). */
 export const resourceIdForm = /^[a-z][a-z0-9-]{0,62}$/;
 
 /** Whether the text could be the id of a team or an app. */
@@ -8,10 +8,7 @@ export function isResourceId(value: string): boolean {
   return resourceIdForm.test(value);
 }
 
-/**
- * A team's or an app's id, chosen by its creator: `[a-z][a-z0-9-]{0,62}` (AIP-122's user-settable ids).
- * Refuses with INVALID_ARGUMENT naming `param`.
- */
+/** The id, if it has the form. Refuses with INVALID_ARGUMENT naming `param`. */
 export function readResourceId(value: string, param: string): string {
   if (isResourceId(value)) return value;
   throw fail("INVALID_ARGUMENT", {

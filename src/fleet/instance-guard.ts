@@ -1,30 +1,41 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../clock.ts";
-import { StartRefused } from "../error.ts";
+import { StartRefused } from "../refusal/start-refused.ts";
 import type { InstanceRecord, InstanceRecordStore } from "./instance-record-store.ts";
 
-/** Whether this process is the one that may serve the store. */
+/** Says whether this process is the one that may serve the store. */
 export interface InstanceGuard {
-  /** True while no other process can have taken the store over: a request may be admitted now. Cheap. */
+  /**
+   * True while no other process can have taken the store over, so a request may be admitted now.
+   * Cheap.
+   */
   holds(): boolean;
-  /** Leaves the store to the next process; `holds` is false from then on. Never throws, and may be repeated. */
+  /**
+   * Leaves the store to the next process; `holds` returns false from then on. Never throws, and may
+   * be repeated.
+   */
   release(): Promise<void>;
 }
 
 export interface InstanceTimes {
-  /** How often the record is renewed, and looked at by one who waits for it. */
+  /** How often the holder renews the record, and how often a waiting instance reads it. */
   readonly renewMs: number;
-  /** How long after it sent its last successful renewal an instance still holds. */
+  /** How long an instance still holds the store after it sent its last successful renewal. */
   readonly holdMs: number;
-  /** How long a record must be seen unchanged before it may be taken over: well over `holdMs`. */
+  /**
+   * How long a record must be seen unchanged before another instance may take over: well over
+   * `holdMs`.
+   */
   readonly lapseMs: number;
-  /** How long to wait for that. */
+  /** How long a start waits for the store at most. */
   readonly waitMsMax: number;
 }
 
-/** What the operator should hear of. */
+/** Events that the operator should know of. */
 export interface InstanceEvents {
-  /** Another instance holds the store, and the start waits for it to leave or lapse. Told once. */
+  /**
+   * Another instance holds the store, and the start waits for it to leave or lapse. Called once.
+   */
   onWaiting(waitMsMax: number): void;
   /** A renewal failed; the next one follows. */
   onRenewalFailed(cause: unknown): void;
@@ -35,26 +46,30 @@ export interface InstanceEvents {
 export interface InstanceGuardParts {
   readonly records: InstanceRecordStore;
   readonly clock: Clock;
-  /** A new one for every attempt, so that a late or repeated message of an earlier one changes nothing. */
+  /**
+   * A new one for every attempt, so that a late or repeated message of an earlier attempt changes
+   * nothing.
+   */
   readonly newIncarnation: () => string;
   readonly times: InstanceTimes;
   readonly events: InstanceEvents;
-  /** Ends the wait: then the store is not taken. */
+  /** Ends the wait; the store is then not taken. */
   readonly signal?: AbortSignal | undefined;
 }
 
 /**
- * Takes the store for this process alone. Where another holds it, waits until that one left or its record was
- * seen unchanged for `lapseMs` on this process's own monotonic clock; throws StartRefused after `waitMsMax`.
+ * Takes the store for this process alone. Where another instance holds it, waits until that
+ * instance left, or until its record was seen unchanged for `lapseMs` on this process's own
+ * monotonic clock. Throws StartRefused after `waitMsMax`.
  */
 export async function takeInstance(parts: InstanceGuardParts): Promise<InstanceGuard> {
   const { records, clock, newIncarnation, times, events } = parts;
   const startMs = clock.monotonicMs();
-  let told = false;
+  let announced = false;
   let seen: (InstanceRecord & { readonly sinceMs: number }) | undefined;
   for (;;) {
     const incarnation = newIncarnation();
-    // The hold counts from before anything was sent, and so ends before a successor's count does.
+    // The hold counts from before anything was sent, so it ends before a successor may take over.
     const sentMs = clock.monotonicMs();
     const record = await records.find();
     if (!record) {
@@ -66,17 +81,17 @@ export async function takeInstance(parts: InstanceGuardParts): Promise<InstanceG
     }
     const waitedMs = clock.monotonicMs() - startMs;
     if (waitedMs >= times.waitMsMax) throw stillServed(waitedMs);
-    if (!told) events.onWaiting(times.waitMsMax);
-    told = true;
+    if (!announced) events.onWaiting(times.waitMsMax);
+    announced = true;
     await sleep(times.renewMs, undefined, { signal: parts.signal }).catch(() => {});
-    if (parts.signal?.aborted) throw new StartRefused("It was told to stop before it had the store.");
+    if (parts.signal?.aborted) throw new StartRefused("Keyrun was stopped while it waited for the store.");
   }
 }
 
 function stillServed(waitedMs: number): StartRefused {
   const seconds = Math.round(waitedMs / 1_000);
   return new StartRefused(
-    `Another Keyrun serves this MongoDB database and was alive all of the last ${seconds} s. Only one may: stop it, or give this one another database in KEYRUN_MONGODB_URI.`,
+    `Another Keyrun serves this MongoDB database and was active during the last ${seconds} s. Only one may serve it: stop the other one, or set KEYRUN_MONGODB_URI to another database.`,
   );
 }
 
@@ -115,7 +130,7 @@ function holdInstance(
       over = true;
       stop.abort();
       await renewing;
-      // A record that can't be removed lapses by itself.
+      // Where the record can't be removed, it lapses by itself.
       await records.remove(held.incarnation).catch(() => {});
     },
   };

@@ -2,15 +2,16 @@ import { createHmac, hash } from "node:crypto";
 
 const blockBytes = 64;
 const digestBytes = 32;
-/** Longer texts take the slower way: none on the path of a request is. */
+/** Longer texts take the slower way; no text on the path of a request is longer. */
 const textCharactersMax = 128;
 const utf8BytesMax = 3; // For each UTF-16 unit.
 
 /**
- * Makes HMAC-SHA-256 (RFC 2104) under one secret, of texts in UTF-8: `H(secret ⊕ opad, H(secret ⊕ ipad, text))`.
+ * Makes HMAC-SHA-256 (RFC 2104) under one secret, of texts in UTF-8:
+ * `H(secret ⊕ opad, H(secret ⊕ ipad, text))`.
  *
- * Node's own `Hmac` is an object of C++ for each text, which costs twice as much to make as the two hashes and then
- * again to collect; every request with a key makes one.
+ * Node's own `Hmac` creates a C++ object for each text. Making it costs twice as much as the two
+ * hashes, and collecting it costs that again; every request with a key needs one.
  */
 export function createHmacSha256(secret: Buffer): (text: string) => Buffer {
   const key = secret.length > blockBytes ? Buffer.from(hash("sha256", secret, "hex"), "hex") : secret;
@@ -25,11 +26,12 @@ export function createHmacSha256(secret: Buffer): (text: string) => Buffer {
   return (text) => {
     if (text.length > textCharactersMax) return createHmac("sha256", secret).update(text).digest();
     const length = blockBytes + inner.write(text, blockBytes, "utf8");
-    // A view is an object too; texts of one kind are equally long.
+    // A view is an object too. Texts of one kind are equally long, so the last view often fits.
     if (filled.length !== length) filled = inner.subarray(0, length);
-    // Bytes as a string of latin1, which node also calls binary: one-shot hashes are far quicker to answer with a string than with a buffer.
+    // A one-shot hash returns a string far more quickly than a buffer. "binary" is node's other
+    // name for latin1.
     outer.write(hash("sha256", filled, "binary"), blockBytes, "latin1");
-    // The text may be a key's value, which stays nowhere.
+    // The text may be a key's value, which must not stay in memory.
     inner.fill(0, blockBytes, length);
     return Buffer.from(hash("sha256", outer, "binary"), "latin1");
   };

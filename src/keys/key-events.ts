@@ -1,5 +1,5 @@
-import { bounds } from "../config.ts";
-import { type Refusal, unavailable } from "../error.ts";
+import { bounds } from "../bounds.ts";
+import { type Refusal, unavailable } from "../refusal/refusal.ts";
 import type { KeyRecord } from "./key-store.ts";
 
 /** A durable change of a team's keys. */
@@ -10,25 +10,38 @@ export interface KeyEvent {
 
 /** The changes of keys as they happen in this process. */
 export interface KeyEvents {
-  /** Tells every watcher of the key's team. Never waits for one, and never throws. */
+  /**
+   * Hands the event to every watcher of the key's team. Never waits for a watcher, and never
+   * throws.
+   */
   publish(event: KeyEvent): void;
-  /** Watches a team's keys from this moment on. Refuses with UNAVAILABLE past the bounds, and once closed. */
+  /**
+   * Watches a team's keys from this moment on. Throws the refusal UNAVAILABLE where a bound is
+   * reached, and after `close`.
+   */
   watch(teamId: string): KeyWatch;
-  /** Ends every watch, for the drain: a stream that nobody ends would hold it up. */
+  /** Ends every watch, for the drain: an open stream would hold the drain up. */
   close(): void;
 }
 
 /** One watcher's changes, in order. */
 export interface KeyWatch {
-  /** The next change; "quiet" where there was none for so long. Throws the refusal that the watch was ended with. */
+  /**
+   * The next change, or "quiet" where none came within `quietMs`. Throws the reason that the watch
+   * was ended with.
+   */
   next(quietMs: number): Promise<KeyEvent | "quiet">;
-  /** Ends the watch: what waits is dropped, and `next` throws. The first reason counts. */
+  /**
+   * Ends the watch: changes that wait are dropped, and `next` throws `reason`. The first reason
+   * counts.
+   */
   end(reason: Refusal): void;
 }
 
 /**
- * At most `watchersMax` watches, `perTeamMax` of one team, and `queueMax` changes that wait for one watcher: who takes
- * them too slowly is ended with UNAVAILABLE, opens again and reads the list.
+ * At most `watchersMax` watches, at most `perTeamMax` of one team, and at most `queueMax` changes
+ * that wait for one watcher. A watcher that takes them too slowly is ended with UNAVAILABLE; its
+ * client opens the stream again and lists the keys.
  */
 export function createKeyEvents(
   limits: { watchersMax: number; perTeamMax: number; queueMax: number } = {
@@ -41,7 +54,7 @@ export function createKeyEvents(
   let watchers = 0;
   let closed = false;
 
-  function leave(teamId: string, watch: Watch): void {
+  function remove(teamId: string, watch: Watch): void {
     const watches = watchesByTeam.get(teamId);
     if (!watches?.delete(watch)) return;
     watchers -= 1;
@@ -59,7 +72,7 @@ export function createKeyEvents(
       const watches = watchesByTeam.get(teamId) ?? new Set();
       if (watchers >= limits.watchersMax || watches.size >= limits.perTeamMax)
         throw unavailable({ problem: tooManyWords });
-      const watch: Watch = createWatch(limits.queueMax, () => leave(teamId, watch));
+      const watch: Watch = createWatch(limits.queueMax, () => remove(teamId, watch));
       watchesByTeam.set(teamId, watches.add(watch));
       watchers += 1;
       return watch;
@@ -74,7 +87,7 @@ export function createKeyEvents(
 }
 
 const tooSlowWords = "This stream fell too far behind the changes. Open it again, and list the keys.";
-const tooManyWords = "As many streams of key changes are open as may be. Try again later.";
+const tooManyWords = "Too many streams of key changes are open. Try again later.";
 const closingWords = "Keyrun is shutting down. Open the stream again in a moment, and list the keys.";
 
 interface Watch extends KeyWatch {

@@ -3,7 +3,10 @@ import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { type KeySchema, KeyState } from "#gen/keyrun/v1/key_pb.ts";
 import type { KeyRecord } from "./key-store.ts";
 
-/** A stored key as callers see it: without digest, secret version or anything to guess from. */
+/**
+ * A stored key as callers see it: without the digest, the secret's version or anything that helps
+ * to guess the value.
+ */
 export function keyMessage(key: KeyRecord): MessageInitShape<typeof KeySchema> {
   return {
     id: key.id,

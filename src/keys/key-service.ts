@@ -2,18 +2,19 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import {
   type KeyService,
   VerifyKeyResponse_Verdict as Verdict,
+  type VerifyKeyRequest,
   type VerifyKeyResponseSchema,
 } from "#gen/keyrun/v1/key_service_pb.ts";
-import { type KeyVerdict, unguarded, type VerifyKey } from "../auth/key-evidence.ts";
-import type { Clock } from "../clock.ts";
-import type { PlanName } from "../config.ts";
-import { fail, unavailable } from "../error.ts";
+import type { Decide, Decision } from "../auth/decide.ts";
+import { unguarded } from "../auth/key-evidence.ts";
+import type { ServiceMethods } from "../auth/service-methods.ts";
+import type { RecordSource } from "../cache/record-source.ts";
 import { cutPage, readPage } from "../fields/page.ts";
 import { readLabel } from "../fields/plain-text.ts";
-import type { Limiter } from "../limit/limiter.ts";
+import type { LimitDecision } from "../limit/limiter.ts";
 import { rateLimitMessage } from "../limit/rate-limit-message.ts";
-import type { ServiceMethods } from "../service-methods.ts";
-import { requireTeam, type TeamSource } from "../teams/find-team.ts";
+import { fail } from "../refusal/refusal.ts";
+import { requireTeam } from "../teams/find-team.ts";
 import { planNumber } from "../teams/plan-message.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import { keyMessage } from "./key-message.ts";
@@ -24,21 +25,16 @@ const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$
 
 /** What KeyService needs. */
 export interface KeyServiceParts {
-  readonly clock: Clock;
   readonly keyring: Keyring;
-  readonly verifyKey: VerifyKey;
-  readonly teams: TeamSource;
-  readonly limiter: Limiter;
-  readonly planLimits: Readonly<Record<PlanName, number>>;
+  readonly teams: RecordSource<TeamRecord>;
+  readonly decide: Decide<LimitDecision>;
   readonly keysPerTeamMax: number;
-  /** Notes that the key was used now; off the request's path. */
-  readonly keyUsed: (keyId: string, unixMs: number) => void;
-  /** Whether this process may say that a key is good: false once its hold on the store has lapsed. */
-  readonly mayAdmit: () => boolean;
 }
 
 /** `keyrun.v1.KeyService`: manages and verifies the API keys of teams. */
-export function createKeyService(parts: KeyServiceParts): ServiceMethods<typeof KeyService> {
+export function createKeyService(
+  parts: KeyServiceParts,
+): Omit<ServiceMethods<typeof KeyService>, "watchKeys"> {
   const { keyring, teams, keysPerTeamMax } = parts;
   return {
     async createKey(request, { principal }) {
@@ -75,63 +71,45 @@ export function createKeyService(parts: KeyServiceParts): ServiceMethods<typeof 
       if (keyId === "") throw fail("INVALID_ARGUMENT", { param: "key_id", problem: "key_id is required." });
       return { key: keyMessage(await keyring.revoke({ teamId: team.id, keyId, by: principal })) };
     },
-    verifyKey: (request) => verify(parts, request.value, request.cost ?? 1),
+    verifyKey: (request) => verify(parts, request),
   };
-}
-
-/** Without a promise where all that it takes is in memory. */
-function verify(parts: KeyServiceParts, value: string, cost: number): Verified | Promise<Verified> {
-  if (value === "") throw fail("INVALID_ARGUMENT", { param: "value", problem: "value is required." });
-  if (cost < 0) throw fail("INVALID_ARGUMENT", { param: "cost", problem: "cost must not be negative." });
-  requireHold(parts);
-  const found = parts.verifyKey(value, { address: "" }, unguarded);
-  if (!(found instanceof Promise)) {
-    if (found.kind === "invalid") return { verdict: Verdict.INVALID };
-    const team = parts.teams.peek(found.teamId);
-    if (team) return judge(parts, found, { team, cost });
-  }
-  return verifyLater(parts, found, cost);
 }
 
 type Verified = MessageInitShape<typeof VerifyKeyResponseSchema>;
 
-async function verifyLater(
-  parts: KeyServiceParts,
-  pending: KeyVerdict | Promise<KeyVerdict>,
-  cost: number,
+/** Synchronous where the decision is. */
+function verify(parts: KeyServiceParts, { value, cost = 1 }: VerifyKeyRequest): Verified | Promise<Verified> {
+  if (value === "") throw fail("INVALID_ARGUMENT", { param: "value", problem: "value is required." });
+  if (cost < 0) throw fail("INVALID_ARGUMENT", { param: "cost", problem: "cost must not be negative." });
+  const decision = parts.decide(value, { cost, address: "", guard: unguarded });
+  return decision instanceof Promise
+    ? decision.then((decided) => verified(parts, decided))
+    : verified(parts, decision);
+}
+
+function verified(parts: KeyServiceParts, decision: Decision<LimitDecision>): Verified | Promise<Verified> {
+  if (decision.kind === "invalid") return { verdict: Verdict.INVALID };
+  if (decision.kind === "revoked") return revoked(parts, decision);
+  const { keyId, teamId } = decision;
+  return {
+    verdict: decision.kind === "admitted" ? Verdict.VALID : Verdict.RATE_LIMITED,
+    keyId,
+    teamId,
+    plan: planNumber(decision.plan),
+    rateLimit: rateLimitMessage(decision.rate),
+  };
+}
+
+/**
+ * The decision looks up no team for a revoked key, so the plan that the verdict names is looked up
+ * here.
+ */
+async function revoked(
+  { teams }: KeyServiceParts,
+  { keyId, teamId }: { readonly keyId: string; readonly teamId: string },
 ): Promise<Verified> {
-  const found = await pending;
-  if (found.kind === "invalid") return { verdict: Verdict.INVALID };
-  const team = await requireTeam(parts.teams, found.teamId);
-  // Asked again: what was read since may be a predecessor's truth.
-  requireHold(parts);
-  return judge(parts, found, { team, cost });
-}
-
-/** The last step, without an await: what it sees of key, team and limit holds together. */
-function judge(
-  parts: KeyServiceParts,
-  found: Exclude<KeyVerdict, { kind: "invalid" }>,
-  { team, cost }: { team: TeamRecord; cost: number },
-): Verified {
-  const { keyId, teamId } = found;
-  const named = { keyId, teamId, plan: planNumber(team.plan) };
-  if (found.kind === "revoked") return { verdict: Verdict.REVOKED, ...named };
-
-  const limit = parts.planLimits[team.plan];
-  if (cost > limit) {
-    const problem = `cost must be at most the plan's limit, ${limit}.`;
-    throw fail("INVALID_ARGUMENT", { param: "cost", problem });
-  }
-  const decision = cost === 0 ? parts.limiter.look(teamId, limit) : parts.limiter.spend(teamId, limit, cost);
-  const rateLimit = rateLimitMessage(decision);
-  if (!decision.accepted) return { verdict: Verdict.RATE_LIMITED, ...named, rateLimit };
-  if (cost > 0) parts.keyUsed(keyId, parts.clock.unixMs());
-  return { verdict: Verdict.VALID, ...named, rateLimit };
-}
-
-function requireHold({ mayAdmit }: KeyServiceParts): void {
-  if (!mayAdmit()) throw unavailable();
+  const { plan } = await requireTeam(teams, teamId);
+  return { verdict: Verdict.REVOKED, keyId, teamId, plan: planNumber(plan) };
 }
 
 function readRequestId(value: string): string | null {

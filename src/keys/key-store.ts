@@ -15,11 +15,11 @@ export interface KeyRecord {
   readonly lastUseTimeMs: number | null;
   readonly revokeTimeMs: number | null;
   readonly revokedBy: string | null;
-  /** 1 while active, 2 once revoked: the version that floors compare. */
+  /** The version that floors compare: 1 while active, 2 once revoked. */
   readonly version: number;
 }
 
-/** Where a list goes on: after the key with this time and id. */
+/** Where the next page of a list starts: after the key with this time and id. */
 export interface KeyCursor {
   readonly createTimeMs: number;
   readonly id: string;
@@ -33,20 +33,22 @@ export type InsertKeyOutcome =
   | { readonly kind: "limit_reached" };
 
 /**
- * The keys of all teams. A promise that resolves for a write means that the write survives a crash and is seen
- * by every later read. Each method throws the refusal UNAVAILABLE where the store can't be reached in time.
+ * The keys of all teams. A write whose promise resolves survives a crash and is seen by every later
+ * read. Each method throws the refusal UNAVAILABLE where the store can't be reached in time.
  */
 export interface KeyStore {
   /**
-   * Adds an active key. A used request id is told before a reached limit. Never more than `activeMax` active
-   * keys in a team, however many inserts run at once.
+   * Adds an active key. Where the request id is used and the limit is reached too, the outcome is
+   * `request_id_used`. A team never gets more than `activeMax` active keys, however many inserts
+   * run at once.
    */
   insert(key: KeyRecord, limits: { activeMax: number }): Promise<InsertKeyOutcome>;
   /** The key, revoked or not; undefined where there is none. */
   find(keyId: string): Promise<KeyRecord | undefined>;
   /**
-   * Keys of a team, newest first, ids descending within one millisecond; at most `limit`, after `after` where it
-   * is given. Revoked keys only where `includeRevoked`. An unknown team has none.
+   * Keys of a team, newest first; within one millisecond, by id descending. At most `limit` of
+   * them, and only those after `after` where it is given. Revoked keys only where `includeRevoked`.
+   * An unknown team has none.
    */
   list(query: {
     teamId: string;
@@ -57,8 +59,8 @@ export interface KeyStore {
   /** How many keys of the team are not revoked. */
   countActive(teamId: string): Promise<number>;
   /**
-   * Revokes the team's key for ever and answers with it; a key that was revoked before keeps its first time and
-   * actor. Undefined where the team has no such key.
+   * Revokes the team's key for ever and returns it. A key that was revoked before keeps its first
+   * time and actor. Undefined where the team has no such key.
    */
   revoke(revocation: {
     teamId: string;
@@ -66,8 +68,8 @@ export interface KeyStore {
     revokeTimeMs: number;
     revokedBy: string;
   }): Promise<KeyRecord | undefined>;
-  /** Raises the last-use times, all in one write. Never sets one back; an unknown id is passed over. */
+  /** Raises the last-use times, all in one write. Never sets a time back; ignores an unknown id. */
   recordUses(lastUseTimeMsById: ReadonlyMap<string, number>): Promise<void>;
-  /** Every secret version that some key, active or revoked, names; in no order. */
+  /** Every secret version that an active or revoked key names, in no order. */
   secretVersions(): Promise<string[]>;
 }

@@ -1,6 +1,7 @@
 import { timingSafeEqual } from "node:crypto";
 import { crc32 } from "node:zlib";
-import { encodeBase62, encodeCrockford } from "./base-encoding.ts";
+import { encodeBase62, encodeCrockford } from "../ids/base-encoding.ts";
+import type { RandomBytes } from "../ids/random-bytes.ts";
 import type { ServiceSecrets } from "./service-secrets.ts";
 
 const idRandomBytes = 10; // 80 bits: 16 characters.
@@ -12,25 +13,27 @@ const secretRandomCharacters = 43;
 const checksumCharacters = 6;
 const secretCharacters = secretRandomCharacters + checksumCharacters;
 
-/** `bytes` random bytes from a cryptographically secure source. */
-export type RandomBytes = (bytes: number) => Uint8Array;
-
 /**
  * The form of a key's full value: `<prefix>_<id>.<secret>`.
  *
- * `<id>`: 16 random characters of Crockford base32 and 8 of a truncated HMAC over them, so that an invented id dies
- * before the store. `<secret>`: 256 random bits in base62 and a CRC-32/ISO-HDLC over all before it, so that a
- * mistyped key is refused by its form, and a secret scanner can tell a real key offline.
+ * `<id>`: 16 random characters of Crockford base32 and 8 of a truncated HMAC over them, so that an
+ * invented id is refused without a read of the store. `<secret>`: 256 random bits in base62 and a
+ * CRC-32/ISO-HDLC over all before it, so that a mistyped key is refused by its form, and a secret
+ * scanner can tell a real key offline.
  */
 export interface KeyForm {
   /** A new value and its id. */
   mint(randomBytes: RandomBytes): { readonly id: string; readonly value: string };
-  /** The id that the value would have if it is one; undefined where its length or its marks rule that out. Cheap. */
+  /**
+   * The id that the value would have if it is a key; undefined where its length or its separators
+   * rule that out. Cheap.
+   */
   idIn(value: string): string | undefined;
   /** Whether the whole form holds: characters, checksum and the id's tag. */
   isWellFormed(value: string): boolean;
 }
 
+/** `prefix` is the one of the settings. New ids are tagged under the newest secret. */
 export function createKeyForm(prefix: string, secrets: ServiceSecrets): KeyForm {
   const idStart = prefix.length + 1;
   const dotAt = idStart + idCharacters;
@@ -61,12 +64,17 @@ export function createKeyForm(prefix: string, secrets: ServiceSecrets): KeyForm 
 
 const redactedBegin = 8;
 
-/** The first 8 characters, an ellipsis, the last 4: enough to tell keys apart, nothing to use. */
+/**
+ * The first 8 characters, an ellipsis and the last 4: enough to tell keys apart, too little to use.
+ */
 export function redactKeyValue(value: string): string {
   return `${value.slice(0, redactedBegin)}…${value.slice(-4)}`;
 }
 
-/** False where the value was made with another prefix, as far as what is left of it can tell. */
+/**
+ * False where the value was certainly made with another prefix. A redacted value may show only the
+ * first characters of its prefix.
+ */
 export function mayHavePrefix(redactedValue: string, prefix: string): boolean {
   return redactedValue.startsWith(`${prefix}_`.slice(0, redactedBegin));
 }
@@ -77,7 +85,10 @@ function checksum(text: string): string {
   return encodeBase62(sum, checksumCharacters);
 }
 
-/** The tag is tried under each secret, so that ids outlive the secret that tagged them while it is kept. */
+/**
+ * Tries the tag under each secret: an id stays well-formed as long as the secret that tagged it is
+ * kept.
+ */
 function hasTag(secrets: ServiceSecrets, id: string): boolean {
   const random = id.slice(0, idRandomCharacters);
   const tag = Buffer.from(id.slice(idRandomCharacters));

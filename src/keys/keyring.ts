@@ -1,20 +1,22 @@
 import type { KeyEvidence } from "../auth/key-evidence.ts";
 import { actorOf, type Principal } from "../auth/principal.ts";
 import type { Clock } from "../clock.ts";
-import { fail } from "../error.ts";
+import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
+import type { RandomBytes } from "../ids/random-bytes.ts";
+import { fail } from "../refusal/refusal.ts";
 import type { KeyEvent } from "./key-events.ts";
 import type { KeyCursor, KeyRecord, KeyStore } from "./key-store.ts";
-import { type KeyForm, type RandomBytes, redactKeyValue } from "./key-value.ts";
+import { type KeyForm, redactKeyValue } from "./key-value.ts";
 import type { ServiceSecrets } from "./service-secrets.ts";
 
 /** The use cases of a team's keys. */
 export interface Keyring {
-  /** Creates a key; `value` is the only copy of the full value there will ever be. */
+  /** Creates a key. `value` is the only copy of the full value that there will ever be. */
   create(order: { teamId: string; label: string; requestId: string | null; by: Principal }): Promise<{
     readonly key: KeyRecord;
     readonly value: string;
   }>;
-  /** As `KeyStore.list`, with the uses that are not written yet. */
+  /** As `KeyStore.list`, with the last uses that are not written yet. */
   list(query: {
     teamId: string;
     limit: number;
@@ -22,7 +24,10 @@ export interface Keyring {
     includeRevoked: boolean;
   }): Promise<KeyRecord[]>;
   countActive(teamId: string): Promise<number>;
-  /** Revokes for ever: once it resolves, no request that is sent later is accepted. Repeating it is no error. */
+  /**
+   * Revokes for ever. Once it resolves, no request that is sent later is accepted. Revoking again
+   * is no error.
+   */
   revoke(order: { teamId: string; keyId: string; by: Principal }): Promise<KeyRecord>;
 }
 
@@ -35,14 +40,19 @@ export interface KeyringParts {
   readonly activeMax: number;
   /** The stored last use or the one still held in memory, whichever is later. */
   readonly lastUseTimeMs: (keyId: string, stored: number | null) => number | null;
-  /** Raises the key's floor: evidence below the version is void from now on, also what is being read this moment. */
-  readonly raiseFloor: (evidence: KeyEvidence) => void;
-  /** Tells who watches the team, after the durable write. A repeated revocation is told again. */
+  readonly changeSecurityState: ChangeSecurityState<"key", FlooredChange<KeyEvidence>>;
+  /**
+   * Called after the durable write, for the watchers of the team. A repeated revocation is
+   * published again.
+   */
   readonly publish: (event: KeyEvent) => void;
 }
 
+/**
+ * Throws the refusals REQUEST_ID_USED, KEY_LIMIT_REACHED and KEY_NOT_FOUND, and those of the store.
+ */
 export function createKeyring(parts: KeyringParts): Keyring {
-  const { clock, store, activeMax, lastUseTimeMs, raiseFloor, publish } = parts;
+  const { clock, store, activeMax, lastUseTimeMs, changeSecurityState, publish } = parts;
   const withLastUse = (key: KeyRecord) => ({
     ...key,
     lastUseTimeMs: lastUseTimeMs(key.id, key.lastUseTimeMs),
@@ -67,18 +77,21 @@ export function createKeyring(parts: KeyringParts): Keyring {
     countActive: (teamId) => store.countActive(teamId),
     async revoke({ teamId, keyId, by }) {
       const revokedBy = actorOf(by);
-      const key = await store.revoke({ teamId, keyId, revokeTimeMs: clock.unixMs(), revokedBy });
-      if (!key) throw fail("KEY_NOT_FOUND", { param: "key_id", metadata: { key_id: keyId.slice(0, 64) } });
-      // After the durable write and before the answer, and also on a repeat: the promise is made at each answer.
-      raiseFloor(evidenceOf(key));
-      const revoked = withLastUse(key);
+      // Also for a key that is revoked already: each answer promises that no later request is
+      // accepted.
+      const change = await changeSecurityState("key", async () => {
+        const key = await store.revoke({ teamId, keyId, revokeTimeMs: clock.unixMs(), revokedBy });
+        return key && { id: key.id, version: key.version, value: evidenceOf(key), key };
+      });
+      if (!change) throw fail("KEY_NOT_FOUND", { param: "key_id", metadata: { key_id: keyId.slice(0, 64) } });
+      const revoked = withLastUse(change.key);
       publish({ kind: "revoked", key: revoked });
       return revoked;
     },
   };
 }
 
-/** What verifying needs of a stored key. */
+/** The part of a stored key that verifying needs. */
 export function evidenceOf(key: KeyRecord): KeyEvidence {
   const { id, teamId, secretVersion, revokeTimeMs, version } = key;
   return { id, teamId, secretVersion, revokeTimeMs, version, digest: Buffer.from(key.digest, "base64url") };
@@ -89,16 +102,13 @@ function mintKey(
   order: { teamId: string; label: string; requestId: string | null; by: Principal },
 ) {
   const { id, value } = form.mint(randomBytes);
-  const secretVersion = secrets.newestVersion;
-  const digest = secrets.digest(secretVersion, value);
-  if (!digest) throw new Error("The newest service secret is gone.");
   const key: KeyRecord = {
     id,
     teamId: order.teamId,
     label: order.label,
     redactedValue: redactKeyValue(value),
-    digest: digest.toString("base64url"),
-    secretVersion,
+    digest: secrets.digestNewest(value).toString("base64url"),
+    secretVersion: secrets.newestVersion,
     requestId: order.requestId,
     createTimeMs: clock.unixMs(),
     createdBy: actorOf(order.by),

@@ -1,24 +1,29 @@
-import { bounds } from "../config.ts";
+import { bounds } from "../bounds.ts";
 import type { KeyStore } from "./key-store.ts";
 
-/** When each key was last used: at once in memory, and in the store a little later. */
+/** The last use of each key: known at once in memory, written to the store a little later. */
 export interface LastUses {
-  /** Notes a use. Costs no more than a look into a map; a time before the one known changes nothing. */
+  /**
+   * Notes a use, for the cost of a look into a map. A time before the known one changes nothing.
+   */
   record(keyId: string, unixMs: number): void;
-  /** The later of what the store holds and what is known here; null: never used. */
+  /** The later of the stored time and the time known here; null: never used. */
   lastUseTimeMs(keyId: string, storedMs: number | null): number | null;
-  /** Starts to write every `flushMs`. The timer keeps no process alive. */
+  /** Starts to write every `flushMs`. The timer does not keep the process alive. */
   start(): void;
-  /** Writes all uses since the last write, in one. While one runs, the same one. Never rejects. */
+  /**
+   * Writes all uses since the last write, in one write. While a write runs, waits for that one
+   * instead. Never rejects.
+   */
   flush(): Promise<void>;
   /** Stops the timer and writes what is left. Never rejects. */
   close(): Promise<void>;
 }
 
 /**
- * Keeps the path of requests free of writes. A write that failed is told to `onError` and its uses go into the
- * next one. At most `keysMax` keys wait to be written; past it the use that was noted first is lost, as it would
- * be if the process were killed.
+ * Keeps writes off the path of requests. Where a write fails, `onError` is called and its uses go
+ * into the next write. At most `keysMax` keys wait to be written. Past that, the use that was noted
+ * first is lost, as if the process had been killed.
  */
 export function createLastUses(options: {
   store: Pick<KeyStore, "recordUses">;
@@ -28,7 +33,10 @@ export function createLastUses(options: {
 }): LastUses {
   const { store, flushMs, onError, keysMax = bounds.verifiedKeysMax } = options;
   let waiting = new Map<string, number>();
-  /** What is being written, or was last: kept, for who read the store before a write merges after it. */
+  /**
+   * What is being written, or was written last. It is kept for a caller that read the store before
+   * a write and merges the times after it.
+   */
   let written: ReadonlyMap<string, number> = new Map();
   let running: Promise<void> | undefined;
   let timer: NodeJS.Timeout | undefined;

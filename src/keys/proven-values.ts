@@ -2,22 +2,28 @@ import { hash, timingSafeEqual } from "node:crypto";
 import type { KeyEvidence } from "../auth/key-evidence.ts";
 import type { ServiceSecrets } from "./service-secrets.ts";
 
-/** Which value a key's evidence has proven before: the same key comes again and again. */
+/**
+ * The values that matched a key's evidence before. The same key comes again and again, and this
+ * makes checking it again cheaper.
+ */
 export interface ProvenValues {
-  /** Whether exactly this evidence has proven this value. Takes alike where it has not, or there is none. */
+  /**
+   * Whether exactly this evidence has proven this value. Takes the same time where it has not, or
+   * where there is no evidence.
+   */
   has(evidence: KeyEvidence | null | undefined, value: string): boolean;
-  /** To be called once the evidence's digest matched. */
+  /** Call it once the evidence's digest matched. */
   add(evidence: KeyEvidence, value: string): void;
 }
 
 /**
- * Remembers a value as SHA-256 over a salt and it: one hash, where its HMAC is two. The salt is drawn from the service
- * secret, so the hash tells no more than the digest that lies beside it, and it is never stored. It is gone with its
- * evidence: what a revocation or a lifetime has voided must be proven anew.
+ * Remembers a value as SHA-256 over a salt and the value: one hash, where its HMAC takes two. The
+ * salt is made from the service secret, so the hash reveals no more than the digest beside it. The
+ * salt is never stored. An entry lives only as long as its evidence: after a revocation, or when
+ * the evidence expires, the value must be proven anew.
  */
 export function createProvenValues(secrets: ServiceSecrets): ProvenValues {
-  const salt = secrets.digest(secrets.newestVersion, "keyrun-proven-value:")?.toString("base64url");
-  if (salt === undefined) throw new Error("The newest service secret is gone.");
+  const salt = secrets.digestNewest("keyrun-proven-value:").toString("base64url");
   const hashOf = (value: string) => hash("sha256", salt + value);
   const proven = new WeakMap<KeyEvidence, Buffer>();
   const presented = Buffer.alloc(hashCharacters);
@@ -31,6 +37,6 @@ export function createProvenValues(secrets: ServiceSecrets): ProvenValues {
   };
 }
 
-/** In hexadecimal, so that zeros are nobody's. */
+/** Hashes are hexadecimal text, so zero bytes match no hash. */
 const hashCharacters = 64;
 const noHash = Buffer.alloc(hashCharacters);

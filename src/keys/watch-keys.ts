@@ -1,18 +1,25 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { WatchKeysRequest, WatchKeysResponseSchema } from "#gen/keyrun/v1/key_service_pb.ts";
 import type { Call, Principal } from "../auth/principal.ts";
-import { bounds } from "../config.ts";
-import { fail, Refusal, refusalFrom } from "../error.ts";
-import { requireTeam, type TeamSource } from "../teams/find-team.ts";
+import { bounds } from "../bounds.ts";
+import type { RecordSource } from "../cache/record-source.ts";
+import { fail, Refusal, refusalFrom } from "../refusal/refusal.ts";
+import { requireTeam } from "../teams/find-team.ts";
+import type { TeamRecord } from "../teams/team-store.ts";
 import type { KeyEvent, KeyEvents, KeyWatch } from "./key-events.ts";
 import { keyMessage } from "./key-message.ts";
 
 export interface WatchKeysParts {
-  readonly teams: TeamSource;
+  readonly teams: RecordSource<TeamRecord>;
   readonly events: KeyEvents;
-  /** Resolves while the caller may still watch the team; throws the refusal that ends the stream. */
+  /**
+   * Resolves while the caller may still watch the team; throws the refusal that ends the stream.
+   */
   readonly checkAccess: (principal: Principal, teamId: string) => Promise<void>;
-  /** Calls the listener when it is worth asking at once, until the returned function is called. */
+  /**
+   * Calls `listener` when the principal's session is ended on this instance, so that access is
+   * checked at once. Returns the function that unsubscribes.
+   */
   readonly onSessionEnded: (principal: Principal, listener: () => void) => () => void;
   readonly heartbeatMs?: number;
   readonly recheckMs?: number;
@@ -24,9 +31,10 @@ export type WatchKeys = (
 ) => AsyncGenerator<MessageInitShape<typeof WatchKeysResponseSchema>>;
 
 /**
- * `KeyService.WatchKeys`: first `opened`, then each change of the team's keys once, and a heartbeat whenever nothing
- * was sent for `heartbeatMs`. Who may watch is asked again every `recheckMs`, so that the stream ends within a second
- * once the session, the membership or the preview access is gone; watching keeps no session alive.
+ * `KeyService.WatchKeys`: first `opened`, then each change of the team's keys once, and a heartbeat
+ * whenever nothing was sent for `heartbeatMs`. Access is checked again every `recheckMs`, so that
+ * the stream ends within a second once the session, the membership or the preview access is gone.
+ * Watching keeps no session alive.
  */
 export function createWatchKeys(parts: WatchKeysParts): WatchKeys {
   const { teams, events, heartbeatMs = bounds.keyWatchHeartbeatMs } = parts;
@@ -34,19 +42,19 @@ export function createWatchKeys(parts: WatchKeysParts): WatchKeys {
     const team = await requireTeam(teams, teamId);
     const watch = events.watch(team.id);
     const stopChecking = keepChecking(parts, { principal: call.principal, teamId: team.id, watch });
-    const leave = () => {
+    const stop = () => {
       stopChecking();
       watch.end(call.signal.reason instanceof Refusal ? call.signal.reason : fail("CANCELLED"));
     };
-    // At once: a stream whose caller went away may never be pulled again.
-    call.signal.addEventListener("abort", leave, { once: true });
-    if (call.signal.aborted) leave();
+    // On abort, not on the next pull: a stream whose caller went away may never be pulled again.
+    call.signal.addEventListener("abort", stop, { once: true });
+    if (call.signal.aborted) stop();
     try {
       yield { event: { case: "opened", value: {} } };
       while (true) yield messageOf(await watch.next(heartbeatMs));
     } finally {
-      leave();
-      call.signal.removeEventListener("abort", leave);
+      stop();
+      call.signal.removeEventListener("abort", stop);
     }
   };
 }
@@ -56,7 +64,7 @@ function messageOf(event: KeyEvent | "quiet"): MessageInitShape<typeof WatchKeys
   return { event: { case: event.kind, value: keyMessage(event.key) } };
 }
 
-/** One check after the other, so that a slow store is not asked more the slower it gets. */
+/** One check at a time: a slow store must not get more checks the slower it is. */
 function keepChecking(
   { checkAccess, onSessionEnded, recheckMs = bounds.keyWatchRecheckMs }: WatchKeysParts,
   { principal, teamId, watch }: { principal: Principal; teamId: string; watch: KeyWatch },

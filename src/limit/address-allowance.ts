@@ -1,31 +1,35 @@
 import type { Clock } from "../clock.ts";
 import { addressBlock } from "./address-block.ts";
-import { createGate, type Gate } from "./gate.ts";
 import { createLimiter, type LimitDecision } from "./limiter.ts";
+import { createSemaphore, type Semaphore } from "./semaphore.ts";
 
-/** How many store look-ups that find no valid key an address may cause in a window. */
+/** Bounds the store look-ups that find no valid key, for each address and window. */
 export interface AddressAllowance {
-  /** What is left to the address: for headers. Always `accepted`, as an address is never answered 429. */
+  /**
+   * What the address has left, for headers. Always `accepted`: an address is never answered 429.
+   */
   snapshot(address: string): LimitDecision;
   /**
-   * Looks up on behalf of an address and answers as `load` does. It spends one where `foundValid` says no to what
-   * was found, none where the load failed. Of one address as many run at once as it has left, and at its bound
-   * one at a time; one that does not get its turn in `waitMsMax` is refused with UNAVAILABLE.
+   * Looks up on behalf of an address and resolves to what `load` found. Spends one where
+   * `foundValid` returns false for it, and none where the load failed. As many look-ups of an
+   * address run at once as it has left; an address at its bound gets one at a time. A look-up that
+   * gets no slot within `waitMsMax` is refused with UNAVAILABLE.
    */
   lookUp<T>(address: string, load: () => Promise<T>, foundValid: (found: T) => boolean): Promise<T>;
-  /** Addresses remembered, addresses with a look-up running or waiting, and look-ups waiting: for metrics. */
-  sizes(): { remembered: number; active: number; waiting: number };
+  /** How many addresses have a look-up running or waiting. Any other address costs only its log. */
+  active(): number;
 }
 
 /**
- * The allowance of each address, IPv6 by /64. At most `logsMax` addresses are remembered, and the one idle
- * longest is forgotten first: that costs some look-ups and lets nobody in, whereas to refuse the newcomer would
- * let a stranger with many addresses shut all others out. At most `waitersMax` wait at once, of all addresses.
+ * The allowance of each address; IPv6 counts by /64. At most `logsMax` addresses are remembered,
+ * and the one idle longest is forgotten first. Forgetting costs some look-ups and lets nobody in.
+ * Refusing new addresses instead would let a stranger with many addresses shut out all others. At
+ * most `waitersMax` look-ups wait at once, over all addresses.
  */
 export function createAddressAllowance(options: {
   clock: Clock;
   windowMs: number;
-  /** Look-ups a window that found no valid key, for one address. */
+  /** Look-ups of one address in a window that found no valid key. */
   lookupsMax: number;
   logsMax: number;
   waitMsMax: number;
@@ -33,29 +37,29 @@ export function createAddressAllowance(options: {
 }): AddressAllowance {
   const { clock, windowMs, lookupsMax, logsMax, waitMsMax, waitersMax } = options;
   const limiter = createLimiter({ clock, windowMs, logsMax, whenFull: "forget" });
-  const room = { size: 0, sizeMax: waitersMax };
-  /** Of the addresses that have a look-up running or waiting. */
-  const gates = new Map<string, Gate>();
+  const waiters = { size: 0, sizeMax: waitersMax };
+  /** One for each address that has a look-up running or waiting. */
+  const semaphores = new Map<string, Semaphore>();
 
-  function gateOf(block: string): Gate {
-    const open = gates.get(block);
+  function semaphoreOf(block: string): Semaphore {
+    const open = semaphores.get(block);
     if (open) return open;
     const slots = () => Math.max(1, limiter.look(block, lookupsMax).remaining);
-    const gate = createGate({ slots, waitMsMax, room, onIdle: () => gates.delete(block) });
-    gates.set(block, gate);
-    return gate;
+    const semaphore = createSemaphore({ slots, waitMsMax, waiters, onIdle: () => semaphores.delete(block) });
+    semaphores.set(block, semaphore);
+    return semaphore;
   }
 
   return {
     snapshot: (address) => limiter.look(addressBlock(address), lookupsMax),
     lookUp(address, load, foundValid) {
       const block = addressBlock(address);
-      return gateOf(block).run(async () => {
+      return semaphoreOf(block).run(async () => {
         const found = await load();
         if (!foundValid(found)) limiter.spend(block, lookupsMax);
         return found;
       });
     },
-    sizes: () => ({ remembered: limiter.size(), active: gates.size, waiting: room.size }),
+    active: () => semaphores.size,
   };
 }

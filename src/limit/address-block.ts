@@ -1,10 +1,11 @@
 import { isIP } from "node:net";
 
 /**
- * The part of an address that one customer of a provider holds, and so what an allowance is counted by: an IPv4
- * address whole; of an IPv6 address the first 64 bits, as anyone who has one has the other 2^64 of its network
- * too (RFC 6177, RFC 7934). An IPv4-mapped IPv6 address (RFC 4291, 2.5.5.2) is the IPv4 address, for a socket
- * that takes both shows the same peer in either form. What is no address counts as "unknown", all together.
+ * The part of an address that one customer of a provider holds; an allowance is counted by it. An
+ * IPv4 address counts whole. An IPv6 address counts by its first 64 bits: the holder of one address
+ * holds the other 2^64 of its network too (RFC 6177, RFC 7934). An IPv4-mapped IPv6 address (RFC
+ * 4291, 2.5.5.2) counts as the IPv4 address, because a socket that takes both shows the same peer
+ * in either form. Texts that are no address count together, as "unknown".
  */
 export function addressBlock(address: string): string {
   switch (isIP(address)) {
@@ -32,7 +33,7 @@ function blockOfIpv6(address: string): string {
     .join(":")}::/64`;
 }
 
-/** The eight groups of a valid address, whichever way it was shortened. */
+/** The eight groups of a valid address, shortened or not. */
 function groupsOfIpv6(address: string): number[] {
   const [before = "", after] = address.split("::");
   const head = parseGroups(before);

@@ -1,38 +1,57 @@
 import type { Clock } from "../clock.ts";
-import { unavailable } from "../error.ts";
+import { unavailable } from "../refusal/refusal.ts";
 import { LogTable } from "./log-table.ts";
 import type { SlidingLog } from "./sliding-log.ts";
 
+/** What became of a cost, and the state of the limit after it. */
 export interface LimitDecision {
-  /** Whether the cost was taken; true where nothing was asked for. */
+  /** Whether the cost was taken; true where the cost is 0. */
   readonly accepted: boolean;
   readonly limit: number;
   /** What is left of the window after this, from 0 to `limit`. */
   readonly remaining: number;
-  /** When the oldest that is counted leaves the window, in Unix milliseconds; now where nothing is counted. */
+  /**
+   * When the oldest counted request leaves the window, in Unix milliseconds; now where none is
+   * counted.
+   */
   readonly resetUnixMs: number;
-  /** After how long the same would be accepted if nobody took the slot: 0 where accepted, at most the window. */
+  /**
+   * After how long the same cost would be accepted if nobody else spent: 0 where accepted, at most
+   * the window.
+   */
   readonly retryAfterMs: number;
 }
 
+/** The limits of teams, as their callers see them. */
+export interface TeamLimiter {
+  /** As `Limiter.spend`. Synchronous where this process counts alone. */
+  spend(id: string, limit: number, cost: number): LimitDecision | Promise<LimitDecision>;
+  /**
+   * What is left as far as this process knows, at once: for the headers of an answer that comes
+   * later.
+   */
+  look(id: string, limit: number): LimitDecision;
+}
+
+/** Counts in this process alone. */
 export interface Limiter {
   /**
-   * Takes `cost`, a whole number from 0 to `limit`, at once or not at all; 0 only looks. Never more than `limit`
-   * accepted in any window, and no refusal below it.
+   * Takes `cost`, a whole number from 0 to `limit`, whole or not at all; 0 only looks. No window
+   * ever accepts more than `limit`, and nothing below it is refused.
    */
   spend(id: string, limit: number, cost?: number): LimitDecision;
-  /** What is left, without spending and without remembering that it was asked. */
+  /** What is left, without spending, and without keeping a log for the id. */
   look(id: string, limit: number): LimitDecision;
-  /** How many logs are held. */
+  /** How many logs are held; memory is bounded by it. */
   size(): number;
 }
 
 /**
- * One exact sliding log for each id, in this process. At most `logsMax` are held, of 8 bytes for each request of
- * a limit; those that became empty are dropped as requests come in, without a timer. Past `logsMax`, while no
- * log is empty, a new id is refused with UNAVAILABLE, because to forget a log that counts would let its owner
- * pass the limit; with `whenFull: "forget"` the log idle longest is forgotten, for limits that protect a cost
- * and not a promise.
+ * One exact sliding log for each id, in this process. At most `logsMax` logs are held, each of 8
+ * bytes for each request of its limit. Empty logs are dropped as requests come in, without a timer.
+ * Where `logsMax` logs are held and none is empty, a new id is refused with UNAVAILABLE: forgetting
+ * a log that counts would let its owner pass the limit. With `whenFull: "forget"` the log idle
+ * longest is forgotten instead; that suits a limit that saves cost and promises nothing.
  */
 export function createLimiter(options: {
   clock: Clock;
@@ -79,7 +98,7 @@ export function createLimiter(options: {
   };
 }
 
-/** More than the one log that a call can add, so the table shrinks after a rush. */
+/** More than the one log that a call can add, so that the table shrinks after a rush. */
 const dropsPerCallMax = 2;
 
 function decision(

@@ -1,18 +1,20 @@
 import { SlidingLog } from "./sliding-log.ts";
 
-/** A log, whose it is, and its neighbours in the order of last acceptance. */
+/** A log, its id, and its neighbours in the order of last acceptance. */
 export interface TableEntry {
   readonly id: string;
   readonly log: SlidingLog;
-  /** Undefined where none was accepted longer ago, or the entry is not in the table. */
+  /**
+   * The entry before this one; undefined for the first entry, and for one that is not in the table.
+   */
   older: TableEntry | undefined;
   newer: TableEntry | undefined;
 }
 
 /**
- * Logs by id, in the order in which each last accepted something. So the first holds the oldest news of all: if
- * it is not empty, none is, and finding a log to drop costs the same however many there are. Times must not go
- * down from call to call.
+ * Logs by id, in the order in which each last accepted something. If the first log is not empty,
+ * none is, so finding a log to drop costs the same however many there are. Times must not go down
+ * from call to call.
  */
 export class LogTable {
   readonly #windowMs: number;

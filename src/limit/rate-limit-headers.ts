@@ -1,15 +1,28 @@
-import { bounds } from "../config.ts";
+import { bounds } from "../bounds.ts";
+import type { Clock } from "../clock.ts";
 import type { LimitDecision } from "./limiter.ts";
 
+/** The numbers in an answer's rate-limit headers, and whose limit they are. */
+export interface RateReport {
+  readonly policy: "team" | "address";
+  readonly decision: LimitDecision;
+}
+
+/** An answer's rate-limit headers, names and values in turn; none where `rate` is undefined. */
+export function rateReportHeaders(rate: RateReport | undefined, clock: Clock): string[] {
+  return rate ? rateLimitHeaders(rate.decision, rate.policy, clock.unixMs()) : [];
+}
+
 /**
- * A decision as response headers, names and values in turn: the `RateLimit-*` fields that clients have long read,
- * the same facts in the form of draft-ietf-httpapi-ratelimit-headers, and on a refusal how long to wait. Every
- * time is rounded up: one who waits as told is never early. The wait comes from `retryAfterMs`, whole seconds
- * 1…60, never from the rounded reset, which could make it 61.
+ * A decision as response headers, names and values in turn: the `RateLimit-*` fields that clients
+ * have long read, the same facts in the form of draft-ietf-httpapi-ratelimit-headers, and on a
+ * refusal how long to wait. Every time is rounded up, so a caller that waits as long as the headers
+ * say is never early. The wait comes from `retryAfterMs`, in whole seconds from 1 to 60, and never
+ * from the rounded reset, which could make it 61.
  */
 export function rateLimitHeaders(
   decision: LimitDecision,
-  policy: "team" | "address",
+  policy: RateReport["policy"],
   nowUnixMs: number,
 ): string[] {
   const { limit, quota } = policyWords(policy, decision.limit);
@@ -40,11 +53,11 @@ interface PolicyWords {
   readonly quota: string;
 }
 
-/** What depends on the limit alone, kept ready: there are as many limits as plans. */
+/** The texts that depend on the limit alone, kept ready: there are as many limits as plans. */
 const known = { team: new Map<number, PolicyWords>(), address: new Map<number, PolicyWords>() };
 const knownMax = 16;
 
-function policyWords(policy: "team" | "address", limit: number): PolicyWords {
+function policyWords(policy: RateReport["policy"], limit: number): PolicyWords {
   const words = known[policy].get(limit);
   if (words) return words;
   const made = { limit: String(limit), quota: `"${policy}";q=${limit};w=${bounds.limitWindowMs / 1000}` };

@@ -3,7 +3,10 @@ import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { RateLimitSchema } from "#gen/keyrun/v1/rate_limit_pb.ts";
 import type { LimitDecision } from "./limiter.ts";
 
-/** A decision of the limiter as a message: times to the millisecond, rounded up so that waiting is enough. */
+/**
+ * A decision of the limiter as a message. Times are rounded up to the millisecond, so that waiting
+ * that long is enough.
+ */
 export function rateLimitMessage(decision: LimitDecision): MessageInitShape<typeof RateLimitSchema> {
   return {
     limit: decision.limit,

@@ -1,12 +1,13 @@
 /**
- * The times of one caller's accepted requests, in a ring of 8 bytes an entry. Exact: at most `limit` are accepted
- * in any span of `windowMs`, and none is refused below that. An entry of time t counts until just before
- * t + `windowMs`.
+ * The times of one caller's accepted requests, in a ring of 8 bytes an entry. Exact: at most
+ * `limit` are accepted in any span of `windowMs`, and none is refused below that. An entry of time
+ * t counts until just before t + `windowMs`.
  *
- * Time is an argument in monotonic milliseconds; a time before the newest seen is taken as the newest. It is
- * rounded down to a tick of 1/1024 ms, so that every sum and difference of times is exact and a caller who waits
- * precisely as long as it was told is never a rounding error too early. The arguments stand in line, not in an
- * object, because nothing is allocated here for a request.
+ * Time is an argument in monotonic milliseconds; a time before the newest seen is taken as the
+ * newest. It is rounded down to a tick of 1/1024 ms, so that every sum and difference of times is
+ * exact. So a caller that waits precisely as long as it was told is never too early by a rounding
+ * error. The arguments are positional, not an object, because nothing is allocated here for a
+ * request.
  */
 export class SlidingLog {
   readonly #windowMs: number;
@@ -16,15 +17,16 @@ export class SlidingLog {
   #count = 0;
   #nowMs = Number.NEGATIVE_INFINITY;
 
-  /** `windowMs` is whole. */
+  /** `windowMs` is a whole number. */
   constructor(windowMs: number) {
     this.#windowMs = windowMs;
   }
 
   /**
-   * Takes `cost` (whole, 0 to `limit`) at once or not at all. Returns 0 where it was taken, else after how many
-   * milliseconds it would be if nobody else spent: more than 0, at most `windowMs`. What is refused leaves no
-   * trace. The limit may differ from call to call: the log is kept, and counts against the new one.
+   * Takes `cost` (whole, 0 to `limit`) at once or not at all. Returns 0 where it was taken, else
+   * after how many milliseconds it would be taken if nobody else spent: more than 0, at most
+   * `windowMs`. A refused cost leaves no trace. The limit may differ from call to call: the log is
+   * kept, and counts against the new limit. Throws RangeError where `cost` is out of range.
    */
   spend(nowMs: number, limit: number, cost: number): number {
     if (!Number.isInteger(cost) || cost < 0 || cost > limit) {
@@ -44,17 +46,22 @@ export class SlidingLog {
     return this.#count === 0;
   }
 
-  /** How many are counted, as of the newest time seen. */
+  /** How many requests are counted, as of the newest time seen. */
   get count(): number {
     return this.#count;
   }
 
-  /** In how many milliseconds the oldest that is counted leaves, as of the newest time seen; 0 where none is. */
+  /**
+   * In how many milliseconds the oldest counted request leaves the window, as of the newest time
+   * seen; 0 where none is counted.
+   */
   get resetAfterMs(): number {
     return this.#count === 0 ? 0 : this.#leaveMs(0) - this.#nowMs;
   }
 
-  /** What the ring takes: after an accepted request at most 8 bytes for each of its limit. */
+  /**
+   * The size of the ring: after an accepted request at most 8 bytes for each request of the limit.
+   */
   get byteLength(): number {
     return this.#times.byteLength;
   }
@@ -75,7 +82,10 @@ export class SlidingLog {
     for (; this.#count < needed; this.#count++) this.#times[this.#index(this.#count)] = this.#nowMs;
   }
 
-  /** Doubles, so that a quiet caller of a large limit stays small, and shrinks to a limit that was lowered. */
+  /**
+   * Doubles the ring, so that a quiet caller of a large limit stays small. Shrinks it to a limit
+   * that was lowered.
+   */
   #resize(limit: number, needed: number): void {
     const times = new Float64Array(Math.min(limit, Math.max(needed, 2 * this.#times.length, entriesMin)));
     for (let n = 0; n < this.#count; n++) times[n] = this.#times[this.#index(n)] ?? 0;
@@ -83,7 +93,7 @@ export class SlidingLog {
     this.#oldest = 0;
   }
 
-  /** When the nth counted from the oldest, 0 being the oldest, stops to count. */
+  /** When the nth counted request (0: the oldest) leaves the window. */
   #leaveMs(n: number): number {
     return (this.#times[this.#index(n)] ?? 0) + this.#windowMs;
   }
@@ -94,7 +104,7 @@ export class SlidingLog {
   }
 }
 
-/** A power of two: dividing by it loses nothing. Exact for 278 years of uptime. */
+/** A power of two, so that dividing by it is exact. Times stay exact for 278 years of uptime. */
 const ticksPerMs = 1024;
 /** The first size of a ring, for limits that are not smaller. */
 const entriesMin = 8;

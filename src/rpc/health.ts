@@ -1,25 +1,26 @@
-import type { ServiceImpl } from "@connectrpc/connect";
 import {
   type Health,
   HealthCheckResponse_ServingStatus as ServingStatus,
 } from "#gen/grpc/health/v1/health_pb.ts";
-import { fail } from "../error.ts";
-import type { Readiness } from "../server/readiness.ts";
+import type { ServiceMethods } from "../auth/service-methods.ts";
+import type { Readiness } from "../http/readiness.ts";
+import { fail } from "../refusal/refusal.ts";
 
 export interface HealthOptions {
-  /** Full names of the services that are served, as in `keyrun.v1.RunService`. */
+  /** Full names of the services that are served, for example `keyrun.v1.RunService`. */
   readonly serviceNames: readonly string[];
   readonly readiness: Pick<Readiness, "ready" | "onChange">;
-  /** Calls of `Watch` that are open at once; one more is refused with UNAVAILABLE. */
+  /** The bound on concurrent calls of `Watch`. One call more is refused with UNAVAILABLE. */
   readonly watchersMax: number;
 }
 
 /**
- * `grpc.health.v1.Health` as its proto has it: every service, and "" for the whole server, is SERVING while the
- * process is ready and NOT_SERVING otherwise. `Check` refuses a service that isn't served with NOT_FOUND, where
- * `Watch` answers SERVICE_UNKNOWN and stays open. A watcher that reads slowly sees the newest status, not every one.
+ * Implements `grpc.health.v1.Health`: every service, and "" for the whole server, is SERVING while
+ * the process is ready and NOT_SERVING otherwise. For a service that isn't served, `Check` refuses
+ * with NOT_FOUND; `Watch` answers SERVICE_UNKNOWN and stays open. A watcher that reads slowly gets
+ * the newest status and may miss others.
  */
-export function createHealth(options: HealthOptions): ServiceImpl<typeof Health> {
+export function createHealth(options: HealthOptions): ServiceMethods<typeof Health> {
   const { readiness, watchersMax } = options;
   const names = new Set(["", ...options.serviceNames]);
   let watchers = 0;
@@ -44,10 +45,10 @@ export function createHealth(options: HealthOptions): ServiceImpl<typeof Health>
 
     async *watch({ service }, { signal }) {
       if (watchers >= watchersMax) {
-        throw fail("UNAVAILABLE", { problem: "As many health watches are open as may be. Try again later." });
+        throw fail("UNAVAILABLE", { problem: "Too many health watches are open. Try again later." });
       }
       watchers++;
-      const watch = openWatch(readiness, { signal, onLeave: () => watchers-- });
+      const watch = openWatch(readiness, { signal, onClose: () => watchers-- });
       try {
         let sent: ServingStatus | undefined;
         while (watch.isOpen()) {
@@ -60,44 +61,47 @@ export function createHealth(options: HealthOptions): ServiceImpl<typeof Health>
           yield { status };
         }
       } finally {
-        watch.leave();
+        watch.close();
       }
     },
   };
 }
 
 interface Watch {
-  /** False from the moment that the caller went away. */
+  /** False once the caller has disconnected. */
   isOpen(): boolean;
-  /** Resolves at the next change of the readiness, or when the watch is left. */
+  /** Resolves at the next change of the readiness, or when the watch is closed. */
   change(): Promise<void>;
-  leave(): void;
+  close(): void;
 }
 
-/** Leaves on abort too, and at once: a stream whose caller went away may never be pulled again. */
+/**
+ * Also closes the watch as soon as the signal is aborted: when the caller has disconnected, the
+ * generator may never run again.
+ */
 function openWatch(
   readiness: HealthOptions["readiness"],
-  { signal, onLeave }: { signal: AbortSignal; onLeave: () => void },
+  { signal, onClose }: { signal: AbortSignal; onClose: () => void },
 ): Watch {
   let open = true;
   let wake = () => {};
   const unsubscribe = readiness.onChange(() => wake());
-  const leave = () => {
+  const close = () => {
     if (!open) return;
     open = false;
-    signal.removeEventListener("abort", leave);
+    signal.removeEventListener("abort", close);
     unsubscribe();
-    onLeave();
+    onClose();
     wake();
   };
-  signal.addEventListener("abort", leave);
-  if (signal.aborted) leave();
+  signal.addEventListener("abort", close);
+  if (signal.aborted) close();
   return {
     isOpen: () => open,
     change: () =>
       new Promise((resolve) => {
         wake = resolve;
       }),
-    leave,
+    close,
   };
 }

@@ -7,7 +7,7 @@ import {
   toBinary,
 } from "@bufbuild/protobuf";
 import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
-import { Code, type ServiceImpl } from "@connectrpc/connect";
+import { Code } from "@connectrpc/connect";
 import {
   type ServerReflection,
   type ServerReflectionRequest,
@@ -20,17 +20,19 @@ import {
   ServerReflectionRequestSchema as V1AlphaRequestSchema,
   ServerReflectionResponseSchema as V1AlphaResponseSchema,
 } from "#gen/grpc/reflection/v1alpha/reflection_pb.ts";
+import type { ServiceMethods } from "../auth/service-methods.ts";
 import { createSymbolIndex, type SymbolIndex } from "./symbol-index.ts";
 
 /**
- * gRPC server reflection for the given services, under both names that clients ask for. What is asked is answered
- * in turn, one message for one; what is not there is an error response with NOT_FOUND, and the stream goes on.
- * A file comes with the files that it imports; those are sent once a stream, the file asked for each time.
- * Source: grpc/reflection/v1/reflection.proto. Enum values, fields, oneofs and methods are symbols too.
+ * Implements gRPC server reflection for the given services, under both names that clients use. Each
+ * question gets one answer, in order. An unknown name or number gets an error response with
+ * NOT_FOUND, and the stream goes on. A file is sent with the files that it imports: an imported
+ * file is sent once on each stream, the requested file every time. Source:
+ * grpc/reflection/v1/reflection.proto. Enum values, fields, oneofs and methods are symbols too.
  */
 export function createReflection(services: readonly DescService[]): {
-  v1: ServiceImpl<typeof ServerReflection>;
-  v1alpha: ServiceImpl<typeof ServerReflectionV1Alpha>;
+  v1: ServiceMethods<typeof ServerReflection>;
+  v1alpha: ServiceMethods<typeof ServerReflectionV1Alpha>;
 } {
   const index = createSymbolIndex(services);
   return {
@@ -41,7 +43,7 @@ export function createReflection(services: readonly DescService[]): {
       },
     },
     v1alpha: {
-      // The two versions differ in their package alone, so the bytes of one are the bytes of the other.
+      // The two versions differ only in their package, so their messages have the same bytes.
       async *serverReflectionInfo(requests) {
         const sent = new Set<string>();
         for await (const old of requests) {
@@ -107,7 +109,10 @@ function fileAnswer(file: DescFile | undefined, sent: Set<string>): Answer {
   };
 }
 
-/** What the file imports, directly or not, and this stream has not been sent; from now on it counts as sent. */
+/**
+ * Returns the files that the file imports, directly or not, and that this stream has not sent yet.
+ * Marks them as sent.
+ */
 function newDependencies(file: DescFile, sent: Set<string>): DescFile[] {
   sent.add(file.proto.name);
   return file.dependencies.flatMap((dependency) =>

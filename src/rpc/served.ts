@@ -1,45 +1,49 @@
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
-import type { ServiceImpl } from "@connectrpc/connect";
-import type { connectNodeAdapter } from "@connectrpc/connect-node";
-import { bounds } from "../config.ts";
-import type { ServiceMethods, ServiceStreams } from "../service-methods.ts";
+import type { Call } from "../auth/principal.ts";
+import type { ServiceMethods } from "../auth/service-methods.ts";
+import { bounds } from "../bounds.ts";
 
-/** Node's request and response, by either protocol, as Connect takes them. */
-export type NodeHandler = ReturnType<typeof connectNodeAdapter>;
-export type NodeRequest = Parameters<NodeHandler>[0];
-export type NodeResponse = Parameters<NodeHandler>[1];
-
-/** A service and what does its work: unary methods as plain functions, or a Connect implementation with streams. */
-export type ServedService = {
+/** A service and its implementation. A method without one is refused with UNIMPLEMENTED. */
+export interface ServedService {
   readonly service: DescService;
   readonly implementation: object;
-};
+}
 
-/** Serves plain methods under their service's name. */
-export function served<S extends DescService>(
-  service: S,
-  implementation: (ServiceMethods<S> & ServiceStreams<S>) | Partial<ServiceImpl<S>>,
-): ServedService {
+/** Pairs a service with its implementation, and checks their types. */
+export function served<S extends DescService>(service: S, implementation: ServiceMethods<S>): ServedService {
   return { service, implementation };
 }
 
-/** What does a method's work, of whatever types its descriptor names. */
-export type Work = (request: unknown, call: unknown) => unknown;
+/** The implementation of a method; its types are those of the method's descriptor. */
+export type Work = (request: unknown, call: Call) => unknown;
 
-/** The method's work; undefined where the implementation leaves it out. */
+/** Returns the method's implementation, or undefined if there is none. */
 export function workOf(implementation: object, { localName }: DescMethod): Work | undefined {
   const work: unknown = Reflect.get(implementation, localName);
   if (typeof work !== "function") return undefined;
   return (request, call) => Reflect.apply(work, implementation, [request, call]);
 }
 
-/** The method's place in URLs: `/keyrun.v1.RunService/RunApp`. */
+/** Returns the method's path, for example `/keyrun.v1.RunService/RunApp`. */
 export function pathOfMethod({ parent, name }: DescMethod): string {
   return `/${parent.typeName}/${name}`;
 }
 
 /**
- * How long a unary call may take where its caller names no shorter time. The last word, for work that does not end by
- * itself: an app's own timeout, of 30 s at the most, comes first.
+ * The longest time for a unary call. It ends work that does not end by itself. An app's own
+ * timeout, at most 30 s, is over earlier.
  */
 export const unaryMsMax = bounds.unaryMsMax + bounds.unaryGraceMs;
+
+/**
+ * Returns a function that says whether a request's caller may send messages during the response.
+ */
+export function isConversation(
+  services: readonly ServedService[],
+): (request: { readonly url?: string | undefined }) => boolean {
+  const methods = services.flatMap(({ service }) => service.methods);
+  const takesStream = ({ methodKind }: DescMethod) =>
+    methodKind === "bidi_streaming" || methodKind === "client_streaming";
+  const paths = new Set(methods.filter(takesStream).map(pathOfMethod));
+  return ({ url = "" }) => paths.has(url);
+}

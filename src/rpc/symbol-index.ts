@@ -1,21 +1,33 @@
 import type { DescEnum, DescExtension, DescFile, DescMessage, DescService } from "@bufbuild/protobuf";
 import { nestedTypes } from "@bufbuild/protobuf/reflect";
 
-/** What the files of some services declare, by name. Full names have no leading dot. */
+/** The declarations in the files of some services, by name. Full names have no leading dot. */
 export interface SymbolIndex {
-  /** Full names of the services, in order. */
+  /** Full names of the services, sorted. */
   readonly serviceNames: readonly string[];
-  /** The file of this path, as in `keyrun/v1/run_service.proto`; undefined where it is not known. */
+  /**
+   * Returns the file with this path, for example `keyrun/v1/run_service.proto`; undefined if there
+   * is none.
+   */
   fileByName(name: string): DescFile | undefined;
-  /** The file that declares this service, method, message, field, oneof, enum, enum value or extension. */
+  /**
+   * Returns the file that declares this service, method, message, field, oneof, enum, enum value or
+   * extension; undefined if there is none.
+   */
   fileOfSymbol(fullName: string): DescFile | undefined;
-  /** The file that declares the extension with this number of this message. */
+  /**
+   * Returns the file that declares the extension with this number of this message; undefined if
+   * there is none.
+   */
   fileOfExtension(messageName: string, number: number): DescFile | undefined;
-  /** The numbers of all known extensions of this message, ascending; undefined where the message is not known. */
+  /**
+   * Returns the numbers of all known extensions of this message, ascending; undefined if the
+   * message is unknown.
+   */
   extensionNumbersOf(messageName: string): readonly number[] | undefined;
 }
 
-/** Indexes the files that declare these services and everything that those import. */
+/** Indexes the files that declare these services, and all files that those import. */
 export function createSymbolIndex(services: readonly DescService[]): SymbolIndex {
   const files = new Map<string, DescFile>();
   for (const service of services) addFile(files, service.file);
@@ -59,7 +71,8 @@ function symbolsOf(type: DescMessage | DescEnum | DescExtension | DescService): 
     case "service":
       return [type.typeName, ...membersOf(type.typeName, type.methods)];
     case "enum":
-      // The values of an enum are its siblings, not its children (C++ scoping, see descriptor.proto).
+      // The values of an enum are its siblings, not its children (C++ scoping, see
+      // descriptor.proto).
       return [type.typeName, ...membersOf(scopeOf(type), type.values)];
     case "extension":
       return [type.typeName];

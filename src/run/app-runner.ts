@@ -1,7 +1,7 @@
 import type { BackendRecord } from "../apps/app-store.ts";
+import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
-import { bounds } from "../config.ts";
-import { type Refusal, unavailable } from "../error.ts";
+import { type Refusal, unavailable } from "../refusal/refusal.ts";
 import { appFailed } from "./backend-runner.ts";
 import { runEcho } from "./echo-runner.ts";
 import { createGrpcRunner } from "./grpc-runner.ts";
@@ -13,15 +13,16 @@ import type { Run, Runner } from "./runner.ts";
 export interface AppRunner {
   readonly run: Runner;
   /**
-   * Ends what still runs with UNAVAILABLE, waits until it is over, and closes the connections to backends. A run
-   * after that is refused with UNAVAILABLE.
+   * Ends every run under way with UNAVAILABLE, waits for all of them, and closes the connections to
+   * backends. Later runs are refused with UNAVAILABLE.
    */
   close(): Promise<void>;
 }
 
 /**
- * Runs an app on whatever backend it has, at most `appRunsMax` runs of one app at once and each with an output
- * of at most `outputBytesMax` bytes of UTF-8. A run holds its slot until its exchange with the backend is over.
+ * Runs apps on every kind of backend: at most `appRunsMax` runs of one app at once, each with an
+ * output of at most `outputBytesMax` bytes of UTF-8. A run keeps its slot until its exchange with
+ * the backend is over.
  */
 export function createAppRunner(options: {
   clock: Clock;
@@ -42,7 +43,7 @@ export function createAppRunner(options: {
 
   async function runRemotely(run: Run, backend: RemoteBackend): Promise<string> {
     if (run.signal.aborted) throw cancelled(run.signal);
-    const giveSlot = slots.take(run.app.id);
+    const releaseSlot = slots.acquire(run.app.id);
     const limits = startLimits(clock, run);
     const exchange = send(run, backend, limits);
     running.set(exchange, limits);
@@ -53,7 +54,7 @@ export function createAppRunner(options: {
     } finally {
       running.delete(exchange);
       limits.stop();
-      giveSlot();
+      releaseSlot();
     }
   }
 
@@ -85,11 +86,11 @@ export function createAppRunner(options: {
 
 type RemoteBackend = Exclude<BackendRecord, { kind: "echo" }>;
 
-// A backend bounds what it reads; this bounds what is handed on, whatever it was wrapped in.
+// The runners bound what they read, with its framing. This bounds the output itself.
 function faultOf(text: string, outputBytesMax: number): Refusal | undefined {
   if (Buffer.byteLength(text) > outputBytesMax) {
     return appFailed(`The output has more than ${outputBytesMax} bytes.`);
   }
-  // JSON can spell half of a surrogate pair, which neither UTF-8 nor Protobuf can.
+  // JSON can hold half of a surrogate pair; UTF-8 and Protobuf can't.
   return text.isWellFormed() ? undefined : appFailed("The output is not Unicode: it holds a lone surrogate.");
 }

@@ -1,26 +1,29 @@
 import { type ChannelCredentials, Client, type ClientOptions, credentials } from "@grpc/grpc-js";
-import { bounds } from "../config.ts";
+import { bounds } from "../bounds.ts";
 import { trustedRoots } from "./trusted-roots.ts";
 
-/** A channel on loan to one run. */
-export interface LentChannel {
+/** The use of a channel by one run. */
+export interface ChannelLease {
   readonly client: Client;
-  /** Makes this the last run on the channel: who comes next gets a new connection. */
+  /** Makes this the last run on the channel. The next run gets a new connection. */
   retire(): void;
-  /** To be called once, when the run is over. */
-  giveBack(): void;
+  /** Call it once, when the run is over. */
+  release(): void;
 }
 
 export interface GrpcChannels {
-  /** The channel to the target, shared with the other runs there. It connects when it is first used. */
-  lend(backend: { target: string; tls: boolean }): LentChannel;
-  /** Closes all channels. None may be on loan. */
+  /**
+   * Returns the channel to the target, shared with other runs. It connects when it is first used.
+   */
+  acquire(backend: { target: string; tls: boolean }): ChannelLease;
+  /** Closes all channels. Call it only when none is in use. */
   close(): void;
 }
 
 /**
- * One channel for each target and kind of connection. Channels in use are bounded by the runs; of the unused ones
- * `idleChannelsMax` are kept, those used last, and their connections close after a while.
+ * Keeps one gRPC channel for each target and kind of connection. The bound on runs also bounds the
+ * channels in use. Of the unused ones, the `idleChannelsMax` used last are kept, and gRPC closes
+ * their connections when they have been idle for some time.
  */
 export function createGrpcChannels(options: {
   outputBytesMax: number;
@@ -28,7 +31,7 @@ export function createGrpcChannels(options: {
 }): GrpcChannels {
   const clientOptions = channelOptions(options.outputBytesMax);
   const securityOf = createSecurity();
-  // The order of the map is the order of use: the first is the one used longest ago.
+  // The map is in order of use: the first channel is the one used longest ago.
   const channels = new Map<string, Channel>();
 
   function closeUnused() {
@@ -40,7 +43,7 @@ export function createGrpcChannels(options: {
   }
 
   return {
-    lend({ target, tls }) {
+    acquire({ target, tls }) {
       const key = `${tls ? "tls" : "plaintext"} ${target}`;
       const channel = channels.get(key) ?? {
         client: connect(target, securityOf(tls), clientOptions),
@@ -54,7 +57,7 @@ export function createGrpcChannels(options: {
         retire() {
           if (channels.get(key) === channel) channels.delete(key);
         },
-        giveBack() {
+        release() {
           channel.runs -= 1;
           if (channel.runs > 0) return;
           if (channels.get(key) !== channel) channel.client.close();
@@ -84,23 +87,23 @@ function createSecurity(): (tls: boolean) => ChannelCredentials {
 }
 
 function connect(target: string, security: ChannelCredentials, clientOptions: ClientOptions): Client {
-  // The scheme is said aloud: without it, a host named "unix" or "ipv4" would be read as one.
+  // The scheme must be written. Otherwise a host named "unix" or "ipv4" would be read as a scheme.
   return new Client(`dns:${target}`, security, clientOptions);
 }
 
 function channelOptions(outputBytesMax: number): ClientOptions {
   return {
-    // A run is never repeated: no retries of the library's own, none by a service config from the DNS either.
+    // A run is never repeated: no retries by the library, and none by a service config from DNS.
     "grpc.enable_retries": 0,
     "grpc.service_config_disable_resolution": 1,
-    // Where a run goes is the app's record alone, not the environment's.
+    // Only the app's record decides where a run goes, so proxies from the environment are ignored.
     "grpc.enable_http_proxy": 0,
     "grpc.max_receive_message_length": outputBytesMax + messageOverheadBytes,
     "grpc.client_idle_timeout_ms": bounds.backendChannelIdleMs,
     "grpc.initial_reconnect_backoff_ms": Math.min(100, bounds.backendReconnectMsMax),
     "grpc.max_reconnect_backoff_ms": bounds.backendReconnectMsMax,
     "grpc.dns_min_time_between_resolutions_ms": bounds.backendReconnectMsMax,
-    // With a pool of its own, a closed channel takes its connection with it.
+    // Without the global pool, closing a channel also closes its connection.
     "grpc.use_local_subchannel_pool": 1,
     "grpc.enable_channelz": 0,
   };

@@ -14,38 +14,39 @@ import {
   type RunResponse,
   RunResponseSchema,
 } from "#gen/keyrun/v1/app_backend_service_pb.ts";
+import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
-import { bounds } from "../config.ts";
-import { fail, Refusal } from "../error.ts";
+import { fail, Refusal } from "../refusal/refusal.ts";
 import { appFailed, type BackendRunner, nameOfFailure } from "./backend-runner.ts";
 import { createGrpcChannels } from "./grpc-channels.ts";
 import type { Run } from "./runner.ts";
 
 /**
- * Runs on a gRPC server that implements `keyrun.v1.AppBackendService`: one call with what is left of the timeout
- * as its deadline and `x-request-id` in its metadata. DEADLINE_EXCEEDED is APP_TIMEOUT, any other status but OK
- * is APP_FAILED, and so is an answer of more than `outputBytesMax` bytes. A server that is down fails at once.
+ * Runs apps on a gRPC server that implements `keyrun.v1.AppBackendService`: one call, with the rest
+ * of the timeout as its deadline and `x-request-id` in its metadata. DEADLINE_EXCEEDED becomes
+ * APP_TIMEOUT. Every other status but OK becomes APP_FAILED, and so does a response of more than
+ * `outputBytesMax` bytes. If the server is down, the call fails at once.
  */
 export function createGrpcRunner(options: { clock: Clock; outputBytesMax: number }): BackendRunner<"grpc"> {
   const { clock, outputBytesMax } = options;
   const channels = createGrpcChannels({ outputBytesMax, idleChannelsMax: bounds.backendIdleChannelsMax });
-  // The library would write to stderr, which is for our JSON lines.
+  // The library would write text to stderr, where only our JSON log lines may go.
   setLogVerbosity(logVerbosity.NONE);
 
   return {
     async run(run, backend, { signal, deadlineMs }) {
-      const channel = channels.lend(backend);
+      const channel = channels.acquire(backend);
       try {
         const deadline = clock.unixMs() + (deadlineMs - clock.monotonicMs());
         const response = await callOnce(channel.client, run, { signal, deadline });
         return response.text;
       } catch (thrown) {
         const refusal = refusalOf(thrown);
-        // The peer may be gone without a word; then every later run on this connection would wait in vain.
+        // The peer may be gone without closing the connection. Later runs on it would all time out.
         if (isTimeout(refusal) || isTimeout(signal.reason)) channel.retire();
         throw refusal;
       } finally {
-        channel.giveBack();
+        channel.release();
       }
     },
     close: () => channels.close(),
@@ -55,7 +56,10 @@ export function createGrpcRunner(options: { clock: Clock; outputBytesMax: number
 const { run: method } = AppBackendService.method;
 const path = `/${AppBackendService.typeName}/${method.name}`;
 
-/** Rejects with the library's `ServiceError`. Settles when the call is over; an abort cancels it. */
+/**
+ * Makes one call. Rejects with the library's `ServiceError`. Settles when the call is over; an
+ * abort of the signal cancels it.
+ */
 function callOnce(
   client: Client,
   run: Run,

@@ -5,22 +5,23 @@ import {
   type IncomingMessage,
 } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
+import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
-import { bounds } from "../config.ts";
-import { Refusal } from "../error.ts";
+import { Refusal } from "../refusal/refusal.ts";
 import { appFailed, type BackendRunner, nameOfFailure } from "./backend-runner.ts";
 import type { Run } from "./runner.ts";
 import { trustedRoots } from "./trusted-roots.ts";
 
 /**
- * Runs on an HTTP server: one POST of `{"runId","teamId","appId","text"}` with the app's headers, `X-Request-Id`
- * and `X-Keyrun-Deadline-Ms`, the whole milliseconds that are left. Success is 200 with a JSON object that has a
- * string `text`, at most `outputBytesMax` bytes in all. Anything else, a redirect too, is APP_FAILED.
+ * Runs apps on an HTTP server: one POST of `{"runId","teamId","appId","text"}` with the app's
+ * headers, `X-Request-Id` and `X-Keyrun-Deadline-Ms`, the whole milliseconds that are left. Success
+ * is 200 with a JSON object that has a string `text`, at most `outputBytesMax` bytes in all.
+ * Everything else, also a redirect, becomes APP_FAILED.
  */
 export function createHttpRunner(options: { clock: Clock; outputBytesMax: number }): BackendRunner<"http"> {
   const { clock, outputBytesMax } = options;
-  // Without a bound of their own: each connection in use is a run, and runs are bounded. A queue here would only
-  // send runs with a deadline that is no longer true.
+  // Sockets need no bound here: each one in use belongs to a run, and runs are bounded. A run that
+  // waited in the agent's queue would be sent with a deadline that is no longer true.
   const agentOptions = {
     keepAlive: true,
     maxSockets: Number.POSITIVE_INFINITY,
@@ -72,20 +73,20 @@ function bodyOf(run: Run): string {
 }
 
 /**
- * Sends the body and answers with the body of a 200. Settles when the request has closed, whichever way it went:
- * `close` is the one event that always comes (a server that answers 101 causes no other). Node repeats nothing by
- * itself, not even where a kept connection turns out to be gone, and neither do we: it may have been read.
+ * Sends the body and returns the body of a 200. Settles on `close`, the one event that always
+ * comes: a response with status 101 causes no other. Nothing is sent twice, by Node or here, even
+ * if a kept connection turns out to be closed, because the backend may have read the request.
  */
 function exchange(request: ClientRequest, body: Buffer, bytesMax: number): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   let outcome: Buffer | Refusal | undefined;
-  function decide(first: Buffer | Refusal) {
+  function settle(first: Buffer | Refusal) {
     outcome ??= first;
-    // What was decided before the server took the whole body leaves a connection that nobody can use again.
+    // If the server did not take the whole request, the connection can't be used again.
     if (outcome instanceof Refusal || !request.writableFinished) request.destroy();
   }
-  request.on("response", (response) => readAnswer(response, bytesMax, decide));
-  request.on("error", (error) => decide(appFailed(`The exchange broke off: ${nameOfFailure(error)}.`)));
+  request.on("response", (response) => readAnswer(response, bytesMax, settle));
+  request.on("error", (error) => settle(appFailed(`The exchange broke off: ${nameOfFailure(error)}.`)));
   request.on("close", () => {
     if (outcome instanceof Buffer) resolve(outcome);
     else reject(outcome ?? appFailed("The connection closed without a whole answer."));
@@ -94,20 +95,20 @@ function exchange(request: ClientRequest, body: Buffer, bytesMax: number): Promi
   return promise;
 }
 
-function readAnswer(response: IncomingMessage, bytesMax: number, decide: (first: Buffer | Refusal) => void) {
+function readAnswer(response: IncomingMessage, bytesMax: number, settle: (first: Buffer | Refusal) => void) {
   const { statusCode, headers } = response;
   const encoding = headers["content-encoding"] ?? "identity";
-  if (statusCode !== 200) return decide(appFailed(`The backend answered ${statusCode}, not 200.`));
-  if (encoding !== "identity") return decide(appFailed("The backend compressed its answer, unasked."));
+  if (statusCode !== 200) return settle(appFailed(`The backend answered ${statusCode}, not 200.`));
+  if (encoding !== "identity") return settle(appFailed("The backend compressed its answer, unasked."));
   const chunks: Buffer[] = [];
   let bytes = 0;
   response.on("data", (chunk: Buffer) => {
     bytes += chunk.byteLength;
-    if (bytes > bytesMax) decide(appFailed(`The answer has more than ${bytesMax} bytes.`));
+    if (bytes > bytesMax) settle(appFailed(`The answer has more than ${bytesMax} bytes.`));
     else chunks.push(chunk);
   });
-  response.on("end", () => decide(Buffer.concat(chunks, bytes)));
-  response.on("error", (error) => decide(appFailed(`The answer broke off: ${nameOfFailure(error)}.`)));
+  response.on("end", () => settle(Buffer.concat(chunks, bytes)));
+  response.on("error", (error) => settle(appFailed(`The answer broke off: ${nameOfFailure(error)}.`)));
 }
 
 const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
@@ -124,7 +125,7 @@ function jsonOf(body: Buffer): unknown {
   try {
     return JSON.parse(strictUtf8.decode(body));
   } catch {
-    // What was thrown quotes the body, which is the team's.
+    // The parser's error quotes the body, which belongs to the team, so it is not kept as a cause.
     throw appFailed("The answer is not JSON in UTF-8.");
   }
 }

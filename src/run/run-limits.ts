@@ -1,17 +1,17 @@
 import type { Clock } from "../clock.ts";
-import { fail, Refusal } from "../error.ts";
+import { fail, Refusal } from "../refusal/refusal.ts";
 import type { RunLimits } from "./backend-runner.ts";
 import type { Run } from "./runner.ts";
 
-/** The limits of one run, and the means to end it. Whatever ends it first is the refusal that its caller gets. */
+/** The limits of one run, and a way to end it. The first reason to end becomes its refusal. */
 export interface RunningLimits extends RunLimits {
-  /** Ends the run with this refusal, unless it is ended already. */
+  /** Ends the run with this refusal, unless it has ended already. */
   end(refusal: Refusal): void;
-  /** To be called when the run is over: forgets the timer and the caller's signal. */
+  /** Call it when the run is over: clears the timer and stops listening to the caller's signal. */
   stop(): void;
 }
 
-/** Starts to count the app's timeout and to listen for the caller. */
+/** Starts the timer of the app's timeout and listens to the caller's signal. */
 export function startLimits(clock: Clock, run: Run): RunningLimits {
   const { timeoutMs } = run.app;
   const over = new AbortController();
@@ -30,7 +30,10 @@ export function startLimits(clock: Clock, run: Run): RunningLimits {
   };
 }
 
-/** Why a run ends whose signal was aborted: the refusal that was given as the reason, or that its caller left. */
+/**
+ * The refusal of a run whose signal was aborted: the signal's reason if that is a refusal,
+ * otherwise CANCELLED, because the caller left.
+ */
 export function cancelled(signal: AbortSignal): Refusal {
   const reason: unknown = signal.reason;
   return reason instanceof Refusal ? reason : fail("CANCELLED", { cause: reason, mayHaveRun: true });

@@ -6,21 +6,19 @@ import {
 } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { AppRecord } from "../apps/app-store.ts";
 import type { Call } from "../auth/principal.ts";
-import { fail } from "../error.ts";
+import type { RecordSource } from "../cache/record-source.ts";
 import { isResourceId } from "../fields/resource-id.ts";
+import { fail } from "../refusal/refusal.ts";
 import type { Run, Runner } from "./runner.ts";
 
-/** Where apps are found: a cache above the store. */
-export interface AppSource {
-  peek(appId: string): AppRecord | null | undefined;
-  load(appId: string): Promise<AppRecord | undefined>;
-}
-
-/** Finds the app of this id that the team may run; answers without a promise where it is in memory. */
+/** Finds the app of this id that the team may run. Synchronous where the app is in memory. */
 export type FindRunnableApp = (teamId: string, appId: string) => AppRecord | Promise<AppRecord>;
 
-/** Refuses with APP_NOT_FOUND, in the same words, what does not exist, can't exist, or is not for this team. */
-export function createFindRunnableApp(apps: AppSource): FindRunnableApp {
+/**
+ * Throws APP_NOT_FOUND, with the same sentence, where the app does not exist, its id can't exist,
+ * or the team may not run it.
+ */
+export function createFindRunnableApp(apps: RecordSource<AppRecord>): FindRunnableApp {
   const check = (teamId: string, appId: string, app: AppRecord | null | undefined): AppRecord => {
     if (app && (app.teamIds.length === 0 || app.teamIds.includes(teamId))) return app;
     throw fail("APP_NOT_FOUND", { param: "app_id", metadata: { app_id: appId.slice(0, 63) } });
@@ -34,11 +32,14 @@ export function createFindRunnableApp(apps: AppSource): FindRunnableApp {
   };
 }
 
-/** `keyrun.v1.RunService`, whose answer is a message already: no door has to make one of it. */
+/** `keyrun.v1.RunService`. It returns complete Protobuf messages. */
 export interface RunMethods {
-  /** The caller was admitted before: its key proven, its request spent. Without a promise where the app answers at once. */
+  /**
+   * The caller must be admitted already: its key is verified and its request counted. Synchronous
+   * if the app's output is there at once.
+   */
   runApp(request: RunAppRequest, call: Call): RunAppResponse | Promise<RunAppResponse>;
-  /** The same, for a door that has found the app already. */
+  /** Like `runApp`, for a handler that has found the app already. */
   runFound(app: AppRecord, request: RunAppRequest, call: Call): RunAppResponse | Promise<RunAppResponse>;
 }
 
@@ -84,7 +85,7 @@ function teamOf({ principal }: Call): string {
   return principal.teamId;
 }
 
-/** The signal is asked for only by apps that take time: the door makes it then. */
+/** A getter, so that the handler creates a signal only for an app that takes time. */
 class StartedRun implements Run {
   readonly runId: string;
   readonly teamId: string;

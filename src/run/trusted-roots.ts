@@ -1,9 +1,10 @@
 import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
 
 /**
- * What backends behind TLS are verified against: the system's authorities, where an operator's own usually are,
- * and Node's, which `NODE_EXTRA_CA_CERTS` adds to. It takes some tens of milliseconds to make, so it is made once
- * for all connections of a kind, when the first needs it: given as `ca`, it would be made for each of them.
+ * Returns the certificate authorities that backends with TLS are verified against: the system's,
+ * which usually include the operator's own, and Node's, with those of `NODE_EXTRA_CA_CERTS`. It
+ * takes tens of milliseconds, so each kind of backend makes it once, on first use. With the option
+ * `ca` Node would do this work again for every connection.
  */
 export function trustedRoots(): SecureContext {
   return createSecureContext({

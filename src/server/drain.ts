@@ -1,57 +1,60 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Refusal } from "../error.ts";
-import type { RequestTracker } from "./request-tracker.ts";
+import type { Refusal } from "../refusal/refusal.ts";
+import type { RequestTracker } from "./exchange/request-tracker.ts";
 
-/** Something that lets requests in: a listener, or what holds long streams open. */
+/** Something that accepts requests: a listener, or a part that holds long streams open. */
 export interface Drainable {
-  /** Takes nothing new from now on, and lets what runs end. Called once. */
+  /** Accepts nothing new from now on. What is running may end. Called once. */
   stopAccepting(): void;
-  /** Resolves once nothing is open any more. */
+  /** Resolves once all connections or streams are closed. */
   drained(): Promise<void>;
-  /** Takes away what is still open. */
+  /** Closes everything that is still open, at once. */
   destroy(): void;
 }
 
 export interface DrainPlan {
-  /** Turns `/readyz` and `grpc.health.v1` red. */
+  /** Makes `/readyz` and `grpc.health.v1` answer that the process is not ready. */
   markUnready(): void;
-  readonly doors: readonly Drainable[];
+  readonly drainables: readonly Drainable[];
   readonly requests: RequestTracker;
-  /** How long to serve on after readiness turned, until the balancers have seen it. */
+  /**
+   * How long the listeners accept requests after `markUnready`, until the balancers have noticed.
+   */
   readonly delayMs: number;
-  /** How long requests may run on after that. */
+  /** How long running requests may go on after that. */
   readonly msMax: number;
-  /** How long answers to the requests that were then aborted may take to be written. */
+  /** How long writing the answers to the aborted requests may take after that. */
   readonly abortGraceMs: number;
-  /** What the requests aborted at the end are told. */
+  /** Returns the refusal with which requests are aborted at the end. */
   readonly abortReason: () => Refusal;
 }
 
 export interface DrainOutcome {
-  /** Requests that were not done by the drain's end, and were aborted. */
+  /** How many requests were still running at the drain's end, and were aborted. */
   readonly aborted: number;
 }
 
 /**
- * Shuts the doors without failing a request that ends within the drain: unready, serve on, stop accepting, wait,
- * abort what is left so that it is answered, destroy. Takes at most the three times together; never rejects.
+ * Shuts the drainables down without failing a request that ends in time. The steps: become unready,
+ * serve for `delayMs`, stop accepting, wait, abort the requests that are left so that they are
+ * answered, destroy. Takes at most the sum of the three times. Never rejects.
  */
 export async function drain(plan: DrainPlan): Promise<DrainOutcome> {
   plan.markUnready();
   await sleep(plan.delayMs);
-  for (const door of plan.doors) door.stopAccepting();
-  const closed = Promise.all(plan.doors.map((door) => door.drained()));
+  for (const drainable of plan.drainables) drainable.stopAccepting();
+  const closed = Promise.all(plan.drainables.map((drainable) => drainable.drained()));
   await firstOf(closed, plan.msMax);
   const aborted = plan.requests.running();
   if (aborted > 0) {
     plan.requests.abortAll(plan.abortReason());
     await firstOf(plan.requests.idle(), plan.abortGraceMs);
   }
-  for (const door of plan.doors) door.destroy();
+  for (const drainable of plan.drainables) drainable.destroy();
   return { aborted };
 }
 
-/** Waits for the promise, but no longer than `msMax`; no timer is left behind. */
+/** Waits for the promise, but at most `msMax`. Leaves no timer running. */
 async function firstOf(promise: Promise<unknown>, msMax: number): Promise<void> {
   const timer = new AbortController();
   const timeUp = sleep(msMax, undefined, { signal: timer.signal }).catch(() => undefined);

@@ -1,13 +1,14 @@
 import { Server, type Socket } from "node:net";
 import type { Clock } from "../clock.ts";
-import { type ConnectionsOptions, createConnections } from "./connections.ts";
+import type { HostAndPort } from "../settings/host.ts";
+import { type ConnectionsOptions, createConnections } from "./connection/connections.ts";
+import { createHttp1Server, type ListenerTls } from "./connection/http1-server.ts";
+import { createHttp2Acceptor } from "./connection/http2-server.ts";
+import { splitByAlpn, splitByPreface } from "./connection/split-protocols.ts";
 import type { Drainable } from "./drain.ts";
-import { createHttp1Server, type MutualTls } from "./http1-server.ts";
-import { createHttp2Door } from "./http2-server.ts";
+import { createRunningAnswers, type RunningAnswersOptions } from "./exchange/running-answers.ts";
+import { createStreamCheck } from "./exchange/stream-check.ts";
 import type { NodeRequest } from "./node-http.ts";
-import { createRunningAnswers, type RunningAnswersOptions } from "./running-answers.ts";
-import { splitByAlpn, splitByPreface } from "./split-protocols.ts";
-import { createStreamCheck } from "./stream-check.ts";
 import type { Report } from "./transport-event.ts";
 import { type TransportLimits, transportLimits } from "./transport-limits.ts";
 
@@ -15,27 +16,27 @@ export interface ListenerOptions extends RunningAnswersOptions, ConnectionsOptio
   readonly connectionsMax: number;
   readonly clock: Clock;
   /** Undefined: plaintext, HTTP/1.1 and HTTP/2 on one port by what the caller speaks. */
-  readonly tls?: MutualTls | undefined;
+  readonly tls?: ListenerTls | undefined;
   readonly limits?: TransportLimits;
-  /** Whether the request's messages are answered one by one, while the caller sends on; where not given, none is. */
+  /**
+   * Whether the request's messages are answered one by one, while the caller sends more. By default
+   * none is such a conversation.
+   */
   readonly isConversation?: (req: NodeRequest) => boolean;
 }
 
-export interface BoundAddress {
-  readonly host: string;
-  readonly port: number;
-}
-
 export interface Listener extends Drainable {
-  /** Resolves with the bound address: port 0 picks a free one. Rejects with node's error where it can't be bound. */
-  listen(at: BoundAddress): Promise<BoundAddress>;
-  /** Connections that are open now. */
-  connections(): number;
+  /**
+   * Resolves with the bound address; port 0 picks a free port. Rejects with Node's error if the
+   * address can't be bound.
+   */
+  listen(at: HostAndPort): Promise<HostAndPort>;
 }
 
 /**
- * One port for HTTP/1.1 and HTTP/2, with every limit of `transportLimits`. The HTTP/1.1 server itself listens, because
- * behind any other server its timeouts do nothing; each connection is looked at before it is given to a protocol.
+ * One port for HTTP/1.1 and HTTP/2, with every limit of `transportLimits`. The HTTP/1.1 server
+ * itself listens, because behind any other server its timeouts do nothing. The first bytes of each
+ * connection tell which protocol it is given to.
  */
 export function createListener(options: ListenerOptions): Listener {
   const limits = options.limits ?? transportLimits;
@@ -43,9 +44,9 @@ export function createListener(options: ListenerOptions): Listener {
   const answers = createRunningAnswers(options, limits);
   const connections = createConnections(options);
   const http1 = createHttp1Server({ ...options, limits, tls, running: answers.all });
-  const http2 = createHttp2Door({ limits, report, running: answers.all });
+  const http2 = createHttp2Acceptor({ limits, report, running: answers.all });
   for (const server of [http1, http2.server]) {
-    // An expectation that nobody knows may be ignored (RFC 9110, section 10.1.1).
+    // An unknown expectation may be ignored (RFC 9110, section 10.1.1).
     for (const event of ["request", "checkContinue", "checkExpectation"]) server.on(event, answers.take);
   }
   const undecided = new Set<Socket>();
@@ -59,7 +60,7 @@ export function createListener(options: ListenerOptions): Listener {
     report({ kind: "connection_refused", by: "total", address: dropped?.remoteAddress ?? "" });
   });
   const closed = new Promise<void>((resolve) => http1.once("close", resolve));
-  // Frees the timer that looks for slow requests, which http.Server's own close alone does.
+  // Only http.Server's own close frees the timer that checks for slow requests.
   http1.once("close", () => http1.close());
   const { isConversation = () => false } = options;
   const checkStreams = createStreamCheck({ running: answers.all, limits, isConversation });
@@ -69,7 +70,8 @@ export function createListener(options: ListenerOptions): Listener {
 
   const stopAccepting = () => {
     if (stopping !== undefined) return;
-    // Not http.Server's own close: it takes idle connections away at once, and with them requests on their way.
+    // We do not use http.Server's own close: it closes idle connections at once, and requests that
+    // are on their way to them are lost.
     Server.prototype.close.call(http1);
     answers.closeConnections();
     http2.closeSessions();
@@ -83,7 +85,6 @@ export function createListener(options: ListenerOptions): Listener {
   };
   return {
     listen: (at) => listen(http1, at, report),
-    connections: () => connections.all.size,
     stopAccepting,
     drained: () => closed,
     destroy() {
@@ -95,15 +96,15 @@ export function createListener(options: ListenerOptions): Listener {
 }
 
 /**
- * Those of the sockets that have sent nothing between the two calls. Node's `closeIdleConnections` would also cut off
- * an answer that is written and not yet taken.
+ * Returns a function that returns the sockets on which nothing arrived between the two calls.
+ * Node's `closeIdleConnections` would also cut off an answer that is written but not yet read.
  */
 function silentSince(sockets: Iterable<Socket>): () => Socket[] {
   const before = Array.from(sockets, (socket) => ({ socket, bytesRead: socket.bytesRead }));
   return () => before.filter((one) => one.socket.bytesRead === one.bytesRead).map(({ socket }) => socket);
 }
 
-function listen(server: Server, { host, port }: BoundAddress, report: Report): Promise<BoundAddress> {
+function listen(server: Server, { host, port }: HostAndPort, report: Report): Promise<HostAndPort> {
   return new Promise((resolve, reject) => {
     server.once("error", reject);
     server.listen({ host, port }, () => {

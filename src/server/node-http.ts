@@ -1,61 +1,141 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Http2ServerRequest, Http2ServerResponse } from "node:http2";
-import type { HttpResponse } from "../edge/http.ts";
+import { constants, type Http2ServerRequest, type Http2ServerResponse } from "node:http2";
+import type { HttpResponse, Trailers, WholeResponse } from "../http/handler.ts";
+import type { RequestHead } from "../http/request-head.ts";
 
-/** What node hands to a request handler, by either protocol: the second is shaped like the first. */
+/**
+ * The request and the response that Node passes to a listener. Those of HTTP/2 have the form of
+ * those of HTTP/1.1.
+ */
 export type NodeRequest = IncomingMessage | Http2ServerRequest;
 export type NodeResponse = ServerResponse | Http2ServerResponse;
+
+/** One of Node's requests, with its head and its response. */
+export interface Incoming {
+  readonly head: RequestHead;
+  readonly req: NodeRequest;
+  readonly res: NodeResponse;
+}
+
+/** Returns the head of Node's request as a plain value. */
+export function headOf(req: NodeRequest): RequestHead {
+  const { method = "", url = "/", httpVersion, rawHeaders } = req;
+  const target = url.startsWith("/") ? url : originForm(url);
+  return { method, target, httpVersion, rawHeaders, peer: peerOf(req) };
+}
+
+/**
+ * RFC 9112, section 3.2: an absolute target is accepted too. `*` becomes a path that no handler
+ * serves.
+ */
+function originForm(target: string): string {
+  const rest = target.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, "");
+  return rest.startsWith("/") ? rest : `/${rest}`;
+}
+
+/**
+ * HTTP/2's sockets are behind `Proxy` objects of Node. One access to them costs as much as reading
+ * the whole head, so the address is kept.
+ */
+const peersOfSessions = new WeakMap<object, string>();
+
+function peerOf(req: NodeRequest): string {
+  if (!isHttp2Request(req)) return req.socket.remoteAddress ?? "";
+  const { session } = req.stream;
+  if (session === undefined) return "";
+  const known = peersOfSessions.get(session);
+  if (known !== undefined) return known;
+  const peer = session.destroyed ? "" : (session.socket.remoteAddress ?? "");
+  peersOfSessions.set(session, peer);
+  return peer;
+}
 
 export function isHttp2Request(req: NodeRequest): req is Http2ServerRequest {
   return req.httpVersionMajor === 2;
 }
 
-/** Only HTTP/2's answers know their stream. */
+/** Only HTTP/2's responses have a stream. */
 export function isHttp2Response(res: NodeResponse): res is Http2ServerResponse {
   return "stream" in res;
 }
 
-/** Whether nobody can be answered any more. Node's answer over HTTP/2 does not say so by itself. */
+/** Whether the caller can no longer be answered. Node's HTTP/2 response does not say so itself. */
 export function isGone(res: NodeResponse): boolean {
   return isHttp2Response(res) ? res.stream.destroyed : res.destroyed;
 }
 
 /**
- * Whether a request that is about to be taken up can still be answered. Its caller may have taken it back, or the
- * parser may have refused what came behind it and said so on the connection.
+ * Whether a request can still be answered before its handler starts. The caller may have cancelled
+ * it, or the parser may have refused the bytes after it and have answered on the connection.
  */
 export function isAnswerable(req: NodeRequest, res: NodeResponse): boolean {
   return !isGone(res) && (isHttp2Response(res) || !req.socket.writableEnded);
 }
 
-/** A whole answer, written at once. */
-export function send(res: NodeResponse, response: HttpResponse): void {
-  writeHead(res, response);
-  if (response.trailers === undefined) res.end(response.body);
-  else sendWithTrailers(res, response.body, response.trailers);
+export function isWhole(response: HttpResponse): response is WholeResponse {
+  return typeof response.body === "string" || response.body instanceof Uint8Array;
 }
 
-function sendWithTrailers(res: NodeResponse, body: HttpResponse["body"], trailers: readonly string[]): void {
-  if (!isHttp2Response(res)) throw new Error("an answer has trailers over HTTP/2 alone");
-  const named: Record<string, string> = {};
-  for (let at = 0; at + 1 < trailers.length; at += 2) named[trailers[at] ?? ""] = trailers[at + 1] ?? "";
-  res.addTrailers(named);
-  if (body.length === 0) res.end();
-  else res.end(body);
+const refusedByParser = new WeakSet<NodeResponse>();
+
+/**
+ * Notes that the parser refused the rest of a request whose handler is running. The connection was
+ * answered, and that refusal was counted.
+ */
+export function noteParserRefusal(res: NodeResponse): void {
+  refusedByParser.add(res);
 }
 
-/** The same, whole for who reads it, but not yet over for node: the caller of this ends it with `res.end()`. */
-export function sendUnended(res: NodeResponse, response: HttpResponse): void {
-  writeHead(res, response);
+/**
+ * Whether the parser's refusal was counted already, so that the handler's outcome must not be
+ * counted.
+ */
+export function isRefusedByParser(res: NodeResponse): boolean {
+  return refusedByParser.has(res);
+}
+
+/** Writes the whole answer at once. */
+export function send(res: NodeResponse, response: WholeResponse): void {
+  writeHead(res, response, lengthOf(response));
+  if (response.trailers !== undefined) addTrailers(res, response.trailers);
+  if (response.body.length === 0) res.end();
+  else res.end(response.body);
+}
+
+/** Writes the whole answer, but does not end it for Node: call `res.end()` later. */
+export function sendUnended(res: NodeResponse, response: WholeResponse): void {
+  writeHead(res, response, lengthOf(response));
   if (isHttp2Response(res)) res.write(response.body);
   else res.write(response.body);
 }
 
-/** The door's array is left as it is. Neither 204 nor 304 has a length (RFC 9110, section 8.6). */
-function writeHead(res: NodeResponse, { status, headers, body, trailers }: HttpResponse): void {
-  const bytes = typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
-  const hasLength = status !== 204 && status !== 304 && trailers === undefined;
-  const all = hasLength ? [...headers, "Content-Length", String(bytes)] : headers;
+/** Over HTTP/1.1 trailers are sent only if the answer has no length. */
+export function addTrailers(res: NodeResponse, trailers: Trailers): void {
+  const flat = typeof trailers === "function" ? trailers() : trailers;
+  const named: Record<string, string> = {};
+  for (let at = 0; at + 1 < flat.length; at += 2) named[flat[at] ?? ""] = flat[at + 1] ?? "";
+  res.addTrailers(named);
+}
+
+/** 204 and 304 have no length (RFC 9110, section 8.6), and neither does an answer with trailers. */
+function lengthOf({ status, body, trailers }: WholeResponse): number | undefined {
+  if (status === 204 || status === 304 || trailers !== undefined) return undefined;
+  return typeof body === "string" ? Buffer.byteLength(body) : body.byteLength;
+}
+
+/** Ends a response that can't be completed, so that its reader sees an error. */
+export function cutOff(res: NodeResponse): void {
+  if (isHttp2Response(res)) res.stream.close(constants.NGHTTP2_INTERNAL_ERROR);
+  else res.destroy();
+}
+
+/** Writes status and headers. Does not change the handler's array of headers. */
+export function writeHead(
+  res: NodeResponse,
+  { status, headers }: HttpResponse,
+  length: number | undefined,
+): void {
+  const all = length === undefined ? headers : [...headers, "Content-Length", String(length)];
   if (isHttp2Response(res)) res.writeHead(status, all);
   else res.writeHead(status, all);
 }

@@ -1,35 +1,52 @@
-import { bounds } from "../config.ts";
+import { bounds } from "../bounds.ts";
 
 /**
- * What one connection may take, passed in full to `node:http` and `node:http2` because several of their defaults
- * are "no limit". A test may shorten the times; the product runs with these.
+ * The limits of one connection, passed in full to `node:http` and `node:http2`, because several of
+ * their defaults are "no limit". A test may shorten the times; the product uses these.
  */
 export interface TransportLimits {
-  /** How long after the connection, or its last answer, a request's headers may take to arrive whole. */
+  /**
+   * How long the headers of a request may take to arrive whole, counted from the connection or its
+   * last answer.
+   */
   readonly headersMsMax: number;
-  /** The same for the whole request with its body, over HTTP/1.1; over HTTP/2 for the body alone. */
+  /**
+   * The same for the whole request with its body over HTTP/1.1, and for the body alone over HTTP/2.
+   */
   readonly requestMsMax: number;
-  /** The same for a stream of messages that are answered one by one, as reflection's: until its caller is done. */
+  /**
+   * The same for a stream of messages that are answered one by one, for example reflection, until
+   * its caller has ended it.
+   */
   readonly conversationMsMax: number;
-  /** How often connections and streams are checked against these. */
+  /** How often connections and streams are checked against these limits. */
   readonly checkIntervalMs: number;
   /** Headers of one request, in bytes and in number. */
   readonly headerBytesMax: number;
   readonly headersMax: number;
   readonly requestsPerConnectionMax: number;
-  /** How long an idle connection lives: longer than the longest `Retry-After`, and than a balancer keeps its own. */
+  /**
+   * How long an idle connection stays open: longer than the longest `Retry-After`, and longer than
+   * a balancer keeps its own.
+   */
   readonly keepAliveMs: number;
-  /** What the server waits beyond what it announces, so that a client never meets the closing. */
+  /**
+   * How long the server waits after the announced time, so that no client sends a request on a
+   * connection that is being closed.
+   */
   readonly keepAliveGraceMs: number;
-  /** How long the bytes that tell HTTP/2 from HTTP/1.1 may take. */
+  /** How long the bytes that show whether it is HTTP/2 or HTTP/1.1 may take. */
   readonly peekMsMax: number;
   readonly tlsHandshakeMsMax: number;
-  /** How long an answer may wait for a caller that does not take it. */
+  /** How long an answer may wait for a caller that does not read it. */
   readonly stalledWriteMsMax: number;
-  /** What is added to that over HTTP/2, where only all that waits is seen to be taken: its time at this rate. */
+  /**
+   * Over HTTP/2 the time that the waiting bytes take at this rate is added, because only the end of
+   * a whole write is seen.
+   */
   readonly writeBytesPerSecondMin: number;
   readonly concurrentStreamsMax: number;
-  /** CVE-2023-44487: resets that a session may send at once, and how many it earns back a second. */
+  /** CVE-2023-44487: how many resets a session may send at once, and how many more each second. */
   readonly streamResetBurst: number;
   readonly streamResetsPerSecond: number;
   readonly sessionMemoryMegabytesMax: number;
@@ -37,10 +54,15 @@ export interface TransportLimits {
   readonly rejectedStreamsMax: number;
   readonly outstandingPingsMax: number;
   readonly settingsMax: number;
-  /** What is read and dropped of a body that was answered before it was read; then the connection closes. */
+  /**
+   * How much of a body is read and dropped if it was answered before it was read. After that the
+   * connection closes.
+   */
   readonly drainedBodyBytesMax: number;
   readonly drainedBodyMsMax: number;
-  /** While draining, how long an idle connection stays open for the request that may be on its way to it. */
+  /**
+   * During a drain, how long an idle connection stays open for a request that may be on its way.
+   */
   readonly idleCloseDelayMs: number;
 }
 

@@ -1,4 +1,4 @@
-import { isLoopbackHost } from "../loopback-host.ts";
+import { isLoopbackHost } from "./host.ts";
 
 const tlsNames = [
   "KEYRUN_GRPC_TLS_CERT_FILE",
@@ -7,9 +7,9 @@ const tlsNames = [
 ] as const;
 
 /**
- * What is wrong between settings, though each may be right by itself: one sentence each. `textOf` answers with a
- * setting's text, its default where it is absent, and undefined where it has neither; it is read as text so that
- * these are told even where another setting can't be read.
+ * Problems between settings that may each be valid alone, one sentence each. `textOf` gives a
+ * setting's text, else its default, else undefined. It gives text, not parsed values, so that
+ * these problems are reported even if another setting can't be parsed.
  */
 export function contradictions(textOf: (name: string) => string | undefined): string[] {
   return [
@@ -41,7 +41,7 @@ function tlsProblems(textOf: (name: string) => string | undefined): string[] {
 
 const oidcNames = ["KEYRUN_OIDC_ISSUER", "KEYRUN_OIDC_CLIENT_ID", "KEYRUN_OIDC_CLIENT_SECRET"] as const;
 
-/** The callback is at the public URL, which the issuer must know: it can't be guessed from a listener's address. */
+/** The issuer must know the public URL, and a listener's address does not say what that is. */
 function signInProblems(textOf: (name: string) => string | undefined): string[] {
   if (oidcNames.every((name) => textOf(name) === undefined)) return [];
   const missing = [...oidcNames, "KEYRUN_PUBLIC_URL"].filter((name) => textOf(name) === undefined);

@@ -1,6 +1,6 @@
 import { environment, settingFacts } from "./known.ts";
 
-/** `.env.example`: every setting with its sentence, each commented out, so that a copy changes nothing by itself. */
+/** `.env.example`: every setting, described and commented out, so that a copy changes nothing. */
 export function renderEnvExample(): string {
   const head = [
     "# Every setting of Keyrun, with what counts where it is absent. Made by `npm run docs`.",
@@ -23,16 +23,6 @@ export function renderSettingsTable(): string {
     return `| ${names} | ${absence} | ${facts.does} |`;
   });
   return ["| setting | default | what it does |", "| --- | --- | --- |", ...rows, ""].join("\n");
-}
-
-/**
- * The text with the table put between `<!-- settings:start -->` and `<!-- settings:end -->`; undefined where it
- * has no such place.
- */
-export function withSettingsTable(text: string): string | undefined {
-  const place = /(<!-- settings:start -->\n)[\s\S]*?(<!-- settings:end -->)/;
-  if (!place.test(text)) return undefined;
-  return text.replace(place, (_, start: string, end: string) => `${start}${renderSettingsTable()}${end}`);
 }
 
 function entries() {

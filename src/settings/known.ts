@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { PlanName } from "../config.ts";
+import type { PlanName } from "./config.ts";
 import {
   filePath,
   flag,
@@ -13,17 +13,17 @@ import {
   wholeNumber,
 } from "./text.ts";
 
-/** What people are told about a setting, beside its name and schema. */
+/** The words about a setting, for messages and docs. */
 export interface SettingFacts {
-  /** The text that counts where the setting is absent; undefined where absence has its own meaning. */
+  /** The default as text. Undefined if absence has a meaning of its own. */
   readonly byDefault?: string;
-  /** What absence means, where there is no default text. */
+  /** What absence means, if there is no default. */
   readonly whenAbsent?: string;
-  /** One sentence on what the setting does. */
+  /** What the setting does, in a sentence or two. */
   readonly does: string;
-  /** A text that the schema takes; undefined for a secret. */
+  /** A valid text. Undefined for a secret. */
   readonly example?: string;
-  /** Also read from the file that `<name>_FILE` names, and never repeated in a message. */
+  /** The setting may also come from the file that `<name>_FILE` names. Never in a message. */
   readonly secret?: true;
 }
 
@@ -35,8 +35,8 @@ const port = { min: 0, max: 65_535 };
 const planLimits: Record<PlanName, number> = { free: 60, pro: 300, team: 600, enterprise: 3000 };
 
 /**
- * Every setting that Keyrun knows, once: its name, its form, its default and its words. The checks at start,
- * `.env.example` and the README's table all come from here.
+ * Every setting: its name, form, default and description. The checks at start, `.env.example` and
+ * the README's table all come from here.
  */
 export const environment = z.object({
   KEYRUN_HOST: setting(host(), {
@@ -46,7 +46,7 @@ export const environment = z.object({
   }),
   KEYRUN_PORT: setting(wholeNumber(port), {
     byDefault: "8080",
-    does: "Port of the public listener; 0 picks a free one, which the start line names.",
+    does: "Port of the public listener. 0 picks a free port, which start prints.",
     example: "8088",
   }),
   KEYRUN_GRPC_HOST: setting(host(), {
@@ -56,7 +56,7 @@ export const environment = z.object({
   }),
   KEYRUN_GRPC_PORT: setting(wholeNumber(port), {
     byDefault: "8081",
-    does: "Port of the internal listener; 0 picks a free one, which `grpc-address` in the data folder names.",
+    does: "Port of the internal listener. 0 picks a free port. The file `grpc-address` in the data folder holds the address.",
     example: "9090",
   }),
   KEYRUN_GRPC_TLS_CERT_FILE: optionalSetting(filePath(), {
@@ -71,33 +71,33 @@ export const environment = z.object({
   }),
   KEYRUN_GRPC_TLS_CLIENT_CA_FILE: optionalSetting(filePath(), {
     whenAbsent: "no TLS",
-    does: "PEM file with the authority that must have signed a client's certificate.",
+    does: "PEM file with the authority that must have signed the certificate of each client.",
     example: "tls/clients-ca.pem",
   }),
   KEYRUN_GRPC_PLAINTEXT: setting(flag(), {
     byDefault: "false",
-    does: "Lets the internal listener leave loopback without TLS, where the network itself is trusted.",
+    does: "Allows the internal listener off the loopback without TLS, in a network that you trust.",
     example: "true",
   }),
   KEYRUN_DATA_DIR: setting(filePath(), {
     byDefault: "data",
-    does: "Folder of the embedded store, of what is made at first start, and of `grpc-address`.",
+    does: "Folder of the embedded store, of the secrets that the first start makes, and of `grpc-address`.",
     example: "/var/lib/keyrun",
   }),
   KEYRUN_SECRET: optionalSetting(secretList({ bytesMin: 32, countMax: 8 }), {
     whenAbsent: "made at first start in the data folder",
-    does: "Service secrets that key digests are made with, base64url, comma-separated, newest first; required with MongoDB.",
+    does: "Secrets for the digests of keys: base64url, comma-separated, newest first. Required with MongoDB.",
     secret: true,
   }),
   KEYRUN_SERVICE_TOKEN: optionalSetting(
-    // The characters of RFC 6750, section 2.1: it travels as a bearer token.
+    // The token is sent as a bearer token: these are the characters of RFC 6750, section 2.1.
     matching(
       /^[A-Za-z0-9._~+/=-]{32,512}$/,
       "32 to 512 characters of A-Z a-z 0-9 . _ ~ + / = -; `openssl rand -hex 32` makes one",
     ),
     {
       whenAbsent: "made at first start in the data folder",
-      does: "Token that internal services and this command line send to the internal listener.",
+      does: "Token that internal services and the command line send to the internal listener.",
       secret: true,
     },
   ),
@@ -105,18 +105,18 @@ export const environment = z.object({
     matching(/^mongodb(\+srv)?:\/\/\S+$/, "an address that begins with mongodb:// or mongodb+srv://"),
     {
       whenAbsent: "the embedded store",
-      does: "Address of the MongoDB that holds keys, teams and apps; it may hold a password.",
+      does: "Address of the MongoDB database, with user and password if it needs them.",
       secret: true,
     },
   ),
   KEYRUN_PUBLIC_URL: optionalSetting(origin(), {
     whenAbsent: "the public listener's own address",
-    does: "Address at which browsers reach Keyrun; the screen answers to no other host.",
+    does: "Address at which browsers reach Keyrun. The screen answers under no other host.",
     example: "https://keyrun.example.com",
   }),
   KEYRUN_OIDC_ISSUER: optionalSetting(issuer(), {
     whenAbsent: "one-time links on the loopback, and no screen elsewhere",
-    does: "OpenID Connect issuer that people sign in with; its client's redirect URI is `<KEYRUN_PUBLIC_URL>/sign-in/callback`.",
+    does: "OpenID Connect issuer that people sign in with. The redirect URI is `<KEYRUN_PUBLIC_URL>/sign-in/callback`.",
     example: "https://accounts.example.com",
   }),
   KEYRUN_OIDC_CLIENT_ID: optionalSetting(
@@ -131,75 +131,75 @@ export const environment = z.object({
     byDefault: Object.entries(planLimits)
       .map(([plan, limit]) => `${plan}=${limit}`)
       .join(),
-    does: "Requests a minute that each plan allows a team; a plan left out keeps its default.",
+    does: "Requests a minute that each plan allows a team. A plan that is left out keeps its default.",
     example: "free=10,pro=100",
   }),
   KEYRUN_KEYS_PER_TEAM_MAX: setting(wholeNumber({ min: 1, max: 10_000 }), {
     byDefault: "50",
-    does: "Keys of one team that may be active at once.",
+    does: "Active keys that one team may have.",
     example: "200",
   }),
   KEYRUN_KEY_PREFIX: setting(
     matching(/^[a-z][a-z0-9]{0,11}$/, "a small letter and up to 11 small letters or digits"),
     {
       byDefault: "svc",
-      does: "What every key begins with, before the underscore; after a change, keys made before it are refused.",
+      does: "Prefix of every key, before the underscore. After a change, older keys are refused.",
       example: "acme",
     },
   ),
   KEYRUN_BODY_BYTES_MAX: setting(wholeNumber(bytes), {
     byDefault: "1048576",
-    does: "Bytes of a request's body, at the most.",
+    does: "Largest body of a request, in bytes.",
     example: "65536",
   }),
   KEYRUN_APP_OUTPUT_BYTES_MAX: setting(wholeNumber(bytes), {
     byDefault: "1048576",
-    does: "Bytes of an app's answer, at the most.",
+    does: "Largest answer of an app, in bytes.",
     example: "65536",
   }),
   KEYRUN_APP_RUNS_MAX: setting(wholeNumber({ min: 1, max: 10_000 }), {
     byDefault: "64",
-    does: "Runs of one app at once; past it callers are told that the app is busy.",
+    does: "Runs of one app at the same time. A further run is refused with `app_busy`.",
     example: "8",
   }),
   KEYRUN_CONNECTIONS_MAX: setting(wholeNumber({ min: 1, max: 1_000_000 }), {
     byDefault: "20000",
-    does: "Connections to each of the two listeners at once.",
+    does: "Connections at the same time, to each of the two listeners.",
     example: "5000",
   }),
   KEYRUN_CONNECTIONS_PER_ADDRESS_MAX: setting(wholeNumber({ min: 1, max: 1_000_000 }), {
     byDefault: "200",
-    does: "Connections of one address at once; off for loopback, and where KEYRUN_TRUST_PROXY is above 0.",
+    does: "Connections of one address to the public listener at the same time. No bound for the loopback, or if KEYRUN_TRUST_PROXY is above 0.",
     example: "50",
   }),
   KEYRUN_TRUST_PROXY: setting(wholeNumber({ min: 0, max: 16 }), {
     byDefault: "0",
-    does: "How many proxies stand in front, so that X-Forwarded-For can be believed that far.",
+    does: "Number of proxies in front of Keyrun: it trusts that many entries of X-Forwarded-For.",
     example: "1",
   }),
   KEYRUN_DRAIN_DELAY_MS: setting(wholeNumber({ min: 0, max: 300_000 }), {
     byDefault: "0",
-    does: "Milliseconds that serving goes on after SIGTERM with /readyz at 503; 5000 suits a balancer.",
+    does: "Milliseconds that Keyrun serves on after SIGTERM while /readyz answers 503. 5000 suits most load balancers.",
     example: "5000",
   }),
   KEYRUN_DRAIN_MS_MAX: setting(wholeNumber({ min: 0, max: 600_000 }), {
     byDefault: "10000",
-    does: "Milliseconds that running requests get after that to end by themselves.",
+    does: "Milliseconds that running requests then have to end.",
     example: "30000",
   }),
   KEYRUN_LOG_LEVEL: setting(oneOf(["fatal", "error", "warn", "info", "debug", "trace", "silent"]), {
     byDefault: "info",
-    does: "What is logged on standard error: this level and above.",
+    does: "Lowest level of what is logged on standard error.",
     example: "debug",
   }),
 });
 
-/** Names that share the prefix and are not the server's: a caller's, and those of tests. */
+/** Names with the same prefix that are not settings: those of callers and of tests. */
 export function isForeignName(name: string): boolean {
   return name === "KEYRUN_API_KEY" || name === "KEYRUN_URL" || name.startsWith("KEYRUN_TEST_");
 }
 
-/** A schema whose default goes through the same reading as what people write. */
+/** A setting with a default, which is parsed as if the operator had written it. */
 function setting<Value>(schema: z.ZodType<Value, string>, facts: SettingFacts & { byDefault: string }) {
   return schema.prefault(facts.byDefault).register(settingFacts, facts);
 }

@@ -1,4 +1,7 @@
-/** The name with the fewest letters to change, at most a third of `name`; undefined where none is that near. */
+/**
+ * The candidate with the fewest edits from `name`, for "did you mean". Undefined if even that needs
+ * edits for more than a third of the letters.
+ */
 export function nearestName(name: string, candidates: readonly string[]): string | undefined {
   const ranked = candidates
     .map((candidate) => ({ candidate, edits: editsBetween(name, candidate) }))
@@ -7,7 +10,7 @@ export function nearestName(name: string, candidates: readonly string[]): string
   return best !== undefined && best.edits <= name.length / 3 ? best.candidate : undefined;
 }
 
-/** Levenshtein's distance, one row at a time. */
+/** The Levenshtein distance, computed row by row. */
 function editsBetween(from: string, to: string): number {
   let row = Array.from({ length: to.length + 1 }, (_, column) => column);
   for (let i = 1; i <= from.length; i++) {

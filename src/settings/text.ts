@@ -1,10 +1,10 @@
 import { isIP } from "node:net";
 import { z } from "zod";
-import { isLoopbackHost } from "../loopback-host.ts";
+import { isLoopbackHost } from "./host.ts";
 
 /**
- * A setting's text, read by `parse` or refused with "must be `what`". The text itself never enters the message:
- * people do paste a secret into the wrong setting.
+ * A setting that `parse` reads, or else refused with "must be `what`". The message never contains
+ * the text: people do paste a secret into the wrong setting.
  */
 function text<T>(what: string, parse: (text: string) => T | undefined) {
   return z.string().transform((value, context) => {
@@ -35,7 +35,7 @@ export function flag() {
   );
 }
 
-/** What a listener binds to. */
+/** The address that a listener binds to. */
 export function host() {
   return text("an IP address or a host name", (value) =>
     isIP(value) !== 0 || (value.length <= 253 && hostNameForm.test(value)) ? value : undefined,
@@ -44,7 +44,7 @@ export function host() {
 
 const hostNameForm = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/i;
 
-/** Scheme, host and port alone, as browsers write an origin; plain HTTP only where it stays on this machine. */
+/** Scheme, host and port, as browsers write an origin. Plain HTTP only for a loopback host. */
 export function origin() {
   const what = "an https:// address of scheme, host and port alone; http:// only for a loopback host";
   return text(what, (value) => {
@@ -53,7 +53,7 @@ export function origin() {
   });
 }
 
-/** An OpenID Connect issuer, as it writes itself: the text is compared with what it says, so it stays as it is. */
+/** An OpenID Connect issuer. The text stays as written, to equal what the issuer calls itself. */
 export function issuer() {
   const what = "an https:// address without query and fragment; http:// only for a loopback host";
   return text(what, (value) => webUrl(value) && value);
@@ -75,7 +75,7 @@ export function matching(form: RegExp, what: string) {
   return text(what, (value) => (form.test(value) ? value : undefined));
 }
 
-/** `name=number` pairs, comma-separated, each name at most once; a name that is left out keeps its default. */
+/** Comma-separated `name=number` pairs without repeats. A missing name keeps its default. */
 export function numbersByName<Name extends string>(
   defaults: Readonly<Record<Name, number>>,
   { min, max }: { min: number; max: number },
@@ -95,7 +95,7 @@ export function numbersByName<Name extends string>(
   });
 }
 
-/** Comma-separated base64url texts, newest first, each of `bytesMin` bytes or more. */
+/** Comma-separated base64url texts, newest first, each of at least `bytesMin` bytes. */
 export function secretList({ bytesMin, countMax }: { bytesMin: number; countMax: number }) {
   const what = `1 to ${countMax} base64url texts, comma-separated, each of ${bytesMin} bytes or more; \`openssl rand -hex 32\` makes one`;
   return text(what, (value) => {

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../clock.ts";
-import type { Config } from "../config.ts";
 import type { InstanceEvents } from "../fleet/instance-guard.ts";
+import type { Config } from "../settings/config.ts";
 import { openMongoStores } from "./mongo/open-stores.ts";
 import { openSqliteStores } from "./sqlite/open-stores.ts";
 import type { Stores } from "./stores.ts";

@@ -1,16 +1,16 @@
 import { z } from "zod";
 import type { AppRecord, BackendRecord } from "../apps/app-store.ts";
-import { planNames } from "../config.ts";
-import { fail } from "../error.ts";
 import type { KeyRecord } from "../keys/key-store.ts";
-import type { SessionRecord } from "../signin/session-store.ts";
-import type { UserRecord } from "../signin/user-store.ts";
+import { fail } from "../refusal/refusal.ts";
+import { planNames } from "../settings/config.ts";
+import type { SessionRecord } from "../sign-in/session-store.ts";
+import type { UserRecord } from "../sign-in/user-store.ts";
 import type { MemberRecord } from "../teams/member-store.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 
 /**
- * The value as a record of its port, or the refusal INTERNAL. The private cause names the place and the fields
- * at fault, never what they hold.
+ * The value as a record of its port. Throws the refusal INTERNAL where its shape is wrong; the
+ * private cause names the place and the wrong fields, never their values.
  */
 export function checkRecord<T>(schema: z.ZodType<T>, value: unknown, place: string): T {
   const outcome = schema.safeParse(value);
@@ -80,9 +80,14 @@ export const userShape = { issuer: z.string().min(1), subject: z.string().min(1)
 
 const id = z.string().min(1);
 
-export const keyRecord: z.ZodType<KeyRecord> = z.strictObject({ id, ...keyShape });
-export const teamRecord: z.ZodType<TeamRecord> = z.strictObject({ id, ...teamShape });
-export const memberRecord: z.ZodType<MemberRecord> = z.strictObject(memberShape);
-export const appRecord: z.ZodType<AppRecord> = z.strictObject({ id, ...appShape });
-export const sessionRecord: z.ZodType<SessionRecord> = z.strictObject({ idHash: id, ...sessionShape });
-export const userRecord: z.ZodType<UserRecord> = z.strictObject({ email: id, ...userShape });
+// A field that is added to a record's type does not compile until its shape has it. Both stores are
+// made of the shapes. Records that were stored before then need a migration step.
+export const keyRecord = z.strictObject({ id, ...keyShape }) satisfies z.ZodType<KeyRecord>;
+export const teamRecord = z.strictObject({ id, ...teamShape }) satisfies z.ZodType<TeamRecord>;
+export const memberRecord = z.strictObject(memberShape) satisfies z.ZodType<MemberRecord>;
+export const appRecord = z.strictObject({ id, ...appShape }) satisfies z.ZodType<AppRecord>;
+export const sessionRecord = z.strictObject({
+  idHash: id,
+  ...sessionShape,
+}) satisfies z.ZodType<SessionRecord>;
+export const userRecord = z.strictObject({ email: id, ...userShape }) satisfies z.ZodType<UserRecord>;

@@ -1,8 +1,8 @@
 import type { AppStore } from "../apps/app-store.ts";
 import type { InstanceGuard } from "../fleet/instance-guard.ts";
 import type { KeyStore } from "../keys/key-store.ts";
-import type { SessionStore } from "../signin/session-store.ts";
-import type { UserStore } from "../signin/user-store.ts";
+import type { SessionStore } from "../sign-in/session-store.ts";
+import type { UserStore } from "../sign-in/user-store.ts";
 import type { MemberStore } from "../teams/member-store.ts";
 import type { PreviewStore } from "../teams/preview-store.ts";
 import type { TeamStore } from "../teams/team-store.ts";
@@ -16,12 +16,15 @@ export interface Stores {
   readonly apps: AppStore;
   readonly sessions: SessionStore;
   readonly users: UserStore;
-  /** Tells whether this process may admit requests. `close` releases it. */
+  /** Says whether this process may admit requests. `close` releases it. */
   readonly guard: InstanceGuard;
   /** Resolves where the store answers now; throws the refusal UNAVAILABLE where it does not. */
   check(): Promise<void>;
-  /** True until the first team or app was ever written; a deleted app counts as written. */
+  /** True until the first team or app is written; a deleted app counts as written. */
   isEmpty(): Promise<boolean>;
-  /** Leaves the store to the next process. Later calls throw UNAVAILABLE. Repeating it does nothing. */
+  /**
+   * Leaves the store to the next process. Later calls throw UNAVAILABLE. Closing again does
+   * nothing.
+   */
   close(): Promise<void>;
 }

@@ -5,15 +5,18 @@ export interface MemberRecord {
   readonly createTimeMs: number;
 }
 
-/** Who belongs to which team. Promises as in `KeyStore`. It does not check that the team exists. */
+/** The members of each team. Promises as in `KeyStore`. It does not check that the team exists. */
 export interface MemberStore {
-  /** Adds a member and answers with it; one who was there before keeps the first time. */
+  /** Adds a member and returns the record; a member who was there before keeps the first time. */
   add(member: MemberRecord): Promise<MemberRecord>;
   /** Removes a member; false where there was none. */
   remove(teamId: string, email: string): Promise<boolean>;
   /** Whether the person belongs to the team. */
   has(teamId: string, email: string): Promise<boolean>;
-  /** Members of a team by e-mail, ascending by code unit; at most `limit`, after `after` where it is given. */
+  /**
+   * Members of a team by e-mail, ascending by code unit. At most `limit`, and only those after
+   * `after` where it is given.
+   */
   list(query: { teamId: string; limit: number; after?: string }): Promise<MemberRecord[]>;
   /** The ids of the teams that the person belongs to, ascending by code unit; at most `limit`. */
   teamIdsOf(email: string, limit: number): Promise<string[]>;

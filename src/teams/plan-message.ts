@@ -1,5 +1,5 @@
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
-import { type PlanName, planNames } from "../config.ts";
+import { type PlanName, planNames } from "../settings/config.ts";
 
 const numbers: Record<PlanName, Plan> = {
   free: Plan.FREE,
@@ -13,7 +13,7 @@ export function planNumber(plan: PlanName): Plan {
   return numbers[plan];
 }
 
-/** The plan of this number; undefined where it is unspecified or none of ours. */
+/** The plan of this number; undefined where it is unspecified or unknown. */
 export function planName(number: Plan): PlanName | undefined {
   return planNames.find((name) => numbers[name] === number);
 }

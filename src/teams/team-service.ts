@@ -2,36 +2,37 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { MemberSchema, Team } from "#gen/keyrun/v1/team_pb.ts";
 import type { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
+import type { ServiceMethods } from "../auth/service-methods.ts";
+import type { RecordSource } from "../cache/record-source.ts";
 import type { Clock } from "../clock.ts";
-import type { PlanName } from "../config.ts";
-import { fail } from "../error.ts";
 import { readEmail } from "../fields/email.ts";
 import { cutPage, readPage } from "../fields/page.ts";
 import { readDisplayName } from "../fields/plain-text.ts";
 import { readResourceId } from "../fields/resource-id.ts";
-import type { Limiter } from "../limit/limiter.ts";
+import type { ChangeSecurityState, FlooredChange, StoredChange } from "../fleet/security-state.ts";
+import type { TeamLimiter } from "../limit/limiter.ts";
 import { rateLimitMessage } from "../limit/rate-limit-message.ts";
-import type { ServiceMethods } from "../service-methods.ts";
-import { requireTeam, type TeamSource } from "./find-team.ts";
+import { fail } from "../refusal/refusal.ts";
+import type { PlanName } from "../settings/config.ts";
+import { requireTeam } from "./find-team.ts";
 import type { MemberRecord, MemberStore } from "./member-store.ts";
 import { planName } from "./plan-message.ts";
 import type { PreviewStore } from "./preview-store.ts";
 import { teamMessage } from "./team-message.ts";
 import type { TeamRecord, TeamStore } from "./team-store.ts";
 
-/** What TeamService needs. */
 export interface TeamServiceParts {
   readonly clock: Clock;
   readonly store: TeamStore;
   readonly members: MemberStore;
   readonly preview: PreviewStore;
-  readonly teams: TeamSource;
-  readonly limiter: Limiter;
+  readonly teams: RecordSource<TeamRecord>;
+  readonly limiter: TeamLimiter;
   readonly planLimits: Readonly<Record<PlanName, number>>;
-  /** Called after a durable change and before the answer: raises the team's floor, so that no older plan counts. */
-  readonly teamChanged: (team: TeamRecord) => void;
-  /** Called after preview access was taken: the e-mail is free for the next who proves that it is theirs. */
-  readonly previewWithdrawn: (email: string) => Promise<void>;
+  /** Frees an e-mail: the next person who proves that it is theirs gets it. */
+  readonly users: { release(email: string): Promise<void> };
+  readonly changeSecurityState: ChangeSecurityState<"team", FlooredChange<TeamRecord>> &
+    ChangeSecurityState<"member" | "preview", StoredChange>;
 }
 
 /** `keyrun.v1.TeamService`: teams, their members, their limit, and who has preview access. */
@@ -39,16 +40,17 @@ export function createTeamService(parts: TeamServiceParts): ServiceMethods<typeo
   return { ...teamMethods(parts), ...memberMethods(parts), ...previewMethods(parts) };
 }
 
-function teamMethods({ clock, store, teams, limiter, planLimits, teamChanged }: TeamServiceParts) {
+function teamMethods({ clock, store, teams, limiter, planLimits, changeSecurityState }: TeamServiceParts) {
   return {
     async createTeam({ team: given }) {
       const id = readResourceId(given?.id ?? "", "team.id");
       const displayName = readDisplayName(given?.displayName ?? "", "team.display_name") || id;
       const plan = given && given.plan !== 0 ? readPlan(given) : "free";
       const team: TeamRecord = { id, displayName, plan, createTimeMs: clock.unixMs(), version: 1 };
-      if (!(await store.insert(team)))
-        throw fail("TEAM_EXISTS", { param: "team.id", metadata: { team_id: id } });
-      teamChanged(team);
+      const created = await changeSecurityState("team", async () =>
+        (await store.insert(team)) ? changeOf(team) : undefined,
+      );
+      if (!created) throw fail("TEAM_EXISTS", { param: "team.id", metadata: { team_id: id } });
       return { team: teamMessage(team) };
     },
     async getTeam({ teamId }) {
@@ -63,20 +65,22 @@ function teamMethods({ clock, store, teams, limiter, planLimits, teamChanged }: 
     async updateTeam({ team: given, updateMask }) {
       if (!given?.id) throw fail("INVALID_ARGUMENT", { param: "team.id", problem: "team.id is required." });
       const change = readChange(given, updateMask?.paths ?? []);
-      const team = await store.update(given.id, change);
-      if (!team)
+      const changed = await changeSecurityState("team", async () => {
+        const team = await store.update(given.id, change);
+        return team && changeOf(team);
+      });
+      if (!changed)
         throw fail("TEAM_NOT_FOUND", { param: "team.id", metadata: { team_id: given.id.slice(0, 63) } });
-      teamChanged(team);
-      return { team: teamMessage(team) };
+      return { team: teamMessage(changed.value) };
     },
     async getRateLimit({ teamId }) {
       const team = await requireTeam(teams, teamId);
-      return { rateLimit: rateLimitMessage(limiter.look(team.id, planLimits[team.plan])) };
+      return { rateLimit: rateLimitMessage(await limiter.spend(team.id, planLimits[team.plan], 0)) };
     },
   } satisfies Partial<ServiceMethods<typeof TeamService>>;
 }
 
-function memberMethods({ clock, members, teams }: TeamServiceParts) {
+function memberMethods({ clock, members, teams, changeSecurityState }: TeamServiceParts) {
   return {
     async addMember({ teamId, email }) {
       const team = await requireTeam(teams, teamId);
@@ -86,7 +90,11 @@ function memberMethods({ clock, members, teams }: TeamServiceParts) {
     },
     async removeMember({ teamId, email }) {
       const team = await requireTeam(teams, teamId);
-      await members.remove(team.id, readEmail(email, "email"));
+      const address = readEmail(email, "email");
+      await changeSecurityState("member", async () => {
+        await members.remove(team.id, address);
+        return { id: `${team.id}/${address}` };
+      });
       return {};
     },
     async listMembers(request) {
@@ -100,12 +108,15 @@ function memberMethods({ clock, members, teams }: TeamServiceParts) {
   } satisfies Partial<ServiceMethods<typeof TeamService>>;
 }
 
-function previewMethods({ preview, previewWithdrawn }: TeamServiceParts) {
+function previewMethods({ preview, users, changeSecurityState }: TeamServiceParts) {
   return {
     async setPreviewAccess({ email, granted }) {
       const address = readEmail(email, "email");
-      await preview.set(address, granted);
-      if (!granted) await previewWithdrawn(address);
+      await changeSecurityState("preview", async () => {
+        await preview.set(address, granted);
+        if (!granted) await users.release(address);
+        return { id: address };
+      });
       return {};
     },
     async getPreviewAccess({ email }) {
@@ -118,6 +129,10 @@ function previewMethods({ preview, previewWithdrawn }: TeamServiceParts) {
       return { emails: items, nextPageToken };
     },
   } satisfies Partial<ServiceMethods<typeof TeamService>>;
+}
+
+function changeOf(team: TeamRecord) {
+  return { id: team.id, version: team.version, value: team };
 }
 
 function readPlan(given: Team): PlanName {

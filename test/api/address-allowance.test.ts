@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { bounds } from "#src/config.ts";
+import { bounds } from "#src/bounds.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { type Caller, connectCallers, type RunOutcome } from "../harness/callers.ts";
 import { cancelFrame, h2Opening, headersFrame } from "../harness/h2-frames.ts";
@@ -19,7 +19,7 @@ beforeAll(async () => {
 
 afterAll(() => keyrun.close());
 
-/** The real stores, whose reads of keys are counted and can be held up. */
+/** The real stores; reads of keys are counted, and a test can hold them up. */
 function watched(stores: Stores): Stores {
   const find = async (keyId: string) => {
     store.reads += 1;
@@ -29,7 +29,7 @@ function watched(stores: Stores): Stores {
   return { ...stores, keys: { ...stores.keys, find } };
 }
 
-test("a request that is taken back with the packet that brings it costs nobody a look-up", async () => {
+test("a request that is cancelled in the packet that brings it costs no look-up", async () => {
   const direct = await startKeyrun({ onStores: watched });
   const client = rawSocket({ port: Number(new URL(direct.publicUrl).port) });
   const before = store.reads;
@@ -49,7 +49,7 @@ test("a request that is taken back with the packet that brings it costs nobody a
     const answer = await fetch(`${direct.publicUrl}/api/apps/echo/run`, { method: "POST" });
     return Number(answer.headers.get("ratelimit-remaining"));
   };
-  // What was not taken back is charged to the address, look-up by look-up.
+  // The requests that were not cancelled are charged to the address, one look-up each.
   await soon(left).toBe(bounds.addressLookupsMax - 10);
   expect(store.reads - before).toBe(10);
   client.socket.destroy();
@@ -63,9 +63,9 @@ function newAddress(): string {
   return `203.0.113.${addressCount}`;
 }
 
-const doors = { REST: restCaller, gRPC: connectCallers.gRPC ?? restCaller };
+const entries = { REST: restCaller, gRPC: connectCallers.gRPC ?? restCaller };
 
-describe.each(Object.entries(doors))("over %s", (_, make) => {
+describe.each(Object.entries(entries))("over %s", (_, make) => {
   let caller: Caller;
   beforeAll(() => {
     caller = make(keyrun.publicUrl);
@@ -83,7 +83,7 @@ describe.each(Object.entries(doors))("over %s", (_, make) => {
     for (let i = 0; i < bounds.addressLookupsMax; i++) await run(keyrun.unknownKey(), address);
   };
 
-  test("an address past its look-ups is still answered 401, never 429, and told that nothing is left", async () => {
+  test("an address past its look-ups still gets 401, never 429, and headers that say nothing is left", async () => {
     const address = newAddress();
     await exhaust(address);
     const outcome = await run(keyrun.unknownKey(), address);
@@ -106,7 +106,7 @@ describe.each(Object.entries(doors))("over %s", (_, make) => {
     expect(outcome.headers.get("ratelimit-remaining")).toBe("59");
   });
 
-  test("what needs no look-up costs none: a bad form, an id known to be absent, a wrong secret, a revoked key", async () => {
+  test("a bad form, an id known to be absent, a wrong secret and a revoked key cost no look-up", async () => {
     const address = newAddress();
     const key = await keyrun.newKey(await keyrun.newTeam());
     const unknown = keyrun.unknownKey();
@@ -131,7 +131,7 @@ describe.each(Object.entries(doors))("over %s", (_, make) => {
     expect((await run("nonsense", address)).headers.get("ratelimit-remaining")).toBe("60");
   });
 
-  test("at the bound look-ups run one at a time, and one that waits too long is told 503", async () => {
+  test("at the bound look-ups run one at a time, and one that waits too long gets 503", async () => {
     const address = newAddress();
     await exhaust(address);
     const before = await keyrun.metric("keyrun_address_allowance_refusals_total");
@@ -150,7 +150,7 @@ describe.each(Object.entries(doors))("over %s", (_, make) => {
   });
 });
 
-test("the internal listener holds no address to an allowance", async () => {
+test("the internal listener has no allowance for addresses", async () => {
   const caller = (connectCallers.gRPC ?? restCaller)(keyrun.internalUrl);
   for (let i = 0; i <= bounds.addressLookupsMax; i++) {
     const outcome = await caller.run({

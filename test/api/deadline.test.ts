@@ -17,7 +17,7 @@ afterAll(async () => {
   await app.close();
 });
 
-// By hand, as a client of ours would give up by itself and not show the server's own answer.
+// Sent by hand, because a client library would give up by itself and not show the server's answer.
 async function runWithin(timeoutMs: number, value: string) {
   const response = await postConnect(keyrun.publicUrl, "RunService/RunApp", {
     token: value,
@@ -32,7 +32,7 @@ async function runWithin(timeoutMs: number, value: string) {
   return { code, reasons: details.map(({ debug }) => debug.reason), retry };
 }
 
-test("a caller's deadline ends its run with DEADLINE_EXCEEDED, and says that repeating may do the work twice", async () => {
+test("a caller's deadline ends its run with DEADLINE_EXCEEDED, and the answer says that repeating may do the work twice", async () => {
   const { value } = await keyrun.newKey("demo");
   expect(await runWithin(200, value)).toEqual({
     code: "deadline_exceeded",

@@ -11,7 +11,7 @@ beforeAll(async () => {
 
 afterAll(() => keyrun.close());
 
-test("an RPC's caller that waits to be told to go on is told, and answered", async () => {
+test("an RPC's caller that sends Expect: 100-continue gets 100 Continue, and then its answer", async () => {
   const call = request(`${keyrun.internalUrl}/keyrun.v1.KeyService/ListKeys`, {
     method: "POST",
     headers: {

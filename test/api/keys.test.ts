@@ -31,7 +31,7 @@ afterAll(async () => {
 const run = (value: string, caller = callers[0]) =>
   caller?.run({ appId: "echo", text: "x", authorization: `Bearer ${value}` });
 
-/** The code and the reason that a call is refused with. */
+/** The code and the reason of a call's refusal. */
 async function refusalOf(call: Promise<unknown>) {
   const error = await call.then(
     () => expect.fail("the call succeeded"),
@@ -49,7 +49,7 @@ async function refusalOf(call: Promise<unknown>) {
 }
 
 describe("creating", () => {
-  test("gives the full value once, and a key that tells it only redacted", async () => {
+  test("returns the full value once, and a key that shows it only redacted", async () => {
     const teamId = await keyrun.newTeam();
     const { key, value } = await keyrun.keys.createKey({ teamId, label: "  build server " });
     expect(value).toMatch(/^svc_[0-9a-hjkmnp-tv-z]{24}\.[0-9A-Za-z]{49}$/);
@@ -76,7 +76,7 @@ describe("creating", () => {
     expect(await run(value)).toMatchObject({ kind: "ok" });
   });
 
-  test("with a request id that was used names the key that it made, and never the value again", async () => {
+  test("with a used request id names the key that it made, and never returns the value again", async () => {
     const teamId = await keyrun.newTeam();
     const requestId = randomUUID();
     const { key, value } = await keyrun.keys.createKey({ teamId, requestId });
@@ -116,7 +116,7 @@ describe("creating", () => {
     expect(refusal).toMatchObject({ code: Code.InvalidArgument, reason: "INVALID_ARGUMENT" });
   });
 
-  test("for a team that is not there is NOT_FOUND", async () => {
+  test("for a team that does not exist is NOT_FOUND", async () => {
     expect(await refusalOf(keyrun.keys.createKey({ teamId: "nobody" }))).toMatchObject({
       code: Code.NotFound,
       reason: "TEAM_NOT_FOUND",
@@ -125,7 +125,7 @@ describe("creating", () => {
 });
 
 describe("last used", () => {
-  test("is never until the first use, and then the time of the latest, also before it is written", async () => {
+  test("is absent until the first use, and then the time of the latest, also before it is written", async () => {
     const teamId = await keyrun.newTeam();
     const { value } = await keyrun.newKey(teamId);
     const lastUse = async () => {
@@ -147,7 +147,7 @@ describe("last used", () => {
     expect(await lastUse()).toBe(used + 1_000);
   });
 
-  test("is a use whatever the answer, but not where the limit refused", async () => {
+  test("counts a run whatever its answer, but not one that the limit refused", async () => {
     const teamId = await keyrun.newTeam();
     const { value } = await keyrun.newKey(teamId);
     const authorization = `Bearer ${value}`;
@@ -182,7 +182,7 @@ describe("revoking", () => {
     expect((await keyrun.keys.revokeKey({ teamId, keyId: id })).key).toEqual(first.key);
   });
 
-  test("hides the key from the list unless it is asked for, and counts it no more", async () => {
+  test("hides the key from the list unless revoked keys are asked for, and no longer counts it", async () => {
     const { id, teamId } = await keyrun.newKey(await keyrun.newTeam());
     await keyrun.keys.revokeKey({ teamId, keyId: id });
     expect(await keyrun.keys.listKeys({ teamId })).toMatchObject({ keys: [], activeKeyCount: 0 });
@@ -190,14 +190,14 @@ describe("revoking", () => {
     expect(keys).toMatchObject([{ id, state: KeyState.REVOKED }]);
   });
 
-  test("without a key's id is refused by the field", async () => {
+  test("without a key's id is refused by the field's name", async () => {
     const teamId = await keyrun.newTeam();
     const refusal = await refusalOf(keyrun.keys.revokeKey({ teamId, keyId: "" }));
     expect(refusal).toMatchObject({ code: Code.InvalidArgument, reason: "INVALID_ARGUMENT" });
     expect(refusal.words).toBe("key_id is required.");
   });
 
-  test("another team's key, or none, is not found in the same words", async () => {
+  test("another team's key and an unknown key are refused with the same sentence", async () => {
     const { id } = await keyrun.newKey(await keyrun.newTeam());
     const teamId = await keyrun.newTeam();
     const anothers = await refusalOf(keyrun.keys.revokeKey({ teamId, keyId: id }));
@@ -234,7 +234,7 @@ describe("verifying", () => {
     expect((await keyrun.keys.verifyKey({ value, cost: 20 })).rateLimit?.remaining).toBe(0);
   });
 
-  test("a key that is none, and one that is not known, are INVALID and nothing more", async () => {
+  test("a text that is no key, and an unknown key, are INVALID without any detail", async () => {
     for (const value of ["nonsense", keyrun.unknownKey()]) {
       const { $typeName, ...answer } = await keyrun.keys.verifyKey({ value });
       expect(answer).toEqual({ verdict: Verdict.INVALID, keyId: "", teamId: "", plan: Plan.UNSPECIFIED });
@@ -264,7 +264,7 @@ describe("listing", () => {
     const made: { id: string; at: number }[] = [];
     for (let i = 0; i < 7; i++) {
       made.push({ id: (await keyrun.newKey(teamId)).id, at: clock.unixMs() });
-      // Some share a millisecond.
+      // Some keys share a millisecond.
       clock.advance(i % 2 ? 0 : 5);
     }
     made.sort((a, b) => b.at - a.at || (a.id < b.id ? 1 : -1));
@@ -279,7 +279,7 @@ describe("listing", () => {
     expect(seen).toEqual(made.map(({ id }) => id));
   });
 
-  test("refuses a token of another list, a token that is none, and a negative size", async () => {
+  test("refuses a page token of another list, an invalid one, and a negative size", async () => {
     const [mine, other] = [await keyrun.newTeam(), await keyrun.newTeam()];
     for (let i = 0; i < 2; i++) await keyrun.newKey(mine);
     const { nextPageToken: pageToken } = await keyrun.keys.listKeys({ teamId: mine, pageSize: 1 });

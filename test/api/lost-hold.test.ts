@@ -25,7 +25,7 @@ beforeAll(async () => {
 
 afterAll(() => keyrun.close());
 
-test("an instance that lost its hold on the store says of no key that it is good, however well it is cached", async () => {
+test("an instance that lost its hold on the store accepts no key, even a cached one", async () => {
   const { value } = await keyrun.newKey("demo");
   const run = () =>
     fetch(`${keyrun.publicUrl}/api/apps/echo/run`, {
@@ -48,7 +48,7 @@ test("an instance that lost its hold on the store says of no key that it is good
   expect(await ready()).toBe(200);
 });
 
-test("an instance that loses its hold while it reads a key says nothing good of it, by either door", async () => {
+test("an instance that loses its hold while it reads a key does not accept it, by either handler", async () => {
   const [ofRun, ofVerify] = [await keyrun.newKey("demo"), await keyrun.newKey("demo")];
   holdsAfterRead = false;
   const run = await fetch(`${keyrun.publicUrl}/api/apps/echo/run`, {

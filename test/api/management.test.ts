@@ -25,7 +25,7 @@ async function reasonOf(call: Promise<unknown>) {
   return [Code[error.code], error.findDetails(ErrorInfoSchema)[0]?.reason];
 }
 
-/** Everything that a list has, in pages of two. */
+/** All items of a list, read in pages of two. */
 async function allOf<Item, Page extends { nextPageToken: string }>(
   fetch: (page: { pageSize: number; pageToken: string }) => Promise<Page>,
   itemsOf: (page: Page) => readonly Item[],
@@ -47,7 +47,7 @@ test("a new embedded store has the team demo on the free plan and the app echo",
 });
 
 describe("teams", () => {
-  test("are created, got, listed and changed, and an id is given once", async () => {
+  test("are created, read, listed and changed, and an id is used once", async () => {
     const { team } = await keyrun.teams.createTeam({
       team: { id: "acme", displayName: "Acme", plan: Plan.PRO },
     });
@@ -70,7 +70,7 @@ describe("teams", () => {
     expect(new Set(listed.map(({ id }) => id)).size).toBe(listed.length);
   });
 
-  test("with an impossible id, or a change that names nothing, are refused", async () => {
+  test("with an invalid id, or a change that names no field, are refused", async () => {
     for (const id of ["", "Acme", "1team", "a_b", "x".repeat(64)]) {
       expect(await reasonOf(keyrun.teams.createTeam({ team: { id } }))).toEqual([
         "InvalidArgument",
@@ -87,7 +87,7 @@ describe("teams", () => {
     ]);
   });
 
-  test("look at their limit without spending", async () => {
+  test("can read their limit without spending", async () => {
     const teamId = await keyrun.newTeam();
     const { value } = await keyrun.newKey(teamId);
     await keyrun.keys.verifyKey({ value, cost: 3 });
@@ -99,7 +99,7 @@ describe("teams", () => {
 });
 
 describe("members and preview access", () => {
-  test("come and go by e-mail, whose case does not count, and repeating is no error", async () => {
+  test("are added and removed by e-mail in any case, and repeating is no error", async () => {
     const teamId = await keyrun.newTeam();
     const emails = ["ada@example.com", "bob@example.com", "eve@example.com"];
     for (const email of [...emails, "ADA@example.com"]) await keyrun.teams.addMember({ teamId, email });
@@ -112,7 +112,7 @@ describe("members and preview access", () => {
     expect((await keyrun.teams.listMembers({ teamId })).members).toHaveLength(2);
   });
 
-  test("preview is granted and withdrawn, and told", async () => {
+  test("preview access is granted, withdrawn and read", async () => {
     const granted = async (email: string) => (await keyrun.teams.getPreviewAccess({ email })).granted;
     expect(await granted("ada@example.com")).toBe(false);
     for (const email of ["ada@example.com", "bob@example.com", "eve@example.com"]) {
@@ -129,7 +129,7 @@ describe("members and preview access", () => {
     expect(emails).not.toContain("ada@example.com");
   });
 
-  test("what is no e-mail is refused", async () => {
+  test("a text that is no e-mail is refused", async () => {
     const teamId = await keyrun.newTeam();
     for (const email of ["", "ada", "ada@", "a b@example.com"]) {
       expect(await reasonOf(keyrun.teams.addMember({ teamId, email }))).toEqual([
@@ -141,7 +141,7 @@ describe("members and preview access", () => {
 });
 
 describe("apps", () => {
-  test("count from the next request: created, restricted, opened again and deleted", async () => {
+  test("change from the next request on: created, restricted, opened again and deleted", async () => {
     const { teamId, value } = await keyrun.newKey(await keyrun.newTeam());
     const caller = restCaller(keyrun.publicUrl);
     const run = async () => {
@@ -162,7 +162,7 @@ describe("apps", () => {
     expect(await reasonOf(keyrun.apps.deleteApp({ appId: "mirror" }))).toEqual(["NotFound", "APP_NOT_FOUND"]);
   });
 
-  test("that a team may run are told by id and name alone", async () => {
+  test("that a team may run are listed with id and name alone", async () => {
     const [mine, other] = [await keyrun.newTeam(), await keyrun.newTeam()];
     for (const [id, teamId] of [
       ["only-mine", mine],
@@ -186,7 +186,7 @@ describe("apps", () => {
     });
   });
 
-  test("never tell what their backend's headers hold", async () => {
+  test("never show the values of their backend's headers", async () => {
     const value = "a-credential-of-the-backend";
     const headers = [{ name: "X-Backend-Token", value }];
     const backend = {

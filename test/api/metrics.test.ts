@@ -23,7 +23,7 @@ afterAll(async () => {
   await keyrun.close();
 });
 
-/** How much the series grew while the work was done. */
+/** How much each series grew while the work was done. */
 async function grown(series: readonly string[], work: () => Promise<unknown>): Promise<number[]> {
   const read = () => Promise.all(series.map((each) => keyrun.metric(each)));
   const before = await read();
@@ -37,7 +37,7 @@ const run = (caller: Caller, value: string, appId = "echo", text = "x") =>
 
 const reads = ["key", "team", "app"].map((entity) => `keyrun_store_reads_total{entity="${entity}"}`);
 
-test("a key that was used before costs no read of the store, through any door", async () => {
+test("a key that was used before costs no read of the store, through any entry", async () => {
   const { value } = await keyrun.newKey(await keyrun.newTeam(Plan.PRO));
   await run(rest, value);
   const series = [...reads, "keyrun_cached_key_hits_total"];
@@ -52,7 +52,7 @@ test("a key that was used before costs no read of the store, through any door", 
 
 const herd = 1_000;
 
-test("a herd of first requests with one key reads it once", async () => {
+test("many first requests with one key at once read it once", async () => {
   const { value } = await keyrun.newKey(await keyrun.newTeam(Plan.ENTERPRISE));
   const { hostname, port } = new URL(keyrun.publicUrl);
   const headers = { authorization: `Bearer ${value}`, "content-type": "application/json" };
@@ -79,13 +79,13 @@ test("a herd of first requests with one key reads it once", async () => {
   expect([keyReads, teamReads]).toEqual([1, 0]);
 });
 
-test("every answer is counted once, by door and outcome", async () => {
+test("every answer is counted once, by entry and outcome", async () => {
   const { value } = await keyrun.newKey(await keyrun.newTeam());
-  const series = ["rest", "rpc"].flatMap((door) => [
-    `keyrun_requests_total{door="${door}",outcome="OK",status="200"}`,
-    `keyrun_requests_total{door="${door}",outcome="INVALID_API_KEY",status="401"}`,
-    `keyrun_requests_total{door="${door}",outcome="APP_NOT_FOUND",status="404"}`,
-    `keyrun_requests_total{door="${door}",outcome="RATE_LIMIT_EXCEEDED",status="429"}`,
+  const series = ["rest", "grpc"].flatMap((entry) => [
+    `keyrun_requests_total{entry="${entry}",outcome="OK",status="200"}`,
+    `keyrun_requests_total{entry="${entry}",outcome="INVALID_API_KEY",status="401"}`,
+    `keyrun_requests_total{entry="${entry}",outcome="APP_NOT_FOUND",status="404"}`,
+    `keyrun_requests_total{entry="${entry}",outcome="RATE_LIMIT_EXCEEDED",status="429"}`,
   ]);
   const growth = await grown([...series, "keyrun_limit_refusals_total"], async () => {
     for (const caller of [rest, rpc]) {
@@ -100,11 +100,11 @@ test("every answer is counted once, by door and outcome", async () => {
   expect(growth).toEqual([30, 1, 1, 2, 28, 1, 1, 3, 5]);
 });
 
-test("what never became a request is counted by what it was refused for", async () => {
+test("input that never became a request is counted by the reason of its refusal", async () => {
   const outcomes = ["MALFORMED_REQUEST", "HEADERS_TOO_LARGE"];
   const series = outcomes.map(
     (outcome) =>
-      `keyrun_requests_total{door="rest",outcome="${outcome}",status="${outcome[0] === "M" ? 400 : 431}"}`,
+      `keyrun_requests_total{entry="rest",outcome="${outcome}",status="${outcome[0] === "M" ? 400 : 431}"}`,
   );
   const { port } = new URL(keyrun.publicUrl);
   const growth = await grown(series, async () => {

@@ -15,7 +15,10 @@ import { type Keyrun, startKeyrun, withAuthorization } from "../harness/keyrun.t
 const own = [RunService, KeyService, TeamService, AppService, SessionService];
 const operations = [Health, ServerReflection, ServerReflectionV1Alpha];
 
-/** What a member may call with a session, as the contract has it and not as the policy's table has it. */
+/**
+ * What a member may call with a session. It is written down here anew, and not read from the
+ * policy's table.
+ */
 const forMembers = new Set([
   "CreateKey",
   "ListKeys",
@@ -50,7 +53,7 @@ afterAll(async () => {
   await keyrun.close();
 });
 
-/** The code that the contract asks for; undefined: this is the right kind of caller. */
+/** The code that the contract asks for; undefined where this is the right kind of caller. */
 function expectedCode(method: DescMethod, listener: string, caller: WrongCaller): Code | undefined {
   const isPublic = listener === "public";
   if (operations.some((service) => service === method.parent))
@@ -87,7 +90,7 @@ describe.each(["public", "internal"])("on the %s listener", (listener) => {
   });
 });
 
-test("the matrix holds every service that reflection names", async () => {
+test("the matrix contains every service that reflection names", async () => {
   const transport = transportFor("internal", "no credential");
   const asked = [{ messageRequest: { case: "listServices" as const, value: "" } }];
   const answers = createClient(ServerReflection, transport).serverReflectionInfo(toAsync(asked));
@@ -98,7 +101,10 @@ test("the matrix holds every service that reflection names", async () => {
   }
 });
 
-/** Calls the method with an empty request; the code it is refused with, 0 where it is not. */
+/**
+ * Calls the method with an empty request. Returns the code of the refusal, or 0 where there is
+ * none.
+ */
 async function codeOf(method: DescMethod, listener: string, caller: WrongCaller): Promise<Code | 0> {
   const client = createClient(method.parent as DescService, transportFor(listener, caller));
   const call: unknown = Reflect.get(client, method.localName);

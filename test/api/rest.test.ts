@@ -20,7 +20,7 @@ afterAll(async () => {
   await keyrun.close();
 });
 
-/** What a test says of a request: only where it differs from a good run of `echo` by a new team. */
+/** The parts of a request in which it differs from a good run of `echo` by a new team. */
 interface Ask {
   readonly method?: string;
   readonly path?: string;
@@ -51,7 +51,10 @@ async function ask({ method = "POST", path = runPath, headers = {}, body = '{"te
   return answerOf({ method, path, headers: all, body });
 }
 
-/** Over `node:http`, which unlike `fetch` sends what it is told, and no Content-Type of its own. */
+/**
+ * Over `node:http`: unlike `fetch`, it sends exactly what it is given, and no Content-Type of its
+ * own.
+ */
 function answerOf(sent: { method: string; path: string; headers: Headers; body: string | Uint8Array }) {
   return new Promise<Answer>((resolve, reject) => {
     const { hostname, port } = new URL(keyrun.publicUrl);
@@ -106,7 +109,7 @@ describe("the shape of a refusal", () => {
     });
   });
 
-  test("is RFC 9457's for those who ask for it", async () => {
+  test("is the one of RFC 9457 for callers that ask for it", async () => {
     const { status, headers, text } = await ask({
       body: "{}",
       headers: { accept: "application/problem+json", "x-request-id": "req-8" },
@@ -125,7 +128,7 @@ describe("the shape of a refusal", () => {
     });
   });
 
-  test("has no param where no one field is at fault, and says what a 429 says of the limit", async () => {
+  test("has no param where no single field is wrong, and a 429 describes the limit", async () => {
     const key = await keyrun.newKey(await keyrun.newTeam());
     const headers = new Headers({ authorization: `Bearer ${key.value}` });
     const run = () => answerOf({ method: "POST", path: runPath, headers, body: '{"text":""}' });
@@ -142,7 +145,7 @@ describe("the shape of a refusal", () => {
 });
 
 describe("the success", () => {
-  test("is JSON with the run's id, the app's and the output, which is there also when empty", async () => {
+  test("is JSON with the run's id, the app's id and the output, also when the output is empty", async () => {
     const { status, headers, text } = await ask({ body: '{"text":""}' });
     expect(status).toBe(200);
     expect(headers.get("content-type")).toBe("application/json");
@@ -228,7 +231,7 @@ describe("the order of decisions", () => {
     expect((await run()).status).toBe(429);
   });
 
-  test("then the app, the media type, the size, the JSON and the fields, and each spends one", async () => {
+  test("the app, the media type, the size, the JSON and the fields follow, and each refusal spends one", async () => {
     const type = { "content-type": "text/plain" };
     const long = "x".repeat(5_000);
     const steps = [
@@ -272,7 +275,7 @@ describe("the body", () => {
     expect(answer.error).toMatchObject({ code: "unsupported_media_type", param: null });
   });
 
-  test("of two types, of which one is JSON, is 415: nobody can say which of them holds", async () => {
+  test("with two types, one of them JSON, is 415, since nobody can say which of them is meant", async () => {
     const { value } = await keyrun.newKey(await keyrun.newTeam());
     const client = rawSocket({ port: Number(new URL(keyrun.publicUrl).port) });
     const types = "Content-Type: application/json\r\nContent-Type: text/plain\r\n";
@@ -286,7 +289,7 @@ describe("the body", () => {
     expect((await ask({ headers: { "content-encoding": "identity" } })).status).toBe(200);
   });
 
-  test("of exactly the bound is taken, and one byte more is 413", async () => {
+  test("of exactly the bound is accepted, and one byte more is 413", async () => {
     const fill = (bytes: number) => JSON.stringify({ text: "x".repeat(bytes - '{"text":""}'.length) });
     expect((await ask({ body: fill(4096) })).status).toBe(200);
     const answer = await ask({ body: fill(4097) });
@@ -323,7 +326,7 @@ describe("the body", () => {
     expect(answer.error).toMatchObject({ code: "invalid_argument", param });
   });
 
-  test("of two equal names the last wins", async () => {
+  test("with two equal names takes the last", async () => {
     const { text } = await ask({ body: '{"text":"first","text":"last"}' });
     expect(JSON.parse(text).text).toBe("last");
   });
@@ -384,7 +387,7 @@ describe("two Authorization headers", () => {
     }
   });
 
-  test("are malformed over HTTP/2, at both doors", async () => {
+  test("are malformed over HTTP/2, at both entries", async () => {
     await ask();
     const session = await h2cSession(keyrun.publicUrl);
     const two = { ":method": "POST", Authorization: [authorization, authorization] };
@@ -406,7 +409,7 @@ describe("two Authorization headers", () => {
 });
 
 describe("beside the API", () => {
-  test("health and readiness answer GET and HEAD alone", async () => {
+  test("health and readiness answer only GET and HEAD", async () => {
     for (const path of ["/healthz", "/readyz", "/openapi.json"]) {
       expect((await fetch(keyrun.publicUrl + path)).status).toBe(200);
       expect((await fetch(keyrun.publicUrl + path, { method: "HEAD" })).status).toBe(200);

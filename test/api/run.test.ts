@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
-import { fail } from "#src/error.ts";
-import { type Reason, reasons } from "#src/reasons.ts";
+import { type Reason, reasons } from "#src/refusal/reasons.ts";
+import { fail } from "#src/refusal/refusal.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { type Caller, connectCallers, type RunOrder, type RunOutcome } from "../harness/callers.ts";
 import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
@@ -34,7 +34,7 @@ afterAll(async () => {
   await app.close();
 });
 
-/** The real stores, of which a test can break the reading of one key or app. */
+/** The real stores; a test can break the reading of one key or app. */
 function breakable(stores: Stores): Stores {
   return {
     ...stores,
@@ -105,7 +105,7 @@ describe.each(Object.entries(callers))("%s", (name, make) => {
     [Plan.PRO, 300],
     [Plan.TEAM, 600],
     [Plan.ENTERPRISE, 3000],
-  ])("a success tells what is left of the plan, in both dialects (plan %i)", async (plan, limit) => {
+  ])("a success says what is left of the plan, in both forms of headers (plan %i)", async (plan, limit) => {
     const { value } = await newKey(plan);
     await run({ text: "first", authorization: bearer(value) });
     clock.advance(7_100);
@@ -119,7 +119,7 @@ describe.each(Object.entries(callers))("%s", (name, make) => {
     });
   });
 
-  test("a request id in the right form comes back, and any other gets ours", async () => {
+  test("a request id in the right form is returned, and any other is replaced by ours", async () => {
     const { value } = await newKey();
     const idFor = async (sent: string | undefined, authorization?: string) => {
       const headers = sent === undefined ? {} : { "x-request-id": sent };
@@ -156,7 +156,7 @@ describe.each(Object.entries(callers))("%s", (name, make) => {
       if (isRest) expect(outcome.headers.get("www-authenticate")).toBe(challengeFor(reason));
     });
 
-    test("incomplete, mistyped, unknown and half-right keys get the very same words", async () => {
+    test("incomplete, mistyped, unknown and half-right keys get exactly the same sentence", async () => {
       const { value } = await newKey();
       const unknown = keyrun.unknownKey();
       const other = keyrun.unknownKey();
@@ -200,7 +200,7 @@ describe.each(Object.entries(callers))("%s", (name, make) => {
       });
     });
 
-    test("a store out of reach is told before the key is known, with the address's numbers", async () => {
+    test("a store out of reach before the key is known is reported with the address's numbers", async () => {
       const key = await newKey();
       broken.keys.add(key.id);
       const outcome = await run({ text: "x", authorization: bearer(key.value) });
@@ -213,7 +213,7 @@ describe.each(Object.entries(callers))("%s", (name, make) => {
   });
 
   describe("with a good key", () => {
-    test("an app that does not exist, is another team's, or can't exist, is the same to the caller", async () => {
+    test("an app that does not exist, can't exist or is another team's gets the same answer", async () => {
       const { value } = await newKey();
       const otherTeam = await keyrun.newTeam();
       await keyrun.apps.createApp({
@@ -230,7 +230,7 @@ describe.each(Object.entries(callers))("%s", (name, make) => {
       }
     });
 
-    test("an absent text is refused by its name, and the request is spent all the same", async () => {
+    test("an absent text is refused by its name, and still costs a request", async () => {
       const { value } = await newKey();
       expectRefusal(await run({ authorization: bearer(value) }), {
         reason: "INVALID_ARGUMENT",
@@ -240,13 +240,13 @@ describe.each(Object.entries(callers))("%s", (name, make) => {
       });
     });
 
-    test("a body past the bound is refused, and the request is spent all the same", async () => {
+    test("a body past the bound is refused, and still costs a request", async () => {
       const { value } = await newKey();
       const outcome = await run({ text: "x".repeat(5_000), authorization: bearer(value) });
       const rate = { policy: "team", remaining: 59 } as const;
       if (isRest)
         expectRefusal(outcome, { reason: "REQUEST_TOO_LARGE", rate, metadata: { bytes_max: "4096" } });
-      // What the RPC framing refuses has its own words and HTTP status; the facts are the same.
+      // A refusal of the RPC framing has its own sentence and HTTP status; the facts are the same.
       else {
         expect(outcome).toMatchObject({
           kind: "refused",
@@ -263,7 +263,7 @@ describe.each(Object.entries(callers))("%s", (name, make) => {
       expectRate(outcome.headers, rate);
     });
 
-    test("a backend's failure and its lateness are told, and that repeating could do the work twice", async () => {
+    test("the answer to a backend that fails or is late says so, and that repeating could do the work twice", async () => {
       const { value } = await newKey();
       const authorization = bearer(value);
       const failed = await run({ appId: "scripted", text: "fail", authorization });
@@ -294,7 +294,7 @@ describe.each(Object.entries(callers))("%s", (name, make) => {
       expect(await running).toMatchObject({ kind: "ok", answer: { text: "released" } });
     });
 
-    test("an answer that comes late tells what is left when it comes", async () => {
+    test("a late answer says what is left when it is sent", async () => {
       const { value } = await newKey();
       const authorization = bearer(value);
       const held = run({ appId: "scripted", text: "wait", authorization });
@@ -304,7 +304,7 @@ describe.each(Object.entries(callers))("%s", (name, make) => {
       expectRate((await held).headers, { policy: "team", remaining: 57 });
     });
 
-    test("a fault of ours is told without its cause", async () => {
+    test("a fault of ours is reported without its cause", async () => {
       const { value } = await newKey();
       const appId = `faulty-${randomUUID()}`;
       broken.apps.set(appId, new Error(`disk on fire near ${value}`));
@@ -312,7 +312,7 @@ describe.each(Object.entries(callers))("%s", (name, make) => {
       expectRefusal(outcome, { reason: "INTERNAL", rate: { policy: "team", remaining: 59 } });
     });
 
-    test("a store out of reach is told with the team's numbers once the key is known", async () => {
+    test("a store out of reach once the key is known is reported with the team's numbers", async () => {
       const { value } = await newKey();
       const appId = `away-${randomUUID()}`;
       broken.apps.set(appId, fail("UNAVAILABLE", { retryAfterMs: 1_000 }));
@@ -322,7 +322,7 @@ describe.each(Object.entries(callers))("%s", (name, make) => {
   });
 
   describe("past the limit", () => {
-    test("the team is refused, waits as told to the millisecond, and is served", async () => {
+    test("the team is refused, waits as long as the answer says, to the millisecond, and is served", async () => {
       const { value } = await newKey();
       const order = { text: "x", authorization: bearer(value) };
       for (let i = 0; i < 60; i++) {
@@ -359,7 +359,7 @@ describe.each(Object.entries(callers))("%s", (name, make) => {
       expect(headers.get("ratelimit-remaining")).toBe("59");
     });
 
-    test("every good request spends one, also when it is then refused", async () => {
+    test("every request with a good key spends one, also when it is refused later", async () => {
       const { value } = await newKey();
       const authorization = bearer(value);
       const orders = [{ text: "x" }, { appId: "nowhere", text: "x" }, {}];
@@ -392,12 +392,12 @@ interface ExpectedRefusal {
   readonly message?: string;
   readonly metadata?: Readonly<Record<string, string>>;
   readonly param?: string;
-  /** A wait of a second is told. */
+  /** Whether the answer asks for a wait of one second. */
   readonly retry?: boolean;
   readonly shouldNotRetry?: boolean;
 }
 
-/** All that the contract says of a refusal, whatever carried it. */
+/** Checks everything that the contract says of a refusal, over any transport. */
 function expectRefusal(outcome: RunOutcome, expected: ExpectedRefusal): void {
   const { reason, rate, metadata = {} } = expected;
   if (outcome.kind === "ok") throw new Error(`Expected ${reason}, but the run succeeded.`);
@@ -414,7 +414,7 @@ function expectRefusal(outcome: RunOutcome, expected: ExpectedRefusal): void {
   expect(headers.get("x-request-id")).toMatch(/^[A-Za-z0-9._-]{1,128}$/);
   expect(headers.get("x-should-retry")).toBe(expected.shouldNotRetry ? "false" : null);
   if (reason === "RATE_LIMIT_EXCEEDED") return;
-  // A wait is a header over REST alone; RPC callers read it from RetryInfo.
+  // Only REST has a header for the wait; RPC callers read it from RetryInfo.
   expect(headers.get("retry-after")).toBe(expected.retry && httpStatus !== undefined ? "1" : null);
   expect(headers.get("retry-after-ms")).toBeNull();
 }
@@ -453,7 +453,7 @@ function challengeFor(reason: Reason): string {
     : 'Bearer realm="keyrun", error="invalid_token"';
 }
 
-/** Of the headers those that tell of a limit. */
+/** The headers that describe a limit. */
 function rateHeaders(headers: Headers): Record<string, string> {
   return Object.fromEntries([...headers].filter(([name]) => name.startsWith("ratelimit")));
 }

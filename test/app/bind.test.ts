@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import { bind } from "#src/app/bind.ts";
-import { StartRefused } from "#src/error.ts";
+import { StartRefused } from "#src/refusal/start-refused.ts";
 
 const settings = { host: "THE_HOST", port: "THE_PORT" };
 const at = { host: "::1", port: 80 };
 
-/** The words of a refusal where the system answers with `code`; as root some faults can't be had from a real one. */
+/** The refusal's words if the system fails with `code`. Root can't cause some of these faults. */
 async function wordsFor(code: string): Promise<string> {
   const listen = () => Promise.reject(Object.assign(new Error("no"), { code }));
   const refusal = await bind({ listen }, at, settings).catch((thrown: unknown) => thrown);

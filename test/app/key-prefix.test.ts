@@ -4,7 +4,7 @@ import { createLog } from "#src/log.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { keyRecordOf, teamRecordOf } from "../harness/store-records.ts";
 
-/** What the start logs of a store whose teams have these newest keys; undefined for a key that can't be read. */
+/** What the start logs for teams with these newest keys; undefined is a key that can't be read. */
 async function warnings(newest: readonly (string | undefined)[], keyPrefix = "svc") {
   const lines: string[] = [];
   const log = createLog({

@@ -2,7 +2,7 @@ import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { describe, expect, test } from "vitest";
 import { AppSchema, type HttpHeaderSchema } from "#gen/keyrun/v1/app_pb.ts";
 import { readNewApp } from "#src/apps/app-fields.ts";
-import { Refusal } from "#src/error.ts";
+import { Refusal } from "#src/refusal/refusal.ts";
 
 type AppInit = MessageInitShape<typeof AppSchema>;
 
@@ -65,7 +65,7 @@ describe("url", () => {
     expect(read(onHttp(url)).backend).toMatchObject({ url: stored });
   });
 
-  test("2048 characters are taken, one more is not, counted as the URL is sent", () => {
+  test("2048 characters are accepted and one more is refused, counted as the URL is sent", () => {
     const url = "http://a.example/".padEnd(2_048, "x");
     expect(read(onHttp(url)).backend).toMatchObject({ url });
     expect(refused(onHttp(`${url}x`)).message).not.toContain(url);
@@ -98,7 +98,7 @@ describe("url", () => {
 });
 
 describe("headers", () => {
-  test("a name is taken in any case and kept in lower case; a value is kept as it is", () => {
+  test("a name is accepted in any case and kept in lower case; a value is kept as it is", () => {
     const value = `!${"~ ".repeat(2_047)}!`;
     expect(value).toHaveLength(4_096);
     expect(read(withHeader(`X-${"N".repeat(62)}`, value)).backend).toMatchObject({
@@ -133,7 +133,7 @@ describe("headers", () => {
     expect(refused(withHeader(name)).param).toBe("app.backend.http.headers[0].name");
   });
 
-  test.each([["tea"], ["hostname"], ["x-upgrade"], ["x-keyru"]])("the name %j is nobody else's", (name) => {
+  test.each([["tea"], ["hostname"], ["x-upgrade"], ["x-keyru"]])("the name %j is not reserved", (name) => {
     expect(read(withHeader(name)).backend).toMatchObject({ headers: [{ name }] });
   });
 

@@ -12,10 +12,11 @@ import {
 } from "#gen/keyrun/v1/app_service_pb.ts";
 import { createAppService } from "#src/apps/app-service.ts";
 import type { AppRecord } from "#src/apps/app-store.ts";
-import type { Call } from "#src/auth/principal.ts";
-import { bounds } from "#src/config.ts";
+import { bounds } from "#src/bounds.ts";
+import { createSecurityState } from "#src/fleet/security-state.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
+import { serviceCall } from "../harness/service-call.ts";
 import { teamRecordOf } from "../harness/store-records.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
@@ -34,11 +35,18 @@ const changes: {
   app: AppRecord | undefined;
   stored: AppRecord | undefined;
 }[] = [];
-/** What another caller does to the app between an update's look at it and its change. */
+/** Runs between an update's read of the app and its change, in the place of another caller. */
 let between: ((seen: AppRecord | undefined) => Promise<unknown>) | undefined;
+/** Whether the store's reply to a deletion is lost. */
+let losesReply = false;
 const service = createAppService({
   store: {
     ...stores.apps,
+    async delete(appId) {
+      const version = await stores.apps.delete(appId);
+      if (losesReply) throw new Error("the reply is lost");
+      return version;
+    },
     async find(appId) {
       const seen = await stores.apps.find(appId);
       await between?.(seen);
@@ -47,17 +55,19 @@ const service = createAppService({
   },
   teams,
   clock: createManualClock(),
-  async appsChanged(appId, version, app) {
-    changes.push({ appId, version, app, stored: await stores.apps.find(appId) });
-  },
+  changeSecurityState: createSecurityState<{ app: AppRecord }>({
+    floors: {
+      app: {
+        async raise(appId, version, app) {
+          changes.push({ appId, version, app, stored: await stores.apps.find(appId) });
+        },
+      },
+    },
+  }),
 });
-const call: Call = {
-  principal: { kind: "service" },
-  requestId: "req-1",
-  signal: new AbortController().signal,
-};
+const call = serviceCall();
 
-// Every test has an empty list of apps, and an app of its own to change.
+// Every test starts with no apps, and has an app of its own to change.
 let ids = 0;
 let id = "";
 beforeEach(async () => {
@@ -82,7 +92,7 @@ const json = (app: Parameters<typeof create<typeof AppSchema>>[1]) =>
   toJson(AppSchema, create(AppSchema, app));
 
 describe("creating", () => {
-  test("fills in name, timeout and time, and answers as the app is stored", async () => {
+  test("fills in name, timeout and time, and returns the app as it is stored", async () => {
     const app = await createApp({ id, backend: { echo: {} } });
     expect(app).toEqual({
       id,
@@ -123,13 +133,13 @@ describe("an app for a team that does not exist", () => {
   };
   const teamIds = ["demo", "nosuch"];
 
-  test("is not created, as nobody could run it", async () => {
+  test("is not created, because nobody could run it", async () => {
     await expect(createApp({ id, backend: { echo: {} }, teamIds })).rejects.toMatchObject(refused);
     await expect(getApp(id)).rejects.toMatchObject({ reason: "APP_NOT_FOUND" });
     expect(changes).toEqual([]);
   });
 
-  test("is not made of another by an update, and an update of other fields does not ask", async () => {
+  test("can't come from an update, and an update of other fields does not check the teams", async () => {
     await createApp({ id, backend: { echo: {} }, teamIds: ["demo"] });
     changes.length = 0;
     await expect(updateApp({ id, teamIds }, "teamIds")).rejects.toMatchObject(refused);
@@ -147,7 +157,7 @@ describe("header values", () => {
   const headers = [{ name: "Authorization", value: secret }];
   const sentBack = [{ name: "authorization", value: "[redacted]" }];
 
-  test("are stored, and in no answer of any method", async () => {
+  test("are stored, and appear in no answer of any method", async () => {
     const answers = [
       await createApp(http(headers)),
       await getApp(id),
@@ -161,20 +171,20 @@ describe("header values", () => {
     expect(await storedHeaders()).toEqual([{ name: "authorization", value: secret }]);
   });
 
-  test("are kept where what was read is sent back as it is", async () => {
+  test("are kept where the redacted value that was read is sent back", async () => {
     const app = await createApp(http(headers));
     expect(await updateApp(app as JsonObject, "backend")).toEqual(app);
     expect(await storedHeaders()).toEqual([{ name: "authorization", value: secret }]);
   });
 
-  test("are kept for another path of the server, beside new ones", async () => {
+  test("are kept for another path of the same server, beside new ones", async () => {
     await createApp(http(headers));
     const more = { name: "x-tier", value: "gold" };
     await updateApp(http([more, ...sentBack], "http://127.0.0.1:9000/other"), "backend");
     expect(await storedHeaders()).toEqual([more, { name: "authorization", value: secret }]);
   });
 
-  test("are kept as they are when the change is made, though another came between", async () => {
+  test("are kept as they are at the time of the change, even where another change came in between", async () => {
     const app = await createApp(http(headers));
     const newer = {
       kind: "http",
@@ -189,7 +199,7 @@ describe("header values", () => {
     expect(await storedHeaders()).toEqual([{ name: "authorization", value: "newer" }]);
   });
 
-  test("are not guessed at where changes keep coming between: the update is refused, and changes nothing", async () => {
+  test("are never guessed: where other changes keep coming in between, the update is refused and changes nothing", async () => {
     const app = await createApp(http(headers));
     let others = 0;
     between = () => stores.apps.update(id, { displayName: `Other ${++others}` });
@@ -221,7 +231,7 @@ describe("header values", () => {
     expect(await storedHeaders()).toEqual([{ name: "authorization", value: secret }]);
   });
 
-  test("can't be left out of a new app", async () => {
+  test("must be given in full for a new app", async () => {
     await expect(createApp(http(sentBack))).rejects.toMatchObject({
       param: "app.backend.http.headers[0].value",
     });
@@ -280,7 +290,7 @@ describe("updating", () => {
 });
 
 describe("a change is announced once it is durable and before it is answered", () => {
-  test("with a version that grows, also over a deletion", async () => {
+  test("with a version that grows, also when the app is deleted and created anew", async () => {
     await createApp({ id, backend: { echo: {} } });
     await updateApp({ id, displayName: "New" }, "displayName");
     await service.deleteApp(create(DeleteAppRequestSchema, { appId: id }), call);
@@ -292,13 +302,15 @@ describe("a change is announced once it is durable and before it is answered", (
     expect(versions).toEqual([...new Set(versions)].sort((one, other) => one - other));
   });
 
-  test("an answer waits until the announcement is through", async () => {
+  test("an answer waits until the announcement is finished", async () => {
     const announced = Promise.withResolvers<void>();
     const slow = createAppService({
       store: stores.apps,
       teams,
       clock: createManualClock(),
-      appsChanged: () => announced.promise,
+      changeSecurityState: createSecurityState<{ app: AppRecord }>({
+        floors: { app: { raise: () => announced.promise } },
+      }),
     });
     let answered = false;
     const create = async () => {
@@ -321,17 +333,19 @@ describe("a change is announced once it is durable and before it is answered", (
   }
 });
 
-test("an app that is not there, or no more, is APP_NOT_FOUND in every method that names one", async () => {
+test("an app that never existed or was deleted is APP_NOT_FOUND in every method that names one", async () => {
   await createApp({ id, backend: { echo: {} } });
   await service.deleteApp(create(DeleteAppRequestSchema, { appId: id }), call);
   changes.length = 0;
   const gone = { reason: "APP_NOT_FOUND", metadata: { app_id: id } };
   await expect(getApp(id)).rejects.toMatchObject(gone);
   await expect(updateApp({ id, displayName: "New" }, "displayName")).rejects.toMatchObject(gone);
+  expect(changes).toEqual([]);
   await expect(service.deleteApp(create(DeleteAppRequestSchema, { appId: id }), call)).rejects.toMatchObject(
     gone,
   );
-  expect(changes).toEqual([]);
+  // The floor of the deletion is raised again; nothing else has changed.
+  expect(changes).toMatchObject([{ appId: id, version: 2, app: undefined }]);
 });
 
 describe("lists", () => {
@@ -363,7 +377,7 @@ describe("lists", () => {
     });
   });
 
-  test("of a team that does not exist are not an empty list, but a refusal", async () => {
+  test("of a team that does not exist are a refusal, not an empty list", async () => {
     const nobodys = create(ListRunnableAppsRequestSchema, { teamId: "nosuch" });
     await expect(service.listRunnableApps(nobodys, call)).rejects.toMatchObject({
       reason: "TEAM_NOT_FOUND",
@@ -385,4 +399,18 @@ describe("lists", () => {
       refused,
     );
   });
+});
+
+test("a deletion whose reply was lost ends cached copies when it is repeated", async () => {
+  await service.createApp(
+    create(CreateAppRequestSchema, { app: { id: "lost", backend: { kind: { case: "echo", value: {} } } } }),
+    call,
+  );
+  const deletion = create(DeleteAppRequestSchema, { appId: "lost" });
+  losesReply = true;
+  await expect(service.deleteApp(deletion, call)).rejects.toThrow("the reply is lost");
+  losesReply = false;
+  changes.length = 0;
+  await expect(service.deleteApp(deletion, call)).rejects.toMatchObject({ reason: "APP_NOT_FOUND" });
+  expect(changes).toMatchObject([{ appId: "lost", version: 2, app: undefined }]);
 });

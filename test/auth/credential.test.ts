@@ -21,6 +21,6 @@ test.each(["Bearer", "Bearer ", "Bearer a b", "Basic abc", "abc", "Bearerabc", `
   },
 );
 
-test("two headers are malformed, even when they agree", () => {
+test("two headers are malformed, even when they are equal", () => {
   expect(readBearer(["Bearer abc", "Bearer abc"])).toEqual({ kind: "malformed" });
 });

@@ -41,7 +41,7 @@ beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "keyrun-launcher-"));
   for (const part of ["src", "node_modules"]) await mkdir(join(folder, part));
   await cp(new URL("../../bin", import.meta.url), join(folder, "bin"), { recursive: true });
-  await writeFile(join(folder, "package.json"), '{"type":"module"}');
+  await writeFile(join(folder, "package.json"), '{"type":"module","engines":{"node":">=24.15"}}');
   await writeFile(join(folder, "src/main.ts"), main);
 });
 

@@ -7,8 +7,8 @@ import { soon } from "../harness/soon.ts";
 
 const email = "owner@localhost";
 
-describe.skipIf(chromiumEndpoint === "")("who sees which page", () => {
-  test("a deep link leads through sign-in and back, and the code is gone from the address and the history", async () => {
+describe.skipIf(chromiumEndpoint === "")("which page a person sees", () => {
+  test("a deep link leads through sign-in and back, and the code stays neither in the address nor in the history", async () => {
     const screen = await openScreen();
     const { page, keyrun } = screen;
     await page.goto(screen.url("/settings/team/demo/api-keys"));
@@ -25,7 +25,7 @@ describe.skipIf(chromiumEndpoint === "")("who sees which page", () => {
     expect([tab.url(), ...addresses].filter((address) => address.includes(code))).toEqual([]);
     await tab.goBack();
     expect(tab.url()).toBe("about:blank");
-    // The page that waits in the first tab goes on by itself.
+    // The page that waits in the first tab goes on without a click.
     await page.waitForURL("**/settings/team/demo/api-keys");
   });
 
@@ -59,7 +59,7 @@ describe.skipIf(chromiumEndpoint === "")("who sees which page", () => {
     await page.getByRole("heading", { name: "Sign in to Keyrun" }).waitFor();
   });
 
-  test("a team of others looks exactly like a team that does not exist", async () => {
+  test("a team that the person is not in looks exactly like a team that does not exist", async () => {
     const screen = await openScreen();
     const { page, keyrun } = screen;
     const otherId = await keyrun.newTeam();
@@ -75,7 +75,7 @@ describe.skipIf(chromiumEndpoint === "")("who sees which page", () => {
     await expectWellMade(page, "team-not-found");
   });
 
-  test("who is removed from the team loses it at once, and the team's keys keep working", async () => {
+  test("a person who is removed from the team loses it at once, and the team's keys keep working", async () => {
     const screen = await openScreen();
     const { page, keyrun } = screen;
     const { value } = await keyrun.keys.createKey({ teamId: "demo", label: "ci-deploy" });
@@ -90,7 +90,7 @@ describe.skipIf(chromiumEndpoint === "")("who sees which page", () => {
     expect((await screen.run(value)).status).toBe(200);
   });
 
-  test("whose preview is withdrawn sees at once what that means and whom to ask, and the keys keep working", async () => {
+  test("a person who loses preview access sees at once what that means and whom to ask, and the keys keep working", async () => {
     const screen = await openScreen();
     const { page, keyrun } = screen;
     const { value } = await keyrun.keys.createKey({ teamId: "demo", label: "ci-deploy" });
@@ -131,7 +131,7 @@ describe.skipIf(chromiumEndpoint === "")("who sees which page", () => {
     expect(await page.title()).toBe("API keys · Demo · Keyrun");
   });
 
-  test("an address that is nobody's says so", async () => {
+  test("an address without a page says so", async () => {
     const screen = await openScreen();
     const { page } = screen;
     await screen.signIn();
@@ -142,7 +142,7 @@ describe.skipIf(chromiumEndpoint === "")("who sees which page", () => {
     await page.waitForURL("**/demo/api-keys");
   });
 
-  test("the theme that was chosen holds after a reload, before anything is painted", async () => {
+  test("the chosen theme is in force after a reload, before anything is painted", async () => {
     const screen = await openScreen({ browser: { colorScheme: "light" } });
     const { page } = screen;
     await screen.signIn();
@@ -152,7 +152,7 @@ describe.skipIf(chromiumEndpoint === "")("who sees which page", () => {
     await page.getByRole("radio", { name: "Dark" }).check();
     await soon(() => colourOf(heading)).not.toBe(light);
     const dark = await colourOf(heading);
-    // With the screen itself held back, only the small script in the head has run.
+    // The screen itself is held back, so only the small script in the head has run.
     await page.route("**/assets/index-*.js", (route) => route.abort());
     await page.reload();
     expect(await page.locator("html").getAttribute("data-theme")).toBe("dark");

@@ -7,7 +7,7 @@ import { expectWellMade } from "../harness/screen-state.ts";
 import { soon } from "../harness/soon.ts";
 
 describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
-  test("a label of 128 characters is taken, by code points; one more is told at the field and never sent", async () => {
+  test("a label of 128 code points is accepted; a longer one is refused at the field and never sent", async () => {
     const screen = await openScreen();
     const { page, keyrun } = screen;
     await screen.signIn();
@@ -37,7 +37,7 @@ describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
     expect(keys.map(({ label }) => label)).toEqual(["😀".repeat(128)]);
   });
 
-  test("while a key is created nothing closes the dialog, and asking again makes no second one", async () => {
+  test("while a key is created nothing closes the dialog, and a second click makes no second key", async () => {
     const screen = await openScreen();
     const { page, keyrun } = screen;
     await screen.signIn();
@@ -56,7 +56,7 @@ describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
     expect((await keyrun.keys.listKeys({ teamId: "demo" })).keys.length).toBe(1);
   });
 
-  test("the new key is shown once, can be copied with its snippet, and its row is new until the next visit", async () => {
+  test("the new key is shown once, can be copied with its snippet, and its row is marked as new until the next visit", async () => {
     const screen = await openScreen({ browser: clipboard });
     const { page } = screen;
     await screen.signIn();
@@ -132,7 +132,7 @@ describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
     await dialog.waitFor({ state: "detached" });
   });
 
-  test("Back asks before a key is lost that nobody copied, and stays", async () => {
+  test("Back asks before a key that was not copied is lost, and stays", async () => {
     const screen = await openScreen();
     const { page, keyrun } = screen;
     const otherId = await keyrun.newTeam();
@@ -149,7 +149,7 @@ describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
     await page.waitForURL("**/demo/api-keys");
   });
 
-  test("closing the tab asks before a key is lost that nobody copied, and no longer once it is", async () => {
+  test("closing the tab asks before a key that was not copied is lost, and no longer after a copy", async () => {
     const screen = await openScreen({ browser: clipboard });
     const { page } = screen;
     await screen.signIn();
@@ -167,7 +167,7 @@ describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
     expect(asked.length).toBe(1);
   });
 
-  test("lost on the way to Keyrun: trying again makes the one key that was asked for", async () => {
+  test("a request lost on its way: trying again creates the one key", async () => {
     const screen = await openScreen();
     const { page, keyrun } = screen;
     await screen.signIn();
@@ -184,7 +184,7 @@ describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
     expect(keys.map(({ label }) => label)).toEqual(["ci-deploy"]);
   });
 
-  test("lost on the way back: says that a key without its secret is there, revokes it, and makes a new one", async () => {
+  test("an answer lost on its way: says that a key without its secret exists, revokes it, and creates a new one", async () => {
     const screen = await openScreen();
     const { page, keyrun } = screen;
     await screen.signIn();
@@ -202,12 +202,13 @@ describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
     await page.getByRole("dialog", { name: "Save your key" }).waitFor();
     const { keys } = await keyrun.keys.listKeys({ teamId: "demo", showRevoked: true });
     expect(keys.map(({ revokeTime }) => revokeTime !== undefined)).toEqual([false, true]);
-    // Nobody else did it: the page says nothing of a revocation, and the lost key's row does not linger.
+    // No one else revoked it, so the page announces no revocation, and the row of the lost key
+    // goes.
     expect(await page.getByText("was revoked by").count()).toBe(0);
     expect(await page.locator("tr.revoked").count()).toBe(0);
   });
 
-  test("lost on the way back, and nobody can say so: trying again makes no second key", async () => {
+  test("an answer lost on its way, and the list as well: trying again creates no second key", async () => {
     const screen = await openScreen();
     const { page, keyrun } = screen;
     await screen.signIn();

@@ -5,7 +5,7 @@ import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
 import { clipboard, createByHand, wholePage } from "../harness/screen-flows.ts";
 import { soon } from "../harness/soon.ts";
 
-/** Presses Tab until it is back where it was, or leaves the page; answers with what it met. */
+/** Presses Tab until the focus is back at its start or leaves the page. Returns each stop. */
 async function tabThrough(page: Page): Promise<string[]> {
   const met: string[] = [];
   for (let presses = 0; presses < 40; presses++) {
@@ -17,7 +17,7 @@ async function tabThrough(page: Page): Promise<string[]> {
   return met;
 }
 
-/** Presses Tab as often as it takes to come to a control. */
+/** Presses Tab until a control has the focus. */
 async function tabTo(page: Page, name: string): Promise<void> {
   for (let presses = 0; presses < 40; presses++) {
     if ((await focused(page)) === name) return;
@@ -27,7 +27,7 @@ async function tabTo(page: Page, name: string): Promise<void> {
 }
 
 describe.skipIf(chromiumEndpoint === "")("by keyboard alone", () => {
-  test("Tab goes through the page as it is read, and skips to the content where asked", async () => {
+  test("Tab goes through the page in reading order, and the skip link goes to the content", async () => {
     const screen = await openScreen();
     const { page, keyrun } = screen;
     await keyrun.keys.createKey({ teamId: "demo", label: "ci-deploy" });
@@ -92,7 +92,7 @@ describe.skipIf(chromiumEndpoint === "")("by keyboard alone", () => {
     expect((await screen.run(key)).status).toBe(401);
   });
 
-  test("a dialog has its focus as soon as it is there: no key that is pressed then meets something else", async () => {
+  test("a dialog has the focus as soon as it opens, so that a key pressed then reaches it", async () => {
     const screen = await openScreen();
     const { page, context } = screen;
     await context.addInitScript({ content: firstFocusListener });

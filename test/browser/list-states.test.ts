@@ -10,7 +10,7 @@ import { soon } from "../harness/soon.ts";
 const teamId = "demo";
 
 describe.skipIf(chromiumEndpoint === "")("the list of keys, in each of its states", () => {
-  test("loading: heading and button are there at once, then three rows without words, and it is said", async () => {
+  test("loading: heading and button are there at once, then three empty rows and an announcement", async () => {
     const screen = await openScreen();
     const { page } = screen;
     await makeKeys(screen, "ci-deploy");
@@ -44,7 +44,7 @@ describe.skipIf(chromiumEndpoint === "")("the list of keys, in each of its state
     await expectWellMade(page, "empty");
   });
 
-  test("full: newest first, every row tells what it is, and rows that nobody named are told apart", async () => {
+  test("full: newest first, every row says what it is, and keys without a label can be told apart", async () => {
     const screen = await openScreen();
     const { page, keyrun } = screen;
     const [oldId] = await makeKeys(screen, "staging");
@@ -76,7 +76,7 @@ describe.skipIf(chromiumEndpoint === "")("the list of keys, in each of its state
     await expectWellMade(page, "full-with-revoked");
   });
 
-  test("long: fifty at once, and the others are a button away", async () => {
+  test("long: fifty at once, and a button loads more", async () => {
     const screen = await openScreen({ settings: { KEYRUN_KEYS_PER_TEAM_MAX: "60" } });
     const { page } = screen;
     await makeKeys(screen, ...Array.from({ length: 53 }, (_, index) => `key-${index}`));
@@ -111,7 +111,7 @@ describe.skipIf(chromiumEndpoint === "")("the list of keys, in each of its state
     expect(await note.count()).toBe(0);
   });
 
-  test("error of a refresh: the rows stay, greyed, until one succeeds", async () => {
+  test("error of a refresh: the rows stay, greyed, until a refresh succeeds", async () => {
     const failing = createFailingList();
     const screen = await openScreen({ onStores: failing.onStores });
     const { page } = screen;
@@ -133,7 +133,7 @@ describe.skipIf(chromiumEndpoint === "")("the list of keys, in each of its state
     expect(await colour()).toBe(fresh);
   });
 
-  test("at the key limit: creating is off and says why, and goes on once a key is revoked", async () => {
+  test("at the key limit: the button is off and says why, and works again once a key is revoked", async () => {
     const screen = await openScreen({ settings: { KEYRUN_KEYS_PER_TEAM_MAX: "2" } });
     const { page } = screen;
     await makeKeys(screen, "one", "two");
@@ -152,7 +152,7 @@ describe.skipIf(chromiumEndpoint === "")("the list of keys, in each of its state
     await page.getByRole("dialog", { name: "Create new secret key" }).waitFor();
   });
 
-  test("usage: what is left falls with each request, and at none it says until when", async () => {
+  test("usage: the requests left go down with each request, and at zero it says until when", async () => {
     const screen = await openScreen({ settings: { KEYRUN_PLAN_LIMITS: "free=5" } });
     const { page, keyrun } = screen;
     const { value } = await keyrun.newKey(teamId);
@@ -180,7 +180,7 @@ describe.skipIf(chromiumEndpoint === "")("the list of keys, in each of its state
     await expectWellMade(page, "limit-reached");
   });
 
-  test("the session could not be read: says so, and tries again", async () => {
+  test("an unreadable session: says so, and tries again", async () => {
     const screen = await openScreen();
     const { page } = screen;
     await screen.signIn();

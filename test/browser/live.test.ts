@@ -16,14 +16,17 @@ async function signOutElsewhere({ context, url }: Screen): Promise<void> {
   await other.close();
 }
 
-/** Waits until the stream of changes is open: what happens from now on is told, and not read. */
+/** Waits until the stream of changes is open, so that changes from now on come by the stream. */
 async function signInAndWatch({ page, signIn }: Screen): Promise<void> {
   const opened = page.waitForResponse("**/keyrun.v1.KeyService/WatchKeys");
   await signIn();
   await opened;
 }
 
-/** Holds what the page would do in five seconds, on a slow machine too; the function that is answered lets it happen. */
+/**
+ * Holds what the page would do after five seconds, also on a slow machine. The function that it
+ * returns lets it happen.
+ */
 async function holdFiveSeconds({ page, context }: Screen): Promise<() => Promise<void>> {
   await context.addInitScript({
     content: `const late = setTimeout;
@@ -33,7 +36,7 @@ async function holdFiveSeconds({ page, context }: Screen): Promise<() => Promise
   return () => page.evaluate("window.held.forEach((run) => run())");
 }
 
-describe.skipIf(chromiumEndpoint === "")("what others do, as it happens", () => {
+describe.skipIf(chromiumEndpoint === "")("changes by others, as they happen", () => {
   test("a key that is created elsewhere appears, and the focus stays where it was", async () => {
     const screen = await openScreen();
     const { page } = screen;
@@ -48,7 +51,7 @@ describe.skipIf(chromiumEndpoint === "")("what others do, as it happens", () => 
     await page.getByText("2 of 50 keys").waitFor();
   });
 
-  test("a key that is revoked elsewhere says by whom, is told politely, and goes after five seconds", async () => {
+  test("a key that is revoked elsewhere says by whom, is announced politely, and goes after five seconds", async () => {
     const screen = await openScreen();
     const { page, keyrun } = screen;
     const [keyId] = await makeKeys(screen, "ci-deploy", "other");
@@ -65,7 +68,7 @@ describe.skipIf(chromiumEndpoint === "")("what others do, as it happens", () => 
     await page.getByText("1 of 50 keys").waitFor();
   });
 
-  test("a row that says who revoked its key stays for its time, though the list is read without it", async () => {
+  test("a row that says who revoked its key stays for five seconds, even if the list is read again without it", async () => {
     const screen = await openScreen();
     const { page, keyrun, context } = screen;
     const pass = await holdFiveSeconds(screen);
@@ -76,7 +79,7 @@ describe.skipIf(chromiumEndpoint === "")("what others do, as it happens", () => 
     await expectWellMade(page, "revoked-elsewhere");
     await context.setOffline(true);
     await page.getByText("Live updates paused, retrying").waitFor();
-    // Nobody tells the page of this one: once it is seen, the list was read.
+    // This change is not on the page's stream. When it shows, the list was read.
     await makeKeys(screen, "newest");
     await context.setOffline(false);
     await rowOf(page, "newest").waitFor();
@@ -102,7 +105,7 @@ describe.skipIf(chromiumEndpoint === "")("what others do, as it happens", () => 
     await soon(() => focused(page)).toBe("API keys");
   });
 
-  test("signed out elsewhere: a banner leads back here, and a key that is shown once stays", async () => {
+  test("signed out elsewhere: a banner leads back here, and a new key in a dialog stays", async () => {
     const screen = await openScreen({ browser: clipboard });
     const { page } = screen;
     await signInAndWatch(screen);
@@ -119,7 +122,7 @@ describe.skipIf(chromiumEndpoint === "")("what others do, as it happens", () => 
     expect(new URL(page.url()).searchParams.get("return_to")).toBe("/settings/team/demo/api-keys");
   });
 
-  test("without a network a bar says so, and once it is back the list is read again", async () => {
+  test("without a network a bar says so, and the list is read again once the network is back", async () => {
     const screen = await openScreen();
     const { page, context } = screen;
     await makeKeys(screen, "first");

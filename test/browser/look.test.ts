@@ -5,7 +5,7 @@ import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
 import { createByHand, makeKeys, openCreateDialog, wholePage } from "../harness/screen-flows.ts";
 import { takePictures } from "../harness/screen-state.ts";
 
-/** The page, and then both steps of the dialog of a new key on it. */
+/** Shows the page, and then both steps of the dialog of a new key. */
 async function onPageAndDialog(page: Page, check: () => Promise<void>): Promise<void> {
   await wholePage(page);
   await check();
@@ -16,8 +16,8 @@ async function onPageAndDialog(page: Page, check: () => Promise<void>): Promise<
   await check();
 }
 
-describe.skipIf(chromiumEndpoint === "")("for every eye and hand", () => {
-  test("at 400 % zoom nothing is cut off or needs to be scrolled sideways", async () => {
+describe.skipIf(chromiumEndpoint === "")("for each person and device", () => {
+  test("at 400 % zoom nothing is cut off or scrolls sideways", async () => {
     // 1280 × 1024 px at 400 % are 320 × 256 CSS pixels (WCAG 2.2, 1.4.10).
     const screen = await openScreen({
       browser: { viewport: { width: 320, height: 256 }, deviceScaleFactor: 4 },
@@ -31,12 +31,12 @@ describe.skipIf(chromiumEndpoint === "")("for every eye and hand", () => {
     expect((await done.boundingBox())!.y).toBeLessThan(256);
   });
 
-  test("with the text spacing that a reader may set nothing is cut off", async () => {
+  test("with the text spacing of WCAG 2.2, 1.4.12, nothing is cut off", async () => {
     const screen = await openScreen({ browser: { viewport: { width: 320, height: 860 } } });
     const { page } = screen;
     await makeKeys(screen, "ci-deploy");
     await screen.signIn();
-    // WCAG 2.2, 1.4.12. By the browser, since the page's policy allows no other style.
+    // WCAG 2.2, 1.4.12. Set by the browser, because the page's policy allows no other style.
     await page.evaluate(`{
       const sheet = new CSSStyleSheet();
       sheet.replaceSync("* { line-height: 1.5 !important; letter-spacing: 0.12em !important; word-spacing: 0.16em !important }");
@@ -45,7 +45,7 @@ describe.skipIf(chromiumEndpoint === "")("for every eye and hand", () => {
     await onPageAndDialog(page, async () => expect(await tooWide(page)).toEqual([]));
   });
 
-  test("with less motion nothing moves, and without that wish the dialog does", async () => {
+  test("with reduced motion nothing moves, and otherwise the dialog does", async () => {
     const screen = await openScreen({ browser: { reducedMotion: "no-preference" } });
     const { page } = screen;
     await screen.signIn();

@@ -13,7 +13,7 @@ const ago = (minutes: number) => new Date(nowMs - minutes * 60_000).toISOString(
 const hours = 60;
 const days = 24 * hours;
 
-/** A team that nobody has, so that the picture shows nobody's keys and is the same each time. */
+/** A team that doesn't exist, so that the picture shows no real keys and is the same each time. */
 const team = { id: "acme", displayName: "Acme", plan: "PLAN_TEAM" };
 const keys = [
   { label: "ci-deploy", redacted: "svc_7k3f…x9Qz", created: 2 * hours, by: "ada@acme.example", used: 0.2 },
@@ -37,9 +37,9 @@ const keys = [
   state: "KEY_STATE_ACTIVE",
 }));
 
-// Not skipped where nobody asked for it: what is skipped counts as missing.
+// No `skip` here: the reporter counts a skipped test as missing.
 if (process.env.KEYRUN_WRITE_PICTURE === "1") {
-  test("the picture in the README is taken anew", async () => {
+  test("takes the picture in the README anew", async () => {
     const screen = await openScreen({
       browser: { viewport: { width: 1280, height: 720 }, deviceScaleFactor: 2, colorScheme: "light" },
     });
@@ -70,7 +70,7 @@ test("the README shows a picture of the screen, in 1280 px and sharp", () => {
   expect(readFileSync(join(root, "README.md"), "utf8")).toMatch(/!\[[^\]]{20,}\]\(docs\/screen\.png\)/);
   const bytes = readFileSync(join(root, picture));
   expect(bytes.subarray(0, 8)).toEqual(Buffer.from([0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a]));
-  // The header's first field is the width.
+  // The first field of the header is the width.
   expect(bytes.readUInt32BE(16)).toBe(2 * 1280);
   expect(bytes.length).toBeLessThan(500_000);
 });

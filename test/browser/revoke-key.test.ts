@@ -7,7 +7,7 @@ import { expectWellMade } from "../harness/screen-state.ts";
 import { soon } from "../harness/soon.ts";
 
 describe.skipIf(chromiumEndpoint === "")("revoking a key", () => {
-  test("says what it means, warns of a key in use, and Cancel, which has the focus, leaves all as it was", async () => {
+  test("the dialog says what revoking means, warns of a key in use, and Cancel has the focus and changes nothing", async () => {
     const screen = await openScreen();
     const { page, keyrun } = screen;
     const { key, value } = await keyrun.keys.createKey({ teamId: "demo", label: "ci-deploy" });
@@ -30,7 +30,7 @@ describe.skipIf(chromiumEndpoint === "")("revoking a key", () => {
     expect(await page.getByRole("alertdialog").textContent()).not.toContain("Last used");
   });
 
-  test("the row goes, and the focus goes to the next row's button, and from the last row to the heading", async () => {
+  test("the row goes, and the focus moves to the next row's button, or to the heading after the last row", async () => {
     const screen = await openScreen();
     const { page } = screen;
     await makeKeys(screen, "third", "second", "first");
@@ -82,7 +82,7 @@ describe.skipIf(chromiumEndpoint === "")("revoking a key", () => {
     await rowOf(page, "ci-deploy").waitFor({ state: "detached" });
   });
 
-  test("a key that someone else had revoked before is said to be, with who and when", async () => {
+  test("for a key that someone else had revoked before, the dialog says who did it and when", async () => {
     const screen = await openScreen();
     const { page, keyrun } = screen;
     const [keyId] = await makeKeys(screen, "ci-deploy");

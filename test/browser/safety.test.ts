@@ -6,7 +6,9 @@ import { chromiumEndpoint, openScreen, type Screen } from "../harness/screen.ts"
 import { clipboard, createByHand } from "../harness/screen-flows.ts";
 import { soon } from "../harness/soon.ts";
 
-/** A request as another page or another program would send it: these headers, and no others but the host. */
+/**
+ * Sends a request as another page or program would: with these headers and `Host`, and no others.
+ */
 function post(
   screen: Screen,
   path: string,
@@ -21,8 +23,8 @@ function post(
   });
 }
 
-describe.skipIf(chromiumEndpoint === "")("what a browser must not give away", () => {
-  test("once the dialog is closed the secret is nowhere: page, fields, storage, caches, history, requests", async () => {
+describe.skipIf(chromiumEndpoint === "")("what a browser must not reveal", () => {
+  test("after the dialog has closed the secret is nowhere: page, fields, storage, caches, history, requests", async () => {
     const screen = await openScreen({ browser: clipboard });
     const { page, context, keyrun } = screen;
     const urls: string[] = [];
@@ -34,7 +36,7 @@ describe.skipIf(chromiumEndpoint === "")("what a browser must not give away", ()
     const { dialog, value } = await createByHand(page, "ci-deploy");
     const secret = value.slice(value.indexOf(".") + 1);
     const holds = (where: string) => where.includes(secret);
-    // Here it is: so the search finds what there is to find.
+    // The secret is here now, which proves that the search finds it.
     expect(holds(await everythingKept(page))).toBe(true);
     await dialog.getByRole("button", { name: "Copy secret key" }).click();
     await dialog.getByRole("button", { name: "Send a test request" }).click();
@@ -48,11 +50,11 @@ describe.skipIf(chromiumEndpoint === "")("what a browser must not give away", ()
     expect(kept.map(holds)).toEqual([false, false, false]);
     expect([...urls, ...said, ...keyrun.logLines].filter(holds).length).toBe(0);
     expect(urls.length).toBeGreaterThan(10);
-    // Everything came from Keyrun itself.
+    // All of it came from Keyrun itself.
     expect(urls.filter((url) => !url.startsWith(keyrun.publicUrl))).toEqual([]);
   });
 
-  test("the only thing that the screen keeps is the theme, and its cookie is out of reach of any script", async () => {
+  test("the screen stores only the theme, and no script can read its cookie", async () => {
     const screen = await openScreen();
     const { page, context, keyrun } = screen;
     await screen.signIn();
@@ -69,7 +71,7 @@ describe.skipIf(chromiumEndpoint === "")("what a browser must not give away", ()
     expect(await page.evaluate("document.cookie")).toBe("");
   });
 
-  test("the document's headers leave a page nothing but itself, and the answer with the key is never stored", async () => {
+  test("the document's headers allow a page only its own origin, and the answer with the key is never stored", async () => {
     const screen = await openScreen();
     const { page } = screen;
     await screen.signIn();
@@ -136,7 +138,7 @@ describe.skipIf(chromiumEndpoint === "")("what a browser must not give away", ()
     const { page, keyrun } = screen;
     await screen.signIn();
     const action = screen.url("/keyrun.v1.KeyService/CreateKey");
-    // The one field of the form is, name and value together, JSON.
+    // The name and the value of the form's one field make JSON together.
     const field = `<input name='{"teamId":"demo","label":"' value='"}'>`;
     const body = `<form method="post" enctype="text/plain" action="${action}">${field}<button>Win</button></form>`;
     await page.route("http://evil.example/", (route) => route.fulfill({ contentType: "text/html", body }));
@@ -150,7 +152,7 @@ describe.skipIf(chromiumEndpoint === "")("what a browser must not give away", ()
     expect((await keyrun.keys.listKeys({ teamId: "demo" })).keys).toEqual([]);
   });
 
-  test("by a name that is not its own the screen is not there: 421", async () => {
+  test("under a host name that is not its own the screen is refused: 421", async () => {
     const screen = await openScreen();
     await screen.signIn();
     const [cookie] = await screen.context.cookies();

@@ -5,7 +5,7 @@ import { clipboard, createByHand } from "../harness/screen-flows.ts";
 import { soon } from "../harness/soon.ts";
 
 describe.skipIf(chromiumEndpoint === "")("the life of a key, as a person sees it", () => {
-  test("signed in by a one-time link, a key is created, copied, tried, used, and dead once it is revoked", async () => {
+  test("after sign-in by a one-time link, a key is created, copied, tried, used, and refused once it is revoked", async () => {
     const screen = await openScreen({ browser: clipboard });
     const { page } = screen;
     await screen.signIn();

@@ -25,7 +25,7 @@ function createTestCache(options: { entriesMax?: number; absentMax?: number } = 
     absentTtlMs: 2_000,
     floorRetentionMs: 60_000,
     versionOf: (doc) => doc.version,
-    // What is read is settled when the read begins; when it arrives is the test's.
+    // A read's result is fixed when the read begins; the test decides when it arrives.
     load: async (id) => {
       const doc = docs.get(id);
       if (isHolding) await new Promise<void>((release) => held.push(release));
@@ -47,7 +47,7 @@ function createTestCache(options: { entriesMax?: number; absentMax?: number } = 
     hold() {
       isHolding = true;
     },
-    /** Lets the held reads arrive, and later ones pass. */
+    /** Lets the held reads arrive and stops holding later ones. */
     release() {
       isHolding = false;
       for (const arrive of held.splice(0)) arrive();
@@ -64,7 +64,7 @@ describe("reads of the store", () => {
     expect(reads()).toBe(1);
   });
 
-  test("a cached record costs no read, and neither does the record that a raise brought", async () => {
+  test("a cached record costs no read, and neither does a record that came with a raise", async () => {
     const { cache, put, reads } = createTestCache();
     put("a", 1);
     await cache.load("a");
@@ -75,7 +75,7 @@ describe("reads of the store", () => {
     expect(reads()).toBe(1);
   });
 
-  test("an id that is not in the store is asked for once while that is remembered", async () => {
+  test("an id that is not in the store is read once while its absence is cached", async () => {
     const { cache, clock, reads } = createTestCache();
     expect(cache.peek("a")).toBeUndefined();
     expect(await cache.load("a")).toBeUndefined();
@@ -87,7 +87,7 @@ describe("reads of the store", () => {
     expect(cache.peek("a")).toBeUndefined();
   });
 
-  test("a record lives from its write, however often it is read meanwhile", async () => {
+  test("a record's lifetime counts from its write, however often it is read", async () => {
     const { cache, clock, put, reads } = createTestCache();
     put("a", 1);
     await cache.load("a");
@@ -104,7 +104,7 @@ describe("reads of the store", () => {
     expect(reads()).toBe(2);
   });
 
-  test("a read that fails rejects everyone who waits with its error, and keeps nothing", async () => {
+  test("a failed read rejects all waiting callers with its error, and keeps nothing", async () => {
     const failure = new Error("store");
     const outcomes = [Promise.reject(failure), "throw", Promise.resolve({ id: "a", version: 1 })];
     const cache = createFlooredCache<Doc>({
@@ -131,7 +131,7 @@ describe("reads of the store", () => {
 });
 
 describe("a floor", () => {
-  test("voids what is cached at once", async () => {
+  test("voids a cached record at once", async () => {
     const { cache, put } = createTestCache();
     put("a", 1);
     await cache.load("a");
@@ -141,7 +141,7 @@ describe("a floor", () => {
     expect(await cache.load("a")).toEqual({ id: "a", version: 2 });
   });
 
-  test("voids a read on its way, which is then read again", async () => {
+  test("voids a read that is running, and the store is read again", async () => {
     const { cache, put, hold, release, reads } = createTestCache();
     put("a", 1);
     hold();
@@ -154,7 +154,7 @@ describe("a floor", () => {
     expect(reads()).toBe(2);
   });
 
-  test("voids a read on its way that found nothing, for the id may have come to be", async () => {
+  test("voids a running read that found nothing, because the id may have been created meanwhile", async () => {
     const { cache, put, hold, release } = createTestCache();
     hold();
     const found = cache.load("a");
@@ -164,7 +164,7 @@ describe("a floor", () => {
     expect(cache.peek("a")).toEqual({ id: "a", version: 1 });
   });
 
-  test("ends what was known not to exist", async () => {
+  test("voids the cached absence of an id", async () => {
     const { cache, put } = createTestCache();
     await cache.load("a");
     put("a", 1);
@@ -173,7 +173,7 @@ describe("a floor", () => {
     expect(await cache.load("a")).toEqual({ id: "a", version: 1 });
   });
 
-  test("of a deletion lets the next read say that there is nothing", async () => {
+  test("of a deletion lets the next read find nothing", async () => {
     const { cache, put, remove, reads } = createTestCache();
     put("a", 1);
     await cache.load("a");
@@ -184,7 +184,7 @@ describe("a floor", () => {
     expect(reads()).toBe(2);
   });
 
-  test("that is repeated, late or out of order changes nothing", async () => {
+  test("changes nothing when it is raised again, late or out of order", async () => {
     const { cache, put, reads } = createTestCache();
     const old = put("a", 2);
     const current = put("a", 3);
@@ -195,7 +195,7 @@ describe("a floor", () => {
     expect(reads()).toBe(0);
   });
 
-  test("that comes with an older record than is cached keeps the newer one", async () => {
+  test("keeps the newer cached record when it comes with an older one", async () => {
     const { cache, put } = createTestCache();
     const old = put("a", 2);
     const current = put("a", 3);
@@ -204,16 +204,34 @@ describe("a floor", () => {
     expect(cache.peek("a")).toBe(current);
   });
 
-  test("that is raised anew is kept anew", () => {
-    const { cache, clock } = createTestCache();
-    for (const id of ["a", "b"]) cache.raise(id, 2);
+  test("is kept for its whole retention again when it is raised again", async () => {
+    const { cache, clock, put } = createTestCache();
+    for (const id of ["a", "b"]) {
+      put(id, 1);
+      cache.raise(id, 2);
+    }
     clock.advance(30_000);
     cache.raise("a", 2);
     clock.advance(30_000);
-    expect(cache.sizes().floors).toBe(1);
+    // Expired floors are removed when another floor rises.
+    cache.raise("c", 1);
+    await expect(cache.load("a")).rejects.toEqual(unavailable);
+    expect(await cache.load("b")).toEqual({ id: "b", version: 1 });
   });
 
-  test("above what the store keeps answering ends the look-up with UNAVAILABLE after three reads", async () => {
+  test("holds for its retention, and no longer", async () => {
+    const { cache, clock, put } = createTestCache();
+    put("a", 1);
+    cache.raise("a", 2);
+    clock.advance(59_999);
+    cache.raise("b", 1);
+    await expect(cache.load("a")).rejects.toEqual(unavailable);
+    clock.advance(1);
+    cache.raise("b", 1);
+    expect(await cache.load("a")).toEqual({ id: "a", version: 1 });
+  });
+
+  test("ends the look-up with UNAVAILABLE after three reads when the store keeps answering with older versions", async () => {
     const { cache, put, reads } = createTestCache();
     put("a", 1);
     cache.raise("a", 2);
@@ -222,37 +240,36 @@ describe("a floor", () => {
     expect(reads()).toBe(3);
   });
 
-  test("is forgotten after its retention, and a read begun before it is void even then", async () => {
+  test("voids a read that began before it, even when it was forgotten after its retention", async () => {
     const { cache, clock, put, hold, release, reads } = createTestCache();
     put("a", 1);
     hold();
     const found = cache.load("a");
     put("a", 2);
     cache.raise("a", 2);
-    clock.advance(59_999);
-    expect(cache.sizes().floors).toBe(1);
-    clock.advance(1);
-    expect(cache.sizes().floors).toBe(0);
+    clock.advance(60_000);
+    cache.raise("b", 1);
     release();
     expect(await found).toEqual({ id: "a", version: 2 });
     expect(reads()).toBe(2);
   });
 
-  test("dropped for want of room voids every read begun before it", async () => {
+  test("voids every read that began before it when it was dropped to make room", async () => {
     const { cache, put, hold, release, reads } = createTestCache({ entriesMax: 1 });
     put("a", 1);
     hold();
     const found = cache.load("a");
     put("a", 2);
     cache.raise("a", 2);
-    cache.raise("b", 1);
-    expect(cache.sizes().floors).toBe(1);
+    cache.raise("b", 1, put("b", 1));
+    // A record that comes with a raise is kept only where no floor was dropped.
+    expect(cache.peek("b")).toBeUndefined();
     release();
     expect(await found).toEqual({ id: "a", version: 2 });
     expect(reads()).toBe(2);
   });
 
-  test("holds for who asks at any moment around the arrival of an older read", async () => {
+  test("holds for a look-up at any moment around the arrival of an older read", async () => {
     for (let moments = 0; moments < 20; moments++) {
       const { cache, put, hold, release } = createTestCache();
       put("a", 1);
@@ -269,7 +286,7 @@ describe("a floor", () => {
   });
 });
 
-test("records, absent ids and floors are each held up to their bound, least recently used first to go", async () => {
+test("records, absent ids and floors are each kept up to their bound, and the least recently used goes first", async () => {
   const { cache, put } = createTestCache({ entriesMax: 2, absentMax: 2 });
   for (const id of ["a", "b"]) put(id, 1);
   await cache.load("a");
@@ -279,8 +296,10 @@ test("records, absent ids and floors are each held up to their bound, least rece
   await cache.load("c");
   expect(["a", "b", "c"].map((id) => cache.peek(id)?.id)).toEqual(["a", undefined, "c"]);
   for (const id of ["x", "y", "z"]) await cache.load(id);
-  for (const id of ["a", "b", "c"]) cache.raise(id, 1);
-  expect(cache.sizes()).toEqual({ entries: 2, absent: 2, floors: 2 });
+  expect(["x", "y", "z"].map((id) => cache.peek(id))).toEqual([undefined, null, null]);
+  for (const id of ["a", "b", "c"]) cache.raise(id, 2);
+  expect(await cache.load("a")).toEqual({ id: "a", version: 1 });
+  for (const id of ["b", "c"]) await expect(cache.load(id)).rejects.toEqual(unavailable);
 });
 
 /** What the store held, and what a cache answered: null is an absent record. */
@@ -293,7 +312,7 @@ const step = fc.record({
   advanceMs: fc.constantFrom(1, 1_999, 2_000, 9_000),
 });
 
-test("whatever the order of reads, writes and raises, nothing older than a finished raise is ever given again", async () => {
+test("whatever the order of reads, writes and raises, nothing older than a finished raise is ever returned again", async () => {
   let voided = 0;
   await fc.assert(
     fc.asyncProperty(
@@ -322,8 +341,9 @@ test("whatever the order of reads, writes and raises, nothing older than a finis
           absentTtlMs: 2_000,
           floorRetentionMs: 300_000,
           versionOf: (doc) => doc.version,
-          // Two reads in ten answer with an old document, as a lagging replica would: only a floor can tell, so
-          // not where there is room for one floor and the other id's drives it out.
+          // Two reads in ten return an old document, as a lagging replica would. Only a floor can
+          // show that, so it is left out where there is room for one floor and the other id's floor
+          // drops it.
           load: (id) => {
             reads++;
             const states = history.get(id)!;
@@ -335,7 +355,10 @@ test("whatever the order of reads, writes and raises, nothing older than a finis
             );
           },
         });
-        /** Something that the store held at or after the last raise that was done when the question came. */
+        /**
+         * Expects a state that the store held at, or after, the last raise that was done when the
+         * look-up began.
+         */
         const expectCurrent = (id: string, state: State, since: number) =>
           expect(history.get(id)!.slice(since)).toContain(state);
 

@@ -1,58 +1,40 @@
-import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createServer as createHttpServer } from "node:http";
-import { type AddressInfo, createServer as createNetServer, type Server } from "node:net";
-import { tmpdir } from "node:os";
+import { chmodSync, cpSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { Readable } from "node:stream";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { createCli } from "#src/cli/cli.ts";
-import { smallKeyValue, startSmallKeyrun } from "../harness/small-keyrun.ts";
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from "vitest";
+import { serveHttp, serveTcp } from "../harness/app-backends.ts";
+import { type Circumstances, runCommand } from "../harness/command-line.ts";
+import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { restRun } from "../harness/keyrun-process.ts";
+import { createManualClock } from "../harness/manual-clock.ts";
+import { createTempFolders } from "../harness/temp-folders.ts";
 
-const token = "token-for-tests-only-0123456789-abcdef";
-let dataDir: string;
-let keyrun: Awaited<ReturnType<typeof startSmallKeyrun>>;
+const folders = createTempFolders();
+/** Shared by the tests that do not depend on whole lists. */
+let shared: Keyrun;
 
-beforeEach(async () => {
-  dataDir = mkdtempSync(join(tmpdir(), "keyrun-cli-"));
-  keyrun = await startSmallKeyrun(token);
-  writeFileSync(join(dataDir, "service-token"), `${token}\n`, { mode: 0o600 });
-  writeFileSync(join(dataDir, "grpc-address"), `127.0.0.1:${keyrun.port}\n`, { mode: 0o600 });
+beforeAll(async () => {
+  shared = await startKeyrun();
 });
 
-afterEach(async () => {
-  await keyrun.close();
-  rmSync(dataDir, { recursive: true });
+afterAll(async () => {
+  await shared.close();
+  folders.remove();
 });
 
-interface Circumstances {
-  env?: Record<string, string | undefined>;
-  stdin?: string[];
-  serve?: () => Promise<number>;
-  nodeVersion?: string;
+/** Runs commands on this data folder. */
+function commandsIn(dataDir: string) {
+  return (argv: readonly string[], { env, ...others }: Circumstances = {}) =>
+    runCommand(argv, { env: { KEYRUN_DATA_DIR: dataDir, ...env }, ...others });
 }
 
-async function run(argv: string[], { env, stdin = [], serve, nodeVersion }: Circumstances = {}) {
-  let [stdout, stderr] = ["", ""];
-  const cli = createCli({
-    env: { KEYRUN_DATA_DIR: dataDir, ...env },
-    nodeVersion: nodeVersion ?? process.versions.node,
-    stdin: Readable.from(stdin),
-    stdout: {
-      write: (text) => {
-        stdout += text;
-      },
-    },
-    stderr: {
-      write: (text) => {
-        stderr += text;
-      },
-    },
-    readFile: (path) => readFileSync(path, "utf8"),
-    serve: serve ?? (() => Promise.reject(new Error("not to be served"))),
-  });
-  const code = await cli.run(argv);
-  return { code, stdout, stderr };
+const run: ReturnType<typeof commandsIn> = (...args) => commandsIn(shared.config.dataDir)(...args);
+
+/** A Keyrun for one test, with nothing but the demo team and the echo app of a first start. */
+async function ownKeyrun() {
+  const clock = createManualClock({ monotonicMs: 0, unixMs: Date.UTC(2026, 0, 2, 3, 4, 5, 678) });
+  const keyrun = await startKeyrun({ clock });
+  onTestFinished(() => keyrun.close());
+  return { keyrun, clock, run: commandsIn(keyrun.config.dataDir) };
 }
 
 const linesOf = (text: string) => text.trimEnd().split("\n");
@@ -60,57 +42,72 @@ const linesOf = (text: string) => text.trimEnd().split("\n");
 describe("keys", () => {
   test("create prints the key alone on standard output, and what people should know on standard error", async () => {
     const { code, stdout, stderr } = await run(["keys", "create", "--team", "demo", "--label", "ci"]);
-    expect({ code, stdout }).toEqual({ code: 0, stdout: `${smallKeyValue(0)}\n` });
-    expect(stderr).toContain(`Key ${"0".repeat(24)} (ci) of team demo is created.`);
-    expect(stderr).not.toContain("S3cr3t");
-    expect(keyrun.state.keys[0]).toMatchObject({ teamId: "demo", label: "ci" });
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^svc_[0-9a-z]{24}\.[0-9A-Za-z]{49}\n$/);
+    const [id, secret] = stdout.trim().slice("svc_".length).split(".") as [string, string];
+    expect(stderr).toContain(`Key ${id} (ci) of team demo is created.`);
+    expect(stderr).not.toContain(secret);
+    const { keys } = await shared.keys.listKeys({ teamId: "demo" });
+    expect(keys.find((key) => key.id === id)).toMatchObject({ teamId: "demo", label: "ci" });
   });
 
-  test("list fetches every page, aligns its columns, and shows revoked keys only when asked", async () => {
+  test("list aligns its columns, and shows revoked keys only when asked", async () => {
+    const { keyrun, clock, run } = await ownKeyrun();
     for (const label of ["first", "", "日本", "🗝️ long label here", "fifth"]) {
       await run(["keys", "create", "--team", "demo", "--label", label]);
+      clock.advance(1_000);
     }
-    await run(["keys", "revoke", "--team", "demo", "0".repeat(24)]);
+    const first = (await keyrun.keys.listKeys({ teamId: "demo" })).keys.at(-1)!;
+    const revoked = await run(["keys", "revoke", "--team", "demo", first.id]);
+    expect(revoked.stdout).toBe(`Key ${first.id} was revoked at 2026-01-02T03:04:10Z.\n`);
     const active = await run(["keys", "list", "--team", "demo"]);
     expect(linesOf(active.stdout)).toHaveLength(1 + 4);
     expect(linesOf(active.stdout)[0]).toMatch(/^LABEL +KEY +ID +CREATED +LAST USED$/);
-    expect(active.stdout).toContain("2026-01-02T03:04:05Z  never");
+    expect(linesOf(active.stdout)[1]).toMatch(/^fifth .* 2026-01-02T03:04:09Z {2}never$/);
     expect(active.stderr).toBe("4 of at most 50 active keys.\n");
     const column = [...linesOf(active.stdout)[0]!].join("").indexOf("KEY");
     for (const line of linesOf(active.stdout).slice(1)) {
-      expect([...line].slice(column, column + 8).join("")).toBe("svc_0000");
+      expect([...line].slice(column, column + 8).join("")).toMatch(/^svc_[0-9a-z]{4}$/);
     }
     const all = await run(["keys", "list", "--team", "demo", "--revoked"]);
     expect(linesOf(all.stdout)).toHaveLength(1 + 5);
     expect(linesOf(all.stdout)[0]).toMatch(/LAST USED +REVOKED$/);
-    expect(linesOf(all.stdout)[1]).toMatch(/^first .* 2026-01-02T03:04:05Z$/);
+    expect(linesOf(all.stdout).at(-1)).toMatch(
+      /^first .* 2026-01-02T03:04:05Z {2}never {6}2026-01-02T03:04:10Z$/,
+    );
   });
 
-  test("list --json is one response message that holds every page", async () => {
-    for (const label of ["a", "b", "c"]) await run(["keys", "create", "--team", "demo", "--label", label]);
+  test("list --json is one response message", async () => {
+    const { clock, run } = await ownKeyrun();
+    for (const label of ["a", "b", "c"]) {
+      await run(["keys", "create", "--team", "demo", "--label", label]);
+      clock.advance(1_000);
+    }
     const { stdout } = await run(["keys", "list", "--team", "demo", "--json"]);
     const message = JSON.parse(stdout);
-    expect(message.keys.map((key: { label: string }) => key.label)).toEqual(["a", "b", "c"]);
+    expect(message.keys.map((key: { label: string }) => key.label)).toEqual(["c", "b", "a"]);
     expect(message).toMatchObject({ nextPageToken: "", activeKeyCount: 3, activeKeyCountMax: 50 });
     expect(message.keys[0]).toMatchObject({ state: "KEY_STATE_ACTIVE", revokedBy: "" });
   });
 
   test("verify reads the key from standard input, spends nothing, and exits 0 for VALID alone", async () => {
-    await run(["keys", "create", "--team", "demo"]);
-    const whole = smallKeyValue(0);
-    const valid = await run(["keys", "verify"], { stdin: [whole.slice(0, 9), `${whole.slice(9)}\r\nmore`] });
+    const teamId = await shared.newTeam();
+    const { id, value } = await shared.newKey(teamId);
+    const chunks = [value.slice(0, 9), `${value.slice(9)}\r\nmore`];
+    const valid = await run(["keys", "verify"], { stdin: chunks });
     expect(valid).toMatchObject({ code: 0, stdout: "VALID\n" });
-    expect(valid.stderr).toBe(`Key ${"0".repeat(24)} of team demo, plan free.\n`);
+    expect(valid.stderr).toBe(`Key ${id} of team ${teamId}, plan free.\n`);
     expect(await run(["keys", "verify"], { stdin: ["svc_x"] })).toEqual({
       code: 1,
       stdout: "INVALID\n",
       stderr: "",
     });
-    await run(["keys", "revoke", "--team", "demo", "0".repeat(24)]);
-    const revoked = await run(["keys", "verify", "--json"], { stdin: [whole] });
+    await run(["keys", "revoke", "--team", teamId, id]);
+    const revoked = await run(["keys", "verify", "--json"], { stdin: [value] });
     expect(revoked.code).toBe(1);
-    expect(JSON.parse(revoked.stdout)).toMatchObject({ verdict: "VERDICT_REVOKED", teamId: "demo" });
-    expect(keyrun.state.verifiedCosts).toEqual([0, 0, 0]);
+    expect(JSON.parse(revoked.stdout)).toMatchObject({ verdict: "VERDICT_REVOKED", teamId });
+    const { rateLimit } = await shared.teams.getRateLimit({ teamId });
+    expect(rateLimit).toMatchObject({ limit: 60, remaining: 60 });
   });
 
   test("verify without a key says so, and endless input is cut", async () => {
@@ -126,10 +123,11 @@ describe("keys", () => {
 
 describe("teams, members and preview", () => {
   test("a team is created on a plan, listed, and put on another", async () => {
+    const { run } = await ownKeyrun();
     expect(await run(["teams", "create", "acme", "--name", "Acme Ltd", "--plan", "pro"])).toMatchObject({
       code: 0,
     });
-    expect(await run(["teams", "create", "demo"])).toMatchObject({ code: 0 });
+    expect(await run(["teams", "create", "bare"])).toMatchObject({ code: 0 });
     expect(await run(["teams", "set-plan", "acme", "enterprise"])).toMatchObject({
       code: 0,
       stdout: "Team acme is on the plan enterprise now.\n",
@@ -137,20 +135,23 @@ describe("teams, members and preview", () => {
     expect(linesOf((await run(["teams", "list"])).stdout)).toEqual([
       "ID    NAME      PLAN        CREATED",
       "acme  Acme Ltd  enterprise  2026-01-02T03:04:05Z",
-      "demo            free        2026-01-02T03:04:05Z",
+      "bare  bare      free        2026-01-02T03:04:05Z",
+      "demo  Demo      free        2026-01-02T03:04:05Z",
     ]);
   });
 
-  test("members and preview access come and go, and lists have every page", async () => {
+  test("members and preview access come and go", async () => {
+    const { run } = await ownKeyrun();
+    await run(["teams", "create", "acme"]);
     for (const email of ["Ada@example.com", "bob@example.com", "cyd@example.com"]) {
-      await run(["members", "add", "demo", email]);
+      await run(["members", "add", "acme", email]);
       await run(["preview", "grant", email]);
     }
-    expect((await run(["members", "remove", "demo", "bob@example.com"])).code).toBe(0);
+    expect((await run(["members", "remove", "acme", "bob@example.com"])).code).toBe(0);
     expect((await run(["preview", "withdraw", "bob@example.com"])).stdout).toBe(
       "bob@example.com has no preview access.\n",
     );
-    expect(linesOf((await run(["members", "list", "demo"])).stdout)).toEqual([
+    expect(linesOf((await run(["members", "list", "acme"])).stdout)).toEqual([
       "EMAIL            ADDED",
       "ada@example.com  2026-01-02T03:04:05Z",
       "cyd@example.com  2026-01-02T03:04:05Z",
@@ -158,7 +159,7 @@ describe("teams, members and preview", () => {
     await run(["preview", "grant", "dan@example.com"]);
     const { stdout } = await run(["preview", "list", "--json"]);
     expect(JSON.parse(stdout)).toEqual({
-      emails: ["Ada@example.com", "cyd@example.com", "dan@example.com"],
+      emails: ["ada@example.com", "cyd@example.com", "dan@example.com", "owner@localhost"],
       nextPageToken: "",
     });
   });
@@ -166,8 +167,9 @@ describe("teams, members and preview", () => {
 
 describe("apps", () => {
   test("each kind of backend is created as its options say, and listed", async () => {
-    const headers = ["--header", "Authorization: Bearer abc:def", "--header", "x-a:b"];
-    await run(["apps", "create", "echo", "--backend", "echo"]);
+    const { keyrun, run } = await ownKeyrun();
+    await run(["teams", "create", "acme"]);
+    await run(["apps", "create", "say", "--backend", "echo"]);
     await run([
       "apps",
       "create",
@@ -176,7 +178,6 @@ describe("apps", () => {
       "http",
       "--url",
       "http://127.0.0.1:9000/run",
-      ...headers,
       "--timeout",
       "1.5s",
     ]);
@@ -198,28 +199,36 @@ describe("apps", () => {
       "--name",
       "R",
     ]);
-    expect(keyrun.state.apps.map(({ backend }) => backend?.kind)).toMatchObject([
+    const { apps } = await keyrun.apps.listApps({});
+    expect(apps.map(({ backend }) => backend?.kind)).toMatchObject([
       { case: "echo" },
-      {
-        case: "http",
-        value: {
-          url: "http://127.0.0.1:9000/run",
-          headers: [
-            { name: "Authorization", value: "Bearer abc:def" },
-            { name: "x-a", value: "b" },
-          ],
-        },
-      },
       { case: "grpc", value: { target: "127.0.0.1:9001", tls: true } },
+      { case: "echo" },
+      { case: "http", value: { url: "http://127.0.0.1:9000/run" } },
     ]);
     expect(linesOf((await run(["apps", "list"])).stdout)).toEqual([
       "ID    NAME  BACKEND                         TIMEOUT  TEAMS",
-      "echo        echo                            -        all",
-      "web         http http://127.0.0.1:9000/run  1.5s     all",
+      "echo  Echo  echo                            30s      all",
       "rpc   R     grpc 127.0.0.1:9001 (TLS)       0.25s    demo,acme",
+      "say   say   echo                            30s      all",
+      "web   web   http http://127.0.0.1:9000/run  1.5s     all",
     ]);
     expect(await run(["apps", "delete", "web", "--json"])).toMatchObject({ code: 0, stdout: "{}\n" });
-    expect(keyrun.state.apps.map(({ id }) => id)).toEqual(["echo", "rpc"]);
+    expect((await keyrun.apps.listApps({})).apps.map(({ id }) => id)).toEqual(["echo", "rpc", "say"]);
+  });
+
+  test("an HTTP backend gets the headers that the options name", async () => {
+    const { keyrun, run } = await ownKeyrun();
+    const received: unknown[] = [];
+    await using web = await serveHttp(({ headers }, response) => {
+      received.push(headers.authorization, headers["x-a"]);
+      response.end(JSON.stringify({ text: "done" }));
+    });
+    const headers = ["--header", "Authorization: Bearer abc:def", "--header", "x-a:b"];
+    await run(["apps", "create", "web", "--backend", "http", "--url", web.backend.url, ...headers]);
+    const { value } = await keyrun.newKey("demo");
+    expect((await restRun(keyrun.publicUrl, { value, appId: "web" })).status).toBe(200);
+    expect(received).toEqual(["Bearer abc:def", "b"]);
   });
 
   test.each([
@@ -235,13 +244,49 @@ describe("apps", () => {
     const { code, stdout, stderr } = await run(["apps", "create", "x", ...options]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
     expect(stderr).toMatch(/--(url|target|timeout|backend|tls)/);
-    expect(keyrun.state.apps).toEqual([]);
+    expect((await shared.apps.listApps({})).apps.map(({ id }) => id)).toEqual(["echo"]);
   });
 
   test("a header that is none is never repeated: it is most often a credential", async () => {
     const options = ["--backend", "http", "--url", "http://x", "--header", "Bearer hunter2"];
     const { code, stderr } = await run(["apps", "create", "x", ...options]);
     expect({ code, stderr }).toEqual({ code: 2, stderr: "--header must be like 'Name: value'.\n" });
+  });
+});
+
+describe("lists longer than a page", () => {
+  const more = Array.from({ length: 100 }, (_, number) => `more-${number}`);
+  const emails = more.map((name) => `${name}@example.com`);
+  const demo = { teamId: "demo" };
+  let keyrun: Keyrun;
+
+  beforeAll(async () => {
+    keyrun = await startKeyrun({ settings: { KEYRUN_KEYS_PER_TEAM_MAX: "200" } });
+    const { teams, apps, keys } = keyrun;
+    const backend = { kind: { case: "echo", value: {} } } as const;
+    await Promise.all([
+      ...more.map((id) => teams.createTeam({ team: { id } })),
+      ...more.map((id) => apps.createApp({ app: { id, backend } })),
+      ...emails.map((email) => teams.addMember({ ...demo, email })),
+      ...emails.map((email) => teams.setPreviewAccess({ email, granted: true })),
+      ...[...more, "last"].map((label) => keys.createKey({ ...demo, label })),
+    ]);
+  });
+
+  afterAll(() => keyrun.close());
+
+  test.each([
+    { list: ["teams", "list"], name: "teams" },
+    { list: ["apps", "list"], name: "apps" },
+    { list: ["members", "list", "demo"], name: "members" },
+    { list: ["preview", "list"], name: "emails" },
+    { list: ["keys", "list", "--team", "demo"], name: "keys" },
+  ])("$list has every entry, as a table and as one JSON message", async ({ list, name }) => {
+    const run = commandsIn(keyrun.config.dataDir);
+    expect(new Set(linesOf((await run(list)).stdout)).size).toBe(1 + 101);
+    const message = JSON.parse((await run([...list, "--json"])).stdout);
+    expect(message[name]).toHaveLength(101);
+    expect(message.nextPageToken).toBe("");
   });
 });
 
@@ -287,18 +332,19 @@ describe("exit codes and words", () => {
   );
 
   test("a key among the arguments is not repeated whole", async () => {
-    const { stderr } = await run(["keys", smallKeyValue(0)]);
-    expect(stderr).toContain("svc_0000");
-    expect(stderr).not.toContain("S3cr3t");
+    const value = shared.unknownKey();
+    const [shown, secret] = value.split(".") as [string, string];
+    const { stderr } = await run(["keys", value]);
+    expect(stderr).toContain(shown);
+    expect(stderr).not.toContain(secret);
   });
 
-  test("a refusal is told in the server's own words, without a stack", async () => {
-    await run(["teams", "create", "demo"]);
+  test("a refusal has the server's own words, without a stack", async () => {
     const { code, stdout, stderr } = await run(["teams", "create", "demo"]);
     expect({ code, stdout, stderr }).toEqual({
       code: 1,
       stdout: "",
-      stderr: "There is a team of this id already. Choose another id.\n",
+      stderr: "There is already a team with this id. Choose another id.\n",
     });
   });
 
@@ -311,7 +357,19 @@ describe("exit codes and words", () => {
 });
 
 describe("finding the server", () => {
-  const teamsList = (env: Record<string, string>) => run(["teams", "list"], { env });
+  /** Copies of the files that the running server wrote for commands: a test may damage them. */
+  let dataDir: string;
+  let port: string;
+
+  beforeEach(() => {
+    dataDir = folders.create();
+    for (const name of ["service-token", "grpc-address"]) {
+      cpSync(join(shared.config.dataDir, name), join(dataDir, name));
+    }
+    port = String(shared.app.internalAddress.port);
+  });
+
+  const teamsList = (env: Record<string, string>) => commandsIn(dataDir)(["teams", "list"], { env });
   const failsWith = async (env: Record<string, string>, words: RegExp) => {
     const { code, stdout, stderr } = await teamsList(env);
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
@@ -321,64 +379,63 @@ describe("finding the server", () => {
 
   test("KEYRUN_GRPC_PORT goes before the written address, unless it is 0", async () => {
     writeFileSync(join(dataDir, "grpc-address"), "127.0.0.1:1");
-    expect((await teamsList({ KEYRUN_GRPC_PORT: String(keyrun.port) })).code).toBe(0);
+    expect((await teamsList({ KEYRUN_GRPC_PORT: port })).code).toBe(0);
     await failsWith({ KEYRUN_GRPC_PORT: "0" }, /127\.0\.0\.1:1/);
   });
 
   test("a listener on every address is reached through loopback", async () => {
-    writeFileSync(join(dataDir, "grpc-address"), `0.0.0.0:${keyrun.port}`);
+    writeFileSync(join(dataDir, "grpc-address"), `0.0.0.0:${port}`);
     expect((await teamsList({})).code).toBe(0);
   });
 
   test("the token of the settings goes before the one in the data folder", async () => {
     writeFileSync(join(dataDir, "service-token"), "not this one");
-    expect((await teamsList({ KEYRUN_SERVICE_TOKEN: token })).code).toBe(0);
+    expect((await teamsList({ KEYRUN_SERVICE_TOKEN: shared.serviceToken })).code).toBe(0);
     await failsWith({}, /^Keyrun at 127\.0\.0\.1:\d+ refused the service token/);
   });
 
-  test("a server that is not running is told with how to start it", async () => {
-    await keyrun.close();
-    await failsWith(
-      {},
-      new RegExp(`^Keyrun is not running at 127\\.0\\.0\\.1:${keyrun.port}: start it with \`npm start\`\\.`),
-    );
-    keyrun = await startSmallKeyrun(token);
+  test("without a running server the error says how to start it", async () => {
+    const stopped = await startKeyrun();
+    const address = `127.0.0.1:${stopped.app.internalAddress.port}`;
+    await stopped.close();
+    // A killed server leaves this file behind.
+    writeFileSync(join(dataDir, "grpc-address"), address);
+    await failsWith({}, new RegExp(`^Keyrun is not running at ${address}: start it with \`npm start\`\\.`));
   });
 
-  test("a data folder that is not there is told, and how to name the right one", async () => {
+  test("without a data folder the error says how to name the right one", async () => {
     await failsWith(
       { KEYRUN_DATA_DIR: join(dataDir, "nowhere") },
       /nowhere: start it with `npm start`, or set KEYRUN_DATA_DIR/,
     );
   });
 
-  test("no token, or a damaged address, is told", async () => {
+  test("a missing token and a damaged address are reported", async () => {
     writeFileSync(join(dataDir, "grpc-address"), "evil@host/");
     await failsWith({}, /grpc-address is damaged/);
     rmSync(join(dataDir, "service-token"));
-    await failsWith({ KEYRUN_GRPC_PORT: String(keyrun.port) }, /no service token in the data folder/);
+    await failsWith({ KEYRUN_GRPC_PORT: port }, /no service token in the data folder/);
   });
 
-  test("wrong settings are told, all of them", async () => {
+  test("wrong settings are reported, all of them", async () => {
     const { code, stderr } = await teamsList({ KEYRUN_PORT: "x", KEYRUN_NOPE: "y" });
     expect(code).toBe(1);
     expect(linesOf(stderr)).toHaveLength(2);
   });
 
-  const strangers: Record<string, () => Server> = {
-    "speaks HTTP/1.1": () => createHttpServer((_, response) => response.end("hi")),
-    "hangs up": () => createNetServer((socket) => socket.destroy()),
-  };
-  test.each(Object.entries(strangers))(
-    "a stranger at the address who %s is told in a sentence",
-    async (_, start) => {
-      const stranger = start().listen(0, "127.0.0.1");
-      await once(stranger, "listening");
-      const port = String((stranger.address() as AddressInfo).port);
-      await failsWith({ KEYRUN_GRPC_PORT: port }, /is not Keyrun's internal listener, or it hung up/);
-      stranger.close();
-    },
-  );
+  test("a server that speaks HTTP/1.1 is reported in a sentence", async () => {
+    await using web = await serveHttp((_, response) => response.end("hi"));
+    const webPort = new URL(web.backend.url).port;
+    await failsWith({ KEYRUN_GRPC_PORT: webPort }, /is not Keyrun's internal listener, or it hung up/);
+  });
+
+  test("a server that hangs up is reported in a sentence", async () => {
+    await using other = await serveTcp((socket) => socket.destroy());
+    await failsWith(
+      { KEYRUN_GRPC_PORT: String(other.port) },
+      /is not Keyrun's internal listener, or it hung up/,
+    );
+  });
 });
 
 describe("doctor", () => {
@@ -410,46 +467,41 @@ describe("doctor", () => {
     });
   });
 
-  test("wrong settings are told one a line", async () => {
+  test("wrong settings are reported one a line", async () => {
     const { code, stdout } = await run(["doctor"], { env: { KEYRUN_PORT: "x", KEYRUN_PROT: "1" } });
     expect(code).toBe(1);
     expect(linesOf(stdout).filter((line) => line.startsWith("wrong  settings: KEYRUN_"))).toHaveLength(2);
   });
 
-  test.each<[string, Circumstances, () => unknown, RegExp]>([
-    ["an old Node", { nodeVersion: "24.14.1" }, () => {}, /^wrong {2}node: .*24\.15/m],
-    ["no server", { env: { KEYRUN_GRPC_PORT: "1" } }, () => {}, /^wrong {2}server: .*`npm start`/m],
-    [
-      "a stopping server",
-      {},
-      () => (keyrun.state.serving = false),
-      /^wrong {2}server: .*starting or stopping/m,
-    ],
-    [
-      "a wrong token",
-      { env: { KEYRUN_SERVICE_TOKEN: "x".repeat(32) } },
-      () => {},
-      /^wrong {2}token: .*refused/m,
-    ],
-    [
-      "a token that others can read",
-      {},
-      () => {
-        rmSync(join(dataDir, "service-token"));
-        writeFileSync(join(dataDir, "service-token"), token, { mode: 0o644 });
-      },
-      /^wrong {2}data folder: .*`chmod 600`/m,
-    ],
+  test.each<[string, Circumstances, RegExp]>([
+    ["an old Node", { nodeVersion: "24.14.1" }, /^wrong {2}node: .*24\.15/m],
+    ["no server", { env: { KEYRUN_GRPC_PORT: "1" } }, /^wrong {2}server: .*`npm start`/m],
+    ["a wrong token", { env: { KEYRUN_SERVICE_TOKEN: "x".repeat(32) } }, /^wrong {2}token: .*refused/m],
     [
       "no data folder",
       { env: { KEYRUN_DATA_DIR: "/nowhere/at/all" } },
-      () => {},
       /^wrong {2}data folder: .*`npm start`/m,
     ],
-  ])("%s is told with its fix, and exits 1", async (_, circumstances, arrange, words) => {
-    arrange();
+  ])("%s is reported with its fix, and exits 1", async (_, circumstances, words) => {
     const { code, stdout } = await run(["doctor"], circumstances);
     expect(stdout).toMatch(words);
+    expect(code).toBe(1);
+  });
+
+  test("a token that others can read is reported with its fix, and exits 1", async () => {
+    const { keyrun, run } = await ownKeyrun();
+    chmodSync(join(keyrun.config.dataDir, "service-token"), 0o644);
+    const { code, stdout } = await run(["doctor"]);
+    expect(stdout).toMatch(/^wrong {2}data folder: .*`chmod 600`/m);
+    expect(code).toBe(1);
+  });
+
+  test("a stopping server is reported with its fix, and exits 1", async () => {
+    const keyrun = await startKeyrun({ settings: { KEYRUN_DRAIN_DELAY_MS: "2000" } });
+    const closed = keyrun.close();
+    onTestFinished(() => closed);
+    const { code, stdout } = await commandsIn(keyrun.config.dataDir)(["doctor"]);
+    expect(stdout).toMatch(/^wrong {2}server: .*starting or stopping/m);
     expect(code).toBe(1);
   });
 });

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { readAddress } from "#src/cli/connection.ts";
-import { readSettings } from "#src/settings.ts";
+import { readSettings } from "#src/settings/read-settings.ts";
 
 let dataDir: string;
 
@@ -25,7 +25,7 @@ test.each([
   ["keyrun.internal:1", "keyrun.internal:1"],
   ["[::1]:8081", "[::1]:8081"],
   ["::1:8081", "[::1]:8081"],
-  // A wildcard is no address to go to, and in no certificate.
+  // Nobody can connect to a wildcard, and no certificate has one.
   ["0.0.0.0:8081", "127.0.0.1:8081"],
   [":::8081", "[::1]:8081"],
   ["[::]:8081", "[::1]:8081"],

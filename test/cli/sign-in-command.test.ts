@@ -1,56 +1,53 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { Readable } from "node:stream";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { createCli } from "#src/cli/cli.ts";
-import { smallSignInLink, startSmallKeyrun } from "../harness/small-keyrun.ts";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { runCommand } from "../harness/command-line.ts";
+import { freePort } from "../harness/free-port.ts";
+import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { createManualClock } from "../harness/manual-clock.ts";
 
-const token = "token-for-tests-only-0123456789-abcdef";
-const dataDir = mkdtempSync(join(tmpdir(), "keyrun-cli-"));
-let keyrun: Awaited<ReturnType<typeof startSmallKeyrun>>;
+let keyrun: Keyrun;
+let linkForm: RegExp;
 beforeAll(async () => {
-  keyrun = await startSmallKeyrun(token);
-  writeFileSync(join(dataDir, "service-token"), token);
-  writeFileSync(join(dataDir, "grpc-address"), `127.0.0.1:${keyrun.port}`);
+  const clock = createManualClock({ monotonicMs: 0, unixMs: Date.UTC(2026, 0, 2, 3, 4, 5, 678) });
+  keyrun = await startKeyrun({ clock });
+  linkForm = new RegExp(`^${keyrun.publicUrl}/sign-in/link#code=[0-9A-Za-z_-]{43}$`);
 });
-afterAll(async () => {
-  await keyrun.close();
-  rmSync(dataDir, { recursive: true });
-});
+afterAll(() => keyrun.close());
 
-async function run(...argv: string[]) {
-  const [stdout, stderr]: [string[], string[]] = [[], []];
-  const cli = createCli({
-    env: { KEYRUN_DATA_DIR: dataDir },
-    nodeVersion: process.versions.node,
-    stdin: Readable.from([]),
-    stdout: { write: (text) => stdout.push(text) },
-    stderr: { write: (text) => stderr.push(text) },
-    readFile: (path) => readFileSync(path, "utf8"),
-    serve: () => Promise.reject(new Error("not to be served")),
-  });
-  const code = await cli.run(argv);
-  return { code, stdout: stdout.join(""), stderr: stderr.join("") };
-}
+const signInLink = (...options: string[]) =>
+  runCommand(["sign-in-link", ...options], { env: { KEYRUN_DATA_DIR: keyrun.config.dataDir } });
 
 test("sign-in-link prints the link alone on standard output, and until when it works beside it", async () => {
-  expect(await run("sign-in-link")).toEqual({
-    code: 0,
-    stdout: `${smallSignInLink}\n`,
-    stderr:
-      "Open it in a browser on this machine. It works once until 2026-01-02T03:04:05Z; whoever opens it is signed in.\n",
-  });
+  const { code, stdout, stderr } = await signInLink();
+  expect(code).toBe(0);
+  expect(stdout.endsWith("\n")).toBe(true);
+  expect(stdout.slice(0, -1)).toMatch(linkForm);
+  expect(stderr).toBe(
+    "Open it in a browser on this machine. It works once until 2026-01-02T03:14:05Z, and signs in the person who opens it.\n",
+  );
 });
 
 test("sign-in-link --json is the RPC's response", async () => {
-  const { stdout } = await run("sign-in-link", "--json");
-  expect(JSON.parse(stdout)).toEqual({ url: smallSignInLink, expireTime: "2026-01-02T03:04:05.678Z" });
+  const { stdout } = await signInLink("--json");
+  expect(JSON.parse(stdout)).toEqual({
+    url: expect.stringMatching(linkForm),
+    expireTime: "2026-01-02T03:14:05.678Z",
+  });
 });
 
 test("where an issuer signs people in, it says where", async () => {
-  keyrun.state.signInIsLocal = false;
-  const { code, stdout, stderr } = await run("sign-in-link");
+  const withIssuer = await startKeyrun({
+    settings: {
+      KEYRUN_PORT: String(await freePort()),
+      KEYRUN_PUBLIC_URL: "https://keyrun.example.com",
+      KEYRUN_OIDC_ISSUER: "https://id.example",
+      KEYRUN_OIDC_CLIENT_ID: "keyrun",
+      KEYRUN_OIDC_CLIENT_SECRET: "for-tests-only",
+    },
+  });
+  onTestFinished(() => withIssuer.close());
+  const { code, stdout, stderr } = await runCommand(["sign-in-link"], {
+    env: { KEYRUN_DATA_DIR: withIssuer.config.dataDir },
+  });
   expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
   expect(stderr).toContain("Sign in at https://keyrun.example.com/sign-in.");
 });

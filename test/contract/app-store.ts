@@ -27,14 +27,14 @@ export function appStoreContract(name: string, open: OpenStores): void {
       }
     });
 
-    test("a taken id is undefined and leaves the first app as it was", async () => {
+    test("insert returns undefined for a taken id, and leaves the first app as it was", async () => {
       const app = newAppOf({ id: `${newPrefix()}a` });
       const first = await apps().insert(app);
       expect(await apps().insert({ ...app, displayName: "Other" })).toBeUndefined();
       expect(await apps().find(app.id)).toEqual(first);
     });
 
-    test("of inserts at once exactly one is written", async () => {
+    test("exactly one of several concurrent inserts is written", async () => {
       const app = newAppOf({ id: `${newPrefix()}a` });
       const outcomes = await Promise.all(
         ["1", "2", "3", "4"].map((displayName) => apps().insert({ ...app, displayName })),
@@ -43,11 +43,12 @@ export function appStoreContract(name: string, open: OpenStores): void {
       expect(written).toEqual([await apps().find(app.id)]);
     });
 
-    test("an app that is not there is undefined, for find, update and delete alike", async () => {
+    test("find, update and delete return undefined for an unknown app", async () => {
       const id = `${newPrefix()}a`;
       expect(await apps().find(id)).toBeUndefined();
       expect(await apps().update(id, { timeoutMs: 5 })).toBeUndefined();
       expect(await apps().delete(id)).toBeUndefined();
+      expect(await apps().deletedVersion(id)).toBeUndefined();
       expect(await apps().find(id)).toBeUndefined();
     });
 
@@ -66,7 +67,7 @@ export function appStoreContract(name: string, open: OpenStores): void {
       expect(await apps().find(app.id)).toEqual(moved);
     });
 
-    test("changes at once all take effect, one after the other", async () => {
+    test("concurrent changes all take effect, one after the other", async () => {
       const app = newAppOf({ id: `${newPrefix()}a` });
       const first = await apps().insert(app);
       const changes = [{ displayName: "New" }, { timeoutMs: 9 }, { teamIds: ["x"] }];
@@ -80,7 +81,7 @@ export function appStoreContract(name: string, open: OpenStores): void {
       });
     });
 
-    test("a change that names a version is made on that version alone, and of several at once by one", async () => {
+    test("a change that names a version is made on that version alone, and one of several concurrent ones wins", async () => {
       const app = newAppOf({ id: `${newPrefix()}a` });
       const first = await apps().insert(app);
       const outcomes = await Promise.all(
@@ -100,14 +101,17 @@ export function appStoreContract(name: string, open: OpenStores): void {
       const prefix = newPrefix();
       const app = newAppOf({ id: `${prefix}a` });
       const first = await apps().insert(app);
-      expect(await apps().delete(app.id)).toBeGreaterThan(first!.version);
+      expect(await apps().deletedVersion(app.id)).toBeUndefined();
+      const version = await apps().delete(app.id);
+      expect(version).toBeGreaterThan(first!.version);
+      expect(await apps().deletedVersion(app.id)).toBe(version);
       expect(await apps().find(app.id)).toBeUndefined();
       expect(await apps().update(app.id, { timeoutMs: 5 })).toBeUndefined();
       expect(await apps().delete(app.id)).toBeUndefined();
       expect(await apps().list({ limit: 10, after: prefix })).toEqual([]);
     });
 
-    test("the version grows with every change, also over a deletion and a new creation", async () => {
+    test("the version grows with every change, also when the app is deleted and created anew", async () => {
       const app = newAppOf({ id: `${newPrefix()}a`, teamIds: ["a"] });
       const versions: (number | undefined)[] = [];
       for (let round = 0; round < 2; round++) {
@@ -122,7 +126,7 @@ export function appStoreContract(name: string, open: OpenStores): void {
       expect(versions).toEqual([...new Set(versions)].sort((a, b) => a! - b!));
     });
 
-    test("apps come by id, ascending by code unit, in pages that go on after an id", async () => {
+    test("list returns apps by id, ascending by code unit, in pages that start after an id", async () => {
       const prefix = newPrefix();
       const ids = ["a", "a-", "a-b", "a0", "aa", "b"].map((id) => prefix + id);
       for (const id of [...ids].reverse()) await apps().insert(newAppOf({ id }));
@@ -136,7 +140,7 @@ export function appStoreContract(name: string, open: OpenStores): void {
       expect(await apps().list({ limit: 1 })).toHaveLength(1);
     });
 
-    test("what a team may run is what names it or no team, and pages of it are full", async () => {
+    test("a team may run the apps that name it or no team, and pages of them are full", async () => {
       const prefix = newPrefix();
       const teams: Record<string, string[]> = {
         a: [],

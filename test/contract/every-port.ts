@@ -9,7 +9,10 @@ import { storesContract } from "./stores.ts";
 import { teamStoreContract } from "./team-store.ts";
 import { userStoreContract } from "./user-store.ts";
 
-/** The suites of all ports that every store has; `open` gives an empty store, `reopen` the same one once closed. */
+/**
+ * The suites of every port. `open` opens an empty store; `reopen` opens the same one again after it
+ * was closed.
+ */
 export function everyPortContract(
   name: string,
   open: OpenStores,

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import type { InstanceRecordStore } from "#src/fleet/instance-record-store.ts";
 
-/** `open` gives a store without a record. */
+/** `open` opens a store without a record. */
 export function instanceRecordStoreContract(name: string, open: () => Promise<InstanceRecordStore>): void {
   describe(`InstanceRecordStore on ${name}`, () => {
-    test("there is no record until one is created, and of creations at once one wins", async () => {
+    test("there is no record until one is created, and one of several concurrent creations wins", async () => {
       const records = await open();
       expect(await records.find()).toBeUndefined();
       const names = ["a", "b", "c", "d"];
@@ -13,7 +13,7 @@ export function instanceRecordStoreContract(name: string, open: () => Promise<In
       expect(await records.find()).toEqual({ incarnation: names[won.indexOf(true)], beat: 1 });
     });
 
-    test("a renewal raises the beat by one, and is false for another incarnation or no record", async () => {
+    test("renew raises the beat by one, and returns false for another incarnation or no record", async () => {
       const records = await open();
       expect(await records.renew("a")).toBe(false);
       await records.create("a");
@@ -23,7 +23,7 @@ export function instanceRecordStoreContract(name: string, open: () => Promise<In
       expect(await records.find()).toEqual({ incarnation: "a", beat: 3 });
     });
 
-    test("only exactly what was seen is replaced, and by one successor alone", async () => {
+    test("replace needs exactly the record that was seen, and one successor alone wins", async () => {
       const records = await open();
       await records.create("a");
       const seen = { incarnation: "a", beat: 1 };
@@ -37,7 +37,7 @@ export function instanceRecordStoreContract(name: string, open: () => Promise<In
       expect(await records.renew("a")).toBe(false);
     });
 
-    test("a record is removed by its own incarnation alone", async () => {
+    test("only its own incarnation removes a record", async () => {
       const records = await open();
       await records.create("a");
       await records.remove("b");

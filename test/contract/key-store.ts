@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { bounds } from "#src/config.ts";
+import { bounds } from "#src/bounds.ts";
 import type { KeyRecord } from "#src/keys/key-store.ts";
 import { keyRecordOf } from "../harness/store-records.ts";
 import { type OpenStores, openedStores } from "./opened-stores.ts";
@@ -33,7 +33,7 @@ export function keyStoreContract(name: string, open: OpenStores): void {
         expect(await keys().find(key.id)).toEqual(key);
       });
 
-      test("a key that is not there is undefined, also where its case or a pattern would match", async () => {
+      test("find returns undefined for an unknown key, also where another case or a pattern would match", async () => {
         const teamId = newPrefix();
         await insertAll([keyRecordOf({ id: `${teamId}abc`, teamId })]);
         for (const other of ["", `${teamId}ab`, `${teamId}ABC`, `${teamId}%`, `${teamId}.*`, "$ne"]) {
@@ -63,7 +63,7 @@ export function keyStoreContract(name: string, open: OpenStores): void {
     describe("request ids", () => {
       const requestId = "11111111-2222-4333-8444-555555555555";
 
-      test("a used request id answers with its key and writes nothing", async () => {
+      test("a used request id returns its key's id and writes nothing", async () => {
         const teamId = newPrefix();
         await insertAll([keyRecordOf({ id: `${teamId}k1`, teamId, requestId })]);
         const again = keyRecordOf({ id: `${teamId}k2`, teamId, requestId });
@@ -92,14 +92,14 @@ export function keyStoreContract(name: string, open: OpenStores): void {
         ]);
       });
 
-      test("a used request id is told before a reached limit", async () => {
+      test("the outcome is the used request id where the limit is reached too", async () => {
         const teamId = newPrefix();
         await insertAll([keyRecordOf({ id: `${teamId}k1`, teamId, requestId })]);
         const again = keyRecordOf({ id: `${teamId}k2`, teamId, requestId });
         expect(await keys().insert(again, { activeMax: 1 })).toMatchObject({ kind: "request_id_used" });
       });
 
-      test("of inserts at once with one request id exactly one is written, and the others name it", async () => {
+      test("exactly one of several concurrent inserts with one request id is written, and the others name it", async () => {
         const teamId = newPrefix();
         const ids = Array.from({ length: 8 }, (_, n) => `${teamId}k${n}`);
         const outcomes = await Promise.all(
@@ -133,7 +133,7 @@ export function keyStoreContract(name: string, open: OpenStores): void {
         }
       });
 
-      test("a limit that was lowered below what is there lets nothing in until enough are revoked", async () => {
+      test("a limit that was lowered below the number of active keys lets no key in until enough are revoked", async () => {
         const teamId = newPrefix();
         const ids = ["k1", "k2", "k3", "k4"].map((id) => teamId + id);
         await insertAll(ids.map((id) => keyRecordOf({ id, teamId })));
@@ -146,7 +146,7 @@ export function keyStoreContract(name: string, open: OpenStores): void {
         expect(await insert(`${teamId}n2`)).toEqual({ kind: "limit_reached" });
       });
 
-      test("of 60 inserts at once exactly as many are written as the limit allows", async () => {
+      test("of 60 concurrent inserts, exactly as many are written as the limit allows", async () => {
         const teamId = newPrefix();
         const outcomes = await Promise.all(
           Array.from({ length: 60 }, (_, n) =>
@@ -160,7 +160,7 @@ export function keyStoreContract(name: string, open: OpenStores): void {
     });
 
     describe("list and count", () => {
-      test("keys come newest first, ids descending within one millisecond, without revoked ones unless asked", async () => {
+      test("list returns keys newest first, by id descending within one millisecond, and revoked keys only when asked", async () => {
         const teamId = newPrefix();
         const [old, low, high, revoked] = [
           keyRecordOf({ id: `${teamId}z`, teamId, createTimeMs: 1_000 }),
@@ -177,7 +177,7 @@ export function keyStoreContract(name: string, open: OpenStores): void {
         expect(await keys().countActive(teamId)).toBe(3);
       });
 
-      test("pages of any size give each key once and in order, whatever the creation times", async () => {
+      test("pages of any size hold each key once and in order, whatever the creation times", async () => {
         const time = fc.integer({ min: 1, max: 4 });
         const times = fc.array(time, { minLength: 1, maxLength: 9 });
         await fc.assert(
@@ -220,7 +220,7 @@ export function keyStoreContract(name: string, open: OpenStores): void {
     });
 
     describe("revoke", () => {
-      test("a revoked key answers with its time and actor and version 2, and every later read has them", async () => {
+      test("revoke returns the key with time, actor and version 2, and so does every later read", async () => {
         const teamId = newPrefix();
         const key = keyRecordOf({ id: `${teamId}k`, teamId });
         await insertAll([key]);
@@ -247,7 +247,7 @@ export function keyStoreContract(name: string, open: OpenStores): void {
         expect(await keys().find(`${teamId}k`)).toEqual(first);
       });
 
-      test("another team's key and an unknown key are undefined, and nothing is revoked", async () => {
+      test("revoke returns undefined for another team's key and an unknown key, and revokes nothing", async () => {
         const teamId = newPrefix();
         const key = keyRecordOf({ id: `${teamId}k`, teamId });
         await insertAll([key]);
@@ -257,7 +257,7 @@ export function keyStoreContract(name: string, open: OpenStores): void {
         expect(await keys().find(key.id)).toEqual(key);
       });
 
-      test("revokes of one key at once all answer with the same time and actor", async () => {
+      test("concurrent revokes of one key all return the same time and actor", async () => {
         const teamId = newPrefix();
         await insertAll([keyRecordOf({ id: `${teamId}k`, teamId })]);
         const answers = await Promise.all(
@@ -286,7 +286,7 @@ export function keyStoreContract(name: string, open: OpenStores): void {
         }
       });
 
-      test("uses of many keys are written at once; an unknown id is passed over and not created", async () => {
+      test("uses of many keys are written at once; an unknown id is ignored and not created", async () => {
         const teamId = newPrefix();
         const ids = Array.from({ length: 15 }, (_, n) => `${teamId}k${n}`);
         await insertAll(ids.map((id) => keyRecordOf({ id, teamId })));
@@ -310,7 +310,7 @@ export function keyStoreContract(name: string, open: OpenStores): void {
         expect((await keys().find(last))?.lastUseTimeMs).toBe(6);
       });
 
-      test("a use changes nothing else of the key, revoked or not, and no use is no error", async () => {
+      test("a use changes nothing else of the key, revoked or not, and an empty map is no error", async () => {
         const teamId = newPrefix();
         const id = `${teamId}k`;
         await insertAll([keyRecordOf({ id, teamId })]);
@@ -321,7 +321,7 @@ export function keyStoreContract(name: string, open: OpenStores): void {
       });
     });
 
-    test("every secret version that a key names is told once, revoked keys' versions too", async () => {
+    test("secretVersions returns each version that a key names once, revoked keys' versions too", async () => {
       const teamId = newPrefix();
       await insertAll(
         ["x", "y", "x"].map((version, n) =>

@@ -15,7 +15,7 @@ export function memberStoreContract(name: string, open: OpenStores): void {
       expect(await members().has(a, "ada@example.co")).toBe(false);
     });
 
-    test("a member who was there before keeps the first time, however many add at once", async () => {
+    test("a member who was there before keeps the first time, however many calls add the member at once", async () => {
       const teamId = newPrefix();
       const first = await members().add(member(teamId, "ada@example.com", 1_000));
       const answers = await Promise.all(
@@ -25,7 +25,7 @@ export function memberStoreContract(name: string, open: OpenStores): void {
       expect(await members().list({ teamId, limit: 10 })).toEqual([first]);
     });
 
-    test("removing is true once, then false, and the member may come back with a new time", async () => {
+    test("remove returns true once, then false, and the member may come back with a new time", async () => {
       const teamId = newPrefix();
       await members().add(member(teamId, "ada@example.com"));
       expect(await members().remove(teamId, "ada@example.com")).toBe(true);
@@ -35,7 +35,7 @@ export function memberStoreContract(name: string, open: OpenStores): void {
       expect(await members().add(back)).toEqual(back);
     });
 
-    test("members come by e-mail, ascending, in pages that go on after an e-mail", async () => {
+    test("list returns members by e-mail, ascending, in pages that start after an e-mail", async () => {
       const teamId = newPrefix();
       const emails = ["a+b@x.de", "a.b@x.de", "ab@x.de", "b@x.de", "ß@x.de", "я@x.de"];
       for (const email of [...emails].reverse()) await members().add(member(teamId, email));
@@ -49,7 +49,7 @@ export function memberStoreContract(name: string, open: OpenStores): void {
       expect(await list(0)).toEqual([]);
     });
 
-    test("a person's teams come by id, ascending, at most as many as asked", async () => {
+    test("teamIdsOf returns a person's teams by id, ascending, and at most `limit`", async () => {
       const prefix = newPrefix();
       const email = `${prefix}@example.com`;
       const teamIds = ["a", "a-", "b", "c"].map((id) => prefix + id);

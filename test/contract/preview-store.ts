@@ -15,13 +15,13 @@ export function previewStoreContract(name: string, open: OpenStores): void {
       }
     });
 
-    test("grants of one user at once are no error and give access once", async () => {
+    test("concurrent grants for one user are no error and give access once", async () => {
       const prefix = newPrefix();
       await Promise.all([1, 2, 3, 4].map(() => preview().set(`${prefix}ada`, true)));
       expect(await preview().list({ limit: 10, after: prefix })).toEqual([`${prefix}ada`]);
     });
 
-    test("users with access come by e-mail, ascending, in pages that go on after an e-mail", async () => {
+    test("list returns users with access by e-mail, ascending, in pages that start after an e-mail", async () => {
       const prefix = newPrefix();
       const emails = ["a+b@x.de", "a.b@x.de", "b@x.de", "c@x.de"].map((email) => prefix + email);
       for (const email of [...emails].reverse()) await preview().set(email, true);

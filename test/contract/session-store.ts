@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { SessionRecord } from "#src/signin/session-store.ts";
+import type { SessionRecord } from "#src/sign-in/session-store.ts";
 import { type OpenStores, openedStores } from "./opened-stores.ts";
 
 export function sessionStoreContract(name: string, open: OpenStores): void {
@@ -30,7 +30,7 @@ export function sessionStoreContract(name: string, open: OpenStores): void {
       expect(await sessions().find(id)).toBeUndefined();
     });
 
-    test("activity is raised, never set back, and an unknown hash is passed over", async () => {
+    test("touch raises the activity and never sets it back, and ignores an unknown hash", async () => {
       const id = newPrefix();
       await sessions().insert(sessionOf(id, { lastActiveTimeMs: far - 100 }), limits);
       await sessions().touch(id, far - 50);
@@ -40,7 +40,7 @@ export function sessionStoreContract(name: string, open: OpenStores): void {
       expect(await sessions().find(`${id}x`)).toBeUndefined();
     });
 
-    test("past the user's bound the sessions created first go, and are named", async () => {
+    test("past the user's bound, insert removes the sessions created first and returns their hashes", async () => {
       const prefix = newPrefix();
       const one = (n: number, createTimeMs: number) =>
         sessionOf(`${prefix}${n}`, { subject: prefix, createTimeMs });
@@ -49,7 +49,8 @@ export function sessionStoreContract(name: string, open: OpenStores): void {
       await sessions().insert(stranger, limits);
       for (const n of [2, 1, 3]) expect(await sessions().insert(one(n, n), limits)).toEqual([]);
       expect(await sessions().insert(one(4, 4), limits)).toEqual([`${prefix}1`]);
-      // Also where the clock was set back: the new session is the one that the person is about to use.
+      // Also where the clock was set back: the new session stays, because the person is about to
+      // use it.
       expect(await sessions().insert(one(5, 0), limits)).toEqual([`${prefix}2`]);
       const left = await Promise.all([1, 2, 3, 4, 5].map((n) => sessions().find(prefix + n)));
       expect(left.map((found) => found !== undefined)).toEqual([false, false, true, true, true]);
@@ -64,7 +65,7 @@ export function sessionStoreContract(name: string, open: OpenStores): void {
       expect(left.length).toBeLessThanOrEqual(limits.perUserMax);
     });
 
-    test("what ended or was idle for too long is removed, a batch at a time, and nothing else", async () => {
+    test("sessions that ended or were idle for too long are removed, a batch at a time, and no others", async () => {
       const prefix = newPrefix();
       const cases = {
         ended: { expireTimeMs: 50_000 },

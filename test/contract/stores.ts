@@ -3,14 +3,17 @@ import type { Stores } from "#src/store/stores.ts";
 import { keyRecordOf, newAppOf, teamRecordOf } from "../harness/store-records.ts";
 import type { OpenStores } from "./opened-stores.ts";
 
-/** What all ports of a store promise together; `open` gives an empty store, `reopen` the same one once closed. */
+/**
+ * What all ports of a store promise together. `open` opens an empty store; `reopen` opens the same
+ * one again after it was closed.
+ */
 export function storesContract(
   name: string,
   open: OpenStores,
   reopen: (closed: Stores) => Promise<Stores>,
 ): void {
   describe(`Stores on ${name}`, () => {
-    test("a store is empty until a first team or app was written, and a deleted app counts", async () => {
+    test("a store is empty until the first team or app is written, and a deleted app counts as written", async () => {
       const byTeam = await open();
       expect(await byTeam.isEmpty()).toBe(true);
       await byTeam.teams.insert(teamRecordOf({ id: "demo" }));
@@ -24,7 +27,7 @@ export function storesContract(
       await byApp.close();
     });
 
-    test("what was written is there after the store was closed and opened again", async () => {
+    test("written records are there after the store was closed and opened again", async () => {
       const first = await open();
       const team = teamRecordOf({ id: "demo" });
       const key = keyRecordOf({ id: "k", teamId: "demo" });

@@ -13,21 +13,21 @@ export function teamStoreContract(name: string, open: OpenStores): void {
       expect(await teams().find(team.id)).toEqual(team);
     });
 
-    test("a taken id is false and leaves the first team as it was", async () => {
+    test("insert returns false for a taken id, and leaves the first team as it was", async () => {
       const team = teamRecordOf({ id: `${newPrefix()}a` });
       await teams().insert(team);
       expect(await teams().insert({ ...team, displayName: "Other", plan: "pro" })).toBe(false);
       expect(await teams().find(team.id)).toEqual(team);
     });
 
-    test("a team that is not there is undefined, for find and update alike", async () => {
+    test("find and update return undefined for an unknown team", async () => {
       const id = `${newPrefix()}a`;
       expect(await teams().find(id)).toBeUndefined();
       expect(await teams().update(id, { plan: "pro" })).toBeUndefined();
       expect(await teams().find(id)).toBeUndefined();
     });
 
-    test("teams come by id, ascending by code unit, in pages that go on after an id", async () => {
+    test("list returns teams by id, ascending by code unit, in pages that start after an id", async () => {
       const prefix = newPrefix();
       const ids = ["a", "a-", "a-b", "a0", "aa", "b"].map((id) => prefix + id);
       for (const id of [...ids].reverse()) await teams().insert(teamRecordOf({ id }));
@@ -52,7 +52,7 @@ export function teamStoreContract(name: string, open: OpenStores): void {
       expect(await teams().find(team.id)).toEqual({ ...moved, version: 4 });
     });
 
-    test("changes at once all take effect, one after the other", async () => {
+    test("concurrent changes all take effect, one after the other", async () => {
       const team = teamRecordOf({ id: `${newPrefix()}a` });
       await teams().insert(team);
       const answers = await Promise.all([

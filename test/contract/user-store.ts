@@ -7,7 +7,7 @@ export function userStoreContract(name: string, open: OpenStores): void {
     const users = () => stores().users;
     const issuer = "https://id.example";
 
-    test("an e-mail is the first subject's of an issuer, and no other's until it is released", async () => {
+    test("an e-mail belongs to the first subject of an issuer that binds it, and to no other until it is released", async () => {
       const email = `${newPrefix()}ada@example.com`;
       const [ada, eve] = [
         { email, issuer, subject: "ada" },
@@ -26,7 +26,7 @@ export function userStoreContract(name: string, open: OpenStores): void {
       expect(await users().bind(ada)).toBe(false);
     });
 
-    test("a new issuer takes the e-mail over, and one subject may have several e-mails", async () => {
+    test("a user of a new issuer takes the e-mail over, and one subject may have several e-mails", async () => {
       const prefix = newPrefix();
       const email = `${prefix}ada@example.com`;
       await users().bind({ email, issuer, subject: "ada" });
@@ -37,7 +37,7 @@ export function userStoreContract(name: string, open: OpenStores): void {
       );
     });
 
-    test("of many who bind one e-mail at once, one wins, whose it stays", async () => {
+    test("one of many users who bind one e-mail at once wins, and keeps it", async () => {
       const email = `${newPrefix()}ada@example.com`;
       const subjects = ["a", "b", "c", "d", "e"];
       const bind = (subject: string) => users().bind({ email, issuer, subject });

@@ -1,20 +1,20 @@
 import { expect, test } from "vitest";
 import type { Clock } from "#src/clock.ts";
-import { StartRefused } from "#src/error.ts";
 import { type InstanceGuardParts, takeInstance } from "#src/fleet/instance-guard.ts";
 import type { InstanceRecordStore } from "#src/fleet/instance-record-store.ts";
+import { StartRefused } from "#src/refusal/start-refused.ts";
 import { instanceRecordStoreContract } from "../contract/instance-record-store.ts";
 import { memoryInstanceRecord } from "../harness/memory-instance-record.ts";
 import { soon } from "../harness/soon.ts";
 
 instanceRecordStoreContract("memory", async () => memoryInstanceRecord());
 
-// The clock is the test's own; the real pause between two renewals only has to be short.
+// The test moves the clock. Only the pause between two renewals is real, and has to be short.
 const times = { renewMs: 1, holdMs: 5_000, lapseMs: 15_000, waitMsMax: 16_000 };
 
 /**
- * Parts whose events are kept, and whose clock stands still until the test moves it or an attempt follows another:
- * then the pause of a second is over.
+ * Parts that record their events. Their clock stands still until the test moves it, or until a
+ * second attempt begins: then the pause of a second is over.
  */
 function partsOf(name: string, records: InstanceRecordStore, pauseIsOver: () => unknown = () => {}) {
   let nowMs = 1_000_000;
@@ -22,7 +22,7 @@ function partsOf(name: string, records: InstanceRecordStore, pauseIsOver: () => 
     nowMs += ms;
   };
   const clock: Clock = { monotonicMs: () => nowMs, unixMs: () => 0 };
-  const told: string[] = [];
+  const calls: string[] = [];
   let attempts = 0;
   const parts: InstanceGuardParts = {
     records,
@@ -36,15 +36,15 @@ function partsOf(name: string, records: InstanceRecordStore, pauseIsOver: () => 
     },
     times,
     events: {
-      onWaiting: (waitMsMax) => told.push(`waiting ${waitMsMax}`),
-      onRenewalFailed: (cause) => told.push(`failed ${cause instanceof Error ? cause.message : ""}`),
-      onLost: () => told.push("lost"),
+      onWaiting: (waitMsMax) => calls.push(`waiting ${waitMsMax}`),
+      onRenewalFailed: (cause) => calls.push(`failed ${cause instanceof Error ? cause.message : ""}`),
+      onLost: () => calls.push("lost"),
     },
   };
-  return { parts, told, advance, now: () => nowMs };
+  return { parts, calls, advance, now: () => nowMs };
 }
 
-/** The same records, with something that happens before each step of one kind. */
+/** The same records, but `happens` runs before each step of one kind. */
 function before(
   records: InstanceRecordStore,
   step: "find" | "replace",
@@ -59,25 +59,25 @@ function before(
   };
 }
 
-/** A record that is there and that nobody renews. */
+/** A record that no instance renews. */
 async function abandoned(): Promise<InstanceRecordStore> {
   const records = memoryInstanceRecord();
   await records.create("abandoned");
   return records;
 }
 
-test("a store that nobody holds is taken at once, and renewed from then on", async () => {
+test("a store without a holder is taken at once, and renewed from then on", async () => {
   const records = memoryInstanceRecord();
-  const { parts, told } = partsOf("a", records);
+  const { parts, calls } = partsOf("a", records);
   const guard = await takeInstance(parts);
   expect(guard.holds()).toBe(true);
   await soon(async () => (await records.find())?.beat).toBeGreaterThan(3);
   expect(await records.find()).toMatchObject({ incarnation: "a-1" });
-  expect(told).toEqual([]);
+  expect(calls).toEqual([]);
   await guard.release();
 });
 
-test("a start beside a live instance waits as long as it may, says so once, and is refused in words", async () => {
+test("a start beside a live instance waits as long as it may, reports it once, and is refused with a reason", async () => {
   const records = memoryInstanceRecord();
   await records.create("live");
   let looks = 0;
@@ -88,7 +88,7 @@ test("a start beside a live instance waits as long as it may, says so once, and 
   const late = partsOf("late", renewed);
   await expect(takeInstance(late.parts)).rejects.toThrow(/Another Keyrun .* last 16 s.* KEYRUN_MONGODB_URI/);
   expect(looks).toBe(17);
-  expect(late.told).toEqual(["waiting 16000"]);
+  expect(late.calls).toEqual(["waiting 16000"]);
   expect(await records.find()).toEqual({ incarnation: "live", beat: 18 });
 });
 
@@ -97,7 +97,8 @@ test("an abandoned record is taken over once it was seen unchanged for the whole
   const records = await abandoned();
   const watched = before(records, "find", () => {
     looks.push(next.now());
-    if (looks.length === 1) next.advance(1_000); // What the first look takes: the count starts at its end.
+    // The first look takes a second; the count starts at its end.
+    if (looks.length === 1) next.advance(1_000);
   });
   const next = partsOf("next", watched);
   const guard = await takeInstance(next.parts);
@@ -108,7 +109,7 @@ test("an abandoned record is taken over once it was seen unchanged for the whole
   await guard.release();
 });
 
-test("one renewal during the wait starts the count anew, and by then the wait is over", async () => {
+test("one renewal during the wait restarts the count, so the wait ends without the store", async () => {
   const records = await abandoned();
   let looks = 0;
   const renewedOnce = before(records, "find", async () => {
@@ -128,7 +129,7 @@ test("a renewal between the last look and the take-over keeps the store with its
   expect((await records.find())?.incarnation).toBe("abandoned");
 });
 
-test("an instance that leaves while another waits makes way at once", async () => {
+test("a store that its instance leaves while another waits is taken at once", async () => {
   const records = memoryInstanceRecord();
   const first = await takeInstance(partsOf("first", records).parts);
   let looks = 0;
@@ -139,7 +140,7 @@ test("an instance that leaves while another waits makes way at once", async () =
   const second = partsOf("second", left);
   const guard = await takeInstance(second.parts);
   expect(looks).toBe(3);
-  expect(second.told).toEqual(["waiting 16000"]);
+  expect(second.calls).toEqual(["waiting 16000"]);
   expect(guard.holds()).toBe(true);
   await guard.release();
 });
@@ -171,29 +172,29 @@ test("an instance that can't renew for 5 s stops holding, and holds again once i
       return records.renew(incarnation);
     },
   };
-  const { parts, told, advance } = partsOf("a", faulty);
+  const { parts, calls, advance } = partsOf("a", faulty);
   const guard = await takeInstance(parts);
   reachable = false;
-  await soon(() => told).toContain("failed out of reach");
+  await soon(() => calls).toContain("failed out of reach");
   advance(4_999);
   expect(guard.holds()).toBe(true);
   advance(1);
   expect(guard.holds()).toBe(false);
   reachable = true;
   await soon(() => guard.holds()).toBe(true);
-  expect(told).not.toContain("lost");
+  expect(calls).not.toContain("lost");
   expect(renewals).toBeGreaterThan(1);
   await guard.release();
 });
 
-test("the hold counts from when a renewal was sent, not from its answer", async () => {
+test("the hold counts from the sending of a renewal, not from its answer", async () => {
   const records = memoryInstanceRecord();
   let answers = 0;
   const slow: InstanceRecordStore = {
     ...records,
     async renew(incarnation) {
       const renewed = await records.renew(incarnation);
-      advance(5_000); // What the answer took.
+      advance(5_000); // The time that the answer took.
       answers += 1;
       return renewed;
     },
@@ -205,7 +206,7 @@ test("the hold counts from when a renewal was sent, not from its answer", async 
   await guard.release();
 });
 
-test("the first instance holds no more when a successor takes over, and hears of it once", async () => {
+test("the first instance no longer holds when a successor takes over, and onLost is called once", async () => {
   const records = memoryInstanceRecord();
   let cutOff = false;
   const faulty: InstanceRecordStore = {
@@ -218,7 +219,7 @@ test("the first instance holds no more when a successor takes over, and hears of
   const first = partsOf("first", faulty);
   const guard = await takeInstance(first.parts);
   cutOff = true;
-  await soon(() => first.told).toContain("failed cut off");
+  await soon(() => first.calls).toContain("failed cut off");
 
   let heldAtTakeOver: boolean | undefined;
   const watched = before(records, "replace", () => {
@@ -229,16 +230,16 @@ test("the first instance holds no more when a successor takes over, and hears of
   expect(heldAtTakeOver).toBe(false);
 
   cutOff = false;
-  await soon(() => first.told).toContain("lost");
+  await soon(() => first.calls).toContain("lost");
   expect(guard.holds()).toBe(false);
-  expect(first.told.filter((event) => event === "lost")).toHaveLength(1);
+  expect(first.calls.filter((event) => event === "lost")).toHaveLength(1);
   await guard.release();
   expect(successor.holds()).toBe(true);
   expect((await records.find())?.incarnation).toMatch(/^second-/);
   await successor.release();
 });
 
-test("a released instance holds no more, removes its record and renews no more; releasing again is no error", async () => {
+test("a released instance no longer holds, removes its record and stops renewing; releasing again is no error", async () => {
   const records = memoryInstanceRecord();
   const guard = await takeInstance(partsOf("a", records).parts);
   await guard.release();
@@ -260,18 +261,18 @@ test("a release that can't reach the store ends without an error", async () => {
   expect(guard.holds()).toBe(false);
 });
 
-test("one that is told to stop while it waits leaves the store to whoever has it", async () => {
+test("a start that is stopped while it waits leaves the store to its holder", async () => {
   const records = memoryInstanceRecord();
   await takeInstance(partsOf("first", records).parts);
   const held = await records.find();
   const stop = new AbortController();
-  // The first wait tells it to stop, and by the clock the record has lapsed at the next look.
+  // The first wait stops the start, and by the clock the record has lapsed at the next look.
   const late = partsOf("late", records, () => stop.abort());
   const parts = {
     ...late.parts,
     signal: stop.signal,
     events: { ...late.parts.events, onWaiting: () => stop.abort() },
   };
-  await expect(takeInstance(parts)).rejects.toThrow("told to stop");
+  await expect(takeInstance(parts)).rejects.toThrow("stopped while it waited");
   expect((await records.find())?.incarnation).toBe(held?.incarnation);
 });

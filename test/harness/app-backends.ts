@@ -10,11 +10,11 @@ import {
 } from "#gen/keyrun/v1/app_backend_service_pb.ts";
 import type { AppRecord, BackendRecord } from "#src/apps/app-store.ts";
 import { systemClock } from "#src/clock.ts";
-import { Refusal } from "#src/error.ts";
+import { Refusal } from "#src/refusal/refusal.ts";
 import { type AppRunner, createAppRunner } from "#src/run/app-runner.ts";
 import type { Run } from "#src/run/runner.ts";
 
-/** A runner that is closed when the test is over. */
+/** A runner that `await using` closes. */
 export function openAppRunner(options: { appRunsMax?: number; outputBytesMax?: number } = {}) {
   const runner: AppRunner = createAppRunner({
     clock: systemClock,
@@ -42,7 +42,7 @@ export function runOf(app: AppRecord, facts: Partial<Run> = {}): Run {
   return { ...base, app, signal: new AbortController().signal, ...facts };
 }
 
-/** The refusal that a run ended with; fails where it ended well. */
+/** The refusal that a run ended with. Throws if the run succeeded. */
 export async function refusalOf(running: string | Promise<string>): Promise<Refusal> {
   const ended = await Promise.resolve(running).then(
     (text) => `the output ${text}`,
@@ -52,12 +52,12 @@ export async function refusalOf(running: string | Promise<string>): Promise<Refu
   throw new Error(`Expected a refusal, got ${ended}.`, { cause: ended });
 }
 
-/** What the log would say of a refusal. */
+/** The cause of a refusal, as logged. */
 export function causeOf(refusal: Refusal): string {
   return refusal.cause instanceof Error ? refusal.cause.message : "";
 }
 
-/** A real HTTP server on loopback; `requests` counts those whose head has arrived. */
+/** A real HTTP server on loopback. `requests` counts the requests whose head has arrived. */
 export async function serveHttp(handler: RequestListener) {
   const seen = { requests: 0, connections: 0 };
   const server: Server = createServer((request, response) => {
@@ -72,7 +72,7 @@ export async function serveHttp(handler: RequestListener) {
   return {
     backend,
     seen,
-    /** Takes away the server's own timeout of idle connections, and the header that tells of it. */
+    /** Removes the server's timeout for idle connections, and the header that announces it. */
     keepConnections() {
       server.keepAliveTimeout = 0;
     },
@@ -89,7 +89,7 @@ export async function bodyOf(request: IncomingMessage): Promise<string> {
   return text;
 }
 
-/** A server that speaks no protocol but what `connected` writes. */
+/** A TCP server that sends only what `connected` writes. */
 export async function serveTcp(connected: (socket: Socket) => void) {
   const sockets = new Set<Socket>();
   const server = createTcpServer((socket) => {
@@ -107,19 +107,12 @@ export async function serveTcp(connected: (socket: Socket) => void) {
   };
 }
 
-/** A port on loopback that nobody listens on. */
-export async function deadPort(): Promise<number> {
-  const server = await serveTcp(() => {});
-  await server[Symbol.asyncDispose]();
-  return server.port;
-}
-
 export type GrpcHandler = handleUnaryCall<
   MessageShape<typeof RunRequestSchema>,
   MessageInitShape<typeof RunResponseSchema>
 >;
 
-/** A real gRPC server on loopback that is not made of Keyrun's own RPC stack. Port 0 picks a free one. */
+/** A real gRPC server on loopback that shares no code with Keyrun. Port 0 picks a free one. */
 export async function serveGrpc(handler: GrpcHandler, port = 0) {
   const seen = { runs: 0 };
   const server = new GrpcServer({ "grpc.max_receive_message_length": -1 });

@@ -16,16 +16,19 @@ export interface PageRequest {
   readonly body?: string;
 }
 
-/** What a browser does of itself: it keeps cookies by name, sends them back, and says what site a request is from. */
+/**
+ * What a browser does by itself: it keeps cookies by name, sends them back, and says from which
+ * site a request comes.
+ */
 export interface Browser {
   readonly cookies: Map<string, string>;
-  /** Loads a URL; follows no redirect. */
+  /** Loads a URL. Follows no redirect. */
   load(url: string, request?: PageRequest): Promise<PageAnswer>;
-  /** Loads a URL and follows redirects, at most ten; answers with the last answer and where it was. */
+  /** Loads a URL and follows at most ten redirects. Returns the last answer and its URL. */
   visit(url: string, request?: PageRequest): Promise<PageAnswer & { readonly url: string }>;
-  /** Opens a one-time link as the page does: swaps the code that is in its fragment. */
+  /** Opens a one-time link as the page does: exchanges the code in its fragment. */
   openLink(link: string): Promise<PageAnswer>;
-  /** The page's own calls. */
+  /** For the calls that the page makes. */
   readonly transport: Transport;
 }
 

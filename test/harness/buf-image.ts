@@ -10,7 +10,7 @@ import { type FileDescriptorSet, FileDescriptorSetSchema } from "@bufbuild/proto
 const repository = fileURLToPath(new URL("../../", import.meta.url));
 const bufBin = join(repository, "node_modules/.bin/buf");
 
-/** What buf makes of the folder's protos, comments included. */
+/** The descriptors that buf builds from the folder's protos, with comments. */
 async function bufImage(folder: string): Promise<FileDescriptorSet> {
   const args = [bufBin, "build", folder, "-o", "-#format=binpb"];
   const options = { encoding: "buffer", maxBuffer: 16 * 1024 * 1024 } as const;
@@ -18,12 +18,12 @@ async function bufImage(folder: string): Promise<FileDescriptorSet> {
   return fromBinary(FileDescriptorSetSchema, stdout);
 }
 
-/** This repository's own protos, with their comments. */
+/** The descriptors of this repository's protos, with comments. */
 export function ownBufImage(): Promise<FileDescriptorSet> {
   return bufImage(join(repository, "proto"));
 }
 
-/** The descriptors of one proto file, which may import `google/api/*.proto` and the well-known types. */
+/** The descriptors of a proto file. It may import `google/api/*.proto` and the well-known types. */
 export async function bufRegistry(source: string): Promise<FileRegistry> {
   const folder = await mkdtemp(join(tmpdir(), "keyrun-protos-"));
   try {

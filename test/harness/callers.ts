@@ -15,17 +15,17 @@ import {
 } from "#gen/google/rpc/error_details_pb.ts";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 
-/** A run as a caller asks for it, whatever carries it. */
+/** A request for a run, independent of the protocol. */
 export interface RunOrder {
   readonly appId: string;
-  /** Absent: the field is not sent. */
+  /** Not sent if absent. */
   readonly text?: string;
-  /** The whole value of the header; absent: it is not sent. */
+  /** The value of the header. Not sent if absent. */
   readonly authorization?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** What the caller gets; `headers` holds trailers too, where the protocol has them. */
+/** What the caller gets. `headers` contains the trailers too, if the protocol has them. */
 export type RunOutcome =
   | {
       readonly kind: "ok";
@@ -36,10 +36,10 @@ export type RunOutcome =
       readonly kind: "refused";
       readonly code: Code;
       readonly message: string;
-      /** Each as JSON with its `@type`. */
+      /** In JSON, each with its `@type`. */
       readonly details: readonly JsonValue[];
       readonly headers: Headers;
-      /** Where the protocol shows it. */
+      /** Absent if the client does not show it. */
       readonly httpStatus?: number;
     };
 
@@ -117,7 +117,7 @@ function connectCaller(transport: Transport, close: () => void): Caller {
 
 const detailTypes = createRegistry(ErrorInfoSchema, BadRequestSchema, QuotaFailureSchema, RetryInfoSchema);
 
-/** A status' detail as REST callers see it. */
+/** A detail of a status, as REST callers see it. */
 export function detailJson({ type, value }: { type: string; value: Uint8Array }): JsonValue {
   const desc = detailTypes.getMessage(type);
   if (!desc) throw new Error(`a detail of an unexpected type: ${type}`);

@@ -10,7 +10,7 @@ export const hasOpenssl = (() => {
   }
 })();
 
-/** An authority and a certificate of its for 127.0.0.1, good for both ends of a connection, as PEM files. */
+/** An authority and its certificate for 127.0.0.1, valid for servers and clients, as PEM files. */
 export function makeCertificates(folder: string) {
   const files = {
     caFile: join(folder, "ca.pem"),

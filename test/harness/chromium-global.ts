@@ -5,7 +5,10 @@ import { buildScreen } from "./screen-build.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Where tests reach the one browser; empty where there is none: the suite in a browser is then left out. */
+    /**
+     * Where tests reach the one browser. Empty without a browser: the suite in a browser is left
+     * out.
+     */
     chromiumEndpoint: string;
   }
 }

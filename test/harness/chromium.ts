@@ -1,7 +1,9 @@
 import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 
-/** The browser to test in: `KEYRUN_TEST_CHROMIUM`, or the first on the path; undefined where there is none. */
+/**
+ * The browser to test in: `KEYRUN_TEST_CHROMIUM`, or the first on the path; undefined without one.
+ */
 export function findChromium(env: NodeJS.ProcessEnv): string | undefined {
   if (env.KEYRUN_TEST_CHROMIUM) return env.KEYRUN_TEST_CHROMIUM;
   const folders = (env.PATH ?? "").split(delimiter).filter((folder) => folder !== "");
@@ -10,7 +12,7 @@ export function findChromium(env: NodeJS.ProcessEnv): string | undefined {
 
 const names = ["chromium", "chromium-browser", "google-chrome"];
 
-/** Nothing but the page under test may use the network or the screen of the machine. */
+/** Only the page under test may use the network. Nothing is shown on the machine's screen. */
 export const chromiumArgs = [
   "--headless",
   "--no-sandbox",

@@ -1,18 +1,18 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { cpSync, symlinkSync } from "node:fs";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { freePort } from "./free-port.ts";
 import { asHere, asPage, isSaid, type Places } from "./page-text.ts";
 
-/** A fenced `sh` block, which people are to run, and the `text` block right after it, which says what that prints. */
+/** A fenced `sh` block with commands, and the `text` block right after it with their output. */
 export interface Step {
   readonly commands: string;
   readonly prints: string | undefined;
 }
 
-/** The steps of a page, in order. Blocks of other languages are for reading only. */
+/** The steps of a page, in order. Ignores blocks of other languages. */
 export function readSteps(markdown: string): Step[] {
   const blocks = [...markdown.matchAll(/^```(\w*)\n([\s\S]*?)^```$/gm)].map(([, language, text = ""]) => ({
     language,
@@ -25,15 +25,15 @@ export function readSteps(markdown: string): Step[] {
   });
 }
 
-/** What a story leaves out: the folder has it already, or it would run the tests within the tests. */
+/** Commands that a story skips: the packages are installed, and tests would run inside tests. */
 const settled = ["npm ci", "npm test"];
-/** A line that runs a server: it is for a terminal of its own, and goes on while the next steps run. */
+/** A line that starts a server. It runs in a terminal of its own while the next steps run. */
 const serverLine = /(npm start|node examples\/[\w-]+\.ts)$/;
 
 /**
- * Runs the steps of a page one after the other, as its reader would, in a folder like a clone and on free ports.
- * Rejects where a step fails or does not print what the page says; ids, keys and times may differ, and a line `…`
- * stands for any lines.
+ * Runs the steps of a page in order, as its reader would, in a copy of the repository and on free
+ * ports. Rejects if a step fails or does not print what the page says. Ids, keys and times may
+ * differ, and a line `…` matches any lines.
  */
 export async function runStory(
   steps: readonly Step[],
@@ -41,7 +41,7 @@ export async function runStory(
 ): Promise<void> {
   makeClone(folder);
   const appPort = String(await freePort());
-  // What the page names, and what is there instead.
+  // The addresses on the page, and those to use instead.
   const places: Places = new Map([
     ["127.0.0.1:9000", `127.0.0.1:${appPort}`],
     ["mongodb://127.0.0.1:27017/keyrun", mongodbUri],
@@ -89,20 +89,9 @@ function makeClone(folder: string): void {
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
 }
 
-function freePort(): Promise<number> {
-  const server = createServer();
-  return new Promise((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      server.close(() => resolve(address !== null && typeof address === "object" ? address.port : 0));
-    });
-  });
-}
-
 /**
- * One shell that keeps its variables from step to step, and ends with the first command that fails. It is the system's
- * `sh`, as the blocks say: what only bash or zsh knows, a reader's shell may not.
+ * A shell that keeps its variables from step to step, and ends at the first command that fails. It
+ * is the system's `sh`, as the blocks say, so that a page can't depend on bash or zsh.
  */
 function openShell(folder: string, settings: NodeJS.ProcessEnv) {
   const child = spawn("sh", [], { cwd: folder, detached: true, env: cleanEnvironment(settings) });
@@ -130,7 +119,7 @@ function openShell(folder: string, settings: NodeJS.ProcessEnv) {
 
   return {
     run,
-    /** What the last commands wrote on standard error. */
+    /** What the last commands wrote to standard error. */
     complaints: () => heard.err,
     async environment(): Promise<NodeJS.ProcessEnv> {
       const entries = (await run("env -0")).split("\0").map((entry) => entry.split(/=(.*)/s, 2));
@@ -140,14 +129,14 @@ function openShell(folder: string, settings: NodeJS.ProcessEnv) {
   };
 }
 
-/** The environment without what belongs to this test run. */
+/** The environment without the variables of this test run. */
 function cleanEnvironment(settings: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const own = /^(KEYRUN_|VITEST|NODE_OPTIONS$|NODE_ENV$|npm_)/;
   const outside = Object.entries(process.env).filter(([name]) => !own.test(name));
   return { ...Object.fromEntries(outside), ...settings };
 }
 
-/** In a group of its own, so that the whole of it can be stopped, as Ctrl-C does. */
+/** Starts the line in a process group of its own, so that all of it can be stopped at once. */
 function spawnGroup(line: string, cwd: string, env: NodeJS.ProcessEnv): ChildProcess {
   return spawn("sh", ["-c", line], { cwd, env, detached: true, stdio: ["ignore", "pipe", "pipe"] });
 }
@@ -159,7 +148,7 @@ async function stop(child: ChildProcess | undefined): Promise<void> {
   await ended;
 }
 
-/** Waits until the server has printed what the page says, and notes where it listens. */
+/** Waits until the server has printed what the page says, and adds its addresses to `places`. */
 function untilSaid(child: ChildProcess, prints: string, places: Places): Promise<void> {
   const heard = { out: "", err: "" };
   return new Promise((resolve, reject) => {

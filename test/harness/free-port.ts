@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
 
-/** A loopback port that nobody listens on, for what must know its address before it starts. */
+/** A loopback port that is not in use, for a server that must know its port before it starts. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");

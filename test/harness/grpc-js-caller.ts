@@ -9,7 +9,7 @@ import { type CallerMaker, detailJson, type RunOutcome } from "./callers.ts";
 type RunAppResponse = MessageShape<typeof RunAppResponseSchema>;
 const { runApp } = RunService.method;
 
-/** What grpc-js needs to know of the method, from the descriptor alone. */
+/** The method for grpc-js, made from the descriptor alone. */
 const RunClient = makeGenericClientConstructor(
   {
     runApp: {
@@ -26,7 +26,7 @@ const RunClient = makeGenericClientConstructor(
   RunService.typeName,
 );
 
-/** A gRPC client that shares no code with the server's stack. */
+/** A gRPC client that shares no code with Keyrun. */
 export const grpcJsCaller: CallerMaker = (url) => {
   const client = new RunClient(url.replace("http://", ""), credentials.createInsecure());
   const call = client.runApp?.bind(client);
@@ -61,8 +61,8 @@ export const grpcJsCaller: CallerMaker = (url) => {
 };
 
 /**
- * The message is read from the rich status: of `grpc-message` grpc-js leaves escapes like `%3A`, since it decodes
- * with `decodeURI` what Connect escaped with `encodeURIComponent`.
+ * Reads the message from the rich status. grpc-js leaves escapes like `%3A` in `grpc-message`: it
+ * decodes by `decodeURI` what Connect encodes by `encodeURIComponent`.
  */
 function refusalIn({ code: status, details: plain, metadata }: ServiceError) {
   const [bytes] = metadata.get("grpc-status-details-bin");

@@ -1,15 +1,27 @@
-/** What a client sends first: the preface and empty SETTINGS (RFC 9113, section 3.4). */
+/** The start of a connection: the preface and empty SETTINGS (RFC 9113, section 3.4). */
 export const h2Opening = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", "latin1");
 
-/** HEADERS that end their stream's request, each field a literal without indexing (RFC 7541, section 6.2.2). */
-export function headersFrame(stream: number, headers: readonly (readonly [string, string])[]): Buffer {
+/**
+ * HEADERS of a request, by default without a body. Fields are literals without indexing (RFC 7541,
+ * section 6.2.2).
+ */
+export function headersFrame(
+  stream: number,
+  headers: readonly (readonly [string, string])[],
+  { hasBody = false } = {},
+): Buffer {
   const fields = headers.map(([name, value]) => Buffer.concat([Buffer.of(0), literal(name), literal(value)]));
-  return frame({ type: 1, flags: 0x5, stream }, Buffer.concat(fields));
+  return frame({ type: 1, flags: hasBody ? 0x4 : 0x5, stream }, Buffer.concat(fields));
 }
 
-/** RST_STREAM with CANCEL. */
-export function cancelFrame(stream: number): Buffer {
-  return frame({ type: 3, flags: 0, stream }, Buffer.of(0, 0, 0, 8));
+/** DATA that does not end the stream. */
+export function dataFrame(stream: number, text: string): Buffer {
+  return frame({ type: 0, flags: 0, stream }, Buffer.from(text));
+}
+
+/** RST_STREAM, by default with CANCEL. */
+export function cancelFrame(stream: number, code = 8): Buffer {
+  return frame({ type: 3, flags: 0, stream }, Buffer.of(0, 0, 0, code));
 }
 
 function frame({ type, flags, stream }: { type: number; flags: number; stream: number }, payload: Buffer) {

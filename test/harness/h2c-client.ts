@@ -15,16 +15,19 @@ export interface H2cAnswer {
   readonly body: string;
 }
 
-/** A session over HTTP/2 without TLS, ready for requests. Its errors and its streams' end only their own promises. */
+/**
+ * Opens an HTTP/2 session without TLS. An error rejects only the promises of the session's
+ * requests.
+ */
 export async function h2cSession(url: string): Promise<ClientHttp2Session> {
-  // So that a test can send the same header twice, as a hostile caller would.
+  // Lets a test send the same header twice, as a hostile caller would.
   const session = connect(url, { strictSingleValueFields: false } as SecureClientSessionOptions);
   session.on("error", () => undefined);
   await once(session, "remoteSettings");
   return session;
 }
 
-/** Sends a request whole and reads its answer whole; rejects where the stream ends without one. */
+/** Sends a request and reads the whole answer. Rejects if the stream ends without one. */
 export function h2cRequest(
   session: ClientHttp2Session,
   headers: OutgoingHttpHeaders,
@@ -54,7 +57,7 @@ export function h2cAnswer(stream: ClientHttp2Stream): Promise<H2cAnswer> {
   });
 }
 
-/** Takes the one failure after which a client may send a request again, since no server has seen it. */
+/** Accepts only the error after which a client may repeat a request: no server has processed it. */
 export function h2cRefusal(error: unknown): "refused unread" {
   if (String(error).includes("NGHTTP2_REFUSED_STREAM")) return "refused unread";
   throw error;

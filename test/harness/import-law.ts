@@ -1,51 +1,50 @@
-import { posix } from "node:path";
-import { readFacts, type SourceFacts } from "./source-facts.ts";
+import { importedPath, readFacts, type SourceFacts } from "./source-facts.ts";
 
 /**
- * The stages of the source, in the order in which a request passes them. A stage imports only what stands on a line
- * above its own. Whoever adds a folder or a file at the top gives it a line here.
+ * The stages of the source, in the order of a request. A stage imports only from the lines above
+ * its own. A new folder or file directly in `src/` needs a line here.
  */
 const stages = [
-  ["gen", "clock", "config", "reasons", "loopback-host"],
-  ["error"],
-  ["error-details", "log", "metrics", "fields", "cache", "settings", "data-folder"],
-  ["auth"],
-  ["service-methods"],
-  ["limit"],
-  ["fleet", "teams"],
+  ["bin", "gen", "clock", "bounds"],
+  ["refusal"],
+  ["ids", "fields", "log", "metrics", "settings"],
+  ["data-folder"],
+  ["http"],
+  ["auth", "cache", "limit"],
+  ["fleet"],
+  ["teams"],
   ["apps"],
   ["keys"],
+  ["admission"],
   ["run"],
-  ["edge/transcode"],
-  ["edge"],
-  ["signin"],
+  ["transcode"],
+  ["screen"],
+  ["sign-in"],
+  ["rest", "rpc"],
   ["store"],
   ["server"],
-  ["rpc"],
-  ["seed", "secret-files", "start-words"],
-  ["app/"],
   ["app"],
   ["cli"],
   ["main"],
 ];
 
-/** Where a package may be imported: elsewhere it is to be reached through what these places export. */
+/** Where a package may be imported. Other code uses it through the exports of these places. */
 const packagePlaces: Readonly<Record<string, readonly string[]>> = {
   mongodb: ["src/store/mongo/"],
   "node:sqlite": ["src/store/sqlite/"],
   "lru-cache": ["src/cache/"],
-  "@connectrpc/connect-node": ["src/rpc/", "src/server/", "src/cli/"],
+  "@connectrpc/connect-node": ["src/rpc/", "src/cli/"],
   "@grpc/grpc-js": ["src/run/"],
-  "node:http": ["src/server/", "src/rpc/", "src/run/", "src/cli/"],
-  "node:http2": ["src/server/", "src/rpc/", "src/run/", "src/cli/"],
+  "node:http": ["src/server/", "src/run/", "src/cli/"],
+  "node:http2": ["src/server/", "src/run/", "src/cli/"],
   commander: ["src/cli/"],
   pino: ["src/log.ts"],
   "@prometheus-io/client": ["src/metrics.ts"],
-  "openid-client": ["src/signin/"],
+  "openid-client": ["src/sign-in/"],
   redis: ["src/limit/"],
 };
 
-/** Where the process's own clock, environment and console may be used: elsewhere they come in as arguments. */
+/** Where the clock, environment and console may be used. Other code takes them as arguments. */
 const ambientPlaces: readonly { readonly use: RegExp; readonly places: readonly string[] }[] = [
   { use: /^(Date\.now|performance(\..*)?|new Date\(\))$/, places: ["src/clock.ts"] },
   { use: /^process(\..*)?$/, places: ["src/main.ts", "src/cli/"] },
@@ -53,9 +52,9 @@ const ambientPlaces: readonly { readonly use: RegExp; readonly places: readonly 
   { use: /^Math\.random$/, places: [] },
 ];
 
-/** Where randomness may be named: who makes secrets and ids is given it from there. */
+/** Where randomness may be imported. Code that makes secrets and ids takes it as an argument. */
 const randomPlaces = [
-  "src/app.ts",
+  "src/app/start.ts",
   "src/app/services.ts",
   "src/app/listeners.ts",
   "src/app/sign-in.ts",
@@ -65,7 +64,7 @@ const randomPlaces = [
 const fileLinesMax = 250;
 const emptyNames = /(^|\/)(utils?|helpers?|common|types|misc|index)\.ts$/;
 
-/** What breaks the law of `src/` in these files (text by path), a sentence each: which file, and what to do instead. */
+/** The violations in these files (text by path): sentences with the file and what to do instead. */
 export function findViolations(sources: ReadonlyMap<string, string>): string[] {
   const files = [...sources].map(([path, text]) => readFacts(path, text));
   return [
@@ -79,28 +78,26 @@ function orderViolations(file: SourceFacts): string[] {
   const rank = rankOf(own);
   if (rank < 0) return [`${file.path}: the law has no stage for it; give "${own}" a line in import-law.ts.`];
   return file.imports.flatMap(({ specifier, typeOnly }) => {
-    const target = resolve(file.path, specifier);
+    const target = importedPath(file.path, specifier);
     if (target === undefined) return [];
     const stage = stageOf(target);
-    const told = `${file.path} imports ${target}`;
+    const edge = `${file.path} imports ${target}`;
     if (own === "store" && storeReaches(target, typeOnly)) {
-      return [`${told}: a store sees only the ports and their types.`];
+      return [`${edge}: a store sees only the ports and their types.`];
     }
-    if (own === "edge/transcode" && stage !== own && !target.startsWith("gen/google/")) {
-      return [`${told}: the transcoder knows nothing of Keyrun; hand it in.`];
+    if (own === "transcode" && stage !== own && !target.startsWith("gen/google/")) {
+      return [`${edge}: the transcoder knows nothing of Keyrun; hand it in.`];
     }
-    if (crossesStores(file.path, target)) return [`${told}: one store knows nothing of the other.`];
+    if (crossesStores(file.path, target)) return [`${edge}: one store knows nothing of the other.`];
     if (stage === own || (rankOf(stage) >= 0 && rankOf(stage) < rank)) return [];
-    return [`${told}: ${own} stands before ${stage}; take what it needs as an argument.`];
+    return [`${edge}: ${own} stands before ${stage}; take what it needs as an argument.`];
   });
 }
 
-/** The folder below `src/`, or the file at its top; `app/` is what `app.ts` is made of. */
+/** The folder in `src/`, or the file directly in it. */
 function stageOf(path: string): string {
   const [top, ...rest] = path.split("/");
   if (top !== "src") return top ?? "";
-  if (path.startsWith("src/edge/transcode/")) return "edge/transcode";
-  if (path.startsWith("src/app/")) return "app/";
   return (rest[0] ?? "").replace(/\.ts$/, "");
 }
 
@@ -108,16 +105,10 @@ function rankOf(stage: string): number {
   return stages.findIndex((line) => line.includes(stage));
 }
 
-/** The repo's path that a specifier means; undefined for a package. */
-function resolve(from: string, specifier: string): string | undefined {
-  if (specifier.startsWith("#")) return specifier.slice(1);
-  return specifier.startsWith(".") ? posix.join(posix.dirname(from), specifier) : undefined;
-}
-
 function storeReaches(target: string, typeOnly: boolean): boolean {
-  // The guard that a MongoDB store takes is the one thing that runs.
+  // The guard is the only code, and not just a type, that a store may import.
   if (target === "src/fleet/instance-guard.ts") return false;
-  const isPorts = /^src\/(teams|apps|keys|fleet|signin)\//.test(target);
+  const isPorts = /^src\/(teams|apps|keys|fleet|sign-in)\//.test(target);
   return isPorts && !(typeOnly && target.endsWith("-store.ts"));
 }
 
@@ -164,12 +155,12 @@ function formViolations({ path, lines, reExports, hasDefaultExport }: SourceFact
   ];
 }
 
-/** Files that import one another, in a circle, by more than types. */
+/** Circles of imports, without those of types. */
 function cycleViolations(files: readonly SourceFacts[]): string[] {
   const targets = new Map(
     files.map(({ path, imports }) => [
       path,
-      imports.filter(({ typeOnly }) => !typeOnly).map(({ specifier }) => resolve(path, specifier) ?? ""),
+      imports.filter(({ typeOnly }) => !typeOnly).map(({ specifier }) => importedPath(path, specifier) ?? ""),
     ]),
   );
   const done = new Set<string>();

@@ -12,11 +12,11 @@ import { text } from "node:stream/consumers";
 import Provider from "oidc-provider";
 import type { Browser } from "./browser.ts";
 
-/** What is changed in the ID tokens that the issuer gives out, which by itself are always right. */
+/** What to change in the ID tokens of the issuer. Without changes they are always right. */
 export interface Forgery {
-  /** Claims that are set, or taken out where undefined. */
+  /** Claims to set, or to remove if undefined. */
   readonly claims?: Readonly<Record<string, unknown>>;
-  /** By whom it is signed: the issuer where absent. */
+  /** Which key signs the token; the issuer's if absent. */
   readonly signedBy?: "stranger" | "client secret" | "nobody";
 }
 
@@ -25,7 +25,7 @@ export interface Account {
   readonly email_verified?: unknown;
 }
 
-/** A real OpenID Connect provider on a loopback port, behind a proxy that signs its ID tokens anew where told to. */
+/** A real OpenID Connect provider on a loopback port. A proxy before it can forge its ID tokens. */
 export type Issuer = Awaited<ReturnType<typeof startIssuer>>;
 
 const clientId = "keyrun";
@@ -71,8 +71,8 @@ export async function startIssuer(redirectUri: string) {
 }
 
 /**
- * Signs the account in at the issuer, from the page that Keyrun sent the browser to, and answers with the address
- * that the issuer sends the browser back to. It is not yet loaded.
+ * Signs the account in at the issuer, from the page that Keyrun sent the browser to. Returns the
+ * address that the issuer sends the browser back to, and does not load it.
  */
 export async function passIssuer(browser: Browser, start: string, account: string): Promise<string> {
   let page = await browser.load(start);

@@ -12,13 +12,13 @@ export interface Exit {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** The real process, started as `npm start` does, with no environment but its settings. */
+/** The real process, started as by `npm start`. Its environment contains only its settings. */
 export interface KeyrunProcess {
   readonly pid: number;
   /** Everything written so far. */
   stdout(): string;
   stderr(): string;
-  /** Resolves once what was written on either satisfies the condition; rejects where the process ends before. */
+  /** Resolves once its output satisfies the condition. Rejects if the process ends before. */
   until(condition: () => boolean): Promise<void>;
   kill(signal: NodeJS.Signals): void;
   readonly exited: Promise<Exit>;
@@ -42,7 +42,7 @@ export function spawnKeyrun(
     });
   }
   const exited = new Promise<Exit>((resolve) => {
-    // `close` comes once its output was read to the end.
+    // `close` comes after all output was read.
     child.once("close", (code, signal) => {
       over = true;
       resolve({ code, signal });
@@ -76,7 +76,7 @@ export interface ServingKeyrun extends KeyrunProcess {
   serviceToken(): string;
 }
 
-/** The same once it serves, on free ports where the settings name none. */
+/** A process that serves, on free ports unless the settings name others. */
 export async function serveKeyrun(dataDir: string, settings: Settings = {}): Promise<ServingKeyrun> {
   const running = spawnKeyrun({
     KEYRUN_PORT: "0",
@@ -96,7 +96,7 @@ export async function serveKeyrun(dataDir: string, settings: Settings = {}): Pro
   };
 }
 
-/** The status of a GET, 0 where nobody answers. */
+/** The status of a GET; 0 if there is no answer. */
 export async function statusOf(url: string): Promise<number> {
   return fetch(url).then(
     async (answer) => {
@@ -107,7 +107,7 @@ export async function statusOf(url: string): Promise<number> {
   );
 }
 
-/** One `keyrun` command as a person types it, through the package's bin. */
+/** Runs one `keyrun` command in a process, through the package's bin. */
 export function keyrunCommand(settings: Settings, args: readonly string[], stdin = "") {
   return new Promise<{ code: number; stdout: string; stderr: string }>((resolve) => {
     const bin = join(repository, "bin/keyrun.mjs");
@@ -123,7 +123,7 @@ function environment(settings: Settings): Record<string, string> {
   return { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "", ...settings };
 }
 
-/** Runs an app over REST: status, headers and body, whatever they are. */
+/** Runs an app over REST, and returns any answer. */
 export async function restRun(
   publicUrl: string,
   { value, appId = "echo", text = "x" }: { value: string; appId?: string; text?: string },

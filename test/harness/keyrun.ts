@@ -6,13 +6,13 @@ import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
-import { hostAndPort } from "#src/app/bind.ts";
-import { startApp } from "#src/app.ts";
+import { startApp } from "#src/app/start.ts";
 import { type Clock, systemClock } from "#src/clock.ts";
 import { createKeyForm } from "#src/keys/key-value.ts";
 import { createServiceSecrets } from "#src/keys/service-secrets.ts";
 import { createLog } from "#src/log.ts";
-import { readSettings } from "#src/settings.ts";
+import { writeHostAndPort } from "#src/settings/host.ts";
+import { readSettings } from "#src/settings/read-settings.ts";
 import { openStores } from "#src/store/open-stores.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { createTempFolders } from "./temp-folders.ts";
@@ -24,32 +24,30 @@ export interface IssuedKey {
 }
 
 export interface KeyrunOptions {
-  /** Settings beside the harness's own: free ports, a folder, a secret and a token. */
+  /** Added to the harness's own settings: free ports, a folder and a secret. */
   readonly settings?: Readonly<Record<string, string>>;
   readonly clock?: Clock;
-  /** Stands between Keyrun and its real store, for what a test wants to see or to break. */
+  /** Wraps the real store, so that a test can watch calls or make them fail. */
   readonly onStores?: (stores: Stores) => Stores;
-  /** Where the built screen is, for tests that show it. */
+  /** The folder of the built screen, for tests that use it. */
   readonly screenFolder?: string;
 }
 
 export type Keyrun = Awaited<ReturnType<typeof startKeyrun>>;
 
-/** A whole Keyrun in this process, on free loopback ports and a folder of its own that goes when it is closed. */
+/** A whole Keyrun in this process, on free loopback ports and a folder that `close` removes. */
 export async function startKeyrun(options: KeyrunOptions = {}) {
   const { settings, clock = systemClock, onStores, screenFolder } = options;
   const quietEvents = { onWaiting: () => {}, onRenewalFailed: () => {}, onLost: () => {} };
 
   const folders = createTempFolders();
   const secret = randomBytes(32);
-  const serviceToken = randomBytes(24).toString("hex");
   const read = readSettings(
     {
       KEYRUN_PORT: "0",
       KEYRUN_GRPC_PORT: "0",
       KEYRUN_DATA_DIR: folders.create(),
       KEYRUN_SECRET: secret.toString("base64url"),
-      KEYRUN_SERVICE_TOKEN: serviceToken,
       ...settings,
     },
     () => "",
@@ -58,6 +56,7 @@ export async function startKeyrun(options: KeyrunOptions = {}) {
   const config = read.ok;
   const lines: string[] = [];
   const log = createLog({ level: "debug", destination: { write: (line) => void lines.push(line) } });
+  let serviceToken = "";
   const app = await startApp(config, {
     clock,
     log,
@@ -67,10 +66,13 @@ export async function startKeyrun(options: KeyrunOptions = {}) {
       return onStores?.(stores) ?? stores;
     },
     announce: () => {},
+    onSecret: (secret) => {
+      serviceToken = secret;
+    },
     ...(screenFolder === undefined ? {} : { screenFolder }),
   });
-  const publicUrl = `http://${hostAndPort(app.publicAddress)}`;
-  const internalUrl = `http://${hostAndPort(app.internalAddress)}`;
+  const publicUrl = `http://${writeHostAndPort(app.publicAddress)}`;
+  const internalUrl = `http://${writeHostAndPort(app.internalAddress)}`;
   const management = manage(internalUrl, serviceToken);
   const form = createKeyForm(config.keyPrefix, createServiceSecrets([secret]));
   return {
@@ -81,9 +83,9 @@ export async function startKeyrun(options: KeyrunOptions = {}) {
     config,
     logLines: lines as readonly string[],
     ...management,
-    /** The value of a key as this Keyrun would make it, and that is not in its store. */
+    /** A key value in the form of this Keyrun that is not in its store. */
     unknownKey: () => form.mint(randomBytes).value,
-    /** What `/metrics` says of the series that this begins with, labels and all; NaN where there is none. */
+    /** The value of a series in `/metrics`, by its name with labels; NaN if there is none. */
     metric: (series: string) => readMetric(internalUrl, serviceToken, series),
     async close() {
       management.disconnect();
@@ -93,7 +95,7 @@ export async function startKeyrun(options: KeyrunOptions = {}) {
   };
 }
 
-/** What tests prepare through the internal listener, as an internal service would. */
+/** Clients of the internal listener, with which tests prepare teams, keys and apps. */
 function manage(internalUrl: string, serviceToken: string) {
   const sessionManager = new Http2SessionManager(internalUrl);
   const transport = createGrpcTransport({
@@ -121,7 +123,7 @@ function manage(internalUrl: string, serviceToken: string) {
 
 let teamCount = 0;
 
-/** A team that no other test has. */
+/** A new team with an id that no other test uses. */
 async function newTeam(teams: Client<typeof TeamService>, plan: Plan): Promise<string> {
   teamCount += 1;
   const id = `team-${teamCount}`;
@@ -129,7 +131,7 @@ async function newTeam(teams: Client<typeof TeamService>, plan: Plan): Promise<s
   return id;
 }
 
-/** Sends this `Authorization` with every call. */
+/** Sends this `Authorization` header with every call. */
 export function withAuthorization(value: string): Interceptor {
   return (next) => (request) => {
     request.header.set("authorization", value);

@@ -5,7 +5,7 @@ import type { Stores } from "#src/store/stores.ts";
 
 const writer = fileURLToPath(new URL("store-writer.ts", import.meta.url));
 
-/** What a writer told as acknowledged, over all its lives. */
+/** The writes that a writer reported as acknowledged, over all its processes. */
 export interface Acknowledged {
   readonly created: Set<string>;
   readonly revoked: Set<string>;
@@ -18,8 +18,8 @@ export function nothingAcknowledged(): Acknowledged {
 }
 
 /**
- * Lets a process write to the store until it told `lines` lines, and notes all it told until its end. It ends by
- * SIGKILL, or by an error where `kill` is given and kills its server instead.
+ * Runs a process that writes to the store until it has reported `lines` writes, and collects its
+ * reports up to its end. Ends it by SIGKILL, or by `kill`, which kills its server instead.
  */
 export async function writeUntilKilled(
   acknowledged: Acknowledged,
@@ -35,16 +35,16 @@ export async function writeUntilKilled(
   });
   const problems: string[] = [];
   child.stderr.setEncoding("utf8").on("data", (text: string) => problems.push(text));
-  let told = 0;
+  let reported = 0;
   for await (const line of createInterface({ input: child.stdout })) {
     note(acknowledged, line);
-    told += 1;
-    if (told === lines) kill ? kill() : child.kill("SIGKILL");
+    reported += 1;
+    if (reported === lines) kill ? kill() : child.kill("SIGKILL");
   }
-  if (told < lines) throw new Error(`The writer ended by itself: ${problems.join("")}`);
+  if (reported < lines) throw new Error(`The writer ended by itself: ${problems.join("")}`);
 }
 
-/** The acknowledged writes that the store does not have; empty where nothing was lost or revived. */
+/** The acknowledged writes that the store has lost; empty if there are none. */
 export async function lostWrites({ keys, apps }: Stores, acknowledged: Acknowledged): Promise<string[]> {
   const lost: string[] = [];
   for (const id of acknowledged.created) {
@@ -53,7 +53,7 @@ export async function lostWrites({ keys, apps }: Stores, acknowledged: Acknowled
     if (acknowledged.revoked.has(id) && key?.revokeTimeMs == null) lost.push(`revoked ${id}`);
     if (acknowledged.used.has(id) && key?.lastUseTimeMs == null) lost.push(`used ${id}`);
   }
-  // A deleted app shows its version only in the next one, which is made over it.
+  // The version of a deleted app shows only in the app that is created next with its id.
   const app = (await apps.find("app")) ?? (await apps.insert({ ...deletedApp }));
   if ((app?.version ?? 0) < acknowledged.appVersion) lost.push(`app ${acknowledged.appVersion}`);
   return lost;

@@ -3,9 +3,9 @@ import type { Clock } from "#src/clock.ts";
 /** A clock that stands still until a test moves it. */
 export interface ManualClock extends Clock {
   advance(ms: number): void;
-  /** Steps the wall clock alone, as an operator or NTP would. */
+  /** Steps only the wall clock, as an operator or NTP would. */
   stepWall(ms: number): void;
-  /** Sets the monotonic clock alone: also back, which a real one never does. */
+  /** Sets only the monotonic clock. Can set it back, which a real one never does. */
   setMonotonic(ms: number): void;
 }
 

@@ -1,6 +1,6 @@
 import type { InstanceRecord, InstanceRecordStore } from "#src/fleet/instance-record-store.ts";
 
-/** The record in memory, held to the same contract as MongoDB's: for tests that must step in between. */
+/** The instance record in memory, with the contract of MongoDB's. Tests can wrap its calls. */
 export function memoryInstanceRecord(): InstanceRecordStore {
   let record: InstanceRecord | undefined;
   return {

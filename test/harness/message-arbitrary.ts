@@ -3,7 +3,7 @@ import { create, fromJson, ScalarType } from "@bufbuild/protobuf";
 import { anyPack, EmptySchema } from "@bufbuild/protobuf/wkt";
 import fc from "fast-check";
 
-/** Random messages of a type, at most three deep; every field is set about as often as not. */
+/** Random messages of a type, at most three deep. Each field is set about half of the time. */
 export function messageOf(desc: DescMessage, depth = 2): fc.Arbitrary<Message> {
   const known = knownTypeOf(desc);
   if (known !== undefined) return known;
@@ -32,11 +32,11 @@ function fieldOf(field: DescField, depth: number): fc.Arbitrary<unknown> {
   return itemOf(field, depth, false);
 }
 
-/** Wrappers and Struct are held as their plain values in a singular field, and as messages elsewhere. */
+/** A singular field holds a wrapper as a plain value; lists, maps and oneofs hold messages. */
 function itemOf(field: DescField, depth: number, inMember: boolean): fc.Arbitrary<unknown> {
   if (field.enum !== undefined) {
     const numbers = field.enum.values.map((value) => value.number);
-    // An unknown number of an open enum has no name, and travels as it is.
+    // An unknown number of an open enum has no name, and is kept as a number.
     return field.enum.typeName === "google.protobuf.NullValue"
       ? fc.constant(0)
       : fc.constantFrom(...numbers, 99);
@@ -54,7 +54,7 @@ function itemOf(field: DescField, depth: number, inMember: boolean): fc.Arbitrar
 
 const nanos = fc.oneof(fc.constantFrom(0, 1, 500_000_000, 120_000), fc.integer({ min: 0, max: 999_999_999 }));
 
-/** As it comes off the wire: JSON.stringify writes -0 as 0. */
+/** Values as after a JSON round trip: JSON.stringify writes -0 as 0. */
 const jsonOf = (maxDepth: number): fc.Arbitrary<JsonValue> =>
   fc.jsonValue({ maxDepth }).map((json) => JSON.parse(JSON.stringify(json)));
 

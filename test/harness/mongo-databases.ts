@@ -1,20 +1,20 @@
 import { MongoClient } from "mongodb";
 import { inject } from "vitest";
 
-/** The test run's MongoDB server; empty where there is none. */
+/** The URI of the test run's MongoDB server; empty if there is none. */
 export const mongodbUri: string = inject("mongodbUri");
 
-/** The server's URI with the name of a database. */
+/** The URI of a database on the server. */
 export function withDatabase(uri: string, name: string): string {
   return uri.replace(/^([a-z+]+:\/\/[^/?]+)\/?[^?]*/, `$1/${name}`);
 }
 
-/** New databases for a test file, all dropped in the end. */
+/** New databases for a test file. `drop` drops them all. */
 export function createMongoDatabases(): { createUri: () => string; drop: () => Promise<void> } {
   const names: string[] = [];
   return {
     createUri() {
-      // No other process and no other file in this one has the number and the time of start of this.
+      // The process id, with the start time of this file's context, makes the name unique.
       const name = `keyrun-test-${process.pid}-${Math.round(performance.timeOrigin)}-${names.length}`;
       names.push(name);
       return withDatabase(mongodbUri, name);

@@ -4,7 +4,7 @@ import { createTempFolders } from "./temp-folders.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Empty where there is no server: the suites on MongoDB are then left out. */
+    /** Empty if there is no server: the suites on MongoDB are then skipped. */
     mongodbUri: string;
   }
 }
@@ -12,7 +12,7 @@ declare module "vitest" {
 const folders = createTempFolders();
 let server: MongoServer | undefined;
 
-/** Finds or starts the one MongoDB server of a test run, before all tests. */
+/** Finds or starts the MongoDB server of a test run, before all tests. */
 export async function setup(project: TestProject): Promise<void> {
   const given = process.env.KEYRUN_TEST_MONGODB_URI;
   if (given) return project.provide("mongodbUri", given);

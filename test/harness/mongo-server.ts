@@ -1,25 +1,25 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync } from "node:fs";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { MongoClient } from "mongodb";
+import { freePort } from "./free-port.ts";
 
-/** A MongoDB server of the tests' own. */
+/** A MongoDB server for tests. */
 export interface MongoServer {
   readonly uri: string;
-  /** Ends it by SIGKILL, as a crash does; its data folder stays. */
+  /** Ends it by SIGKILL, as a crash would. Its data folder stays. */
   kill(): Promise<void>;
 }
 
-/** How to start a server on a folder, or why that can't be done here. */
+/** A function that starts a server on a folder, or the reason why this machine can't. */
 export type MongoServerProgram =
   | { readonly start: (dataDir: string) => Promise<MongoServer> }
   | { readonly missing: string };
 
-/** `mongod` where it is installed, else FerretDB where Go is: built once, which takes a minute or two. */
+/** `mongod` if installed, else FerretDB if Go is: it is built once, in a minute or two. */
 export function mongoServerProgram(say: (line: string) => void = () => {}): MongoServerProgram {
   if (runs("mongod", "--version")) return { start: startMongod };
   if (!runs("go", "version")) return { missing: "neither mongod nor Go is installed" };
@@ -36,7 +36,7 @@ function runs(program: string, argument: string): boolean {
 const ferretDbSource = fileURLToPath(new URL("ferretdb/", import.meta.url));
 const ferretDbCache = fileURLToPath(new URL("../../node_modules/.cache/keyrun-ferretdb/", import.meta.url));
 
-/** The path of the program for just these sources; undefined where Go can't build it. */
+/** The path of the program built from these sources; undefined if the build fails. */
 function buildFerretDb(say: (line: string) => void): string | undefined {
   const sources = createHash("sha256");
   for (const name of ["go.mod", "go.sum", "main.go"])
@@ -45,7 +45,7 @@ function buildFerretDb(say: (line: string) => void): string | undefined {
   if (existsSync(program)) return program;
   say("Building FerretDB for the tests on MongoDB, once: this takes a minute or two.");
   mkdirSync(ferretDbCache, { recursive: true });
-  // Test runs at once may build at once: each moves its own whole program into place.
+  // Two test runs may build at the same time: each moves its finished program into place.
   const unfinished = `${program}.${process.pid}`;
   const build = spawnSync("go", ["build", "-trimpath", "-o", unfinished, "."], {
     cwd: ferretDbSource,
@@ -57,7 +57,7 @@ function buildFerretDb(say: (line: string) => void): string | undefined {
 }
 
 async function startFerretDb(program: string, dataDir: string): Promise<MongoServer> {
-  // It ends with its standard input, and so with this process, however that ends.
+  // FerretDB ends when its standard input does, and so never outlives this process.
   const child = spawn(program, ["-data-dir", dataDir], { stdio: ["pipe", "pipe", "inherit"] });
   for await (const line of createInterface({ input: child.stdout }))
     return { uri: line, kill: () => kill(child) };
@@ -67,7 +67,7 @@ async function startFerretDb(program: string, dataDir: string): Promise<MongoSer
 const mongodPorts = new Map<string, number>();
 
 async function startMongod(dataDir: string): Promise<MongoServer> {
-  // A replica set remembers its members' ports.
+  // A replica set keeps the ports of its members, so a folder keeps its port.
   const port = mongodPorts.get(dataDir) ?? (await freePort());
   mongodPorts.set(dataDir, port);
   const uri = `mongodb://127.0.0.1:${port}/?replicaSet=keyrun`;
@@ -82,12 +82,12 @@ async function startMongod(dataDir: string): Promise<MongoServer> {
   await direct
     .db("admin")
     .command({ replSetInitiate: { _id: "keyrun", members } })
-    // A folder that was used before has its replica set already.
+    // A folder in its second use has its replica set already.
     .catch((thrown: { codeName?: string }) => {
       if (thrown.codeName !== "AlreadyInitialized") throw thrown;
     });
   await direct.close();
-  // The first connection to the replica set waits until the one member is its primary.
+  // The first connection to the replica set waits until its only member is the primary.
   const client = await new MongoClient(uri).connect();
   await client.close();
   return { uri, kill: () => kill(child) };
@@ -98,15 +98,5 @@ function kill(child: ChildProcess): Promise<void> {
     if (child.exitCode !== null || child.signalCode !== null) return resolve();
     child.once("exit", () => resolve());
     child.kill("SIGKILL");
-  });
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer().once("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const address = server.address();
-      server.close(() => resolve(typeof address === "object" && address ? address.port : 0));
-    });
   });
 }

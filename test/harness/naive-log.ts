@@ -1,6 +1,6 @@
 /**
- * The limit as one would write it down to be read and not to be run: all accepted times, filtered. It counts in
- * whole ticks of 1/1024 ms, where `SlidingLog` counts in milliseconds.
+ * The limit in its simplest form, slow but easy to read: a list of all accepted times. It counts in
+ * whole ticks of 1/1024 ms, and `SlidingLog` in milliseconds.
  */
 export function createNaiveLog(windowMs: number) {
   const window = windowMs * 1024;
@@ -11,7 +11,7 @@ export function createNaiveLog(windowMs: number) {
       now = Math.max(now, Math.floor(nowMs * 1024));
       accepted = accepted.filter((time) => time > now - window);
       const taken = cost === 0 || accepted.length + cost <= limit;
-      // The first expiry after which the later ones leave room for the whole cost.
+      // The first expiry that leaves room for the whole cost.
       const free = taken
         ? now
         : window +

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { delimiter, join } from "node:path";
 
-/** A Node older than Keyrun needs, from the PATH outside node_modules; undefined where this machine has none. */
+/** A Node on the PATH, outside node_modules, that is too old for Keyrun; undefined if none is. */
 export function findOldNode(): string | undefined {
   return (process.env.PATH ?? "")
     .split(delimiter)

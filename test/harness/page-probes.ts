@@ -1,20 +1,20 @@
 import type { Locator, Page } from "playwright-core";
 
-// What is asked inside of the page is text: the rest of the repository knows no DOM, and should not.
+// Code that runs inside the page is a string, so the types of this repository need no DOM.
 
-/** What the clipboard holds; needs the permission `clipboard-read`. */
+/** The text in the clipboard. Needs the permission `clipboard-read`. */
 export function readClipboard(page: Page): Promise<string> {
   return page.evaluate<string>("navigator.clipboard.readText()");
 }
 
-/** The colour of the text in a place. */
+/** The colour of the text in an element. */
 export function colourOf(place: Locator): Promise<string> {
   return place.evaluate((element) => getComputedStyle(element).color);
 }
 
 declare function getComputedStyle(element: unknown): { readonly color: string };
 
-/** The element that has the focus, by its label or text; by its tag where it is no control. */
+/** The focused element, by its label or text; by its tag if it is no control. */
 export function focused(page: Page): Promise<string> {
   return page.evaluate<string>(`(() => {
     const element = document.activeElement;
@@ -24,7 +24,10 @@ export function focused(page: Page): Promise<string> {
   })()`);
 }
 
-/** Put into a page: notes what has the focus whenever a dialog came, in the same task, before anything is painted. */
+/**
+ * A script for a page. Notes which element has the focus when a dialog was added, in the same task,
+ * before anything is painted.
+ */
 export const firstFocusListener = `
   window.firstFocuses = [];
   new MutationObserver((records) => {
@@ -32,12 +35,12 @@ export const firstFocusListener = `
     if (added.some((node) => node.localName === "dialog")) window.firstFocuses.push(document.activeElement.id || document.activeElement.textContent);
   }).observe(document, { childList: true, subtree: true });`;
 
-/** What had the focus first in each dialog that came, by its id or text. */
+/** The element that had the focus first in each dialog, by its id or text. */
 export function firstFocuses(page: Page): Promise<string[]> {
   return page.evaluate<string[]>("window.firstFocuses");
 }
 
-/** The page and the open dialogs that are wider than the window, as words. */
+/** Describes the page and the open dialogs that are wider than the window. */
 export function tooWide(page: Page): Promise<string[]> {
   return page.evaluate<string[]>(`
     [document.documentElement, ...document.querySelectorAll("dialog[open]")]
@@ -45,7 +48,7 @@ export function tooWide(page: Page): Promise<string[]> {
       .map((box) => box.tagName + ": " + box.scrollWidth + " of " + box.clientWidth + " px")`);
 }
 
-/** Every place of the browser in which a page can leave something, as one text. */
+/** Everything that a page can leave in the browser, as one text. */
 export function everythingKept(page: Page): Promise<string> {
   return page.evaluate<string>(`(async () => {
     const databases = await indexedDB.databases();
@@ -67,11 +70,11 @@ export function everythingKept(page: Page): Promise<string> {
   })()`);
 }
 
-/** Put into every page: complains on the console where the content security policy is broken. */
+/** A script for every page. Logs an error when the content security policy is violated. */
 export const policyListener = `document.addEventListener("securitypolicyviolation", (event) =>
   console.error("policy broken:", event.violatedDirective, event.blockedURI, event.sample))`;
 
-/** The controls that can be pressed now and are lower or narrower than this, as words. Links in a text may be. */
+/** Describes the usable controls that are lower or narrower than this. Links in a text may be. */
 export function smallTargets(page: Page, sizeMin: number): Promise<string[]> {
   return page.evaluate<string[]>(`(() => {
     const within = document.querySelector("dialog[open]") ?? document.body;

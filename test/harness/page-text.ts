@@ -1,12 +1,12 @@
-/** Addresses that a page names, and what stands for them where its commands are tried. */
+/** The addresses on a page, and the addresses that its commands use in the test. */
 export type Places = Map<string, string>;
 
-/** The page's commands with the addresses of this machine. */
+/** Replaces the addresses of the page by those of the test. */
 export function asHere(text: string, places: Places): string {
   return [...places].reduce((put, [onPage, here]) => put.replaceAll(onPage, here), text);
 }
 
-/** What was printed here, with the addresses of the page. */
+/** Replaces the addresses of the test by those of the page. */
 export function asPage(text: string, places: Places): string {
   return [...places]
     .filter(([, here]) => here !== "")
@@ -14,8 +14,8 @@ export function asPage(text: string, places: Places): string {
 }
 
 /**
- * Whether what was printed is what the page says: the same lines, where ids, keys and times may differ and a line
- * `…` of the page stands for any lines.
+ * Whether the output is what the page says: the same lines, but for ids, keys and times. A line `…`
+ * of the page matches any lines.
  */
 export function isSaid(printed: string, page: string, places: Places): boolean {
   const lines = plain(page)
@@ -28,7 +28,7 @@ function literally(text: string): string {
   return text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
 }
 
-/** What is new in every run becomes one word a kind. */
+/** Replaces values that differ in each run by a word for their kind. */
 function plain(text: string): string {
   return kinds.reduce((put, [pattern, word]) => put.replace(pattern, word), text).trimEnd();
 }

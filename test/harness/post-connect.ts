@@ -2,11 +2,11 @@ export interface ConnectPost {
   /** An API key, or the service token. */
   readonly token: string;
   readonly body: string | Buffer;
-  /** Beside those that a JSON call has, or in their place. */
+  /** Added to the headers of a JSON call. Replaces those of the same name. */
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** A unary call over Connect by hand: what a client would not send, or would not show of the answer. */
+/** A unary Connect call by `fetch`, for what a client would not send or would not show. */
 export function postConnect(
   url: string,
   rpc: string,

@@ -1,13 +1,13 @@
 import type { ClientHttp2Session, ClientHttp2Stream, OutgoingHttpHeaders } from "node:http2";
 
-/** What came of a gRPC call, as it was on the wire. */
+/** The answer to a gRPC call, as it was on the wire. */
 export interface RawGrpcAnswer {
   readonly headers: Record<string, unknown>;
   readonly trailers: Record<string, unknown>;
   readonly body: Buffer;
 }
 
-/** Opens a call of which the test sends the body. */
+/** Opens a call. The test sends the body. */
 export function openGrpcCall(
   session: ClientHttp2Session,
   path: string,
@@ -40,7 +40,7 @@ function rawGrpcAnswer(stream: ClientHttp2Stream): Promise<RawGrpcAnswer> {
   });
 }
 
-/** Without node's own symbols. */
+/** The headers without Node's symbols. */
 function named(headers: object): Record<string, unknown> {
   return Object.fromEntries(Object.entries(headers));
 }

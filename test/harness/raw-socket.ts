@@ -1,24 +1,27 @@
 import { connect as netConnect, type Socket } from "node:net";
 import { type ConnectionOptions, connect as tlsConnect } from "node:tls";
 
-/** A client that says exactly the bytes that a test wants said, and keeps all that it hears. */
+/** A client that sends exactly the bytes of the test, and keeps everything that it receives. */
 export interface RawSocket {
   readonly socket: Socket;
-  /** Everything heard so far, one character a byte. */
+  /** Everything received so far, one character for each byte. */
   heard(): string;
   send(bytes: string | Uint8Array): void;
-  /** Resolves with all that was heard once it satisfies the condition; rejects where the connection ends first. */
+  /**
+   * Resolves with everything received once it meets the condition. Rejects if the connection
+   * closes.
+   */
   until(condition: (heard: string) => boolean): Promise<string>;
-  /** Resolves with all that was heard once the connection has closed, whoever closed it, and how. */
+  /** Resolves with everything received once either side has closed the connection. */
   closed(): Promise<string>;
 }
 
-/** With `allowHalfOpen` it stays open when the server says that it closes, as a hostile client would. */
+/** With `allowHalfOpen` the client stays open when the server closes, as a hostile client might. */
 export function rawSocket(at: { port: number; allowHalfOpen?: boolean }): RawSocket {
   return listening(netConnect({ host: "127.0.0.1", allowHalfOpen: false, ...at }));
 }
 
-/** The same over TLS. */
+/** A raw socket over TLS. */
 export function rawTlsSocket(options: ConnectionOptions): RawSocket {
   return listening(tlsConnect(options));
 }
@@ -35,7 +38,7 @@ function listening(socket: Socket): RawSocket {
     text += chunk.toString("latin1");
     check();
   });
-  // A reset is one of the ways in which a server closes; `close` follows it.
+  // A server may close the connection with a reset. `close` follows the error.
   socket.on("error", () => undefined);
   socket.on("close", () => {
     over = true;
@@ -69,14 +72,14 @@ function listening(socket: Socket): RawSocket {
   };
 }
 
-/** One HTTP/1.1 answer as it was sent. */
+/** An HTTP/1.1 answer. */
 export interface RawAnswer {
   readonly status: number;
   readonly headers: ReadonlyMap<string, string>;
   readonly body: string;
 }
 
-/** The answers in what was heard, as far as they are whole; each has a Content-Length. */
+/** The complete answers in the received text. Each must have a Content-Length. */
 export function answersIn(heard: string): RawAnswer[] {
   const answers: RawAnswer[] = [];
   for (let rest = heard; ; ) {

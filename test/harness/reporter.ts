@@ -1,9 +1,9 @@
 import type { Reporter, SerializedError, TestModule } from "vitest/node";
 
 /**
- * Ends a test run with two plain lines: what was skipped, then `N passed, N failed`, which is always the last. What
- * failed outside of a test (a file that can't be loaded, an error that nobody caught) counts as a failure. With
- * KEYRUN_TEST_REQUIRE_ALL=1 so does whatever was skipped, and an empty run.
+ * Ends a test run with the skipped tests and `N passed, N failed`, which is always the last line. A
+ * failure outside of a test (a file that can't be loaded, an uncaught error) counts as failed. With
+ * KEYRUN_TEST_REQUIRE_ALL=1 a skipped test and an empty run count as failed too.
  */
 export default class ClosingLines implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], unhandled: readonly SerializedError[]): void {
@@ -12,13 +12,13 @@ export default class ClosingLines implements Reporter {
     const passed = tests.filter((test) => test.result().state === "passed");
     const failed = tests.filter((test) => test.result().state === "failed");
     const skipped = tests.filter((test) => test.result().state === "skipped");
-    // Errors of a file or a describe block itself: its imports, its hooks.
+    // Errors of a file or a describe block, in imports or hooks.
     const broken = modules.filter((module) => hasErrors(module)).length + unhandled.length;
     const empty = requireAll && tests.length === 0 ? 1 : 0;
     const failures = failed.length + broken + empty + (requireAll ? skipped.length : 0);
     if (failures > 0) process.exitCode = 1;
     const names = skipped.map((test) => `\n  ${test.module.relativeModuleId} > ${test.fullName}`);
-    // At once, even into a pipe: whatever comes later must come after it.
+    // Synchronous even into a pipe: later output must come after it.
     process.stdout.write(`${skipped.length} skipped${names.length > 0 ? `:${names.join("")}` : ""}\n`);
     process.stdout.write(`${passed.length} passed, ${failures} failed\n`);
   }

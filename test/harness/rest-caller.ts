@@ -1,6 +1,6 @@
 import type { JsonValue } from "@bufbuild/protobuf";
 import { Code } from "@connectrpc/connect";
-import { codeName } from "#src/edge/refusal-response.ts";
+import { codeName } from "#src/http/refusal-response.ts";
 import type { CallerMaker, RunOrder, RunOutcome } from "./callers.ts";
 import { h2cRequest, h2cSession } from "./h2c-client.ts";
 
@@ -10,7 +10,7 @@ interface Received {
   readonly body: string;
 }
 
-/** REST by `fetch`. */
+/** REST over HTTP/1.1, by `fetch`. */
 export const restCaller: CallerMaker = (url) => ({
   close: () => {},
   async run(order) {
@@ -20,7 +20,7 @@ export const restCaller: CallerMaker = (url) => ({
   },
 });
 
-/** REST on one HTTP/2 connection. */
+/** REST over one HTTP/2 connection. */
 export const restH2Caller: CallerMaker = (url) => {
   const session = h2cSession(url);
   return {

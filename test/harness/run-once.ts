@@ -1,8 +1,8 @@
-// A process of its own, because Node reads NODE_EXTRA_CA_CERTS once, when it starts: runs on the backend that its
-// argument names in JSON, and prints the output, or the reason of the refusal with its cause.
+// Runs once on the backend in its argument (JSON). Prints the output, or the refusal's reason and
+// cause. A process of its own, because Node reads NODE_EXTRA_CA_CERTS only at its start.
 import { parseArgs } from "node:util";
 import type { BackendRecord } from "#src/apps/app-store.ts";
-import { refusalFrom } from "#src/error.ts";
+import { refusalFrom } from "#src/refusal/refusal.ts";
 import { appOn, causeOf, openAppRunner, runOf } from "./app-backends.ts";
 
 const [argument = ""] = parseArgs({ allowPositionals: true }).positionals;

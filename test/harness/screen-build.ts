@@ -5,14 +5,15 @@ import { fileURLToPath } from "node:url";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
 
-/** Where the built screen is. */
+/** The folder of the built screen. */
 export const screenFolder = join(root, "web/dist");
 
-/** Builds the screen, unless it was built after everything that it is made of. */
+/** Builds the screen, unless the last build is newer than all of its sources. */
 export function buildScreen(): void {
   const built = join(screenFolder, "index.html");
   if (existsSync(built) && newestMs() <= statSync(built).mtimeMs) return;
-  // As people build it: the tests' own NODE_ENV would make it the slow and heavy one for development.
+  // A build as for production. The `NODE_ENV` of the tests would make the slow, large one for
+  // development.
   const env = { ...process.env, NODE_ENV: "production" };
   const { status, stdout, stderr } = spawnSync("npm", ["run", "build:web"], {
     cwd: root,
@@ -23,7 +24,7 @@ export function buildScreen(): void {
 }
 
 function newestMs(): number {
-  const sources = globSync(["web/**/*.*", "gen/**/*.ts", "src/{clock,auth/policy}.ts", "package-lock.json"], {
+  const sources = globSync(["web/**/*.*", "gen/**/*.ts", "src/clock.ts", "package-lock.json"], {
     cwd: root,
   });
   const own = sources.filter((path) => !path.startsWith("web/dist") && !path.includes("node_modules"));

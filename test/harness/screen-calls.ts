@@ -3,7 +3,10 @@ import type { Page, Route } from "playwright-core";
 /** An RPC as the page calls it: "KeyService/ListKeys". */
 export type RpcName = `${string}Service/${string}`;
 
-/** Holds every call of an RPC from now on; the function that is answered lets them and all later ones through. */
+/**
+ * Holds each call of an RPC from now on. The function that it returns lets these and all later ones
+ * through.
+ */
 export async function holdCalls(page: Page, rpc: RpcName): Promise<() => void> {
   let release = () => {};
   const released = new Promise<void>((resolve) => {
@@ -16,12 +19,12 @@ export async function holdCalls(page: Page, rpc: RpcName): Promise<() => void> {
   return release;
 }
 
-/** Loses every call of an RPC from now on before it reaches Keyrun, until the function that is answered is called. */
+/** Loses each call of an RPC before it reaches Keyrun, until the returned function is called. */
 export async function loseCalls(page: Page, rpc: RpcName): Promise<() => Promise<void>> {
   return intercept(page, rpc, (route) => route.abort());
 }
 
-/** Lets every call of an RPC reach Keyrun, which does what it is asked, and loses the answer. */
+/** Lets each call of an RPC reach Keyrun, which carries it out, and loses the answer. */
 export async function loseAnswers(page: Page, rpc: RpcName): Promise<() => Promise<void>> {
   return intercept(page, rpc, async (route) => {
     await route.fetch();
@@ -29,7 +32,7 @@ export async function loseAnswers(page: Page, rpc: RpcName): Promise<() => Promi
   });
 }
 
-/** Answers every call of an RPC with this message instead of Keyrun's, as JSON. */
+/** Answers each call of an RPC with this message, as JSON, instead of Keyrun. */
 export async function answerCalls(page: Page, rpc: RpcName, message: object): Promise<() => Promise<void>> {
   return intercept(page, rpc, (route) => route.fulfill({ json: message }));
 }

@@ -3,18 +3,21 @@ import type { Screen } from "./screen.ts";
 
 export const clipboard = { permissions: ["clipboard-read", "clipboard-write"] };
 
-/** Opens the dialog of a new key and waits for its form: where the machine is slow a dialog that says so comes first. */
+/**
+ * Opens the dialog of a new key and waits for its form. On a slow machine, a dialog that says so
+ * comes first.
+ */
 export async function openCreateDialog(page: Page): Promise<void> {
   await page.getByRole("button", { name: "Create new secret key" }).click();
   await page.getByLabel("Label (optional)").waitFor();
 }
 
-/** Waits until everything that the page of a team's keys shows is there, what comes late too. */
+/** Waits until all of the page of a team's keys is loaded, with the lazy parts. */
 export async function wholePage(page: Page): Promise<void> {
   await page.getByRole("combobox", { name: "App" }).waitFor();
 }
 
-/** Creates a key by hand, up to the dialog that shows it this once. */
+/** Creates a key by hand, up to the dialog that shows its value. */
 export async function createByHand(page: Page, label: string): Promise<{ dialog: Locator; value: string }> {
   await page.getByRole("button", { name: "Create new secret key" }).click();
   await page.getByLabel("Label (optional)").fill(label);
@@ -23,7 +26,7 @@ export async function createByHand(page: Page, label: string): Promise<{ dialog:
   return { dialog, value: await dialog.locator("#secret-key").inputValue() };
 }
 
-/** Makes keys as an internal service would; answers with their ids. */
+/** Creates keys as an internal service would. Returns their ids. */
 export async function makeKeys({ keyrun }: Screen, ...labels: string[]): Promise<string[]> {
   const ids: string[] = [];
   for (const label of labels) {

@@ -9,14 +9,17 @@ const themes = ["light", "dark"] as const;
 const widths = [320, 768, 1280];
 const height = 860;
 
-/** What every state of the screen promises: no violation that axe can find, no sideways scroll. With a name: pictures. */
+/**
+ * What each state of the screen promises: axe finds no violation, and nothing scrolls sideways.
+ * With a `name`, also takes pictures.
+ */
 export async function expectWellMade(page: Page, name?: string): Promise<void> {
   await expectAccessible(page);
   await expectNoSidewaysScroll(page);
   if (name !== undefined) await takePictures(page, name);
 }
 
-/** In light and in dark, by the success criteria of WCAG 2.2 up to AA and by what axe thinks good practice. */
+/** Checks light and dark by WCAG 2.2 up to level AA, and by the good practices that axe knows. */
 export async function expectAccessible(page: Page): Promise<void> {
   for (const colorScheme of themes) {
     await page.emulateMedia({ colorScheme });
@@ -26,14 +29,14 @@ export async function expectAccessible(page: Page): Promise<void> {
       at: nodes.map(({ target, failureSummary }) => `${target}: ${failureSummary}`),
     }));
     expect({ colorScheme, found }).toEqual({ colorScheme, found: [] });
-    // It looked at something: an empty page has no violation either.
+    // Proves that axe looked at something: an empty page has no violation either.
     expect(passes.length).toBeGreaterThan(15);
   }
 }
 
 const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 
-/** WCAG 2.2, 1.4.10: at 320 px nothing has to be scrolled sideways, neither the page nor a dialog on it. */
+/** WCAG 2.2, 1.4.10: at 320 px neither the page nor a dialog on it scrolls sideways. */
 async function expectNoSidewaysScroll(page: Page): Promise<void> {
   const before = page.viewportSize();
   await page.setViewportSize({ width: 320, height });
@@ -41,7 +44,9 @@ async function expectNoSidewaysScroll(page: Page): Promise<void> {
   if (before) await page.setViewportSize(before);
 }
 
-/** Kept in `artifacts/screens/`, for eyes. A key that is shown once is never in one. */
+/**
+ * Puts pictures into `artifacts/screens/`, for people to look at. None shows the value of a key.
+ */
 export async function takePictures(page: Page, name: string): Promise<void> {
   const before = page.viewportSize();
   const fullPage = (await page.locator("dialog[open], :popover-open").count()) === 0;
@@ -56,7 +61,7 @@ export async function takePictures(page: Page, name: string): Promise<void> {
   if (before) await page.setViewportSize(before);
 }
 
-/** How to take a picture that shows no key. */
+/** The options for a picture that shows no key. */
 function withoutSecrets(page: Page) {
   const places = [page.locator("#secret-key"), page.locator("dialog[open] [role=tabpanel]")];
   return { mask: places, maskColor: "#8b8d98" };

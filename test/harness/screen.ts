@@ -4,31 +4,31 @@ import { type Keyrun, type KeyrunOptions, startKeyrun } from "./keyrun.ts";
 import { policyListener } from "./page-probes.ts";
 import { screenFolder } from "./screen-build.ts";
 
-/** The one browser of the test run; empty where there is none. */
+/** The endpoint of the one browser of the test run; empty without a browser. */
 export const chromiumEndpoint: string = inject("chromiumEndpoint");
 
 export interface ScreenOptions extends KeyrunOptions {
   readonly browser?: BrowserContextOptions;
 }
 
-/** A Keyrun of a test's own with its built screen, and a browser before it that nobody used yet. */
+/** A Keyrun for one test, with the built screen, and a new browser context at it. */
 export interface Screen {
   readonly keyrun: Keyrun;
   readonly context: BrowserContext;
   readonly page: Page;
-  /** Opens a new one-time link in the page, as its owner would, and arrives at the keys of `demo`. */
+  /** Opens a new one-time link in the page, and waits for the keys of `demo`. */
   signIn(): Promise<void>;
-  /** An address of the screen. */
+  /** The URL of a path of the screen. */
   url(path: string): string;
-  /** What the pages complained of so far. Whatever is in it in the end fails the test. */
+  /** What the pages have complained of so far. The test fails if anything is in it at the end. */
   readonly complaints: string[];
-  /** Runs `echo` with a key, from outside of the browser. */
+  /** Runs `echo` with a key, from outside the browser. */
   run(key: string): Promise<Response>;
 }
 
 /**
- * All of it is closed when the test is over. Then no page may have broken the content security policy, thrown, or
- * complained on its console.
+ * Opens a screen for one test, and closes it after the test. The test fails if a page violated the
+ * content security policy, threw, or wrote a warning or an error to its console.
  */
 export async function openScreen(options: ScreenOptions = {}): Promise<Screen> {
   const keyrun = await startKeyrun({ ...options, screenFolder });
@@ -71,7 +71,7 @@ async function listenForComplaints(context: BrowserContext): Promise<string[]> {
   await context.addInitScript({ content: policyListener });
   context.on("console", (message) => {
     const isTrouble = message.type() === "error" || message.type() === "warning";
-    // The browser's own line about an answer that the test asked for.
+    // The browser writes this line itself when an answer is an error that the test asked for.
     if (isTrouble && !message.text().startsWith("Failed to load resource")) complaints.push(message.text());
   });
   context.on("weberror", (error) => void complaints.push(String(error.error())));

@@ -3,8 +3,8 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
 /**
- * An app's own HTTP server that does as the run's text says: `fail` answers 500, `wait` answers once the test calls
- * `release`, anything else comes back in capitals.
+ * An app behind HTTP that the text of the run controls. `fail` answers 500, `wait` answers when the
+ * test calls `release`, and any other text comes back in capitals.
  */
 export async function startScriptedApp() {
   const waiting = new Set<ServerResponse>();
@@ -24,7 +24,9 @@ export async function startScriptedApp() {
   return {
     backend: { kind: { case: "http", value: { url: `http://127.0.0.1:${port}/run` } } } as const,
     url: `http://127.0.0.1:${port}/run`,
-    /** Resolves once this many runs wait. */
+    /** Runs that wait. */
+    waiting: () => waiting.size,
+    /** Resolves once `count` runs wait. */
     async waits(count: number): Promise<void> {
       while (waiting.size < count) {
         await new Promise<void>((resolve) => {

@@ -1,39 +1,45 @@
 import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, posix } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseSync } from "vite";
 
-/** What the law needs to know of a source file, read by a real parser: TypeScript 7 offers none to programs. */
+/** What the law needs to know of a source file. Vite parses it: TypeScript 7 has no parser API. */
 export interface SourceFacts {
-  /** From the root of the repo, with slashes. */
+  /** From the root of the repository, with slashes. */
   readonly path: string;
   readonly lines: number;
   readonly imports: readonly ImportFact[];
-  /** The modules that it exports from. */
+  /** The modules that the file re-exports from. */
   readonly reExports: readonly string[];
   readonly hasDefaultExport: boolean;
-  /** Uses of the process's own clock, randomness, console and environment, such as `Date.now`. */
+  /** Uses of the process's clock, randomness, console and environment, such as `Date.now`. */
   readonly ambient: readonly string[];
 }
 
 export interface ImportFact {
   readonly specifier: string;
-  /** Nothing of it is left once the types are stripped. */
+  /** Whether the import disappears when the types are stripped. */
   readonly typeOnly: boolean;
   readonly names: readonly string[];
 }
 
-/** Every TypeScript file under a folder of the repo, by its path. */
+/** The path in the repository that an import means; undefined for a package. */
+export function importedPath(from: string, specifier: string): string | undefined {
+  if (specifier.startsWith("#")) return specifier.slice(1);
+  return specifier.startsWith(".") ? posix.join(posix.dirname(from), specifier) : undefined;
+}
+
+/** Every TypeScript file in a folder of the repository, by path. */
 export function readSources(folder: string): Map<string, string> {
   const root = fileURLToPath(new URL("../../", import.meta.url));
   const names = readdirSync(join(root, folder), { recursive: true, encoding: "utf8" });
-  const paths = names.filter((name) => name.endsWith(".ts")).map((name) => `${folder}/${name}`);
+  const paths = names.filter((name) => /\.tsx?$/.test(name)).map((name) => `${folder}/${name}`);
   return new Map(paths.sort().map((path) => [path, readFileSync(join(root, path), "utf8")]));
 }
 
-/** Throws where the text is not TypeScript. */
+/** Throws if the text is not TypeScript. */
 export function readFacts(path: string, text: string): SourceFacts {
-  const { module, program, errors } = parseSync(path, text, { lang: "ts" });
+  const { module, program, errors } = parseSync(path, text, { lang: path.endsWith(".tsx") ? "tsx" : "ts" });
   if (errors.length > 0) throw new Error(`${path} can't be parsed: ${errors[0]?.message}`);
   const exported = module.staticExports.flatMap(({ entries }) => entries);
   const ambient = new Set<string>();
@@ -59,7 +65,7 @@ export function readFacts(path: string, text: string): SourceFacts {
   };
 }
 
-/** A node of the syntax tree, as far as the walk looks. */
+/** The part of a syntax node that `walk` reads. */
 interface Node {
   readonly type: string;
   readonly computed?: boolean;
@@ -73,7 +79,7 @@ function walk(node: Node, ambient: Set<string>): void {
   const use = ambientUse(node);
   if (use) ambient.add(use);
   for (const [field, value] of Object.entries(node)) {
-    // A name after a dot, or before a colon, is nobody's clock; what a use begins with is told already.
+    // A property's or a key's name is no use. The object of a use is a part of that use.
     if ((field === "property" || field === "key") && node.computed !== true) continue;
     if (field === "object" && use) continue;
     for (const child of Array.isArray(value) ? value : [value]) if (isNode(child)) walk(child, ambient);
@@ -88,7 +94,7 @@ function ambientUse(node: Node): string | undefined {
     const owner = ambientNames.find((name) => isNamed(node.object, name));
     return owner && isNode(node.property) ? `${owner}.${node.property.name ?? "*"}` : undefined;
   }
-  // Handed on whole, as in `const { env } = process`.
+  // A use of the whole object, as in `const { env } = process`.
   return ["process", "console", "performance"].find((name) => isNamed(node, name));
 }
 

@@ -2,7 +2,7 @@ import type { NewApp } from "#src/apps/app-store.ts";
 import type { KeyRecord } from "#src/keys/key-store.ts";
 import type { TeamRecord } from "#src/teams/team-store.ts";
 
-/** An active key that was never used, with what the test cares about. */
+/** An active key without a use. `facts` are the fields that matter to the test. */
 export function keyRecordOf(facts: Partial<KeyRecord> & Pick<KeyRecord, "id" | "teamId">): KeyRecord {
   return {
     label: "ci",

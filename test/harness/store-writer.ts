@@ -1,5 +1,5 @@
-// A process that writes keys without end and tells on its standard output what was acknowledged, to be killed.
-// Arguments: where the store is (a folder, or a MongoDB URI), and the first number for the keys' names.
+// A process that writes keys until it is killed, and reports each acknowledged write on standard
+// output. Arguments: the store (a folder or a MongoDB URI), and the first number for names of keys.
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { openMongoForTest } from "./open-mongo.ts";
@@ -15,29 +15,29 @@ function open(): Promise<Stores> {
     : openSqliteStores({ dataDir: place });
 }
 
-/** Every third key is revoked and every fifth used; an app is made, changed and deleted in turn. */
+/** Revokes every third key and uses every fifth. Creates, changes and deletes an app in turn. */
 async function writeForEver({ keys, apps }: Stores, firstNumber: number): Promise<never> {
   for (let n = firstNumber; ; n++) {
     const teamId = `team-${n % 4}`;
     const keyId = `key-${n}`;
     await keys.insert(keyRecordOf({ id: keyId, teamId, createTimeMs: n }), { activeMax: 1_000_000 });
-    tell("created", keyId);
+    report("created", keyId);
     if (n % 5 === 0) {
       await keys.recordUses(new Map([[keyId, n]]));
-      tell("used", keyId);
+      report("used", keyId);
     }
     if (n % 3 === 0) {
       await keys.revoke({ teamId, keyId, revokeTimeMs: n, revokedBy: "a service" });
-      tell("revoked", keyId);
+      report("revoked", keyId);
     }
     const app =
       (await apps.insert(newAppOf({ id: "app" }))) ?? (await apps.update("app", { timeoutMs: 1 + n }));
-    tell("app", String(app?.version));
-    if (n % 7 === 0) tell("app", String(await apps.delete("app")));
+    report("app", String(app?.version));
+    if (n % 7 === 0) report("app", String(await apps.delete("app")));
   }
 }
 
-/** Writes to a pipe are synchronous, so a line that was told before the kill is there to read. */
-function tell(what: string, id: string): void {
+/** Writes to a pipe are synchronous, so a line written before the kill can still be read. */
+function report(what: string, id: string): void {
   process.stdout.write(`${what} ${id}\n`);
 }

@@ -4,8 +4,8 @@ import { promisify } from "node:util";
 const run = promisify(execFile);
 
 /**
- * Asks of the embedded store in another process: one `readFileSync` of a database in the process that holds it would
- * drop its POSIX locks. Answers with the rows of the query, read-only.
+ * The rows of a read-only query of the embedded store. Another process makes it: a process that has
+ * a database open loses its POSIX locks when it closes any other handle of the file.
  */
 export async function queryStore(dataDir: string, sql: string): Promise<Record<string, unknown>[]> {
   const program = `
@@ -17,7 +17,7 @@ export async function queryStore(dataDir: string, sql: string): Promise<Record<s
   return JSON.parse(stdout);
 }
 
-/** Which files of the folder hold which of the needles, as `file: needle's index`; read in another process. */
+/** The files that contain a needle, as `file: index of the needle`. Another process reads them. */
 export async function searchFolder(folder: string, needles: readonly string[]): Promise<string[]> {
   const program = `
     const { readdirSync, readFileSync } = await import("node:fs");

@@ -1,13 +1,13 @@
 import { connect, createServer, type Socket } from "node:net";
 
-/** A way to a server that a test can cut. */
+/** A TCP proxy in front of a server, which a test can cut. */
 export interface TcpProxy {
   readonly port: number;
-  /** Swallows all bytes from now on and keeps connections open, as a lost network does. */
+  /** Delivers no more bytes and keeps connections open, as a lost network does. */
   freeze(): void;
   /** Ends all connections and takes no new ones. */
   cut(): void;
-  /** Lets new connections through again; those from before stay dead. */
+  /** Lets new connections through again, and ends the old ones. */
   mend(): void;
   close(): Promise<void>;
 }

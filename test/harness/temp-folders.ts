@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-/** New folders for a test's files, all removed at once in the end. */
+/** New folders for a test's files. `remove` removes them all. */
 export function createTempFolders(): { create: () => string; remove: () => void } {
   const folders: string[] = [];
   return {

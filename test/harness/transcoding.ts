@@ -15,22 +15,20 @@ import {
 } from "@bufbuild/protobuf/wkt";
 import { http } from "#gen/google/api/annotations_pb.ts";
 import { HttpRuleSchema } from "#gen/google/api/http_pb.ts";
-import type { BodyHeaders } from "#src/edge/transcode/media.ts";
-import type { Problem } from "#src/edge/transcode/problem.ts";
-import type { Transcoder } from "#src/edge/transcode/transcoder.ts";
-import { createTranscoder } from "#src/edge/transcode/transcoder.ts";
+import type { BodyHeaders } from "#src/transcode/media.ts";
+import type { Problem } from "#src/transcode/problem.ts";
+import type { Transcoder } from "#src/transcode/transcoder.ts";
+import { createTranscoder } from "#src/transcode/transcoder.ts";
 
-/** The messages of `test/edge/transcode/protos`, compiled here and now. */
+/** The messages of `test/transcode/protos`, compiled when this file is loaded. */
 export const testTypes: FileRegistry = compileTestProtos();
 
-/** A message of the test protos, by its short name. */
+/** A message type of the test protos, by its short name. */
 export function testType(name: string): DescMessage {
   return testTypes.getMessage(`transcode.test.${name}`) ?? testTypes.getMessage(name)!;
 }
 
-/**
- * One annotated method. The message types are short names; "BookRequest" and "BookReply" where none is said.
- */
+/** One annotated method. Types are short names, by default "BookRequest" and "BookReply". */
 export interface TestRule {
   rule: MessageInitShape<typeof HttpRuleSchema>;
   input?: string;
@@ -39,7 +37,7 @@ export interface TestRule {
   serverStreaming?: boolean;
 }
 
-/** A service with a method for each rule: `transcode.test.Library`, methods `Call0`, `Call1` and so on. */
+/** The service `transcode.test.Library` with a method for each rule: `Call0`, `Call1` and so on. */
 export function serviceOf(...rules: TestRule[]): DescService {
   const method = rules.map((each, index) => {
     const options = create(MethodOptionsSchema);
@@ -65,7 +63,7 @@ export function serviceOf(...rules: TestRule[]): DescService {
 
 type Pattern = NonNullable<MessageInitShape<typeof HttpRuleSchema>["pattern"]>;
 
-/** "POST /v1/{name} book" as a rule: method, template and, where there is one, body. */
+/** Reads a rule like "POST /v1/{name} book": method, template and an optional body. */
 export function ruleOf(rule: string): { pattern: Pattern; body: string } {
   const [method = "", path = "", body = ""] = rule.split(" ");
   const known = ["get", "put", "post", "delete", "patch"] as const;
@@ -75,7 +73,7 @@ export function ruleOf(rule: string): { pattern: Pattern; body: string } {
 }
 
 interface Sent {
-  /** "message", or why there is none. */
+  /** "message", or the reason why there is none. */
   kind: "message" | "not_found" | "method_not_allowed" | "bad_escape" | Problem["problem"];
   /** The message as ProtoJSON without defaults. */
   json?: JsonValue;
@@ -87,11 +85,11 @@ interface Sent {
 
 export interface Edge {
   transcoder: Transcoder;
-  /** Sends "POST /v1/path?query" with a body: bytes and strings as they are, all else as JSON. */
+  /** Sends "POST /v1/path?query" with a body: bytes and strings unchanged, other values as JSON. */
   send(line: string, body?: unknown, headers?: Partial<BodyHeaders>): Sent;
 }
 
-/** A transcoder for rules written as "POST /v1/{name} book" (method, template, body) or in full. */
+/** A transcoder for rules like "POST /v1/{name} book" (method, template, body) or complete ones. */
 export function edgeOf(...rules: (string | TestRule)[]): Edge {
   const inFull = rules.map((rule) => (typeof rule === "string" ? { rule: ruleOf(rule) } : rule));
   const transcoder = createTranscoder([serviceOf(...inFull)], { registry: testTypes });
@@ -122,7 +120,7 @@ function bytesOf(body: unknown): Uint8Array {
 }
 
 function compileTestProtos(): FileRegistry {
-  const modules = ["proto", "test/edge/transcode/protos"].map((path) => ({ path }));
+  const modules = ["proto", "test/transcode/protos"].map((path) => ({ path }));
   const config = JSON.stringify({ version: "v2", modules });
   const root = new URL("../..", import.meta.url);
   const buf = new URL("node_modules/.bin/buf", root).pathname;

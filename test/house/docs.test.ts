@@ -6,20 +6,17 @@ import { createMetrics } from "#src/metrics.ts";
 import { readSteps, runStory } from "../harness/doc-story.ts";
 import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
 import { isSaid } from "../harness/page-text.ts";
+import { readSources } from "../harness/source-facts.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
-const pages = [
-  "README.md",
-  ...globSync("docs/**/*.md", { cwd: root }),
-  ...globSync("bench/*.md", { cwd: root }),
-];
+const pages = globSync(["*.md", "docs/**/*.md", "bench/*.md"], { cwd: root });
 const read = (page: string) => readFileSync(join(root, page), "utf8");
 
 const folders = createTempFolders();
 afterAll(folders.remove);
 
-/** The README is one story; of the other pages each part under a second-level heading is. */
+/** The README is one story. In the other pages, each part under a second-level heading is one. */
 const stories = pages.flatMap((page) => {
   const parts = page === "README.md" ? [read(page)] : read(page).split(/^(?=## )/m);
   return parts
@@ -44,7 +41,7 @@ describe("the commands of the docs do what the docs say", () => {
   });
 });
 
-test("a page that says something else is found out", async () => {
+test("a page that says something else than what happens fails the test", async () => {
   const steps = readSteps("```sh\necho one\n```\n\n```text\ntwo\n```\n");
   await expect(runStory(steps, { folder: folders.create() })).rejects.toThrow("This page says\ntwo");
   const failing = readSteps("```sh\ntrue\nls nowhere\ntrue\n```\n");
@@ -53,7 +50,7 @@ test("a page that says something else is found out", async () => {
   );
 });
 
-test("of what is printed only ids, keys and times may differ, and what stands under …", () => {
+test("printed text may differ only in ids, keys and times, and where the page has …", () => {
   const places = new Map([["127.0.0.1:8080", "127.0.0.1:4711"]]);
   expect(isSaid("a\nb\nc\n", "a\n…\nc\n", places)).toBe(true);
   expect(isSaid("a\nb\nc\n", "a\nc\n", places)).toBe(false);
@@ -69,7 +66,7 @@ test("the README shows how to start Keyrun, and its story goes as far as a revok
   expect(commands.length).toBeGreaterThan(6);
 });
 
-test("every link from one page to another, or to a file, leads somewhere", () => {
+test("every link from one page to another, or to a file, has a target", () => {
   const links = pages.flatMap((page) =>
     [...read(page).matchAll(/\]\((?!https?:|#)([^)#\s]+)/g)].map(([, target = ""]) => ({ page, target })),
   );
@@ -78,13 +75,37 @@ test("every link from one page to another, or to a file, leads somewhere", () =>
   expect(broken).toEqual([]);
 });
 
-test("the metrics that the docs name are those there are", async () => {
+test("every file and folder of the source that a page names exists", () => {
+  const named = pages.flatMap((page) =>
+    [...read(page).matchAll(/`((?:src|web|test|proto|gen|bench|bin|docs|examples)\/[\w.*/-]*)`/g)].map(
+      ([, path = ""]) => ({ page, path }),
+    ),
+  );
+  expect(named.length).toBeGreaterThan(50);
+  // Built from the source, so a clone has it only after a build.
+  const built = ["web/dist/"];
+  const missing = named.filter(({ path }) => globSync(path, { cwd: root }).length === 0);
+  expect(missing.filter(({ path }) => !built.includes(path))).toEqual([]);
+});
+
+test("the source has the log messages that the docs name", () => {
+  const rows = [...read("docs/operations.md").matchAll(/^\| `(?:info|warn|error|fatal)` \| (`.*?) \|/gm)];
+  // The docs leave out the end of a long message.
+  const messages = rows.flatMap(([, cell = ""]) =>
+    [...cell.matchAll(/`([^`]+)`/g)].map(([, text = ""]) => text.replace(/[,;:]? …$/, "")),
+  );
+  expect(messages.length).toBeGreaterThan(10);
+  const sources = [...readSources("src").values()];
+  expect(messages.filter((text) => !sources.some((source) => source.includes(text)))).toEqual([]);
+});
+
+test("the docs name exactly the metrics that exist", async () => {
   const named = new Set(read("docs/operations.md").match(/\bkeyrun_[a-z_]+(?=`)/g));
   const rendered = (await createMetrics().render()).matchAll(/^# TYPE (keyrun_\w+)/gm);
   expect([...named].sort()).toEqual([...rendered].map(([, name]) => name).sort());
 });
 
-test("what the docs call by a setting's name is a setting", () => {
+test("every setting that the docs name exists", () => {
   const known = new Set(read(".env.example").match(/\bKEYRUN_[A-Z_]+\b/g));
   const others = new Set([
     "KEYRUN_API_KEY",

@@ -29,11 +29,11 @@ const methods = () => services.flatMap((service) => service.methods);
 const nameOf = (field: DescField) => `${field.parent.typeName}.${field.name}`;
 const isRedacted = (field: DescField) => field.proto.options?.debugRedact === true;
 
-/** What a field that carries a secret is called, and what only sounds like it. */
+/** Names of fields that carry a secret, and names that only look like it. */
 const secretNames = /(^|_)(value|secret|password|token|credential|code)$/;
 const publicNames = ["redacted_value", "page_token", "next_page_token"];
 
-test("the descriptors are read whole", () => {
+test("the test has read every descriptor", () => {
   expect(services.map(({ name }) => name).sort()).toEqual([
     "AppBackendService",
     "AppService",
@@ -70,7 +70,7 @@ test("only RunApp is served over REST, by POST", () => {
   ]);
 });
 
-test("every method that Keyrun serves has a row in the policy, and an API key opens RunApp alone", () => {
+test("every method that Keyrun serves has a row in the policy, and only RunApp takes an API key", () => {
   const served = methods().filter(({ parent }) => parent.name !== "AppBackendService");
   expect(served.length).toBeGreaterThan(20);
   const credentials = (method: DescMethod) =>

@@ -10,7 +10,9 @@ afterAll(folders.remove);
 
 const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 
-/** Runs vitest on these files, by their texts, and answers with its exit status and its last lines. */
+/**
+ * Runs vitest on these files, given by their texts, and returns its exit status and its last lines.
+ */
 function runVitest(files: Record<string, string>, env: NodeJS.ProcessEnv = {}) {
   const folder = folders.create();
   symlinkSync(at("../../node_modules"), join(folder, "node_modules"));
@@ -40,7 +42,7 @@ test("a run ends with what was skipped, then with how many passed and failed", (
   expect(status).toBe(0);
 });
 
-test("where everything is required, a skipped test is a failure", () => {
+test("a skipped test is a failure where every test is required", () => {
   const { status, lastLines } = runVitest(green, { KEYRUN_TEST_REQUIRE_ALL: "1" });
   expect(lastLines.at(-1)).toBe("1 passed, 1 failed");
   expect(status).toBe(1);

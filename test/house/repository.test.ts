@@ -11,7 +11,7 @@ const tracked = execFileSync("git", ["ls-files", "-z"], { cwd: root, encoding: "
   // A file that is deleted and not yet committed is still listed.
   .filter((path) => path !== "" && existsSync(join(root, path)));
 
-test("every dependency is pinned to one version, as an old npm would pick another", () => {
+test("every dependency is pinned to one version, because an old npm would choose another", () => {
   const { dependencies, devDependencies, optionalDependencies } = JSON.parse(read("package.json"));
   const versions = Object.entries<string>({ ...dependencies, ...devDependencies, ...optionalDependencies });
   expect(versions.length).toBeGreaterThan(30);
@@ -27,7 +27,7 @@ test("the lock file names no registry, so that it installs from any", () => {
 });
 
 test("no file holds a path or a registry of the machine it was written on", () => {
-  // Put together here, so that this file does not hold them itself.
+  // Made from parts, so that this file does not contain them itself.
   const folders = ["work", "root", "home/\\w+", "Users/\\w+"].map(
     (name) => `(?:(?<![\\w.}/-])|file://)/${name}/`,
   );

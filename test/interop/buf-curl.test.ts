@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { reasons } from "#src/reasons.ts";
+import { reasons } from "#src/refusal/reasons.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { repository } from "../harness/keyrun-process.ts";
 
@@ -22,7 +22,7 @@ describe.each(["grpc", "grpcweb", "connect"])(
       return bufCurl([...options, "--data", JSON.stringify(request), url]);
     };
 
-    test("tells the same story of a key", async () => {
+    test("shows the same life of a key", async () => {
       const teamId = await keyrun.newTeam();
       const token = keyrun.serviceToken;
       const { answer: created } = await call("KeyService/CreateKey", token, { teamId, label: protocol });
@@ -49,7 +49,9 @@ describe.each(["grpc", "grpcweb", "connect"])(
   },
 );
 
-/** Runs `buf curl`: the answer from standard output, or the error from standard error. */
+/**
+ * Runs `buf curl` and returns the answer from standard output, or the error from standard error.
+ */
 function bufCurl(args: readonly string[]): Promise<{ answer?: unknown; error?: unknown }> {
   const buf = join(repository, "node_modules/.bin/buf");
   return new Promise((resolve, reject) => {

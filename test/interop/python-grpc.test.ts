@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { toBinary } from "@bufbuild/protobuf";
 import { FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { reasons } from "#src/reasons.ts";
+import { reasons } from "#src/refusal/reasons.ts";
 import { ownBufImage } from "../harness/buf-image.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
-/** Debian's own, whatever other python3 comes first on the PATH: its packages belong to it. */
+/** Debian's own python3, whatever comes first on the PATH: only it has the packages. */
 const python = "/usr/bin/python3";
 const folders = createTempFolders();
 let keyrun: Keyrun;
@@ -25,11 +25,11 @@ afterAll(async () => {
   folders.remove();
 });
 
-test("python3-grpcio is there, where every test is required", () => {
+test("python3-grpcio is installed where every test is required", () => {
   expect(process.env.KEYRUN_TEST_REQUIRE_ALL === "1" && missing).toBeFalsy();
 });
 
-test.skipIf(missing !== undefined)("gRPC from Python tells the same story of a key", async () => {
+test.skipIf(missing !== undefined)("gRPC from Python shows the same life of a key", async () => {
   const descriptors = join(folders.create(), "keyrun.binpb");
   await writeFile(descriptors, toBinary(FileDescriptorSetSchema, await ownBufImage()));
   const target = keyrun.internalUrl.replace("http://", "");

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { createHmacSha256 } from "#src/keys/hmac-sha256.ts";
 
-test("it is node's own HMAC-SHA-256 for every secret and text, whatever was hashed before", () => {
+test("it equals node's own HMAC-SHA-256 for every secret and text, whatever was hashed before", () => {
   const bytes = fc.uint8Array({ minLength: 1, maxLength: 130 });
   const texts = fc.array(fc.string({ unit: "binary", maxLength: 140 }), { minLength: 1, maxLength: 6 });
   fc.assert(
@@ -16,7 +16,7 @@ test("it is node's own HMAC-SHA-256 for every secret and text, whatever was hash
   );
 });
 
-test("an answer is the caller's own: the next text does not change it", () => {
+test("a returned buffer is the caller's own: the next text does not change it", () => {
   const hmac = createHmacSha256(Buffer.alloc(32, 1));
   const first = hmac("first");
   const copy = Buffer.from(first);

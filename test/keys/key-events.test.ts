@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { fail } from "#src/error.ts";
 import { createKeyEvents, type KeyEvent } from "#src/keys/key-events.ts";
+import { fail } from "#src/refusal/refusal.ts";
 import { keyRecordOf } from "../harness/store-records.ts";
 
 const limits = { watchersMax: 3, perTeamMax: 2, queueMax: 4 };
@@ -11,7 +11,7 @@ const created = (id: string, teamId = "demo"): KeyEvent => ({
 const long = 60_000;
 
 describe("a watcher", () => {
-  test("is told each change of its team once, in order, and none of another team", async () => {
+  test("gets each change of its team once, in order, and none of another team", async () => {
     const events = createKeyEvents(limits);
     events.publish(created("before"));
     const watch = events.watch("demo");
@@ -40,7 +40,7 @@ describe("a watcher", () => {
     expect(await quick.next(long)).toEqual(created("z"));
   });
 
-  test("that is ended while it waits is told why at once, and the first reason counts", async () => {
+  test("that is ended while it waits gets the reason at once, and the first reason counts", async () => {
     const watch = createKeyEvents(limits).watch("demo");
     const waiting = watch.next(long);
     watch.end(fail("PREVIEW_REQUIRED"));
@@ -64,7 +64,7 @@ describe("the bounds", () => {
     expect(() => events.watch("demo")).toThrow(expect.objectContaining({ reason: "UNAVAILABLE" }));
   });
 
-  test("close ends all who watch, and lets nobody watch any more", async () => {
+  test("close ends all watches, and refuses new ones", async () => {
     const events = createKeyEvents(limits);
     const watches = [events.watch("demo"), events.watch("demo"), events.watch("other")];
     events.close();

@@ -34,7 +34,7 @@ test("anybody can check the checksum offline: CRC-32 of all before it, in base62
   expect(sum).toBe(BigInt(crc32(value.slice(0, -6))));
 });
 
-test("random bits of nothing but zeros or ones keep their length", () => {
+test("random bits that are all zeros or all ones keep their length", () => {
   expect(mintFrom(new Uint8Array(64)).value).toContain(`.${"0".repeat(43)}`);
   expect(mintFrom(new Uint8Array(64).fill(255)).value).toHaveLength(78);
 });
@@ -51,14 +51,14 @@ test("a value with any one character changed, cut or added is refused by its for
   );
 });
 
-test("an invented id dies by its tag although its checksum is right", () => {
+test("an invented id is refused by its tag although its checksum is right", () => {
   const stranger = createKeyForm("svc", createServiceSecrets([Buffer.alloc(32, 8)]));
   const { value } = mintFrom(new Uint8Array(64).fill(5), stranger);
   expect(stranger.isWellFormed(value)).toBe(true);
   expect(form.isWellFormed(value)).toBe(false);
 });
 
-test("an id tagged under an older secret stays good while that secret is kept", () => {
+test("an id tagged under an older secret stays well-formed while that secret is kept", () => {
   const { value } = mintFrom(new Uint8Array(64).fill(9));
   const rotated = createServiceSecrets([Buffer.alloc(32, 8), secret]);
   expect(createKeyForm("svc", rotated).isWellFormed(value)).toBe(true);
@@ -69,7 +69,7 @@ test("the redacted value is the first 8 characters, an ellipsis and the last 4",
   expect(redactKeyValue(value)).toBe(`${value.slice(0, 8)}…${value.slice(74)}`);
 });
 
-test("a redacted value tells that its prefix is another one, but for what a long one hides", () => {
+test("a redacted value shows that its prefix is another one, as far as a long prefix is visible", () => {
   const redactedOf = (prefix: string) =>
     redactKeyValue(mintFrom(new Uint8Array(64), createKeyForm(prefix, secrets)).value);
   for (const prefix of ["svc", "a", "sevenst", "eightlet", "twelveletter"]) {

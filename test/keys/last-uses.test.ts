@@ -8,7 +8,7 @@ afterEach(async () => {
   for (const lastUses of open.splice(0)) await lastUses.close();
 });
 
-/** Last uses over a store in memory that, as its port has it, never sets a time back. */
+/** Last uses over a store in memory that never sets a time back, as its port demands. */
 function createTestUses(options: { flushMs?: number; keysMax?: number } = {}) {
   const stored = new Map<string, number>();
   const writes: Map<string, number>[] = [];
@@ -47,7 +47,7 @@ test("a use counts at once, before it is written", () => {
   expect(writes).toEqual([]);
 });
 
-test("all keys used since are written at once, each with its latest time", async () => {
+test("all keys used since the last write are written in one, each with its latest time", async () => {
   const { lastUses, writes } = createTestUses();
   lastUses.record("a", 5);
   lastUses.record("b", 6);
@@ -62,7 +62,7 @@ test("all keys used since are written at once, each with its latest time", async
   ]);
 });
 
-test("where nothing was used nothing is written", async () => {
+test("nothing is written where nothing was used", async () => {
   const { lastUses, writes } = createTestUses();
   lastUses.record("a", 5);
   await lastUses.flush();
@@ -70,7 +70,7 @@ test("where nothing was used nothing is written", async () => {
   expect(writes.length).toBe(1);
 });
 
-test("one who read the store just before the write still sees the use just after it", async () => {
+test("a caller that read the store just before a write still sees the use just after it", async () => {
   const { lastUses, stored } = createTestUses();
   lastUses.record("a", 5);
   const readBefore = stored.get("a") ?? null;
@@ -78,7 +78,7 @@ test("one who read the store just before the write still sees the use just after
   expect(lastUses.lastUseTimeMs("a", readBefore)).toBe(5);
 });
 
-test("two flushes never run at once, and what is used meanwhile is written by the next", async () => {
+test("two flushes never run at once, and uses during one are written by the next", async () => {
   const { lastUses, writes, beforeWrite } = createTestUses();
   const { promise: held, resolve: release } = Promise.withResolvers<void>();
   beforeWrite(() => held);
@@ -95,7 +95,7 @@ test("two flushes never run at once, and what is used meanwhile is written by th
   expect(writes[1]).toEqual(new Map([["a", 6]]));
 });
 
-test("what a failed write held goes into the next one, unless it was used again since", async () => {
+test("the uses of a failed write go into the next one, unless the key was used again since", async () => {
   const { lastUses, writes, errors, stored, beforeWrite } = createTestUses();
   const failure = new Error("store");
   beforeWrite(async () => {
@@ -113,7 +113,7 @@ test("what a failed write held goes into the next one, unless it was used again 
   expect(Object.fromEntries(stored)).toEqual({ a: 5, b: 9 });
 });
 
-test("while the store is away no more keys wait than the bound, and the newest stay", async () => {
+test("while the store is out of reach, at most the bound of keys wait, and the newest stay", async () => {
   const { lastUses, stored, beforeWrite } = createTestUses({ keysMax: 2 });
   beforeWrite(async () => {
     throw new Error("store");
@@ -127,7 +127,7 @@ test("while the store is away no more keys wait than the bound, and the newest s
   expect(Object.fromEntries(stored)).toEqual({ b: 1, c: 2 });
 });
 
-test("once started it writes by itself, again and again", async () => {
+test("once started it writes again and again by itself", async () => {
   const { lastUses, beforeWrite } = createTestUses({ flushMs: 1 });
   lastUses.start();
   for (const unixMs of [5, 6]) {
@@ -161,7 +161,7 @@ test("closing waits for the running write and writes what came after it", async 
   expect(Object.fromEntries(stored)).toEqual({ a: 5, b: 6 });
 });
 
-test("whatever fails and whenever it is asked, a key's last use never goes back and in the end none is lost", async () => {
+test("whatever fails, a key's last use never goes back, and in the end no use is lost", async () => {
   const step = fc.record({
     kind: fc.constantFrom("record", "record", "flush", "failing flush"),
     id: fc.constantFrom("a", "b", "c"),

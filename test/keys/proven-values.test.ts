@@ -17,7 +17,7 @@ function evidence(): KeyEvidence {
   };
 }
 
-test("a value is proven by the evidence that proved it, and by no other of the same key", () => {
+test("a value is proven for the evidence that it matched, and for no other evidence of the same key", () => {
   const proven = createProvenValues(secrets);
   const [held, later] = [evidence(), evidence()];
   expect(proven.has(held, "value")).toBe(false);
@@ -28,7 +28,7 @@ test("a value is proven by the evidence that proved it, and by no other of the s
   expect(proven.has(null, "value")).toBe(false);
 });
 
-test("no other value is proven with it, though it differs in one character or in length", () => {
+test("no other value is proven by it, even one that differs in one character or in length", () => {
   const proven = createProvenValues(secrets);
   const held = evidence();
   proven.add(held, "value");

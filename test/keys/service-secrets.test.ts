@@ -16,7 +16,7 @@ test("a version is 8 hex digits of a digest of the secret, newest first", () => 
   expect(secrets.versions).toHaveLength(2);
 });
 
-test("a digest is HMAC-SHA-256 under the named secret, and none under one that is not there", () => {
+test("a digest is HMAC-SHA-256 under the named secret, and undefined where there is no such secret", () => {
   const secrets = createServiceSecrets([newest, older]);
   const expected = createHmac("sha256", older).update("text").digest();
   expect(secrets.digest(secrets.versions[1] ?? "", "text")?.equals(expected)).toBe(true);

@@ -10,7 +10,7 @@ const secrets = createServiceSecrets([Buffer.alloc(32, 1)]);
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const form = createKeyForm("svc", secrets);
 
-/** A key and a verifier over a memory of what is cached and what the store holds. */
+/** A key and its verifier, over maps of what is cached and what the store holds. */
 function setUp(facts: Partial<KeyEvidence> = {}) {
   const { id, value } = form.mint(randomBytes);
   const digest = secrets.digest(secrets.newestVersion, value) ?? Buffer.alloc(0);
@@ -49,7 +49,10 @@ function setUp(facts: Partial<KeyEvidence> = {}) {
   };
 }
 
-/** A well-formed value of the same id, as one who read the id in a list could make if the tag were all. */
+/**
+ * A well-formed value with the same id and another secret. A person who read the id in a list could
+ * make it.
+ */
 function sameIdOtherSecret(id: string): string {
   const unchecked = `svc_${id}.${"a".repeat(43)}`;
   let sum = BigInt(crc32(unchecked));
@@ -72,7 +75,7 @@ test("a key that is not cached is read from the store once", async () => {
   expect(reads()).toBe(1);
 });
 
-test("a revoked key is told as revoked only to who has its secret", async () => {
+test("a revoked key is reported as revoked only to a caller that has its secret", async () => {
   const { id, value, verify } = setUp({ revokeTimeMs: 5 });
   expect(await verify(value)).toEqual({ kind: "revoked", keyId: id, teamId: "demo", revokeTimeMs: 5 });
   expect(await verify(sameIdOtherSecret(id))).toEqual({ kind: "invalid" });
@@ -86,7 +89,7 @@ test("a wrong secret for a cached id is invalid without a read, whatever its che
   expect(reads()).toBe(0);
 });
 
-test("what is refused by its form alone costs no read", () => {
+test("a value that is refused by its form costs no read", () => {
   const { value, verify, reads } = setUp();
   for (const text of [
     "",
@@ -108,17 +111,17 @@ test("an id known to be absent costs no read", () => {
   expect(reads()).toBe(0);
 });
 
-test("a digest made under a secret that is not there matches nothing", async () => {
+test("a digest made under an unknown secret matches nothing", async () => {
   const { value, verify } = setUp({ secretVersion: "00000000", digest: Buffer.alloc(32) });
   expect(await verify(value)).toEqual({ kind: "invalid" });
 });
 
-test("a found document whose digest is another key's does not verify", async () => {
+test("a stored key whose digest is another key's does not verify", async () => {
   const { value, verify } = setUp({ digest: Buffer.alloc(32, 3) });
   expect(await verify(value)).toEqual({ kind: "invalid" });
 });
 
-test("a key that was proven before is told as revoked from the moment its evidence is replaced", () => {
+test("a key that was proven before is reported as revoked as soon as its evidence is replaced", () => {
   const { id, value, evidence, cached, verify } = setUp();
   cached.set(id, evidence);
   expect(verify(value)).toMatchObject({ kind: "valid" });
@@ -128,7 +131,7 @@ test("a key that was proven before is told as revoked from the moment its eviden
   expect(verify(value)).toMatchObject({ kind: "revoked", revokeTimeMs: 5 });
 });
 
-test("a key that was proven before lends nothing to a wrong secret, nor to another digest of its id", () => {
+test("a key that was proven before makes no wrong secret valid, nor another digest of its id", () => {
   const { id, value, evidence, cached, verify } = setUp();
   cached.set(id, evidence);
   expect(verify(value)).toMatchObject({ kind: "valid" });

@@ -1,21 +1,23 @@
 import { expect, test } from "vitest";
 import type { WatchKeysRequest } from "#gen/keyrun/v1/key_service_pb.ts";
 import type { Principal } from "#src/auth/principal.ts";
-import { fail, type Refusal } from "#src/error.ts";
 import { createKeyEvents } from "#src/keys/key-events.ts";
 import { createWatchKeys } from "#src/keys/watch-keys.ts";
+import { fail, type Refusal } from "#src/refusal/refusal.ts";
+import { serviceCall } from "../harness/service-call.ts";
 import { keyRecordOf, teamRecordOf } from "../harness/store-records.ts";
 
 const principal: Principal = { kind: "session", sessionId: "s", email: "ada@example.com" };
 const long = 60_000;
+const demoTeam = (id: string) => (id === "demo" ? teamRecordOf({ id }) : undefined);
 
-/** A watch of team `demo`, whose right to watch the test can take. */
+/** A watch of team `demo`; the test can take the right to watch away. */
 function setUp({ heartbeatMs = long, recheckMs = long } = {}) {
   const events = createKeyEvents({ watchersMax: 1, perTeamMax: 1, queueMax: 10 });
   const access: { refusal?: Refusal; checks: number } = { checks: 0 };
   const endings = new Set<() => void>();
   const watchKeys = createWatchKeys({
-    teams: { peek: (id) => (id === "demo" ? teamRecordOf({ id }) : null), load: async () => undefined },
+    teams: { peek: demoTeam, load: async (id) => demoTeam(id) },
     events,
     checkAccess: async () => {
       access.checks += 1;
@@ -28,13 +30,13 @@ function setUp({ heartbeatMs = long, recheckMs = long } = {}) {
     heartbeatMs,
     recheckMs,
   });
-  const gone = new AbortController();
-  const call = { principal, requestId: "r", signal: gone.signal };
+  const caller = new AbortController();
+  const call = serviceCall(principal, caller.signal);
   const open = (teamId = "demo") => watchKeys({ teamId } as WatchKeysRequest, call);
-  return { events, access, endings, gone, open };
+  return { events, access, endings, caller, open };
 }
 
-test("the stream opens, tells changes, and beats while nothing happens", async () => {
+test("the stream sends opened, each change, and heartbeats while nothing changes", async () => {
   const { events, open } = setUp({ heartbeatMs: 1 });
   const stream = open();
   expect((await stream.next()).value).toEqual({ event: { case: "opened", value: {} } });
@@ -54,7 +56,7 @@ test("a team that does not exist is not watched", async () => {
   await expect(open("nowhere").next()).rejects.toMatchObject({ reason: "TEAM_NOT_FOUND" });
 });
 
-test("the stream ends with the refusal, once who watches may no longer", async () => {
+test("the stream ends with the refusal once the caller may no longer watch", async () => {
   const { access, open } = setUp({ recheckMs: 1 });
   const stream = open();
   await stream.next();
@@ -63,22 +65,22 @@ test("the stream ends with the refusal, once who watches may no longer", async (
   await expect(waiting).rejects.toMatchObject({ reason: "PREVIEW_REQUIRED" });
 });
 
-test("the end of the session is looked at when it happens, not at the next turn", async () => {
+test("the end of the session is noticed at once, not at the next regular check", async () => {
   const { access, endings, open } = setUp();
   const stream = open();
   await stream.next();
   const waiting = stream.next();
   access.refusal = fail("INVALID_CREDENTIAL");
-  for (const tell of endings) tell();
+  for (const listener of endings) listener();
   await expect(waiting).rejects.toMatchObject({ reason: "INVALID_CREDENTIAL" });
   expect(endings.size).toBe(0);
 });
 
-test("a caller who went away gives its place back at once, though nobody asks the stream again", async () => {
-  const { access, endings, gone, open } = setUp({ recheckMs: 1 });
+test("a caller that disconnected frees its place at once, though the stream is never pulled again", async () => {
+  const { access, endings, caller, open } = setUp({ recheckMs: 1 });
   await open().next();
   await expect(open().next()).rejects.toMatchObject({ reason: "UNAVAILABLE" });
-  gone.abort();
+  caller.abort();
   expect(endings.size).toBe(0);
   const checks = access.checks;
   await new Promise((resolve) => setTimeout(resolve, 20));

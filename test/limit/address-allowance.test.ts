@@ -19,7 +19,7 @@ function createTestAllowance(options: { waitMsMax?: number; waitersMax?: number;
   const isValid = (found: string) => found === "valid";
   let running = 0;
   let runningMax = 0;
-  /** Looks up and finds what is given, or what the promise gives. */
+  /** A look-up that finds `found`, or what its promise resolves to. */
   async function lookUp(found: string | Promise<string>, from = address) {
     const load = async () => {
       runningMax = Math.max(runningMax, ++running);
@@ -61,7 +61,7 @@ test("below its bound an address's look-ups run together, as many as it has left
   expect(runningMax()).toBe(3);
 });
 
-test("at its bound an address is served one look-up at a time, and never refused for its number", async () => {
+test("at its bound an address gets one look-up at a time, and is never refused for their number", async () => {
   const { allowance, lookUp, useUp, runningMax } = createTestAllowance();
   await useUp();
   const found = Array.from({ length: 10 }, (_, n) => lookUp(n === 5 ? "valid" : "none"));
@@ -70,14 +70,14 @@ test("at its bound an address is served one look-up at a time, and never refused
   expect(allowance.snapshot(address)).toMatchObject({ accepted: true, remaining: 0, retryAfterMs: 0 });
 });
 
-test("look-ups at once find no more than the bound allows before they go one at a time", async () => {
+test("concurrent look-ups spend no more than the bound before they run one at a time", async () => {
   const { lookUp, runningMax } = createTestAllowance();
   await lookUp("none");
   await Promise.all(Array.from({ length: 10 }, () => lookUp("none")));
   expect(runningMax()).toBe(2);
 });
 
-test("one that waited too long at the bound is refused with UNAVAILABLE, and other addresses do not notice", async () => {
+test("a look-up that waits too long at the bound is refused with UNAVAILABLE, and other addresses are not affected", async () => {
   const { lookUp, useUp } = createTestAllowance({ waitMsMax: 5 });
   await useUp();
   const { promise: held, resolve: release } = Promise.withResolvers<string>();
@@ -89,7 +89,7 @@ test("one that waited too long at the bound is refused with UNAVAILABLE, and oth
   expect(await lookUp("valid")).toBe("valid");
 });
 
-test("a herd of 10,000 with one valid key passes, for they wait for a read that serves them all", async () => {
+test("10,000 look-ups of one valid key at once all succeed, because one read serves them all", async () => {
   const { lookUp } = createTestAllowance({ waitersMax: 10_000 });
   const { promise: read, resolve: arrive } = Promise.withResolvers<string>();
   const herd = Array.from({ length: 10_000 }, () => lookUp(read));
@@ -97,7 +97,7 @@ test("a herd of 10,000 with one valid key passes, for they wait for a read that 
   expect(new Set(await Promise.all(herd))).toEqual(new Set(["valid"]));
 });
 
-test("no more than the bound wait at once, whatever their addresses", async () => {
+test("no more look-ups than the bound wait at once, whatever their addresses", async () => {
   const { lookUp, useUp } = createTestAllowance({ waitersMax: 1 });
   const other = "192.0.2.8";
   await useUp();
@@ -109,7 +109,7 @@ test("no more than the bound wait at once, whatever their addresses", async () =
   expect(await Promise.all(running)).toEqual(["valid", "valid", "valid"]);
 });
 
-test("the allowance is back when the look-ups that spent it are a window old", async () => {
+test("the allowance is free again when the look-ups that spent it are a window old", async () => {
   const { allowance, clock, lookUp, useUp, runningMax } = createTestAllowance();
   await useUp();
   clock.advance(59_999);
@@ -127,7 +127,7 @@ test("neighbours of one IPv6 network share an allowance", async () => {
   expect(allowance.snapshot("2001:db8:0:1::1").remaining).toBe(3);
 });
 
-test("past the bound of addresses the one idle longest is forgotten, and the newcomer is served", async () => {
+test("past the bound of addresses the one idle longest is forgotten, and the new address is served", async () => {
   const { allowance, lookUp } = createTestAllowance({ logsMax: 2 });
   for (const from of ["192.0.2.1", "192.0.2.2", "192.0.2.3"]) await lookUp("none", from);
   expect(allowance.snapshot("192.0.2.1").remaining).toBe(3);
@@ -135,7 +135,7 @@ test("past the bound of addresses the one idle longest is forgotten, and the new
   expect(allowance.snapshot("192.0.2.3").remaining).toBe(2);
 });
 
-test("after two reached the bound together it is one at a time, at whatever moment the next ones come", async () => {
+test("after two look-ups reached the bound together they run one at a time, whenever the next ones come", async () => {
   for (let moments = 0; moments < 20; moments++) {
     const { lookUp, running } = createTestAllowance();
     await lookUp("none");
@@ -145,7 +145,7 @@ test("after two reached the bound together it is one at a time, at whatever mome
     first.resolve("none");
     for (let moment = 0; moment < moments; moment++) await null;
     found.push(lookUp(next.promise));
-    // All that can go on has gone on.
+    // Waits until no look-up can go further.
     await new Promise((resolve) => setImmediate(resolve));
     found.push(lookUp(next.promise));
     expect(running()).toBe(1);
@@ -154,14 +154,16 @@ test("after two reached the bound together it is one at a time, at whatever mome
   }
 });
 
-test("an address with nothing running takes no room but its log", async () => {
+test("an address with nothing running costs only its log", async () => {
   const { allowance, lookUp } = createTestAllowance();
   const { promise: held, resolve: release } = Promise.withResolvers<string>();
   const found = Array.from({ length: 4 }, () => lookUp(held));
-  expect(allowance.sizes()).toEqual({ remembered: 0, active: 1, waiting: 1 });
+  expect(allowance.active()).toBe(1);
+  expect(allowance.snapshot(address).remaining).toBe(3);
   release("none");
   await Promise.all(found);
-  expect(allowance.sizes()).toEqual({ remembered: 1, active: 0, waiting: 0 });
+  expect(allowance.active()).toBe(0);
+  expect(allowance.snapshot(address).remaining).toBe(0);
 });
 
 test("at its bound an address stays one at a time while look-ups come, end and come again", async () => {

@@ -11,7 +11,7 @@ test("an IPv4 peer is the same in every form in which an IPv6 socket shows it", 
   }
 });
 
-test("IPv6 addresses of one /64 count as one, however they are written, and of another as another", () => {
+test("IPv6 addresses of one /64 count as one, however they are written, and other /64s count apart", () => {
   const block = "2001:db8:0:1::/64";
   expect(addressBlock("2001:db8:0:1::")).toBe(block);
   expect(addressBlock("2001:0DB8:0000:0001:ffff:ffff:ffff:ffff")).toBe(block);
@@ -19,7 +19,7 @@ test("IPv6 addresses of one /64 count as one, however they are written, and of a
   expect(addressBlock("2001:db8:0:2::1")).toBe("2001:db8:0:2::/64");
 });
 
-test("shortened addresses are filled up in the right place", () => {
+test("shortened addresses get their zeros in the right place", () => {
   expect(addressBlock("::1")).toBe("0:0:0:0::/64");
   expect(addressBlock("1::")).toBe("1:0:0:0::/64");
   expect(addressBlock("1:2:3:4:5:6:7::")).toBe("1:2:3:4::/64");
@@ -29,7 +29,7 @@ test("shortened addresses are filled up in the right place", () => {
   expect(addressBlock("::ffff:207")).toBe("0:0:0:0::/64");
 });
 
-test("what is no address shares one block, so that inventing some gives no new allowance", () => {
+test("all texts that are no address share one block, so inventing them gives no new allowance", () => {
   for (const text of ["", "unknown", "1.2.3", "evil-1", "::ffff:1.2.3.999"]) {
     expect(addressBlock(text)).toBe("unknown");
   }

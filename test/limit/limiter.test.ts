@@ -43,7 +43,7 @@ test("looking spends nothing, makes no log, and is accepted even where nothing i
   expect(limiter.look("a", 1)).toMatchObject({ accepted: true, remaining: 0, retryAfterMs: 0 });
 });
 
-test("looking sees what has left the window since the last request", () => {
+test("looking counts what has left the window since the last request", () => {
   const { clock, limiter } = createTestLimiter();
   limiter.spend("older", 5);
   clock.advance(1);
@@ -121,7 +121,7 @@ test("a refused request keeps no log alive", () => {
   expect(limiter.spend("b", 1).accepted).toBe(true);
 });
 
-test("a team that is only refused stands behind one that was accepted since", () => {
+test("a team that is only refused is dropped before one that was accepted since", () => {
   const { clock, limiter } = createTestLimiter({ logsMax: 2 });
   limiter.spend("refused", 1);
   clock.advance(10_000);
@@ -140,7 +140,7 @@ test("empty logs are dropped as requests come in, two a request", () => {
   expect(limiter.size()).toBe(1);
 });
 
-test("with room to forget, the log that accepted nothing for longest goes first", () => {
+test("where logs may be forgotten, the log that accepted nothing for longest goes first", () => {
   const { limiter } = createTestLimiter({ logsMax: 2, whenFull: "forget" });
   limiter.spend("a", 5);
   limiter.spend("b", 5);
@@ -151,7 +151,7 @@ test("with room to forget, the log that accepted nothing for longest goes first"
   expect(limiter.look("b", 5).remaining).toBe(5);
 });
 
-test("however teams come and go, each has the exact limit of its own log, or the table is full of logs that count", () => {
+test("however teams come and go, each gets the exact limit of its own log, unless the table is full of logs that count", () => {
   const command = fc.record({
     team: fc.constantFrom("a", "b", "c", "d", "e"),
     limit: fc.constantFrom(1, 2, 5),

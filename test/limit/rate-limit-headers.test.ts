@@ -14,7 +14,7 @@ const accepted: LimitDecision = {
   retryAfterMs: 0,
 };
 
-test("an accepted request is told its limit in both forms, every time rounded up, and nothing of waiting", () => {
+test("an accepted request gets its limit in both forms, every time rounded up, and no time to wait", () => {
   expect(rateLimitHeaders(accepted, "team", nowMs)).toEqual([
     "RateLimit-Limit",
     "300",
@@ -29,7 +29,7 @@ test("an accepted request is told its limit in both forms, every time rounded up
   ]);
 });
 
-test("a refused request is told how long to wait, in seconds and in milliseconds, both rounded up and neither from the reset", () => {
+test("a refused request gets the time to wait in seconds and in milliseconds, both rounded up and neither made from the reset", () => {
   const refused = { ...accepted, accepted: false, remaining: 0, retryAfterMs: 31_000.25 };
   expect(rateLimitHeaders(refused, "team", nowMs).slice(10)).toEqual([
     "Retry-After",
@@ -39,7 +39,7 @@ test("a refused request is told how long to wait, in seconds and in milliseconds
   ]);
 });
 
-test("the address's allowance goes by its own name, also where a team has the same limit", () => {
+test("the address's allowance has its own policy name, also where a team has the same limit", () => {
   const decision = { ...accepted, limit: 60 };
   expect(rateLimitHeaders(decision, "team", nowMs)[9]).toBe('"team";q=60;w=60');
   expect(rateLimitHeaders(decision, "address", nowMs)[9]).toBe('"address";q=60;w=60');
@@ -54,7 +54,7 @@ test("where nothing is counted the reset is now, rounded up", () => {
   expect(headers[7]).toBe('"team";r=60;t=0');
 });
 
-test("a wall clock that steps between decision and headers makes no seconds below 0 or above 60", () => {
+test("a wall clock that steps between decision and headers gives no seconds below 0 or above 60", () => {
   expect(rateLimitHeaders(accepted, "team", nowMs + 3_600_000)[7]).toBe('"team";r=12;t=0');
   expect(rateLimitHeaders(accepted, "team", nowMs - 3_600_000)[7]).toBe('"team";r=12;t=60');
 });

@@ -46,7 +46,7 @@ describe("against a naive log of all accepted times", () => {
         if (kind >= 0.03 && kind < 0.13) seen.edges++;
       }
     }
-    // The commands reach what they are for.
+    // The commands did reach the cases that they are for.
     for (const times of Object.values(seen)) expect(times).toBeGreaterThan(5_000);
   });
 });
@@ -73,7 +73,8 @@ describe("for any traffic", () => {
           nowMs += gapMs;
           if (log.spend(nowMs, limit, 1) === 0) acceptedMs.push(nowMs);
         }
-        // Of any limit + 1 in a row, first and last are a window apart, but for the tick of the clock.
+        // In any row of limit + 1 requests, the first and the last are a window apart, less a tick
+        // of the clock.
         return acceptedMs.every((timeMs, n) => {
           const firstMs = acceptedMs[n - limit];
           return firstMs === undefined || timeMs - firstMs > windowMs - 1 / 512;
@@ -146,7 +147,7 @@ test("a cost of 0 is taken even where the limit is used up", () => {
 test("after a downgrade the wait is for the entry that brings the count below the limit", () => {
   const log = new SlidingLog(windowMs);
   for (let n = 0; n < 10; n++) log.spend(n * 1_000, 10, 1);
-  // Of ten, eight must go before a limit of three has room: the eighth came at 7 s.
+  // Eight of ten must leave before a limit of three has room: the eighth came at 7 s.
   expect(log.spend(10_000, 3, 1)).toBe(57_000);
   expect(log.resetAfterMs).toBe(50_000);
   expect(log.spend(67_000, 3, 1)).toBe(0);
@@ -159,7 +160,7 @@ test("an upgrade keeps what was counted", () => {
   expect(log.spend(2, 5, 1)).toBe(59_998);
 });
 
-test("a clock that steps back is taken to stand still, and gives nothing back", () => {
+test("a clock that steps back counts as standing still, and frees nothing", () => {
   const log = new SlidingLog(windowMs);
   log.spend(100_000, 2, 1);
   log.spend(10_000, 2, 1);
@@ -168,7 +169,7 @@ test("a clock that steps back is taken to stand still, and gives nothing back", 
   expect(log.spend(160_000, 2, 2)).toBe(0);
 });
 
-test("a cost that is no whole number from 0 to the limit is a mistake of the caller and takes nothing", () => {
+test("a cost that is no whole number from 0 to the limit throws and takes nothing", () => {
   const log = new SlidingLog(windowMs);
   for (const cost of [-1, 0.5, 6, Number.NaN]) expect(() => log.spend(0, 5, cost)).toThrow(RangeError);
   expect(log.count).toBe(0);

@@ -22,7 +22,7 @@ afterAll(async () => {
   folders.remove();
 });
 
-/** All that anybody was told, by where; but not the one answer that a created key is in. */
+/** Every text that Keyrun sent, by its source, except the one response with a created key. */
 const heard = new Map<string, string>();
 let answers = 0;
 
@@ -31,7 +31,7 @@ function hear(what: string, text: string): void {
   heard.set(`${answers} ${what}`, text);
 }
 
-test("no issued key and no service token is found where it does not belong, after a whole story", async () => {
+test("after calls of every kind no issued key and no service token is found outside its own place", async () => {
   keyrun = await serveKeyrun(folders.create(), {
     KEYRUN_LOG_LEVEL: "trace",
     KEYRUN_PLAN_LIMITS: "free=200",
@@ -86,7 +86,7 @@ test("no issued key and no service token is found where it does not belong, afte
 
   const needles = [...needlesOf(values), token];
   expect(needles.every((needle) => needle.length >= 43)).toBe(true);
-  // The story is worth nothing where nothing was logged or told of it.
+  // The test proves nothing if nothing was logged or sent.
   expect(keyrun.stderr()).toContain("INVALID_API_KEY");
   expect(keyrun.stderr()).toContain("APP_FAILED");
   expect(keyrun.stderr()).toContain(idOf(value));
@@ -97,7 +97,7 @@ test("no issued key and no service token is found where it does not belong, afte
   expect(found).toEqual([]);
   expect(whileServing).toEqual([]);
   expect(await searchFolder(keyrun.dataDir, needlesOf(values))).toEqual([]);
-  // The search itself sees what is there.
+  // The search finds what is there.
   expect(await searchFolder(keyrun.dataDir, [token, idOf(value)])).toEqual(
     expect.arrayContaining(["service-token: 0", "keyrun.db: 1"]),
   );
@@ -107,7 +107,7 @@ const deadBackend = {
   kind: { case: "http" as const, value: { url: "http://127.0.0.1:1/run", headers: [] } },
 };
 
-/** Each full value, and each secret part alone. */
+/** The full values, and their secret parts alone. */
 function needlesOf(values: readonly string[]): string[] {
   return values.flatMap((value) => [value, value.slice(value.indexOf(".") + 1)]);
 }
@@ -131,7 +131,7 @@ function management() {
   };
 }
 
-/** The one place where the full value may be: standard output of `keys create`. */
+/** Standard output of `keys create` is the only place where the full value may be. */
 async function createByCommand(): Promise<string> {
   const args = ["keys", "create", "--team", "demo", "--label", "canary"];
   const { stdout, stderr } = await keyrunCommand({ KEYRUN_DATA_DIR: keyrun.dataDir }, args);
@@ -139,7 +139,7 @@ async function createByCommand(): Promise<string> {
   return stdout.trim();
 }
 
-/** Good requests, and those that fail behind the key, through every door. */
+/** Valid requests, and requests that fail after the key is accepted, on every handler. */
 async function runRightly(value: string): Promise<void> {
   const authorization = `Bearer ${value}`;
   for (const appId of ["echo", "scripted", "nobody", "nowhere"]) {
@@ -156,7 +156,7 @@ async function runRightly(value: string): Promise<void> {
   }
 }
 
-/** The secret in every place of a run where it does not belong. */
+/** Sends a secret in every part of a run where it does not belong. */
 async function runWrongly(secret: string): Promise<void> {
   const authorization = `Bearer ${secret}`;
   const mistyped = `${secret.slice(0, -1)}${secret.endsWith("a") ? "b" : "a"}`;
@@ -198,7 +198,7 @@ async function runWrongly(secret: string): Promise<void> {
   }
 }
 
-/** The secret in every place of management where it does not belong. */
+/** Sends a secret in every part of a management call where it does not belong. */
 async function askWrongly(secret: string): Promise<void> {
   const { keys, disconnect } = management();
   const wrong = [
@@ -218,7 +218,7 @@ async function askWrongly(secret: string): Promise<void> {
   }
   disconnect();
   for (const args of [["keys", "revoke", "--team", "demo", secret], ["keys", "verify", secret], [secret]]) {
-    // A service token is no key, so nothing can know it among the arguments.
+    // A service token does not have the form of a key, so it can't be recognised in arguments.
     if (secret === keyrun.serviceToken()) continue;
     const { stdout, stderr } = await keyrunCommand({ KEYRUN_DATA_DIR: keyrun.dataDir }, args);
     hear(`the command line, of ${args.length}`, stdout + stderr);
@@ -237,7 +237,7 @@ interface Posted {
   readonly body?: string;
 }
 
-/** Sends a run; `only the log` where the answer repeats to its caller what it sent itself. */
+/** Sends a run. With `only the log` the response may repeat what the caller sent. */
 async function post(posted: Posted, counts: "all" | "only the log" = "all"): Promise<void> {
   const { method = "POST", path = "/api/apps/echo/run", authorization, body = '{"text":"x"}' } = posted;
   const headers = {

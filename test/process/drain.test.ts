@@ -35,7 +35,7 @@ afterAll(async () => {
   folders.remove();
 });
 
-/** A Keyrun with a key, and the app `scripted` that answers when the test says so. */
+/** Starts Keyrun with a key and the app `scripted`, which answers when the test says so. */
 async function serve(settings: Settings = {}) {
   const keyrun = await serveKeyrun(folders.create(), {
     KEYRUN_PLAN_LIMITS: "free=100000",
@@ -60,7 +60,7 @@ const ended = { code: 0, signal: null };
 const connectionsUnderLoad = 8;
 
 describe("SIGTERM under load", () => {
-  test("fails no request over HTTP/1.1: each connection is told to close in an answer", async () => {
+  test("fails no request over HTTP/1.1: each connection announces its close in a response", async () => {
     const { keyrun, value } = await serve();
     let answered = 0;
     const loads = Array.from({ length: connectionsUnderLoad }, async () => {
@@ -79,7 +79,7 @@ describe("SIGTERM under load", () => {
     expect(keyrun.stderr()).not.toContain('"level":"warn"');
   });
 
-  test("fails no request over HTTP/2: what crosses the GOAWAY is refused unread, so that a client sends it again", async () => {
+  test("fails no request over HTTP/2: a request sent after the GOAWAY is refused unread, so clients send it again", async () => {
     const { keyrun, value } = await serve();
     let answered = 0;
     const loads = Array.from({ length: connectionsUnderLoad }, async () => {
@@ -107,7 +107,7 @@ describe("SIGTERM under load", () => {
   });
 });
 
-test("with a drain delay /readyz turns red at once, and new connections are served until the delay is over", async () => {
+test("with a drain delay /readyz fails at once, and new connections are served until the delay is over", async () => {
   const { keyrun, value } = await serve({ KEYRUN_DRAIN_DELAY_MS: "1500" });
   keyrun.kill("SIGTERM");
   let ready = 200;
@@ -130,7 +130,7 @@ test("a run that ends within the drain is answered", async () => {
   expect(await keyrun.exited).toEqual(ended);
 });
 
-test("runs past the drain's time are answered 503, and told not to be repeated, through either door", async () => {
+test("runs past the drain's time get 503 and must not be repeated, over REST and gRPC", async () => {
   const { keyrun, value } = await serve({ KEYRUN_DRAIN_MS_MAX: "200" });
   const caller = (connectCallers.gRPC ?? expect.fail())(keyrun.publicUrl);
   const rest = restRun(keyrun.publicUrl, { value, appId: "scripted", text: "wait" });
@@ -151,11 +151,11 @@ test("runs past the drain's time are answered 503, and told not to be repeated, 
   caller.close();
 });
 
-test("two quick signals are one, as Ctrl-C under npm is", async () => {
+test("two signals in quick succession count as one, as for Ctrl-C under npm", async () => {
   const { keyrun, value } = await serve();
   const run = restRun(keyrun.publicUrl, { value, appId: "scripted", text: "wait" });
   await app.waits(1);
-  // Two of one kind the kernel may fold into one; of two kinds it delivers both.
+  // The kernel may merge two signals of the same kind, but delivers two different ones.
   keyrun.kill("SIGINT");
   keyrun.kill("SIGTERM");
   await keyrun.until(() => keyrun.stderr().includes('"msg":"draining"'));
@@ -164,7 +164,7 @@ test("two quick signals are one, as Ctrl-C under npm is", async () => {
   expect(await keyrun.exited).toEqual(ended);
 });
 
-test("a second signal that is not the first's echo exits at once, with status 1", async () => {
+test("a later second signal exits at once, with status 1", async () => {
   const { keyrun, value } = await serve({ KEYRUN_DRAIN_MS_MAX: "600000" });
   const run = restRun(keyrun.publicUrl, { value, appId: "scripted", text: "wait" }).catch(() => "cut off");
   await app.waits(1);
@@ -198,7 +198,9 @@ async function serveAgain(dataDir: string): Promise<ServingKeyrun> {
   return keyrun;
 }
 
-/** One run on the agent's connection, and whether the answer says that it closes. */
+/**
+ * Sends one run on the agent's connection, and returns whether the response announces its close.
+ */
 function postOn(agent: Agent, publicUrl: string, value: string) {
   return new Promise<{ status: number | undefined; closes: boolean }>((resolve, reject) => {
     const { hostname, port } = new URL(publicUrl);

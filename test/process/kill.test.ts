@@ -34,7 +34,7 @@ async function start(dataDir: string) {
   return { keyrun, keys, kill };
 }
 
-/** What Keyrun acknowledged before it was killed. */
+/** The changes that Keyrun acknowledged before it was killed. */
 interface Acknowledged {
   readonly created: Map<string, string>;
   readonly revoked: Set<string>;
@@ -43,13 +43,13 @@ interface Acknowledged {
 const cycles = 20;
 const writers = 4;
 
-test(`kill -9 loses no create and no revoke that was acknowledged, ${cycles} times over`, async () => {
+test(`kill -9 loses no acknowledged creation or revocation of a key, ${cycles} times over`, async () => {
   const dataDir = folders.create();
   const acknowledged: Acknowledged = { created: new Map(), revoked: new Set() };
   for (let cycle = 0; cycle < cycles; cycle++) {
     const { keyrun, keys, kill } = await start(dataDir);
     await expectAll(keyrun, keys, acknowledged);
-    // Each cycle is killed after another number of writes, in the middle of the next ones.
+    // Each cycle is killed after a different number of writes, while the next ones are in progress.
     const target = acknowledged.created.size + acknowledged.revoked.size + 1 + (cycle % 7);
     const writing = Array.from({ length: writers }, () => write(keys, acknowledged));
     while (acknowledged.created.size + acknowledged.revoked.size < target) {
@@ -65,7 +65,7 @@ test(`kill -9 loses no create and no revoke that was acknowledged, ${cycles} tim
   await kill();
 }, 180_000);
 
-/** Creates keys and revokes every other, until the process is gone. */
+/** Creates keys and revokes every second one, until the process has ended. */
 async function write(keys: Client<typeof KeyService>, { created, revoked }: Acknowledged): Promise<void> {
   try {
     for (;;) {
@@ -77,7 +77,7 @@ async function write(keys: Client<typeof KeyService>, { created, revoked }: Ackn
       revoked.add(other?.id ?? "");
     }
   } catch {
-    // The process is gone: what it did not acknowledge may be there or not.
+    // The process has ended. Changes that it did not acknowledge may or may not be in the store.
   }
 }
 
@@ -99,7 +99,7 @@ async function expectAll(
   if (newest !== undefined) expect((await restRun(keyrun.publicUrl, { value: newest })).status).toBe(200);
 }
 
-test("a use is in the store soon after it, without a stop, and survives kill -9", async () => {
+test("a use of a key is soon in the store without a stop, and survives kill -9", async () => {
   const dataDir = folders.create();
   const first = await start(dataDir);
   const { key, value } = await first.keys.createKey({ teamId: "demo" });

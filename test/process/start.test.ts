@@ -41,7 +41,7 @@ async function serve(...args: Parameters<typeof serveKeyrun>): Promise<ServingKe
   return keyrun;
 }
 
-/** Starts, and answers with how it ended and what it said. */
+/** Starts Keyrun and returns its exit code and its output. */
 async function refused(settings: Record<string, string>) {
   const keyrun = spawnKeyrun({
     KEYRUN_PORT: "0",
@@ -54,12 +54,12 @@ async function refused(settings: Record<string, string>) {
   return { code, stdout: keyrun.stdout(), stderr: keyrun.stderr() };
 }
 
-test("start says where Keyrun is, how to make a key and how to run an app, and the printed curl runs", async () => {
+test("start prints the address, how to create a key and how to run an app, and the printed curl works", async () => {
   const keyrun = await serve(folders.create());
   const { publicUrl, internalUrl } = keyrun;
   const curl = `curl -sS -X POST ${publicUrl}/api/apps/echo/run -H "Authorization: Bearer $KEYRUN_API_KEY" -H "Content-Type: application/json" -d '{"text":"hello"}'`;
   const [words, screenWords] = keyrun.stdout().split(/(?<=hello"}'\n)/);
-  // The last lines are the screen's: they depend on whether it was built.
+  // The last lines are about the screen and depend on whether it is built.
   expect(screenWords).toMatch(/^(Manage keys in the browser|The screen is not built yet)/);
   expect(words).toBe(`Keyrun is ready: ${publicUrl} (gRPC ${internalUrl.slice("http://".length)})
 
@@ -81,7 +81,7 @@ Run an app with it:
   expect(JSON.parse(answer)).toMatchObject({ appId: "echo", text: "hello" });
 });
 
-test("the words are out before /readyz first answers 200", async () => {
+test("the text is printed before /readyz first answers 200", async () => {
   const [port, grpcPort] = [await freePort(), await freePort()];
   const out = join(folders.create(), "stdout");
   const settings = {
@@ -89,7 +89,7 @@ test("the words are out before /readyz first answers 200", async () => {
     KEYRUN_GRPC_PORT: String(grpcPort),
     KEYRUN_DATA_DIR: folders.create(),
   };
-  // A shell sends the words to a file, so that what was written is there to read at any moment.
+  // A shell redirects the output to a file, which can be read at any moment.
   closeSync(openSync(out, "w"));
   const keyrun = spawnKeyrun(settings, [
     "sh",
@@ -106,7 +106,7 @@ test("the words are out before /readyz first answers 200", async () => {
   );
 });
 
-test("a key is made, listed, verified, used and revoked from the command line", async () => {
+test("a key is created, listed, verified, used and revoked from the command line", async () => {
   const { publicUrl, dataDir } = await serve(folders.create());
   const command = (args: string[], stdin?: string) =>
     keyrunCommand({ KEYRUN_DATA_DIR: dataDir }, args, stdin);
@@ -128,7 +128,7 @@ test("a key is made, listed, verified, used and revoked from the command line", 
   expect(await command(["keys", "verify"], value)).toMatchObject({ code: 1, stdout: "REVOKED\n" });
 });
 
-test("what the first start makes is the owner's alone, and the next start finds it", async () => {
+test("files of the first start are readable only by their owner, and the next start uses them", async () => {
   const dataDir = join(folders.create(), "data");
   const first = await serve(dataDir);
   const token = first.serviceToken();
@@ -144,7 +144,7 @@ test("what the first start makes is the owner's alone, and the next start finds 
   expect(await restRun(second.publicUrl, { value: created.stdout.trim() })).toMatchObject({ status: 200 });
 });
 
-test("a changed prefix refuses the keys made before it, start says so, and set back they are good", async () => {
+test("keys with another prefix are refused, start warns of it, and they work again with the old prefix", async () => {
   const dataDir = folders.create();
   let value = "";
   for (const [prefix, verdict] of [
@@ -179,7 +179,7 @@ test("npm start passes the signal on", async () => {
   expect(keyrun.stderr()).toContain('"msg":"stopped"');
 });
 
-describe("a start that would be unsafe is refused in a sentence, with exit 1 and no stack:", () => {
+describe("an unsafe start is refused with one sentence and exit code 1, without a stack:", () => {
   const expectRefused = (outcome: Awaited<ReturnType<typeof refused>>, sentence: RegExp) => {
     expect(outcome.stderr).toMatch(sentence);
     expect(outcome).toMatchObject({ code: 1, stdout: "" });
@@ -208,12 +208,12 @@ describe("a start that would be unsafe is refused in a sentence, with exit 1 and
     }
   });
 
-  // 192.0.2.1 is for documentation (RFC 5737), and no machine's own.
+  // 192.0.2.1 is reserved for documentation (RFC 5737), so no machine has it.
   test.each([
     ["KEYRUN_HOST", "192.0.2.1", {}],
     ["KEYRUN_HOST", "999.1.1.1", {}],
     ["KEYRUN_GRPC_HOST", "192.0.2.1", { KEYRUN_GRPC_PLAINTEXT: "true" }],
-  ])("a %s of %s, which is not this machine's", async (name, host, settings) => {
+  ])("a %s of %s, which is not an address of this machine", async (name, host, settings) => {
     expectRefused(
       await refused({ ...settings, [name]: host }),
       new RegExp(
@@ -222,7 +222,7 @@ describe("a start that would be unsafe is refused in a sentence, with exit 1 and
     );
   });
 
-  test("a store whose secret is gone", async () => {
+  test("a store whose secret is missing", async () => {
     const dataDir = folders.create();
     const first = await serve(dataDir);
     await keyrunCommand({ KEYRUN_DATA_DIR: dataDir }, ["keys", "create", "--team", "demo"]);
@@ -233,9 +233,9 @@ describe("a start that would be unsafe is refused in a sentence, with exit 1 and
     const outcome = await refused({ KEYRUN_DATA_DIR: dataDir });
     expectRefused(outcome, /service secret that is not there \(version [0-9a-f]{8}\)/);
     expect((await refused({ KEYRUN_DATA_DIR: dataDir })).code).toBe(1);
-    // A new one would be in the next backup, in the place of the one that is looked for.
+    // A new secret would replace the missing one in the next backup.
     expect(existsSync(join(dataDir, "secret"))).toBe(false);
-    // What the sentence advises helps.
+    // The advice in the message works.
     await serve(dataDir, { KEYRUN_SECRET: secret });
   });
 
@@ -262,7 +262,7 @@ describe("a start that would be unsafe is refused in a sentence, with exit 1 and
     }
   });
 
-  test("all that is wrong is told at once, one sentence each", async () => {
+  test("all problems are reported at once, one sentence each", async () => {
     const outcome = await refused({ KEYRUN_PORT: "x", KEYRUN_LOG_LEVEL: "loud", KEYRUN_NOTHING: "1" });
     expect(outcome.stderr.trimEnd().split("\n")).toHaveLength(3);
   });
@@ -285,9 +285,13 @@ describe("a start that would be unsafe is refused in a sentence, with exit 1 and
   test.each([
     ["secret", "", /secret is damaged\. Restore it from a backup, or set KEYRUN_SECRET/],
     ["secret", "c2hvcnQ", /secret is damaged\. Restore it from a backup, or set KEYRUN_SECRET/],
-    ["service-token", "", /service-token must be 32 to 512 characters .+ remove it, and a new one is made\./],
-    ["service-token", "x".repeat(31), /service-token must be 32 to 512 characters .+ remove it/],
-    ["service-token", `${"x".repeat(31)} ä`, /service-token must be 32 to 512 characters .+ remove it/],
+    [
+      "service-token",
+      "",
+      /service-token must be 32 to 512 characters .+ remove the file, and Keyrun makes a new one\./,
+    ],
+    ["service-token", "x".repeat(31), /service-token must be 32 to 512 characters .+ remove the file/],
+    ["service-token", `${"x".repeat(31)} ä`, /service-token must be 32 to 512 characters .+ remove the file/],
   ])("a file %s that holds %j", async (name, text, sentence) => {
     const dataDir = folders.create();
     writeFileSync(join(dataDir, name), `${text}\n`);
@@ -296,7 +300,7 @@ describe("a start that would be unsafe is refused in a sentence, with exit 1 and
     expect(outcome.stderr).toMatch(sentence);
     if (text !== "") expect(outcome.stderr).not.toContain(text);
     expect(readFileSync(join(dataDir, name), "utf8")).toBe(`${text}\n`);
-    // What the sentence advises helps.
+    // The advice in the message works.
     rmSync(join(dataDir, name));
     await serve(dataDir);
   });

@@ -18,7 +18,7 @@ const served = "keyrun.v1.RunService";
 const watchersMax = 3;
 
 let readiness: SettableReadiness;
-/** Listeners that the service has at the moment. */
+/** How many listeners the service has added and not removed. */
 let listening: number;
 let server: ConnectH2cServer;
 
@@ -37,7 +37,7 @@ beforeEach(async () => {
     },
   };
   const health = createHealth({ serviceNames: [served], readiness: counted, watchersMax });
-  server = await serveConnectH2c((router) => router.service(Health, health));
+  server = await serveConnectH2c([{ service: Health, implementation: health }]);
 });
 
 afterEach(() => server.close());
@@ -65,7 +65,7 @@ describe.each(rpcProtocols)("over %s", (protocol) => {
     expect(refused).toMatchObject({ code: Code.NotFound });
   });
 
-  test("a watch tells the status at once and then every change, and ends when its caller leaves", async () => {
+  test("a watch sends the status at once and then every change, and ends when its caller disconnects", async () => {
     const client = createClient(Health, server.transport(protocol));
     const caller = new AbortController();
     const watch = client.watch({ service: served }, { signal: caller.signal })[Symbol.asyncIterator]();
@@ -91,7 +91,7 @@ describe.each(rpcProtocols)("over %s", (protocol) => {
     const further = watch.next();
     further.catch(() => {});
     readiness.set(true);
-    // Another watch sees the change, so this one had its chance.
+    // Another watch gets the change, so this one has had the chance too.
     const other = client.watch({ service: "" }, { signal: caller.signal })[Symbol.asyncIterator]();
     expect((await other.next()).value?.status).toBe(ServingStatus.SERVING);
     expect(listening).toBe(2);
@@ -99,7 +99,7 @@ describe.each(rpcProtocols)("over %s", (protocol) => {
     await expect(further).rejects.toMatchObject({ code: Code.Canceled });
   });
 
-  test("watches past the bound are refused, and one that leaves makes room", async () => {
+  test("watches past the bound are refused, and one that ends makes room", async () => {
     const client = createClient(Health, server.transport(protocol));
     const callers = Array.from({ length: watchersMax }, () => new AbortController());
     for (const { signal } of callers) {
@@ -132,7 +132,7 @@ test("a watcher that reads slowly gets the newest status, and changes in between
   expect((await ended).done).toBe(true);
 });
 
-test("grpc-js, as a client of another make, checks, watches and is refused", async () => {
+test("grpc-js, an independent client, can check and watch, and reads refusals", async () => {
   const method = (name: "Check" | "Watch", responseStream: boolean) => ({
     path: `/grpc.health.v1.Health/${name}`,
     requestStream: false,

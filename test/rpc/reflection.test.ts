@@ -16,6 +16,7 @@ import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import { createReflection } from "#src/rpc/reflection.ts";
+import { served } from "#src/rpc/served.ts";
 import { type ConnectH2cServer, rpcProtocols, serveConnectH2c } from "../harness/connect-h2c.ts";
 
 type Asked = NonNullable<MessageInitShape<typeof ServerReflectionRequestSchema>["messageRequest"]>;
@@ -30,23 +31,26 @@ let server: ConnectH2cServer;
 
 beforeAll(async () => {
   const reflection = createReflection(services);
-  server = await serveConnectH2c((router) => {
-    router.service(ServerReflection, reflection.v1);
-    router.service(ServerReflectionV1Alpha, reflection.v1alpha);
-    router.service(RunService, {
+  server = await serveConnectH2c([
+    served(ServerReflection, reflection.v1),
+    served(ServerReflectionV1Alpha, reflection.v1alpha),
+    served(RunService, {
       runApp: ({ appId, text }) => ({ runId: "run_1", appId, text: text ?? "" }),
-    });
-  });
+    }),
+  ]);
 });
 
 afterAll(() => server.close());
 
-const eachDoor = rpcProtocols.flatMap((protocol) =>
+const eachEntry = rpcProtocols.flatMap((protocol) =>
   (["v1", "v1alpha"] as const).map((version) => ({ protocol, version })),
 );
 
-describe.each(eachDoor)("$version over $protocol", ({ protocol, version }) => {
-  /** The answers to questions of one stream, each asked after the answer before it. */
+describe.each(eachEntry)("$version over $protocol", ({ protocol, version }) => {
+  /**
+   * Returns the answers to the questions on one stream. Each question is sent after the previous
+   * answer.
+   */
   async function ask(...questions: Asked[]): Promise<ServerReflectionResponse["messageResponse"][]> {
     const client = createClient(versions[version], server.transport(protocol));
     const answers: ServerReflectionResponse["messageResponse"][] = [];
@@ -63,14 +67,14 @@ describe.each(eachDoor)("$version over $protocol", ({ protocol, version }) => {
     for await (const response of client.serverReflectionInfo(requests())) {
       expect(response.validHost).toBe("keyrun.example");
       expect(response.originalRequest?.messageRequest).toMatchObject(questions[answers.length] ?? {});
-      // The two versions' messages differ in their type's name alone.
+      // The messages of the two versions differ only in their type's name.
       answers.push(response.messageResponse as ServerReflectionResponse["messageResponse"]);
       answered();
     }
     return answers;
   }
 
-  test("all services are listed, in order", async () => {
+  test("all services are listed, sorted by name", async () => {
     const [answer] = await ask({ case: "listServices", value: "" });
     expect(answer?.case === "listServicesResponse" && answer.value.service.map(({ name }) => name)).toEqual([
       "grpc.health.v1.Health",
@@ -82,7 +86,7 @@ describe.each(eachDoor)("$version over $protocol", ({ protocol, version }) => {
     ]);
   });
 
-  test("a file comes with all it imports, and a client can build its types from that alone", async () => {
+  test("a file comes with everything it imports, and a client can build its types from that alone", async () => {
     const [answer] = await ask({ case: "fileByFilename", value: "keyrun/v1/run_service.proto" });
     expect(fileNames(answer)).toEqual(runServiceFiles);
     const registry = createFileRegistry({
@@ -94,7 +98,7 @@ describe.each(eachDoor)("$version over $protocol", ({ protocol, version }) => {
     );
   });
 
-  test("a stream gets the file it asks for each time, and what that imports once", async () => {
+  test("a stream gets the requested file every time, and the imported files once", async () => {
     const file: Asked = { case: "fileByFilename", value: "keyrun/v1/run_service.proto" };
     const imported: Asked = { case: "fileByFilename", value: annotations };
     const answers = await ask(imported, file, file, imported);
@@ -122,7 +126,7 @@ describe.each(eachDoor)("$version over $protocol", ({ protocol, version }) => {
     expect(fileNames(answer)[0]).toBe(file);
   });
 
-  test("an extension is found by its number, and the numbers by the type", async () => {
+  test("an extension is found by its number, and the numbers are found by the type", async () => {
     const extended = "google.protobuf.MethodOptions";
     const [file, numbers, none] = await ask(
       { case: "fileContainingExtension", value: { containingType: extended, extensionNumber: 72295728 } },
@@ -134,7 +138,7 @@ describe.each(eachDoor)("$version over $protocol", ({ protocol, version }) => {
     expect(none?.value).toMatchObject({ baseTypeName: "keyrun.v1.Key", extensionNumber: [] });
   });
 
-  test("what is not there is NOT_FOUND by a message, a question without content is INVALID_ARGUMENT, and the stream goes on", async () => {
+  test("an unknown name is answered NOT_FOUND and an empty question INVALID_ARGUMENT, and the stream goes on", async () => {
     const answers = await ask(
       { case: "fileByFilename", value: "keyrun/v1/nope.proto" },
       { case: "fileContainingSymbol", value: "keyrun.v1" },
@@ -153,7 +157,7 @@ describe.each(eachDoor)("$version over $protocol", ({ protocol, version }) => {
   });
 });
 
-describe.each(["grpc-v1", "grpc-v1alpha"])("buf curl, knowing no schema, over %s", (reflectProtocol) => {
+describe.each(["grpc-v1", "grpc-v1alpha"])("buf curl without a schema, over %s", (reflectProtocol) => {
   test("lists the methods, calls one and reads its answer", async () => {
     const common = ["--http2-prior-knowledge", "--protocol", "grpc", "--reflect-protocol", reflectProtocol];
     const methods = await bufCurl([...common, "--list-methods", server.url]);

@@ -5,13 +5,14 @@ import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
-import { type CredentialKind, credentialOf, type Listener } from "#src/auth/policy.ts";
+import type { CredentialKind } from "#src/auth/credential.ts";
+import { credentialOf, type ListenerName } from "#src/auth/policy.ts";
 import { createBrowser } from "../harness/browser.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { signInOwner } from "../harness/members.ts";
 
 let keyrun: Keyrun;
-/** Every kind of caller, by the headers that prove them. */
+/** The headers of every kind of caller. */
 const callers = {} as Record<"nobody" | "stranger" | "key" | "service" | "member", Record<string, string>>;
 beforeAll(async () => {
   keyrun = await startKeyrun();
@@ -40,8 +41,11 @@ const cases = methods.flatMap((method) =>
   ),
 );
 
-/** The answer's HTTP status and reason. The body is no message: a request that is let in is refused as invalid. */
-async function call(method: DescMethod, listener: Listener, headers: Record<string, string>) {
+/**
+ * Returns the answer's HTTP status and reason. The body is invalid, so a request that is admitted
+ * is refused as invalid.
+ */
+async function call(method: DescMethod, listener: ListenerName, headers: Record<string, string>) {
   const streaming = method.methodKind !== "unary";
   const url = listener === "public" ? keyrun.publicUrl : keyrun.internalUrl;
   const { status, body } = await createBrowser(url).load(`${url}/${method.parent.typeName}/${method.name}`, {
@@ -57,20 +61,20 @@ async function call(method: DescMethod, listener: Listener, headers: Record<stri
 }
 
 test.each(cases)(
-  "%s lets the right caller in, and refuses every other before it reads the request",
+  "%s admits the right caller, and refuses every other caller before it reads the request",
   async (...[, method, listener]) => {
     const kind = credentialOf(method, listener);
-    // A service's session is never read on the internal listener: nobody is right there.
+    // Here no caller is the right one: the internal listener never reads a session.
     const rightOnes =
       kind === undefined || (listener === "internal" && kind === "session") ? [] : right[kind];
     for (const [caller, headers] of Object.entries(callers)) {
       const { code, reason } = await call(method, listener, headers);
-      const told = `${caller}: ${code} ${reason}`;
-      if (kind === undefined) expect(told).toBe(`${caller}: unimplemented UNIMPLEMENTED`);
+      const outcome = `${caller}: ${code} ${reason}`;
+      if (kind === undefined) expect(outcome).toBe(`${caller}: unimplemented UNIMPLEMENTED`);
       else if (rightOnes.some((one) => one === caller))
-        expect(told).toBe(`${caller}: invalid_argument INVALID_JSON`);
+        expect(outcome).toBe(`${caller}: invalid_argument INVALID_JSON`);
       else {
-        expect(told).toMatch(
+        expect(outcome).toMatch(
           /: unauthenticated (MISSING|INVALID|MALFORMED)_(API_KEY|CREDENTIAL|AUTHORIZATION)$/,
         );
       }
@@ -78,7 +82,7 @@ test.each(cases)(
   },
 );
 
-test("the walk saw every method, of every kind", () => {
+test("the cases cover every method and every kind of credential", () => {
   expect(methods.length).toBeGreaterThan(20);
   const kinds = cases.map(([, method, listener]) => credentialOf(method, listener));
   expect(new Set(kinds)).toEqual(new Set(["api_key", "service", "session", "preview_session", undefined]));

@@ -1,10 +1,10 @@
 import type { ServerResponse } from "node:http";
 import { describe, expect, test, vi } from "vitest";
-import { fail } from "#src/error.ts";
+import { fail } from "#src/refusal/refusal.ts";
 import { appOn, openAppRunner, refusalOf, runOf, serveGrpc, serveHttp } from "../harness/app-backends.ts";
 import { soon } from "../harness/soon.ts";
 
-test("echo answers with what it was sent, up to the bound of every output", async () => {
+test("echo returns its input, up to the bound of every output", async () => {
   await using runner = openAppRunner({ outputBytesMax: 4 });
   const app = appOn({ kind: "echo" });
   expect(await runner.run(runOf(app, { text: "" }))).toBe("");
@@ -13,7 +13,7 @@ test("echo answers with what it was sent, up to the bound of every output", asyn
 });
 
 describe("the bound of runs at once", () => {
-  test("refuses one run too many before it starts, of this app only, and frees a slot with every run's end", async () => {
+  test("refuses one run too many before it starts, for this app only, and each end of a run frees a slot", async () => {
     const waiting: ServerResponse[] = [];
     await using server = await serveHttp((_, response) => waiting.push(response));
     await using runner = openAppRunner({ appRunsMax: 2 });
@@ -38,7 +38,7 @@ describe("the bound of runs at once", () => {
 
     waiting[0]?.end('{"text":"ok"}');
     waiting[1]?.end("no JSON");
-    // Either may be the one that failed: two connections race to the server.
+    // Either run may have failed, because two connections race to the server.
     const ended = await Promise.allSettled([first, second]);
     expect(ended.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
 
@@ -49,7 +49,7 @@ describe("the bound of runs at once", () => {
     expect(await Promise.all([third, fourth])).toEqual(["again", "again"]);
   });
 
-  test("a timeout and a caller's leaving free the slot too, on either kind of backend", async () => {
+  test("counts no run after its timeout or after its caller has left, for both kinds of backend", async () => {
     await using http = await serveHttp(() => {});
     await using grpc = await serveGrpc(() => {});
     await using runner = openAppRunner({ appRunsMax: 1 });
@@ -67,8 +67,8 @@ describe("the bound of runs at once", () => {
   });
 });
 
-describe("what ends a run from outside", () => {
-  test("a refusal given as the signal's reason is the run's refusal", async () => {
+describe("the end of a run", () => {
+  test("is the refusal given as the signal's reason", async () => {
     await using server = await serveHttp(() => {});
     await using runner = openAppRunner();
     const drain = new AbortController();
@@ -79,7 +79,7 @@ describe("what ends a run from outside", () => {
     expect(await running).toBe(stopping);
   });
 
-  test("a run whose caller has left already is not sent", async () => {
+  test("comes before the run is sent if the caller has left already", async () => {
     await using server = await serveHttp((_, response) => response.end('{"text":""}'));
     await using runner = openAppRunner();
     const app = appOn(server.backend);
@@ -90,7 +90,7 @@ describe("what ends a run from outside", () => {
     expect(server.seen.requests).toBe(1);
   });
 
-  test("the caller's signal keeps no listener of runs that are over", async () => {
+  test("removes its listener from the caller's signal", async () => {
     await using runner = openAppRunner();
     await using server = await serveHttp((_, response) => response.end('{"text":""}'));
     const { signal } = new AbortController();
@@ -101,7 +101,7 @@ describe("what ends a run from outside", () => {
     expect(remove.mock.calls).toEqual(add.mock.calls);
   });
 
-  test("closing ends what runs with UNAVAILABLE, that may have run, and refuses what comes after", async () => {
+  test("is UNAVAILABLE as possibly run when the runner closes, and later runs are refused", async () => {
     await using http = await serveHttp(() => {});
     await using grpc = await serveGrpc(() => {});
     const runner = openAppRunner();

@@ -53,7 +53,7 @@ describe.skipIf(!hasOpenssl)("a backend behind TLS", () => {
     ["http", "over https"],
     ["grpc", "over TLS"],
   ] as const)(
-    "runs on %s where its certificate is trusted, and is sent nothing where it is not",
+    "gets runs on %s if its certificate is trusted, and gets nothing if it is not",
     async (kind, text) => {
       expect(await runOnce(backends[kind], {})).toMatch(
         /^APP_FAILED: .*(certificate|UNABLE_TO_VERIFY|self)/i,

@@ -1,57 +1,57 @@
 import { connectivityState } from "@grpc/grpc-js";
 import { afterEach, expect, test } from "vitest";
-import { createGrpcChannels, type LentChannel } from "#src/run/grpc-channels.ts";
+import { type ChannelLease, createGrpcChannels } from "#src/run/grpc-channels.ts";
 
 const channels = createGrpcChannels({ outputBytesMax: 1_024, idleChannelsMax: 2 });
 afterEach(() => channels.close());
 
-const lend = (host: string, tls = false) => channels.lend({ target: `${host}.example:9001`, tls });
-const isClosed = ({ client }: LentChannel) =>
+const acquire = (host: string, tls = false) => channels.acquire({ target: `${host}.example:9001`, tls });
+const isClosed = ({ client }: ChannelLease) =>
   client.getChannel().getConnectivityState(false) === connectivityState.SHUTDOWN;
 
-test("a target has one channel in the clear and one with TLS", () => {
-  const lent = [lend("a"), lend("a"), lend("a", true)];
-  expect(lent[0]!.client).toBe(lent[1]!.client);
-  expect(lent[0]!.client).not.toBe(lent[2]!.client);
-  for (const channel of lent) channel.giveBack();
+test("a target has one channel without TLS and one with TLS", () => {
+  const leases = [acquire("a"), acquire("a"), acquire("a", true)];
+  expect(leases[0]!.client).toBe(leases[1]!.client);
+  expect(leases[0]!.client).not.toBe(leases[2]!.client);
+  for (const channel of leases) channel.release();
 });
 
-test("a host is a host, also where gRPC knows a scheme of that name", () => {
-  const lent = channels.lend({ target: "unix:9001", tls: false });
-  expect(lent.client.getChannel().getTarget()).toBe("dns:unix:9001");
-  lent.giveBack();
+test("a host with the name of a gRPC scheme is still a host", () => {
+  const lease = channels.acquire({ target: "unix:9001", tls: false });
+  expect(lease.client.getChannel().getTarget()).toBe("dns:unix:9001");
+  lease.release();
 });
 
-test("of more unused channels than are kept, the one used longest ago is closed", () => {
-  const [a, b, c] = [lend("a"), lend("b"), lend("c")];
-  for (const channel of [b, a, c]) channel.giveBack();
+test("if there are too many unused channels, the one used longest ago is closed", () => {
+  const [a, b, c] = [acquire("a"), acquire("b"), acquire("c")];
+  for (const channel of [b, a, c]) channel.release();
   expect([a, b, c].map(isClosed)).toEqual([true, false, false]);
 
-  const again = lend("b");
-  const d = lend("d");
+  const again = acquire("b");
+  const d = acquire("d");
   expect(again.client).toBe(b.client);
-  again.giveBack();
-  d.giveBack();
+  again.release();
+  d.release();
   expect([b, c, d].map(isClosed)).toEqual([false, true, false]);
 });
 
-test("a channel in use is never closed, however many there are", () => {
-  const lent = ["a", "b", "c", "d"].map((host) => lend(host));
-  lend("e").giveBack();
-  expect(lent.map(isClosed)).toEqual([false, false, false, false]);
-  for (const channel of lent) channel.giveBack();
-  expect(lent.map(isClosed)).toEqual([true, true, true, false]);
+test("a channel in use is never closed, even above the bound", () => {
+  const leases = ["a", "b", "c", "d"].map((host) => acquire(host));
+  acquire("e").release();
+  expect(leases.map(isClosed)).toEqual([false, false, false, false]);
+  for (const channel of leases) channel.release();
+  expect(leases.map(isClosed)).toEqual([true, true, true, false]);
 });
 
-test("a retired channel serves the runs it has, is lent no more, and closes after the last", () => {
-  const [one, other] = [lend("a"), lend("a")];
+test("a retired channel keeps its runs, gets no new one, and closes after the last", () => {
+  const [one, other] = [acquire("a"), acquire("a")];
   one.retire();
-  one.giveBack();
-  const next = lend("a");
+  one.release();
+  const next = acquire("a");
   expect(next.client).not.toBe(other.client);
   expect(isClosed(other)).toBe(false);
   other.retire();
-  other.giveBack();
+  other.release();
   expect(isClosed(other)).toBe(true);
-  expect(lend("a").client).toBe(next.client);
+  expect(acquire("a").client).toBe(next.client);
 });

@@ -5,7 +5,6 @@ import { describe, expect, test, vi } from "vitest";
 import {
   appOn,
   causeOf,
-  deadPort,
   openAppRunner,
   refusalOf,
   runOf,
@@ -13,9 +12,10 @@ import {
   serveHttp,
   serveTcp,
 } from "../harness/app-backends.ts";
+import { freePort } from "../harness/free-port.ts";
 
-describe("what the backend is sent", () => {
-  test("run, team, app and text, with the request id and what is left of the timeout as deadline", async () => {
+describe("the backend gets", () => {
+  test("run, team, app and text, with the request id, and the rest of the timeout as deadline", async () => {
     const arrived: { request?: unknown; requestId?: unknown; msLeft?: number } = {};
     await using server = await serveGrpc((call, answer) => {
       arrived.request = call.request;
@@ -37,7 +37,7 @@ describe("what the backend is sent", () => {
     expect(arrived.msLeft).toBeLessThanOrEqual(5_001);
   });
 
-  test("all runs of one target share a connection", async () => {
+  test("all runs of a target over one connection", async () => {
     const peers = new Set<string>();
     await using server = await serveGrpc((call, answer) => {
       peers.add(call.getPeer());
@@ -51,7 +51,7 @@ describe("what the backend is sent", () => {
   });
 });
 
-describe("a failure is APP_FAILED, sent once, with a cause for the log", () => {
+describe("a failure becomes APP_FAILED, is sent once, and has a cause for the log:", () => {
   test.each([
     ["UNAVAILABLE, which others would retry", status.UNAVAILABLE],
     ["CANCELLED, though nobody cancelled", status.CANCELLED],
@@ -66,14 +66,14 @@ describe("a failure is APP_FAILED, sent once, with a cause for the log", () => {
     expect(server.seen.runs).toBe(1);
   });
 
-  test("a stream that was refused, which gRPC calls safe to send again, is not", async () => {
+  test("a refused stream, although gRPC calls it safe to send again", async () => {
     await using server = await serveHttp2((stream) => stream.close(constants.NGHTTP2_REFUSED_STREAM));
     await using runner = openAppRunner();
     expect(await refusalOf(runner.run(runOf(appOn(server.backend))))).toMatchObject({ reason: "APP_FAILED" });
     expect(server.seen.streams).toBe(1);
   });
 
-  test("a connection that breaks in the middle of the run", async () => {
+  test("a connection that breaks during the run", async () => {
     await using server = await serveHttp2((stream) => stream.session?.destroy());
     await using runner = openAppRunner();
     expect(await refusalOf(runner.run(runOf(appOn(server.backend))))).toMatchObject({
@@ -83,7 +83,7 @@ describe("a failure is APP_FAILED, sent once, with a cause for the log", () => {
     expect(server.seen.streams).toBe(1);
   });
 
-  test("an answer that is not the contract's message", async () => {
+  test("a response that is not the contract's message", async () => {
     await using server = await serveHttp2((stream) => {
       stream.respond({ ":status": 200, "content-type": "application/grpc" }, { waitForTrailers: true });
       stream.on("wantTrailers", () => stream.sendTrailers({ "grpc-status": "0" }));
@@ -93,7 +93,7 @@ describe("a failure is APP_FAILED, sent once, with a cause for the log", () => {
     expect(await refusalOf(runner.run(runOf(appOn(server.backend))))).toMatchObject({ reason: "APP_FAILED" });
   });
 
-  test("a server that is no gRPC server", async () => {
+  test("a server that does not speak gRPC", async () => {
     await using server = await serveHttp((_, response) => response.end("hello"));
     const target = new URL(server.backend.url).host;
     await using runner = openAppRunner();
@@ -102,7 +102,7 @@ describe("a failure is APP_FAILED, sent once, with a cause for the log", () => {
     });
   });
 
-  test("TLS is not answered by a server without it", async () => {
+  test("a server without TLS where TLS is required", async () => {
     await using server = await serveGrpc((_, answer) => answer(null, { text: "in the clear" }));
     await using runner = openAppRunner();
     expect(
@@ -115,7 +115,7 @@ describe("a failure is APP_FAILED, sent once, with a cause for the log", () => {
     expect(server.seen.runs).toBe(0);
   });
 
-  test("an output over the bound, and one of just the bound is answered whole", async () => {
+  test("an output over the bound; an output of exactly the bound is accepted", async () => {
     await using server = await serveGrpc((call, answer) =>
       answer(null, { text: "x".repeat(Number(call.request.text)) }),
     );
@@ -125,7 +125,7 @@ describe("a failure is APP_FAILED, sent once, with a cause for the log", () => {
     expect(causeOf(await refusalOf(runner.run(runOf(app, { text: "1001" }))))).toMatch(
       /more than 1000 bytes/,
     );
-    // Far over the bound, it is refused by its announced length and never read.
+    // This output is far over the bound: it is refused by its announced length and not read.
     expect(causeOf(await refusalOf(runner.run(runOf(app, { text: "1000000" }))))).toMatch(
       /RESOURCE_EXHAUSTED/,
     );
@@ -134,9 +134,9 @@ describe("a failure is APP_FAILED, sent once, with a cause for the log", () => {
 
 describe("a backend that is down", () => {
   test("fails a run at once instead of holding it until it is back", async () => {
-    const target = `127.0.0.1:${await deadPort()}`;
+    const target = `127.0.0.1:${await freePort()}`;
     await using runner = openAppRunner();
-    // The timeout is far off: an answer shows that the run did not wait.
+    // The timeout is long, so a quick failure shows that the run did not wait.
     const app = appOn({ kind: "grpc", target, tls: false }, { timeoutMs: 600_000 });
     const refusal = await refusalOf(runner.run(runOf(app)));
     expect(refusal).toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
@@ -144,7 +144,7 @@ describe("a backend that is down", () => {
   });
 
   test("is used again once it is back", async () => {
-    const port = await deadPort();
+    const port = await freePort();
     await using runner = openAppRunner();
     const app = appOn({ kind: "grpc", target: `127.0.0.1:${port}`, tls: false });
     await refusalOf(runner.run(runOf(app)));
@@ -153,7 +153,7 @@ describe("a backend that is down", () => {
   });
 });
 
-describe("a run that ends before the backend answers", () => {
+describe("a run that ends before the backend responds", () => {
   test("past its timeout is APP_TIMEOUT, and the backend sees the call cancelled", async () => {
     const cancelled = Promise.withResolvers<void>();
     await using server = await serveGrpc((call) => call.on("cancelled", cancelled.resolve));
@@ -163,7 +163,7 @@ describe("a run that ends before the backend answers", () => {
     await cancelled.promise;
   });
 
-  test("because the backend says that its deadline passed is APP_TIMEOUT", async () => {
+  test("is APP_TIMEOUT if the backend says that its deadline has passed", async () => {
     await using server = await serveGrpc((_, answer) => answer({ code: status.DEADLINE_EXCEEDED }));
     await using runner = openAppRunner();
     expect(await refusalOf(runner.run(runOf(appOn(server.backend))))).toMatchObject({
@@ -172,7 +172,7 @@ describe("a run that ends before the backend answers", () => {
     });
   });
 
-  test("because the caller left is CANCELLED, and the backend sees the call cancelled", async () => {
+  test("is CANCELLED if the caller leaves, and the backend sees the call cancelled", async () => {
     const arrived = Promise.withResolvers<void>();
     const cancelled = Promise.withResolvers<void>();
     await using server = await serveGrpc((call) => {
@@ -188,7 +188,7 @@ describe("a run that ends before the backend answers", () => {
     await cancelled.promise;
   });
 
-  test("because the peer went silent costs that run only: the next one gets a new connection", async () => {
+  test("whose backend went silent does not harm the next one, which gets a new connection", async () => {
     await using server = await serveGrpc((_, answer) => answer(null, { text: "here" }));
     const silent = new Set<Socket>();
     const through: Socket[] = [];
@@ -212,7 +212,7 @@ describe("a run that ends before the backend answers", () => {
   });
 });
 
-/** An HTTP/2 server for what a gRPC library does not let a handler do. */
+/** A plain HTTP/2 server, for behaviour that a gRPC library does not allow a handler. */
 async function serveHttp2(handler: (stream: ServerHttp2Stream) => void) {
   const seen = { streams: 0 };
   const sessions = new Set<ServerHttp2Session>();

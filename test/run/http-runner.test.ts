@@ -5,15 +5,15 @@ import {
   appOn,
   bodyOf,
   causeOf,
-  deadPort,
   openAppRunner,
   refusalOf,
   runOf,
   serveHttp,
   serveTcp,
 } from "../harness/app-backends.ts";
+import { freePort } from "../harness/free-port.ts";
 
-describe("what the backend is sent", () => {
+describe("the backend gets", () => {
   test("one POST of run, team, app and text, with the app's headers and Keyrun's own", async () => {
     const arrived: {
       method?: string;
@@ -48,7 +48,7 @@ describe("what the backend is sent", () => {
     expect(Number.isInteger(msLeft)).toBe(true);
   });
 
-  test("the next run goes over the connection that is open", async () => {
+  test("the next run over the same connection", async () => {
     await using server = await serveHttp((_, response) => response.end('{"text":""}'));
     await using runner = openAppRunner();
     for (let i = 0; i < 5; i += 1) expect(await runner.run(runOf(appOn(server.backend)))).toBe("");
@@ -56,11 +56,11 @@ describe("what the backend is sent", () => {
   });
 });
 
-test("a connection that no run needs closes before a server would close it under a run", async () => {
+test("an unused connection is closed, before the server could close it during a run", async () => {
   const ended = Promise.withResolvers<void>();
   await using server = await serveHttp((request, response) => {
     request.socket.on("end", ended.resolve);
-    // The server says nothing of its own timeout, and has none.
+    // The server announces no idle timeout and has none.
     response.writeHead(200, { Connection: "keep-alive" }).end('{"text":""}');
   });
   server.keepConnections();
@@ -69,7 +69,7 @@ test("a connection that no run needs closes before a server would close it under
   await ended.promise;
 });
 
-describe("an answer that is no success is APP_FAILED, sent once, with a cause for the log", () => {
+describe("a response that is not a success is APP_FAILED; the run is sent once, and the log has a cause:", () => {
   const json = { "Content-Type": "application/json" };
   test.each([
     ["a redirect, which is not followed", 302, { Location: "/run" }, "", /answered 302/],
@@ -97,7 +97,7 @@ describe("an answer that is no success is APP_FAILED, sent once, with a cause fo
     expect(server.seen.requests).toBe(1);
   });
 
-  test("an output without end is cut off at the bound", async () => {
+  test("an endless output, cut off at the bound", async () => {
     const closed = Promise.withResolvers<number>();
     await using server = await serveHttp((request, response) => {
       request.resume();
@@ -114,11 +114,11 @@ describe("an answer that is no success is APP_FAILED, sent once, with a cause fo
     await using runner = openAppRunner();
     const refusal = await refusalOf(runner.run(runOf(appOn(server.backend))));
     expect(causeOf(refusal)).toMatch(/more than 1024 bytes/);
-    // What the sockets' buffers took, and no more.
+    // Only as much as the buffers of the sockets hold.
     expect(await closed.promise).toBeLessThan(32 * 1024 * 1024);
   });
 
-  test("an output of just the bound is answered whole", async () => {
+  test("an output of exactly the bound is accepted", async () => {
     const body = JSON.stringify({ text: "é".repeat(500) });
     await using server = await serveHttp((_, response) => response.end(body));
     await using runner = openAppRunner({ outputBytesMax: Buffer.byteLength(body) });
@@ -126,14 +126,14 @@ describe("an answer that is no success is APP_FAILED, sent once, with a cause fo
   });
 
   test("a backend that is down fails at once", async () => {
-    const url = `http://127.0.0.1:${await deadPort()}/`;
+    const url = `http://127.0.0.1:${await freePort()}/`;
     await using runner = openAppRunner();
     const refusal = await refusalOf(runner.run(runOf(appOn({ kind: "http", url, headers: [] }))));
     expect(refusal).toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
     expect(causeOf(refusal)).toMatch(/ECONNREFUSED/);
   });
 
-  test("https is not answered by a server without TLS", async () => {
+  test("a server without TLS does not get an https run", async () => {
     await using server = await serveHttp((_, response) => response.end('{"text":"in the clear"}'));
     const url = server.backend.url.replace("http:", "https:");
     await using runner = openAppRunner();
@@ -162,15 +162,15 @@ describe("an answer that is no success is APP_FAILED, sent once, with a cause fo
   });
 });
 
-describe("a run is never repeated", () => {
-  test("not where the connection breaks before an answer", async () => {
+describe("a run is never sent again", () => {
+  test("if the connection breaks before a response", async () => {
     await using server = await serveHttp((request) => request.socket.resetAndDestroy());
     await using runner = openAppRunner();
     expect(await refusalOf(runner.run(runOf(appOn(server.backend))))).toMatchObject({ reason: "APP_FAILED" });
     expect(server.seen.requests).toBe(1);
   });
 
-  test("not where a connection that was kept breaks, and the run after it gets a new one", async () => {
+  test("if a kept connection breaks, and the next run gets a new one", async () => {
     await using server = await serveHttp((request, response) => {
       if (server.seen.requests === 2) request.socket.resetAndDestroy();
       else response.end('{"text":"ok"}');
@@ -184,7 +184,7 @@ describe("a run is never repeated", () => {
     expect(server.seen).toEqual({ requests: 3, connections: 2 });
   });
 
-  test("not where it breaks in the middle of the answer", async () => {
+  test("if the connection breaks in the middle of the response", async () => {
     await using server = await serveHttp(async (request, response) => {
       response.writeHead(200, { "Content-Length": 100 }).write('{"text":');
       await once(request.resume(), "end");
@@ -198,7 +198,7 @@ describe("a run is never repeated", () => {
   });
 });
 
-describe("a run that ends before the backend answers", () => {
+describe("a run that ends before the backend responds", () => {
   test("past its timeout is APP_TIMEOUT, and the backend sees the connection close", async () => {
     const closed = Promise.withResolvers<void>();
     await using server = await serveHttp((_, response) => response.on("close", closed.resolve));
@@ -208,7 +208,7 @@ describe("a run that ends before the backend answers", () => {
     await closed.promise;
   });
 
-  test("the timeout covers an answer that trickles", async () => {
+  test("past its timeout is APP_TIMEOUT even if a slow response has begun", async () => {
     const trickling: NodeJS.Timeout[] = [];
     await using server = await serveHttp((_, response) => {
       response.writeHead(200).write('{"text":"');
@@ -220,7 +220,7 @@ describe("a run that ends before the backend answers", () => {
     expect(refusal.reason).toBe("APP_TIMEOUT");
   });
 
-  test("because the caller left is CANCELLED, and the backend sees the connection close", async () => {
+  test("is CANCELLED if the caller leaves, and the backend sees the connection close", async () => {
     const arrived = Promise.withResolvers<void>();
     const closed = Promise.withResolvers<void>();
     await using server = await serveHttp((_, response) => {
@@ -237,7 +237,7 @@ describe("a run that ends before the backend answers", () => {
   });
 });
 
-test("an answer that comes before the text was read is the answer, and the run waits for no more", async () => {
+test("a response that comes before the backend has read the text ends the run at once", async () => {
   const answer = 'HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\n{"text":"early"}';
   await using server = await serveTcp((socket) => socket.once("data", () => socket.pause().write(answer)));
   await using runner = openAppRunner();

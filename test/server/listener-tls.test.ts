@@ -2,24 +2,25 @@ import { readFileSync } from "node:fs";
 import { connect } from "node:http2";
 import { request } from "node:https";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { MutualTls } from "#src/server/http1-server.ts";
+import type { ListenerTls } from "#src/server/connection/http1-server.ts";
 import { hasOpenssl, makeCertificates } from "../harness/certificates.ts";
 import { h2cRequest } from "../harness/h2c-client.ts";
+import { openConnections } from "../harness/open-sockets.ts";
 import { rawSocket, rawTlsSocket } from "../harness/raw-socket.ts";
-import { type ServedDoor, serveDoor, tellingDoor } from "../harness/served-door.ts";
+import { echoHandler, type ServedHandler, serveHandler } from "../harness/served-handler.ts";
 import { soon } from "../harness/soon.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
 const folders = createTempFolders();
-let server: ServedDoor;
-let own: MutualTls;
-/** Of an authority that the server does not know. */
-let foreign: MutualTls;
+let server: ServedHandler;
+let own: ListenerTls;
+/** A certificate of an authority that the server does not trust. */
+let foreign: ListenerTls;
 
 beforeAll(async () => {
   if (!hasOpenssl) return;
   [own, foreign] = [certificates(), certificates()];
-  server = await serveDoor(tellingDoor, { tls: own, limits: { tlsHandshakeMsMax: 300 } });
+  server = await serveHandler(echoHandler, { tls: own, limits: { tlsHandshakeMsMax: 300 } });
 });
 
 afterAll(() => {
@@ -27,7 +28,7 @@ afterAll(() => {
   folders.remove();
 });
 
-function certificates(): MutualTls {
+function certificates(): ListenerTls {
   const files = makeCertificates(folders.create());
   return {
     cert: readFileSync(files.certFile),
@@ -44,7 +45,7 @@ const get = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
 const withTls = test.runIf(hasOpenssl);
 
 withTls(
-  "over mutual TLS both protocols are served, by ALPN, and HTTP/1.1 where none is offered",
+  "over mutual TLS both protocols are served by ALPN, and HTTP/1.1 if the client offers none",
   async () => {
     const session = connect(`https://127.0.0.1:${server.port}`, client());
     expect((await h2cRequest(session, { ":path": "/two" })).body).toContain('"target":"/two"');
@@ -62,15 +63,18 @@ withTls(
   },
 );
 
-withTls("a client without a certificate, or with another authority's, is never heard", async () => {
-  const { host, port, ca } = client();
-  for (const options of [{ host, port, ca }, { ...client(foreign) }]) {
-    const refused = rawTlsSocket(options);
-    refused.send(get);
-    expect(await refused.closed()).toBe("");
-  }
-  await soon(() => server.events.filter((event) => event.kind === "request_refused").length).toBe(2);
-});
+withTls(
+  "a request from a client without a certificate, or with another authority's, never reaches a handler",
+  async () => {
+    const { host, port, ca } = client();
+    for (const options of [{ host, port, ca }, { ...client(foreign) }]) {
+      const refused = rawTlsSocket(options);
+      refused.send(get);
+      expect(await refused.closed()).toBe("");
+    }
+    await soon(() => server.events.filter((event) => event.kind === "connection_failed").length).toBe(2);
+  },
+);
 
 withTls("TLS older than 1.2 is refused", async () => {
   const old = rawTlsSocket({
@@ -84,7 +88,7 @@ withTls("TLS older than 1.2 is refused", async () => {
 });
 
 withTls(
-  "a handshake that never ends is closed in time, and bytes that are none end their connection",
+  "a handshake that never ends is closed in time, and bytes that are not TLS end their connection",
   async () => {
     const silent = rawSocket({ port: server.port });
     expect(await silent.closed()).toBe("");
@@ -94,14 +98,14 @@ withTls(
   },
 );
 
-withTls("destroy takes TLS connections away, too", async () => {
-  const other = await serveDoor(tellingDoor, { tls: own });
+withTls("destroy closes TLS connections too", async () => {
+  const other = await serveHandler(echoHandler, { tls: own });
   const idle = rawTlsSocket({ ...client(), port: other.port });
   idle.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
   await idle.until((heard) => heard.includes("200"));
-  expect(other.listener.connections()).toBe(1);
+  expect(openConnections(other.port)).toBe(1);
   other.listener.destroy();
   await idle.closed();
   await other.listener.drained();
-  await soon(() => other.listener.connections()).toBe(0);
+  await soon(() => openConnections(other.port)).toBe(0);
 });

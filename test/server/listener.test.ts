@@ -1,13 +1,14 @@
 import { once } from "node:events";
 import { connect, constants, type OutgoingHttpHeaders } from "node:http2";
 import { expect, test } from "vitest";
-import type { HttpDoor } from "#src/edge/http.ts";
-import { isHttp2Response, type NodeResponse } from "#src/server/node-http.ts";
-import { createRequestTracker } from "#src/server/request-tracker.ts";
+import type { HttpHandler } from "#src/http/handler.ts";
+import { createRequestTracker } from "#src/server/exchange/request-tracker.ts";
+import { type Incoming, isHttp2Response } from "#src/server/node-http.ts";
 import { cancelFrame, h2Opening, headersFrame } from "../harness/h2-frames.ts";
 import { h2cRequest, h2cSession } from "../harness/h2c-client.ts";
+import { openConnections, openSockets } from "../harness/open-sockets.ts";
 import { answersIn, rawSocket } from "../harness/raw-socket.ts";
-import { jsonAnswer, serveDoor, serveForTest as served, tellingDoor } from "../harness/served-door.ts";
+import { echoHandler, jsonAnswer, serveForTest as served, serveHandler } from "../harness/served-handler.ts";
 import { soon } from "../harness/soon.ts";
 
 const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -18,7 +19,10 @@ function answered(count: number) {
   return (heard: string) => answersIn(heard).length >= count;
 }
 
-/** The refusal has our shape, our request id and no rate limit, and nothing comes after it. */
+/**
+ * Checks that the refusal has the usual form, our request id and no rate limit, and that nothing
+ * follows it.
+ */
 function expectParserRefusal(heard: string, status: number, code: string) {
   const answers = answersIn(heard);
   expect(answers).toHaveLength(1);
@@ -44,30 +48,25 @@ test("with the product's own limits, headers that never end are refused within 1
   const heard = await client.closed();
   clearInterval(trickle);
   expectParserRefusal(heard, 408, "request_timeout");
-  // Counted by a timer beside the server's own: where the machine is late, both are.
+  // Measured by a timer next to the server's own: if the machine is slow, both are late.
   expect(seconds).toBeGreaterThan(5);
   expect(seconds).toBeLessThan(12);
 });
 
-test("headers that trickle are refused with 408, and so is a body that does", async () => {
-  const { port, events } = await served(tellingDoor, { limits: shortTimes });
+test("headers that arrive too slowly are refused with 408, and so is a slow body", async () => {
+  const { port, refusals } = await served(echoHandler, { limits: shortTimes });
   const slowHead = rawSocket({ port });
   slowHead.send("GET / HTTP/1.1\r\nHost: a\r\n");
   expectParserRefusal(await slowHead.closed(), 408, "request_timeout");
   const slowBody = rawSocket({ port });
   slowBody.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1");
   expectParserRefusal(await slowBody.closed(), 408, "request_timeout");
-  const timeout = {
-    kind: "request_refused",
-    code: "ERR_HTTP_REQUEST_TIMEOUT",
-    reason: "REQUEST_TIMEOUT",
-    address: "127.0.0.1",
-  };
-  expect(events).toEqual([timeout, timeout]);
+  const timeout = { method: "ERR_HTTP_REQUEST_TIMEOUT", reason: "REQUEST_TIMEOUT", address: "127.0.0.1" };
+  expect(refusals).toMatchObject([timeout, timeout]);
 });
 
-test("over HTTP/2 a body that trickles ends its stream alone, and a handshake that does its session", async () => {
-  const { url, port, listener } = await served(tellingDoor, { limits: shortTimes });
+test("over HTTP/2 a slow body ends only its stream, and a slow handshake ends its session", async () => {
+  const { url, port } = await served(echoHandler, { limits: shortTimes });
   const session = await h2cSession(url);
   const stream = session.request({ ":method": "POST", ":path": "/" });
   stream.write("1");
@@ -78,16 +77,16 @@ test("over HTTP/2 a body that trickles ends its stream alone, and a handshake th
   const silent = rawSocket({ port });
   silent.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
   await silent.closed();
-  await soon(() => listener.connections()).toBe(0);
+  await soon(() => openConnections(port)).toBe(0);
 });
 
-test("an idle session is closed, and one with a request under way is not", async () => {
+test("an idle session is closed, and one with a running request is not", async () => {
   let finish: () => void = () => undefined;
-  const door: HttpDoor = () =>
+  const handler: HttpHandler = () =>
     new Promise((resolve) => {
       finish = () => resolve(jsonAnswer(200, "at last"));
     });
-  const { url, requests } = await served(door, { limits: { keepAliveMs: 1_000, checkIntervalMs: 10 } });
+  const { url, requests } = await served(handler, { limits: { keepAliveMs: 1_000, checkIntervalMs: 10 } });
   const busy = await h2cSession(url);
   const answer = h2cRequest(busy, { ":path": "/" });
   await soon(() => requests.running()).toBe(1);
@@ -98,16 +97,16 @@ test("an idle session is closed, and one with a request under way is not", async
   await once(busy, "close");
 });
 
-test("half a HEADERS frame keeps no session open, even if the client never closes", async () => {
+test("half a HEADERS frame does not keep a session open, even if the client never closes", async () => {
   const limits = { keepAliveMs: 1_000, checkIntervalMs: 50 };
-  const { port, listener } = await served(tellingDoor, { limits });
+  const { port } = await served(echoHandler, { limits });
   const client = rawSocket({ port, allowHalfOpen: true });
   client.send(h2Opening);
-  // HEADERS on stream 1 that says it has 16,000 bytes, without END_HEADERS.
+  // HEADERS on stream 1 with a length of 16,000 bytes, without END_HEADERS.
   client.send(Buffer.from([0, 0x3e, 0x80, 1, 0, 0, 0, 0, 1]));
   const trickle = setInterval(() => client.send(Buffer.from([0])), 50);
-  await soon(() => listener.connections()).toBe(1);
-  await soon(() => listener.connections()).toBe(0);
+  await soon(() => openConnections(port)).toBe(1);
+  await soon(() => openConnections(port)).toBe(0);
   clearInterval(trickle);
   client.socket.destroy();
 });
@@ -124,12 +123,12 @@ test("header bytes and header count are bounded", async () => {
   const asManyAsMayBe = rawSocket({ port });
   asManyAsMayBe.send(headersOf(64));
   expect(answersIn(await asManyAsMayBe.until(answered(1)))[0]!.status).toBe(200);
-  // Nothing changes once the host is known.
+  // The same holds after a valid request.
   asManyAsMayBe.send(headersOf(65));
   expect(answersIn(await asManyAsMayBe.closed())[1]!.status).toBe(431);
 });
 
-test("over HTTP/2 header bytes and header count are bounded, and what is above never reaches a handler", async () => {
+test("over HTTP/2 header bytes and header count are bounded, and a request above the bound never reaches a handler", async () => {
   let reached = 0;
   const { url } = await served((request) => {
     reached += 1;
@@ -137,25 +136,35 @@ test("over HTTP/2 header bytes and header count are bounded, and what is above n
   });
   const session = await h2cSession(url);
   expect(session.remoteSettings.maxHeaderListSize).toBe(16 * 1024);
-  const many = Object.fromEntries(Array.from({ length: 80 }, (_, at) => [`x-${at}`, "b"]));
-  await expect(h2cRequest(session, { ":path": "/", ...many })).rejects.toThrow();
+  const many = (count: number) =>
+    Object.fromEntries(Array.from({ length: count }, (_, at) => [`x-${at}`, "b"]));
+  // The four pseudo-headers are counted too.
+  for (const count of [61, 80, 400]) {
+    const { status, body } = await h2cRequest(session, { ":path": "/", ...many(count) });
+    expect([status, JSON.parse(body).error.code]).toEqual([431, "headers_too_large"]);
+  }
+  expect(reached).toBe(0);
+  expect((await h2cRequest(session, { ":path": "/", ...many(60) })).status).toBe(200);
+  expect(reached).toBe(1);
+  // Above the number that fits into the bytes, Node itself ends the stream.
+  await expect(h2cRequest(session, { ":path": "/", ...many(600) })).rejects.toThrow();
   const next = await h2cSession(url);
   const large = Object.fromEntries(Array.from({ length: 20 }, (_, at) => [`x-${at}`, "b".repeat(1024)]));
   await expect(h2cRequest(next, { ":path": "/", ...large })).rejects.toThrow();
-  expect(reached).toBe(0);
+  expect(reached).toBe(1);
   session.destroy();
   next.destroy();
 });
 
-test("over HTTP/2 the first requests, which need not know the bound, are held to it too", async () => {
+test("over HTTP/2 the bound also holds for the first requests, whose client need not know it", async () => {
   let reached = 0;
-  const { url, events } = await served((request) => {
+  const { url, refusals } = await served((request) => {
     reached += 1;
     return jsonAnswer(200, request.target);
   });
   const session = connect(url);
   session.on("error", () => undefined);
-  // RFC 9113 counts 32 bytes more for each of the headers.
+  // RFC 9113 adds 32 bytes for each header.
   const others = [
     ":method",
     "GET",
@@ -172,14 +181,14 @@ test("over HTTP/2 the first requests, which need not know the bound, are held to
   const [whole, over] = await Promise.all([ask(left), ask(left + 1)]);
   expect([whole.status, over.status, reached]).toEqual([200, 431, 1]);
   expect(JSON.parse(over.body).error.code).toBe("headers_too_large");
-  expect(events).toMatchObject([{ kind: "request_refused", reason: "HEADERS_TOO_LARGE" }]);
+  expect(refusals).toMatchObject([{ reason: "HEADERS_TOO_LARGE" }]);
   session.destroy();
 });
 
 test.each([
   ["two types", { "content-type": ["application/json", "text/plain"] }],
   ["a host beside another authority", { host: "other" }],
-])("over HTTP/2 what two servers could read in two ways is refused too: %s", async (_, headers) => {
+])("over HTTP/2 a request that two servers could read in two ways is refused too: %s", async (_, headers) => {
   let reached = 0;
   const { url } = await served((request) => {
     reached += 1;
@@ -199,8 +208,8 @@ test.each([
   session.destroy();
 });
 
-test("the name of the one transfer coding is read without case", async () => {
-  const { port } = await served(tellingDoor);
+test("the name of the only transfer coding is read in any case", async () => {
+  const { port } = await served(echoHandler);
   const client = rawSocket({ port });
   client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: Chunked\r\n\r\n1\r\na\r\n0\r\n\r\n");
   expect(answersIn(await client.until(answered(1)))[0]!.status).toBe(200);
@@ -227,53 +236,62 @@ test.each([
     "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
   ],
   ["two Hosts", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"],
+  ["an empty Host beside one", "GET / HTTP/1.1\r\nHost: a\r\nHost:\r\n\r\n"],
   ["a space before the colon", "GET / HTTP/1.1\r\nHost : a\r\n\r\n"],
   ["a folded header", "GET / HTTP/1.1\r\nHost: a\r\nX: b\r\n c\r\n\r\n"],
   ["a bare line feed", "GET / HTTP/1.1\nHost: a\n\n"],
   ["no HTTP at all", "\u0016\u0003\u0001hello"],
-])("what two servers could read in two ways is refused, and closes the connection: %s", async (_, bytes) => {
-  let reached = 0;
-  const { port } = await served(async (request) => {
-    // The parser finds the fault in some of these only after it passed the headers on.
-    if ((await request.readBody(100)).kind === "whole") reached += 1;
-    return jsonAnswer(200, null);
-  });
-  const client = rawSocket({ port });
-  client.send(Buffer.concat([Buffer.from(bytes, "latin1"), Buffer.from(get)]));
-  expectParserRefusal(await client.closed(), 400, "malformed_request");
-  expect(reached).toBe(0);
-});
+])(
+  "a request that two servers could read in two ways is refused, and closes the connection: %s",
+  async (_, bytes) => {
+    let reached = 0;
+    const { port } = await served(async (request) => {
+      // The parser finds the fault in some of these only after it has passed the headers on.
+      if ((await request.readBody(100)).kind === "whole") reached += 1;
+      return jsonAnswer(200, null);
+    });
+    const client = rawSocket({ port });
+    client.send(Buffer.concat([Buffer.from(bytes, "latin1"), Buffer.from(get)]));
+    expectParserRefusal(await client.closed(), 400, "malformed_request");
+    expect(reached).toBe(0);
+  },
+);
 
-test("a fault while an answer is under way puts nothing into it, and closes the connection", async () => {
-  const onRequest = (_: unknown, res: NodeResponse) => {
+test("a parser error during an answer puts nothing into the answer, and closes the connection", async () => {
+  const onRequest = ({ res }: Incoming) => {
     if (!isHttp2Response(res)) res.writeHead(200, { "Content-Length": 1_000 }).write("begun");
   };
-  const { port, events } = await served(tellingDoor, { onRequest });
+  const { port, events } = await served(echoHandler, { onRequest });
   const client = rawSocket({ port });
   client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
   await client.until((heard) => heard.endsWith("begun"));
   client.send("not a chunk\r\n");
   expect((await client.closed()).endsWith("\r\n\r\nbegun")).toBe(true);
-  // Nobody was answered with a refusal, so none is named.
-  expect(events).toEqual([{ kind: "request_refused", code: "HPE_INVALID_CHUNK_SIZE", address: "127.0.0.1" }]);
+  // No refusal was sent, so none is reported.
+  expect(events).toEqual([
+    { kind: "connection_failed", code: "HPE_INVALID_CHUNK_SIZE", address: "127.0.0.1" },
+  ]);
 });
 
-test("what is reported of a refused request holds nothing that the caller sent", async () => {
-  const { port, events } = await served();
+test("the report of a refused request holds nothing that the caller sent", async () => {
+  const { port, events, refusals } = await served();
   const client = rawSocket({ port });
   client.send("GET / HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer svc_secret\r\nBad Name: x\r\n\r\n");
   await client.closed();
-  expect(events).toEqual([
+  expect(events).toEqual([]);
+  expect(refusals).toEqual([
     {
-      kind: "request_refused",
-      code: "HPE_INVALID_HEADER_TOKEN",
       reason: "MALFORMED_REQUEST",
+      method: "HPE_INVALID_HEADER_TOKEN",
+      target: "",
       address: "127.0.0.1",
+      requestId: "req_1",
+      cause: undefined,
     },
   ]);
 });
 
-test("an upgrade that is offered is not taken, and a CONNECT ends nothing but its connection", async () => {
+test("an offered upgrade is not taken, and a CONNECT ends only its own connection", async () => {
   const { port } = await served();
   const upgrading = rawSocket({ port });
   upgrading.send(
@@ -285,13 +303,13 @@ test("an upgrade that is offered is not taken, and a CONNECT ends nothing but it
   await connecting.closed();
 });
 
-test("a connection serves as many requests as it may, says that it closes, and serves no more", async () => {
+test("a connection serves requests up to the bound, says that it closes, and serves no more", async () => {
   let reached = 0;
-  const door: HttpDoor = () => {
+  const handler: HttpHandler = () => {
     reached += 1;
     return jsonAnswer(200, null);
   };
-  const { port } = await served(door, { limits: { requestsPerConnectionMax: 3 } });
+  const { port } = await served(handler, { limits: { requestsPerConnectionMax: 3 } });
   const client = rawSocket({ port });
   for (let sent = 1; sent <= 3; sent += 1) {
     client.send(get);
@@ -304,8 +322,8 @@ test("a connection serves as many requests as it may, says that it closes, and s
   expect(reached).toBe(3);
 });
 
-test("an idle connection is closed after what was announced to its client, and not before a request on it", async () => {
-  const { port } = await served(tellingDoor, { limits: { keepAliveMs: 1_000, keepAliveGraceMs: 0 } });
+test("an idle connection is closed after the announced time, and no request on it is lost before", async () => {
+  const { port } = await served(echoHandler, { limits: { keepAliveMs: 1_000, keepAliveGraceMs: 0 } });
   const client = rawSocket({ port });
   client.send(get);
   const [answer] = answersIn(await client.until(answered(1)));
@@ -314,10 +332,10 @@ test("an idle connection is closed after what was announced to its client, and n
   expect(answersIn(await client.closed())).toHaveLength(2);
 });
 
-test("what a handler throws at once is a whole 500 and a report, and the server serves on", async () => {
+test("an error that a handler throws synchronously becomes a whole 500 and a report, and the server continues to serve", async () => {
   const cause = new Error("thrown");
-  const { port, url, events } = await served(tellingDoor, {
-    onRequest(req, res) {
+  const { port, url, refusals } = await served(echoHandler, {
+    onRequest({ req, res }) {
       if (req.url === "/begun" && !isHttp2Response(res)) res.writeHead(200).flushHeaders();
       if (req.url !== "/fine") throw cause;
       res.end();
@@ -334,14 +352,14 @@ test("what a handler throws at once is a whole 500 and a report, and the server 
   expect([answer.status, JSON.parse(answer.body).error.code]).toEqual([500, "internal"]);
   expect((await h2cRequest(session, { ":path": "/fine" })).status).toBe(200);
   session.close();
-  const failed = { kind: "handler_failed", cause };
-  expect(events).toMatchObject([failed, failed, failed]);
+  const failed = { reason: "INTERNAL", cause };
+  expect(refusals).toMatchObject([failed, failed, failed]);
 });
 
-test("an answer that its caller does not take is given up, by either protocol", async () => {
+test("an answer that its caller does not read is given up, over HTTP/1.1 and HTTP/2", async () => {
   const large = "x".repeat(64 * 1024 * 1024);
   const limits = { stalledWriteMsMax: 300, checkIntervalMs: 50, writeBytesPerSecondMin: 2 ** 40 };
-  const { port, url, requests, listener } = await served(() => ({ status: 200, headers: [], body: large }), {
+  const { port, url, requests } = await served(() => ({ status: 200, headers: [], body: large }), {
     limits,
   });
   const client = rawSocket({ port });
@@ -349,28 +367,28 @@ test("an answer that its caller does not take is given up, by either protocol", 
   client.send(get);
   await soon(() => requests.running()).toBe(1);
   const session = await h2cSession(url);
-  // Never read, so that its window stays shut.
+  // Never read, so that its window stays closed.
   const stream = session.request({ ":path": "/" });
   stream.on("error", () => undefined);
   await soon(() => requests.running()).toBe(2);
   await soon(() => requests.running()).toBe(0);
   client.socket.destroy();
   session.destroy();
-  await soon(() => listener.connections()).toBe(0);
+  await soon(() => openConnections(port)).toBe(0);
 });
 
-test("a request that only waits for its answer is not a stalled one", async () => {
+test("a request that only waits for its answer is not closed as stalled", async () => {
   let finish: () => void = () => undefined;
-  const door: HttpDoor = () =>
+  const handler: HttpHandler = () =>
     new Promise((resolve) => {
       finish = () => resolve(jsonAnswer(200, "late"));
     });
-  const { port } = await served(door, {
+  const { port } = await served(handler, {
     limits: { stalledWriteMsMax: 100, keepAliveMs: 100, keepAliveGraceMs: 0 },
   });
   const waiting = rawSocket({ port });
   waiting.send(get);
-  // Idle ones close meanwhile, so the time is over for the waiting one, too.
+  // Idle connections close meanwhile, so the time is over for the waiting one too.
   for (let round = 0; round < 3; round += 1) {
     const idle = rawSocket({ port });
     idle.send("GET");
@@ -380,7 +398,7 @@ test("a request that only waits for its answer is not a stalled one", async () =
   await waiting.until(answered(1));
 });
 
-test("HTTP/2 grants 128 streams at once and no push", async () => {
+test("HTTP/2 allows 128 concurrent streams and no push", async () => {
   const { url } = await served();
   const session = await h2cSession(url);
   expect(session.remoteSettings).toMatchObject({ maxConcurrentStreams: 128, enablePush: false });
@@ -395,12 +413,13 @@ test("streams above the bound are refused", async () => {
   for (let opened = 0; opened < 5; opened += 1)
     session.request({ ":path": "/" }).on("error", () => undefined);
   await soon(() => requests.running()).toBe(3);
-  // Node's own client keeps the others back; one whose streams end sends them, and never has more than three.
+  // Node's own client holds the other requests back. As streams end it sends them, and never has
+  // more than three open.
   session.destroy();
   await soon(() => requests.running()).toBe(0);
 });
 
-test("a session that opens and resets streams without end is killed, and no door is asked (CVE-2023-44487)", async () => {
+test("a session that opens and resets streams without end is closed, and no request reaches a handler (CVE-2023-44487)", async () => {
   let [opened, reached] = [0, 0];
   const tracker = createRequestTracker();
   const requests = {
@@ -410,18 +429,18 @@ test("a session that opens and resets streams without end is killed, and no door
       tracker.begin();
     },
   };
-  const door: HttpDoor = () => {
+  const handler: HttpHandler = () => {
     reached += 1;
     return new Promise(() => undefined);
   };
-  const { port } = await served(door, { requests });
+  const { port } = await served(handler, { requests });
   const client = rawSocket({ port });
   client.send(h2Opening);
   let streamId = 1;
   const attack = () => {
     const frames: Buffer[] = [];
     for (let burst = 0; burst < 20; burst += 1, streamId += 2) frames.push(openAndReset(streamId));
-    // Each burst follows the one before it, so that the server takes every stream.
+    // Each burst is sent after the one before it, so that the server accepts every stream.
     client.socket.write(
       Buffer.concat(frames),
       (error) => void (error ?? (streamId < 10_000 && setImmediate(attack))),
@@ -429,58 +448,59 @@ test("a session that opens and resets streams without end is killed, and no door
   };
   attack();
   await client.closed();
-  // Node's own defaults let some 4,200 through.
+  // Node's own defaults would allow about 4,200.
   expect(opened).toBeGreaterThan(0);
   expect(opened).toBeLessThan(1_000);
   expect(reached).toBe(0);
 });
 
-test("connections above the listener's bound are closed, and a place that is free again is given", async () => {
-  const { port, events, listener } = await served(tellingDoor, { connectionsMax: 2 });
+test("connections above the listener's bound are closed, and a freed place is used again", async () => {
+  const { port, events } = await served(echoHandler, { connectionsMax: 2 });
   const first = rawSocket({ port });
   const second = rawSocket({ port });
-  await soon(() => listener.connections()).toBe(2);
+  await soon(() => openConnections(port)).toBe(2);
   const third = rawSocket({ port });
   expect(await third.closed()).toBe("");
   expect(events).toEqual([{ kind: "connection_refused", by: "total", address: "127.0.0.1" }]);
   first.socket.destroy();
-  await soon(() => listener.connections()).toBe(1);
+  await soon(() => openConnections(port)).toBe(1);
   const fourth = rawSocket({ port });
   fourth.send(get);
   await fourth.until(answered(1));
   second.socket.destroy();
 });
 
-test("connections of one address are bounded, by either protocol, but not those of the loopback", async () => {
-  const { port, url, events, listener } = await served(tellingDoor, {
+test("the connections of one address are bounded, over HTTP/1.1 and HTTP/2, but not those of the loopback", async () => {
+  const { port, url, events } = await served(echoHandler, {
     connectionsPerAddressMax: 2,
     isExemptAddress: () => false,
   });
   const first = rawSocket({ port });
   const session = await h2cSession(url);
-  await soon(() => listener.connections()).toBe(2);
+  await soon(() => openConnections(port)).toBe(2);
   const third = rawSocket({ port });
   expect(await third.closed()).toBe("");
   expect(events).toEqual([{ kind: "connection_refused", by: "address", address: "127.0.0.1" }]);
   session.destroy();
   first.socket.destroy();
-  await soon(() => listener.connections()).toBe(0);
+  await soon(() => openConnections(port)).toBe(0);
   const again = rawSocket({ port });
   again.send(get);
   await again.until(answered(1));
 
-  const local = await served(tellingDoor, { connectionsPerAddressMax: 1 });
+  const local = await served(echoHandler, { connectionsPerAddressMax: 1 });
   const sockets = [rawSocket({ port: local.port }), rawSocket({ port: local.port })];
   for (const socket of sockets) socket.send(get);
   for (const socket of sockets) await socket.until(answered(1));
 });
 
-test("callers that reset their connections at every moment end nothing but those", async () => {
-  const { port, listener, requests } = await served(async (request) => {
+test("callers that reset their connections at any moment end only those connections", async () => {
+  const { port, requests } = await served(async (request) => {
     await request.readBody(100);
     await new Promise(setImmediate);
     return jsonAnswer(200, "x".repeat(100_000));
   });
+  const socketsBefore = openSockets();
   const moments = [
     "",
     "P",
@@ -501,17 +521,18 @@ test("callers that reset their connections at every moment end nothing but those
       }),
     );
   }
-  await soon(() => listener.connections()).toBe(0);
+  await soon(openSockets).toBeLessThanOrEqual(socketsBefore);
+  expect(openConnections(port)).toBe(0);
   expect(requests.running()).toBe(0);
   const after = rawSocket({ port });
   after.send(get);
   await after.until(answered(1));
 });
 
-test("a port that is taken is told to who asked for it", async () => {
+test("listen rejects if the port is taken", async () => {
   const { port } = await served();
   await expect(
-    serveDoor(tellingDoor).then(({ listener }) => listener.listen({ host: "127.0.0.1", port })),
+    serveHandler(echoHandler).then(({ listener }) => listener.listen({ host: "127.0.0.1", port })),
   ).rejects.toThrow();
 });
 

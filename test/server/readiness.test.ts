@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { createReadiness } from "#src/server/readiness.ts";
 
-test("a process is not ready until it says so, and then says why it no longer is", () => {
+test("a process is not ready until ready is set, and gives the reason when it no longer is", () => {
   const readiness = createReadiness();
   expect([readiness.ready(), readiness.why()]).toEqual([false, "starting"]);
   readiness.set(true);
@@ -10,7 +10,7 @@ test("a process is not ready until it says so, and then says why it no longer is
   expect([readiness.ready(), readiness.why()]).toEqual([false, "draining"]);
 });
 
-test("listeners hear each change once, nothing where nothing changed, and nothing after they left", () => {
+test("a listener is called once for each change, not without a change, and not after it was removed", () => {
   const readiness = createReadiness();
   const heard: boolean[] = [];
   const listener = () => heard.push(readiness.ready());
@@ -30,7 +30,7 @@ test("listeners hear each change once, nothing where nothing changed, and nothin
   expect(heard).toHaveLength(3);
 });
 
-test("a process that lost its hold on the store is not ready, at once, and its listeners hear of it at the next look", () => {
+test("a process that loses its hold on the store is unready at once, and its listeners are called at the next look", () => {
   let holds = true;
   const readiness = createReadiness(() => holds);
   const heard: boolean[] = [];

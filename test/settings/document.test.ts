@@ -1,8 +1,9 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { renderEnvExample, renderSettingsTable, withSettingsTable } from "#src/settings/document.ts";
+import { withTable } from "#src/cli/marked-table.ts";
+import { renderEnvExample, renderSettingsTable } from "#src/settings/document.ts";
 import { environment } from "#src/settings/known.ts";
-import { readSettings } from "#src/settings.ts";
+import { readSettings } from "#src/settings/read-settings.ts";
 
 const names = Object.keys(environment.shape);
 
@@ -35,8 +36,12 @@ test("the README's table has a row for every setting, and the file names of the 
 });
 
 test("the table replaces what stood in its place, and only that", () => {
-  const filled = withSettingsTable("# A\n<!-- settings:start -->\nold $& words\n<!-- settings:end -->\nB\n");
+  const filled = withTable(
+    "# A\n<!-- settings:start -->\nold $& words\n<!-- settings:end -->\nB\n",
+    "settings",
+    renderSettingsTable(),
+  );
   expect(filled).toBe(`# A\n<!-- settings:start -->\n${renderSettingsTable()}<!-- settings:end -->\nB\n`);
-  expect(withSettingsTable(filled!)).toBe(filled);
-  expect(withSettingsTable("# no place")).toBeUndefined();
+  expect(withTable(filled!, "settings", renderSettingsTable())).toBe(filled);
+  expect(withTable("# no place", "settings", "")).toBeUndefined();
 });

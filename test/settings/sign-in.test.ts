@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { readSettings } from "#src/settings.ts";
+import { readSettings } from "#src/settings/read-settings.ts";
 
 const oidc = {
   KEYRUN_PUBLIC_URL: "https://keyrun.example.com",

@@ -1,24 +1,24 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 
-/** A call that did not do what it was asked, in the words of the screen. */
+/** Why a call failed, as the screen shows it. */
 export interface Failure {
-  /** Keyrun's reason, as REQUEST_ID_USED; null where the answer was not Keyrun's. */
+  /** Keyrun's reason, such as REQUEST_ID_USED; null when no answer of Keyrun came. */
   readonly reason: string | null;
   /** What to quote to the operator: the reason or the RPC code, in lower case. */
   readonly code: string;
-  /** Null where no answer came. */
+  /** Null when no answer came. */
   readonly requestId: string | null;
   /** A sentence for people. */
   readonly message: string;
   readonly metadata: Readonly<Record<string, string>>;
-  /** Whether the session is over. */
+  /** True when the session is over. */
   readonly signedOut: boolean;
-  /** True where the call may have taken effect all the same: no answer came, or one that does not say. */
+  /** True when the call may have taken effect: no answer came, or one that leaves it open. */
   readonly mayHaveHappened: boolean;
 }
 
-/** What a thrown value of an RPC means. */
+/** The failure that a value thrown by an RPC stands for. */
 export function failureOf(thrown: unknown): Failure {
   const error = ConnectError.from(thrown);
   const info = error.findDetails(ErrorInfoSchema).find((one) => one.domain === "keyrun");
@@ -34,15 +34,15 @@ export function failureOf(thrown: unknown): Failure {
   };
 }
 
-/** Whether a read may be tried again by itself: it got no answer, or "not now". */
-export function isPassing(thrown: unknown): boolean {
+/** True when the same read may succeed in a moment: no answer came, or Keyrun was unavailable. */
+export function isTransient(thrown: unknown): boolean {
   const { reason, signedOut } = failureOf(thrown);
   return (reason === null && !signedOut) || reason === "UNAVAILABLE";
 }
 
 const undecided = new Set(["UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "INTERNAL"]);
 
-// Canonical code names, as gRPC writes them: "PermissionDenied" is PERMISSION_DENIED.
+// The canonical name, as gRPC writes it: PERMISSION_DENIED for "PermissionDenied".
 function codeName(code: Code): string {
   return Code[code].replace(/(?<=.)[A-Z]/g, (letter) => `_${letter}`);
 }

@@ -3,17 +3,19 @@ import { createConnectTransport } from "@connectrpc/connect-web";
 import { bounds } from "../bounds.ts";
 import type { Cell } from "../cell.ts";
 
-/** How the screen calls Keyrun: Connect over POST at its own origin, with the session's cookie. */
+/**
+ * How the screen calls Keyrun: by Connect over POST, at its own origin, with the session's cookie.
+ */
 export interface Transports {
-  /** Calls with one answer; each is given up after `callMsMax`. */
+  /** For calls with one answer. A call fails after `callMsMax`. */
   readonly unary: Transport;
-  /** Streams, which have no deadline. */
+  /** For streams, which have no deadline. */
   readonly stream: Transport;
 }
 
 /**
- * Both transports set `sessionEnded` when a call is refused as UNAUTHENTICATED, and take it back when one is
- * answered: the person may have signed in again in another tab.
+ * Both transports set `sessionEnded` when a call is refused as UNAUTHENTICATED. A call that
+ * succeeds clears it, because the person may have signed in again in another tab.
  */
 export function createTransports(baseUrl: string, sessionEnded: Cell<boolean>): Transports {
   const interceptors = [noticeSession(sessionEnded)];

@@ -9,7 +9,7 @@ interface CopyButtonProps {
   readonly className?: string;
   readonly ref?: Ref<HTMLButtonElement>;
   onCopied?(): void;
-  /** The clipboard refused: select the text, so that the person can copy it. */
+  /** Called when the clipboard refused. Select the text, so that the person can copy it by hand. */
   onRefused?(): void;
 }
 
@@ -29,7 +29,7 @@ export function CopyButton({ text, what, className, ref, onCopied, onRefused }: 
       setOutcome("copied");
       onCopied?.();
     } catch {
-      // Not allowed here, or no clipboard at all.
+      // The browser forbids it, or has no clipboard.
       setOutcome("refused");
       onRefused?.();
     }

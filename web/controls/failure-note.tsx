@@ -7,14 +7,14 @@ interface FailureNoteProps {
   readonly failure: Failure;
   /** What failed, as a sentence. */
   readonly children: ReactNode;
-  /** Shown at the end: usually "Try again". */
+  /** Shown at the end; usually "Try again". */
   readonly action?: ReactNode;
 }
 
-/** What went wrong, with what an operator needs to find it in the log. */
+/** Says what failed, with the code and the request id that find it in the operator's log. */
 export function FailureNote({ failure, children, action }: FailureNoteProps) {
   return (
-    <div className="note note-danger" role="alert">
+    <div className="note" role="alert">
       <Icon name="warning" />
       <div className="note-body">
         <p>{children}</p>

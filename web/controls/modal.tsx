@@ -3,22 +3,25 @@ import { Icon } from "./icon.tsx";
 
 interface ModalProps {
   readonly title: string;
-  /** The id of the heading; the id of the text that describes the dialog is this with "-text". */
+  /** The id of the heading. The text that describes the dialog has this id with "-text". */
   readonly id: string;
   readonly role?: "alertdialog";
   readonly size?: "wide";
-  /** Has the focus as soon as the dialog is seen; without it, what the browser chooses. */
+  /** Gets the focus when the dialog opens. Without it the browser chooses. */
   readonly firstFocus?: RefObject<HTMLElement | null>;
-  /** Asked for with Esc or the X. The dialog stays until it is no longer rendered. */
+  /** Called on Esc and on the X. The dialog stays until it is no longer rendered. */
   onCloseRequest(): void;
   readonly children: ReactNode;
 }
 
 /**
- * A native modal dialog (W3C technique H102), open for as long as it is rendered. It never closes by itself:
- * `closedby="none"` and an Esc handler of our own, since a browser lets a second Esc through where only `cancel`
- * is prevented. React drops `autofocus`, so the dialog sets the focus itself: before it is painted, as whoever sees it
- * may press a key at once.
+ * A native modal dialog (W3C technique H102), open for as long as it is rendered.
+ *
+ * It never closes by itself. That takes `closedby="none"` and a listener for Esc: where only
+ * `cancel` is prevented, a browser lets a second Esc through.
+ *
+ * React drops `autofocus`, so the dialog sets the focus itself. It does so before the first paint,
+ * because a person who sees the dialog may press a key at once.
  */
 export function Modal({ title, id, role, size, firstFocus, onCloseRequest, children }: ModalProps) {
   const dialog = useRef<HTMLDialogElement>(null);
@@ -33,7 +36,7 @@ export function Modal({ title, id, role, size, firstFocus, onCloseRequest, child
   }, [firstFocus]);
 
   useEffect(() => {
-    // On the document: a click on the backdrop leaves the focus outside the dialog.
+    // On the document, because a click on the backdrop moves the focus out of the dialog.
     function onKeyDown(event: KeyboardEvent) {
       if (event.key !== "Escape" || event.isComposing) return;
       event.preventDefault();

@@ -1,18 +1,19 @@
-import "../styles/tabs.css";
 import { type KeyboardEvent, type ReactNode, useId, useRef } from "react";
 
 interface TabsProps<Name extends string> {
-  /** What the tabs choose between, for those who hear it. */
+  /** What the tabs choose between, for screen readers. */
   readonly label: string;
   readonly tabs: readonly { readonly name: Name; readonly words: string }[];
   readonly chosen: Name;
   onChoose(name: NoInfer<Name>): void;
-  /** Stands at the end of the row of tabs. */
+  /** Shown at the end of the row of tabs. */
   readonly aside: ReactNode;
   readonly children: ReactNode;
 }
 
-/** Tabs as the ARIA practices guide has them: one stop of the Tab key, the arrows, Home and End choose. */
+/**
+ * Tabs as in the ARIA Authoring Practices: one stop for the Tab key; arrows, Home and End choose.
+ */
 export function Tabs<Name extends string>({
   label,
   tabs,
@@ -56,7 +57,7 @@ export function Tabs<Name extends string>({
         </div>
         <div className="tabs-aside">{aside}</div>
       </div>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, so the keyboard must be able to reach it. */}
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, also by keys. */}
       <div role="tabpanel" id={`${id}-panel`} aria-labelledby={`${id}-${chosen}`} tabIndex={0}>
         {children}
       </div>

@@ -1,10 +1,12 @@
-import "../styles/account-menu.css";
 import { useState } from "react";
 import { failureOf } from "../api/failure.ts";
 import { useServices } from "../services.tsx";
 import { ThemeSwitch } from "./theme-switch.tsx";
 
-/** Who is signed in, the theme, and the way out. `onSignedOut` is called once the session is over for good. */
+/**
+ * The person's e-mail address, the theme, and the button that signs out. `onSignedOut` is called
+ * once the session is over.
+ */
 export function AccountMenuContent({ email, onSignedOut }: { email: string; onSignedOut(): void }) {
   const { session, status } = useServices();
   const [pending, setPending] = useState(false);
@@ -16,7 +18,7 @@ export function AccountMenuContent({ email, onSignedOut }: { email: string; onSi
       await session.signOut({});
       onSignedOut();
     } catch (thrown) {
-      // Without a session there is nothing left to end.
+      // The session was over already.
       if (failureOf(thrown).signedOut) onSignedOut();
       else status.say("Couldn’t sign out. Try again.", { shown: true });
       setPending(false);

@@ -1,8 +1,8 @@
 import { useId, useState } from "react";
 import { Icon } from "../controls/icon.tsx";
-import { Late } from "../late/late.tsx";
+import { Lazy } from "../lazy/lazy.tsx";
 
-/** The button that opens what the person can do about themselves. `onSignedOut` is called once they signed out. */
+/** The account button and its menu. `onSignedOut` is called after the person has signed out. */
 export function AccountMenu({ email, onSignedOut }: { email: string; onSignedOut(): void }) {
   const menuId = useId();
   const [open, setOpen] = useState(false);
@@ -23,9 +23,9 @@ export function AccountMenu({ email, onSignedOut }: { email: string; onSignedOut
         onToggle={(event) => setOpen(event.newState === "open")}
       >
         {open && (
-          <Late until={<p className="muted">One moment.</p>}>
+          <Lazy until={<p className="muted">One moment.</p>}>
             {({ AccountMenuContent }) => <AccountMenuContent email={email} onSignedOut={onSignedOut} />}
-          </Late>
+          </Lazy>
         )}
       </div>
     </div>

@@ -8,16 +8,16 @@ import { ProductMark } from "./product-mark.tsx";
 import { TeamSwitcher } from "./team-switcher.tsx";
 
 interface FrameProps {
-  /** Undefined while it is read. */
+  /** Undefined while it is loading. */
   readonly session: GetSessionResponse | undefined;
   readonly team: Team | undefined;
-  /** Whether the page is that of a team's API keys, which the navigation then names. */
+  /** True on the page of a team's API keys, which the breadcrumb then names. */
   readonly atApiKeys: boolean;
   onSignedOut(): void;
   readonly children: ReactNode;
 }
 
-/** What stands around every page of someone who is signed in: a sidebar on wide windows, a bar on others. */
+/** The frame of the pages for a signed-in person: a sidebar on wide windows, a bar on others. */
 export function Frame({ session, team, atApiKeys, onSignedOut, children }: FrameProps) {
   return (
     <div className="frame">

@@ -1,7 +1,7 @@
 import type { ReactNode } from "react";
 import { ProductMark } from "./product-mark.tsx";
 
-/** What stands around a page of someone who is not signed in. */
+/** The frame of the pages for a person who isn't signed in. */
 export function PlainFrame({ children }: { children: ReactNode }) {
   return (
     <div className="plain-frame">

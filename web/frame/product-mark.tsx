@@ -1,4 +1,4 @@
-/** The product's sign and name. */
+/** The product's logo and name, as a link to the first page. */
 export function ProductMark() {
   return (
     <a className="product-mark" href="/">

@@ -6,11 +6,11 @@ import { planName, teamName } from "./team-words.ts";
 
 interface TeamSwitcherProps {
   readonly teams: readonly Team[];
-  /** The team that is shown; undefined where none of `teams` is. */
+  /** The current team; undefined when it is none of `teams`. */
   readonly team: Team | undefined;
 }
 
-/** The team whose keys are shown; with several teams, the way to the others. */
+/** Shows the current team. A person with several teams can change to another one here. */
 export function TeamSwitcher({ teams, team }: TeamSwitcherProps) {
   const { location } = useServices();
   const only = teams.length === 1 && team !== undefined;

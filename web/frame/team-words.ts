@@ -1,11 +1,11 @@
 import { Plan, type Team } from "#gen/keyrun/v1/team_pb.ts";
 
-/** What people call the team. */
+/** The team's display name, or its id if it has none. */
 export function teamName(team: Team): string {
   return team.displayName || team.id;
 }
 
-/** The plan's name as people read it: "Free". A plan newer than this page is named as such. */
+/** The plan's name, such as "Free"; "Unknown" for a plan that is newer than this page. */
 export function planName(plan: Plan): string {
   return planNames.get(plan) ?? "Unknown";
 }

@@ -1,13 +1,15 @@
 /** Whether the screen follows the system, or is always light or dark. */
 export type Theme = "system" | "light" | "dark";
 
-/** The theme in force, which `theme-at-start.ts` set from what was kept. */
+/** The current theme. `theme-at-start.ts` has set it to the one that this browser stored. */
 export function currentTheme(): Theme {
   const chosen = document.documentElement.dataset.theme;
   return chosen === "light" || chosen === "dark" ? chosen : "system";
 }
 
-/** Changes the theme at once and keeps it for this browser: the only thing that the screen keeps. */
+/**
+ * Changes the theme at once, and stores it in this browser. The screen stores nothing else there.
+ */
 export function chooseTheme(theme: Theme): void {
   if (theme === "system") {
     localStorage.removeItem("theme");

@@ -2,8 +2,9 @@ import type { GetSessionResponse } from "#gen/keyrun/v1/session_service_pb.ts";
 import type { Failure } from "../api/failure.ts";
 
 /**
- * Why a team's keys are not for this person to see; null where they are, or nobody has said yet. "team" means both
- * that there is no such team and that the person is not in it: the screen must not tell which.
+ * Why this person can't see a team's keys; null when they can, or when it isn't known yet. "team"
+ * means that the team doesn't exist or that the person isn't in it: the screen must not reveal
+ * which.
  */
 export function absenceOf(
   teamId: string,

@@ -3,14 +3,17 @@ import type { InfiniteData } from "@tanstack/react-query";
 import { type Key, KeyState } from "#gen/keyrun/v1/key_pb.ts";
 import type { ListKeysResponse } from "#gen/keyrun/v1/key_service_pb.ts";
 
-/** The list of keys as far as it was read, newest first. Changes make new pages and leave the old ones alone. */
+/**
+ * The pages of keys that were read so far, newest first. A change makes new pages and leaves the
+ * old ones as they are.
+ */
 export type KeyPages = InfiniteData<ListKeysResponse>;
 
 export function keysOf(pages: KeyPages): Key[] {
   return pages.pages.flatMap((page) => page.keys);
 }
 
-/** How many keys of the team are active, and may be, by the page that was read last. */
+/** How many active keys the team has and may have, by the page that was read last. */
 export function activeCounts(pages: KeyPages): { active: number; activeMax: number } {
   const last = pages.pages.at(-1);
   return { active: last?.activeKeyCount ?? 0, activeMax: last?.activeKeyCountMax ?? 0 };
@@ -21,8 +24,8 @@ export function isActive(key: Key): boolean {
 }
 
 /**
- * The keys that the list shows, newest first: of the revoked ones those asked for, and those that depart, in their
- * places, though a list that was read since then has them no longer.
+ * The keys to show, newest first. Revoked keys are left out unless `showRevoked`. Departing keys
+ * stay in their places, even when the list was read again without them.
  */
 export function visibleKeys(
   pages: KeyPages,
@@ -43,14 +46,17 @@ function createMs(key: Key): number {
   return key.createTime === undefined ? 0 : timestampMs(key.createTime);
 }
 
-/** With a new key at the head; the same pages where the key is there already. */
+/** Adds a new key at the head. Returns the same pages when it is there already. */
 export function withCreated(pages: KeyPages, key: Key): KeyPages {
   const [first, ...rest] = pages.pages;
   if (first === undefined || find(pages, key.id) !== undefined) return pages;
   return { ...pages, pages: [{ ...first, keys: [key, ...first.keys] }, ...rest].map(counted(1)) };
 }
 
-/** With the key as it is once revoked, in its place; the same pages where it is revoked or unknown there. */
+/**
+ * Replaces a key by its revoked form. Returns the same pages when it is revoked there already, or
+ * not there.
+ */
 export function withRevoked(pages: KeyPages, key: Key): KeyPages {
   const known = find(pages, key.id);
   if (known === undefined || !isActive(known)) return pages;

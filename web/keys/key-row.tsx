@@ -1,8 +1,7 @@
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
-import { Ago } from "../time/ago.tsx";
+import { Ago } from "./ago.tsx";
 import { isActive } from "./key-pages.ts";
 import { keyInWords, keyLabel } from "./key-words.ts";
-import { revokeButtonId } from "./revoke-button-id.ts";
 import { tableRoles } from "./table-roles.ts";
 
 interface KeyRowProps {
@@ -13,7 +12,7 @@ interface KeyRowProps {
   onRevoke(key: Key): void;
 }
 
-/** One key: what it is called, who made it, when it was used, and the way to revoke it. */
+/** One key: its label, its creator, its last use, and the button that revokes it. */
 export function KeyRow({ apiKey, isNew, departing, onRevoke }: KeyRowProps) {
   const active = isActive(apiKey);
   return (
@@ -72,6 +71,11 @@ function LastUseAndAction({ apiKey, onRevoke }: { apiKey: Key; onRevoke(key: Key
       </td>
     </>
   );
+}
+
+/** The id of the Revoke button in a key's row. The focus goes there when the row above has gone. */
+export function revokeButtonId(keyId: string): string {
+  return `revoke-${keyId}`;
 }
 
 function By({ actor }: { actor: string }) {

@@ -1,11 +1,11 @@
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 
-/** What the row of the key is headed with. */
+/** The heading of the key's row. */
 export function keyLabel(key: Key): string {
   return key.label || "Untitled key";
 }
 
-/** The key within a sentence or a name, told from others: "ci-deploy", or "untitled key svc_7k3f…x9Qz". */
+/** The key within a sentence: "ci-deploy", or "untitled key svc_7k3f…x9Qz". */
 export function keyInWords(key: Key): string {
   return key.label || `untitled key ${key.redactedValue}`;
 }

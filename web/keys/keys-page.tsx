@@ -2,24 +2,23 @@ import { type ReactNode, useEffect } from "react";
 import type { GetSessionResponse } from "#gen/keyrun/v1/session_service_pb.ts";
 import { failureOf } from "../api/failure.ts";
 import { teamName } from "../frame/team-words.ts";
-import { LateDialog } from "../late/late-dialog.tsx";
-import { LatePage } from "../late/late-page.tsx";
-import { loadPartsWhenIdle } from "../late/load-parts.ts";
+import { LazyDialog } from "../lazy/lazy-dialog.tsx";
+import { LazyPage } from "../lazy/lazy-page.tsx";
+import { loadPartsWhenIdle } from "../lazy/load-parts.ts";
 import { SignedOutBanner } from "../session/signed-out-banner.tsx";
 import { UsageCard } from "../usage/usage-card.tsx";
 import { absenceOf } from "./absence.ts";
 import { activeCounts } from "./key-pages.ts";
 import { keyInWords } from "./key-words.ts";
 import { KeysSection } from "./keys-section.tsx";
-import { LiveBar } from "./live-bar.tsx";
 import { TitleRow } from "./title-row.tsx";
 import { useKeysPage } from "./use-keys-page.ts";
 
 interface KeysPageProps {
   readonly teamId: string;
-  /** Undefined while it is read. */
+  /** Undefined while it is loading. */
   readonly session: GetSessionResponse | undefined;
-  /** What to show instead where the session could not be read; false otherwise. */
+  /** What to show instead when the session could not be read; false otherwise. */
   readonly unavailable: ReactNode;
 }
 
@@ -30,20 +29,21 @@ export function KeysPage({ teamId, session, unavailable }: KeysPageProps) {
   const absence = absenceOf(teamId, session, list.error === null ? null : failureOf(list.error));
   const email = session?.email ?? "";
   useEffect(() => {
-    // The first view stands: a dialog that is asked for from now on opens at once.
+    // The first view is complete. Load the rest now, so that a dialog opens at once.
     if (list.isFetched) loadPartsWhenIdle();
   }, [list.isFetched]);
   return (
     <>
       <SignedOutBanner />
       {absence === "preview" && (
-        <LatePage>{({ PreviewOffPage }) => <PreviewOffPage email={email} />}</LatePage>
+        <LazyPage>{({ PreviewOffPage }) => <PreviewOffPage email={email} />}</LazyPage>
       )}
       {absence === "team" && (
-        <LatePage>{({ TeamNotFoundPage }) => <TeamNotFoundPage teamId={teamId} />}</LatePage>
+        <LazyPage>{({ TeamNotFoundPage }) => <TeamNotFoundPage teamId={teamId} />}</LazyPage>
       )}
       {absence === null && (unavailable || <KeysContent page={page} teamId={teamId} session={session} />)}
-      {/* Beside the content: a key that is shown once stays, even where access was withdrawn meanwhile. */}
+      {/* Outside the content: a new key in a dialog stays, even if the person loses access
+          meanwhile. */}
       <OpenDialog page={page} teamId={teamId} email={email} />
     </>
   );
@@ -60,7 +60,7 @@ function OpenDialog({
   if (dialog === null) return null;
   if (dialog.kind === "create") {
     return (
-      <LateDialog title="Create new secret key" onCloseRequest={() => closeCreate(null)}>
+      <LazyDialog title="Create new secret key" onCloseRequest={() => closeCreate(null)}>
         {({ CreateKeyDialog }) => (
           <CreateKeyDialog
             {...{ teamId, writer }}
@@ -70,12 +70,12 @@ function OpenDialog({
             onClose={closeCreate}
           />
         )}
-      </LateDialog>
+      </LazyDialog>
     );
   }
   const { key, revokedElsewhere } = dialog;
   return (
-    <LateDialog title={`Revoke ${keyInWords(key)}?`} onCloseRequest={() => closeRevoke(dialog, "kept")}>
+    <LazyDialog title={`Revoke ${keyInWords(key)}?`} onCloseRequest={() => closeRevoke(dialog, "kept")}>
       {({ RevokeKeyDialog }) => (
         <RevokeKeyDialog
           {...{ apiKey: key, writer, email, revokedElsewhere }}
@@ -85,7 +85,7 @@ function OpenDialog({
           onClose={(outcome) => closeRevoke(dialog, outcome)}
         />
       )}
-    </LateDialog>
+    </LazyDialog>
   );
 }
 
@@ -128,4 +128,9 @@ function KeysContent({ page, teamId, session }: KeysContentProps) {
       <LiveBar paused={page.paused} />
     </>
   );
+}
+
+/** Says that changes by others may show late. It covers the foot of the page, so nothing moves. */
+function LiveBar({ paused }: { paused: boolean }) {
+  return <div role="status">{paused && <p className="live-bar">Live updates paused, retrying</p>}</div>;
 }

@@ -1,4 +1,4 @@
-import { useEffect } from "react";
+import { useEffect, useState } from "react";
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { failureOf } from "../api/failure.ts";
 import { bounds } from "../bounds.ts";
@@ -8,7 +8,6 @@ import { TryIt } from "../try-it/try-it.tsx";
 import { EmptyKeys } from "./empty-keys.tsx";
 import { activeCounts, visibleKeys } from "./key-pages.ts";
 import { KeysSkeleton, KeysTable } from "./keys-table.tsx";
-import { useDelayed } from "./use-delayed.ts";
 import type { useKeyList } from "./use-key-list.ts";
 
 interface KeysSectionProps {
@@ -23,7 +22,7 @@ interface KeysSectionProps {
   onRevoke(key: Key): void;
 }
 
-/** The list of keys in whatever state it is, and below it how to use one. */
+/** The list of keys, in each of its states, and how to use a key below it. */
 export function KeysSection(props: KeysSectionProps) {
   const { teamId, list, showRevoked, departing, onCreate } = props;
   const pages = list.data;
@@ -76,7 +75,11 @@ function Toolbar({ list, showRevoked, onShowRevoked }: KeysSectionProps) {
 
 function Loading() {
   const { status } = useServices();
-  const shown = useDelayed(true, bounds.skeletonDelayMs);
+  const [shown, setShown] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setShown(true), bounds.skeletonDelayMs);
+    return () => clearTimeout(timer);
+  }, []);
   useEffect(() => {
     if (shown) status.say("Loading API keys");
   }, [shown, status]);
@@ -102,7 +105,7 @@ function LoadFailure({ list }: List) {
 
 function RefreshFailure({ list }: List) {
   const failure = failureOf(list.error);
-  // The banner says so already, with what to do about it.
+  // The banner already says so, and what to do.
   if (failure.signedOut) return null;
   return (
     <FailureNote failure={failure} action={<Retry list={list} />}>

@@ -7,14 +7,14 @@ interface KeysTableProps {
   readonly keys: readonly Key[];
   readonly newKeyIds: ReadonlySet<string>;
   readonly departing: ReadonlyMap<string, Key>;
-  /** The rows could not be read again: they show what was true a while ago. */
+  /** True when the last read failed, so that the rows may be out of date. */
   readonly stale: boolean;
   onRevoke(key: Key): void;
 }
 
 const columns = ["Label", "Key", "Created", "Last used"] as const;
 
-/** The keys, newest first: a table that narrow windows lay out as cards. */
+/** The keys, newest first. Narrow windows show the rows of the table as cards. */
 export function KeysTable({ teamName, keys, newKeyIds, departing, stale, onRevoke }: KeysTableProps) {
   return (
     <table {...tableRoles.table} className={stale ? "keys stale" : "keys"}>
@@ -35,7 +35,7 @@ export function KeysTable({ teamName, keys, newKeyIds, departing, stale, onRevok
   );
 }
 
-/** Three rows of the height that keys will have, so that nothing moves when they come. */
+/** Three empty rows as high as those of keys, so that nothing moves when the keys arrive. */
 export function KeysSkeleton({ shown }: { shown: boolean }) {
   return (
     <table
@@ -50,7 +50,7 @@ export function KeysSkeleton({ shown }: { shown: boolean }) {
           <tr key={row} {...tableRoles.row}>
             {[...columns, "Actions"].map((column) => (
               <td key={column} {...tableRoles.cell}>
-                <span className="bone" />
+                <span className="skeleton-line" />
               </td>
             ))}
           </tr>

@@ -1,5 +1,5 @@
 /**
- * The roles that table elements have by themselves, said once more: on narrow windows the rows are laid out as
+ * The roles that table elements have by themselves, written out. Narrow windows show the rows as
  * cards, and some browsers drop the roles of a table whose `display` is changed.
  */
 export const tableRoles = {

@@ -2,16 +2,16 @@ import type { Ref } from "react";
 import { Icon } from "../controls/icon.tsx";
 
 interface TitleRowProps {
-  /** Undefined while it is read. */
+  /** Undefined while it is loading. */
   readonly teamName: string | undefined;
-  /** The count of keys where the team has as many as it may; null otherwise. */
+  /** The number of keys when the team has as many as it may have; null otherwise. */
   readonly full: number | null;
   readonly headingRef: Ref<HTMLHeadingElement>;
   readonly createRef: Ref<HTMLButtonElement>;
   onCreate(): void;
 }
 
-/** What the page is, and the way to a new key: there at once, whatever else is still read. */
+/** The title of the page and the button for a new key. Shown at once, while the rest is loading. */
 export function TitleRow({ teamName, full, headingRef, createRef, onCreate }: TitleRowProps) {
   return (
     <div className="title-row">
@@ -19,14 +19,15 @@ export function TitleRow({ teamName, full, headingRef, createRef, onCreate }: Ti
         <h1 ref={headingRef} tabIndex={-1}>
           API keys
         </h1>
-        {/* Its lines keep their place until the team's name is known. */}
+        {/* Invisible, but in its place, until the team's name is known. */}
         <p className={teamName === undefined ? "muted not-yet" : "muted"}>
           Keys let programs run your team’s apps. Every member of <bdi>{teamName ?? "the team"}</bdi> shares
           them; anyone who has a key can use it.
         </p>
       </div>
       <div className="title-action">
-        {/* Not `disabled`, which would take the focus from whoever just made the last key. */}
+        {/* Not `disabled`: that would take the focus from a person who has just made the last
+            key. */}
         <button
           ref={createRef}
           type="button"

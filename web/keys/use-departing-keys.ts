@@ -3,8 +3,8 @@ import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { bounds } from "../bounds.ts";
 
 /**
- * The keys that someone else revoked a moment ago, by id: their rows say so for `departingRowMs` before they go,
- * whatever a list that is read meanwhile holds.
+ * The keys that someone else revoked a moment ago, by id. Their rows stay for `departingRowMs` and
+ * say so, even when the list is read again without them.
  */
 export function useDepartingKeys(): { departing: ReadonlyMap<string, Key>; depart(key: Key): void } {
   const [departing, setDeparting] = useState<ReadonlyMap<string, Key>>(new Map());

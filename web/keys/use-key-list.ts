@@ -11,7 +11,10 @@ import { type KeyPages, withCreated, withRevoked } from "./key-pages.ts";
 interface KeyListQuery {
   readonly teamId: string;
   readonly showRevoked: boolean;
-  /** Whether live updates are: then the list is read more often, and whenever the page comes into view. */
+  /**
+   * True while live updates are paused. Then the list is read more often, and whenever the page
+   * comes into view.
+   */
   readonly paused: boolean;
 }
 
@@ -25,7 +28,7 @@ export function useKeyList({ teamId, showRevoked, paused }: KeyListQuery) {
     {
       pageParamKey: "pageToken",
       getNextPageParam: (last) => last.nextPageToken || undefined,
-      // The list stays in sight while the one with or without revoked keys is read.
+      // The current list stays visible while the one with or without revoked keys is loading.
       placeholderData: keepPreviousData,
       refetchInterval: ended ? false : paused ? bounds.pausedListRefreshMs : bounds.listRefreshMs,
       refetchOnWindowFocus: paused ? "always" : false,
@@ -33,11 +36,11 @@ export function useKeyList({ teamId, showRevoked, paused }: KeyListQuery) {
   );
 }
 
-/** What changes the lists of a team that are in the cache. */
+/** Changes the lists of a team in the cache. */
 export interface KeyListWriter {
   created(key: Key): void;
   revoked(key: Key): void;
-  /** Reads the lists again, from a moment after this call. */
+  /** Reads the lists again. What it reads is no older than this call. */
   refresh(): Promise<void>;
 }
 
@@ -53,14 +56,15 @@ export function useKeyListWriter(teamId: string): KeyListWriter {
     };
     function change(apply: (pages: KeyPages) => KeyPages) {
       client.setQueriesData<KeyPages>(lists, (pages) => pages && apply(pages));
-      // An answer that is on its way may be older than the change, and would undo it.
+      // A read that is under way may be older than the change and would undo it, so start it again.
       if (client.isFetching(lists) > 0) void client.invalidateQueries(lists);
     }
     return {
       created: (key) => change((pages) => withCreated(pages, key)),
       revoked: (key) => change((pages) => withRevoked(pages, key)),
       async refresh() {
-        // The first read is never cut short, but what it answers may be too old.
+        // React Query never cancels a first read. Its answer may be too old, so wait and read
+        // again.
         if (client.isFetching(lists) > 0) await client.refetchQueries(lists, { cancelRefetch: false });
         await client.refetchQueries(lists);
       },

@@ -3,8 +3,8 @@ import { flushSync } from "react-dom";
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { useServices } from "../services.tsx";
 import { isActive, keysOf } from "./key-pages.ts";
+import { revokeButtonId } from "./key-row.tsx";
 import { keyAsSubject } from "./key-words.ts";
-import { revokeButtonId } from "./revoke-button-id.ts";
 import { useDepartingKeys } from "./use-departing-keys.ts";
 import { useKeyList, useKeyListWriter } from "./use-key-list.ts";
 import { useLiveKeys } from "./use-live-keys.ts";
@@ -15,13 +15,15 @@ export type KeysDialog =
   | {
       readonly kind: "revoke";
       readonly key: Key;
-      /** The keys of the rows below, where the focus goes once this one is gone. */
+      /** The keys of the rows below, for the focus when this row has gone. */
       readonly below: readonly Key[];
-      /** The key as someone else revoked it meanwhile. */
+      /** The revoked key, if someone else revoked it meanwhile. */
       readonly revokedElsewhere: Key | null;
     };
 
-/** What the page of a team's keys knows and does: its list, kept live, and the one dialog that may be open. */
+/**
+ * The state and the actions of the page of a team's keys: its live list, and the one open dialog.
+ */
 export function useKeysPage(teamId: string) {
   const { status } = useServices();
   const [showRevoked, setShowRevoked] = useState(false);
@@ -31,11 +33,11 @@ export function useKeysPage(teamId: string) {
   const { departing, depart } = useDepartingKeys();
   const heading = useRef<HTMLHeadingElement>(null);
   const createButton = useRef<HTMLButtonElement>(null);
-  /** The key that this page is revoking, so that its own change is not told as someone else's. */
+  /** The key that this page is revoking. Its revocation is not announced as someone else's. */
   const revokingId = useRef<string | null>(null);
   /**
-   * The keys that this page showed as active. The list may be read without a key before its revocation is told; it
-   * is news all the same.
+   * The keys that this page showed as active. Their revocation is announced even if the list is
+   * read without them before the stream reports it.
    */
   const shownActive = useRef(new Set<string>());
 

@@ -5,31 +5,31 @@ import { useServices } from "../services.tsx";
 import { watchKeys } from "./watch-keys.ts";
 
 interface LiveKeys {
-  /** The stream is open: what was read before may be out of date. */
+  /** The stream has opened. What was read before may be out of date. */
   onOpened(): void;
   onCreated(key: Key): void;
   onRevoked(key: Key): void;
-  /** Keyrun refused the stream for good: reading the list tells why. */
+  /** Keyrun refused the stream, and trying again can't help. A read of the list shows why. */
   onRefused(): void;
 }
 
 /**
- * Follows the changes of a team's keys while the page is in view: a hidden page would hold one of the few
- * connections that a browser opens to one host. Answers whether updates are paused.
+ * Follows the changes of a team's keys while the page is in view. A hidden page would hold one of
+ * the few connections that a browser opens to one host. `paused` is true while the stream is lost.
  */
 export function useLiveKeys(teamId: string, live: LiveKeys): { paused: boolean } {
   const { keyChanges, sessionEnded } = useServices();
   const ended = useCell(sessionEnded);
   const visible = useSyncExternalStore(subscribeToVisibility, isVisible);
   const [paused, setPaused] = useState(false);
-  const told = useRef(live);
-  told.current = live;
+  const latest = useRef(live);
+  latest.current = live;
 
   useEffect(() => {
     if (!visible || ended) return;
     const watching = new AbortController();
     let network = new AbortController();
-    // A browser keeps what was open when the network went, and waits in silence.
+    // Without a network, a browser keeps the stream open and reports no error.
     window.addEventListener("offline", () => network.abort(), { signal: watching.signal });
     const watch = {
       open(signal: AbortSignal) {
@@ -40,14 +40,14 @@ export function useLiveKeys(teamId: string, live: LiveKeys): { paused: boolean }
       random: Math.random,
       onOpened() {
         setPaused(false);
-        told.current.onOpened();
+        latest.current.onOpened();
       },
-      onCreated: (key: Key) => told.current.onCreated(key),
-      onRevoked: (key: Key) => told.current.onRevoked(key),
+      onCreated: (key: Key) => latest.current.onCreated(key),
+      onRevoked: (key: Key) => latest.current.onRevoked(key),
       onPaused: () => setPaused(true),
     };
     void watchKeys(watch, watching.signal).then((end) => {
-      if (end === "refused") told.current.onRefused();
+      if (end === "refused") latest.current.onRefused();
     });
     return () => watching.abort();
   }, [teamId, visible, ended, keyChanges]);
@@ -64,7 +64,7 @@ function isVisible(): boolean {
   return document.visibilityState === "visible";
 }
 
-/** Waits, but not past the moment that the network or the person comes back. */
+/** Waits, but only until the network is back or the window gets the focus. */
 function waitOrFocus(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const over = new AbortController();
@@ -74,7 +74,7 @@ function waitOrFocus(ms: number, signal: AbortSignal): Promise<void> {
       resolve();
     };
     const timer = setTimeout(done, ms);
-    for (const hope of ["online", "focus"]) window.addEventListener(hope, done, { signal: over.signal });
+    for (const event of ["online", "focus"]) window.addEventListener(event, done, { signal: over.signal });
     signal.addEventListener("abort", done, { signal: over.signal });
   });
 }

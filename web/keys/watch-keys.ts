@@ -3,26 +3,29 @@ import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import type { WatchKeysResponse } from "#gen/keyrun/v1/key_service_pb.ts";
 import { bounds } from "../bounds.ts";
 
-/** What a watch needs of the world, and whom it tells. */
+/** What `watchKeys` needs, and what it calls. */
 export interface Watch {
   /** Opens the stream; ends when the signal aborts. */
   open(signal: AbortSignal): AsyncIterable<WatchKeysResponse>;
-  /** Resolves after the time, or at once when there is reason to hope; never rejects. */
+  /** Resolves after `ms`, or sooner when an attempt may succeed. Never rejects. */
   wait(ms: number, signal: AbortSignal): Promise<void>;
-  /** From 0 to below 1. */
+  /** A number from 0 to below 1, like `Math.random`. */
   random(): number;
-  /** The stream is open: changes from now on are told. */
+  /** The stream is open, and reports each change from now on. */
   onOpened(): void;
   onCreated(key: Key): void;
   onRevoked(key: Key): void;
-  /** The stream was lost or could not be opened; it is tried again until `onOpened`. */
+  /** The stream was lost or could not be opened. Attempts go on until `onOpened`. */
   onPaused(): void;
 }
 
 /**
- * Tells the changes of a team's keys until the signal aborts. A stream that ends, fails or falls silent for
- * `watchSilenceMsMax` is opened again, after a wait that doubles up to `watchRetryMsMax` and of which up to half
- * is left to chance. Resolves early where trying again can't help: the session is over, or the team out of reach.
+ * Reports the changes of a team's keys until the signal aborts. A stream that ends, fails or is
+ * silent for `watchSilenceMsMax` is opened again. The wait before that doubles up to
+ * `watchRetryMsMax`, less a random part of up to a half.
+ *
+ * Resolves with "refused" when trying again can't help: the session is over, or the person can't
+ * see the team.
  */
 export async function watchKeys(watch: Watch, signal: AbortSignal): Promise<"aborted" | "refused"> {
   let failures = 0;
@@ -42,7 +45,7 @@ export async function watchKeys(watch: Watch, signal: AbortSignal): Promise<"abo
   return "aborted";
 }
 
-/** How long to wait before the next attempt, after so many failures in a row. */
+/** How long to wait before the next attempt, after this many failures in a row. */
 export function retryDelayMs(failures: number, random: number): number {
   const fullMs = Math.min(bounds.watchRetryMsMin * 2 ** failures, bounds.watchRetryMsMax);
   return fullMs * (1 - random / 2);
@@ -58,7 +61,7 @@ async function readStream(watch: Watch, signal: AbortSignal, onAlive: () => void
     for await (const { event } of watch.open(AbortSignal.any([signal, silence.signal]))) {
       clearTimeout(timer);
       timer = setTimeout(onSilence, bounds.watchSilenceMsMax);
-      // Only what comes after "opened" shows that the stream holds.
+      // Only an event after "opened" proves that the stream stays open.
       if (event.case !== "opened") onAlive();
       if (event.case === "opened") watch.onOpened();
       else if (event.case === "created") watch.onCreated(event.value);

@@ -1,16 +1,16 @@
 import { type Cell, createCell, useCell } from "../cell.ts";
 import { type Route, routeOf } from "./routes.ts";
 
-/** The address, as the screen shows it. */
+/** The path in the address bar, and the ways to change it. */
 export interface Location {
   readonly path: Cell<string>;
   /** Goes to a path of the screen without loading the document again. */
   go(path: string, how?: { replace: boolean }): void;
   /**
-   * While held, leaving asks `mayLeave` first; where it says no, the address stays, also under the browser's own
-   * Back and Forward. Answers with what lets go.
+   * Asks `mayLeave` before each change of the path, also by the browser's Back and Forward. The
+   * path stays when it returns false. Returns the function that ends this.
    */
-  hold(mayLeave: () => boolean): () => void;
+  block(mayLeave: () => boolean): () => void;
 }
 
 export function createLocation(window: Window): Location {
@@ -29,8 +29,8 @@ export function createLocation(window: Window): Location {
       else window.history.pushState(null, "", next);
       path.set(window.location.pathname);
     },
-    hold(asked) {
-      mayLeave = asked;
+    block(newMayLeave) {
+      mayLeave = newMayLeave;
       return () => {
         mayLeave = () => true;
       };
@@ -38,7 +38,7 @@ export function createLocation(window: Window): Location {
   };
 }
 
-/** The route of the present address. */
+/** The route of the current path. */
 export function useRoute(location: Location): Route {
   return routeOf(useCell(location.path));
 }

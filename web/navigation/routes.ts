@@ -1,4 +1,4 @@
-/** What an address of the screen shows. */
+/** The page that a path of the screen shows. */
 export type Route =
   | { readonly page: "home" }
   | { readonly page: "api-keys"; readonly teamId: string }
@@ -6,7 +6,9 @@ export type Route =
   | { readonly page: "sign-in-link" }
   | { readonly page: "unknown" };
 
-/** The route of a path. A team id is any one segment: whether there is such a team is the server's to say. */
+/**
+ * The route of a path. Any one segment can be a team id: the server says whether the team exists.
+ */
 export function routeOf(pathname: string): Route {
   if (pathname === "/") return { page: "home" };
   if (pathname === "/sign-in") return { page: "sign-in" };
@@ -15,23 +17,23 @@ export function routeOf(pathname: string): Route {
   return teamId === undefined ? { page: "unknown" } : { page: "api-keys", teamId };
 }
 
-/** Where the keys of a team are shown. */
+/** The path of the page with a team's keys. */
 export function apiKeysPath(teamId: string): string {
   return `/settings/team/${encodeURIComponent(teamId)}/api-keys`;
 }
 
-/** Where to sign in so that the person comes back to `path`. */
+/** The path of the sign-in page that leads back to `path` afterwards. */
 export function signInPath(path: string): string {
   return `/sign-in?${new URLSearchParams({ return_to: path })}`;
 }
 
-/** The path to go back to, from an address with `return_to`; "/" unless it is a path of this very origin. */
+/** The path in `return_to` of an address; "/" when there is none or it leads to another origin. */
 export function returnPath(href: string): string {
   const here = new URL(href);
   const target = here.searchParams.get("return_to") ?? "/";
   if (!target.startsWith("/") || !URL.canParse(target, here.origin)) return "/";
   const url = new URL(target, here.origin);
-  // A path that begins with two slashes would be read as another host when it is used.
+  // A browser would read a path that begins with two slashes as another host.
   if (url.origin !== here.origin || url.pathname.startsWith("//")) return "/";
   return `${url.pathname}${url.search}`;
 }

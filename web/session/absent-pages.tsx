@@ -1,6 +1,5 @@
-import "../styles/command.css";
 import { CopyButton } from "../controls/copy-button.tsx";
-import { MessagePage } from "../frame/message-page.tsx";
+import { MessagePage } from "../controls/message-page.tsx";
 
 /** The same page for a team that does not exist and for one that the person does not belong to. */
 export function TeamNotFoundPage({ teamId }: { teamId: string }) {

@@ -1,7 +1,9 @@
-import { MessagePage } from "../frame/message-page.tsx";
+import { MessagePage } from "../controls/message-page.tsx";
 import { PlainFrame } from "../frame/plain-frame.tsx";
 
-/** What is left after signing out. It does not go on to `/sign-in`, which could sign the person in again. */
+/**
+ * The page after signing out. It doesn't go on to `/sign-in`, which could sign the person in again.
+ */
 export function SignedOutPage() {
   return (
     <PlainFrame>

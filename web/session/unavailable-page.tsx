@@ -1,8 +1,8 @@
 import type { Failure } from "../api/failure.ts";
 import { FailureNote } from "../controls/failure-note.tsx";
-import { MessagePage } from "../frame/message-page.tsx";
+import { MessagePage } from "../controls/message-page.tsx";
 
-/** The session could not be read, so there is nothing to show around. */
+/** The page when the session could not be read. Without it the screen knows no team to show. */
 export function UnavailablePage({ failure, onRetry }: { failure: Failure; onRetry(): void }) {
   return (
     <MessagePage title="Keyrun can’t be reached">

@@ -1,8 +1,8 @@
-import { MessagePage } from "../frame/message-page.tsx";
+import { MessagePage } from "../controls/message-page.tsx";
 import { returnPath, signInPath } from "../navigation/routes.ts";
 import { failedSignInWords } from "./failed-sign-in-words.ts";
 
-/** Where a sign-in at the issuer ends that did not succeed: why, and the way to try again. */
+/** The page after a sign-in at the issuer that failed: says why, and how to try again. */
 export function FailedSignInPage({ error }: { readonly error: string }) {
   const { text, retry } = failedSignInWords(error);
   return (

@@ -1,12 +1,12 @@
-/** What the page says of a sign-in at the issuer that did not succeed, and whether trying again may help. */
+/** What the page says about a failed sign-in, and whether trying again may help. */
 export interface FailedSignInWords {
   readonly text: string;
   readonly retry: boolean;
 }
 
 /**
- * The words for the `error` with which Keyrun sends a browser back to `/sign-in`. It comes from the address, where
- * anybody may write: what is not known has the words of a failure that is not explained, and is never shown itself.
+ * The words for the `error` with which Keyrun sends a browser back to `/sign-in`. Anybody can write
+ * an address, so an unknown value gets general words and is never shown itself.
  */
 export function failedSignInWords(error: string): FailedSignInWords {
   return known.get(error) ?? unexplained;

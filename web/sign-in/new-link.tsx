@@ -1,9 +1,11 @@
-import "../styles/command.css";
 import { CopyButton } from "../controls/copy-button.tsx";
 
 const command = "npx --no-install keyrun sign-in-link";
 
-/** How to get a one-time link: sign-in needs no password, only access to the machine that Keyrun runs on. */
+/**
+ * The command that makes a one-time link. Sign-in needs no password, only access to the machine
+ * that Keyrun runs on.
+ */
 export function NewLink() {
   return (
     <>

@@ -1,9 +1,9 @@
-/** What came of a one-time sign-in code. */
+/** The outcome of redeeming a one-time sign-in code. */
 export type Redemption = "signed-in" | "refused" | "unreachable";
 
 /**
- * Takes the code out of the address, so that it stays neither in the address bar nor in the history. Null where
- * there is none. To be called before anything else looks at the address.
+ * Takes the code out of the address, so that it stays neither in the address bar nor in the
+ * history. Returns null when there is none. Call it before any other code reads the address.
  */
 export function takeSignInCode(window: Window): string | null {
   if (window.location.pathname !== "/sign-in/link") return null;
@@ -12,7 +12,7 @@ export function takeSignInCode(window: Window): string | null {
   return code;
 }
 
-/** Swaps a one-time code for a session cookie. */
+/** Exchanges a one-time code for a session cookie. */
 export async function redeemCode(code: string, fetch: typeof globalThis.fetch): Promise<Redemption> {
   try {
     const response = await fetch("/sign-in/code", {

@@ -1,10 +1,12 @@
 import { useCallback, useEffect, useState } from "react";
-import { MessagePage } from "../frame/message-page.tsx";
+import { MessagePage } from "../controls/message-page.tsx";
 import { returnPath } from "../navigation/routes.ts";
 import { NewLink } from "./new-link.tsx";
 import { type Redemption, redeemCode } from "./redeem-code.ts";
 
-/** Where a one-time link leads. `code` is null where the address had none, as after a reload. */
+/**
+ * The page that a one-time link opens. `code` is null when the address had none, as after a reload.
+ */
 export function SignInLinkPage({ code }: { code: string | null }) {
   const [redemption, setRedemption] = useState<Redemption | "pending">("pending");
 

@@ -2,20 +2,20 @@ import { useQuery } from "@connectrpc/connect-query";
 import { useEffect } from "react";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { bounds } from "../bounds.ts";
-import { MessagePage } from "../frame/message-page.tsx";
+import { MessagePage } from "../controls/message-page.tsx";
 import { returnPath } from "../navigation/routes.ts";
 import { FailedSignInPage } from "./failed-sign-in-page.tsx";
 import { NewLink } from "./new-link.tsx";
 
-/** `/sign-in`: where a failed sign-in ends, and else how to sign in. */
+/** `/sign-in`: says why a sign-in has failed, or otherwise how to sign in. */
 export function SignInPage() {
   const error = new URLSearchParams(window.location.search).get("error");
   return error === null ? <LocalSignInPage /> : <FailedSignInPage error={error} />;
 }
 
 /**
- * Where `/sign-in` leads with local sign-in. The link opens in a tab of its own, so this page asks now and then
- * whether there is a session, and then goes back to where the person came from.
+ * How to sign in with a one-time link. The link opens in a tab of its own, so this page polls for a
+ * session. When there is one, it goes back to the page that the person came from.
  */
 function LocalSignInPage() {
   const session = useQuery(

@@ -10,8 +10,8 @@ const units = [
 const words = new Intl.RelativeTimeFormat("en", { numeric: "always" });
 
 /**
- * How long ago a time was, as "3 minutes ago", rounded down; "just now" within a second. A time that lies ahead is
- * "just now" too: the server's clock and this one may differ.
+ * How long ago a time was, rounded down: "3 minutes ago", or "just now" within a second. A time in
+ * the future is "just now" as well: the clocks of server and browser may differ.
  */
 export function relativeTime(thenMs: number, nowMs: number): string {
   const passedMs = nowMs - thenMs;

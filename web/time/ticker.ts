@@ -4,7 +4,10 @@ import { systemClock } from "#src/clock.ts";
 
 const tickMs = 1_000;
 
-/** The time by which the page says "3 minutes ago": it moves once a second, for all readers at once. */
+/**
+ * The current time for words such as "3 minutes ago". It changes once a second, for all subscribers
+ * at once.
+ */
 export interface Ticker {
   unixMs(): number;
   subscribe(onTick: () => void): () => void;

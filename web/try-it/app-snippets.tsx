@@ -3,7 +3,7 @@ import { Icon } from "../controls/icon.tsx";
 import { SnippetBlock } from "./snippet-block.tsx";
 import { useRunnableApps } from "./use-runnable-apps.ts";
 
-/** The snippets for one of the team's apps, which can be chosen. */
+/** The snippets that run one of the team's apps, and the choice of that app. */
 export function AppSnippets({ teamId }: { teamId: string }) {
   const { apps, first } = useRunnableApps(teamId);
   const [chosen, setChosen] = useState<string | null>(null);

@@ -5,7 +5,7 @@ import { type Language, languages, type SnippetFacts, snippet } from "./snippet.
 
 interface SnippetBlockProps {
   readonly facts: SnippetFacts;
-  /** Stands beside the Copy button. */
+  /** Shown beside the Copy button. */
   readonly aside?: ReactNode;
   onCopied?(): void;
 }
@@ -32,7 +32,7 @@ export function SnippetBlock({ facts, aside, onCopied }: SnippetBlockProps) {
         </>
       }
     >
-      {/* Copied by hand, it holds the same as copied by the button. */}
+      {/* Copying by hand counts as well: the text is the same. */}
       <pre onCopy={onCopied}>
         <code>{text}</code>
       </pre>

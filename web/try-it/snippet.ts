@@ -8,7 +8,7 @@ export type Language = (typeof languages)[number]["name"];
 /** What a snippet runs, and with which key. */
 export interface SnippetFacts {
   readonly appId: string;
-  /** Undefined: the snippet reads $KEYRUN_URL and $KEYRUN_API_KEY from the environment. */
+  /** When undefined, the snippet reads $KEYRUN_URL and $KEYRUN_API_KEY from the environment. */
   readonly real?: { readonly url: string; readonly key: string };
 }
 
@@ -17,7 +17,8 @@ export function snippet(language: Language, facts: SnippetFacts): string {
   return programs[language](facts);
 }
 
-// Neither an address, an app id nor a key can hold a quote, a dollar, a backtick or a backslash.
+// Nothing is escaped: an address, an app id or a key never holds a quote, a dollar sign, a backtick
+// or a backslash.
 const programs: Record<Language, (facts: SnippetFacts) => string> = {
   curl: ({ appId, real }) =>
     `curl -sS -X POST "${real?.url ?? "$KEYRUN_URL"}/api/apps/${appId}/run" \\

@@ -1,13 +1,13 @@
 import { Icon } from "../controls/icon.tsx";
-import { Late } from "../late/late.tsx";
+import { Lazy } from "../lazy/lazy.tsx";
 
 interface TryItProps {
   readonly teamId: string;
-  /** Whether it begins open. */
+  /** Whether it is open at first. */
   readonly open: boolean;
 }
 
-/** How to run an app from a program. It shows variables, never a key. */
+/** How to run an app from a program. It shows environment variables, never a key. */
 export function TryIt({ teamId, open }: TryItProps) {
   return (
     <details className="try-it" open={open}>
@@ -20,10 +20,10 @@ export function TryIt({ teamId, open }: TryItProps) {
           Set <code>KEYRUN_URL</code> to <code>{window.location.origin}</code> and <code>KEYRUN_API_KEY</code>{" "}
           to one of the team’s keys, then run:
         </p>
-        {/* Its place is kept, so that nothing moves when they come. */}
-        <Late until={<div className="tabs tabs-place" />}>
+        {/* An empty box of the same size until the snippets are loaded, so that nothing moves. */}
+        <Lazy until={<div className="tabs tabs-place" />}>
           {({ AppSnippets }) => <AppSnippets teamId={teamId} />}
-        </Late>
+        </Lazy>
       </div>
     </details>
   );

@@ -4,7 +4,10 @@ import { bounds } from "../bounds.ts";
 
 const builtIn = "echo";
 
-/** The first apps that the team may run, by id, and the one to begin with; no apps while they are read. */
+/**
+ * The first page of the apps that the team may run, by id, and the one to choose at first. No apps
+ * while they are loading.
+ */
 export function useRunnableApps(teamId: string): { apps: RunnableApp[]; first: string } {
   const query = useQuery(AppService.method.listRunnableApps, { teamId, pageSize: bounds.appsPageSize });
   const apps = query.data?.apps ?? [];

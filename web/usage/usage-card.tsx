@@ -10,7 +10,7 @@ import { useUsage } from "./use-usage.ts";
 
 interface UsageCardProps {
   readonly teamId: string;
-  /** Undefined while it is read. */
+  /** Undefined while it is loading. */
   readonly team: Team | undefined;
 }
 
@@ -69,7 +69,7 @@ declare module "react" {
   }
 }
 
-/** Not a live region: it would chatter. */
+/** Not a live region: a screen reader would announce every change. */
 function UsageMeter({ rateLimit }: { rateLimit: RateLimit | undefined }) {
   if (rateLimit === undefined) return <div className="meter-place" />;
   const { limit, remaining } = rateLimit;
@@ -88,7 +88,7 @@ function UsageMeter({ rateLimit }: { rateLimit: RateLimit | undefined }) {
   );
 }
 
-/** Says once that the limit is reached, and again only after it was not. */
+/** Announces once that the limit is reached, and again only after it was not. */
 function useLimitReachedStatus(rateLimit: RateLimit | undefined) {
   const { status } = useServices();
   const said = useRef(false);

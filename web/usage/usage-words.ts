@@ -18,7 +18,9 @@ export function leftInWords({ limit, remaining }: RateLimit): string {
   return `${count.format(remaining)} of ${count.format(limit)} left`;
 }
 
-/** When the next slot opens; empty where nothing is counted. The seconds are within the window of 60. */
+/**
+ * When the next slot opens; empty when no slot is taken. At most 60 s, the length of the window.
+ */
 export function nextSlotInWords(rateLimit: RateLimit, nowMs: number): string {
   if (rateLimit.resetTime === undefined || rateLimit.remaining >= rateLimit.limit) return "";
   const resetMs = timestampMs(rateLimit.resetTime);
@@ -27,7 +29,7 @@ export function nextSlotInWords(rateLimit: RateLimit, nowMs: number): string {
   return seconds < 1 ? "next request frees up now" : `next request frees up in ${seconds} s`;
 }
 
-/** What is said once the limit is reached, with the local time at which it no longer is. */
+/** The words for a limit that is reached, with the local time at which requests work again. */
 export function limitReachedInWords(resetMs: number): string {
   return `Limit reached; requests get 429 until ${timeOfDay(resetMs)}`;
 }

@@ -6,7 +6,10 @@ import { bounds } from "../bounds.ts";
 import { useCell } from "../cell.ts";
 import { useServices } from "../services.tsx";
 
-/** The team's limit, looked at without spending while the page is in view. */
+/**
+ * The team's limit, read again and again while the page is in view. These reads don't count against
+ * it.
+ */
 export function useUsage(teamId: string) {
   const { sessionEnded } = useServices();
   const ended = useCell(sessionEnded);
@@ -17,7 +20,7 @@ export function useUsage(teamId: string) {
   );
 }
 
-/** Looks at the usage at once, as after a test request. */
+/** Returns a function that reads the usage at once, for use after a test request. */
 export function useUsageRefresh(teamId: string): () => void {
   const client = useQueryClient();
   return useCallback(() => {

@@ -20,27 +20,28 @@ export const file_keyrun_v1_app_backend_service: GenFile = /*@__PURE__*/
 export type RunRequest = Message<"keyrun.v1.RunRequest"> & {
   /**
    * Required. The run's id, new for every run.
+   * Example: "run_1fv0j56qgf3zjgkfrwasendm".
    *
    * @generated from field: string run_id = 1;
    */
   runId: string;
 
   /**
-   * Required. The team that runs the app.
+   * Required. The id of the team that runs the app. Example: "demo".
    *
    * @generated from field: string team_id = 2;
    */
   teamId: string;
 
   /**
-   * Required. The app.
+   * Required. The app's id. Example: "shout".
    *
    * @generated from field: string app_id = 3;
    */
   appId: string;
 
   /**
-   * Required. The input; it may be empty.
+   * Required. The input. It may be empty. Example: "hello".
    *
    * @generated from field: string text = 4;
    */
@@ -55,13 +56,14 @@ export const RunRequestSchema: GenMessage<RunRequest> = /*@__PURE__*/
   messageDesc(file_keyrun_v1_app_backend_service, 0);
 
 /**
- * What the run gave.
+ * The result of the run.
  *
  * @generated from message keyrun.v1.RunResponse
  */
 export type RunResponse = Message<"keyrun.v1.RunResponse"> & {
   /**
-   * Required. The output; it may be empty. At most 1 MiB by default.
+   * Required. The output. It may be empty. The whole message may be 1 MiB,
+   * unless the operator has set another bound. Example: "HELLO".
    *
    * @generated from field: string text = 1;
    */
@@ -76,15 +78,15 @@ export const RunResponseSchema: GenMessage<RunResponse> = /*@__PURE__*/
   messageDesc(file_keyrun_v1_app_backend_service, 1);
 
 /**
- * The contract that an app's own gRPC server implements. Keyrun is its client.
+ * The service that an app's own gRPC server implements. Keyrun is its client.
  *
  * @generated from service keyrun.v1.AppBackendService
  */
 export const AppBackendService: GenService<{
   /**
-   * Runs the app once. The deadline of the call is what is left of the app's
-   * timeout; a cancelled call means that the caller went away. Any status but
-   * OK is a failed run, and Keyrun never repeats it.
+   * Runs the app once. The call's deadline is the rest of the app's timeout. If
+   * the call is cancelled, the caller has disconnected. Any status but OK is a
+   * failed run. Keyrun never repeats a run.
    *
    * @generated from rpc keyrun.v1.AppBackendService.Run
    */

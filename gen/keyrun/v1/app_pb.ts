@@ -15,45 +15,46 @@ export const file_keyrun_v1_app: GenFile = /*@__PURE__*/
   fileDesc("ChNrZXlydW4vdjEvYXBwLnByb3RvEglrZXlydW4udjEivgEKA0FwcBIKCgJpZBgBIAEoCRIUCgxkaXNwbGF5X25hbWUYAiABKAkSJgoHYmFja2VuZBgDIAEoCzIVLmtleXJ1bi52MS5BcHBCYWNrZW5kEioKB3RpbWVvdXQYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEAoIdGVhbV9pZHMYBSADKAkSLwoLY3JlYXRlX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIowBCgpBcHBCYWNrZW5kEiYKBGVjaG8YASABKAsyFi5rZXlydW4udjEuRWNob0JhY2tlbmRIABImCgRodHRwGAIgASgLMhYua2V5cnVuLnYxLkh0dHBCYWNrZW5kSAASJgoEZ3JwYxgDIAEoCzIWLmtleXJ1bi52MS5HcnBjQmFja2VuZEgAQgYKBGtpbmQiDQoLRWNob0JhY2tlbmQiQgoLSHR0cEJhY2tlbmQSCwoDdXJsGAEgASgJEiYKB2hlYWRlcnMYAiADKAsyFS5rZXlydW4udjEuSHR0cEhlYWRlciIuCgpIdHRwSGVhZGVyEgwKBG5hbWUYASABKAkSEgoFdmFsdWUYAiABKAlCA4ABASIqCgtHcnBjQmFja2VuZBIOCgZ0YXJnZXQYASABKAkSCwoDdGxzGAIgASgIYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
- * An app: what a run runs.
+ * An app that teams run. Keyrun sends the text of each run to the app's
+ * backend and answers with the text that comes back.
  *
  * @generated from message keyrun.v1.App
  */
 export type App = Message<"keyrun.v1.App"> & {
   /**
-   * Required. The app's id, chosen by its creator: `[a-z][a-z0-9-]{0,62}`.
-   * Example: "echo".
+   * Required. The app's id, chosen by its creator: `[a-z][a-z0-9-]{0,62}`. It
+   * can't be changed. Example: "echo".
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * Optional. What people call the app: up to 128 Unicode code points. The id
-   * where it is empty. Example: "Echo".
+   * Optional. The name for people: up to 128 Unicode code points. The default
+   * is the id. Example: "Echo".
    *
    * @generated from field: string display_name = 2;
    */
   displayName: string;
 
   /**
-   * Required. Where a run is sent.
+   * Required. Where runs are sent.
    *
    * @generated from field: keyrun.v1.AppBackend backend = 3;
    */
   backend?: AppBackend | undefined;
 
   /**
-   * Optional. How long a run may take: more than 0, at most 30 seconds. 30
-   * seconds where it is absent.
+   * Optional. The longest time for one run: more than 0, at most 30 seconds.
+   * The default is 30 seconds.
    *
    * @generated from field: google.protobuf.Duration timeout = 4;
    */
   timeout?: Duration | undefined;
 
   /**
-   * Optional. The teams that may run the app, at most 1000, each of which must
-   * exist. None named: all.
+   * Optional. The ids of the teams that may run the app: at most 1000 existing
+   * teams. If the list is empty, every team may. Example: ["demo"].
    *
    * @generated from field: repeated string team_ids = 5;
    */
@@ -75,7 +76,7 @@ export const AppSchema: GenMessage<App> = /*@__PURE__*/
   messageDesc(file_keyrun_v1_app, 0);
 
 /**
- * Where a run is sent: exactly one of the kinds.
+ * Where runs are sent: exactly one kind of backend.
  *
  * @generated from message keyrun.v1.AppBackend
  */
@@ -87,7 +88,7 @@ export type AppBackend = Message<"keyrun.v1.AppBackend"> & {
    */
   kind: {
     /**
-     * Built in: the output is the input.
+     * Built into Keyrun: the output is the input.
      *
      * @generated from field: keyrun.v1.EchoBackend echo = 1;
      */
@@ -95,7 +96,7 @@ export type AppBackend = Message<"keyrun.v1.AppBackend"> & {
     case: "echo";
   } | {
     /**
-     * A POST with JSON to an HTTP server.
+     * An HTTP server, which gets a POST with JSON.
      *
      * @generated from field: keyrun.v1.HttpBackend http = 2;
      */
@@ -103,7 +104,7 @@ export type AppBackend = Message<"keyrun.v1.AppBackend"> & {
     case: "http";
   } | {
     /**
-     * A call of `keyrun.v1.AppBackendService/Run` on a gRPC server.
+     * A gRPC server, which gets a call of `keyrun.v1.AppBackendService/Run`.
      *
      * @generated from field: keyrun.v1.GrpcBackend grpc = 3;
      */
@@ -120,7 +121,7 @@ export const AppBackendSchema: GenMessage<AppBackend> = /*@__PURE__*/
   messageDesc(file_keyrun_v1_app, 1);
 
 /**
- * The backend that answers with what it was sent.
+ * The backend that answers with its input.
  *
  * @generated from message keyrun.v1.EchoBackend
  */
@@ -150,7 +151,7 @@ export type HttpBackend = Message<"keyrun.v1.HttpBackend"> & {
   url: string;
 
   /**
-   * Optional. Headers that are sent with each run, at most 16.
+   * Optional. Headers to send with each run: at most 16, each name once.
    *
    * @generated from field: repeated keyrun.v1.HttpHeader headers = 2;
    */
@@ -165,22 +166,23 @@ export const HttpBackendSchema: GenMessage<HttpBackend> = /*@__PURE__*/
   messageDesc(file_keyrun_v1_app, 3);
 
 /**
- * A header that is sent to an HTTP backend.
+ * A header that Keyrun sends to an HTTP backend.
  *
  * @generated from message keyrun.v1.HttpHeader
  */
 export type HttpHeader = Message<"keyrun.v1.HttpHeader"> & {
   /**
-   * Required. The name, without case: up to 64 characters. Not one that
-   * Keyrun or the connection sets itself. Example: "authorization".
+   * Required. The name, in any case: 1 to 64 characters. It can't be a header
+   * that Keyrun or the connection sets itself. Example: "authorization".
    *
    * @generated from field: string name = 1;
    */
   name: string;
 
   /**
-   * Required. The value: up to 4096 printable ASCII characters. Answers hold
-   * "[redacted]" in its place; sent back in an update, that keeps the value.
+   * Required. The value: 1 to 4096 printable ASCII characters, without a space
+   * at either end. Answers hold "[redacted]" instead. An update that sends
+   * "[redacted]" for the same server keeps the stored value.
    *
    * @generated from field: string value = 2;
    */
@@ -201,15 +203,15 @@ export const HttpHeaderSchema: GenMessage<HttpHeader> = /*@__PURE__*/
  */
 export type GrpcBackend = Message<"keyrun.v1.GrpcBackend"> & {
   /**
-   * Required. `HOST:PORT` of the server. Example: "127.0.0.1:9001".
+   * Required. The server's address, as `HOST:PORT`. Example: "127.0.0.1:9001".
    *
    * @generated from field: string target = 1;
    */
   target: string;
 
   /**
-   * Optional. Whether to use TLS, verified against the system's roots.
-   * Plaintext where it is false.
+   * Optional. Whether to use TLS, with the system's root certificates. The
+   * default is plaintext.
    *
    * @generated from field: bool tls = 2;
    */

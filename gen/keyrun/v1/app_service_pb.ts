@@ -17,7 +17,7 @@ export const file_keyrun_v1_app_service: GenFile = /*@__PURE__*/
   fileDesc("ChtrZXlydW4vdjEvYXBwX3NlcnZpY2UucHJvdG8SCWtleXJ1bi52MSIvChBDcmVhdGVBcHBSZXF1ZXN0EhsKA2FwcBgBIAEoCzIOLmtleXJ1bi52MS5BcHAiMAoRQ3JlYXRlQXBwUmVzcG9uc2USGwoDYXBwGAEgASgLMg4ua2V5cnVuLnYxLkFwcCIfCg1HZXRBcHBSZXF1ZXN0Eg4KBmFwcF9pZBgBIAEoCSItCg5HZXRBcHBSZXNwb25zZRIbCgNhcHAYASABKAsyDi5rZXlydW4udjEuQXBwIjgKD0xpc3RBcHBzUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSJJChBMaXN0QXBwc1Jlc3BvbnNlEhwKBGFwcHMYASADKAsyDi5rZXlydW4udjEuQXBwEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJgChBVcGRhdGVBcHBSZXF1ZXN0EhsKA2FwcBgBIAEoCzIOLmtleXJ1bi52MS5BcHASLwoLdXBkYXRlX21hc2sYAiABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrIjAKEVVwZGF0ZUFwcFJlc3BvbnNlEhsKA2FwcBgBIAEoCzIOLmtleXJ1bi52MS5BcHAiIgoQRGVsZXRlQXBwUmVxdWVzdBIOCgZhcHBfaWQYASABKAkiEwoRRGVsZXRlQXBwUmVzcG9uc2UiUQoXTGlzdFJ1bm5hYmxlQXBwc1JlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJZChhMaXN0UnVubmFibGVBcHBzUmVzcG9uc2USJAoEYXBwcxgBIAMoCzIWLmtleXJ1bi52MS5SdW5uYWJsZUFwcBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiLwoLUnVubmFibGVBcHASCgoCaWQYASABKAkSFAoMZGlzcGxheV9uYW1lGAIgASgJMtEDCgpBcHBTZXJ2aWNlEkgKCUNyZWF0ZUFwcBIbLmtleXJ1bi52MS5DcmVhdGVBcHBSZXF1ZXN0Ghwua2V5cnVuLnYxLkNyZWF0ZUFwcFJlc3BvbnNlIgASPwoGR2V0QXBwEhgua2V5cnVuLnYxLkdldEFwcFJlcXVlc3QaGS5rZXlydW4udjEuR2V0QXBwUmVzcG9uc2UiABJFCghMaXN0QXBwcxIaLmtleXJ1bi52MS5MaXN0QXBwc1JlcXVlc3QaGy5rZXlydW4udjEuTGlzdEFwcHNSZXNwb25zZSIAEkgKCVVwZGF0ZUFwcBIbLmtleXJ1bi52MS5VcGRhdGVBcHBSZXF1ZXN0Ghwua2V5cnVuLnYxLlVwZGF0ZUFwcFJlc3BvbnNlIgASSAoJRGVsZXRlQXBwEhsua2V5cnVuLnYxLkRlbGV0ZUFwcFJlcXVlc3QaHC5rZXlydW4udjEuRGVsZXRlQXBwUmVzcG9uc2UiABJdChBMaXN0UnVubmFibGVBcHBzEiIua2V5cnVuLnYxLkxpc3RSdW5uYWJsZUFwcHNSZXF1ZXN0GiMua2V5cnVuLnYxLkxpc3RSdW5uYWJsZUFwcHNSZXNwb25zZSIAYgZwcm90bzM", [file_google_protobuf_field_mask, file_keyrun_v1_app]);
 
 /**
- * What app to create.
+ * The app to create.
  *
  * @generated from message keyrun.v1.CreateAppRequest
  */
@@ -38,7 +38,7 @@ export const CreateAppRequestSchema: GenMessage<CreateAppRequest> = /*@__PURE__*
   messageDesc(file_keyrun_v1_app_service, 0);
 
 /**
- * The new app.
+ * The created app.
  *
  * @generated from message keyrun.v1.CreateAppResponse
  */
@@ -59,7 +59,7 @@ export const CreateAppResponseSchema: GenMessage<CreateAppResponse> = /*@__PURE_
   messageDesc(file_keyrun_v1_app_service, 1);
 
 /**
- * Which app to answer with.
+ * The app to read.
  *
  * @generated from message keyrun.v1.GetAppRequest
  */
@@ -80,7 +80,7 @@ export const GetAppRequestSchema: GenMessage<GetAppRequest> = /*@__PURE__*/
   messageDesc(file_keyrun_v1_app_service, 2);
 
 /**
- * The app.
+ * The app that was read.
  *
  * @generated from message keyrun.v1.GetAppResponse
  */
@@ -101,22 +101,22 @@ export const GetAppResponseSchema: GenMessage<GetAppResponse> = /*@__PURE__*/
   messageDesc(file_keyrun_v1_app_service, 3);
 
 /**
- * Which page of apps to list.
+ * The page of apps to list.
  *
  * @generated from message keyrun.v1.ListAppsRequest
  */
 export type ListAppsRequest = Message<"keyrun.v1.ListAppsRequest"> & {
   /**
-   * Optional. How many apps to answer with at the most: 1 to 100; 50 where it
-   * is 0, and 100 where it is more.
+   * Optional. The largest number of apps in the answer: 1 to 100. The default,
+   * 0, means 50. A larger number means 100.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * Optional. The `next_page_token` of the page before. The first page where
-   * it is empty.
+   * Optional. The `next_page_token` of the page before. The default, an empty
+   * token, asks for the first page.
    *
    * @generated from field: string page_token = 2;
    */
@@ -137,14 +137,14 @@ export const ListAppsRequestSchema: GenMessage<ListAppsRequest> = /*@__PURE__*/
  */
 export type ListAppsResponse = Message<"keyrun.v1.ListAppsResponse"> & {
   /**
-   * Output only. The apps, by id.
+   * Output only. The apps, ordered by id.
    *
    * @generated from field: repeated keyrun.v1.App apps = 1;
    */
   apps: App[];
 
   /**
-   * Output only. The token of the next page. Empty: this is the last.
+   * Output only. The token of the next page. It is empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -159,21 +159,21 @@ export const ListAppsResponseSchema: GenMessage<ListAppsResponse> = /*@__PURE__*
   messageDesc(file_keyrun_v1_app_service, 5);
 
 /**
- * How to change an app.
+ * The change to make.
  *
  * @generated from message keyrun.v1.UpdateAppRequest
  */
 export type UpdateAppRequest = Message<"keyrun.v1.UpdateAppRequest"> & {
   /**
-   * Required. The app's id and the new values.
+   * Required. The app's id, and the new values of the fields to change.
    *
    * @generated from field: keyrun.v1.App app = 1;
    */
   app?: App | undefined;
 
   /**
-   * Required. Which fields to change: `display_name`, `backend`, `timeout`,
-   * `team_ids`.
+   * Required. The fields to change: one or more of `display_name`, `backend`,
+   * `timeout`, `team_ids`.
    *
    * @generated from field: google.protobuf.FieldMask update_mask = 2;
    */
@@ -209,7 +209,7 @@ export const UpdateAppResponseSchema: GenMessage<UpdateAppResponse> = /*@__PURE_
   messageDesc(file_keyrun_v1_app_service, 7);
 
 /**
- * Which app to delete.
+ * The app to delete.
  *
  * @generated from message keyrun.v1.DeleteAppRequest
  */
@@ -230,7 +230,7 @@ export const DeleteAppRequestSchema: GenMessage<DeleteAppRequest> = /*@__PURE__*
   messageDesc(file_keyrun_v1_app_service, 8);
 
 /**
- * The app is deleted.
+ * The answer when the app is deleted. It has no content.
  *
  * @generated from message keyrun.v1.DeleteAppResponse
  */
@@ -245,7 +245,7 @@ export const DeleteAppResponseSchema: GenMessage<DeleteAppResponse> = /*@__PURE_
   messageDesc(file_keyrun_v1_app_service, 9);
 
 /**
- * Whose apps to list.
+ * The team whose apps to list.
  *
  * @generated from message keyrun.v1.ListRunnableAppsRequest
  */
@@ -258,16 +258,16 @@ export type ListRunnableAppsRequest = Message<"keyrun.v1.ListRunnableAppsRequest
   teamId: string;
 
   /**
-   * Optional. How many apps to answer with at the most: 1 to 100; 50 where it
-   * is 0, and 100 where it is more.
+   * Optional. The largest number of apps in the answer: 1 to 100. The default,
+   * 0, means 50. A larger number means 100.
    *
    * @generated from field: int32 page_size = 2;
    */
   pageSize: number;
 
   /**
-   * Optional. The `next_page_token` of the page before, with the same team.
-   * The first page where it is empty.
+   * Optional. The `next_page_token` of the page before, for the same team. The
+   * default, an empty token, asks for the first page.
    *
    * @generated from field: string page_token = 3;
    */
@@ -288,14 +288,14 @@ export const ListRunnableAppsRequestSchema: GenMessage<ListRunnableAppsRequest> 
  */
 export type ListRunnableAppsResponse = Message<"keyrun.v1.ListRunnableAppsResponse"> & {
   /**
-   * Output only. The apps, by id.
+   * Output only. The apps, ordered by id.
    *
    * @generated from field: repeated keyrun.v1.RunnableApp apps = 1;
    */
   apps: RunnableApp[];
 
   /**
-   * Output only. The token of the next page. Empty: this is the last.
+   * Output only. The token of the next page. It is empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -310,7 +310,7 @@ export const ListRunnableAppsResponseSchema: GenMessage<ListRunnableAppsResponse
   messageDesc(file_keyrun_v1_app_service, 11);
 
 /**
- * An app as those who run it see it.
+ * An app as the members of a team see it.
  *
  * @generated from message keyrun.v1.RunnableApp
  */
@@ -323,7 +323,7 @@ export type RunnableApp = Message<"keyrun.v1.RunnableApp"> & {
   id: string;
 
   /**
-   * Output only. What people call the app. Example: "Echo".
+   * Output only. The app's name for people. Example: "Echo".
    *
    * @generated from field: string display_name = 2;
    */
@@ -344,7 +344,7 @@ export const RunnableAppSchema: GenMessage<RunnableApp> = /*@__PURE__*/
  */
 export const AppService: GenService<{
   /**
-   * Creates an app. An id that is taken is ALREADY_EXISTS.
+   * Creates an app. If the id is taken, the error is ALREADY_EXISTS.
    *
    * @generated from rpc keyrun.v1.AppService.CreateApp
    */
@@ -354,7 +354,7 @@ export const AppService: GenService<{
     output: typeof CreateAppResponseSchema;
   },
   /**
-   * Answers with an app, or NOT_FOUND.
+   * Reads one app. If there is no such app, the error is NOT_FOUND.
    *
    * @generated from rpc keyrun.v1.AppService.GetApp
    */
@@ -364,7 +364,7 @@ export const AppService: GenService<{
     output: typeof GetAppResponseSchema;
   },
   /**
-   * Lists all apps, by id.
+   * Lists all apps, ordered by id.
    *
    * @generated from rpc keyrun.v1.AppService.ListApps
    */
@@ -374,7 +374,7 @@ export const AppService: GenService<{
     output: typeof ListAppsResponseSchema;
   },
   /**
-   * Changes an app, from the very next run.
+   * Changes an app. The very next run uses the new values.
    *
    * @generated from rpc keyrun.v1.AppService.UpdateApp
    */
@@ -384,8 +384,8 @@ export const AppService: GenService<{
     output: typeof UpdateAppResponseSchema;
   },
   /**
-   * Deletes an app: the very next run is NOT_FOUND. Running ones end by
-   * themselves.
+   * Deletes an app. The very next run is refused with NOT_FOUND. Runs that have
+   * already started go on to their end.
    *
    * @generated from rpc keyrun.v1.AppService.DeleteApp
    */
@@ -395,7 +395,8 @@ export const AppService: GenService<{
     output: typeof DeleteAppResponseSchema;
   },
   /**
-   * Lists the apps that a team may run, by id, with nothing of their backends.
+   * Lists the apps that a team may run, ordered by id. The answer says nothing
+   * about their backends.
    *
    * @generated from rpc keyrun.v1.AppService.ListRunnableApps
    */

@@ -15,29 +15,29 @@ export const file_keyrun_v1_key: GenFile = /*@__PURE__*/
   fileDesc("ChNrZXlydW4vdjEva2V5LnByb3RvEglrZXlydW4udjEivgIKA0tleRIKCgJpZBgBIAEoCRIPCgd0ZWFtX2lkGAIgASgJEg0KBWxhYmVsGAMgASgJEhYKDnJlZGFjdGVkX3ZhbHVlGAQgASgJEi8KC2NyZWF0ZV90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpjcmVhdGVkX2J5GAYgASgJEjEKDWxhc3RfdXNlX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3Jldm9rZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpyZXZva2VkX2J5GAkgASgJEiIKBXN0YXRlGAogASgOMhMua2V5cnVuLnYxLktleVN0YXRlEhIKCnJlcXVlc3RfaWQYCyABKAkqUgoIS2V5U3RhdGUSGQoVS0VZX1NUQVRFX1VOU1BFQ0lGSUVEEAASFAoQS0VZX1NUQVRFX0FDVElWRRABEhUKEUtFWV9TVEFURV9SRVZPS0VEEAJiBnByb3RvMw", [file_google_protobuf_timestamp]);
 
 /**
- * An API key of a team. It never carries the key's full value.
+ * An API key of a team. It never holds the key's full value.
  *
  * @generated from message keyrun.v1.Key
  */
 export type Key = Message<"keyrun.v1.Key"> & {
   /**
-   * Output only. The key's id: 24 characters of lower-case Crockford base32.
-   * Example: "7k3f0m9x2a4c6e8g1j5n7p9q".
+   * Output only. The key's id: 24 characters of lower-case Crockford base32. It
+   * is no secret. Example: "7k3f0m9x2a4c6e8g1j5n7p9q".
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * Output only. The team that the key belongs to. Example: "demo".
+   * Output only. The id of the team that the key belongs to. Example: "demo".
    *
    * @generated from field: string team_id = 2;
    */
   teamId: string;
 
   /**
-   * Output only. What the team calls the key: up to 128 Unicode code points.
-   * Empty where it has no label. Example: "ci-deploy".
+   * Output only. The team's name for the key: up to 128 Unicode code points. It
+   * is empty if the key has no label. Example: "ci-deploy".
    *
    * @generated from field: string label = 3;
    */
@@ -59,44 +59,46 @@ export type Key = Message<"keyrun.v1.Key"> & {
   createTime?: Timestamp | undefined;
 
   /**
-   * Output only. Who created the key: a member's e-mail, or "a service".
+   * Output only. The creator of the key: a member's e-mail, or "a service".
    *
    * @generated from field: string created_by = 6;
    */
   createdBy: string;
 
   /**
-   * Output only. When the key last passed its team's limit. Absent: never used.
+   * Output only. When a request with the key last passed the team's limit. It
+   * is absent if the key was never used.
    *
    * @generated from field: google.protobuf.Timestamp last_use_time = 7;
    */
   lastUseTime?: Timestamp | undefined;
 
   /**
-   * Output only. When the key was revoked. Absent while it is active.
+   * Output only. When the key was revoked. It is absent while the key is
+   * active.
    *
    * @generated from field: google.protobuf.Timestamp revoke_time = 8;
    */
   revokeTime?: Timestamp | undefined;
 
   /**
-   * Output only. Who revoked the key: a member's e-mail, or "a service". Empty
-   * while it is active.
+   * Output only. The person or service that revoked the key: a member's e-mail,
+   * or "a service". It is empty while the key is active.
    *
    * @generated from field: string revoked_by = 9;
    */
   revokedBy: string;
 
   /**
-   * Output only. Whether the key can be used.
+   * Output only. Whether the key is accepted.
    *
    * @generated from field: keyrun.v1.KeyState state = 10;
    */
   state: KeyState;
 
   /**
-   * Output only. The `request_id` that the key was created with. Empty where
-   * there was none.
+   * Output only. The `request_id` of the request that created the key. It is
+   * empty if that request had none.
    *
    * @generated from field: string request_id = 11;
    */
@@ -111,7 +113,7 @@ export const KeySchema: GenMessage<Key> = /*@__PURE__*/
   messageDesc(file_keyrun_v1_key, 0);
 
 /**
- * Whether a key can be used.
+ * Whether a key is accepted.
  *
  * @generated from enum keyrun.v1.KeyState
  */
@@ -131,7 +133,7 @@ export const KeyState = {
   ACTIVE: 1,
 
   /**
-   * The key is refused for ever.
+   * The key is refused, for ever.
    *
    * @generated from enum value: KEY_STATE_REVOKED = 2;
    */
@@ -139,7 +141,7 @@ export const KeyState = {
 } as const;
 
 /**
- * Whether a key can be used.
+ * Whether a key is accepted.
  *
  * @generated from enum keyrun.v1.KeyState
  */

@@ -19,29 +19,32 @@ export const file_keyrun_v1_key_service: GenFile = /*@__PURE__*/
   fileDesc("ChtrZXlydW4vdjEva2V5X3NlcnZpY2UucHJvdG8SCWtleXJ1bi52MSJGChBDcmVhdGVLZXlSZXF1ZXN0Eg8KB3RlYW1faWQYASABKAkSDQoFbGFiZWwYAiABKAkSEgoKcmVxdWVzdF9pZBgDIAEoCSJEChFDcmVhdGVLZXlSZXNwb25zZRIbCgNrZXkYASABKAsyDi5rZXlydW4udjEuS2V5EhIKBXZhbHVlGAIgASgJQgOAAQEiXwoPTGlzdEtleXNSZXF1ZXN0Eg8KB3RlYW1faWQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkSFAoMc2hvd19yZXZva2VkGAQgASgIIoEBChBMaXN0S2V5c1Jlc3BvbnNlEhwKBGtleXMYASADKAsyDi5rZXlydW4udjEuS2V5EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRIYChBhY3RpdmVfa2V5X2NvdW50GAMgASgFEhwKFGFjdGl2ZV9rZXlfY291bnRfbWF4GAQgASgFIiMKEFdhdGNoS2V5c1JlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCSK8AQoRV2F0Y2hLZXlzUmVzcG9uc2USKAoGb3BlbmVkGAEgASgLMhYua2V5cnVuLnYxLldhdGNoT3BlbmVkSAASIQoHY3JlYXRlZBgCIAEoCzIOLmtleXJ1bi52MS5LZXlIABIhCgdyZXZva2VkGAMgASgLMg4ua2V5cnVuLnYxLktleUgAEi4KCWhlYXJ0YmVhdBgEIAEoCzIZLmtleXJ1bi52MS5XYXRjaEhlYXJ0YmVhdEgAQgcKBWV2ZW50Ig0KC1dhdGNoT3BlbmVkIhAKDldhdGNoSGVhcnRiZWF0IjMKEFJldm9rZUtleVJlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRIOCgZrZXlfaWQYAiABKAkiMAoRUmV2b2tlS2V5UmVzcG9uc2USGwoDa2V5GAEgASgLMg4ua2V5cnVuLnYxLktleSJCChBWZXJpZnlLZXlSZXF1ZXN0EhIKBXZhbHVlGAEgASgJQgOAAQESEQoEY29zdBgCIAEoBUgAiAEBQgcKBV9jb3N0Iq8CChFWZXJpZnlLZXlSZXNwb25zZRI1Cgd2ZXJkaWN0GAEgASgOMiQua2V5cnVuLnYxLlZlcmlmeUtleVJlc3BvbnNlLlZlcmRpY3QSDgoGa2V5X2lkGAIgASgJEg8KB3RlYW1faWQYAyABKAkSHQoEcGxhbhgEIAEoDjIPLmtleXJ1bi52MS5QbGFuEigKCnJhdGVfbGltaXQYBSABKAsyFC5rZXlydW4udjEuUmF0ZUxpbWl0InkKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhEKDVZFUkRJQ1RfVkFMSUQQARITCg9WRVJESUNUX0lOVkFMSUQQAhITCg9WRVJESUNUX1JFVk9LRUQQAxIYChRWRVJESUNUX1JBVEVfTElNSVRFRBAEMv0CCgpLZXlTZXJ2aWNlEkgKCUNyZWF0ZUtleRIbLmtleXJ1bi52MS5DcmVhdGVLZXlSZXF1ZXN0Ghwua2V5cnVuLnYxLkNyZWF0ZUtleVJlc3BvbnNlIgASRQoITGlzdEtleXMSGi5rZXlydW4udjEuTGlzdEtleXNSZXF1ZXN0Ghsua2V5cnVuLnYxLkxpc3RLZXlzUmVzcG9uc2UiABJKCglXYXRjaEtleXMSGy5rZXlydW4udjEuV2F0Y2hLZXlzUmVxdWVzdBocLmtleXJ1bi52MS5XYXRjaEtleXNSZXNwb25zZSIAMAESSAoJUmV2b2tlS2V5Ehsua2V5cnVuLnYxLlJldm9rZUtleVJlcXVlc3QaHC5rZXlydW4udjEuUmV2b2tlS2V5UmVzcG9uc2UiABJICglWZXJpZnlLZXkSGy5rZXlydW4udjEuVmVyaWZ5S2V5UmVxdWVzdBocLmtleXJ1bi52MS5WZXJpZnlLZXlSZXNwb25zZSIAYgZwcm90bzM", [file_keyrun_v1_key, file_keyrun_v1_rate_limit, file_keyrun_v1_team]);
 
 /**
- * What key to create.
+ * The key to create.
  *
  * @generated from message keyrun.v1.CreateKeyRequest
  */
 export type CreateKeyRequest = Message<"keyrun.v1.CreateKeyRequest"> & {
   /**
-   * Required. The team that the key will belong to. Example: "demo".
+   * Required. The id of the team that the key will belong to.
+   * Example: "demo".
    *
    * @generated from field: string team_id = 1;
    */
   teamId: string;
 
   /**
-   * Optional. What to call the key: trimmed, up to 128 Unicode code points, no
-   * control or bidirectional formatting characters. Example: "ci-deploy".
+   * Optional. The team's name for the key: up to 128 Unicode code points, after
+   * spaces at both ends are cut off. Control characters, line separators and
+   * bidirectional formatting characters are refused. Example: "ci-deploy".
    *
    * @generated from field: string label = 2;
    */
   label: string;
 
   /**
-   * Optional. A UUID that makes a retry safe (AIP-155): the same id again is
-   * ALREADY_EXISTS with `key_id` in the metadata, never the value again.
+   * Optional. A UUID that makes a retry safe (AIP-155). If the id was used
+   * before, the error is ALREADY_EXISTS with `key_id` in its metadata; the
+   * value is never sent again.
    * Example: "8d5f3b1e-6c0a-4b7e-9d2f-1a3c5e7f9b0d".
    *
    * @generated from field: string request_id = 3;
@@ -57,7 +60,7 @@ export const CreateKeyRequestSchema: GenMessage<CreateKeyRequest> = /*@__PURE__*
   messageDesc(file_keyrun_v1_key_service, 0);
 
 /**
- * The new key.
+ * The created key.
  *
  * @generated from message keyrun.v1.CreateKeyResponse
  */
@@ -70,8 +73,8 @@ export type CreateKeyResponse = Message<"keyrun.v1.CreateKeyResponse"> & {
   key?: Key | undefined;
 
   /**
-   * Output only. The key's full value: `svc_<id>.<secret>`. It is shown here
-   * once and can't be read again.
+   * Output only. The key's full value: `svc_<id>.<secret>`, where the operator
+   * may have set another prefix than `svc`. It can't be read again.
    *
    * @generated from field: string value = 2;
    */
@@ -86,36 +89,36 @@ export const CreateKeyResponseSchema: GenMessage<CreateKeyResponse> = /*@__PURE_
   messageDesc(file_keyrun_v1_key_service, 1);
 
 /**
- * Which keys to list.
+ * The keys to list.
  *
  * @generated from message keyrun.v1.ListKeysRequest
  */
 export type ListKeysRequest = Message<"keyrun.v1.ListKeysRequest"> & {
   /**
-   * Required. The team. Example: "demo".
+   * Required. The team's id. Example: "demo".
    *
    * @generated from field: string team_id = 1;
    */
   teamId: string;
 
   /**
-   * Optional. How many keys to answer with at the most: 1 to 100; 50 where it
-   * is 0, and 100 where it is more.
+   * Optional. The largest number of keys in the answer: 1 to 100. The default,
+   * 0, means 50. A larger number means 100.
    *
    * @generated from field: int32 page_size = 2;
    */
   pageSize: number;
 
   /**
-   * Optional. The `next_page_token` of the page before, with the same other
-   * fields. The first page where it is empty.
+   * Optional. The `next_page_token` of the page before, for the same team and
+   * `show_revoked`. The default, an empty token, asks for the first page.
    *
    * @generated from field: string page_token = 3;
    */
   pageToken: string;
 
   /**
-   * Optional. Whether to list revoked keys too.
+   * Optional. Whether to list revoked keys, too. The default is false.
    *
    * @generated from field: bool show_revoked = 4;
    */
@@ -143,21 +146,22 @@ export type ListKeysResponse = Message<"keyrun.v1.ListKeysResponse"> & {
   keys: Key[];
 
   /**
-   * Output only. The token of the next page. Empty: this is the last.
+   * Output only. The token of the next page. It is empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
   nextPageToken: string;
 
   /**
-   * Output only. How many keys of the team are active.
+   * Output only. The number of the team's active keys. Example: 3.
    *
    * @generated from field: int32 active_key_count = 3;
    */
   activeKeyCount: number;
 
   /**
-   * Output only. How many keys of the team may be active. Example: 50.
+   * Output only. The largest number of active keys that the team may have.
+   * Example: 50.
    *
    * @generated from field: int32 active_key_count_max = 4;
    */
@@ -172,13 +176,13 @@ export const ListKeysResponseSchema: GenMessage<ListKeysResponse> = /*@__PURE__*
   messageDesc(file_keyrun_v1_key_service, 3);
 
 /**
- * Whose keys to watch.
+ * The team whose keys to watch.
  *
  * @generated from message keyrun.v1.WatchKeysRequest
  */
 export type WatchKeysRequest = Message<"keyrun.v1.WatchKeysRequest"> & {
   /**
-   * Required. The team. Example: "demo".
+   * Required. The team's id. Example: "demo".
    *
    * @generated from field: string team_id = 1;
    */
@@ -193,7 +197,7 @@ export const WatchKeysRequestSchema: GenMessage<WatchKeysRequest> = /*@__PURE__*
   messageDesc(file_keyrun_v1_key_service, 4);
 
 /**
- * One change.
+ * One message of the stream.
  *
  * @generated from message keyrun.v1.WatchKeysResponse
  */
@@ -205,7 +209,7 @@ export type WatchKeysResponse = Message<"keyrun.v1.WatchKeysResponse"> & {
    */
   event: {
     /**
-     * The stream is open: every change from now on is told.
+     * The stream is open: every change from now on is sent.
      *
      * @generated from field: keyrun.v1.WatchOpened opened = 1;
      */
@@ -213,7 +217,7 @@ export type WatchKeysResponse = Message<"keyrun.v1.WatchKeysResponse"> & {
     case: "opened";
   } | {
     /**
-     * The key was created.
+     * This key was created.
      *
      * @generated from field: keyrun.v1.Key created = 2;
      */
@@ -221,7 +225,7 @@ export type WatchKeysResponse = Message<"keyrun.v1.WatchKeysResponse"> & {
     case: "created";
   } | {
     /**
-     * The key was revoked.
+     * This key was revoked.
      *
      * @generated from field: keyrun.v1.Key revoked = 3;
      */
@@ -229,7 +233,7 @@ export type WatchKeysResponse = Message<"keyrun.v1.WatchKeysResponse"> & {
     case: "revoked";
   } | {
     /**
-     * Nothing happened for a while, and the stream is alive.
+     * Nothing has happened for a while. The stream is still open.
      *
      * @generated from field: keyrun.v1.WatchHeartbeat heartbeat = 4;
      */
@@ -246,7 +250,7 @@ export const WatchKeysResponseSchema: GenMessage<WatchKeysResponse> = /*@__PURE_
   messageDesc(file_keyrun_v1_key_service, 5);
 
 /**
- * A stream was opened.
+ * The stream is open. It has no content.
  *
  * @generated from message keyrun.v1.WatchOpened
  */
@@ -261,7 +265,7 @@ export const WatchOpenedSchema: GenMessage<WatchOpened> = /*@__PURE__*/
   messageDesc(file_keyrun_v1_key_service, 6);
 
 /**
- * A stream is alive.
+ * The stream is still open. It has no content.
  *
  * @generated from message keyrun.v1.WatchHeartbeat
  */
@@ -276,13 +280,13 @@ export const WatchHeartbeatSchema: GenMessage<WatchHeartbeat> = /*@__PURE__*/
   messageDesc(file_keyrun_v1_key_service, 7);
 
 /**
- * Which key to revoke.
+ * The key to revoke.
  *
  * @generated from message keyrun.v1.RevokeKeyRequest
  */
 export type RevokeKeyRequest = Message<"keyrun.v1.RevokeKeyRequest"> & {
   /**
-   * Required. The team that the key belongs to. Example: "demo".
+   * Required. The id of the team that the key belongs to. Example: "demo".
    *
    * @generated from field: string team_id = 1;
    */
@@ -310,7 +314,8 @@ export const RevokeKeyRequestSchema: GenMessage<RevokeKeyRequest> = /*@__PURE__*
  */
 export type RevokeKeyResponse = Message<"keyrun.v1.RevokeKeyResponse"> & {
   /**
-   * Output only. The key, with the time of its first revocation.
+   * Output only. The key. A repeated call answers with the first revocation's
+   * time.
    *
    * @generated from field: keyrun.v1.Key key = 1;
    */
@@ -325,21 +330,22 @@ export const RevokeKeyResponseSchema: GenMessage<RevokeKeyResponse> = /*@__PURE_
   messageDesc(file_keyrun_v1_key_service, 9);
 
 /**
- * What to verify.
+ * The value to verify, and what it costs.
  *
  * @generated from message keyrun.v1.VerifyKeyRequest
  */
 export type VerifyKeyRequest = Message<"keyrun.v1.VerifyKeyRequest"> & {
   /**
-   * Required. The full value that the caller presented: up to 256 characters.
+   * Required. The full value that the service's caller has sent. A text that has
+   * not a key's form is INVALID.
    *
    * @generated from field: string value = 1;
    */
   value: string;
 
   /**
-   * Optional. How much to spend: 0 only looks; at most the plan's limit. 1
-   * where it is absent. Taken whole or not at all.
+   * Optional. How much to take from the team's limit: 0 to the plan's limit. 0
+   * takes nothing. The default is 1. The cost is taken whole or not at all.
    *
    * @generated from field: optional int32 cost = 2;
    */
@@ -354,7 +360,7 @@ export const VerifyKeyRequestSchema: GenMessage<VerifyKeyRequest> = /*@__PURE__*
   messageDesc(file_keyrun_v1_key_service, 10);
 
 /**
- * What the key is good for.
+ * The outcome, and the team's limit.
  *
  * @generated from message keyrun.v1.VerifyKeyResponse
  */
@@ -367,29 +373,30 @@ export type VerifyKeyResponse = Message<"keyrun.v1.VerifyKeyResponse"> & {
   verdict: VerifyKeyResponse_Verdict;
 
   /**
-   * Output only. The key's id. Empty where the verdict is INVALID.
+   * Output only. The key's id. It is empty if the verdict is INVALID.
    *
    * @generated from field: string key_id = 2;
    */
   keyId: string;
 
   /**
-   * Output only. The key's team. Empty where the verdict is INVALID.
+   * Output only. The id of the key's team. It is empty if the verdict is
+   * INVALID.
    *
    * @generated from field: string team_id = 3;
    */
   teamId: string;
 
   /**
-   * Output only. The team's plan. Unspecified where the verdict is INVALID.
+   * Output only. The team's plan. It is unspecified if the verdict is INVALID.
    *
    * @generated from field: keyrun.v1.Plan plan = 4;
    */
   plan: Plan;
 
   /**
-   * Output only. The team's limit after this call. Absent where the verdict is
-   * INVALID or REVOKED.
+   * Output only. The team's limit after this call. It is absent if the verdict
+   * is INVALID or REVOKED.
    *
    * @generated from field: keyrun.v1.RateLimit rate_limit = 5;
    */
@@ -417,7 +424,7 @@ export const VerifyKeyResponse_Verdict = {
   UNSPECIFIED: 0,
 
   /**
-   * The key is good, and the cost was spent.
+   * The key is valid, and the cost was taken.
    *
    * @generated from enum value: VERDICT_VALID = 1;
    */
@@ -438,7 +445,8 @@ export const VerifyKeyResponse_Verdict = {
   REVOKED: 3,
 
   /**
-   * The key is good, but its team's limit does not allow the cost now.
+   * The key is valid, but its team's limit does not allow the cost now.
+   * Nothing was taken.
    *
    * @generated from enum value: VERDICT_RATE_LIMITED = 4;
    */
@@ -465,9 +473,9 @@ export const VerifyKeyResponse_VerdictSchema: GenEnum<VerifyKeyResponse_Verdict>
  */
 export const KeyService: GenService<{
   /**
-   * Creates a key. The answer is the only place where its full value ever
-   * appears. A team that has as many active keys as it may is refused with
-   * FAILED_PRECONDITION, KEY_LIMIT_REACHED.
+   * Creates a key. The key's full value appears in this answer and nowhere
+   * else. If the team has as many active keys as it may, the error is
+   * FAILED_PRECONDITION with the reason KEY_LIMIT_REACHED.
    *
    * @generated from rpc keyrun.v1.KeyService.CreateKey
    */
@@ -487,9 +495,10 @@ export const KeyService: GenService<{
     output: typeof ListKeysResponseSchema;
   },
   /**
-   * Tells the changes of a team's keys as they happen, beginning with `opened`.
-   * The stream ends when the caller's session does. What happened while no
-   * stream was open is not told: list the keys once `opened` has come.
+   * Streams the changes of a team's keys as they happen. The first message is
+   * `opened`. The stream ends when the caller's session ends. Changes that
+   * happened while no stream was open are not sent: after `opened`, list the
+   * keys.
    *
    * @generated from rpc keyrun.v1.KeyService.WatchKeys
    */
@@ -499,8 +508,8 @@ export const KeyService: GenService<{
     output: typeof WatchKeysResponseSchema;
   },
   /**
-   * Revokes a key, at once and for ever: no request sent after the answer is
-   * accepted. Repeating it is no error.
+   * Revokes a key, at once and for ever. No request with the key that is sent
+   * after the answer is accepted. A repeated call is no error.
    *
    * @generated from rpc keyrun.v1.KeyService.RevokeKey
    */
@@ -510,8 +519,9 @@ export const KeyService: GenService<{
     output: typeof RevokeKeyResponseSchema;
   },
   /**
-   * Says whether a full value is a valid key, and spends from its team's limit.
-   * For services that guard their own endpoints with the same keys.
+   * Checks a full value and, if the key is valid, takes the cost from its
+   * team's limit. Services use it to guard their own endpoints with the same
+   * keys.
    *
    * @generated from rpc keyrun.v1.KeyService.VerifyKey
    */

@@ -15,36 +15,39 @@ export const file_keyrun_v1_rate_limit: GenFile = /*@__PURE__*/
   fileDesc("ChprZXlydW4vdjEvcmF0ZV9saW1pdC5wcm90bxIJa2V5cnVuLnYxIo0BCglSYXRlTGltaXQSDQoFbGltaXQYASABKAUSEQoJcmVtYWluaW5nGAIgASgFEi4KCnJlc2V0X3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KC3JldHJ5X2FmdGVyGAQgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
- * What is left of a team's limit in the current window of 60 seconds.
+ * The state of a team's limit. The limit counts the accepted requests of the
+ * last 60 seconds.
  *
  * @generated from message keyrun.v1.RateLimit
  */
 export type RateLimit = Message<"keyrun.v1.RateLimit"> & {
   /**
-   * Output only. Requests a minute that the team's plan allows. Example: 60.
+   * Output only. The requests a minute that the team's plan allows.
+   * Example: 60.
    *
    * @generated from field: int32 limit = 1;
    */
   limit: number;
 
   /**
-   * Output only. Requests left in the window, from 0 to `limit`.
+   * Output only. The requests that are left now: 0 to `limit`. Example: 59.
    *
    * @generated from field: int32 remaining = 2;
    */
   remaining: number;
 
   /**
-   * Output only. When the next slot opens: the oldest counted request leaves
-   * the window then. The present time where nothing is counted.
+   * Output only. When the oldest counted request stops to count, so that one
+   * more is left. If none is counted, the present time.
    *
    * @generated from field: google.protobuf.Timestamp reset_time = 3;
    */
   resetTime?: Timestamp | undefined;
 
   /**
-   * Output only. How long to wait until the refused request would be accepted
-   * if nobody took the slot, from 0 to 60 seconds. Absent unless refused.
+   * Output only. How long to wait before the refused request is sent again:
+   * more than 0, at most 60 seconds. It is then accepted unless the team has
+   * sent others meanwhile. It is absent if nothing was refused.
    *
    * @generated from field: google.protobuf.Duration retry_after = 4;
    */

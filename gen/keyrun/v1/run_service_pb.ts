@@ -14,7 +14,7 @@ export const file_keyrun_v1_run_service: GenFile = /*@__PURE__*/
   fileDesc("ChtrZXlydW4vdjEvcnVuX3NlcnZpY2UucHJvdG8SCWtleXJ1bi52MSI7Cg1SdW5BcHBSZXF1ZXN0Eg4KBmFwcF9pZBgBIAEoCRIRCgR0ZXh0GAIgASgJSACIAQFCBwoFX3RleHQiPgoOUnVuQXBwUmVzcG9uc2USDgoGcnVuX2lkGAEgASgJEg4KBmFwcF9pZBgCIAEoCRIMCgR0ZXh0GAMgASgJMm4KClJ1blNlcnZpY2USYAoGUnVuQXBwEhgua2V5cnVuLnYxLlJ1bkFwcFJlcXVlc3QaGS5rZXlydW4udjEuUnVuQXBwUmVzcG9uc2UiIYLT5JMCGzoBKiIWL2FwaS9hcHBzL3thcHBfaWR9L3J1bmIGcHJvdG8z", [file_google_api_annotations]);
 
 /**
- * What to run.
+ * The app to run, and its input.
  *
  * @generated from message keyrun.v1.RunAppRequest
  */
@@ -27,7 +27,7 @@ export type RunAppRequest = Message<"keyrun.v1.RunAppRequest"> & {
   appId: string;
 
   /**
-   * Required. The app's input; it may be empty, and must be there.
+   * Required. The app's input. It may be empty, but it must be present.
    * Example: "hello".
    *
    * @generated from field: optional string text = 2;
@@ -43,28 +43,28 @@ export const RunAppRequestSchema: GenMessage<RunAppRequest> = /*@__PURE__*/
   messageDesc(file_keyrun_v1_run_service, 0);
 
 /**
- * What the run gave.
+ * The result of the run.
  *
  * @generated from message keyrun.v1.RunAppResponse
  */
 export type RunAppResponse = Message<"keyrun.v1.RunAppResponse"> & {
   /**
    * Output only. The run's id, new for every run.
-   * Example: "run_2c9k4m1p7r0s5t8v3w6x".
+   * Example: "run_1fv0j56qgf3zjgkfrwasendm".
    *
    * @generated from field: string run_id = 1;
    */
   runId: string;
 
   /**
-   * Output only. The app that ran.
+   * Output only. The id of the app that ran. Example: "echo".
    *
    * @generated from field: string app_id = 2;
    */
   appId: string;
 
   /**
-   * Output only. The app's output; it may be empty.
+   * Output only. The app's output. It may be empty. Example: "hello".
    *
    * @generated from field: string text = 3;
    */
@@ -79,15 +79,16 @@ export const RunAppResponseSchema: GenMessage<RunAppResponse> = /*@__PURE__*/
   messageDesc(file_keyrun_v1_run_service, 1);
 
 /**
- * Runs a team's apps. The caller sends an API key in `authorization`; every
- * answer carries the team's rate limit in its metadata.
+ * Runs a team's apps. The caller sends an API key in `authorization`. Every
+ * answer to a valid key has the team's rate limit in its metadata.
  *
  * @generated from service keyrun.v1.RunService
  */
 export const RunService: GenService<{
   /**
-   * Runs an app once with a text and answers with its output. A request with a
-   * valid key spends one from its team's limit, whatever the answer.
+   * Runs an app once with a text and answers with the app's output. A request
+   * with a valid key takes one from its team's limit, whatever the answer is. A
+   * request that the limit refuses takes nothing.
    *
    * @generated from rpc keyrun.v1.RunService.RunApp
    */

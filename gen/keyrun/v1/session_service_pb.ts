@@ -32,27 +32,28 @@ export const GetSessionRequestSchema: GenMessage<GetSessionRequest> = /*@__PURE_
   messageDesc(file_keyrun_v1_session_service, 0);
 
 /**
- * The session.
+ * The caller's session.
  *
  * @generated from message keyrun.v1.GetSessionResponse
  */
 export type GetSessionResponse = Message<"keyrun.v1.GetSessionResponse"> & {
   /**
    * Output only. The member's e-mail, in lower case.
+   * Example: "ada@example.com".
    *
    * @generated from field: string email = 1;
    */
   email: string;
 
   /**
-   * Output only. Whether the member may see the screen: it is in preview.
+   * Output only. Whether the member may see the screen, which is in preview.
    *
    * @generated from field: bool preview_access = 2;
    */
   previewAccess: boolean;
 
   /**
-   * Output only. The member's teams, by id; at most 100.
+   * Output only. The member's teams, ordered by id: at most 100.
    *
    * @generated from field: repeated keyrun.v1.Team teams = 3;
    */
@@ -67,7 +68,7 @@ export const GetSessionResponseSchema: GenMessage<GetSessionResponse> = /*@__PUR
   messageDesc(file_keyrun_v1_session_service, 1);
 
 /**
- * Ends the caller's own session.
+ * Asks to end the caller's own session.
  *
  * @generated from message keyrun.v1.SignOutRequest
  */
@@ -82,7 +83,7 @@ export const SignOutRequestSchema: GenMessage<SignOutRequest> = /*@__PURE__*/
   messageDesc(file_keyrun_v1_session_service, 2);
 
 /**
- * The session is ended.
+ * The answer when the session is ended. It has no content.
  *
  * @generated from message keyrun.v1.SignOutResponse
  */
@@ -97,7 +98,7 @@ export const SignOutResponseSchema: GenMessage<SignOutResponse> = /*@__PURE__*/
   messageDesc(file_keyrun_v1_session_service, 3);
 
 /**
- * Asks for a link for the owner.
+ * Asks for a sign-in link for the owner.
  *
  * @generated from message keyrun.v1.CreateSignInLinkRequest
  */
@@ -112,21 +113,21 @@ export const CreateSignInLinkRequestSchema: GenMessage<CreateSignInLinkRequest> 
   messageDesc(file_keyrun_v1_session_service, 4);
 
 /**
- * The link.
+ * The sign-in link.
  *
  * @generated from message keyrun.v1.CreateSignInLinkResponse
  */
 export type CreateSignInLinkResponse = Message<"keyrun.v1.CreateSignInLinkResponse"> & {
   /**
-   * Output only. The link, with its code in the fragment, which browsers don't
-   * send. It works once.
+   * Output only. The link, which works once. Its code is in the fragment, which
+   * browsers never send to a server.
    *
    * @generated from field: string url = 1;
    */
   url: string;
 
   /**
-   * Output only. When the link stops working, if it was not used before.
+   * Output only. When an unused link stops to work.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 2;
    */
@@ -141,13 +142,14 @@ export const CreateSignInLinkResponseSchema: GenMessage<CreateSignInLinkResponse
   messageDesc(file_keyrun_v1_session_service, 5);
 
 /**
- * The session of a member who is signed in: what the screen starts from.
+ * Serves the session of a member who is signed in. The screen begins with it.
  *
  * @generated from service keyrun.v1.SessionService
  */
 export const SessionService: GenService<{
   /**
-   * Answers with who is signed in, or UNAUTHENTICATED.
+   * Reads the caller's own session. If nobody is signed in, the error is
+   * UNAUTHENTICATED.
    *
    * @generated from rpc keyrun.v1.SessionService.GetSession
    */
@@ -157,7 +159,7 @@ export const SessionService: GenService<{
     output: typeof GetSessionResponseSchema;
   },
   /**
-   * Ends the session, for good: its cookie is refused from now on.
+   * Ends the caller's own session for good. Its cookie is refused from now on.
    *
    * @generated from rpc keyrun.v1.SessionService.SignOut
    */
@@ -167,8 +169,8 @@ export const SessionService: GenService<{
     output: typeof SignOutResponseSchema;
   },
   /**
-   * Makes a link that signs in the owner, once, where sign-in is local. Elsewhere
-   * it is FAILED_PRECONDITION, LOCAL_SIGN_IN_OFF.
+   * Makes a link that signs in the owner once. If sign-in is not local, the
+   * error is FAILED_PRECONDITION with the reason LOCAL_SIGN_IN_OFF.
    *
    * @generated from rpc keyrun.v1.SessionService.CreateSignInLink
    */

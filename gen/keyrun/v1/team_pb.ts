@@ -15,22 +15,22 @@ export const file_keyrun_v1_team: GenFile = /*@__PURE__*/
   fileDesc("ChRrZXlydW4vdjEvdGVhbS5wcm90bxIJa2V5cnVuLnYxIngKBFRlYW0SCgoCaWQYASABKAkSFAoMZGlzcGxheV9uYW1lGAIgASgJEh0KBHBsYW4YAyABKA4yDy5rZXlydW4udjEuUGxhbhIvCgtjcmVhdGVfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiSAoGTWVtYmVyEg0KBWVtYWlsGAEgASgJEi8KC2NyZWF0ZV90aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCpdCgRQbGFuEhQKEFBMQU5fVU5TUEVDSUZJRUQQABINCglQTEFOX0ZSRUUQARIMCghQTEFOX1BSTxACEg0KCVBMQU5fVEVBTRADEhMKD1BMQU5fRU5URVJQUklTRRAEYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
- * A team: the owner of keys, and what a limit counts.
+ * A team. It owns keys, and its keys share one limit.
  *
  * @generated from message keyrun.v1.Team
  */
 export type Team = Message<"keyrun.v1.Team"> & {
   /**
-   * Required. The team's id, chosen by its creator: `[a-z][a-z0-9-]{0,62}`.
-   * Example: "demo".
+   * Required. The team's id, chosen by its creator: `[a-z][a-z0-9-]{0,62}`. It
+   * can't be changed. Example: "demo".
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * Optional. What people call the team: up to 128 Unicode code points. The id
-   * where it is empty. Example: "Acme".
+   * Optional. The name for people: up to 128 Unicode code points. The default
+   * is the id. Example: "Acme".
    *
    * @generated from field: string display_name = 2;
    */
@@ -59,7 +59,7 @@ export const TeamSchema: GenMessage<Team> = /*@__PURE__*/
   messageDesc(file_keyrun_v1_team, 0);
 
 /**
- * A person who belongs to a team, known by e-mail.
+ * A person who belongs to a team. The e-mail says who it is.
  *
  * @generated from message keyrun.v1.Member
  */
@@ -87,14 +87,13 @@ export const MemberSchema: GenMessage<Member> = /*@__PURE__*/
   messageDesc(file_keyrun_v1_team, 1);
 
 /**
- * What a team pays for. The default limits are in requests a minute; the
- * operator may set others.
+ * A team's plan. The operator may set other limits than these defaults.
  *
  * @generated from enum keyrun.v1.Plan
  */
 export const Plan = {
   /**
-   * Not said. On create: free.
+   * No plan is given. A new team then gets the plan free.
    *
    * @generated from enum value: PLAN_UNSPECIFIED = 0;
    */
@@ -130,8 +129,7 @@ export const Plan = {
 } as const;
 
 /**
- * What a team pays for. The default limits are in requests a minute; the
- * operator may set others.
+ * A team's plan. The operator may set other limits than these defaults.
  *
  * @generated from enum keyrun.v1.Plan
  */

@@ -19,13 +19,13 @@ export const file_keyrun_v1_team_service: GenFile = /*@__PURE__*/
   fileDesc("ChxrZXlydW4vdjEvdGVhbV9zZXJ2aWNlLnByb3RvEglrZXlydW4udjEiMgoRQ3JlYXRlVGVhbVJlcXVlc3QSHQoEdGVhbRgBIAEoCzIPLmtleXJ1bi52MS5UZWFtIjMKEkNyZWF0ZVRlYW1SZXNwb25zZRIdCgR0ZWFtGAEgASgLMg8ua2V5cnVuLnYxLlRlYW0iIQoOR2V0VGVhbVJlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCSIwCg9HZXRUZWFtUmVzcG9uc2USHQoEdGVhbRgBIAEoCzIPLmtleXJ1bi52MS5UZWFtIjkKEExpc3RUZWFtc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkiTAoRTGlzdFRlYW1zUmVzcG9uc2USHgoFdGVhbXMYASADKAsyDy5rZXlydW4udjEuVGVhbRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiYwoRVXBkYXRlVGVhbVJlcXVlc3QSHQoEdGVhbRgBIAEoCzIPLmtleXJ1bi52MS5UZWFtEi8KC3VwZGF0ZV9tYXNrGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzayIzChJVcGRhdGVUZWFtUmVzcG9uc2USHQoEdGVhbRgBIAEoCzIPLmtleXJ1bi52MS5UZWFtIjIKEEFkZE1lbWJlclJlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRINCgVlbWFpbBgCIAEoCSI2ChFBZGRNZW1iZXJSZXNwb25zZRIhCgZtZW1iZXIYASABKAsyES5rZXlydW4udjEuTWVtYmVyIjUKE1JlbW92ZU1lbWJlclJlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRINCgVlbWFpbBgCIAEoCSIWChRSZW1vdmVNZW1iZXJSZXNwb25zZSJMChJMaXN0TWVtYmVyc1JlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJSChNMaXN0TWVtYmVyc1Jlc3BvbnNlEiIKB21lbWJlcnMYASADKAsyES5rZXlydW4udjEuTWVtYmVyEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSImChNHZXRSYXRlTGltaXRSZXF1ZXN0Eg8KB3RlYW1faWQYASABKAkiQAoUR2V0UmF0ZUxpbWl0UmVzcG9uc2USKAoKcmF0ZV9saW1pdBgBIAEoCzIULmtleXJ1bi52MS5SYXRlTGltaXQiOQoXU2V0UHJldmlld0FjY2Vzc1JlcXVlc3QSDQoFZW1haWwYASABKAkSDwoHZ3JhbnRlZBgCIAEoCCIaChhTZXRQcmV2aWV3QWNjZXNzUmVzcG9uc2UiKAoXR2V0UHJldmlld0FjY2Vzc1JlcXVlc3QSDQoFZW1haWwYASABKAkiKwoYR2V0UHJldmlld0FjY2Vzc1Jlc3BvbnNlEg8KB2dyYW50ZWQYASABKAgiQQoYTGlzdFByZXZpZXdBY2Nlc3NSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoBRISCgpwYWdlX3Rva2VuGAIgASgJIkQKGUxpc3RQcmV2aWV3QWNjZXNzUmVzcG9uc2USDgoGZW1haWxzGAEgAygJEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCTKVBwoLVGVhbVNlcnZpY2USSwoKQ3JlYXRlVGVhbRIcLmtleXJ1bi52MS5DcmVhdGVUZWFtUmVxdWVzdBodLmtleXJ1bi52MS5DcmVhdGVUZWFtUmVzcG9uc2UiABJCCgdHZXRUZWFtEhkua2V5cnVuLnYxLkdldFRlYW1SZXF1ZXN0Ghoua2V5cnVuLnYxLkdldFRlYW1SZXNwb25zZSIAEkgKCUxpc3RUZWFtcxIbLmtleXJ1bi52MS5MaXN0VGVhbXNSZXF1ZXN0Ghwua2V5cnVuLnYxLkxpc3RUZWFtc1Jlc3BvbnNlIgASSwoKVXBkYXRlVGVhbRIcLmtleXJ1bi52MS5VcGRhdGVUZWFtUmVxdWVzdBodLmtleXJ1bi52MS5VcGRhdGVUZWFtUmVzcG9uc2UiABJICglBZGRNZW1iZXISGy5rZXlydW4udjEuQWRkTWVtYmVyUmVxdWVzdBocLmtleXJ1bi52MS5BZGRNZW1iZXJSZXNwb25zZSIAElEKDFJlbW92ZU1lbWJlchIeLmtleXJ1bi52MS5SZW1vdmVNZW1iZXJSZXF1ZXN0Gh8ua2V5cnVuLnYxLlJlbW92ZU1lbWJlclJlc3BvbnNlIgASTgoLTGlzdE1lbWJlcnMSHS5rZXlydW4udjEuTGlzdE1lbWJlcnNSZXF1ZXN0Gh4ua2V5cnVuLnYxLkxpc3RNZW1iZXJzUmVzcG9uc2UiABJRCgxHZXRSYXRlTGltaXQSHi5rZXlydW4udjEuR2V0UmF0ZUxpbWl0UmVxdWVzdBofLmtleXJ1bi52MS5HZXRSYXRlTGltaXRSZXNwb25zZSIAEl0KEFNldFByZXZpZXdBY2Nlc3MSIi5rZXlydW4udjEuU2V0UHJldmlld0FjY2Vzc1JlcXVlc3QaIy5rZXlydW4udjEuU2V0UHJldmlld0FjY2Vzc1Jlc3BvbnNlIgASXQoQR2V0UHJldmlld0FjY2VzcxIiLmtleXJ1bi52MS5HZXRQcmV2aWV3QWNjZXNzUmVxdWVzdBojLmtleXJ1bi52MS5HZXRQcmV2aWV3QWNjZXNzUmVzcG9uc2UiABJgChFMaXN0UHJldmlld0FjY2VzcxIjLmtleXJ1bi52MS5MaXN0UHJldmlld0FjY2Vzc1JlcXVlc3QaJC5rZXlydW4udjEuTGlzdFByZXZpZXdBY2Nlc3NSZXNwb25zZSIAYgZwcm90bzM", [file_google_protobuf_field_mask, file_keyrun_v1_rate_limit, file_keyrun_v1_team]);
 
 /**
- * What team to create.
+ * The team to create.
  *
  * @generated from message keyrun.v1.CreateTeamRequest
  */
 export type CreateTeamRequest = Message<"keyrun.v1.CreateTeamRequest"> & {
   /**
-   * Required. The team. Its plan is free where it is unspecified.
+   * Required. The team. If its plan is unspecified, it gets the plan free.
    *
    * @generated from field: keyrun.v1.Team team = 1;
    */
@@ -40,7 +40,7 @@ export const CreateTeamRequestSchema: GenMessage<CreateTeamRequest> = /*@__PURE_
   messageDesc(file_keyrun_v1_team_service, 0);
 
 /**
- * The new team.
+ * The created team.
  *
  * @generated from message keyrun.v1.CreateTeamResponse
  */
@@ -61,7 +61,7 @@ export const CreateTeamResponseSchema: GenMessage<CreateTeamResponse> = /*@__PUR
   messageDesc(file_keyrun_v1_team_service, 1);
 
 /**
- * Which team to answer with.
+ * The team to read.
  *
  * @generated from message keyrun.v1.GetTeamRequest
  */
@@ -82,7 +82,7 @@ export const GetTeamRequestSchema: GenMessage<GetTeamRequest> = /*@__PURE__*/
   messageDesc(file_keyrun_v1_team_service, 2);
 
 /**
- * The team.
+ * The team that was read.
  *
  * @generated from message keyrun.v1.GetTeamResponse
  */
@@ -103,22 +103,22 @@ export const GetTeamResponseSchema: GenMessage<GetTeamResponse> = /*@__PURE__*/
   messageDesc(file_keyrun_v1_team_service, 3);
 
 /**
- * Which page of teams to list.
+ * The page of teams to list.
  *
  * @generated from message keyrun.v1.ListTeamsRequest
  */
 export type ListTeamsRequest = Message<"keyrun.v1.ListTeamsRequest"> & {
   /**
-   * Optional. How many teams to answer with at the most: 1 to 100; 50 where it
-   * is 0, and 100 where it is more.
+   * Optional. The largest number of teams in the answer: 1 to 100. The default,
+   * 0, means 50. A larger number means 100.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * Optional. The `next_page_token` of the page before. The first page where
-   * it is empty.
+   * Optional. The `next_page_token` of the page before. The default, an empty
+   * token, asks for the first page.
    *
    * @generated from field: string page_token = 2;
    */
@@ -139,14 +139,14 @@ export const ListTeamsRequestSchema: GenMessage<ListTeamsRequest> = /*@__PURE__*
  */
 export type ListTeamsResponse = Message<"keyrun.v1.ListTeamsResponse"> & {
   /**
-   * Output only. The teams, by id.
+   * Output only. The teams, ordered by id.
    *
    * @generated from field: repeated keyrun.v1.Team teams = 1;
    */
   teams: Team[];
 
   /**
-   * Output only. The token of the next page. Empty: this is the last.
+   * Output only. The token of the next page. It is empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -161,20 +161,20 @@ export const ListTeamsResponseSchema: GenMessage<ListTeamsResponse> = /*@__PURE_
   messageDesc(file_keyrun_v1_team_service, 5);
 
 /**
- * How to change a team.
+ * The change to make.
  *
  * @generated from message keyrun.v1.UpdateTeamRequest
  */
 export type UpdateTeamRequest = Message<"keyrun.v1.UpdateTeamRequest"> & {
   /**
-   * Required. The team's id and the new values.
+   * Required. The team's id, and the new values of the fields to change.
    *
    * @generated from field: keyrun.v1.Team team = 1;
    */
   team?: Team | undefined;
 
   /**
-   * Required. Which fields to change: `display_name`, `plan`.
+   * Required. The fields to change: `display_name`, `plan`, or both.
    *
    * @generated from field: google.protobuf.FieldMask update_mask = 2;
    */
@@ -210,7 +210,7 @@ export const UpdateTeamResponseSchema: GenMessage<UpdateTeamResponse> = /*@__PUR
   messageDesc(file_keyrun_v1_team_service, 7);
 
 /**
- * Whom to add.
+ * The member to add.
  *
  * @generated from message keyrun.v1.AddMemberRequest
  */
@@ -223,7 +223,7 @@ export type AddMemberRequest = Message<"keyrun.v1.AddMemberRequest"> & {
   teamId: string;
 
   /**
-   * Required. The e-mail, compared in lower case: up to 254 characters.
+   * Required. The person's e-mail, in any case: up to 254 characters.
    * Example: "ada@example.com".
    *
    * @generated from field: string email = 2;
@@ -239,13 +239,13 @@ export const AddMemberRequestSchema: GenMessage<AddMemberRequest> = /*@__PURE__*
   messageDesc(file_keyrun_v1_team_service, 8);
 
 /**
- * The member.
+ * The added member.
  *
  * @generated from message keyrun.v1.AddMemberResponse
  */
 export type AddMemberResponse = Message<"keyrun.v1.AddMemberResponse"> & {
   /**
-   * Output only. The member, as first added.
+   * Output only. The member. A repeated call answers with the first time.
    *
    * @generated from field: keyrun.v1.Member member = 1;
    */
@@ -260,7 +260,7 @@ export const AddMemberResponseSchema: GenMessage<AddMemberResponse> = /*@__PURE_
   messageDesc(file_keyrun_v1_team_service, 9);
 
 /**
- * Whom to remove.
+ * The member to remove.
  *
  * @generated from message keyrun.v1.RemoveMemberRequest
  */
@@ -288,7 +288,7 @@ export const RemoveMemberRequestSchema: GenMessage<RemoveMemberRequest> = /*@__P
   messageDesc(file_keyrun_v1_team_service, 10);
 
 /**
- * The member is removed.
+ * The answer when the member is removed. It has no content.
  *
  * @generated from message keyrun.v1.RemoveMemberResponse
  */
@@ -303,7 +303,7 @@ export const RemoveMemberResponseSchema: GenMessage<RemoveMemberResponse> = /*@_
   messageDesc(file_keyrun_v1_team_service, 11);
 
 /**
- * Whose members to list.
+ * The team whose members to list.
  *
  * @generated from message keyrun.v1.ListMembersRequest
  */
@@ -316,16 +316,16 @@ export type ListMembersRequest = Message<"keyrun.v1.ListMembersRequest"> & {
   teamId: string;
 
   /**
-   * Optional. How many members to answer with at the most: 1 to 100; 50 where
-   * it is 0.
+   * Optional. The largest number of members in the answer: 1 to 100. The
+   * default, 0, means 50. A larger number means 100.
    *
    * @generated from field: int32 page_size = 2;
    */
   pageSize: number;
 
   /**
-   * Optional. The `next_page_token` of the page before, with the same team.
-   * The first page where it is empty.
+   * Optional. The `next_page_token` of the page before, for the same team. The
+   * default, an empty token, asks for the first page.
    *
    * @generated from field: string page_token = 3;
    */
@@ -346,14 +346,14 @@ export const ListMembersRequestSchema: GenMessage<ListMembersRequest> = /*@__PUR
  */
 export type ListMembersResponse = Message<"keyrun.v1.ListMembersResponse"> & {
   /**
-   * Output only. The members, by e-mail.
+   * Output only. The members, ordered by e-mail.
    *
    * @generated from field: repeated keyrun.v1.Member members = 1;
    */
   members: Member[];
 
   /**
-   * Output only. The token of the next page. Empty: this is the last.
+   * Output only. The token of the next page. It is empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -368,7 +368,7 @@ export const ListMembersResponseSchema: GenMessage<ListMembersResponse> = /*@__P
   messageDesc(file_keyrun_v1_team_service, 13);
 
 /**
- * Whose limit to look at.
+ * The team whose limit to read.
  *
  * @generated from message keyrun.v1.GetRateLimitRequest
  */
@@ -389,13 +389,13 @@ export const GetRateLimitRequestSchema: GenMessage<GetRateLimitRequest> = /*@__P
   messageDesc(file_keyrun_v1_team_service, 14);
 
 /**
- * The limit now.
+ * The state of the limit.
  *
  * @generated from message keyrun.v1.GetRateLimitResponse
  */
 export type GetRateLimitResponse = Message<"keyrun.v1.GetRateLimitResponse"> & {
   /**
-   * Output only. The limit; nothing was spent.
+   * Output only. The limit as it is now.
    *
    * @generated from field: keyrun.v1.RateLimit rate_limit = 1;
    */
@@ -410,7 +410,7 @@ export const GetRateLimitResponseSchema: GenMessage<GetRateLimitResponse> = /*@_
   messageDesc(file_keyrun_v1_team_service, 15);
 
 /**
- * Whose access to set.
+ * The access to set.
  *
  * @generated from message keyrun.v1.SetPreviewAccessRequest
  */
@@ -423,7 +423,8 @@ export type SetPreviewAccessRequest = Message<"keyrun.v1.SetPreviewAccessRequest
   email: string;
 
   /**
-   * Required. Whether the user has access from now on.
+   * Required. Whether the user has access from now on. The default, false,
+   * withdraws it.
    *
    * @generated from field: bool granted = 2;
    */
@@ -438,7 +439,7 @@ export const SetPreviewAccessRequestSchema: GenMessage<SetPreviewAccessRequest> 
   messageDesc(file_keyrun_v1_team_service, 16);
 
 /**
- * The access is set.
+ * The answer when the access is set. It has no content.
  *
  * @generated from message keyrun.v1.SetPreviewAccessResponse
  */
@@ -453,7 +454,7 @@ export const SetPreviewAccessResponseSchema: GenMessage<SetPreviewAccessResponse
   messageDesc(file_keyrun_v1_team_service, 17);
 
 /**
- * Whose access to look at.
+ * The user whose access to read.
  *
  * @generated from message keyrun.v1.GetPreviewAccessRequest
  */
@@ -474,7 +475,7 @@ export const GetPreviewAccessRequestSchema: GenMessage<GetPreviewAccessRequest> 
   messageDesc(file_keyrun_v1_team_service, 18);
 
 /**
- * The user's access.
+ * The user's preview access.
  *
  * @generated from message keyrun.v1.GetPreviewAccessResponse
  */
@@ -495,22 +496,22 @@ export const GetPreviewAccessResponseSchema: GenMessage<GetPreviewAccessResponse
   messageDesc(file_keyrun_v1_team_service, 19);
 
 /**
- * Which page of users to list.
+ * The page of users to list.
  *
  * @generated from message keyrun.v1.ListPreviewAccessRequest
  */
 export type ListPreviewAccessRequest = Message<"keyrun.v1.ListPreviewAccessRequest"> & {
   /**
-   * Optional. How many users to answer with at the most: 1 to 100; 50 where it
-   * is 0, and 100 where it is more.
+   * Optional. The largest number of users in the answer: 1 to 100. The default,
+   * 0, means 50. A larger number means 100.
    *
    * @generated from field: int32 page_size = 1;
    */
   pageSize: number;
 
   /**
-   * Optional. The `next_page_token` of the page before. The first page where
-   * it is empty.
+   * Optional. The `next_page_token` of the page before. The default, an empty
+   * token, asks for the first page.
    *
    * @generated from field: string page_token = 2;
    */
@@ -525,20 +526,20 @@ export const ListPreviewAccessRequestSchema: GenMessage<ListPreviewAccessRequest
   messageDesc(file_keyrun_v1_team_service, 20);
 
 /**
- * A page of users.
+ * A page of users with preview access.
  *
  * @generated from message keyrun.v1.ListPreviewAccessResponse
  */
 export type ListPreviewAccessResponse = Message<"keyrun.v1.ListPreviewAccessResponse"> & {
   /**
-   * Output only. The e-mails of the users who have access, in order.
+   * Output only. The users' e-mails, in alphabetical order.
    *
    * @generated from field: repeated string emails = 1;
    */
   emails: string[];
 
   /**
-   * Output only. The token of the next page. Empty: this is the last.
+   * Output only. The token of the next page. It is empty on the last page.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -553,13 +554,13 @@ export const ListPreviewAccessResponseSchema: GenMessage<ListPreviewAccessRespon
   messageDesc(file_keyrun_v1_team_service, 21);
 
 /**
- * Manages teams, their members, and who has preview access.
+ * Manages teams, their members, and the users with preview access.
  *
  * @generated from service keyrun.v1.TeamService
  */
 export const TeamService: GenService<{
   /**
-   * Creates a team. An id that is taken is ALREADY_EXISTS.
+   * Creates a team. If the id is taken, the error is ALREADY_EXISTS.
    *
    * @generated from rpc keyrun.v1.TeamService.CreateTeam
    */
@@ -569,7 +570,7 @@ export const TeamService: GenService<{
     output: typeof CreateTeamResponseSchema;
   },
   /**
-   * Answers with a team, or NOT_FOUND.
+   * Reads one team. If there is no such team, the error is NOT_FOUND.
    *
    * @generated from rpc keyrun.v1.TeamService.GetTeam
    */
@@ -579,7 +580,7 @@ export const TeamService: GenService<{
     output: typeof GetTeamResponseSchema;
   },
   /**
-   * Lists all teams, by id.
+   * Lists all teams, ordered by id.
    *
    * @generated from rpc keyrun.v1.TeamService.ListTeams
    */
@@ -589,8 +590,8 @@ export const TeamService: GenService<{
     output: typeof ListTeamsResponseSchema;
   },
   /**
-   * Changes a team. A new plan counts from the very next request, and keeps
-   * what was counted.
+   * Changes a team. A new plan counts from the very next request. Requests that
+   * were counted before still count.
    *
    * @generated from rpc keyrun.v1.TeamService.UpdateTeam
    */
@@ -600,7 +601,7 @@ export const TeamService: GenService<{
     output: typeof UpdateTeamResponseSchema;
   },
   /**
-   * Adds a member. Repeating it is no error.
+   * Adds a member to a team. A repeated call is no error.
    *
    * @generated from rpc keyrun.v1.TeamService.AddMember
    */
@@ -610,7 +611,8 @@ export const TeamService: GenService<{
     output: typeof AddMemberResponseSchema;
   },
   /**
-   * Removes a member. Repeating it is no error.
+   * Removes a member from a team. The person's very next request for the team
+   * is refused. A repeated call is no error.
    *
    * @generated from rpc keyrun.v1.TeamService.RemoveMember
    */
@@ -620,7 +622,7 @@ export const TeamService: GenService<{
     output: typeof RemoveMemberResponseSchema;
   },
   /**
-   * Lists the members of a team, by e-mail.
+   * Lists the members of a team, ordered by e-mail.
    *
    * @generated from rpc keyrun.v1.TeamService.ListMembers
    */
@@ -630,7 +632,7 @@ export const TeamService: GenService<{
     output: typeof ListMembersResponseSchema;
   },
   /**
-   * Looks at a team's limit without spending.
+   * Reads the state of a team's limit. The call takes nothing from it.
    *
    * @generated from rpc keyrun.v1.TeamService.GetRateLimit
    */
@@ -640,7 +642,7 @@ export const TeamService: GenService<{
     output: typeof GetRateLimitResponseSchema;
   },
   /**
-   * Gives a user preview access, or takes it back.
+   * Grants preview access to a user, or withdraws it.
    *
    * @generated from rpc keyrun.v1.TeamService.SetPreviewAccess
    */
@@ -650,7 +652,7 @@ export const TeamService: GenService<{
     output: typeof SetPreviewAccessResponseSchema;
   },
   /**
-   * Says whether a user has preview access.
+   * Reads whether a user has preview access.
    *
    * @generated from rpc keyrun.v1.TeamService.GetPreviewAccess
    */
@@ -660,7 +662,7 @@ export const TeamService: GenService<{
     output: typeof GetPreviewAccessResponseSchema;
   },
   /**
-   * Lists the users who have preview access, by e-mail.
+   * Lists the users who have preview access, ordered by e-mail.
    *
    * @generated from rpc keyrun.v1.TeamService.ListPreviewAccess
    */

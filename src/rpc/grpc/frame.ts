@@ -1,14 +1,18 @@
-import { fail } from "../../error.ts";
+import { fail } from "../../refusal/refusal.ts";
 
-/** What stands before each message of gRPC: a byte that says whether it is compressed, and four of its length. */
+/**
+ * The length of the prefix before each gRPC message: one byte with the compression flag, and four
+ * bytes with the message's length.
+ */
 export const prefixBytes = 5;
 
-/** The other bits of that byte have no meaning. */
+/** The lowest bit of the first byte. The other bits have no meaning. */
 const compressedFlag = 1;
 
 /**
- * The one message of a unary request (gRPC over HTTP/2, "Requests"). Refuses a body that holds none, more than one, a
- * part of one, or one that is compressed though the head named no compression.
+ * Returns the one message of a unary request (gRPC over HTTP/2, "Requests"). Refuses a body without
+ * a message, with more than one, with a part of one, or with a compressed message although the head
+ * names no compression.
  */
 export function readMessage(body: Uint8Array): Uint8Array {
   if (body.length === 0) {
@@ -30,7 +34,7 @@ function cut(what: string) {
   return fail("INVALID_ARGUMENT", { problem: `The body ends after ${what}. Send the message whole.` });
 }
 
-/** A message with its prefix, not compressed. */
+/** Returns the message with its prefix, not compressed. */
 export function frameOf(message: Uint8Array): Uint8Array {
   const frame = Buffer.allocUnsafe(prefixBytes + message.length);
   frame[0] = 0;

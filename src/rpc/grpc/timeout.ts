@@ -1,4 +1,4 @@
-import { fail } from "../../error.ts";
+import { fail } from "../../refusal/refusal.ts";
 import { unaryMsMax } from "../served.ts";
 
 const form = /^(\d{1,8})([HMSmun])$/;
@@ -12,8 +12,8 @@ const unitMs: Readonly<Record<string, number>> = {
 };
 
 /**
- * How long the call may take, in milliseconds: the caller's `grpc-timeout`, and never longer than a unary call may.
- * Refuses one that can't be read, and one that is over already.
+ * Returns how many milliseconds the call may take: the caller's `grpc-timeout`, but at most
+ * `unaryMsMax`. Refuses a timeout that can't be read, and a timeout of zero.
  */
 export function readTimeoutMs(value: string | undefined): number {
   if (value === undefined) return unaryMsMax;

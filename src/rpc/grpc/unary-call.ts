@@ -7,41 +7,52 @@ import {
   toBinary,
 } from "@bufbuild/protobuf";
 import type { Call, Principal } from "../../auth/principal.ts";
-import type { BodyOutcome, HttpRequest } from "../../edge/http.ts";
-import { wholeBody } from "../../edge/whole-body.ts";
-import { fail } from "../../error.ts";
-import { CallEnd } from "../call-end.ts";
+import type { Clock } from "../../clock.ts";
+import type { BodyOutcome, HttpRequest } from "../../http/handler.ts";
+import { headersOf } from "../../http/headers.ts";
+import { wholeBody } from "../../http/whole-body.ts";
+import { fail } from "../../refusal/refusal.ts";
+import { CallDeadline } from "../call-deadline.ts";
 import type { Work } from "../served.ts";
 import { frameOf, prefixBytes, readMessage } from "./frame.ts";
 import { readTimeoutMs } from "./timeout.ts";
 
-/** A method and what does its work. */
+/** A method and its implementation. */
 export interface UnaryMethod {
   readonly method: DescMethodUnary;
   readonly work: Work;
 }
 
-/** A unary call that has passed the gate: from its body to the frame that answers it, under its deadline. */
+/**
+ * An authenticated unary call: reads its body, runs its work within the deadline, and frames the
+ * result.
+ */
 export class UnaryCall implements Call {
   readonly principal: Principal;
   readonly #request: HttpRequest;
   readonly #unary: UnaryMethod;
+  readonly #clock: Clock;
   readonly #messageBytesMax: number;
-  readonly #end: CallEnd;
+  readonly #end: CallDeadline;
+  #deadlineMs: number | undefined;
+  /** The metadata that the work has set; undefined if the work has not used it. */
+  setMetadata: { readonly headers: Headers; readonly trailers: Headers } | undefined;
 
   constructor(
     unary: UnaryMethod,
     {
       request,
       principal,
+      clock,
       messageBytesMax,
-    }: { request: HttpRequest; principal: Principal; messageBytesMax: number },
+    }: { request: HttpRequest; principal: Principal; clock: Clock; messageBytesMax: number },
   ) {
     this.#unary = unary;
     this.#request = request;
     this.principal = principal;
+    this.#clock = clock;
     this.#messageBytesMax = messageBytesMax;
-    this.#end = new CallEnd(() => request.signal());
+    this.#end = new CallDeadline(() => request.signal());
   }
 
   get requestId(): string {
@@ -52,12 +63,35 @@ export class UnaryCall implements Call {
     return this.#end.signal;
   }
 
+  get requestHeaders(): Headers {
+    return headersOf(this.#request.rawHeaders);
+  }
+
+  timeoutMs(): number | undefined {
+    return this.#deadlineMs === undefined ? undefined : this.#deadlineMs - this.#clock.monotonicMs();
+  }
+
+  get responseHeaders(): Headers {
+    return this.#metadata().headers;
+  }
+
+  get responseTrailers(): Headers {
+    return this.#metadata().trailers;
+  }
+
+  #metadata() {
+    this.setMetadata ??= { headers: new Headers(), trailers: new Headers() };
+    return this.setMetadata;
+  }
+
   /**
-   * The answer's frame, without a promise where nothing has to be waited for. Throws or rejects with what the call is
-   * refused for.
+   * Returns the frame of the response. Synchronous if nothing must be awaited. Throws or rejects
+   * with a refusal.
    */
   run(): Uint8Array | Promise<Uint8Array> {
-    const timeoutMs = readTimeoutMs(this.#request.header("grpc-timeout"));
+    const timeout = this.#request.header("grpc-timeout");
+    const timeoutMs = readTimeoutMs(timeout);
+    if (timeout !== undefined) this.#deadlineMs = this.#clock.monotonicMs() + timeoutMs;
     const body = this.#request.readBody(prefixBytes + this.#messageBytesMax);
     const frame = body instanceof Promise ? this.#answerLater(body) : this.#answer(body);
     return frame instanceof Promise ? this.#end.within(frame, timeoutMs) : frame;
@@ -68,15 +102,15 @@ export class UnaryCall implements Call {
   }
 
   #answer(body: BodyOutcome): Uint8Array | Promise<Uint8Array> {
-    // The body of a call that was answered meanwhile: nobody waits for its work.
+    // The call ended while its body was read, so no caller waits for the work.
     if (this.#end.reason) throw this.#end.reason;
     const { method, work } = this.#unary;
     const request = messageIn(method.input, readMessage(wholeBody(body, this.#messageBytesMax)));
     this.#end.begin();
     const answer = work(request, this);
     if (!(answer instanceof Promise)) return frameWith(method.output, answer);
-    // While the body is awaited its own outcome tells that the caller is gone; from here on nothing else would.
-    this.#end.heedCaller();
+    // Reading the body ends by itself when the caller disconnects; waiting for the work does not.
+    this.#end.watchCaller();
     return this.#frameLater(answer);
   }
 
@@ -94,7 +128,10 @@ function messageIn(desc: DescMessage, bytes: Uint8Array): Message {
   }
 }
 
-/** The method's own promise is that it answers with its output message, or what one is made of. */
+/**
+ * The cast is safe: the types of `ServiceMethods` make the method return its output message, or an
+ * object to create it from.
+ */
 function frameWith(desc: DescMessage, answer: unknown): Uint8Array {
   return frameOf(toBinary(desc, create(desc, answer as Message)));
 }

@@ -19,7 +19,8 @@ export function createAppStore({ apps }: Collections, call: StoreCall): AppStore
       } catch (thrown) {
         if (!isDuplicate(thrown)) throw thrown;
       }
-      // Over a deleted app of the same id the version goes on; over a live one nothing is written.
+      // Where a deleted app has the id, its version is raised. Where a live app has it, nothing is
+      // written.
       const { _id, version, ...facts } = document;
       const deleted = { _id: { $eq: _id }, deleted: { $eq: true } };
       return appOf(
@@ -51,6 +52,11 @@ export function createAppStore({ apps }: Collections, call: StoreCall): AppStore
       const update = { $set: deletion, $inc: { version: 1 } };
       return (await call(() => apps.findOneAndUpdate(live(appId), update, after)))?.version;
     },
+    async deletedVersion(appId) {
+      const gone = { _id: { $eq: appId }, deleted: { $eq: true } };
+      // This write changes nothing, but it waits until the deletion is durable. A read would not.
+      return (await call(() => apps.findOneAndUpdate(gone, { $max: { version: 1 } }, after)))?.version;
+    },
   };
 }
 
@@ -62,7 +68,7 @@ const appChange = z.strictObject({
   teamIds: teamIds.exactOptional(),
 });
 
-/** The backend's headers may be credentials: they go with the app. */
+/** The backend's headers may be credentials, so they are deleted with the app. */
 const deletion = {
   displayName: "",
   backend: { kind: "echo" },

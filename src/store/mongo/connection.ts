@@ -1,6 +1,6 @@
 import { type Db, MongoClient, type MongoClientOptions, MongoError, MongoServerError } from "mongodb";
-import { bounds } from "../../config.ts";
-import { StartRefused } from "../../error.ts";
+import { bounds } from "../../bounds.ts";
+import { StartRefused } from "../../refusal/start-refused.ts";
 
 export interface MongoConnection {
   readonly client: MongoClient;
@@ -9,8 +9,9 @@ export interface MongoConnection {
 }
 
 /**
- * A connected client of the primary, with majority reads and writes. Throws StartRefused, in words without the
- * URI, where the URI can't be read, the server is not reached within `selectionMsMax`, or it refuses the login.
+ * A connected client of the primary, with majority reads and writes. Throws StartRefused where the
+ * URI can't be read, the server is not reached within `selectionMsMax`, or it refuses the login.
+ * The error's text never holds the URI.
  */
 export async function connectMongo(
   uri: string,
@@ -46,7 +47,7 @@ function createClient(uri: string, options: MongoClientOptions): MongoClient {
   try {
     return new MongoClient(uri, options);
   } catch {
-    // The driver's own words may quote the URI, which holds a password: they are not passed on.
+    // The driver's own text may quote the URI, which holds a password, so it is not passed on.
     throw new StartRefused(
       "KEYRUN_MONGODB_URI can't be read. It should look like mongodb://user:password@host:27017/keyrun, with special characters of the password percent-encoded.",
     );

@@ -4,7 +4,10 @@ import { appShape, keyShape, memberShape, sessionShape, teamShape, userShape } f
 
 const id = z.string().min(1);
 
-/** `slot` and `requestKey` have unique indexes: `key-slots.ts` and `insert-key.ts` say what they hold. */
+/**
+ * `slot` and `requestKey` have unique indexes; `key-slots.ts` and `insert-key.ts` describe their
+ * values.
+ */
 export const keyDocument = z.strictObject({
   _id: id,
   ...keyShape,
@@ -19,13 +22,16 @@ export type TeamDocument = z.infer<typeof teamDocument>;
 export const memberDocument = z.strictObject({ _id: id, ...memberShape });
 export type MemberDocument = z.infer<typeof memberDocument>;
 
-/** One for each user who has access; the e-mail is the id. */
+/** One for each user with access; the e-mail is the id. */
 export interface PreviewDocument {
   readonly _id: string;
   readonly granted: true;
 }
 
-/** A deleted app stays, without its facts, so that its version goes on where the id is used again. */
+/**
+ * A deleted app stays as a document without its facts, so that the version goes up where the id is
+ * used again.
+ */
 export const appDocument = z.strictObject({ _id: id, ...appShape, deleted: z.boolean() });
 export type AppDocument = z.infer<typeof appDocument>;
 

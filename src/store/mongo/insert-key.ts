@@ -1,15 +1,15 @@
 import type { Collection } from "mongodb";
-import { bounds } from "../../config.ts";
-import { fail, unavailable } from "../../error.ts";
+import { bounds } from "../../bounds.ts";
 import type { InsertKeyOutcome, KeyRecord } from "../../keys/key-store.ts";
+import { fail, unavailable } from "../../refusal/refusal.ts";
 import { checkRecord } from "../records.ts";
 import { type KeyDocument, keyDocument } from "./documents.ts";
 import { activeSlot, freeSlots, slotNumber } from "./key-slots.ts";
 import { isDuplicate, type StoreCall } from "./store-call.ts";
 
 /**
- * `KeyStore.insert` without transactions: two unique indexes decide, and a loser looks again. UNAVAILABLE where
- * other inserts of the team were faster `slotAttemptsMax` times.
+ * `KeyStore.insert` without transactions: two unique indexes decide, and an insert that loses looks
+ * again. UNAVAILABLE where other inserts of the team were faster `slotAttemptsMax` times.
  */
 export async function insertKey(
   keys: Collection<KeyDocument>,
@@ -20,7 +20,8 @@ export async function insertKey(
   const requestKey = key.requestId === null ? `none/${id}` : `${teamId}/${key.requestId}`;
   for (let attempt = 0; attempt < bounds.slotAttemptsMax; attempt++) {
     const earlier = await call(() => keys.findOne({ requestKey: { $eq: requestKey } }, newest));
-    // Without a request id the request key names the key itself, which is there only where the id is taken.
+    // Without a request id, the request key is made of the key's own id. So it is found only where
+    // that id is taken.
     if (earlier && key.requestId === null) throw idTaken(id);
     if (earlier) return { kind: "request_id_used", keyId: earlier._id };
     const free = freeSlots(await usedSlots(keys, call, teamId), activeMax);
@@ -35,7 +36,10 @@ export async function insertKey(
   throw unavailable({ cause });
 }
 
-/** As the index sees it: what was written and is not yet on a majority counts, else a loser looks in vain. */
+/**
+ * Reads what the index sees: writes that have not reached a majority yet count too. Otherwise an
+ * insert that lost would not find the winner.
+ */
 const newest = { readConcern: { level: "local" } } as const;
 
 async function usedSlots(
@@ -48,7 +52,10 @@ async function usedSlots(
   return new Set(documents.map(({ slot }) => slotNumber(String(slot))));
 }
 
-/** Where inserts at once start in the list of free slots: far apart, so that they seldom meet. */
+/**
+ * The place in the list of free slots where an insert starts. Concurrent inserts start far apart,
+ * so that they seldom choose the same slot.
+ */
 function startOf(keyId: string, attempt: number): number {
   let sum = attempt;
   for (const character of keyId) sum = (sum * 31 + character.charCodeAt(0)) % 1_000_003;

@@ -1,10 +1,12 @@
 /**
- * The slots that a team may take next, lowest first; none where it has as many active keys as it may. `used`
- * holds the numbers of the active keys' slots, which may be past `activeMax` where that was lowered.
+ * The slots that a team may take next, lowest first; none where it has all the active keys that it
+ * may have. `used` holds the numbers of the active keys' slots; some may be past `activeMax` where
+ * that was lowered.
  *
- * There is always a number b with: b plus the active keys at b or above make at most `activeMax`. Slots below b
- * are free to take, for their unique index keeps them to b keys at the most; so however many inserts choose at
- * once from lists that are out of date, the team never has more than `activeMax`.
+ * There is always a number b for which this holds: b plus the active keys at b or above is at most
+ * `activeMax`. Slots below b are free to take, because their unique index allows at most b keys
+ * there. So the team never has more than `activeMax` active keys, however many inserts choose at
+ * once from lists that are out of date.
  */
 export function freeSlots(used: ReadonlySet<number>, activeMax: number): number[] {
   const free: number[] = [];
@@ -12,12 +14,12 @@ export function freeSlots(used: ReadonlySet<number>, activeMax: number): number[
   return free;
 }
 
-/** What an active key holds: the slot that no other active key of the team has. */
+/** The slot of an active key: no other active key of the team has it. */
 export function activeSlot(teamId: string, slot: number): string {
   return `${teamId}/${slot}`;
 }
 
-/** What a revoked key holds, which leaves its slot to another. */
+/** The slot of a revoked key, which frees its old slot for another key. */
 export function revokedSlot(keyId: string): string {
   return `revoked/${keyId}`;
 }

@@ -1,5 +1,5 @@
 import type { Filter } from "mongodb";
-import { bounds } from "../../config.ts";
+import { bounds } from "../../bounds.ts";
 import type { KeyCursor, KeyRecord, KeyStore } from "../../keys/key-store.ts";
 import { checkRecord } from "../records.ts";
 import { type Collections, type KeyDocument, keyDocument } from "./documents.ts";
@@ -33,7 +33,8 @@ export function createKeyStore({ keys }: Collections, call: StoreCall): KeyStore
         keys.findOneAndUpdate({ ...one, ...active }, { $set: revocation }, after),
       );
       if (revoked) return checkKey(revoked);
-      // A write that changes nothing, for it waits until the earlier revocation is durable; a read would not.
+      // A write that changes nothing: unlike a read, it waits until the earlier revocation is
+      // durable.
       return keyOf(await call(() => keys.findOneAndUpdate(one, { $max: { version: 2 } }, after)));
     },
     async recordUses(lastUseTimeMsById) {

@@ -15,7 +15,7 @@ export function createMemberStore({ members }: Collections, call: StoreCall): Me
           { $setOnInsert: facts },
           { upsert: true, returnDocument: "after" },
         );
-      // An upsert always answers with a document, which its type can't say.
+      // An upsert always returns a document, but its type can't say so.
       return checkMember((await repeatOnDuplicate(() => call(write))) ?? document);
     },
     async remove(teamId, email) {
@@ -43,7 +43,7 @@ export function createMemberStore({ members }: Collections, call: StoreCall): Me
   };
 }
 
-/** A team's id holds no slash, so two memberships never share one. */
+/** A team's id holds no slash, so two memberships never have the same id. */
 function idOf({ teamId, email }: { readonly teamId: string; readonly email: string }): string {
   return `${teamId}/${email}`;
 }

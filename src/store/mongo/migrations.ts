@@ -1,11 +1,13 @@
-import { StartRefused } from "../../error.ts";
+import { StartRefused } from "../../refusal/start-refused.ts";
 import type { Collections } from "./documents.ts";
 
+/** Changes the documents of one schema into those of the next. */
 export type MigrationStep = (collections: Collections) => Promise<void>;
 
 /**
- * Brings the database up to date, one numbered step after the other, and makes the indexes that are missing. The
- * caller holds the database alone. Throws StartRefused for one that a newer Keyrun wrote.
+ * Brings the database up to date, one numbered step after the other, and makes the indexes that are
+ * missing. The caller must hold the database alone. Throws StartRefused for a database that a newer
+ * Keyrun wrote.
  */
 export async function migrate(
   collections: Collections,
@@ -28,17 +30,20 @@ export async function migrate(
 }
 
 /**
- * Step n brings schema n − 1 to n. A start that was killed repeats the step that it was in, so each must bear
- * that. A step that was released is never changed: add another.
+ * Step n brings schema n − 1 to n. A start that was killed repeats the step that it was in, so a
+ * step must be safe to repeat. Never change a step that was released: add another.
  */
 const migrations: readonly MigrationStep[] = [
-  // The first schema: collections come with their first document, and nothing older has to be changed.
+  // The first schema. MongoDB makes a collection with its first document, and no older data exists.
   async () => {},
-  // Sessions and whose e-mails are whose, which come with their first document too.
+  // Sessions, and the owners of e-mails; their collections too come with the first document.
   async () => {},
 ];
 
-/** Plain and unique indexes only. At every start, since the limit of active keys is only as good as its index. */
+/**
+ * Makes plain and unique indexes only. It runs at every start, since the limit of active keys is
+ * only as good as its index.
+ */
 async function ensureIndexes({ keys, members, sessions }: Collections): Promise<void> {
   await keys.createIndex({ slot: 1 }, { unique: true });
   await keys.createIndex({ requestKey: 1 }, { unique: true });

@@ -1,7 +1,6 @@
 import type { Db } from "mongodb";
+import { bounds } from "../../bounds.ts";
 import type { Clock } from "../../clock.ts";
-import { bounds } from "../../config.ts";
-import { Refusal, StartRefused } from "../../error.ts";
 import {
   type InstanceEvents,
   type InstanceGuard,
@@ -9,6 +8,8 @@ import {
   takeInstance,
 } from "../../fleet/instance-guard.ts";
 import type { InstanceRecordStore } from "../../fleet/instance-record-store.ts";
+import { Refusal } from "../../refusal/refusal.ts";
+import { StartRefused } from "../../refusal/start-refused.ts";
 import type { Stores } from "../stores.ts";
 import { createAppStore } from "./app-store.ts";
 import { connectMongo, type MongoConnection } from "./connection.ts";
@@ -25,7 +26,7 @@ import { createTeamStore } from "./team-store.ts";
 import { createUserStore } from "./user-store.ts";
 
 export interface MongoStoresParts {
-  /** May hold a password: it is never told again. */
+  /** May hold a password, so it never appears in a message. */
   readonly uri: string;
   readonly clock: Clock;
   /** A new UUID each time. */
@@ -33,22 +34,26 @@ export interface MongoStoresParts {
   readonly events: InstanceEvents;
   /** Ends the wait for another instance to leave. */
   readonly signal?: AbortSignal | undefined;
-  /** Those of `bounds` where it is absent. */
+  /** The times in `bounds` where it is absent. */
   readonly times?: InstanceTimes;
-  /** How long to wait for the server to be there; `storeStartMsMax` where it is absent. */
+  /** How long to wait for the server at the start; `storeStartMsMax` where it is absent. */
   readonly startMsMax?: number;
-  /** How long the store may be out of reach before the client starts afresh; `storeRevivalMs` where it is absent. */
+  /**
+   * How long the store may be out of reach before the client connects anew; `storeRevivalMs` where
+   * it is absent.
+   */
   readonly revivalMs?: number;
   /** How long one operation may take; `storeTimeoutMs` where it is absent. */
   readonly callMsMax?: number;
 }
 
 /**
- * Opens the stores in MongoDB for this instance alone, and brings the database up to date. Throws StartRefused
- * where the server can't be reached, another instance serves the database, or a newer Keyrun wrote it.
+ * Opens the stores in MongoDB for this instance alone, and brings the database up to date. Throws
+ * StartRefused where the server can't be reached, another instance serves the database, or a newer
+ * Keyrun wrote it.
  */
 export async function openMongoStores(parts: MongoStoresParts): Promise<Stores> {
-  // Preparing may take long, where the server has just started or there are many documents.
+  // Preparing may take long where the server has just started or there are many documents.
   const preparing = await connectMongo(parts.uri, {
     selectionMsMax: parts.startMsMax ?? bounds.storeStartMsMax,
     socketMsMax: bounds.storePrepareMsMax,

@@ -2,7 +2,7 @@ import type { PreviewStore } from "../../teams/preview-store.ts";
 import type { Collections } from "./documents.ts";
 import { repeatOnDuplicate, type StoreCall } from "./store-call.ts";
 
-/** Preview access in MongoDB: a document for each user who has it. */
+/** Preview access in MongoDB: one document for each user with access. */
 export function createPreviewStore({ preview }: Collections, call: StoreCall): PreviewStore {
   return {
     async set(email, granted) {

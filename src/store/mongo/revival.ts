@@ -1,21 +1,23 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { MongoClient } from "mongodb";
 import type { Clock } from "../../clock.ts";
-import { Refusal } from "../../error.ts";
+import { Refusal } from "../../refusal/refusal.ts";
 import type { StoreCall } from "./store-call.ts";
 
 /** Keeps a client able to reconnect. */
 export interface Revival {
-  /** The call, watched: where it was only ever UNAVAILABLE for `afterMs`, the client starts afresh. */
+  /** Wraps the call. Where every call was UNAVAILABLE for `afterMs`, the client connects anew. */
   watch(call: StoreCall): StoreCall;
   /** Closes the client for good. */
   close(): Promise<void>;
 }
 
 /**
- * The driver reconnects by itself, but not always: 7.9.0 waits for ever for the "drain" of a socket that it wrote to
- * between the socket's end and its "close". Where that is the monitor's, as with a server that is polled and ends
- * all its connections at once, the client never looks for the server again. Closed and connected again, it does.
+ * The driver reconnects by itself, but not always. Version 7.9.0 waits for ever for the "drain" of
+ * a socket that it wrote to between the socket's end and its "close". Where that socket is the
+ * monitor's, the client never looks for the server again; this happens with a server that is polled
+ * and ends all its connections at once. A client that is closed and connected again does find the
+ * server.
  */
 export function createRevival(
   client: MongoClient,
@@ -32,7 +34,7 @@ export function createRevival(
         () => true,
         () => false,
       );
-      // A server that refuses at once is not asked without pause.
+      // Pauses before it tries again, in case the server refuses at once.
       if (!connected && !closed) await sleep(pauseMs, undefined, { ref: false });
     }
     failingSinceMs = undefined;

@@ -1,4 +1,4 @@
-import type { SessionRecord, SessionStore } from "../../signin/session-store.ts";
+import type { SessionRecord, SessionStore } from "../../sign-in/session-store.ts";
 import { checkRecord } from "../records.ts";
 import { type Collections, sessionDocument } from "./documents.ts";
 import type { StoreCall } from "./store-call.ts";
@@ -35,7 +35,7 @@ export function createSessionStore({ sessions }: Collections, call: StoreCall): 
       const batch = sessions.find(over).limit(limit).project({ _id: 1 });
       const ids = (await call(() => batch.toArray())).map(({ _id }) => String(_id));
       if (ids.length === 0) return 0;
-      // Once more whether it is over: the person may have become active since.
+      // Checks again that the session is over: the person may have become active since.
       return (await call(() => sessions.deleteMany({ _id: { $in: ids }, ...over }))).deletedCount;
     },
   };

@@ -11,16 +11,16 @@ import {
   MongoTopologyClosedError,
   MongoWriteConcernError,
 } from "mongodb";
-import { fail, unavailable } from "../../error.ts";
 import type { InstanceGuard } from "../../fleet/instance-guard.ts";
+import { fail, unavailable } from "../../refusal/refusal.ts";
 
-/** Does one operation on the store, within the time that the store has. */
+/** Does one operation on the store, within the store's time limit. */
 export type StoreCall = <T>(work: () => Promise<T>) => Promise<T>;
 
 /**
- * Calls that end within `timeoutMs`: with what the work gives, or with UNAVAILABLE where the store was out of
- * reach or too slow; a write may then still take effect. The driver has no such bound of its own for all of an
- * operation, its wait for a connection and its retries included.
+ * Calls that end within `timeoutMs`. They resolve or reject as the work does, or reject with
+ * UNAVAILABLE where the store was out of reach or too slow; a write may then still take effect. The
+ * driver itself has no bound for a whole operation with its wait for a connection and its retries.
  */
 export function createStoreCall(timeoutMs: number): StoreCall {
   return async (work) => {
@@ -42,8 +42,9 @@ export function createStoreCall(timeoutMs: number): StoreCall {
 }
 
 /**
- * Calls of the one instance that may serve the store: UNAVAILABLE once it does not hold. Looked at again after the
- * work, for a process may be frozen in between: then a successor may serve, which does not know of the write.
+ * Calls of the one instance that may serve the store: UNAVAILABLE where the guard does not hold.
+ * The guard is checked again after the work, because the process may have been frozen in between. A
+ * successor may then be serving, which does not know of the write.
  */
 export function whileHolding(guard: InstanceGuard, call: StoreCall): StoreCall {
   const check = () => {
@@ -57,14 +58,14 @@ export function whileHolding(guard: InstanceGuard, call: StoreCall): StoreCall {
   };
 }
 
-/** Whether a plain unique index, or `_id`, has the value already. */
+/** Whether a unique index, or `_id`, has the value already. */
 export function isDuplicate(thrown: unknown): boolean {
   return thrown instanceof MongoServerError && thrown.code === 11_000;
 }
 
 /**
- * Does an upsert that changes nothing where the document is there. Of several at once MongoDB may tell all but
- * one that they are duplicates; once more, they find it.
+ * Does an upsert that changes nothing where the document exists. Of several upserts at once,
+ * MongoDB may reject all but one as duplicates; tried once more, they find the document.
  */
 export async function repeatOnDuplicate<T>(upsert: () => Promise<T>): Promise<T> {
   try {
@@ -82,7 +83,7 @@ function refusalOf(thrown: unknown): unknown {
   return isOutOfReach(error) ? unavailable({ cause: thrown }) : thrown;
 }
 
-/** A bulk write wraps also what is no answer of the server, as a lost connection. */
+/** A bulk write also wraps errors that are no answer of the server, such as a lost connection. */
 function unwrap(thrown: unknown): unknown {
   if (!(thrown instanceof MongoBulkWriteError)) return thrown;
   const wrapped: unknown = thrown.errorResponse;
@@ -91,7 +92,10 @@ function unwrap(thrown: unknown): unknown {
 
 const outOfDiskSpace = 14_031;
 
-/** Server errors that say nothing about the request: no primary, shutting down, no majority, too slow. */
+/**
+ * Server errors that say nothing about the request: no primary, shutting down, no majority, too
+ * slow.
+ */
 const passingCodes: ReadonlySet<unknown> = new Set([
   6, 7, 50, 64, 79, 89, 91, 100, 189, 202, 262, 9_001, 10_058, 10_107, 11_600, 11_602, 13_435, 13_436,
 ]);

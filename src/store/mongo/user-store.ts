@@ -1,9 +1,9 @@
-import type { UserStore } from "../../signin/user-store.ts";
+import type { UserStore } from "../../sign-in/user-store.ts";
 import { checkRecord } from "../records.ts";
 import { type Collections, userDocument } from "./documents.ts";
 import { isDuplicate, type StoreCall } from "./store-call.ts";
 
-/** Whose each e-mail is, in MongoDB. */
+/** The user that each e-mail belongs to, in MongoDB. */
 export function createUserStore({ users }: Collections, call: StoreCall): UserStore {
   return {
     async bind({ email, ...user }) {
@@ -15,7 +15,7 @@ export function createUserStore({ users }: Collections, call: StoreCall): UserSt
         await write(true);
         return true;
       } catch (thrown) {
-        // It is there and not free, unless it came a moment ago: then it may be this very user's.
+        // The e-mail has an owner. Where it got one a moment ago, the owner may be this same user.
         if (!isDuplicate(thrown)) throw thrown;
         return (await write(false)).matchedCount === 1;
       }

@@ -1,13 +1,14 @@
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { StartRefused } from "../../error.ts";
+import { StartRefused } from "../../refusal/start-refused.ts";
 import { makePrivateFile } from "./private-file.ts";
 import { isBusy } from "./statement.ts";
 
 /**
- * Takes the folder for this process alone and answers with what gives it back. The lock is the operating
- * system's on a small database beside the store: it ends with the process, also on `kill -9`, and leaves worker
- * threads free to open the store itself. Throws StartRefused where another process holds it.
+ * Takes the folder for this process alone and returns the function that releases it. The lock is a
+ * lock of the operating system on a small database beside the store. It ends with the process, also
+ * on `kill -9`, and worker threads stay free to open the store itself. Throws StartRefused where
+ * another process holds it.
  */
 export function lockDataFolder(dataDir: string): () => void {
   const db = new DatabaseSync(makePrivateFile(join(dataDir, "keyrun.lock")), { timeout: 0 });
@@ -17,7 +18,7 @@ export function lockDataFolder(dataDir: string): () => void {
     db.close();
     throw isBusy(thrown) ? alreadyServed(dataDir) : thrown;
   }
-  // The closure keeps the connection from being collected, and the lock from being dropped with it.
+  // The closure keeps the connection from being collected; collecting it would release the lock.
   return () => {
     if (db.isOpen) db.close();
   };
@@ -25,6 +26,6 @@ export function lockDataFolder(dataDir: string): () => void {
 
 function alreadyServed(dataDir: string): StartRefused {
   return new StartRefused(
-    `Another Keyrun already serves the data folder ${dataDir}. Stop it first, or set KEYRUN_DATA_DIR to a folder of this one's own.`,
+    `Another Keyrun already serves the data folder ${dataDir}. Stop it first, or set KEYRUN_DATA_DIR to another folder.`,
   );
 }

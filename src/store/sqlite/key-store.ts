@@ -1,6 +1,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { KeyRecord, KeyStore } from "../../keys/key-store.ts";
 import { checkRecord, keyRecord } from "../records.ts";
+import { columnsOf } from "./columns.ts";
 import { answer, write } from "./statement.ts";
 
 /** The keys in SQLite. */
@@ -36,29 +37,24 @@ export function createKeyStore(db: DatabaseSync): KeyStore {
   };
 }
 
-const columns = `id, team_id AS teamId, label, redacted_value AS redactedValue, digest,
-  secret_version AS secretVersion, request_id AS requestId, create_time_ms AS createTimeMs,
-  created_by AS createdBy, last_use_time_ms AS lastUseTimeMs, revoke_time_ms AS revokeTimeMs,
-  revoked_by AS revokedBy, version`;
+const { names, values, select } = columnsOf(keyRecord.shape);
 
 function prepare(db: DatabaseSync) {
   const list = (condition: string) =>
-    db.prepare(`SELECT ${columns} FROM keys
+    db.prepare(`SELECT ${select} FROM keys
       WHERE team_id = ?1 AND (create_time_ms, id) < (?2, ?3) ${condition}
       ORDER BY create_time_ms DESC, id DESC LIMIT max(?4, 0)`);
   return {
-    // A null request id equals nothing, itself included.
+    // A null request id equals nothing, not even another null.
     findByRequest: db.prepare("SELECT id FROM keys WHERE team_id = ? AND request_id = ?"),
     countActive: db.prepare("SELECT count(*) AS n FROM keys WHERE team_id = ? AND revoke_time_ms IS NULL"),
-    insert:
-      db.prepare(`INSERT INTO keys VALUES (:id, :teamId, :label, :redactedValue, :digest, :secretVersion,
-      :requestId, :createTimeMs, :createdBy, :lastUseTimeMs, :revokeTimeMs, :revokedBy, :version)`),
-    find: db.prepare(`SELECT ${columns} FROM keys WHERE id = ?`),
+    insert: db.prepare(`INSERT INTO keys (${names}) VALUES (${values})`),
+    find: db.prepare(`SELECT ${select} FROM keys WHERE id = ?`),
     listAll: list(""),
     listActive: list("AND revoke_time_ms IS NULL"),
     revoke: db.prepare(`UPDATE keys SET revoke_time_ms = coalesce(revoke_time_ms, ?1),
       revoked_by = coalesce(revoked_by, ?2), version = 2
-      WHERE id = ?3 AND team_id = ?4 RETURNING ${columns}`),
+      WHERE id = ?3 AND team_id = ?4 RETURNING ${select}`),
     recordUse: db.prepare(`UPDATE keys SET last_use_time_ms = ?1
       WHERE id = ?2 AND coalesce(last_use_time_ms, -1) < ?1`),
     secretVersions: db.prepare("SELECT DISTINCT secret_version FROM keys"),

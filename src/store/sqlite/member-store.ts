@@ -1,16 +1,18 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { MemberStore } from "../../teams/member-store.ts";
 import { checkRecord, memberRecord } from "../records.ts";
+import { columnsOf } from "./columns.ts";
 import { answer, write } from "./statement.ts";
 
 /** The members of teams in SQLite. */
 export function createMemberStore(db: DatabaseSync): MemberStore {
-  // The update changes nothing: it is there because a row that was passed over is not answered.
-  const add = db.prepare(`INSERT INTO members VALUES (:teamId, :email, :createTimeMs)
-    ON CONFLICT DO UPDATE SET create_time_ms = create_time_ms RETURNING ${columns}`);
+  // The update changes nothing. It is there because RETURNING leaves out a row that the insert
+  // skipped.
+  const add = db.prepare(`INSERT INTO members (${names}) VALUES (${values})
+    ON CONFLICT DO UPDATE SET create_time_ms = create_time_ms RETURNING ${select}`);
   const remove = db.prepare("DELETE FROM members WHERE team_id = ? AND email = ?");
   const has = db.prepare("SELECT 1 FROM members WHERE team_id = ? AND email = ?");
-  const list = db.prepare(`SELECT ${columns} FROM members
+  const list = db.prepare(`SELECT ${select} FROM members
     WHERE team_id = ? AND email > ? ORDER BY email LIMIT max(?, 0)`);
   const teamIdsOf = db.prepare(
     "SELECT team_id FROM members WHERE email = ? ORDER BY team_id LIMIT max(?, 0)",
@@ -27,4 +29,4 @@ export function createMemberStore(db: DatabaseSync): MemberStore {
   };
 }
 
-const columns = "team_id AS teamId, email, create_time_ms AS createTimeMs";
+const { names, values, select } = columnsOf(memberRecord.shape);

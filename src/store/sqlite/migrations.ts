@@ -1,10 +1,10 @@
 import type { DatabaseSync } from "node:sqlite";
-import { StartRefused } from "../../error.ts";
+import { StartRefused } from "../../refusal/start-refused.ts";
 import { transaction } from "./statement.ts";
 
 /**
- * Brings the schema up to date, one numbered step a transaction; the number is SQLite's `user_version`. Throws
- * StartRefused for a store that a newer Keyrun wrote.
+ * Brings the schema up to date, with one transaction for each numbered step; the number is SQLite's
+ * `user_version`. Throws StartRefused for a store that a newer Keyrun wrote.
  */
 export function migrate(db: DatabaseSync, steps: readonly string[] = migrations): void {
   const version = Number(db.prepare("PRAGMA user_version").get()?.user_version);
@@ -19,7 +19,7 @@ export function migrate(db: DatabaseSync, steps: readonly string[] = migrations)
   }
 }
 
-/** Step n brings schema n − 1 to n. A step that was released is never changed: add another. */
+/** Step n brings schema n − 1 to n. Never change a step that was released: add another. */
 const migrations: readonly string[] = [
   `
   CREATE TABLE keys (

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
-import { dataFolderRefused, makeDataFolder } from "../../data-folder.ts";
-import { StartRefused } from "../../error.ts";
+import { dataFolderRefused, makeDataFolder } from "../../data-folder/data-folder.ts";
+import { StartRefused } from "../../refusal/start-refused.ts";
 import type { Stores } from "../stores.ts";
 import { createAppStore } from "./app-store.ts";
 import { lockDataFolder } from "./data-folder-lock.ts";
@@ -17,9 +17,9 @@ import { createTeamStore } from "./team-store.ts";
 import { createUserStore } from "./user-store.ts";
 
 /**
- * Opens the embedded store in `dataDir`, which is made where it is missing (0700; files 0600), and brings its
- * schema up to date. One process a folder: throws StartRefused where another holds it, where a newer Keyrun
- * wrote it, or where the folder can't be used.
+ * Opens the embedded store in `dataDir` and brings its schema up to date. Creates the folder where
+ * it is missing (mode 0700; its files 0600). One process for each folder: throws StartRefused where
+ * another process holds it, where a newer Keyrun wrote it, or where the folder can't be used.
  */
 export async function openSqliteStores({ dataDir }: { readonly dataDir: string }): Promise<Stores> {
   try {
@@ -64,7 +64,7 @@ function storesOf(db: DatabaseSync, unlock: () => void): Stores {
     apps: createAppStore(db),
     sessions: createSessionStore(db),
     users: createUserStore(db),
-    // The lock on the folder lasts as long as the process, so there is nothing to lose.
+    // The lock on the folder lasts as long as the process, so the guard can't lose it.
     guard: { holds: () => open, release: async () => {} },
     check: () => answer(() => void anything.get()),
     isEmpty: () => answer(() => anything.get()?.found === 0),

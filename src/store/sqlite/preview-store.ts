@@ -2,7 +2,7 @@ import type { DatabaseSync } from "node:sqlite";
 import type { PreviewStore } from "../../teams/preview-store.ts";
 import { answer, write } from "./statement.ts";
 
-/** Preview access in SQLite: a row for each user who has it. */
+/** Preview access in SQLite: one row for each user with access. */
 export function createPreviewStore(db: DatabaseSync): PreviewStore {
   const grant = db.prepare("INSERT INTO preview VALUES (?) ON CONFLICT DO NOTHING");
   const withdraw = db.prepare("DELETE FROM preview WHERE email = ?");

@@ -1,6 +1,7 @@
 import type { DatabaseSync } from "node:sqlite";
-import type { SessionStore } from "../../signin/session-store.ts";
+import type { SessionStore } from "../../sign-in/session-store.ts";
 import { checkRecord, sessionRecord } from "../records.ts";
+import { columnsOf } from "./columns.ts";
 import { answer, write } from "./statement.ts";
 
 /** The sessions in SQLite. */
@@ -28,18 +29,16 @@ export function createSessionStore(db: DatabaseSync): SessionStore {
   };
 }
 
-const columns = `id_hash AS idHash, issuer, subject, email, create_time_ms AS createTimeMs,
-  last_active_time_ms AS lastActiveTimeMs, expire_time_ms AS expireTimeMs`;
+const { names, values, select } = columnsOf(sessionRecord.shape);
 
 function prepare(db: DatabaseSync) {
   return {
-    insert: db.prepare(`INSERT INTO sessions VALUES (:idHash, :issuer, :subject, :email, :createTimeMs,
-      :lastActiveTimeMs, :expireTimeMs)`),
+    insert: db.prepare(`INSERT INTO sessions (${names}) VALUES (${values})`),
     deleteOldest: db.prepare(`DELETE FROM sessions WHERE id_hash IN (
         SELECT id_hash FROM sessions WHERE issuer = ?1 AND subject = ?2 AND id_hash <> ?3
         ORDER BY create_time_ms DESC, id_hash DESC LIMIT -1 OFFSET ?4)
       RETURNING id_hash`),
-    find: db.prepare(`SELECT ${columns} FROM sessions WHERE id_hash = ?`),
+    find: db.prepare(`SELECT ${select} FROM sessions WHERE id_hash = ?`),
     touch: db.prepare(
       "UPDATE sessions SET last_active_time_ms = max(last_active_time_ms, ?) WHERE id_hash = ?",
     ),

@@ -1,7 +1,9 @@
 import type { DatabaseSync } from "node:sqlite";
-import { fail, unavailable } from "../../error.ts";
+import { fail, unavailable } from "../../refusal/refusal.ts";
 
-/** The work's result as a promise; what SQLite throws becomes the refusal that callers can act on. */
+/**
+ * The work's result as a promise. An error of SQLite becomes the refusal that callers can act on.
+ */
 export async function answer<T>(work: () => T): Promise<T> {
   try {
     return work();
@@ -10,14 +12,15 @@ export async function answer<T>(work: () => T): Promise<T> {
   }
 }
 
-/** As `answer`, for writes: one durable transaction. */
+/** As `answer`, for a write: it is one durable transaction. */
 export function write<T>(db: DatabaseSync, work: () => T): Promise<T> {
   return answer(() => transaction(db, work));
 }
 
 /**
- * Does the work in one transaction, whole or not at all. Also for a single statement: one that answers with rows
- * would commit when it is reset, where node:sqlite does not look for a failure.
+ * Does the work in one transaction, whole or not at all. Needed for a single statement too: one
+ * that returns rows would commit when it is reset, and node:sqlite does not look for a failure
+ * there.
  */
 export function transaction<T>(db: DatabaseSync, work: () => T): T {
   db.exec("BEGIN IMMEDIATE");
@@ -26,7 +29,7 @@ export function transaction<T>(db: DatabaseSync, work: () => T): T {
     db.exec("COMMIT");
     return result;
   } catch (thrown) {
-    // SQLite may have rolled back by itself, as it does when the disk is full.
+    // SQLite may have rolled back already, as it does when the disk is full.
     if (db.isTransaction) db.exec("ROLLBACK");
     throw thrown;
   }
@@ -59,7 +62,7 @@ function refusalOf(thrown: unknown): unknown {
 
 function resultCode(thrown: unknown): number | undefined {
   if (!(thrown instanceof Error && "errcode" in thrown)) return undefined;
-  // The lowest byte is the primary code; the rest says more about it.
+  // The lowest byte is the primary code; the other bytes add detail.
   return typeof thrown.errcode === "number" ? thrown.errcode & 0xff : undefined;
 }
 

@@ -1,17 +1,17 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { TeamRecord, TeamStore } from "../../teams/team-store.ts";
 import { checkRecord, teamRecord } from "../records.ts";
+import { columnsOf } from "./columns.ts";
 import { answer, write } from "./statement.ts";
 
 /** The teams in SQLite. */
 export function createTeamStore(db: DatabaseSync): TeamStore {
-  const insert = db.prepare(`INSERT INTO teams VALUES (:id, :displayName, :plan, :createTimeMs, :version)
-    ON CONFLICT DO NOTHING`);
-  const find = db.prepare(`SELECT ${columns} FROM teams WHERE id = ?`);
-  const list = db.prepare(`SELECT ${columns} FROM teams WHERE id > ? ORDER BY id LIMIT max(?, 0)`);
+  const insert = db.prepare(`INSERT INTO teams (${names}) VALUES (${values}) ON CONFLICT DO NOTHING`);
+  const find = db.prepare(`SELECT ${select} FROM teams WHERE id = ?`);
+  const list = db.prepare(`SELECT ${select} FROM teams WHERE id > ? ORDER BY id LIMIT max(?, 0)`);
   const update = db.prepare(`UPDATE teams
     SET display_name = coalesce(?1, display_name), plan = coalesce(?2, plan), version = version + 1
-    WHERE id = ?3 RETURNING ${columns}`);
+    WHERE id = ?3 RETURNING ${select}`);
 
   return {
     insert: (team) =>
@@ -23,7 +23,7 @@ export function createTeamStore(db: DatabaseSync): TeamStore {
   };
 }
 
-const columns = "id, display_name AS displayName, plan, create_time_ms AS createTimeMs, version";
+const { names, values, select } = columnsOf(teamRecord.shape);
 
 function teamOf(row: Record<string, unknown> | undefined): TeamRecord | undefined {
   return row && checkTeam(row);

@@ -1,12 +1,14 @@
 import type { DatabaseSync } from "node:sqlite";
-import type { UserStore } from "../../signin/user-store.ts";
+import type { UserStore } from "../../sign-in/user-store.ts";
 import { checkRecord, userRecord } from "../records.ts";
+import { columnsOf } from "./columns.ts";
 import { answer, write } from "./statement.ts";
 
-/** Whose each e-mail is, in SQLite. */
+/** The user that each e-mail belongs to, in SQLite. */
 export function createUserStore(db: DatabaseSync): UserStore {
-  // The user's own row counts as changed, so that only another's is not answered.
-  const bind = db.prepare(`INSERT INTO users VALUES (:email, :issuer, :subject)
+  // Updating the user's own row makes RETURNING return it, so nothing is returned only where
+  // another user has the e-mail.
+  const bind = db.prepare(`INSERT INTO users (${names}) VALUES (${values})
     ON CONFLICT DO UPDATE SET issuer = excluded.issuer, subject = excluded.subject
     WHERE issuer <> excluded.issuer OR subject = excluded.subject RETURNING email`);
   const findOwn = db.prepare("SELECT 1 FROM users WHERE email = ? AND issuer = ? AND subject = ?");
@@ -17,7 +19,7 @@ export function createUserStore(db: DatabaseSync): UserStore {
 
   return {
     async bind(user) {
-      // Nearly every sign-in finds its own row, and needs no durable write.
+      // Nearly every sign-in finds its own row and needs no durable write.
       if (await isBound(user)) return true;
       return write(db, () => bind.get({ ...checkRecord(userRecord, user, "users") }) !== undefined);
     },
@@ -25,3 +27,5 @@ export function createUserStore(db: DatabaseSync): UserStore {
     release: (email) => write(db, () => void release.run(email)),
   };
 }
+
+const { names, values } = columnsOf(userRecord.shape);

@@ -4,7 +4,7 @@ import { frameOf, prefixBytes, readMessage } from "#src/rpc/grpc/frame.ts";
 
 const problem = expect.any(String);
 
-test("a message in its frame is read as it was, wherever the frame lies in its buffer", () => {
+test("a message is read unchanged from its frame, wherever the frame begins in its buffer", () => {
   fc.assert(
     fc.property(fc.uint8Array(), fc.nat(20), (message, offset) => {
       const frame = frameOf(message);
@@ -22,7 +22,7 @@ test("a message in its frame is read as it was, wherever the frame lies in its b
   );
 });
 
-test("every other body is refused: none, a part of one, more than one, one of another form", () => {
+test("every body that is not exactly one valid frame is refused", () => {
   fc.assert(
     fc.property(
       fc.uint8Array({ minLength: 1 }),

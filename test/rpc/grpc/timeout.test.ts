@@ -14,16 +14,16 @@ test.each([
   expect(readTimeoutMs(value)).toBeCloseTo(ms, 9);
 });
 
-test("who sends none has as long as any call may take", () => {
+test("without a grpc-timeout a call has the longest time of any call", () => {
   expect(readTimeoutMs(undefined)).toBe(unaryMsMax);
 });
 
-test.each(["0S", "0n"])("%s is over already", (value) => {
+test.each(["0S", "0n"])("%s is refused with DEADLINE_EXCEEDED", (value) => {
   expect(() => readTimeoutMs(value)).toThrow(expect.objectContaining({ reason: "DEADLINE_EXCEEDED" }));
 });
 
 test.each(["", "1", "S", "-1S", "1.5S", "123456789S", "1s", "1 S", " 1S", "1S, 2S", "toString"])(
-  "%j is refused, in words that say what to send",
+  "%j is refused, and the message says what to send",
   (value) => {
     expect(() => readTimeoutMs(value)).toThrow(
       expect.objectContaining({

@@ -2,8 +2,9 @@ import { create, toBinary } from "@bufbuild/protobuf";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { RunAppRequestSchema, RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { Call } from "#src/auth/principal.ts";
-import type { BodyOutcome, HttpRequest } from "#src/edge/http.ts";
-import { fail } from "#src/error.ts";
+import { systemClock } from "#src/clock.ts";
+import type { BodyOutcome, HttpRequest } from "#src/http/handler.ts";
+import { fail } from "#src/refusal/refusal.ts";
 import { frameOf } from "#src/rpc/grpc/frame.ts";
 import { UnaryCall } from "#src/rpc/grpc/unary-call.ts";
 
@@ -15,7 +16,7 @@ const whole: BodyOutcome = {
   bytes: frameOf(toBinary(RunAppRequestSchema, create(RunAppRequestSchema, { appId: "echo", text: "x" }))),
 };
 
-/** A call whose caller, body and work the test holds in its hands. */
+/** Creates a call whose caller, body and work the test controls. */
 function callOf({
   body = whole,
   timeout,
@@ -25,13 +26,17 @@ function callOf({
 } = {}) {
   const caller = new AbortController();
   const request: HttpRequest = {
+    httpVersion: "2.0",
     method: "POST",
     target: "/",
+    rawHeaders: [],
     header: (name) => (name === "grpc-timeout" ? timeout : undefined),
     authorizations: [],
     address: "192.0.2.1",
+    isCounted: false,
     requestId: "req",
     readBody: () => body,
+    async *bodyChunks() {},
     signal: () => caller.signal,
   };
   const works: Call[] = [];
@@ -43,14 +48,14 @@ function callOf({
   const method = RunService.method.runApp;
   const unary = new UnaryCall(
     { method, work },
-    { request, principal: { kind: "service" }, messageBytesMax: 100 },
+    { request, principal: { kind: "service" }, clock: systemClock, messageBytesMax: 100 },
   );
   return { caller, works, answer, unary };
 }
 
 const refusal = (reason: string, mayHaveRun: boolean) => expect.objectContaining({ reason, mayHaveRun });
 
-test("nothing ticks on after a call has ended, whichever way", async () => {
+test("no timer is left after a call has ended, however it ended", async () => {
   const good = callOf();
   const frame = good.unary.run();
   good.answer.resolve({ text: "done" });
@@ -64,7 +69,7 @@ test("nothing ticks on after a call has ended, whichever way", async () => {
   expect(vi.getTimerCount()).toBe(0);
 });
 
-test("work that does not heed its signal holds its caller no longer than the deadline", async () => {
+test("work that ignores its signal delays its caller no longer than the deadline", async () => {
   const { unary, works } = callOf({ timeout: "200m" });
   const frame = unary.run();
   const late = expect(frame).rejects.toEqual(refusal("DEADLINE_EXCEEDED", true));
@@ -95,7 +100,7 @@ test("a drain that ends a call says whether its work may have been done", async 
   expect(waiting.works).toEqual([]);
 });
 
-test("a body that comes after the deadline is not worked on", async () => {
+test("a body that arrives after the deadline does not start the work", async () => {
   const body = Promise.withResolvers<BodyOutcome>();
   const { unary, works } = callOf({ body: body.promise, timeout: "50m" });
   const late = expect(unary.run()).rejects.toEqual(refusal("DEADLINE_EXCEEDED", false));

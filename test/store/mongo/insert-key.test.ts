@@ -7,7 +7,8 @@ import { createStoreCall } from "#src/store/mongo/store-call.ts";
 import { createMongoDatabases, mongodbUri } from "../../harness/mongo-databases.ts";
 import { keyRecordOf } from "../../harness/store-records.ts";
 
-// The single-instance record would keep the second out; what is tested here must hold without it.
+// The single-instance record would keep the second process out, but these guarantees must hold
+// without it.
 describe.skipIf(mongodbUri === "")("two processes that insert keys of one team at once", () => {
   const databases = createMongoDatabases();
   const connections: MongoConnection[] = [];

@@ -5,7 +5,7 @@ import { activeSlot, freeSlots, revokedSlot, slotNumber } from "#src/store/mongo
 const slots = fc.uniqueArray(fc.integer({ min: 0, max: 12 })).map((used) => new Set(used));
 const activeMax = fc.integer({ min: 0, max: 8 });
 
-test("with as many active keys as there may be no slot is free, with fewer one is", () => {
+test("no slot is free where the team has all the active keys that it may have; with fewer, one is", () => {
   fc.assert(
     fc.property(slots, activeMax, (used, max) => {
       expect(freeSlots(used, max)).toHaveLength(Math.max(0, max - used.size));
@@ -18,8 +18,9 @@ test("free slots are the lowest that are not used", () => {
   expect(freeSlots(new Set(), 3)).toEqual([0, 1, 2]);
 });
 
-test("inserts that choose from lists that are out of date never make more active keys than there may be", () => {
-  // What happens: someone looks, someone takes a slot of the list last seen, or a key is revoked.
+test("inserts that choose from outdated lists never make more active keys than the team may have", () => {
+  // The commands: a process reads the list, takes a slot from the list that it last read, or
+  // revokes a key.
   const step = fc.record({
     kind: fc.constantFrom("look", "take", "revoke"),
     who: fc.nat(2),
@@ -41,7 +42,7 @@ test("inserts that choose from lists that are out of date never make more active
   );
 });
 
-test("an active key's slot tells its number, and no revoked key holds one", () => {
+test("an active key's slot holds its number, and a revoked key has no such slot", () => {
   expect(slotNumber(activeSlot("team-7", 12))).toBe(12);
   expect(revokedSlot("k")).not.toBe(revokedSlot("l"));
 });

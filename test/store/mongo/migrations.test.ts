@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
-import { StartRefused } from "#src/error.ts";
+import { StartRefused } from "#src/refusal/start-refused.ts";
 import { connectMongo } from "#src/store/mongo/connection.ts";
 import { type Collections, collectionsOf } from "#src/store/mongo/documents.ts";
 import { migrate } from "#src/store/mongo/migrations.ts";
@@ -39,14 +39,14 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
     expect(ran).toEqual([1, 2]);
   });
 
-  test("a database that is ahead is refused, and no step runs", async () => {
+  test("a database of a newer schema is refused, and no step runs", async () => {
     const collections = await emptyDatabase();
     const step = async () => {};
     await migrate(collections, [step, step]);
     await expect(migrate(collections, [step])).rejects.toThrow(StartRefused);
   });
 
-  test("an index that was dropped is there again after the next start", async () => {
+  test("an index that was dropped is made again by the next start", async () => {
     const collections = await emptyDatabase();
     await migrate(collections);
     await collections.keys.dropIndex("slot_1");

@@ -1,6 +1,6 @@
 import { MongoClient } from "mongodb";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
-import { StartRefused } from "#src/error.ts";
+import { StartRefused } from "#src/refusal/start-refused.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { lostWrites, nothingAcknowledged, writeUntilKilled } from "../../harness/killed-writer.ts";
 import { createMongoDatabases, mongodbUri, withDatabase } from "../../harness/mongo-databases.ts";
@@ -13,7 +13,7 @@ import { createTempFolders } from "../../harness/temp-folders.ts";
 const writerKills = 5;
 const serverKills = 3;
 
-test("a URI that can't be read is refused in words that tell nothing of it", async () => {
+test("a URI that can't be read is refused with a reason that quotes no part of it", async () => {
   for (const uri of [
     "mongodb://user:pass:word@",
     "postgres://user:pass:word@h/",
@@ -31,7 +31,7 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
   afterAll(() => databases.drop());
 
   describe("a second instance", () => {
-    test("is refused in words while the first lives, and starts once the first has left", async () => {
+    test("is refused with a reason while the first lives, and starts once the first has left", async () => {
       const uri = databases.createUri();
       const first = await openMongoForTest({ uri });
       const told: number[] = [];
@@ -50,7 +50,7 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
       await third.close();
     });
 
-    test("may take over from one that is cut off, which then answers UNAVAILABLE for ever, and answers no write", async () => {
+    test("may take over from a first that is cut off, which then answers every call with UNAVAILABLE, writes too", async () => {
       const uri = databases.createUri();
       const proxy = await openTcpProxy(serverAddress());
       const lost = vi.fn();
@@ -82,7 +82,7 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
   describe("out of reach", () => {
     let proxy: TcpProxy;
     let stores: Stores;
-    // One operation may take this long: enough for a busy machine, and short enough to wait for.
+    // The limit of one operation: enough for a busy machine, and short enough to wait for.
     const callMsMax = 3_000;
 
     beforeAll(async () => {
@@ -127,7 +127,7 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
     });
 
     test.for(["freeze", "cut"] as const)(
-      "every method is UNAVAILABLE in time when the network does %s, and works again once it is mended",
+      "every method is UNAVAILABLE in time on a network fault (%s), and works again once the network does",
       async (fault) => {
         proxy[fault]();
         const methods = everyMethod(stores);
@@ -149,7 +149,7 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
     );
   });
 
-  test("a server that is not there is refused in words that name the host, and nothing of the login", async () => {
+  test("a missing server is reported with a reason that names the host, and nothing of the login", async () => {
     const proxy = await openTcpProxy(serverAddress());
     await proxy.close();
     const uri = `mongodb://user:password@127.0.0.1:${proxy.port}/keyrun?serverSelectionTimeoutMS=1`;
@@ -160,7 +160,7 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
     );
   });
 
-  test("a document that does not fit the schema is INTERNAL, and the cause names its id and field, no value", async () => {
+  test("a document that does not fit the schema is INTERNAL, and the cause names its id and field but no value", async () => {
     const uri = databases.createUri();
     const stores = await openMongoForTest({ uri });
     await stores.keys.insert(keyRecordOf({ id: "k", teamId: "demo" }), { activeMax: 50 });
@@ -196,7 +196,7 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
     await stores.close();
   });
 
-  test("a deleted app's credentials are not in its document any more", async () => {
+  test("a deleted app's document holds no credentials", async () => {
     const uri = databases.createUri();
     const stores = await openMongoForTest({ uri });
     const headers = [{ name: "authorization", value: "Bearer of-the-app" }];
@@ -208,7 +208,7 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
     await stores.close();
   });
 
-  test("a database that a newer Keyrun wrote is refused in words, left as it was, and given back", async () => {
+  test("a database that a newer Keyrun wrote is refused with a reason, left as it was, and released", async () => {
     const uri = databases.createUri();
     await (await openMongoForTest({ uri })).close();
     const newer = { $set: { version: 1_000 } };
@@ -281,7 +281,7 @@ describe.skipIf(mongodbUri === "" || process.env.KEYRUN_TEST_MONGODB_URI)(
   },
 );
 
-/** Removes the record of an instance that was killed, in place of the wait until it lapses. */
+/** Removes the record of an instance that was killed, instead of waiting until it lapses. */
 function forgetInstance(uri: string): Promise<unknown> {
   return withClient(uri, (client) => client.db().collection("instances").deleteMany({}));
 }
@@ -300,7 +300,7 @@ function serverAddress(): { host: string; port: number } {
   return { host, port: Number(port) };
 }
 
-/** The same database, by way of the proxy alone. */
+/** The URI of the same database, reached through the proxy alone. */
 function through(uri: string, { port }: TcpProxy): string {
   return `${uri.replace(/\/\/(.*@)?[^/?]+/, `//$1127.0.0.1:${port}`).replace(/\?.*/, "")}?directConnection=true`;
 }

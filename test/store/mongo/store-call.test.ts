@@ -8,7 +8,7 @@ const guardOf = (...answers: boolean[]) => ({
   release: async () => {},
 });
 
-test("work that takes longer than it may is UNAVAILABLE, however long it goes on", async () => {
+test("work past its time limit is UNAVAILABLE, however long it goes on", async () => {
   const forEver = new Promise<never>(() => {});
   await expect(createStoreCall(1)(() => forEver)).rejects.toMatchObject({
     reason: "UNAVAILABLE",
@@ -25,7 +25,7 @@ test("an instance that does not hold does no work", async () => {
   expect(worked).toBe(false);
 });
 
-test("work during which the instance stopped holding is not answered, since a successor may not know of it", async () => {
+test("work is UNAVAILABLE where the instance stopped holding meanwhile, since a successor may not know of it", async () => {
   const held = whileHolding(guardOf(true, false), call);
   await expect(held(async () => "written")).rejects.toMatchObject({ reason: "UNAVAILABLE" });
   expect(await whileHolding(guardOf(true, true), call)(async () => "written")).toBe("written");
@@ -47,7 +47,7 @@ test("an error that says something about the request is passed on as it is", asy
   await expect(call(() => Promise.reject(error))).rejects.toBe(error);
 });
 
-test("an upsert that lost a race is done once more, and only once", async () => {
+test("an upsert that lost a race is tried once more, and only once", async () => {
   const duplicate = new MongoServerError({ code: 11_000, message: "E11000" });
   let attempts = 0;
   const failing = (times: number) => async () => {

@@ -1,6 +1,6 @@
 import { DatabaseSync } from "node:sqlite";
 import { expect, test } from "vitest";
-import { StartRefused } from "#src/error.ts";
+import { StartRefused } from "#src/refusal/start-refused.ts";
 import { migrate } from "#src/store/sqlite/migrations.ts";
 
 const steps = [
@@ -31,7 +31,7 @@ test("a step that fails leaves nothing behind, and the steps before it stay done
   expect(rows(db)).toEqual([{ n: 1 }]);
 });
 
-test("a store that is ahead is refused and not touched", () => {
+test("a store of a newer schema is refused and not changed", () => {
   const db = new DatabaseSync(":memory:");
   migrate(db, steps);
   expect(() => migrate(db, steps.slice(0, 1))).toThrow(StartRefused);

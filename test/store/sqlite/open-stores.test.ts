@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
 import { afterAll, expect, test } from "vitest";
-import { StartRefused } from "#src/error.ts";
+import { StartRefused } from "#src/refusal/start-refused.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { lostWrites, nothingAcknowledged, writeUntilKilled } from "../../harness/killed-writer.ts";
 import { newAppOf, teamRecordOf } from "../../harness/store-records.ts";
@@ -15,7 +15,7 @@ const killsMin = 20;
 const folders = createTempFolders();
 afterAll(() => folders.remove());
 
-/** What another process makes of opening the folder: "opened", or the name and message of what was thrown. */
+/** Opens the folder in another process. Returns "opened", or the name and message of the error. */
 async function openElsewhere(dataDir: string): Promise<string> {
   const program = `
     import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
@@ -26,13 +26,13 @@ async function openElsewhere(dataDir: string): Promise<string> {
   return stdout;
 }
 
-test("a second process on the same folder is refused in words, until the first has closed", async () => {
+test("a second process on the same folder is refused with a reason, until the first has closed", async () => {
   const dataDir = folders.create();
   const stores = await openSqliteStores({ dataDir });
   const refused = await openElsewhere(dataDir);
   expect(refused).toContain("StartRefused Another Keyrun already serves the data folder");
   expect(refused).toContain("KEYRUN_DATA_DIR");
-  // The refused one left the lock and the store as they were.
+  // The refused opening left the lock and the store as they were.
   await stores.teams.insert(teamRecordOf({ id: "demo" }));
   expect(await openElsewhere(dataDir)).toContain("StartRefused");
   await stores.close();
@@ -65,7 +65,7 @@ test(`kill -9 in a loop of writes, ${killsMin} times, loses and revives nothing 
   await stores.close();
 });
 
-test("the folder is made for its owner alone, and so is every file in it", async () => {
+test("only its owner may use the folder and every file in it", async () => {
   const dataDir = join(folders.create(), "a", "b");
   const stores = await openSqliteStores({ dataDir });
   await stores.teams.insert(teamRecordOf({ id: "demo" }));
@@ -77,7 +77,7 @@ test("the folder is made for its owner alone, and so is every file in it", async
   await stores.close();
 });
 
-test("a store that a newer Keyrun wrote is refused in words, and left as it was", async () => {
+test("a store that a newer Keyrun wrote is refused with a reason, and left as it was", async () => {
   const dataDir = folders.create();
   await (await openSqliteStores({ dataDir })).close();
   const db = new DatabaseSync(join(dataDir, "keyrun.db"));
@@ -87,7 +87,7 @@ test("a store that a newer Keyrun wrote is refused in words, and left as it was"
   db.close();
 });
 
-test("what can't be a store is refused in words that name the setting, and the lock is given back", async () => {
+test("a path that can't be a store is refused with a reason that names the setting, and the lock is released", async () => {
   const notAFolder = join(folders.create(), "file");
   writeFileSync(notAFolder, "");
   await expect(openSqliteStores({ dataDir: notAFolder })).rejects.toThrow(/can't be used .*KEYRUN_DATA_DIR/);
@@ -104,18 +104,18 @@ test("what can't be a store is refused in words that name the setting, and the l
   }
 });
 
-test("a folder whose lock can't be opened is refused in the same words", async () => {
+test("a folder whose lock can't be opened is refused with the same sentence", async () => {
   const dataDir = folders.create();
-  // What nobody may open as a file, root included, whom a mode does not stop.
+  // A folder in its place: even root can't open it as a file, whatever its mode.
   mkdirSync(join(dataDir, "keyrun.lock"));
   const refusal = await openSqliteStores({ dataDir }).catch((thrown: unknown) => thrown);
   expect(refusal).toBeInstanceOf(StartRefused);
   expect((refusal as Error).message).toMatch(/can't be used as a store .*KEYRUN_DATA_DIR/);
 });
 
-// Elsewhere, and in a process that can be ended: there Node's own way to make folders never comes back.
+// In another process, which can be ended: under /proc, Node's own recursive mkdir never returns.
 test.skipIf(process.platform !== "linux")(
-  "a folder where none can be made is refused in the same words, and at once",
+  "a folder that can't be created is refused with the same sentence, and at once",
   async () => {
     expect(await openElsewhere("/proc/nowhere/data")).toMatch(
       /^StartRefused .*can't be used as a store \(ENOENT.*KEYRUN_DATA_DIR/,
@@ -140,7 +140,7 @@ test("while another program holds the write lock, writes are UNAVAILABLE and rea
   await stores.close();
 });
 
-test("a deleted app's credentials are not in its row any more", async () => {
+test("a deleted app's row holds no credentials", async () => {
   const dataDir = folders.create();
   const stores = await openSqliteStores({ dataDir });
   const headers = [{ name: "authorization", value: "Bearer of-the-app" }];
@@ -152,7 +152,7 @@ test("a deleted app's credentials are not in its row any more", async () => {
   await stores.close();
 });
 
-test("a row that does not fit the schema is INTERNAL, and the cause names the place and no value", async () => {
+test("a row that does not fit the schema is INTERNAL, and the cause names the place but no value", async () => {
   const dataDir = folders.create();
   const stores = await openSqliteStores({ dataDir });
   const headers = [{ name: "authorization", value: "Bearer of-the-app" }];

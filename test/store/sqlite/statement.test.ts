@@ -9,7 +9,7 @@ import { createTempFolders } from "../../harness/temp-folders.ts";
 const folders = createTempFolders();
 afterAll(() => folders.remove());
 
-test("a full store refuses writes with STORE_FULL, still answers reads, and goes on once there is room", async () => {
+test("a full store refuses writes with STORE_FULL, still answers reads, and accepts writes again once there is space", async () => {
   const db = openDatabase(join(folders.create(), "keyrun.db"));
   migrate(db);
   const keys = createKeyStore(db);

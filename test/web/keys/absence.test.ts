@@ -18,7 +18,7 @@ test("without preview access nothing is said about the team", () => {
   expect(absenceOf("demo", undefined, refused(Code.PermissionDenied, "PREVIEW_REQUIRED"))).toBe("preview");
 });
 
-test("nothing is absent before anyone has said so, nor because of another failure", () => {
+test("nothing is absent before an answer says so, nor because of another failure", () => {
   expect(absenceOf("demo", undefined, null)).toBeNull();
   expect(
     absenceOf("demo", session({ teams: ["demo"] }), refused(Code.Unavailable, "UNAVAILABLE")),

@@ -43,7 +43,7 @@ test("a repeated attempt that finds its key made says so, even where the list ca
   expect(creation).toMatchObject({ kind: "lost", keyId: "k1", key: undefined });
 });
 
-test("a refusal that says that nothing was created is not looked into", async () => {
+test("after a refusal that says that nothing was created, the list is not read", async () => {
   let lists = 0;
   const listKeys = () => {
     lists += 1;
@@ -58,7 +58,7 @@ test("a refusal that says that nothing was created is not looked into", async ()
   expect(lists).toBe(0);
 });
 
-test("an answer of Keyrun that leaves the outcome open is looked into", async () => {
+test("after an answer that leaves the outcome open, the list is read", async () => {
   const unavailable = refusal(Code.Unavailable, "UNAVAILABLE", {});
   const creation = await createKey(
     server({ createKey: unavailable, listKeys: () => ({ keys: [made] }) }),

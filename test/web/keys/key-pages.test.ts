@@ -14,7 +14,7 @@ import {
 
 const ids = (pages: KeyPages) => keysOf(pages).map((key) => key.id);
 
-test("a created key heads the list and is counted, once however often it is told", () => {
+test("a created key heads the list and is counted once, however often it is reported", () => {
   const pages = withCreated(pagesOf(["b", "a"], ["z"]), key("c"));
   expect(ids(pages)).toEqual(["c", "b", "a", "z"]);
   expect(activeCounts(pages).active).toBe(4);
@@ -31,7 +31,7 @@ test("a revoked key stays in its place, with who revoked it, and is no longer co
   expect(activeCounts(before).active).toBe(3);
 });
 
-test("a revocation that is told again, or of a key that was not read, changes nothing", () => {
+test("a revocation that is reported again, or of a key that was not read, changes nothing", () => {
   const pages = withRevoked(pagesOf(["b", "a"]), key("a", KeyState.REVOKED));
   expect(withRevoked(pages, key("a", KeyState.REVOKED))).toBe(pages);
   expect(withRevoked(pages, key("elsewhere", KeyState.REVOKED))).toBe(pages);
@@ -50,7 +50,7 @@ test("the counts are those of the page that was read last", () => {
   expect(activeCounts(drifted)).toEqual({ active: 7, activeMax: 50 });
 });
 
-test("of the revoked keys the list shows those asked for, and those that depart once, in their places", () => {
+test("revoked keys are shown when asked for, and departing ones once, in their places", () => {
   const revoked = (id: string, atMs: number) => created(id, atMs, KeyState.REVOKED);
   const keys = [created("d", 4), revoked("z", 2), created("b", 2), created("a", 1)];
   const pages = { pageParams: [""], pages: [create(ListKeysResponseSchema, { keys })] };
@@ -59,7 +59,8 @@ test("of the revoked keys the list shows those asked for, and those that depart 
   expect(seen(false)).toEqual(["d", "b", "a"]);
   expect(seen(true)).toEqual(["d", "z", "b", "a"]);
   expect(seen(true, revoked("z", 2))).toEqual(["d", "z", "b", "a"]);
-  // In the list, read away from it, oldest, newest, and made in one millisecond with another.
+  // In the list, no longer in the list, oldest, newest, and created in the same millisecond as
+  // another.
   expect(seen(false, revoked("z", 2))).toEqual(["d", "z", "b", "a"]);
   expect(seen(false, revoked("c", 3))).toEqual(["d", "c", "b", "a"]);
   expect(seen(false, revoked("0", 0), revoked("e", 5))).toEqual(["e", "d", "b", "a", "0"]);

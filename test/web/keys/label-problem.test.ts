@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { bounds as serverBounds } from "#src/config.ts";
-import { Refusal } from "#src/error.ts";
+import { bounds as serverBounds } from "#src/bounds.ts";
 import { readLabel } from "#src/fields/plain-text.ts";
+import { Refusal } from "#src/refusal/refusal.ts";
 import { bounds } from "../../../web/bounds.ts";
 import { labelLength, labelProblem } from "../../../web/keys/create/label-problem.ts";
 
@@ -18,7 +18,7 @@ test("the screen refuses exactly the characters that the server refuses", () => 
     if (refuses) refused += 1;
     if (refuses !== (labelProblem(label) !== null)) expect.fail(`differs at U+${unit.toString(16)}`);
   }
-  // Cc, two separators, nine of direction, and the surrogates, which are alone here.
+  // The class Cc, two separators, nine direction characters, and the lone surrogates.
   expect(refused).toBe(65 + 2 + 9 + 2_048);
 });
 
@@ -31,7 +31,7 @@ test("the screen refuses exactly the lengths that the server refuses", () => {
   );
 });
 
-test("a label is counted in code points, as it will be once trimmed", () => {
+test("a label is counted in code points, after it is trimmed", () => {
   expect(labelLength("  👩‍💻 ")).toBe(3);
   expect(labelProblem("👩".repeat(128))).toBeNull();
   expect(labelProblem("👩".repeat(129))).toContain("128");

@@ -17,33 +17,33 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test("changes are told as they come, and the watch ends with its signal", async () => {
+test("changes are reported as they come, and the watch ends with its signal", async () => {
   const key = create(KeySchema, { id: "k1" });
-  const { told, end } = await watching([
+  const { calls, end } = await watching([
     stream(opened, { case: "created", value: key }, heartbeat, { case: "revoked", value: key }),
   ]);
-  expect(told).toEqual(["opened", "created k1", "revoked k1", "paused"]);
+  expect(calls).toEqual(["opened", "created k1", "revoked k1", "paused"]);
   expect(end).toBe("aborted");
 });
 
 test("a stream that fails or ends is opened again, after a longer wait each time", async () => {
-  const { told, waits } = await watching([
+  const { calls, waits } = await watching([
     failing(Code.Unavailable),
     stream(),
     failing(Code.Unknown),
     stream(opened),
   ]);
-  expect(told).toEqual(["paused", "paused", "paused", "opened", "paused"]);
+  expect(calls).toEqual(["paused", "paused", "paused", "opened", "paused"]);
   expect(waits.slice(0, 3)).toEqual([0, 1, 2].map((failures) => retryDelayMs(failures, 0)));
 });
 
-test("a stream that opens and ends at once does not make the waits short again; one that lived does", async () => {
+test("a stream that opens and ends at once does not reset the waits; a stream with a later event does", async () => {
   const { waits } = await watching([stream(), stream(opened), stream(opened, heartbeat), stream()]);
   expect(waits).toEqual([0, 1, 0, 1].map((failures) => retryDelayMs(failures, 0)));
 });
 
 test.each([Code.Unauthenticated, Code.PermissionDenied, Code.NotFound])(
-  "a refusal that no retry can mend (code %i) ends the watch without a wait",
+  "a refusal that no retry can change (code %i) ends the watch without a wait",
   async (code) => {
     const { end, waits } = await watching([stream(opened), failing(code), stream(opened)]);
     expect(end).toBe("refused");
@@ -54,7 +54,7 @@ test.each([Code.Unauthenticated, Code.PermissionDenied, Code.NotFound])(
 test.each([
   ["from the start", []],
   ["after it was opened", [opened]],
-])("a stream that is silent %s is taken for lost", async (_, events) => {
+])("a stream that is silent %s counts as lost", async (_, events) => {
   vi.useFakeTimers();
   const silent: Stream = async function* (signal) {
     for (const event of events) yield { event };
@@ -62,11 +62,11 @@ test.each([
   };
   const run = watching([silent]);
   await vi.advanceTimersByTimeAsync(bounds.watchSilenceMsMax);
-  const { told } = await run;
-  expect(told).toEqual([...events.map((event) => event.case), "paused"]);
+  const { calls } = await run;
+  expect(calls).toEqual([...events.map((event) => event.case), "paused"]);
 });
 
-test("a wait is within half and the whole of its step, and never above the bound", () => {
+test("a wait is between half of its step and all of it, and never above the bound", () => {
   fc.assert(
     fc.property(
       fc.nat(2_000),
@@ -80,7 +80,7 @@ test("a wait is within half and the whole of its step, and never above the bound
   );
 });
 
-/** Watches a server that answers with each stream in turn, until none is left. */
+/** Watches a server that answers each call with the next stream, until none is left. */
 async function watching(streams: Stream[]) {
   const left = [...streams];
   const over = new AbortController();
@@ -90,7 +90,7 @@ async function watching(streams: Stream[]) {
     });
   });
   const client = createClient(KeyService, transport);
-  const told: string[] = [];
+  const calls: string[] = [];
   const waits: number[] = [];
   const watch: Watch = {
     open: (signal) => client.watchKeys({ teamId: "demo" }, { signal }),
@@ -99,12 +99,12 @@ async function watching(streams: Stream[]) {
       if (left.length === 0) over.abort();
     },
     random: () => 0,
-    onOpened: () => told.push("opened"),
-    onCreated: (key) => told.push(`created ${key.id}`),
-    onRevoked: (key) => told.push(`revoked ${key.id}`),
-    onPaused: () => told.push("paused"),
+    onOpened: () => calls.push("opened"),
+    onCreated: (key) => calls.push(`created ${key.id}`),
+    onRevoked: (key) => calls.push(`revoked ${key.id}`),
+    onPaused: () => calls.push("paused"),
   };
-  return { end: await watchKeys(watch, over.signal), told, waits };
+  return { end: await watchKeys(watch, over.signal), calls, waits };
 }
 
 function stream(...events: Event[]): Stream {
@@ -114,7 +114,7 @@ function stream(...events: Event[]): Stream {
 }
 
 function failing(code: Code): Stream {
-  // biome-ignore lint/correctness/useYield: it fails before it could tell anything.
+  // biome-ignore lint/correctness/useYield: it fails before its first event.
   return async function* () {
     throw new ConnectError("refused", code);
   };

@@ -23,7 +23,7 @@ test("a deep link survives signing in", () => {
   expect(returnPath("https://keyrun.example/sign-in")).toBe("/");
 });
 
-test("whatever an address asks for, signing in leads to a path of the same origin", () => {
+test("whatever `return_to` holds, signing in leads to a path of the same origin", () => {
   const origin = "https://keyrun.example";
   const piece = fc.constantFrom(
     "/",

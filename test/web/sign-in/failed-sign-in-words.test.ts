@@ -14,13 +14,13 @@ test("each way a sign-in fails has words of its own", () => {
   expect(new Set(texts).size).toBe(errors.length);
 });
 
-test("an error that somebody made up is not repeated", () => {
+test("an unknown error is never shown itself", () => {
   for (const error of ["", "<b>call 555</b>", "__proto__", "constructor"]) {
     expect(failedSignInWords(error)).toEqual(failedSignInWords("failed"));
   }
 });
 
-test("who can't help it alone is not asked to try again", () => {
+test("a person who needs the operator is not asked to try again", () => {
   expect(failedSignInWords("email_taken").retry).toBe(false);
   expect(failedSignInWords("expired").retry).toBe(true);
 });

@@ -20,7 +20,7 @@ test.each([
   [364 * day, "11 months ago"],
   [366 * day, "1 year ago"],
   [800 * day, "2 years ago"],
-])("%i ms ago is told as %s", (passedMs, words) => {
+])("%i ms ago is %s", (passedMs, words) => {
   expect(relativeTime(1_700_000_000_000 - passedMs, 1_700_000_000_000)).toBe(words);
 });
 

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { RateLimitSchema } from "#gen/keyrun/v1/rate_limit_pb.ts";
 import { leftInWords, nextSlotInWords, usageTone } from "../../../web/usage/usage-words.ts";
 
-test("the tone changes when 80 % and when all of the limit is used", () => {
+test("the tone changes at 80 % and at 100 % of the limit", () => {
   expect([60, 13, 12, 1, 0].map((remaining) => usageTone(rateLimit({ remaining })))).toEqual([
     "calm",
     "calm",
@@ -14,18 +14,18 @@ test("the tone changes when 80 % and when all of the limit is used", () => {
   ]);
 });
 
-test("what is left and when more comes is told in whole seconds, rounded up", () => {
+test("the words name what is left, and in how many whole seconds more is free, rounded up", () => {
   expect(leftInWords(rateLimit({ remaining: 37 }))).toBe("37 of 60 left");
   expect(nextSlotInWords(rateLimit({ remaining: 37, resetMs: 11_001 }), 0)).toBe(
     "next request frees up in 12 s",
   );
 });
 
-test("where nothing is counted there is no next slot to wait for", () => {
+test("with no slot taken there is no next slot to wait for", () => {
   expect(nextSlotInWords(rateLimit({ remaining: 60, resetMs: 0 }), 0)).toBe("");
 });
 
-test("clocks that differ never make the wait longer than the window, nor negative", () => {
+test("clocks that differ make the wait neither longer than the window nor negative", () => {
   expect(nextSlotInWords(rateLimit({ remaining: 1, resetMs: 500_000 }), 0)).toBe(
     "next request frees up in 60 s",
   );

@@ -1,9 +1,9 @@
 import { useLayoutEffect, useRef } from "react";
 
-/** Asks once before a key is lost that nobody copied. */
+/** Asks before the dialog of a key that was not copied closes. */
 export function CloseQuestion({ onKeep, onClose }: { onKeep(): void; onClose(): void }) {
   const keepButton = useRef<HTMLButtonElement>(null);
-  // Before it is painted: whoever sees it may press a key at once.
+  // Before the paint, because a person who sees the question may press a key at once.
   useLayoutEffect(() => keepButton.current?.focus(), []);
   return (
     <div className="close-question" role="alert">

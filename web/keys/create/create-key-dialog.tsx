@@ -1,4 +1,3 @@
-import "../../styles/create-key.css";
 import { useState } from "react";
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { useServices } from "../../services.tsx";
@@ -11,17 +10,19 @@ import { SaveKey } from "./save-key.tsx";
 interface CreateKeyDialogProps {
   readonly teamId: string;
   readonly writer: KeyListWriter;
-  /** While a key is revoked here, whose id; its change is this dialog's own. */
+  /**
+   * Called with the id of the key that this dialog starts to revoke, and with null if that failed.
+   */
   onRevoking(keyId: string | null): void;
-  /** The dialog is over; `created` is the key that it made. */
+  /** Called when the dialog closes. `created` is the key that it made, or null. */
   onClose(created: Key | null): void;
 }
 
 type Step = { readonly kind: "label" } | { readonly kind: "pending" } | Creation;
 
 /**
- * From the label to the saved key. The key's value lives in this component's state alone, so it is gone with the
- * dialog.
+ * Creates a key, from its label to its value. The value is only in this component's state, so it is
+ * gone when the dialog closes.
  */
 export function CreateKeyDialog({ teamId, writer, onRevoking, onClose }: CreateKeyDialogProps) {
   const { keys } = useServices();

@@ -1,30 +1,30 @@
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { type Failure, failureOf } from "../../api/failure.ts";
 
-/** What came of asking for a key. */
+/** The outcome of creating a key. */
 export type Creation =
-  /** `value` is in no other place of the page, and can't be read again. */
+  /** `value` is nowhere else on the page, and can't be read again. */
   | { readonly kind: "created"; readonly key: Key; readonly value: string }
-  /** The key exists, but its value did not come here. `key` is undefined where it could not be read. */
+  /** The key exists, but its value didn't arrive. `key` is undefined when it could not be read. */
   | { readonly kind: "lost"; readonly keyId: string; readonly key: Key | undefined }
   | { readonly kind: "failed"; readonly failure: Failure };
 
 export interface CreateKeyRequest {
   readonly teamId: string;
   readonly label: string;
-  /** The same for every attempt at one key (AIP-155), so that no attempt makes a second one. */
+  /** The same for each attempt at one key (AIP-155), so that no attempt makes a second one. */
   readonly requestId: string;
 }
 
-/** The calls that creating a key takes. They go past the query cache, which would keep the value. */
+/** The calls that creating a key needs. They bypass the query cache, which would keep the value. */
 export interface KeyCreator {
   createKey(request: CreateKeyRequest): Promise<{ key?: Key | undefined; value: string }>;
   listKeys(request: { teamId: string }): Promise<{ keys: Key[] }>;
 }
 
 /**
- * Creates a key. Where the answer was lost, looks whether the key was made all the same: the newest keys of the
- * team name the request that made them.
+ * Creates a key. If the answer was lost, looks for the key among the newest of the team: each names
+ * the request that made it.
  */
 export async function createKey(creator: KeyCreator, request: CreateKeyRequest): Promise<Creation> {
   try {
@@ -46,7 +46,7 @@ async function findMade(creator: KeyCreator, request: CreateKeyRequest): Promise
     const { keys } = await creator.listKeys({ teamId: request.teamId });
     return keys.find((key) => key.requestId === request.requestId);
   } catch {
-    // Not known: the next attempt carries the same request id, and will tell.
+    // Unknown. The next attempt has the same request id, so its answer will show it.
     return undefined;
   }
 }

@@ -15,7 +15,9 @@ interface LabelFormProps {
   onCancel(): void;
 }
 
-/** The first step of creating a key: what to call it. While it is created, nothing closes the dialog. */
+/**
+ * The first step of creating a key: its label. Nothing closes the dialog while the call is pending.
+ */
 export function LabelForm({ label, pending, failure, onChange, onSubmit, onCancel }: LabelFormProps) {
   const field = useRef<HTMLInputElement>(null);
   const [checked, setChecked] = useState(false);

@@ -9,14 +9,14 @@ interface LostKeyProps {
   readonly teamId: string;
   readonly keyId: string;
   readonly writer: KeyListWriter;
-  /** While pending, a change of the key is this dialog's own. */
+  /** Called with true when the revocation starts, and with false if it failed. */
   onPending(pending: boolean): void;
-  /** The lost key is revoked: a new one can be made. */
+  /** Called when the key is revoked, so that a new one can be made. */
   onRevoked(): void;
   onClose(): void;
 }
 
-/** A key exists whose value never came here, and never will. */
+/** Offers to revoke a key that exists but whose value never arrived, and never will. */
 export function LostKey({ teamId, keyId, writer, onPending, onRevoked, onClose }: LostKeyProps) {
   const { keys } = useServices();
   const [state, setState] = useState<"asking" | "pending" | Failure>("asking");

@@ -11,13 +11,16 @@ import { TestRequest } from "./test-request.tsx";
 
 interface SaveKeyProps {
   readonly apiKey: Key;
-  /** Shown here and nowhere else, this once. */
+  /** Shown here once, and nowhere else. */
   readonly value: string;
   readonly teamId: string;
   onDone(): void;
 }
 
-/** The second step of creating a key: the only time that its value is shown. Leaving without a copy asks first. */
+/**
+ * The second step of creating a key, and the only time that its value is shown. Without a copy, it
+ * asks before it closes.
+ */
 export function SaveKey({ apiKey, value, teamId, onDone }: SaveKeyProps) {
   const [copied, setCopied] = useState(false);
   const [asking, setAsking] = useState(false);
@@ -32,7 +35,7 @@ export function SaveKey({ apiKey, value, teamId, onDone }: SaveKeyProps) {
   }
   function keepOpen() {
     setAsking(false);
-    // The button that had the focus goes: it is on the one to press now, and not lost.
+    // The focused button disappears, so the focus moves to the one to press next.
     copyButton.current?.focus();
   }
 
@@ -62,20 +65,23 @@ export function SaveKey({ apiKey, value, teamId, onDone }: SaveKeyProps) {
   );
 }
 
-/** While guarded, leaving the page asks in the browser's words, and going elsewhere on the screen in ours. */
+/**
+ * While `guarded`, leaving the page makes the browser ask. Going elsewhere on the screen calls
+ * `ask`.
+ */
 function useLeaveGuard(guarded: boolean, ask: () => void) {
   const { location } = useServices();
-  // Before the key is seen, not some moment after: whoever sees it can't lose it unasked.
+  // Before the paint, so that nobody sees a key that is not guarded yet.
   useLayoutEffect(() => {
     if (!guarded) return;
-    const letGo = location.hold(() => {
+    const unblock = location.block(() => {
       ask();
       return false;
     });
     const onBeforeUnload = (event: BeforeUnloadEvent) => event.preventDefault();
     window.addEventListener("beforeunload", onBeforeUnload);
     return () => {
-      letGo();
+      unblock();
       window.removeEventListener("beforeunload", onBeforeUnload);
     };
   });

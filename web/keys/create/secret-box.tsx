@@ -3,13 +3,16 @@ import { CopyButton } from "../../controls/copy-button.tsx";
 
 interface SecretBoxProps {
   readonly value: string;
-  /** What the key is called: two keys may be made one after the other. */
+  /** Names the key, because a person may create several in a row. */
   readonly keyName: string;
   readonly copyButton: RefObject<HTMLButtonElement | null>;
   onCopied(): void;
 }
 
-/** The key's value in one box with its Copy button. Not masked: it is there to be read this once. */
+/**
+ * The key's value in a box with its Copy button. It is not masked, because this is the one time to
+ * read it.
+ */
 export function SecretBox({ value, keyName, copyButton, onCopied }: SecretBoxProps) {
   const field = useRef<HTMLInputElement>(null);
   const select = () => field.current?.select();
@@ -35,7 +38,7 @@ export function SecretBox({ value, keyName, copyButton, onCopied }: SecretBoxPro
           data-lpignore="true"
           data-form-type="other"
           onFocus={select}
-          // Copied by hand counts too.
+          // Copying by hand counts as well.
           onCopy={onCopied}
         />
         <CopyButton

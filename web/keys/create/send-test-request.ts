@@ -1,15 +1,21 @@
 import { bounds } from "../../bounds.ts";
 
-/** What a test request was answered; null where no answer came. */
+/** The answer to a test request. */
 export interface TestAnswer {
   readonly status: number;
   /** At most `shownAnswerCharactersMax` characters. */
   readonly body: string;
-  /** The header RateLimit: what is left of the team's limit, and when more comes. */
+  /**
+   * The header `RateLimit`: what is left of the team's limit, and when more is free. Null without
+   * it.
+   */
   readonly rateLimit: string | null;
 }
 
-/** Runs the app once with the key, as any program would: without the session's cookie. */
+/**
+ * Runs the app once with the key, as a program would: without the session's cookie. Returns null
+ * when no answer came.
+ */
 export async function sendTestRequest(
   fetch: typeof globalThis.fetch,
   request: { appId: string; value: string },

@@ -9,7 +9,7 @@ interface TestRequestProps {
   readonly teamId: string;
 }
 
-/** Runs the app with the new key, and shows what a program would be answered. */
+/** Runs the app with the new key, and shows the answer that a program would get. */
 export function TestRequest({ appId, value, teamId }: TestRequestProps) {
   const [answer, setAnswer] = useState<TestAnswer | "pending" | "none" | null>(null);
   const refreshUsage = useUsageRefresh(teamId);

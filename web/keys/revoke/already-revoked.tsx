@@ -1,9 +1,9 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
-import { Ago } from "../../time/ago.tsx";
 import { fullTime } from "../../time/relative-time.ts";
+import { Ago } from "../ago.tsx";
 
-/** Says that someone was faster: the key is revoked, and since when. */
+/** Says that someone else has revoked the key, and when. */
 export function AlreadyRevoked({ apiKey }: { apiKey: Key }) {
   return (
     <p id="revoke-key-text" role="status">

@@ -3,9 +3,9 @@ import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { bounds } from "../../bounds.ts";
 import { Icon } from "../../controls/icon.tsx";
 import { useServices } from "../../services.tsx";
-import { Ago } from "../../time/ago.tsx";
+import { Ago } from "../ago.tsx";
 
-/** What revoking the key means, with a warning where it was in use a short while ago. */
+/** What revoking the key means, with a warning if the key was used a short while ago. */
 export function RevokeConsequences({ apiKey }: { apiKey: Key }) {
   const { ticker } = useServices();
   const lastUse = apiKey.lastUseTime;

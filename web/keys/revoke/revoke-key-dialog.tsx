@@ -12,13 +12,13 @@ import { RevokeConsequences } from "./revoke-consequences.tsx";
 interface RevokeKeyDialogProps {
   readonly apiKey: Key;
   readonly writer: KeyListWriter;
-  /** Who asks: a key that someone else had revoked before is said to be. */
+  /** The person's own e-mail address. It shows whether someone else had revoked the key before. */
   readonly email: string;
-  /** The key as someone else revoked it while the dialog was open. */
+  /** The revoked key, if someone else revoked it while the dialog was open. */
   readonly revokedElsewhere: Key | null;
-  /** While pending, a change of the key is this dialog's own. */
+  /** Called with true when the revocation starts, and with false if it failed. */
   onPending(pending: boolean): void;
-  /** Put away: the key was kept, revoked here, or found revoked. */
+  /** Called when the dialog closes: the key was kept, revoked here, or found revoked. */
   onClose(outcome: "kept" | "revoked" | "found-revoked"): void;
 }
 

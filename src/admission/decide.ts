@@ -1,0 +1,111 @@
+import type { Decide, Decision, Question } from "../auth/decide.ts";
+import type { KeyVerdict, VerifyKey } from "../auth/key-evidence.ts";
+import type { RecordSource } from "../cache/record-source.ts";
+import type { Clock } from "../clock.ts";
+import type { LimitDecision, TeamLimiter } from "../limit/limiter.ts";
+import { fail, unavailable } from "../refusal/refusal.ts";
+import type { PlanName } from "../settings/config.ts";
+import type { TeamRecord } from "../teams/team-store.ts";
+
+export interface DecideParts {
+  readonly clock: Clock;
+  readonly verifyKey: VerifyKey;
+  readonly teams: RecordSource<TeamRecord>;
+  readonly limiter: TeamLimiter;
+  readonly planLimits: Readonly<Record<PlanName, number>>;
+  /** Notes that the key was used; off the request's path. */
+  readonly keyUsed: (keyId: string, unixMs: number) => void;
+  /** Whether this process may admit at all: false once its hold on the store has lapsed. */
+  readonly mayAdmit: () => boolean;
+}
+
+type Decided = Decision<LimitDecision>;
+type ValidVerdict = Extract<KeyVerdict, { kind: "valid" }>;
+
+/**
+ * Makes the one decision about a key. Runs and `VerifyKey` both use it, so they can't disagree. The
+ * hold on the store is checked first, and again after every wait: what was read meanwhile may be
+ * out of date.
+ */
+export function createDecide(parts: DecideParts): Decide<LimitDecision> {
+  return (value, question) => {
+    requireHold(parts);
+    const verdict = parts.verifyKey(value, question, question.guard);
+    if (verdict instanceof Promise) return decideLater(parts, verdict, { value, question });
+    if (verdict.kind !== "valid") return verdict;
+    const team = parts.teams.peek(verdict.teamId);
+    if (team === undefined) return decideLater(parts, verdict, { value, question });
+    return decideNow(parts, verdict, team, { value, question });
+  };
+}
+
+interface Asked {
+  readonly value: string;
+  readonly question: Question;
+}
+
+async function decideLater(
+  parts: DecideParts,
+  pending: KeyVerdict | Promise<KeyVerdict>,
+  asked: Asked,
+): Promise<Decided> {
+  const verdict = await pending;
+  // A key that is refused needs no team, and so no further read of the store.
+  const team = verdict.kind === "valid" ? await parts.teams.load(verdict.teamId) : undefined;
+  requireHold(parts);
+  return verdict.kind === "valid" ? decideNow(parts, verdict, team, asked) : verdict;
+}
+
+/** There is no await in here, so key, team and limit are those of one moment. */
+function decideNow(
+  parts: DecideParts,
+  verdict: ValidVerdict,
+  team: TeamRecord | null | undefined,
+  asked: Asked,
+): Decided | Promise<Decided> {
+  if (!team) throw fail("INTERNAL", { cause: `key ${verdict.keyId} names no team` });
+  const limit = parts.planLimits[team.plan];
+  const { cost } = asked.question;
+  if (cost > limit) {
+    const problem = `cost must be at most the plan's limit, ${limit}.`;
+    throw fail("INVALID_ARGUMENT", { param: "cost", problem });
+  }
+  const rate = parts.limiter.spend(team.id, limit, cost);
+  return rate instanceof Promise
+    ? spentLater(parts, rate, team, asked)
+    : spent(parts, verdict.keyId, team, { rate, cost });
+}
+
+/**
+ * The limit was counted by another process. The key may have been revoked meanwhile, so it is
+ * verified again.
+ */
+async function spentLater(
+  parts: DecideParts,
+  pending: Promise<LimitDecision>,
+  team: TeamRecord,
+  { value, question }: Asked,
+): Promise<Decided> {
+  const rate = await pending;
+  const again = parts.verifyKey(value, question, question.guard);
+  const verdict = again instanceof Promise ? await again : again;
+  requireHold(parts);
+  if (verdict.kind !== "valid") return verdict;
+  return spent(parts, verdict.keyId, team, { rate, cost: question.cost });
+}
+
+function spent(
+  { clock, limiter, keyUsed }: DecideParts,
+  keyId: string,
+  { id: teamId, plan }: TeamRecord,
+  { rate, cost }: { readonly rate: LimitDecision; readonly cost: number },
+): Decided {
+  if (!rate.accepted) return { kind: "limited", keyId, teamId, plan, rate };
+  if (cost > 0) keyUsed(keyId, clock.unixMs());
+  const rateNow = () => limiter.look(teamId, rate.limit);
+  return { kind: "admitted", keyId, teamId, plan, rate, rateNow };
+}
+
+function requireHold({ mayAdmit }: DecideParts): void {
+  if (!mayAdmit()) throw unavailable();
+}

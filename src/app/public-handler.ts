@@ -1,0 +1,68 @@
+import { isMessage, type Message } from "@bufbuild/protobuf";
+import { type RunAppRequest, RunAppRequestSchema, RunService } from "#gen/keyrun/v1/run_service_pb.ts";
+import type { AppRecord } from "../apps/app-store.ts";
+import type { Clock } from "../clock.ts";
+import type { HttpHandler } from "../http/handler.ts";
+import type { Readiness } from "../http/readiness.ts";
+import type { RestMethod, RestWork } from "../rest/admitted-request.ts";
+import { createKeyrunOpenApi } from "../rest/openapi/keyrun-openapi.ts";
+import { createOperationsHandler } from "../rest/operations-handler.ts";
+import { createRestHandler } from "../rest/rest-handler.ts";
+import type { Config } from "../settings/config.ts";
+import { createTranscoder } from "../transcode/transcoder.ts";
+import type { MakePublicHandler } from "./listeners.ts";
+import type { WithScreen } from "./screen.ts";
+import type { Services } from "./services.ts";
+
+/** The public listener's HTTP: operations, the screen, then REST. */
+export function createPublicHandler(parts: {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly version: string;
+  readonly readiness: Readiness;
+  readonly services: Services;
+  readonly withScreen: WithScreen;
+}): MakePublicHandler {
+  const { config, clock, version, readiness, services, withScreen } = parts;
+  const annotated = services.served.map(({ service }) => service);
+  const transcoder = createTranscoder(annotated);
+  const openApi = createKeyrunOpenApi({ services: annotated, config, version });
+
+  return ({ allowance, outcomes }): HttpHandler => {
+    const rest = createRestHandler({
+      clock,
+      transcoder,
+      methods: [runOverRest(services)],
+      admit: services.admit,
+      allowance,
+      outcomes,
+      bodyBytesMax: config.bodyBytesMax,
+    });
+    const others = createOperationsHandler({ readiness, openApi, next: withScreen(rest) });
+    // A run skips the handlers of the other paths. A path in another spelling, such as /%61pi/,
+    // reaches REST behind them.
+    return (request) => (request.target.startsWith("/api/") ? rest(request) : others(request));
+  };
+}
+
+/**
+ * A run over REST calls the same function as the RPC handlers, without the machinery of streams.
+ */
+function runOverRest({ runService, findRunnableApp }: Services): RestMethod {
+  const work =
+    (app: AppRecord): RestWork =>
+    (request, call) =>
+      runService.runFound(app, asRunAppRequest(request), call);
+  return {
+    method: RunService.method.runApp,
+    prepare(teamId, captures) {
+      const found = findRunnableApp(teamId, captures.get("app_id") ?? "");
+      return found instanceof Promise ? found.then(work) : work(found);
+    },
+  };
+}
+
+function asRunAppRequest(message: Message): RunAppRequest {
+  if (!isMessage(message, RunAppRequestSchema)) throw new Error(`not a run: ${message.$typeName}`);
+  return message;
+}

@@ -1,0 +1,132 @@
+/** The bounds that are not settings. Each keeps one caller from using up what others need. */
+export const bounds = {
+  /** The window of every limit: N requests in any 60 s. */
+  limitWindowMs: 60_000,
+  /** Teams whose logs are kept. Past it the log idle for longest is removed, once it is empty. */
+  teamLogsMax: 100_000,
+  /** Store look-ups that found no valid key, per address and window. */
+  addressLookupsMax: 60,
+  addressLogsMax: 10_000,
+  /** How long a look-up waits if its address is at its bound. */
+  lookupWaitMsMax: 1_000,
+  /** Look-ups in flight at once, of all addresses. */
+  lookupsMax: 64,
+  /** Look-ups that wait, of all addresses. */
+  lookupWaitersMax: 20_000,
+  /** Time to write the answers to requests that the drain aborted. */
+  abortGraceMs: 1_000,
+  verifiedKeysMax: 100_000,
+  verifiedKeyTtlMs: 60_000,
+  /** Ids known not to be in the store. */
+  absentKeysMax: 10_000,
+  absentKeyTtlMs: 2_000,
+  cachedTeamsMax: 100_000,
+  cachedAppsMax: 10_000,
+  /** How long a floor is kept. Must be longer than any read of the store. */
+  floorRetentionMs: 60_000,
+  storeTimeoutMs: 1_000,
+  /** How long the embedded store, and so the whole process, waits for another program's lock. */
+  storeBusyMsMax: 50,
+  /** How long a start waits to reach MongoDB. */
+  storeStartMsMax: 10_000,
+  /** How long a start waits for the indexes and migrations of MongoDB. */
+  storePrepareMsMax: 60_000,
+  /** How long one connection to MongoDB may take to open. */
+  storeConnectMsMax: 5_000,
+  /** After this long with nothing but UNAVAILABLE from MongoDB, the driver's client is replaced. */
+  storeRevivalMs: 10_000,
+  /** Connections to MongoDB. */
+  storeConnectionsMax: 64,
+  /** Last-use times in one message to MongoDB, so that each stays well within `storeTimeoutMs`. */
+  usesPerMessageMax: 100,
+  /** How many free slots of the team an insert of a key tries before it gives up. */
+  slotAttemptsMax: 20,
+  /** How often an update of an app is tried again because another change came first. */
+  appUpdateTriesMax: 20,
+  /** How often the instance that uses a MongoDB database renews its record there. */
+  instanceRenewMs: 1_000,
+  /** How long after its last renewal an instance admits requests. */
+  instanceHoldMs: 5_000,
+  /** How long a record must stay unchanged before another instance may take over. */
+  instanceLapseMs: 15_000,
+  /** How long a start waits to take over. */
+  instanceWaitMsMax: 16_000,
+  lastUseFlushMs: 1_000,
+  /** The deadline of unary work, unless the caller's is shorter. */
+  unaryMsMax: 30_000,
+  /** Added to `unaryMsMax` if the caller set no deadline, so that an app's timeout comes first. */
+  unaryGraceMs: 1_000,
+  /** How often readiness checks that this instance still holds the store. */
+  readinessLookMs: 1_000,
+  appTimeoutMsMax: 30_000,
+  /** Runs of all apps at once. */
+  runsMax: 4_096,
+  appTeamsMax: 1_000,
+  appUrlCharactersMax: 2_048,
+  appHeadersMax: 16,
+  appHeaderNameCharactersMax: 64,
+  appHeaderValueCharactersMax: 4_096,
+  /** Size of the headers that an HTTP backend may answer with. */
+  backendHeaderBytesMax: 16 * 1024,
+  /** Unused connections kept for one HTTP backend. */
+  backendIdleSocketsMax: 16,
+  /** How long an unused connection is kept: less than the 5 s after which many servers close it. */
+  backendSocketIdleMs: 4_000,
+  /** Unused gRPC channels kept. */
+  backendIdleChannelsMax: 256,
+  /** How long an unused gRPC channel keeps its connection. */
+  backendChannelIdleMs: 300_000,
+  /** The longest wait between attempts to reach a gRPC backend, so that runs resume soon. */
+  backendReconnectMsMax: 1_000,
+  /** Teams whose newest key is checked at start for another prefix. */
+  keyPrefixTeamsMax: 20,
+  labelCodePointsMax: 128,
+  displayNameCodePointsMax: 128,
+  pageSizeDefault: 50,
+  pageSizeMax: 100,
+  retryAfterUnavailableMs: 1_000,
+  /** Calls of `grpc.health.v1.Health/Watch` open at once: they need no credential. */
+  healthWatchersMax: 1_000,
+  /** A session ends this long after sign-in. */
+  sessionMsMax: 12 * 60 * 60 * 1_000,
+  /** A session ends this long after the person's last activity. */
+  sessionIdleMsMax: 30 * 60 * 1_000,
+  /** Sessions of one user at once. Past it the oldest ends. */
+  sessionsPerUserMax: 20,
+  cachedSessionsMax: 10_000,
+  /** Look-ups of sessions in flight at once. */
+  sessionLookupsMax: 16,
+  /** Look-ups of sessions that wait. */
+  sessionLookupWaitersMax: 1_000,
+  /** How often ended sessions are removed. */
+  sessionSweepMs: 60_000,
+  /** How many ended sessions are removed at once. */
+  sessionSweepMax: 1_000,
+  /** How long a one-time sign-in link works. */
+  localLinkMs: 10 * 60 * 1_000,
+  /** One-time sign-in links that are not used yet. */
+  localLinksMax: 100,
+  signInBodyBytesMax: 1_024,
+  /** How long a person may take at the issuer. */
+  oidcSignInMs: 10 * 60 * 1_000,
+  /** How long one request to the issuer may take. */
+  oidcTimeoutMs: 5_000,
+  /** How many times a request for the issuer's metadata is tried. */
+  oidcDiscoveryTriesMax: 2,
+  /** How long the issuer's metadata is kept. */
+  oidcMetadataMs: 60 * 60 * 1_000,
+  /** Teams of a person that the screen lists. */
+  sessionTeamsMax: 100,
+  /** Calls of `KeyService/WatchKeys` open at once. */
+  keyWatchersMax: 1_000,
+  /** Calls of `KeyService/WatchKeys` open at once for one team. */
+  keyWatchersPerTeamMax: 100,
+  /** Changes that wait for one watcher. Past it the watcher is too slow, and its stream ends. */
+  keyWatchQueueMax: 256,
+  keyWatchHeartbeatMs: 15_000,
+  /** How often a watcher's access is checked. A stream ends within a second of losing it. */
+  keyWatchRecheckMs: 500,
+  /** How much of a refused body is read and dropped. */
+  drainedBodyBytesMax: 16 * 1024 * 1024,
+  drainedBodyMsMax: 10_000,
+} as const;

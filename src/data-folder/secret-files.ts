@@ -1,0 +1,87 @@
+import { chmod, open, readFile, rename } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type { RandomBytes } from "../ids/random-bytes.ts";
+import { StartRefused } from "../refusal/start-refused.ts";
+import { environment } from "../settings/known.ts";
+import { dataFolderRefused, makeDataFolder } from "./data-folder.ts";
+
+const secretBytes = 32;
+
+/**
+ * The service secret and token for operators who set none. The first start makes them in the data
+ * folder (mode 0600), and they are durable before they are used. A file that is damaged or can't be
+ * read refuses the start, and is never replaced.
+ */
+export function createSecretFiles(dataDir: string, randomBytes: RandomBytes) {
+  const newText = () => Buffer.from(randomBytes(secretBytes)).toString("base64url");
+  return {
+    /** The secret of the file `secret`, in a list as in the setting; undefined if it is missing. */
+    async findSecrets(): Promise<readonly Buffer[] | undefined> {
+      const path = join(dataDir, "secret");
+      const text = await readIfThere(path);
+      if (text === undefined) return undefined;
+      const secret = Buffer.from(text, "base64url");
+      if (secret.length >= secretBytes) return [secret];
+      throw new StartRefused(
+        `The file ${path} is damaged. Restore it from a backup, or set KEYRUN_SECRET to the secret that was in it. If no key exists yet, remove the file, and Keyrun makes a new one.`,
+      );
+    },
+    /** Makes the file `secret`. Replaces a lost secret, so use it only for a store without keys. */
+    async makeSecret(): Promise<Buffer> {
+      const text = newText();
+      await writePrivateFile(join(dataDir, "secret"), `${text}\n`);
+      return Buffer.from(text, "base64url");
+    },
+    /** The token of the file `service-token`, made if missing. It has the form of the setting. */
+    async serviceToken(): Promise<string> {
+      const path = join(dataDir, "service-token");
+      const held = await readIfThere(path);
+      if (held === undefined) {
+        const token = newText();
+        await writePrivateFile(path, `${token}\n`);
+        return token;
+      }
+      const parsed = environment.shape.KEYRUN_SERVICE_TOKEN.safeParse(held);
+      if (parsed.data !== undefined) return parsed.data;
+      throw new StartRefused(
+        `The file ${path} ${parsed.error?.issues[0]?.message}. Restore the token that was in it, or remove the file, and Keyrun makes a new one.`,
+      );
+    },
+  };
+}
+
+async function readIfThere(path: string): Promise<string | undefined> {
+  try {
+    return (await readFile(path, "utf8")).trim();
+  } catch (cause) {
+    const why = cause instanceof Error && "code" in cause ? cause.code : "unknown";
+    if (why === "ENOENT" || why === "ENOTDIR") return undefined;
+    throw new StartRefused(
+      `The file ${path} can't be read (${why}): make it readable by the user who runs Keyrun.`,
+      { cause },
+    );
+  }
+}
+
+/**
+ * Writes a file of the data folder that only its owner can read. A crash leaves the old file or the
+ * new one, never a part. Makes the folder if it is missing.
+ */
+export async function writePrivateFile(path: string, text: string): Promise<void> {
+  const dataDir = dirname(path);
+  const draft = `${path}.new`;
+  try {
+    makeDataFolder(dataDir);
+    const file = await open(draft, "w", 0o600);
+    try {
+      await file.writeFile(text);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    await chmod(draft, 0o600);
+    await rename(draft, path);
+  } catch (cause) {
+    throw dataFolderRefused(dataDir, "written", cause);
+  }
+}

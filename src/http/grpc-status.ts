@@ -1,0 +1,29 @@
+import { create, toBinary } from "@bufbuild/protobuf";
+import { anyPack } from "@bufbuild/protobuf/wkt";
+import { StatusSchema } from "#gen/google/rpc/status_pb.ts";
+import { errorDetails } from "../refusal/error-details.ts";
+import { rowOf } from "../refusal/reasons.ts";
+import { isUnsafeToRepeat, type Refusal } from "../refusal/refusal.ts";
+
+/** The trailers of a successful call: names and values, alternating. */
+export const okStatus: readonly string[] = Object.freeze(["grpc-status", "0"]);
+
+/**
+ * Returns the trailers of a refused call (names and values, alternating): the code, the public
+ * message, and the details as one `google.rpc.Status` (gRPC over HTTP/2, "Responses").
+ */
+export function statusOf(refusal: Refusal): string[] {
+  const { code } = rowOf(refusal.reason);
+  const message = refusal.message.toWellFormed();
+  const details = errorDetails(refusal).map(({ desc, value }) => anyPack(desc, value));
+  const status = toBinary(StatusSchema, create(StatusSchema, { code, message, details }));
+  const metadata = ["grpc-status", String(code), "grpc-message", percentEncode(message)];
+  metadata.push("grpc-status-details-bin", Buffer.from(status).toString("base64").replace(/=+$/, ""));
+  if (isUnsafeToRepeat(refusal)) metadata.push("x-should-retry", "false");
+  return metadata;
+}
+
+/** Encodes the UTF-8 bytes of everything but printable ASCII, and the percent sign itself. */
+function percentEncode(text: string): string {
+  return text.replace(/[^ -$&-~]+/g, encodeURIComponent);
+}

@@ -1,0 +1,119 @@
+import type { Entry } from "../metrics.ts";
+import type { Refusal } from "../refusal/refusal.ts";
+
+/**
+ * One HTTP request as a value, the same for every HTTP version. A handler never sees a socket or an
+ * object of `node:http`.
+ */
+export interface HttpRequest {
+  /** For example "1.1" or "2.0". */
+  readonly httpVersion: string;
+  readonly method: string;
+  /** Path and query as received, not decoded. Starts with "/". */
+  readonly target: string;
+  /** Returns a header's value by its lower-case name, joined as by `headerOf`. */
+  header(name: string): string | undefined;
+  /** Names and values, alternating, as received; over HTTP/2 with the pseudo-headers. */
+  readonly rawHeaders: readonly string[];
+  /** Every value of `Authorization`, in order. */
+  readonly authorizations: readonly string[];
+  /** The client's address, from the peer or from the trusted proxies; see `clientAddress`. */
+  readonly address: string;
+  /** The caller's own id if it has the right form, otherwise a new one. */
+  readonly requestId: string;
+  /** Whether the outcome of the request is counted, as `Outcomes` and the parser set it. */
+  isCounted: boolean;
+  /** Reads the whole body. Call it once. Synchronous if all of it has arrived. Never rejects. */
+  readBody(bytesMax: number): BodyOutcome | Promise<BodyOutcome>;
+  /**
+   * Returns the body's bytes as they come, instead of `readBody`. Call it once. Bytes that are not
+   * taken wait with the caller. Throws a refusal if the rest will not come: the one with which
+   * `signal` is aborted, otherwise CANCELLED.
+   */
+  bodyChunks(): AsyncIterable<Uint8Array>;
+  /**
+   * Returns a signal that is aborted when the caller disconnects before the last byte of the
+   * response is written, or at the end of the drain. Created on the first call.
+   */
+  signal(): AbortSignal;
+}
+
+export type BodyOutcome =
+  | { readonly kind: "whole"; readonly bytes: Uint8Array }
+  | { readonly kind: "too_large" }
+  /**
+   * The rest of the body will not come. Without a reason the caller has disconnected or was too
+   * slow, and nobody reads the response. With a reason Keyrun gave up, for example at the end of a
+   * drain, and responds with that refusal.
+   */
+  | { readonly kind: "gone"; readonly reason?: Refusal };
+
+export type HttpResponse = WholeResponse | StreamedResponse;
+
+interface ResponseHead {
+  readonly status: number;
+  /**
+   * Names and values, alternating, sent as they are. The server adds Date, Content-Length and
+   * Connection.
+   */
+  readonly headers: string[];
+  /**
+   * Names and values, alternating, sent after the body. A function is called when the body has
+   * ended. A response with trailers has no Content-Length.
+   */
+  readonly trailers?: Trailers;
+  /**
+   * Set if the response is not a call of the API (probes, metrics, the screen), or if the handler
+   * counts the outcome itself.
+   */
+  readonly uncounted?: true;
+}
+
+export type Trailers = readonly string[] | (() => readonly string[]);
+
+/** A response that is sent at once, with its length. */
+export interface WholeResponse extends ResponseHead {
+  readonly body: string | Uint8Array;
+}
+
+/**
+ * A response that is sent as its body comes, at the caller's pace. If the body throws, the
+ * connection ends, or over HTTP/2 the stream, so the caller sees that the response is incomplete.
+ * If the caller disconnects, the body's `return` is called.
+ */
+export interface StreamedResponse extends ResponseHead {
+  readonly body: AsyncIterable<Uint8Array>;
+}
+
+/** A refusal that a handler returns. A thrown refusal means the same, without headers. */
+export interface Refused {
+  readonly refusal: Refusal;
+  /** Additional headers, names and values, alternating: those of the rate limit. */
+  readonly headers?: readonly string[];
+  /**
+   * Sent instead of the usual form when a person reads the response: a page, or a redirect to one.
+   */
+  readonly response?: WholeResponse;
+}
+
+export type Answer = HttpResponse | Refused;
+
+/**
+ * Answers a request. If it throws or rejects, the response is that refusal, or INTERNAL if the
+ * error is not a refusal.
+ */
+export type HttpHandler = (request: HttpRequest) => Answer | Promise<Answer>;
+
+/** A handler, and how its responses are counted. */
+export interface Mount {
+  readonly handler: HttpHandler;
+  /** The entry under which its requests are counted. */
+  readonly entry: Entry;
+  readonly refusalForm: RefusalForm;
+}
+
+/**
+ * JSON with an HTTP status; the same with a media type that clients of RPCs do not read as an error
+ * of their protocol; or a gRPC status.
+ */
+export type RefusalForm = "json" | "json_for_rpc" | "grpc";

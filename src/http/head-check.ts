@@ -1,0 +1,61 @@
+import { fail, type Refusal } from "../refusal/refusal.ts";
+import { countOf, headerOf, type RequestHead } from "./request-head.ts";
+
+export interface HeadLimits {
+  /** How many headers one request may have. */
+  readonly headersMax: number;
+  /** How many bytes all headers of one request may have. */
+  readonly headerBytesMax: number;
+}
+
+/**
+ * Returns a check that refuses what Node accepts and Keyrun does not: too many headers or header
+ * bytes; a Host that is missing, repeated or not valid in a URL (RFC 9112, section 3.2; RFC 9113,
+ * section 8.3.1), though HTTP/1.0 may omit it; two Content-Types over HTTP/2; and a transfer coding
+ * other than chunked, which Keyrun would not decode (RFC 9112, section 6.1).
+ */
+export function createHeadCheck(limits: HeadLimits): (head: RequestHead) => Refusal | undefined {
+  // Callers use the same few hosts, so the last valid one is not parsed again.
+  let goodHost: string | undefined;
+  return (head) => {
+    const { rawHeaders, httpVersion } = head;
+    if (rawHeaders.length > 2 * limits.headersMax) return fail("HEADERS_TOO_LARGE");
+    const isHttp2 = httpVersion === "2.0";
+    if (isHttp2) {
+      if (listSize(rawHeaders) > limits.headerBytesMax) return fail("HEADERS_TOO_LARGE");
+      if (countOf(head, "content-type") > 1) return fail("MALFORMED_REQUEST");
+    } else if (!isPlainOrChunked(headerOf(head, "transfer-encoding"))) return fail("MALFORMED_REQUEST");
+    if (countOf(head, "host") > 1) return fail("MALFORMED_REQUEST");
+    const host = isHttp2 ? hostOfHttp2(head) : headerOf(head, "host");
+    if (host === undefined) return httpVersion === "1.0" ? undefined : fail("MALFORMED_REQUEST");
+    if (host === goodHost) return undefined;
+    if (!URL.canParse(`http://${host}`)) return fail("MALFORMED_REQUEST");
+    goodHost = host;
+    return undefined;
+  };
+}
+
+/**
+ * The size of a header list as RFC 9113 counts it (section 6.5.2). The server announces the bound,
+ * but a client's first requests may be sent before it has read that.
+ */
+function listSize(rawHeaders: readonly string[]): number {
+  let size = 16 * rawHeaders.length;
+  for (const text of rawHeaders) size += text.length;
+  return size;
+}
+
+/**
+ * Returns the host of the request. If `host` and `:authority` differ, they are joined into a text
+ * that is not valid in a URL.
+ */
+function hostOfHttp2(head: RequestHead): string | undefined {
+  const authority = headerOf(head, ":authority");
+  const host = headerOf(head, "host");
+  if (authority === undefined || host === undefined || host === authority) return authority ?? host;
+  return `${authority}, ${host}`;
+}
+
+function isPlainOrChunked(coding: string | undefined): boolean {
+  return coding === undefined || coding.trim().toLowerCase() === "chunked";
+}

@@ -1,0 +1,125 @@
+import { Code } from "@connectrpc/connect";
+import { errorDetailsJson } from "../refusal/error-details.ts";
+import { rowOf } from "../refusal/reasons.ts";
+import { filled, isUnsafeToRepeat, type Refusal } from "../refusal/refusal.ts";
+import { statusOf } from "./grpc-status.ts";
+import type { HttpRequest, RefusalForm, WholeResponse } from "./handler.ts";
+
+/** What the response depends on besides the refusal. */
+export interface RefusalContext {
+  readonly requestId: string;
+  /** The caller's `Accept` header, which may ask for `application/problem+json`. */
+  readonly accept?: string | undefined;
+  /** Rate-limit headers: names and values, alternating. */
+  readonly rateHeaders?: readonly string[];
+  /**
+   * Adds a charset to the media type, because clients of Connect read plain `application/json` as
+   * an error in Connect's own form.
+   */
+  readonly isForRpc?: boolean;
+}
+
+/** Returns the response to a refused request, in the form of its protocol. */
+export function refusalAnswer(
+  refusal: Refusal,
+  request: Pick<HttpRequest, "requestId" | "header">,
+  { form, rateHeaders = [] }: { form: RefusalForm; rateHeaders?: readonly string[] },
+): WholeResponse {
+  const { requestId } = request;
+  if (form !== "grpc") {
+    const isForRpc = form === "json_for_rpc";
+    return refusalResponse(refusal, { requestId, accept: request.header("accept"), rateHeaders, isForRpc });
+  }
+  const contentType = request.header("content-type") ?? "application/grpc";
+  const headers = ["content-type", contentType, "x-request-id", requestId];
+  const status = [...rateHeaders, ...statusOf(refusal)];
+  // gRPC-Web may come over HTTP/1.1, where there are no trailers. The status is sent in the headers
+  // instead (Trailers-Only).
+  if (contentType.toLowerCase().startsWith("application/grpc-web")) {
+    return { status: 200, headers: [...headers, ...status], body: "" };
+  }
+  return { status: 200, headers, body: "", trailers: status };
+}
+
+/**
+ * Returns a refusal as an HTTP response. The body has one form for every status, which existing API
+ * clients know, or the form of RFC 9457 if the caller asks for it.
+ */
+export function refusalResponse(refusal: Refusal, context: RefusalContext): WholeResponse {
+  const { requestId, rateHeaders = [] } = context;
+  const problem = asksForProblem(context.accept);
+  const body = problem ? JSON.stringify(problemBody(refusal, requestId)) : refusalJson(refusal, requestId);
+  const json = context.isForRpc ? "application/json; charset=utf-8" : "application/json";
+  const headers = ["Content-Type", problem ? "application/problem+json" : json];
+  headers.push("X-Request-Id", requestId, ...rateHeaders, ...refusalHeaders(refusal, rateHeaders));
+  return { status: rowOf(refusal.reason).httpStatus, headers, body };
+}
+
+/** Returns the JSON that every status has in its body, also for a refusal that ends a stream. */
+export function refusalJson(refusal: Refusal, requestId: string): string {
+  return JSON.stringify(errorBody(refusal, requestId));
+}
+
+/** The canonical name of the code, such as `INVALID_ARGUMENT`. */
+export function codeName(code: Code): string {
+  if (code === Code.Canceled) return "CANCELLED";
+  return String(Code[code])
+    .replace(/(?<=[a-z])(?=[A-Z])/g, "_")
+    .toUpperCase();
+}
+
+/** The code in HTTP bodies, such as `invalid_api_key`. */
+export function publicCode({ reason }: Refusal): string {
+  return reason.toLowerCase();
+}
+
+/** The headers of the reason, filled from the metadata: names and values, alternating. */
+export function reasonHeaders({ reason, metadata }: Refusal): string[] {
+  const { headers = {} } = rowOf(reason);
+  return Object.entries(headers).flatMap(([name, text]) => [name, filled(text, metadata)]);
+}
+
+function refusalHeaders(refusal: Refusal, rateHeaders: readonly string[]): string[] {
+  const headers = reasonHeaders(refusal);
+  const { retryAfterMs } = refusal;
+  // The rate-limit headers may already have a Retry-After.
+  if (retryAfterMs !== undefined && !rateHeaders.includes("Retry-After")) {
+    headers.push("Retry-After", String(Math.ceil(retryAfterMs / 1_000)));
+  }
+  if (isUnsafeToRepeat(refusal)) headers.push("X-Should-Retry", "false");
+  return headers;
+}
+
+function asksForProblem(accept: string | undefined): boolean {
+  return accept?.toLowerCase().includes("application/problem+json") ?? false;
+}
+
+function errorBody(refusal: Refusal, requestId: string) {
+  const { type, code } = rowOf(refusal.reason);
+  return {
+    error: {
+      type,
+      code: publicCode(refusal),
+      message: refusal.message,
+      param: refusal.param,
+      status: codeName(code),
+      requestId,
+      details: errorDetailsJson(refusal),
+    },
+  };
+}
+
+/** RFC 9457. */
+function problemBody(refusal: Refusal, requestId: string) {
+  const code = publicCode(refusal);
+  return {
+    type: `urn:keyrun:error:${code}`,
+    title: code.replaceAll("_", " "),
+    status: rowOf(refusal.reason).httpStatus,
+    detail: refusal.message,
+    code,
+    param: refusal.param,
+    requestId,
+    details: errorDetailsJson(refusal),
+  };
+}

@@ -1,0 +1,241 @@
+import { Code } from "@connectrpc/connect";
+import { bounds } from "../bounds.ts";
+
+/**
+ * Everything that depends only on the reason. REST, gRPC, Connect, OpenAPI, the log and the docs
+ * read it from here.
+ */
+export interface ReasonRow {
+  /** The class of error that API clients switch on. */
+  readonly type:
+    | "authentication_error"
+    | "permission_error"
+    | "invalid_request_error"
+    | "not_found_error"
+    | "rate_limit_error"
+    | "api_error";
+  readonly code: Code;
+  readonly httpStatus: number;
+  /** The public message; `{name}` is filled from the metadata. */
+  readonly words: string;
+  /**
+   * The level of the log line. A refusal that callers can cause at will is `debug`, so that they
+   * can't fill the disk. One that the operator or the owner of an app can fix is `warn`. A fault of
+   * Keyrun is `error`.
+   */
+  readonly log: "debug" | "warn" | "error";
+  /**
+   * How long to wait before a repeat, if the refusal names no wait of its own. Absent: waiting does
+   * not help.
+   */
+  readonly retryAfterMs?: number;
+  /** The app may have done its work, so a repeat could do it twice. */
+  readonly unsafeToRepeat?: true;
+  /** Headers of the HTTP response, over REST and Connect; `{name}` is filled from the metadata. */
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** Every 401 names the kind of credential that it asks for (RFC 9110, section 15.5.2). */
+const challenge = 'Bearer realm="keyrun"';
+/** The challenge has no `error` if the request had no credential (RFC 6750, section 3). */
+const authentication = {
+  type: "authentication_error",
+  code: Code.Unauthenticated,
+  httpStatus: 401,
+  log: "debug",
+  headers: { "WWW-Authenticate": `${challenge}, error="invalid_token"` },
+} as const;
+const withoutCredential = { ...authentication, headers: { "WWW-Authenticate": challenge } } as const;
+const permission = {
+  type: "permission_error",
+  code: Code.PermissionDenied,
+  httpStatus: 403,
+  log: "debug",
+} as const;
+const notFound = { type: "not_found_error", code: Code.NotFound, httpStatus: 404, log: "debug" } as const;
+const invalid = {
+  type: "invalid_request_error",
+  code: Code.InvalidArgument,
+  httpStatus: 400,
+  log: "debug",
+} as const;
+const exists = { ...invalid, code: Code.AlreadyExists, httpStatus: 409 } as const;
+const exhausted = { ...invalid, code: Code.ResourceExhausted } as const;
+const failedPrecondition = { ...invalid, code: Code.FailedPrecondition } as const;
+const unimplemented = { ...invalid, code: Code.Unimplemented } as const;
+const unavailable = {
+  type: "api_error",
+  code: Code.Unavailable,
+  httpStatus: 503,
+  log: "warn",
+  retryAfterMs: bounds.retryAfterUnavailableMs,
+} as const;
+const late = {
+  type: "api_error",
+  code: Code.DeadlineExceeded,
+  httpStatus: 504,
+  log: "warn",
+} as const;
+
+/**
+ * Every reason for which a request can be refused, with everything that the caller is told
+ * (AIP-193).
+ */
+export const reasons = {
+  MISSING_API_KEY: {
+    ...withoutCredential,
+    words: "No API key was sent. Send the header `Authorization: Bearer <API key>`.",
+  },
+  MALFORMED_AUTHORIZATION: {
+    ...authentication,
+    words: "The Authorization header can't be read. Send it once, as `Authorization: Bearer <API key>`.",
+  },
+  INVALID_API_KEY: {
+    ...authentication,
+    words: "The API key is incomplete or not known. Check that it was copied whole, or create a new one.",
+  },
+  REVOKED_API_KEY: {
+    ...authentication,
+    words: "The API key was revoked at {revoke_time} and will not work again. Create a new one.",
+  },
+  MISSING_CREDENTIAL: { ...withoutCredential, words: "This method needs a credential, and none was sent." },
+  INVALID_CREDENTIAL: { ...authentication, words: "This method does not accept this credential." },
+  PREVIEW_REQUIRED: {
+    ...permission,
+    words: "API keys are in preview and limited to selected users. Ask your operator for preview access.",
+  },
+  NOT_FOUND: {
+    ...notFound,
+    words: "There is nothing at this path. Run an app with `POST /api/apps/<app_id>/run`.",
+  },
+  APP_NOT_FOUND: {
+    ...notFound,
+    words: "The team has no app with this id. Check the app id in the path.",
+  },
+  TEAM_NOT_FOUND: { ...notFound, words: "There is no team with this id." },
+  KEY_NOT_FOUND: { ...notFound, words: "The team has no key with this id." },
+  METHOD_NOT_ALLOWED: {
+    ...unimplemented,
+    httpStatus: 405,
+    headers: { Allow: "{allow}" },
+    words: "This path does not allow this method. Use one of: {allow}.",
+  },
+  UNIMPLEMENTED: { ...unimplemented, httpStatus: 501, words: "This method is not served here." },
+  // gRPC's compression.md requires this code, although the fault is the caller's.
+  MISSING_GRPC_ENCODING: {
+    ...invalid,
+    code: Code.Internal,
+    words:
+      "The message is marked as compressed, but no grpc-encoding was sent. Name it, or send the message plain.",
+  },
+  INVALID_JSON: { ...invalid, words: "The body is not valid JSON." },
+  INVALID_ARGUMENT: { ...invalid, words: "The request is not valid." },
+  /** The HTTP parser refuses the request before there is a path, so no rate limit is known. */
+  MALFORMED_REQUEST: { ...invalid, words: "The request is not valid HTTP." },
+  REQUEST_TIMEOUT: {
+    ...invalid,
+    code: Code.DeadlineExceeded,
+    httpStatus: 408,
+    words: "The request did not arrive in time. Send the whole request again.",
+  },
+  HEADERS_TOO_LARGE: {
+    ...exhausted,
+    httpStatus: 431,
+    words: "The request's headers are too large or too many. Send fewer or smaller headers.",
+  },
+  REQUEST_TOO_LARGE: {
+    ...exhausted,
+    httpStatus: 413,
+    words: "The body is larger than {bytes_max} bytes. Send a smaller body.",
+  },
+  UNSUPPORTED_MEDIA_TYPE: {
+    ...invalid,
+    httpStatus: 415,
+    words: "The body must be JSON, uncompressed. Send `Content-Type: application/json`.",
+  },
+  RATE_LIMIT_EXCEEDED: {
+    ...exhausted,
+    type: "rate_limit_error",
+    httpStatus: 429,
+    words: "The team has used its {limit} requests a minute. Try again in {retry_after_s} s.",
+  },
+  KEY_LIMIT_REACHED: {
+    ...failedPrecondition,
+    words: "The team has {active_key_count_max} active keys, the most it may have. Revoke one first.",
+  },
+  REQUEST_ID_USED: {
+    ...exists,
+    words:
+      "A key was already created with this request_id. Its value can't be shown again: revoke it and create a new one.",
+  },
+  LOCAL_SIGN_IN_OFF: {
+    ...failedPrecondition,
+    words: "Sign-in is not local here, so there are no sign-in links. Sign in at {sign_in_url}.",
+  },
+  INVALID_SIGN_IN_CODE: {
+    ...authentication,
+    words:
+      "This sign-in link was used before, or is too old. Make a new one with `npx --no-install keyrun sign-in-link`.",
+  },
+  SIGN_IN_FAILED: { ...authentication, words: "The sign-in did not succeed. Try again." },
+  CROSS_SITE_REQUEST: {
+    ...permission,
+    words: "The request comes from another site, and was not carried out.",
+  },
+  MISDIRECTED_REQUEST: {
+    ...invalid,
+    httpStatus: 421,
+    words:
+      "Keyrun's screen is not served under this host name. Use the address that it printed at its start.",
+  },
+  TEAM_EXISTS: { ...exists, words: "There is already a team with this id. Choose another id." },
+  APP_EXISTS: { ...exists, words: "There is already an app with this id. Choose another id, or update it." },
+  APP_FAILED: {
+    type: "api_error",
+    log: "warn",
+    unsafeToRepeat: true,
+    code: Code.Unknown,
+    httpStatus: 502,
+    words: "The app failed. It may have done its work: repeat the request only if that is safe.",
+  },
+  APP_TIMEOUT: {
+    ...late,
+    unsafeToRepeat: true,
+    words:
+      "The app did not answer in time. It may have done its work: repeat the request only if that is safe.",
+  },
+  DEADLINE_EXCEEDED: { ...late, words: "The request was not done by its deadline." },
+  CANCELLED: {
+    type: "api_error",
+    log: "debug",
+    code: Code.Canceled,
+    httpStatus: 499,
+    words: "The caller disconnected.",
+  },
+  APP_BUSY: {
+    ...unavailable,
+    words: "The app has as many runs at once as it may have. Try again in a second.",
+  },
+  UNAVAILABLE: { ...unavailable, words: "Keyrun can't answer this now. Try again in a second." },
+  STORE_FULL: {
+    type: "api_error",
+    log: "warn",
+    code: Code.ResourceExhausted,
+    httpStatus: 507,
+    words:
+      "The store has no room left, and nothing was written. Try again after the operator has freed space.",
+  },
+  INTERNAL: {
+    type: "api_error",
+    log: "error",
+    code: Code.Internal,
+    httpStatus: 500,
+    words: "Something went wrong in Keyrun.",
+  },
+} as const satisfies Record<string, ReasonRow>;
+
+export type Reason = keyof typeof reasons;
+
+export function rowOf(reason: Reason): ReasonRow {
+  return reasons[reason];
+}

@@ -1,0 +1,80 @@
+import { type Reason, rowOf } from "./reasons.ts";
+
+/**
+ * A request that ends without doing what it asked for. `message`, `param` and `metadata` are
+ * public. `cause` goes to the log and never to the caller.
+ */
+export class Refusal extends Error {
+  override readonly name = "Refusal";
+  readonly reason: Reason;
+  /** The field at fault, as the caller wrote it; null if it is not a single field. */
+  readonly param: string | null;
+  /** Public facts for programs: `ErrorInfo.metadata`. Never a secret. */
+  readonly metadata: Readonly<Record<string, string>>;
+  /** How long to wait before trying again; undefined if waiting does not help. */
+  readonly retryAfterMs: number | undefined;
+  /** True if the app may have started, so that a repeat could do its work twice. */
+  readonly mayHaveRun: boolean;
+
+  constructor(reason: Reason, facts: RefusalFacts) {
+    const metadata = facts.metadata ?? {};
+    super(
+      facts.problem ?? filled(rowOf(reason).words, metadata),
+      facts.cause === undefined ? undefined : { cause: facts.cause },
+    );
+    this.reason = reason;
+    this.param = facts.param ?? null;
+    this.metadata = metadata;
+    this.retryAfterMs = facts.retryAfterMs ?? rowOf(reason).retryAfterMs;
+    this.mayHaveRun = facts.mayHaveRun ?? false;
+  }
+}
+
+export interface RefusalFacts {
+  param?: string;
+  /**
+   * A public message for this case instead of the table's. It must say what to do, and hold no
+   * secret.
+   */
+  problem?: string;
+  metadata?: Record<string, string>;
+  /** Private: only for the log. */
+  cause?: unknown;
+  retryAfterMs?: number;
+  mayHaveRun?: boolean;
+}
+
+/**
+ * Creates the refusal of a request: `throw fail("APP_NOT_FOUND", { metadata: { app_id } })`. A
+ * request is refused in no other way.
+ */
+export function fail(reason: Reason, facts: RefusalFacts = {}): Refusal {
+  return new Refusal(reason, facts);
+}
+
+/** For something that can't be done now but may be possible in a moment. */
+export function unavailable(facts: RefusalFacts = {}): Refusal {
+  return fail("UNAVAILABLE", facts);
+}
+
+/**
+ * Returns the thrown value if it is a refusal, otherwise INTERNAL with that value as its private
+ * cause.
+ */
+export function refusalFrom(thrown: unknown): Refusal {
+  return thrown instanceof Refusal ? thrown : fail("INTERNAL", { cause: thrown });
+}
+
+/**
+ * True if a repeat of the request could do its work twice. Clients are then told not to repeat it
+ * automatically.
+ */
+export function isUnsafeToRepeat({ reason, mayHaveRun }: Refusal): boolean {
+  const { unsafeToRepeat = false, httpStatus } = rowOf(reason);
+  return unsafeToRepeat || (mayHaveRun && httpStatus >= 500);
+}
+
+/** Returns a text of the table with each `{name}` filled from the refusal's metadata. */
+export function filled(text: string, metadata: Readonly<Record<string, string>>): string {
+  return text.replace(/\{(\w+)\}/g, (_, name: string) => metadata[name] ?? "?");
+}

@@ -1,0 +1,188 @@
+import type { Message } from "@bufbuild/protobuf";
+import type { Admission } from "../admission/admission.ts";
+import type { Call, Principal } from "../auth/principal.ts";
+import type { Clock } from "../clock.ts";
+import type { BodyOutcome, HttpRequest, HttpResponse } from "../http/handler.ts";
+import { flatHeaders, headersOf } from "../http/headers.ts";
+import type { Outcomes } from "../http/outcomes.ts";
+import { wholeBody } from "../http/whole-body.ts";
+import { type RateReport, rateReportHeaders } from "../limit/rate-limit-headers.ts";
+import { fail, type Refusal } from "../refusal/refusal.ts";
+import type { Binding } from "../transcode/binding.ts";
+import type { BodyHeaders } from "../transcode/media.ts";
+import type { Problem } from "../transcode/problem.ts";
+import type { MatchedRoute } from "../transcode/route-table.ts";
+import type { Transcoder } from "../transcode/transcoder.ts";
+import { linesType } from "./message-lines.ts";
+import { streamLines } from "./stream-lines.ts";
+
+/** A method that REST callers call with an API key. */
+export interface RestMethod {
+  readonly method: Binding["method"];
+  /**
+   * Returns the work of the method. It is called with the path's values before the body is read,
+   * and refuses what the path alone rules out.
+   */
+  readonly prepare: (teamId: string, captures: MatchedRoute["captures"]) => RestWork | Promise<RestWork>;
+}
+
+/**
+ * Does the work of one request. Synchronous if it can be done at once. A server-streaming method
+ * returns its messages, which end with the call's signal or when the iterator is returned. Headers
+ * and trailers are sent before the first message; what the work sets later is not sent.
+ */
+export type RestWork = (request: Message, call: Call) => Message | Promise<Message> | AsyncIterable<Message>;
+
+/** A request, the route that it matched and the method behind it. */
+export interface Asked {
+  readonly request: HttpRequest;
+  readonly route: MatchedRoute;
+  readonly rest: RestMethod;
+}
+
+export interface AnsweringParts {
+  readonly clock: Clock;
+  readonly transcoder: Transcoder;
+  readonly bodyBytesMax: number;
+  /** Counts and logs streams, because a refusal may follow a body that began with 200. */
+  readonly outcomes: Outcomes;
+}
+
+/**
+ * A request whose key and limit are checked, and the call that its work gets. It does the remaining
+ * steps in order. Each step is synchronous if its input is there, because a promise would cost more
+ * than most of the steps.
+ */
+export class AdmittedRequest implements Call {
+  readonly #parts: AnsweringParts;
+  readonly #asked: Asked;
+  readonly #admission: Admission & { readonly kind: "admitted" };
+  #hasWaited = false;
+  #responseHeaders: Headers | undefined;
+
+  constructor(parts: AnsweringParts, asked: Asked, admission: Admission & { readonly kind: "admitted" }) {
+    this.#parts = parts;
+    this.#asked = asked;
+    this.#admission = admission;
+  }
+
+  get principal(): Principal {
+    return this.#admission.principal;
+  }
+
+  get requestId(): string {
+    return this.#asked.request.requestId;
+  }
+
+  /** Created on first use: an app that answers at once never needs one. */
+  get signal(): AbortSignal {
+    return this.#asked.request.signal();
+  }
+
+  get requestHeaders(): Headers {
+    return headersOf(this.#asked.request.rawHeaders);
+  }
+
+  /** Callers of REST name no deadline. */
+  timeoutMs(): undefined {
+    return undefined;
+  }
+
+  get responseHeaders(): Headers {
+    this.#responseHeaders ??= new Headers();
+    return this.#responseHeaders;
+  }
+
+  /** The same as the headers, because REST responses have no trailers. */
+  get responseTrailers(): Headers {
+    return this.responseHeaders;
+  }
+
+  /** The team's rate limit at the moment of the call. */
+  rate(): RateReport {
+    return this.#hasWaited ? this.#admission.rateNow() : this.#admission.rate;
+  }
+
+  /** Returns the response of a success. Throws or rejects with the refusal. */
+  answer(): HttpResponse | Promise<HttpResponse> {
+    const { rest, route } = this.#asked;
+    const work = rest.prepare(this.#admission.principal.teamId, route.captures);
+    const answer = work instanceof Promise ? this.#readLater(work) : this.#read(work);
+    this.#hasWaited = answer instanceof Promise;
+    return answer;
+  }
+
+  async #readLater(work: Promise<RestWork>): Promise<HttpResponse> {
+    return this.#read(await work);
+  }
+
+  #read(work: RestWork): HttpResponse | Promise<HttpResponse> {
+    const { request, route } = this.#asked;
+    const { transcoder, bodyBytesMax } = this.#parts;
+    const problem = transcoder.checkMediaType(route, bodyHeadersOf(request));
+    if (problem) throw problemRefusal(problem);
+    const body = request.readBody(bodyBytesMax);
+    return body instanceof Promise ? this.#runLater(work, body) : this.#run(work, body);
+  }
+
+  async #runLater(work: RestWork, body: Promise<BodyOutcome>): Promise<HttpResponse> {
+    return this.#run(work, await body);
+  }
+
+  #run(work: RestWork, body: BodyOutcome): HttpResponse | Promise<HttpResponse> {
+    const answer = work(this.#messageOf(body), this);
+    if (answer instanceof Promise) return this.#succeedLater(answer);
+    return Symbol.asyncIterator in answer ? this.#stream(answer) : this.#succeed(answer);
+  }
+
+  async #stream(messages: AsyncIterable<Message>): Promise<HttpResponse> {
+    const { request, route } = this.#asked;
+    const { transcoder, outcomes } = this.#parts;
+    const encode = (message: Message) => transcoder.encodeResponse(route.binding, message);
+    const body = await streamLines(messages, { request, outcomes, encode });
+    return { status: 200, headers: this.#headers(linesType), body, uncounted: true };
+  }
+
+  async #succeedLater(answer: Promise<Message>): Promise<HttpResponse> {
+    return this.#succeed(await answer);
+  }
+
+  #succeed(answer: Message): HttpResponse {
+    const { contentType, body } = this.#parts.transcoder.encodeResponse(this.#asked.route.binding, answer);
+    return { status: 200, headers: this.#headers(contentType), body };
+  }
+
+  #headers(contentType: string): string[] {
+    return [
+      ...rateReportHeaders(this.rate(), this.#parts.clock),
+      ...["Content-Type", contentType, "X-Request-Id", this.requestId],
+      ...flatHeaders(this.#responseHeaders),
+    ];
+  }
+
+  #messageOf(body: BodyOutcome): Message {
+    const { request, route } = this.#asked;
+    const { transcoder, bodyBytesMax } = this.#parts;
+    const bytes = wholeBody(body, bodyBytesMax);
+    const decoded = transcoder.decodeRequest(route, { ...bodyHeadersOf(request), body: bytes });
+    if (decoded.kind === "problem") throw problemRefusal(decoded);
+    return decoded.message;
+  }
+}
+
+function bodyHeadersOf(request: HttpRequest): BodyHeaders {
+  return {
+    contentType: request.header("content-type"),
+    contentEncoding: request.header("content-encoding"),
+  };
+}
+
+const problemReasons = {
+  invalid_json: "INVALID_JSON",
+  invalid_argument: "INVALID_ARGUMENT",
+  unsupported_media_type: "UNSUPPORTED_MEDIA_TYPE",
+} as const;
+
+function problemRefusal({ problem, param, words }: Problem): Refusal {
+  return fail(problemReasons[problem], { problem: words, ...(param !== null && { param }) });
+}

@@ -1,0 +1,35 @@
+import { readBearer } from "../auth/credential.ts";
+import type { HttpHandler } from "../http/handler.ts";
+import { pathOf } from "../http/request-head.ts";
+import { fail } from "../refusal/refusal.ts";
+
+/**
+ * The HTTP of the internal listener: `GET /metrics` for callers with the service token. Every other
+ * path is NOT_FOUND.
+ */
+export function createMetricsHandler(parts: {
+  readonly metrics: { readonly contentType: string; render(): Promise<string> };
+  readonly isServiceToken: (presented: string) => boolean;
+}): HttpHandler {
+  return async (request) => {
+    if (pathOf(request.target) !== "/metrics") throw fail("NOT_FOUND", { problem: notFoundWords });
+    if (request.method !== "GET") throw fail("METHOD_NOT_ALLOWED", { metadata: { allow: "GET" } });
+    const credential = readBearer(request.authorizations);
+    if (credential.kind === "missing") throw fail("MISSING_CREDENTIAL");
+    if (credential.kind !== "bearer" || !parts.isServiceToken(credential.token)) {
+      throw fail("INVALID_CREDENTIAL");
+    }
+    const headers = [
+      "Content-Type",
+      parts.metrics.contentType,
+      "Cache-Control",
+      "no-store",
+      "X-Request-Id",
+      request.requestId,
+    ];
+    return { status: 200, headers, body: await parts.metrics.render(), uncounted: true };
+  };
+}
+
+const notFoundWords =
+  "There is nothing at this path. This is Keyrun's internal listener: gRPC, and GET /metrics.";

@@ -1,0 +1,150 @@
+import type { DescEnum, DescField, DescMessage, DescOneof, JsonObject, JsonValue } from "@bufbuild/protobuf";
+import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
+import { isWrapper } from "../../transcode/json-form.ts";
+import { mapKeySchema, scalarSchema, wellKnownSchema } from "./proto-json-forms.ts";
+
+/** Facts that the generated descriptors lack, by full name (`keyrun.v1.RunAppRequest.text`). */
+export interface ProtoFacts {
+  /**
+   * The comments of the proto files, each on one line. A field's comment opens with "Required.",
+   * "Optional." or "Output only." (AIP-203).
+   */
+  readonly words: Readonly<Record<string, string>>;
+  /** Bounds of fields, as JSON Schema: `{ maxLength: 128 }`. */
+  readonly fields: Readonly<Record<string, JsonObject>>;
+}
+
+/** What schemas are made from, and the place for those that others refer to. */
+export interface SchemaContext extends ProtoFacts {
+  /**
+   * Every schema that is referred to, under its name in `#/components/schemas`. Filled while
+   * schemas are made.
+   */
+  readonly components: Record<string, JsonObject>;
+}
+
+/**
+ * A schema of a request allows no other fields and lists the required ones. A schema of a response
+ * allows more fields later and lists those that are always sent.
+ */
+export type Direction = "request" | "response";
+
+/**
+ * Returns the JSON Schema (2020-12, as in OpenAPI 3.1) of a message in ProtoJSON: JSON names, enums
+ * by name, 64-bit integers as strings. ProtoJSON readers accept other spellings too; the schema
+ * shows the one to use. The result is a reference to `schemas.components`, or the schema itself for
+ * a well-known type.
+ */
+export function messageSchema(
+  schemas: SchemaContext,
+  message: DescMessage,
+  direction: Direction,
+): JsonObject {
+  const known = wellKnownSchema(message);
+  if (known) return known;
+  const wrapped = isWrapper(message) ? message.fields[0] : undefined;
+  if (wrapped) return fieldSchema(schemas, wrapped, direction);
+  // A proto name never contains a hyphen, so this can't be another message's name.
+  const name = direction === "request" ? `${message.typeName}-input` : message.typeName;
+  return refer(schemas, name, () => fieldsSchema(schemas, message, { direction }));
+}
+
+/** Returns the schema of a message itself, not a reference, and without the fields in `without`. */
+export function fieldsSchema(
+  schemas: SchemaContext,
+  message: DescMessage,
+  { direction, without }: { direction: Direction; without?: ReadonlySet<DescField> },
+): JsonObject {
+  const fields = message.fields.filter((field) => !without?.has(field));
+  const required = fields
+    .filter((field) => isRequired(schemas, field, direction))
+    .map(({ jsonName }) => jsonName);
+  const choices = message.oneofs.map((oneof) => oneofSchema(schemas, oneof));
+  return {
+    type: "object",
+    ...description(schemas, message.typeName),
+    properties: Object.fromEntries(
+      fields.map((field) => [field.jsonName, fieldSchema(schemas, field, direction)]),
+    ),
+    ...(required.length > 0 && { required }),
+    ...(choices.length > 0 && { allOf: choices }),
+    ...(direction === "request" && { additionalProperties: false }),
+  };
+}
+
+/** Returns the schema of a field's value with the facts about the field. */
+export function fieldSchema(schemas: SchemaContext, field: DescField, direction: Direction): JsonObject {
+  const name = fullNameOf(field);
+  const outputOnly = schemas.words[name]?.startsWith("Output only.") ?? false;
+  return {
+    ...fieldForm(schemas, field, direction),
+    ...schemas.fields[name],
+    ...description(schemas, name),
+    ...examples(schemas, name),
+    ...(direction === "request" && outputOnly && { readOnly: true }),
+  };
+}
+
+/**
+ * For a request: true if the field's comment starts with "Required.". For a response: true if the
+ * field is sent even if it has its default value.
+ */
+export function isRequired({ words }: ProtoFacts, field: DescField, direction: Direction): boolean {
+  if (direction === "response") return field.presence === FeatureSet_FieldPresence.IMPLICIT;
+  return words[fullNameOf(field)]?.startsWith("Required.") ?? false;
+}
+
+function fieldForm(schemas: SchemaContext, field: DescField, direction: Direction): JsonObject {
+  const value = valueForm(schemas, field, direction);
+  if (field.fieldKind === "list") return { type: "array", items: value };
+  if (field.fieldKind !== "map") return value;
+  return { type: "object", ...mapKeySchema(field.mapKey), additionalProperties: value };
+}
+
+/** The schema of a singular field's value, or of each value of a list or map. */
+function valueForm(schemas: SchemaContext, field: DescField, direction: Direction): JsonObject {
+  if (field.message) return messageSchema(schemas, field.message, direction);
+  return field.enum ? enumSchema(schemas, field.enum) : scalarSchema(field.scalar);
+}
+
+function enumSchema(schemas: SchemaContext, { typeName, values }: DescEnum): JsonObject {
+  if (typeName === "google.protobuf.NullValue") return { type: "null" };
+  const names = values.map(({ name }) => name);
+  return refer(schemas, typeName, () => ({ type: "string", ...description(schemas, typeName), enum: names }));
+}
+
+/** At most one member may be set; exactly one if the oneof's comment starts with "Required.". */
+function oneofSchema({ words }: ProtoFacts, oneof: DescOneof): JsonObject {
+  const members: JsonObject[] = oneof.fields.map(({ jsonName }) => ({ required: [jsonName] }));
+  const must = words[`${oneof.parent.typeName}.${oneof.name}`]?.startsWith("Required.") ?? false;
+  return { oneOf: must ? members : [...members, { not: { anyOf: members } }] };
+}
+
+/**
+ * The name is stored before the schema is made, so that a message that contains itself does not
+ * recurse for ever.
+ */
+function refer({ components }: SchemaContext, name: string, schema: () => JsonObject): JsonObject {
+  if (!(name in components)) {
+    components[name] = {};
+    components[name] = schema();
+  }
+  return { $ref: `#/components/schemas/${name}` };
+}
+
+function description({ words }: ProtoFacts, fullName: string): JsonObject {
+  const text = words[fullName];
+  return text === undefined ? {} : { description: text };
+}
+
+/** AIP-192: a comment may end in `Example: "echo".` */
+function examples({ words }: ProtoFacts, fullName: string): JsonObject {
+  const [, example] = /Example: (".*"|\d+(?:\.\d+)?)\.$/.exec(words[fullName] ?? "") ?? [];
+  if (example === undefined) return {};
+  const value: JsonValue = JSON.parse(example);
+  return { examples: [value] };
+}
+
+function fullNameOf(field: DescField): string {
+  return `${field.parent.typeName}.${field.name}`;
+}

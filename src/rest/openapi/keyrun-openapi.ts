@@ -1,0 +1,74 @@
+import type { DescService, JsonObject } from "@bufbuild/protobuf";
+import { resourceIdForm } from "../../fields/resource-id.ts";
+import type { Config } from "../../settings/config.ts";
+import { createOpenApi, type MethodFacts } from "./openapi.ts";
+import { protoWords } from "./proto-words.ts";
+import { refusalAnswers, refusalSchemas } from "./refusal-answers.ts";
+import { createResponseHeaders } from "./response-headers.ts";
+
+export interface KeyrunOpenApiOptions {
+  readonly services: readonly DescService[];
+  readonly config: Pick<Config, "planLimits" | "bodyBytesMax" | "keyPrefix">;
+  /** The version of Keyrun. */
+  readonly version: string;
+  /**
+   * The address of the API, without a trailing slash. Absent: the origin that the document comes
+   * from.
+   */
+  readonly publicUrl?: string | undefined;
+}
+
+/**
+ * Creates the document of `/openapi.json`: the whole contract of the REST API, with every header
+ * and every refusal, for this configuration. Call it once at start-up; the result depends only on
+ * the configuration.
+ */
+export function createKeyrunOpenApi(options: KeyrunOpenApiOptions): JsonObject {
+  const { services, config, version } = options;
+  const headers = createResponseHeaders(config.planLimits);
+  const run: MethodFacts = {
+    parameters: [requestIdParameter],
+    successHeaders: headers.of(200),
+    refusals: refusalAnswers(config, headers),
+    security: [{ apiKey: [] }],
+  };
+  return createOpenApi({
+    services,
+    info: { title: "Keyrun", version, description },
+    serverUrl: options.publicUrl ?? "/",
+    words: protoWords,
+    fields: {
+      "keyrun.v1.RunAppRequest.app_id": { pattern: resourceIdForm.source },
+      // An ASCII text of this length fits the body's bound exactly, in a body with no other field
+      // and no whitespace.
+      "keyrun.v1.RunAppRequest.text": { maxLength: config.bodyBytesMax - '{"text":""}'.length },
+    },
+    methods: { "keyrun.v1.RunService.RunApp": run },
+    components: {
+      securitySchemes: { apiKey: apiKeyScheme(config.keyPrefix) },
+      headers: headers.components,
+      schemas: refusalSchemas(),
+    },
+  });
+}
+
+const description =
+  "Run a team's apps over HTTP with an API key. A body is JSON in UTF-8; a field or a query parameter that isn't " +
+  "named here is refused. Every refusal has one shape, or that of RFC 9457 with `Accept: application/problem+json`.";
+
+const requestIdParameter: JsonObject = {
+  name: "X-Request-Id",
+  in: "header",
+  required: false,
+  description: "The caller's own id for the request, which the answer and the logs then carry.",
+  schema: { type: "string", pattern: "^[A-Za-z0-9._-]{1,128}$" },
+};
+
+function apiKeyScheme(keyPrefix: string): JsonObject {
+  return {
+    type: "http",
+    scheme: "bearer",
+    bearerFormat: `${keyPrefix}_<id>.<secret>`,
+    description: "An API key of the team, whole as it was shown when it was created.",
+  };
+}

@@ -1,0 +1,151 @@
+import type { DescField, DescMethod, DescService, JsonObject } from "@bufbuild/protobuf";
+import { type Binding, bindingsOf, isStreamed, nameOfBinding } from "../../transcode/binding.ts";
+import { isHttpBody } from "../../transcode/json-form.ts";
+import { linesType } from "../message-lines.ts";
+import {
+  type Direction,
+  fieldSchema,
+  fieldsSchema,
+  messageSchema,
+  type ProtoFacts,
+  type SchemaContext,
+} from "./json-schema.ts";
+import { openApiPath, parametersOf } from "./parameters.ts";
+
+/** Facts about a method that descriptors can't hold. */
+export interface MethodFacts {
+  /** Parameters other than those of the path and the query. */
+  readonly parameters: readonly JsonObject[];
+  readonly successHeaders: JsonObject;
+  /** Every other response, by HTTP status. */
+  readonly refusals: JsonObject;
+  readonly security: readonly JsonObject[];
+}
+
+export interface OpenApiOptions extends ProtoFacts {
+  readonly services: readonly DescService[];
+  readonly info: { readonly title: string; readonly version: string; readonly description: string };
+  readonly serverUrl: string;
+  /**
+   * By the method's full name, such as `keyrun.v1.RunService.RunApp`. Every method with an HTTP
+   * rule needs an entry.
+   */
+  readonly methods: Readonly<Record<string, MethodFacts>>;
+  /** The `headers`, `schemas` and `securitySchemes` that the facts refer to. */
+  readonly components: { readonly [section: string]: JsonObject };
+}
+
+/**
+ * Creates the OpenAPI 3.1 document of every `google.api.http` rule of these services. It reads the
+ * descriptors that the REST handler routes by, so the two can't disagree. Throws an Error that
+ * names the rule if OpenAPI can't express it (a variable over several segments, a rule for every
+ * HTTP method), and for a method without facts.
+ */
+export function createOpenApi(options: OpenApiOptions): JsonObject {
+  const schemas: SchemaContext = { words: options.words, fields: options.fields, components: {} };
+  const paths: Record<string, JsonObject> = {};
+  const ids = new Set<string>();
+  const bindings = options.services.flatMap(bindingsOf);
+  for (const binding of bindings) {
+    const path = openApiPath(binding);
+    const key = operationKey(binding);
+    const operation = operationOf(binding, { options, schemas, id: operationId(binding.method, ids) });
+    paths[path] = { ...paths[path], [key]: operation };
+  }
+  const { schemas: given, ...components } = options.components;
+  return {
+    openapi: "3.1.0",
+    info: { ...options.info },
+    servers: [{ url: options.serverUrl }],
+    tags: [...new Set(bindings.map(({ method }) => method.parent))].map((service) => ({
+      name: service.name,
+      description: options.words[service.typeName] ?? "",
+    })),
+    paths,
+    components: { ...components, schemas: { ...given, ...schemas.components } },
+  };
+}
+
+const operationKeys = new Set(["get", "put", "post", "delete", "options", "head", "patch", "trace"]);
+
+function operationKey(binding: Binding): string {
+  const key = binding.httpMethod.toLowerCase();
+  if (operationKeys.has(key)) return key;
+  throw new Error(`OpenAPI 3.1 has no word for the method of ${nameOfBinding(binding)}.`);
+}
+
+/** `RunService_RunApp`, with a number appended if the method has further rules. */
+function operationId(method: DescMethod, taken: Set<string>): string {
+  const name = `${method.parent.name}_${method.name}`;
+  let id = name;
+  for (let count = 2; taken.has(id); count++) id = `${name}_${count}`;
+  taken.add(id);
+  return id;
+}
+
+interface OperationContext {
+  readonly options: OpenApiOptions;
+  readonly schemas: SchemaContext;
+  readonly id: string;
+}
+
+function operationOf(binding: Binding, { options, schemas, id }: OperationContext): JsonObject {
+  const { method } = binding;
+  const fullName = `${method.parent.typeName}.${method.name}`;
+  const facts = options.methods[fullName];
+  if (!facts) throw new Error(`${fullName} has an HTTP rule, and the OpenAPI document no facts about it.`);
+  const words = options.words[fullName] ?? "";
+  const body = bodyOf(binding, schemas);
+  return {
+    operationId: id,
+    tags: [method.parent.name],
+    summary: words.split(/(?<=\.) /)[0] ?? "",
+    description: words,
+    security: [...facts.security],
+    parameters: [...parametersOf(binding, schemas), ...facts.parameters],
+    ...(body && { requestBody: body }),
+    responses: { 200: successOf(binding, schemas, facts.successHeaders), ...facts.refusals },
+  };
+}
+
+function bodyOf({ method, body, variables }: Binding, schemas: SchemaContext): JsonObject | undefined {
+  switch (body.kind) {
+    case "none":
+      return undefined;
+    case "field":
+      return { required: true, content: fieldContent(schemas, body.field, "request") };
+    case "whole": {
+      if (isHttpBody(method.input)) return { required: true, content: anyBytes };
+      const bound = new Set(variables.flatMap(({ fields }) => (fields.length === 1 ? fields : [])));
+      const schema = fieldsSchema(schemas, method.input, { direction: "request", without: bound });
+      return { required: "required" in schema, content: { "application/json": { schema } } };
+    }
+  }
+}
+
+function successOf(
+  { method, responseBody }: Binding,
+  schemas: SchemaContext,
+  headers: JsonObject,
+): JsonObject {
+  const description = schemas.words[method.output.typeName] ?? "The answer.";
+  if (isStreamed(method)) {
+    // The schema is that of one line: OpenAPI 3.1 has no word for the items of a stream.
+    const schema = responseBody
+      ? fieldSchema(schemas, responseBody, "response")
+      : messageSchema(schemas, method.output, "response");
+    return { description, headers, content: { [linesType]: { schema } } };
+  }
+  if (responseBody) return { description, headers, content: fieldContent(schemas, responseBody, "response") };
+  if (isHttpBody(method.output)) return { description, headers, content: anyBytes };
+  const schema = messageSchema(schemas, method.output, "response");
+  return { description, headers, content: { "application/json": { schema } } };
+}
+
+function fieldContent(schemas: SchemaContext, field: DescField, direction: Direction): JsonObject {
+  if (field.fieldKind === "message" && isHttpBody(field.message)) return anyBytes;
+  return { "application/json": { schema: fieldSchema(schemas, field, direction) } };
+}
+
+/** A `google.api.HttpBody` may have any media type. */
+const anyBytes: JsonObject = { "*/*": {} };

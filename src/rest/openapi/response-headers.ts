@@ -1,0 +1,137 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import { bounds } from "../../bounds.ts";
+import { rowOf } from "../../refusal/reasons.ts";
+import { type Config, planNames } from "../../settings/config.ts";
+import { runReasons } from "./run-reasons.ts";
+
+export interface ResponseHeaders {
+  /** Every header, by name, for `#/components/headers`. */
+  readonly components: Record<string, JsonObject>;
+  /** The headers of responses with this status. */
+  of(status: number): JsonObject;
+}
+
+/** The headers of the responses to a run: their names and values, and which status has which. */
+export function createResponseHeaders(planLimits: Config["planLimits"]): ResponseHeaders {
+  const components = { ...identityHeaders, ...rateHeaders(planLimits), ...refusalHeaders };
+  return {
+    components,
+    of(status) {
+      const { always, sometimes } = carriedOn(status);
+      return {
+        ...Object.fromEntries(always.map((name) => [name, { $ref: `#/components/headers/${name}` }])),
+        ...Object.fromEntries(sometimes.map((name) => [name, { ...components[name], required: false }])),
+      };
+    },
+  };
+}
+
+const identityNames = ["X-Request-Id", "Date"];
+const rateNames = [
+  "RateLimit-Limit",
+  "RateLimit-Remaining",
+  "RateLimit-Reset",
+  "RateLimit",
+  "RateLimit-Policy",
+];
+
+interface Carried {
+  readonly always: readonly string[];
+  readonly sometimes: readonly string[];
+}
+
+function carriedOn(status: number): Carried {
+  // The HTTP parser sends these before there is a request.
+  if (status === 408 || status === 431) return { always: identityNames, sometimes: [] };
+  // Some responses with these statuses are sent before a limit is known: those of the HTTP parser,
+  // and the one for an unknown path.
+  if (status === 400 || status === 404) return { always: identityNames, sometimes: rateNames };
+  const own = ownOn(status);
+  return { always: [...identityNames, ...rateNames, ...own.always], sometimes: own.sometimes };
+}
+
+/** The headers that the rows of the reasons with this status name. */
+function ownOn(status: number): Carried {
+  // A limit's own wait, to the millisecond.
+  if (status === 429) return { always: ["Retry-After", "Retry-After-Ms"], sometimes: [] };
+  const rows = runReasons.map(rowOf).filter(({ httpStatus }) => httpStatus === status);
+  const always = new Set(rows.flatMap(({ headers = {} }) => Object.keys(headers)));
+  const sometimes: string[] = [];
+  if (rows.some(({ retryAfterMs }) => retryAfterMs !== undefined)) always.add("Retry-After");
+  if (rows.some(({ unsafeToRepeat }) => unsafeToRepeat)) always.add("X-Should-Retry");
+  else if (status >= 500) sometimes.push("X-Should-Retry");
+  return { always: [...always], sometimes };
+}
+
+const windowS = bounds.limitWindowMs / 1000;
+
+const identityHeaders: Record<string, JsonObject> = {
+  "X-Request-Id": {
+    description: "The caller's id if it has the right form, otherwise a new one. The logs contain it.",
+    required: true,
+    schema: { type: "string", pattern: "^[A-Za-z0-9._-]{1,128}$" },
+  },
+  Date: { description: "The server's time (RFC 9110).", required: true, schema: { type: "string" } },
+};
+
+function rateHeaders(planLimits: Config["planLimits"]): Record<string, JsonObject> {
+  const plans = planNames.map((plan) => `${plan} ${planLimits[plan]}`).join(", ");
+  return {
+    "RateLimit-Limit": {
+      description:
+        `Requests a minute of the team's plan: ${plans}. If the team is not known (401, 405 and other early ` +
+        `refusals), this header and the four below describe the caller's address instead: ${bounds.addressLookupsMax} ` +
+        "look-ups a minute that found no valid key. Responses of the HTTP parser and to an unknown path have none of the five.",
+      required: true,
+      schema: { type: "integer", minimum: 1 },
+    },
+    "RateLimit-Remaining": {
+      description: `What is left in the current window of ${windowS} seconds, after this request.`,
+      required: true,
+      schema: { type: "integer", minimum: 0 },
+    },
+    "RateLimit-Reset": {
+      description: "When the next slot opens: Unix time in whole seconds, rounded up.",
+      required: true,
+      schema: { type: "integer", minimum: 0 },
+    },
+    RateLimit: {
+      description:
+        "The same in the form of draft-ietf-httpapi-ratelimit-headers: requests left, and seconds until the next one is free.",
+      required: true,
+      schema: { type: "string", pattern: '^"(team|address)";r=[0-9]+;t=[0-9]+$' },
+      example: '"team";r=12;t=7',
+    },
+    "RateLimit-Policy": {
+      description: "The limit in the form of that draft: the number of requests and the window in seconds.",
+      required: true,
+      schema: { type: "string", pattern: `^"(team|address)";q=[0-9]+;w=${windowS}$` },
+      example: `"team";q=${planLimits.pro};w=${windowS}`,
+    },
+  };
+}
+
+const refusalHeaders: Record<string, JsonObject> = {
+  "WWW-Authenticate": {
+    description: 'The challenge (RFC 6750); `error="invalid_token"` unless no key was sent.',
+    required: true,
+    schema: { type: "string", pattern: '^Bearer realm="keyrun"(, error="invalid_token")?$' },
+  },
+  Allow: { description: "The methods that the path takes.", required: true, schema: { type: "string" } },
+  "Retry-After": {
+    description:
+      "Whole seconds to wait, rounded up. A request sent then succeeds, unless another request used the free place first.",
+    required: true,
+    schema: { type: "integer", minimum: 1, maximum: windowS },
+  },
+  "Retry-After-Ms": {
+    description: "The same wait in milliseconds, rounded up.",
+    required: true,
+    schema: { type: "integer", minimum: 1, maximum: bounds.limitWindowMs },
+  },
+  "X-Should-Retry": {
+    description: "The app may have done its work: repeat the request only if that is safe.",
+    required: true,
+    schema: { const: "false" },
+  },
+};

@@ -1,0 +1,28 @@
+import type { Reason } from "../../refusal/reasons.ts";
+
+/**
+ * The reasons for which a run over REST can be refused. A test requires that every reason is in
+ * this list or in the test's own list of others.
+ */
+export const runReasons = [
+  "MISSING_API_KEY",
+  "MALFORMED_AUTHORIZATION",
+  "INVALID_API_KEY",
+  "REVOKED_API_KEY",
+  "APP_NOT_FOUND",
+  "NOT_FOUND",
+  "METHOD_NOT_ALLOWED",
+  "INVALID_JSON",
+  "INVALID_ARGUMENT",
+  "MALFORMED_REQUEST",
+  "REQUEST_TIMEOUT",
+  "HEADERS_TOO_LARGE",
+  "REQUEST_TOO_LARGE",
+  "UNSUPPORTED_MEDIA_TYPE",
+  "RATE_LIMIT_EXCEEDED",
+  "APP_FAILED",
+  "APP_TIMEOUT",
+  "APP_BUSY",
+  "UNAVAILABLE",
+  "INTERNAL",
+] as const satisfies readonly Reason[];

@@ -1,0 +1,132 @@
+import type { DescMethod } from "@bufbuild/protobuf";
+import { ConnectError, type HandlerContext } from "@connectrpc/connect";
+import type { Call, Principal } from "../../auth/principal.ts";
+import { untilEnded } from "../../http/until-ended.ts";
+import { fail } from "../../refusal/refusal.ts";
+import { CallDeadline } from "../call-deadline.ts";
+import type { RpcParts } from "../rpc-parts.ts";
+import { type ServedService, unaryMsMax, type Work, workOf } from "../served.ts";
+import { authorizeMember } from "../session-calls.ts";
+import { refusalOfWork } from "../work-error.ts";
+import { callOf, callStateOf, entryOf } from "./call-state.ts";
+import { connectErrorFrom, isSettled, settle } from "./connect-refusal.ts";
+import { framingRefusal } from "./framing-refusals.ts";
+import { rateOnSuccess } from "./request-gate.ts";
+
+/** Returns the implementation in the form that Connect calls. */
+export function adaptService(parts: RpcParts, { service, implementation }: ServedService): object {
+  const adapted: Record<string, unknown> = {};
+  for (const method of service.methods) {
+    const work = workOf(implementation, method);
+    if (work) adapted[method.localName] = adapt(parts, method, work);
+  }
+  return adapted;
+}
+
+function adapt(parts: RpcParts, method: DescMethod, work: Work) {
+  const { methodKind } = method;
+  const answersOnce = methodKind === "unary" || methodKind === "client_streaming";
+  return answersOnce ? once(parts, method, work) : streamed(parts, method, work);
+}
+
+/** The call ends at its deadline or when its caller disconnects, even if the work does not end. */
+function once(parts: RpcParts, method: DescMethod, work: Work) {
+  const msMax = method.methodKind === "unary" ? unaryMsMax : undefined;
+  return async (input: unknown, context: HandlerContext) => {
+    try {
+      const deadline = deadlineOf(context);
+      const call = callOf(context, deadline);
+      const timeoutMs = msMax && Math.min(context.timeoutMs() ?? msMax, msMax);
+      const answering = async () => work(await authorized(parts, method, { input, call }), call);
+      const answer = await deadline.within(answering(), timeoutMs);
+      rateOnSuccess(context, parts.clock);
+      parts.outcomes.succeeded(entryOf(context), callStateOf(context).request);
+      return answer;
+    } catch (thrown) {
+      throw answerable(parts, context, thrown);
+    }
+  };
+}
+
+function streamed(parts: RpcParts, method: DescMethod, work: Work) {
+  return async function* (input: unknown, context: HandlerContext) {
+    let isCounted = false;
+    try {
+      const deadline = deadlineOf(context);
+      const call = callOf(context, deadline);
+      const answers: unknown = work(await authorized(parts, method, { input, call }), call);
+      if (!isAsyncIterable(answers)) throw new Error(`${method.toString()} answers with no stream`);
+      let isFirst = true;
+      for await (const answer of untilEnded(answers, deadline.signal)) {
+        if (isFirst) rateOnSuccess(context, parts.clock);
+        isFirst = false;
+        yield answer;
+      }
+      if (isFirst) rateOnSuccess(context, parts.clock);
+      isCounted = true;
+      parts.outcomes.succeeded(entryOf(context), callStateOf(context).request);
+    } catch (thrown) {
+      isCounted = true;
+      throw answerable(parts, context, thrown);
+    } finally {
+      // Connect returned the stream early: its caller takes no more.
+      if (!isCounted) {
+        parts.outcomes.refused(fail("CANCELLED"), entryOf(context), callStateOf(context).request);
+      }
+    }
+  };
+}
+
+function deadlineOf(context: HandlerContext): CallDeadline {
+  const deadline = new CallDeadline(() => context.signal);
+  deadline.begin();
+  deadline.watchCaller();
+  return deadline;
+}
+
+/** Returns the request, or the stream of requests, with each message authorized. */
+async function authorized(
+  parts: RpcParts,
+  method: DescMethod,
+  { input, call: { principal } }: { readonly input: unknown; readonly call: Call },
+): Promise<unknown> {
+  const takesStream = method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming";
+  if (takesStream && isAsyncIterable(input)) {
+    return eachAuthorized(parts, method, { requests: input, principal });
+  }
+  await authorizeMember(parts, method, { principal, request: input });
+  return input;
+}
+
+/** If a message can't be read, the work gets the refusal as the error of its input. */
+async function* eachAuthorized(
+  parts: RpcParts,
+  method: DescMethod,
+  { requests, principal }: { readonly requests: AsyncIterable<unknown>; readonly principal: Principal },
+): AsyncGenerator<unknown> {
+  const messages = requests[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const next = await messages.next().catch((thrown: unknown) => {
+        throw framingRefusal(thrown, parts.messageBytesMax) ?? thrown;
+      });
+      if (next.done) return;
+      await authorizeMember(parts, method, { principal, request: next.value });
+      yield next.value;
+    }
+  } finally {
+    await messages.return?.();
+  }
+}
+
+/** Returns the error that Connect sends. Counts it, unless it is counted already. */
+function answerable(parts: RpcParts, context: HandlerContext, thrown: unknown): ConnectError {
+  if (thrown instanceof ConnectError && isSettled(thrown)) return thrown;
+  const refusal = refusalOfWork(thrown);
+  parts.outcomes.refused(refusal, entryOf(context), callStateOf(context).request);
+  return thrown instanceof ConnectError ? settle(thrown) : connectErrorFrom(refusal);
+}
+
+function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
+  return typeof value === "object" && value !== null && Symbol.asyncIterator in value;
+}

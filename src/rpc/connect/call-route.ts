@@ -1,0 +1,62 @@
+import { createContextValues } from "@connectrpc/connect";
+import type { UniversalServerResponse } from "@connectrpc/connect/protocol";
+import type { HttpRequest, HttpResponse } from "../../http/handler.ts";
+import { flatHeaders, headersOf } from "../../http/headers.ts";
+import { beforeWork } from "../../http/whole-body.ts";
+import { Refusal } from "../../refusal/refusal.ts";
+import { callStateKey } from "./call-state.ts";
+import { connectErrorFrom } from "./connect-refusal.ts";
+import type { RpcRoute } from "./routes.ts";
+
+/** Serves a request with Connect's handler of one method. */
+export async function callRoute(
+  route: RpcRoute,
+  request: HttpRequest,
+  onRefusal: (refusal: Refusal) => void,
+): Promise<HttpResponse> {
+  const state = { request, principal: { kind: "anyone" }, rateNow: undefined } as const;
+  const response = await route({
+    httpVersion: request.httpVersion,
+    method: request.method,
+    // Connect reads only the query.
+    url: `http://localhost${request.target}`,
+    header: headersOf(request.rawHeaders),
+    body: bodyOf(request, onRefusal),
+    signal: request.signal(),
+    contextValues: createContextValues().set(callStateKey, { ...state }),
+  });
+  return answerOf(response);
+}
+
+/** Throws refusals as ConnectErrors, because Connect sends every other error as INTERNAL. */
+async function* bodyOf(
+  request: HttpRequest,
+  onRefusal: (refusal: Refusal) => void,
+): AsyncGenerator<Uint8Array> {
+  try {
+    yield* request.bodyChunks();
+  } catch (thrown) {
+    if (!(thrown instanceof Refusal)) throw thrown;
+    const refusal = beforeWork(thrown);
+    onRefusal(refusal);
+    throw connectErrorFrom(refusal);
+  }
+}
+
+async function answerOf({ status, header, body, trailer }: UniversalServerResponse): Promise<HttpResponse> {
+  // Counted in `adaptService`, because a gRPC status may follow a body that began with 200.
+  const head = { status, headers: flatHeaders(header), uncounted: true } as const;
+  if (body === undefined) return { ...head, body: "" };
+  // Connect's unary protocol: the body is one message. The server sets the length.
+  if (header?.has("content-length")) {
+    header.delete("content-length");
+    return { ...head, headers: flatHeaders(header), body: await wholeOf(body) };
+  }
+  return { ...head, body, ...(trailer && { trailers: () => flatHeaders(trailer) }) };
+}
+
+async function wholeOf(body: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of body) chunks.push(chunk);
+  return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
+}

@@ -1,0 +1,46 @@
+import { type ContextKey, createContextKey, type HandlerContext } from "@connectrpc/connect";
+import type { Call, Principal } from "../../auth/principal.ts";
+import type { HttpRequest } from "../../http/handler.ts";
+import type { RateReport } from "../../limit/rate-limit-headers.ts";
+import type { Entry } from "../../metrics.ts";
+import type { CallDeadline } from "../call-deadline.ts";
+
+/** The facts of a call that Connect's context does not hold. */
+export interface CallState {
+  readonly request: HttpRequest;
+  /** Set by the request gate. */
+  principal: Principal;
+  /** Set by the request gate if a team's limit was spent: returns the current numbers. */
+  rateNow: (() => RateReport) | undefined;
+}
+
+export const callStateKey: ContextKey<CallState | undefined> = createContextKey<CallState | undefined>(
+  undefined,
+);
+
+export function callStateOf({ values }: HandlerContext): CallState {
+  const state = values.get(callStateKey);
+  if (!state) throw new Error("a call came to Connect without its request");
+  return state;
+}
+
+/** Returns the entry under which the call is counted. */
+export function entryOf({ protocolName }: HandlerContext): Entry {
+  return protocolName === "connect" ? "connect" : "grpc";
+}
+
+/** Returns the call for a method's work. */
+export function callOf(context: HandlerContext, deadline: CallDeadline): Call {
+  const { request, principal } = callStateOf(context);
+  return {
+    principal,
+    requestId: request.requestId,
+    get signal() {
+      return deadline.signal;
+    },
+    requestHeaders: context.requestHeader,
+    timeoutMs: context.timeoutMs,
+    responseHeaders: context.responseHeader,
+    responseTrailers: context.responseTrailer,
+  };
+}

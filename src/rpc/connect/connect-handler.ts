@@ -1,0 +1,96 @@
+import type { HttpRequest, Mount } from "../../http/handler.ts";
+import { headerOf, pathOf } from "../../http/request-head.ts";
+import { rateReportHeaders } from "../../limit/rate-limit-headers.ts";
+import type { Entry } from "../../metrics.ts";
+import { fail, type Refusal } from "../../refusal/refusal.ts";
+import type { FindRpc, RpcParts } from "../rpc-parts.ts";
+import { readsSession } from "../session-calls.ts";
+import { callRoute } from "./call-route.ts";
+import { createRoutes, type RpcRoute } from "./routes.ts";
+
+/**
+ * Serves gRPC, gRPC-Web and Connect with Connect's universal handlers, which take a request value
+ * and return a response value. Unknown methods are refused in the form of the client's protocol.
+ */
+export function createConnectHandler(parts: RpcParts): FindRpc {
+  const mounts = new Map(createRoutes(parts).map((route) => [route.requestPath, mountsOf(parts, route)]));
+  return (head) => {
+    const path = pathOf(head.target);
+    const isGrpc = grpcType.test(headerOf(head, "content-type") ?? "");
+    const mount = mounts.get(path);
+    if (mount) return isGrpc ? mount.grpc : mount.connect;
+    if (!rpcPath.test(path)) return undefined;
+    if (isGrpc) return unknownToGrpc;
+    return headerOf(head, "connect-protocol-version") === undefined ? undefined : unknownToConnect;
+  };
+}
+
+const grpcType = /^application\/grpc(-web(-text)?)?(\+|;|$)/i;
+const rpcPath = /^\/[^/]+\/[^/]+$/;
+
+const unknownToGrpc: Mount = {
+  handler: () => ({ refusal: fail("UNIMPLEMENTED") }),
+  entry: "grpc",
+  refusalForm: "grpc",
+};
+const unknownToConnect: Mount = {
+  handler: () => ({ refusal: fail("NOT_FOUND") }),
+  entry: "connect",
+  refusalForm: "json_for_rpc",
+};
+
+/** Mounts one method for each entry. Requests that no protocol accepts are refused as over REST. */
+function mountsOf(parts: RpcParts, route: RpcRoute): Record<"grpc" | "connect", Mount> {
+  const { method } = route;
+  const readsCookie = readsSession(parts.policy, method);
+  const mount = (entry: Entry): Mount => ({
+    entry,
+    refusalForm: "json_for_rpc",
+    handler(request) {
+      const isForeignHost =
+        readsCookie && parts.sessions?.isOwnHost((name) => request.header(name)) === false;
+      if (isForeignHost) return { refusal: fail("MISDIRECTED_REQUEST") };
+      const refusal = routeRefusal(route, request);
+      if (refusal) return { refusal, headers: addressHeaders(parts, route, request) };
+      return callRoute(route, request, (late) => parts.outcomes.refused(late, entry, request));
+    },
+  });
+  return { grpc: mount("grpc"), connect: mount("connect") };
+}
+
+/**
+ * Returns the refusal of a request that no protocol accepts; undefined if a protocol accepts it.
+ * Connect itself would respond with a status and no body.
+ */
+function routeRefusal(route: RpcRoute, request: HttpRequest): Refusal | undefined {
+  const { allowedMethods, method } = route;
+  // HTTP/1.0 allows a request without a host; an RPC needs one.
+  if (request.httpVersion === "1.0" && request.header("host") === undefined) return fail("MALFORMED_REQUEST");
+  // Its answers begin before its messages end.
+  if (method.methodKind === "bidi_streaming" && request.httpVersion.startsWith("1.")) {
+    return fail("UNIMPLEMENTED", { problem: "This method needs HTTP/2." });
+  }
+  if (!allowedMethods.includes(request.method)) {
+    return fail("METHOD_NOT_ALLOWED", { metadata: { allow: allowedMethods.join(", ") } });
+  }
+  if (request.method === "GET") return undefined;
+  const type = request.header("content-type") ?? "";
+  if (route.supportedContentType(type) && !textType.test(type)) return undefined;
+  // In Connect's own protocol a method has one of two kinds: https://connectrpc.com/docs/protocol/
+  const isUnary = method.methodKind === "unary";
+  const connect = isUnary ? ["application/json", "application/proto"] : ["application/connect+json"];
+  const types = [...connect, "application/grpc-web", "application/grpc"].map((one) => `\`${one}\``);
+  return fail("UNSUPPORTED_MEDIA_TYPE", {
+    problem: `Send a Content-Type that is one of: ${types.join(", ")}.`,
+  });
+}
+
+/** gRPC-Web in base64: Connect accepts the type, and then responds with 415 and no body. */
+const textType = /^application\/grpc-web-text/i;
+
+/** Every response of a method that takes a key has rate-limit headers, even if no key was read. */
+function addressHeaders({ policy, allowance, clock }: RpcParts, route: RpcRoute, request: HttpRequest) {
+  const takesKey = policy.credentialOf(route.method) === "api_key";
+  const decision = takesKey ? allowance.look(request.address) : undefined;
+  return rateReportHeaders(decision && { policy: "address", decision }, clock);
+}

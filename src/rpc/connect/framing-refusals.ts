@@ -1,0 +1,79 @@
+import { Code, ConnectError, type HandlerContext } from "@connectrpc/connect";
+import { errorDetails } from "../../refusal/error-details.ts";
+import { rowOf } from "../../refusal/reasons.ts";
+import { fail, Refusal } from "../../refusal/refusal.ts";
+import type { RpcParts } from "../rpc-parts.ts";
+import { callStateOf, entryOf } from "./call-state.ts";
+import { isSettled } from "./connect-refusal.ts";
+
+/**
+ * Adds an ErrorInfo to the errors that Connect creates itself: a message over the bound, a message
+ * that can't be read, an unknown compression. Connect has no hook for them, but it aborts the call
+ * with the error before it sends it, and the error's code and details are plain properties.
+ */
+export function explainFraming(
+  context: HandlerContext,
+  { messageBytesMax, outcomes }: Pick<RpcParts, "messageBytesMax" | "outcomes">,
+): void {
+  const explain = () => {
+    const error: unknown = context.signal.reason;
+    const refusal = framingRefusal(error, messageBytesMax);
+    if (!refusal) return;
+    outcomes.refused(refusal, entryOf(context), callStateOf(context).request);
+    // Connect sends any other error as INTERNAL, without its message.
+    if (!(error instanceof ConnectError)) return;
+    error.details.push(...errorDetails(refusal));
+    // Connect sends unreadable bytes as INTERNAL, but the fault is the caller's, as with JSON.
+    Object.assign(error, { code: rowOf(refusal.reason).code, rawMessage: refusal.message });
+  };
+  context.signal.addEventListener("abort", explain, { once: true });
+}
+
+/**
+ * Returns the refusal for an error that Connect created; undefined for refusals and for the end of
+ * a call, which are counted elsewhere.
+ */
+export function framingRefusal(error: unknown, messageBytesMax: number): Refusal | undefined {
+  if (error instanceof Refusal || !(error instanceof Error) || error.name === "AbortError") return undefined;
+  if (!(error instanceof ConnectError)) return fail("INTERNAL", { cause: error });
+  if (isSettled(error)) return undefined;
+  const { code, rawMessage } = error;
+  switch (code) {
+    case Code.DeadlineExceeded:
+      return undefined;
+    case Code.ResourceExhausted:
+      return fail("REQUEST_TOO_LARGE", { metadata: { bytes_max: String(messageBytesMax) } });
+    case Code.InvalidArgument:
+      return jsonRefusal(error);
+    case Code.Unimplemented:
+      return fail("UNIMPLEMENTED", { problem: rawMessage });
+    default:
+      // Only their messages distinguish these two errors from a fault of the server.
+      if (rawMessage.startsWith("received compressed envelope")) return fail("MISSING_GRPC_ENCODING");
+      if (rawMessage === "decompression failed" || rawMessage.startsWith("parse binary: "))
+        return fail("INVALID_ARGUMENT", { problem: rawMessage });
+      return fail("INTERNAL", { cause: error });
+  }
+}
+
+/** Names the wrong field, as REST does, if the JSON does not fit the message. */
+function jsonRefusal({ cause, rawMessage }: ConnectError): Refusal {
+  if (isNoJson(cause)) return fail("INVALID_JSON");
+  const [, unknown, field] = fieldAtFault.exec(rawMessage) ?? [];
+  // REST writes an empty name in this way too.
+  const param = unknown === "" ? '""' : (unknown ?? field);
+  return fail("INVALID_ARGUMENT", { problem: rawMessage, ...(param !== undefined && { param }) });
+}
+
+/** Whether the bytes are not UTF-8 or not JSON: protobuf-es keeps the parser's error as a cause. */
+function isNoJson(cause: unknown): boolean {
+  if (!(cause instanceof Error)) return false;
+  return (
+    cause.cause instanceof SyntaxError ||
+    ("code" in cause && cause.code === "ERR_ENCODING_INVALID_ENCODED_DATA")
+  );
+}
+
+/** Matches the messages in which protobuf-es names the field that it can't read. */
+const fieldAtFault =
+  /^cannot decode (?:message \S+ from JSON: key "([\s\S]*)" is unknown$|field \S+\.(\w+) from JSON: )/;

@@ -1,0 +1,62 @@
+import type { HandlerContext } from "@connectrpc/connect";
+import type { Clock } from "../../clock.ts";
+import { reasonHeaders } from "../../http/refusal-response.ts";
+import { rateReportHeaders } from "../../limit/rate-limit-headers.ts";
+import type { RpcParts } from "../rpc-parts.ts";
+import { readsSession } from "../session-calls.ts";
+import { callStateOf, entryOf } from "./call-state.ts";
+import { connectErrorFrom } from "./connect-refusal.ts";
+import { explainFraming } from "./framing-refusals.ts";
+
+/**
+ * Calls `authenticate` before Connect reads the body. Interceptors run only after the message is
+ * parsed.
+ */
+export function createRequestGate(parts: RpcParts): (context: HandlerContext) => Promise<void> {
+  return async (context) => {
+    const state = callStateOf(context);
+    context.responseHeader.set("x-request-id", state.request.requestId);
+    // A response to a person may contain a key that is shown once.
+    if (parts.sessions && readsSession(parts.policy, context.method)) {
+      context.responseHeader.set("cache-control", "no-store");
+    }
+    explainFraming(context, parts);
+    const result = await parts.authenticate(context.method, state.request);
+    if (result.rate) setRate(context, rateReportHeaders(result.rate, parts.clock));
+    if (result.kind === "refused") {
+      parts.outcomes.refused(result.refusal, entryOf(context), state.request);
+      // gRPC has no HTTP status 401, so it needs no challenge.
+      if (context.protocolName === "connect") {
+        for (const [name, value] of pairs(reasonHeaders(result.refusal)))
+          context.responseHeader.set(name, value);
+      }
+      throw connectErrorFrom(result.refusal);
+    }
+    state.principal = result.principal;
+    state.rateNow = result.rateNow;
+  };
+}
+
+/**
+ * Sets the rate limit where every response has it, also one that Connect creates itself. Connect
+ * has only headers. gRPC has trailers for a failure; `rateOnSuccess` moves them to the headers.
+ */
+function setRate(context: HandlerContext, metadata: readonly string[]): void {
+  const target = context.protocolName === "connect" ? context.responseHeader : context.responseTrailer;
+  for (const [name, value] of pairs(metadata)) target.set(name, value);
+}
+
+/** Sets the current rate limit in the headers of a success. */
+export function rateOnSuccess(context: HandlerContext, clock: Clock): void {
+  const { rateNow } = callStateOf(context);
+  if (!rateNow) return;
+  for (const [name, value] of pairs(rateReportHeaders(rateNow(), clock))) {
+    context.responseTrailer.delete(name);
+    context.responseHeader.set(name, value);
+  }
+}
+
+/** Returns alternating names and values as pairs. */
+function* pairs(flat: readonly string[]): Generator<[string, string]> {
+  for (let i = 0; i + 1 < flat.length; i += 2) yield [String(flat[i]), String(flat[i + 1])];
+}

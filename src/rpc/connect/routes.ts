@@ -1,0 +1,47 @@
+import { createRegistry, type DescFile, type Registry } from "@bufbuild/protobuf";
+import { type ConnectRouter, createConnectRouter } from "@connectrpc/connect";
+import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
+import type { RpcParts } from "../rpc-parts.ts";
+import type { ServedService } from "../served.ts";
+import { adaptService } from "./adapt-work.ts";
+import { createRequestGate } from "./request-gate.ts";
+
+/** Connect's handler of one method, for all protocols. */
+export type RpcRoute = ConnectRouter["handlers"][number];
+
+/** Creates Connect's handlers for all methods. */
+export function createRoutes(parts: RpcParts): readonly RpcRoute[] {
+  const router = createConnectRouter({
+    requestGate: createRequestGate(parts),
+    readMaxBytes: parts.messageBytesMax,
+    acceptCompression: [compressionGzip, compressionBrotli],
+    requireConnectProtocolHeader: true,
+    jsonOptions: { ...jsonOptions, registry: registryOf(parts.services) },
+  });
+  for (const served of parts.services) router.service(served.service, adaptService(parts, served));
+  return router.handlers;
+}
+
+/**
+ * Connect uses this decoder for JSON, although its types do not mention it. Its default decoder
+ * replaces bytes that are not UTF-8, so an app would run with a text that the caller did not send.
+ */
+const jsonOptions = {
+  ignoreUnknownFields: false,
+  alwaysEmitImplicit: true,
+  textDecoder: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }),
+};
+
+/**
+ * Returns all messages of the services' files and their imports, for `google.protobuf.Any` in JSON.
+ */
+function registryOf(services: readonly ServedService[]): Registry {
+  const files = new Set<DescFile>();
+  const add = (file: DescFile) => {
+    if (files.has(file)) return;
+    files.add(file);
+    file.dependencies.forEach(add);
+  };
+  for (const { service } of services) add(service.file);
+  return createRegistry(...files);
+}

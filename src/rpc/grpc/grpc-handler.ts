@@ -1,0 +1,85 @@
+import type { DescMethod, DescMethodUnary } from "@bufbuild/protobuf";
+import type { Answer, HttpRequest, Mount } from "../../http/handler.ts";
+import { headerOf, type RequestHead } from "../../http/request-head.ts";
+import { rateReportHeaders } from "../../limit/rate-limit-headers.ts";
+import type { AuthResult } from "../authenticate.ts";
+import type { FindRpc, RpcParts, RpcPolicy } from "../rpc-parts.ts";
+import { pathOfMethod, workOf } from "../served.ts";
+import { errorAnswer, successAnswer } from "./answers.ts";
+import { UnaryCall, type UnaryMethod } from "./unary-call.ts";
+
+/**
+ * Serves the usual call of an internal service: unary gRPC over HTTP/2, not compressed. Connect's
+ * handler is made for streams of any protocol, and costs a unary call many times more. Methods that
+ * take a session are left to Connect, because their callers are browsers.
+ */
+export function createGrpcHandler(parts: RpcParts): FindRpc {
+  const mounts = new Map<string, Mount>();
+  for (const { service, implementation } of parts.services) {
+    for (const method of service.methods) {
+      const work = workOf(implementation, method);
+      if (!work || !isUnary(method) || !isForServices(method, parts.policy)) continue;
+      const handler = (request: HttpRequest) => answer(parts, { method, work }, request);
+      const mount = { handler, entry: "grpc", refusalForm: "grpc" } as const;
+      mounts.set(pathOfMethod(method), mount);
+    }
+  }
+  return (head) => (isPlainGrpc(head) ? mounts.get(head.target) : undefined);
+}
+
+function isUnary(method: DescMethod): method is DescMethodUnary {
+  return method.methodKind === "unary";
+}
+
+function isForServices(method: DescMethod, policy: RpcPolicy): boolean {
+  const credential = policy.credentialOf(method);
+  return credential !== undefined && !credential.endsWith("session");
+}
+
+function isPlainGrpc(head: RequestHead): boolean {
+  if (head.httpVersion !== "2.0" || head.method !== "POST") return false;
+  const type = headerOf(head, "content-type");
+  if (type !== "application/grpc" && type !== "application/grpc+proto") return false;
+  const encoding = headerOf(head, "grpc-encoding");
+  return encoding === undefined || encoding === "identity";
+}
+
+function answer(parts: RpcParts, unary: UnaryMethod, request: HttpRequest): Answer | Promise<Answer> {
+  const result = parts.authenticate(unary.method, request);
+  return result instanceof Promise
+    ? answerLater(parts, unary, { request, result })
+    : answerAuthenticated(parts, unary, { request, result });
+}
+
+async function answerLater(
+  parts: RpcParts,
+  unary: UnaryMethod,
+  { request, result }: { request: HttpRequest; result: Promise<AuthResult> },
+): Promise<Answer> {
+  return answerAuthenticated(parts, unary, { request, result: await result });
+}
+
+function answerAuthenticated(
+  parts: RpcParts,
+  unary: UnaryMethod,
+  { request, result }: { request: HttpRequest; result: AuthResult },
+): Answer | Promise<Answer> {
+  const { clock, messageBytesMax } = parts;
+  const { requestId } = request;
+  if (result.kind === "refused") {
+    const rateHeaders = rateReportHeaders(result.rate, clock);
+    return errorAnswer(result.refusal, { requestId, rateHeaders, call: undefined });
+  }
+  const { principal, rateNow } = result;
+  const call = new UnaryCall(unary, { request, principal, clock, messageBytesMax });
+  const answered = (frame: Uint8Array) =>
+    successAnswer(frame, { requestId, rateHeaders: rateReportHeaders(rateNow?.(), clock), call });
+  const thrown = (cause: unknown) =>
+    errorAnswer(cause, { requestId, rateHeaders: rateReportHeaders(rateNow?.(), clock), call });
+  try {
+    const frame = call.run();
+    return frame instanceof Promise ? frame.then(answered).catch(thrown) : answered(frame);
+  } catch (cause) {
+    return thrown(cause);
+  }
+}

@@ -1,0 +1,41 @@
+import type { DescMethod } from "@bufbuild/protobuf";
+import type { AddressAllowanceView } from "../admission/admission.ts";
+import type { CredentialKind } from "../auth/credential.ts";
+import type { Clock } from "../clock.ts";
+import type { Mount } from "../http/handler.ts";
+import type { Outcomes } from "../http/outcomes.ts";
+import type { RequestHead } from "../http/request-head.ts";
+import type { SessionAccess } from "../sign-in/session-access.ts";
+import type { Authenticate } from "./authenticate.ts";
+import type { ServedService } from "./served.ts";
+
+/** The dependencies of the RPC handlers on one listener. */
+export interface RpcParts {
+  readonly services: readonly ServedService[];
+  readonly policy: RpcPolicy;
+  readonly authenticate: Authenticate;
+  /** Undefined if the listener has no sign-in. */
+  readonly sessions: SessionAccess | undefined;
+  /** The allowance of an address, for responses that come before a team's limit is checked. */
+  readonly allowance: Pick<AddressAllowanceView, "look">;
+  readonly clock: Clock;
+  readonly messageBytesMax: number;
+  /**
+   * Counts and logs calls through Connect, because their status may follow a body that began with
+   * 200.
+   */
+  readonly outcomes: Outcomes;
+}
+
+/** The credential that each method takes on one listener. */
+export interface RpcPolicy {
+  /** The credential that the method takes; undefined if it is not served on this listener. */
+  credentialOf(method: DescMethod): CredentialKind | undefined;
+  /** If false, a method that takes a session refuses every caller. */
+  readonly readsSessions: boolean;
+  /** Whether a call of the method counts as an activity of the session. */
+  isActivity(method: DescMethod): boolean;
+}
+
+/** Returns the mount that serves the request; undefined if the request is not an RPC. */
+export type FindRpc = (head: RequestHead) => Mount | undefined;

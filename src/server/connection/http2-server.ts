@@ -1,0 +1,103 @@
+import { createServer, type Http2Server, type ServerHttp2Session } from "node:http2";
+import type { Socket } from "node:net";
+import { isHttp2Response, type NodeResponse } from "../node-http.ts";
+import { errorCode, type Report } from "../transport-event.ts";
+import type { TransportLimits } from "../transport-limits.ts";
+
+export interface Http2ServerOptions {
+  readonly limits: TransportLimits;
+  /** The answers that are not finished, over HTTP/1.1 and HTTP/2. */
+  readonly running: Iterable<NodeResponse>;
+  readonly report: Report;
+}
+
+/** Serves HTTP/2 on sockets that another server accepted. */
+export interface Http2Acceptor {
+  /** Emits `request` and `checkContinue`, as `node:http` does. */
+  readonly server: Http2Server;
+  /** Takes over a socket whose next bytes are HTTP/2's preface. */
+  accept(socket: Socket): void;
+  /**
+   * Closes every open session. Its running requests may end. A request that crosses the GOAWAY is
+   * refused unprocessed, so its client knows that it may send it again (RFC 9113, section 8.7).
+   */
+  closeSessions(): void;
+}
+
+export function createHttp2Acceptor({ limits, running, report }: Http2ServerOptions): Http2Acceptor {
+  const server = createServer(http2Options(limits));
+  const sessions = new Set<ServerHttp2Session>();
+  server.on("sessionError", (error) => report({ kind: "session_failed", code: errorCode(error) }));
+  return {
+    server,
+    accept(socket) {
+      if (socket.destroyed) return;
+      // HTTP/1.1's server accepts half-open sockets. A session whose peer has closed its end would
+      // stay open for ever while one of its streams is answered.
+      socket.allowHalfOpen = false;
+      server.once("session", (session) => {
+        sessions.add(session);
+        socket.once("close", () => sessions.delete(session));
+        limitIdleTime(session, { socket, limits, running });
+      });
+      server.emit("connection", socket);
+    },
+    closeSessions() {
+      for (const session of sessions) session.close();
+    },
+  };
+}
+
+/** RFC 9113 counts so many bytes for each header, in addition to its name and value. */
+const headerOverheadBytes = 32;
+
+function http2Options(limits: TransportLimits) {
+  return {
+    maxSessionMemory: limits.sessionMemoryMegabytesMax,
+    // Node resets a stream with more headers, without an answer, a log line or a count. This number
+    // is as many headers as fit into the bytes (RFC 9113, section 6.5.2). `createHeadCheck` refuses
+    // requests between our bound and this number.
+    maxHeaderListPairs: Math.floor(limits.headerBytesMax / headerOverheadBytes),
+    maxSessionInvalidFrames: limits.invalidFramesMax,
+    maxSessionRejectedStreams: limits.rejectedStreamsMax,
+    maxOutstandingPings: limits.outstandingPingsMax,
+    maxSettings: limits.settingsMax,
+    streamResetBurst: limits.streamResetBurst,
+    streamResetRate: limits.streamResetsPerSecond,
+    settings: {
+      maxConcurrentStreams: limits.concurrentStreamsMax,
+      maxHeaderListSize: limits.headerBytesMax,
+      enablePush: false,
+    },
+  };
+}
+
+/**
+ * Closes a session that does not finish its handshake, and later a session without running requests
+ * on which no frame arrives or leaves. Part of a frame does not count, so this also closes a
+ * session whose headers never end.
+ */
+function limitIdleTime(
+  session: ServerHttp2Session,
+  { socket, limits, running }: { socket: Socket; limits: TransportLimits; running: Iterable<NodeResponse> },
+): void {
+  session.setTimeout(limits.headersMsMax);
+  session.once("remoteSettings", () => session.setTimeout(limits.keepAliveMs));
+  // Closing waits for the peer twice: for the end of a frame that it began, and until it closes the
+  // socket.
+  const soon = (end: () => void) => {
+    const timer = setTimeout(end, limits.checkIntervalMs);
+    socket.once("close", () => clearTimeout(timer));
+  };
+  session.on("timeout", () => {
+    if (runsOn(session, running)) return;
+    session.close();
+    soon(() => session.destroy());
+  });
+  socket.once("finish", () => soon(() => socket.destroy()));
+}
+
+function runsOn(session: ServerHttp2Session, running: Iterable<NodeResponse>): boolean {
+  for (const res of running) if (isHttp2Response(res) && res.stream.session === session) return true;
+  return false;
+}

@@ -1,0 +1,22 @@
+/** Work for a batch. Never throws. */
+export interface Task {
+  run(): void;
+}
+
+/**
+ * Returns a function that delays tasks until everything that has arrived by now is read. The
+ * requests of one turn of the event loop are then answered one after the other: code and tables
+ * that one request needs are still in the processor's caches for the next, and a small body, which
+ * comes with its head, has arrived whole.
+ */
+export function createBatch(): (task: Task) => void {
+  let waiting: Task[] = [];
+  const runAll = () => {
+    const tasks = waiting;
+    waiting = [];
+    for (const task of tasks) task.run();
+  };
+  return (task) => {
+    if (waiting.push(task) === 1) setImmediate(runAll);
+  };
+}

@@ -1,0 +1,241 @@
+import type {
+  Answer,
+  BodyOutcome,
+  HttpRequest,
+  HttpResponse,
+  Mount,
+  Refused,
+  StreamedResponse,
+  WholeResponse,
+} from "../../http/handler.ts";
+import type { Outcomes } from "../../http/outcomes.ts";
+import { refusalAnswer } from "../../http/refusal-response.ts";
+import { headerOf } from "../../http/request-head.ts";
+import { fail, type Refusal, refusalFrom } from "../../refusal/refusal.ts";
+import {
+  addTrailers,
+  cutOff,
+  type Incoming,
+  isAnswerable,
+  isGone,
+  isHttp2Response,
+  isWhole,
+  send,
+  sendUnended,
+  writeHead,
+} from "../node-http.ts";
+import type { Report } from "../transport-event.ts";
+import { type TransportLimits, transportLimits } from "../transport-limits.ts";
+import { createBatch, type Task } from "./batch.ts";
+import { ExchangeBody } from "./exchange-body.ts";
+import { RequestFacts, type RequestFactsOptions } from "./request-facts.ts";
+import type { Abortable, RequestTracker } from "./request-tracker.ts";
+import { abandonBody, streamBody } from "./stream-body.ts";
+
+export interface ServeOptions extends RequestFactsOptions {
+  readonly requests: RequestTracker;
+  readonly outcomes: Outcomes;
+  readonly report: Report;
+  readonly limits?: TransportLimits;
+}
+
+/**
+ * Answers one of Node's requests through a handler, after everything that arrived with it was read.
+ * Never throws.
+ */
+export type Serve = (mount: Mount, incoming: Incoming) => void;
+
+/**
+ * Converts Node's request objects of HTTP/1.1 and HTTP/2 into plain values for the handlers. This
+ * is the one place where the refusal of a handler is rendered, logged and counted.
+ */
+export function createServe(options: ServeOptions): Serve {
+  const context = { ...options, limits: options.limits ?? transportLimits };
+  const batch = createBatch();
+  let warned = options.trustProxyHops > 0;
+  return (mount, incoming) => {
+    if (!warned && headerOf(incoming.head, "x-forwarded-for") !== undefined) {
+      warned = true;
+      options.report({ kind: "untrusted_forwarded_for" });
+    }
+    batch(new Exchange(mount, incoming, context));
+  };
+}
+
+type ServeContext = ServeOptions & { readonly limits: TransportLimits };
+
+class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
+  readonly #mount: Mount;
+  readonly #incoming: Incoming;
+  readonly #context: ServeContext;
+  readonly #body: ExchangeBody;
+  /** Whether the last byte of the answer was passed to Node. */
+  #finished = false;
+  #failed = false;
+  #watched = false;
+  #abort: AbortController | undefined;
+  #abortReason: Refusal | undefined;
+
+  constructor(mount: Mount, incoming: Incoming, context: ServeContext) {
+    super(incoming, context);
+    this.#mount = mount;
+    this.#incoming = incoming;
+    this.#context = context;
+    this.#body = new ExchangeBody(incoming);
+  }
+
+  run(): void {
+    // A caller that has disconnected can read no answer, so its request is not served.
+    if (!isAnswerable(this.#incoming.req, this.#incoming.res)) return;
+    try {
+      const answer = this.#mount.handler(this);
+      if (answer instanceof Promise) this.#respondLater(answer);
+      else this.#respond(answer);
+    } catch (thrown) {
+      this.#refuse({ refusal: refusalFrom(thrown) });
+    }
+  }
+
+  #respondLater(answer: Promise<Answer>): void {
+    answer.then(
+      (response) => this.#respond(response),
+      (thrown) => this.#refuse({ refusal: refusalFrom(thrown) }),
+    );
+  }
+
+  #respond(answer: Answer): void {
+    if ("refusal" in answer) this.#refuse(answer);
+    else if (!isWhole(answer)) void this.#stream(answer);
+    else if (this.#send(answer)) this.#succeed(answer);
+  }
+
+  #succeed({ uncounted }: HttpResponse): void {
+    if (!uncounted) this.#context.outcomes.succeeded(this.#mount.entry, this);
+  }
+
+  #refuse({ refusal, headers, response }: Refused): void {
+    const { entry, refusalForm: form } = this.#mount;
+    this.#context.outcomes.refused(refusal, entry, this);
+    this.#send(response ?? refusalAnswer(refusal, this, { form, ...(headers && { rateHeaders: headers }) }));
+  }
+
+  readBody(bytesMax: number): BodyOutcome | Promise<BodyOutcome> {
+    const atHand = this.#body.atHand(bytesMax);
+    if (atHand !== undefined) return atHand;
+    this.#watch();
+    return this.#body.read(bytesMax);
+  }
+
+  bodyChunks(): AsyncIterable<Uint8Array> {
+    const chunks = this.#body.chunks();
+    this.#watch();
+    if (this.#abortReason !== undefined) chunks.fail(this.#abortReason);
+    return chunks;
+  }
+
+  signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController();
+      this.#watch();
+      const gone = () => {
+        if (!this.#finished) this.abort(fail("CANCELLED"));
+      };
+      if (this.#abortReason !== undefined) this.#abort.abort(this.#abortReason);
+      else if (isGone(this.#incoming.res)) gone();
+      else this.#incoming.res.once("close", gone);
+    }
+    return this.#abort.signal;
+  }
+
+  /** Registers the request with the tracker until it ends, so that a drain can abort it. */
+  #watch(): void {
+    if (this.#watched || this.#finished) return;
+    this.#watched = true;
+    this.#context.requests.watch(this);
+  }
+
+  abort(reason: Refusal): void {
+    if (this.#abortReason !== undefined) return;
+    this.#abortReason = reason;
+    this.#abort?.abort(reason);
+    this.#body.giveUp(reason);
+  }
+
+  /**
+   * Writes the answer if the caller is still connected. Returns false if Node can't send the
+   * answer.
+   */
+  #send(response: WholeResponse): boolean {
+    this.#finish();
+    const { res } = this.#incoming;
+    try {
+      const isDropping = this.#body.drop(this.#context.limits);
+      if (isGone(res)) return true;
+      if (isDropping && closesAfter(this.#incoming)) sendUnended(res, response);
+      else send(res, response);
+      return true;
+    } catch (cause) {
+      this.#failToSend(cause);
+      return false;
+    }
+  }
+
+  /**
+   * The request runs until the last byte is written: until then its caller, or a drain, may still
+   * end it.
+   */
+  async #stream(response: StreamedResponse): Promise<void> {
+    const { res } = this.#incoming;
+    try {
+      if (!isGone(res)) writeHead(res, response, undefined);
+      if (this.method === "HEAD") abandonBody(response.body);
+      const isWritten = this.method === "HEAD" || (await streamBody(res, response.body));
+      this.#finish();
+      if (isWritten) this.#endStream(response);
+    } catch (cause) {
+      this.#finish();
+      abandonBody(response.body);
+      if (!isGone(res)) this.#failToSend(cause);
+    }
+  }
+
+  #endStream(response: StreamedResponse): void {
+    const { res } = this.#incoming;
+    const isDropping = this.#body.drop(this.#context.limits);
+    if (response.trailers !== undefined) addTrailers(res, response.trailers);
+    // If the answer ended here, the connection would close before the rest of an upload is read.
+    // Instead `drop` ends the answer once the rest is dropped.
+    if (!isDropping || !closesAfter(this.#incoming)) res.end();
+    this.#succeed(response);
+  }
+
+  #finish(): void {
+    this.#finished = true;
+    if (this.#watched) this.#context.requests.unwatch(this);
+  }
+
+  /**
+   * The handler returned an answer that Node can't send. If no byte of it was sent, the caller gets
+   * a refusal instead.
+   */
+  #failToSend(cause: unknown): void {
+    const { res } = this.#incoming;
+    const refusal = refusalFrom(cause);
+    const isFirst = !this.#failed;
+    this.#failed = true;
+    if (isFirst && !res.headersSent) {
+      this.#refuse({ refusal });
+      return;
+    }
+    if (isFirst) this.#context.outcomes.refused(refusal, this.#mount.entry, this);
+    cutOff(res);
+  }
+}
+
+/**
+ * Whether Node would close the connection as soon as the answer ends, and so cut an upload off.
+ * False if the caller waits for a 100 before it uploads.
+ */
+function closesAfter({ head, res }: Incoming): boolean {
+  return !isHttp2Response(res) && !res.shouldKeepAlive && headerOf(head, "expect") === undefined;
+}

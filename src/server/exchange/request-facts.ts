@@ -1,0 +1,75 @@
+import {
+  addressOf,
+  authorizationsOf,
+  headerOf,
+  type RequestHead,
+  requestIdOf,
+} from "../../http/request-head.ts";
+import { type Incoming, isRefusedByParser, type NodeResponse } from "../node-http.ts";
+
+export interface RequestFactsOptions {
+  newRequestId(): string;
+  /** How many proxies in front are trusted to name the client's address. */
+  readonly trustProxyHops: number;
+}
+
+/**
+ * The facts of a request's head. Each is computed on first use, because most requests need few of
+ * them.
+ */
+export class RequestFacts {
+  readonly #head: RequestHead;
+  readonly #res: NodeResponse;
+  readonly #options: RequestFactsOptions;
+  #isCounted = false;
+  #address: string | undefined;
+  #requestId: string | undefined;
+
+  constructor({ head, res }: Incoming, options: RequestFactsOptions) {
+    this.#head = head;
+    this.#res = res;
+    this.#options = options;
+  }
+
+  get isCounted(): boolean {
+    return this.#isCounted || isRefusedByParser(this.#res);
+  }
+
+  set isCounted(isCounted: boolean) {
+    this.#isCounted = isCounted;
+  }
+
+  get httpVersion(): string {
+    return this.#head.httpVersion;
+  }
+
+  get method(): string {
+    return this.#head.method;
+  }
+
+  get target(): string {
+    return this.#head.target;
+  }
+
+  header(name: string): string | undefined {
+    return headerOf(this.#head, name);
+  }
+
+  get rawHeaders(): readonly string[] {
+    return this.#head.rawHeaders;
+  }
+
+  get authorizations(): readonly string[] {
+    return authorizationsOf(this.#head);
+  }
+
+  get address(): string {
+    this.#address ??= addressOf(this.#head, this.#options.trustProxyHops);
+    return this.#address;
+  }
+
+  get requestId(): string {
+    this.#requestId ??= requestIdOf(this.#head, this.#options.newRequestId);
+    return this.#requestId;
+  }
+}

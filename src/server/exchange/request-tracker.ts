@@ -1,0 +1,56 @@
+import type { Refusal } from "../../refusal/refusal.ts";
+
+/** A request that can be aborted. */
+export interface Abortable {
+  /**
+   * Ends the work. The request is still answered. Called at most once, and never after `unwatch`.
+   */
+  abort(reason: Refusal): void;
+}
+
+/** The running requests of all listeners. A drain waits for them, and aborts them at its end. */
+export interface RequestTracker {
+  running(): number;
+  /** Counts a request as running. Call `end` once for it, however it ends. */
+  begin(): void;
+  end(): void;
+  /** Resolves once no request is running. */
+  idle(): Promise<void>;
+  /** Lets `abortAll` abort the request; aborts it at once if `abortAll` was called before. */
+  watch(request: Abortable): void;
+  unwatch(request: Abortable): void;
+  /** Aborts the watched requests, and every request that is watched later. */
+  abortAll(reason: Refusal): void;
+}
+
+export function createRequestTracker(): RequestTracker {
+  const watched = new Set<Abortable>();
+  let endReason: Refusal | undefined;
+  let running = 0;
+  let whenIdle: (() => void)[] = [];
+  return {
+    running: () => running,
+    begin() {
+      running += 1;
+    },
+    end() {
+      running -= 1;
+      if (running > 0) return;
+      for (const resolve of whenIdle) resolve();
+      whenIdle = [];
+    },
+    async idle() {
+      if (running > 0) await new Promise<void>((resolve) => whenIdle.push(resolve));
+    },
+    watch(request) {
+      if (endReason === undefined) watched.add(request);
+      else request.abort(endReason);
+    },
+    unwatch: (request) => void watched.delete(request),
+    abortAll(reason) {
+      endReason = reason;
+      for (const request of watched) request.abort(reason);
+      watched.clear();
+    },
+  };
+}

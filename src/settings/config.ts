@@ -1,0 +1,52 @@
+/** The plans, smallest first. */
+export const planNames = ["free", "pro", "team", "enterprise"] as const;
+export type PlanName = (typeof planNames)[number];
+
+/** The operator's settings: read once from the environment by `readSettings`, then frozen. */
+export interface Config {
+  /** The public listener. Port 0 picks a free one. */
+  readonly host: string;
+  readonly port: number;
+  /** The internal listener. Port 0 picks a free one. */
+  readonly grpcHost: string;
+  readonly grpcPort: number;
+  /** TLS of the internal listener, as file paths; undefined: plaintext. */
+  readonly grpcTls:
+    | { readonly certFile: string; readonly keyFile: string; readonly clientCaFile: string }
+    | undefined;
+  /** Where the embedded store, the secrets made at first start and `grpc-address` live. */
+  readonly dataDir: string;
+  /** Undefined: the embedded store. */
+  readonly mongodbUri: string | undefined;
+  /** At least 32 bytes each, newest first. Undefined: made at first start in the data folder. */
+  readonly secrets: readonly Buffer[] | undefined;
+  /** Undefined: made at first start in the data folder. */
+  readonly serviceToken: string | undefined;
+  /** Requests a minute of each plan, 1 to 100,000. */
+  readonly planLimits: Readonly<Record<PlanName, number>>;
+  readonly keyPrefix: string;
+  readonly keysPerTeamMax: number;
+  readonly bodyBytesMax: number;
+  readonly appOutputBytesMax: number;
+  /** Runs of one app at once. */
+  readonly appRunsMax: number;
+  readonly connectionsMax: number;
+  /** Connections of one address at once. Undefined: no bound. Loopback peers have none either. */
+  readonly connectionsPerAddressMax: number | undefined;
+  /** How many proxies stand in front of Keyrun and are trusted to name the client's address. */
+  readonly trustProxyHops: number;
+  /** Where browsers reach the screen: scheme, host and port. Undefined: the public listener. */
+  readonly publicUrl: string | undefined;
+  /** Undefined: people sign in by one-time links on loopback, and not at all elsewhere. */
+  readonly oidc: OidcConfig | undefined;
+  readonly drainDelayMs: number;
+  readonly drainMsMax: number;
+  readonly logLevel: "fatal" | "error" | "warn" | "info" | "debug" | "trace" | "silent";
+}
+
+/** The OpenID Connect issuer that people sign in with, and Keyrun's credentials there. */
+export interface OidcConfig {
+  readonly issuer: string;
+  readonly clientId: string;
+  readonly clientSecret: string;
+}

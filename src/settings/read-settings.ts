@@ -1,0 +1,132 @@
+import type { z } from "zod";
+import type { Config } from "./config.ts";
+import { contradictions } from "./contradictions.ts";
+import { environment, isForeignName, settingFacts } from "./known.ts";
+import { nearestName } from "./nearest-name.ts";
+
+/** A frozen Config, or every problem, one sentence each. */
+export type SettingsOutcome = { readonly ok: Config } | { readonly problems: readonly string[] };
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/**
+ * Reads every `KEYRUN_*` name of `env`. `readFile` reads the file of a `*_FILE` setting, or throws.
+ * Reports all problems at once. No problem contains the value of a setting or a path.
+ */
+export function readSettings(env: Environment, readFile: (path: string) => string): SettingsOutcome {
+  const given = Object.keys(env).filter((name) => name.startsWith("KEYRUN_") && env[name] !== undefined);
+  const problems = given.filter((name) => !isKnownName(name) && !isForeignName(name)).map(unknownProblem);
+  const texts: Record<string, string> = {};
+  for (const name of settingNames) {
+    const found = readText(name, env, readFile);
+    if (typeof found === "string") texts[name] = found;
+    else if (found !== undefined) problems.push(found.problem);
+  }
+  const parsed = environment.safeParse(texts);
+  for (const issue of parsed.error?.issues ?? []) problems.push(formProblem(issue.path[0], issue.message));
+  // A secret whose file can't be read counts as set here: that file is reported already.
+  problems.push(
+    ...contradictions((name) => texts[name] ?? env[name] ?? env[`${name}_FILE`] ?? defaults.get(name)),
+  );
+  return parsed.success && problems.length === 0 ? { ok: configFrom(parsed.data) } : { problems };
+}
+
+type Parsed = z.output<typeof environment>;
+
+// Object.keys loses the type of the names. The shape is a literal, so it has no other names.
+const settingNames = Object.keys(environment.shape) as (keyof Parsed)[];
+const secretNames = settingNames.filter((name) => factsOf(name).secret);
+const defaults = new Map(settingNames.map((name) => [String(name), factsOf(name).byDefault]));
+const knownNames = [...settingNames, ...secretNames.map((name) => `${name}_FILE`)];
+
+function isKnownName(name: string): boolean {
+  return knownNames.includes(name);
+}
+
+function factsOf(name: keyof Parsed) {
+  return settingFacts.get(environment.shape[name]) ?? { does: "" };
+}
+
+function unknownProblem(name: string): string {
+  const near = nearestName(name, knownNames);
+  const advice = near === undefined ? ".env.example lists all there are." : `did you mean ${near}?`;
+  return `${name} is not a setting of Keyrun: ${advice}`;
+}
+
+/** The setting's text or that of its file; undefined if both are absent; or the problem. */
+function readText(
+  name: keyof Parsed,
+  env: Environment,
+  readFile: (path: string) => string,
+): string | undefined | { problem: string } {
+  const fileName = `${name}_FILE`;
+  const path = factsOf(name).secret ? env[fileName] : undefined;
+  const text = env[name];
+  if (text !== undefined && path !== undefined) {
+    return { problem: `${name} and ${fileName} are both set: keep one of them.` };
+  }
+  // An empty value is most often a secret that failed to arrive. "Absent" would hide that.
+  if (text === "") return { problem: `${name} is empty: give it a value, or remove it.` };
+  if (path === undefined) return text;
+  try {
+    const content = readFile(path).replace(/\r?\n$/, "");
+    return content === ""
+      ? { problem: `${fileName} names an empty file: write the value into it.` }
+      : content;
+  } catch (cause) {
+    const why = cause instanceof Error && "code" in cause ? ` (${cause.code})` : "";
+    return { problem: `${fileName} must be the path of a readable file${why}.` };
+  }
+}
+
+function formProblem(path: PropertyKey | undefined, message: string): string {
+  const name = settingNames.find((candidate) => candidate === path);
+  const example = name === undefined ? undefined : factsOf(name).example;
+  return `${String(path)} ${message}${example === undefined ? "" : `, such as ${example}`}.`;
+}
+
+function configFrom(settings: Parsed): Config {
+  return Object.freeze({
+    host: settings.KEYRUN_HOST,
+    port: settings.KEYRUN_PORT,
+    grpcHost: settings.KEYRUN_GRPC_HOST,
+    grpcPort: settings.KEYRUN_GRPC_PORT,
+    grpcTls: tlsFrom(settings),
+    dataDir: settings.KEYRUN_DATA_DIR,
+    mongodbUri: settings.KEYRUN_MONGODB_URI,
+    secrets: settings.KEYRUN_SECRET,
+    serviceToken: settings.KEYRUN_SERVICE_TOKEN,
+    planLimits: settings.KEYRUN_PLAN_LIMITS,
+    keyPrefix: settings.KEYRUN_KEY_PREFIX,
+    keysPerTeamMax: settings.KEYRUN_KEYS_PER_TEAM_MAX,
+    bodyBytesMax: settings.KEYRUN_BODY_BYTES_MAX,
+    appOutputBytesMax: settings.KEYRUN_APP_OUTPUT_BYTES_MAX,
+    appRunsMax: settings.KEYRUN_APP_RUNS_MAX,
+    connectionsMax: settings.KEYRUN_CONNECTIONS_MAX,
+    // Behind a proxy all connections have the proxy's address: a bound would cut off every caller.
+    connectionsPerAddressMax:
+      settings.KEYRUN_TRUST_PROXY > 0 ? undefined : settings.KEYRUN_CONNECTIONS_PER_ADDRESS_MAX,
+    trustProxyHops: settings.KEYRUN_TRUST_PROXY,
+    publicUrl: settings.KEYRUN_PUBLIC_URL,
+    oidc: oidcFrom(settings),
+    drainDelayMs: settings.KEYRUN_DRAIN_DELAY_MS,
+    drainMsMax: settings.KEYRUN_DRAIN_MS_MAX,
+    logLevel: settings.KEYRUN_LOG_LEVEL,
+  });
+}
+
+function oidcFrom(settings: Parsed): Config["oidc"] {
+  const issuer = settings.KEYRUN_OIDC_ISSUER;
+  const clientId = settings.KEYRUN_OIDC_CLIENT_ID;
+  const clientSecret = settings.KEYRUN_OIDC_CLIENT_SECRET;
+  if (issuer === undefined || clientId === undefined || clientSecret === undefined) return undefined;
+  return Object.freeze({ issuer, clientId, clientSecret });
+}
+
+function tlsFrom(settings: Parsed): Config["grpcTls"] {
+  const certFile = settings.KEYRUN_GRPC_TLS_CERT_FILE;
+  const keyFile = settings.KEYRUN_GRPC_TLS_KEY_FILE;
+  const clientCaFile = settings.KEYRUN_GRPC_TLS_CLIENT_CA_FILE;
+  if (certFile === undefined || keyFile === undefined || clientCaFile === undefined) return undefined;
+  return Object.freeze({ certFile, keyFile, clientCaFile });
+}

@@ -1,0 +1,69 @@
+import {
+  allowInsecureRequests,
+  type ClientAuth,
+  ClientSecretBasic,
+  ClientSecretPost,
+  type Configuration,
+  discovery,
+  enableNonRepudiationChecks,
+} from "openid-client";
+import { bounds } from "../bounds.ts";
+import type { Clock } from "../clock.ts";
+import type { OidcConfig } from "../settings/config.ts";
+
+/**
+ * Returns the issuer's metadata. It is fetched on first use, so that Keyrun can start without the
+ * issuer.
+ */
+export type FindIssuer = () => Promise<Configuration>;
+
+/**
+ * Creates a cache of the issuer's metadata: fetched with at most `oidcDiscoveryTriesMax` tries and
+ * kept for `oidcMetadataMs`. The issuer's keys are fetched again when a token names an unknown key.
+ * A failure is not kept, so the next sign-in tries again. Rejects with openid-client's error.
+ */
+export function createFindIssuer({ clock, oidc }: { clock: Clock; oidc: OidcConfig }): FindIssuer {
+  let held: { readonly found: Promise<Configuration>; readonly expireMs: number } | undefined;
+  return () => {
+    if (held && clock.monotonicMs() < held.expireMs) return held.found;
+    const found = discover(oidc, bounds.oidcDiscoveryTriesMax);
+    const own = { found, expireMs: clock.monotonicMs() + bounds.oidcMetadataMs };
+    held = own;
+    found.catch(() => {
+      if (held === own) held = undefined;
+    });
+    return found;
+  };
+}
+
+async function discover(oidc: OidcConfig, triesLeft: number): Promise<Configuration> {
+  const { issuer, clientId, clientSecret } = oidc;
+  const url = new URL(issuer);
+  // The settings allow plain HTTP only on loopback.
+  const insecure = url.protocol === "http:" ? [allowInsecureRequests] : [];
+  try {
+    // By default openid-client trusts a token that came over TLS. This verifies its signature as
+    // well.
+    return await discovery(url, clientId, {}, secretAuth(clientSecret), {
+      execute: [...insecure, enableNonRepudiationChecks],
+      timeout: bounds.oidcTimeoutMs / 1_000,
+    });
+  } catch (thrown) {
+    if (triesLeft <= 1) throw thrown;
+    return discover(oidc, triesLeft - 1);
+  }
+}
+
+/**
+ * Sends the secret in the header, which is the default, or in the body if the issuer accepts no
+ * other way.
+ */
+function secretAuth(clientSecret: string): ClientAuth {
+  const basic = ClientSecretBasic(clientSecret);
+  const post = ClientSecretPost(clientSecret);
+  return (server, client, body, headers) => {
+    const methods = server.token_endpoint_auth_methods_supported ?? ["client_secret_basic"];
+    const authenticate = methods.includes("client_secret_basic") ? basic : post;
+    authenticate(server, client, body, headers);
+  };
+}

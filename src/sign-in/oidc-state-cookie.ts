@@ -1,0 +1,71 @@
+import { createHmac, timingSafeEqual } from "node:crypto";
+import { z } from "zod";
+import { bounds } from "../bounds.ts";
+import type { Clock } from "../clock.ts";
+import { readCookie, writeCookie } from "./cookies.ts";
+import type { ScreenAddress } from "./screen-address.ts";
+
+/**
+ * What the browser keeps while it is at the issuer, so that only the browser that began a sign-in
+ * can complete it.
+ */
+export interface OidcState {
+  readonly state: string;
+  readonly nonce: string;
+  /** PKCE's secret (RFC 7636). It is useless without the code, which the same browser brings. */
+  readonly codeVerifier: string;
+  readonly returnTo: string;
+}
+
+/** The cookie of a sign-in in progress. A second sign-in in the same browser replaces it. */
+export interface OidcStateCookie {
+  write(state: OidcState): string;
+  /**
+   * Returns undefined if the cookie is missing, expired, sent twice, or not signed with our key.
+   */
+  read(header: string | undefined): OidcState | undefined;
+  clear(): string;
+}
+
+const form = z.strictObject({
+  state: z.string(),
+  nonce: z.string(),
+  codeVerifier: z.string(),
+  returnTo: z.string(),
+  expireTimeMs: z.number(),
+});
+
+/**
+ * The cookie is signed with `key`, so that nobody else can make one, and expires after
+ * `oidcSignInMs`.
+ */
+export function createOidcStateCookie(parts: {
+  readonly clock: Clock;
+  readonly key: Uint8Array;
+  readonly address: ScreenAddress;
+}): OidcStateCookie {
+  const { clock, key } = parts;
+  const { secure, port } = parts.address;
+  const name = secure ? "__Host-keyrun-sign-in" : `keyrun-sign-in-${port}`;
+  const sign = (text: string) => createHmac("sha256", key).update(`keyrun-sign-in:${text}`).digest();
+
+  return {
+    write(state) {
+      const content = { ...state, expireTimeMs: clock.unixMs() + bounds.oidcSignInMs };
+      const text = Buffer.from(JSON.stringify(content)).toString("base64url");
+      const value = `${text}.${sign(text).toString("base64url")}`;
+      return writeCookie({ name, value }, { secure, maxAgeS: bounds.oidcSignInMs / 1_000 });
+    },
+    read(header) {
+      const cookie = readCookie(header, name);
+      if (cookie.kind !== "found") return undefined;
+      const [text = "", signature = ""] = cookie.value.split(".");
+      const presented = Buffer.from(signature, "base64url");
+      const expected = sign(text);
+      if (presented.length !== expected.length || !timingSafeEqual(presented, expected)) return undefined;
+      const { expireTimeMs, ...state } = form.parse(JSON.parse(Buffer.from(text, "base64url").toString()));
+      return clock.unixMs() < expireTimeMs ? state : undefined;
+    },
+    clear: () => writeCookie({ name, value: "" }, { secure, maxAgeS: 0 }),
+  };
+}

@@ -1,0 +1,163 @@
+import type { SessionPrincipal } from "../auth/principal.ts";
+import { bounds } from "../bounds.ts";
+import type { RecordSource } from "../cache/record-source.ts";
+import type { Clock } from "../clock.ts";
+import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
+import type { RandomBytes } from "../ids/random-bytes.ts";
+import { hashToken, newToken } from "./opaque-token.ts";
+import { createEndings } from "./session-endings.ts";
+import type { SessionRecord, SessionStore } from "./session-store.ts";
+
+/** The person who signed in, as the issuer identifies them. */
+export type SignedInUser = Pick<SessionRecord, "issuer" | "subject" | "email">;
+
+/**
+ * The sessions of people. A session's id is the hash of its token, so it can't be used to sign in.
+ */
+export interface Sessions {
+  /**
+   * Begins a session and returns its token, the only copy of it. The session that the browser had
+   * before, if any, is ended.
+   */
+  begin(user: SignedInUser, previousToken?: string): Promise<string>;
+  /**
+   * Returns the person that the token stands for; undefined if there is no such session or it is
+   * over. This does not count as activity.
+   */
+  find(token: string): Promise<SessionPrincipal | undefined>;
+  /** Returns the user who began the session; undefined if it is over. */
+  userOf(sessionId: string): Promise<SignedInUser | undefined>;
+  /** True if the session is not over. For calls that were admitted with it and still run. */
+  isLive(sessionId: string): Promise<boolean>;
+  /** Records that the person did something, so that the session is not idle. */
+  noteActivity(sessionId: string): Promise<void>;
+  /**
+   * Ends the session. Once this has resolved, no later request is accepted for it. Repeating it is
+   * no error.
+   */
+  end(sessionId: string): Promise<void>;
+  /**
+   * Calls the listener once, when the session is ended on this instance. The returned function
+   * removes the listener.
+   */
+  onEnded(sessionId: string, listener: () => void): () => void;
+  /**
+   * Starts to remove expired sessions, a batch every `sweepMs`. The timer does not keep the process
+   * alive.
+   */
+  start(): void;
+  close(): Promise<void>;
+}
+
+export interface SessionsParts {
+  readonly clock: Clock;
+  readonly store: SessionStore;
+  /** Above `store.find`; versions by `sessionVersionOf`. */
+  readonly cache: RecordSource<SessionRecord>;
+  readonly changeSecurityState: ChangeSecurityState<"session", FlooredChange<SessionRecord>>;
+  readonly randomBytes: RandomBytes;
+  /** Called with the cause when a sweep fails. The next sweep removes what is left. */
+  readonly onSweepFailed: (cause: unknown) => void;
+  readonly sweepMs?: number;
+}
+
+/**
+ * All sessions have the same version. A floor above it ends the session, also for a read that has
+ * not reached the cache yet.
+ */
+export const sessionVersionOf = () => liveVersion;
+const liveVersion = 1;
+const endedVersion = 2;
+
+/**
+ * Creates the sessions. A session lasts at most `sessionMsMax`, and `sessionIdleMsMax` after the
+ * last activity: signing in, creating a key, revoking one. Requests that the screen sends by itself
+ * (reading lists and limits, watching) do not count, so that an open page does not keep its session
+ * for ever.
+ */
+export function createSessions(parts: SessionsParts): Sessions {
+  const { clock, store, cache, changeSecurityState, randomBytes, sweepMs = bounds.sessionSweepMs } = parts;
+  const endings = createEndings();
+  let sweeper: NodeJS.Timeout | undefined;
+  let sweeping: Promise<void> | undefined;
+
+  async function findLive(sessionId: string): Promise<SessionRecord | undefined> {
+    const session = await cache.load(sessionId);
+    return session && !isOver(session, clock.unixMs()) ? session : undefined;
+  }
+
+  async function end(sessionId: string): Promise<void> {
+    await changeSecurityState("session", async () => {
+      await store.delete(sessionId);
+      return ended(sessionId);
+    });
+    endings.notify(sessionId);
+  }
+
+  /** Takes no right away: a session that is over is refused even while the store still has it. */
+  async function sweep(): Promise<void> {
+    const nowMs = clock.unixMs();
+    const idleSinceMs = nowMs - bounds.sessionIdleMsMax;
+    try {
+      await store.deleteExpired({ nowMs, idleSinceMs, limit: bounds.sessionSweepMax });
+    } catch (cause) {
+      parts.onSweepFailed(cause);
+    }
+  }
+
+  return {
+    async begin(user, previousToken) {
+      const { token, hash } = newToken(randomBytes);
+      const session = newSession(hash, user, clock.unixMs());
+      const removed = await changeSecurityState("session", async () =>
+        (await store.insert(session, { perUserMax: bounds.sessionsPerUserMax })).map(ended),
+      );
+      for (const { id } of removed) endings.notify(id);
+      const previousId = previousToken === undefined ? undefined : hashToken(previousToken);
+      if (previousId !== undefined) await end(previousId);
+      return token;
+    },
+    async find(token) {
+      const id = hashToken(token);
+      const session = id === undefined ? undefined : await findLive(id);
+      return session && { kind: "session", sessionId: session.idHash, email: session.email };
+    },
+    userOf: findLive,
+    isLive: async (sessionId) => (await findLive(sessionId)) !== undefined,
+    async noteActivity(sessionId) {
+      const session = await findLive(sessionId);
+      if (!session) return;
+      const lastActiveTimeMs = Math.max(session.lastActiveTimeMs, clock.unixMs());
+      await changeSecurityState("session", async () => {
+        await store.touch(sessionId, lastActiveTimeMs);
+        return { id: sessionId, version: liveVersion, value: { ...session, lastActiveTimeMs } };
+      });
+    },
+    end,
+    onEnded: endings.on,
+    start() {
+      sweeper ??= setInterval(() => {
+        sweeping ??= sweep().finally(() => {
+          sweeping = undefined;
+        });
+      }, sweepMs).unref();
+    },
+    async close() {
+      clearInterval(sweeper);
+      await sweeping;
+    },
+  };
+}
+
+function isOver({ expireTimeMs, lastActiveTimeMs }: SessionRecord, nowMs: number): boolean {
+  return nowMs >= expireTimeMs || nowMs >= lastActiveTimeMs + bounds.sessionIdleMsMax;
+}
+
+function ended(sessionId: string) {
+  return { id: sessionId, version: endedVersion };
+}
+
+function newSession(idHash: string, { issuer, subject, email }: SignedInUser, nowMs: number): SessionRecord {
+  const times = { createTimeMs: nowMs, lastActiveTimeMs: nowMs, expireTimeMs: nowMs + bounds.sessionMsMax };
+  return { idHash, issuer, subject, email, ...times };
+}

@@ -1,0 +1,129 @@
+import { expect, test } from "vitest";
+import { createDecide } from "#src/admission/decide.ts";
+import { type KeyVerdict, unguarded } from "#src/auth/key-evidence.ts";
+import { createLimiter, type LimitDecision, type TeamLimiter } from "#src/limit/limiter.ts";
+import { createManualClock } from "../harness/manual-clock.ts";
+import { teamRecordOf } from "../harness/store-records.ts";
+
+const valid: KeyVerdict = { kind: "valid", keyId: "k1", teamId: "demo" };
+const revoked: KeyVerdict = { kind: "revoked", keyId: "k1", teamId: "demo", revokeTimeMs: 5 };
+const demo = teamRecordOf({ id: "demo" });
+
+/** A decision about one key of team demo, whose plan allows two requests a minute. */
+function setUp(facts: { limiter?: TeamLimiter; isTeamCached?: boolean } = {}) {
+  const clock = createManualClock();
+  const counted = createLimiter({ clock, windowMs: 60_000, logsMax: 10 });
+  const world: { verdict: KeyVerdict | Promise<KeyVerdict>; holds: boolean; used: string[] } = {
+    verdict: valid,
+    holds: true,
+    used: [],
+  };
+  const decide = createDecide({
+    clock,
+    verifyKey: () => world.verdict,
+    teams: {
+      peek: (id) => (facts.isTeamCached === false ? undefined : id === "demo" ? demo : null),
+      load: async (id) => (id === "demo" ? demo : undefined),
+    },
+    limiter: facts.limiter ?? counted,
+    planLimits: { free: 2, pro: 3, team: 4, enterprise: 5 },
+    keyUsed: (keyId) => world.used.push(keyId),
+    mayAdmit: () => world.holds,
+  });
+  const ask = (cost = 1) => decide("svc_x.y", { cost, address: "192.0.2.1", guard: unguarded });
+  return { world, ask, remaining: () => counted.look("demo", 2).remaining };
+}
+
+/** A limiter that another process keeps; the test decides when it answers. */
+function sharedLimiter() {
+  const answer = Promise.withResolvers<LimitDecision>();
+  const rate = { accepted: true, limit: 2, remaining: 1, resetUnixMs: 1, retryAfterMs: 0 };
+  const limiter: TeamLimiter = { spend: () => answer.promise, look: () => rate };
+  return {
+    limiter,
+    accept: () => answer.resolve(rate),
+    refuse: () => answer.resolve({ ...rate, accepted: false }),
+  };
+}
+
+test("a decision is synchronous when everything is in memory, whatever the verdict", () => {
+  const { world, ask } = setUp();
+  expect(ask()).toMatchObject({ kind: "admitted", keyId: "k1", teamId: "demo", plan: "free" });
+  expect(ask()).toMatchObject({ kind: "admitted", rate: { remaining: 0 } });
+  expect(ask()).toMatchObject({ kind: "limited", rate: { accepted: false, limit: 2 } });
+  expect(world.used).toEqual(["k1", "k1"]);
+  world.verdict = revoked;
+  expect(ask()).toEqual(revoked);
+  world.verdict = { kind: "invalid" };
+  expect(ask()).toEqual({ kind: "invalid" });
+  world.holds = false;
+  expect(ask).toThrow(expect.objectContaining({ reason: "UNAVAILABLE" }));
+});
+
+test("a cost is taken whole or not at all, a cost of 0 only looks and is no use, and a cost over the plan's limit is refused", () => {
+  const { world, ask, remaining } = setUp();
+  expect(ask(0)).toMatchObject({ kind: "admitted", rate: { remaining: 2 } });
+  expect(world.used).toEqual([]);
+  ask();
+  expect(ask(2)).toMatchObject({ kind: "limited" });
+  expect(remaining()).toBe(1);
+  expect(() => ask(3)).toThrow(expect.objectContaining({ reason: "INVALID_ARGUMENT", param: "cost" }));
+  expect(remaining()).toBe(1);
+});
+
+test("the hold on the store is checked again after the key or the team was read, also for a revoked or invalid key", async () => {
+  for (const verdict of [valid, revoked, { kind: "invalid" } as const]) {
+    const { world, ask, remaining } = setUp();
+    const read = Promise.withResolvers<KeyVerdict>();
+    world.verdict = read.promise;
+    const decision = ask();
+    world.holds = false;
+    read.resolve(verdict);
+    await expect(decision).rejects.toMatchObject({ reason: "UNAVAILABLE" });
+    expect([world.used, remaining()]).toEqual([[], 2]);
+  }
+  const { world, ask, remaining } = setUp({ isTeamCached: false });
+  const decision = ask();
+  world.holds = false;
+  await expect(decision).rejects.toMatchObject({ reason: "UNAVAILABLE" });
+  expect([world.used, remaining()]).toEqual([[], 2]);
+});
+
+test("a key whose team does not exist is refused with INTERNAL", async () => {
+  const { world, ask } = setUp();
+  world.verdict = { ...valid, teamId: "gone" };
+  expect(ask).toThrow(expect.objectContaining({ reason: "INTERNAL" }));
+});
+
+test("a limit that another process counts is waited for, and its answer decides", async () => {
+  for (const kind of ["admitted", "limited"] as const) {
+    const { limiter, accept, refuse } = sharedLimiter();
+    const { world, ask } = setUp({ limiter });
+    const decision = ask();
+    expect(world.used).toEqual([]);
+    kind === "admitted" ? accept() : refuse();
+    expect(await decision).toMatchObject({ kind, keyId: "k1", teamId: "demo" });
+    expect(world.used).toEqual(kind === "admitted" ? ["k1"] : []);
+  }
+});
+
+test("a key that is revoked while another process counts is refused, and so is any key once the hold is lost", async () => {
+  const { limiter, accept } = sharedLimiter();
+  const { world, ask } = setUp({ limiter });
+  const [first, second] = [ask(), ask()];
+  world.verdict = revoked;
+  accept();
+  expect(await first).toEqual(revoked);
+  expect(await second).toEqual(revoked);
+  world.verdict = valid;
+  const third = ask();
+  world.holds = false;
+  await expect(third).rejects.toMatchObject({ reason: "UNAVAILABLE" });
+  expect(world.used).toEqual([]);
+});
+
+test("a revoked key is refused without a look-up of its team, so it costs no read of the store", () => {
+  const { world, ask } = setUp({ isTeamCached: false });
+  world.verdict = revoked;
+  expect(ask()).toEqual(revoked);
+});

@@ -1,0 +1,25 @@
+import { readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, expect, test } from "vitest";
+import { writePrivateFile } from "#src/data-folder/secret-files.ts";
+import { StartRefused } from "#src/refusal/start-refused.ts";
+import { createTempFolders } from "../harness/temp-folders.ts";
+
+const folders = createTempFolders();
+afterAll(folders.remove);
+
+test("the first file makes its folder, as with MongoDB no store has made it", async () => {
+  const path = join(folders.create(), "a", "b", "grpc-address");
+  await writePrivateFile(path, "127.0.0.1:8081\n");
+  expect(readFileSync(path, "utf8")).toBe("127.0.0.1:8081\n");
+  expect(statSync(path).mode & 0o777).toBe(0o600);
+  expect(statSync(join(path, "..")).mode & 0o777).toBe(0o700);
+});
+
+test("a folder that can't be written is refused in words that name the setting", async () => {
+  const file = join(folders.create(), "file");
+  await writePrivateFile(file, "");
+  const refusal = await writePrivateFile(join(file, "grpc-address"), "x").catch((thrown: unknown) => thrown);
+  expect(refusal).toBeInstanceOf(StartRefused);
+  expect((refusal as Error).message).toMatch(/can't be written .*KEYRUN_DATA_DIR/);
+});

@@ -1,0 +1,61 @@
+import { type Entry, entries } from "#src/metrics.ts";
+import { type Reason, reasons } from "#src/refusal/reasons.ts";
+import type { Keyrun } from "../keyrun.ts";
+
+/** One line of the log about a refusal. */
+export interface RefusalLine {
+  readonly entry: string;
+  readonly reason: string;
+  readonly requestId: string;
+  readonly request: string;
+  readonly address: string;
+  /** The whole line. */
+  readonly text: string;
+}
+
+/**
+ * How much each series of `keyrun_requests_total` has grown, by `<entry> <outcome> <status>`.
+ * Series that have not grown are left out.
+ */
+export type Growth = Readonly<Record<string, number>>;
+
+/** What a Keyrun has counted and logged since `openLedger` was called. */
+export interface Ledger {
+  growth(): Promise<Growth>;
+  lines(): RefusalLine[];
+}
+
+export async function openLedger(keyrun: Keyrun): Promise<Ledger> {
+  const linesBefore = keyrun.logLines.length;
+  const before = await counts(keyrun);
+  return {
+    async growth() {
+      const grown = [...(await counts(keyrun))].map(
+        ([series, count]) => [series, count - (before.get(series) ?? 0)] as const,
+      );
+      return Object.fromEntries(grown.filter(([, by]) => by !== 0));
+    },
+    lines: () => keyrun.logLines.slice(linesBefore).flatMap(refusalLine),
+  };
+}
+
+export function seriesOf(entry: Entry, reason: Reason): string {
+  return `${entry} ${reason} ${reasons[reason].httpStatus}`;
+}
+
+const series = /^keyrun_requests_total\{entry="(\w+)",outcome="(\w+)",status="(\d+)"\} (\d+)$/gm;
+
+async function counts({ internalUrl, serviceToken }: Keyrun): Promise<Map<string, number>> {
+  const headers = { authorization: `Bearer ${serviceToken}` };
+  const text = await (await fetch(`${internalUrl}/metrics`, { headers })).text();
+  const found = [...text.matchAll(series)].map(
+    ([, entry, outcome, status, count]) => [`${entry} ${outcome} ${status}`, Number(count)] as const,
+  );
+  if (found.length < entries.length * Object.keys(reasons).length) throw new Error("series are missing");
+  return new Map(found);
+}
+
+function refusalLine(text: string): RefusalLine[] {
+  const line = JSON.parse(text);
+  return typeof line.reason === "string" ? [{ ...line, text }] : [];
+}

@@ -1,0 +1,251 @@
+import type { JsonObject } from "@bufbuild/protobuf";
+import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
+import type { ListenerName } from "#src/auth/policy.ts";
+import type { Reason } from "#src/refusal/reasons.ts";
+import { soon } from "../soon.ts";
+import { listeners, type Message, type Protocol, runProtocols } from "./protocols.ts";
+import type { RefusalCase } from "./refusal-case.ts";
+import { limits, type RefusalWorld } from "./world.ts";
+
+/** A request for a run that is refused. */
+interface RunRefusal {
+  readonly reason: Reason;
+  readonly what?: string;
+  /** The protocols for which the case makes sense; by default all. */
+  readonly only?: (protocol: Protocol) => boolean;
+  readonly authorization?: (world: RefusalWorld) => string | undefined;
+  readonly message?: Message;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly timeoutMs?: number;
+}
+
+const { runApp } = RunService.method;
+const isRpc = ({ kind }: Protocol) => kind !== "rest";
+const isRest = ({ kind }: Protocol) => kind === "rest";
+const isConnect = ({ kind }: Protocol) => kind === "connect";
+const isGrpcAlike = ({ kind }: Protocol) => kind === "grpc" || kind === "grpc-web";
+const withJson = (protocol: Protocol) => isRest(protocol) || isConnect(protocol);
+const validKey = ({ key }: RefusalWorld) => `Bearer ${key.value}`;
+const aRun: Message = { json: { appId: "echo", text: "x" } };
+const bytesOf = (text: string): Message => ({ bytes: Buffer.from(text, "latin1") });
+
+const simple: readonly RunRefusal[] = [
+  { reason: "MISSING_API_KEY", authorization: () => undefined },
+  { reason: "MALFORMED_AUTHORIZATION", authorization: ({ key }) => `Basic ${key.value}` },
+  { reason: "INVALID_API_KEY", authorization: ({ key }) => `Bearer ${key.value.slice(0, -1)}` },
+  {
+    reason: "INVALID_API_KEY",
+    what: "not in the store",
+    authorization: ({ keyrun }) => `Bearer ${keyrun.unknownKey()}`,
+  },
+  { reason: "REVOKED_API_KEY", authorization: ({ revokedKey }) => `Bearer ${revokedKey.value}` },
+  { reason: "APP_NOT_FOUND", message: { json: { appId: "nowhere", text: "x" } } },
+  { reason: "INVALID_ARGUMENT", what: "no text", message: { json: { appId: "echo" } } },
+  { reason: "INVALID_ARGUMENT", what: "no message", only: isGrpcAlike, message: bytesOf("\xff\xff") },
+  { reason: "INVALID_ARGUMENT", what: "a wrong field", only: withJson, message: bytesOf('{"colour":1}') },
+  { reason: "INVALID_JSON", only: withJson, message: bytesOf("{") },
+  { reason: "INVALID_JSON", what: "not UTF-8", only: withJson, message: bytesOf('{"text":"\xff"}') },
+  {
+    reason: "REQUEST_TOO_LARGE",
+    message: { json: { appId: "echo", text: "x".repeat(limits.bodyBytes + 1) } },
+  },
+  { reason: "UNSUPPORTED_MEDIA_TYPE", only: withJson, headers: { "content-type": "text/plain" } },
+  {
+    reason: "UNSUPPORTED_MEDIA_TYPE",
+    what: "compressed",
+    only: isRest,
+    headers: { "content-encoding": "gzip" },
+  },
+  {
+    reason: "UNIMPLEMENTED",
+    what: "an unknown compression",
+    only: isGrpcAlike,
+    message: { bytes: Buffer.from("x"), flags: 1 },
+    headers: { "grpc-encoding": "snappy" },
+  },
+  {
+    reason: "UNIMPLEMENTED",
+    what: "an unknown compression",
+    only: isConnect,
+    headers: { "content-encoding": "snappy" },
+  },
+  {
+    reason: "MISSING_GRPC_ENCODING",
+    only: isGrpcAlike,
+    message: { bytes: Buffer.from("x"), flags: 1 },
+  },
+  { reason: "DEADLINE_EXCEEDED", what: "over at once", only: isRpc, timeoutMs: 0 },
+];
+
+/** Each refusal of a run, over each protocol of each listener. */
+export const runCases: readonly RefusalCase[] = listeners.flatMap((listener) =>
+  runProtocols[listener].flatMap((protocol) => [
+    ...simple
+      .filter(({ only = () => true }) => only(protocol))
+      .map((refusal) => simpleCase(listener, protocol, refusal)),
+    limitedCase(listener, protocol),
+    failedCase(listener, protocol),
+    lateCase(listener, protocol),
+    busyCase(listener, protocol),
+    ...(isRpc(protocol) ? [deadlineCase(listener, protocol)] : []),
+    leftCase(listener, protocol),
+  ]),
+);
+
+function simpleCase(listener: ListenerName, protocol: Protocol, refusal: RunRefusal): RefusalCase {
+  const { reason, what, authorization = validKey, message = aRun, headers = {}, timeoutMs } = refusal;
+  const ask = (authorized: string | undefined, requestId: string) =>
+    protocol.ask(runApp, message, {
+      headers: {
+        ...headers,
+        "x-request-id": requestId,
+        ...(authorized !== undefined && { authorization: authorized }),
+      },
+      ...(timeoutMs !== undefined && { timeoutMs }),
+    });
+  return {
+    ...about(listener, protocol, message),
+    reason,
+    ...(what !== undefined && { what }),
+    send: (world, requestId) =>
+      protocol.http.exchange(world.url(listener), ask(authorization(world), requestId)),
+  };
+}
+
+function limitedCase(listener: ListenerName, protocol: Protocol): RefusalCase {
+  let key = "";
+  return {
+    ...about(listener, protocol, aRun),
+    reason: "RATE_LIMIT_EXCEEDED",
+    async prepare({ keyrun, url }) {
+      key = (await keyrun.newKey(await keyrun.newTeam())).value;
+      for (let spent = 0; spent < limits.runsOfTheFreePlan; spent += 1) {
+        await protocol.http.exchange(url(listener), askToRun(protocol, { appId: "echo", text: "x" }, key));
+      }
+      return nothing;
+    },
+    send: ({ url }, requestId) =>
+      protocol.http.exchange(
+        url(listener),
+        askToRun(protocol, { appId: "echo", text: "x" }, key, { requestId }),
+      ),
+  };
+}
+
+function failedCase(listener: ListenerName, protocol: Protocol): RefusalCase {
+  return appCase(listener, protocol, { reason: "APP_FAILED", text: "fail" });
+}
+
+function lateCase(listener: ListenerName, protocol: Protocol): RefusalCase {
+  return appCase(listener, protocol, { reason: "APP_TIMEOUT", text: "wait", appTimeoutMs: 20 });
+}
+
+function deadlineCase(listener: ListenerName, protocol: Protocol): RefusalCase {
+  return appCase(listener, protocol, { reason: "DEADLINE_EXCEEDED", text: "wait", timeoutMs: 20 });
+}
+
+function appCase(
+  listener: ListenerName,
+  protocol: Protocol,
+  how: { reason: Reason; text: string; appTimeoutMs?: number; timeoutMs?: number },
+): RefusalCase {
+  const { reason, text, appTimeoutMs, timeoutMs } = how;
+  const prepared = preparedApp(appTimeoutMs);
+  return {
+    ...about(listener, protocol, aRun),
+    reason,
+    prepare: prepared.prepare,
+    get request() {
+      return about(listener, protocol, { json: { appId: prepared.id() } }).request;
+    },
+    send: ({ key, url }, requestId) => {
+      const options = { requestId, ...(timeoutMs !== undefined && { timeoutMs }) };
+      const ask = askToRun(protocol, { appId: prepared.id(), text }, key.value, options);
+      return protocol.http.exchange(url(listener), ask);
+    },
+  };
+}
+
+/** Another run holds the app's only slot, and ends after the case. */
+function busyCase(listener: ListenerName, protocol: Protocol): RefusalCase {
+  const prepared = preparedApp();
+  return {
+    ...about(listener, protocol, aRun),
+    reason: "APP_BUSY",
+    get request() {
+      return about(listener, protocol, { json: { appId: prepared.id() } }).request;
+    },
+    async prepare(world) {
+      await prepared.prepare(world);
+      const ask = askToRun(protocol, { appId: prepared.id(), text: "wait" }, world.key.value);
+      const holding = protocol.http.exchange(world.url(listener), ask);
+      await world.app.waits(1);
+      return async () => {
+        world.app.release();
+        await holding;
+      };
+    },
+    send: ({ key, url }, requestId) =>
+      protocol.http.exchange(
+        url(listener),
+        askToRun(protocol, { appId: prepared.id(), text: "x" }, key.value, { requestId }),
+      ),
+  };
+}
+
+/** The caller disconnects while the app is running. */
+function leftCase(listener: ListenerName, protocol: Protocol): RefusalCase {
+  const prepared = preparedApp();
+  return {
+    ...about(listener, protocol, aRun),
+    reason: "CANCELLED",
+    prepare: prepared.prepare,
+    get request() {
+      return about(listener, protocol, { json: { appId: prepared.id() } }).request;
+    },
+    async send({ key, url, app }, requestId) {
+      const ask = askToRun(protocol, { appId: prepared.id(), text: "wait" }, key.value, { requestId });
+      await protocol.http.abandon(url(listener), ask, app.waits(1));
+      return undefined;
+    },
+  };
+}
+
+function preparedApp(timeoutMs?: number) {
+  let id = "";
+  return {
+    id: () => id,
+    async prepare({ newApp, app }: RefusalWorld) {
+      id = await newApp(timeoutMs);
+      await soon(app.waiting).toBe(0);
+      return nothing;
+    },
+  };
+}
+
+function askToRun(
+  protocol: Protocol,
+  json: JsonObject,
+  key: string,
+  { requestId, timeoutMs }: { requestId?: string; timeoutMs?: number } = {},
+) {
+  return protocol.ask(
+    runApp,
+    { json },
+    {
+      headers: {
+        authorization: `Bearer ${key}`,
+        ...(requestId !== undefined && { "x-request-id": requestId }),
+      },
+      ...(timeoutMs !== undefined && { timeoutMs }),
+    },
+  );
+}
+
+function about(listener: ListenerName, protocol: Protocol, message: Message) {
+  const { name, entry } = protocol;
+  const { method, path } = protocol.ask(runApp, message);
+  return { listener, protocol: name, entry, request: `${method} ${path.split("?")[0]}` };
+}
+
+const nothing = async () => {};

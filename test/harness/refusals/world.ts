@@ -1,0 +1,96 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Plan } from "#gen/keyrun/v1/team_pb.ts";
+import type { ListenerName } from "#src/auth/policy.ts";
+import { startKeyrun } from "../keyrun.ts";
+import { signInOwner } from "../members.ts";
+import { startScriptedApp } from "../scripted-app.ts";
+import { createTempFolders } from "../temp-folders.ts";
+import { secretQuery } from "./protocols.ts";
+
+export const limits = { bodyBytes: 4_096, keysPerTeam: 3, runsOfTheFreePlan: 1, runsOfAnApp: 1 };
+
+export type RefusalWorld = Awaited<ReturnType<typeof startRefusalWorld>>;
+
+/**
+ * Starts a Keyrun with a screen, local sign-in and small limits, and a second one whose issuer
+ * can't be reached. Creates what callers need to be refused for exactly one reason.
+ */
+export async function startRefusalWorld() {
+  const folders = createTempFolders();
+  const screenFolder = folders.create();
+  mkdirSync(join(screenFolder, "assets"));
+  writeFileSync(join(screenFolder, "index.html"), "<!doctype html><title>Keyrun</title>");
+  writeFileSync(join(screenFolder, "assets", "main-abc.js"), "");
+
+  const app = await startScriptedApp();
+  const keyrun = await startKeyrun({
+    screenFolder,
+    settings: {
+      KEYRUN_BODY_BYTES_MAX: String(limits.bodyBytes),
+      KEYRUN_KEYS_PER_TEAM_MAX: String(limits.keysPerTeam),
+      KEYRUN_PLAN_LIMITS: `free=${limits.runsOfTheFreePlan},enterprise=100000`,
+      KEYRUN_APP_RUNS_MAX: String(limits.runsOfAnApp),
+    },
+  });
+  const issuerUrl = "http://127.0.0.1:1";
+  const oidcKeyrun = await startKeyrun({
+    screenFolder,
+    settings: {
+      KEYRUN_PUBLIC_URL: oidcOrigin,
+      KEYRUN_OIDC_ISSUER: issuerUrl,
+      KEYRUN_OIDC_CLIENT_ID: "keyrun",
+      KEYRUN_OIDC_CLIENT_SECRET: "secret",
+    },
+  });
+
+  const teamId = await keyrun.newTeam(Plan.ENTERPRISE);
+  const key = await keyrun.newKey(teamId);
+  const revokedKey = await keyrun.newKey(teamId);
+  await keyrun.keys.revokeKey({ teamId, keyId: revokedKey.id });
+  const { browser } = await signInOwner(keyrun);
+  const cookie = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join("; ");
+  let appCount = 0;
+  return {
+    keyrun,
+    oidcKeyrun,
+    app,
+    teamId,
+    key,
+    revokedKey,
+    /** The cookie of the owner's session. The owner is a member of the team `demo`. */
+    cookie,
+    url(listener: ListenerName, at: "keyrun" | "oidcKeyrun" = "keyrun"): string {
+      const { publicUrl, internalUrl } = at === "keyrun" ? keyrun : oidcKeyrun;
+      return listener === "public" ? publicUrl : internalUrl;
+    },
+    /** Creates an app on the scripted backend. */
+    async newApp(timeoutMs = 30_000): Promise<string> {
+      appCount += 1;
+      const id = `scripted-${appCount}`;
+      const timeout = { seconds: BigInt(Math.floor(timeoutMs / 1_000)), nanos: (timeoutMs % 1_000) * 1e6 };
+      await keyrun.apps.createApp({ app: { id, backend: app.backend, timeout } });
+      return id;
+    },
+    /** Values that must not be in any line of the log. */
+    secrets: [
+      secretQuery,
+      key.value,
+      revokedKey.value,
+      keyrun.serviceToken,
+      oidcKeyrun.serviceToken,
+      cookie.slice(cookie.indexOf("=") + 1),
+    ],
+    async close() {
+      app.release();
+      await Promise.all([keyrun.close(), oidcKeyrun.close(), app.close()]);
+      folders.remove();
+    },
+  };
+}
+
+/**
+ * The second Keyrun's public URL. It listens elsewhere, so a request must name this host to be
+ * accepted.
+ */
+export const oidcOrigin = "https://keyrun.example.com";

@@ -1,0 +1,42 @@
+import { systemClock } from "#src/clock.ts";
+import type { Mount } from "#src/http/handler.ts";
+import { fail } from "#src/refusal/refusal.ts";
+import { createRpcHandler } from "#src/rpc/rpc-handler.ts";
+import { isConversation, type ServedService } from "#src/rpc/served.ts";
+import { type ServedHandler, type ServedHandlerOptions, serveMounts } from "./served-handler.ts";
+
+export interface RpcListenerOptions extends ServedHandlerOptions {
+  readonly messageBytesMax?: number;
+}
+
+/**
+ * Serves services behind Keyrun's own handlers and listener, as the product does. No call needs a
+ * credential.
+ */
+export function serveRpcs(
+  services: readonly ServedService[],
+  { messageBytesMax = 1024 * 1024, ...options }: RpcListenerOptions = {},
+): Promise<ServedHandler> {
+  return serveMounts(
+    (outcomes) => {
+      const findRpc = createRpcHandler({
+        services,
+        policy: { credentialOf: () => "none", readsSessions: false, isActivity: () => false },
+        authenticate: () => ({ kind: "admitted", principal: { kind: "anyone" } }),
+        sessions: undefined,
+        allowance: { look: () => undefined },
+        clock: systemClock,
+        messageBytesMax,
+        outcomes,
+      });
+      return (head) => findRpc(head) ?? nothing;
+    },
+    { isConversation: isConversation(services), ...options },
+  );
+}
+
+const nothing: Mount = {
+  handler: () => ({ refusal: fail("NOT_FOUND") }),
+  entry: "rest",
+  refusalForm: "json",
+};

@@ -1,0 +1,17 @@
+import type { Call, Principal } from "#src/auth/principal.ts";
+
+/** A call as a method's work sees it, of a caller that named no deadline and sent no metadata. */
+export function serviceCall(
+  principal: Principal = { kind: "service" },
+  signal: AbortSignal = new AbortController().signal,
+): Call {
+  return {
+    principal,
+    requestId: "req-1",
+    signal,
+    requestHeaders: new Headers(),
+    timeoutMs: () => undefined,
+    responseHeaders: new Headers(),
+    responseTrailers: new Headers(),
+  };
+}

@@ -1,0 +1,45 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { encodeBase62, encodeCrockford } from "#src/ids/base-encoding.ts";
+
+const crockford = "0123456789abcdefghjkmnpqrstvwxyz";
+const groups = fc.integer({ min: 1, max: 6 }).chain((count) => {
+  return fc.uint8Array({ minLength: 5 * count, maxLength: 5 * count });
+});
+
+/** The bytes as one number, digit by digit. */
+function plainly(bytes: Uint8Array, digits: string, length: number): string {
+  let number = bytes.reduce((sum, byte) => sum * 256n + BigInt(byte), 0n);
+  let text = "";
+  for (; text.length < length; number /= BigInt(digits.length)) {
+    text = digits.charAt(Number(number % BigInt(digits.length))) + text;
+  }
+  return text;
+}
+
+test("Crockford's base32 is the bytes as one number in its digits, leading zeros kept", () => {
+  fc.assert(
+    fc.property(groups, (bytes) => {
+      expect(encodeCrockford(bytes)).toBe(plainly(bytes, crockford, (bytes.length / 5) * 8));
+    }),
+  );
+});
+
+test("ids that are encoded together are those that are encoded apart", () => {
+  fc.assert(
+    fc.property(groups, groups, (one, other) => {
+      expect(encodeCrockford(Buffer.concat([one, other]))).toBe(
+        encodeCrockford(one) + encodeCrockford(other),
+      );
+    }),
+  );
+});
+
+test("base62 is the bytes as one number in its digits, padded to its length", () => {
+  const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  fc.assert(
+    fc.property(fc.uint8Array({ minLength: 32, maxLength: 32 }), (bytes) => {
+      expect(encodeBase62(bytes, 43)).toBe(plainly(bytes, base62, 43));
+    }),
+  );
+});

@@ -1,0 +1,234 @@
+import type { DescService, JsonObject } from "@bufbuild/protobuf";
+import type { FileDescriptorProto, SourceCodeInfo_Location } from "@bufbuild/protobuf/wkt";
+import { Validator } from "@seriousme/openapi-schema-validator";
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { z } from "zod";
+import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
+import { isResourceId } from "#src/fields/resource-id.ts";
+import { refusalResponse } from "#src/http/refusal-response.ts";
+import { rateLimitHeaders } from "#src/limit/rate-limit-headers.ts";
+import { type Reason, reasons } from "#src/refusal/reasons.ts";
+import { fail } from "#src/refusal/refusal.ts";
+import { createKeyrunOpenApi } from "#src/rest/openapi/keyrun-openapi.ts";
+import { protoWords } from "#src/rest/openapi/proto-words.ts";
+import { runReasons } from "#src/rest/openapi/run-reasons.ts";
+import { ownBufImage } from "../../harness/buf-image.ts";
+
+const config = {
+  planLimits: { free: 61, pro: 301, team: 601, enterprise: 3001 },
+  bodyBytesMax: 4096,
+  keyPrefix: "acme",
+};
+const services: DescService[] = [RunService, KeyService];
+const document = createKeyrunOpenApi({ services, config, version: "1.2.3" });
+const validator = new Validator();
+const validated = await validator.validate(structuredClone(document));
+/** The document with every reference resolved. */
+const whole = validator.resolveRefs() as unknown as Document;
+const run = whole.paths["/api/apps/{app_id}/run"]!.post!;
+
+interface Document {
+  readonly info: JsonObject;
+  readonly servers: JsonObject[];
+  readonly paths: Record<string, Record<string, Operation>>;
+  readonly components: { readonly securitySchemes: JsonObject };
+}
+interface Operation {
+  readonly parameters: { readonly name: string; readonly in: string; readonly schema: JsonSchema }[];
+  readonly requestBody: { readonly content: Record<string, { readonly schema: JsonSchema }> };
+  readonly security: JsonObject[];
+  readonly responses: Record<string, Answer>;
+}
+interface Answer {
+  readonly headers: Record<string, { readonly required: boolean; readonly schema: JsonSchema }>;
+  readonly content: Record<
+    string,
+    { readonly schema: JsonSchema; readonly examples: Record<string, { value: unknown }> }
+  >;
+}
+type JsonSchema = Parameters<typeof z.fromJSONSchema>[0] & object;
+
+function accepts(schema: JsonSchema, value: unknown): boolean {
+  return z.fromJSONSchema(schema).safeParse(value).success;
+}
+
+/** The reasons that a run over REST can't have, and why. */
+const notOfRun: Partial<Record<Reason, string>> = {
+  MISSING_CREDENTIAL: "RPCs with other credentials",
+  INVALID_CREDENTIAL: "RPCs with other credentials",
+  PREVIEW_REQUIRED: "the screen",
+  TEAM_NOT_FOUND: "names a team",
+  KEY_NOT_FOUND: "names a key",
+  UNIMPLEMENTED: "RPCs",
+  MISSING_GRPC_ENCODING: "gRPC",
+  KEY_LIMIT_REACHED: "creates a key",
+  REQUEST_ID_USED: "creates a key",
+  TEAM_EXISTS: "creates a team",
+  APP_EXISTS: "creates an app",
+  DEADLINE_EXCEEDED: "only RPC callers send a deadline",
+  CANCELLED: "nobody reads the answer",
+  CROSS_SITE_REQUEST: "the screen",
+  MISDIRECTED_REQUEST: "the screen",
+  INVALID_SIGN_IN_CODE: "sign-in",
+  LOCAL_SIGN_IN_OFF: "sign-in",
+  SIGN_IN_FAILED: "sign-in",
+  STORE_FULL: "a run writes nothing that it waits for",
+};
+
+test("the document is valid OpenAPI 3.1 and has exactly the paths of the HTTP rules", () => {
+  expect(validated).toEqual({ valid: true });
+  expect(document.openapi).toBe("3.1.0");
+  expect(Object.entries(whole.paths).map(([path, item]) => [path, Object.keys(item)])).toEqual([
+    ["/api/apps/{app_id}/run", ["post"]],
+  ]);
+});
+
+test("the document describes this configuration: version, address, key prefix, limits, body size", () => {
+  expect(whole.info.version).toBe("1.2.3");
+  expect(whole.servers).toEqual([{ url: "/" }]);
+  const elsewhere = createKeyrunOpenApi({
+    services,
+    config,
+    version: "1",
+    publicUrl: "https://keyrun.example",
+  });
+  expect(elsewhere.servers).toEqual([{ url: "https://keyrun.example" }]);
+  expect(whole.components.securitySchemes.apiKey).toMatchObject({
+    type: "http",
+    scheme: "bearer",
+    bearerFormat: "acme_<id>.<secret>",
+  });
+  expect(run.security).toEqual([{ apiKey: [] }]);
+  expect(JSON.stringify(document)).toContain("free 61, pro 301, team 601, enterprise 3001");
+  expect(JSON.stringify(run.responses[413])).toContain("larger than 4096 bytes");
+});
+
+test("the body's schema has only the text, and the longest text that it allows just fits the body's bound", () => {
+  const { schema } = run.requestBody.content["application/json"]!;
+  for (const valid of [{ text: "" }, { text: "hello" }]) expect(accepts(schema, valid)).toBe(true);
+  const invalid = [{}, { text: null }, { text: 1 }, [], null, { text: "a", app_id: "echo" }, { txt: "a" }];
+  for (const value of invalid) expect(accepts(schema, value), JSON.stringify(value)).toBe(false);
+  const { maxLength = 0 } = (schema as { properties: { text: { maxLength?: number } } }).properties.text;
+  const longest = { text: "a".repeat(maxLength) };
+  expect(Buffer.byteLength(JSON.stringify(longest))).toBe(config.bodyBytesMax);
+  expect(accepts(schema, longest)).toBe(true);
+  expect(accepts(schema, { text: `${longest.text}a` })).toBe(false);
+});
+
+test("the app id in the path has the pattern of ids", () => {
+  const { schema } = run.parameters.find(({ name }) => name === "app_id")!;
+  const text = fc.oneof(fc.stringMatching(/^[a-z0-9-]{0,65}$/), fc.string());
+  fc.assert(fc.property(text, (id) => accepts(schema, id) === isResourceId(id)));
+});
+
+test("a success always has run id, app id and text", () => {
+  const { schema } = run.responses[200]!.content["application/json"]!;
+  const answer = { runId: "run_1", appId: "echo", text: "" };
+  expect(accepts(schema, answer)).toBe(true);
+  for (const missing of Object.keys(answer))
+    expect(accepts(schema, { ...answer, [missing]: undefined })).toBe(false);
+});
+
+test("every reason is in the document or in the list of reasons that a run can't have", () => {
+  const known = [...runReasons, ...Object.keys(notOfRun)].sort();
+  expect(known, "sort a new reason into runReasons or notOfRun").toEqual(Object.keys(reasons).sort());
+  const statuses = new Set(runReasons.map((reason) => String(reasons[reason].httpStatus)));
+  expect(Object.keys(run.responses).sort()).toEqual(["200", ...statuses].sort());
+});
+
+describe.each(runReasons)("%s", (reason) => {
+  const { httpStatus } = reasons[reason];
+  const code = reason.toLowerCase();
+  const answer = run.responses[httpStatus]!;
+  const parserOnly = httpStatus === 408 || httpStatus === 431;
+
+  test.each(parserOnly ? ["application/json"] : ["application/json", "application/problem+json"])(
+    "as the server sends it in %s fits its schema, as does the example, and another code does not fit",
+    (accept) => {
+      const { schema, examples } = answer.content[accept]!;
+      const metadata = { allow: "POST", bytes_max: "1", limit: "1", retry_after_s: "1", revoke_time: "now" };
+      const refusal = fail(reason, { metadata, param: "text", retryAfterMs: 1 });
+      const sent = refusalResponse(refusal, { requestId: "r-1", accept, rateHeaders: [] });
+      expect(sent.headers).toContain(accept);
+      const text = String(sent.body);
+      expect(accepts(schema, JSON.parse(text))).toBe(true);
+      expect(accepts(schema, examples[code]!.value)).toBe(true);
+      expect(JSON.stringify(examples)).not.toContain("?");
+      expect(accepts(schema, JSON.parse(text.replaceAll(`"${code}"`, '"no_such_code"')))).toBe(false);
+      const unnamed = text.replace('"requestId"', '"requestid"');
+      expect(accepts(schema, JSON.parse(unnamed))).toBe(false);
+    },
+  );
+
+  test("is described in every form that it can have", () => {
+    const forms = ["application/json", ...(parserOnly ? [] : ["application/problem+json"])];
+    expect(Object.keys(answer.content)).toEqual(forms);
+  });
+
+  test("has exactly the headers that the document lists", () => {
+    const early = ["NOT_FOUND", "MALFORMED_REQUEST"].includes(reason) || parserOnly;
+    const decision = { limit: 60, remaining: 3, resetUnixMs: 60_000, retryAfterMs: 6_120 };
+    const accepted = reason !== "RATE_LIMIT_EXCEEDED";
+    const rateHeaders = early ? [] : rateLimitHeaders({ ...decision, accepted }, "team", 1_000);
+    for (const mayHaveRun of [false, true]) {
+      const refusal = fail(reason, { mayHaveRun, metadata: { allow: "POST" } });
+      const { headers } = refusalResponse(refusal, { requestId: "r-1", accept: undefined, rateHeaders });
+      const sent = new Map([["Date", "now"]]);
+      for (let at = 0; at < headers.length; at += 2) sent.set(headers[at]!, headers[at + 1]!);
+      sent.delete("Content-Type");
+      for (const [name, value] of sent) {
+        const { schema } = answer.headers[name] ?? {};
+        expect(schema, name).toBeDefined();
+        const isInteger = (schema as { type?: string }).type === "integer";
+        expect(accepts(schema!, isInteger ? Number(value) : value), `${name}: ${value}`).toBe(true);
+      }
+      for (const [name, { required }] of Object.entries(answer.headers)) {
+        if (required) expect([...sent.keys()]).toContain(name);
+      }
+    }
+  });
+});
+
+test("the descriptions are the proto's comments, and everything in the document has one", async () => {
+  const comments = new Map((await ownBufImage()).file.flatMap(commentsOf));
+  for (const [name, words] of Object.entries(protoWords)) expect(words, name).toBe(comments.get(name));
+  const mentioned = RunService.methods.flatMap(({ name, input, output }) => [
+    `${RunService.typeName}.${name}`,
+    ...[input, output].flatMap(({ typeName, fields }) => [
+      typeName,
+      ...fields.map((field) => `${typeName}.${field.name}`),
+    ]),
+  ]);
+  expect(Object.keys(protoWords).sort()).toEqual([RunService.typeName, ...mentioned].sort());
+});
+
+/**
+ * Returns the leading comments of a file's services, methods, messages and fields, by full name.
+ */
+function commentsOf(file: FileDescriptorProto): [string, string][] {
+  return (file.sourceCodeInfo?.location ?? []).flatMap((location): [string, string][] => {
+    const name = nameAt(file, location);
+    const comment = location.leadingComments
+      .trim()
+      .split(/\s*\n\s*/)
+      .join(" ");
+    return name === undefined || comment === "" ? [] : [[`${file.package}.${name}`, comment]];
+  });
+}
+
+/**
+ * Field numbers in descriptor.proto: message_type is 4 and service is 6 in a file; field and method
+ * are 2 in those.
+ */
+function nameAt(file: FileDescriptorProto, { path }: SourceCodeInfo_Location): string | undefined {
+  const [list, index = -1, member, memberIndex = -1, ...deeper] = path;
+  const message = list === 4 ? file.messageType[index] : undefined;
+  const service = list === 6 ? file.service[index] : undefined;
+  const outer = message ?? service;
+  if (!outer || deeper.length > 0) return undefined;
+  if (member === undefined) return outer.name;
+  const inner = member === 2 ? (message?.field[memberIndex] ?? service?.method[memberIndex]) : undefined;
+  return inner && `${outer.name}.${inner.name}`;
+}

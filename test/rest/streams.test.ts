@@ -1,0 +1,272 @@
+import { create, type DescService, type Message } from "@bufbuild/protobuf";
+import { expect, onTestFinished, test } from "vitest";
+import type { Admission } from "#src/admission/admission.ts";
+import { unguarded } from "#src/auth/key-evidence.ts";
+import { systemClock } from "#src/clock.ts";
+import { fail } from "#src/refusal/refusal.ts";
+import type { RestWork } from "#src/rest/admitted-request.ts";
+import { createRestHandler } from "#src/rest/rest-handler.ts";
+import { createTranscoder } from "#src/transcode/transcoder.ts";
+import { bufRegistry } from "../harness/buf-image.ts";
+import { h2cRequest, h2cSession } from "../harness/h2c-client.ts";
+import { serveMounts } from "../harness/served-handler.ts";
+import { soon } from "../harness/soon.ts";
+
+const registry = await bufRegistry(`
+syntax = "proto3";
+package news.v1;
+import "google/api/annotations.proto";
+
+service News {
+  rpc Watch(WatchRequest) returns (stream Event) {
+    option (google.api.http) = {
+      get: "/v1/news/{topic}"
+      additional_bindings { get: "/v1/news/{topic}/texts" response_body: "text" }
+    };
+  }
+  rpc Look(WatchRequest) returns (Event) { option (google.api.http) = { get: "/v1/now/{topic}" }; }
+}
+service Faulty {
+  rpc Watch(WatchRequest) returns (stream Event) {
+    option (google.api.http) = { get: "/v1/news" response_body: "fault" };
+  }
+}
+message WatchRequest { string topic = 1; }
+message Event { string text = 1; int32 number = 2; Fault fault = 3; }
+message Fault { string error = 1; }
+`);
+
+function newsService(name: string): DescService {
+  const service = registry.getService(`news.v1.${name}`);
+  if (!service) throw new Error(`no service ${name}`);
+  return service;
+}
+
+const news = newsService("News");
+const transcoder = createTranscoder([news]);
+
+function event(text: string, number = 0): Message {
+  return create(news.method.watch!.output, { text, number });
+}
+
+const rate = {
+  policy: "team",
+  decision: { accepted: true, limit: 10, remaining: 9, resetUnixMs: 0, retryAfterMs: 0 },
+} as const;
+const admission: Admission = {
+  kind: "admitted",
+  principal: { kind: "api_key", keyId: "k", teamId: "t" },
+  rate,
+  rateNow: () => ({ ...rate, decision: { ...rate.decision, remaining: 7 } }),
+};
+
+/** Serves the news behind a real listener: `watch` is the work of the method that streams. */
+async function serveNews(watch: RestWork) {
+  const answers: unknown[] = [];
+  const served = await serveMounts((outcomes) => {
+    const rest = createRestHandler({
+      transcoder,
+      outcomes,
+      clock: systemClock,
+      bodyBytesMax: 1024,
+      admit: () => admission,
+      allowance: { guard: unguarded, look: () => undefined },
+      methods: [
+        { method: transcoder.bindings[0]!.method, prepare: () => watch },
+        { method: transcoder.bindings[2]!.method, prepare: () => () => event("now") },
+      ],
+    });
+    const handler: typeof rest = (request) => {
+      const answer = rest(request);
+      answers.push(answer);
+      return answer;
+    };
+    return () => ({ handler, entry: "rest", refusalForm: "json" });
+  });
+  onTestFinished(() => served.listener.destroy());
+  return { ...served, answers };
+}
+
+/** A work whose second message waits, and what it sees of its end. */
+function stalled(first: Message | undefined) {
+  const seen = { aborted: false, returned: false };
+  const work: RestWork = (_, { signal }) => {
+    signal.addEventListener("abort", () => {
+      seen.aborted = true;
+    });
+    let next = first;
+    const iterator = {
+      next() {
+        const value = next;
+        next = undefined;
+        return value ? Promise.resolve({ done: false, value }) : new Promise<never>(() => {});
+      },
+      return() {
+        seen.returned = true;
+        return Promise.resolve({ done: true as const, value: undefined });
+      },
+    };
+    return { [Symbol.asyncIterator]: () => iterator };
+  };
+  return { seen, work };
+}
+
+const linesOf = (text: string): unknown[] =>
+  text
+    .split("\n")
+    .slice(0, -1)
+    .map((line) => JSON.parse(line));
+
+test("a message is sent as a line before the next one exists, and the end is one success", async () => {
+  const next = Promise.withResolvers<void>();
+  const { url, refusals, successes } = await serveNews(async function* (_, { responseHeaders }) {
+    responseHeaders.set("x-source", "press");
+    yield event("one", 1);
+    await next.promise;
+    yield event("two\nlines", 2);
+  });
+  const answer = await fetch(`${url}/v1/news/sport`, { headers: { "x-request-id": "mine" } });
+  expect(answer.status).toBe(200);
+  expect(Object.fromEntries(answer.headers)).toMatchObject({
+    "content-type": "application/x-ndjson",
+    "x-request-id": "mine",
+    "ratelimit-remaining": "7",
+    "x-source": "press",
+  });
+  const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
+  expect(await reader.read()).toEqual({ done: false, value: '{"text":"one","number":1}\n' });
+  expect(successes).toEqual([]);
+  next.resolve();
+  expect(await reader.read()).toEqual({ done: false, value: '{"text":"two\\nlines","number":2}\n' });
+  expect((await reader.read()).done).toBe(true);
+  expect(successes).toEqual(["rest"]);
+  expect(refusals).toEqual([]);
+});
+
+test("with a response body each line is that field, also over HTTP/2", async () => {
+  const { url, successes } = await serveNews(async function* () {
+    yield event("one");
+    yield event("two");
+  });
+  const session = await h2cSession(url);
+  expect(await h2cRequest(session, { ":path": "/v1/news/sport/texts" })).toMatchObject({
+    status: 200,
+    body: '"one"\n"two"\n',
+  });
+  session.close();
+  expect(successes).toHaveLength(1);
+});
+
+test("a stream without a message is an empty success", async () => {
+  const { url, successes, refusals } = await serveNews(async function* () {});
+  const answer = await fetch(`${url}/v1/news/sport`);
+  expect([answer.status, await answer.text()]).toEqual([200, ""]);
+  expect([successes.length, refusals.length]).toEqual([1, 0]);
+});
+
+test("a refusal before the first message is a whole refusal with its status", async () => {
+  const { url, successes, refusals } = await serveNews(async function* () {
+    await Promise.reject(fail("APP_NOT_FOUND", { metadata: { app_id: "sport" } }));
+    yield event("never");
+  });
+  const answer = await fetch(`${url}/v1/news/sport`);
+  expect(answer.status).toBe(404);
+  expect(answer.headers.get("content-type")).toBe("application/json");
+  expect(answer.headers.get("ratelimit-remaining")).toBe("7");
+  expect(await answer.json()).toMatchObject({ error: { code: "app_not_found" } });
+  expect(refusals.map(({ reason }) => reason)).toEqual(["APP_NOT_FOUND"]);
+  expect(successes).toEqual([]);
+});
+
+test("a refusal after the first message is the last line, in the form of all refusals, and counted once", async () => {
+  const refusal = fail("APP_FAILED", { cause: new Error("its pipe broke") });
+  const late = await serveNews(async function* () {
+    yield event("one", 1);
+    throw refusal;
+  });
+  const early = await serveNews(() => {
+    throw refusal;
+  });
+  const headers = { "x-request-id": "mine" };
+  const whole = await fetch(`${early.url}/v1/news/sport`, { headers });
+  const answer = await fetch(`${late.url}/v1/news/sport`, { headers });
+  expect(answer.status).toBe(200);
+  const lines = linesOf(await answer.text());
+  expect(lines).toEqual([{ text: "one", number: 1 }, await whole.json()]);
+  expect(lines[1]).toMatchObject({ error: { code: "app_failed", requestId: "mine" } });
+  expect(late.refusals).toMatchObject([{ reason: "APP_FAILED", cause: refusal.cause, requestId: "mine" }]);
+  expect(late.successes).toEqual([]);
+});
+
+test("a fault of the work after the first message is told as internal, and its words are only logged", async () => {
+  const { url, refusals } = await serveNews(async function* () {
+    yield event("one", 1);
+    throw new Error("a private word");
+  });
+  const text = await (await fetch(`${url}/v1/news/sport`)).text();
+  expect(linesOf(text)[1]).toMatchObject({ error: { code: "internal" } });
+  expect(text).not.toContain("private");
+  expect(refusals).toMatchObject([{ reason: "INTERNAL", cause: { message: "a private word" } }]);
+});
+
+test.each([
+  ["before the first message", undefined],
+  ["while the next message is awaited", event("one")],
+])("a caller that disconnects %s ends the work, and is counted once", async (_, first) => {
+  const { seen, work } = stalled(first);
+  const { url, refusals, successes, requests } = await serveNews(work);
+  const leave = new AbortController();
+  const answer = fetch(`${url}/v1/news/sport`, { signal: leave.signal });
+  if (first) await (await answer).body!.getReader().read();
+  else await soon(() => requests.running()).toBe(1);
+  leave.abort();
+  await answer.catch(() => {});
+  await soon(() => seen).toEqual({ aborted: true, returned: true });
+  await soon(() => refusals.map(({ reason }) => reason)).toEqual(["CANCELLED"]);
+  expect(successes).toEqual([]);
+});
+
+test("a caller that disconnects without reading ends the work, and is counted once", async () => {
+  const seen = { produced: 0, returned: false };
+  const { url, refusals, requests } = await serveNews(async function* () {
+    try {
+      for (;;) {
+        seen.produced += 1;
+        yield event("x".repeat(100_000));
+      }
+    } finally {
+      seen.returned = true;
+    }
+  });
+  const leave = new AbortController();
+  const answer = await fetch(`${url}/v1/news/sport`, { signal: leave.signal });
+  await soon(() => seen.produced).toBeGreaterThan(20);
+  leave.abort();
+  await answer.text().catch(() => {});
+  await soon(() => seen.returned).toBe(true);
+  await soon(() => requests.running()).toBe(0);
+  await soon(() => refusals.map(({ reason }) => reason)).toEqual(["CANCELLED"]);
+});
+
+test("the end of a drain is the last line of a stream", async () => {
+  const { seen, work } = stalled(event("one", 1));
+  const { url, requests, refusals } = await serveNews(work);
+  const answer = await fetch(`${url}/v1/news/sport`);
+  requests.abortAll(fail("UNAVAILABLE"));
+  expect(linesOf(await answer.text())).toMatchObject([{ text: "one" }, { error: { code: "unavailable" } }]);
+  expect(seen).toEqual({ aborted: true, returned: true });
+  expect(refusals.map(({ reason }) => reason)).toEqual(["UNAVAILABLE"]);
+});
+
+test("a unary method beside it answers at once, without a promise", async () => {
+  const { url, answers, successes } = await serveNews(async function* () {});
+  const answer = await fetch(`${url}/v1/now/sport`);
+  expect(await answer.json()).toEqual({ text: "now", number: 0 });
+  expect(answers).toMatchObject([{ status: 200 }]);
+  expect(answers[0]).not.toBeInstanceOf(Promise);
+  expect(successes).toHaveLength(1);
+});
+
+test("a stream of messages with a field that reads as a refusal is refused at start-up", () => {
+  expect(() => createTranscoder([newsService("Faulty")])).toThrow('may have the key "error"');
+});

@@ -1,0 +1,106 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Keyrun, startKeyrun } from "../../harness/keyrun.ts";
+import { postConnect } from "../../harness/post-connect.ts";
+
+let keyrun: Keyrun;
+
+beforeAll(async () => {
+  keyrun = await startKeyrun();
+});
+
+afterAll(() => keyrun.close());
+
+interface Told {
+  readonly message?: string;
+  readonly details?: {
+    type: string;
+    debug?: { reason?: string; fieldViolations?: { field: string }[] };
+  }[];
+}
+
+async function list(headers: Record<string, string>, body: string | Buffer) {
+  const token = keyrun.serviceToken;
+  const response = await postConnect(keyrun.internalUrl, "KeyService/ListKeys", { token, headers, body });
+  const { message, details = [] } = (await response.json()) as Told;
+  const of = (name: string) => details.filter(({ type }) => type === `google.rpc.${name}`);
+  return {
+    status: response.status,
+    message,
+    reasons: of("ErrorInfo").map(({ debug }) => debug?.reason),
+    fields: of("BadRequest").flatMap(({ debug }) => debug?.fieldViolations?.map(({ field }) => field)),
+  };
+}
+
+test.each([
+  ["a body that is not JSON", "{"],
+  ["a body that is cut off", '{"teamId":"demo"'],
+  ["no body", ""],
+  ["a byte order mark", "\ufeff{}"],
+  ["bytes that are not UTF-8", Buffer.from('{"teamId":"d\xff"}', "latin1")],
+])("%s is not JSON, and is refused as over REST, although Connect refuses it by itself", async (_, body) => {
+  expect(await list({}, body)).toEqual({
+    status: 400,
+    message: "The body is not valid JSON.",
+    reasons: ["INVALID_JSON"],
+    fields: [],
+  });
+});
+
+test.each([
+  ["that nobody knows", '{"teamId":"demo","colour":"red"}', "colour"],
+  ["of no name", '{"teamId":"demo","":1}', '""'],
+  ["whose name is two lines", '{"teamId":"demo","a\\nb":1}', "a\nb"],
+  ["of another type", '{"teamId":7}', "team_id"],
+  ["out of its range", '{"teamId":"demo","pageSize":1e99}', "page_size"],
+])("a field %s is refused by name, although Connect refuses it by itself", async (_, body, field) => {
+  expect(await list({}, body)).toMatchObject({ status: 400, reasons: ["INVALID_ARGUMENT"], fields: [field] });
+});
+
+test("a text that is not UTF-8 is refused, and never runs an app with replaced characters", async () => {
+  const { value } = await keyrun.newKey("demo");
+  const runs = 'keyrun_run_seconds_count{result="succeeded"}';
+  const before = await keyrun.metric(runs);
+  const response = await postConnect(keyrun.publicUrl, "RunService/RunApp", {
+    token: value,
+    body: Buffer.from('{"appId":"echo","text":"a\xffb"}', "latin1"),
+  });
+  expect(response.status).toBe(400);
+  expect(await keyrun.metric(runs)).toBe(before);
+});
+
+test("bytes that are not a message are refused as the caller's fault, and not as INTERNAL", async () => {
+  expect(await list({ "Content-Type": "application/proto" }, "[")).toMatchObject({
+    status: 400,
+    reasons: ["INVALID_ARGUMENT"],
+  });
+});
+
+test.each([
+  ["that is compressed without a name for it", [1, 0, 0, 0, 1, 0], "13", "MISSING_GRPC_ENCODING"],
+  ["that can't be read", [0, 0, 0, 0, 1, 0x5b], "3", "INVALID_ARGUMENT"],
+])("over gRPC-Web a message %s is refused as over gRPC", async (_, body, status, reason) => {
+  const response = await fetch(`${keyrun.internalUrl}/keyrun.v1.KeyService/ListKeys`, {
+    method: "POST",
+    headers: {
+      Authorization: `Bearer ${keyrun.serviceToken}`,
+      "Content-Type": "application/grpc-web+proto",
+    },
+    body: Uint8Array.from(body),
+  });
+  const told = `${[...response.headers].map((pair) => pair.join(": ")).join("\n")}\n${await response.text()}`;
+  expect(/grpc-status: *(\d+)/.exec(told)?.[1]).toBe(status);
+  const details = /grpc-status-details-bin: *(\S+)/.exec(told)?.[1] ?? "";
+  expect(Buffer.from(details, "base64").toString("latin1")).toContain(reason);
+});
+
+test("an unknown compression is refused with one ErrorInfo", async () => {
+  const { reasons } = await list({ "Content-Encoding": "zip" }, "{}");
+  expect(reasons).toEqual(["UNIMPLEMENTED"]);
+});
+
+test("a refusal that Connect creates is counted by its reason", async () => {
+  const series = 'keyrun_requests_total{entry="connect",outcome="INVALID_ARGUMENT",status="400"}';
+  const before = await keyrun.metric(series);
+  await list({}, "[]");
+  expect(await keyrun.metric(series)).toBe(before + 1);
+});

@@ -1,0 +1,172 @@
+import { once } from "node:events";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { request as send } from "node:http";
+import { join } from "node:path";
+import { buffer } from "node:stream/consumers";
+import { brotliDecompressSync, gunzipSync } from "node:zlib";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { readScreenFiles } from "#src/screen/screen-files.ts";
+import { createScreenHandler } from "#src/screen/screen-handler.ts";
+import { jsonAnswer, type ServedHandler, serveHandler } from "../harness/served-handler.ts";
+import { createTempFolders } from "../harness/temp-folders.ts";
+
+const folders = createTempFolders();
+const script = `console.log(${JSON.stringify("keyrun ".repeat(500))})`;
+const page = "<!doctype html><title>Keyrun</title>";
+const picture = Buffer.from([0x89, 0x50, 0x4e, 0x47]);
+const elsewhere = jsonAnswer(404, { elsewhere: true });
+
+let served: ServedHandler;
+const site = { secure: false, isOwn: true };
+beforeAll(async () => {
+  const folder = folders.create();
+  mkdirSync(join(folder, "assets"));
+  writeFileSync(join(folder, "index.html"), page);
+  writeFileSync(join(folder, "assets", "main-abc.js"), script);
+  writeFileSync(join(folder, "assets", "a.png"), picture);
+  writeFileSync(join(folder, "robots.txt"), "none");
+  const files = await readScreenFiles(folder);
+  served = await serveHandler(
+    createScreenHandler({
+      files: files!,
+      isOwnHost: () => site.isOwn,
+      secure: () => site.secure,
+      next: () => elsewhere,
+    }),
+  );
+});
+afterAll(() => {
+  served.listener.destroy();
+  folders.remove();
+});
+
+async function load(
+  path: string,
+  { method = "GET", headers = {} }: { method?: string; headers?: object } = {},
+) {
+  const request = send(served.url, { method, headers: { ...headers }, path, agent: false }).end();
+  const [response] = await once(request, "response");
+  return { status: response.statusCode, headers: response.headers, body: await buffer(response) };
+}
+
+describe("the document", () => {
+  test.each([
+    "/",
+    "/settings",
+    "/settings/team/demo/api-keys",
+    "/sign-in",
+    "/sign-in?error=failed",
+    "/sign-in/link",
+  ])("is at %s, and must not be cached", async (path) => {
+    const answer = await load(path);
+    expect(answer).toMatchObject({ status: 200, headers: { "cache-control": "no-store" } });
+    expect(answer.headers["content-type"]).toBe("text/html; charset=utf-8");
+    expect(answer.headers.etag).toBeUndefined();
+    expect(answer.body.toString()).toBe(page);
+  });
+
+  test.each([
+    "/index.html",
+    "/settingsx",
+    "/sign-in/",
+    "/sign-in/code",
+    "/api/apps/echo/run",
+    "/assets",
+    "/assets/",
+    "/assets/missing.js",
+    "/assets/../index.html",
+    "/%2e%2e/index.html",
+    "//",
+  ])("is not at %s, which goes to the next handler", async (path) => {
+    expect(JSON.parse((await load(path)).body.toString())).toEqual({ elsewhere: true });
+  });
+
+  test("may run only its own files, may not be framed, and may not turn text into script", async () => {
+    const { headers } = await load("/");
+    expect(headers).toMatchObject({
+      "content-security-policy":
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'; require-trusted-types-for 'script'",
+      "cross-origin-opener-policy": "same-origin",
+      "x-content-type-options": "nosniff",
+      "referrer-policy": "no-referrer",
+    });
+    expect(headers["strict-transport-security"]).toBeUndefined();
+    site.secure = true;
+    expect((await load("/")).headers["strict-transport-security"]).toBe("max-age=31536000");
+    site.secure = false;
+  });
+});
+
+describe("a file", () => {
+  const path = "/assets/main-abc.js";
+
+  test("with its hash in its name is cached for ever, and has the same headers", async () => {
+    const { headers } = await load(path);
+    expect(headers["cache-control"]).toBe("public, max-age=31536000, immutable");
+    expect(headers["content-type"]).toBe("text/javascript; charset=utf-8");
+    expect(headers["content-security-policy"]).toContain("default-src 'none'");
+    expect((await load("/robots.txt")).headers["cache-control"]).toBe("no-cache");
+  });
+
+  test.each([
+    ["br, gzip", "br", brotliDecompressSync],
+    ["gzip, deflate, BR;q=0.1", "br", brotliDecompressSync],
+    ["gzip;q=1.0, br;q=0", "gzip", gunzipSync],
+    ["gzip", "gzip", gunzipSync],
+    ["br;q=0.000, gzip; q=0", undefined, (plain: Buffer) => plain],
+    ["identity", undefined, (plain: Buffer) => plain],
+    ["*", undefined, (plain: Buffer) => plain],
+  ])("for a browser that accepts %j is sent complete as %s", async (accept, encoding, unpack) => {
+    const answer = await load(path, { headers: { "accept-encoding": accept } });
+    expect(answer.headers["content-encoding"]).toBe(encoding);
+    expect(answer.headers.vary).toBe("Accept-Encoding");
+    expect(unpack(answer.body).toString()).toBe(script);
+    expect(answer.body.length < script.length).toBe(encoding !== undefined);
+  });
+
+  test("that compression would make larger is not compressed", async () => {
+    const answer = await load("/assets/a.png", { headers: { "accept-encoding": "br, gzip" } });
+    expect(answer.headers["content-encoding"]).toBeUndefined();
+    expect(answer.body).toEqual(picture);
+  });
+
+  test("that the browser has in this form is not sent again", async () => {
+    const br = { "accept-encoding": "br" };
+    const { headers } = await load(path, { headers: br });
+    const known = { "if-none-match": `"x", W/${headers.etag}` };
+    const again = await load(path, { headers: { ...br, ...known } });
+    expect(again).toMatchObject({ status: 304, headers: { etag: headers.etag } });
+    expect(again.body).toHaveLength(0);
+    expect((await load(path, { headers: known })).status).toBe(200);
+  });
+});
+
+describe("document and files", () => {
+  test("answer HEAD like GET, without a body", async () => {
+    for (const path of ["/", "/assets/main-abc.js"]) {
+      const [head, get] = [await load(path, { method: "HEAD" }), await load(path)];
+      expect(head.body).toHaveLength(0);
+      const { date: _, "x-request-id": __, ...headers } = get.headers;
+      expect(head).toMatchObject({ status: 200, headers });
+    }
+  });
+
+  test("refuse every other method", async () => {
+    for (const method of ["POST", "PUT", "DELETE", "OPTIONS"]) {
+      expect(await load("/", { method })).toMatchObject({ status: 405, headers: { allow: "GET, HEAD" } });
+    }
+  });
+
+  test("are refused as misdirected under another host", async () => {
+    site.isOwn = false;
+    expect((await load("/")).status).toBe(421);
+    expect((await load("/assets/main-abc.js")).status).toBe(421);
+    expect((await load("/api/x")).status).toBe(404);
+    site.isOwn = true;
+  });
+});
+
+test("a screen that is not built is not served", async () => {
+  expect(await readScreenFiles(join(folders.create(), "dist"))).toBeUndefined();
+  expect(await readScreenFiles(folders.create())).toBeUndefined();
+});

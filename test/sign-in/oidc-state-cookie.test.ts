@@ -1,0 +1,54 @@
+import { expect, test } from "vitest";
+import { bounds } from "#src/bounds.ts";
+import { createOidcStateCookie } from "#src/sign-in/oidc-state-cookie.ts";
+import { screenAddress } from "#src/sign-in/screen-address.ts";
+import { createManualClock } from "../harness/manual-clock.ts";
+
+const state = { state: "s", nonce: "n", codeVerifier: "v", returnTo: "/settings" };
+const bound = { host: "127.0.0.1", port: 8080 };
+
+function setUp(publicUrl?: string) {
+  const clock = createManualClock();
+  const address = screenAddress({ publicUrl, bound });
+  const cookie = (key = "k") => createOidcStateCookie({ clock, key: Buffer.from(key), address });
+  const header = cookie().write(state).split(";")[0] ?? "";
+  return { clock, cookie, header };
+}
+
+test("the state comes back from the browser unchanged, for ten minutes", () => {
+  const { clock, cookie, header } = setUp();
+  expect(cookie().read(`other=1; ${header}`)).toEqual(state);
+  clock.advance(bounds.oidcSignInMs - 1);
+  expect(cookie().read(header)).toEqual(state);
+  clock.advance(1);
+  expect(cookie().read(header)).toBeUndefined();
+});
+
+test("a forged or changed cookie is ignored", () => {
+  const { cookie, header } = setUp();
+  const [name = "", value = ""] = header.split("=");
+  const [content = "", signature = ""] = value.split(".");
+  const other = Buffer.from(JSON.stringify({ ...state, returnTo: "/x", expireTimeMs: 1e15 })).toString(
+    "base64url",
+  );
+  expect(cookie("another").read(header)).toBeUndefined();
+  for (const forged of [
+    `${other}.${signature}`,
+    `${content}.`,
+    content,
+    "",
+    ".",
+    `${content}.${signature}A`,
+  ]) {
+    expect(cookie().read(`${name}=${forged}`)).toBeUndefined();
+  }
+  expect(cookie().read(`${header}; ${header}`)).toBeUndefined();
+  expect(cookie().read(undefined)).toBeUndefined();
+});
+
+test("over HTTPS only this host can set the cookie", () => {
+  const { cookie } = setUp("https://keyrun.example.com");
+  expect(cookie().write(state)).toMatch(
+    /^__Host-keyrun-sign-in=[\w.-]+; Path=\/; Max-Age=600; HttpOnly; SameSite=Lax; Secure$/,
+  );
+});

@@ -1,0 +1,230 @@
+import { randomBytes } from "node:crypto";
+import { afterAll, beforeEach, describe, expect, test } from "vitest";
+import { bounds } from "#src/bounds.ts";
+import { createFlooredCache } from "#src/cache/floored-cache.ts";
+import { createSecurityState } from "#src/fleet/security-state.ts";
+import { hashToken } from "#src/sign-in/opaque-token.ts";
+import type { SessionRecord } from "#src/sign-in/session-store.ts";
+import { createSessions, sessionVersionOf } from "#src/sign-in/sessions.ts";
+import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import type { Stores } from "#src/store/stores.ts";
+import { createManualClock } from "../harness/manual-clock.ts";
+import { createTempFolders } from "../harness/temp-folders.ts";
+
+const folders = createTempFolders();
+const opened: Stores[] = [];
+afterAll(async () => {
+  for (const stores of opened) await stores.close();
+  folders.remove();
+});
+
+const ada = { issuer: "https://id.example", subject: "ada", email: "ada@example.com" };
+
+async function setUp() {
+  const stores = await openSqliteStores({ dataDir: folders.create() });
+  opened.push(stores);
+  const clock = createManualClock();
+  /** Called between a read of the store and its result. A test sets it. */
+  const during = { read: async () => {} };
+  const find = async (id: string) => {
+    const found = await stores.sessions.find(id);
+    await during.read();
+    return found;
+  };
+  const cache = createFlooredCache<SessionRecord>({
+    clock,
+    entriesMax: 100,
+    ttlMs: bounds.verifiedKeyTtlMs,
+    absentMax: 100,
+    absentTtlMs: bounds.absentKeyTtlMs,
+    floorRetentionMs: bounds.floorRetentionMs,
+    versionOf: sessionVersionOf,
+    load: find,
+  });
+  const failures: unknown[] = [];
+  const onSweepFailed = (cause: unknown) => void failures.push(cause);
+  const changeSecurityState = createSecurityState({ floors: { session: cache } });
+  const store = stores.sessions;
+  const parts = { clock, store, cache, changeSecurityState, randomBytes, onSweepFailed, sweepMs: 1 };
+  const sessions = createSessions(parts);
+  return { stores, clock, sessions, during, failures };
+}
+
+let world: Awaited<ReturnType<typeof setUp>>;
+beforeEach(async () => {
+  world = await setUp();
+});
+
+const idOf = (token: string) => hashToken(token) ?? "";
+
+describe("a session", () => {
+  test("identifies the person who signed in, by a token of 256 bits that the store does not hold", async () => {
+    const { sessions, stores } = world;
+    const token = await sessions.begin(ada);
+    expect(Buffer.from(token, "base64url")).toHaveLength(32);
+    expect(await sessions.find(token)).toEqual({
+      kind: "session",
+      sessionId: idOf(token),
+      email: "ada@example.com",
+    });
+    expect(await stores.sessions.find(token)).toBeUndefined();
+    expect(JSON.stringify(await stores.sessions.find(idOf(token)))).not.toContain(token);
+  });
+
+  test("is not found by a text that is not its token", async () => {
+    const { sessions } = world;
+    const token = await sessions.begin(ada);
+    const wrong = [
+      "",
+      "x",
+      `${token}x`,
+      token.slice(1),
+      idOf(token),
+      token.toLowerCase(),
+      `${token.slice(0, 42)}=`,
+    ];
+    for (const each of wrong) expect(await sessions.find(each)).toBeUndefined();
+  });
+
+  test("ends after 30 idle minutes, and reading it is no activity", async () => {
+    const { sessions, clock } = world;
+    const token = await sessions.begin(ada);
+    for (let minutes = 0; minutes < 29; minutes++) {
+      clock.advance(60_000);
+      expect(await sessions.find(token)).toBeDefined();
+      expect(await sessions.isLive(idOf(token))).toBe(true);
+    }
+    clock.advance(59_999);
+    expect(await sessions.find(token)).toBeDefined();
+    clock.advance(1);
+    expect(await sessions.find(token)).toBeUndefined();
+    expect(await sessions.isLive(idOf(token))).toBe(false);
+  });
+
+  test("lasts longer with activity, but never longer than 12 hours", async () => {
+    const { sessions, clock } = world;
+    const token = await sessions.begin(ada);
+    const quarter = 15 * 60_000;
+    for (let quarters = 1; quarters < 12 * 4; quarters++) {
+      clock.advance(quarter);
+      await sessions.noteActivity(idOf(token));
+      expect(await sessions.find(token)).toBeDefined();
+    }
+    clock.advance(quarter);
+    await sessions.noteActivity(idOf(token));
+    expect(await sessions.find(token)).toBeUndefined();
+  });
+
+  test("lasts longer after activity even if it was cached before", async () => {
+    const { sessions, clock } = world;
+    const token = await sessions.begin(ada);
+    clock.advance(bounds.sessionIdleMsMax - 10);
+    await sessions.find(token);
+    await sessions.noteActivity(idOf(token));
+    clock.advance(10);
+    expect(await sessions.find(token)).toBeDefined();
+  });
+
+  test("that is over does not come back by activity", async () => {
+    const { sessions, clock } = world;
+    const token = await sessions.begin(ada);
+    clock.advance(bounds.sessionIdleMsMax);
+    await sessions.noteActivity(idOf(token));
+    expect(await sessions.find(token)).toBeUndefined();
+  });
+
+  test("is new with each sign-in, and the browser's old one is ended", async () => {
+    const { sessions } = world;
+    const first = await sessions.begin(ada);
+    expect(await sessions.find(first)).toBeDefined();
+    const second = await sessions.begin(ada, first);
+    expect(second).not.toBe(first);
+    expect(await sessions.find(first)).toBeUndefined();
+    expect(await sessions.find(second)).toBeDefined();
+    expect(await sessions.find(await sessions.begin(ada, "not a token"))).toBeDefined();
+  });
+});
+
+describe("sweeping", () => {
+  test("removes the expired sessions from the store, and no others", async () => {
+    const { sessions, stores, clock } = world;
+    const over = await sessions.begin(ada);
+    clock.advance(bounds.sessionIdleMsMax);
+    const live = await sessions.begin(ada);
+    sessions.start();
+    sessions.start();
+    await expect.poll(() => stores.sessions.find(idOf(over)), { timeout: 10_000 }).toBeUndefined();
+    await sessions.close();
+    expect(await stores.sessions.find(idOf(live))).toBeDefined();
+  });
+
+  test("that fails is reported and tried again", async () => {
+    const { sessions, stores, failures } = world;
+    await stores.close();
+    sessions.start();
+    await expect.poll(() => failures.length, { timeout: 10_000 }).toBeGreaterThan(1);
+    await sessions.close();
+    expect(failures[0]).toMatchObject({ reason: "UNAVAILABLE" });
+  });
+});
+
+describe("ending a session", () => {
+  test("is seen by the very next request, even if the session was cached", async () => {
+    const { sessions } = world;
+    const token = await sessions.begin(ada);
+    expect(await sessions.find(token)).toBeDefined();
+    await sessions.end(idOf(token));
+    expect(await sessions.find(token)).toBeUndefined();
+    await sessions.end(idOf(token));
+    expect(await sessions.find(token)).toBeUndefined();
+  });
+
+  test("is seen by a request that read the session before and checks it after", async () => {
+    const { sessions, during } = world;
+    const token = await sessions.begin(ada);
+    during.read = async () => {
+      during.read = async () => {};
+      await sessions.end(idOf(token));
+    };
+    expect(await sessions.find(token)).toBeUndefined();
+    expect(await sessions.find(token)).toBeUndefined();
+  });
+
+  test("is not undone by activity at the same time", async () => {
+    const { sessions } = world;
+    const token = await sessions.begin(ada);
+    await sessions.find(token);
+    await Promise.all([sessions.noteActivity(idOf(token)), sessions.end(idOf(token))]);
+    expect(await sessions.find(token)).toBeUndefined();
+  });
+
+  test("calls each listener once, and not those that were removed or listen to another session", async () => {
+    const { sessions } = world;
+    const [token, other] = [await sessions.begin(ada), await sessions.begin(ada)];
+    const told: string[] = [];
+    sessions.onEnded(idOf(token), () => told.push("first"));
+    sessions.onEnded(idOf(token), () => told.push("second"));
+    sessions.onEnded(idOf(token), () => told.push("left"))();
+    sessions.onEnded(idOf(other), () => told.push("other"));
+    await sessions.end(idOf(token));
+    await sessions.end(idOf(token));
+    expect(told).toEqual(["first", "second"]);
+  });
+
+  test("removes the user's oldest session if there are too many, cached or not", async () => {
+    const { sessions, clock } = world;
+    const tokens: string[] = [];
+    for (let n = 0; n < bounds.sessionsPerUserMax; n++) {
+      clock.advance(1);
+      tokens.push(await sessions.begin(ada));
+    }
+    expect(await sessions.find(tokens[0]!)).toBeDefined();
+    const told: string[] = [];
+    sessions.onEnded(idOf(tokens[0]!), () => told.push("oldest"));
+    clock.advance(1);
+    await sessions.begin(ada);
+    expect(await sessions.find(tokens[0]!)).toBeUndefined();
+    expect(told).toEqual(["oldest"]);
+    expect(await sessions.find(tokens[1]!)).toBeDefined();
+  });
+});

@@ -1,0 +1,17 @@
+import { AccountMenuContent } from "./frame/account-menu-content.tsx";
+import { CreateKeyDialog } from "./keys/create/create-key-dialog.tsx";
+import { RevokeKeyDialog } from "./keys/revoke/revoke-key-dialog.tsx";
+import { NoTeamPage, PreviewOffPage, TeamNotFoundPage, UnknownPage } from "./session/absent-pages.tsx";
+import { SignInLinkPage } from "./sign-in/sign-in-link-page.tsx";
+import { SignInPage } from "./sign-in/sign-in-page.tsx";
+import { AppSnippets } from "./try-it/app-snippets.tsx";
+
+/**
+ * The components that the first view of a team's keys doesn't need. The build puts them into one
+ * file, so that either all of them are loaded or none.
+ */
+export const parts = {
+  ...{ AccountMenuContent, AppSnippets, CreateKeyDialog, RevokeKeyDialog },
+  ...{ NoTeamPage, PreviewOffPage, TeamNotFoundPage, UnknownPage },
+  ...{ SignInLinkPage, SignInPage },
+};
