@@ -2,11 +2,12 @@ import { type Client, createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { afterAll, expect, test } from "vitest";
 import { KeyState } from "#gen/keyrun/v1/key_pb.ts";
-import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import { KeyService, VerifyKeyResponse_Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
 import { withAuthorization } from "../harness/keyrun.ts";
 import { restRun, type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";
 import { queryStore } from "../harness/stored-bytes.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
+import { printFigures, testSize, timesInWords } from "../harness/test-size.ts";
 
 const folders = createTempFolders();
 let running: ServingKeyrun | undefined;
@@ -34,58 +35,88 @@ async function start(dataDir: string) {
   return { keyrun, keys, kill };
 }
 
-/** The changes that Keyrun acknowledged before it was killed. */
-interface Acknowledged {
-  readonly created: Map<string, string>;
-  readonly revoked: Set<string>;
+/** What the writers asked for, and what of it Keyrun acknowledged before it was killed. */
+class Writes {
+  /** The values of the keys whose creation was acknowledged, by id. */
+  readonly created = new Map<string, string>();
+  /** The keys whose revocation was sent: without an acknowledgement they may be in either state. */
+  readonly revoking = new Set<string>();
+  readonly revoked = new Set<string>();
+
+  get acknowledged(): number {
+    return this.created.size + this.revoked.size;
+  }
+
+  /** The state that the key must have after a restart; undefined if both are right. */
+  stateOf(id: string): KeyState | undefined {
+    if (this.revoked.has(id)) return KeyState.REVOKED;
+    return this.revoking.has(id) ? undefined : KeyState.ACTIVE;
+  }
 }
 
-const cycles = 20;
+const cycles = testSize("KEYRUN_TEST_KILL_CYCLES", 8);
 const writers = 4;
 
-test(`kill -9 loses no acknowledged creation or revocation of a key, ${cycles} times over`, async () => {
+test(`kill -9 loses no acknowledged creation or revocation of a key, ${cycles} times over`, {
+  timeout: 60_000 + cycles * 20_000,
+}, async () => {
   const dataDir = folders.create();
-  const acknowledged: Acknowledged = { created: new Map(), revoked: new Set() };
-  for (let cycle = 0; cycle < cycles; cycle++) {
+  const writes = new Writes();
+  const startsMs: number[] = [];
+  const wrong: string[] = [];
+  let unchecked = new Map<string, string>();
+  for (let cycle = 0; cycle <= cycles; cycle++) {
+    const beganMs = performance.now();
     const { keyrun, keys, kill } = await start(dataDir);
-    await expectAll(keyrun, keys, acknowledged);
-    // Each cycle is killed after a different number of writes, while the next ones are in progress.
-    const target = acknowledged.created.size + acknowledged.revoked.size + 1 + (cycle % 7);
-    const writing = Array.from({ length: writers }, () => write(keys, acknowledged));
-    while (acknowledged.created.size + acknowledged.revoked.size < target) {
-      await new Promise((resolve) => setImmediate(resolve));
-    }
-    await kill();
-    await Promise.all(writing);
+    startsMs.push(performance.now() - beganMs);
+    wrong.push(...(await wrongKeys(keys, writes)), ...(await wrongVerdicts(keys, writes, unchecked)));
+    const newest = [...unchecked].find(([id]) => !writes.revoking.has(id));
+    if (newest) expect((await restRun(keyrun.publicUrl, { value: newest[1] })).status).toBe(200);
+    const before = new Set(writes.created.keys());
+    if (cycle < cycles) {
+      // Each cycle is killed after a different number of writes, while others are in progress.
+      const target = writes.acknowledged + 40 + ((cycle * 29) % 81);
+      const writing = Array.from({ length: writers }, () => write(keys, writes));
+      while (writes.acknowledged < target) await new Promise((resolve) => setImmediate(resolve));
+      await kill();
+      await Promise.all(writing);
+    } else await kill();
+    unchecked = new Map([...writes.created].filter(([id]) => !before.has(id)));
   }
-  const { keyrun, keys, kill } = await start(dataDir);
-  await expectAll(keyrun, keys, acknowledged);
-  expect(acknowledged.created.size).toBeGreaterThan(cycles);
-  expect(acknowledged.revoked.size).toBeGreaterThan(0);
-  await kill();
-}, 180_000);
+  const { created, revoked } = writes;
+  printFigures(
+    `kill -9, ${cycles} cycles: ${created.size} creates and ${revoked.size} revokes acknowledged; ` +
+      `${wrong.length} lost or revived; start to ready: ${timesInWords(startsMs)}`,
+  );
+  expect(wrong).toEqual([]);
+  expect(created.size).toBeGreaterThan(20 * cycles);
+  expect(revoked.size).toBeGreaterThan(10 * cycles);
+});
 
-/** Creates keys and revokes every second one, until the process has ended. */
-async function write(keys: Client<typeof KeyService>, { created, revoked }: Acknowledged): Promise<void> {
+/** Creates keys and revokes two of three, until the process has ended. */
+async function write(keys: Client<typeof KeyService>, writes: Writes): Promise<void> {
+  const create = async () => {
+    const { key, value } = await keys.createKey({ teamId: "demo" });
+    const id = key?.id ?? "";
+    writes.created.set(id, value);
+    return id;
+  };
   try {
     for (;;) {
-      const { key, value } = await keys.createKey({ teamId: "demo" });
-      const id = key?.id ?? "";
-      created.set(id, value);
-      const { key: other } = await keys.createKey({ teamId: "demo" });
-      await keys.revokeKey({ teamId: "demo", keyId: other?.id ?? "" });
-      revoked.add(other?.id ?? "");
+      await create();
+      for (const keyId of [await create(), await create()]) {
+        writes.revoking.add(keyId);
+        await keys.revokeKey({ teamId: "demo", keyId });
+        writes.revoked.add(keyId);
+      }
     }
   } catch {
     // The process has ended. Changes that it did not acknowledge may or may not be in the store.
   }
 }
 
-async function expectAll(
-  keyrun: ServingKeyrun,
-  keys: Client<typeof KeyService>,
-  { created, revoked }: Acknowledged,
-): Promise<void> {
+/** The acknowledged writes that the list of keys does not show. */
+async function wrongKeys(keys: Client<typeof KeyService>, writes: Writes): Promise<string[]> {
   const states = new Map<string, KeyState>();
   let pageToken = "";
   do {
@@ -93,10 +124,31 @@ async function expectAll(
     for (const { id, state } of page.keys) states.set(id, state);
     pageToken = page.nextPageToken;
   } while (pageToken !== "");
-  for (const id of created.keys()) expect(states.get(id)).toBe(KeyState.ACTIVE);
-  for (const id of revoked) expect(states.get(id)).toBe(KeyState.REVOKED);
-  const newest = [...created.values()].at(-1);
-  if (newest !== undefined) expect((await restRun(keyrun.publicUrl, { value: newest })).status).toBe(200);
+  return [...writes.created.keys()].flatMap((id) => {
+    const state = states.get(id);
+    if (state === undefined) return [`lost: ${id}`];
+    return (writes.stateOf(id) ?? state) === state ? [] : [`in the wrong state: ${id}`];
+  });
+}
+
+const verdicts = new Map<KeyState | undefined, VerifyKeyResponse_Verdict>([
+  [KeyState.ACTIVE, VerifyKeyResponse_Verdict.VALID],
+  [KeyState.REVOKED, VerifyKeyResponse_Verdict.REVOKED],
+]);
+
+/** The keys among these that are not accepted or refused as their last acknowledged write says. */
+async function wrongVerdicts(
+  keys: Client<typeof KeyService>,
+  writes: Writes,
+  values: ReadonlyMap<string, string>,
+): Promise<string[]> {
+  const wrong: string[] = [];
+  for (const [id, value] of values) {
+    const { verdict } = await keys.verifyKey({ value, cost: 0 });
+    const right = verdicts.get(writes.stateOf(id));
+    if (right !== undefined && right !== verdict) wrong.push(`wrongly accepted or refused: ${id}`);
+  }
+  return wrong;
 }
 
 test("a use of a key is soon in the store without a stop, and survives kill -9", async () => {
