@@ -96,7 +96,7 @@ export async function startKeyrun(options: KeyrunOptions = {}) {
 }
 
 /** Clients of the internal listener, with which tests prepare teams, keys and apps. */
-function manage(internalUrl: string, serviceToken: string) {
+export function manage(internalUrl: string, serviceToken: string) {
   const sessionManager = new Http2SessionManager(internalUrl);
   const transport = createGrpcTransport({
     baseUrl: internalUrl,

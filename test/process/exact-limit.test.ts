@@ -1,0 +1,123 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type KeyEntry, openKeyEntries } from "../harness/key-entries.ts";
+import { manage } from "../harness/keyrun.ts";
+import { type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";
+import { createTempFolders } from "../harness/temp-folders.ts";
+import { printFigures, testSize } from "../harness/test-size.ts";
+
+const folders = createTempFolders();
+let keyrun: ServingKeyrun;
+let management: ReturnType<typeof manage>;
+let entries: KeyEntry[];
+
+beforeAll(async () => {
+  keyrun = await serveKeyrun(folders.create());
+  management = manage(keyrun.internalUrl, keyrun.serviceToken());
+  entries = openKeyEntries(keyrun);
+});
+
+afterAll(async () => {
+  for (const entry of entries) entry.close();
+  management.disconnect();
+  keyrun.kill("SIGKILL");
+  await keyrun.exited;
+  folders.remove();
+});
+
+const teams = testSize("KEYRUN_TEST_LIMIT_TEAMS", 6);
+/** Past the first, each takes a minute: the tests wait as long as Keyrun's answers say. */
+const windows = testSize("KEYRUN_TEST_LIMIT_WINDOWS", 1);
+const limit = 60;
+const windowMs = 60_000;
+/** Requests of one team in a burst, through each entry: more than twice the limit in all. */
+const usesOfEntry = 20;
+/** The answer's wait is rounded up to the millisecond, in both processes. */
+const roundingMs = 2;
+
+test(`seven entries at once accept exactly ${limit} requests a minute of each of ${teams} teams`, {
+  timeout: 120_000 + windows * 180_000,
+}, async () => {
+  expect(entries).toHaveLength(7);
+  const all = await Promise.all(Array.from({ length: teams }, hammerOneTeam));
+  const uses = all.flat();
+  const accepted = uses.filter(({ kind }) => kind === "accepted").length;
+  printFigures(
+    `${teams} teams, ${windows} windows, ${entries.length} entries at once: ${uses.length} requests, ` +
+      `${accepted} accepted, ${uses.length - accepted} refused`,
+  );
+});
+
+/** One answered request, with the times between which Keyrun has decided. */
+interface Use {
+  readonly kind: "accepted" | "limited";
+  readonly sentMs: number;
+  readonly answeredMs: number;
+  readonly retryAfterMs: number;
+}
+
+async function hammerOneTeam(): Promise<Use[]> {
+  const { value } = await management.newKey(await management.newTeam());
+  const all: Use[] = [];
+  const send = async (entry: KeyEntry) => {
+    const use = await timed(entry, value);
+    all.push(use);
+    return use;
+  };
+  // Each entry spends from the same limit.
+  for (const entry of entries) expect(await send(entry)).toMatchObject({ kind: "accepted" });
+  const burst = () =>
+    Promise.all(Array.from({ length: usesOfEntry * entries.length }, (_, at) => send(entries[at % 7]!)));
+  let spent = entries.length;
+  for (let window = 1; ; window += 1) {
+    const uses = await burst();
+    expect(acceptedOf(uses)).toHaveLength(limit - spent);
+    expectTrueWaits(all);
+    if (window === windows) break;
+    // The last answer's wait is the shortest. After exactly that, one more is accepted.
+    const last = all.findLast(({ kind }) => kind === "limited");
+    await until((last?.answeredMs ?? 0) + (last?.retryAfterMs ?? 0));
+    expect(await send(entries[window % 7]!)).toMatchObject({ kind: "accepted" });
+    // Once all others have left the window, that one still counts.
+    await until(Math.max(...acceptedOf(all.slice(0, -1)).map(({ answeredMs }) => answeredMs)) + windowMs);
+    spent = 1;
+  }
+  expectNoWindowAboveTheLimit(all);
+  return all;
+}
+
+async function timed(entry: KeyEntry, value: string): Promise<Use> {
+  const sentMs = performance.now();
+  const use = await entry.use(value);
+  if (use.kind === "revoked") throw new Error("the key was revoked");
+  const retryAfterMs = use.kind === "limited" ? use.retryAfterMs : 0;
+  return { kind: use.kind, sentMs, answeredMs: performance.now(), retryAfterMs };
+}
+
+function acceptedOf(uses: readonly Use[]): Use[] {
+  return uses.filter(({ kind }) => kind === "accepted");
+}
+
+/** Each refusal says when the oldest of the 60 leaves the window: not earlier, and not later. */
+function expectTrueWaits(all: readonly Use[]): void {
+  for (const refused of all) {
+    if (refused.kind === "accepted") continue;
+    const counted = acceptedOf(all).filter(({ answeredMs }) => answeredMs + windowMs > refused.sentMs);
+    const earliestMs = Math.min(...counted.map(({ sentMs }) => sentMs)) + windowMs;
+    const latestMs = Math.min(...counted.map(({ answeredMs }) => answeredMs)) + windowMs;
+    expect(refused.answeredMs + refused.retryAfterMs).toBeGreaterThanOrEqual(earliestMs - roundingMs);
+    expect(refused.sentMs + refused.retryAfterMs).toBeLessThanOrEqual(latestMs + roundingMs);
+  }
+}
+
+/** Requests that were sent and answered within one window were decided within it. */
+function expectNoWindowAboveTheLimit(all: readonly Use[]): void {
+  const accepted = acceptedOf(all);
+  for (const { sentMs } of accepted) {
+    const within = accepted.filter((use) => use.sentMs >= sentMs && use.answeredMs < sentMs + windowMs);
+    expect(within.length).toBeLessThanOrEqual(limit);
+  }
+}
+
+async function until(ms: number): Promise<void> {
+  while (performance.now() < ms) await new Promise((done) => setTimeout(done, ms - performance.now()));
+}
