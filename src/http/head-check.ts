@@ -9,10 +9,11 @@ export interface HeadLimits {
 }
 
 /**
- * Returns a check that refuses what Node accepts and Keyrun does not: too many headers or header
- * bytes; a Host that is missing, repeated or not valid in a URL (RFC 9112, section 3.2; RFC 9113,
- * section 8.3.1), though HTTP/1.0 may omit it; two Content-Types over HTTP/2; and a transfer coding
- * other than chunked, which Keyrun would not decode (RFC 9112, section 6.1).
+ * Returns a check that refuses what Node accepts and Keyrun does not: another version than 1.0 and
+ * 1.1 in a request line; too many headers or header bytes; a Host that is missing, repeated or not
+ * valid in a URL (RFC 9112, section 3.2; RFC 9113, section 8.3.1), though HTTP/1.0 may omit it; two
+ * Content-Types over HTTP/2; and a transfer coding other than chunked, which Keyrun would not
+ * decode, or one over HTTP/1.0, which has none (RFC 9112, section 6.1).
  */
 export function createHeadCheck(limits: HeadLimits): (head: RequestHead) => Refusal | undefined {
   // Callers use the same few hosts, so the last valid one is not parsed again.
@@ -20,11 +21,11 @@ export function createHeadCheck(limits: HeadLimits): (head: RequestHead) => Refu
   return (head) => {
     const { rawHeaders, httpVersion } = head;
     if (rawHeaders.length > 2 * limits.headersMax) return fail("HEADERS_TOO_LARGE");
-    const isHttp2 = httpVersion === "2.0";
+    const isHttp2 = isOverHttp2(head);
     if (isHttp2) {
       if (listSize(rawHeaders) > limits.headerBytesMax) return fail("HEADERS_TOO_LARGE");
       if (countOf(head, "content-type") > 1) return fail("MALFORMED_REQUEST");
-    } else if (!isPlainOrChunked(headerOf(head, "transfer-encoding"))) return fail("MALFORMED_REQUEST");
+    } else if (!isFramedAsHttp1(head)) return fail("MALFORMED_REQUEST");
     if (countOf(head, "host") > 1) return fail("MALFORMED_REQUEST");
     const host = isHttp2 ? hostOfHttp2(head) : headerOf(head, "host");
     if (host === undefined) return httpVersion === "1.0" ? undefined : fail("MALFORMED_REQUEST");
@@ -56,6 +57,20 @@ function hostOfHttp2(head: RequestHead): string | undefined {
   return `${authority}, ${host}`;
 }
 
-function isPlainOrChunked(coding: string | undefined): boolean {
-  return coding === undefined || coding.trim().toLowerCase() === "chunked";
+/**
+ * Only HTTP/2 has pseudo-headers, before all others. Its version alone says nothing: Node's parser
+ * of HTTP/1.1 accepts `HTTP/2.0` in a request line.
+ */
+function isOverHttp2({ rawHeaders, httpVersion }: RequestHead): boolean {
+  return httpVersion === "2.0" && rawHeaders[0]?.startsWith(":") === true;
+}
+
+/**
+ * Whether version and transfer coding tell for certain where the body ends. HTTP/1.0 has no
+ * transfer codings, so two servers could disagree about one (RFC 9112, section 6.1).
+ */
+function isFramedAsHttp1(head: RequestHead): boolean {
+  const coding = headerOf(head, "transfer-encoding");
+  if (head.httpVersion === "1.0") return coding === undefined;
+  return head.httpVersion === "1.1" && (coding === undefined || coding.trim().toLowerCase() === "chunked");
 }

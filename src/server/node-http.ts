@@ -50,8 +50,12 @@ function peerOf(req: NodeRequest): string {
   return peer;
 }
 
+/**
+ * Only HTTP/2's requests have a stream. The version says nothing: it is the one of the request
+ * line, and Node's parser of HTTP/1.1 accepts `HTTP/2.0` there.
+ */
 export function isHttp2Request(req: NodeRequest): req is Http2ServerRequest {
-  return req.httpVersionMajor === 2;
+  return "stream" in req;
 }
 
 /** Only HTTP/2's responses have a stream. */
