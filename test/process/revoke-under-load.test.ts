@@ -51,7 +51,7 @@ test(`of ${revocations} keys under load, none is accepted by a request that is s
   expect(afterAccepted).toBe(0);
 });
 
-/** One request. Its place in the order of events is that of `sent`, before its bytes are written. */
+/** One request. Its place in the order of events is `sent`, before its bytes are written. */
 interface Use {
   readonly sent: "before" | "after";
   /** Whether it was answered before the OK. */

@@ -1,0 +1,79 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type AttackedKeyrun, attackedKeyrun } from "../harness/attacked-keyrun.ts";
+import { answersIn, rawSocket } from "../harness/raw-socket.ts";
+import { printFigures, testSize } from "../harness/test-size.ts";
+import { type Http1Attack, http1Attacks } from "./http1-attacks.ts";
+
+let keyrun: AttackedKeyrun;
+
+beforeAll(async () => {
+  keyrun = await attackedKeyrun();
+});
+
+afterAll(() => keyrun.close());
+
+const rounds = testSize("KEYRUN_TEST_ATTACK_ROUNDS", 1);
+const megabytesMax = 350;
+
+describe("malformed HTTP/1.1 is refused, runs no app, and does not disturb another caller:", () => {
+  test.each(http1Attacks.map((attack) => [attack.name, attack] as const))(
+    "%s",
+    { timeout: 30_000 + rounds * 1_000 },
+    async (_, attack) => {
+      for (let round = 0; round < rounds; round += 1) {
+        for (const how of ways) await expectRefused(attack, how);
+        await keyrun.expectServing();
+      }
+    },
+  );
+
+  test("and memory stays bounded", async () => {
+    const [megabytes, runs] = [keyrun.memory().peak, await keyrun.runsByAttacks()];
+    printFigures(
+      `${http1Attacks.length} malformed requests over HTTP/1.1, each sent ${ways.length * rounds} times: ` +
+        `all refused, ${runs} runs of the app, at most ${Math.round(megabytes)} MB resident`,
+    );
+    expect(runs).toBe(0);
+    expect(megabytes).toBeLessThan(megabytesMax);
+  });
+});
+
+/**
+ * In one packet with a good run behind it, in small packets with one behind it, and alone by a
+ * caller that then sends no more. A run behind an attack that closes its connection must not start.
+ */
+const ways = ["in one packet", "in pieces", "alone"] as const;
+const smuggled =
+  "POST /api/apps/echo/run HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer KEY\r\n" +
+  'Content-Type: application/json\r\nContent-Length: 12\r\n\r\n{"text":"x"}';
+
+async function expectRefused(attack: Http1Attack, how: (typeof ways)[number]): Promise<void> {
+  const { bytes, staysOpen = false, refusal = [400, "malformed_request"] } = attack;
+  const client = rawSocket({ port: keyrun.port, allowHalfOpen: how === "alone" });
+  const text = (staysOpen || how === "alone" ? bytes : bytes + smuggled).replaceAll("KEY", keyrun.key);
+  const sent = Buffer.from(text, "latin1");
+  if (how === "in pieces") await sendInPieces(client.send, sent);
+  else client.send(sent);
+  if (how === "alone" && !staysOpen) client.socket.end();
+  const heard = staysOpen ? await client.until((some) => answersIn(some).length > 0) : await client.closed();
+  client.socket.destroy();
+  // What is sent after the refusal can make the kernel drop the answer (RFC 9112, section 9.6).
+  if (how === "in pieces" && heard === "") return;
+  const answers = answersIn(heard).map(({ status, headers, body }) => {
+    const { error } = JSON.parse(body);
+    expect(error.requestId).toBe(headers.get("x-request-id"));
+    return [status, error.code, headers.get("connection")];
+  });
+  expect(answers).toEqual([[...refusal, staysOpen ? "keep-alive" : "close"]]);
+}
+
+const piecesMax = 30;
+const pieceBytesMin = 7;
+
+async function sendInPieces(send: (bytes: Buffer) => void, bytes: Buffer): Promise<void> {
+  const size = Math.max(pieceBytesMin, Math.ceil(bytes.length / piecesMax));
+  for (let at = 0; at < bytes.length; at += size) {
+    send(bytes.subarray(at, at + size));
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
