@@ -4,6 +4,12 @@ export const bounds = {
   limitWindowMs: 60_000,
   /** Teams whose logs are kept. Past it the log idle for longest is removed, once it is empty. */
   teamLogsMax: 100_000,
+  /** Pages of the window that a clean stop keeps for the next start. */
+  savedPagesMax: 16,
+  /** Room for the fullest log of one team. */
+  savedPageCharactersMax: 2 * 1024 * 1024,
+  /** More than any plan's limit may be. */
+  savedRequestsPerLogMax: 100_000,
   /** Store look-ups that found no valid key, per address and window. */
   addressLookupsMax: 60,
   addressLogsMax: 10_000,

@@ -89,6 +89,7 @@ export function createServices(parts: ServicesParts) {
     runService,
     runner,
     lastUses,
+    limiter,
     keyEvents,
     served: [
       served(RunService, runService),

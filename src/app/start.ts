@@ -20,6 +20,7 @@ import { writeHostAndPort } from "../settings/host.ts";
 import type { Stores } from "../store/stores.ts";
 import { bind } from "./bind.ts";
 import { createCaches } from "./caches.ts";
+import { keepWindow, takeUpWindow } from "./kept-window.ts";
 import { warnOfOtherPrefix } from "./key-prefix.ts";
 import { createInternalListener, createPublicListener } from "./listeners.ts";
 import { operationServices } from "./operation-services.ts";
@@ -120,6 +121,10 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
   const signIn = createSignIn({ config, clock, log, stores, caches });
   const { watchAccess } = signIn;
   const services = createServices({ config, clock, log, metrics, stores, caches, secrets, watchAccess });
+  const window = { limiter: services.limiter, store: stores.window, log };
+  await takeUpWindow(window);
+  // A start that fails from here on keeps what it took up.
+  closers.push(() => keepWindow(window));
   closers.push(signIn.sessions.close, services.lastUses.close, services.runner.close);
 
   const readiness = createReadiness(stores.guard.holds);

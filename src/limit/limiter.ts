@@ -1,6 +1,7 @@
 import type { Clock } from "../clock.ts";
 import { unavailable } from "../refusal/refusal.ts";
 import { LogTable } from "./log-table.ts";
+import type { SavedWindow } from "./saved-window.ts";
 import type { SlidingLog } from "./sliding-log.ts";
 
 /** What became of a cost, and the state of the limit after it. */
@@ -44,6 +45,19 @@ export interface Limiter {
   look(id: string, limit: number): LimitDecision;
   /** How many logs are held; memory is bounded by it. */
   size(): number;
+  /**
+   * What counts now, for the limiter of a later process. Read its logs before anything else is
+   * spent.
+   */
+  save(): SavedWindow;
+  /**
+   * Takes up what an earlier process saved; call it before anything is spent. The time between the
+   * two is that of the wall clock, less a millisecond, because that clock shows whole ones: so no
+   * request leaves the window early, and none more than a millisecond late. A wall clock that was
+   * set back in between counts as standing still, so a request leaves within a window of this call.
+   * One that was set forward lets requests leave early, by as much.
+   */
+  restore(saved: SavedWindow): void;
 }
 
 /**
@@ -84,6 +98,13 @@ export function createLimiter(options: {
     return decision(log, limit, 0, clock.unixMs());
   }
 
+  function* savedLogs() {
+    for (const { id, log } of table.newestFirst()) {
+      const moments = log.moments(nowMs);
+      if (moments.length > 0) yield { id, moments };
+    }
+  }
+
   return {
     spend(id, limit, cost = 1) {
       if (cost === 0) return look(id, limit);
@@ -95,8 +116,24 @@ export function createLimiter(options: {
     },
     look,
     size: () => table.size,
+    save() {
+      advance();
+      return { savedUnixMs: clock.unixMs(), logs: savedLogs() };
+    },
+    restore({ savedUnixMs, logs }) {
+      advance();
+      const laterMs = Math.max(0, clock.unixMs() - savedUnixMs - wallClockTickMs);
+      // The table is in the order of the last acceptance.
+      for (const { id, moments } of [...logs].slice(0, logsMax).reverse()) {
+        const { log } = table.add(id);
+        log.restore(nowMs, moments, laterMs);
+      }
+    },
   };
 }
+
+/** What a time of the wall clock may lack of the true one. */
+const wallClockTickMs = 1;
 
 /** More than the one log that a call can add, so that the table shrinks after a rush. */
 const dropsPerCallMax = 2;

@@ -30,6 +30,11 @@ export class LogTable {
     return this.#entries.size;
   }
 
+  /** The entries, the one that accepted something last first. */
+  *newestFirst(): IterableIterator<TableEntry> {
+    for (let entry = this.#last; entry; entry = entry.older) yield entry;
+  }
+
   find(id: string): TableEntry | undefined {
     return this.#entries.get(id);
   }

@@ -66,8 +66,36 @@ export class SlidingLog {
     return this.#times.byteLength;
   }
 
+  /** What counts at this time, for `restore`. */
+  moments(nowMs: number): Moments {
+    this.#advance(nowMs);
+    const moments: number[] = [];
+    for (let n = 0; n < this.#count; ) {
+      const timeMs = this.#times[this.#index(n)] ?? 0;
+      const first = n;
+      while (n < this.#count && this.#times[this.#index(n)] === timeMs) n++;
+      moments.push((this.#nowMs - timeMs) * ticksPerMs, n - first);
+    }
+    return moments;
+  }
+
+  /**
+   * Counts what another log counted, each moment `laterMs` older than it says. Moments that have
+   * left the window are dropped. Only for a log that has not seen a time yet.
+   */
+  restore(nowMs: number, moments: Moments, laterMs: number): void {
+    const tickMs = floorToTick(nowMs);
+    const agedMs = Math.floor(laterMs * ticksPerMs) / ticksPerMs;
+    let total = 0;
+    for (let n = 1; n < moments.length; n += 2) total += moments[n] ?? 0;
+    for (let n = 0; n < moments.length; n += 2) {
+      const ageMs = (moments[n] ?? 0) / ticksPerMs + agedMs;
+      if (ageMs < this.#windowMs) this.spend(tickMs - ageMs, total, moments[n + 1] ?? 0);
+    }
+  }
+
   #advance(nowMs: number): void {
-    const tickMs = Math.floor(nowMs * ticksPerMs) / ticksPerMs;
+    const tickMs = floorToTick(nowMs);
     if (tickMs > this.#nowMs) this.#nowMs = tickMs;
     if (this.#count > 0 && this.#leaveMs(this.#count - 1) <= this.#nowMs) this.#count = 0;
     while (this.#count > 0 && this.#leaveMs(0) <= this.#nowMs) {
@@ -104,7 +132,18 @@ export class SlidingLog {
   }
 }
 
+/**
+ * Accepted requests, the oldest first: in turn, how long ago in 1/1024 ms, and how many. Flat,
+ * because a process may have millions. All are whole numbers, and the ages less than the window.
+ */
+export type Moments = readonly number[];
+
 /** A power of two, so that dividing by it is exact. Times stay exact for 278 years of uptime. */
 const ticksPerMs = 1024;
+
+function floorToTick(ms: number): number {
+  return Math.floor(ms * ticksPerMs) / ticksPerMs;
+}
+
 /** The first size of a ring, for limits that are not smaller. */
 const entriesMin = 8;

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { AppRecord, BackendRecord } from "../apps/app-store.ts";
+import { bounds } from "../bounds.ts";
 import type { KeyRecord } from "../keys/key-store.ts";
 import { fail } from "../refusal/refusal.ts";
 import { planNames } from "../settings/config.ts";
@@ -76,6 +77,12 @@ export const sessionShape = {
   expireTimeMs: timeMs,
 };
 
+export const pageNumber = z
+  .int()
+  .nonnegative()
+  .max(bounds.savedPagesMax - 1);
+export const windowPageShape = { text: z.string().max(bounds.savedPageCharactersMax) };
+
 export const userShape = { issuer: z.string().min(1), subject: z.string().min(1) };
 
 const id = z.string().min(1);
@@ -91,3 +98,4 @@ export const sessionRecord = z.strictObject({
   ...sessionShape,
 }) satisfies z.ZodType<SessionRecord>;
 export const userRecord = z.strictObject({ email: id, ...userShape }) satisfies z.ZodType<UserRecord>;
+export const windowPageRecord = z.strictObject({ number: pageNumber, ...windowPageShape });

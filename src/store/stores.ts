@@ -1,6 +1,7 @@
 import type { AppStore } from "../apps/app-store.ts";
 import type { InstanceGuard } from "../fleet/instance-guard.ts";
 import type { KeyStore } from "../keys/key-store.ts";
+import type { WindowStore } from "../limit/window-store.ts";
 import type { SessionStore } from "../sign-in/session-store.ts";
 import type { UserStore } from "../sign-in/user-store.ts";
 import type { MemberStore } from "../teams/member-store.ts";
@@ -16,6 +17,7 @@ export interface Stores {
   readonly apps: AppStore;
   readonly sessions: SessionStore;
   readonly users: UserStore;
+  readonly window: WindowStore;
   /** Says whether this process may admit requests. `close` releases it. */
   readonly guard: InstanceGuard;
   /** Resolves where the store answers now; throws the refusal UNAVAILABLE where it does not. */

@@ -8,6 +8,7 @@ import { sessionStoreContract } from "./session-store.ts";
 import { storesContract } from "./stores.ts";
 import { teamStoreContract } from "./team-store.ts";
 import { userStoreContract } from "./user-store.ts";
+import { windowStoreContract } from "./window-store.ts";
 
 /**
  * The suites of every port. `open` opens an empty store; `reopen` opens the same one again after it
@@ -25,5 +26,6 @@ export function everyPortContract(
   appStoreContract(name, open);
   sessionStoreContract(name, open);
   userStoreContract(name, open);
+  windowStoreContract(name, open);
   storesContract(name, open, reopen);
 }

@@ -1,6 +1,15 @@
 import type { Collection, Db } from "mongodb";
 import { z } from "zod";
-import { appShape, keyShape, memberShape, sessionShape, teamShape, userShape } from "../records.ts";
+import {
+  appShape,
+  keyShape,
+  memberShape,
+  pageNumber,
+  sessionShape,
+  teamShape,
+  userShape,
+  windowPageShape,
+} from "../records.ts";
 
 const id = z.string().min(1);
 
@@ -43,6 +52,10 @@ export type SessionDocument = z.infer<typeof sessionDocument>;
 export const userDocument = z.strictObject({ _id: id, ...userShape });
 export type UserDocument = z.infer<typeof userDocument>;
 
+/** The page's number is the id. */
+export const windowPageDocument = z.strictObject({ _id: pageNumber, ...windowPageShape });
+export type WindowPageDocument = z.infer<typeof windowPageDocument>;
+
 export const instanceDocument = z.strictObject({ _id: id, incarnation: id, beat: z.int().positive() });
 export type InstanceDocument = z.infer<typeof instanceDocument>;
 
@@ -59,6 +72,7 @@ export interface Collections {
   readonly apps: Collection<AppDocument>;
   readonly sessions: Collection<SessionDocument>;
   readonly users: Collection<UserDocument>;
+  readonly windowPages: Collection<WindowPageDocument>;
   readonly instances: Collection<InstanceDocument>;
   readonly meta: Collection<MetaDocument>;
 }
@@ -72,6 +86,7 @@ export function collectionsOf(db: Db): Collections {
     apps: db.collection("apps"),
     sessions: db.collection("sessions"),
     users: db.collection("users"),
+    windowPages: db.collection("windowPages"),
     instances: db.collection("instances"),
     meta: db.collection("meta"),
   };

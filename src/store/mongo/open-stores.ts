@@ -24,6 +24,7 @@ import { createSessionStore } from "./session-store.ts";
 import { createStoreCall, type StoreCall, whileHolding } from "./store-call.ts";
 import { createTeamStore } from "./team-store.ts";
 import { createUserStore } from "./user-store.ts";
+import { createWindowStore } from "./window-store.ts";
 
 export interface MongoStoresParts {
   /** May hold a password, so it never appears in a message. */
@@ -118,6 +119,7 @@ function storesOf(
     apps: createAppStore(collections, call),
     sessions: createSessionStore(collections, call),
     users: createUserStore(collections, call),
+    window: createWindowStore(collections, call),
     guard,
     check: () => call(async () => void (await db.command({ ping: 1 }))),
     isEmpty: () => call(async () => !(await teams.findOne({}, idOnly)) && !(await apps.findOne({}, idOnly))),

@@ -92,4 +92,10 @@ const migrations: readonly string[] = [
     subject TEXT NOT NULL
   ) STRICT, WITHOUT ROWID
   `,
+  `
+  CREATE TABLE window_pages (
+    number INTEGER PRIMARY KEY,
+    text TEXT NOT NULL
+  ) STRICT
+  `,
 ];

@@ -15,6 +15,7 @@ import { createSessionStore } from "./session-store.ts";
 import { answer } from "./statement.ts";
 import { createTeamStore } from "./team-store.ts";
 import { createUserStore } from "./user-store.ts";
+import { createWindowStore } from "./window-store.ts";
 
 /**
  * Opens the embedded store in `dataDir` and brings its schema up to date. Creates the folder where
@@ -64,6 +65,7 @@ function storesOf(db: DatabaseSync, unlock: () => void): Stores {
     apps: createAppStore(db),
     sessions: createSessionStore(db),
     users: createUserStore(db),
+    window: createWindowStore(db),
     // The lock on the folder lasts as long as the process, so the guard can't lose it.
     guard: { holds: () => open, release: async () => {} },
     check: () => answer(() => void anything.get()),

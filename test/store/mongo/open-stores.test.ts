@@ -97,7 +97,7 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
     });
 
     const by = { revokeTimeMs: 1, revokedBy: "a service" };
-    const everyMethod = ({ keys, teams, members, preview, apps, check, isEmpty }: Stores) => ({
+    const everyMethod = ({ keys, teams, members, preview, apps, window, check, isEmpty }: Stores) => ({
       insertKey: () => keys.insert(keyRecordOf({ id: "new", teamId: "demo" }), { activeMax: 50 }),
       findKey: () => keys.find("k"),
       listKeys: () => keys.list({ teamId: "demo", limit: 10, includeRevoked: true }),
@@ -122,6 +122,8 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
       listApps: () => apps.list({ limit: 10 }),
       updateApp: () => apps.update("echo", { timeoutMs: 5 }),
       deleteApp: () => apps.delete("echo"),
+      keepWindow: () => window.keep(["a"]),
+      takeWindow: () => window.take(),
       check: () => check(),
       isEmpty: () => isEmpty(),
     });
