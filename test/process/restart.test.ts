@@ -28,6 +28,8 @@ afterAll(async () => {
 });
 
 const limit = 60;
+/** A test starts several processes, on a machine that may be busy. */
+const timeout = 120_000;
 
 /** A place that a Keyrun can be started on again and again, with the team `acme` and a key. */
 async function openPlace(settings: Settings) {
@@ -101,7 +103,7 @@ function restartTests(places: () => { settings: Settings; afterKill?: () => Prom
   });
 }
 
-describe("on the embedded store", () => {
+describe("on the embedded store", { timeout }, () => {
   restartTests(() => ({ settings: {} }));
 
   test("a start that is refused after it took the window up leaves it to the next one", async () => {
@@ -121,7 +123,7 @@ describe("on the embedded store", () => {
   });
 });
 
-describe.skipIf(mongodbUri === "")("on MongoDB", () => {
+describe.skipIf(mongodbUri === "")("on MongoDB", { timeout }, () => {
   restartTests(() => {
     const uri = databases.createUri();
     return {
