@@ -64,6 +64,10 @@ export const bounds = {
   unaryGraceMs: 1_000,
   /** How often readiness checks that this instance still holds the store. */
   readinessLookMs: 1_000,
+  /** The pause between two questions of readiness to the store. */
+  storeCheckMs: 2_000,
+  /** Checks of the store that fail in a row before this instance is not ready. */
+  storeCheckFailuresMin: 2,
   appTimeoutMsMax: 30_000,
   /** Runs of all apps at once. */
   runsMax: 4_096,

@@ -13,7 +13,6 @@ import { unavailable } from "../refusal/refusal.ts";
 import { readScreenFiles } from "../screen/screen-files.ts";
 import { type Drainable, drain } from "../server/drain.ts";
 import { createRequestTracker } from "../server/exchange/request-tracker.ts";
-import { createReadiness } from "../server/readiness.ts";
 import type { Config } from "../settings/config.ts";
 import type { HostAndPort } from "../settings/host.ts";
 import { writeHostAndPort } from "../settings/host.ts";
@@ -31,6 +30,7 @@ import { loadServiceSecrets } from "./service-secrets.ts";
 import { createServices, type Services } from "./services.ts";
 import { createSignIn } from "./sign-in.ts";
 import type { ScreenNotice } from "./start-words.ts";
+import { createStoreReadiness } from "./store-readiness.ts";
 
 /** Keyrun, running. */
 export interface App {
@@ -127,7 +127,8 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
   closers.push(() => keepWindow(window));
   closers.push(signIn.sessions.close, services.lastUses.close, services.runner.close);
 
-  const readiness = createReadiness(stores.guard.holds);
+  const storeReadiness = createStoreReadiness({ stores, log });
+  const { readiness } = storeReadiness;
   const streamsEnd = new AbortController();
   const own = [...services.served, signIn.served];
   const all = [...own, ...operationServices(own, { readiness, streamsEnd: streamsEnd.signal })];
@@ -149,7 +150,10 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
   closers.push(async () => listeners.forEach((listener) => void listener.destroy()));
   const drainables = [...listeners, streams(services, streamsEnd)];
   const { screenFiles } = opened;
-  return { signIn, services, readiness, requests, publicListener, internalListener, drainables, screenFiles };
+  return {
+    ...{ signIn, services, storeReadiness, requests, drainables, screenFiles },
+    ...{ publicListener, internalListener },
+  };
 }
 
 /** Open streams end when the drain begins; otherwise they would hold it up to its end. */
@@ -163,7 +167,7 @@ function streams({ keyEvents }: Services, streamsEnd: AbortController): Drainabl
 
 /** Step 3: binds the listeners, says where they are, and turns ready. */
 async function serve({ config, parts, closers }: Start, wired: Wired): Promise<App> {
-  const { signIn, services, readiness, publicListener, internalListener, screenFiles } = wired;
+  const { signIn, services, storeReadiness, publicListener, internalListener, screenFiles } = wired;
   const publicAddress = await bind(
     publicListener,
     { host: config.host, port: config.port },
@@ -181,9 +185,7 @@ async function serve({ config, parts, closers }: Start, wired: Wired): Promise<A
   services.lastUses.start();
   signIn.sessions.start();
   parts.announce({ publicAddress, internalAddress, screen: screenNotice(signIn, screenFiles) });
-  readiness.set(true);
-  const looking = setInterval(readiness.look, bounds.readinessLookMs).unref();
-  closers.push(async () => clearInterval(looking));
+  closers.push(storeReadiness.begin());
 
   let closing: Promise<void> | undefined;
   const close = async () => {
@@ -201,9 +203,9 @@ async function serve({ config, parts, closers }: Start, wired: Wired): Promise<A
 }
 
 async function drainAll({ config, parts }: Start, wired: Wired): Promise<void> {
-  const { readiness, drainables, requests } = wired;
+  const { storeReadiness, drainables, requests } = wired;
   const { aborted } = await drain({
-    markUnready: () => readiness.set(false, "draining"),
+    markUnready: () => storeReadiness.readiness.set(false, "draining"),
     drainables,
     requests,
     delayMs: config.drainDelayMs,

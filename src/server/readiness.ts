@@ -4,23 +4,22 @@ export interface SettableReadiness extends Readiness {
   /** Sets the readiness. Calls the listeners only if `ready` changes. */
   set(ready: boolean, why?: string): void;
   /**
-   * Checks whether this process still holds the store, and calls the listeners after a change. Call
-   * it regularly.
+   * Looks for an obstacle, and calls the listeners after a change. Call it regularly.
    */
   look(): void;
 }
 
 /**
  * Creates a readiness that begins as "not ready: starting". Only the code that starts and stops the
- * process may call `set`. While `holds` returns false, this process has lost its hold on the store
- * and refuses every run. Then it is not ready, whatever was set.
+ * process may call `set`. `obstacle` says in words why this process can't serve, whatever was set;
+ * undefined where it can. It must be cheap.
  */
-export function createReadiness(holds: () => boolean = () => true): SettableReadiness {
+export function createReadiness(obstacle: () => string | undefined = () => undefined): SettableReadiness {
   const listeners = new Set<() => void>();
   let ready = false;
   let why: string | undefined = "starting";
   let announced = false;
-  const isReady = () => ready && holds();
+  const isReady = () => ready && obstacle() === undefined;
   const look = () => {
     if (isReady() === announced) return;
     announced = !announced;
@@ -28,7 +27,7 @@ export function createReadiness(holds: () => boolean = () => true): SettableRead
   };
   return {
     ready: isReady,
-    why: () => (ready && !holds() ? "the store is out of reach" : why),
+    why: () => (ready ? obstacle() : why),
     look,
     onChange(listener) {
       // The same function passed twice counts as two listeners, so that each can be removed alone.

@@ -20,7 +20,10 @@ export interface Stores {
   readonly window: WindowStore;
   /** Says whether this process may admit requests. `close` releases it. */
   readonly guard: InstanceGuard;
-  /** Resolves where the store answers now; throws the refusal UNAVAILABLE where it does not. */
+  /**
+   * Resolves where the store answers now what a run asks it; throws what a run would meet where it
+   * does not, UNAVAILABLE where it is out of reach. Cheap, and ends within `storeTimeoutMs`.
+   */
   check(): Promise<void>;
   /** True until the first team or app is written; a deleted app counts as written. */
   isEmpty(): Promise<boolean>;

@@ -30,18 +30,18 @@ test("a listener is called once for each change, not without a change, and not a
   expect(heard).toHaveLength(3);
 });
 
-test("a process that loses its hold on the store is unready at once, and its listeners are called at the next look", () => {
-  let holds = true;
-  const readiness = createReadiness(() => holds);
+test("a process that meets an obstacle is unready at once, and its listeners are called at the next look", () => {
+  let obstacle: string | undefined;
+  const readiness = createReadiness(() => obstacle);
   const heard: boolean[] = [];
   readiness.set(true);
   readiness.onChange(() => heard.push(readiness.ready()));
-  holds = false;
+  obstacle = "the store is out of reach";
   expect(readiness.ready()).toBe(false);
   expect(readiness.why()).toBe("the store is out of reach");
   readiness.look();
   readiness.look();
-  holds = true;
+  obstacle = undefined;
   expect(readiness.ready()).toBe(true);
   readiness.look();
   expect(heard).toEqual([false, true]);

@@ -10,6 +10,7 @@ import {
 import type { InstanceRecordStore } from "../../fleet/instance-record-store.ts";
 import { Refusal } from "../../refusal/refusal.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
+import { createLookUpEach } from "../look-up-each.ts";
 import type { Stores } from "../stores.ts";
 import { createAppStore } from "./app-store.ts";
 import { connectMongo, type MongoConnection } from "./connection.ts";
@@ -104,7 +105,9 @@ function storesOf(
   }: { readonly guard: InstanceGuard; readonly revival: Revival; readonly call: StoreCall },
 ): Stores {
   const collections = collectionsOf(db);
-  const { teams, apps } = collections;
+  const keys = createKeyStore(collections, call);
+  const teams = createTeamStore(collections, call);
+  const apps = createAppStore(collections, call);
   const idOnly = { projection: { _id: 1 } };
   let closed: Promise<void> | undefined;
   const close = async () => {
@@ -112,17 +115,21 @@ function storesOf(
     await revival.close();
   };
   return {
-    keys: createKeyStore(collections, call),
-    teams: createTeamStore(collections, call),
+    keys,
+    teams,
+    apps,
     members: createMemberStore(collections, call),
     preview: createPreviewStore(collections, call),
-    apps: createAppStore(collections, call),
     sessions: createSessionStore(collections, call),
     users: createUserStore(collections, call),
     window: createWindowStore(collections, call),
     guard,
-    check: () => call(async () => void (await db.command({ ping: 1 }))),
-    isEmpty: () => call(async () => !(await teams.findOne({}, idOnly)) && !(await apps.findOne({}, idOnly))),
+    check: createLookUpEach({ keys, teams, apps }),
+    isEmpty: () =>
+      call(
+        async () =>
+          !(await collections.teams.findOne({}, idOnly)) && !(await collections.apps.findOne({}, idOnly)),
+      ),
     close: () => {
       closed ??= close();
       return closed;

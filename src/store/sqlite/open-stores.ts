@@ -2,6 +2,7 @@ import { join } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { dataFolderRefused, makeDataFolder } from "../../data-folder/data-folder.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
+import { createLookUpEach } from "../look-up-each.ts";
 import type { Stores } from "../stores.ts";
 import { createAppStore } from "./app-store.ts";
 import { lockDataFolder } from "./data-folder-lock.ts";
@@ -57,18 +58,19 @@ function storesOf(db: DatabaseSync, unlock: () => void): Stores {
     db.close();
     unlock();
   };
+  const [keys, teams, apps] = [createKeyStore(db), createTeamStore(db), createAppStore(db)];
   return {
-    keys: createKeyStore(db),
-    teams: createTeamStore(db),
+    keys,
+    teams,
+    apps,
     members: createMemberStore(db),
     preview: createPreviewStore(db),
-    apps: createAppStore(db),
     sessions: createSessionStore(db),
     users: createUserStore(db),
     window: createWindowStore(db),
     // The lock on the folder lasts as long as the process, so the guard can't lose it.
     guard: { holds: () => open, release: async () => {} },
-    check: () => answer(() => void anything.get()),
+    check: createLookUpEach({ keys, teams, apps }),
     isEmpty: () => answer(() => anything.get()?.found === 0),
     close,
   };

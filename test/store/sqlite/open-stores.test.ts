@@ -1,5 +1,6 @@
 import { execFile } from "node:child_process";
-import { mkdirSync, statSync, writeFileSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { closeSync, mkdirSync, openSync, readFileSync, statSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
@@ -7,7 +8,7 @@ import { afterAll, expect, test } from "vitest";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { lostWrites, nothingAcknowledged, writeUntilKilled } from "../../harness/killed-writer.ts";
-import { newAppOf, teamRecordOf } from "../../harness/store-records.ts";
+import { keyRecordOf, newAppOf, teamRecordOf } from "../../harness/store-records.ts";
 import { createTempFolders } from "../../harness/temp-folders.ts";
 
 const killsMin = 20;
@@ -168,4 +169,31 @@ test("a row that does not fit the schema is INTERNAL, and the cause names the pl
   }
   db.close();
   await stores.close();
+});
+
+test("the checks of one round read every part of the keys, so one damaged page is found", async () => {
+  const dataDir = folders.create();
+  const stores = await openSqliteStores({ dataDir });
+  // Ids all over the range, as real ones are.
+  const ids = Array.from({ length: 2_000 }, (_, n) => createHash("md5").update(String(n)).digest("hex"));
+  for (const id of ids) await stores.keys.insert(keyRecordOf({ id, teamId: "demo" }), { activeMax: 5_000 });
+  await stores.close();
+  const path = join(dataDir, "keyrun.db");
+  const file = openSync(path, "r+");
+  const pageBytes = 4_096;
+  const bytes = readFileSync(path);
+  // The leaf page of the table of keys (10 is a leaf of its kind) that holds one of the ids.
+  const found = Array.from({ length: bytes.length / pageBytes }, (_, n) => n * pageBytes).filter(
+    (at) => bytes[at] === 10 && bytes.subarray(at, at + pageBytes).includes(`digest-of-${ids[0]}`),
+  );
+  expect(found).toHaveLength(1);
+  writeSync(file, Buffer.alloc(pageBytes, 0xab), 0, pageBytes, found[0]);
+  closeSync(file);
+
+  const reopened = await openSqliteStores({ dataDir });
+  let failures = 0;
+  for (let n = 0; n < 1_024; n++) await reopened.check().catch(() => failures++);
+  expect(failures).toBeGreaterThan(0);
+  expect(failures).toBeLessThan(512);
+  await reopened.close();
 });

@@ -1,0 +1,48 @@
+import { bounds } from "../bounds.ts";
+import type { Log } from "../log.ts";
+import { createReadiness, type SettableReadiness } from "../server/readiness.ts";
+import { type StoreWatch, watchStore } from "../server/store-watch.ts";
+import type { Stores } from "../store/stores.ts";
+
+export interface StoreReadiness {
+  readonly readiness: SettableReadiness;
+  /** Turns ready and watches the store, until the returned function is called. */
+  begin(): () => Promise<void>;
+}
+
+/** Makes a readiness that needs the store: held by this process, and answering. */
+export function createStoreReadiness({
+  stores: { guard, check },
+  log,
+}: {
+  readonly stores: Pick<Stores, "guard" | "check">;
+  readonly log: Log;
+}): StoreReadiness {
+  let watch: StoreWatch | undefined;
+  const readiness = createReadiness(() => {
+    if (!guard.holds()) return "the store is out of reach";
+    return watch?.answers() === false ? "the store does not answer as it should" : undefined;
+  });
+
+  return {
+    readiness,
+    begin() {
+      watch = watchStore({
+        check,
+        everyMs: bounds.storeCheckMs,
+        failuresMin: bounds.storeCheckFailuresMin,
+        onChange({ answers, cause }) {
+          if (answers) log.info("the store answers again: this instance is ready");
+          else log.error({ cause }, "the store does not answer as it should: this instance is not ready");
+          readiness.look();
+        },
+      });
+      const looking = setInterval(readiness.look, bounds.readinessLookMs).unref();
+      readiness.set(true);
+      return async () => {
+        watch?.close();
+        clearInterval(looking);
+      };
+    },
+  };
+}
