@@ -1,8 +1,12 @@
 import { execFileSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { createKeyForm } from "#src/keys/key-value.ts";
+import { createServiceSecrets } from "#src/keys/service-secrets.ts";
 import { createLog, createRedaction } from "#src/log.ts";
 import { reasons } from "#src/refusal/reasons.ts";
+import { mutatedKey, tellsSecret } from "./harness/mutated-keys.ts";
 
 const id = "0123456789abcdefghjkmnpq";
 const tail = "QqZz".repeat(12);
@@ -107,11 +111,36 @@ test("whatever texts a record holds, its line is valid JSON and holds no complet
   );
 });
 
+test("a key that is cut, renamed or encoded is never logged, whatever part of a record holds it", () => {
+  const { value } = createKeyForm("svc", createServiceSecrets([randomBytes(32)])).mint(randomBytes);
+  const places: readonly ((text: string) => [Record<string, unknown>, string])[] = [
+    (text) => [{ request: `GET /${text}` }, "hi"],
+    (text) => [{ [text]: [{ url: `https://me:${text}@db/x` }] }, "hi"],
+    (text) => [{ body: JSON.stringify(JSON.stringify({ text })) }, "hi"],
+    (text) => [{ err: new Error("outer", { cause: new SyntaxError(`Unexpected token in ${text}`) }) }, "hi"],
+    (text) => [{ cause: new AggregateError([Object.assign(new Error("x"), { details: text })]) }, "hi"],
+    (text) => [{}, `the app failed: ${text}`],
+  ];
+  fc.assert(
+    fc.property(mutatedKey(value), fc.constantFrom(...places), (text, place) => {
+      const { log, lines } = recorded("trace");
+      log.trace(...place(text));
+      expect(lines).toHaveLength(1);
+      expect(lines.filter((line) => tellsSecret(line, value))).toEqual([]);
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
 test("words that are not secret stay unchanged", () => {
   const redact = createRedaction("svc", []);
   const plain = "GET http://localhost:8080/api/apps/echo/run ada@example.com svc_ key_store.ts the bearer";
   expect(redact(plain)).toBe(plain);
   for (const { words } of Object.values(reasons)) expect(redact(words)).toBe(words);
+  for (const bytes of [16, 20, 32]) {
+    const trace = randomBytes(bytes).toString("hex");
+    expect(redact(trace)).toBe(trace);
+  }
   expect(redact("Bearer <abc>")).toBe("Bearer [redacted]");
 });
 

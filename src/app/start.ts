@@ -24,6 +24,7 @@ import { warnOfOtherPrefix } from "./key-prefix.ts";
 import { createInternalListener, createPublicListener } from "./listeners.ts";
 import { operationServices } from "./operation-services.ts";
 import { createPublicHandler } from "./public-handler.ts";
+import { nameRoutes } from "./route-names.ts";
 import { createWithScreen, screenNotice } from "./screen.ts";
 import { seed } from "./seed.ts";
 import { loadServiceSecrets } from "./service-secrets.ts";
@@ -132,12 +133,14 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
   const streamsEnd = new AbortController();
   const own = [...services.served, signIn.served];
   const all = [...own, ...operationServices(own, { readiness, streamsEnd: streamsEnd.signal })];
-  checkPolicy(all.map(({ service }) => service));
+  const descriptors = all.map(({ service }) => service);
+  checkPolicy(descriptors);
+  const nameRoute = nameRoutes(descriptors, opened.screenFiles?.keys() ?? []);
 
   const requests = createRequestTracker();
   const basis = {
     ...{ config, clock, log, metrics, requests, services: all },
-    outcomes: createOutcomes({ log, metrics }),
+    outcomes: createOutcomes({ log, metrics, nameRoute }),
     admit: services.admit,
     isServiceToken: createServiceTokenCheck(opened.serviceToken),
     sessions: signIn.access,

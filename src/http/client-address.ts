@@ -4,7 +4,8 @@ import { isIP } from "node:net";
  * Returns the client's address. Without trusted proxies it is the peer's. With `trustedHops`
  * proxies in front it is the `X-Forwarded-For` entry that the outermost of them wrote: the entry
  * that many from the right. If there are fewer entries, it is the leftmost. An entry that is not an
- * IP address is not trusted, and the peer's address is returned.
+ * IP address is not trusted, and the peer's address is returned. So is one with a zone, which may
+ * hold any text.
  */
 export function clientAddress(
   peer: string,
@@ -13,7 +14,7 @@ export function clientAddress(
   if (trustedHops === 0 || forwardedFor === undefined) return plainAddress(peer);
   const entries = forwardedFor.split(",");
   const claimed = entries[Math.max(0, entries.length - trustedHops)]?.trim() ?? "";
-  return plainAddress(isIP(claimed) === 0 ? peer : claimed);
+  return plainAddress(isIP(claimed) === 0 || claimed.includes("%") ? peer : claimed);
 }
 
 /**

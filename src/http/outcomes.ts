@@ -1,13 +1,15 @@
 import type { Log } from "../log.ts";
 import type { Entry, Metrics } from "../metrics.ts";
 import { rowOf } from "../refusal/reasons.ts";
-import type { Refusal } from "../refusal/refusal.ts";
-import { pathOf } from "./request-head.ts";
+import { filled, type Refusal } from "../refusal/refusal.ts";
+import type { NameRoute } from "./route-names.ts";
 
-/** What the log line of a refusal says about the request. */
+/** The facts of a request from which the log line of its refusal is made. */
 export interface LoggedRequest {
   readonly requestId: string;
+  /** The parser's error code if the target is "". */
   readonly method: string;
+  /** As received; "" if the bytes never became a request. */
   readonly target: string;
   /** The client's address. */
   readonly address: string;
@@ -19,13 +21,21 @@ export interface LoggedRequest {
 export interface Outcomes {
   /** Counts a success. */
   succeeded(entry: Entry, request: Pick<LoggedRequest, "isCounted">): void;
-  /** Counts a refusal and writes its log line: the reason, the request, and the private cause. */
+  /**
+   * Counts a refusal and writes its log line: the reason, the route, and the private cause. A
+   * caller may have put a key anywhere, so the line has no text of the request: neither its path
+   * nor the refusal's own words, which may quote a field.
+   */
   refused(refusal: Refusal, entry: Entry, asked: LoggedRequest): void;
 }
 
-const pathCharactersMax = 200;
+export interface OutcomesParts {
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly nameRoute: NameRoute;
+}
 
-export function createOutcomes({ log, metrics }: { log: Log; metrics: Metrics }): Outcomes {
+export function createOutcomes({ log, metrics, nameRoute }: OutcomesParts): Outcomes {
   return {
     succeeded(entry, request) {
       if (request.isCounted) return;
@@ -36,15 +46,22 @@ export function createOutcomes({ log, metrics }: { log: Log; metrics: Metrics })
       if (asked.isCounted) return;
       asked.isCounted = true;
       const { requestId, method, target, address } = asked;
-      const { reason, message, cause } = refusal;
+      const { reason, metadata, cause } = refusal;
       metrics.requestEnded(entry, reason);
       if (reason === "RATE_LIMIT_EXCEEDED") metrics.limitRefused();
-      // Only the path is logged, because a query may hold secrets.
-      const request = `${method} ${pathOf(target).slice(0, pathCharactersMax)}`.trimEnd();
-      log[rowOf(reason).log](
+      const row = rowOf(reason);
+      const request = target === "" ? method : `${nameMethod(method)} ${nameRoute(target) ?? "(no route)"}`;
+      log[row.log](
         { entry, reason, requestId, request, address, ...(cause !== undefined && { cause }) },
-        message,
+        filled(row.words, metadata),
       );
     },
   };
+}
+
+const methods = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"]);
+
+/** Over HTTP/2 a method may be any word. OpenTelemetry calls the others `_OTHER` too. */
+function nameMethod(method: string): string {
+  return methods.has(method) ? method : "_OTHER";
 }

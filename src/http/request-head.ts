@@ -1,3 +1,4 @@
+import { mayHoldSecret } from "../log.ts";
 import { clientAddress } from "./client-address.ts";
 
 /** The head of one HTTP request as a plain value, the same for HTTP/1.1 and HTTP/2. */
@@ -52,10 +53,14 @@ function isNamed(sent: string | undefined, name: string): boolean {
 
 const callersRequestId = /^[A-Za-z0-9._-]{1,128}$/;
 
-/** The caller's own id for the request if it has the right form, otherwise a new one. */
+/**
+ * The caller's own id for the request if it has the right form, otherwise a new one. An id that may
+ * hold the secret of a key is replaced too, because ids are logged and passed on.
+ */
 export function requestIdOf(head: RequestHead, newRequestId: () => string): string {
   const sent = headerOf(head, "x-request-id");
-  return sent !== undefined && callersRequestId.test(sent) ? sent : newRequestId();
+  const isOwn = sent !== undefined && callersRequestId.test(sent) && !mayHoldSecret(sent);
+  return isOwn ? sent : newRequestId();
 }
 
 /**

@@ -31,13 +31,15 @@ export interface KeyrunOptions {
   readonly onStores?: (stores: Stores) => Stores;
   /** The folder of the built screen, for tests that use it. */
   readonly screenFolder?: string;
+  /** `debug` if absent. */
+  readonly logLevel?: "debug" | "trace";
 }
 
 export type Keyrun = Awaited<ReturnType<typeof startKeyrun>>;
 
 /** A whole Keyrun in this process, on free loopback ports and a folder that `close` removes. */
 export async function startKeyrun(options: KeyrunOptions = {}) {
-  const { settings, clock = systemClock, onStores, screenFolder } = options;
+  const { settings, clock = systemClock, onStores, screenFolder, logLevel: level = "debug" } = options;
   const quietEvents = { onWaiting: () => {}, onRenewalFailed: () => {}, onLost: () => {} };
 
   const folders = createTempFolders();
@@ -55,7 +57,7 @@ export async function startKeyrun(options: KeyrunOptions = {}) {
   if ("problems" in read) throw new Error(read.problems.join("\n"));
   const config = read.ok;
   const lines: string[] = [];
-  const log = createLog({ level: "debug", destination: { write: (line) => void lines.push(line) } });
+  const log = createLog({ level, destination: { write: (line) => void lines.push(line) } });
   let serviceToken = "";
   const app = await startApp(config, {
     clock,

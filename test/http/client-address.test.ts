@@ -20,7 +20,7 @@ test("with fewer entries than proxies the leftmost is the address, and without e
   expect(address("10.0.0.1", undefined, 3)).toBe("10.0.0.1");
 });
 
-test.each(["", " ", "unknown", "1.2.3", "198.51.100.7:80", "<script>", "a,"])(
+test.each(["", " ", "unknown", "1.2.3", "198.51.100.7:80", "<script>", "a,", "fe80::1%any-text"])(
   "an entry that is no IP address is not trusted: %j",
   (entry) => {
     expect(address("10.0.0.1", entry, 1)).toBe("10.0.0.1");

@@ -30,7 +30,7 @@ const runPath = `/keyrun.v1.RunService/RunApp?q=${secretQuery}`;
 const connect = "Connect-Protocol-Version: 1\r\n";
 const chunked = "Transfer-Encoding: chunked\r\n\r\n";
 const get = `GET ${path} HTTP/1.1\r\n`;
-const known = { request: "GET /api/apps/echo/run" };
+const known = { request: "GET /api/apps/{app_id}/run" };
 const malformed = "MALFORMED_REQUEST" as const;
 const headers = (count: number) => "X-A: b\r\n".repeat(count);
 const upload = ({ key }: RefusalWorld, target = path, type = "application/json") =>

@@ -4,7 +4,7 @@ import type { Entry } from "#src/metrics.ts";
 import type { Reason } from "#src/refusal/reasons.ts";
 import { type Ask, type HttpVersion, http1, http2 } from "./exchange.ts";
 import { secretQuery } from "./protocols.ts";
-import type { RefusalCase } from "./refusal-case.ts";
+import { loggedRequest, type RefusalCase } from "./refusal-case.ts";
 import { oidcOrigin, type RefusalWorld } from "./world.ts";
 
 /** A request that is neither an RPC nor a valid run, over both versions of HTTP. */
@@ -106,7 +106,7 @@ function httpCase(http: HttpVersion, listener: ListenerName, refusal: HttpRefusa
     listener,
     protocol: http.name,
     entry: "rest",
-    request: `${method} ${path}`,
+    request: loggedRequest(method, path),
     send: (world, requestId) => http.exchange(world.url(listener), askOf(refusal, world, requestId)),
   };
 }

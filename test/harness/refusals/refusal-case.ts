@@ -13,7 +13,7 @@ export interface RefusalCase {
   readonly protocol: string;
   /** The entry under which the refusal must be counted. */
   readonly entry: Entry;
-  /** The request's name in the log: method and path. */
+  /** The request's name in the log: method and route. */
   readonly request: string;
   /** The Keyrun that gets the request; by default the one with local sign-in. */
   readonly at?: "oidcKeyrun";
@@ -32,4 +32,11 @@ export interface RefusalCase {
 
 export function nameOf({ reason, what, listener, protocol }: RefusalCase): string {
   return `${listener} listener, ${protocol}: ${reason}${what === undefined ? "" : `, ${what}`}`;
+}
+
+/** The name of a request in the log. Its path is one of the product's, or no route has it. */
+export function loggedRequest(method: string, path: string): string {
+  const [plain = ""] = path.split("?");
+  if (/^\/(nowhere|api\/apps\/echo)$/.test(plain) || plain.endsWith("/Walk")) return `${method} (no route)`;
+  return `${method} ${plain.replace(/^\/api\/apps\/[^/]+\//, "/api/apps/{app_id}/")}`;
 }

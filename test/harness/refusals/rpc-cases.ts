@@ -10,7 +10,7 @@ import type { ListenerName } from "#src/auth/policy.ts";
 import type { Reason } from "#src/refusal/reasons.ts";
 import type { Ask } from "./exchange.ts";
 import { listeners, type Message, type Protocol, pathOf, rpcProtocols, secretQuery } from "./protocols.ts";
-import type { RefusalCase } from "./refusal-case.ts";
+import { loggedRequest, type RefusalCase } from "./refusal-case.ts";
 import type { RefusalWorld } from "./world.ts";
 
 /** A refused call of a method other than RunApp, over each RPC protocol. */
@@ -278,7 +278,7 @@ function rpcCase(protocol: Protocol, refusal: RpcRefusal): RefusalCase {
     protocol: protocol.name,
     ...(at !== undefined && { at }),
     entry: protocol.entry,
-    request: `${verb} ${path.split("?")[0]}`,
+    request: loggedRequest(verb, path),
     async prepare(world) {
       prepared = (await refusal.prepare?.(world)) ?? {};
       return async () => void (await refusal.undo?.(world));

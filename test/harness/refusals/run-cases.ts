@@ -4,7 +4,7 @@ import type { ListenerName } from "#src/auth/policy.ts";
 import type { Reason } from "#src/refusal/reasons.ts";
 import { soon } from "../soon.ts";
 import { listeners, type Message, type Protocol, runProtocols } from "./protocols.ts";
-import type { RefusalCase } from "./refusal-case.ts";
+import { loggedRequest, type RefusalCase } from "./refusal-case.ts";
 import { limits, type RefusalWorld } from "./world.ts";
 
 /** A request for a run that is refused. */
@@ -245,7 +245,7 @@ function askToRun(
 function about(listener: ListenerName, protocol: Protocol, message: Message) {
   const { name, entry } = protocol;
   const { method, path } = protocol.ask(runApp, message);
-  return { listener, protocol: name, entry, request: `${method} ${path.split("?")[0]}` };
+  return { listener, protocol: name, entry, request: loggedRequest(method, path) };
 }
 
 const nothing = async () => {};

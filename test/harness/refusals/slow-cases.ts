@@ -3,7 +3,7 @@ import type { ListenerName } from "#src/auth/policy.ts";
 import { http1, http2 } from "./exchange.ts";
 import { sendBytes, usualEntry } from "./head-cases.ts";
 import { listeners, type Protocol, runProtocols } from "./protocols.ts";
-import type { RefusalCase } from "./refusal-case.ts";
+import { loggedRequest, type RefusalCase } from "./refusal-case.ts";
 
 /**
  * Requests that are refused because they arrive too slowly. Each takes as long as Keyrun waits for
@@ -39,7 +39,7 @@ function slowBody(listener: ListenerName, protocol: Protocol): RefusalCase {
     listener,
     protocol: protocol.name,
     entry: overHttp2 ? protocol.entry : usualEntry[listener],
-    request: overHttp2 ? `${ask.method} ${ask.path.split("?")[0]}` : "ERR_HTTP_REQUEST_TIMEOUT",
+    request: overHttp2 ? loggedRequest(ask.method, ask.path) : "ERR_HTTP_REQUEST_TIMEOUT",
     send: ({ key, url }, requestId) =>
       (overHttp2 ? http2 : http1).stall(url(listener), {
         ...ask,
