@@ -10,8 +10,8 @@ export interface HeadLimits {
 
 /**
  * Returns a check that refuses what Node accepts and Keyrun does not: another version than 1.0 and
- * 1.1 in a request line; too many headers or header bytes; a Host that is missing, repeated or not
- * valid in a URL (RFC 9112, section 3.2; RFC 9113, section 8.3.1), though HTTP/1.0 may omit it; two
+ * 1.1 in a request line; too many headers or header bytes; a Host that is missing, repeated or no
+ * host of a URL (RFC 9112, section 3.2; RFC 9113, section 8.3.1), though HTTP/1.0 may omit it; two
  * Content-Types over HTTP/2; and a transfer coding other than chunked, which Keyrun would not
  * decode, or one over HTTP/1.0, which has none (RFC 9112, section 6.1).
  */
@@ -30,7 +30,7 @@ export function createHeadCheck(limits: HeadLimits): (head: RequestHead) => Refu
     const host = isHttp2 ? hostOfHttp2(head) : headerOf(head, "host");
     if (host === undefined) return httpVersion === "1.0" ? undefined : fail("MALFORMED_REQUEST");
     if (host === goodHost) return undefined;
-    if (!URL.canParse(`http://${host}`)) return fail("MALFORMED_REQUEST");
+    if (!isHost(host)) return fail("MALFORMED_REQUEST");
     goodHost = host;
     return undefined;
   };
@@ -45,6 +45,17 @@ function listSize(rawHeaders: readonly string[]): number {
   for (const text of rawHeaders) size += text.length;
   return size;
 }
+
+/**
+ * Whether the text is a host and an optional port (RFC 9110, section 7.2). A URL may have a user
+ * before the host and a path after it, so that it can be read as a URL is not enough.
+ */
+function isHost(text: string): boolean {
+  return hostAndPort.test(text) && URL.canParse(`http://${text}`);
+}
+
+/** RFC 3986, section 3.2.2. */
+const hostAndPort = /^(\[[\da-f:.]+\]|[\w.~!$&'()*+,;=%-]+)(:\d*)?$/i;
 
 /**
  * Returns the host of the request. If `host` and `:authority` differ, they are joined into a text

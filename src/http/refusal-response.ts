@@ -4,6 +4,7 @@ import { rowOf } from "../refusal/reasons.ts";
 import { filled, isUnsafeToRepeat, type Refusal } from "../refusal/refusal.ts";
 import { statusOf } from "./grpc-status.ts";
 import type { HttpRequest, RefusalForm, WholeResponse } from "./handler.ts";
+import { preferredType } from "./preference.ts";
 
 /** What the response depends on besides the refusal. */
 export interface RefusalContext {
@@ -91,7 +92,9 @@ function refusalHeaders(refusal: Refusal, rateHeaders: readonly string[]): strin
 }
 
 function asksForProblem(accept: string | undefined): boolean {
-  return accept?.toLowerCase().includes("application/problem+json") ?? false;
+  return (
+    preferredType(accept, ["application/json", "application/problem+json"]) === "application/problem+json"
+  );
 }
 
 function errorBody(refusal: Refusal, requestId: string) {

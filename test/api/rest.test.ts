@@ -109,6 +109,13 @@ describe("the shape of a refusal", () => {
     });
   });
 
+  test("is JSON for callers that like it as much as RFC 9457, or like RFC 9457 less, or not at all", async () => {
+    for (const accept of ["application/problem+json;q=0", "application/problem+json;q=0.5, */*", "*/*"]) {
+      const { status, headers } = await ask({ body: "{}", headers: { accept } });
+      expect([accept, status, headers.get("content-type")]).toEqual([accept, 400, "application/json"]);
+    }
+  });
+
   test("is the one of RFC 9457 for callers that ask for it", async () => {
     const { status, headers, text } = await ask({
       body: "{}",
