@@ -10,21 +10,47 @@ export function headersFrame(
   headers: readonly (readonly [string, string])[],
   { hasBody = false } = {},
 ): Buffer {
-  const fields = headers.map(([name, value]) => Buffer.concat([Buffer.of(0), literal(name), literal(value)]));
-  return frame({ type: 1, flags: hasBody ? 0x4 : 0x5, stream }, Buffer.concat(fields));
+  return frame({ type: frameTypes.headers, flags: hasBody ? 0x4 : 0x5, stream }, fieldBlock(headers));
+}
+
+/** The fields as literals without indexing. */
+export function fieldBlock(headers: readonly (readonly [string, string])[]): Buffer {
+  return Buffer.concat(
+    headers.map(([name, value]) => Buffer.concat([Buffer.of(0), literal(name), literal(value)])),
+  );
 }
 
 /** DATA that does not end the stream. */
 export function dataFrame(stream: number, text: string): Buffer {
-  return frame({ type: 0, flags: 0, stream }, Buffer.from(text));
+  return frame({ type: frameTypes.data, flags: 0, stream }, Buffer.from(text));
 }
 
 /** RST_STREAM, by default with CANCEL. */
 export function cancelFrame(stream: number, code = 8): Buffer {
-  return frame({ type: 3, flags: 0, stream }, Buffer.of(0, 0, 0, code));
+  return frame({ type: frameTypes.resetStream, flags: 0, stream }, Buffer.of(0, 0, 0, code));
 }
 
-function frame({ type, flags, stream }: { type: number; flags: number; stream: number }, payload: Buffer) {
+/** RFC 9113, section 6. */
+export const frameTypes = {
+  data: 0,
+  headers: 1,
+  priority: 2,
+  resetStream: 3,
+  settings: 4,
+  pushPromise: 5,
+  ping: 6,
+  goAway: 7,
+  windowUpdate: 8,
+  continuation: 9,
+} as const;
+
+export interface FrameHead {
+  readonly type: number;
+  readonly flags: number;
+  readonly stream: number;
+}
+
+export function frame({ type, flags, stream }: FrameHead, payload: Uint8Array = Buffer.alloc(0)): Buffer {
   const head = Buffer.alloc(9);
   head.writeUIntBE(payload.length, 0, 3);
   head.set([type, flags], 3);
@@ -32,7 +58,35 @@ function frame({ type, flags, stream }: { type: number; flags: number; stream: n
   return Buffer.concat([head, payload]);
 }
 
-function literal(text: string): Buffer {
-  if (text.length > 126) throw new Error("a length of more than one byte");
-  return Buffer.concat([Buffer.of(text.length), Buffer.from(text, "latin1")]);
+export interface ReceivedFrame extends FrameHead {
+  readonly payload: Buffer;
+}
+
+/** The whole frames that a server has sent, in order. */
+export function framesIn(heard: string): ReceivedFrame[] {
+  const bytes = Buffer.from(heard, "latin1");
+  const frames: ReceivedFrame[] = [];
+  for (let at = 0; at + 9 <= bytes.length; ) {
+    const end = at + 9 + bytes.readUIntBE(at, 3);
+    if (end > bytes.length) break;
+    const [type = 0, flags = 0] = bytes.subarray(at + 3, at + 5);
+    frames.push({ type, flags, stream: bytes.readUInt32BE(at + 5), payload: bytes.subarray(at + 9, end) });
+    at = end;
+  }
+  return frames;
+}
+
+/** A string of HPACK without Huffman's code: its length, with a prefix of 7 bits, and its bytes. */
+export function literal(text: string): Buffer {
+  return Buffer.concat([prefixed(text.length, { bits: 7 }), Buffer.from(text, "latin1")]);
+}
+
+/** An integer of HPACK (RFC 7541, section 5.1). */
+function prefixed(value: number, { bits }: { bits: number }): Buffer {
+  const max = 2 ** bits - 1;
+  if (value < max) return Buffer.of(value);
+  const bytes = [max];
+  let rest = value - max;
+  for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push((rest % 128) + 128);
+  return Buffer.from([...bytes, rest]);
 }
