@@ -76,6 +76,8 @@ export const bounds = {
   appHeadersMax: 16,
   appHeaderNameCharactersMax: 64,
   appHeaderValueCharactersMax: 4_096,
+  /** How long the connection to a backend may take, with the look-up of its name and with TLS. */
+  backendConnectMsMax: 5_000,
   /** Size of the headers that an HTTP backend may answer with. */
   backendHeaderBytesMax: 16 * 1024,
   /** Unused connections kept for one HTTP backend. */

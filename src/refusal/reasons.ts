@@ -216,6 +216,10 @@ export const reasons = {
     ...unavailable,
     words: "The app has as many runs at once as it may have. Try again in a second.",
   },
+  APP_UNREACHABLE: {
+    ...unavailable,
+    words: "The app could not be reached, and nothing was sent to it. Try again in a second.",
+  },
   UNAVAILABLE: { ...unavailable, words: "Keyrun can't answer this now. Try again in a second." },
   STORE_FULL: {
     type: "api_error",

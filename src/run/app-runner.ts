@@ -1,8 +1,8 @@
 import type { BackendRecord } from "../apps/app-store.ts";
 import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
-import { type Refusal, unavailable } from "../refusal/refusal.ts";
-import { appFailed } from "./backend-runner.ts";
+import { Refusal, unavailable } from "../refusal/refusal.ts";
+import { appFailed, appUnreachable, isUnreachable } from "./backend-runner.ts";
 import { runEcho } from "./echo-runner.ts";
 import { createGrpcRunner } from "./grpc-runner.ts";
 import { createHttpRunner } from "./http-runner.ts";
@@ -50,7 +50,7 @@ export function createAppRunner(options: {
     try {
       return await exchange;
     } catch (thrown) {
-      throw limits.signal.aborted ? limits.signal.reason : thrown;
+      throw limits.signal.aborted ? endedBy(limits.signal.reason, thrown) : thrown;
     } finally {
       running.delete(exchange);
       limits.stop();
@@ -85,6 +85,16 @@ export function createAppRunner(options: {
 }
 
 type RemoteBackend = Exclude<BackendRecord, { kind: "echo" }>;
+
+/**
+ * The refusal of a run that was ended. APP_TIMEOUT would say that the app may have done its work,
+ * but an app that has got nothing of the run has not.
+ */
+function endedBy(reason: unknown, thrown: unknown): unknown {
+  const isTimeout = reason instanceof Refusal && reason.reason === "APP_TIMEOUT";
+  if (!isTimeout || !isUnreachable(thrown)) return reason;
+  return appUnreachable("No connection within the app's timeout.");
+}
 
 // The runners bound what they read, with its framing. This bounds the output itself.
 function faultOf(text: string, outputBytesMax: number): Refusal | undefined {

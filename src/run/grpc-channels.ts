@@ -1,10 +1,18 @@
-import { type ChannelCredentials, Client, type ClientOptions, credentials } from "@grpc/grpc-js";
+import {
+  type ChannelCredentials,
+  Client,
+  type ClientOptions,
+  connectivityState,
+  credentials,
+} from "@grpc/grpc-js";
 import { bounds } from "../bounds.ts";
 import { trustedRoots } from "./trusted-roots.ts";
 
 /** The use of a channel by one run. */
 export interface ChannelLease {
   readonly client: Client;
+  /** How many connections the channel has made so far. */
+  connections(): number;
   /** Makes this the last run on the channel. The next run gets a new connection. */
   retire(): void;
   /** Call it once, when the run is over. */
@@ -45,15 +53,13 @@ export function createGrpcChannels(options: {
   return {
     acquire({ target, tls }) {
       const key = `${tls ? "tls" : "plaintext"} ${target}`;
-      const channel = channels.get(key) ?? {
-        client: connect(target, securityOf(tls), clientOptions),
-        runs: 0,
-      };
+      const channel = channels.get(key) ?? open(connect(target, securityOf(tls), clientOptions));
       channels.delete(key);
       channels.set(key, channel);
       channel.runs += 1;
       return {
         client: channel.client,
+        connections: () => channel.connections,
         retire() {
           if (channels.get(key) === channel) channels.delete(key);
         },
@@ -75,6 +81,24 @@ export function createGrpcChannels(options: {
 interface Channel {
   readonly client: Client;
   runs: number;
+  connections: number;
+}
+
+function open(client: Client): Channel {
+  const channel = { client, runs: 0, connections: 0 };
+  countConnections(channel);
+  return channel;
+}
+
+/** Waits for the next state of the channel, again and again until it is closed. */
+function countConnections(channel: Channel): void {
+  const { client } = channel;
+  const state = client.getChannel().getConnectivityState(false);
+  if (state === connectivityState.SHUTDOWN) return;
+  if (state === connectivityState.READY) channel.connections += 1;
+  client
+    .getChannel()
+    .watchConnectivityState(state, Number.POSITIVE_INFINITY, () => countConnections(channel));
 }
 
 function createSecurity(): (tls: boolean) => ChannelCredentials {

@@ -1,6 +1,6 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import {
-  type Client,
+  connectivityState,
   logVerbosity,
   Metadata,
   type ServiceError,
@@ -17,15 +17,16 @@ import {
 import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
 import { fail, Refusal } from "../refusal/refusal.ts";
-import { appFailed, type BackendRunner, nameOfFailure } from "./backend-runner.ts";
-import { createGrpcChannels } from "./grpc-channels.ts";
+import { appFailed, appUnreachable, type BackendRunner, nameOfFailure } from "./backend-runner.ts";
+import { type ChannelLease, createGrpcChannels } from "./grpc-channels.ts";
 import type { Run } from "./runner.ts";
 
 /**
  * Runs apps on a gRPC server that implements `keyrun.v1.AppBackendService`: one call, with the rest
- * of the timeout as its deadline and `x-request-id` in its metadata. DEADLINE_EXCEEDED becomes
- * APP_TIMEOUT. Every other status but OK becomes APP_FAILED, and so does a response of more than
- * `outputBytesMax` bytes. If the server is down, the call fails at once.
+ * of the timeout as its deadline and `x-request-id` in its metadata. A call that got no connection,
+ * or none within `backendConnectMsMax`, becomes APP_UNREACHABLE; if the server is down, that is at
+ * once. DEADLINE_EXCEEDED becomes APP_TIMEOUT. Every other status but OK becomes APP_FAILED, and so
+ * does a response of more than `outputBytesMax` bytes.
  */
 export function createGrpcRunner(options: { clock: Clock; outputBytesMax: number }): BackendRunner<"grpc"> {
   const { clock, outputBytesMax } = options;
@@ -38,13 +39,12 @@ export function createGrpcRunner(options: { clock: Clock; outputBytesMax: number
       const channel = channels.acquire(backend);
       try {
         const deadline = clock.unixMs() + (deadlineMs - clock.monotonicMs());
-        const response = await callOnce(channel.client, run, { signal, deadline });
+        const response = await callOnce(channel, run, { signal, deadline });
         return response.text;
       } catch (thrown) {
-        const refusal = refusalOf(thrown);
         // The peer may be gone without closing the connection. Later runs on it would all time out.
-        if (isTimeout(refusal) || isTimeout(signal.reason)) channel.retire();
-        throw refusal;
+        if (isTimeout(thrown) || isTimeout(signal.reason)) channel.retire();
+        throw thrown;
       } finally {
         channel.release();
       }
@@ -57,18 +57,18 @@ const { run: method } = AppBackendService.method;
 const path = `/${AppBackendService.typeName}/${method.name}`;
 
 /**
- * Makes one call. Rejects with the library's `ServiceError`. Settles when the call is over; an
- * abort of the signal cancels it.
+ * Makes one call. Rejects with a refusal. Settles when the call is over; an abort of the signal
+ * cancels it.
  */
 function callOnce(
-  client: Client,
+  channel: ChannelLease,
   run: Run,
   limits: { signal: AbortSignal; deadline: number },
 ): Promise<RunResponse> {
   const { promise, resolve, reject } = Promise.withResolvers<RunResponse>();
   const metadata = new Metadata();
   metadata.set("x-request-id", run.requestId);
-  const call = client.makeUnaryRequest<RunRequest, RunResponse>(
+  const call = channel.client.makeUnaryRequest<RunRequest, RunResponse>(
     path,
     (request) => Buffer.from(toBinary(RunRequestSchema, request)),
     (bytes) => fromBinary(RunResponseSchema, bytes),
@@ -77,16 +77,46 @@ function callOnce(
     { deadline: limits.deadline },
     (error, response) => {
       limits.signal.removeEventListener("abort", cancel);
-      if (error === null && response !== undefined) resolve(response);
-      else reject(error);
+      const isLate = noConnection.stop();
+      if (error === null && response !== undefined) return resolve(response);
+      // Before a call has a stream on a connection, its peer is the channel's target.
+      const isSent = call.getPeer() !== channel.client.getChannel().getTarget();
+      if (isSent) return reject(refusalOf(error));
+      // The connection may never be made. The next run tries a new one.
+      if (isLate) channel.retire();
+      const late = `No connection within ${bounds.backendConnectMsMax} ms.`;
+      reject(appUnreachable(isLate ? late : nameOfFailure(error)));
     },
   );
   function cancel() {
     call.cancel();
   }
+  const noConnection = callIfNotConnected(channel, cancel);
   limits.signal.addEventListener("abort", cancel);
   return promise;
 }
+
+/**
+ * Calls `cancel` if the channel makes no connection within `backendConnectMsMax`, so that the call
+ * can't have been sent. `stop` ends that, and returns whether `cancel` was called.
+ */
+function callIfNotConnected({ client, connections }: ChannelLease, cancel: () => void) {
+  if (client.getChannel().getConnectivityState(false) === connectivityState.READY) return connected;
+  const connectionsBefore = connections();
+  let isLate = false;
+  const timer = setTimeout(() => {
+    isLate = connections() === connectionsBefore;
+    if (isLate) cancel();
+  }, bounds.backendConnectMsMax);
+  return {
+    stop() {
+      clearTimeout(timer);
+      return isLate;
+    },
+  };
+}
+
+const connected = { stop: () => false };
 
 function requestOf(run: Run): MessageInitShape<typeof RunRequestSchema> {
   return { runId: run.runId, teamId: run.teamId, appId: run.app.id, text: run.text };

@@ -5,18 +5,21 @@ import {
   type IncomingMessage,
 } from "node:http";
 import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
+import type { Socket } from "node:net";
+import { TLSSocket } from "node:tls";
 import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
 import { Refusal } from "../refusal/refusal.ts";
-import { appFailed, type BackendRunner, nameOfFailure } from "./backend-runner.ts";
+import { appFailed, appUnreachable, type BackendRunner, nameOfFailure } from "./backend-runner.ts";
 import type { Run } from "./runner.ts";
 import { trustedRoots } from "./trusted-roots.ts";
 
 /**
  * Runs apps on an HTTP server: one POST of `{"runId","teamId","appId","text"}` with the app's
  * headers, `X-Request-Id` and `X-Keyrun-Deadline-Ms`, the whole milliseconds that are left. Success
- * is 200 with a JSON object that has a string `text`, at most `outputBytesMax` bytes in all.
- * Everything else, also a redirect, becomes APP_FAILED.
+ * is 200 with a JSON object that has a string `text`, at most `outputBytesMax` bytes in all. No
+ * connection within `backendConnectMsMax` is APP_UNREACHABLE. Everything else, also a redirect,
+ * becomes APP_FAILED.
  */
 export function createHttpRunner(options: { clock: Clock; outputBytesMax: number }): BackendRunner<"http"> {
   const { clock, outputBytesMax } = options;
@@ -50,7 +53,6 @@ export function createHttpRunner(options: { clock: Clock; outputBytesMax: number
           "Content-Length": body.byteLength,
           "Accept-Encoding": "identity",
           "X-Request-Id": run.requestId,
-          "X-Keyrun-Deadline-Ms": Math.max(0, Math.floor(limits.deadlineMs - clock.monotonicMs())),
         },
         maxHeaderSize: bounds.backendHeaderBytesMax,
         signal: limits.signal,
@@ -59,7 +61,11 @@ export function createHttpRunner(options: { clock: Clock; outputBytesMax: number
         url.protocol === "https:"
           ? httpsRequest(url, { ...requestOptions, agent: httpsAgent() })
           : httpRequest(url, { ...requestOptions, agent: http });
-      return textOf(await exchange(request, body, outputBytesMax));
+      const send = () => {
+        const msLeft = Math.max(0, Math.floor(limits.deadlineMs - clock.monotonicMs()));
+        request.setHeader("X-Keyrun-Deadline-Ms", msLeft).end(body);
+      };
+      return textOf(await exchange(request, send, outputBytesMax));
     },
     close() {
       http.destroy();
@@ -73,26 +79,49 @@ function bodyOf(run: Run): string {
 }
 
 /**
- * Sends the body and returns the body of a 200. Settles on `close`, the one event that always
- * comes: a response with status 101 causes no other. Nothing is sent twice, by Node or here, even
- * if a kept connection turns out to be closed, because the backend may have read the request.
+ * Sends the request once it has a connection, and returns the body of a 200. Settles on `close`,
+ * the one event that always comes: a response with status 101 causes no other. Nothing is sent
+ * twice, by Node or here, even if a kept connection turns out to be closed, because the backend may
+ * have read the request. Only before `send` is it certain that it has not.
  */
-function exchange(request: ClientRequest, body: Buffer, bytesMax: number): Promise<Buffer> {
+function exchange(request: ClientRequest, send: () => void, bytesMax: number): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   let outcome: Buffer | Refusal | undefined;
+  let connecting: NodeJS.Timeout | undefined;
+  let sent = false;
+  function start() {
+    clearTimeout(connecting);
+    if (request.destroyed) return;
+    sent = true;
+    send();
+  }
   function settle(first: Buffer | Refusal) {
     outcome ??= first;
     // If the server did not take the whole request, the connection can't be used again.
     if (outcome instanceof Refusal || !request.writableFinished) request.destroy();
   }
+  request.on("socket", (socket) => {
+    if (isConnected(socket)) return start();
+    socket.once(socket instanceof TLSSocket ? "secureConnect" : "connect", start);
+    const late = () => settle(appUnreachable(`No connection within ${bounds.backendConnectMsMax} ms.`));
+    connecting = setTimeout(late, bounds.backendConnectMsMax);
+  });
   request.on("response", (response) => readAnswer(response, bytesMax, settle));
-  request.on("error", (error) => settle(appFailed(`The exchange broke off: ${nameOfFailure(error)}.`)));
+  request.on("error", (error) => {
+    const failure = nameOfFailure(error);
+    settle(sent ? appFailed(`The exchange broke off: ${failure}.`) : appUnreachable(failure));
+  });
   request.on("close", () => {
+    clearTimeout(connecting);
     if (outcome instanceof Buffer) resolve(outcome);
     else reject(outcome ?? appFailed("The connection closed without a whole answer."));
   });
-  request.end(body);
   return promise;
+}
+
+/** Bytes can be sent at once. Over TLS, that is after the backend's certificate was verified. */
+function isConnected(socket: Socket): boolean {
+  return socket instanceof TLSSocket ? socket.authorized : !socket.connecting;
 }
 
 function readAnswer(response: IncomingMessage, bytesMax: number, settle: (first: Buffer | Refusal) => void) {

@@ -12,9 +12,9 @@ export interface Run {
 }
 
 /**
- * Runs the app once and returns its output. Refuses with APP_BUSY before it starts, APP_TIMEOUT
- * after the app's timeout, CANCELLED if the signal is aborted, and APP_FAILED in all other cases. A
- * run that was sent is never sent again. Synchronous if the app takes no time; a refusal is always
- * a rejected promise.
+ * Runs the app once and returns its output. Refuses with APP_BUSY before it starts, APP_UNREACHABLE
+ * if nothing of it could be sent, APP_TIMEOUT after the app's timeout, CANCELLED if the signal is
+ * aborted, and APP_FAILED in all other cases. A run that was sent is never sent again. Synchronous
+ * if the app takes no time; a refusal is always a rejected promise.
  */
 export type Runner = (run: Run) => string | Promise<string>;

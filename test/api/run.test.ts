@@ -5,6 +5,7 @@ import { type Reason, reasons } from "#src/refusal/reasons.ts";
 import { fail } from "#src/refusal/refusal.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { type Caller, connectCallers, type RunOrder, type RunOutcome } from "../harness/callers.ts";
+import { freePort } from "../harness/free-port.ts";
 import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
 import { type IssuedKey, type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
@@ -26,6 +27,10 @@ beforeAll(async () => {
   });
   const { backend } = app;
   await keyrun.apps.createApp({ app: { id: "scripted", backend } });
+  const nowhere = `http://127.0.0.1:${await freePort()}/`;
+  await keyrun.apps.createApp({
+    app: { id: "unreachable", backend: { kind: { case: "http", value: { url: nowhere } } } },
+  });
   await keyrun.apps.createApp({ app: { id: "hasty", backend, timeout: { seconds: 0n, nanos: 50_000_000 } } });
 });
 
@@ -278,6 +283,21 @@ describe.each(Object.entries(callers))("%s", (name, make) => {
         rate: { policy: "team", remaining: 58 },
         shouldNotRetry: true,
       });
+    });
+
+    test("an app that can't be reached has got nothing, so the run is safe to repeat; the log says why in one line", async () => {
+      const { value } = await newKey();
+      const outcome = await run({ appId: "unreachable", text: "x", authorization: bearer(value) });
+      expectRefusal(outcome, {
+        reason: "APP_UNREACHABLE",
+        rate: { policy: "team", remaining: 59 },
+        retry: true,
+      });
+      const requestId = outcome.headers.get("x-request-id");
+      const lines = keyrun.logLines.filter((line) => line.includes(`"requestId":"${requestId}"`));
+      expect(lines.map((line) => JSON.parse(line))).toMatchObject([
+        { level: "warn", cause: expect.stringMatching(/^connect ECONNREFUSED 127\.0\.0\.1:\d+$/) },
+      ]);
     });
 
     test("an app at its bound is busy, and says when to come back", async () => {

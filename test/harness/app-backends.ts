@@ -54,7 +54,7 @@ export async function refusalOf(running: string | Promise<string>): Promise<Refu
 
 /** The cause of a refusal, as logged. */
 export function causeOf(refusal: Refusal): string {
-  return refusal.cause instanceof Error ? refusal.cause.message : "";
+  return refusal.cause instanceof Error ? refusal.cause.message : String(refusal.cause ?? "");
 }
 
 /** A real HTTP server on loopback. `requests` counts the requests whose head has arrived. */

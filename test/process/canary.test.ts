@@ -88,7 +88,7 @@ test("after calls of every kind no issued key and no service token is found outs
   expect(needles.every((needle) => needle.length >= 43)).toBe(true);
   // The test proves nothing if nothing was logged or sent.
   expect(keyrun.stderr()).toContain("INVALID_API_KEY");
-  expect(keyrun.stderr()).toContain("APP_FAILED");
+  expect(keyrun.stderr()).toContain("APP_UNREACHABLE");
   expect(keyrun.stderr()).toContain(idOf(value));
   expect(heard.size).toBeGreaterThan(300);
   const found = [...heard].flatMap(([where, text]) =>

@@ -56,7 +56,7 @@ describe.skipIf(!hasOpenssl)("a backend behind TLS", () => {
     "gets runs on %s if its certificate is trusted, and gets nothing if it is not",
     async (kind, text) => {
       expect(await runOnce(backends[kind], {})).toMatch(
-        /^APP_FAILED: .*(certificate|UNABLE_TO_VERIFY|self)/i,
+        /^APP_UNREACHABLE: .*(certificate|UNABLE_TO_VERIFY|self)/i,
       );
       expect(seen[kind]).toBe(0);
       expect(await runOnce(backends[kind], { NODE_EXTRA_CA_CERTS: caFile })).toBe(text);

@@ -93,28 +93,6 @@ describe("a failure becomes APP_FAILED, is sent once, and has a cause for the lo
     expect(await refusalOf(runner.run(runOf(appOn(server.backend))))).toMatchObject({ reason: "APP_FAILED" });
   });
 
-  test("a server that does not speak gRPC", async () => {
-    await using server = await serveHttp((_, response) => response.end("hello"));
-    const target = new URL(server.backend.url).host;
-    await using runner = openAppRunner();
-    expect(await refusalOf(runner.run(runOf(appOn({ kind: "grpc", target, tls: false }))))).toMatchObject({
-      reason: "APP_FAILED",
-    });
-  });
-
-  test("a server without TLS where TLS is required", async () => {
-    await using server = await serveGrpc((_, answer) => answer(null, { text: "in the clear" }));
-    await using runner = openAppRunner();
-    expect(
-      await refusalOf(
-        runner.run(runOf(appOn({ kind: "grpc", target: `localhost:${server.port}`, tls: true }))),
-      ),
-    ).toMatchObject({
-      reason: "APP_FAILED",
-    });
-    expect(server.seen.runs).toBe(0);
-  });
-
   test("an output over the bound; an output of exactly the bound is accepted", async () => {
     await using server = await serveGrpc((call, answer) =>
       answer(null, { text: "x".repeat(Number(call.request.text)) }),
@@ -132,15 +110,76 @@ describe("a failure becomes APP_FAILED, is sent once, and has a cause for the lo
   });
 });
 
-describe("a backend that is down", () => {
-  test("fails a run at once instead of holding it until it is back", async () => {
+const unreachable = { reason: "APP_UNREACHABLE", mayHaveRun: false, retryAfterMs: 1_000 };
+
+describe("a backend that can't be reached", () => {
+  test("because it is down fails a run at once instead of holding it until it is back", async () => {
     const target = `127.0.0.1:${await freePort()}`;
     await using runner = openAppRunner();
     // The timeout is long, so a quick failure shows that the run did not wait.
     const app = appOn({ kind: "grpc", target, tls: false }, { timeoutMs: 600_000 });
     const refusal = await refusalOf(runner.run(runOf(app)));
-    expect(refusal).toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
-    expect(causeOf(refusal)).toMatch(/ECONNREFUSED/);
+    expect(refusal).toMatchObject(unreachable);
+    expect(refusal.cause).toMatch(/^.*ECONNREFUSED.*$/);
+  });
+
+  test("because no connection is there within 5 s, or within the app's own timeout, gets no run", async () => {
+    await using server = await serveTcp((socket) => socket.resume());
+    await using runner = openAppRunner();
+    const backends = [false, true].map(
+      (tls) => ({ kind: "grpc", target: `127.0.0.1:${server.port}`, tls }) as const,
+    );
+    const byItself = backends.map((backend) =>
+      refusalOf(runner.run(runOf(appOn(backend, { timeoutMs: 25_000 })))),
+    );
+    for (const refusal of await Promise.all(byItself)) {
+      expect(refusal).toMatchObject(unreachable);
+      expect(refusal.cause).toBe("No connection within 5000 ms.");
+    }
+    const byTimeout = backends.map((backend) =>
+      refusalOf(runner.run(runOf(appOn(backend, { timeoutMs: 50 })))),
+    );
+    for (const refusal of await Promise.all(byTimeout)) expect(refusal).toMatchObject(unreachable);
+  });
+
+  test("that does not speak gRPC gets no run", async () => {
+    await using server = await serveHttp((_, response) => response.end("hello"));
+    const target = new URL(server.backend.url).host;
+    await using runner = openAppRunner();
+    const refusal = await refusalOf(runner.run(runOf(appOn({ kind: "grpc", target, tls: false }))));
+    expect(refusal).toMatchObject(unreachable);
+  });
+
+  test("that has no TLS gets no run where TLS is required", async () => {
+    await using server = await serveGrpc((_, answer) => answer(null, { text: "in the clear" }));
+    const target = `localhost:${server.port}`;
+    await using runner = openAppRunner();
+    const refusal = await refusalOf(runner.run(runOf(appOn({ kind: "grpc", target, tls: true }))));
+    expect(refusal).toMatchObject(unreachable);
+    expect(server.seen.runs).toBe(0);
+  });
+
+  test("and was there before fails a run on the broken connection as sent, and the next as not sent", async () => {
+    const port = await freePort();
+    const server = await serveGrpc((_, answer) => answer(null, { text: "here" }), port);
+    const sockets: Socket[] = [];
+    const proxy = await serveTcp((socket) => {
+      sockets.push(socket);
+      const onward = connect(server.port, "127.0.0.1");
+      socket.pipe(onward).pipe(socket);
+      onward.on("error", () => {});
+    });
+    await using runner = openAppRunner();
+    const app = appOn({ kind: "grpc", target: `127.0.0.1:${proxy.port}`, tls: false });
+    expect(await runner.run(runOf(app))).toBe("here");
+    sockets[0]!
+      .unpipe()
+      .once("data", () => sockets[0]!.resetAndDestroy())
+      .resume();
+    expect(await refusalOf(runner.run(runOf(app)))).toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
+    await proxy[Symbol.asyncDispose]();
+    await server[Symbol.asyncDispose]();
+    expect(await refusalOf(runner.run(runOf(app)))).toMatchObject(unreachable);
   });
 
   test("is used again once it is back", async () => {

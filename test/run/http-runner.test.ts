@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import type { Socket } from "node:net";
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import {
@@ -125,24 +126,6 @@ describe("a response that is not a success is APP_FAILED; the run is sent once, 
     expect(await runner.run(runOf(appOn(server.backend)))).toBe("é".repeat(500));
   });
 
-  test("a backend that is down fails at once", async () => {
-    const url = `http://127.0.0.1:${await freePort()}/`;
-    await using runner = openAppRunner();
-    const refusal = await refusalOf(runner.run(runOf(appOn({ kind: "http", url, headers: [] }))));
-    expect(refusal).toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
-    expect(causeOf(refusal)).toMatch(/ECONNREFUSED/);
-  });
-
-  test("a server without TLS does not get an https run", async () => {
-    await using server = await serveHttp((_, response) => response.end('{"text":"in the clear"}'));
-    const url = server.backend.url.replace("http:", "https:");
-    await using runner = openAppRunner();
-    expect(await refusalOf(runner.run(runOf(appOn({ ...server.backend, url }))))).toMatchObject({
-      reason: "APP_FAILED",
-    });
-    expect(server.seen.requests).toBe(0);
-  });
-
   test.each([
     ["another protocol's greeting", "220 mail.example ESMTP\r\n"],
     [
@@ -162,12 +145,73 @@ describe("a response that is not a success is APP_FAILED; the run is sent once, 
   });
 });
 
+describe("a run of which nothing could be sent is APP_UNREACHABLE, safe to repeat:", () => {
+  const unreachable = { reason: "APP_UNREACHABLE", mayHaveRun: false, retryAfterMs: 1_000 };
+
+  test("if the backend is down, at once, with the cause in one line for the log", async () => {
+    const url = `http://127.0.0.1:${await freePort()}/`;
+    await using runner = openAppRunner();
+    const refusal = await refusalOf(runner.run(runOf(appOn({ kind: "http", url, headers: [] }))));
+    expect(refusal).toMatchObject(unreachable);
+    expect(refusal.cause).toMatch(/^connect ECONNREFUSED 127\.0\.0\.1:\d+$/);
+  });
+
+  test("if the server has no TLS, and it does not get an https run", async () => {
+    await using server = await serveHttp((_, response) => response.end('{"text":"in the clear"}'));
+    const url = server.backend.url.replace("http:", "https:");
+    await using runner = openAppRunner();
+    const refusal = await refusalOf(runner.run(runOf(appOn({ ...server.backend, url }))));
+    expect(refusal).toMatchObject(unreachable);
+    expect(server.seen.requests).toBe(0);
+  });
+
+  test.each([
+    ["a server that closes", (socket: Socket) => void socket.end()],
+    ["a server that resets", (socket: Socket) => void socket.resetAndDestroy()],
+  ])("if TLS is not agreed with %s", async (_, connected) => {
+    await using server = await serveTcp((socket) => socket.once("data", () => connected(socket)));
+    const url = `https://127.0.0.1:${server.port}/`;
+    await using runner = openAppRunner();
+    const refusal = await refusalOf(runner.run(runOf(appOn({ kind: "http", url, headers: [] }))));
+    expect(refusal).toMatchObject(unreachable);
+  });
+
+  test("if the connection is not there within 5 s, or within the app's own timeout", async () => {
+    await using server = await serveTcp((socket) => socket.resume());
+    const url = `https://127.0.0.1:${server.port}/`;
+    await using runner = openAppRunner();
+    const run = (timeoutMs: number) =>
+      refusalOf(runner.run(runOf(appOn({ kind: "http", url, headers: [] }, { timeoutMs }))));
+    const [byItself, byTimeout] = await Promise.all([run(25_000), run(50)]);
+    expect(byItself).toMatchObject(unreachable);
+    expect(byItself.cause).toBe("No connection within 5000 ms.");
+    expect(byTimeout).toMatchObject(unreachable);
+    expect(byTimeout.cause).toBe("No connection within the app's timeout.");
+  });
+});
+
 describe("a run is never sent again", () => {
   test("if the connection breaks before a response", async () => {
     await using server = await serveHttp((request) => request.socket.resetAndDestroy());
     await using runner = openAppRunner();
     expect(await refusalOf(runner.run(runOf(appOn(server.backend))))).toMatchObject({ reason: "APP_FAILED" });
     expect(server.seen.requests).toBe(1);
+  });
+
+  test("if a kept connection was closed meanwhile: the backend may have read the run", async () => {
+    const kept: Socket[] = [];
+    await using server = await serveTcp((socket) => {
+      kept.push(socket);
+      socket.once("data", () => {
+        socket.write('HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n{"text":"ok"}');
+        socket.once("data", () => socket.resetAndDestroy());
+      });
+    });
+    await using runner = openAppRunner();
+    const app = appOn({ kind: "http", url: `http://127.0.0.1:${server.port}/`, headers: [] });
+    expect(await runner.run(runOf(app))).toBe("ok");
+    expect(await refusalOf(runner.run(runOf(app)))).toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
+    expect(kept).toHaveLength(1);
   });
 
   test("if a kept connection breaks, and the next run gets a new one", async () => {

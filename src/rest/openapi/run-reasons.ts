@@ -23,6 +23,7 @@ export const runReasons = [
   "APP_FAILED",
   "APP_TIMEOUT",
   "APP_BUSY",
+  "APP_UNREACHABLE",
   "UNAVAILABLE",
   "INTERNAL",
 ] as const satisfies readonly Reason[];

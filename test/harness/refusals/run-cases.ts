@@ -87,6 +87,7 @@ export const runCases: readonly RefusalCase[] = listeners.flatMap((listener) =>
     failedCase(listener, protocol),
     lateCase(listener, protocol),
     busyCase(listener, protocol),
+    unreachableCase(listener, protocol),
     ...(isRpc(protocol) ? [deadlineCase(listener, protocol)] : []),
     leftCase(listener, protocol),
   ]),
@@ -189,6 +190,20 @@ function busyCase(listener: ListenerName, protocol: Protocol): RefusalCase {
       protocol.http.exchange(
         url(listener),
         askToRun(protocol, { appId: prepared.id(), text: "x" }, key.value, { requestId }),
+      ),
+  };
+}
+
+/** Nothing listens where the app should be. */
+function unreachableCase(listener: ListenerName, protocol: Protocol): RefusalCase {
+  const message: Message = { json: { appId: "unreachable", text: "x" } };
+  return {
+    ...about(listener, protocol, message),
+    reason: "APP_UNREACHABLE",
+    send: ({ key, url }, requestId) =>
+      protocol.http.exchange(
+        url(listener),
+        askToRun(protocol, { appId: "unreachable", text: "x" }, key.value, { requestId }),
       ),
   };
 }

@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import type { ListenerName } from "#src/auth/policy.ts";
+import { freePort } from "../free-port.ts";
 import { startKeyrun } from "../keyrun.ts";
 import { signInOwner } from "../members.ts";
 import { startScriptedApp } from "../scripted-app.ts";
@@ -50,6 +51,10 @@ export async function startRefusalWorld() {
   await keyrun.keys.revokeKey({ teamId, keyId: revokedKey.id });
   const { browser } = await signInOwner(keyrun);
   const cookie = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join("; ");
+  const nowhere = `http://127.0.0.1:${await freePort()}/`;
+  await keyrun.apps.createApp({
+    app: { id: "unreachable", backend: { kind: { case: "http", value: { url: nowhere } } } },
+  });
   let appCount = 0;
   return {
     keyrun,
