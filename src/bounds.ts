@@ -76,6 +76,24 @@ export const bounds = {
   appHeadersMax: 16,
   appHeaderNameCharactersMax: 64,
   appHeaderValueCharactersMax: 4_096,
+  /** How long the look-up of a backend's host name may take. */
+  hostLookupMsMax: 5_000,
+  /** How long a name server may take before it is asked again. */
+  hostLookupRetryMs: 1_000,
+  /** How long a look-up that has addresses of one family waits for those of the other. */
+  hostLookupOtherFamilyMsMax: 500,
+  /** Host names looked up at once. Each takes a socket. */
+  hostLookupsMax: 256,
+  /** Host names whose addresses are kept. */
+  keptHostsMax: 1_000,
+  /** How long the addresses of a host are kept if the source doesn't say: `/etc/hosts`, for one. */
+  keptHostMs: 10_000,
+  /** How long they are kept at most, if the name server says longer. */
+  keptHostMsMax: 3_600_000,
+  /** How much of `/etc/hosts` and `/etc/resolv.conf` is read. */
+  nameFileBytesMax: 4 * 1024 * 1024,
+  /** Search domains that are tried for one name. */
+  searchDomainsMax: 32,
   /** How long the connection to a backend may take, with the look-up of its name and with TLS. */
   backendConnectMsMax: 5_000,
   /** Size of the headers that an HTTP backend may answer with. */

@@ -40,7 +40,9 @@ async function serve(): Promise<number> {
       announce: (started) => process.stdout.write(wordsFor(config, started)),
       screenFolder: fileURLToPath(new URL("../web/dist", import.meta.url)),
     });
-    return await stop(app, await ending.promise, log);
+    const exitCode = await stop(app, await ending.promise, log);
+    // A socket, timer or look-up that is left, of a library for example, must not hold the process.
+    process.exit(exitCode);
   } catch (error) {
     // A signal that arrives during the start is no failure.
     if (ending.signal.aborted) return (await ending.promise).exitCode;

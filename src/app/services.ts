@@ -22,6 +22,7 @@ import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics.ts";
 import { served } from "../rpc/served.ts";
 import { createAppRunner } from "../run/app-runner.ts";
+import type { NameFilePaths } from "../run/name-files.ts";
 import { createFindRunnableApp, createRunService } from "../run/run-service.ts";
 import type { Config } from "../settings/config.ts";
 import type { Stores } from "../store/stores.ts";
@@ -37,6 +38,8 @@ export interface ServicesParts {
   readonly stores: Stores;
   readonly caches: Caches;
   readonly secrets: ServiceSecrets;
+  /** Where the system says how the hosts of apps become addresses, if not in its usual files. */
+  readonly nameFiles?: NameFilePaths | undefined;
   /** Checks the callers that watch keys, and says when a check is worth making at once. */
   readonly watchAccess: Pick<WatchKeysParts, "checkAccess" | "onSessionEnded">;
 }
@@ -76,6 +79,7 @@ export function createServices(parts: ServicesParts) {
     clock,
     appRunsMax: config.appRunsMax,
     outputBytesMax: config.appOutputBytesMax,
+    nameFiles: parts.nameFiles,
   });
   const findRunnableApp = createFindRunnableApp(caches.apps);
   const runService = createRunService({

@@ -10,6 +10,7 @@ import { createOutcomes } from "../http/outcomes.ts";
 import type { Log } from "../log.ts";
 import { createMetrics } from "../metrics.ts";
 import { unavailable } from "../refusal/refusal.ts";
+import type { NameFilePaths } from "../run/name-files.ts";
 import { readScreenFiles } from "../screen/screen-files.ts";
 import { type Drainable, drain } from "../server/drain.ts";
 import { createRequestTracker } from "../server/exchange/request-tracker.ts";
@@ -57,6 +58,8 @@ export interface AppParts {
   ) => void;
   /** Called with a secret that the start read or made, before anything could log it. */
   readonly onSecret?: (secret: string) => void;
+  /** Where the system says how the hosts of apps become addresses, if not in its usual files. */
+  readonly nameFiles?: NameFilePaths | undefined;
   /** Where the built screen is, if there is one. */
   readonly screenFolder?: string;
 }
@@ -121,7 +124,9 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
   const { stores, secrets, metrics, caches } = opened;
   const signIn = createSignIn({ config, clock, log, stores, caches });
   const { watchAccess } = signIn;
-  const services = createServices({ config, clock, log, metrics, stores, caches, secrets, watchAccess });
+  const { nameFiles } = parts;
+  const basics = { config, clock, log, metrics, stores, caches, secrets };
+  const services = createServices({ ...basics, watchAccess, nameFiles });
   const window = { limiter: services.limiter, store: stores.window, log };
   await takeUpWindow(window);
   // A start that fails from here on keeps what it took up.

@@ -5,7 +5,10 @@ import { Refusal, unavailable } from "../refusal/refusal.ts";
 import { appFailed, appUnreachable, isUnreachable } from "./backend-runner.ts";
 import { runEcho } from "./echo-runner.ts";
 import { createGrpcRunner } from "./grpc-runner.ts";
+import { createHostLookup } from "./host-lookup.ts";
 import { createHttpRunner } from "./http-runner.ts";
+import { createNameFiles, type NameFilePaths } from "./name-files.ts";
+import { createResolveHost } from "./resolve-host.ts";
 import { cancelled, type RunningLimits, startLimits } from "./run-limits.ts";
 import { createRunSlots } from "./run-slots.ts";
 import type { Run, Runner } from "./runner.ts";
@@ -28,10 +31,14 @@ export function createAppRunner(options: {
   clock: Clock;
   appRunsMax: number;
   outputBytesMax: number;
+  /** Where the system says how names become addresses; tests give files of their own. */
+  nameFiles?: NameFilePaths | undefined;
 }): AppRunner {
   const { clock, appRunsMax, outputBytesMax } = options;
-  const http = createHttpRunner({ clock, outputBytesMax });
-  const grpc = createGrpcRunner({ clock, outputBytesMax });
+  const resolve = createResolveHost(createNameFiles(options.nameFiles));
+  const hosts = createHostLookup({ clock, resolve });
+  const http = createHttpRunner({ clock, outputBytesMax, hosts });
+  const grpc = createGrpcRunner({ clock, outputBytesMax, hosts });
   const retryAfterMs = bounds.retryAfterUnavailableMs;
   const slots = createRunSlots({ appRunsMax, runsMax: bounds.runsMax, retryAfterMs });
   const running = new Map<Promise<string>, RunningLimits>();
@@ -80,6 +87,7 @@ export function createAppRunner(options: {
       await Promise.allSettled(running.keys());
       http.close();
       grpc.close();
+      hosts.close();
     },
   };
 }

@@ -6,6 +6,8 @@ import {
   credentials,
 } from "@grpc/grpc-js";
 import { bounds } from "../bounds.ts";
+import { hostLookupOption, hostScheme, registerHostScheme } from "./grpc-host-resolver.ts";
+import type { HostLookup } from "./host-lookup.ts";
 import { trustedRoots } from "./trusted-roots.ts";
 
 /** The use of a channel by one run. */
@@ -35,9 +37,11 @@ export interface GrpcChannels {
  */
 export function createGrpcChannels(options: {
   outputBytesMax: number;
+  hosts: HostLookup;
   idleChannelsMax: number;
 }): GrpcChannels {
-  const clientOptions = channelOptions(options.outputBytesMax);
+  registerHostScheme();
+  const clientOptions = channelOptions(options);
   const securityOf = createSecurity();
   // The map is in order of use: the first channel is the one used longest ago.
   const channels = new Map<string, Channel>();
@@ -112,21 +116,20 @@ function createSecurity(): (tls: boolean) => ChannelCredentials {
 
 function connect(target: string, security: ChannelCredentials, clientOptions: ClientOptions): Client {
   // The scheme must be written. Otherwise a host named "unix" or "ipv4" would be read as a scheme.
-  return new Client(`dns:${target}`, security, clientOptions);
+  return new Client(`${hostScheme}:${target}`, security, clientOptions);
 }
 
-function channelOptions(outputBytesMax: number): ClientOptions {
+function channelOptions(options: { outputBytesMax: number; hosts: HostLookup }): ClientOptions {
   return {
-    // A run is never repeated: no retries by the library, and none by a service config from DNS.
+    [hostLookupOption]: options.hosts,
+    // A run is never repeated.
     "grpc.enable_retries": 0,
-    "grpc.service_config_disable_resolution": 1,
     // Only the app's record decides where a run goes, so proxies from the environment are ignored.
     "grpc.enable_http_proxy": 0,
-    "grpc.max_receive_message_length": outputBytesMax + messageOverheadBytes,
+    "grpc.max_receive_message_length": options.outputBytesMax + messageOverheadBytes,
     "grpc.client_idle_timeout_ms": bounds.backendChannelIdleMs,
     "grpc.initial_reconnect_backoff_ms": Math.min(100, bounds.backendReconnectMsMax),
     "grpc.max_reconnect_backoff_ms": bounds.backendReconnectMsMax,
-    "grpc.dns_min_time_between_resolutions_ms": bounds.backendReconnectMsMax,
     // Without the global pool, closing a channel also closes its connection.
     "grpc.use_local_subchannel_pool": 1,
     "grpc.enable_channelz": 0,

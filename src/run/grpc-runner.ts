@@ -19,6 +19,7 @@ import type { Clock } from "../clock.ts";
 import { fail, Refusal } from "../refusal/refusal.ts";
 import { appFailed, appUnreachable, type BackendRunner, nameOfFailure } from "./backend-runner.ts";
 import { type ChannelLease, createGrpcChannels } from "./grpc-channels.ts";
+import type { HostLookup } from "./host-lookup.ts";
 import type { Run } from "./runner.ts";
 
 /**
@@ -28,9 +29,14 @@ import type { Run } from "./runner.ts";
  * once. DEADLINE_EXCEEDED becomes APP_TIMEOUT. Every other status but OK becomes APP_FAILED, and so
  * does a response of more than `outputBytesMax` bytes.
  */
-export function createGrpcRunner(options: { clock: Clock; outputBytesMax: number }): BackendRunner<"grpc"> {
-  const { clock, outputBytesMax } = options;
-  const channels = createGrpcChannels({ outputBytesMax, idleChannelsMax: bounds.backendIdleChannelsMax });
+export function createGrpcRunner(options: {
+  clock: Clock;
+  outputBytesMax: number;
+  hosts: HostLookup;
+}): BackendRunner<"grpc"> {
+  const { clock, outputBytesMax, hosts } = options;
+  const idleChannelsMax = bounds.backendIdleChannelsMax;
+  const channels = createGrpcChannels({ outputBytesMax, hosts, idleChannelsMax });
   // The library would write text to stderr, where only our JSON log lines may go.
   setLogVerbosity(logVerbosity.NONE);
 

@@ -11,6 +11,7 @@ import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
 import { Refusal } from "../refusal/refusal.ts";
 import { appFailed, appUnreachable, type BackendRunner, nameOfFailure } from "./backend-runner.ts";
+import { type HostLookup, lookupOf } from "./host-lookup.ts";
 import type { Run } from "./runner.ts";
 import { trustedRoots } from "./trusted-roots.ts";
 
@@ -21,11 +22,16 @@ import { trustedRoots } from "./trusted-roots.ts";
  * connection within `backendConnectMsMax` is APP_UNREACHABLE. Everything else, also a redirect,
  * becomes APP_FAILED.
  */
-export function createHttpRunner(options: { clock: Clock; outputBytesMax: number }): BackendRunner<"http"> {
-  const { clock, outputBytesMax } = options;
+export function createHttpRunner(options: {
+  clock: Clock;
+  outputBytesMax: number;
+  hosts: HostLookup;
+}): BackendRunner<"http"> {
+  const { clock, outputBytesMax, hosts } = options;
   // Sockets need no bound here: each one in use belongs to a run, and runs are bounded. A run that
   // waited in the agent's queue would be sent with a deadline that is no longer true.
   const agentOptions = {
+    lookup: lookupOf(hosts),
     keepAlive: true,
     maxSockets: Number.POSITIVE_INFINITY,
     maxFreeSockets: bounds.backendIdleSocketsMax,

@@ -31,7 +31,9 @@ beforeAll(async () => {
   await keyrun.apps.createApp({
     app: { id: "unreachable", backend: { kind: { case: "http", value: { url: nowhere } } } },
   });
-  await keyrun.apps.createApp({ app: { id: "hasty", backend, timeout: { seconds: 0n, nanos: 50_000_000 } } });
+  await keyrun.apps.createApp({
+    app: { id: "hasty", backend, timeout: { seconds: 0n, nanos: 300_000_000 } },
+  });
 });
 
 afterAll(async () => {

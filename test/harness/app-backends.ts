@@ -12,10 +12,13 @@ import type { AppRecord, BackendRecord } from "#src/apps/app-store.ts";
 import { systemClock } from "#src/clock.ts";
 import { Refusal } from "#src/refusal/refusal.ts";
 import { type AppRunner, createAppRunner } from "#src/run/app-runner.ts";
+import type { NameFilePaths } from "#src/run/name-files.ts";
 import type { Run } from "#src/run/runner.ts";
 
 /** A runner that `await using` closes. */
-export function openAppRunner(options: { appRunsMax?: number; outputBytesMax?: number } = {}) {
+export function openAppRunner(
+  options: { appRunsMax?: number; outputBytesMax?: number; nameFiles?: NameFilePaths } = {},
+) {
   const runner: AppRunner = createAppRunner({
     clock: systemClock,
     appRunsMax: 64,

@@ -11,6 +11,7 @@ import { type Clock, systemClock } from "#src/clock.ts";
 import { createKeyForm } from "#src/keys/key-value.ts";
 import { createServiceSecrets } from "#src/keys/service-secrets.ts";
 import { createLog } from "#src/log.ts";
+import type { NameFilePaths } from "#src/run/name-files.ts";
 import { writeHostAndPort } from "#src/settings/host.ts";
 import { readSettings } from "#src/settings/read-settings.ts";
 import { openStores } from "#src/store/open-stores.ts";
@@ -29,6 +30,8 @@ export interface KeyrunOptions {
   readonly clock?: Clock;
   /** Wraps the real store, so that a test can watch calls or make them fail. */
   readonly onStores?: (stores: Stores) => Stores;
+  /** Files for the look-up of hosts, instead of the system's. */
+  readonly nameFiles?: NameFilePaths;
   /** The folder of the built screen, for tests that use it. */
   readonly screenFolder?: string;
   /** `debug` if absent. */
@@ -39,7 +42,8 @@ export type Keyrun = Awaited<ReturnType<typeof startKeyrun>>;
 
 /** A whole Keyrun in this process, on free loopback ports and a folder that `close` removes. */
 export async function startKeyrun(options: KeyrunOptions = {}) {
-  const { settings, clock = systemClock, onStores, screenFolder, logLevel: level = "debug" } = options;
+  const { settings, clock = systemClock, onStores, nameFiles, screenFolder } = options;
+  const { logLevel: level = "debug" } = options;
   const quietEvents = { onWaiting: () => {}, onRenewalFailed: () => {}, onLost: () => {} };
 
   const folders = createTempFolders();
@@ -71,6 +75,7 @@ export async function startKeyrun(options: KeyrunOptions = {}) {
     onSecret: (secret) => {
       serviceToken = secret;
     },
+    nameFiles,
     ...(screenFolder === undefined ? {} : { screenFolder }),
   });
   const publicUrl = `http://${writeHostAndPort(app.publicAddress)}`;

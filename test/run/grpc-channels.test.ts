@@ -2,7 +2,11 @@ import { connectivityState } from "@grpc/grpc-js";
 import { afterEach, expect, test } from "vitest";
 import { type ChannelLease, createGrpcChannels } from "#src/run/grpc-channels.ts";
 
-const channels = createGrpcChannels({ outputBytesMax: 1_024, idleChannelsMax: 2 });
+const channels = createGrpcChannels({
+  outputBytesMax: 1_024,
+  hosts: { find: () => new Promise(() => {}), close: () => {} },
+  idleChannelsMax: 2,
+});
 afterEach(() => channels.close());
 
 const acquire = (host: string, tls = false) => channels.acquire({ target: `${host}.example:9001`, tls });
@@ -18,7 +22,7 @@ test("a target has one channel without TLS and one with TLS", () => {
 
 test("a host with the name of a gRPC scheme is still a host", () => {
   const lease = channels.acquire({ target: "unix:9001", tls: false });
-  expect(lease.client.getChannel().getTarget()).toBe("dns:unix:9001");
+  expect(lease.client.getChannel().getTarget()).toBe("keyrun-host:unix:9001");
   lease.release();
 });
 

@@ -259,7 +259,7 @@ describe("a run that ends before the backend responds", () => {
       trickling.push(setInterval(() => response.write("x"), 5));
     });
     await using runner = openAppRunner({ outputBytesMax: 1_000_000 });
-    const refusal = await refusalOf(runner.run(runOf(appOn(server.backend, { timeoutMs: 60 }))));
+    const refusal = await refusalOf(runner.run(runOf(appOn(server.backend, { timeoutMs: 500 }))));
     for (const timer of trickling) clearInterval(timer);
     expect(refusal.reason).toBe("APP_TIMEOUT");
   });

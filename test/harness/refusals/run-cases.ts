@@ -138,7 +138,7 @@ function failedCase(listener: ListenerName, protocol: Protocol): RefusalCase {
 }
 
 function lateCase(listener: ListenerName, protocol: Protocol): RefusalCase {
-  return appCase(listener, protocol, { reason: "APP_TIMEOUT", text: "wait", appTimeoutMs: 20 });
+  return appCase(listener, protocol, { reason: "APP_TIMEOUT", text: "wait", appTimeoutMs: 300 });
 }
 
 function deadlineCase(listener: ListenerName, protocol: Protocol): RefusalCase {

@@ -1,0 +1,82 @@
+import { isIP, type LookupFunction } from "node:net";
+import { bounds } from "../bounds.ts";
+import type { Clock } from "../clock.ts";
+import type { HostAddress } from "./name-files.ts";
+import type { ResolvedHost, ResolveHost } from "./resolve-host.ts";
+
+/** Finds the addresses of backends. */
+export interface HostLookup {
+  /**
+   * The addresses of a host name or of an address itself, at least one. Rejects if there are none,
+   * if `hostLookupMsMax` passes, or if too many other names are being looked up.
+   */
+  find(host: string): Promise<readonly HostAddress[]>;
+  /** Ends all look-ups. They reject. */
+  close(): void;
+}
+
+/**
+ * Wraps `resolve`: look-ups of one name are joined, different names are bounded, and what was found
+ * is kept for as long as its source says, otherwise for `keptHostMs`. A failure is not kept.
+ */
+export function createHostLookup({ clock, resolve }: { clock: Clock; resolve: ResolveHost }): HostLookup {
+  const kept = new Map<string, { addresses: readonly HostAddress[]; untilMs: number }>();
+  const pending = new Map<string, { found: Promise<readonly HostAddress[]>; end: AbortController }>();
+
+  function keep(host: string, { addresses, keptMs = bounds.keptHostMs }: ResolvedHost) {
+    kept.delete(host);
+    const [oldest] = kept.keys();
+    if (kept.size >= bounds.keptHostsMax && oldest !== undefined) kept.delete(oldest);
+    kept.set(host, { addresses, untilMs: clock.monotonicMs() + Math.min(keptMs, bounds.keptHostMsMax) });
+  }
+
+  async function look(host: string, end: AbortController): Promise<readonly HostAddress[]> {
+    const late = new Error(`No name server answered within ${bounds.hostLookupMsMax} ms.`);
+    const timer = setTimeout(() => end.abort(late), bounds.hostLookupMsMax);
+    const ended = Promise.withResolvers<never>();
+    end.signal.addEventListener("abort", () => ended.reject(end.signal.reason));
+    try {
+      const resolved = await Promise.race([resolve(host, end.signal), ended.promise]);
+      keep(host, resolved);
+      return resolved.addresses;
+    } finally {
+      clearTimeout(timer);
+      pending.delete(host);
+    }
+  }
+
+  async function find(host: string): Promise<readonly HostAddress[]> {
+    const family = isIP(host);
+    if (family !== 0) return [{ address: host, family }];
+    const held = kept.get(host);
+    if (held && clock.monotonicMs() < held.untilMs) return held.addresses;
+    const joined = pending.get(host);
+    if (joined) return joined.found;
+    if (pending.size >= bounds.hostLookupsMax) throw new Error("Too many names are being looked up.");
+    const end = new AbortController();
+    const found = look(host, end);
+    pending.set(host, { found, end });
+    return found;
+  }
+
+  return {
+    find,
+    close() {
+      for (const { end } of pending.values()) end.abort(new Error("Keyrun stops."));
+    },
+  };
+}
+
+/** The look-up in the form in which `node:net` takes it. */
+export function lookupOf({ find }: Pick<HostLookup, "find">): LookupFunction {
+  return (host, options, callback) => {
+    find(host).then(
+      (addresses) => {
+        const [first] = addresses;
+        if (options.all) callback(null, [...addresses]);
+        else callback(null, first?.address ?? "", first?.family);
+      },
+      (error) => callback(error, []),
+    );
+  };
+}
