@@ -71,6 +71,10 @@ export const bounds = {
   appTimeoutMsMax: 30_000,
   /** Runs of all apps at once. */
   runsMax: 4_096,
+  /** How long after a team has asked for a run another team can't get all of the app's slots. */
+  appSharedMs: 60_000,
+  /** Apps without a run whose last teams are remembered. */
+  rememberedAppsMax: 10_000,
   appTeamsMax: 1_000,
   appUrlCharactersMax: 2_048,
   appHeadersMax: 16,

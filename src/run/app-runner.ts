@@ -23,9 +23,9 @@ export interface AppRunner {
 }
 
 /**
- * Runs apps on every kind of backend: at most `appRunsMax` runs of one app at once, each with an
- * output of at most `outputBytesMax` bytes of UTF-8. A run keeps its slot until its exchange with
- * the backend is over.
+ * Runs apps on every kind of backend: at most `appRunsMax` runs of one app at once, fewer of one
+ * team if others share the app, each with an output of at most `outputBytesMax` bytes of UTF-8. A
+ * run keeps its slot until its exchange with the backend is over.
  */
 export function createAppRunner(options: {
   clock: Clock;
@@ -39,8 +39,14 @@ export function createAppRunner(options: {
   const hosts = createHostLookup({ clock, resolve });
   const http = createHttpRunner({ clock, outputBytesMax, hosts });
   const grpc = createGrpcRunner({ clock, outputBytesMax, hosts });
-  const retryAfterMs = bounds.retryAfterUnavailableMs;
-  const slots = createRunSlots({ appRunsMax, runsMax: bounds.runsMax, retryAfterMs });
+  const slots = createRunSlots({
+    clock,
+    appRunsMax,
+    runsMax: bounds.runsMax,
+    retryAfterMs: bounds.retryAfterUnavailableMs,
+    sharedMs: bounds.appSharedMs,
+    idleAppsMax: bounds.rememberedAppsMax,
+  });
   const running = new Map<Promise<string>, RunningLimits>();
   let closed = false;
 
@@ -50,7 +56,7 @@ export function createAppRunner(options: {
 
   async function runRemotely(run: Run, backend: RemoteBackend): Promise<string> {
     if (run.signal.aborted) throw cancelled(run.signal);
-    const releaseSlot = slots.acquire(run.app.id);
+    const releaseSlot = slots.acquire(run.app, run.teamId);
     const limits = startLimits(clock, run);
     const exchange = send(run, backend, limits);
     running.set(exchange, limits);

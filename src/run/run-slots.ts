@@ -1,42 +1,120 @@
+import type { AppRecord } from "../apps/app-store.ts";
+import type { Clock } from "../clock.ts";
 import { fail } from "../refusal/refusal.ts";
 
 /**
  * Bounds the runs at once, for each app and in all, so that one slow app can't use up memory and
- * sockets.
+ * sockets. One team can't use up an app that others share, either: it never gets the last quarter
+ * of the app's slots while another team has asked for the app within `sharedMs`. A quarter is
+ * rounded down, so an app with fewer than four slots keeps none back.
  */
 export interface RunSlots {
   /**
    * Takes a slot for a run of the app. Call the returned function once to give it back. Refuses
-   * with APP_BUSY if no slot is free.
+   * with APP_BUSY if no slot is free for the team.
    */
-  acquire(appId: string): () => void;
+  acquire(app: Pick<AppRecord, "id" | "teamIds">, teamId: string): () => void;
 }
 
-export function createRunSlots(limits: {
+export function createRunSlots(options: {
+  clock: Clock;
   appRunsMax: number;
   runsMax: number;
   retryAfterMs: number;
+  sharedMs: number;
+  /** Apps that are remembered without a run, at most. */
+  idleAppsMax: number;
 }): RunSlots {
-  const runsByApp = new Map<string, number>();
+  const { clock, appRunsMax, runsMax, idleAppsMax, sharedMs } = options;
+  const teamRunsMax = appRunsMax - Math.floor(appRunsMax / 4);
+  const apps = new Map<string, AppSlots>();
   let runs = 0;
 
-  function release(appId: string) {
-    const left = (runsByApp.get(appId) ?? 0) - 1;
-    // An app without runs is removed, so the map never has more entries than there are runs.
-    if (left > 0) runsByApp.set(appId, left);
-    else runsByApp.delete(appId);
-    runs -= 1;
+  function slotsOf(appId: string): AppSlots {
+    const known = apps.get(appId);
+    if (known) return known;
+    if (apps.size >= idleAppsMax + runsMax) forgetIdle(apps, clock.monotonicMs() - sharedMs);
+    const slots = new AppSlots();
+    apps.set(appId, slots);
+    return slots;
   }
 
   return {
-    acquire(appId) {
-      const ofApp = runsByApp.get(appId) ?? 0;
-      if (ofApp >= limits.appRunsMax || runs >= limits.runsMax) {
-        throw fail("APP_BUSY", { retryAfterMs: limits.retryAfterMs });
-      }
-      runsByApp.set(appId, ofApp + 1);
+    acquire({ id, teamIds }, teamId) {
+      const slots = slotsOf(id);
+      const nowMs = clock.monotonicMs();
+      const othersMs = teamIds.length === 1 ? undefined : slots.othersAskedMs(teamId, nowMs);
+      const isShared = othersMs !== undefined && nowMs - othersMs < sharedMs;
+      const ofTeam = slots.runsOf(teamId);
+      const isBusy = slots.runs >= appRunsMax || (isShared && ofTeam >= teamRunsMax);
+      if (isBusy || runs >= runsMax) throw fail("APP_BUSY", { retryAfterMs: options.retryAfterMs });
+      slots.change(teamId, +1);
       runs += 1;
-      return () => release(appId);
+      return () => {
+        slots.change(teamId, -1);
+        runs -= 1;
+      };
     },
   };
+}
+
+/**
+ * The runs of one app, and the two teams that asked for it last. Two are enough: of all teams but
+ * one, the team that asked last is always among them.
+ */
+class AppSlots {
+  runs = 0;
+  /** The runs of each team. A team without runs stays until the app has none, or many teams. */
+  readonly #runsByTeam = new Map<string, number>();
+  #last: Asked | undefined;
+  #lastOfAnother: Asked | undefined;
+
+  /** Notes that the team asks now. Returns when another team asked last. */
+  othersAskedMs(teamId: string, nowMs: number): number | undefined {
+    if (this.#last?.teamId === teamId) {
+      this.#last.atMs = nowMs;
+    } else {
+      this.#lastOfAnother = this.#last;
+      this.#last = { teamId, atMs: nowMs };
+    }
+    return this.#lastOfAnother?.atMs;
+  }
+
+  runsOf(teamId: string): number {
+    return this.#runsByTeam.get(teamId) ?? 0;
+  }
+
+  change(teamId: string, by: 1 | -1): void {
+    this.runs += by;
+    this.#runsByTeam.set(teamId, this.runsOf(teamId) + by);
+    // Entries are removed rarely: a map that grows and shrinks with each run costs far more.
+    if (this.runs === 0 && this.#runsByTeam.size > idleTeamsMax) this.#runsByTeam.clear();
+    else if (this.#runsByTeam.size > 2 * this.runs + idleTeamsMax) this.#forgetIdleTeams();
+  }
+
+  isIdleSince(untilMs: number): boolean {
+    return this.runs === 0 && (this.#last === undefined || this.#last.atMs <= untilMs);
+  }
+
+  #forgetIdleTeams(): void {
+    for (const [teamId, runs] of this.#runsByTeam) if (runs === 0) this.#runsByTeam.delete(teamId);
+  }
+}
+
+interface Asked {
+  readonly teamId: string;
+  atMs: number;
+}
+
+/** Teams without runs that one app remembers. */
+const idleTeamsMax = 4;
+
+/**
+ * Makes room: forgets the apps that nobody has asked for since then, or else all without a run.
+ */
+function forgetIdle(apps: Map<string, AppSlots>, untilMs: number): void {
+  const sizeBefore = apps.size;
+  for (const [id, slots] of apps) if (slots.isIdleSince(untilMs)) apps.delete(id);
+  if (apps.size < sizeBefore) return;
+  for (const [id, slots] of apps) if (slots.runs === 0) apps.delete(id);
 }

@@ -159,7 +159,7 @@ export const environment = z.object({
   }),
   KEYRUN_APP_RUNS_MAX: setting(wholeNumber({ min: 1, max: 10_000 }), {
     byDefault: "64",
-    does: "Runs of one app at the same time. A further run is refused with `app_busy`.",
+    does: "Runs of one app at the same time. A further run is refused with `app_busy`. While teams share an app, one of them gets three quarters.",
     example: "8",
   }),
   KEYRUN_CONNECTIONS_MAX: setting(wholeNumber({ min: 1, max: 1_000_000 }), {
