@@ -105,17 +105,39 @@ test("the docs name exactly the metrics that exist", async () => {
   expect([...named].sort()).toEqual([...rendered].map(([, name]) => name).sort());
 });
 
+/** The settings of tests, with the texts of the tests and harness files that read them. */
+const testSources = [...readSources("test")].filter(([path]) => !path.startsWith("test/house/"));
+const readersOf = (setting: string) => testSources.filter(([, text]) => text.includes(`"${setting}"`));
+
 test("every setting that the docs name exists", () => {
   const known = new Set(read(".env.example").match(/\bKEYRUN_[A-Z_]+\b/g));
-  const others = new Set([
-    "KEYRUN_API_KEY",
-    "KEYRUN_TEST_MONGODB_URI",
-    "KEYRUN_TEST_REQUIRE_ALL",
-    "KEYRUN_GRPC_TLS_",
-  ]);
+  const others = new Set(["KEYRUN_API_KEY", "KEYRUN_GRPC_TLS_"]);
+  const ofTests = new Set(testSources.flatMap(([, text]) => text.match(/\bKEYRUN_TEST_[A-Z_]+\b/g) ?? []));
   const named = pages.flatMap((page) =>
     (read(page).match(/\bKEYRUN_[A-Z_]+/g) ?? []).map((name) => ({ page, name })),
   );
   expect(named.length).toBeGreaterThan(20);
-  expect(named.filter(({ name }) => !known.has(name) && !others.has(name))).toEqual([]);
+  const exists = (name: string) => known.has(name) || others.has(name) || ofTests.has(name);
+  expect(named.filter(({ name }) => !exists(name) && name !== "KEYRUN_TEST_")).toEqual([]);
+});
+
+// They take minutes. Each runs here in its short form: as the test that it names.
+test("each command on reliability names a test, and settings that this test reads and CONTRIBUTING lists", () => {
+  const commands = [
+    ...read("docs/reliability.md").matchAll(
+      /^ {4}((?:KEYRUN_TEST_\w+=\d+ )*)npx vitest run --project keyrun (\S+)$/gm,
+    ),
+  ].map(([, settings = "", file = ""]) => ({
+    file,
+    settings: settings.match(/KEYRUN_TEST_\w+(?==)/g) ?? [],
+  }));
+  expect(commands.length).toBeGreaterThan(4);
+  expect(read("docs/reliability.md").match(/npx vitest/g)).toHaveLength(commands.length);
+  for (const { file, settings } of commands) {
+    expect(existsSync(join(root, file)), file).toBe(true);
+    for (const setting of settings) {
+      expect(readersOf(setting).map(([path]) => path)).toContain(file);
+      expect(read("CONTRIBUTING.md")).toContain(`| \`${setting}\` |`);
+    }
+  }
 });

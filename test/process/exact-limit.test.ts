@@ -63,13 +63,17 @@ async function hammerOneTeam(): Promise<Use[]> {
     all.push(use);
     return use;
   };
-  // Each entry spends from the same limit.
-  for (const entry of entries) expect(await send(entry)).toMatchObject({ kind: "accepted" });
   const burst = () =>
     Promise.all(Array.from({ length: usesOfEntry * entries.length }, (_, at) => send(entries[at % 7]!)));
   let spent = entries.length;
   for (let window = 1; ; window += 1) {
-    const uses = await burst();
+    const uses = await inTurn(async () => {
+      // In the first window each entry is seen to spend from the same limit.
+      for (const entry of entries.slice(0, window === 1 ? spent : 0)) {
+        expect(await send(entry)).toMatchObject({ kind: "accepted" });
+      }
+      return burst();
+    });
     expect(acceptedOf(uses)).toHaveLength(limit - spent);
     expectTrueWaits(all);
     if (window === windows) break;
@@ -83,6 +87,18 @@ async function hammerOneTeam(): Promise<Use[]> {
   }
   expectNoWindowAboveTheLimit(all);
   return all;
+}
+
+/** Teams whose bursts run at the same time: with more, a client holds too many connections. */
+const burstsAtOnce = 4;
+const lanes: Promise<unknown>[] = Array.from({ length: burstsAtOnce }, () => Promise.resolve());
+let nextLane = 0;
+
+function inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
+  const lane = nextLane++ % burstsAtOnce;
+  const done = lanes[lane]!.then(work);
+  lanes[lane] = done.catch(() => undefined);
+  return done;
 }
 
 async function timed(entry: KeyEntry, value: string): Promise<Use> {
