@@ -523,6 +523,16 @@ const heads: Http2Attack[] = [
     frames: runInstead(":authority", "a b"),
     end: stream(errors.protocol),
   },
+  {
+    name: "an :authority with a path",
+    frames: runInstead(":authority", "evil/x"),
+    end: stream(errors.protocol),
+  },
+  {
+    name: "an :authority with a user",
+    frames: runInstead(":authority", "u:p@evil"),
+    end: stream(errors.protocol),
+  },
   { name: "an :authority with half a bracket", frames: runInstead(":authority", "[::1"), end: malformed },
   {
     name: "an :authority with a port above 65535",
