@@ -13,7 +13,7 @@ export interface HeadLimits {
  * 1.1 in a request line; too many headers or header bytes; a Host that is missing, repeated or no
  * host of a URL (RFC 9112, section 3.2; RFC 9113, section 8.3.1), though HTTP/1.0 may omit it; two
  * Content-Types over HTTP/2; and a transfer coding other than chunked, which Keyrun would not
- * decode, or one over HTTP/1.0, which has none (RFC 9112, section 6.1).
+ * decode, or one over HTTP/1.0, which has none (RFC 9112, section 6.1). CONNECT is refused too.
  */
 export function createHeadCheck(limits: HeadLimits): (head: RequestHead) => Refusal | undefined {
   // Callers use the same few hosts, so the last valid one is not parsed again.
@@ -29,11 +29,16 @@ export function createHeadCheck(limits: HeadLimits): (head: RequestHead) => Refu
     if (countOf(head, "host") > 1) return fail("MALFORMED_REQUEST");
     const host = isHttp2 ? hostOfHttp2(head) : headerOf(head, "host");
     if (host === undefined) return httpVersion === "1.0" ? undefined : fail("MALFORMED_REQUEST");
-    if (host === goodHost) return undefined;
-    if (!isHost(host)) return fail("MALFORMED_REQUEST");
+    if (host !== goodHost && !isHost(host)) return fail("MALFORMED_REQUEST");
     goodHost = host;
-    return undefined;
+    return head.method === "CONNECT" ? connectRefused() : undefined;
   };
+}
+
+/** The refusal of a CONNECT. It has no path, so `Allow` has the methods that some path allows. */
+export function connectRefused(): Refusal {
+  const metadata = { allow: "GET, HEAD, POST" };
+  return fail("METHOD_NOT_ALLOWED", { problem: "Keyrun is no proxy: it does not serve CONNECT.", metadata });
 }
 
 /**

@@ -49,6 +49,8 @@ export function createListener(options: ListenerOptions): Listener {
     // An unknown expectation may be ignored (RFC 9110, section 10.1.1).
     for (const event of ["request", "checkContinue", "checkExpectation"]) server.on(event, answers.take);
   }
+  // `node:http` has no response for a CONNECT, so the HTTP/1.1 server refuses it itself.
+  http2.server.on("connect", answers.take);
   const undecided = new Set<Socket>();
   const speakingHttp1 = new Set<Socket>();
   const { peekMsMax } = limits;

@@ -35,6 +35,11 @@ export interface TransportLimits {
    * connection that is being closed.
    */
   readonly keepAliveGraceMs: number;
+  /**
+   * How soon it is checked whether a caller that has closed its end of the connection still waits
+   * for its answer. Each further check comes after twice the time.
+   */
+  readonly halfClosedCheckMs: number;
   /** How long the bytes that show whether it is HTTP/2 or HTTP/1.1 may take. */
   readonly peekMsMax: number;
   readonly tlsHandshakeMsMax: number;
@@ -76,6 +81,7 @@ export const transportLimits: TransportLimits = Object.freeze({
   requestsPerConnectionMax: 10_000,
   keepAliveMs: 65_000,
   keepAliveGraceMs: 1_000,
+  halfClosedCheckMs: 100,
   peekMsMax: 10_000,
   tlsHandshakeMsMax: 10_000,
   stalledWriteMsMax: 30_000,

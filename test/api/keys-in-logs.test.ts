@@ -66,6 +66,7 @@ const places: Readonly<Record<string, (url: string, text: string) => Promise<unk
   "the query": (url, text) =>
     http1(url, `POST /api/apps/echo/run?${visible(text)}=1 HTTP/1.1\r\n${bearer()}`),
   "an absolute target": (url, text) => http1(url, `GET http://${visible(text)}/${visible(text)} HTTP/1.1`),
+  "the target of a CONNECT": (url, text) => http1(url, `CONNECT ${visible(text)}:443 HTTP/1.1`),
   "the method": (url, text) => http1(url, `${visible(text)} / HTTP/1.1`),
   "the version": (url, text) => http1(url, `GET / ${visible(text)}`),
   "the host": (url, text) => http1(url, `GET / HTTP/1.1\r\nHost: ${visible(text)}`),

@@ -5,7 +5,7 @@ import type { HttpHandler } from "#src/http/handler.ts";
 import { createRequestTracker } from "#src/server/exchange/request-tracker.ts";
 import { type Incoming, isHttp2Response } from "#src/server/node-http.ts";
 import { cancelFrame, h2Opening, headersFrame } from "../harness/h2-frames.ts";
-import { h2cRequest, h2cSession } from "../harness/h2c-client.ts";
+import { h2cAnswer, h2cRequest, h2cSession } from "../harness/h2c-client.ts";
 import { openConnections, openSockets } from "../harness/open-sockets.ts";
 import { answersIn, rawSocket } from "../harness/raw-socket.ts";
 import { echoHandler, jsonAnswer, serveForTest as served, serveHandler } from "../harness/served-handler.ts";
@@ -294,25 +294,71 @@ test("the report of a refused request holds nothing that the caller sent", async
   ]);
 });
 
-test("an offered upgrade is not taken, and a CONNECT ends only its own connection", async () => {
+test("an offered upgrade is not taken", async () => {
   const { port } = await served();
   const upgrading = rawSocket({ port });
   upgrading.send(
     "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n\r\n",
   );
   expect(answersIn(await upgrading.until(answered(1)))[0]!.status).toBe(200);
-  const connecting = rawSocket({ port });
-  connecting.send("CONNECT a:80 HTTP/1.1\r\nHost: a\r\n\r\n");
-  await connecting.closed();
 });
 
-test("a connection serves requests up to the bound, says that it closes, and serves no more", async () => {
+test("a CONNECT is refused in the usual form and counted, over HTTP/1.1 and HTTP/2", async () => {
+  const { port, url, refusals } = await served();
+  const client = rawSocket({ port });
+  client.send("CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n");
+  expectParserRefusal(await client.closed(), 405, "method_not_allowed");
+  expect(answersIn(client.heard())[0]!.headers.get("allow")).toBe("GET, HEAD, POST");
+  const session = await h2cSession(url);
+  const stream = session.request({ ":method": "CONNECT", ":authority": "a:80" });
+  const over2 = await h2cAnswer(stream);
+  expect(over2).toMatchObject({ status: 405, headers: { allow: "GET, HEAD, POST" } });
+  expect(JSON.parse(over2.body).error.code).toBe("method_not_allowed");
+  session.close();
+  expect(refusals.map(({ reason, method, target }) => [reason, method, target])).toEqual([
+    ["METHOD_NOT_ALLOWED", "CONNECT", "/"],
+    ["METHOD_NOT_ALLOWED", "CONNECT", "/"],
+  ]);
+});
+
+test("a CONNECT behind other requests ends them with its connection", async () => {
+  const { port, requests } = await served(() => new Promise(() => undefined));
+  const client = rawSocket({ port });
+  client.send(`${get}${get}`);
+  await soon(() => requests.running()).toBe(2);
+  client.send("CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n");
+  expectParserRefusal(await client.closed(), 405, "method_not_allowed");
+  expect(answersIn(client.heard())[0]!.headers.get("x-should-retry")).toBe("false");
+  await soon(() => requests.running()).toBe(0);
+});
+
+test("a refusal in place of the answer to a running request says that repeating it may do its work twice", async () => {
+  const limits = { requestMsMax: 1_000, headersMsMax: 1_000, checkIntervalMs: 100 };
+  const { port, requests } = await served(() => new Promise(() => undefined), { limits });
+  const shouldRetry = async (behind: string, before = get) => {
+    const client = rawSocket({ port });
+    client.send(before);
+    await soon(() => requests.running()).toBe(1);
+    client.send(behind);
+    const [answer] = answersIn(await client.closed());
+    await soon(() => requests.running()).toBe(0);
+    return [answer?.status, answer?.headers.get("x-should-retry")];
+  };
+  expect(await shouldRetry("rubbish\r\n\r\n")).toEqual([400, "false"]);
+  expect(await shouldRetry(`GET / HTTP/1.1\r\nX: ${"x".repeat(20_000)}\r\n\r\n`)).toEqual([431, "false"]);
+  expect(await shouldRetry("GET / HTTP/1.1\r\nHo")).toEqual([408, "false"]);
+  // Its own body is not whole, so no app has it.
+  const upload = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+  expect(await shouldRetry("rubbish\r\n", upload)).toEqual([400, undefined]);
+});
+
+test("a connection serves requests up to the bound, says that it closes, and refuses more in the usual form", async () => {
   let reached = 0;
   const handler: HttpHandler = () => {
     reached += 1;
     return jsonAnswer(200, null);
   };
-  const { port } = await served(handler, { limits: { requestsPerConnectionMax: 3 } });
+  const { port, refusals } = await served(handler, { limits: { requestsPerConnectionMax: 3 } });
   const client = rawSocket({ port });
   for (let sent = 1; sent <= 3; sent += 1) {
     client.send(get);
@@ -321,8 +367,28 @@ test("a connection serves requests up to the bound, says that it closes, and ser
   const connections = answersIn(client.heard()).map((answer) => answer.headers.get("connection"));
   expect(connections).toEqual(["keep-alive", "keep-alive", "close"]);
   client.send(get);
-  await client.until((heard) => heard.includes("HTTP/1.1 503 "));
+  const refused = answersIn(await client.closed());
+  expect(refused).toHaveLength(4);
+  expect(refused[3]!.headers.get("retry-after")).toBe("1");
+  expectParserRefusal(client.heard().slice(client.heard().indexOf("HTTP/1.1 503")), 503, "unavailable");
+  expect(refusals.map(({ reason }) => reason)).toEqual(["UNAVAILABLE"]);
   expect(reached).toBe(3);
+});
+
+test("requests past the bound that were pipelined are refused after the answers before them, once", async () => {
+  const waiting: (() => void)[] = [];
+  const handler: HttpHandler = () =>
+    new Promise((resolve) => void waiting.push(() => resolve(jsonAnswer(200, null))));
+  const { port, requests, refusals } = await served(handler, { limits: { requestsPerConnectionMax: 2 } });
+  const client = rawSocket({ port });
+  client.send(get.repeat(5));
+  await soon(() => waiting.length).toBe(2);
+  for (const answer of waiting.toReversed()) answer();
+  const answers = answersIn(await client.closed());
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 503]);
+  expect(JSON.parse(answers[2]!.body).error.code).toBe("unavailable");
+  expect(refusals).toHaveLength(1);
+  await soon(() => requests.running()).toBe(0);
 });
 
 test("an idle connection is closed after the announced time, and no request on it is lost before", async () => {

@@ -1,14 +1,10 @@
 import { createServer, type Server, type ServerOptions } from "node:http";
 import { createServer as createTlsServer, type ServerOptions as TlsServerOptions } from "node:https";
 import type { Socket } from "node:net";
-import type { Duplex } from "node:stream";
-import type { Clock } from "../../clock.ts";
-import type { Outcomes } from "../../http/outcomes.ts";
-import type { Entry } from "../../metrics.ts";
-import { isHttp2Response, type NodeResponse, noteParserRefusal } from "../node-http.ts";
-import { errorCode, type Report } from "../transport-event.ts";
+import type { NodeResponse } from "../node-http.ts";
 import type { TransportLimits } from "../transport-limits.ts";
-import { refusalBytes, refusalOfParserError } from "./parser-refusal.ts";
+import { answerOn, type ConnectionRefusalsOptions, createConnectionRefusals } from "./connection-refusals.ts";
+import { serveHalfClosed } from "./half-closed.ts";
 
 /** Certificates and the key, in PEM. */
 export interface ListenerTls {
@@ -21,17 +17,9 @@ export interface ListenerTls {
   readonly clientCa: string | Buffer | undefined;
 }
 
-export interface Http1ServerOptions {
+export interface Http1ServerOptions extends ConnectionRefusalsOptions {
   readonly limits: TransportLimits;
   readonly tls: ListenerTls | undefined;
-  /** The answers that are not finished, over HTTP/1.1 and HTTP/2. */
-  readonly running: Iterable<NodeResponse>;
-  readonly clock: Clock;
-  newRequestId(): string;
-  readonly report: Report;
-  readonly outcomes: Outcomes;
-  /** The entry for refusals of bytes that never became a request. */
-  readonly entry: Entry;
 }
 
 /**
@@ -49,8 +37,17 @@ export function createHttp1Server(options: Http1ServerOptions): Server {
   server.maxHeadersCount = limits.headersMax + 1;
   server.maxRequestsPerSocket = limits.requestsPerConnectionMax;
   server.timeout = limits.stalledWriteMsMax;
-  server.on("timeout", (socket) => endIfStalled(socket, options.running));
-  server.on("clientError", (error, socket) => refuseRequest(errorCode(error), socket, options));
+  // Node then ends a connection only after the answer to its last request.
+  Object.assign(server, { httpAllowHalfOpen: true });
+  const { running } = options;
+  server.on("connection", (socket) =>
+    serveHalfClosed(socket, { running, checkMs: limits.halfClosedCheckMs }),
+  );
+  server.on("timeout", (socket) => endIfStalled(socket, running));
+  const refusals = createConnectionRefusals(options);
+  server.on("clientError", refusals.parserError);
+  server.on("connect", refusals.connect);
+  server.on("dropRequest", refusals.overdue);
   return server;
 }
 
@@ -92,37 +89,4 @@ function tlsOptions({ cert, key, clientCa }: ListenerTls, limits: TransportLimit
  */
 function endIfStalled(socket: Socket, running: Iterable<NodeResponse>): void {
   if (socket.writableLength > 0 || !answerOn(socket, running)) socket.destroy();
-}
-
-function refuseRequest(code: string, socket: Duplex, options: Http1ServerOptions): void {
-  const address = "remoteAddress" in socket ? String(socket.remoteAddress) : "";
-  const refusal = refusalOfParserError(code);
-  // Once an answer has begun, the caller would read more bytes as a part of it.
-  const answerable = socket.writable && answerOn(socket, options.running)?.headersSent !== true;
-  if (refusal === undefined || !answerable) {
-    options.report({ kind: "connection_failed", code, address });
-    return void socket.destroy();
-  }
-  const requestId = options.newRequestId();
-  const unfinished = requestBeingRead(socket, options.running);
-  if (unfinished !== undefined) noteParserRefusal(unfinished);
-  options.outcomes.refused(refusal, options.entry, { requestId, method: code, target: "", address });
-  socket.end(refusalBytes(refusal, { requestId, unixMs: options.clock.unixMs() }), () => socket.destroy());
-}
-
-/**
- * Returns the answer that the connection is waiting for. A search is fast enough, because it is
- * needed only after a fault or a timeout.
- */
-function answerOn(socket: Duplex, running: Iterable<NodeResponse>): NodeResponse | undefined {
-  for (const res of running) if (!isHttp2Response(res) && res.socket === socket) return res;
-  return undefined;
-}
-
-/** Returns the answer to the request whose body the connection's parser is reading. */
-function requestBeingRead(socket: Duplex, running: Iterable<NodeResponse>): NodeResponse | undefined {
-  for (const res of running) {
-    if (!isHttp2Response(res) && res.req.socket === socket && !res.req.complete) return res;
-  }
-  return undefined;
 }

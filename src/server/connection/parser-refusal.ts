@@ -13,15 +13,17 @@ export function refusalOfParserError(code: string): Refusal | undefined {
 }
 
 /**
- * Returns the bytes that answer a request that the parser refused. The connection closes after
- * them. A request that can't be read is not trusted, so its request id and its Accept header are
- * ignored.
+ * Returns the bytes that answer a request for which there is no response of Node. The connection
+ * closes after them. A request that can't be read is not trusted, so its request id and its Accept
+ * header are ignored. `mayHaveRun` is true if the caller reads the refusal in place of the answer
+ * to a request that an app may be running.
  */
 export function refusalBytes(
   refusal: Refusal,
-  { requestId, unixMs }: { requestId: string; unixMs: number },
+  { requestId, unixMs, mayHaveRun }: { requestId: string; unixMs: number; mayHaveRun: boolean },
 ): string {
   const { status, headers, body } = refusalResponse(refusal, { requestId });
+  if (mayHaveRun) headers.push("X-Should-Retry", "false");
   const lines = [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`];
   for (let at = 0; at < headers.length; at += 2) lines.push(`${headers[at]}: ${headers[at + 1]}`);
   lines.push(`Date: ${new Date(unixMs).toUTCString()}`, `Content-Length: ${Buffer.byteLength(body)}`);

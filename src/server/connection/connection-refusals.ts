@@ -1,0 +1,108 @@
+import type { IncomingMessage } from "node:http";
+import type { Duplex } from "node:stream";
+import type { Clock } from "../../clock.ts";
+import { connectRefused } from "../../http/head-check.ts";
+import type { LoggedRequest, Outcomes } from "../../http/outcomes.ts";
+import type { Entry } from "../../metrics.ts";
+import { type Refusal, unavailable } from "../../refusal/refusal.ts";
+import { isHttp2Response, type NodeResponse, noteParserRefusal } from "../node-http.ts";
+import { errorCode, type Report } from "../transport-event.ts";
+import { refusalBytes, refusalOfParserError } from "./parser-refusal.ts";
+
+export interface ConnectionRefusalsOptions {
+  /** The answers that are not finished, over HTTP/1.1 and HTTP/2. */
+  readonly running: Iterable<NodeResponse>;
+  readonly clock: Clock;
+  newRequestId(): string;
+  readonly report: Report;
+  readonly outcomes: Outcomes;
+  /** The entry for refusals of bytes that never became a request. */
+  readonly entry: Entry;
+}
+
+/**
+ * Refuses what Node gives us without a response over HTTP/1.1, in the usual form. The connection
+ * closes after each of these refusals.
+ */
+export interface ConnectionRefusals {
+  /** Refuses what the parser could not read or did not get in time. */
+  parserError(error: unknown, socket: Duplex): void;
+  connect(req: IncomingMessage, socket: Duplex): void;
+  /**
+   * Refuses a request past the last one of its connection, after the answers before it. Call it
+   * before Node answers the request itself.
+   */
+  overdue(req: IncomingMessage, socket: Duplex): void;
+}
+
+export function createConnectionRefusals(options: ConnectionRefusalsOptions): ConnectionRefusals {
+  const { running, outcomes, entry, newRequestId, clock, report } = options;
+  const ending = new WeakSet<Duplex>();
+
+  function refuse(socket: Duplex, refusal: Refusal, asked: Pick<LoggedRequest, "method" | "target">): void {
+    const requestId = newRequestId();
+    outcomes.refused(refusal, entry, { ...asked, requestId, address: addressOf(socket) });
+    // Instead of the answer that the caller waits for, it reads this refusal.
+    const mayHaveRun = answerOn(socket, running)?.req.complete === true;
+    const bytes = refusalBytes(refusal, { requestId, unixMs: clock.unixMs(), mayHaveRun });
+    socket.end(bytes, () => socket.destroy());
+  }
+
+  /** Once an answer has begun, the caller would read more bytes as a part of it. */
+  const canAnswer = (socket: Duplex) => socket.writable && answerOn(socket, running)?.headersSent !== true;
+
+  return {
+    parserError(error, socket) {
+      const code = errorCode(error);
+      const refusal = refusalOfParserError(code);
+      if (refusal === undefined || !canAnswer(socket)) {
+        report({ kind: "connection_failed", code, address: addressOf(socket) });
+        return void socket.destroy();
+      }
+      const unread = answersOn(socket, running).find((res) => !res.req.complete);
+      if (unread !== undefined) noteParserRefusal(unread);
+      refuse(socket, refusal, { method: code, target: "" });
+    },
+    connect({ method = "" }, socket) {
+      // Node no longer closes the answers that wait behind the first.
+      socket.once("close", () => answersOn(socket, running).forEach((res) => void res.destroy()));
+      if (!canAnswer(socket)) return void socket.destroy();
+      refuse(socket, connectRefused(), { method, target: "/" });
+    },
+    overdue({ method = "", url = "/" }, socket) {
+      if (ending.has(socket)) return;
+      ending.add(socket);
+      const refusal = unavailable({ problem: overdueWords, cause: new Error("its connection was used up") });
+      const end = () => refuse(socket, refusal, { method, target: url });
+      const before = answersOn(socket, running);
+      let left = before.length;
+      if (left === 0) return end();
+      // Before Node's own listener, which would send its answer to this request.
+      const onFinish = () => {
+        left -= 1;
+        if (left === 0) end();
+      };
+      for (const res of before) res.prependOnceListener("finish", onFinish);
+    },
+  };
+}
+
+const overdueWords = "This connection has served its last request. Send this one again on a new connection.";
+
+/**
+ * Returns the answer that the connection is waiting for. A search is fast enough, because it is
+ * needed only after a fault or a timeout.
+ */
+export function answerOn(socket: Duplex, running: Iterable<NodeResponse>): NodeResponse | undefined {
+  for (const res of running) if (!isHttp2Response(res) && res.socket === socket) return res;
+  return undefined;
+}
+
+/** Returns all answers that are not finished on the connection, in no order. */
+function answersOn(socket: Duplex, running: Iterable<NodeResponse>) {
+  return [...running].filter((res) => !isHttp2Response(res)).filter((res) => res.req.socket === socket);
+}
+
+function addressOf(socket: Duplex): string {
+  return "remoteAddress" in socket ? String(socket.remoteAddress) : "";
+}
