@@ -9,6 +9,7 @@ import {
   sessionRecord,
   teamRecord,
   userRecord,
+  windowPageRecord,
 } from "#src/store/records.ts";
 import { columnsOf } from "#src/store/sqlite/columns.ts";
 import { migrate } from "#src/store/sqlite/migrations.ts";
@@ -25,6 +26,7 @@ const tables: Record<string, z.ZodRawShape> = {
   sessions: sessionRecord.shape,
   teams: teamRecord.shape,
   users: userRecord.shape,
+  window_pages: windowPageRecord.shape,
 };
 
 test("every table of the schema has a shape", () => {
