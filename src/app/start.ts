@@ -1,23 +1,22 @@
 import { randomBytes } from "node:crypto";
-import { rm } from "node:fs/promises";
-import { join } from "node:path";
 import { checkPolicy } from "../auth/policy.ts";
 import { createServiceTokenCheck } from "../auth/service-token.ts";
 import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
-import { createSecretFiles, writePrivateFile } from "../data-folder/secret-files.ts";
+import { createSecretFiles } from "../data-folder/secret-files.ts";
 import { createOutcomes } from "../http/outcomes.ts";
 import type { Log } from "../log.ts";
 import { createMetrics } from "../metrics.ts";
-import { unavailable } from "../refusal/refusal.ts";
+import { Refusal, unavailable } from "../refusal/refusal.ts";
+import { StartRefused } from "../refusal/start-refused.ts";
 import type { NameFilePaths } from "../run/name-files.ts";
 import { readScreenFiles } from "../screen/screen-files.ts";
 import { type Drainable, drain } from "../server/drain.ts";
 import { createRequestTracker } from "../server/exchange/request-tracker.ts";
 import type { Config } from "../settings/config.ts";
 import type { HostAndPort } from "../settings/host.ts";
-import { writeHostAndPort } from "../settings/host.ts";
 import type { Stores } from "../store/stores.ts";
+import { writeAddressFile } from "./address-file.ts";
 import { bind } from "./bind.ts";
 import { createCaches } from "./caches.ts";
 import { keepWindow, takeUpWindow } from "./kept-window.ts";
@@ -76,9 +75,17 @@ export async function startApp(config: Config, parts: AppParts): Promise<App> {
     return await serve(start, await wire(start, await open(start)));
   } catch (thrown) {
     await closeInReverse(closers);
-    throw thrown;
+    throw storeRefused(thrown) ?? thrown;
   }
 }
+
+/** A store that opens may fail at the first write, as on a full disk. */
+function storeRefused(thrown: unknown): StartRefused | undefined {
+  if (!(thrown instanceof Refusal) || !storeReasons.includes(thrown.reason)) return undefined;
+  return new StartRefused(`The store failed during the start. ${thrown.message}`, { cause: thrown.cause });
+}
+
+const storeReasons: readonly string[] = ["STORE_FULL", "UNAVAILABLE"];
 
 interface Start {
   readonly config: Config;
@@ -187,9 +194,7 @@ async function serve({ config, parts, closers }: Start, wired: Wired): Promise<A
     { host: config.grpcHost, port: config.grpcPort },
     { host: "KEYRUN_GRPC_HOST", port: "KEYRUN_GRPC_PORT" },
   );
-  const addressFile = join(config.dataDir, "grpc-address");
-  await writePrivateFile(addressFile, `${writeHostAndPort(internalAddress)}\n`);
-  closers.push(() => rm(addressFile, { force: true }));
+  closers.push(await writeAddressFile(config.dataDir, internalAddress, parts.log));
   services.lastUses.start();
   signIn.sessions.start();
   parts.announce({ publicAddress, internalAddress, screen: screenNotice(signIn, screenFiles) });

@@ -91,7 +91,7 @@ function readAddressFile(dataDir: string): string {
   const text = readDataFile(dataDir, "grpc-address");
   if (text === undefined) {
     throw new CommandFailure(
-      `Keyrun is not running on the data folder ${dataDir}: start it with \`npm start\`, or set KEYRUN_DATA_DIR or KEYRUN_GRPC_PORT to those of the running server.`,
+      `There is no file grpc-address, which a running Keyrun writes, in the data folder ${dataDir}: start it with \`npm start\`, or set KEYRUN_DATA_DIR or KEYRUN_GRPC_PORT to those of the running server.`,
     );
   }
   if (/^[^\s/@]+:\d{1,5}$/.test(text)) return text;
@@ -106,7 +106,9 @@ function readDataFile(dataDir: string, name: string): string | undefined {
   try {
     return readFileSync(path, "utf8").trim();
   } catch (cause) {
-    if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return undefined;
+    const why = cause instanceof Error && "code" in cause ? cause.code : "unknown";
+    // A folder in the file's place is what the server could not write either.
+    if (why === "ENOENT" || why === "EISDIR") return undefined;
     throw new CommandFailure(`The file ${path} can't be read: run this as the user who runs Keyrun.`, {
       cause,
     });

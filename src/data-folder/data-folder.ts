@@ -23,7 +23,7 @@ export function makeDataFolder(path: string): void {
 export function dataFolderRefused(dataDir: string, need: string, cause: unknown): StartRefused {
   const why = cause instanceof Error ? cause.message : "unknown";
   return new StartRefused(
-    `The data folder ${dataDir} can't be ${need} (${why}). Set KEYRUN_DATA_DIR to a folder on a local disk that this user may write.`,
+    `The data folder ${dataDir} can't be ${need} (${why}). Set KEYRUN_DATA_DIR to a folder on a local disk that this user may write, and see that there is room.`,
     { cause },
   );
 }

@@ -1,4 +1,4 @@
-import { chmod, open, readFile, rename } from "node:fs/promises";
+import { chmod, open, readFile, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { RandomBytes } from "../ids/random-bytes.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
@@ -82,6 +82,7 @@ export async function writePrivateFile(path: string, text: string): Promise<void
     await chmod(draft, 0o600);
     await rename(draft, path);
   } catch (cause) {
+    await rm(draft, { force: true }).catch(() => {});
     throw dataFolderRefused(dataDir, "written", cause);
   }
 }

@@ -13,7 +13,8 @@ import { isBusy } from "./statement.ts";
 export function lockDataFolder(dataDir: string): () => void {
   const db = new DatabaseSync(makePrivateFile(join(dataDir, "keyrun.lock")), { timeout: 0 });
   try {
-    db.exec("BEGIN EXCLUSIVE");
+    // Without a journal on the disk: there is nothing to roll back, and the disk may be full.
+    db.exec("PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE");
   } catch (thrown) {
     db.close();
     throw isBusy(thrown) ? alreadyServed(dataDir) : thrown;

@@ -41,6 +41,14 @@ export function isBusy(thrown: unknown): boolean {
   return code === sqlite.busy || code === sqlite.locked;
 }
 
+/** Whether SQLite could not make the file through which processes share a database. */
+export function lacksSharedMemory(thrown: unknown): boolean {
+  return thrown instanceof Error && "errcode" in thrown && thrown.errcode === noSharedMemorySize;
+}
+
+/** SQLITE_IOERR_SHMSIZE. */
+const noSharedMemorySize = 4_874;
+
 /** SQLite's primary result codes (sqlite.org/rescode.html). */
 const sqlite = { busy: 5, locked: 6, readOnly: 8, inOutError: 10, full: 13, cantOpen: 14 };
 const outOfReach: readonly (number | undefined)[] = [

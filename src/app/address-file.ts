@@ -1,0 +1,28 @@
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { writePrivateFile } from "../data-folder/secret-files.ts";
+import type { Log } from "../log.ts";
+import { type HostAndPort, writeHostAndPort } from "../settings/host.ts";
+
+/**
+ * Writes the file that tells the commands where the internal listener is, and returns the function
+ * that removes it. Never throws: a server is more than its commands, which have a setting for this.
+ */
+export async function writeAddressFile(
+  dataDir: string,
+  internalAddress: HostAndPort,
+  log: Log,
+): Promise<() => Promise<void>> {
+  const path = join(dataDir, "grpc-address");
+  const address = writeHostAndPort(internalAddress);
+  const remove = () => rm(path, { force: true }).catch(() => {});
+  try {
+    await writePrivateFile(path, `${address}\n`);
+  } catch (err) {
+    const { port } = internalAddress;
+    log.warn({ err, address }, `grpc-address could not be written: commands need KEYRUN_GRPC_PORT=${port}`);
+    // A process that was killed may have left a file with its address.
+    await remove();
+  }
+  return remove;
+}
