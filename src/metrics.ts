@@ -27,12 +27,21 @@ export interface Metrics {
   /** A look-up was refused or delayed because its address has used its allowance. */
   addressAllowanceRefused(): void;
   /**
-   * Returns all metrics, with those of the event loop and the process, in Prometheus' text format.
+   * Returns all metrics, with those of the event loop and the process, as text in Prometheus'
+   * format or in that of OpenMetrics.
    */
-  render(): Promise<string>;
-  /** The media type of the text that `render` returns. */
-  readonly contentType: string;
+  render(form?: MetricsForm): Promise<string>;
 }
+
+/** The media types of the text formats, without their versions. */
+export const metricsForms = ["text/plain", "application/openmetrics-text"] as const;
+export type MetricsForm = (typeof metricsForms)[number];
+
+/** The whole media types. */
+export const metricsTypes: Readonly<Record<MetricsForm, string>> = {
+  "text/plain": Registry.PROMETHEUS_CONTENT_TYPE,
+  "application/openmetrics-text": Registry.OPENMETRICS_CONTENT_TYPE,
+};
 
 export function createMetrics(): Metrics {
   const registry = new Registry();
@@ -55,6 +64,8 @@ export function createMetrics(): Metrics {
     ...runs.waiting,
   ];
 
+  const openMetrics = openMetricsOf(registry);
+
   return {
     requestEnded: (entry, outcome) => requests[entry][outcome].add(),
     runStarted: runs.started,
@@ -62,12 +73,21 @@ export function createMetrics(): Metrics {
     cachedKeyHit: cachedKeyHits.add,
     limitRefused: limitRefusals.add,
     addressAllowanceRefused: addressRefusals.add,
-    async render() {
+    async render(form = "text/plain") {
       for (const { flush } of waiting) flush();
-      return await registry.metrics();
+      return await (form === "text/plain" ? registry : openMetrics).metrics();
     },
-    contentType: registry.contentType,
   };
+}
+
+/**
+ * Returns a registry with the same metrics in the form of OpenMetrics. There the library takes
+ * `_total` from the names of counters for good, so it gets objects that inherit from the metrics.
+ */
+function openMetricsOf(registry: Registry) {
+  const open = new Registry(Registry.OPENMETRICS_CONTENT_TYPE);
+  for (const metric of registry.getMetricsAsArray()) open.registerMetric(Object.create(metric));
+  return open;
 }
 
 function requestCounters(registers: Registry[]) {

@@ -62,6 +62,27 @@ test("the event loop's delay and the process are told too", async () => {
   expect(text).toContain("process_resident_memory_bytes");
 });
 
+test("in the form of OpenMetrics all series are the same, and the other form stays as it was", async () => {
+  const metrics = createMetrics();
+  metrics.cachedKeyHit();
+  metrics.runStarted()({ seconds: 0.002, succeeded: true });
+  const before = seriesOf(await metrics.render());
+  for (let reading = 0; reading < 2; reading += 1) {
+    const open = await metrics.render("application/openmetrics-text");
+    expect(open.endsWith("\n# EOF\n")).toBe(true);
+    expect(open).not.toContain("\n\n");
+    expect(seriesOf(open)).toEqual(before);
+    // The family of a counter has no suffix there, and each of its series has one.
+    const counters = [...open.matchAll(/^# TYPE (\S+) counter$/gm)].map(([, name = ""]) => name);
+    expect(counters).toContain("keyrun_requests");
+    expect(counters.filter((name) => name.endsWith("_total"))).toEqual([]);
+    for (const name of counters) expect(open).toMatch(new RegExp(`^${name}_total[ {]`, "m"));
+  }
+  const text = await metrics.render();
+  expect(text).toContain("# TYPE keyrun_requests_total counter");
+  expect(seriesOf(text)).toEqual(before);
+});
+
 test("two registries in one process know nothing of each other", async () => {
   const [one, other] = [createMetrics(), createMetrics()];
   one.cachedKeyHit();

@@ -4,6 +4,7 @@ import type { AppRecord } from "../apps/app-store.ts";
 import type { Clock } from "../clock.ts";
 import type { HttpHandler } from "../http/handler.ts";
 import type { Readiness } from "../http/readiness.ts";
+import { createStaticBody } from "../http/static-body.ts";
 import type { RestMethod, RestWork } from "../rest/admitted-request.ts";
 import { createKeyrunOpenApi } from "../rest/openapi/keyrun-openapi.ts";
 import { createOperationsHandler } from "../rest/operations-handler.ts";
@@ -15,18 +16,22 @@ import type { WithScreen } from "./screen.ts";
 import type { Services } from "./services.ts";
 
 /** The public listener's HTTP: operations, the screen, then REST. */
-export function createPublicHandler(parts: {
+export async function createPublicHandler(parts: {
   readonly config: Config;
   readonly clock: Clock;
   readonly version: string;
   readonly readiness: Readiness;
   readonly services: Services;
   readonly withScreen: WithScreen;
-}): MakePublicHandler {
+}): Promise<MakePublicHandler> {
   const { config, clock, version, readiness, services, withScreen } = parts;
   const annotated = services.served.map(({ service }) => service);
   const transcoder = createTranscoder(annotated);
-  const openApi = createKeyrunOpenApi({ services: annotated, config, version });
+  const document = createKeyrunOpenApi({ services: annotated, config, version });
+  const openApi = await createStaticBody(Buffer.from(JSON.stringify(document)), {
+    contentType: "application/json",
+    isText: true,
+  });
 
   return ({ allowance, outcomes }): HttpHandler => {
     const rest = createRestHandler({

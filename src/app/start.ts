@@ -158,7 +158,7 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
     sessions: signIn.access,
   };
   const withScreen = createWithScreen(signIn, opened.screenFiles);
-  const handler = createPublicHandler({ config, clock, version, readiness, services, withScreen });
+  const handler = await createPublicHandler({ config, clock, version, readiness, services, withScreen });
   const publicListener = createPublicListener({ ...basis, handler });
   const internalListener = await createInternalListener(basis);
   const listeners = [publicListener, internalListener];

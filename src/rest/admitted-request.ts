@@ -7,7 +7,7 @@ import { flatHeaders, headersOf } from "../http/headers.ts";
 import type { Outcomes } from "../http/outcomes.ts";
 import { wholeBody } from "../http/whole-body.ts";
 import { type RateReport, rateReportHeaders } from "../limit/rate-limit-headers.ts";
-import { fail, type Refusal } from "../refusal/refusal.ts";
+import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 import type { Binding } from "../transcode/binding.ts";
 import type { BodyHeaders } from "../transcode/media.ts";
 import type { Problem } from "../transcode/problem.ts";
@@ -58,6 +58,7 @@ export class AdmittedRequest implements Call {
   readonly #asked: Asked;
   readonly #admission: Admission & { readonly kind: "admitted" };
   #hasWaited = false;
+  #isBodyEmpty = false;
   #responseHeaders: Headers | undefined;
 
   constructor(parts: AnsweringParts, asked: Asked, admission: Admission & { readonly kind: "admitted" }) {
@@ -101,6 +102,17 @@ export class AdmittedRequest implements Call {
   /** The team's rate limit at the moment of the call. */
   rate(): RateReport {
     return this.#hasWaited ? this.#admission.rateNow() : this.#admission.rate;
+  }
+
+  /**
+   * Returns the refusal for an error of the request. If no field came because the body was empty,
+   * the refusal says so, because the caller may think that it has sent one.
+   */
+  refusalOf(thrown: unknown): Refusal {
+    const refusal = refusalFrom(thrown);
+    const { reason, param, message } = refusal;
+    if (!this.#isBodyEmpty || reason !== "INVALID_ARGUMENT" || param === null) return refusal;
+    return fail("INVALID_ARGUMENT", { param, problem: `The body is empty. ${message}` });
   }
 
   /** Returns the response of a success. Throws or rejects with the refusal. */
@@ -164,6 +176,7 @@ export class AdmittedRequest implements Call {
     const { request, route } = this.#asked;
     const { transcoder, bodyBytesMax } = this.#parts;
     const bytes = wholeBody(body, bodyBytesMax);
+    this.#isBodyEmpty = bytes.byteLength === 0;
     const decoded = transcoder.decodeRequest(route, { ...bodyHeadersOf(request), body: bytes });
     if (decoded.kind === "problem") throw problemRefusal(decoded);
     return decoded.message;

@@ -1,14 +1,16 @@
 import { readBearer } from "../auth/credential.ts";
 import type { HttpHandler } from "../http/handler.ts";
+import { preferredType } from "../http/preference.ts";
 import { pathOf } from "../http/request-head.ts";
+import { type Metrics, metricsForms, metricsTypes } from "../metrics.ts";
 import { fail } from "../refusal/refusal.ts";
 
 /**
- * The HTTP of the internal listener: `GET /metrics` for callers with the service token. Every other
- * path is NOT_FOUND.
+ * The HTTP of the internal listener: `GET /metrics` for callers with the service token, in the form
+ * of OpenMetrics for those that prefer it. Every other path is NOT_FOUND.
  */
 export function createMetricsHandler(parts: {
-  readonly metrics: { readonly contentType: string; render(): Promise<string> };
+  readonly metrics: Pick<Metrics, "render">;
   readonly isServiceToken: (presented: string) => boolean;
 }): HttpHandler {
   return async (request) => {
@@ -19,15 +21,10 @@ export function createMetricsHandler(parts: {
     if (credential.kind !== "bearer" || !parts.isServiceToken(credential.token)) {
       throw fail("INVALID_CREDENTIAL");
     }
-    const headers = [
-      "Content-Type",
-      parts.metrics.contentType,
-      "Cache-Control",
-      "no-store",
-      "X-Request-Id",
-      request.requestId,
-    ];
-    return { status: 200, headers, body: await parts.metrics.render(), uncounted: true };
+    const form = preferredType(request.header("accept"), metricsForms);
+    const headers = ["Content-Type", metricsTypes[form], "Cache-Control", "no-store", "Vary", "Accept"];
+    headers.push("X-Request-Id", request.requestId);
+    return { status: 200, headers, body: await parts.metrics.render(form), uncounted: true };
   };
 }
 

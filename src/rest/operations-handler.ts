@@ -1,10 +1,11 @@
-import type { HttpHandler, HttpResponse } from "../http/handler.ts";
+import type { HttpHandler, HttpRequest, HttpResponse } from "../http/handler.ts";
 import { pathOf } from "../http/request-head.ts";
+import { type StaticBody, staticAnswer } from "../http/static-body.ts";
 import { fail } from "../refusal/refusal.ts";
 
 export interface OperationsHandlerParts {
   readonly readiness: { ready(): boolean; why(): string | undefined };
-  readonly openApi: object;
+  readonly openApi: StaticBody;
   /** Gets the requests for every other path. */
   readonly next: HttpHandler;
 }
@@ -14,35 +15,29 @@ export interface OperationsHandlerParts {
  * `/openapi.json`.
  */
 export function createOperationsHandler({ readiness, openApi, next }: OperationsHandlerParts): HttpHandler {
-  const openApiJson = JSON.stringify(openApi);
-  const answers = new Map<string, () => Answer>([
-    ["/healthz", () => ({ status: 200, type: text, body: "ok\n" })],
+  const answers = new Map<string, (request: HttpRequest) => HttpResponse>([
+    ["/healthz", (request) => textAnswer(request, 200, "ok")],
     [
       "/readyz",
-      () => (readiness.ready() ? ready : { status: 503, type: text, body: `${readiness.why()}\n` }),
+      (request) =>
+        readiness.ready()
+          ? textAnswer(request, 200, "ready")
+          : textAnswer(request, 503, `${readiness.why()}`),
     ],
-    ["/openapi.json", () => ({ status: 200, type: "application/json", body: openApiJson })],
+    ["/openapi.json", (request) => staticAnswer(request, openApi, { headers: [], caching: "no-cache" })],
   ]);
 
   return (request) => {
     const answer = answers.get(pathOf(request.target));
     if (!answer) return next(request);
-    if (request.method === "GET" || request.method === "HEAD") return respond(answer(), request.requestId);
+    if (request.method === "GET" || request.method === "HEAD") return answer(request);
     throw fail("METHOD_NOT_ALLOWED", { metadata: { allow: "GET, HEAD" } });
   };
 }
 
-interface Answer {
-  readonly status: number;
-  readonly type: string;
-  readonly body: string;
-}
-
-const text = "text/plain; charset=utf-8";
-const ready: Answer = { status: 200, type: text, body: "ready\n" };
-
-function respond({ status, type, body }: Answer, requestId: string): HttpResponse {
+function textAnswer({ requestId }: HttpRequest, status: 200 | 503, words: string): HttpResponse {
+  const type = "text/plain; charset=utf-8";
   const headers = ["Content-Type", type, "Cache-Control", "no-store", "X-Request-Id", requestId];
   if (status === 503) headers.push("Retry-After", "1");
-  return { status, headers, body, uncounted: true };
+  return { status, headers, body: `${words}\n`, uncounted: true };
 }

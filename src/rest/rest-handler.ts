@@ -1,7 +1,7 @@
 import type { AddressAllowanceView, Admission, Admit } from "../admission/admission.ts";
 import type { Answer, HttpHandler, Refused } from "../http/handler.ts";
 import { type RateReport, rateReportHeaders } from "../limit/rate-limit-headers.ts";
-import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
+import { fail, type Refusal } from "../refusal/refusal.ts";
 import type { Binding } from "../transcode/binding.ts";
 import type { Match } from "../transcode/route-table.ts";
 import { AdmittedRequest, type AnsweringParts, type Asked, type RestMethod } from "./admitted-request.ts";
@@ -49,7 +49,7 @@ async function enterLater(
 function enter(parts: RestHandlerParts, asked: Asked, admission: Admission): Answer | Promise<Answer> {
   if (admission.kind === "refused") return refused(parts, admission.refusal, admission.rate);
   const admitted = new AdmittedRequest(parts, asked, admission);
-  const failed = (thrown: unknown) => refused(parts, refusalFrom(thrown), admitted.rate());
+  const failed = (thrown: unknown) => refused(parts, admitted.refusalOf(thrown), admitted.rate());
   try {
     const answer = admitted.answer();
     return answer instanceof Promise ? answer.catch(failed) : answer;

@@ -1,25 +1,11 @@
-import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join, sep } from "node:path";
-import { promisify } from "node:util";
-import { brotliCompress, constants, gzip } from "node:zlib";
+import { createStaticBody, type StaticBody } from "../http/static-body.ts";
 
-/** A complete file of the built screen, in every encoding that can be served. */
-export interface ScreenFile {
-  readonly contentType: string;
-  /** The hash of the uncompressed bytes. The same file has the same hash after a restart. */
-  readonly hash: string;
-  readonly plain: Uint8Array;
-  /** Absent if it would not be smaller. */
-  readonly br?: Uint8Array;
-  readonly gzip?: Uint8Array;
-}
-
-/** Files by their URL path, which starts with "/". */
-export type ScreenFiles = ReadonlyMap<string, ScreenFile>;
+/** Complete files of the built screen by their URL path, which starts with "/". */
+export type ScreenFiles = ReadonlyMap<string, StaticBody>;
 
 const filesMax = 1_000;
-const brotliQuality = 9; // Nearly the smallest result, and fast enough at start-up.
 
 /**
  * Reads and compresses every file of the built screen, once, at start-up. Undefined if the screen
@@ -38,30 +24,18 @@ export async function readScreenFiles(folder: string): Promise<ScreenFiles | und
   return byPath.has("/index.html") ? byPath : undefined;
 }
 
-async function fileOf(name: string, plain: Buffer): Promise<ScreenFile> {
+function fileOf(name: string, plain: Buffer): Promise<StaticBody> {
   const extension = name.slice(name.lastIndexOf("."));
-  const kind = kinds[extension] ?? { type: "application/octet-stream", isText: false };
-  const hash = createHash("sha256").update(plain).digest("base64url").slice(0, 22);
-  const whole = { contentType: kind.type, hash, plain };
-  if (!kind.isText) return whole;
-  const params = { [constants.BROTLI_PARAM_QUALITY]: brotliQuality };
-  const [br, gz] = await Promise.all([
-    promisify(brotliCompress)(plain, { params }),
-    promisify(gzip)(plain, { level: constants.Z_BEST_COMPRESSION }),
-  ]);
-  return {
-    ...whole,
-    ...(br.length < plain.length && { br }),
-    ...(gz.length < plain.length && { gzip: gz }),
-  };
+  const kind = kinds[extension] ?? { contentType: "application/octet-stream", isText: false };
+  return createStaticBody(plain, kind);
 }
 
-const kinds: Readonly<Record<string, { type: string; isText: boolean }>> = {
-  ".html": { type: "text/html; charset=utf-8", isText: true },
-  ".js": { type: "text/javascript; charset=utf-8", isText: true },
-  ".css": { type: "text/css; charset=utf-8", isText: true },
-  ".svg": { type: "image/svg+xml", isText: true },
-  ".png": { type: "image/png", isText: false },
-  ".ico": { type: "image/x-icon", isText: false },
-  ".woff2": { type: "font/woff2", isText: false },
+const kinds: Readonly<Record<string, { contentType: string; isText: boolean }>> = {
+  ".html": { contentType: "text/html; charset=utf-8", isText: true },
+  ".js": { contentType: "text/javascript; charset=utf-8", isText: true },
+  ".css": { contentType: "text/css; charset=utf-8", isText: true },
+  ".svg": { contentType: "image/svg+xml", isText: true },
+  ".png": { contentType: "image/png", isText: false },
+  ".ico": { contentType: "image/x-icon", isText: false },
+  ".woff2": { contentType: "font/woff2", isText: false },
 };

@@ -333,6 +333,12 @@ describe("the body", () => {
     expect(answer.error).toMatchObject({ code: "invalid_argument", param });
   });
 
+  test("that is empty is named as the reason why a field is missing", async () => {
+    const missing = "text is required: a string, which may be empty.";
+    expect((await ask({ body: "" })).error?.message).toBe(`The body is empty. ${missing}`);
+    expect((await ask({ body: "{}" })).error?.message).toBe(missing);
+  });
+
   test("with two equal names takes the last", async () => {
     const { text } = await ask({ body: '{"text":"first","text":"last"}' });
     expect(JSON.parse(text).text).toBe("last");
@@ -424,6 +430,49 @@ describe("beside the API", () => {
       expect(posted.status).toBe(405);
       expect(posted.headers.get("allow")).toBe("GET, HEAD");
     }
+  });
+
+  test("the OpenAPI document is compressed for a caller that can read that, and not sent again", async () => {
+    const load = async (headers: Record<string, string>) => {
+      const answer = await fetch(`${keyrun.publicUrl}/openapi.json`, { headers });
+      const bytes = Number(answer.headers.get("content-length"));
+      const told = [answer.status, answer.headers.get("content-encoding")];
+      return { told, bytes, etag: answer.headers.get("etag"), document: await answer.text() };
+    };
+    const plain = await load({ "accept-encoding": "identity" });
+    const br = await load({ "accept-encoding": "br, gzip" });
+    const gzip = await load({ "accept-encoding": "br;q=0.1, gzip;q=1" });
+    expect([plain, br, gzip].map(({ told }) => told)).toEqual([
+      [200, null],
+      [200, "br"],
+      [200, "gzip"],
+    ]);
+    expect(JSON.parse(plain.document).openapi).toBe("3.1.0");
+    expect([br.document, gzip.document]).toEqual([plain.document, plain.document]);
+    expect(Math.max(br.bytes, gzip.bytes)).toBeLessThan(plain.bytes / 4);
+    expect(new Set([plain.etag, br.etag, gzip.etag]).size).toBe(3);
+    for (const tag of [br.etag ?? "", `W/${br.etag}, "x"`, "*"]) {
+      expect((await load({ "accept-encoding": "br", "if-none-match": tag })).told).toEqual([304, null]);
+    }
+    const other = { "accept-encoding": "br", "if-none-match": String(plain.etag) };
+    expect((await load(other)).told).toEqual([200, "br"]);
+  });
+
+  test.each([
+    [undefined, "text/plain; version=0.0.4; charset=utf-8"],
+    ["*/*", "text/plain; version=0.0.4; charset=utf-8"],
+    ["application/openmetrics-text;q=0, */*", "text/plain; version=0.0.4; charset=utf-8"],
+    ["application/openmetrics-text", "application/openmetrics-text; version=1.0.0; charset=utf-8"],
+    [
+      "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+      "application/openmetrics-text; version=1.0.0; charset=utf-8",
+    ],
+  ])("a reader of metrics that accepts %s gets %s", async (accept, type) => {
+    const authorization = `Bearer ${keyrun.serviceToken}`;
+    const headers = { authorization, ...(accept !== undefined && { accept }) };
+    const answer = await fetch(`${keyrun.internalUrl}/metrics`, { headers });
+    expect(answer.headers.get("content-type")).toBe(type);
+    expect((await answer.text()).endsWith("# EOF\n")).toBe(type.startsWith("application/openmetrics-text"));
   });
 
   test("the internal listener has metrics for the service token, and no REST", async () => {

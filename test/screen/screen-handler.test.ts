@@ -110,7 +110,10 @@ describe("a file", () => {
 
   test.each([
     ["br, gzip", "br", brotliDecompressSync],
-    ["gzip, deflate, BR;q=0.1", "br", brotliDecompressSync],
+    ["gzip, deflate, BR", "br", brotliDecompressSync],
+    ["br;q=0.1, gzip;q=1", "gzip", gunzipSync],
+    ["gzip;q=0.5, br;q=0.6, identity;q=0.4", "br", brotliDecompressSync],
+    ["gzip;q=0.5, identity", undefined, (plain: Buffer) => plain],
     ["gzip;q=1.0, br;q=0", "gzip", gunzipSync],
     ["gzip", "gzip", gunzipSync],
     ["br;q=0.000, gzip; q=0", undefined, (plain: Buffer) => plain],
@@ -138,6 +141,9 @@ describe("a file", () => {
     expect(again).toMatchObject({ status: 304, headers: { etag: headers.etag } });
     expect(again.body).toHaveLength(0);
     expect((await load(path, { headers: known })).status).toBe(200);
+    expect((await load(path, { headers: { "if-none-match": "*" } })).status).toBe(304);
+    // What must not be stored can't be known.
+    expect((await load("/", { headers: { "if-none-match": "*" } })).status).toBe(200);
   });
 });
 
