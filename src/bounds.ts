@@ -160,6 +160,13 @@ export const bounds = {
   keyWatchHeartbeatMs: 15_000,
   /** How often a watcher's access is checked. A stream ends within a second of losing it. */
   keyWatchRecheckMs: 500,
+  /**
+   * How much of a caller's text a refusal repeats, in bytes of JSON: in its message, and in a name
+   * or id. They keep a refusal below 8 KiB over every protocol, with its head, where the same words
+   * appear several times, percent-encoded and in base64. Clients of gRPC refuse larger heads.
+   */
+  refusalMessageBytesMax: 512,
+  refusalNameBytesMax: 200,
   /** How much of a refused body is read and dropped. */
   drainedBodyBytesMax: 16 * 1024 * 1024,
   drainedBodyMsMax: 10_000,

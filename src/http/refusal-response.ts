@@ -31,15 +31,21 @@ export function refusalAnswer(
     const isForRpc = form === "json_for_rpc";
     return refusalResponse(refusal, { requestId, accept: request.header("accept"), rateHeaders, isForRpc });
   }
-  const contentType = request.header("content-type") ?? "application/grpc";
+  const contentType = grpcTypeOf(request);
   const headers = ["content-type", contentType, "x-request-id", requestId];
   const status = [...rateHeaders, ...statusOf(refusal)];
   // gRPC-Web may come over HTTP/1.1, where there are no trailers. The status is sent in the headers
   // instead (Trailers-Only).
-  if (contentType.toLowerCase().startsWith("application/grpc-web")) {
+  if (contentType.startsWith("application/grpc-web")) {
     return { status: 200, headers: [...headers, ...status], body: "" };
   }
   return { status: 200, headers, body: "", trailers: status };
+}
+
+/** The request's own type without what is no known part of it: that may be as long as a header. */
+function grpcTypeOf(request: Pick<HttpRequest, "header">): string {
+  const sent = request.header("content-type")?.toLowerCase() ?? "";
+  return /^application\/grpc(-web(-text)?)?(\+(proto|json)(?!\w))?/.exec(sent)?.[0] ?? "application/grpc";
 }
 
 /**

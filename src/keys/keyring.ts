@@ -83,7 +83,7 @@ export function createKeyring(parts: KeyringParts): Keyring {
         const key = await store.revoke({ teamId, keyId, revokeTimeMs: clock.unixMs(), revokedBy });
         return key && { id: key.id, version: key.version, value: evidenceOf(key), key };
       });
-      if (!change) throw fail("KEY_NOT_FOUND", { param: "key_id", metadata: { key_id: keyId.slice(0, 64) } });
+      if (!change) throw fail("KEY_NOT_FOUND", { param: "key_id", metadata: { key_id: keyId } });
       const revoked = withLastUse(change.key);
       publish({ kind: "revoked", key: revoked });
       return revoked;

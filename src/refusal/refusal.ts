@@ -1,8 +1,11 @@
+import { bounds } from "../bounds.ts";
+import { cutText } from "./cut-text.ts";
 import { type Reason, rowOf } from "./reasons.ts";
 
 /**
  * A request that ends without doing what it asked for. `message`, `param` and `metadata` are
- * public. `cause` goes to the log and never to the caller.
+ * public. They may repeat what the caller sent, and are cut here, for every protocol and the log.
+ * `cause` goes to the log and never to the caller.
  */
 export class Refusal extends Error {
   override readonly name = "Refusal";
@@ -17,17 +20,23 @@ export class Refusal extends Error {
   readonly mayHaveRun: boolean;
 
   constructor(reason: Reason, facts: RefusalFacts) {
-    const metadata = facts.metadata ?? {};
+    const metadata = cutValues(facts.metadata);
     super(
-      facts.problem ?? filled(rowOf(reason).words, metadata),
+      cutText(facts.problem ?? filled(rowOf(reason).words, metadata), bounds.refusalMessageBytesMax),
       facts.cause === undefined ? undefined : { cause: facts.cause },
     );
     this.reason = reason;
-    this.param = facts.param ?? null;
+    this.param = facts.param === undefined ? null : cutText(facts.param, bounds.refusalNameBytesMax);
     this.metadata = metadata;
     this.retryAfterMs = facts.retryAfterMs ?? rowOf(reason).retryAfterMs;
     this.mayHaveRun = facts.mayHaveRun ?? false;
   }
+}
+
+function cutValues(metadata: Readonly<Record<string, string>> = {}): Readonly<Record<string, string>> {
+  const cut: Record<string, string> = {};
+  for (const name in metadata) cut[name] = cutText(metadata[name] ?? "", bounds.refusalNameBytesMax);
+  return cut;
 }
 
 export interface RefusalFacts {

@@ -1,12 +1,14 @@
 import type { Message } from "@bufbuild/protobuf";
 import type { Admission } from "../admission/admission.ts";
 import type { Call, Principal } from "../auth/principal.ts";
+import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
 import type { BodyOutcome, HttpRequest, HttpResponse } from "../http/handler.ts";
 import { flatHeaders, headersOf } from "../http/headers.ts";
 import type { Outcomes } from "../http/outcomes.ts";
 import { wholeBody } from "../http/whole-body.ts";
 import { type RateReport, rateReportHeaders } from "../limit/rate-limit-headers.ts";
+import { cutText } from "../refusal/cut-text.ts";
 import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 import type { Binding } from "../transcode/binding.ts";
 import type { BodyHeaders } from "../transcode/media.ts";
@@ -196,6 +198,9 @@ const problemReasons = {
   unsupported_media_type: "UNSUPPORTED_MEDIA_TYPE",
 } as const;
 
-function problemRefusal({ problem, param, words }: Problem): Refusal {
-  return fail(problemReasons[problem], { problem: words, ...(param !== null && { param }) });
+/** The name of the field is cut before the words that follow it, so that they are not cut off. */
+function problemRefusal({ problem: kind, param, words }: Problem): Refusal {
+  const reason = problemReasons[kind];
+  if (param === null) return fail(reason, { problem: words });
+  return fail(reason, { param, problem: `${cutText(param, bounds.refusalNameBytesMax)} ${words}` });
 }

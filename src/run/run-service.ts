@@ -21,7 +21,7 @@ export type FindRunnableApp = (teamId: string, appId: string) => AppRecord | Pro
 export function createFindRunnableApp(apps: RecordSource<AppRecord>): FindRunnableApp {
   const check = (teamId: string, appId: string, app: AppRecord | null | undefined): AppRecord => {
     if (app && (app.teamIds.length === 0 || app.teamIds.includes(teamId))) return app;
-    throw fail("APP_NOT_FOUND", { param: "app_id", metadata: { app_id: appId.slice(0, 63) } });
+    throw fail("APP_NOT_FOUND", { param: "app_id", metadata: { app_id: appId } });
   };
   return (teamId, appId) => {
     if (!isResourceId(appId)) return check(teamId, appId, null);

@@ -19,5 +19,5 @@ export async function requireTeam(
  * The one refusal for a team that does not exist and for one that is not the caller's (AIP-211).
  */
 export function teamNotFound(teamId: string, param = "team_id"): Refusal {
-  return fail("TEAM_NOT_FOUND", { param, metadata: { team_id: teamId.slice(0, 63) } });
+  return fail("TEAM_NOT_FOUND", { param, metadata: { team_id: teamId } });
 }

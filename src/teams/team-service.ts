@@ -69,8 +69,7 @@ function teamMethods({ clock, store, teams, limiter, planLimits, changeSecurityS
         const team = await store.update(given.id, change);
         return team && changeOf(team);
       });
-      if (!changed)
-        throw fail("TEAM_NOT_FOUND", { param: "team.id", metadata: { team_id: given.id.slice(0, 63) } });
+      if (!changed) throw fail("TEAM_NOT_FOUND", { param: "team.id", metadata: { team_id: given.id } });
       return { team: teamMessage(changed.value) };
     },
     async getRateLimit({ teamId }) {

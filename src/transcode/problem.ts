@@ -6,26 +6,22 @@ export interface Problem {
   readonly kind: "problem";
   readonly problem: "invalid_json" | "invalid_argument" | "unsupported_media_type";
   /**
-   * The field or parameter at fault, as the caller wrote it, at most `paramCharsMax` long. Null if
-   * the fault is not in one of them.
+   * The field or parameter at fault, as the caller wrote it, of any length. Null if the fault is
+   * not in one of them.
    */
   readonly param: string | null;
-  /** A sentence that says what the caller should do. */
+  /**
+   * A sentence that says what the caller should do. With a param, the sentence begins with its
+   * name, and the words follow it.
+   */
   readonly words: string;
 }
-
-/**
- * Names come from the caller and are repeated in responses and logs, so their length is bounded.
- */
-export const paramCharsMax = 200;
 
 export function problem(kind: Problem["problem"], words: string): Problem {
   return { kind: "problem", problem: kind, param: null, words };
 }
 
 /** A problem with one field. `words` follow the field's name, as in "must be a string". */
-export function problemOf(name: string, words: string): Problem {
-  const shown = name.length > paramCharsMax ? `${name.slice(0, paramCharsMax - 1)}…` : name;
-  const param = shown.toWellFormed();
-  return { kind: "problem", problem: "invalid_argument", param, words: `${param} ${words}.` };
+export function problemOf(param: string, words: string): Problem {
+  return { kind: "problem", problem: "invalid_argument", param, words: `${words}.` };
 }

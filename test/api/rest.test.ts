@@ -344,6 +344,17 @@ describe("the body", () => {
     expect(JSON.parse(text).text).toBe("last");
   });
 
+  test("a long name of a field is cut in the refusal, but not the words after it", async () => {
+    const { error } = await ask({ body: JSON.stringify({ ["x".repeat(3_000)]: 1 }) });
+    expect(error?.param).toMatch(/^x{100,200}…$/);
+    expect(error?.message).toBe(`${error?.param} is no field here. Remove it, or check its spelling.`);
+  });
+
+  test("half of a surrogate pair in a field's name is replaced", async () => {
+    const { error } = await ask({ body: '{"\\ud800":1}' });
+    expect(error?.param).toBe("\ufffd");
+  });
+
   test("a query parameter is 400, by its name", async () => {
     for (const query of ["?text=x", "?text=x&text=y", "?a=1"]) {
       const answer = await ask({ path: runPath + query });

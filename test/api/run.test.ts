@@ -232,7 +232,7 @@ describe.each(Object.entries(callers))("%s", (name, make) => {
         expectRefusal(await run({ appId, text: "x", authorization: bearer(value) }), {
           reason: "APP_NOT_FOUND",
           rate: { policy: "team", remaining },
-          metadata: { app_id: appId.slice(0, 63) },
+          metadata: { app_id: appId },
         });
       }
     });

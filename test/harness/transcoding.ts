@@ -105,12 +105,17 @@ export function edgeOf(...rules: (string | TestRule)[]): Edge {
         contentEncoding,
         body: bytesOf(body),
       });
-      if (decoded.kind === "problem") return { ...decoded, kind: decoded.problem };
+      if (decoded.kind === "problem")
+        return { ...decoded, kind: decoded.problem, words: sentenceOf(decoded) };
       const { message } = decoded;
       const json = toJson(match.route.binding.method.input, message, { registry: testTypes });
       return { kind: "message", json, message };
     },
   };
+}
+
+function sentenceOf({ param, words }: Problem): string {
+  return param === null ? words : `${param} ${words}`;
 }
 
 function bytesOf(body: unknown): Uint8Array {

@@ -114,7 +114,7 @@ test.each([
   [{ timestamps: ["2024-01-01T00:00:00Z", "x"] }, "timestamps[1]"],
   [{ struct: [] }, "struct"],
   [{ list: {} }, "list"],
-  [{ value: { "\ud800": 1 } }, "value.\ufffd"],
+  [{ value: { "\ud800": 1 } }, "value.\ud800"],
   [{ nullValue: 1 }, "nullValue"],
   [{ any: { "@type": "type.googleapis.com/nope.Nope" } }, "any"],
   [{ any: { "@type": "type.googleapis.com/transcode.test.Plain", nope: 1 } }, "any"],

@@ -1,4 +1,6 @@
 import { Code, ConnectError, type HandlerContext } from "@connectrpc/connect";
+import { bounds } from "../../bounds.ts";
+import { cutText } from "../../refusal/cut-text.ts";
 import { errorDetails } from "../../refusal/error-details.ts";
 import { rowOf } from "../../refusal/reasons.ts";
 import { fail, Refusal } from "../../refusal/refusal.ts";
@@ -59,9 +61,13 @@ export function framingRefusal(error: unknown, messageBytesMax: number): Refusal
 /** Names the wrong field, as REST does, if the JSON does not fit the message. */
 function jsonRefusal({ cause, rawMessage }: ConnectError): Refusal {
   if (isNoJson(cause)) return fail("INVALID_JSON");
-  const [, unknown, field] = fieldAtFault.exec(rawMessage) ?? [];
-  // REST writes an empty name in this way too.
-  const param = unknown === "" ? '""' : (unknown ?? field);
+  const [, begin, unknown, end] = unknownField.exec(rawMessage) ?? [];
+  if (unknown !== undefined) {
+    const shown = cutText(unknown, bounds.refusalNameBytesMax);
+    // REST writes an empty name in this way too.
+    return fail("INVALID_ARGUMENT", { problem: `${begin}${shown}${end}`, param: unknown || '""' });
+  }
+  const [, param] = fieldAtFault.exec(rawMessage) ?? [];
   return fail("INVALID_ARGUMENT", { problem: rawMessage, ...(param !== undefined && { param }) });
 }
 
@@ -74,6 +80,6 @@ function isNoJson(cause: unknown): boolean {
   );
 }
 
-/** Matches the messages in which protobuf-es names the field that it can't read. */
-const fieldAtFault =
-  /^cannot decode (?:message \S+ from JSON: key "([\s\S]*)" is unknown$|field \S+\.(\w+) from JSON: )/;
+/** Match the messages in which protobuf-es names the field that it can't read. */
+const unknownField = /^(cannot decode message \S+ from JSON: key ")([\s\S]*)(" is unknown)$/;
+const fieldAtFault = /^cannot decode field \S+\.(\w+) from JSON: /;
