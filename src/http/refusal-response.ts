@@ -31,15 +31,9 @@ export function refusalAnswer(
     const isForRpc = form === "json_for_rpc";
     return refusalResponse(refusal, { requestId, accept: request.header("accept"), rateHeaders, isForRpc });
   }
-  const contentType = grpcTypeOf(request);
-  const headers = ["content-type", contentType, "x-request-id", requestId];
-  const status = [...rateHeaders, ...statusOf(refusal)];
-  // gRPC-Web may come over HTTP/1.1, where there are no trailers. The status is sent in the headers
-  // instead (Trailers-Only).
-  if (contentType.startsWith("application/grpc-web")) {
-    return { status: 200, headers: [...headers, ...status], body: "" };
-  }
-  return { status: 200, headers, body: "", trailers: status };
+  // Trailers-Only (gRPC over HTTP/2, "Responses"): the head holds the status, and nothing follows.
+  const headers = ["content-type", grpcTypeOf(request), "x-request-id", requestId];
+  return { status: 200, headers: [...headers, ...rateHeaders, ...statusOf(refusal)], body: "" };
 }
 
 /** The request's own type without what is no known part of it: that may be as long as a header. */

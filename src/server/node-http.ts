@@ -100,10 +100,32 @@ export function isRefusedByParser(res: NodeResponse): boolean {
 
 /** Writes the whole answer at once. */
 export function send(res: NodeResponse, response: WholeResponse): void {
+  if (isHttp2Response(res) && response.body.length === 0 && response.trailers === undefined) {
+    sendHeadAlone(res, response);
+    return;
+  }
   writeHead(res, response, lengthOf(response));
   if (response.trailers !== undefined) addTrailers(res, response.trailers);
   if (response.body.length === 0) res.end();
   else res.end(response.body);
+}
+
+/**
+ * Ends the stream with its HEADERS. After `writeHead` Node would send an empty DATA frame too, and
+ * some clients of gRPC would not take the head for trailers.
+ */
+function sendHeadAlone(res: Http2ServerResponse, { status, headers }: WholeResponse): void {
+  res.statusCode = status;
+  try {
+    for (let at = 0; at + 1 < headers.length; at += 2) {
+      res.appendHeader(headers[at] ?? "", headers[at + 1] ?? "");
+    }
+  } catch (cause) {
+    // Another answer may follow, without the headers of this one.
+    for (const name of res.getHeaderNames()) res.removeHeader(name);
+    throw cause;
+  }
+  res.end();
 }
 
 /** Writes the whole answer, but does not end it for Node: call `res.end()` later. */

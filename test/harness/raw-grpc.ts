@@ -1,6 +1,11 @@
-import type { ClientHttp2Session, ClientHttp2Stream, OutgoingHttpHeaders } from "node:http2";
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  constants,
+  type OutgoingHttpHeaders,
+} from "node:http2";
 
-/** The answer to a gRPC call, as it was on the wire. */
+/** The answer to a gRPC call, as it was on the wire. A head that ends it is its trailers too. */
 export interface RawGrpcAnswer {
   readonly headers: Record<string, unknown>;
   readonly trailers: Record<string, unknown>;
@@ -28,8 +33,9 @@ function rawGrpcAnswer(stream: ClientHttp2Stream): Promise<RawGrpcAnswer> {
     let headers: Record<string, unknown> = {};
     let trailers: Record<string, unknown> = {};
     const chunks: Buffer[] = [];
-    stream.on("response", (received) => {
+    stream.on("response", (received, flags) => {
       headers = named(received);
+      if ((flags & constants.NGHTTP2_FLAG_END_STREAM) !== 0) trailers = headers;
     });
     stream.on("trailers", (received) => {
       trailers = named(received);

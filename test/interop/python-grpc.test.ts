@@ -44,6 +44,7 @@ test.skipIf(missing !== undefined)("gRPC from Python shows the same life of a ke
     },
     withoutKey: { code: "UNAUTHENTICATED", words: reasons.MISSING_API_KEY.words },
     keyForToken: { code: "UNAUTHENTICATED", words: reasons.INVALID_CREDENTIAL.words },
+    unknown: Array(3).fill({ code: "UNIMPLEMENTED", words: reasons.UNIMPLEMENTED.words }),
   });
 });
 

@@ -20,7 +20,8 @@ def main():
     for each in files.file:
         pool.Add(each)
     with grpc.insecure_channel(asked["target"]) as channel:
-        print(json.dumps(tell(caller(channel, pool), asked["service_token"])))
+        told = tell(caller(channel, pool), asked["service_token"])
+        print(json.dumps({**told, "unknown": unknown(channel)}))
 
 
 def tell(call, token):
@@ -35,6 +36,21 @@ def tell(call, token):
         "withoutKey": call("RunService", "RunApp", None, run),
         "keyForToken": call("KeyService", "ListKeys", value, {"teamId": "demo"}),
     }
+
+
+def unknown(channel):
+    """Calls methods that nobody serves, with and without a stream, and compressed."""
+    plain = grpc.Compression.NoCompression
+    calls = [(channel.unary_unary, plain), (channel.unary_unary, grpc.Compression.Gzip), (channel.unary_stream, plain)]
+    told = []
+    for make, compression in calls:
+        method = make("/keyrun.v1.RunService/Walk")
+        try:
+            answer = method(b"x" * 100, timeout=10, compression=compression)
+            told.append(list(answer))
+        except grpc.RpcError as error:
+            told.append({"code": error.code().name, "words": error.details()})
+    return told
 
 
 def caller(channel, pool):

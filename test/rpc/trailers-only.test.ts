@@ -1,0 +1,59 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { framesIn, frameTypes, h2Opening, headersFrame } from "../harness/h2-frames.ts";
+import { h2cRequest, h2cSession } from "../harness/h2c-client.ts";
+import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { rawSocket } from "../harness/raw-socket.ts";
+
+let keyrun: Keyrun;
+
+beforeAll(async () => {
+  keyrun = await startKeyrun();
+});
+
+afterAll(() => keyrun.close());
+
+const endsStreamAndHeaders = 5;
+
+test.each([
+  ["an unknown method", "/keyrun.v1.RunService/Walk"],
+  ["an unknown service", "/nobody.v1.Service/Method"],
+  ["a call without a key", "/keyrun.v1.RunService/RunApp"],
+  ["a call without the service token", "/keyrun.v1.KeyService/ListKeys"],
+])("the refusal of %s over gRPC is one HEADERS frame that ends the stream, without DATA", async (_, path) => {
+  const client = rawSocket({ port: Number(new URL(keyrun.internalUrl).port) });
+  const head = [
+    [":method", "POST"],
+    [":scheme", "http"],
+    [":path", path],
+    [":authority", "a"],
+    ["content-type", "application/grpc"],
+    ["te", "trailers"],
+  ] as const;
+  client.send(Buffer.concat([h2Opening, headersFrame(1, head)]));
+  const onStream = (heard: string) => framesIn(heard).filter(({ stream }) => stream === 1);
+  const heard = await client.until((text) => onStream(text).some(({ flags }) => (flags & 1) === 1));
+  expect(onStream(heard)).toMatchObject([{ type: frameTypes.headers, flags: endsStreamAndHeaders }]);
+  client.socket.destroy();
+});
+
+test.each(["application/grpc", "application/grpc-web"])(
+  "the head of the refusal of a %s call has the status, the words and the details",
+  async (type) => {
+    const session = await h2cSession(keyrun.internalUrl);
+    const { headers, body } = await h2cRequest(session, {
+      ":method": "POST",
+      ":path": "/keyrun.v1.RunService/Walk",
+      "content-type": type,
+      "x-request-id": "mine",
+    });
+    expect(body).toBe("");
+    expect(headers).toMatchObject({
+      "content-type": type,
+      "x-request-id": "mine",
+      "grpc-status": "12",
+      "grpc-message": "This method is not served here.",
+      "grpc-status-details-bin": expect.any(String),
+    });
+    session.close();
+  },
+);
