@@ -1,0 +1,86 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { h2cAnswer, h2cRequest, h2cSession } from "../../harness/h2c-client.ts";
+import { type Keyrun, startKeyrun } from "../../harness/keyrun.ts";
+import { rawSocket } from "../../harness/raw-socket.ts";
+
+let keyrun: Keyrun;
+let key = "";
+
+beforeAll(async () => {
+  keyrun = await startKeyrun();
+  key = (await keyrun.newKey("demo")).value;
+});
+
+afterAll(() => keyrun.close());
+
+const bytes = 2 * 1024 * 1024;
+/** Far less than the 10 s after which the rest of a body is cut off. */
+const promptMs = 5_000;
+
+function framed(): Buffer {
+  const message = Buffer.alloc(5 + bytes, "x");
+  message[0] = 0;
+  message.writeUInt32BE(bytes, 1);
+  return message;
+}
+
+const calls = [
+  ["Connect", "RunService/RunApp", "application/json", Buffer.from(`{"text":"${"x".repeat(bytes)}"}`)],
+  ["gRPC-Web", "RunService/RunApp", "application/grpc-web+proto", framed()],
+  ["gRPC through Connect", "RunService/RunApp?by=connect", "application/grpc", framed()],
+  ["a Connect stream", "KeyService/WatchKeys", "application/connect+json", framed()],
+] as const;
+
+function headersOf(rpc: string, type: string): Record<string, string> {
+  const token = rpc.startsWith("RunService") ? key : keyrun.serviceToken;
+  return { authorization: `Bearer ${token}`, "content-type": type, "connect-protocol-version": "1" };
+}
+
+function refusals(): number {
+  return keyrun.logLines.filter((line) => line.includes('"reason":"REQUEST_TOO_LARGE"')).length;
+}
+
+test.each(calls)(
+  "over HTTP/1.1 a message of %s that is too large is refused at once, and the connection's next request is answered",
+  async (_, rpc, type, body) => {
+    const before = refusals();
+    const client = rawSocket({ port: Number(new URL(keyrun.internalUrl).port) });
+    const head = Object.entries({ host: "a", ...headersOf(rpc, type), "transfer-encoding": "chunked" });
+    const lines = head.map(([name, value]) => `${name}: ${value}\r\n`).join("");
+    client.send(`POST /keyrun.v1.${rpc} HTTP/1.1\r\n${lines}\r\n`);
+    client.send(`${body.length.toString(16)}\r\n`);
+    // The answer arrives before the body has ended.
+    client.send(body);
+    await client.until((heard) => decodeURIComponent(heard).includes("larger than 1048576"));
+    client.send("\r\n0\r\n\r\nGET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n");
+    const answeredMs = performance.now();
+    await client.until((heard) => heard.includes("HTTP/1.1 404"));
+    expect(performance.now() - answeredMs).toBeLessThan(promptMs);
+    expect(refusals()).toBe(before + 1);
+    client.socket.destroy();
+  },
+);
+
+test.each(calls)(
+  "over HTTP/2 a message of %s that is too large is refused at once, its stream is closed, and the next one is served",
+  async (_, rpc, type, body) => {
+    const session = await h2cSession(keyrun.internalUrl);
+    const stream = session.request({
+      ":method": "POST",
+      ":path": `/keyrun.v1.${rpc}`,
+      ...headersOf(rpc, type),
+    });
+    let told = "";
+    stream.on("trailers", (trailers) => {
+      told = decodeURIComponent(String(trailers["grpc-message"]));
+    });
+    const sentMs = performance.now();
+    const answer = h2cAnswer(stream);
+    stream.end(body);
+    const { body: text } = await answer;
+    expect(decodeURIComponent(text) + told).toContain("larger than 1048576");
+    expect((await h2cRequest(session, { ":path": "/nowhere" })).status).toBe(404);
+    expect(performance.now() - sentMs).toBeLessThan(promptMs);
+    session.close();
+  },
+);
