@@ -98,6 +98,21 @@ export function isRefusedByParser(res: NodeResponse): boolean {
   return refusedByParser.has(res);
 }
 
+const answeredRequests = new WeakMap<object, IncomingMessage>();
+
+/** Notes that a request over HTTP/1.1 was answered, perhaps before its body has arrived. */
+export function noteAnswered(res: NodeResponse): void {
+  if (!isHttp2Response(res) && !res.req.complete) answeredRequests.set(res.req.socket, res.req);
+}
+
+/**
+ * Whether the parser still reads the body of a request that is answered. A fault in that body must
+ * not be answered too: the caller would take it for the answer to its next request.
+ */
+export function readsAnsweredRequest(socket: object): boolean {
+  return answeredRequests.get(socket)?.complete === false;
+}
+
 /** Writes the whole answer at once. */
 export function send(res: NodeResponse, response: WholeResponse): void {
   if (isHttp2Response(res) && response.body.length === 0 && response.trailers === undefined) {

@@ -5,7 +5,7 @@ import { connectRefused } from "../../http/head-check.ts";
 import type { LoggedRequest, Outcomes } from "../../http/outcomes.ts";
 import type { Entry } from "../../metrics.ts";
 import { type Refusal, unavailable } from "../../refusal/refusal.ts";
-import { isHttp2Response, type NodeResponse, noteParserRefusal } from "../node-http.ts";
+import { isHttp2Response, type NodeResponse, noteParserRefusal, readsAnsweredRequest } from "../node-http.ts";
 import { errorCode, type Report } from "../transport-event.ts";
 import { refusalBytes, refusalOfParserError } from "./parser-refusal.ts";
 
@@ -53,6 +53,7 @@ export function createConnectionRefusals(options: ConnectionRefusalsOptions): Co
 
   return {
     parserError(error, socket) {
+      if (readsAnsweredRequest(socket)) return void socket.end(() => socket.destroy());
       const code = errorCode(error);
       const refusal = refusalOfParserError(code);
       if (refusal === undefined || !canAnswer(socket)) {

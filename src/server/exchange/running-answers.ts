@@ -11,6 +11,7 @@ import {
   isHttp2Response,
   type NodeRequest,
   type NodeResponse,
+  noteAnswered,
   send,
 } from "../node-http.ts";
 import type { TransportLimits } from "../transport-limits.ts";
@@ -78,6 +79,7 @@ export function createRunningAnswers(
       res.on("close", () => {
         all.remove(place);
         requests.end();
+        noteAnswered(res);
       });
       if (closing) closeConnectionAfter(res);
       const incoming = { head: headOf(req), req, res };
