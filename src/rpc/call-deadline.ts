@@ -78,6 +78,14 @@ export class CallDeadline {
   }
 }
 
+/**
+ * Whether a caller's timeout is over as soon as it is read. Timers count whole milliseconds, and
+ * less than one has passed on the way.
+ */
+export function isOver(timeoutMs: number | undefined): boolean {
+  return timeoutMs !== undefined && timeoutMs < 1;
+}
+
 /** Connect's own timer for the caller's deadline may be the first to fire. */
 function refusalOf(reason: unknown): Refusal {
   if (reason instanceof Refusal) return reason;

@@ -3,12 +3,12 @@ import { ConnectError, type HandlerContext } from "@connectrpc/connect";
 import type { Call, Principal } from "../../auth/principal.ts";
 import { untilEnded } from "../../http/until-ended.ts";
 import { fail } from "../../refusal/refusal.ts";
-import { CallDeadline } from "../call-deadline.ts";
+import type { CallDeadline } from "../call-deadline.ts";
 import type { RpcParts } from "../rpc-parts.ts";
 import { type ServedService, unaryMsMax, type Work, workOf } from "../served.ts";
 import { authorizeMember } from "../session-calls.ts";
 import { refusalOfWork } from "../work-error.ts";
-import { callOf, callStateOf, entryOf } from "./call-state.ts";
+import { callOf, callStateOf, deadlineOf, entryOf } from "./call-state.ts";
 import { connectErrorFrom, isSettled, settle } from "./connect-refusal.ts";
 import { framingRefusal } from "./framing-refusals.ts";
 import { rateOnSuccess } from "./request-gate.ts";
@@ -34,9 +34,9 @@ function once(parts: RpcParts, method: DescMethod, work: Work) {
   const msMax = method.methodKind === "unary" ? unaryMsMax : undefined;
   return async (input: unknown, context: HandlerContext) => {
     try {
-      const deadline = deadlineOf(context);
+      const deadline = begin(context);
       const call = callOf(context, deadline);
-      const timeoutMs = msMax && Math.min(context.timeoutMs() ?? msMax, msMax);
+      const timeoutMs = msMax && Math.max(0, Math.min(context.timeoutMs() ?? msMax, msMax));
       const answering = async () => work(await authorized(parts, method, { input, call }), call);
       const answer = await deadline.within(answering(), timeoutMs);
       rateOnSuccess(context, parts.clock);
@@ -52,7 +52,7 @@ function streamed(parts: RpcParts, method: DescMethod, work: Work) {
   return async function* (input: unknown, context: HandlerContext) {
     let isCounted = false;
     try {
-      const deadline = deadlineOf(context);
+      const deadline = begin(context);
       const call = callOf(context, deadline);
       const answers: unknown = work(await authorized(parts, method, { input, call }), call);
       if (!isAsyncIterable(answers)) throw new Error(`${method.toString()} answers with no stream`);
@@ -77,10 +77,15 @@ function streamed(parts: RpcParts, method: DescMethod, work: Work) {
   };
 }
 
-function deadlineOf(context: HandlerContext): CallDeadline {
-  const deadline = new CallDeadline(() => context.signal);
-  deadline.begin();
+/**
+ * Marks the call's work as begun. Throws if the call has ended while its message was read, because
+ * no caller waits for the work then.
+ */
+function begin(context: HandlerContext): CallDeadline {
+  const deadline = deadlineOf(context);
   deadline.watchCaller();
+  if (deadline.reason) throw deadline.reason;
+  deadline.begin();
   return deadline;
 }
 

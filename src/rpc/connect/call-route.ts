@@ -2,11 +2,13 @@ import { createContextValues } from "@connectrpc/connect";
 import type { UniversalServerResponse } from "@connectrpc/connect/protocol";
 import type { HttpRequest, HttpResponse } from "../../http/handler.ts";
 import { flatHeaders, headersOf } from "../../http/headers.ts";
+import { untilEnded } from "../../http/until-ended.ts";
 import { beforeWork } from "../../http/whole-body.ts";
 import { Refusal } from "../../refusal/refusal.ts";
-import { callStateKey } from "./call-state.ts";
+import { type CallState, callStateKey } from "./call-state.ts";
 import { connectErrorFrom } from "./connect-refusal.ts";
 import type { RpcRoute } from "./routes.ts";
+import { shortenTimeouts } from "./timeout-headers.ts";
 
 /** Serves a request with Connect's handler of one method. */
 export async function callRoute(
@@ -14,27 +16,35 @@ export async function callRoute(
   request: HttpRequest,
   onRefusal: (refusal: Refusal) => void,
 ): Promise<HttpResponse> {
-  const state = { request, principal: { kind: "anyone" }, rateNow: undefined } as const;
+  const state: CallState = {
+    request,
+    principal: { kind: "anyone" },
+    rateNow: undefined,
+    deadline: undefined,
+  };
+  const header = headersOf(request.rawHeaders);
+  shortenTimeouts(header);
   const response = await route({
     httpVersion: request.httpVersion,
     method: request.method,
     // Connect reads only the query.
     url: `http://localhost${request.target}`,
-    header: headersOf(request.rawHeaders),
-    body: bodyOf(request, onRefusal),
+    header,
+    body: bodyOf(state, onRefusal),
     signal: request.signal(),
-    contextValues: createContextValues().set(callStateKey, { ...state }),
+    contextValues: createContextValues().set(callStateKey, state),
   });
   return answerOf(response);
 }
 
-/** Throws refusals as ConnectErrors, because Connect sends every other error as INTERNAL. */
-async function* bodyOf(
-  request: HttpRequest,
-  onRefusal: (refusal: Refusal) => void,
-): AsyncGenerator<Uint8Array> {
+/**
+ * The body ends with the call, because Connect reads it to its end even past the deadline. Throws
+ * refusals as ConnectErrors, because Connect sends every other error as INTERNAL.
+ */
+async function* bodyOf(state: CallState, onRefusal: (refusal: Refusal) => void): AsyncGenerator<Uint8Array> {
   try {
-    yield* request.bodyChunks();
+    const chunks = state.request.bodyChunks();
+    yield* state.deadline ? untilEnded(chunks, state.deadline.signal) : chunks;
   } catch (thrown) {
     if (!(thrown instanceof Refusal)) throw thrown;
     const refusal = beforeWork(thrown);

@@ -10,6 +10,8 @@ export interface CallState {
   readonly request: HttpRequest;
   /** Set by the request gate. */
   principal: Principal;
+  /** Set by the request gate: ends the reading of the request and the work. */
+  deadline: CallDeadline | undefined;
   /** Set by the request gate if a team's limit was spent: returns the current numbers. */
   rateNow: (() => RateReport) | undefined;
 }
@@ -27,6 +29,13 @@ export function callStateOf({ values }: HandlerContext): CallState {
 /** Returns the entry under which the call is counted. */
 export function entryOf({ protocolName }: HandlerContext): Entry {
   return protocolName === "connect" ? "connect" : "grpc";
+}
+
+/** Returns what ends the call. */
+export function deadlineOf(context: HandlerContext): CallDeadline {
+  const { deadline } = callStateOf(context);
+  if (!deadline) throw new Error("a call came to its work without the request gate");
+  return deadline;
 }
 
 /** Returns the call for a method's work. */

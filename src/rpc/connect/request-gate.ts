@@ -1,7 +1,9 @@
-import type { HandlerContext } from "@connectrpc/connect";
+import type { ConnectError, HandlerContext } from "@connectrpc/connect";
 import type { Clock } from "../../clock.ts";
 import { reasonHeaders } from "../../http/refusal-response.ts";
 import { rateReportHeaders } from "../../limit/rate-limit-headers.ts";
+import { fail, type Refusal } from "../../refusal/refusal.ts";
+import { CallDeadline, isOver } from "../call-deadline.ts";
 import type { RpcParts } from "../rpc-parts.ts";
 import { readsSession } from "../session-calls.ts";
 import { callStateOf, entryOf } from "./call-state.ts";
@@ -23,18 +25,22 @@ export function createRequestGate(parts: RpcParts): (context: HandlerContext) =>
     explainFraming(context, parts);
     const result = await parts.authenticate(context.method, state.request);
     if (result.rate) setRate(context, rateReportHeaders(result.rate, parts.clock));
-    if (result.kind === "refused") {
-      parts.outcomes.refused(result.refusal, entryOf(context), state.request);
-      // gRPC has no HTTP status 401, so it needs no challenge.
-      if (context.protocolName === "connect") {
-        for (const [name, value] of pairs(reasonHeaders(result.refusal)))
-          context.responseHeader.set(name, value);
-      }
-      throw connectErrorFrom(result.refusal);
-    }
+    if (result.kind === "refused") throw refused(context, parts, result.refusal);
+    if (isOver(context.timeoutMs())) throw refused(context, parts, fail("DEADLINE_EXCEEDED"));
     state.principal = result.principal;
     state.rateNow = result.rateNow;
+    state.deadline = new CallDeadline(() => context.signal);
   };
+}
+
+/** Counts the refusal, and returns the error that Connect sends for it. */
+function refused(context: HandlerContext, { outcomes }: RpcParts, refusal: Refusal): ConnectError {
+  outcomes.refused(refusal, entryOf(context), callStateOf(context).request);
+  // gRPC has no HTTP status 401, so it needs no challenge.
+  if (context.protocolName === "connect") {
+    for (const [name, value] of pairs(reasonHeaders(refusal))) context.responseHeader.set(name, value);
+  }
+  return connectErrorFrom(refusal);
 }
 
 /**
