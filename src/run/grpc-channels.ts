@@ -6,6 +6,7 @@ import {
   credentials,
 } from "@grpc/grpc-js";
 import { bounds } from "../bounds.ts";
+import { ClosableCredentials } from "./closable-credentials.ts";
 import { hostLookupOption, hostScheme, registerHostScheme } from "./grpc-host-resolver.ts";
 import type { HostLookup } from "./host-lookup.ts";
 import { trustedRoots } from "./trusted-roots.ts";
@@ -50,14 +51,14 @@ export function createGrpcChannels(options: {
     const unused = [...channels].filter(([, channel]) => channel.runs === 0);
     for (const [key, channel] of unused.slice(0, Math.max(0, unused.length - options.idleChannelsMax))) {
       channels.delete(key);
-      channel.client.close();
+      close(channel);
     }
   }
 
   return {
     acquire({ target, tls }) {
       const key = `${tls ? "tls" : "plaintext"} ${target}`;
-      const channel = channels.get(key) ?? open(connect(target, securityOf(tls), clientOptions));
+      const channel = channels.get(key) ?? open(target, securityOf(tls), clientOptions);
       channels.delete(key);
       channels.set(key, channel);
       channel.runs += 1;
@@ -70,13 +71,13 @@ export function createGrpcChannels(options: {
         release() {
           channel.runs -= 1;
           if (channel.runs > 0) return;
-          if (channels.get(key) !== channel) channel.client.close();
+          if (channels.get(key) !== channel) close(channel);
           else if (channels.size > options.idleChannelsMax) closeUnused();
         },
       };
     },
     close() {
-      for (const channel of channels.values()) channel.client.close();
+      for (const channel of channels.values()) close(channel);
       channels.clear();
     },
   };
@@ -84,14 +85,24 @@ export function createGrpcChannels(options: {
 
 interface Channel {
   readonly client: Client;
+  readonly security: ClosableCredentials;
   runs: number;
   connections: number;
 }
 
-function open(client: Client): Channel {
-  const channel = { client, runs: 0, connections: 0 };
+function open(target: string, credentials: ChannelCredentials, clientOptions: ClientOptions): Channel {
+  const security = new ClosableCredentials(credentials);
+  // The scheme must be written. Otherwise a host named "unix" or "ipv4" would be read as a scheme.
+  const client = new Client(`${hostScheme}:${target}`, security, clientOptions);
+  const channel = { client, security, runs: 0, connections: 0 };
   countConnections(channel);
   return channel;
+}
+
+function close({ client, security }: Channel): void {
+  const isReady = client.getChannel().getConnectivityState(false) === connectivityState.READY;
+  client.close();
+  security.close({ destroy: !isReady });
 }
 
 /** Waits for the next state of the channel, again and again until it is closed. */
@@ -112,11 +123,6 @@ function createSecurity(): (tls: boolean) => ChannelCredentials {
     overTls ??= credentials.createFromSecureContext(trustedRoots());
     return overTls;
   };
-}
-
-function connect(target: string, security: ChannelCredentials, clientOptions: ClientOptions): Client {
-  // The scheme must be written. Otherwise a host named "unix" or "ipv4" would be read as a scheme.
-  return new Client(`${hostScheme}:${target}`, security, clientOptions);
 }
 
 function channelOptions(options: { outputBytesMax: number; hosts: HostLookup }): ClientOptions {

@@ -1,12 +1,5 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
-import {
-  connectivityState,
-  logVerbosity,
-  Metadata,
-  type ServiceError,
-  setLogVerbosity,
-  status,
-} from "@grpc/grpc-js";
+import { connectivityState, logVerbosity, Metadata, setLogVerbosity, status } from "@grpc/grpc-js";
 import {
   AppBackendService,
   type RunRequest,
@@ -89,7 +82,7 @@ function callOnce(
       const isSent = call.getPeer() !== channel.client.getChannel().getTarget();
       if (isSent) return reject(refusalOf(error));
       // The connection may never be made. The next run tries a new one.
-      if (isLate) channel.retire();
+      if (isLate || isPastDeadline(error)) channel.retire();
       const late = `No connection within ${bounds.backendConnectMsMax} ms.`;
       reject(appUnreachable(isLate ? late : nameOfFailure(error)));
     },
@@ -129,14 +122,14 @@ function requestOf(run: Run): MessageInitShape<typeof RunRequestSchema> {
 }
 
 function refusalOf(thrown: unknown): Refusal {
-  if (isServiceError(thrown) && thrown.code === status.DEADLINE_EXCEEDED) {
+  if (isPastDeadline(thrown)) {
     return fail("APP_TIMEOUT", { cause: new Error("The call's deadline passed."), mayHaveRun: true });
   }
   return appFailed(`The call failed: ${nameOfFailure(thrown)}`);
 }
 
-function isServiceError(thrown: unknown): thrown is ServiceError {
-  return thrown instanceof Error && "code" in thrown && "details" in thrown;
+function isPastDeadline(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === status.DEADLINE_EXCEEDED;
 }
 
 function isTimeout(reason: unknown): boolean {

@@ -30,7 +30,14 @@ export function makeCertificates(folder: string) {
     "2",
   ];
   openssl([...make, "-subj", "/CN=authority", "-keyout", caKeyFile, "-out", files.caFile]);
-  const signed = ["-CA", files.caFile, "-CAkey", caKeyFile, "-addext", "subjectAltName=IP:127.0.0.1"];
+  const signed = [
+    "-CA",
+    files.caFile,
+    "-CAkey",
+    caKeyFile,
+    "-addext",
+    "subjectAltName=DNS:localhost,IP:127.0.0.1",
+  ];
   const leaf = [
     "-addext",
     "basicConstraints=critical,CA:FALSE",

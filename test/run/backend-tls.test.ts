@@ -63,7 +63,23 @@ describe.skipIf(!hasOpenssl)("a backend behind TLS", () => {
       expect(seen[kind]).toBe(1);
     },
   );
+
+  test.each([
+    ["http", "over https"],
+    ["grpc", "over TLS"],
+  ] as const)("on %s gets runs only if its certificate has its host's name", async (kind, text) => {
+    const trusting = { NODE_EXTRA_CA_CERTS: caFile };
+    expect(await runOnce(at("localhost", backends[kind]), trusting)).toBe(text);
+    const before = seen[kind];
+    expect(await runOnce(at("app.localhost", backends[kind]), trusting)).toMatch(/^APP_UNREACHABLE: /);
+    expect(seen[kind]).toBe(before);
+  });
 });
+
+/** The backend, under another name of this machine. */
+function at(host: string, backend: BackendRecord): BackendRecord {
+  return JSON.parse(JSON.stringify(backend).replace("127.0.0.1", host));
+}
 
 async function runOnce(backend: BackendRecord, env: NodeJS.ProcessEnv): Promise<string> {
   const { stdout } = await promisify(execFile)(

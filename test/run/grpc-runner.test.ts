@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { constants, createServer, type ServerHttp2Session, type ServerHttp2Stream } from "node:http2";
 import { type AddressInfo, connect, type Socket } from "node:net";
 import { status } from "@grpc/grpc-js";
@@ -140,6 +141,18 @@ describe("a backend that can't be reached", () => {
       refusalOf(runner.run(runOf(appOn(backend, { timeoutMs: 50 })))),
     );
     for (const refusal of await Promise.all(byTimeout)) expect(refusal).toMatchObject(unreachable);
+  });
+
+  test("keeps no connection that was given up", async () => {
+    const closed: Promise<unknown>[] = [];
+    await using server = await serveTcp((socket) => closed.push(once(socket.resume(), "close")));
+    await using runner = openAppRunner();
+    for (const tls of [false, true]) {
+      const backend = { kind: "grpc", target: `127.0.0.1:${server.port}`, tls } as const;
+      await refusalOf(runner.run(runOf(appOn(backend, { timeoutMs: 500 }))));
+    }
+    expect(closed).toHaveLength(2);
+    await Promise.all(closed);
   });
 
   test("that does not speak gRPC gets no run", async () => {
