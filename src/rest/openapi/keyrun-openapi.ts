@@ -34,7 +34,7 @@ export function createKeyrunOpenApi(options: KeyrunOpenApiOptions): JsonObject {
   };
   return createOpenApi({
     services,
-    info: { title: "Keyrun", version, description },
+    info: { title: "Keyrun", version, description, contact: { name: "The operator of this Keyrun" } },
     serverUrl: options.publicUrl ?? "/",
     words: protoWords,
     fields: {
@@ -60,8 +60,10 @@ const requestIdParameter: JsonObject = {
   name: "X-Request-Id",
   in: "header",
   required: false,
-  description: "The caller's own id for the request, which the answer and the logs then carry.",
-  schema: { type: "string", pattern: "^[A-Za-z0-9._-]{1,128}$" },
+  description:
+    "The caller's own id for the request, which the answer and the logs then carry. It is replaced unless it matches " +
+    "`[A-Za-z0-9._-]{1,128}` and is certainly no API key.",
+  schema: { type: "string" },
 };
 
 function apiKeyScheme(keyPrefix: string): JsonObject {

@@ -24,7 +24,12 @@ export interface MethodFacts {
 
 export interface OpenApiOptions extends ProtoFacts {
   readonly services: readonly DescService[];
-  readonly info: { readonly title: string; readonly version: string; readonly description: string };
+  readonly info: {
+    readonly title: string;
+    readonly version: string;
+    readonly description: string;
+    readonly contact?: { readonly name: string };
+  };
   readonly serverUrl: string;
   /**
    * By the method's full name, such as `keyrun.v1.RunService.RunApp`. Every method with an HTTP

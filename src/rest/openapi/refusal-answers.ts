@@ -16,55 +16,29 @@ export function refusalAnswers(
   headers: ResponseHeaders,
 ): JsonObject {
   const exampleFacts = exampleFactsOf(config);
-  const statuses = [...new Set(runReasons.map((reason) => reasons[reason].httpStatus))].sort((a, b) => a - b);
   return Object.fromEntries(
-    statuses.map((status) => {
-      const here = runReasons.filter((reason) => reasons[reason].httpStatus === status);
+    statusesOfRuns().map((status) => {
+      const here = reasonsWith(status);
       const refusals = here.map((reason) => fail(reason, exampleFacts[reason]));
       const description = here.map((reason) => lineOf(reason, exampleFacts[reason])).join("\n\n");
       const content = Object.fromEntries(
-        forms
-          .filter(({ unread }) => unread || !unreadStatuses.includes(status))
-          .map((form) => [form.mediaType, contentOf(form, refusals)]),
+        formsWith(status).map((form) => [form.mediaType, contentOf(form, { status, refusals })]),
       );
       return [status, { description, headers: headers.of(status), content }];
     }),
   );
 }
 
-/** Returns the schemas of both forms of a refusal, for `#/components/schemas`. */
-export function refusalSchemas(): Record<string, JsonObject> {
-  const facts = {
-    code: { type: "string", description: "What happened, for programs.", pattern: "^[a-z_]+$" },
-    param: { type: ["string", "null"], description: "The field at fault, as the caller wrote it." },
-    requestId: { type: "string", description: "The request's id, as in `X-Request-Id`." },
-    details: {
-      type: "array",
-      description: "`google.rpc` error details, the first an ErrorInfo (AIP-193).",
-      items: { type: "object", properties: { "@type": { type: "string" } }, required: ["@type"] },
-    },
-  };
-  const error = objectOf({
-    type: { type: "string", description: "The class of error.", enum: [...new Set(runTypes())] },
-    ...facts,
-    message: { type: "string", description: "What happened and what to do, for people." },
-    status: { type: "string", description: "The gRPC status.", pattern: "^[A-Z_]+$" },
-  });
-  const problem = objectOf({
-    type: {
-      type: "string",
-      description: "`urn:keyrun:error:` and the code.",
-      pattern: "^urn:keyrun:error:[a-z_]+$",
-    },
-    title: { type: "string", description: "The code in plain words." },
-    status: { type: "integer", description: "The HTTP status." },
-    detail: { type: "string", description: "What happened and what to do, for people." },
-    ...facts,
-  });
-  return {
-    Error: { description: "Why a request was refused.", ...objectOf({ error }) },
-    Problem: { description: "Why a request was refused, as RFC 9457 has it.", ...problem },
-  };
+function statusesOfRuns(): number[] {
+  return [...new Set(runReasons.map((reason) => reasons[reason].httpStatus))].sort((a, b) => a - b);
+}
+
+function reasonsWith(status: number): Reason[] {
+  return runReasons.filter((reason) => reasons[reason].httpStatus === status);
+}
+
+function formsWith(status: number): Form[] {
+  return forms.filter(({ unread }) => unread || !unreadStatuses.includes(status));
 }
 
 /** The words from the table of reasons, even if the example has its own words. */
@@ -80,46 +54,95 @@ interface Form {
   /** True if this form is sent even when the request could not be read. */
   readonly unread: boolean;
   readonly mediaType: string;
-  readonly schema: string;
-  /** Returns what these refusals have in common, beyond the form's schema. */
-  readonly narrow: (refusals: readonly Refusal[]) => JsonObject;
+  /** The schema's name, before the status. */
+  readonly name: string;
+  /** Returns the schema of these refusals. */
+  readonly schemaOf: (refusals: readonly Refusal[]) => JsonObject;
 }
 
 const forms: readonly Form[] = [
-  {
-    unread: true,
-    mediaType: "application/json",
-    schema: "Error",
-    narrow: (refusals) => ({ error: { type: "object", properties: narrowed(refusals, "type", "status") } }),
-  },
-  {
-    unread: false,
-    mediaType: "application/problem+json",
-    schema: "Problem",
-    narrow: (refusals) => ({
-      ...narrowed(refusals),
-      status: { enum: [...new Set(refusals.map(({ reason }) => reasons[reason].httpStatus))] },
-    }),
-  },
+  { unread: true, mediaType: "application/json", name: "Error", schemaOf: errorSchema },
+  { unread: false, mediaType: "application/problem+json", name: "Problem", schemaOf: problemSchema },
 ];
 
-function narrowed(refusals: readonly Refusal[], ...more: ("type" | "status")[]): JsonObject {
-  const values = {
-    code: refusals.map(publicCode),
-    type: refusals.map(({ reason }) => reasons[reason].type),
-    status: refusals.map(({ reason }) => codeName(reasons[reason].code)),
-  };
+/**
+ * Returns a schema for each form and status, for `#/components/schemas`. Each is whole: a schema
+ * that only narrowed a common one would forbid the properties of the other, as strict tools read
+ * it.
+ */
+export function refusalSchemas(): Record<string, JsonObject> {
   return Object.fromEntries(
-    (["code", ...more] as const).map((name) => [name, { enum: [...new Set(values[name])] }]),
+    statusesOfRuns().flatMap((status) => {
+      const refusals = reasonsWith(status).map((reason) => fail(reason));
+      return formsWith(status).map(({ name, schemaOf }) => [`${name}${status}`, schemaOf(refusals)]);
+    }),
   );
 }
 
-function contentOf({ mediaType, schema, narrow }: Form, refusals: readonly Refusal[]): JsonObject {
+function errorSchema(refusals: readonly Refusal[]): JsonObject {
+  const rows = refusals.map(({ reason }) => reasons[reason]);
+  const error = objectOf({
+    type: oneOf(
+      "The class of error.",
+      rows.map(({ type }) => type),
+    ),
+    code: codeSchema(refusals),
+    ...commonSchemas,
+    message: { type: "string", description: "What happened and what to do, for people." },
+    status: oneOf(
+      "The gRPC status.",
+      rows.map(({ code }) => codeName(code)),
+    ),
+  });
+  return { description: "Why a request was refused.", ...objectOf({ error }) };
+}
+
+function problemSchema(refusals: readonly Refusal[]): JsonObject {
+  const [status = 0] = refusals.map(({ reason }) => reasons[reason].httpStatus);
+  const problem = objectOf({
+    type: oneOf(
+      "`urn:keyrun:error:` and the code.",
+      refusals.map((one) => `urn:keyrun:error:${publicCode(one)}`),
+    ),
+    title: { type: "string", description: "The code in plain words." },
+    status: { type: "integer", description: "The HTTP status.", const: status },
+    detail: { type: "string", description: "What happened and what to do, for people." },
+    code: codeSchema(refusals),
+    ...commonSchemas,
+  });
+  return { description: "Why a request was refused, as RFC 9457 has it.", ...problem };
+}
+
+function codeSchema(refusals: readonly Refusal[]): JsonObject {
+  return oneOf("What happened, for programs.", refusals.map(publicCode));
+}
+
+function oneOf(description: string, values: readonly string[]): JsonObject {
+  return { type: "string", description, enum: [...new Set(values)] };
+}
+
+const commonSchemas: Record<string, JsonObject> = {
+  param: { type: ["string", "null"], description: "The field at fault, as the caller wrote it." },
+  requestId: { type: "string", description: "The request's id, as in `X-Request-Id`." },
+  details: {
+    type: "array",
+    description: "`google.rpc` error details, the first an ErrorInfo (AIP-193).",
+    items: {
+      type: "object",
+      properties: { "@type": { type: "string" } },
+      required: ["@type"],
+      additionalProperties: true,
+    },
+  },
+};
+
+function contentOf(
+  { mediaType, name }: Form,
+  { status, refusals }: { readonly status: number; readonly refusals: readonly Refusal[] },
+): JsonObject {
   const examples = refusals.map((refusal) => [publicCode(refusal), { value: bodyOf(refusal, mediaType) }]);
   return {
-    schema: {
-      allOf: [{ $ref: `#/components/schemas/${schema}` }, { type: "object", properties: narrow(refusals) }],
-    },
+    schema: { $ref: `#/components/schemas/${name}${status}` },
     examples: Object.fromEntries(examples),
   };
 }
@@ -144,10 +167,6 @@ function exampleFactsOf({
       retryAfterMs: 6_120,
     },
   };
-}
-
-function runTypes(): string[] {
-  return runReasons.map((reason) => reasons[reason].type);
 }
 
 function objectOf(properties: Record<string, JsonObject>): JsonObject {

@@ -36,7 +36,12 @@ interface Document {
   readonly components: { readonly securitySchemes: JsonObject };
 }
 interface Operation {
-  readonly parameters: { readonly name: string; readonly in: string; readonly schema: JsonSchema }[];
+  readonly parameters: {
+    readonly name: string;
+    readonly in: string;
+    readonly description?: string;
+    readonly schema: JsonSchema;
+  }[];
   readonly requestBody: { readonly content: Record<string, { readonly schema: JsonSchema }> };
   readonly security: JsonObject[];
   readonly responses: Record<string, Answer>;
@@ -84,6 +89,40 @@ test("the document is valid OpenAPI 3.1 and has exactly the paths of the HTTP ru
     ["/api/apps/{app_id}/run", ["post"]],
   ]);
 });
+
+test("a linter finds a contact, no schema in parts, and a place for each property of an example", () => {
+  expect(whole.info.contact).toEqual({ name: "The operator of this Keyrun" });
+  expect(JSON.stringify(document)).not.toContain('"allOf"');
+  const contents = Object.values(run.responses).flatMap(({ content }) => Object.values(content));
+  const found = contents.flatMap(({ schema, examples = {} }) =>
+    Object.values(examples).flatMap(({ value }) => unnamedIn(schema as Plain, value)),
+  );
+  expect(contents.length).toBeGreaterThan(20);
+  expect(found).toEqual([]);
+});
+
+test("a caller may send any request id, because another is replaced, and the description says which", () => {
+  const { schema, description } = run.parameters.find(({ name }) => name === "X-Request-Id")!;
+  expect(schema).toEqual({ type: "string" });
+  expect(description).toContain("`[A-Za-z0-9._-]{1,128}`");
+});
+
+interface Plain {
+  readonly properties?: Readonly<Record<string, Plain>>;
+  readonly items?: Plain;
+  readonly additionalProperties?: unknown;
+}
+
+/** The properties of an example that its schema does not name, where it does not allow others. */
+function unnamedIn(schema: Plain, value: unknown): string[] {
+  if (Array.isArray(value)) return value.flatMap((one) => unnamedIn(schema.items ?? {}, one));
+  if (typeof value !== "object" || value === null) return [];
+  return Object.entries(value).flatMap(([name, inner]) => {
+    const named = schema.properties?.[name];
+    if (named !== undefined) return unnamedIn(named, inner);
+    return schema.additionalProperties === true ? [] : [name];
+  });
+}
 
 test("the document describes this configuration: version, address, key prefix, limits, body size", () => {
   expect(whole.info.version).toBe("1.2.3");
