@@ -13,7 +13,7 @@ beforeAll(async () => {
 afterAll(() => keyrun.close());
 
 const rounds = testSize("KEYRUN_TEST_ATTACK_ROUNDS", 1);
-const megabytesMax = 350;
+const megabytesMax = 400;
 
 describe("malformed HTTP/1.1 is refused, runs no app, and does not disturb another caller:", () => {
   test.each(http1Attacks.map((attack) => [attack.name, attack] as const))(

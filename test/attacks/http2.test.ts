@@ -15,7 +15,7 @@ beforeAll(async () => {
 afterAll(() => keyrun.close());
 
 const rounds = testSize("KEYRUN_TEST_ATTACK_ROUNDS", 1);
-const megabytesMax = 350;
+const megabytesMax = 400;
 
 describe("attacks by the frames of HTTP/2 are refused, run no app, and do not disturb another caller:", () => {
   test.each(http2Attacks.map((attack) => [attack.name, attack] as const))(
