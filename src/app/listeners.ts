@@ -128,6 +128,7 @@ function createRpcs(
     allowance,
     clock,
     messageBytesMax: config.bodyBytesMax,
+    needsConnectVersion: listener === "public",
     outcomes,
   });
 }

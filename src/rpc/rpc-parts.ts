@@ -21,6 +21,11 @@ export interface RpcParts {
   readonly clock: Clock;
   readonly messageBytesMax: number;
   /**
+   * Whether a call over Connect must send `Connect-Protocol-Version`. A page of another site can't
+   * send it without asking first; `curl` has no need to.
+   */
+  readonly needsConnectVersion: boolean;
+  /**
    * Counts and logs calls through Connect, because their status may follow a body that began with
    * 200.
    */

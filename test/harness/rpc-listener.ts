@@ -27,6 +27,7 @@ export function serveRpcs(
         allowance: { look: () => undefined },
         clock: systemClock,
         messageBytesMax,
+        needsConnectVersion: true,
         outcomes,
       });
       return (head) => findRpc(head) ?? nothing;

@@ -15,7 +15,7 @@ export function createRoutes(parts: RpcParts): readonly RpcRoute[] {
     requestGate: createRequestGate(parts),
     readMaxBytes: parts.messageBytesMax,
     acceptCompression: [compressionGzip, compressionBrotli],
-    requireConnectProtocolHeader: true,
+    requireConnectProtocolHeader: parts.needsConnectVersion,
     jsonOptions: { ...jsonOptions, registry: registryOf(parts.services) },
   });
   for (const served of parts.services) router.service(served.service, adaptService(parts, served));
