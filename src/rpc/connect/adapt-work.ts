@@ -9,7 +9,7 @@ import { type ServedService, unaryMsMax, type Work, workOf } from "../served.ts"
 import { authorizeMember } from "../session-calls.ts";
 import { refusalOfWork } from "../work-error.ts";
 import { callOf, callStateOf, deadlineOf, entryOf } from "./call-state.ts";
-import { connectErrorFrom, isSettled, settle } from "./connect-refusal.ts";
+import { connectErrorFrom, countRefusal, isSettled, settle } from "./connect-refusal.ts";
 import { framingRefusal } from "./framing-refusals.ts";
 import { rateOnSuccess } from "./request-gate.ts";
 
@@ -37,7 +37,7 @@ function once(parts: RpcParts, method: DescMethod, work: Work) {
       const deadline = begin(context);
       const call = callOf(context, deadline);
       const timeoutMs = msMax && Math.max(0, Math.min(context.timeoutMs() ?? msMax, msMax));
-      const answering = async () => work(await authorized(parts, method, { input, call }), call);
+      const answering = async () => work(await authorized(parts, context, { input, call }), call);
       const answer = await deadline.within(answering(), timeoutMs);
       rateOnSuccess(context, parts.clock);
       parts.outcomes.succeeded(entryOf(context), callStateOf(context).request);
@@ -54,7 +54,7 @@ function streamed(parts: RpcParts, method: DescMethod, work: Work) {
     try {
       const deadline = begin(context);
       const call = callOf(context, deadline);
-      const answers: unknown = work(await authorized(parts, method, { input, call }), call);
+      const answers: unknown = work(await authorized(parts, context, { input, call }), call);
       if (!isAsyncIterable(answers)) throw new Error(`${method.toString()} answers with no stream`);
       let isFirst = true;
       for await (const answer of untilEnded(answers, deadline.signal)) {
@@ -92,12 +92,13 @@ function begin(context: HandlerContext): CallDeadline {
 /** Returns the request, or the stream of requests, with each message authorized. */
 async function authorized(
   parts: RpcParts,
-  method: DescMethod,
+  context: HandlerContext,
   { input, call: { principal } }: { readonly input: unknown; readonly call: Call },
 ): Promise<unknown> {
+  const { method } = context;
   const takesStream = method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming";
   if (takesStream && isAsyncIterable(input)) {
-    return eachAuthorized(parts, method, { requests: input, principal });
+    return eachAuthorized(parts, context, { requests: input, principal });
   }
   await authorizeMember(parts, method, { principal, request: input });
   return input;
@@ -106,17 +107,17 @@ async function authorized(
 /** If a message can't be read, the work gets the refusal as the error of its input. */
 async function* eachAuthorized(
   parts: RpcParts,
-  method: DescMethod,
+  context: HandlerContext,
   { requests, principal }: { readonly requests: AsyncIterable<unknown>; readonly principal: Principal },
 ): AsyncGenerator<unknown> {
   const messages = requests[Symbol.asyncIterator]();
   try {
     for (;;) {
       const next = await messages.next().catch((thrown: unknown) => {
-        throw framingRefusal(thrown, parts.messageBytesMax) ?? thrown;
+        throw framingRefusal(context, parts, thrown) ?? thrown;
       });
       if (next.done) return;
-      await authorizeMember(parts, method, { principal, request: next.value });
+      await authorizeMember(parts, context.method, { principal, request: next.value });
       yield next.value;
     }
   } finally {
@@ -128,7 +129,7 @@ async function* eachAuthorized(
 function answerable(parts: RpcParts, context: HandlerContext, thrown: unknown): ConnectError {
   if (thrown instanceof ConnectError && isSettled(thrown)) return thrown;
   const refusal = refusalOfWork(thrown);
-  parts.outcomes.refused(refusal, entryOf(context), callStateOf(context).request);
+  countRefusal(context, parts, refusal);
   return thrown instanceof ConnectError ? settle(thrown) : connectErrorFrom(refusal);
 }
 

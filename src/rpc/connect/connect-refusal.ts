@@ -1,7 +1,9 @@
-import { ConnectError } from "@connectrpc/connect";
+import { Code, ConnectError, type HandlerContext } from "@connectrpc/connect";
 import { errorDetails } from "../../refusal/error-details.ts";
 import { rowOf } from "../../refusal/reasons.ts";
 import { isUnsafeToRepeat, type Refusal } from "../../refusal/refusal.ts";
+import type { RpcParts } from "../rpc-parts.ts";
+import { callStateOf, entryOf } from "./call-state.ts";
 
 /** Errors that are already counted: refusals, and ConnectErrors that a method threw. */
 const settled = new WeakSet<ConnectError>();
@@ -14,6 +16,21 @@ export function connectErrorFrom(refusal: Refusal): ConnectError {
   const { code } = rowOf(refusal.reason);
   const metadata = isUnsafeToRepeat(refusal) ? { "x-should-retry": "false" } : {};
   return settle(new ConnectError(refusal.message, code, metadata, errorDetails(refusal), refusal.cause));
+}
+
+/** Counts and logs the refusal of a call. Marks the response if its status alone would mislead. */
+export function countRefusal(
+  context: HandlerContext,
+  { outcomes }: Pick<RpcParts, "outcomes">,
+  refusal: Refusal,
+): void {
+  outcomes.refused(refusal, entryOf(context), callStateOf(context).request);
+  // RESOURCE_EXHAUSTED is HTTP 429 over Connect, and clients repeat a 429, even if no wait helps.
+  const isLasting =
+    rowOf(refusal.reason).code === Code.ResourceExhausted && refusal.retryAfterMs === undefined;
+  if (context.protocolName === "connect" && isLasting && !isUnsafeToRepeat(refusal)) {
+    context.responseHeader.set("x-should-retry", "false");
+  }
 }
 
 /** Marks the error as counted: it is sent unchanged. */

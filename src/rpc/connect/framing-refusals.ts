@@ -5,8 +5,7 @@ import { errorDetails } from "../../refusal/error-details.ts";
 import { rowOf } from "../../refusal/reasons.ts";
 import { fail, Refusal } from "../../refusal/refusal.ts";
 import type { RpcParts } from "../rpc-parts.ts";
-import { callStateOf, entryOf } from "./call-state.ts";
-import { isSettled } from "./connect-refusal.ts";
+import { countRefusal, isSettled } from "./connect-refusal.ts";
 
 /**
  * Adds an ErrorInfo to the errors that Connect creates itself: a message over the bound, a message
@@ -15,13 +14,13 @@ import { isSettled } from "./connect-refusal.ts";
  */
 export function explainFraming(
   context: HandlerContext,
-  { messageBytesMax, outcomes }: Pick<RpcParts, "messageBytesMax" | "outcomes">,
+  parts: Pick<RpcParts, "messageBytesMax" | "outcomes">,
 ): void {
   const explain = () => {
     const error: unknown = context.signal.reason;
-    const refusal = framingRefusal(error, messageBytesMax);
+    const refusal = framingRefusal(context, parts, error);
     if (!refusal) return;
-    outcomes.refused(refusal, entryOf(context), callStateOf(context).request);
+    countRefusal(context, parts, refusal);
     // Connect sends any other error as INTERNAL, without its message.
     if (!(error instanceof ConnectError)) return;
     error.details.push(...errorDetails(refusal));
@@ -35,7 +34,11 @@ export function explainFraming(
  * Returns the refusal for an error that Connect created; undefined for refusals and for the end of
  * a call, which are counted elsewhere.
  */
-export function framingRefusal(error: unknown, messageBytesMax: number): Refusal | undefined {
+export function framingRefusal(
+  { protocolName }: HandlerContext,
+  { messageBytesMax }: Pick<RpcParts, "messageBytesMax">,
+  error: unknown,
+): Refusal | undefined {
   if (error instanceof Refusal || !(error instanceof Error) || error.name === "AbortError") return undefined;
   if (!(error instanceof ConnectError)) return fail("INTERNAL", { cause: error });
   if (isSettled(error)) return undefined;
@@ -51,11 +54,19 @@ export function framingRefusal(error: unknown, messageBytesMax: number): Refusal
       return fail("UNIMPLEMENTED", { problem: rawMessage });
     default:
       // Only their messages distinguish these two errors from a fault of the server.
-      if (rawMessage.startsWith("received compressed envelope")) return fail("MISSING_GRPC_ENCODING");
+      if (rawMessage.startsWith("received compressed envelope")) return noEncoding(protocolName);
       if (rawMessage === "decompression failed" || rawMessage.startsWith("parse binary: "))
         return fail("INVALID_ARGUMENT", { problem: rawMessage });
       return fail("INTERNAL", { cause: error });
   }
+}
+
+/** Each protocol has a header of its own for the compression of a stream's messages. */
+function noEncoding(protocolName: string): Refusal {
+  const refusal = fail("MISSING_GRPC_ENCODING");
+  if (protocolName !== "connect") return refusal;
+  const problem = refusal.message.replace("grpc-encoding", "connect-content-encoding");
+  return fail("MISSING_GRPC_ENCODING", { problem });
 }
 
 /** Names the wrong field, as REST does, if the JSON does not fit the message. */

@@ -6,8 +6,8 @@ import { fail, type Refusal } from "../../refusal/refusal.ts";
 import { CallDeadline, isOver } from "../call-deadline.ts";
 import type { RpcParts } from "../rpc-parts.ts";
 import { readsSession } from "../session-calls.ts";
-import { callStateOf, entryOf } from "./call-state.ts";
-import { connectErrorFrom } from "./connect-refusal.ts";
+import { callStateOf } from "./call-state.ts";
+import { connectErrorFrom, countRefusal } from "./connect-refusal.ts";
 import { explainFraming } from "./framing-refusals.ts";
 
 /**
@@ -34,8 +34,8 @@ export function createRequestGate(parts: RpcParts): (context: HandlerContext) =>
 }
 
 /** Counts the refusal, and returns the error that Connect sends for it. */
-function refused(context: HandlerContext, { outcomes }: RpcParts, refusal: Refusal): ConnectError {
-  outcomes.refused(refusal, entryOf(context), callStateOf(context).request);
+function refused(context: HandlerContext, parts: RpcParts, refusal: Refusal): ConnectError {
+  countRefusal(context, parts, refusal);
   // gRPC has no HTTP status 401, so it needs no challenge.
   if (context.protocolName === "connect") {
     for (const [name, value] of pairs(reasonHeaders(refusal))) context.responseHeader.set(name, value);
