@@ -113,7 +113,6 @@ export interface Mount {
 }
 
 /**
- * JSON with an HTTP status; the same with a media type that clients of RPCs do not read as an error
- * of their protocol; or a gRPC status.
+ * JSON with an HTTP status; the same with the error in Connect's form as well; or a gRPC status.
  */
 export type RefusalForm = "json" | "json_for_rpc" | "grpc";

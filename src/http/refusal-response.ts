@@ -1,5 +1,6 @@
-import { Code } from "@connectrpc/connect";
-import { errorDetailsJson } from "../refusal/error-details.ts";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { errorToJson } from "@connectrpc/connect/protocol-connect";
+import { errorDetails, errorDetailsJson } from "../refusal/error-details.ts";
 import { rowOf } from "../refusal/reasons.ts";
 import { filled, isUnsafeToRepeat, type Refusal } from "../refusal/refusal.ts";
 import { statusOf } from "./grpc-status.ts";
@@ -13,10 +14,7 @@ export interface RefusalContext {
   readonly accept?: string | undefined;
   /** Rate-limit headers: names and values, alternating. */
   readonly rateHeaders?: readonly string[];
-  /**
-   * Adds a charset to the media type, because clients of Connect read plain `application/json` as
-   * an error in Connect's own form.
-   */
+  /** Adds the error in Connect's own form, for its clients. */
   readonly isForRpc?: boolean;
 }
 
@@ -49,11 +47,11 @@ function grpcTypeOf(request: Pick<HttpRequest, "header">): string {
 export function refusalResponse(refusal: Refusal, context: RefusalContext): WholeResponse {
   const { requestId, rateHeaders = [] } = context;
   const problem = asksForProblem(context.accept);
-  const body = problem ? JSON.stringify(problemBody(refusal, requestId)) : refusalJson(refusal, requestId);
-  const json = context.isForRpc ? "application/json; charset=utf-8" : "application/json";
-  const headers = ["Content-Type", problem ? "application/problem+json" : json];
+  const own = context.isForRpc ? connectBody(refusal) : {};
+  const body = problem ? problemBody(refusal, requestId) : { ...own, ...errorBody(refusal, requestId) };
+  const headers = ["Content-Type", problem ? "application/problem+json" : "application/json"];
   headers.push("X-Request-Id", requestId, ...rateHeaders, ...refusalHeaders(refusal, rateHeaders));
-  return { status: rowOf(refusal.reason).httpStatus, headers, body };
+  return { status: rowOf(refusal.reason).httpStatus, headers, body: JSON.stringify(body) };
 }
 
 /** Returns the JSON that every status has in its body, also for a refusal that ends a stream. */
@@ -110,6 +108,13 @@ function errorBody(refusal: Refusal, requestId: string) {
       details: errorDetailsJson(refusal),
     },
   };
+}
+
+/** The error of Connect's unary protocol: https://connectrpc.com/docs/protocol/#error-end-stream */
+function connectBody(refusal: Refusal) {
+  const { code } = rowOf(refusal.reason);
+  const error = new ConnectError(refusal.message, code, undefined, errorDetails(refusal));
+  return Object.fromEntries(Object.entries(errorToJson(error, undefined) ?? {}));
 }
 
 /** RFC 9457. */

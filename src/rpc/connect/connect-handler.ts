@@ -1,5 +1,5 @@
 import type { HttpRequest, Mount } from "../../http/handler.ts";
-import { headerOf, pathOf } from "../../http/request-head.ts";
+import { headerOf, pathOf, queryOf } from "../../http/request-head.ts";
 import { rateReportHeaders } from "../../limit/rate-limit-headers.ts";
 import type { Entry } from "../../metrics.ts";
 import { fail, type Refusal } from "../../refusal/refusal.ts";
@@ -19,14 +19,15 @@ export function createConnectHandler(parts: RpcParts): FindRpc {
     const isGrpc = grpcType.test(headerOf(head, "content-type") ?? "");
     const mount = mounts.get(path);
     if (mount) return isGrpc ? mount.grpc : mount.connect;
-    if (!rpcPath.test(path)) return undefined;
-    if (isGrpc) return unknownToGrpc;
-    return headerOf(head, "connect-protocol-version") === undefined ? undefined : unknownToConnect;
+    if (isGrpc) return twoParts.test(path) ? unknownToGrpc : undefined;
+    return methodPath.test(path) ? unknownToConnect : undefined;
   };
 }
 
 const grpcType = /^application\/grpc(-web(-text)?)?(\+|;|$)/i;
-const rpcPath = /^\/[^/]+\/[^/]+$/;
+const twoParts = /^\/[^/]+\/[^/]+$/;
+/** A method of a service in a package, such as `/keyrun.v1.RunService/RunApp`. */
+const methodPath = /^\/[a-z_]\w*(\.[a-z_]\w*)+\/[a-z_]\w*$/i;
 
 const unknownToGrpc: Mount = {
   handler: () => ({ refusal: fail("UNIMPLEMENTED") }),
@@ -34,7 +35,7 @@ const unknownToGrpc: Mount = {
   refusalForm: "grpc",
 };
 const unknownToConnect: Mount = {
-  handler: () => ({ refusal: fail("NOT_FOUND") }),
+  handler: () => ({ refusal: fail("UNIMPLEMENTED") }),
   entry: "connect",
   refusalForm: "json_for_rpc",
 };
@@ -73,7 +74,7 @@ function routeRefusal(route: RpcRoute, request: HttpRequest): Refusal | undefine
   if (!allowedMethods.includes(request.method)) {
     return fail("METHOD_NOT_ALLOWED", { metadata: { allow: allowedMethods.join(", ") } });
   }
-  if (request.method === "GET") return undefined;
+  if (request.method === "GET") return encodingRefusal(request);
   const type = request.header("content-type") ?? "";
   if (route.supportedContentType(type) && !textType.test(type)) return undefined;
   // In Connect's own protocol a method has one of two kinds: https://connectrpc.com/docs/protocol/
@@ -82,6 +83,15 @@ function routeRefusal(route: RpcRoute, request: HttpRequest): Refusal | undefine
   const types = [...connect, "application/grpc-web", "application/grpc"].map((one) => `\`${one}\``);
   return fail("UNSUPPORTED_MEDIA_TYPE", {
     problem: `Send a Content-Type that is one of: ${types.join(", ")}.`,
+  });
+}
+
+/** A Connect GET has its message in the query, and so no Content-Type. */
+function encodingRefusal({ target }: HttpRequest): Refusal | undefined {
+  const encoding = new URLSearchParams(queryOf(target)).get("encoding");
+  if (encoding === "json" || encoding === "proto") return undefined;
+  return fail("UNSUPPORTED_MEDIA_TYPE", {
+    problem: "Name the encoding of the message in the query: `encoding=json` or `encoding=proto`.",
   });
 }
 

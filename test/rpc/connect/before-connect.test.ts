@@ -1,0 +1,145 @@
+import type { DescMethodUnary } from "@bufbuild/protobuf";
+import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-node";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
+import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
+import { reasons } from "#src/refusal/reasons.ts";
+import { conformanceService } from "../../conformance/conformance-service.ts";
+import { ConformanceService } from "../../conformance/gen/connectrpc/conformance/v1/service_pb.ts";
+import { type Keyrun, startKeyrun } from "../../harness/keyrun.ts";
+import { serveRpcs } from "../../harness/rpc-listener.ts";
+import type { ServedHandler } from "../../harness/served-handler.ts";
+
+let keyrun: Keyrun;
+let conformance: ServedHandler;
+
+beforeAll(async () => {
+  keyrun = await startKeyrun();
+  conformance = await serveRpcs([{ service: ConformanceService, implementation: conformanceService }]);
+});
+
+afterAll(async () => {
+  await keyrun.close();
+  conformance.listener.destroy();
+});
+
+const run = "/keyrun.v1.RunService/RunApp";
+const json = "application/json";
+
+test.each([
+  ["another verb", "PUT", run, json, 405, "unimplemented", "METHOD_NOT_ALLOWED"],
+  ["GET of a method with effects", "GET", run, undefined, 405, "unimplemented", "METHOD_NOT_ALLOWED"],
+  ["no type", "POST", run, undefined, 415, "invalid_argument", "UNSUPPORTED_MEDIA_TYPE"],
+  ["another type", "POST", run, "text/plain", 415, "invalid_argument", "UNSUPPORTED_MEDIA_TYPE"],
+  ["another codec", "POST", run, "application/xml", 415, "invalid_argument", "UNSUPPORTED_MEDIA_TYPE"],
+  [
+    "a stream's type",
+    "POST",
+    run,
+    "application/connect+json",
+    415,
+    "invalid_argument",
+    "UNSUPPORTED_MEDIA_TYPE",
+  ],
+  ["an unknown method", "POST", "/keyrun.v1.RunService/Walk", json, 501, "unimplemented", "UNIMPLEMENTED"],
+  ["an unknown service", "POST", "/nobody.v1.Service/Do", json, 501, "unimplemented", "UNIMPLEMENTED"],
+])(
+  "%s is refused with the code, the message and the details of Connect, and those of REST",
+  async (_, method, path, type, status, code, reason) => {
+    const response = await fetch(`${keyrun.publicUrl}${path}`, {
+      method,
+      headers: { ...(type !== undefined && { "content-type": type }) },
+      ...(method !== "GET" && { body: new TextEncoder().encode("{}") }),
+    });
+    expect(response.status).toBe(status);
+    expect(response.headers.get("content-type")).toBe("application/json");
+    const body = (await response.json()) as { error: { message: string } };
+    expect(body).toMatchObject({
+      code,
+      message: body.error.message,
+      details: [{ type: "google.rpc.ErrorInfo", value: expect.any(String), debug: { reason } }],
+      error: { code: reason.toLowerCase(), requestId: response.headers.get("x-request-id") },
+    });
+  },
+);
+
+async function errorOf(call: Promise<unknown>): Promise<ConnectError> {
+  try {
+    await call;
+  } catch (thrown) {
+    return ConnectError.from(thrown);
+  }
+  return expect.fail();
+}
+
+test("a Connect client reads why its unknown method was refused", async () => {
+  const transport = createConnectTransport({ baseUrl: keyrun.publicUrl, httpVersion: "1.1" });
+  const { runApp } = RunService.method;
+  const walk: DescMethodUnary = { ...runApp, name: "Walk" };
+  const error = await errorOf(transport.unary(walk, undefined, undefined, undefined, {}));
+  expect([error.code, error.rawMessage]).toEqual([Code.Unimplemented, reasons.UNIMPLEMENTED.words]);
+  expect(error.findDetails(ErrorInfoSchema)).toMatchObject([{ reason: "UNIMPLEMENTED", domain: "keyrun" }]);
+});
+
+test("a Connect client reads why its type was refused", async () => {
+  const asText: Interceptor = (next) => (request) => {
+    request.header.set("content-type", "text/plain");
+    return next(request);
+  };
+  const transport = createConnectTransport({
+    baseUrl: keyrun.publicUrl,
+    httpVersion: "1.1",
+    interceptors: [asText],
+  });
+  const error = await errorOf(createClient(RunService, transport).runApp({}));
+  expect(error.code).toBe(Code.InvalidArgument);
+  expect(error.rawMessage).toContain("`application/json`");
+  expect(error.findDetails(ErrorInfoSchema)).toMatchObject([{ reason: "UNSUPPORTED_MEDIA_TYPE" }]);
+});
+
+const get = "/connectrpc.conformance.v1.ConformanceService/IdempotentUnary";
+
+test.each([
+  ["without a type", {}],
+  ["with a type, though it has no body", { "content-type": "text/plain" }],
+])("a Connect GET %s is served", async (_, headers) => {
+  const query = "?connect=v1&encoding=json&message=%7B%7D";
+  const response = await fetch(`${conformance.url}${get}${query}`, { headers });
+  expect(response.status).toBe(200);
+  expect(await response.json()).toHaveProperty("payload");
+});
+
+test.each(["", "?connect=v1&encoding=xml&message=%7B%7D"])(
+  "a Connect GET with the query %j is asked for its encoding, and not for a Content-Type",
+  async (query) => {
+    const response = await fetch(`${conformance.url}${get}${query}`);
+    expect(response.status).toBe(415);
+    const { code, message } = (await response.json()) as { code: string; message: string };
+    expect(code).toBe("invalid_argument");
+    expect(message).toContain("encoding=json");
+    expect(message).not.toContain("Content-Type");
+  },
+);
+
+test.each([
+  ["application/connect+json", "connect-content-encoding"],
+  ["application/grpc-web+json", "grpc-encoding"],
+])(
+  "a compressed message of %s whose compression has no name is told to name it in %s",
+  async (type, header) => {
+    const { parent, name } = KeyService.method.watchKeys;
+    const response = await fetch(`${keyrun.internalUrl}/${parent.typeName}/${name}`, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${keyrun.serviceToken}`,
+        "content-type": type,
+        "connect-protocol-version": "1",
+      },
+      body: Uint8Array.of(1, 0, 0, 0, 1, 0),
+    });
+    const told = decodeURIComponent(await response.text());
+    expect(/no ([a-z-]+) was sent/.exec(told)?.[1]).toBe(header);
+  },
+);
