@@ -46,15 +46,13 @@ export function createOutcomes({ log, metrics, nameRoute }: OutcomesParts): Outc
       if (asked.isCounted) return;
       asked.isCounted = true;
       const { requestId, method, target, address } = asked;
-      const { reason, metadata, cause } = refusal;
+      const { reason, metadata, cause, appId } = refusal;
       metrics.requestEnded(entry, reason);
       if (reason === "RATE_LIMIT_EXCEEDED") metrics.limitRefused();
       const row = rowOf(reason);
       const request = target === "" ? method : `${nameMethod(method)} ${nameRoute(target) ?? "(no route)"}`;
-      log[row.log](
-        { entry, reason, requestId, request, address, ...(cause !== undefined && { cause }) },
-        filled(row.words, metadata),
-      );
+      const details = { ...(appId !== undefined && { appId }), ...(cause !== undefined && { cause }) };
+      log[row.log]({ entry, reason, requestId, request, address, ...details }, filled(row.words, metadata));
     },
   };
 }

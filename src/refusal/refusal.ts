@@ -18,6 +18,8 @@ export class Refusal extends Error {
   readonly retryAfterMs: number | undefined;
   /** True if the app may have started, so that a repeat could do its work twice. */
   readonly mayHaveRun: boolean;
+  /** Private: the app whose run it ended, for the log. Never an id that only the caller knows. */
+  readonly appId: string | undefined;
 
   constructor(reason: Reason, facts: RefusalFacts) {
     const metadata = cutValues(facts.metadata);
@@ -30,6 +32,7 @@ export class Refusal extends Error {
     this.metadata = metadata;
     this.retryAfterMs = facts.retryAfterMs ?? rowOf(reason).retryAfterMs;
     this.mayHaveRun = facts.mayHaveRun ?? false;
+    this.appId = facts.appId;
   }
 }
 
@@ -51,6 +54,8 @@ export interface RefusalFacts {
   cause?: unknown;
   retryAfterMs?: number;
   mayHaveRun?: boolean;
+  /** Private: only for the log. */
+  appId?: string;
 }
 
 /**
@@ -59,6 +64,16 @@ export interface RefusalFacts {
  */
 export function fail(reason: Reason, facts: RefusalFacts = {}): Refusal {
   return new Refusal(reason, facts);
+}
+
+/** Returns the same refusal, about the run of an app. */
+export function aboutApp(refusal: Refusal, appId: string): Refusal {
+  const { reason, param, message: problem, metadata, cause, retryAfterMs, mayHaveRun } = refusal;
+  return fail(reason, {
+    ...{ problem, metadata: { ...metadata }, cause, mayHaveRun, appId },
+    ...(param !== null && { param }),
+    ...(retryAfterMs !== undefined && { retryAfterMs }),
+  });
 }
 
 /** For something that can't be done now but may be possible in a moment. */

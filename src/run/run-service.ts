@@ -8,7 +8,7 @@ import type { AppRecord } from "../apps/app-store.ts";
 import type { Call } from "../auth/principal.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import { isResourceId } from "../fields/resource-id.ts";
-import { fail } from "../refusal/refusal.ts";
+import { aboutApp, fail, Refusal } from "../refusal/refusal.ts";
 import type { Run, Runner } from "./runner.ts";
 
 /** Finds the app of this id that the team may run. Synchronous where the app is in memory. */
@@ -73,7 +73,11 @@ export function createRunService(parts: {
 }
 
 async function answerLater(run: Run, output: Promise<string>): Promise<RunAppResponse> {
-  return answerOf(run, await output);
+  try {
+    return answerOf(run, await output);
+  } catch (thrown) {
+    throw thrown instanceof Refusal ? aboutApp(thrown, run.app.id) : thrown;
+  }
 }
 
 function answerOf({ runId, app }: Run, text: string): RunAppResponse {

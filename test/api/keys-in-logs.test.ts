@@ -1,8 +1,11 @@
 import { connect } from "node:http2";
 import * as fc from "fast-check";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { connectCallers } from "../harness/callers.ts";
+import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
 import { h2cRequest } from "../harness/h2c-client.ts";
 import { type IssuedKey, type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { restRun } from "../harness/keyrun-process.ts";
 import { decoded, mutatedKey, tellsSecret } from "../harness/mutated-keys.ts";
 import { postConnect } from "../harness/post-connect.ts";
 import { rawSocket } from "../harness/raw-socket.ts";
@@ -124,6 +127,21 @@ test.each(Object.keys(places))("no log line tells a secret that a caller put int
   );
   // The test proves nothing if nothing was logged.
   expect(keyrun.logLines.length).toBeGreaterThan(before + 10);
+});
+
+test("the log names the app whose run failed, through every entry", async () => {
+  const backend = { kind: { case: "http" as const, value: { url: "http://127.0.0.1:1/run" } } };
+  await keyrun.apps.createApp({ app: { id: "broken", backend } });
+  const at = keyrun.logLines.length;
+  await restRun(keyrun.publicUrl, { value: key.value, appId: "broken" });
+  const callers = [...Object.values(connectCallers), grpcJsCaller].map((make) => make(keyrun.publicUrl));
+  for (const caller of callers) {
+    await caller.run({ appId: "broken", text: "", authorization: `Bearer ${key.value}` });
+    caller.close();
+  }
+  const refusals = keyrun.logLines.slice(at).map((line) => JSON.parse(line));
+  const appIds = refusals.filter(({ reason }) => reason !== undefined).map(({ appId }) => appId);
+  expect(appIds).toEqual(Array.from({ length: 1 + callers.length }, () => "broken"));
 });
 
 test("the log names the route of a refusal, however its path is written, and no text of the caller", async () => {
