@@ -1,5 +1,4 @@
 import { randomBytes } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import type { AddressAllowanceView, Admit } from "../admission/admission.ts";
 import { unguarded } from "../auth/key-evidence.ts";
 import { credentialOf, isActivity, type ListenerName } from "../auth/policy.ts";
@@ -11,7 +10,6 @@ import { createRequestIds } from "../ids/request-ids.ts";
 import { createAddressAllowance } from "../limit/address-allowance.ts";
 import type { Log } from "../log.ts";
 import type { Entry, Metrics } from "../metrics.ts";
-import { fail } from "../refusal/refusal.ts";
 import { createMetricsHandler } from "../rest/metrics-handler.ts";
 import { createAuthenticate } from "../rpc/authenticate.ts";
 import { createRpcHandler } from "../rpc/rpc-handler.ts";
@@ -21,6 +19,7 @@ import { createServe, type Serve, type ServeOptions } from "../server/exchange/e
 import type { RequestTracker } from "../server/exchange/request-tracker.ts";
 import { createListener, type Listener, type ListenerOptions } from "../server/listener.ts";
 import type { Config } from "../settings/config.ts";
+import type { TlsFiles } from "../settings/tls-files.ts";
 import type { SessionAccess } from "../sign-in/session-access.ts";
 import { meterLookUps } from "./meters.ts";
 import { createTransportLog } from "./transport-log.ts";
@@ -80,10 +79,13 @@ export type MakePublicHandler = (basis: {
 }) => HttpHandler;
 
 /** The listener for internal services: every RPC, health, reflection and `/metrics`. */
-export async function createInternalListener(
-  parts: ListenersParts & { readonly services: readonly ServedService[] },
-): Promise<Listener> {
-  const { config, metrics, isServiceToken } = parts;
+export function createInternalListener(
+  parts: ListenersParts & {
+    readonly services: readonly ServedService[];
+    readonly tls: TlsFiles | undefined;
+  },
+): Listener {
+  const { metrics, isServiceToken, tls } = parts;
   const { serve, options } = listenerBasis(parts, "grpc");
   const handler = createMetricsHandler({ metrics, isServiceToken });
   // Its callers are internal services: no address is held to an allowance.
@@ -92,7 +94,7 @@ export async function createInternalListener(
   return createListener({
     ...options,
     connectionsPerAddressMax: undefined,
-    tls: await readTls(config.grpcTls),
+    tls,
     isConversation: isConversation(parts.services),
     onRequest: dispatch(findRpc, { http: handler, serve }),
   });
@@ -131,15 +133,6 @@ function createRpcs(
     needsConnectVersion: listener === "public",
     outcomes,
   });
-}
-
-async function readTls(files: Config["grpcTls"]) {
-  if (!files) return undefined;
-  const [cert, key, clientCa] = await Promise.all(
-    [files.certFile, files.keyFile, files.clientCaFile].map((file) => readFile(file)),
-  );
-  if (!cert || !key || !clientCa) throw fail("INTERNAL");
-  return { cert, key, clientCa };
 }
 
 /** RPCs to their own handlers, all else to the HTTP handler. */

@@ -15,6 +15,7 @@ import { type Drainable, drain } from "../server/drain.ts";
 import { createRequestTracker } from "../server/exchange/request-tracker.ts";
 import type { Config } from "../settings/config.ts";
 import type { HostAndPort } from "../settings/host.ts";
+import { readTlsFiles, type TlsFiles } from "../settings/tls-files.ts";
 import type { Stores } from "../store/stores.ts";
 import { writeAddressFile } from "./address-file.ts";
 import { bind } from "./bind.ts";
@@ -100,12 +101,19 @@ async function closeInReverse(closers: readonly Closer[]): Promise<void> {
   for (const close of closers.toReversed()) await close();
 }
 
+function loadTlsFiles(files: NonNullable<Config["grpcTls"]>): TlsFiles {
+  const read = readTlsFiles(files);
+  if ("problems" in read) throw new StartRefused(read.problems.join(" "));
+  return read.ok;
+}
+
 type Opened = Awaited<ReturnType<typeof open>>;
 
 /** Step 1: opens what the wiring needs. */
 async function open({ config, parts, closers }: Start) {
   const { clock, log } = parts;
   const files = createSecretFiles(config.dataDir, randomBytes);
+  const tls = config.grpcTls && loadTlsFiles(config.grpcTls);
   const stores = await parts.openStores();
   closers.push(stores.close);
   const secrets = await loadServiceSecrets(config, files, stores);
@@ -120,7 +128,7 @@ async function open({ config, parts, closers }: Start) {
   parts.onSecret?.(serviceToken);
   const { screenFolder } = parts;
   const screenFiles = screenFolder === undefined ? undefined : await readScreenFiles(screenFolder);
-  return { stores, secrets, metrics, caches, serviceToken, screenFiles };
+  return { tls, stores, secrets, metrics, caches, serviceToken, screenFiles };
 }
 
 type Wired = Awaited<ReturnType<typeof wire>>;
@@ -160,7 +168,7 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
   const withScreen = createWithScreen(signIn, opened.screenFiles);
   const handler = await createPublicHandler({ config, clock, version, readiness, services, withScreen });
   const publicListener = createPublicListener({ ...basis, handler });
-  const internalListener = await createInternalListener(basis);
+  const internalListener = createInternalListener({ ...basis, tls: opened.tls });
   const listeners = [publicListener, internalListener];
   closers.push(async () => listeners.forEach((listener) => void listener.destroy()));
   const drainables = [...listeners, streams(services, streamsEnd)];

@@ -10,6 +10,7 @@ import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import type { Config } from "../settings/config.ts";
 import { readHostAndPort, writeHostAndPort } from "../settings/host.ts";
 import type { Environment } from "../settings/read-settings.ts";
+import { readTlsFiles } from "../settings/tls-files.ts";
 import { CommandFailure } from "./command-failure.ts";
 import { openSession } from "./session.ts";
 
@@ -37,7 +38,7 @@ export interface Peer {
 export const rpcMsMax = 10_000;
 const answerBytesMax = 16 * 1024 * 1024;
 
-/** Opens a connection and sends no request yet. Throws if a TLS file can't be read. */
+/** Opens a connection and sends no request yet. Throws if a TLS file is of no use. */
 export function openConnection({ address, serviceToken, tls }: Peer): Connection {
   const origin = `${tls === undefined ? "http" : "https"}://${address}`;
   const session = openSession(origin, tls === undefined ? {} : readTls(tls));
@@ -119,13 +120,9 @@ function readDataFile(dataDir: string, name: string): string | undefined {
  * The command uses the listener's certificate as its client certificate. This works if the client
  * authority signed that certificate too, as is usual in a private network.
  */
-function readTls({ certFile, keyFile, clientCaFile }: NonNullable<Config["grpcTls"]>) {
-  try {
-    return { cert: readFileSync(certFile), key: readFileSync(keyFile), ca: readFileSync(clientCaFile) };
-  } catch (cause) {
-    throw new CommandFailure(
-      "A TLS file can't be read: check KEYRUN_GRPC_TLS_CERT_FILE, KEYRUN_GRPC_TLS_KEY_FILE and KEYRUN_GRPC_TLS_CLIENT_CA_FILE.",
-      { cause },
-    );
-  }
+function readTls(files: NonNullable<Config["grpcTls"]>) {
+  const read = readTlsFiles(files);
+  if ("problems" in read) throw new CommandFailure(read.problems.join("\n"));
+  const { cert, key, clientCa } = read.ok;
+  return { cert, key, ca: clientCa };
 }

@@ -262,6 +262,27 @@ describe("an unsafe start is refused with one sentence and exit code 1, without 
     }
   });
 
+  test.each([
+    ["no file", "", /FILE must be the path of a file that this user may read \(ENOENT\)\./],
+    ["a folder", "/", /FILE must be the path of a file that this user may read \(EISDIR\)\./],
+    [
+      "no key and no certificate",
+      "/dev/null",
+      /CERT_FILE holds no certificate: .+ KEYRUN_\w+KEY_FILE holds no private key: /,
+    ],
+  ])("files of TLS that hold %s", async (_, path, sentence) => {
+    const file = path === "" ? join(folders.create(), "nowhere.pem") : path;
+    const outcome = await refused({
+      KEYRUN_GRPC_TLS_CERT_FILE: file,
+      KEYRUN_GRPC_TLS_KEY_FILE: file,
+      KEYRUN_GRPC_TLS_CLIENT_CA_FILE: file,
+    });
+    expectRefused(outcome, /^Keyrun can't start: KEYRUN_GRPC_TLS_CERT_FILE /);
+    expect(outcome.stderr).toMatch(sentence);
+    expect(outcome.stderr).toMatch(/KEYRUN_GRPC_TLS_CLIENT_CA_FILE/);
+    expect(outcome.stderr).not.toMatch(/routines|no start line|error:/);
+  });
+
   test("all problems are reported at once, one sentence each", async () => {
     const outcome = await refused({ KEYRUN_PORT: "x", KEYRUN_LOG_LEVEL: "loud", KEYRUN_NOTHING: "1" });
     expect(outcome.stderr.trimEnd().split("\n")).toHaveLength(3);
