@@ -296,6 +296,11 @@ const rows = (group: string, table: Record<string, string>, refusal?: Http1Attac
   }));
 
 export const http1Attacks: readonly Http1Attack[] = [
+  {
+    name: "request line: CONNECT",
+    bytes: withFirstLine("CONNECT a:80 HTTP/1.1\r\n"),
+    refusal: [405, "method_not_allowed"],
+  },
   ...rows("request line", requestLines),
   ...rows("host", hosts),
   ...rows("header", headers),
