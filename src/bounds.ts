@@ -167,7 +167,18 @@ export const bounds = {
    */
   refusalMessageBytesMax: 512,
   refusalNameBytesMax: 200,
+  /** Bytes of answers that wait in memory until their callers read them, of all connections. */
+  unreadBytesMax: 96 * 1024 * 1024,
+  /** The same for one connection. Less than what Node itself allows an HTTP/2 session, 10 MB. */
+  unreadBytesPerConnectionMax: 8 * 1024 * 1024,
+  /**
+   * A connection with no more unread bytes may use the last quarter of `unreadBytesMax`. The
+   * connections that one address may have can't fill that quarter.
+   */
+  littleUnreadBytesMax: 96 * 1024,
   /** How much of a refused body is read and dropped. */
   drainedBodyBytesMax: 16 * 1024 * 1024,
+  /** In how many chunks it may come: each costs about a microsecond, however small it is. */
+  drainedBodyChunksMax: 65_536,
   drainedBodyMsMax: 10_000,
 } as const;

@@ -43,7 +43,13 @@ export const metricsTypes: Readonly<Record<MetricsForm, string>> = {
   "application/openmetrics-text": Registry.OPENMETRICS_CONTENT_TYPE,
 };
 
-export function createMetrics(): Metrics {
+/** What is read when the metrics are rendered. */
+export interface MetricSources {
+  /** The bytes of answers that wait for their callers. */
+  readonly unreadAnswerBytes: () => number;
+}
+
+export function createMetrics(sources: MetricSources = { unreadAnswerBytes: () => 0 }): Metrics {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 10 });
@@ -58,6 +64,14 @@ export function createMetrics(): Metrics {
   const requests = requestCounters(registers);
   const reads = readCounters(registers);
   const runs = runMeters(registers);
+  new Gauge({
+    name: "keyrun_unread_answer_bytes",
+    help: "Bytes of answers that wait in memory until their callers read them.",
+    registers,
+    collect() {
+      this.set(sources.unreadAnswerBytes());
+    },
+  });
   const waiting = [
     ...[cachedKeyHits, limitRefusals, addressRefusals, ...Object.values(reads)],
     ...entries.flatMap((entry) => Object.values(requests[entry])),

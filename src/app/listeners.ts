@@ -18,6 +18,7 @@ import { isConversation, type ServedService } from "../rpc/served.ts";
 import { createServe, type Serve, type ServeOptions } from "../server/exchange/exchange.ts";
 import type { RequestTracker } from "../server/exchange/request-tracker.ts";
 import { createListener, type Listener, type ListenerOptions } from "../server/listener.ts";
+import type { UnreadAnswers } from "../server/unread-answers.ts";
 import type { Config } from "../settings/config.ts";
 import type { TlsFiles } from "../settings/tls-files.ts";
 import type { SessionAccess } from "../sign-in/session-access.ts";
@@ -32,6 +33,7 @@ export interface ListenersParts {
   readonly metrics: Metrics;
   readonly outcomes: Outcomes;
   readonly requests: RequestTracker;
+  readonly unread: UnreadAnswers;
   readonly admit: Admit;
   readonly isServiceToken: (presented: string) => boolean;
   /** Undefined where nobody can sign in. */
@@ -100,13 +102,14 @@ export function createInternalListener(
   });
 }
 
-function listenerBasis({ config, clock, log, outcomes, requests }: ListenersParts, entry: Entry) {
+function listenerBasis(parts: ListenersParts, entry: Entry) {
+  const { config, clock, log, outcomes, requests, unread } = parts;
   const newRequestId = createRequestIds(randomBytes);
   const { trustProxyHops, connectionsMax } = config;
   const basis = { requests, outcomes, newRequestId, report: createTransportLog(log) };
   return {
     serve: createServe({ ...basis, trustProxyHops } satisfies ServeOptions),
-    options: { ...basis, entry, clock, connectionsMax } satisfies Partial<ListenerOptions>,
+    options: { ...basis, entry, clock, connectionsMax, unread } satisfies Partial<ListenerOptions>,
   };
 }
 

@@ -13,6 +13,8 @@ import type { NameFilePaths } from "../run/name-files.ts";
 import { readScreenFiles } from "../screen/screen-files.ts";
 import { type Drainable, drain } from "../server/drain.ts";
 import { createRequestTracker } from "../server/exchange/request-tracker.ts";
+import { transportLimits } from "../server/transport-limits.ts";
+import { UnreadAnswers } from "../server/unread-answers.ts";
 import type { Config } from "../settings/config.ts";
 import type { HostAndPort } from "../settings/host.ts";
 import { readTlsFiles, type TlsFiles } from "../settings/tls-files.ts";
@@ -118,7 +120,8 @@ async function open({ config, parts, closers }: Start) {
   closers.push(stores.close);
   const secrets = await loadServiceSecrets(config, files, stores);
   await warnOfOtherPrefix(stores, { keyPrefix: config.keyPrefix, log });
-  const metrics = createMetrics();
+  const unread = new UnreadAnswers(transportLimits);
+  const metrics = createMetrics({ unreadAnswerBytes: () => unread.bytes });
   const caches = createCaches(stores, { clock, metrics });
   if (await stores.isEmpty()) {
     const { changeSecurityState } = caches;
@@ -128,7 +131,7 @@ async function open({ config, parts, closers }: Start) {
   parts.onSecret?.(serviceToken);
   const { screenFolder } = parts;
   const screenFiles = screenFolder === undefined ? undefined : await readScreenFiles(screenFolder);
-  return { tls, stores, secrets, metrics, caches, serviceToken, screenFiles };
+  return { tls, stores, secrets, unread, metrics, caches, serviceToken, screenFiles };
 }
 
 type Wired = Awaited<ReturnType<typeof wire>>;
@@ -136,7 +139,7 @@ type Wired = Awaited<ReturnType<typeof wire>>;
 /** Step 2: services, handlers and listeners, in the order of a request. Nothing is served yet. */
 async function wire({ config, parts, closers }: Start, opened: Opened) {
   const { clock, log, version } = parts;
-  const { stores, secrets, metrics, caches } = opened;
+  const { stores, secrets, unread, metrics, caches } = opened;
   const signIn = createSignIn({ config, clock, log, stores, caches });
   const { watchAccess } = signIn;
   const { nameFiles } = parts;
@@ -159,7 +162,7 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
 
   const requests = createRequestTracker();
   const basis = {
-    ...{ config, clock, log, metrics, requests, services: all },
+    ...{ config, clock, log, metrics, requests, unread, services: all },
     outcomes: createOutcomes({ log, metrics, nameRoute }),
     admit: services.admit,
     isServiceToken: createServiceTokenCheck(opened.serviceToken),

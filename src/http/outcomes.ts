@@ -52,7 +52,8 @@ export function createOutcomes({ log, metrics, nameRoute }: OutcomesParts): Outc
       const row = rowOf(reason);
       const request = target === "" ? method : `${nameMethod(method)} ${nameRoute(target) ?? "(no route)"}`;
       const details = { ...(appId !== undefined && { appId }), ...(cause !== undefined && { cause }) };
-      log[row.log]({ entry, reason, requestId, request, address, ...details }, filled(row.words, metadata));
+      const level = refusal.isQuiet ? "debug" : row.log;
+      log[level]({ entry, reason, requestId, request, address, ...details }, filled(row.words, metadata));
     },
   };
 }

@@ -20,6 +20,8 @@ export class Refusal extends Error {
   readonly mayHaveRun: boolean;
   /** Private: the app whose run it ended, for the log. Never an id that only the caller knows. */
   readonly appId: string | undefined;
+  /** True if it is logged at debug, because callers can cause it as often as they like. */
+  readonly isQuiet: boolean;
 
   constructor(reason: Reason, facts: RefusalFacts) {
     const metadata = cutValues(facts.metadata);
@@ -33,6 +35,7 @@ export class Refusal extends Error {
     this.retryAfterMs = facts.retryAfterMs ?? rowOf(reason).retryAfterMs;
     this.mayHaveRun = facts.mayHaveRun ?? false;
     this.appId = facts.appId;
+    this.isQuiet = facts.isQuiet ?? false;
   }
 }
 
@@ -56,6 +59,7 @@ export interface RefusalFacts {
   mayHaveRun?: boolean;
   /** Private: only for the log. */
   appId?: string;
+  isQuiet?: boolean;
 }
 
 /**

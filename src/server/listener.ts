@@ -11,6 +11,7 @@ import { createStreamCheck } from "./exchange/stream-check.ts";
 import type { NodeRequest } from "./node-http.ts";
 import type { Report } from "./transport-event.ts";
 import { type TransportLimits, transportLimits } from "./transport-limits.ts";
+import { UnreadAnswers } from "./unread-answers.ts";
 
 export interface ListenerOptions extends RunningAnswersOptions, ConnectionsOptions {
   readonly connectionsMax: number;
@@ -18,6 +19,8 @@ export interface ListenerOptions extends RunningAnswersOptions, ConnectionsOptio
   /** Undefined: plaintext, HTTP/1.1 and HTTP/2 on one port by what the caller speaks. */
   readonly tls?: ListenerTls | undefined;
   readonly limits?: TransportLimits;
+  /** Shared by the listeners of a process. By default the listener has its own. */
+  readonly unread?: UnreadAnswers;
   /**
    * Whether the request's messages are answered one by one, while the caller sends more. By default
    * none is such a conversation.
@@ -40,11 +43,11 @@ export interface Listener extends Drainable {
  */
 export function createListener(options: ListenerOptions): Listener {
   const limits = options.limits ?? transportLimits;
-  const { report, tls } = options;
-  const answers = createRunningAnswers(options, limits);
+  const { report, tls, clock, unread = new UnreadAnswers(limits) } = options;
+  const answers = createRunningAnswers(options, { limits, unread });
   const connections = createConnections(options);
   const http1 = createHttp1Server({ ...options, limits, tls, running: answers.all });
-  const http2 = createHttp2Acceptor({ limits, report, running: answers.all });
+  const http2 = createHttp2Acceptor({ limits, report, unread, running: answers.all });
   for (const server of [http1, http2.server]) {
     // An unknown expectation may be ignored (RFC 9110, section 10.1.1).
     for (const event of ["request", "checkContinue", "checkExpectation"]) server.on(event, answers.take);
@@ -66,7 +69,11 @@ export function createListener(options: ListenerOptions): Listener {
   http1.once("close", () => http1.close());
   const { isConversation = () => false } = options;
   const checkStreams = createStreamCheck({ running: answers.all, limits, isConversation });
-  const checking = setInterval(checkStreams, limits.checkIntervalMs).unref();
+  const check = () => {
+    checkStreams();
+    unread.check(clock.monotonicMs(), report);
+  };
+  const checking = setInterval(check, limits.checkIntervalMs).unref();
   http1.once("close", () => clearInterval(checking));
   let stopping: NodeJS.Timeout | undefined;
 

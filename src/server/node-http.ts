@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { constants, type Http2ServerRequest, type Http2ServerResponse } from "node:http2";
 import type { HttpResponse, Trailers, WholeResponse } from "../http/handler.ts";
 import type { RequestHead } from "../http/request-head.ts";
+import type { UnreadAnswer } from "./unread-answers.ts";
 
 /**
  * The request and the response that Node passes to a listener. Those of HTTP/2 have the form of
@@ -10,11 +11,12 @@ import type { RequestHead } from "../http/request-head.ts";
 export type NodeRequest = IncomingMessage | Http2ServerRequest;
 export type NodeResponse = ServerResponse | Http2ServerResponse;
 
-/** One of Node's requests, with its head and its response. */
+/** One of Node's requests, with its head, its response, and what of that is not read. */
 export interface Incoming {
   readonly head: RequestHead;
   readonly req: NodeRequest;
   readonly res: NodeResponse;
+  readonly unread: UnreadAnswer;
 }
 
 /** Returns the head of Node's request as a plain value. */
@@ -73,7 +75,7 @@ export function isGone(res: NodeResponse): boolean {
  * it, or the parser may have refused the bytes after it and have answered on the connection.
  */
 export function isAnswerable(req: NodeRequest, res: NodeResponse): boolean {
-  return !isGone(res) && (isHttp2Response(res) || !req.socket.writableEnded);
+  return !isGone(res) && (isHttp2Response(res) || req.socket.writable);
 }
 
 export function isWhole(response: HttpResponse): response is WholeResponse {

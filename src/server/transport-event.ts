@@ -11,6 +11,16 @@ export type TransportEvent =
   | { readonly kind: "connection_failed"; readonly code: string; readonly address: string }
   | { readonly kind: "session_failed"; readonly code: string }
   /**
+   * A connection was closed because its caller did not read its answers, or pipelined too many
+   * requests. `bytes` is what it had not read.
+   */
+  | {
+      readonly kind: "connection_closed";
+      readonly by: "unread_answers" | "pipelined_requests";
+      readonly bytes: number;
+      readonly address: string;
+    }
+  /**
    * Reported once: `X-Forwarded-For` arrives although no proxy is trusted, so all callers share one
    * address.
    */

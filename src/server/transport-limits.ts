@@ -50,7 +50,20 @@ export interface TransportLimits {
    * a whole write is seen.
    */
   readonly writeBytesPerSecondMin: number;
+  /** Requests of one connection at once: streams over HTTP/2, pipelined over HTTP/1.1. */
   readonly concurrentStreamsMax: number;
+  /** How long an HTTP/2 session may read nothing although answers wait for it. */
+  readonly unreadSessionMsMax: number;
+  /** Requests that wait for the end of their turn of the event loop. */
+  readonly batchedRequestsMax: number;
+  /** Bytes of answers that wait for their callers, of all connections of the process. */
+  readonly unreadBytesMax: number;
+  /** The same for one connection: past it, a new request is refused. */
+  readonly unreadBytesPerConnectionMax: number;
+  /** Up to so many bytes, a connection may use the last quarter of `unreadBytesMax`. */
+  readonly littleUnreadBytesMax: number;
+  /** What Node keeps for an answer that waits, without its body. */
+  readonly unreadAnswerBytes: number;
   /** CVE-2023-44487: how many resets a session may send at once, and how many more each second. */
   readonly streamResetBurst: number;
   readonly streamResetsPerSecond: number;
@@ -59,11 +72,14 @@ export interface TransportLimits {
   readonly rejectedStreamsMax: number;
   readonly outstandingPingsMax: number;
   readonly settingsMax: number;
+  /** How much of a body is collected before it is read, and between two reads. */
+  readonly waitingBodyBytesMax: number;
   /**
    * How much of a body is read and dropped if it was answered before it was read. After that the
    * connection closes.
    */
   readonly drainedBodyBytesMax: number;
+  readonly drainedBodyChunksMax: number;
   readonly drainedBodyMsMax: number;
   /**
    * During a drain, how long an idle connection stays open for a request that may be on its way.
@@ -87,6 +103,12 @@ export const transportLimits: TransportLimits = Object.freeze({
   stalledWriteMsMax: 30_000,
   writeBytesPerSecondMin: 16 * 1024,
   concurrentStreamsMax: 128,
+  unreadSessionMsMax: 60_000,
+  batchedRequestsMax: 512,
+  unreadBytesMax: bounds.unreadBytesMax,
+  unreadBytesPerConnectionMax: bounds.unreadBytesPerConnectionMax,
+  littleUnreadBytesMax: bounds.littleUnreadBytesMax,
+  unreadAnswerBytes: 16 * 1024,
   streamResetBurst: 100,
   streamResetsPerSecond: 10,
   sessionMemoryMegabytesMax: 10,
@@ -94,7 +116,9 @@ export const transportLimits: TransportLimits = Object.freeze({
   rejectedStreamsMax: 100,
   outstandingPingsMax: 10,
   settingsMax: 32,
+  waitingBodyBytesMax: 256 * 1024,
   drainedBodyBytesMax: bounds.drainedBodyBytesMax,
+  drainedBodyChunksMax: bounds.drainedBodyChunksMax,
   drainedBodyMsMax: bounds.drainedBodyMsMax,
   idleCloseDelayMs: 250,
 });

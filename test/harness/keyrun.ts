@@ -146,7 +146,8 @@ export function withAuthorization(value: string): Interceptor {
   };
 }
 
-async function readMetric(internalUrl: string, serviceToken: string, series: string): Promise<number> {
+/** The value of a series in `/metrics`, by its name with labels; NaN if there is none. */
+export async function readMetric(internalUrl: string, serviceToken: string, series: string): Promise<number> {
   const answer = await fetch(`${internalUrl}/metrics`, {
     headers: { authorization: `Bearer ${serviceToken}` },
   });

@@ -3,11 +3,13 @@ import type { Socket } from "node:net";
 import { isHttp2Response, type NodeResponse } from "../node-http.ts";
 import { errorCode, type Report } from "../transport-event.ts";
 import type { TransportLimits } from "../transport-limits.ts";
+import type { UnreadAnswers } from "../unread-answers.ts";
 
 export interface Http2ServerOptions {
   readonly limits: TransportLimits;
   /** The answers that are not finished, over HTTP/1.1 and HTTP/2. */
   readonly running: Iterable<NodeResponse>;
+  readonly unread: UnreadAnswers;
   readonly report: Report;
 }
 
@@ -24,7 +26,7 @@ export interface Http2Acceptor {
   closeSessions(): void;
 }
 
-export function createHttp2Acceptor({ limits, running, report }: Http2ServerOptions): Http2Acceptor {
+export function createHttp2Acceptor({ limits, running, unread, report }: Http2ServerOptions): Http2Acceptor {
   const server = createServer(http2Options(limits));
   const sessions = new Set<ServerHttp2Session>();
   server.on("sessionError", (error) => report({ kind: "session_failed", code: errorCode(error) }));
@@ -37,6 +39,7 @@ export function createHttp2Acceptor({ limits, running, report }: Http2ServerOpti
       socket.allowHalfOpen = false;
       server.once("session", (session) => {
         sessions.add(session);
+        unread.add(session, socket, "http2");
         socket.once("close", () => sessions.delete(session));
         limitIdleTime(session, { socket, limits, running });
       });

@@ -1,28 +1,23 @@
 import { fail, type Refusal } from "../../refusal/refusal.ts";
-import { type Incoming, isGone, type NodeRequest } from "../node-http.ts";
-import { continueIfExpected, isCutOff } from "./request-body.ts";
+import { type Incoming, isGone } from "../node-http.ts";
+import type { ArrivingBody } from "./arriving-body.ts";
 
 type Next = IteratorResult<Uint8Array, undefined>;
 
 /**
- * Iterates over the chunks of a request's body. Chunks that are not taken wait with the sender.
- * Node's own iterator would destroy the connection if the reader stopped early.
+ * Iterates over a request's body, as much at once as has arrived. Node's own iterator would destroy
+ * the connection if the reader stopped early.
  */
 export class BodyChunks implements AsyncIterableIterator<Uint8Array, undefined> {
-  readonly #req: NodeRequest;
+  readonly #body: ArrivingBody;
   #waiting: PromiseWithResolvers<Next> | undefined;
   #isOver = false;
   #failure: Refusal | undefined;
 
-  constructor(incoming: Incoming) {
-    const { req, res } = incoming;
-    this.#req = req;
-    if (isGone(res) || req.destroyed) {
-      this.fail(fail("CANCELLED"));
-      return;
-    }
-    continueIfExpected(incoming);
-    req.on("readable", this.#onReadable).on("end", this.#onEnd).on("close", this.#onClose);
+  constructor({ req, res }: Incoming, body: ArrivingBody) {
+    this.#body = body;
+    if (isGone(res) || (req.destroyed && body.end !== "whole")) this.fail(fail("CANCELLED"));
+    else body.watch(() => this.#onChange());
   }
 
   [Symbol.asyncIterator](): this {
@@ -31,12 +26,10 @@ export class BodyChunks implements AsyncIterableIterator<Uint8Array, undefined> 
 
   next(): Promise<Next> {
     if (this.#waiting !== undefined) throw new Error("a chunk of the body is awaited already");
-    const value = this.#isOver ? null : this.#req.read();
-    if (value !== null) return Promise.resolve({ done: false, value });
-    if (this.#failure !== undefined) return Promise.reject(this.#failure);
-    if (this.#isOver) return Promise.resolve({ done: true, value: undefined });
     this.#waiting = Promise.withResolvers();
-    return this.#waiting.promise;
+    const { promise } = this.#waiting;
+    this.#onChange();
+    return promise;
   }
 
   /** Stops reading. The rest of the body stays in the request, and is dropped with the response. */
@@ -52,22 +45,26 @@ export class BodyChunks implements AsyncIterableIterator<Uint8Array, undefined> 
     this.#end();
   }
 
-  readonly #onReadable = () => {
+  #onChange(): void {
+    if (this.#body.end === "cut_off") this.fail(fail("CANCELLED"));
     if (this.#waiting === undefined) return;
-    const value: Buffer | null = this.#req.read();
-    if (value === null) return;
-    const { resolve } = this.#waiting;
-    this.#waiting = undefined;
-    resolve({ done: false, value });
-  };
+    if (this.#isOver) this.#settle();
+    else if (this.#body.size > 0) this.#answer({ done: false, value: this.#body.take() });
+    else if (this.#body.end === "whole") this.#end();
+  }
 
-  readonly #onEnd = () => (isCutOff(this.#req) ? this.fail(fail("CANCELLED")) : this.#end());
-  readonly #onClose = () => this.fail(fail("CANCELLED"));
+  #answer(next: Next): void {
+    this.#waiting?.resolve(next);
+    this.#waiting = undefined;
+  }
 
   #end(): void {
-    if (this.#isOver) return;
     this.#isOver = true;
-    this.#req.off("readable", this.#onReadable).off("end", this.#onEnd).off("close", this.#onClose);
+    this.#body.watch(() => {});
+    this.#settle();
+  }
+
+  #settle(): void {
     if (this.#failure !== undefined) this.#waiting?.reject(this.#failure);
     else this.#waiting?.resolve({ done: true, value: undefined });
     this.#waiting = undefined;

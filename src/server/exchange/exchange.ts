@@ -11,7 +11,7 @@ import type {
 import type { Outcomes } from "../../http/outcomes.ts";
 import { refusalAnswer } from "../../http/refusal-response.ts";
 import { headerOf } from "../../http/request-head.ts";
-import { fail, type Refusal, refusalFrom } from "../../refusal/refusal.ts";
+import { fail, type Refusal, refusalFrom, unavailable } from "../../refusal/refusal.ts";
 import {
   addTrailers,
   cutOff,
@@ -20,8 +20,6 @@ import {
   isGone,
   isHttp2Response,
   isWhole,
-  send,
-  sendUnended,
   writeHead,
 } from "../node-http.ts";
 import type { Report } from "../transport-event.ts";
@@ -30,6 +28,7 @@ import { createBatch, type Task } from "./batch.ts";
 import { ExchangeBody } from "./exchange-body.ts";
 import { RequestFacts, type RequestFactsOptions } from "./request-facts.ts";
 import type { Abortable, RequestTracker } from "./request-tracker.ts";
+import { sendWhole, withBytes, withoutBody } from "./send-whole.ts";
 import { abandonBody, streamBody } from "./stream-body.ts";
 
 export interface ServeOptions extends RequestFactsOptions {
@@ -51,7 +50,7 @@ export type Serve = (mount: Mount, incoming: Incoming) => void;
  */
 export function createServe(options: ServeOptions): Serve {
   const context = { ...options, limits: options.limits ?? transportLimits };
-  const batch = createBatch();
+  const batch = createBatch(context.limits.batchedRequestsMax);
   let warned = options.trustProxyHops > 0;
   return (mount, incoming) => {
     if (!warned && headerOf(incoming.head, "x-forwarded-for") !== undefined) {
@@ -81,12 +80,16 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
     this.#mount = mount;
     this.#incoming = incoming;
     this.#context = context;
-    this.#body = new ExchangeBody(incoming);
+    this.#body = new ExchangeBody(incoming, context.limits);
   }
 
   run(): void {
     // A caller that has disconnected can read no answer, so its request is not served.
     if (!isAnswerable(this.#incoming.req, this.#incoming.res)) return;
+    if (!this.#incoming.unread.mayBegin()) {
+      this.#refuse({ refusal: unavailable({ isQuiet: true }) });
+      return;
+    }
     try {
       const answer = this.#mount.handler(this);
       if (answer instanceof Promise) this.#respondLater(answer);
@@ -105,8 +108,19 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
 
   #respond(answer: Answer): void {
     if ("refusal" in answer) this.#refuse(answer);
-    else if (!isWhole(answer)) void this.#stream(answer);
+    else if (isWhole(answer)) this.#respondWhole(withBytes(answer));
+    else void this.#stream(answer);
+  }
+
+  #respondWhole(answer: WholeResponse): void {
+    if (!this.#incoming.unread.hasRoom(answer.body.length)) this.#refuseToHold();
     else if (this.#send(answer)) this.#succeed(answer);
+  }
+
+  /** Nobody reads the answers that wait, so there is no room for this one. */
+  #refuseToHold(): void {
+    const mayHaveRun = this.method !== "GET" && this.method !== "HEAD";
+    this.#refuse({ refusal: unavailable({ mayHaveRun, isQuiet: true }) });
   }
 
   #succeed({ uncounted }: HttpResponse): void {
@@ -116,7 +130,10 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
   #refuse({ refusal, headers, response }: Refused): void {
     const { entry, refusalForm: form } = this.#mount;
     this.#context.outcomes.refused(refusal, entry, this);
-    this.#send(response ?? refusalAnswer(refusal, this, { form, ...(headers && { rateHeaders: headers }) }));
+    const answer =
+      response ?? refusalAnswer(refusal, this, { form, ...(headers && { rateHeaders: headers }) });
+    const isHeld = isHttp2Response(this.#incoming.res) && !this.#incoming.unread.hasRoom(answer.body.length);
+    this.#send(isHeld ? withoutBody(answer) : answer);
   }
 
   readBody(bytesMax: number): BodyOutcome | Promise<BodyOutcome> {
@@ -169,10 +186,8 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
     this.#finish();
     const { res } = this.#incoming;
     try {
-      const isDropping = this.#body.drop(this.#context.limits);
-      if (isGone(res)) return true;
-      if (isDropping && closesAfter(this.#incoming)) sendUnended(res, response);
-      else send(res, response);
+      const isEndedLater = this.#body.drop();
+      if (!isGone(res)) sendWhole(this.#incoming, response, { ended: !isEndedLater });
       return true;
     } catch (cause) {
       this.#failToSend(cause);
@@ -185,11 +200,15 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
    * end it.
    */
   async #stream(response: StreamedResponse): Promise<void> {
-    const { res } = this.#incoming;
+    const { res, unread } = this.#incoming;
     try {
+      if (!unread.hasRoom(0)) {
+        abandonBody(response.body);
+        return this.#refuseToHold();
+      }
       if (!isGone(res)) writeHead(res, response, undefined);
       if (this.method === "HEAD") abandonBody(response.body);
-      const isWritten = this.method === "HEAD" || (await streamBody(res, response.body));
+      const isWritten = this.method === "HEAD" || (await streamBody(this.#incoming, response.body));
       this.#finish();
       if (isWritten) this.#endStream(response);
     } catch (cause) {
@@ -201,11 +220,9 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
 
   #endStream(response: StreamedResponse): void {
     const { res } = this.#incoming;
-    const isDropping = this.#body.drop(this.#context.limits);
+    const isEndedLater = this.#body.drop();
     if (response.trailers !== undefined) addTrailers(res, response.trailers);
-    // If the answer ended here, the connection would close before the rest of an upload is read.
-    // Instead `drop` ends the answer once the rest is dropped.
-    if (!isDropping || !closesAfter(this.#incoming)) res.end();
+    if (!isEndedLater) res.end();
     this.#succeed(response);
   }
 
@@ -230,12 +247,4 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
     if (isFirst) this.#context.outcomes.refused(refusal, this.#mount.entry, this);
     cutOff(res);
   }
-}
-
-/**
- * Whether Node would close the connection as soon as the answer ends, and so cut an upload off.
- * False if the caller waits for a 100 before it uploads.
- */
-function closesAfter({ head, res }: Incoming): boolean {
-  return !isHttp2Response(res) && !res.shouldKeepAlive && headerOf(head, "expect") === undefined;
 }

@@ -8,14 +8,17 @@ import {
   headOf,
   type Incoming,
   isGone,
+  isHttp2Request,
   isHttp2Response,
   type NodeRequest,
   type NodeResponse,
   noteAnswered,
-  send,
 } from "../node-http.ts";
+import type { Report } from "../transport-event.ts";
 import type { TransportLimits } from "../transport-limits.ts";
+import { UnreadAnswer, type UnreadAnswers, type UnreadConnection } from "../unread-answers.ts";
 import type { RequestTracker } from "./request-tracker.ts";
+import { sendWhole } from "./send-whole.ts";
 import { SlotList } from "./slot-list.ts";
 
 export interface RunningAnswersOptions {
@@ -29,6 +32,7 @@ export interface RunningAnswersOptions {
   readonly outcomes: Outcomes;
   /** The entry for requests that are refused by their head alone. */
   readonly entry: Entry;
+  readonly report: Report;
 }
 
 /** One listener's answers that are not finished. */
@@ -48,19 +52,25 @@ export interface RunningAnswers {
 }
 
 export function createRunningAnswers(
-  { onRequest, requests, newRequestId, outcomes, entry }: RunningAnswersOptions,
-  limits: TransportLimits,
+  { onRequest, requests, newRequestId, outcomes, entry, report }: RunningAnswersOptions,
+  { limits, unread }: { readonly limits: TransportLimits; readonly unread: UnreadAnswers },
 ): RunningAnswers {
   const all = new SlotList<NodeResponse>();
   const refusalOfHead = createHeadCheck(limits);
   const refused = new WeakSet<object>();
+  // Answers must keep the order of their requests, so there is no cheaper way to refuse one.
+  const closeAtOnce = ({ socket, bytes }: UnreadConnection, { head }: Incoming) => {
+    if (socket.destroyed) return;
+    report({ kind: "connection_closed", by: "pipelined_requests", bytes, address: head.peer });
+    socket.destroy();
+  };
   let closing = false;
 
-  const refuse = ({ head, res }: Incoming, refusal: Refusal) => {
+  const refuse = (incoming: Incoming, refusal: Refusal) => {
     const requestId = newRequestId();
-    const { method, target, peer: address } = head;
+    const { method, target, peer: address } = incoming.head;
     outcomes.refused(refusal, entry, { requestId, method, target, address });
-    refuseAndClose(res, refusal, requestId);
+    refuseAndClose(incoming, refusal, requestId);
   };
   // An error that is thrown from Node's event would end the process, and with it the requests of
   // all callers.
@@ -75,14 +85,21 @@ export function createRunningAnswers(
     all,
     take(req, res) {
       const place = all.add(res);
+      const connection = connectionOf(req, unread);
+      const unreadAnswer = new UnreadAnswer(unread, connection);
       requests.begin();
       res.on("close", () => {
         all.remove(place);
         requests.end();
         noteAnswered(res);
+        unreadAnswer.end();
       });
+      const incoming = { head: headOf(req), req, res, unread: unreadAnswer };
+      if (!isHttp2Request(req) && connection.requests > limits.concurrentStreamsMax) {
+        closeAtOnce(connection, incoming);
+        return;
+      }
       if (closing) closeConnectionAfter(res);
-      const incoming = { head: headOf(req), req, res };
       const refusal = refusalOfHead(incoming.head);
       if (refusal !== undefined) {
         refused.add(req.socket);
@@ -107,14 +124,21 @@ export function createRunningAnswers(
  * Sends the refusal if no answer has begun. Over HTTP/1.1 the connection closes after it. A request
  * that is refused by its head is not trusted, so its request id and its Accept header are ignored.
  */
-function refuseAndClose(res: NodeResponse, refusal: Refusal, requestId: string): void {
+function refuseAndClose(incoming: Incoming, refusal: Refusal, requestId: string): void {
+  const { res } = incoming;
   if (isGone(res) || res.headersSent) return void res.destroy();
   try {
     if (!isHttp2Response(res)) res.shouldKeepAlive = false;
-    send(res, refusalResponse(refusal, { requestId }));
+    sendWhole(incoming, refusalResponse(refusal, { requestId }));
   } catch {
     res.destroy();
   }
+}
+
+function connectionOf(req: NodeRequest, unread: UnreadAnswers): UnreadConnection {
+  if (!isHttp2Request(req)) return unread.of(req.socket) ?? unread.add(req.socket, req.socket, "http1");
+  const { session } = req.stream;
+  return (session && unread.of(session)) ?? unread.nobody;
 }
 
 /** Whether another answer must be sent first on the same connection. */

@@ -217,6 +217,7 @@ test("a body that arrives byte by byte is read whole, and takes little more memo
   collectGarbage();
   const before = process.memoryUsage().heapUsed;
   client.send(post(["Transfer-Encoding: chunked"]));
+  await soon(() => requests.running()).toBe(1);
   client.send(chunks);
   await soon(() => client.socket.writableLength).toBe(0);
   await soon(() => {
@@ -318,6 +319,24 @@ test("a refused upload is read only up to the bound, and then its connection clo
   feed();
   await client.closed();
   expect(client.socket.bytesWritten).toBeLessThan(64 * mebibyte.length);
+});
+
+test("a refused upload is read only up to the bound of its chunks, and then its connection closes", async () => {
+  const { port } = await served(refusing, { limits: { drainedBodyChunksMax: 10 } });
+  const upload = async (chunks: number) => {
+    const client = rawSocket({ port });
+    client.send(post(["Transfer-Encoding: chunked"]));
+    await client.until(answered(1));
+    client.send("1\r\nx\r\n".repeat(chunks));
+    return client;
+  };
+  const ten = await upload(10);
+  ten.send(`0\r\n\r\n${post(["Content-Length: 0"])}`);
+  await ten.until(answered(2));
+  ten.socket.destroy();
+  const eleven = await upload(11);
+  const [answer, ...others] = answersIn(await eleven.closed());
+  expect([answer?.status, others]).toEqual([401, []]);
 });
 
 test("a refused upload that arrives too slowly is cut off after the time limit, over HTTP/1.1 and HTTP/2", async () => {

@@ -1,0 +1,144 @@
+import { constants } from "node:http2";
+import { type Incoming, isHttp2Request, type NodeRequest } from "../node-http.ts";
+import type { TransportLimits } from "../transport-limits.ts";
+
+/**
+ * Collects the bytes of a body in one buffer as they arrive. A body may come byte by byte. In
+ * Node's stream each of these bytes would wait as an object, which takes hundreds of times its
+ * memory.
+ */
+export class ArrivingBody {
+  readonly #req: NodeRequest;
+  #held: Buffer = noBytes;
+  #size = 0;
+  #bytesMax: number;
+  readonly #declaredBytes: number;
+  #isPaused = false;
+  #end: "whole" | "cut_off" | undefined;
+  #onChange: () => void = ignore;
+  #onBytes: (bytes: Buffer) => void = (bytes) => this.#collect(bytes);
+  #dropTimer: NodeJS.Timeout | undefined;
+  #onDropped: () => void = ignore;
+
+  /**
+   * Bytes past `bytesMax` wait with the sender. `declaredBytes` is the announced length of the body;
+   * NaN if none was announced.
+   */
+  constructor(
+    { req }: Pick<Incoming, "req">,
+    { bytesMax, declaredBytes }: { readonly bytesMax: number; readonly declaredBytes: number },
+  ) {
+    this.#req = req;
+    this.#bytesMax = bytesMax;
+    this.#declaredBytes = declaredBytes;
+    req.on("data", (bytes: Buffer) => this.#onBytes(bytes));
+    req.on("end", () => this.#endAs(isCutOff(req) ? "cut_off" : "whole"));
+    req.on("close", () => {
+      this.#endAs("cut_off");
+      this.#onDropped();
+    });
+  }
+
+  /** How many bytes are collected and not taken. */
+  get size(): number {
+    return this.#size;
+  }
+
+  /** Undefined while more bytes may come. */
+  get end(): "whole" | "cut_off" | undefined {
+    return this.#end;
+  }
+
+  /** Sets what is called when bytes have arrived, and once at the end. */
+  watch(onChange: () => void): void {
+    this.#onChange = onChange;
+  }
+
+  /** Changes how many bytes are collected at most. */
+  allow(bytesMax: number): void {
+    this.#bytesMax = bytesMax;
+    if (this.#size <= bytesMax) this.#resume();
+  }
+
+  /** Returns the collected bytes, which the caller then owns. */
+  take(): Buffer {
+    const taken = this.#held.subarray(0, this.#size);
+    this.#held = noBytes;
+    this.#size = 0;
+    this.#resume();
+    return taken;
+  }
+
+  /**
+   * Reads the rest of the body and drops it, so that the caller can finish its upload and read the
+   * answer. If the upload were cut off, clients would see a network error and upload again. Past
+   * the bounds the connection closes, or over HTTP/2 the stream. `onDropped` is called when the
+   * request is closed.
+   */
+  drop(limits: TransportLimits, onDropped: () => void): void {
+    let bytesLeft = limits.drainedBodyBytesMax;
+    let chunksLeft = limits.drainedBodyChunksMax;
+    this.#onBytes = (bytes) => {
+      bytesLeft -= bytes.length;
+      chunksLeft -= 1;
+      if (bytesLeft < 0 || chunksLeft < 0) this.#cutOff();
+    };
+    this.#onChange = ignore;
+    this.#onDropped = onDropped;
+    this.#dropTimer = setTimeout(() => this.#cutOff(), limits.drainedBodyMsMax);
+    this.take();
+  }
+
+  #cutOff(): void {
+    this.#onBytes = ignore;
+    if (isHttp2Request(this.#req)) this.#req.stream.close(constants.NGHTTP2_NO_ERROR);
+    else this.#req.socket.destroySoon();
+  }
+
+  #collect(bytes: Buffer): void {
+    const size = this.#size + bytes.length;
+    // The only chunk of a body is not copied.
+    if (this.#size === 0) this.#held = bytes;
+    else {
+      if (size > this.#held.length) this.#grow(size);
+      bytes.copy(this.#held, this.#size);
+    }
+    this.#size = size;
+    if (this.#size > this.#bytesMax) {
+      this.#isPaused = true;
+      this.#req.pause();
+    }
+    this.#onChange();
+  }
+
+  /** Makes room for the whole body if its length is known, otherwise for more than is needed. */
+  #grow(needed: number): void {
+    const isKnown = this.#declaredBytes >= needed && this.#declaredBytes <= this.#bytesMax;
+    const grown = Buffer.allocUnsafe(isKnown ? this.#declaredBytes : 2 * needed);
+    this.#held.copy(grown, 0, 0, this.#size);
+    this.#held = grown;
+  }
+
+  #resume(): void {
+    if (!this.#isPaused) return;
+    this.#isPaused = false;
+    this.#req.resume();
+  }
+
+  #endAs(end: "whole" | "cut_off"): void {
+    if (this.#end !== undefined) return;
+    this.#end = end;
+    // Over HTTP/2 `close` also waits until the caller has read its answer. The upload is not late
+    // then.
+    clearTimeout(this.#dropTimer);
+    this.#onChange();
+  }
+}
+
+const noBytes: Buffer = Buffer.alloc(0);
+const ignore = () => {};
+
+/** Over HTTP/2 a reset stream ends like a whole one, if its code is NO_ERROR. */
+function isCutOff(req: NodeRequest): boolean {
+  return isHttp2Request(req) && req.stream.aborted;
+}

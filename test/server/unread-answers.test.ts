@@ -1,0 +1,203 @@
+import { once } from "node:events";
+import { type ClientHttp2Session, connect } from "node:http2";
+import { expect, test } from "vitest";
+import type { HttpHandler } from "#src/http/handler.ts";
+import { type TransportLimits, transportLimits } from "#src/server/transport-limits.ts";
+import { UnreadAnswers } from "#src/server/unread-answers.ts";
+import { h2cAnswer, h2cRequest, h2cSession } from "../harness/h2c-client.ts";
+import { answersIn, rawSocket } from "../harness/raw-socket.ts";
+import { type ServedHandlerOptions, serveForTest } from "../harness/served-handler.ts";
+import { soon } from "../harness/soon.ts";
+
+const answerBytes = 10_000;
+
+/** Answers with as many bytes as the path says. */
+const sized: HttpHandler = (request) => {
+  const bytes = Number(request.target.slice(1));
+  return { status: 200, headers: [], body: Buffer.alloc(bytes, "x") };
+};
+
+/** Limits without the cost of each answer, so that a test can count. No check happens by itself. */
+const base = {
+  unreadAnswerBytes: 0,
+  littleUnreadBytesMax: 0,
+  checkIntervalMs: 3_600_000,
+} satisfies Partial<TransportLimits>;
+
+async function served(limits: Partial<TransportLimits>, handler = sized, options: ServedHandlerOptions = {}) {
+  const all = { ...base, ...limits };
+  const unread = new UnreadAnswers({ ...transportLimits, ...all });
+  const running = await serveForTest(handler, { ...options, limits: all, unread });
+  return { ...running, unread };
+}
+
+/** A session whose streams read nothing until `session.settings` opens their window. */
+async function shutSession(url: string): Promise<ClientHttp2Session> {
+  const session = connect(url, { settings: { initialWindowSize: 0 } });
+  session.on("error", () => undefined);
+  await once(session, "remoteSettings");
+  return session;
+}
+
+const path = (bytes: number) => ({ ":path": `/${bytes}` });
+
+test("past its own bound a session is refused new streams before its handler, and served again when it has read", async () => {
+  let handled = 0;
+  const counting: HttpHandler = (request) => {
+    handled += 1;
+    return sized(request);
+  };
+  const { url, unread } = await served({ unreadBytesPerConnectionMax: answerBytes }, counting);
+  const shut = await shutSession(url);
+  const held = h2cAnswer(shut.request(path(answerBytes)));
+  await soon(() => unread.bytes).toBe(answerBytes);
+
+  const refused = shut.request({ ":method": "POST", ":path": "/1" }).end();
+  const [head] = await once(refused, "response");
+  expect([head[":status"], head["retry-after"], head["x-should-retry"]]).toEqual([503, "1", undefined]);
+  expect(handled).toBe(1);
+
+  const other = await h2cSession(url);
+  expect((await h2cRequest(other, path(1))).status).toBe(200);
+  shut.settings({ initialWindowSize: 65_535 });
+  expect((await held).body).toHaveLength(answerBytes);
+  await soon(() => unread.bytes).toBe(0);
+  expect((await h2cRequest(shut, path(1))).status).toBe(200);
+  for (const session of [shut, other]) session.destroy();
+});
+
+test("an answer for which the process has no room is replaced by a refusal that says whether the app may have run", async () => {
+  const { url, port, unread, refusals, successes } = await served({ unreadBytesMax: 2 * answerBytes });
+  const shut = await shutSession(url);
+  shut.request(path(answerBytes)).on("error", () => undefined);
+  await soon(() => unread.bytes).toBe(answerBytes);
+
+  const over2 = await h2cSession(url);
+  const post = await h2cRequest(over2, { ":method": "POST", ...path(answerBytes) });
+  expect([post.status, post.headers["x-should-retry"]]).toEqual([503, "false"]);
+  const get = await h2cRequest(over2, path(answerBytes));
+  expect([get.status, get.headers["x-should-retry"]]).toEqual([503, undefined]);
+  const over1 = rawSocket({ port });
+  over1.send(`POST /${answerBytes} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`);
+  const [answer] = answersIn(await over1.closed());
+  expect([answer?.status, answer?.headers.get("x-should-retry")]).toEqual([503, "false"]);
+  expect(JSON.parse(answer?.body ?? "").error.code).toBe("unavailable");
+
+  expect((await h2cRequest(over2, path(1))).status).toBe(200);
+  expect(refusals.map(({ reason }) => reason)).toEqual(["UNAVAILABLE", "UNAVAILABLE", "UNAVAILABLE"]);
+  expect(successes).toHaveLength(2);
+  for (const session of [shut, over2]) session.destroy();
+  await soon(() => unread.bytes).toBe(0);
+});
+
+test("the last quarter of the room is kept for connections that hold little", async () => {
+  const limits = { unreadBytesMax: 4 * answerBytes, littleUnreadBytesMax: answerBytes };
+  const { url, unread } = await served(limits);
+  const shut = await shutSession(url);
+  for (let at = 0; at < 3; at += 1) shut.request(path(answerBytes)).on("error", () => undefined);
+  await soon(() => unread.bytes).toBe(3 * answerBytes);
+
+  const [refused] = await once(shut.request(path(1)), "response");
+  expect(refused[":status"]).toBe(503);
+  const other = await h2cSession(url);
+  expect((await h2cRequest(other, path(answerBytes))).status).toBe(200);
+  expect((await h2cRequest(other, path(answerBytes + 1))).status).toBe(503);
+  for (const session of [shut, other]) session.destroy();
+});
+
+test("a session that reads nothing is closed after its time, and neither a quiet stream nor an idle session is", async () => {
+  let finish: () => void = () => undefined;
+  const finished = new Promise<void>((resolve) => {
+    finish = resolve;
+  });
+  const quiet: HttpHandler = (request) => {
+    if (request.target !== "/quiet") return sized(request);
+    const body = async function* () {
+      yield Buffer.from("begun ");
+      await finished;
+      yield Buffer.from("done");
+    };
+    return { status: 200, headers: [], body: body() };
+  };
+  const limits = { checkIntervalMs: 20, unreadSessionMsMax: 200 };
+  const { url, events, requests } = await served(limits, quiet);
+  const [listening, idle, shut] = [await h2cSession(url), await h2cSession(url), await shutSession(url)];
+  const stream = h2cRequest(listening, { ":path": "/quiet" });
+  shut.request(path(answerBytes)).on("error", () => undefined);
+  await once(shut, "close");
+
+  expect(events).toEqual([
+    expect.objectContaining({ kind: "connection_closed", by: "unread_answers", bytes: answerBytes }),
+  ]);
+  finish();
+  expect((await stream).body).toBe("begun done");
+  expect((await h2cRequest(idle, path(1))).status).toBe(200);
+  expect(requests.running()).toBe(0);
+  for (const session of [listening, idle]) session.destroy();
+});
+
+test("if more than half of the room is taken, the one that holds most for longest is closed, and none that reads or has just come", async () => {
+  const { url, unread } = await served({
+    unreadBytesMax: 14 * answerBytes,
+    writeBytesPerSecondMin: 0.001,
+    unreadSessionMsMax: 1e9,
+  });
+  const hold = async (answers: number) => {
+    const session = await shutSession(url);
+    const bytes = unread.bytes + answers * answerBytes;
+    session.request(path(answers * answerBytes)).on("error", () => undefined);
+    await soon(() => unread.bytes).toBe(bytes);
+    return session;
+  };
+  const [small, large, reader] = [await hold(1), await hold(2), await hold(3)];
+  const closed: number[] = [];
+  const check = (nowMs: number) =>
+    unread.check(nowMs, (event) => event.kind === "connection_closed" && closed.push(event.bytes));
+  check(1e7);
+  const late = await hold(3);
+  const acknowledged = once(reader, "localSettings");
+  reader.settings({ initialWindowSize: 100 });
+  await acknowledged;
+  expect(closed).toEqual([]);
+  check(2e7);
+  expect(closed).toEqual([2 * answerBytes]);
+  await once(large, "close");
+  expect([small, reader, late].map(({ destroyed }) => destroyed)).toEqual([false, false, false]);
+  for (const session of [small, reader, late]) session.destroy();
+  await soon(() => unread.bytes).toBe(0);
+});
+
+test("a stream leaves no more unread than its process has room for, and its answers count until they are read", async () => {
+  const endless: HttpHandler = () => {
+    const body = async function* () {
+      for (;;) yield Buffer.alloc(20_000);
+    };
+    return { status: 200, headers: [], body: body() };
+  };
+  const { url, unread } = await served({ unreadBytesMax: 60_000 }, endless);
+  const shut = await shutSession(url);
+  const stream = shut.request({ ":path": "/" }).on("error", () => undefined);
+  await new Promise<void>((resolve) => stream.once("close", resolve));
+  expect(stream.rstCode).not.toBe(0);
+  await soon(() => unread.bytes).toBe(0);
+  shut.destroy();
+});
+
+test("a connection that pipelines more requests than it may have at once is closed, and runs none of those", async () => {
+  let handled = 0;
+  const handler: HttpHandler = () => {
+    handled += 1;
+    return { status: 200, headers: [], body: "" };
+  };
+  const { port, events, unread, requests } = await served({ concurrentStreamsMax: 4 }, handler);
+  const four = rawSocket({ port });
+  four.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(4));
+  await four.until((heard) => answersIn(heard).length === 4);
+  const five = rawSocket({ port });
+  five.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n".repeat(5));
+  await five.closed();
+  expect(handled).toBe(4);
+  expect(events).toEqual([expect.objectContaining({ kind: "connection_closed", by: "pipelined_requests" })]);
+  await soon(() => [requests.running(), unread.bytes]).toEqual([0, 0]);
+  four.socket.destroy();
+});
