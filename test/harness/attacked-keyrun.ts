@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { manage } from "./keyrun.ts";
+import { manage, readMetric } from "./keyrun.ts";
 import { restRun, serveKeyrun } from "./keyrun-process.ts";
 import { type ResidentMemory, residentMemory } from "./resident-memory.ts";
 import { createTempFolders } from "./temp-folders.ts";
@@ -15,6 +15,8 @@ export interface AttackedKeyrun {
   /** The runs of the app that no healthy caller has asked for. */
   runsByAttacks(): Promise<number>;
   memory(): ResidentMemory;
+  /** The value of a series in `/metrics`. */
+  metric(series: string): Promise<number>;
   close(): Promise<void>;
 }
 
@@ -41,6 +43,7 @@ export async function attackedKeyrun(): Promise<AttackedKeyrun> {
       return counts.reduce((sum, [, count]) => sum + Number(count), 0) - healthyRuns;
     },
     memory: () => residentMemory(keyrun.pid),
+    metric: (series) => readMetric(keyrun.internalUrl, keyrun.serviceToken(), series),
     async close() {
       management.disconnect();
       keyrun.kill("SIGKILL");

@@ -1,0 +1,68 @@
+import { afterEach, expect, test } from "vitest";
+import { type Attack, startAttack, startOtherCaller } from "../harness/attack.ts";
+import { type AttackedKeyrun, attackedKeyrun } from "../harness/attacked-keyrun.ts";
+import { soon } from "../harness/soon.ts";
+import { printFigures } from "../harness/test-size.ts";
+
+let running: AttackedKeyrun | undefined;
+
+afterEach(() => running?.close());
+
+async function start(): Promise<AttackedKeyrun> {
+  running = await attackedKeyrun();
+  return running;
+}
+
+/** Ends the attack. Then no answer may wait, and the memory must have stayed within the bound. */
+async function expectNothingLeft(
+  keyrun: AttackedKeyrun,
+  attack: Attack,
+  { megabytesMax }: { megabytesMax: number },
+): Promise<void> {
+  await attack.stop();
+  await soon(() => keyrun.metric("keyrun_unread_answer_bytes")).toBe(0);
+  const { peak } = keyrun.memory();
+  printFigures(`${JSON.stringify(attack.load())} took at most ${peak} MB`);
+  expect(peak).toBeLessThanOrEqual(megabytesMax);
+}
+
+test("200 sessions of 128 streams that read no answer take at most 400 MB without a key, are closed, and another caller is answered", {
+  timeout: 90_000,
+}, async () => {
+  const keyrun = await start();
+  const other = startOtherCaller(keyrun);
+  const attack = startAttack("unread-streams", [keyrun.port, 200, 128, 300, "/openapi.json"]);
+  await attack.until(
+    ({ requests, answers, closed }) => requests >= 25_600 && answers >= 10_000 && closed > 0,
+  );
+  await other.stop();
+
+  expect(attack.load().connections).toBe(200);
+  await expectNothingLeft(keyrun, attack, { megabytesMax: 400 });
+});
+
+test("590 runs with answers of 1 MiB that nobody reads take at most 600 MB, their sessions are closed, and another caller is answered", {
+  timeout: 90_000,
+}, async () => {
+  const keyrun = await start();
+  const other = startOtherCaller(keyrun);
+  const attack = startAttack("unread-runs", [keyrun.port, 59, 10, 1_048_000, "echo", keyrun.key]);
+  // Many runs are cut off with their session, so fewer than 590 are answered.
+  await attack.until(({ answers, closed }) => answers >= 200 && closed > 0);
+  await other.stop();
+
+  expect(attack.load().statuses["200"]).toBeGreaterThan(60);
+  await expectNothingLeft(keyrun, attack, { megabytesMax: 600 });
+});
+
+test("200 connections that pipeline 1,500 requests each and read nothing take at most 400 MB, and another caller is answered", {
+  timeout: 90_000,
+}, async () => {
+  const keyrun = await start();
+  const other = startOtherCaller(keyrun);
+  const attack = startAttack("unread-pipeline", [keyrun.port, 200, 1_500, "/openapi.json"]);
+  await attack.until(({ requests }) => requests === 300_000);
+  await other.stop();
+
+  await expectNothingLeft(keyrun, attack, { megabytesMax: 400 });
+});
