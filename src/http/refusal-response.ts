@@ -14,7 +14,10 @@ export interface RefusalContext {
   readonly accept?: string | undefined;
   /** Rate-limit headers: names and values, alternating. */
   readonly rateHeaders?: readonly string[];
-  /** Adds the error in Connect's own form, for its clients. */
+  /**
+   * Adds the error in Connect's own form, for its clients, and a charset to the media type: plain
+   * `application/json` would say that Connect itself has answered.
+   */
   readonly isForRpc?: boolean;
 }
 
@@ -49,7 +52,8 @@ export function refusalResponse(refusal: Refusal, context: RefusalContext): Whol
   const problem = asksForProblem(context.accept);
   const own = context.isForRpc ? connectBody(refusal) : {};
   const body = problem ? problemBody(refusal, requestId) : { ...own, ...errorBody(refusal, requestId) };
-  const headers = ["Content-Type", problem ? "application/problem+json" : "application/json"];
+  const json = context.isForRpc ? "application/json; charset=utf-8" : "application/json";
+  const headers = ["Content-Type", problem ? "application/problem+json" : json];
   headers.push("X-Request-Id", requestId, ...rateHeaders, ...refusalHeaders(refusal, rateHeaders));
   return { status: rowOf(refusal.reason).httpStatus, headers, body: JSON.stringify(body) };
 }
@@ -112,7 +116,8 @@ function errorBody(refusal: Refusal, requestId: string) {
 
 /** The error of Connect's unary protocol: https://connectrpc.com/docs/protocol/#error-end-stream */
 function connectBody(refusal: Refusal) {
-  const { code } = rowOf(refusal.reason);
+  // A path that nobody serves is an unimplemented method to Connect, as the status 404 is.
+  const code = refusal.reason === "NOT_FOUND" ? Code.Unimplemented : rowOf(refusal.reason).code;
   const error = new ConnectError(refusal.message, code, undefined, errorDetails(refusal));
   return Object.fromEntries(Object.entries(errorToJson(error, undefined) ?? {}));
 }

@@ -35,7 +35,7 @@ const unknownToGrpc: Mount = {
   refusalForm: "grpc",
 };
 const unknownToConnect: Mount = {
-  handler: () => ({ refusal: fail("UNIMPLEMENTED") }),
+  handler: () => ({ refusal: fail("NOT_FOUND", { problem: "This method is not served here." }) }),
   entry: "connect",
   refusalForm: "json_for_rpc",
 };

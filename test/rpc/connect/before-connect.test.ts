@@ -43,8 +43,8 @@ test.each([
     "invalid_argument",
     "UNSUPPORTED_MEDIA_TYPE",
   ],
-  ["an unknown method", "POST", "/keyrun.v1.RunService/Walk", json, 501, "unimplemented", "UNIMPLEMENTED"],
-  ["an unknown service", "POST", "/nobody.v1.Service/Do", json, 501, "unimplemented", "UNIMPLEMENTED"],
+  ["an unknown method", "POST", "/keyrun.v1.RunService/Walk", json, 404, "unimplemented", "NOT_FOUND"],
+  ["an unknown service", "POST", "/nobody.v1.Service/Do", json, 404, "unimplemented", "NOT_FOUND"],
 ])(
   "%s is refused with the code, the message and the details of Connect, and those of REST",
   async (_, method, path, type, status, code, reason) => {
@@ -54,7 +54,7 @@ test.each([
       ...(method !== "GET" && { body: new TextEncoder().encode("{}") }),
     });
     expect(response.status).toBe(status);
-    expect(response.headers.get("content-type")).toBe("application/json");
+    expect(response.headers.get("content-type")).toBe("application/json; charset=utf-8");
     const body = (await response.json()) as { error: { message: string } };
     expect(body).toMatchObject({
       code,
@@ -80,7 +80,7 @@ test("a Connect client reads why its unknown method was refused", async () => {
   const walk: DescMethodUnary = { ...runApp, name: "Walk" };
   const error = await errorOf(transport.unary(walk, undefined, undefined, undefined, {}));
   expect([error.code, error.rawMessage]).toEqual([Code.Unimplemented, reasons.UNIMPLEMENTED.words]);
-  expect(error.findDetails(ErrorInfoSchema)).toMatchObject([{ reason: "UNIMPLEMENTED", domain: "keyrun" }]);
+  expect(error.findDetails(ErrorInfoSchema)).toMatchObject([{ reason: "NOT_FOUND", domain: "keyrun" }]);
 });
 
 test("a Connect client reads why its type was refused", async () => {
