@@ -25,7 +25,7 @@ export default defineConfig({
     ],
     reporters: ["default", "./test/harness/reporter.ts"],
     pool: "forks",
-    testTimeout: 30_000,
+    testTimeout: 60_000,
     hookTimeout: 60_000,
     coverage: { include: ["src/**"] },
   },

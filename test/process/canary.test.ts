@@ -89,6 +89,7 @@ test("after calls of every kind no issued key and no service token is found outs
   // The test proves nothing if nothing was logged or sent.
   expect(keyrun.stderr()).toContain("INVALID_API_KEY");
   expect(keyrun.stderr()).toContain("APP_UNREACHABLE");
+  expect(keyrun.stderr()).toContain("POST /api/apps/{app_id}/run");
   expect(heard.size).toBeGreaterThan(300);
   const found = [...heard].flatMap(([where, text]) =>
     needles.flatMap((needle, index) => (text.includes(needle) ? [`${where}: ${index}`] : [])),
@@ -177,6 +178,8 @@ async function runWrongly(secret: string): Promise<void> {
   await post({ authorization, path: `/api/apps/echo/run?key=${secret}` });
   await post({ path: `/api/apps/echo/run?key=${secret}` });
   await post({ path: `/${secret}` });
+  const [head = "", tail = ""] = secret.split(".");
+  for (const path of [`/${head}/${tail}`, `/x/${head}%252e${tail}`, `/${tail}`]) await post({ path });
   await post({ path: `/api/apps/%zz${secret}/run` });
   await post({ authorization, path: `/api/apps/${secret}/run` }, "only the log");
   await post({ authorization, headers: { "x-request-id": secret } }, "only the log");

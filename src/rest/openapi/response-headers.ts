@@ -41,11 +41,13 @@ interface Carried {
 }
 
 function carriedOn(status: number): Carried {
-  // The HTTP parser sends these before there is a request.
-  if (status === 408 || status === 431) return { always: identityNames, sometimes: [] };
+  // The HTTP parser sends these before there is a request, and says if an app may be at work on the
+  // one before it.
+  if (status === 408 || status === 431) return { always: identityNames, sometimes: ["X-Should-Retry"] };
   // Some responses with these statuses are sent before a limit is known: those of the HTTP parser,
   // and the one for an unknown path.
-  if (status === 400 || status === 404) return { always: identityNames, sometimes: rateNames };
+  if (status === 404) return { always: identityNames, sometimes: rateNames };
+  if (status === 400) return { always: identityNames, sometimes: [...rateNames, "X-Should-Retry"] };
   const own = ownOn(status);
   return { always: [...identityNames, ...rateNames, ...own.always], sometimes: own.sometimes };
 }

@@ -170,6 +170,12 @@ test("a success always has run id, app id and text", () => {
     expect(accepts(schema, { ...answer, [missing]: undefined })).toBe(false);
 });
 
+test("what refuses bytes behind a running request may say that it must not be repeated", () => {
+  for (const status of [400, 408, 431]) {
+    expect(run.responses[status]!.headers["X-Should-Retry"]).toMatchObject({ required: false });
+  }
+});
+
 test("every reason is in the document or in the list of reasons that a run can't have", () => {
   const known = [...runReasons, ...Object.keys(notOfRun)].sort();
   expect(known, "sort a new reason into runReasons or notOfRun").toEqual(Object.keys(reasons).sort());
