@@ -5,6 +5,7 @@ import { type ConnectionsOptions, createConnections } from "./connection/connect
 import { createHttp1Server, type ListenerTls } from "./connection/http1-server.ts";
 import { createHttp2Acceptor } from "./connection/http2-server.ts";
 import { splitByAlpn, splitByPreface } from "./connection/split-protocols.ts";
+import { createStaggered } from "./connection/staggered.ts";
 import type { Drainable } from "./drain.ts";
 import { createRunningAnswers, type RunningAnswersOptions } from "./exchange/running-answers.ts";
 import { createStreamCheck } from "./exchange/stream-check.ts";
@@ -57,7 +58,8 @@ export function createListener(options: ListenerOptions): Listener {
   const undecided = new Set<Socket>();
   const speakingHttp1 = new Set<Socket>();
   const { peekMsMax } = limits;
-  const split = { connections, undecided, speakingHttp1, peekMsMax, acceptHttp2: http2.accept };
+  const start = createStaggered(limits.connectionStartsPerTurnMax);
+  const split = { connections, undecided, speakingHttp1, peekMsMax, start, acceptHttp2: http2.accept };
   if (tls === undefined) splitByPreface(http1, split);
   else splitByAlpn(http1, split);
   http1.maxConnections = options.connectionsMax;

@@ -52,6 +52,8 @@ export interface TransportLimits {
   readonly writeBytesPerSecondMin: number;
   /** Requests of one connection at once: streams over HTTP/2, pipelined over HTTP/1.1. */
   readonly concurrentStreamsMax: number;
+  /** Connections that begin in one turn of the event loop. The others wait for the next. */
+  readonly connectionStartsPerTurnMax: number;
   /** How long an HTTP/2 session may read nothing although answers wait for it. */
   readonly unreadSessionMsMax: number;
   /** Requests that wait for the end of their turn of the event loop. */
@@ -103,6 +105,7 @@ export const transportLimits: TransportLimits = Object.freeze({
   stalledWriteMsMax: 30_000,
   writeBytesPerSecondMin: 16 * 1024,
   concurrentStreamsMax: 128,
+  connectionStartsPerTurnMax: 16,
   unreadSessionMsMax: 60_000,
   batchedRequestsMax: 512,
   unreadBytesMax: bounds.unreadBytesMax,

@@ -73,6 +73,8 @@ export class UnreadConnection {
   /** Its requests that are not finished. */
   requests = 0;
   bytes = 0;
+  /** How many answers had no room since the last look. */
+  refusals = 0;
   /** How many bytes were read since the last look. */
   readBytes = 0;
   /** Grows with the bytes that are held, and with their time. 0 while the caller reads. */
@@ -96,6 +98,7 @@ export class UnreadConnection {
     this.stalledMs = this.#isHttp2 && held > 0 && read === 0 ? this.stalledMs + elapsedMs : 0;
     this.#bytesBefore = this.bytes;
     this.readBytes = 0;
+    this.refusals = 0;
   }
 
   /** HTTP/2 writes as much as the caller's window allows. HTTP/1.1 writes everything at once. */
@@ -131,6 +134,18 @@ export class UnreadAnswer {
     // The last quarter is kept for connections that hold little, so that others can't take it.
     const holdsLittle = this.#connection.bytes + size <= littleUnreadBytesMax;
     return this.#all.bytes + size <= (holdsLittle ? unreadBytesMax : 0.75 * unreadBytesMax);
+  }
+
+  /**
+   * Counts an answer that had no room. A caller that holds much and goes on to send requests, more
+   * than it may have at once, is disconnected: each request costs memory until it is refused.
+   */
+  noteRefusal(): void {
+    const { concurrentStreamsMax, littleUnreadBytesMax } = this.#all.limits;
+    const { socket, bytes } = this.#connection;
+    this.#connection.refusals += 1;
+    if (this.#connection.refusals > concurrentStreamsMax && bytes > littleUnreadBytesMax / 2)
+      socket.destroy();
   }
 
   /** Counts bytes that are passed to Node. */

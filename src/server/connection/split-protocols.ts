@@ -11,6 +11,11 @@ export interface Split {
   /** Holds the open connections that speak HTTP/1.1. */
   readonly speakingHttp1: Set<Socket>;
   readonly peekMsMax: number;
+  /**
+   * Starts a connection soon, few in one turn of the event loop: everything that a connection
+   * brings at once is parsed in one turn, before any of it can be refused.
+   */
+  start(connection: () => void): void;
   /** Takes over a socket whose next bytes are HTTP/2's preface. */
   acceptHttp2(socket: Socket): void;
 }
@@ -25,12 +30,14 @@ export function splitByPreface(http1: Server, split: Split): void {
   http1.on("connection", (socket: Socket) => {
     if (!split.connections.admit(socket)) return;
     keepWhileOpen(undecided, socket);
-    peekProtocol(socket, split.peekMsMax, (protocol) => {
+    const start = (protocol: "http1" | "http2") => {
       undecided.delete(socket);
+      if (socket.destroyed) return;
       if (protocol === "http2") return split.acceptHttp2(socket);
       keepWhileOpen(split.speakingHttp1, socket);
       acceptHttp1(socket);
-    });
+    };
+    peekProtocol(socket, split.peekMsMax, (protocol) => split.start(() => start(protocol)));
   });
 }
 

@@ -21,8 +21,8 @@ export class ArrivingBody {
   #onDropped: () => void = ignore;
 
   /**
-   * Bytes past `bytesMax` wait with the sender. `declaredBytes` is the announced length of the body;
-   * NaN if none was announced.
+   * Bytes past `bytesMax` wait with the sender. `declaredBytes` is the announced length of the
+   * body; NaN if none was announced.
    */
   constructor(
     { req }: Pick<Incoming, "req">,

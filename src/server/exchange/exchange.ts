@@ -18,7 +18,6 @@ import {
   type Incoming,
   isAnswerable,
   isGone,
-  isHttp2Response,
   isWhole,
   writeHead,
 } from "../node-http.ts";
@@ -132,8 +131,9 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
     this.#context.outcomes.refused(refusal, entry, this);
     const answer =
       response ?? refusalAnswer(refusal, this, { form, ...(headers && { rateHeaders: headers }) });
-    const isHeld = isHttp2Response(this.#incoming.res) && !this.#incoming.unread.hasRoom(answer.body.length);
-    this.#send(isHeld ? withoutBody(answer) : answer);
+    const hasRoom = this.#incoming.unread.hasRoom(answer.body.length);
+    if (!hasRoom) this.#incoming.unread.noteRefusal();
+    this.#send(hasRoom ? answer : withoutBody(answer));
   }
 
   readBody(bytesMax: number): BodyOutcome | Promise<BodyOutcome> {
