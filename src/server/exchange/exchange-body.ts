@@ -54,11 +54,13 @@ export class ExchangeBody {
         arriving.watch(() => {});
         resolve(outcome);
       };
-      arriving.watch(() => {
+      const look = () => {
         const outcome = outcomeOf(arriving, bytesMax);
         if (outcome !== undefined) this.#end?.(outcome);
-      });
+      };
+      arriving.watch(look);
       arriving.allow(bytesMax);
+      look();
     });
   }
 
