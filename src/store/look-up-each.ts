@@ -9,8 +9,8 @@ export function createLookUpEach({ keys, teams, apps }: Pick<Stores, "keys" | "t
   let place = 0;
   return async (): Promise<void> => {
     const id = digits.charAt(place >> 5) + digits.charAt(place & 31);
-    place = (place + step) % 1024;
     await Promise.all([keys.find(id), teams.find(id), apps.find(id)]);
+    place = (place + step) % 1024;
   };
 }
 
