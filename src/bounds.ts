@@ -167,6 +167,9 @@ export const bounds = {
    */
   refusalMessageBytesMax: 512,
   refusalNameBytesMax: 200,
+  /** How many options of an `Accept` or `Accept-Encoding` header are read, and parts of each. */
+  preferencesMax: 32,
+  preferenceParametersMax: 8,
   /** Bytes of answers that wait in memory until their callers read them, of all connections. */
   unreadBytesMax: 96 * 1024 * 1024,
   /** The same for one connection. Less than what Node itself allows an HTTP/2 session, 10 MB. */

@@ -1,3 +1,5 @@
+import { bounds } from "../bounds.ts";
+
 /**
  * Returns the media type that the caller prefers by its `Accept` header (RFC 9110, section 12.5.1):
  * the one with the highest weight, of equals the one that is named more exactly, and of those the
@@ -38,10 +40,13 @@ interface Option {
   readonly weight: number;
 }
 
+/** Options past the bound are ignored: a header of commas alone would take milliseconds. */
 function optionsIn(header: string): Option[] {
-  return header.split(",").map((option) => {
-    const [name = "", ...parameters] = option.split(";").map((text) => text.trim().toLowerCase());
-    const sent = parameters.find((parameter) => parameter.startsWith("q="));
+  return header.split(",", bounds.preferencesMax).map((option) => {
+    const [name = "", ...parameters] = option
+      .split(";", bounds.preferenceParametersMax)
+      .map((text) => text.trim().toLowerCase());
+    const sent = parameters.find((parameter) => /^q=./.test(parameter));
     const weight = sent === undefined ? 1 : Number(sent.slice(2));
     // A weight that is no number counts as none.
     return { name, weight: Number.isNaN(weight) ? 1 : Math.min(1, Math.max(0, weight)) };

@@ -43,3 +43,14 @@ test.each([
 ])("in Accept-Encoding: %s, br has the weight %s", (header, expected) => {
   expect(weightOfCoding(header, "br")).toBe(expected);
 });
+
+test("of a header of commas alone only a bounded number of options is read", () => {
+  const many = ",".repeat(15_000);
+  expect(preferredType(`${problem}${many}`, [json, problem])).toBe(problem);
+  expect(preferredType(`${many}${problem}`, [json, problem])).toBe(json);
+  expect(weightOfCoding(`gzip${";".repeat(15_000)}q=0`, "gzip")).toBe(1);
+});
+
+test("an empty weight counts as none", () => {
+  expect(weightOfCoding("gzip;q=", "gzip")).toBe(1);
+});
