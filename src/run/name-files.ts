@@ -32,7 +32,8 @@ export interface NameFilePaths {
 const systemNameFiles: NameFilePaths = { hosts: "/etc/hosts", resolver: "/etc/resolv.conf" };
 
 /**
- * Reads the files again whenever they have changed. A file that can't be read is taken as empty.
+ * Reads the files again whenever they have changed. A file that is not there is taken as empty. For
+ * one that can't be read, what was read before counts.
  * The reads are synchronous on purpose: they take microseconds, and asynchronous ones would wait
  * for libuv's threads, which any other work of the process may hold.
  */
@@ -48,13 +49,17 @@ function parsedFile<Parsed>(path: string, parse: (text: string) => Parsed): () =
   return () => {
     const stat = statSync(path, { throwIfNoEntry: false });
     const now = stat ? `${stat.ino} ${stat.size} ${stat.mtimeMs}` : "";
-    if (now !== seen) parsed = parse(textOf(path));
+    if (now === seen) return parsed;
+    const text = stat ? textOf(path) : "";
+    // A read that fails is tried again by the next look-up.
+    if (text === undefined) return parsed;
     seen = now;
+    parsed = parse(text);
     return parsed;
   };
 }
 
-function textOf(path: string): string {
+function textOf(path: string): string | undefined {
   try {
     const file = openSync(path, "r");
     try {
@@ -64,7 +69,7 @@ function textOf(path: string): string {
       closeSync(file);
     }
   } catch {
-    return "";
+    return undefined;
   }
 }
 
@@ -97,7 +102,9 @@ function parseResolver(text: string): ResolverSettings {
 
 /** An address, also with the port that c-ares allows. */
 function isServer(value: string): boolean {
-  return isIP(value) !== 0 || /^(\[[0-9a-f:.]+\]|\d+\.\d+\.\d+\.\d+):\d{1,5}$/i.test(value);
+  const [, ipv6, ipv4 = "", port] = /^(?:\[(.+)\]|([\d.]+)):(\d{1,5})$/.exec(value) ?? [];
+  if (port === undefined) return isIP(value) !== 0;
+  return isIP(ipv6 ?? ipv4) === (ipv6 === undefined ? 4 : 6) && Number(port) <= 65_535;
 }
 
 function ndotsOf(options: readonly string[]): number | undefined {

@@ -81,9 +81,12 @@ async function firstAnswer(
   throw failure;
 }
 
+/** A server that is not responsible for a search domain may refuse, and know the next name. */
+const noSuchName = new Set(["ENOTFOUND", "ENODATA", "ESERVFAIL", "EBADNAME", "EREFUSED", "ENOTIMP"]);
+
 function isNoSuchName(thrown: unknown): boolean {
   const code = thrown instanceof Error && "code" in thrown ? thrown.code : undefined;
-  return code === "ENOTFOUND" || code === "ENODATA" || code === "ESERVFAIL" || code === "EBADNAME";
+  return typeof code === "string" && noSuchName.has(code);
 }
 
 /** Asks for the addresses of both families. One family is enough if the other one takes long. */

@@ -10,11 +10,12 @@ export interface NameRecord {
   readonly ttlS: number;
 }
 
-/** What the server knows about a name: IPv4 addresses, or that it must not answer. */
-export type KnownName = readonly NameRecord[] | "silent";
+/** What the server knows about a name: IPv4 addresses, or that it must not answer, or refuse. */
+export type KnownName = readonly NameRecord[] | "silent" | "refused";
 
 const typeA = 1;
 const noSuchName = 3;
+const refused = 5;
 
 /**
  * A real name server on loopback, over UDP. It has only IPv4 addresses. Names that it does not know
@@ -30,8 +31,9 @@ export async function startNameServer(known: Readonly<Record<string, KnownName>>
     if (type === typeA) asked.push(name);
     const found = names.get(name);
     if (found === "silent") return;
-    const answers = type === typeA ? (found ?? []) : [];
-    socket.send(answerTo(query.subarray(0, end), answers, found ? 0 : noSuchName), from.port, from.address);
+    const answers = type === typeA && found !== "refused" ? (found ?? []) : [];
+    const code = found === "refused" ? refused : found ? 0 : noSuchName;
+    socket.send(answerTo(query.subarray(0, end), answers, code), from.port, from.address);
   });
   socket.bind(0, "127.0.0.1");
   await once(socket, "listening");

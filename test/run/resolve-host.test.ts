@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { mkdirSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { createNameFiles, type NameFilePaths } from "#src/run/name-files.ts";
 import { createResolveHost } from "#src/run/resolve-host.ts";
@@ -67,6 +67,36 @@ test("ndots decides which names are short, as in a cluster", async () => {
   const resolve = resolver(server.files({ resolver: "search svc.example\noptions timeout:1 ndots:5\n" }));
   expect(await resolve("app.team")).toMatchObject({ addresses: ["127.0.0.1"] });
   expect(server.asked).toEqual(["app.team.svc.example"]);
+});
+
+test("a search domain whose server refuses the name does not hide the name itself", async () => {
+  await using server = await startNameServer({ "a.b": here, "a.b.corp": "refused" });
+  const resolve = resolver(server.files({ resolver: "search corp\noptions ndots:5\n" }));
+  expect(await resolve("a.b")).toMatchObject({ addresses: ["127.0.0.1"] });
+  expect(server.asked).toContain("a.b.corp");
+});
+
+test("a name server whose line is not valid is ignored", async () => {
+  await using server = await startNameServer({ "app.example": here });
+  const wrong = ["127.0.0.1:99999", "999.1.1.1:53", "[:::]:5", "[127.0.0.1]:53"];
+  const resolve = resolver(server.files({ resolver: wrong.map((each) => `nameserver ${each}\n`).join("") }));
+  expect(await resolve("app.example")).toMatchObject({ addresses: ["127.0.0.1"] });
+});
+
+test("a file that could not be read is read again by the next look-up", async () => {
+  await using server = await startNameServer();
+  const files = server.files();
+  // A folder in its place can be looked at, and not be read.
+  rmSync(files.hosts);
+  mkdirSync(files.hosts);
+  const names = createNameFiles(files);
+  expect(names.addressesOf("app.example")).toBeUndefined();
+  rmdirSync(files.hosts);
+  writeFileSync(files.hosts, "192.0.2.1 app.example\n");
+  expect(names.addressesOf("app.example")).toMatchObject([{ address: "192.0.2.1" }]);
+  rmSync(files.hosts);
+  mkdirSync(files.hosts);
+  expect(names.addressesOf("app.example")).toMatchObject([{ address: "192.0.2.1" }]);
 });
 
 test("a change of the files is seen by the next look-up", async () => {
