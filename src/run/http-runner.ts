@@ -107,7 +107,7 @@ function exchange(request: ClientRequest, send: () => void, bytesMax: number): P
     if (outcome instanceof Refusal || !request.writableFinished) request.destroy();
   }
   request.on("socket", (socket) => {
-    if (isConnected(socket)) return start();
+    if (request.reusedSocket || isConnected(socket)) return start();
     socket.once(socket instanceof TLSSocket ? "secureConnect" : "connect", start);
     const late = () => settle(appUnreachable(`No connection within ${bounds.backendConnectMsMax} ms.`));
     connecting = setTimeout(late, bounds.backendConnectMsMax);
