@@ -5,8 +5,10 @@
 export function createStaggered(perTurnMax: number): (task: () => void) => void {
   const waiting: (() => void)[] = [];
   const runSome = () => {
-    for (const task of waiting.splice(0, perTurnMax)) task();
+    const tasks = waiting.splice(0, perTurnMax);
+    // Before the tasks, so that one that throws stops no other.
     if (waiting.length > 0) setImmediate(runSome);
+    for (const task of tasks) task();
   };
   return (task) => {
     if (waiting.push(task) === 1) setImmediate(runSome);
