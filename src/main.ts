@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { setFlagsFromString } from "node:v8";
 import { type App, type AppParts, startApp } from "./app/start.ts";
 import { startWords } from "./app/start-words.ts";
 import { runCli } from "./cli/run-cli.ts";
@@ -18,12 +19,18 @@ import { openStores } from "./store/open-stores.ts";
  */
 const sameSignalMs = 500;
 
+/** How much more than what is alive the heap may hold before V8 collects it again. */
+const heapGrowingPercent = 30;
+
 process.exitCode = await runCli(process.argv.slice(2), { serve });
 
 /** `keyrun serve`: runs until a signal ends it, and returns the exit code. */
 async function serve(): Promise<number> {
   const settings = readSettings(process.env, (path) => readFileSync(path, "utf8"));
   if ("problems" in settings) return refuse(settings.problems);
+  // V8 reads this after each major collection. Without it the heap of a busy server grows to
+  // several times of what is alive. Not every way to start Keyrun can pass flags to Node.
+  setFlagsFromString(`--heap-growing-percent=${heapGrowingPercent}`);
   const config = settings.ok;
   const { logLevel: level, keyPrefix, serviceToken, mongodbUri, oidc } = config;
   const secrets = [serviceToken, mongodbUri, oidc?.clientSecret].filter((secret) => secret !== undefined);
