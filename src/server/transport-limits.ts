@@ -64,6 +64,11 @@ export interface TransportLimits {
   readonly unreadBytesPerConnectionMax: number;
   /** Up to so many bytes, a connection may use the last quarter of `unreadBytesMax`. */
   readonly littleUnreadBytesMax: number;
+  /**
+   * How many answers of a connection that holds half of that itself may find no room, from one
+   * check to the next.
+   */
+  readonly refusalsWhileHoldingMax: number;
   /** What Node keeps for an answer that waits, without its body. */
   readonly unreadAnswerBytes: number;
   /** CVE-2023-44487: how many resets a session may send at once, and how many more each second. */
@@ -105,12 +110,13 @@ export const transportLimits: TransportLimits = Object.freeze({
   stalledWriteMsMax: 30_000,
   writeBytesPerSecondMin: 16 * 1024,
   concurrentStreamsMax: 128,
-  connectionStartsPerTurnMax: 16,
+  connectionStartsPerTurnMax: 4,
   unreadSessionMsMax: 60_000,
   batchedRequestsMax: 512,
   unreadBytesMax: bounds.unreadBytesMax,
   unreadBytesPerConnectionMax: bounds.unreadBytesPerConnectionMax,
   littleUnreadBytesMax: bounds.littleUnreadBytesMax,
+  refusalsWhileHoldingMax: 32,
   unreadAnswerBytes: 16 * 1024,
   streamResetBurst: 100,
   streamResetsPerSecond: 10,

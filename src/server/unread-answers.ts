@@ -137,14 +137,14 @@ export class UnreadAnswer {
   }
 
   /**
-   * Counts an answer that had no room. A caller that holds much and goes on to send requests, more
-   * than it may have at once, is disconnected: each request costs memory until it is refused.
+   * Counts an answer that had no room. A caller that holds much and still sends many requests is
+   * disconnected: each request costs memory until it is refused.
    */
   noteRefusal(): void {
-    const { concurrentStreamsMax, littleUnreadBytesMax } = this.#all.limits;
+    const { refusalsWhileHoldingMax, littleUnreadBytesMax } = this.#all.limits;
     const { socket, bytes } = this.#connection;
     this.#connection.refusals += 1;
-    if (this.#connection.refusals > concurrentStreamsMax && bytes > littleUnreadBytesMax / 2)
+    if (this.#connection.refusals > refusalsWhileHoldingMax && bytes > littleUnreadBytesMax / 2)
       socket.destroy();
   }
 

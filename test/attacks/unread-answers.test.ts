@@ -26,32 +26,20 @@ async function expectNothingLeft(
   expect(peak).toBeLessThanOrEqual(megabytesMax);
 }
 
-test("200 sessions of 128 streams that read no answer take at most 400 MB without a key, and another caller is answered", {
+test("200 sessions of 128 streams that read no answer take at most 400 MB without a key, are closed, and another caller is answered", {
   timeout: 90_000,
 }, async () => {
   const keyrun = await start();
   const other = startOtherCaller(keyrun);
-  const attack = startAttack("unread-streams", [keyrun.port, 200, 128, 128, "/openapi.json"]);
-  await attack.until(({ requests, answers }) => requests === 25_600 && answers >= 10_000);
-  await other.stop();
-
-  expect(attack.load().connections).toBe(200);
-  await expectNothingLeft(keyrun, attack, { megabytesMax: 400 });
-});
-
-test("200 such sessions that open a stream for each that is refused take at most 500 MB, and are closed", {
-  timeout: 90_000,
-}, async () => {
-  const keyrun = await start();
-  const other = startOtherCaller(keyrun);
+  // A stream that is refused is replaced by another one.
   const attack = startAttack("unread-streams", [keyrun.port, 200, 128, 300, "/openapi.json"]);
   await attack.until(
-    ({ requests, answers, closed }) => requests >= 25_600 && answers >= 10_000 && closed > 0,
+    ({ requests, answers, closed }) => requests >= 25_600 && answers >= 1_000 && closed >= 100,
   );
   await other.stop();
 
   expect(attack.load().connections).toBe(200);
-  await expectNothingLeft(keyrun, attack, { megabytesMax: 500 });
+  await expectNothingLeft(keyrun, attack, { megabytesMax: 400 });
 });
 
 test("590 runs with answers of 1 MiB that nobody reads take at most 600 MB, their sessions are closed, and another caller is answered", {

@@ -201,3 +201,23 @@ test("a connection that pipelines more requests than it may have at once is clos
   await soon(() => [requests.running(), unread.bytes]).toEqual([0, 0]);
   four.socket.destroy();
 });
+
+test("a session that holds much and still sends many requests is closed, and another is not", async () => {
+  const limits = { unreadBytesMax: 2 * answerBytes, littleUnreadBytesMax: 10, refusalsWhileHoldingMax: 3 };
+  const { url, unread, refusals } = await served(limits);
+  const [shut, other] = [await shutSession(url), await h2cSession(url)];
+  shut.request(path(answerBytes)).on("error", () => undefined);
+  await soon(() => unread.bytes).toBe(answerBytes);
+  for (let at = 0; at < 5; at += 1) {
+    expect((await h2cRequest(other, path(answerBytes))).status).toBe(503);
+  }
+  for (let at = 0; at < 3; at += 1) {
+    expect((await h2cRequest(shut, path(answerBytes))).status).toBe(503);
+  }
+  const closed = once(shut, "close");
+  shut.request(path(answerBytes)).on("error", () => undefined);
+  await closed;
+  expect(refusals).toHaveLength(9);
+  expect((await h2cRequest(other, path(1))).status).toBe(200);
+  other.destroy();
+});

@@ -114,7 +114,7 @@ export class ArrivingBody {
   /** Makes room for the whole body if its length is known, otherwise for more than is needed. */
   #grow(needed: number): void {
     const isKnown = this.#declaredBytes >= needed && this.#declaredBytes <= this.#bytesMax;
-    const grown = Buffer.allocUnsafe(isKnown ? this.#declaredBytes : 2 * needed);
+    const grown = Buffer.allocUnsafe(isKnown ? this.#declaredBytes : Math.max(2 * needed, grownBytesMin));
     this.#held.copy(grown, 0, 0, this.#size);
     this.#held = grown;
   }
@@ -134,6 +134,9 @@ export class ArrivingBody {
     this.#onChange();
   }
 }
+
+/** So that a body that comes byte by byte does not grow many times. */
+const grownBytesMin = 1_024;
 
 const noBytes: Buffer = Buffer.alloc(0);
 const ignore = () => {};
