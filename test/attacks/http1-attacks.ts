@@ -12,6 +12,11 @@ export interface Http1Attack {
    * run that follows in the same packet is neither answered nor started.
    */
   readonly staysOpen?: true;
+  /**
+   * The body is shorter than its head says. Where the caller sends no more, that is malformed, and
+   * may be seen first.
+   */
+  readonly isCutOff?: true;
 }
 
 const host = "Host: a\r\n";
@@ -275,6 +280,7 @@ const content: readonly Omit<Http1Attack, "staysOpen">[] = [
     name: "a length of 2^53 bytes",
     bytes: withBody("Content-Length: 9007199254740992\r\n", json),
     refusal: [413, "request_too_large"],
+    isCutOff: true,
   },
   {
     name: "an escaped NUL",

@@ -48,7 +48,7 @@ const smuggled =
   'Content-Type: application/json\r\nContent-Length: 12\r\n\r\n{"text":"x"}';
 
 async function expectRefused(attack: Http1Attack, how: (typeof ways)[number]): Promise<void> {
-  const { bytes, staysOpen = false, refusal = [400, "malformed_request"] } = attack;
+  const { bytes, staysOpen = false, isCutOff = false, refusal = malformed } = attack;
   const client = rawSocket({ port: keyrun.port, allowHalfOpen: how === "alone" });
   const text = (staysOpen || how === "alone" ? bytes : bytes + smuggled).replaceAll("KEY", keyrun.key);
   const sent = Buffer.from(text, "latin1");
@@ -66,8 +66,12 @@ async function expectRefused(attack: Http1Attack, how: (typeof ways)[number]): P
     if (!staysOpen) expect(headers.get("connection")).toBe("close");
     return [status, error.code];
   });
-  expect(answers).toEqual([refusal]);
+  const expected = isCutOff && how === "alone" ? [refusal, malformed] : [refusal];
+  expect(answers).toHaveLength(1);
+  expect(expected).toContainEqual(answers[0]);
 }
+
+const malformed = [400, "malformed_request"] as const;
 
 const piecesMax = 30;
 const pieceBytesMin = 7;

@@ -1,7 +1,6 @@
 import { afterEach, expect, test } from "vitest";
 import { type Attack, startAttack, startOtherCaller } from "../harness/attack.ts";
 import { type AttackedKeyrun, attackedKeyrun } from "../harness/attacked-keyrun.ts";
-import { soon } from "../harness/soon.ts";
 import { printFigures } from "../harness/test-size.ts";
 
 let running: AttackedKeyrun | undefined;
@@ -20,14 +19,18 @@ async function expectNothingLeft(
   { megabytesMax }: { megabytesMax: number },
 ): Promise<void> {
   await attack.stop();
-  await soon(() => keyrun.metric("keyrun_unread_answer_bytes")).toBe(0);
+  // A connection over HTTP/1.1 that is not read is seen as dead only after its write has stalled
+  // for 30 s.
+  await expect
+    .poll(() => keyrun.metric("keyrun_unread_answer_bytes"), { timeout: 60_000, interval: 100 })
+    .toBe(0);
   const { peak } = keyrun.memory();
   printFigures(`${JSON.stringify(attack.load())} took at most ${peak} MB`);
   expect(peak).toBeLessThanOrEqual(megabytesMax);
 }
 
 test("200 sessions of 128 streams that read no answer take at most 400 MB without a key, are closed, and another caller is answered", {
-  timeout: 90_000,
+  timeout: 150_000,
 }, async () => {
   const keyrun = await start();
   const other = startOtherCaller(keyrun);
@@ -43,7 +46,7 @@ test("200 sessions of 128 streams that read no answer take at most 400 MB withou
 });
 
 test("590 runs with answers of 1 MiB that nobody reads take at most 600 MB, their sessions are closed, and another caller is answered", {
-  timeout: 90_000,
+  timeout: 150_000,
 }, async () => {
   const keyrun = await start();
   const other = startOtherCaller(keyrun);
@@ -57,7 +60,7 @@ test("590 runs with answers of 1 MiB that nobody reads take at most 600 MB, thei
 });
 
 test("200 connections that pipeline 1,500 requests each and read nothing take at most 500 MB, and another caller is answered", {
-  timeout: 90_000,
+  timeout: 150_000,
 }, async () => {
   const keyrun = await start();
   const other = startOtherCaller(keyrun);
