@@ -206,14 +206,14 @@ test("a session that holds much and still sends many requests is closed, and ano
   const limits = { unreadBytesMax: 2 * answerBytes, littleUnreadBytesMax: 10, refusalsWhileHoldingMax: 3 };
   const { url, unread, refusals } = await served(limits);
   const [shut, other] = [await shutSession(url), await h2cSession(url)];
-  shut.request(path(answerBytes)).on("error", () => undefined);
-  await soon(() => unread.bytes).toBe(answerBytes);
-  for (let at = 0; at < 5; at += 1) {
-    expect((await h2cRequest(other, path(answerBytes))).status).toBe(503);
-  }
-  for (let at = 0; at < 3; at += 1) {
-    expect((await h2cRequest(shut, path(answerBytes))).status).toBe(503);
-  }
+  // Not even the body of a refusal has room beside it.
+  const held = 1.5 * answerBytes - 1;
+  shut.request(path(held)).on("error", () => undefined);
+  await soon(() => unread.bytes).toBe(held);
+  const refuse = async (session: ClientHttp2Session) =>
+    expect((await h2cRequest(session, path(answerBytes))).status).toBe(503);
+  for (let at = 0; at < 5; at += 1) await refuse(other);
+  for (let at = 0; at < 3; at += 1) await refuse(shut);
   const closed = once(shut, "close");
   shut.request(path(answerBytes)).on("error", () => undefined);
   await closed;
