@@ -65,8 +65,9 @@ describe("a signed-in person", () => {
         keys.revokeKey({ teamId, keyId: key!.id }),
         teams.getRateLimit({ teamId }),
       ];
-      for (const call of calls) {
-        expect(await refusalOf(call)).toEqual({
+      // All are awaited at once: one that is refused before its turn would be an unhandled error.
+      for (const refusal of await Promise.all(calls.map(refusalOf))) {
+        expect(refusal).toEqual({
           reason: "TEAM_NOT_FOUND",
           code: Code.NotFound,
           words: "There is no team with this id.",
@@ -120,8 +121,8 @@ describe("a signed-in person", () => {
         keys.revokeKey({ teamId: "demo", keyId: key!.id }),
         teams.getRateLimit({ teamId: "demo" }),
       ];
-      for (const call of calls) {
-        expect(await refusalOf(call)).toMatchObject({
+      for (const refusal of await Promise.all(calls.map(refusalOf))) {
+        expect(refusal).toMatchObject({
           reason: "PREVIEW_REQUIRED",
           code: Code.PermissionDenied,
         });
