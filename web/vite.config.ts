@@ -1,5 +1,6 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vite";
+import { compressedFiles } from "./compressed-files-plugin.ts";
 import { themeAtStart } from "./theme-at-start-plugin.ts";
 
 /**
@@ -9,7 +10,7 @@ import { themeAtStart } from "./theme-at-start-plugin.ts";
  */
 // biome-ignore lint/style/noDefaultExport: Vite reads its settings from the default export.
 export default defineConfig({
-  plugins: [react(), themeAtStart()],
+  plugins: [react(), themeAtStart(), compressedFiles()],
   // An extension of the browser for React could read what components hold, such as a new key.
   define: { __REACT_DEVTOOLS_GLOBAL_HOOK__: "undefined" },
   build: {

@@ -4,7 +4,7 @@ import type { AppRecord } from "../apps/app-store.ts";
 import type { Clock } from "../clock.ts";
 import type { HttpHandler } from "../http/handler.ts";
 import type { Readiness } from "../http/readiness.ts";
-import { createStaticBody } from "../http/static-body.ts";
+import { compress, createStaticBody } from "../http/static-body.ts";
 import type { RestMethod, RestWork } from "../rest/admitted-request.ts";
 import { createKeyrunOpenApi } from "../rest/openapi/keyrun-openapi.ts";
 import { createOperationsHandler } from "../rest/operations-handler.ts";
@@ -28,10 +28,9 @@ export async function createPublicHandler(parts: {
   const annotated = services.served.map(({ service }) => service);
   const transcoder = createTranscoder(annotated);
   const document = createKeyrunOpenApi({ services: annotated, config, version });
-  const openApi = await createStaticBody(Buffer.from(JSON.stringify(document)), {
-    contentType: "application/json",
-    isText: true,
-  });
+  const plain = Buffer.from(JSON.stringify(document));
+  const compressed = await compress(plain);
+  const openApi = createStaticBody(plain, { contentType: "application/json", compressed });
 
   return ({ allowance, outcomes }): HttpHandler => {
     const rest = createRestHandler({

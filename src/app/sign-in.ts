@@ -7,8 +7,6 @@ import { type ServedService, served } from "../rpc/served.ts";
 import type { Config } from "../settings/config.ts";
 import type { HostAndPort } from "../settings/host.ts";
 import { createLocalLinks, type LocalLinks } from "../sign-in/local-links.ts";
-import { createOidc } from "../sign-in/oidc.ts";
-import { createFindIssuer } from "../sign-in/oidc-issuer.ts";
 import { createOidcStateCookie } from "../sign-in/oidc-state-cookie.ts";
 import { type ScreenAddress, type SignInMode, screenAddress, signInMode } from "../sign-in/screen-address.ts";
 import { createSessionAccess, type SessionAccess } from "../sign-in/session-access.ts";
@@ -44,7 +42,7 @@ export interface SignInParts {
   readonly caches: Caches;
 }
 
-export function createSignIn(parts: SignInParts): SignIn {
+export async function createSignIn(parts: SignInParts): Promise<SignIn> {
   const { config, clock, log, stores, caches } = parts;
   const { members, preview, users } = stores;
   const mode = signInMode(config);
@@ -74,7 +72,7 @@ export function createSignIn(parts: SignInParts): SignIn {
     sessions,
     links,
     access: mode === "off" ? undefined : access,
-    method: links ? { kind: "local", links } : oidcMethod(parts, address),
+    method: links ? { kind: "local", links } : await oidcMethod(parts, address),
     served: served(SessionService, service),
     watchAccess: { checkAccess: access.check, onSessionEnded: access.onSessionEnded },
     bound,
@@ -84,12 +82,17 @@ export function createSignIn(parts: SignInParts): SignIn {
 
 const stateKeyBytes = 32;
 
-function oidcMethod(
+async function oidcMethod(
   { config, clock, stores }: SignInParts,
   address: () => ScreenAddress,
-): SignInMethod | undefined {
+): Promise<SignInMethod | undefined> {
   const { oidc } = config;
   if (!oidc) return undefined;
+  // Loaded only here: most of it is a library that nothing else needs.
+  const [{ createOidc }, { createFindIssuer }] = await Promise.all([
+    import("../sign-in/oidc.ts"),
+    import("../sign-in/oidc-issuer.ts"),
+  ]);
   // The key belongs to this process: a person who is at the issuer while Keyrun restarts has to
   // sign in again.
   const key = randomBytes(stateKeyBytes);

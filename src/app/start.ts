@@ -140,7 +140,7 @@ type Wired = Awaited<ReturnType<typeof wire>>;
 async function wire({ config, parts, closers }: Start, opened: Opened) {
   const { clock, log, version } = parts;
   const { stores, secrets, unread, metrics, caches } = opened;
-  const signIn = createSignIn({ config, clock, log, stores, caches });
+  const signIn = await createSignIn({ config, clock, log, stores, caches });
   const { watchAccess } = signIn;
   const { nameFiles } = parts;
   const basics = { config, clock, log, metrics, stores, caches, secrets };

@@ -15,23 +15,32 @@ export interface StaticBody {
   readonly gzip?: Uint8Array;
 }
 
-const brotliQuality = 9; // Nearly the smallest result, and fast enough at start-up.
+/** The forms of a body that are smaller than the body itself. */
+export type Compressed = Pick<StaticBody, "br" | "gzip">;
 
-/** Prepares a body, once, at start-up. Only text becomes smaller by compression. */
-export async function createStaticBody(
+/** Prepares a body, once, at start-up. Hands on the forms that were made before. */
+export function createStaticBody(
   plain: Uint8Array,
-  { contentType, isText }: { readonly contentType: string; readonly isText: boolean },
-): Promise<StaticBody> {
+  { contentType, compressed }: { readonly contentType: string; readonly compressed: Compressed },
+): StaticBody {
   const hash = createHash("sha256").update(plain).digest("base64url").slice(0, 22);
-  const whole = { contentType, hash, plain };
-  if (!isText) return whole;
+  return { contentType, hash, plain, ...compressed };
+}
+
+/**
+ * Compresses a text. Brotli's quality is 0 to 11; 9 gives nearly the smallest result, and is fast
+ * enough at start-up.
+ */
+export async function compress(
+  plain: Uint8Array,
+  { brotliQuality = 9 }: { readonly brotliQuality?: number } = {},
+): Promise<Compressed> {
   const params = { [constants.BROTLI_PARAM_QUALITY]: brotliQuality };
   const [br, gz] = await Promise.all([
     promisify(brotliCompress)(plain, { params }),
     promisify(gzip)(plain, { level: constants.Z_BEST_COMPRESSION }),
   ]);
   return {
-    ...whole,
     ...(br.length < plain.length && { br }),
     ...(gz.length < plain.length && { gzip: gz }),
   };

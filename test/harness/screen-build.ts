@@ -24,9 +24,12 @@ export function buildScreen(): void {
 }
 
 function newestMs(): number {
-  const sources = globSync(["web/**/*.*", "gen/**/*.ts", "src/clock.ts", "package-lock.json"], {
-    cwd: root,
-  });
+  const sources = globSync(
+    ["web/**/*.*", "gen/**/*.ts", "src/{clock,http/static-body}.ts", "package-lock.json"],
+    {
+      cwd: root,
+    },
+  );
   const own = sources.filter((path) => !path.startsWith("web/dist") && !path.includes("node_modules"));
   return Math.max(...own.map((path) => statSync(join(root, path)).mtimeMs));
 }

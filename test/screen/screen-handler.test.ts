@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { request as send } from "node:http";
 import { join } from "node:path";
 import { buffer } from "node:stream/consumers";
-import { brotliDecompressSync, gunzipSync } from "node:zlib";
+import { brotliCompressSync, brotliDecompressSync, gunzipSync, gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readScreenFiles } from "#src/screen/screen-files.ts";
 import { createScreenHandler } from "#src/screen/screen-handler.ts";
@@ -23,6 +23,8 @@ beforeAll(async () => {
   mkdirSync(join(folder, "assets"));
   writeFileSync(join(folder, "index.html"), page);
   writeFileSync(join(folder, "assets", "main-abc.js"), script);
+  writeFileSync(join(folder, "assets", "main-abc.js.br"), brotliCompressSync(script));
+  writeFileSync(join(folder, "assets", "main-abc.js.gz"), gzipSync(script));
   writeFileSync(join(folder, "assets", "a.png"), picture);
   writeFileSync(join(folder, "robots.txt"), "none");
   const files = await readScreenFiles(folder);
@@ -74,6 +76,8 @@ describe("the document", () => {
     "/assets",
     "/assets/",
     "/assets/missing.js",
+    "/assets/main-abc.js.br",
+    "/assets/main-abc.js.gz",
     "/assets/../index.html",
     "/%2e%2e/index.html",
     "//",
