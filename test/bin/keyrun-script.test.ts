@@ -1,0 +1,141 @@
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { chmod, cp, mkdir, mkdtemp, realpath, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { repository } from "../harness/keyrun-process.ts";
+
+// The script in a clone of its own, before a small main.ts that tells what reached it.
+const main = `
+const [what, ...args] = process.argv.slice(2);
+if (what === "stay") {
+  setInterval(() => {}, 1_000);
+  console.log("ready");
+} else {
+  console.log(JSON.stringify({ pid: process.pid, node: process.execPath, folder: process.cwd(), args }));
+  process.exitCode = 7;
+}
+`;
+let folder: string;
+let clone: string;
+let children: ChildProcess[];
+
+beforeEach(async () => {
+  children = [];
+  folder = await realpath(await mkdtemp(join(tmpdir(), "keyrun-script-")));
+  clone = join(folder, "a clone");
+  await mkdir(join(clone, "src"), { recursive: true });
+  for (const part of ["bin", "keyrun"])
+    await cp(join(repository, part), join(clone, part), { recursive: true });
+  await writeFile(join(clone, "package.json"), '{"type":"module","engines":{"node": ">=24.15"}}');
+  await writeFile(join(clone, "src/main.ts"), main);
+  await install();
+});
+
+afterEach(async () => {
+  for (const child of children) child.kill("SIGKILL");
+  await rm(folder, { recursive: true });
+});
+
+/** What `npm ci` leaves of packages and, on Linux, a Node. */
+async function install() {
+  for (const part of [".bin", "commander"])
+    await mkdir(join(clone, "node_modules", part), { recursive: true });
+  await symlink(process.execPath, join(clone, "node_modules/.bin/node"));
+}
+
+interface Call {
+  readonly script?: string;
+  readonly cwd?: string;
+  readonly path?: string;
+}
+
+function start(args: readonly string[], { script = join(clone, "keyrun"), cwd = folder, path }: Call = {}) {
+  const child = spawn(script, args, { cwd, env: { PATH: path ?? "/usr/bin:/bin" } });
+  children.push(child);
+  return child;
+}
+
+async function run(args: readonly string[], call?: Call) {
+  const child = start(args, call);
+  const [[code], stdout, stderr] = await Promise.all([
+    once(child, "exit"),
+    text(child.stdout),
+    text(child.stderr),
+  ]);
+  return { pid: child.pid, code, stdout, stderr };
+}
+
+test("it becomes main.ts on the installed Node, with the caller's folder, arguments and exit status", async () => {
+  const { pid, code, stdout, stderr } = await run(["tell", "a b", "", "--c=*"]);
+  expect(stderr).toBe("");
+  expect(JSON.parse(stdout)).toEqual({ pid, node: process.execPath, folder, args: ["a b", "", "--c=*"] });
+  expect(code).toBe(7);
+});
+
+test("it finds its clone from any folder, and through symbolic links", async () => {
+  await mkdir(join(folder, "elsewhere/bin"), { recursive: true });
+  await symlink("../../a clone/keyrun", join(folder, "elsewhere/bin/near"));
+  await symlink(join(folder, "elsewhere/bin/near"), join(folder, "far"));
+  const calls: [string, string][] = [
+    [clone, "./keyrun"],
+    [join(clone, "src"), "../keyrun"],
+    [join(folder, "elsewhere"), "bin/near"],
+    [join(folder, "elsewhere"), join(folder, "far")],
+  ];
+  for (const [cwd, script] of calls) {
+    const { code, stdout } = await run(["tell"], { cwd, script });
+    expect({ code, folder: JSON.parse(stdout).folder }).toEqual({ code: 7, folder: cwd });
+  }
+});
+
+test("a signal ends the process that was started, and nothing stays behind", async () => {
+  const child = start(["stay"]);
+  await once(child.stdout, "data");
+  child.kill("SIGTERM");
+  expect(await once(child, "exit")).toEqual([null, "SIGTERM"]);
+});
+
+test("before `npm ci` it says what to run, and where", async () => {
+  await rm(join(clone, "node_modules"), { recursive: true });
+  const { code, stdout, stderr } = await run(["tell"]);
+  expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+  expect(stderr).toBe(`Keyrun's packages are not installed yet: run \`npm ci\` in ${clone} first.\n`);
+});
+
+test("where npm brought no Node, or one that can't run here, it takes the one on the PATH", async () => {
+  const bin = join(folder, "bin");
+  await mkdir(bin);
+  await symlink(process.execPath, join(bin, "node"));
+  const path = `${bin}:/usr/bin:/bin`;
+  const installed = join(clone, "node_modules/.bin/node");
+  await rm(installed);
+  expect(await run(["tell"], { path })).toMatchObject({ code: 7, stderr: "" });
+  // What a program for another libc looks like to the kernel: its interpreter is not there.
+  await writeFile(installed, "#!/nowhere/ld-linux\n");
+  await chmod(installed, 0o755);
+  expect(await run(["tell"], { path })).toMatchObject({ code: 7, stderr: "" });
+});
+
+test("without any Node it says which one is needed", async () => {
+  await rm(join(clone, "node_modules/.bin/node"));
+  // A PATH with what the script needs, and no Node.
+  const bin = join(folder, "bin");
+  await mkdir(bin);
+  for (const name of ["dirname", "readlink", "sed"]) await symlink(await which(name), join(bin, name));
+  const { code, stdout, stderr } = await run(["tell"], { path: bin });
+  expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+  expect(stderr).toMatch(
+    /^Keyrun needs Node 24\.15 or newer, and there is none here\. Install Node 24, .*\n$/,
+  );
+});
+
+function which(name: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    execFile("/bin/sh", ["-c", `command -v ${name}`], (error, stdout) =>
+      error ? reject(error) : resolve(stdout.trim()),
+    );
+  });
+}
