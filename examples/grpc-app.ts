@@ -2,7 +2,7 @@
  * An app behind gRPC that answers in capitals. Start it, and tell Keyrun where it is:
  *
  *     node examples/grpc-app.ts
- *     npx --no-install keyrun apps create shout --backend grpc --target 127.0.0.1:9001
+ *     ./keyrun apps create shout --backend grpc --target 127.0.0.1:9001
  *
  * Any gRPC server works that implements `proto/keyrun/v1/app_backend_service.proto`.
  */

@@ -2,7 +2,7 @@
  * An app behind HTTP that answers in capitals. Start it, and tell Keyrun where it is:
  *
  *     node examples/http-app.ts
- *     npx --no-install keyrun apps create shout --backend http --url http://127.0.0.1:9000/run
+ *     ./keyrun apps create shout --backend http --url http://127.0.0.1:9000/run
  */
 import { createServer } from "node:http";
 import { json } from "node:stream/consumers";

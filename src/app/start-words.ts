@@ -22,7 +22,7 @@ export function startWords(at: {
   return `Keyrun is ready: ${at.publicUrl} (gRPC ${at.grpcAddress})
 
 Make a key, which is shown this once:
-  export KEYRUN_API_KEY=$(npx --no-install keyrun keys create --team ${team})
+  export KEYRUN_API_KEY=$(./keyrun keys create --team ${team})
 Run an app with it:
   curl -sS -X POST ${at.publicUrl}/api/apps/echo/run -H "Authorization: Bearer $KEYRUN_API_KEY" -H "Content-Type: application/json" -d '{"text":"hello"}'
 ${screenWords(at.screen)}

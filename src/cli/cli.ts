@@ -55,7 +55,7 @@ export function createCli(world: CliWorld): { run(argv: readonly string[]): Prom
 }
 
 function createProgram(world: CliWorld, terminal: Terminal): Command {
-  const program = new Command("npx --no-install keyrun")
+  const program = new Command("./keyrun")
     .description("Lets a team's programs run the team's apps over HTTP with API keys.")
     .showHelpAfterError("(--help shows more)")
     // Commands copy these two when they are added, so both come first.

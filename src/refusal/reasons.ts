@@ -174,8 +174,7 @@ export const reasons = {
   },
   INVALID_SIGN_IN_CODE: {
     ...authentication,
-    words:
-      "This sign-in link was used before, or is too old. Make a new one with `npx --no-install keyrun sign-in-link`.",
+    words: "This sign-in link was used before, or is too old. Make a new one with `./keyrun sign-in-link`.",
   },
   SIGN_IN_FAILED: { ...authentication, words: "The sign-in did not succeed. Try again." },
   CROSS_SITE_REQUEST: {

@@ -39,7 +39,7 @@ describe.skipIf(chromiumEndpoint === "")("which page a person sees", () => {
     await page.goto("about:blank");
     await page.goto(url);
     await page.getByRole("heading", { name: "This sign-in link no longer works" }).waitFor();
-    expect(await page.locator("main code").textContent()).toBe("npx --no-install keyrun sign-in-link");
+    expect(await page.locator("main code").textContent()).toBe("./keyrun sign-in-link");
     await expectWellMade(page, "used-link");
   });
 
@@ -100,9 +100,7 @@ describe.skipIf(chromiumEndpoint === "")("which page a person sees", () => {
     expect(await page.getByText("ci-deploy").count()).toBe(0);
     await page.reload();
     await page.getByText("API keys are in preview and limited to selected users.").waitFor();
-    await soon(() => page.locator("main code").textContent()).toBe(
-      `npx --no-install keyrun preview grant ${email}`,
-    );
+    await soon(() => page.locator("main code").textContent()).toBe(`./keyrun preview grant ${email}`);
     await soon(() => page.getByRole("navigation").count()).toBe(0);
     await expectWellMade(page, "preview-off");
     expect((await screen.run(value)).status).toBe(200);

@@ -327,7 +327,7 @@ describe("exit codes and words", () => {
     async (argv) => {
       const { code, stdout } = await run(argv);
       expect(code).toBe(0);
-      expect(stdout).toContain("npx --no-install keyrun");
+      expect(stdout).toContain("./keyrun");
     },
   );
 

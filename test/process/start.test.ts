@@ -64,7 +64,7 @@ test("start prints the address, how to create a key and how to run an app, and t
   expect(words).toBe(`Keyrun is ready: ${publicUrl} (gRPC ${internalUrl.slice("http://".length)})
 
 Make a key, which is shown this once:
-  export KEYRUN_API_KEY=$(npx --no-install keyrun keys create --team demo)
+  export KEYRUN_API_KEY=$(./keyrun keys create --team demo)
 Run an app with it:
   ${curl}
 `);

@@ -29,7 +29,7 @@ export function NoTeamPage({ email }: { email: string }) {
 }
 
 export function PreviewOffPage({ email }: { email: string }) {
-  const command = `npx --no-install keyrun preview grant ${email}`;
+  const command = `./keyrun preview grant ${email}`;
   return (
     <MessagePage title="API keys">
       <p>API keys are in preview and limited to selected users.</p>

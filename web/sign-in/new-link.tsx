@@ -1,6 +1,6 @@
 import { CopyButton } from "../controls/copy-button.tsx";
 
-const command = "npx --no-install keyrun sign-in-link";
+const command = "./keyrun sign-in-link";
 
 /**
  * The command that makes a one-time link. Sign-in needs no password, only access to the machine
