@@ -1,16 +1,19 @@
 #!/usr/bin/env node
 // Runs src/main.ts: on this Node if it is new enough, else on the one that npm installed with
-// Keyrun. This file is plain JavaScript, because an old Node must be able to read it.
+// Keyrun. `./keyrun`, `npm start` and npx begin here. This file is plain JavaScript, because an old
+// Node must be able to read it.
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { constants } from "node:os";
 import { fileURLToPath } from "node:url";
+import { keepCompiledCode } from "./compile-cache.mjs";
 import { isNewEnough, refuseThisNode, stop } from "./needed-node.mjs";
 
 const main = new URL("../src/main.ts", import.meta.url);
 
 if (isNewEnough(process.versions.node)) {
+  keepCompiledCode();
   await import(main.href);
 } else {
   const node = packagedNode();
@@ -38,7 +41,7 @@ function runOn(node) {
   // `detached` gives the server a process group of its own. A terminal sends Ctrl-C to a group, and
   // this process passes it on: the server would get it twice, and a second signal means "stop
   // without waiting".
-  const child = spawn(node, [fileURLToPath(main), ...process.argv.slice(2)], {
+  const child = spawn(node, [fileURLToPath(import.meta.url), ...process.argv.slice(2)], {
     stdio: "inherit",
     detached: true,
   });

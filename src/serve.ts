@@ -3,7 +3,6 @@ import { fileURLToPath } from "node:url";
 import { setFlagsFromString } from "node:v8";
 import { type App, type AppParts, startApp } from "./app/start.ts";
 import { startWords } from "./app/start-words.ts";
-import { runCli } from "./cli/run-cli.ts";
 import { systemClock } from "./clock.ts";
 import type { InstanceEvents } from "./fleet/instance-guard.ts";
 import { createLog, type Log } from "./log.ts";
@@ -22,10 +21,8 @@ const sameSignalMs = 500;
 /** How much more than what is alive the heap may hold before V8 collects it again. */
 const heapGrowingPercent = 30;
 
-process.exitCode = await runCli(process.argv.slice(2), { serve });
-
 /** `keyrun serve`: runs until a signal ends it, and returns the exit code. */
-async function serve(): Promise<number> {
+export async function serve(): Promise<number> {
   const settings = readSettings(process.env, (path) => readFileSync(path, "utf8"));
   if ("problems" in settings) return refuse(settings.problems);
   // V8 reads this after each major collection. Without it the heap of a busy server grows to

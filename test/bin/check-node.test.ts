@@ -10,7 +10,9 @@ const root = fileURLToPath(new URL("../../", import.meta.url));
 const { scripts }: { scripts: Record<string, string> } = JSON.parse(
   readFileSync(join(root, "package.json"), "utf8"),
 );
-const runTypeScript = Object.keys(scripts).filter((name) => /\bvitest\b|\.ts\b/.test(scripts[name]!));
+const runTypeScript = Object.keys(scripts).filter((name) =>
+  /\bvitest\b|\.ts\b|\bkeyrun\b/.test(scripts[name]!),
+);
 const oldNode = findOldNode();
 
 // Like a clone where npm brought no Node, as on macOS.
@@ -20,7 +22,8 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 test("every npm script that runs TypeScript looks at its Node first", () => {
   expect(runTypeScript).toEqual(expect.arrayContaining(["start", "test", "bench"]));
-  const others = runTypeScript.filter((name) => !scripts[name]!.startsWith("node bin/check-node.mjs && "));
+  const looks = /^(node bin\/check-node\.mjs && |exec node bin\/keyrun\.mjs )/;
+  const others = runTypeScript.filter((name) => !looks.test(scripts[name]!));
   expect(others).toEqual([]);
 });
 

@@ -24,7 +24,7 @@ const stages = [
   ["store"],
   ["server"],
   ["app"],
-  ["cli"],
+  ["serve", "cli"],
   ["main"],
 ];
 
@@ -47,7 +47,7 @@ const packagePlaces: Readonly<Record<string, readonly string[]>> = {
 /** Where the clock, environment and console may be used. Other code takes them as arguments. */
 const ambientPlaces: readonly { readonly use: RegExp; readonly places: readonly string[] }[] = [
   { use: /^(Date\.now|performance(\..*)?|new Date\(\))$/, places: ["src/clock.ts"] },
-  { use: /^process(\..*)?$/, places: ["src/main.ts", "src/cli/"] },
+  { use: /^process(\..*)?$/, places: ["src/main.ts", "src/serve.ts", "src/cli/"] },
   { use: /^console(\..*)?$/, places: ["src/log.ts", "src/cli/"] },
   { use: /^Math\.random$/, places: [] },
 ];
