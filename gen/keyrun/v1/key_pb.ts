@@ -59,7 +59,8 @@ export type Key = Message<"keyrun.v1.Key"> & {
   createTime?: Timestamp | undefined;
 
   /**
-   * Output only. The creator of the key: a member's e-mail, or "a service".
+   * Output only. The creator of the key: a member's e-mail, "the command line",
+   * or "a service".
    *
    * @generated from field: string created_by = 6;
    */
@@ -82,8 +83,8 @@ export type Key = Message<"keyrun.v1.Key"> & {
   revokeTime?: Timestamp | undefined;
 
   /**
-   * Output only. The person or service that revoked the key: a member's e-mail,
-   * or "a service". It is empty while the key is active.
+   * Output only. The person or service that revoked the key, as in `created_by`.
+   * It is empty while the key is active.
    *
    * @generated from field: string revoked_by = 9;
    */

@@ -16,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file keyrun/v1/key_service.proto.
  */
 export const file_keyrun_v1_key_service: GenFile = /*@__PURE__*/
-  fileDesc("ChtrZXlydW4vdjEva2V5X3NlcnZpY2UucHJvdG8SCWtleXJ1bi52MSJGChBDcmVhdGVLZXlSZXF1ZXN0Eg8KB3RlYW1faWQYASABKAkSDQoFbGFiZWwYAiABKAkSEgoKcmVxdWVzdF9pZBgDIAEoCSJEChFDcmVhdGVLZXlSZXNwb25zZRIbCgNrZXkYASABKAsyDi5rZXlydW4udjEuS2V5EhIKBXZhbHVlGAIgASgJQgOAAQEiXwoPTGlzdEtleXNSZXF1ZXN0Eg8KB3RlYW1faWQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkSFAoMc2hvd19yZXZva2VkGAQgASgIIoEBChBMaXN0S2V5c1Jlc3BvbnNlEhwKBGtleXMYASADKAsyDi5rZXlydW4udjEuS2V5EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCRIYChBhY3RpdmVfa2V5X2NvdW50GAMgASgFEhwKFGFjdGl2ZV9rZXlfY291bnRfbWF4GAQgASgFIiMKEFdhdGNoS2V5c1JlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCSK8AQoRV2F0Y2hLZXlzUmVzcG9uc2USKAoGb3BlbmVkGAEgASgLMhYua2V5cnVuLnYxLldhdGNoT3BlbmVkSAASIQoHY3JlYXRlZBgCIAEoCzIOLmtleXJ1bi52MS5LZXlIABIhCgdyZXZva2VkGAMgASgLMg4ua2V5cnVuLnYxLktleUgAEi4KCWhlYXJ0YmVhdBgEIAEoCzIZLmtleXJ1bi52MS5XYXRjaEhlYXJ0YmVhdEgAQgcKBWV2ZW50Ig0KC1dhdGNoT3BlbmVkIhAKDldhdGNoSGVhcnRiZWF0IjMKEFJldm9rZUtleVJlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRIOCgZrZXlfaWQYAiABKAkiMAoRUmV2b2tlS2V5UmVzcG9uc2USGwoDa2V5GAEgASgLMg4ua2V5cnVuLnYxLktleSJCChBWZXJpZnlLZXlSZXF1ZXN0EhIKBXZhbHVlGAEgASgJQgOAAQESEQoEY29zdBgCIAEoBUgAiAEBQgcKBV9jb3N0Iq8CChFWZXJpZnlLZXlSZXNwb25zZRI1Cgd2ZXJkaWN0GAEgASgOMiQua2V5cnVuLnYxLlZlcmlmeUtleVJlc3BvbnNlLlZlcmRpY3QSDgoGa2V5X2lkGAIgASgJEg8KB3RlYW1faWQYAyABKAkSHQoEcGxhbhgEIAEoDjIPLmtleXJ1bi52MS5QbGFuEigKCnJhdGVfbGltaXQYBSABKAsyFC5rZXlydW4udjEuUmF0ZUxpbWl0InkKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhEKDVZFUkRJQ1RfVkFMSUQQARITCg9WRVJESUNUX0lOVkFMSUQQAhITCg9WRVJESUNUX1JFVk9LRUQQAxIYChRWRVJESUNUX1JBVEVfTElNSVRFRBAEMv0CCgpLZXlTZXJ2aWNlEkgKCUNyZWF0ZUtleRIbLmtleXJ1bi52MS5DcmVhdGVLZXlSZXF1ZXN0Ghwua2V5cnVuLnYxLkNyZWF0ZUtleVJlc3BvbnNlIgASRQoITGlzdEtleXMSGi5rZXlydW4udjEuTGlzdEtleXNSZXF1ZXN0Ghsua2V5cnVuLnYxLkxpc3RLZXlzUmVzcG9uc2UiABJKCglXYXRjaEtleXMSGy5rZXlydW4udjEuV2F0Y2hLZXlzUmVxdWVzdBocLmtleXJ1bi52MS5XYXRjaEtleXNSZXNwb25zZSIAMAESSAoJUmV2b2tlS2V5Ehsua2V5cnVuLnYxLlJldm9rZUtleVJlcXVlc3QaHC5rZXlydW4udjEuUmV2b2tlS2V5UmVzcG9uc2UiABJICglWZXJpZnlLZXkSGy5rZXlydW4udjEuVmVyaWZ5S2V5UmVxdWVzdBocLmtleXJ1bi52MS5WZXJpZnlLZXlSZXNwb25zZSIAYgZwcm90bzM", [file_keyrun_v1_key, file_keyrun_v1_rate_limit, file_keyrun_v1_team]);
+  fileDesc("ChtrZXlydW4vdjEva2V5X3NlcnZpY2UucHJvdG8SCWtleXJ1bi52MSJGChBDcmVhdGVLZXlSZXF1ZXN0Eg8KB3RlYW1faWQYASABKAkSDQoFbGFiZWwYAiABKAkSEgoKcmVxdWVzdF9pZBgDIAEoCSJEChFDcmVhdGVLZXlSZXNwb25zZRIbCgNrZXkYASABKAsyDi5rZXlydW4udjEuS2V5EhIKBXZhbHVlGAIgASgJQgOAAQEicwoPTGlzdEtleXNSZXF1ZXN0Eg8KB3RlYW1faWQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkSFAoMc2hvd19yZXZva2VkGAQgASgIEhIKBXF1ZXJ5GAUgASgJQgOAAQEinAEKEExpc3RLZXlzUmVzcG9uc2USHAoEa2V5cxgBIAMoCzIOLmtleXJ1bi52MS5LZXkSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEhgKEGFjdGl2ZV9rZXlfY291bnQYAyABKAUSHAoUYWN0aXZlX2tleV9jb3VudF9tYXgYBCABKAUSGQoRcmV2b2tlZF9rZXlfY291bnQYBSABKAUiIwoQV2F0Y2hLZXlzUmVxdWVzdBIPCgd0ZWFtX2lkGAEgASgJIrwBChFXYXRjaEtleXNSZXNwb25zZRIoCgZvcGVuZWQYASABKAsyFi5rZXlydW4udjEuV2F0Y2hPcGVuZWRIABIhCgdjcmVhdGVkGAIgASgLMg4ua2V5cnVuLnYxLktleUgAEiEKB3Jldm9rZWQYAyABKAsyDi5rZXlydW4udjEuS2V5SAASLgoJaGVhcnRiZWF0GAQgASgLMhkua2V5cnVuLnYxLldhdGNoSGVhcnRiZWF0SABCBwoFZXZlbnQiDQoLV2F0Y2hPcGVuZWQiEAoOV2F0Y2hIZWFydGJlYXQiMwoQUmV2b2tlS2V5UmVxdWVzdBIPCgd0ZWFtX2lkGAEgASgJEg4KBmtleV9pZBgCIAEoCSIwChFSZXZva2VLZXlSZXNwb25zZRIbCgNrZXkYASABKAsyDi5rZXlydW4udjEuS2V5IkIKEFZlcmlmeUtleVJlcXVlc3QSEgoFdmFsdWUYASABKAlCA4ABARIRCgRjb3N0GAIgASgFSACIAQFCBwoFX2Nvc3QirwIKEVZlcmlmeUtleVJlc3BvbnNlEjUKB3ZlcmRpY3QYASABKA4yJC5rZXlydW4udjEuVmVyaWZ5S2V5UmVzcG9uc2UuVmVyZGljdBIOCgZrZXlfaWQYAiABKAkSDwoHdGVhbV9pZBgDIAEoCRIdCgRwbGFuGAQgASgOMg8ua2V5cnVuLnYxLlBsYW4SKAoKcmF0ZV9saW1pdBgFIAEoCzIULmtleXJ1bi52MS5SYXRlTGltaXQieQoHVmVyZGljdBIXChNWRVJESUNUX1VOU1BFQ0lGSUVEEAASEQoNVkVSRElDVF9WQUxJRBABEhMKD1ZFUkRJQ1RfSU5WQUxJRBACEhMKD1ZFUkRJQ1RfUkVWT0tFRBADEhgKFFZFUkRJQ1RfUkFURV9MSU1JVEVEEAQy/QIKCktleVNlcnZpY2USSAoJQ3JlYXRlS2V5Ehsua2V5cnVuLnYxLkNyZWF0ZUtleVJlcXVlc3QaHC5rZXlydW4udjEuQ3JlYXRlS2V5UmVzcG9uc2UiABJFCghMaXN0S2V5cxIaLmtleXJ1bi52MS5MaXN0S2V5c1JlcXVlc3QaGy5rZXlydW4udjEuTGlzdEtleXNSZXNwb25zZSIAEkoKCVdhdGNoS2V5cxIbLmtleXJ1bi52MS5XYXRjaEtleXNSZXF1ZXN0Ghwua2V5cnVuLnYxLldhdGNoS2V5c1Jlc3BvbnNlIgAwARJICglSZXZva2VLZXkSGy5rZXlydW4udjEuUmV2b2tlS2V5UmVxdWVzdBocLmtleXJ1bi52MS5SZXZva2VLZXlSZXNwb25zZSIAEkgKCVZlcmlmeUtleRIbLmtleXJ1bi52MS5WZXJpZnlLZXlSZXF1ZXN0Ghwua2V5cnVuLnYxLlZlcmlmeUtleVJlc3BvbnNlIgBiBnByb3RvMw", [file_keyrun_v1_key, file_keyrun_v1_rate_limit, file_keyrun_v1_team]);
 
 /**
  * The key to create.
@@ -110,8 +110,9 @@ export type ListKeysRequest = Message<"keyrun.v1.ListKeysRequest"> & {
   pageSize: number;
 
   /**
-   * Optional. The `next_page_token` of the page before, for the same team and
-   * `show_revoked`. The default, an empty token, asks for the first page.
+   * Optional. The `next_page_token` of the page before, for the same team,
+   * `show_revoked` and `query`. The default, an empty token, asks for the first
+   * page.
    *
    * @generated from field: string page_token = 3;
    */
@@ -123,6 +124,19 @@ export type ListKeysRequest = Message<"keyrun.v1.ListKeysRequest"> & {
    * @generated from field: bool show_revoked = 4;
    */
   showRevoked: boolean;
+
+  /**
+   * Optional. Lists only keys that fit this text: up to 128 Unicode code points,
+   * after spaces at both ends are cut off. A key fits if its label contains the
+   * text, in any case; if its id, alone or after the prefix and "_", begins with
+   * it; or if its redacted value contains it, where the text has an ellipsis ("…"
+   * or "..."). Of a full value, only the id counts. Control characters, line
+   * separators and bidirectional formatting characters are refused. The default,
+   * an empty text, lists all. Example: "deploy".
+   *
+   * @generated from field: string query = 5;
+   */
+  query: string;
 };
 
 /**
@@ -146,7 +160,9 @@ export type ListKeysResponse = Message<"keyrun.v1.ListKeysResponse"> & {
   keys: Key[];
 
   /**
-   * Output only. The token of the next page. It is empty on the last page.
+   * Output only. The token of the next page. It is empty on the last page. With a
+   * `query`, a page may have fewer keys than asked for, or none, and a token: one
+   * call looks at 10000 keys at most.
    *
    * @generated from field: string next_page_token = 2;
    */
@@ -166,6 +182,14 @@ export type ListKeysResponse = Message<"keyrun.v1.ListKeysResponse"> & {
    * @generated from field: int32 active_key_count_max = 4;
    */
   activeKeyCountMax: number;
+
+  /**
+   * Output only. The number of the team's revoked keys. It is counted up to
+   * 10000: a larger number is 10000, too. Example: 4.
+   *
+   * @generated from field: int32 revoked_key_count = 5;
+   */
+  revokedKeyCount: number;
 };
 
 /**
