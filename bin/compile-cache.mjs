@@ -7,11 +7,11 @@ import { fileURLToPath } from "node:url";
  * Lets Node keep the code that it compiles, which halves the time of a command. Does nothing where
  * that is not safe or not possible: the cache only saves time.
  *
- * Node runs what the cache holds without a look at the source, so a user who can write there can run
- * code as this user. Node's own default, a known name in /tmp, would be such a place on a machine
- * with several users. Here, the folder stands among Keyrun's packages, and is used only if all the
- * folders down to it are this user's own and nobody else can write there. It is bounded: one file
- * for each source file, and `npm ci` removes it.
+ * Node runs what the cache holds without a look at the source, so a user who can write there can
+ * run code as this user. Node's own default, a known name in /tmp, would be such a place on a
+ * machine with several users. Here, the folder stands among Keyrun's packages, and is used only if
+ * all the folders down to it are this user's own and nobody else can write there. It is bounded:
+ * one file for each source file, and `npm ci` removes it.
  */
 export function keepCompiledCode() {
   try {

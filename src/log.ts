@@ -20,7 +20,7 @@ export interface LogOptions {
    */
   secrets?: readonly string[];
   /** Called with each line and its newline. Standard error if absent. */
-  destination?: { write(line: string): unknown };
+  destination?: { write(line: string): unknown } | undefined;
 }
 
 /**

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { setFlagsFromString } from "node:v8";
 import { type App, type AppParts, startApp } from "./app/start.ts";
-import { startWords } from "./app/start-words.ts";
+import { startWords, stopWords } from "./app/start-words.ts";
 import { systemClock } from "./clock.ts";
 import type { InstanceEvents } from "./fleet/instance-guard.ts";
 import { createLog, type Log } from "./log.ts";
@@ -31,7 +31,7 @@ export async function serve(): Promise<number> {
   const config = settings.ok;
   const { logLevel: level, keyPrefix, serviceToken, mongodbUri, oidc } = config;
   const secrets = [serviceToken, mongodbUri, oidc?.clientSecret].filter((secret) => secret !== undefined);
-  const log = createLog({ level, keyPrefix, secrets });
+  const log = createLog({ level, keyPrefix, secrets, destination: await terminalLog() });
   const ending = watchForEnd(log);
   const events = instanceEvents(log, ending.end);
   try {
@@ -44,7 +44,7 @@ export async function serve(): Promise<number> {
       announce: (started) => process.stdout.write(wordsFor(config, started)),
       screenFolder: fileURLToPath(new URL("../web/dist", import.meta.url)),
     });
-    const exitCode = await stop(app, await ending.promise, log);
+    const exitCode = await stop(app, await ending.promise, { config, log });
     // A socket, timer or look-up that is left, of a library for example, must not hold the process.
     process.exit(exitCode);
   } catch (error) {
@@ -122,10 +122,24 @@ function instanceEvents(log: Log, end: (ending: Ending) => void): InstanceEvents
   };
 }
 
-async function stop(app: App, { exitCode, why }: Ending, log: Log): Promise<number> {
-  log.info({ why }, "draining");
+/** On a terminal, the log is for people. Undefined elsewhere: then the log is JSON lines. */
+async function terminalLog() {
+  const { stderr } = process;
+  if (!stderr.isTTY) return undefined;
+  const { createTerminalLog } = await import("./terminal-log.ts");
+  return createTerminalLog((text) => stderr.write(text), { colour: stderr.hasColors() });
+}
+
+async function stop(
+  app: App,
+  { exitCode, why }: Ending,
+  { config, log }: { config: Config; log: Log },
+): Promise<number> {
+  if (process.stderr.isTTY) process.stderr.write(stopWords(config, why));
+  else log.info({ why }, "draining");
   await app.close();
-  log.info("stopped");
+  if (process.stderr.isTTY) process.stderr.write("Keyrun has stopped.\n");
+  else log.info("stopped");
   return exitCode;
 }
 

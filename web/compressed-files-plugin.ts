@@ -4,8 +4,8 @@ import type { Plugin } from "vite";
 import { compress } from "#src/http/static-body.ts";
 
 /**
- * Writes the compressed forms of each text beside it, as `<name>.br` and `<name>.gz`, where they are
- * smaller. The server would need longer for them than for the rest of its start.
+ * Writes the compressed forms of each text beside it, as `<name>.br` and `<name>.gz`, where they
+ * are smaller. The server would need longer for them than for the rest of its start.
  */
 export function compressedFiles(): Plugin {
   return {

@@ -37,3 +37,14 @@ function screenWords(screen: ScreenNotice): string {
   if (screen.link === undefined) return `Manage keys in the browser:\n  ${screen.url}`;
   return `Manage keys in the browser, with a link that works once, for 10 minutes:\n  ${screen.link}`;
 }
+
+/** What a person at the terminal reads when Keyrun begins to stop. `why` may be a signal. */
+export function stopWords(
+  { drainDelayMs, drainMsMax }: { readonly drainDelayMs: number; readonly drainMsMax: number },
+  why: string,
+): string {
+  const seconds = Math.ceil((drainDelayMs + drainMsMax) / 1_000);
+  // The terminal has written ^C at the start of this line.
+  const [lineFeed, again] = why === "SIGINT" ? ["\n", " again"] : ["", ""];
+  return `${lineFeed}Keyrun stops. What still runs has ${seconds} s to end; Ctrl-C${again} ends it at once.\n`;
+}

@@ -7,7 +7,7 @@ import { importedPath, readFacts, type SourceFacts } from "./source-facts.ts";
 const stages = [
   ["bin", "gen", "clock", "bounds"],
   ["refusal"],
-  ["ids", "fields", "log", "metrics", "settings"],
+  ["ids", "fields", "log", "terminal-log", "metrics", "settings"],
   ["data-folder"],
   ["http"],
   ["auth", "cache", "limit"],
@@ -39,6 +39,7 @@ const packagePlaces: Readonly<Record<string, readonly string[]>> = {
   "node:http2": ["src/server/", "src/run/", "src/cli/"],
   commander: ["src/cli/"],
   pino: ["src/log.ts"],
+  "pino-pretty": ["src/terminal-log.ts"],
   "@prometheus-io/client": ["src/metrics.ts"],
   "openid-client": ["src/sign-in/"],
   redis: ["src/limit/"],

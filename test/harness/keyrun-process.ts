@@ -21,6 +21,8 @@ export interface KeyrunProcess {
   /** Resolves once its output satisfies the condition. Rejects if the process ends before. */
   until(condition: () => boolean): Promise<void>;
   kill(signal: NodeJS.Signals): void;
+  /** Writes to its standard input. */
+  type(text: string): void;
   readonly exited: Promise<Exit>;
 }
 
@@ -65,6 +67,7 @@ export function spawnKeyrun(
         once();
       }),
     kill: (signal) => void child.kill(signal),
+    type: (text) => void child.stdin.write(text),
     exited,
   };
 }

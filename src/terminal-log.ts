@@ -1,0 +1,36 @@
+import { prettyFactory } from "pino-pretty";
+
+/**
+ * Turns lines of the log into lines that people read, and hands them to `write`. A finished line
+ * comes in, as the log writes it, with its secrets cut already. Control characters come out as
+ * `\u001b`: what an app or a store answered must not move the cursor or colour the terminal.
+ */
+export function createTerminalLog(
+  write: (text: string) => unknown,
+  { colour }: { readonly colour: boolean },
+): { write(line: string): void } {
+  const pretty = prettyFactory({
+    colorize: colour,
+    singleLine: true,
+    translateTime: "SYS:HH:MM:ss",
+    errorLikeObjectKeys: ["err", "error", "cause"],
+  });
+  return { write: (line) => void write(pretty(withoutControls(line))) };
+}
+
+/**
+ * The JSON with every control character of its texts escaped once more, so that it stays an escape
+ * when the JSON is read. Line feeds stay, for the stacks of errors.
+ */
+function withoutControls(line: string): string {
+  return line
+    .trimEnd()
+    .replace(escapes, (found) => (control.test(found) ? `\\${found}` : found))
+    .replace(rawControls, (letter) => `\\\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`);
+}
+
+/** Every escape of JSON, as a whole: the second of two backslashes begins none. */
+const escapes = /\\(?:u[0-9a-f]{4}|.)/gi;
+const control = /^\\(?:[bfrt]|u00(?:[01]|7f|[89]))/i;
+/** JSON need not escape these: DEL, the C1 controls, line separators and bidirectional marks. */
+const rawControls = /[\u007f-\u009f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
