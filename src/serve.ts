@@ -126,6 +126,9 @@ function instanceEvents(log: Log, end: (ending: Ending) => void): InstanceEvents
 async function terminalLog() {
   const { stderr } = process;
   if (!stderr.isTTY) return undefined;
+  // A terminal that was closed takes no line any more. Its SIGHUP ends Keyrun, which must not fail
+  // over its own last words.
+  stderr.on("error", () => {});
   const { createTerminalLog } = await import("./terminal-log.ts");
   return createTerminalLog((text) => stderr.write(text), { colour: stderr.hasColors() });
 }

@@ -1,16 +1,17 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vite";
 import { compressedFiles } from "./compressed-files-plugin.ts";
+import { docsPages } from "./docs-pages-plugin.ts";
 import { themeAtStart } from "./theme-at-start-plugin.ts";
 
 /**
- * Builds the screen into `web/dist`: one document, and files under `assets/`. The name of each of
+ * Builds the screen into `web/dist`: its document, those of the docs, and files under `assets/`. The name of each of
  * those holds its hash, so that browsers may cache it for ever. Nothing is inline, because the
  * content security policy forbids it.
  */
 // biome-ignore lint/style/noDefaultExport: Vite reads its settings from the default export.
 export default defineConfig({
-  plugins: [react(), themeAtStart(), compressedFiles()],
+  plugins: [react(), themeAtStart(), docsPages(), compressedFiles()],
   // An extension of the browser for React could read what components hold, such as a new key.
   define: { __REACT_DEVTOOLS_GLOBAL_HOOK__: "undefined" },
   build: {
@@ -19,5 +20,10 @@ export default defineConfig({
     cssTarget: ["chrome125", "firefox128", "safari18"],
     modulePreload: false,
     assetsInlineLimit: 0,
+    rollupOptions: {
+      input: ["index.html", "docs/api.html", "docs/errors.html"].map(
+        (name) => `${import.meta.dirname}/${name}`,
+      ),
+    },
   },
 });

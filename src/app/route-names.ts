@@ -7,6 +7,7 @@ import { bindingsOf } from "../transcode/binding.ts";
 const ownPaths = [
   ...["/healthz", "/readyz", "/openapi.json", "/metrics"],
   ...["/", "/settings", "/settings/**", "/sign-in", "/sign-in/link", "/sign-in/code", "/sign-in/callback"],
+  ...["/docs/api", "/docs/errors"],
 ];
 
 /** Names the routes of all services and of the screen's files. */

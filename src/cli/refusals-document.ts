@@ -7,9 +7,9 @@ export function renderRefusalsTable(): string {
     .toSorted(([, a], [, b]) => a.httpStatus - b.httpStatus)
     .map(([reason, row]) => {
       const { httpStatus, type, code, words } = row;
-      return [httpStatus, `\`${reason.toLowerCase()}\``, `\`${type}\``, codeName(code), repeat(row), words];
+      return [httpStatus, `\`${reason.toLowerCase()}\``, words, repeat(row), `\`${type}\``, codeName(code)];
     });
-  const head = ["status", "code", "type", "gRPC", "repeat", "message"];
+  const head = ["status", "code", "message", "repeat", "type", "gRPC"];
   const all = [head, head.map(() => "---"), ...rows];
   return all.map((cells) => `| ${cells.join(" | ")} |\n`).join("");
 }

@@ -1,4 +1,6 @@
-import { afterEach, expect, test } from "vitest";
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { afterEach, expect, test, vi } from "vitest";
 import { type KeyrunProcess, spawnKeyrun } from "../harness/keyrun-process.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
@@ -9,12 +11,19 @@ afterEach(async () => {
     one.kill("SIGKILL");
     await one.exited;
   }
+  // The terminal is gone, which ends Keyrun. It then removes the file that says where it is.
+  await vi.waitFor(() => expect(dataDirs.filter(isServed)).toEqual([]), { timeout: 30_000 });
   folders.remove();
 });
 
+const dataDirs: string[] = [];
+const isServed = (dataDir: string) => existsSync(join(dataDir, "grpc-address"));
+
 /** Starts Keyrun on a terminal of its own, which `script` of util-linux makes. */
 function startOnTerminal(settings: Record<string, string> = {}): KeyrunProcess {
-  const ports = { KEYRUN_PORT: "0", KEYRUN_GRPC_PORT: "0", KEYRUN_DATA_DIR: folders.create() };
+  const dataDir = folders.create();
+  dataDirs.push(dataDir);
+  const ports = { KEYRUN_PORT: "0", KEYRUN_GRPC_PORT: "0", KEYRUN_DATA_DIR: dataDir };
   const keyrun = spawnKeyrun({ TERM: "xterm-256color", ...ports, ...settings }, [
     "script",
     "-qefc",
@@ -63,4 +72,13 @@ test.each([
   const plain = line?.replace(/\u001b\[\d+m/g, "");
   expect(plain).toMatch(/^\[\d\d:\d\d:\d\d\] WARN: X-Forwarded-For arrives, but no proxy is trusted/);
   expect(keyrun.stdout()).not.toContain('{"level"');
+});
+
+test("Keyrun ends by itself when its terminal is closed", async () => {
+  const keyrun = startOnTerminal();
+  await publicUrlOf(keyrun);
+  expect(dataDirs.filter(isServed)).toHaveLength(1);
+  keyrun.kill("SIGKILL");
+  await keyrun.exited;
+  await vi.waitFor(() => expect(dataDirs.filter(isServed)).toEqual([]), { timeout: 30_000 });
 });

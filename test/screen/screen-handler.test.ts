@@ -27,6 +27,8 @@ beforeAll(async () => {
   writeFileSync(join(folder, "assets", "main-abc.js.gz"), gzipSync(script));
   writeFileSync(join(folder, "assets", "a.png"), picture);
   writeFileSync(join(folder, "robots.txt"), "none");
+  mkdirSync(join(folder, "docs"));
+  writeFileSync(join(folder, "docs", "api.html"), page);
   const files = await readScreenFiles(folder);
   served = await serveHandler(
     createScreenHandler({
@@ -77,12 +79,23 @@ describe("the document", () => {
     "/assets/",
     "/assets/missing.js",
     "/assets/main-abc.js.br",
+    "/docs/api.html",
+    "/docs/missing",
+    "/docs/",
     "/assets/main-abc.js.gz",
     "/assets/../index.html",
     "/%2e%2e/index.html",
     "//",
   ])("is not at %s, which goes to the next handler", async (path) => {
     expect(JSON.parse((await load(path)).body.toString())).toEqual({ elsewhere: true });
+  });
+
+  test("of the documentation has its own path, and may be kept", async () => {
+    const answer = await load("/docs/api");
+    expect(answer).toMatchObject({ status: 200, headers: { "cache-control": "no-cache" } });
+    expect(answer.body.toString()).toBe(page);
+    const known = await load("/docs/api", { headers: { "if-none-match": answer.headers.etag! } });
+    expect(known.status).toBe(304);
   });
 
   test("may run only its own files, may not be framed, and may not turn text into script", async () => {

@@ -1,0 +1,40 @@
+import { describe, expect, test } from "vitest";
+import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
+import { expectWellMade } from "../harness/screen-state.ts";
+
+describe.skipIf(chromiumEndpoint === "")("the pages of the documentation", () => {
+  test.each([
+    ["api", "Calling Keyrun"],
+    ["errors", "Refusals"],
+  ])("/docs/%s can be read by anybody, on every device", { timeout: 180_000 }, async (name, title) => {
+    const { page, url } = await openScreen();
+    await page.goto(url(`/docs/${name}`));
+    expect(await page.title()).toBe(`${title} · Keyrun`);
+    expect(await page.getByRole("heading", { level: 1 }).textContent()).toBe(title);
+    await expectWellMade(page, `docs-${name}`);
+  });
+
+  test("hold what the pages of the repository say, such as the words of each refusal", async () => {
+    const { page, url } = await openScreen();
+    await page.goto(url("/docs/errors"));
+    const row = page.getByRole("row", { name: "revoked_api_key" });
+    expect(await row.innerText()).toContain("The API key was revoked at {revoke_time}");
+    expect(await page.getByText("<!--").count()).toBe(0);
+  });
+
+  test("every link on them leads to something that is there", async () => {
+    const { page, url } = await openScreen();
+    const seen = new Set<string>();
+    for (const path of ["/docs/api", "/docs/errors"]) {
+      await page.goto(url(path));
+      const links = await page.evaluate<string[]>("[...document.links].map(({ href }) => href)");
+      for (const link of links.filter((one) => one.startsWith(url("/")))) seen.add(link);
+    }
+    expect(seen.size).toBeGreaterThan(3);
+    for (const link of seen) {
+      expect((await page.goto(link))?.ok() ?? true, link).toBe(true);
+      const { hash } = new URL(link);
+      if (hash) expect(await page.locator(hash).count(), link).toBe(1);
+    }
+  });
+});
