@@ -115,6 +115,13 @@ export const bounds = {
   /** Teams whose newest key is checked at start for another prefix. */
   keyPrefixTeamsMax: 20,
   labelCodePointsMax: 128,
+  /** Code points of a query that searches keys: a label or a full value. */
+  keyQueryCodePointsMax: 128,
+  /** Keys that a search looks at in one step, and the steps of one call: 10,000 keys. */
+  keysSearchedAtOnce: 2_000,
+  keySearchStepsMax: 5,
+  /** Up to which number the revoked keys of a team are counted. */
+  revokedKeysCountedMax: 10_000,
   displayNameCodePointsMax: 128,
   pageSizeDefault: 50,
   pageSizeMax: 100,

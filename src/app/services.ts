@@ -49,7 +49,7 @@ export type Services = ReturnType<typeof createServices>;
 /** Creates Keyrun's own services and the checks that a run must pass, in the order of a request. */
 export function createServices(parts: ServicesParts) {
   const { config, clock, log, metrics, stores, caches, secrets } = parts;
-  const { planLimits, keysPerTeamMax } = config;
+  const { planLimits, keysPerTeamMax, keyPrefix } = config;
   const { members, preview, users } = stores;
   const { changeSecurityState } = caches;
   const form = createKeyForm(config.keyPrefix, secrets);
@@ -98,7 +98,7 @@ export function createServices(parts: ServicesParts) {
     served: [
       served(RunService, runService),
       served(KeyService, {
-        ...createKeyService({ keyring, teams: caches.teams, decide, keysPerTeamMax }),
+        ...createKeyService({ keyring, teams: caches.teams, decide, keysPerTeamMax, keyPrefix }),
         watchKeys: createWatchKeys({
           teams: caches.teams,
           events: keyEvents,

@@ -29,13 +29,21 @@ export function readPage(request: { pageSize: number; pageToken: string }, scope
 
 /**
  * The page and the token of the next one, empty after the last. `found` must be read with the limit
- * `page.limit + 1`: the extra item shows that there is a next page.
+ * `page.limit + 1`: the extra item shows that there is a next page. `stoppedAt` is the position
+ * where a bounded search ended, if that was before the end of the list.
  */
-export function cutPage<T>(found: readonly T[], page: Page, scope: string, position: (last: T) => string) {
+export function cutPage<T>(
+  found: readonly T[],
+  page: Page,
+  scope: string,
+  position: (last: T) => string,
+  stoppedAt?: string,
+) {
   const items = found.slice(0, page.limit);
   const last = items.at(-1);
-  const more = found.length > page.limit && last !== undefined;
-  return { items, nextPageToken: more ? writeToken(position(last), scope) : "" };
+  const isCut = found.length > page.limit && last !== undefined;
+  const next = isCut ? position(last) : stoppedAt;
+  return { items, nextPageToken: next === undefined ? "" : writeToken(next, scope) };
 }
 
 function writeToken(after: string, scope: string): string {

@@ -6,6 +6,11 @@ export function readLabel(value: string, param: string): string {
   return readPlainText(value, param, bounds.labelCodePointsMax);
 }
 
+/** The text of a search for keys; empty if there is none. It is never part of a refusal. */
+export function readKeyQuery(value: string, param: string): string {
+  return readPlainText(value, param, bounds.keyQueryCodePointsMax);
+}
+
 /** The display name of a team or an app; empty if there is none. */
 export function readDisplayName(value: string, param: string): string {
   return readPlainText(value, param, bounds.displayNameCodePointsMax);

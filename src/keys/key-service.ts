@@ -9,7 +9,6 @@ import type { Decide, Decision } from "../auth/decide.ts";
 import { unguarded } from "../auth/key-evidence.ts";
 import type { ServiceMethods } from "../auth/service-methods.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import { cutPage, readPage } from "../fields/page.ts";
 import { readLabel } from "../fields/plain-text.ts";
 import type { LimitDecision } from "../limit/limiter.ts";
 import { rateLimitMessage } from "../limit/rate-limit-message.ts";
@@ -18,8 +17,8 @@ import { requireTeam } from "../teams/find-team.ts";
 import { planNumber } from "../teams/plan-message.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import { keyMessage } from "./key-message.ts";
-import type { KeyCursor, KeyRecord } from "./key-store.ts";
 import type { Keyring } from "./keyring.ts";
+import { createListKeys } from "./list-keys.ts";
 
 const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 
@@ -29,13 +28,14 @@ export interface KeyServiceParts {
   readonly teams: RecordSource<TeamRecord>;
   readonly decide: Decide<LimitDecision>;
   readonly keysPerTeamMax: number;
+  readonly keyPrefix: string;
 }
 
 /** `keyrun.v1.KeyService`: manages and verifies the API keys of teams. */
 export function createKeyService(
   parts: KeyServiceParts,
 ): Omit<ServiceMethods<typeof KeyService>, "watchKeys"> {
-  const { keyring, teams, keysPerTeamMax } = parts;
+  const { keyring, teams } = parts;
   return {
     async createKey(request, { principal }) {
       const team = await requireTeam(teams, request.teamId);
@@ -44,27 +44,7 @@ export function createKeyService(
       const { key, value } = await keyring.create({ teamId: team.id, label, requestId, by: principal });
       return { key: keyMessage(key), value };
     },
-    async listKeys(request) {
-      const team = await requireTeam(teams, request.teamId);
-      const scope = `keys:${team.id}:${request.showRevoked}`;
-      const { limit, after } = readPage(request, scope);
-      const [found, activeKeyCount] = await Promise.all([
-        keyring.list({
-          teamId: team.id,
-          limit: limit + 1,
-          ...(after !== undefined && { after: readCursor(after) }),
-          includeRevoked: request.showRevoked,
-        }),
-        keyring.countActive(team.id),
-      ]);
-      const { items, nextPageToken } = cutPage(found, { limit }, scope, writeCursor);
-      return {
-        keys: items.map(keyMessage),
-        nextPageToken,
-        activeKeyCount,
-        activeKeyCountMax: keysPerTeamMax,
-      };
-    },
+    listKeys: createListKeys(parts),
     async revokeKey(request, { principal }) {
       const team = await requireTeam(teams, request.teamId);
       const { keyId } = request;
@@ -117,13 +97,4 @@ function readRequestId(value: string): string | null {
   if (requestId === "") return null;
   if (uuidForm.test(requestId)) return requestId;
   throw fail("INVALID_ARGUMENT", { param: "request_id", problem: "request_id must be a UUID, or empty." });
-}
-
-function writeCursor(key: KeyRecord): string {
-  return `${key.createTimeMs}/${key.id}`;
-}
-
-function readCursor(after: string): KeyCursor {
-  const [time = "", id = ""] = after.split("/");
-  return { createTimeMs: Number(time), id };
 }

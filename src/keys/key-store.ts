@@ -25,6 +25,16 @@ export interface KeyCursor {
   readonly id: string;
 }
 
+/** Which keys of a list to return: those that one of these texts fits. */
+export interface KeyMatch {
+  /** A part of the label, both in the form of `foldCase`. */
+  readonly labelPart?: string;
+  /** The beginning of the id. */
+  readonly idStart?: string;
+  /** A part of the redacted value. */
+  readonly redactedPart?: string;
+}
+
 export type InsertKeyOutcome =
   | { readonly kind: "inserted" }
   /** The team has a key with this request id; nothing was written. */
@@ -47,17 +57,30 @@ export interface KeyStore {
   find(keyId: string): Promise<KeyRecord | undefined>;
   /**
    * Keys of a team, newest first; within one millisecond, by id descending. At most `limit` of
-   * them, and only those after `after` where it is given. Revoked keys only where `includeRevoked`.
-   * An unknown team has none.
+   * them, and only those after `after` and up to and with `until` where these are given. Revoked
+   * keys only where `includeRevoked`. With `match`, only keys that it fits; every character of its
+   * texts stands for itself. An unknown team has none.
    */
   list(query: {
     teamId: string;
     limit: number;
     after?: KeyCursor;
+    until?: KeyCursor;
     includeRevoked: boolean;
+    match?: KeyMatch;
   }): Promise<KeyRecord[]>;
+  /**
+   * The place of the n-th key of that list, n from 1; undefined where the list is shorter. Reads an
+   * index and no key.
+   */
+  placeOf(
+    n: number,
+    query: { teamId: string; after?: KeyCursor; includeRevoked: boolean },
+  ): Promise<KeyCursor | undefined>;
   /** How many keys of the team are not revoked. */
   countActive(teamId: string): Promise<number>;
+  /** How many keys of the team are revoked; `max` where there are more. */
+  countRevoked(teamId: string, max: number): Promise<number>;
   /**
    * Revokes the team's key for ever and returns it. A key that was revoked before keeps its first
    * time and actor. Undefined where the team has no such key.

@@ -5,7 +5,7 @@ import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state
 import type { RandomBytes } from "../ids/random-bytes.ts";
 import { fail } from "../refusal/refusal.ts";
 import type { KeyEvent } from "./key-events.ts";
-import type { KeyCursor, KeyRecord, KeyStore } from "./key-store.ts";
+import type { KeyRecord, KeyStore } from "./key-store.ts";
 import { type KeyForm, redactKeyValue } from "./key-value.ts";
 import type { ServiceSecrets } from "./service-secrets.ts";
 
@@ -17,13 +17,10 @@ export interface Keyring {
     readonly value: string;
   }>;
   /** As `KeyStore.list`, with the last uses that are not written yet. */
-  list(query: {
-    teamId: string;
-    limit: number;
-    after?: KeyCursor;
-    includeRevoked: boolean;
-  }): Promise<KeyRecord[]>;
-  countActive(teamId: string): Promise<number>;
+  readonly list: KeyStore["list"];
+  readonly placeOf: KeyStore["placeOf"];
+  readonly countActive: KeyStore["countActive"];
+  readonly countRevoked: KeyStore["countRevoked"];
   /**
    * Revokes for ever. Once it resolves, no request that is sent later is accepted. Revoking again
    * is no error.
@@ -74,7 +71,9 @@ export function createKeyring(parts: KeyringParts): Keyring {
     async list(query) {
       return (await store.list(query)).map(withLastUse);
     },
+    placeOf: (n, query) => store.placeOf(n, query),
     countActive: (teamId) => store.countActive(teamId),
+    countRevoked: (teamId, max) => store.countRevoked(teamId, max),
     async revoke({ teamId, keyId, by }) {
       const revokedBy = actorOf(by);
       // Also for a key that is revoked already: each answer promises that no later request is

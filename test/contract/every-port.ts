@@ -1,5 +1,6 @@
 import type { Stores } from "#src/store/stores.ts";
 import { appStoreContract } from "./app-store.ts";
+import { keySearchContract } from "./key-search.ts";
 import { keyStoreContract } from "./key-store.ts";
 import { memberStoreContract } from "./member-store.ts";
 import type { OpenStores } from "./opened-stores.ts";
@@ -20,6 +21,7 @@ export function everyPortContract(
   reopen: (closed: Stores) => Promise<Stores>,
 ): void {
   keyStoreContract(name, open);
+  keySearchContract(name, open);
   teamStoreContract(name, open);
   memberStoreContract(name, open);
   previewStoreContract(name, open);

@@ -52,6 +52,7 @@ test("every field that carries a secret is marked debug_redact, so that no messa
     "keyrun.v1.CreateKeyResponse.value",
     "keyrun.v1.CreateSignInLinkResponse.url",
     "keyrun.v1.HttpHeader.value",
+    "keyrun.v1.ListKeysRequest.query",
     "keyrun.v1.VerifyKeyRequest.value",
   ]);
 });

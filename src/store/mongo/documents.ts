@@ -20,6 +20,8 @@ const id = z.string().min(1);
 export const keyDocument = z.strictObject({
   _id: id,
   ...keyShape,
+  /** The label in the form of `foldCase`, for searches. */
+  labelFolded: z.string(),
   slot: z.string().min(1),
   requestKey: z.string().min(1),
 });

@@ -1,5 +1,6 @@
 import type { Collection } from "mongodb";
 import { bounds } from "../../bounds.ts";
+import { foldCase } from "../../fields/fold-case.ts";
 import type { InsertKeyOutcome, KeyRecord } from "../../keys/key-store.ts";
 import { fail, unavailable } from "../../refusal/refusal.ts";
 import { checkRecord } from "../records.ts";
@@ -27,7 +28,8 @@ export async function insertKey(
     const free = freeSlots(await usedSlots(keys, call, teamId), activeMax);
     const slot = free[startOf(id, attempt) % free.length];
     if (slot === undefined) return { kind: "limit_reached" };
-    const document = { _id: id, teamId, ...facts, slot: activeSlot(teamId, slot), requestKey };
+    const made = { labelFolded: foldCase(key.label), slot: activeSlot(teamId, slot), requestKey };
+    const document = { _id: id, teamId, ...facts, ...made };
     if (await insertDocument(keys, call, checkRecord(keyDocument, document, `keys/${id}`))) {
       return { kind: "inserted" };
     }

@@ -1,6 +1,6 @@
 import type { Filter } from "mongodb";
 import { bounds } from "../../bounds.ts";
-import type { KeyCursor, KeyRecord, KeyStore } from "../../keys/key-store.ts";
+import type { KeyCursor, KeyMatch, KeyRecord, KeyStore } from "../../keys/key-store.ts";
 import { checkRecord } from "../records.ts";
 import { type Collections, type KeyDocument, keyDocument } from "./documents.ts";
 import { insertKey } from "./insert-key.ts";
@@ -14,17 +14,24 @@ export function createKeyStore({ keys }: Collections, call: StoreCall): KeyStore
     async find(keyId) {
       return keyOf(await call(() => keys.findOne({ _id: { $eq: keyId } })));
     },
-    async list({ teamId, limit, after, includeRevoked }) {
+    async list({ limit, ...query }) {
       if (limit <= 0) return []; // MongoDB takes 0 for no limit.
-      const query = {
-        teamId: { $eq: teamId },
-        ...(includeRevoked ? {} : active),
-        ...(after && olderThan(after)),
-      };
-      const page = keys.find(query).sort({ createTimeMs: -1, _id: -1 }).limit(limit);
+      const page = keys.find(filterOf(query)).sort(newestFirst).limit(limit);
       return (await call(() => page.toArray())).map(checkKey);
     },
+    async placeOf(n, query) {
+      const cursor = keys
+        .find(filterOf(query))
+        .sort(newestFirst)
+        .skip(Math.max(n, 1) - 1);
+      const place = cursor.limit(1).project<KeyPlace>({ _id: 1, createTimeMs: 1 });
+      const [found] = await call(() => place.toArray());
+      return found && { createTimeMs: found.createTimeMs, id: found._id };
+    },
     countActive: (teamId) => call(() => keys.countDocuments({ teamId: { $eq: teamId }, ...active })),
+    countRevoked: (teamId, max) =>
+      // A range, because the index alone answers it. A comparison with null has to read the keys.
+      call(() => keys.countDocuments({ teamId: { $eq: teamId }, revokeTimeMs: { $gte: 0 } }, { limit: max })),
     async revoke({ teamId, keyId, revokeTimeMs, revokedBy }) {
       const one = { _id: { $eq: keyId }, teamId: { $eq: teamId } };
       const revocation = { revokeTimeMs, revokedBy, version: 2, slot: revokedSlot(keyId) };
@@ -58,6 +65,42 @@ export function createKeyStore({ keys }: Collections, call: StoreCall): KeyStore
 
 const active = { revokeTimeMs: { $eq: null } } as const;
 
+const newestFirst = { createTimeMs: -1, _id: -1 } as const;
+type KeyPlace = Pick<KeyDocument, "_id" | "createTimeMs">;
+
+function filterOf({
+  teamId,
+  after,
+  until,
+  includeRevoked,
+  match,
+}: Omit<Parameters<KeyStore["list"]>[0], "limit">): Filter<KeyDocument> {
+  const all: Filter<KeyDocument>[] = [
+    ...(includeRevoked ? [] : [active]),
+    // The plain ranges let the index skip what is out of them.
+    ...(after ? [{ createTimeMs: { $lte: after.createTimeMs } }, olderThan(after)] : []),
+    ...(until ? [{ createTimeMs: { $gte: until.createTimeMs } }, { $nor: [olderThan(until)] }] : []),
+    ...(match ? [fitting(match)] : []),
+  ];
+  return { teamId: { $eq: teamId }, ...(all.length > 0 && { $and: all }) };
+}
+
+function fitting({ labelPart, idStart, redactedPart }: KeyMatch): Filter<KeyDocument> {
+  const any: Filter<KeyDocument>[] = [];
+  if (labelPart !== undefined) any.push({ labelFolded: { $regex: literal(labelPart) } });
+  if (idStart !== undefined) any.push({ _id: { $gte: idStart, $lt: `${idStart}\u{10ffff}` } });
+  if (redactedPart !== undefined) any.push({ redactedValue: { $regex: literal(redactedPart) } });
+  return any.length > 0 ? { $or: any } : { _id: { $in: [] } };
+}
+
+/**
+ * A pattern that fits exactly this text. Without an operator in it, a match takes one walk through
+ * the label, which is short.
+ */
+function literal(text: string): string {
+  return text.replace(/[!-/:-@[-^`{-~]/g, "\\$&");
+}
+
 function olderThan({ createTimeMs, id }: KeyCursor): Filter<KeyDocument> {
   return {
     $or: [{ createTimeMs: { $lt: createTimeMs } }, { createTimeMs: { $eq: createTimeMs }, _id: { $lt: id } }],
@@ -69,6 +112,10 @@ function keyOf(document: KeyDocument | null): KeyRecord | undefined {
 }
 
 function checkKey(document: KeyDocument): KeyRecord {
-  const { _id, slot, requestKey, ...facts } = checkRecord(keyDocument, document, `keys/${document._id}`);
+  const { _id, labelFolded, slot, requestKey, ...facts } = checkRecord(
+    keyDocument,
+    document,
+    `keys/${document._id}`,
+  );
   return { id: _id, ...facts };
 }

@@ -1,3 +1,4 @@
+import { foldCase } from "../../fields/fold-case.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
 import type { Collections } from "./documents.ts";
 
@@ -38,7 +39,28 @@ const migrations: readonly MigrationStep[] = [
   async () => {},
   // Sessions, and the owners of e-mails; their collections too come with the first document.
   async () => {},
+  foldLabels,
 ];
+
+/** Keys can be searched by their label in any case. */
+async function foldLabels({ keys }: Collections): Promise<void> {
+  const unfolded = { labelFolded: { $exists: false } };
+  // A key that is folded is not found again, so each round is about other keys.
+  for (;;) {
+    const found = await keys.find(unfolded).limit(foldedAtOnce).project({ label: 1 }).toArray();
+    if (found.length === 0) return;
+    const updates = found.map(({ _id, label }) => ({
+      updateOne: {
+        filter: { _id: { $eq: _id } },
+        update: { $set: { labelFolded: foldCase(String(label)) } },
+        upsert: false,
+      },
+    }));
+    await keys.bulkWrite(updates, { ordered: false });
+  }
+}
+
+const foldedAtOnce = 1_000;
 
 /**
  * Makes plain and unique indexes only. It runs at every start, since the limit of active keys is
@@ -48,6 +70,7 @@ async function ensureIndexes({ keys, members, sessions }: Collections): Promise<
   await keys.createIndex({ slot: 1 }, { unique: true });
   await keys.createIndex({ requestKey: 1 }, { unique: true });
   await keys.createIndex({ teamId: 1, createTimeMs: -1, _id: -1 });
+  await keys.createIndex({ teamId: 1, revokeTimeMs: 1, createTimeMs: -1, _id: -1 });
   await keys.createIndex({ secretVersion: 1 });
   await members.createIndex({ teamId: 1, email: 1 }, { unique: true });
   await members.createIndex({ email: 1, teamId: 1 });

@@ -1,4 +1,5 @@
 import type { DatabaseSync } from "node:sqlite";
+import { foldCase } from "../../fields/fold-case.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
 import { transaction } from "./statement.ts";
 
@@ -13,6 +14,7 @@ export function migrate(db: DatabaseSync, steps: readonly string[] = migrations)
       `A newer Keyrun wrote this store: its schema has number ${version}, and this Keyrun knows ${steps.length}. Start the newer one again, or restore a copy from before the upgrade.`,
     );
   }
+  db.function("fold_case", { deterministic: true }, (text) => foldCase(String(text)));
   for (const [index, step] of steps.entries()) {
     if (index < version) continue;
     transaction(db, () => db.exec(`${step}; PRAGMA user_version = ${index + 1}`));
@@ -97,5 +99,10 @@ const migrations: readonly string[] = [
     number INTEGER PRIMARY KEY,
     text TEXT NOT NULL
   ) STRICT
+  `,
+  `
+  ALTER TABLE keys ADD COLUMN label_folded TEXT NOT NULL DEFAULT '';
+  UPDATE keys SET label_folded = fold_case(label) WHERE label <> '';
+  CREATE INDEX revoked_keys ON keys (team_id, revoke_time_ms) WHERE revoke_time_ms IS NOT NULL
   `,
 ];

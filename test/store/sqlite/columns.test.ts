@@ -20,7 +20,7 @@ migrate(db);
 /** The columns of each table beside the fields of its records. */
 const tables: Record<string, z.ZodRawShape> = {
   apps: { ...appRecord.shape, deleted: z.int() },
-  keys: keyRecord.shape,
+  keys: { ...keyRecord.shape, labelFolded: z.string() },
   members: memberRecord.shape,
   preview: { email: z.string() },
   sessions: sessionRecord.shape,

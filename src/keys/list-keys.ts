@@ -1,0 +1,98 @@
+import { createHash } from "node:crypto";
+import { setImmediate } from "node:timers/promises";
+import type { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import type { ServiceMethods } from "../auth/service-methods.ts";
+import { bounds } from "../bounds.ts";
+import type { RecordSource } from "../cache/record-source.ts";
+import { cutPage, readPage } from "../fields/page.ts";
+import { requireTeam } from "../teams/find-team.ts";
+import type { TeamRecord } from "../teams/team-store.ts";
+import { keyMessage } from "./key-message.ts";
+import { keyMatchOf } from "./key-query.ts";
+import type { KeyCursor, KeyMatch, KeyRecord } from "./key-store.ts";
+import type { Keyring } from "./keyring.ts";
+
+export interface ListKeysParts {
+  readonly keyring: Pick<Keyring, "list" | "placeOf" | "countActive" | "countRevoked">;
+  readonly teams: RecordSource<TeamRecord>;
+  readonly keysPerTeamMax: number;
+  readonly keyPrefix: string;
+}
+
+/** `KeyService.ListKeys`. */
+export function createListKeys(parts: ListKeysParts): ServiceMethods<typeof KeyService>["listKeys"] {
+  const { keyring, teams, keysPerTeamMax, keyPrefix } = parts;
+  return async ({ teamId, query, showRevoked, ...request }) => {
+    const team = await requireTeam(teams, teamId);
+    const match = keyMatchOf(query, keyPrefix);
+    const scope = scopeOf(team.id, showRevoked, match);
+    const page = readPage(request, scope);
+    const list = {
+      teamId: team.id,
+      limit: page.limit + 1,
+      ...(page.after !== undefined && { after: readCursor(page.after) }),
+      includeRevoked: showRevoked,
+    };
+    const [{ found, stoppedAt }, activeKeyCount, revokedKeyCount] = await Promise.all([
+      search(keyring, list, match),
+      keyring.countActive(team.id),
+      keyring.countRevoked(team.id, bounds.revokedKeysCountedMax),
+    ]);
+    const { items, nextPageToken } = cutPage(
+      found,
+      page,
+      scope,
+      writeCursor,
+      stoppedAt && writeCursor(stoppedAt),
+    );
+    return {
+      keys: items.map(keyMessage),
+      nextPageToken,
+      activeKeyCount,
+      activeKeyCountMax: keysPerTeamMax,
+      revokedKeyCount,
+    };
+  };
+}
+
+/**
+ * Searches step by step, because a step of the embedded store holds up the whole process. After
+ * `keySearchStepsMax` of them it stops, and says where: the next page goes on from there.
+ */
+async function search(
+  keyring: ListKeysParts["keyring"],
+  { limit, ...query }: Parameters<Keyring["list"]>[0],
+  match: KeyMatch | undefined,
+): Promise<{ found: KeyRecord[]; stoppedAt?: KeyCursor }> {
+  if (!match) return { found: await keyring.list({ ...query, limit }) };
+  const found: KeyRecord[] = [];
+  let { after } = query;
+  for (let step = 0; step < bounds.keySearchStepsMax; step++) {
+    if (step > 0) await setImmediate();
+    const from = { ...query, ...(after && { after }) };
+    const until = await keyring.placeOf(bounds.keysSearchedAtOnce, from);
+    const rest = limit - found.length;
+    found.push(...(await keyring.list({ ...from, limit: rest, ...(until && { until }), match })));
+    if (found.length >= limit || !until) return { found };
+    after = until;
+  }
+  return { found, ...(after && { stoppedAt: after }) };
+}
+
+/** A token is bound to what the query means. It holds a digest, and so never the query's text. */
+function scopeOf(teamId: string, showRevoked: boolean, match: KeyMatch | undefined): string {
+  const scope = `keys:${teamId}:${showRevoked}`;
+  if (!match) return scope;
+  const { labelPart, idStart, redactedPart } = match;
+  const meaning = JSON.stringify([labelPart ?? null, idStart ?? null, redactedPart ?? null]);
+  return `${scope}:${createHash("sha256").update(meaning).digest("base64url").slice(0, 22)}`;
+}
+
+function writeCursor({ createTimeMs, id }: KeyCursor): string {
+  return `${createTimeMs}/${id}`;
+}
+
+function readCursor(after: string): KeyCursor {
+  const [time = "", id = ""] = after.split("/");
+  return { createTimeMs: Number(time), id };
+}
