@@ -10,6 +10,7 @@ import { addKeyCommands } from "./key-commands.ts";
 import { addMemberCommands } from "./member-commands.ts";
 import { addPreviewCommands } from "./preview-commands.ts";
 import { failureFrom } from "./rpc-failure.ts";
+import { addSecretsCommands } from "./secrets-commands.ts";
 import { addSignInCommand } from "./sign-in-command.ts";
 import { addTeamCommands } from "./team-commands.ts";
 import type { JsonOption, Terminal } from "./terminal.ts";
@@ -79,6 +80,7 @@ function createProgram(world: CliWorld, terminal: Terminal): Command {
   addAppCommands(program, terminal);
   addKeyCommands(program, terminal);
   addSignInCommand(program, terminal);
+  addSecretsCommands(program, terminal, world);
   return program;
 }
 

@@ -1,4 +1,5 @@
 import { existsSync, mkdirSync } from "node:fs";
+import { open } from "node:fs/promises";
 import { dirname } from "node:path";
 import { StartRefused } from "../refusal/start-refused.ts";
 
@@ -16,6 +17,16 @@ export function makeDataFolder(path: string): void {
   } catch (thrown) {
     // Another process that starts on the same folder may have made it first.
     if (!existsSync(path)) throw thrown;
+  }
+}
+
+/** Makes the names in the folder durable: a file that was renamed has its new name after a crash. */
+export async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path, "r");
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
   }
 }
 

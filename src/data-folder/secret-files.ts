@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import type { RandomBytes } from "../ids/random-bytes.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import { environment } from "../settings/known.ts";
-import { dataFolderRefused, makeDataFolder } from "./data-folder.ts";
+import { dataFolderRefused, makeDataFolder, syncFolder } from "./data-folder.ts";
 
 const secretBytes = 32;
 
@@ -13,23 +13,22 @@ const secretBytes = 32;
  * read refuses the start, and is never replaced.
  */
 export function createSecretFiles(dataDir: string, randomBytes: RandomBytes) {
-  const newText = () => Buffer.from(randomBytes(secretBytes)).toString("base64url");
   return {
-    /** The secret of the file `secret`, in a list as in the setting; undefined if it is missing. */
+    /** The secrets of the file `secret`, a list as in the setting; undefined if it is missing. */
     async findSecrets(): Promise<readonly Buffer[] | undefined> {
-      const path = join(dataDir, "secret");
+      const path = secretPath(dataDir);
       const text = await readIfThere(path);
       if (text === undefined) return undefined;
-      const secret = Buffer.from(text, "base64url");
-      if (secret.length >= secretBytes) return [secret];
+      const { data: secrets } = environment.shape.KEYRUN_SECRET.safeParse(text);
+      if (secrets !== undefined) return secrets;
       throw new StartRefused(
         `The file ${path} is damaged. Restore it from a backup, or set KEYRUN_SECRET to the secret that was in it. If no key exists yet, remove the file, and Keyrun makes a new one.`,
       );
     },
     /** Makes the file `secret`. Replaces a lost secret, so use it only for a store without keys. */
     async makeSecret(): Promise<Buffer> {
-      const text = newText();
-      await writePrivateFile(join(dataDir, "secret"), `${text}\n`);
+      const text = newSecretText(randomBytes);
+      await writePrivateFile(secretPath(dataDir), `${text}\n`);
       return Buffer.from(text, "base64url");
     },
     /** The token of the file `service-token`, made if missing. It has the form of the setting. */
@@ -37,7 +36,7 @@ export function createSecretFiles(dataDir: string, randomBytes: RandomBytes) {
       const path = join(dataDir, "service-token");
       const held = await readIfThere(path);
       if (held === undefined) {
-        const token = newText();
+        const token = newSecretText(randomBytes);
         await writePrivateFile(path, `${token}\n`);
         return token;
       }
@@ -48,6 +47,16 @@ export function createSecretFiles(dataDir: string, randomBytes: RandomBytes) {
       );
     },
   };
+}
+
+/** The file that holds the secrets of the service if no setting does. */
+export function secretPath(dataDir: string): string {
+  return join(dataDir, "secret");
+}
+
+/** A new secret, in the form of the settings. */
+export function newSecretText(randomBytes: RandomBytes): string {
+  return Buffer.from(randomBytes(secretBytes)).toString("base64url");
 }
 
 async function readIfThere(path: string): Promise<string | undefined> {
@@ -81,6 +90,7 @@ export async function writePrivateFile(path: string, text: string): Promise<void
     }
     await chmod(draft, 0o600);
     await rename(draft, path);
+    await syncFolder(dataDir);
   } catch (cause) {
     await rm(draft, { force: true }).catch(() => {});
     throw dataFolderRefused(dataDir, "written", cause);

@@ -54,7 +54,7 @@ function signInProblems(textOf: (name: string) => string | undefined): string[] 
 function storeProblems(textOf: (name: string) => string | undefined): string[] {
   if (textOf("KEYRUN_MONGODB_URI") === undefined || textOf("KEYRUN_SECRET") !== undefined) return [];
   return [
-    "KEYRUN_SECRET must be set where KEYRUN_MONGODB_URI is: a secret made in a folder could be lost, and every key with it; `openssl rand -hex 32` makes one.",
+    "KEYRUN_SECRET_FILE or KEYRUN_SECRET must be set where KEYRUN_MONGODB_URI is: a secret made in the data folder could be lost, and every key with it. `(umask 077; set -C; openssl rand -hex 32 > keyrun-secret)` makes a file for KEYRUN_SECRET_FILE.",
   ];
 }
 

@@ -30,6 +30,9 @@ export interface SettingFacts {
 /** The facts of each setting in `environment`, by its schema. */
 export const settingFacts = z.registry<SettingFacts>();
 
+/** How many secrets a rotation may leave in the list. */
+export const serviceSecretsMax = 8;
+
 const bytes = { min: 1, max: 16 * 1024 * 1024 };
 const port = { min: 0, max: 65_535 };
 const planLimits: Record<PlanName, number> = { free: 60, pro: 300, team: 600, enterprise: 3000 };
@@ -84,9 +87,9 @@ export const environment = z.object({
     does: "Folder of the embedded store, of the secrets that the first start makes, and of `grpc-address`.",
     example: "/var/lib/keyrun",
   }),
-  KEYRUN_SECRET: optionalSetting(secretList({ bytesMin: 32, countMax: 8 }), {
+  KEYRUN_SECRET: optionalSetting(secretList({ bytesMin: 32, countMax: serviceSecretsMax }), {
     whenAbsent: "made at first start in the data folder",
-    does: "Secrets for the digests of keys: base64url, comma-separated, newest first. Required with MongoDB.",
+    does: "Secrets for the digests of keys: base64url, newest first, separated by commas or lines. Required with MongoDB.",
     secret: true,
   }),
   KEYRUN_SERVICE_TOKEN: optionalSetting(

@@ -95,17 +95,25 @@ export function numbersByName<Name extends string>(
   });
 }
 
-/** Comma-separated base64url texts, newest first, each of at least `bytesMin` bytes. */
+/**
+ * Base64url texts, newest first, separated by commas or by the ends of lines, each of at least
+ * `bytesMin` bytes.
+ */
 export function secretList({ bytesMin, countMax }: { bytesMin: number; countMax: number }) {
-  const what = `1 to ${countMax} base64url texts, comma-separated, each of ${bytesMin} bytes or more; \`openssl rand -hex 32\` makes one`;
+  const what = `1 to ${countMax} base64url texts, separated by commas or lines, each of ${bytesMin} bytes or more; \`openssl rand -hex 32\` makes one`;
   return text(what, (value) => {
-    const secrets = value.split(",").map((part) => {
+    const secrets = splitList(value).map((part) => {
       const wellFormed = base64urlForm.test(part) && part.replace(/=+$/, "").length % 4 !== 1;
       return wellFormed ? Buffer.from(part, "base64url") : Buffer.alloc(0);
     });
     const good = secrets.length <= countMax && secrets.every((secret) => secret.length >= bytesMin);
     return good ? Object.freeze(secrets) : undefined;
   });
+}
+
+/** The parts of a list that is separated by commas or by the ends of lines. */
+export function splitList(value: string): string[] {
+  return value.trim().split(/\s*[,\n]\s*/);
 }
 
 const base64urlForm = /^[A-Za-z0-9_-]+={0,2}$/;

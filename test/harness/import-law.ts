@@ -60,6 +60,7 @@ const randomPlaces = [
   "src/app/listeners.ts",
   "src/app/sign-in.ts",
   "src/store/open-stores.ts",
+  "src/cli/secrets-commands.ts",
 ];
 
 const fileLinesMax = 250;

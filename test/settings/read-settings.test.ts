@@ -252,7 +252,7 @@ describe("settings that belong together", () => {
 
   test("MongoDB needs a secret of the operator's own", () => {
     expect(refused({ KEYRUN_MONGODB_URI: "mongodb://db" })).toEqual([
-      expect.stringMatching(/^KEYRUN_SECRET must be set where KEYRUN_MONGODB_URI is/),
+      expect.stringMatching(/^KEYRUN_SECRET_FILE or KEYRUN_SECRET must be set where KEYRUN_MONGODB_URI is/),
     ]);
   });
 
@@ -303,7 +303,7 @@ test("all problems are told at once, whatever kind they are", () => {
     "KEYRUN_GRPC_HOST",
     "KEYRUN_PORT",
     "KEYRUN_PROT",
-    "KEYRUN_SECRET",
+    "KEYRUN_SECRET_FILE",
     "KEYRUN_SERVICE_TOKEN_FILE",
   ]);
 });

@@ -1,0 +1,71 @@
+import { type FileHandle, open, readFile, realpath, rename, rm, stat } from "node:fs/promises";
+import { dirname } from "node:path";
+import { environment, serviceSecretsMax } from "../settings/known.ts";
+import { splitList } from "../settings/text.ts";
+import { syncFolder } from "./data-folder.ts";
+
+/** The secrets of the file, newest first, or a sentence on why the file is as it was. */
+export type Rotation = { readonly secrets: readonly Buffer[] } | { readonly refused: string };
+
+/**
+ * Puts a new secret first into the list that the file holds, and keeps the others, one a line. It is
+ * durable when the promise resolves. A crash leaves the old file or the new one, never a part. Two
+ * rotations at the same time never lose a secret: the second is refused.
+ */
+export async function rotateSecret(path: string, newText: string): Promise<Rotation> {
+  try {
+    // A link stays, and the file that it leads to is replaced.
+    return await rotateFile(await realpath(path), newText);
+  } catch (thrown) {
+    return { refused: refusalOf(path, thrown) };
+  }
+}
+
+async function rotateFile(path: string, newText: string): Promise<Rotation> {
+  const draftPath = `${path}.new`;
+  // Only one process can make the draft, and only that one may rotate. So it reads the list after.
+  const draft = await open(draftPath, "wx", 0o600);
+  let isRenamed = false;
+  try {
+    const old = await readFile(path, "utf8");
+    if (!environment.shape.KEYRUN_SECRET.safeParse(old).success) return { refused: damaged(path) };
+    const texts = [newText, ...splitList(old)];
+    if (texts.length > serviceSecretsMax) return { refused: tooMany(path) };
+    await draft.writeFile(`${texts.join("\n")}\n`);
+    await keepOwner(draft, path);
+    await draft.sync();
+    await rename(draftPath, path);
+    isRenamed = true;
+    await syncFolder(dirname(path));
+    return { secrets: texts.map((text) => Buffer.from(text, "base64url")) };
+  } finally {
+    await draft.close();
+    // After the rename, a draft is that of another rotation.
+    if (!isRenamed) await rm(draftPath, { force: true });
+  }
+}
+
+/** The draft gets the owner of the file, whose place it takes, and at most its rights. */
+async function keepOwner(draft: FileHandle, path: string): Promise<void> {
+  const [own, its] = [await draft.stat(), await stat(path)];
+  if (own.uid !== its.uid || own.gid !== its.gid) await draft.chown(its.uid, its.gid);
+  await draft.chmod(its.mode & 0o640);
+}
+
+function damaged(path: string): string {
+  return `The file ${path} does not hold a list of secrets: restore it from a backup first.`;
+}
+
+function tooMany(path: string): string {
+  return `The file ${path} holds ${serviceSecretsMax} secrets, as many as it may: remove the last of them that no key needs, and try again.`;
+}
+
+function refusalOf(path: string, thrown: unknown): string {
+  const { code = "unknown", path: named = path } =
+    thrown instanceof Error ? (thrown as NodeJS.ErrnoException) : {};
+  if (code === "EEXIST") {
+    return `The file ${named} is there: another rotation runs, or one was ended in the middle. If none runs, remove that file, which holds nothing that is in use, and try again.`;
+  }
+  if (code === "ENOENT") return `There is no file ${path}: the first \`npm start\` makes it.`;
+  return `The file ${path} can't be replaced (${code}): run this as its owner, where its folder can be written and has room. If it comes from elsewhere, put a new secret first into its list there: \`openssl rand -hex 32\` makes one.`;
+}
