@@ -2,6 +2,7 @@ import { Code, type ConnectError } from "@connectrpc/connect";
 import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 import { CommandFailure } from "./command-failure.ts";
 import { rpcMsMax } from "./connection.ts";
+import { tlsFileNames, tlsTrouble } from "./tls-trouble.ts";
 
 /** Turns a failed call into a sentence that says what to do. Keyrun's refusals keep their words. */
 export function failureFrom(error: ConnectError, address: string): CommandFailure {
@@ -12,17 +13,14 @@ export function failureFrom(error: ConnectError, address: string): CommandFailur
   }
   const network = causeCode(error);
   if (notThere.has(network)) return say(`Keyrun is not running at ${address}: start it with \`npm start\`.`);
-  if (/SSL|TLS|CERT|ISSUER/.test(network)) {
-    return say(
-      `The TLS connection to ${address} failed (${network}): the KEYRUN_GRPC_TLS_* files must be the server's, and its certificate good for this address.`,
-    );
-  }
+  const tls = tlsTrouble(network);
+  if (tls !== undefined) return say(`The TLS connection to ${address} failed (${network}): ${tls}`);
   if (error.code === Code.Unauthenticated) return say(tokenRefused(address));
   if (error.code === Code.DeadlineExceeded) {
     return say(`Keyrun did not answer at ${address} within ${rpcMsMax / 1000} s: try again, or see its log.`);
   }
   return say(
-    `What answers at ${address} is not Keyrun's internal listener, or it hung up: check KEYRUN_GRPC_HOST, KEYRUN_GRPC_PORT and whether the listener uses TLS.`,
+    `What answers at ${address} is not Keyrun's internal listener, or it hung up: check KEYRUN_GRPC_HOST and KEYRUN_GRPC_PORT. If the listener uses TLS, set ${tlsFileNames} for this command as for the server.`,
   );
 }
 

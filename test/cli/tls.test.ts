@@ -40,19 +40,19 @@ describe.skipIf(!hasOpenssl)("with mutual TLS (skipped where there is no openssl
   test("a server of another authority never gets the token", async () => {
     const { code, stderr } = await teamsList({ ...ours, caFile: others.caFile });
     expect(code).toBe(1);
-    expect(stderr).toMatch(/^The TLS connection to 127\.0\.0\.1:\d+ failed \(\w+\)/);
+    expect(stderr).toMatch(/^The TLS connection to 127\.0\.0\.1:\d+ failed \(\w+\): the authority in this command's KEYRUN_GRPC_TLS_CLIENT_CA_FILE /);
   });
 
   test("a certificate of another authority is reported", async () => {
     const { code, stderr } = await teamsList({ ...others, caFile: ours.caFile });
     expect(code).toBe(1);
-    expect(stderr).toMatch(/TLS/);
+    expect(stderr).toMatch(/If the listener uses TLS, set KEYRUN_GRPC_TLS_CERT_FILE, .* as for the server/);
   });
 
   test("a connection without TLS to a listener with TLS, and a missing file, are reported", async () => {
     expect(await teamsList()).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/whether the listener uses TLS/),
+      stderr: expect.stringMatching(/If the listener uses TLS, set KEYRUN_GRPC_TLS_CERT_FILE, KEYRUN_GRPC_TLS_KEY_FILE and/),
     });
     const missing = { ...ours, keyFile: join(keyrun.config.dataDir, "nowhere.pem") };
     expect(await teamsList(missing)).toMatchObject({
