@@ -1,8 +1,8 @@
-import { useQuery } from "@connectrpc/connect-query";
 import { useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useState } from "react";
-import { type GetSessionResponse, SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
+import type { GetSessionResponse } from "#gen/keyrun/v1/session_service_pb.ts";
 import { failureOf } from "./api/failure.ts";
+import { rpcs } from "./api/rpcs.ts";
 import { StatusRegion } from "./controls/status.tsx";
 import { Frame } from "./frame/frame.tsx";
 import { PlainFrame } from "./frame/plain-frame.tsx";
@@ -13,6 +13,7 @@ import { apiKeysPath, type Route, signInPath } from "./navigation/routes.ts";
 import { useServices } from "./services.tsx";
 import { SignedOutPage } from "./session/signed-out-page.tsx";
 import { UnavailablePage } from "./session/unavailable-page.tsx";
+import { useRpc } from "./use-rpc.ts";
 
 /** The whole screen. `signInCode` is the code that the address held at the start, or null. */
 export function App({ signInCode }: { signInCode: string | null }) {
@@ -41,7 +42,7 @@ function SignedInPages({ route }: { route: Route }) {
   const { location } = useServices();
   const client = useQueryClient();
   const [signedOut, setSignedOut] = useState(false);
-  const session = useQuery(SessionService.method.getSession, {}, { refetchOnWindowFocus: "always" });
+  const session = useRpc(rpcs.getSession, {}, { refetchOnWindowFocus: "always" });
   const failure = session.error === null ? null : failureOf(session.error);
   const mustSignIn = !signedOut && session.data === undefined && failure?.signedOut === true;
   useEffect(() => {

@@ -7,6 +7,8 @@ export const bounds = {
   appsPageSize: 100,
   /** The screen gives up on a call after this time, and so does the server. */
   callMsMax: 30_000,
+  /** A longer message of a stream is refused. A key with all of its fields has 1 kB. */
+  streamMessageBytesMax: 65_536,
   /** The wait before a read is tried once more, when it got no answer or Keyrun was unavailable. */
   readRetryMs: 500,
   /** How often the usage is read while the page is in view. */

@@ -9,7 +9,6 @@ import "./styles/account-menu.css";
 import "./styles/create-key.css";
 import "./styles/tabs.css";
 import "./styles/command.css";
-import { TransportProvider } from "@connectrpc/connect-query";
 import { QueryClientProvider } from "@tanstack/react-query";
 import { createRoot } from "react-dom/client";
 import { createQueryClient } from "./api/query-client.ts";
@@ -25,10 +24,8 @@ if (root === null) throw new Error("The document has no element #root.");
 const services = createServices(window);
 createRoot(root).render(
   <ServicesContext value={services}>
-    <TransportProvider transport={services.transport}>
-      <QueryClientProvider client={createQueryClient()}>
-        <App signInCode={signInCode} />
-      </QueryClientProvider>
-    </TransportProvider>
+    <QueryClientProvider client={createQueryClient()}>
+      <App signInCode={signInCode} />
+    </QueryClientProvider>
   </ServicesContext>,
 );

@@ -1,5 +1,4 @@
-import { Code, ConnectError } from "@connectrpc/connect";
-import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
+import { RpcError } from "./rpc-error.ts";
 
 /** Why a call failed, as the screen shows it. */
 export interface Failure {
@@ -20,17 +19,17 @@ export interface Failure {
 
 /** The failure that a value thrown by an RPC stands for. */
 export function failureOf(thrown: unknown): Failure {
-  const error = ConnectError.from(thrown);
-  const info = error.findDetails(ErrorInfoSchema).find((one) => one.domain === "keyrun");
-  const reason = info?.reason ?? null;
+  const error = thrown instanceof RpcError ? thrown : new RpcError({ code: codeWithoutAnswer(thrown) });
+  const { code, reason, metadata, requestId } = error;
+  const signedOut = code === "unauthenticated";
   return {
     reason,
-    code: (reason ?? codeName(error.code)).toLowerCase(),
-    requestId: error.metadata.get("x-request-id"),
-    message: info === undefined ? "Keyrun can’t be reached." : error.rawMessage,
-    metadata: info?.metadata ?? {},
-    signedOut: error.code === Code.Unauthenticated,
-    mayHaveHappened: reason === null ? error.code !== Code.Unauthenticated : undecided.has(reason),
+    code: reason?.toLowerCase() ?? code,
+    requestId,
+    message: reason === null ? "Keyrun can’t be reached." : error.message,
+    metadata,
+    signedOut,
+    mayHaveHappened: reason === null ? !signedOut : undecided.has(reason),
   };
 }
 
@@ -42,7 +41,7 @@ export function isTransient(thrown: unknown): boolean {
 
 const undecided = new Set(["UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "INTERNAL"]);
 
-// The canonical name, as gRPC writes it: PERMISSION_DENIED for "PermissionDenied".
-function codeName(code: Code): string {
-  return Code[code].replace(/(?<=.)[A-Z]/g, (letter) => `_${letter}`);
+function codeWithoutAnswer(thrown: unknown): string {
+  const name = thrown instanceof Error ? thrown.name : "";
+  return name === "TimeoutError" ? "deadline_exceeded" : name === "AbortError" ? "canceled" : "unknown";
 }

@@ -1,11 +1,11 @@
-import { createConnectQueryKey, useInfiniteQuery } from "@connectrpc/connect-query";
 import { keepPreviousData, useQueryClient } from "@tanstack/react-query";
 import { useMemo } from "react";
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
-import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import { rpcs } from "../api/rpcs.ts";
 import { bounds } from "../bounds.ts";
 import { useCell } from "../cell.ts";
 import { useServices } from "../services.tsx";
+import { rpcKey, useRpcPages } from "../use-rpc.ts";
 import { type KeyPages, withCreated, withRevoked } from "./key-pages.ts";
 
 interface KeyListQuery {
@@ -22,12 +22,10 @@ interface KeyListQuery {
 export function useKeyList({ teamId, showRevoked, paused }: KeyListQuery) {
   const { sessionEnded } = useServices();
   const ended = useCell(sessionEnded);
-  return useInfiniteQuery(
-    KeyService.method.listKeys,
-    { teamId, pageSize: bounds.keysPageSize, showRevoked, pageToken: "" },
+  return useRpcPages(
+    rpcs.listKeys,
+    { teamId, pageSize: bounds.keysPageSize, showRevoked },
     {
-      pageParamKey: "pageToken",
-      getNextPageParam: (last) => last.nextPageToken || undefined,
       // The current list stays visible while the one with or without revoked keys is loading.
       placeholderData: keepPreviousData,
       refetchInterval: ended ? false : paused ? bounds.pausedListRefreshMs : bounds.listRefreshMs,
@@ -47,13 +45,7 @@ export interface KeyListWriter {
 export function useKeyListWriter(teamId: string): KeyListWriter {
   const client = useQueryClient();
   return useMemo(() => {
-    const lists = {
-      queryKey: createConnectQueryKey({
-        schema: KeyService.method.listKeys,
-        cardinality: "infinite",
-        input: { teamId },
-      }),
-    };
+    const lists = { queryKey: rpcKey(rpcs.listKeys, { teamId }) };
     function change(apply: (pages: KeyPages) => KeyPages) {
       client.setQueriesData<KeyPages>(lists, (pages) => pages && apply(pages));
       // A read that is under way may be older than the change and would undo it, so start it again.

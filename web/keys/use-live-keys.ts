@@ -1,5 +1,6 @@
 import { useEffect, useRef, useState, useSyncExternalStore } from "react";
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import { rpcs } from "../api/rpcs.ts";
 import { useCell } from "../cell.ts";
 import { useServices } from "../services.tsx";
 import { watchKeys } from "./watch-keys.ts";
@@ -18,7 +19,7 @@ interface LiveKeys {
  * the few connections that a browser opens to one host. `paused` is true while the stream is lost.
  */
 export function useLiveKeys(teamId: string, live: LiveKeys): { paused: boolean } {
-  const { keyChanges, sessionEnded } = useServices();
+  const { caller, sessionEnded } = useServices();
   const ended = useCell(sessionEnded);
   const visible = useSyncExternalStore(subscribeToVisibility, isVisible);
   const [paused, setPaused] = useState(false);
@@ -34,7 +35,11 @@ export function useLiveKeys(teamId: string, live: LiveKeys): { paused: boolean }
     const watch = {
       open(signal: AbortSignal) {
         network = new AbortController();
-        return keyChanges.watchKeys({ teamId }, { signal: AbortSignal.any([signal, network.signal]) });
+        return caller.stream(
+          rpcs.watchKeys,
+          { teamId },
+          { signal: AbortSignal.any([signal, network.signal]) },
+        );
       },
       wait: waitOrFocus,
       random: Math.random,
@@ -50,7 +55,7 @@ export function useLiveKeys(teamId: string, live: LiveKeys): { paused: boolean }
       if (end === "refused") latest.current.onRefused();
     });
     return () => watching.abort();
-  }, [teamId, visible, ended, keyChanges]);
+  }, [teamId, visible, ended, caller]);
 
   return { paused: paused && !ended };
 }

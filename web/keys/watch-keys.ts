@@ -1,6 +1,6 @@
-import { Code, ConnectError } from "@connectrpc/connect";
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import type { WatchKeysResponse } from "#gen/keyrun/v1/key_service_pb.ts";
+import { RpcError } from "../api/rpc-error.ts";
 import { bounds } from "../bounds.ts";
 
 /** What `watchKeys` needs, and what it calls. */
@@ -35,7 +35,7 @@ export async function watchKeys(watch: Watch, signal: AbortSignal): Promise<"abo
         failures = 0;
       });
     } catch (thrown) {
-      if (!signal.aborted && final.has(ConnectError.from(thrown).code)) return "refused";
+      if (!signal.aborted && thrown instanceof RpcError && final.has(thrown.code)) return "refused";
     }
     if (signal.aborted) break;
     watch.onPaused();
@@ -51,7 +51,7 @@ export function retryDelayMs(failures: number, random: number): number {
   return fullMs * (1 - random / 2);
 }
 
-const final = new Set([Code.Unauthenticated, Code.PermissionDenied, Code.NotFound]);
+const final = new Set(["unauthenticated", "permission_denied", "not_found"]);
 
 async function readStream(watch: Watch, signal: AbortSignal, onAlive: () => void): Promise<void> {
   const silence = new AbortController();

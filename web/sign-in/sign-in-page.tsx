@@ -1,9 +1,9 @@
-import { useQuery } from "@connectrpc/connect-query";
 import { useEffect } from "react";
-import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
+import { rpcs } from "../api/rpcs.ts";
 import { bounds } from "../bounds.ts";
 import { MessagePage } from "../controls/message-page.tsx";
 import { returnPath } from "../navigation/routes.ts";
+import { useRpc } from "../use-rpc.ts";
 import { FailedSignInPage } from "./failed-sign-in-page.tsx";
 import { NewLink } from "./new-link.tsx";
 
@@ -18,8 +18,8 @@ export function SignInPage() {
  * session. When there is one, it goes back to the page that the person came from.
  */
 function LocalSignInPage() {
-  const session = useQuery(
-    SessionService.method.getSession,
+  const session = useRpc(
+    rpcs.getSession,
     {},
     { retry: false, refetchInterval: bounds.signInPollMs, refetchOnWindowFocus: "always" },
   );

@@ -1,6 +1,7 @@
-import { useQuery } from "@connectrpc/connect-query";
-import { AppService, type RunnableApp } from "#gen/keyrun/v1/app_service_pb.ts";
+import type { RunnableApp } from "#gen/keyrun/v1/app_service_pb.ts";
+import { rpcs } from "../api/rpcs.ts";
 import { bounds } from "../bounds.ts";
+import { useRpc } from "../use-rpc.ts";
 
 const builtIn = "echo";
 
@@ -9,7 +10,7 @@ const builtIn = "echo";
  * while they are loading.
  */
 export function useRunnableApps(teamId: string): { apps: RunnableApp[]; first: string } {
-  const query = useQuery(AppService.method.listRunnableApps, { teamId, pageSize: bounds.appsPageSize });
+  const query = useRpc(rpcs.listRunnableApps, { teamId, pageSize: bounds.appsPageSize });
   const apps = query.data?.apps ?? [];
   const first = apps.find((app) => app.id === builtIn) ?? apps[0];
   return { apps, first: first?.id ?? builtIn };

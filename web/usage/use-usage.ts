@@ -1,10 +1,10 @@
-import { createConnectQueryKey, useQuery } from "@connectrpc/connect-query";
 import { useQueryClient } from "@tanstack/react-query";
 import { useCallback } from "react";
-import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
+import { rpcs } from "../api/rpcs.ts";
 import { bounds } from "../bounds.ts";
 import { useCell } from "../cell.ts";
 import { useServices } from "../services.tsx";
+import { rpcKey, useRpc } from "../use-rpc.ts";
 
 /**
  * The team's limit, read again and again while the page is in view. These reads don't count against
@@ -13,8 +13,8 @@ import { useServices } from "../services.tsx";
 export function useUsage(teamId: string) {
   const { sessionEnded } = useServices();
   const ended = useCell(sessionEnded);
-  return useQuery(
-    TeamService.method.getRateLimit,
+  return useRpc(
+    rpcs.getRateLimit,
     { teamId },
     { refetchInterval: ended ? false : bounds.usagePollMs, refetchOnWindowFocus: true },
   );
@@ -24,9 +24,6 @@ export function useUsage(teamId: string) {
 export function useUsageRefresh(teamId: string): () => void {
   const client = useQueryClient();
   return useCallback(() => {
-    const schema = TeamService.method.getRateLimit;
-    void client.invalidateQueries({
-      queryKey: createConnectQueryKey({ schema, cardinality: "finite", input: { teamId } }),
-    });
+    void client.invalidateQueries({ queryKey: rpcKey(rpcs.getRateLimit, { teamId }) });
   }, [client, teamId]);
 }

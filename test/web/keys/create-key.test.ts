@@ -1,16 +1,8 @@
 import { create } from "@bufbuild/protobuf";
-import {
-  Code,
-  ConnectError,
-  createClient,
-  createRouterTransport,
-  type ServiceImpl,
-} from "@connectrpc/connect";
 import { expect, test } from "vitest";
-import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 import { KeySchema } from "#gen/keyrun/v1/key_pb.ts";
-import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
-import { createKey } from "../../../web/keys/create/create-key.ts";
+import { RpcError } from "../../../web/api/rpc-error.ts";
+import { createKey, type KeyCreator } from "../../../web/keys/create/create-key.ts";
 
 const request = { teamId: "demo", label: "ci-deploy", requestId: "8d5f3b1e-6c0a-4b7e-9d2f-1a3c5e7f9b0d" };
 const made = create(KeySchema, { id: "k1", requestId: request.requestId });
@@ -38,7 +30,7 @@ test("where no key has the request id, the attempt failed and may be repeated", 
 });
 
 test("a repeated attempt that finds its key made says so, even where the list can't be read", async () => {
-  const used = refusal(Code.AlreadyExists, "REQUEST_ID_USED", { key_id: "k1" });
+  const used = refusal("already_exists", "REQUEST_ID_USED", { key_id: "k1" });
   const creation = await createKey(server({ createKey: used, listKeys: lost }), request);
   expect(creation).toMatchObject({ kind: "lost", keyId: "k1", key: undefined });
 });
@@ -49,7 +41,7 @@ test("after a refusal that says that nothing was created, the list is not read",
     lists += 1;
     return { keys: [made] };
   };
-  const full = refusal(Code.FailedPrecondition, "KEY_LIMIT_REACHED", {});
+  const full = refusal("failed_precondition", "KEY_LIMIT_REACHED", {});
   const creation = await createKey(server({ createKey: full, listKeys }), request);
   expect(creation).toMatchObject({
     kind: "failed",
@@ -59,7 +51,7 @@ test("after a refusal that says that nothing was created, the list is not read",
 });
 
 test("after an answer that leaves the outcome open, the list is read", async () => {
-  const unavailable = refusal(Code.Unavailable, "UNAVAILABLE", {});
+  const unavailable = refusal("unavailable", "UNAVAILABLE", {});
   const creation = await createKey(
     server({ createKey: unavailable, listKeys: () => ({ keys: [made] }) }),
     request,
@@ -67,20 +59,21 @@ test("after an answer that leaves the outcome open, the list is read", async () 
   expect(creation.kind).toBe("lost");
 });
 
-function server(methods: Partial<ServiceImpl<typeof KeyService>>) {
-  return createClient(
-    KeyService,
-    createRouterTransport(({ service }) => void service(KeyService, methods)),
-  );
+interface Answers {
+  readonly createKey: () => Awaited<ReturnType<KeyCreator["createKey"]>>;
+  readonly listKeys?: () => Awaited<ReturnType<KeyCreator["listKeys"]>>;
+}
+
+function server({ createKey, listKeys = () => ({ keys: [] }) }: Answers): KeyCreator {
+  return { createKey: async () => createKey(), listKeys: async () => listKeys() };
 }
 
 function lost(): never {
   throw new TypeError("Failed to fetch");
 }
 
-function refusal(code: Code, reason: string, metadata: Record<string, string>): () => never {
+function refusal(code: string, reason: string, metadata: Record<string, string>): () => never {
   return () => {
-    const value = { reason, domain: "keyrun", metadata };
-    throw new ConnectError("refused", code, undefined, [{ desc: ErrorInfoSchema, value }]);
+    throw new RpcError({ code, reason, metadata });
   };
 }

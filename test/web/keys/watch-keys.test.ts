@@ -1,14 +1,14 @@
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
-import { Code, ConnectError, createClient, createRouterTransport } from "@connectrpc/connect";
 import fc from "fast-check";
 import { afterEach, expect, test, vi } from "vitest";
 import { KeySchema } from "#gen/keyrun/v1/key_pb.ts";
-import { KeyService, type WatchKeysResponseSchema } from "#gen/keyrun/v1/key_service_pb.ts";
+import { type WatchKeysResponse, WatchKeysResponseSchema } from "#gen/keyrun/v1/key_service_pb.ts";
+import { RpcError } from "../../../web/api/rpc-error.ts";
 import { bounds } from "../../../web/bounds.ts";
 import { retryDelayMs, type Watch, watchKeys } from "../../../web/keys/watch-keys.ts";
 
 type Event = NonNullable<MessageInitShape<typeof WatchKeysResponseSchema>["event"]>;
-type Stream = (signal: AbortSignal) => AsyncIterable<{ event: Event }>;
+type Stream = (signal: AbortSignal) => AsyncIterable<WatchKeysResponse>;
 
 const opened: Event = { case: "opened", value: {} };
 const heartbeat: Event = { case: "heartbeat", value: {} };
@@ -28,9 +28,9 @@ test("changes are reported as they come, and the watch ends with its signal", as
 
 test("a stream that fails or ends is opened again, after a longer wait each time", async () => {
   const { calls, waits } = await watching([
-    failing(Code.Unavailable),
+    failing("unavailable"),
     stream(),
-    failing(Code.Unknown),
+    failing("unknown"),
     stream(opened),
   ]);
   expect(calls).toEqual(["paused", "paused", "paused", "opened", "paused"]);
@@ -42,8 +42,8 @@ test("a stream that opens and ends at once does not reset the waits; a stream wi
   expect(waits).toEqual([0, 1, 0, 1].map((failures) => retryDelayMs(failures, 0)));
 });
 
-test.each([Code.Unauthenticated, Code.PermissionDenied, Code.NotFound])(
-  "a refusal that no retry can change (code %i) ends the watch without a wait",
+test.each(["unauthenticated", "permission_denied", "not_found"])(
+  "a refusal that no retry can change (%s) ends the watch without a wait",
   async (code) => {
     const { end, waits } = await watching([stream(opened), failing(code), stream(opened)]);
     expect(end).toBe("refused");
@@ -57,7 +57,7 @@ test.each([
 ])("a stream that is silent %s counts as lost", async (_, events) => {
   vi.useFakeTimers();
   const silent: Stream = async function* (signal) {
-    for (const event of events) yield { event };
+    for (const event of events) yield create(WatchKeysResponseSchema, { event });
     await new Promise((resolve) => signal.addEventListener("abort", resolve));
   };
   const run = watching([silent]);
@@ -84,16 +84,10 @@ test("a wait is between half of its step and all of it, and never above the boun
 async function watching(streams: Stream[]) {
   const left = [...streams];
   const over = new AbortController();
-  const transport = createRouterTransport(({ service }) => {
-    service(KeyService, {
-      watchKeys: (_, context) => left.shift()?.(context.signal) ?? stream()(context.signal),
-    });
-  });
-  const client = createClient(KeyService, transport);
   const calls: string[] = [];
   const waits: number[] = [];
   const watch: Watch = {
-    open: (signal) => client.watchKeys({ teamId: "demo" }, { signal }),
+    open: (signal) => (left.shift() ?? stream())(signal),
     async wait(ms) {
       waits.push(ms);
       if (left.length === 0) over.abort();
@@ -109,13 +103,13 @@ async function watching(streams: Stream[]) {
 
 function stream(...events: Event[]): Stream {
   return async function* () {
-    for (const event of events) yield { event };
+    for (const event of events) yield create(WatchKeysResponseSchema, { event });
   };
 }
 
-function failing(code: Code): Stream {
+function failing(code: string): Stream {
   // biome-ignore lint/correctness/useYield: it fails before its first event.
   return async function* () {
-    throw new ConnectError("refused", code);
+    throw new RpcError({ code });
   };
 }

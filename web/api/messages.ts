@@ -1,0 +1,128 @@
+import type { Duration } from "@bufbuild/protobuf/wkt";
+import type { ListRunnableAppsResponse, RunnableApp } from "#gen/keyrun/v1/app_service_pb.ts";
+import { type Key, KeyState } from "#gen/keyrun/v1/key_pb.ts";
+import type {
+  CreateKeyResponse,
+  ListKeysResponse,
+  RevokeKeyResponse,
+  WatchHeartbeat,
+  WatchKeysResponse,
+  WatchOpened,
+} from "#gen/keyrun/v1/key_service_pb.ts";
+import type { RateLimit } from "#gen/keyrun/v1/rate_limit_pb.ts";
+import type { GetSessionResponse, SignOutResponse } from "#gen/keyrun/v1/session_service_pb.ts";
+import { Plan, type Team } from "#gen/keyrun/v1/team_pb.ts";
+import type { GetRateLimitResponse } from "#gen/keyrun/v1/team_service_pb.ts";
+import {
+  enumeration,
+  fieldOf,
+  flag,
+  int32,
+  list,
+  message,
+  optional,
+  type Reader,
+  text,
+  timestamp,
+} from "./json-readers.ts";
+
+// The types come from the protos. The generated code that could read JSON by itself parses its
+// descriptors at every start, which takes a phone longer than the rest of the page.
+
+const team = message<Team>("keyrun.v1.Team", {
+  id: text,
+  displayName: text,
+  plan: enumeration(Plan, "PLAN_"),
+  createTime: optional(timestamp),
+});
+
+export const getSessionResponse = message<GetSessionResponse>("keyrun.v1.GetSessionResponse", {
+  email: text,
+  previewAccess: flag,
+  teams: list(team),
+});
+
+export const signOutResponse = message<SignOutResponse>("keyrun.v1.SignOutResponse", {});
+
+const key = message<Key>("keyrun.v1.Key", {
+  id: text,
+  teamId: text,
+  label: text,
+  redactedValue: text,
+  createTime: optional(timestamp),
+  createdBy: text,
+  lastUseTime: optional(timestamp),
+  revokeTime: optional(timestamp),
+  revokedBy: text,
+  state: enumeration(KeyState, "KEY_STATE_"),
+  requestId: text,
+});
+
+export const createKeyResponse = message<CreateKeyResponse>("keyrun.v1.CreateKeyResponse", {
+  key: optional(key),
+  value: text,
+});
+
+export const listKeysResponse = message<ListKeysResponse>("keyrun.v1.ListKeysResponse", {
+  keys: list(key),
+  nextPageToken: text,
+  activeKeyCount: int32,
+  activeKeyCountMax: int32,
+});
+
+export const revokeKeyResponse = message<RevokeKeyResponse>("keyrun.v1.RevokeKeyResponse", {
+  key: optional(key),
+});
+
+const watchOpened = message<WatchOpened>("keyrun.v1.WatchOpened", {});
+const watchHeartbeat = message<WatchHeartbeat>("keyrun.v1.WatchHeartbeat", {});
+
+/** The event is absent if it is one that this page does not know yet. */
+export const watchKeysResponse: Reader<WatchKeysResponse> = (json) => {
+  const read = <T>(name: string, reader: Reader<T>) => optional(reader)(fieldOf(json, name));
+  const created = read("created", key);
+  const revoked = read("revoked", key);
+  const opened = read("opened", watchOpened);
+  const heartbeat = read("heartbeat", watchHeartbeat);
+  return {
+    $typeName: "keyrun.v1.WatchKeysResponse",
+    event: created
+      ? { case: "created", value: created }
+      : revoked
+        ? { case: "revoked", value: revoked }
+        : opened
+          ? { case: "opened", value: opened }
+          : heartbeat
+            ? { case: "heartbeat", value: heartbeat }
+            : { case: undefined },
+  };
+};
+
+/** "12.5s" with up to nine digits of a second. */
+const duration: Reader<Duration> = (json) => {
+  const [, sign = "", whole = "0", fraction = ""] = /^(-?)(\d+)(?:\.(\d+))?s$/.exec(text(json)) ?? [];
+  return {
+    $typeName: "google.protobuf.Duration",
+    seconds: BigInt(sign + whole),
+    // Not -0, which is another value.
+    nanos: Number(sign + fraction.padEnd(9, "0")) || 0,
+  };
+};
+
+const rateLimit = message<RateLimit>("keyrun.v1.RateLimit", {
+  limit: int32,
+  remaining: int32,
+  resetTime: optional(timestamp),
+  retryAfter: optional(duration),
+});
+
+export const getRateLimitResponse = message<GetRateLimitResponse>("keyrun.v1.GetRateLimitResponse", {
+  rateLimit: optional(rateLimit),
+});
+
+const runnableApp = message<RunnableApp>("keyrun.v1.RunnableApp", { id: text, displayName: text });
+
+export const listRunnableAppsResponse = message<ListRunnableAppsResponse>(
+  "keyrun.v1.ListRunnableAppsResponse",
+  { apps: list(runnableApp), nextPageToken: text },
+);
