@@ -68,6 +68,7 @@ export const listKeysResponse = message<ListKeysResponse>("keyrun.v1.ListKeysRes
   nextPageToken: text,
   activeKeyCount: int32,
   activeKeyCountMax: int32,
+  revokedKeyCount: int32,
 });
 
 export const revokeKeyResponse = message<RevokeKeyResponse>("keyrun.v1.RevokeKeyResponse", {
