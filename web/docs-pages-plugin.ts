@@ -11,8 +11,8 @@ const served = new Map([
 ]);
 
 /**
- * Puts a page of `docs/` into each document that names it in a comment, as HTML. Headings get an id,
- * so that links reach them. A link to a file that is not served becomes plain text.
+ * Puts a page of `docs/` into each document that names it in a comment, as HTML. Headings get an
+ * id, so that links reach them. A link to a file that is not served becomes plain text.
  */
 export function docsPages(): Plugin {
   return {

@@ -5,9 +5,9 @@ import { docsPages } from "./docs-pages-plugin.ts";
 import { themeAtStart } from "./theme-at-start-plugin.ts";
 
 /**
- * Builds the screen into `web/dist`: its document, those of the docs, and files under `assets/`. The name of each of
- * those holds its hash, so that browsers may cache it for ever. Nothing is inline, because the
- * content security policy forbids it.
+ * Builds the screen into `web/dist`: its document, those of the docs, and files under `assets/`.
+ * The name of each of those holds its hash, so that browsers may cache it for ever. Nothing is
+ * inline, because the content security policy forbids it.
  */
 // biome-ignore lint/style/noDefaultExport: Vite reads its settings from the default export.
 export default defineConfig({

@@ -3,8 +3,8 @@ export const tlsFileNames =
   "KEYRUN_GRPC_TLS_CERT_FILE, KEYRUN_GRPC_TLS_KEY_FILE and KEYRUN_GRPC_TLS_CLIENT_CA_FILE";
 
 /**
- * What to do about an error of Node's TLS, by its code: names the setting that is at fault. Undefined
- * if the code is none of TLS.
+ * What to do about an error of Node's TLS, by its code: names the setting that is at fault.
+ * Undefined if the code is none of TLS.
  */
 export function tlsTrouble(code: string): string | undefined {
   return troubles.find(({ codes }) => codes.test(code))?.words;

@@ -20,7 +20,9 @@ export function makeDataFolder(path: string): void {
   }
 }
 
-/** Makes the names in the folder durable: a file that was renamed has its new name after a crash. */
+/**
+ * Makes the names in the folder durable: a file that was renamed has its new name after a crash.
+ */
 export async function syncFolder(path: string): Promise<void> {
   const folder = await open(path, "r");
   try {

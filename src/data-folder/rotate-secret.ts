@@ -8,9 +8,9 @@ import { syncFolder } from "./data-folder.ts";
 export type Rotation = { readonly secrets: readonly Buffer[] } | { readonly refused: string };
 
 /**
- * Puts a new secret first into the list that the file holds, and keeps the others, one a line. It is
- * durable when the promise resolves. A crash leaves the old file or the new one, never a part. Two
- * rotations at the same time never lose a secret: the second is refused.
+ * Puts a new secret first into the list that the file holds, and keeps the others, one a line. It
+ * is durable when the promise resolves. A crash leaves the old file or the new one, never a part.
+ * Two rotations at the same time never lose a secret: the second is refused.
  */
 export async function rotateSecret(path: string, newText: string): Promise<Rotation> {
   try {

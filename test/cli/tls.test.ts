@@ -40,7 +40,9 @@ describe.skipIf(!hasOpenssl)("with mutual TLS (skipped where there is no openssl
   test("a server of another authority never gets the token", async () => {
     const { code, stderr } = await teamsList({ ...ours, caFile: others.caFile });
     expect(code).toBe(1);
-    expect(stderr).toMatch(/^The TLS connection to 127\.0\.0\.1:\d+ failed \(\w+\): the authority in this command's KEYRUN_GRPC_TLS_CLIENT_CA_FILE /);
+    expect(stderr).toMatch(
+      /^The TLS connection to 127\.0\.0\.1:\d+ failed \(\w+\): the authority in this command's KEYRUN_GRPC_TLS_CLIENT_CA_FILE /,
+    );
   });
 
   test("a certificate of another authority is reported", async () => {
@@ -52,7 +54,9 @@ describe.skipIf(!hasOpenssl)("with mutual TLS (skipped where there is no openssl
   test("a connection without TLS to a listener with TLS, and a missing file, are reported", async () => {
     expect(await teamsList()).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/If the listener uses TLS, set KEYRUN_GRPC_TLS_CERT_FILE, KEYRUN_GRPC_TLS_KEY_FILE and/),
+      stderr: expect.stringMatching(
+        /If the listener uses TLS, set KEYRUN_GRPC_TLS_CERT_FILE, KEYRUN_GRPC_TLS_KEY_FILE and/,
+      ),
     });
     const missing = { ...ours, keyFile: join(keyrun.config.dataDir, "nowhere.pem") };
     expect(await teamsList(missing)).toMatchObject({
