@@ -1,179 +1,158 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { once } from "node:events";
-import { cpSync, symlinkSync } from "node:fs";
-import { join } from "node:path";
+import { execFileSync } from "node:child_process";
+import { cpSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { freePort } from "./free-port.ts";
-import { asHere, asPage, isSaid, type Places } from "./page-text.ts";
+import { type DocNetwork, openDocNetwork, substitutePorts } from "./doc-network.ts";
+import type { Act, Terminal } from "./doc-page.ts";
+import { type DocTerminal, openDocTerminal, type Typed } from "./doc-terminal.ts";
+import { asHere, asPage, isSaid } from "./page-text.ts";
 
-/** A fenced `sh` block with commands, and the `text` block right after it with their output. */
-export interface Step {
-  readonly commands: string;
-  readonly prints: string | undefined;
-}
-
-/** The steps of a page, in order. Ignores blocks of other languages. */
-export function readSteps(markdown: string): Step[] {
-  const blocks = [...markdown.matchAll(/^```(\w*)\n([\s\S]*?)^```$/gm)].map(([, language, text = ""]) => ({
-    language,
-    text,
-  }));
-  return blocks.flatMap(({ language, text }, index) => {
-    const next = blocks[index + 1];
-    if (language !== "sh") return [];
-    return [{ commands: text, prints: next?.language === "text" ? next.text : undefined }];
-  });
-}
-
-/** Commands that a story skips: the packages are installed, and tests would run inside tests. */
+/** Lines that a story skips: the packages are installed, and tests would run inside tests. */
 const settled = ["npm ci", "npm test"];
-/** A line that starts a server. It runs in a terminal of its own while the next steps run. */
+/** A line that starts a server, which goes on running in its terminal until Ctrl-C. */
 const serverLine = /(npm start|node examples\/[\w-]+\.ts)$/;
+const readyLine = /(is ready: |listens on ).*\n/;
+const readyMsMax = 30_000;
+const endMsMax = 30_000;
+const commandsMsMax = 120_000;
+
+export interface StoryPlace {
+  /** An empty folder, which becomes the clone. */
+  readonly folder: string;
+  /** The database to use in place of the page's, on this machine's network. */
+  readonly mongodbUri?: string | undefined;
+  /** Uses other ports than the page's, although the machine may allow the page's own. */
+  readonly otherPorts?: boolean;
+}
 
 /**
- * Runs the steps of a page in order, as its reader would, in a copy of the repository and on free
- * ports. Rejects if a step fails or does not print what the page says. Ids, keys and times may
- * differ, and a line `…` matches any lines.
+ * Does what a page says, as its reader would: in a clone, with one shell for each terminal, on the
+ * ports as written (or on others, where the machine allows no network of its own: see
+ * `substitutePorts`), and with servers that run until the page says Ctrl-C. Rejects if a step fails
+ * or does not print what the page says, if the page types where a server runs, or if it leaves
+ * files that others can read or that `git add .` takes. Ids, keys and times may differ, and a line
+ * `…` matches any lines.
  */
 export async function runStory(
-  steps: readonly Step[],
-  { folder, mongodbUri = "" }: { folder: string; mongodbUri?: string },
+  acts: readonly Act[],
+  { folder, mongodbUri, otherPorts = false }: StoryPlace,
 ): Promise<void> {
   makeClone(folder);
-  const appPort = String(await freePort());
-  // The addresses on the page, and those to use instead.
-  const places: Places = new Map([
-    ["127.0.0.1:9000", `127.0.0.1:${appPort}`],
-    ["mongodb://127.0.0.1:27017/keyrun", mongodbUri],
-  ]);
-  const shell = openShell(folder, { KEYRUN_PORT: "0", KEYRUN_GRPC_PORT: "0", PORT: appPort });
-  const servers = new Map<string, ChildProcess>();
+  const network = await openNetwork({ mongodbUri, otherPorts });
+  const terminals = new Map<Terminal, DocTerminal>();
+  const servers: Servers = new Map();
   try {
-    for (const { commands, prints } of steps) {
-      const lines = commands.split("\n").filter((line) => line !== "" && !settled.includes(line));
-      const server = serverLine.test(lines.at(-1) ?? "") ? (lines.pop() ?? "") : undefined;
-      const printed = await shell.run(asHere(lines.join("\n"), places));
-      if (server === undefined) {
-        if (prints !== undefined && !isSaid(printed, prints, places)) {
-          throw new Error(
-            `This page says\n${prints}\nbut what is printed is\n${asPage(printed, places)}\n${shell.complaints()}`,
-          );
-        }
+    for (const act of acts) {
+      if (act.kind === "end") {
+        await endServer(act.terminal, { terminals, servers });
         continue;
       }
-      await stop(servers.get(server));
-      const child = spawnGroup(server, folder, await shell.environment());
-      servers.set(server, child);
-      await untilSaid(child, prints ?? "", places);
+      const running = servers.get(act.terminal);
+      if (running) {
+        throw new Error(
+          `This page types in the ${act.terminal} terminal, where this still runs:\n${running.commands}\nIt types:\n${act.commands}`,
+        );
+      }
+      const terminal = terminals.get(act.terminal) ?? openDocTerminal(folder, network.enter);
+      terminals.set(act.terminal, terminal);
+      const server = await typeBlock(terminal, act, network);
+      if (server) servers.set(act.terminal, { typed: server, commands: act.commands });
     }
   } finally {
-    shell.close();
-    await Promise.all([...servers.values()].map(stop));
+    await Promise.all([...terminals.values()].map((terminal) => terminal.close()));
+    await network.close();
   }
+  checkLeavings(folder);
 }
+
+/** The blocks that started a server, by the terminal in which it runs. */
+type Servers = Map<Terminal, { readonly typed: Typed; readonly commands: string }>;
+
+function openNetwork({ mongodbUri, otherPorts }: Omit<StoryPlace, "folder">): Promise<DocNetwork> {
+  // The database is on this machine's network, so the story has to be there, too.
+  if (mongodbUri !== undefined)
+    return substitutePorts(new Map([["mongodb://127.0.0.1:27017/keyrun", mongodbUri]]));
+  return otherPorts ? substitutePorts() : openDocNetwork();
+}
+
+/** Types a block and waits for its end, or for the server that its last line starts. */
+async function typeBlock(
+  terminal: DocTerminal,
+  { commands, prints = "" }: Extract<Act, { kind: "type" }>,
+  { places, serverLine: asTyped }: DocNetwork,
+): Promise<Typed | undefined> {
+  const lines = commands.split("\n").filter((line) => line !== "" && !settled.includes(line));
+  const isServer = serverLine.test(lines.at(-1) ?? "");
+  if (lines.slice(0, -1).some((line) => serverLine.test(line)))
+    throw new Error(`A line after a server is never reached:\n${commands}`);
+  // A server that Ctrl-C ends is no failure of the shell's.
+  const typed = lines.map((line) => (serverLine.test(line) ? `${asTyped(line)} || :` : line)).join("\n");
+  const done = terminal.type(asHere(typed, places));
+  const isReady = () => {
+    const { out } = done.state();
+    return isServer && readyLine.test(out) && isSaid(out, `${prints.replace(/…\n$/, "")}…\n`, places);
+  };
+  await until(done, () => isReady() || done.state().over, isServer ? readyMsMax : commandsMsMax);
+  const { over, failed, out, err } = done.state();
+  const heard = `${asPage(out, places)}\n${err}`;
+  if (failed) throw new Error(`This failed:\n${commands}\n${heard}`);
+  if (isServer && over) throw new Error(`The server of these lines ended:\n${commands}\n${heard}`);
+  if (!isServer && !over) throw new Error(`This does not end:\n${commands}\n${heard}`);
+  if (isServer ? !isReady() : prints !== "" && !isSaid(out, prints, places))
+    throw new Error(`This page says\n${prints}\nbut what is printed is\n${heard}`);
+  return isServer ? done : undefined;
+}
+
+/** Presses Ctrl-C in the terminal, or in the only one with a server if the page names none. */
+async function endServer(
+  named: Terminal | undefined,
+  { terminals, servers }: { terminals: Map<Terminal, DocTerminal>; servers: Servers },
+): Promise<void> {
+  const running = [...servers.keys()];
+  const which = named ?? running[0];
+  if (which === undefined || (named === undefined && running.length > 1))
+    throw new Error(`This page says Ctrl-C and not where: servers run in ${running.length} terminals.`);
+  const server = servers.get(which);
+  if (!server) throw new Error(`This page says Ctrl-C in the ${which} terminal, where nothing runs.`);
+  terminals.get(which)?.pressCtrlC();
+  const { typed, commands } = server;
+  await until(typed, () => typed.state().over, endMsMax);
+  const { over, failed, out, err } = typed.state();
+  if (!over || failed) throw new Error(`Ctrl-C did not end this:\n${commands}\n${out}\n${err}`);
+  servers.delete(which);
+}
+
+async function until(typed: Typed, condition: () => boolean, msMax: number): Promise<void> {
+  const end = performance.now() + msMax;
+  while (!condition() && performance.now() < end) await typed.changed(end - performance.now());
+}
+
+const parts = [
+  ...["keyrun", "package.json", ".npmrc", ".gitignore", ".env.example", "buf.yaml"],
+  ...["bin", "src", "gen", "proto", "examples"],
+];
 
 function makeClone(folder: string): void {
   const root = fileURLToPath(new URL("../../", import.meta.url));
-  const parts = [
-    "package.json",
-    ".npmrc",
-    ".env.example",
-    "buf.yaml",
-    "bin",
-    "src",
-    "gen",
-    "proto",
-    "examples",
-  ];
   for (const part of parts) cpSync(join(root, part), join(folder, part), { recursive: true });
   symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
+  git(folder, "init", "--quiet");
+  // In a clone it is a folder, which .gitignore names.
+  writeFileSync(join(folder, ".git/info/exclude"), "node_modules\n");
+  git(folder, "add", ".");
 }
 
-/**
- * A shell that keeps its variables from step to step, and ends at the first command that fails. It
- * is the system's `sh`, as the blocks say, so that a page can't depend on bash or zsh.
- */
-function openShell(folder: string, settings: NodeJS.ProcessEnv) {
-  const child = spawn("sh", [], { cwd: folder, detached: true, env: cleanEnvironment(settings) });
-  const heard = { out: "", err: "" };
-  child.stdout.on("data", (chunk) => {
-    heard.out += chunk;
-  });
-  child.stderr.on("data", (chunk) => {
-    heard.err += chunk;
-  });
-  const ended = once(child, "close");
-  child.stdin.write("set -e\nif (set -o pipefail) 2>/dev/null; then set -o pipefail; fi\n");
-  const mark = "--- end of the step ---\n";
-
-  async function run(commands: string): Promise<string> {
-    heard.out = "";
-    heard.err = "";
-    child.stdin.write(`${commands}\nprintf '%s\\n' '${mark.trim()}'\n`);
-    while (!heard.out.endsWith(mark)) {
-      await Promise.race([once(child.stdout, "data"), ended]);
-      if (child.exitCode !== null) throw new Error(`This failed:\n${commands}\n${heard.out}${heard.err}`);
-    }
-    return heard.out.slice(0, -mark.length);
-  }
-
-  return {
-    run,
-    /** What the last commands wrote to standard error. */
-    complaints: () => heard.err,
-    async environment(): Promise<NodeJS.ProcessEnv> {
-      const entries = (await run("env -0")).split("\0").map((entry) => entry.split(/=(.*)/s, 2));
-      return Object.fromEntries(entries);
-    },
-    close: () => child.kill("SIGKILL"),
-  };
+/** What a page makes may hold secrets: it must be for its owner alone, and not for git. */
+function checkLeavings(folder: string): void {
+  const taken = git(folder, "add", "--dry-run", ".");
+  if (taken !== "") throw new Error(`\`git add .\` takes what this page makes:\n${taken}`);
+  const made = git(folder, "ls-files", "-z", "--others", "--ignored", "--exclude-standard").split("\0");
+  const files = made.filter((path) => path !== "" && path !== "node_modules");
+  const folders = new Set(files.map((path) => dirname(path)).filter((path) => path !== "."));
+  const open = [...folders, ...files].filter((path) => (statSync(join(folder, path)).mode & 0o077) !== 0);
+  if (open.length > 0) throw new Error(`Others can read what this page makes: ${open.join(", ")}`);
 }
 
-/** The environment without the variables of this test run. */
-function cleanEnvironment(settings: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  const own = /^(KEYRUN_|VITEST|NODE_OPTIONS$|NODE_ENV$|npm_)/;
-  const outside = Object.entries(process.env).filter(([name]) => !own.test(name));
-  return { ...Object.fromEntries(outside), ...settings };
-}
-
-/** Starts the line in a process group of its own, so that all of it can be stopped at once. */
-function spawnGroup(line: string, cwd: string, env: NodeJS.ProcessEnv): ChildProcess {
-  return spawn("sh", ["-c", line], { cwd, env, detached: true, stdio: ["ignore", "pipe", "pipe"] });
-}
-
-async function stop(child: ChildProcess | undefined): Promise<void> {
-  if (child?.pid === undefined || child.exitCode !== null || child.signalCode !== null) return;
-  const ended = once(child, "exit");
-  process.kill(-child.pid, "SIGINT");
-  await ended;
-}
-
-/** Waits until the server has printed what the page says, and adds its addresses to `places`. */
-function untilSaid(child: ChildProcess, prints: string, places: Places): Promise<void> {
-  const heard = { out: "", err: "" };
-  return new Promise((resolve, reject) => {
-    const fail = (why: string) => reject(new Error(`${why}:\n${heard.out}${heard.err}`));
-    const timer = setTimeout(() => fail(`The server has not printed this\n${prints}\nbut`), readyMsMax);
-    child.stderr?.on("data", (chunk) => {
-      heard.err += chunk;
-    });
-    child.once("close", () => fail("The server ended"));
-    child.stdout?.on("data", (chunk) => {
-      heard.out += chunk;
-      noteAddresses(heard.out, places);
-      if (!readyLine.test(heard.out) || !isSaid(heard.out, `${prints.replace(/…\n$/, "")}…\n`, places))
-        return;
-      clearTimeout(timer);
-      resolve();
-    });
-  });
-}
-
-const readyLine = /(is ready: |listens on ).*\n/;
-const readyMsMax = 30_000;
-
-function noteAddresses(text: string, places: Places): void {
-  const [, http, grpc] = /is ready: http:\/\/(\S+) \(gRPC (\S+)\)/.exec(text) ?? [];
-  if (http) places.set("127.0.0.1:8080", http);
-  if (grpc) places.set("127.0.0.1:8081", grpc);
+function git(folder: string, ...args: string[]): string {
+  return execFileSync("git", args, { cwd: folder, encoding: "utf8" });
 }

@@ -40,6 +40,7 @@ const kinds: readonly (readonly [pattern: RegExp, word: string])[] = [
   [/run_[0-9a-z]{24}/g, "<run>"],
   [/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, "<uuid>"],
   [/\b[0-9a-hjkmnp-tv-z]{24}\b/g, "<id>"],
+  [/\bversion [0-9a-f]{8}\b/g, "version <version>"],
   [/\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z/g, "<time>"],
   [/^(RateLimit-Reset|Date): .*/gm, "$1: <time>"],
   [/;t=\d+/g, ";t=<seconds>"],

@@ -1,0 +1,55 @@
+/** What a reader does at one point of a page, in order. */
+export type Act =
+  | {
+      readonly kind: "type";
+      readonly terminal: Terminal;
+      readonly commands: string;
+      readonly prints?: string;
+    }
+  /** Presses Ctrl-C; without a terminal where the page does not say in which. */
+  | { readonly kind: "end"; readonly terminal?: Terminal };
+
+/** The terminals that a page may name: "in the second terminal". */
+export type Terminal = (typeof ordinals)[number];
+
+const ordinals = ["first", "second", "third", "fourth"] as const;
+
+/**
+ * Reads a page as a person does. A fenced `sh` block is typed into the terminal that the prose
+ * named last: "in a second terminal". A page begins in the first terminal. The `text` block right
+ * after it is what the commands print. A sentence with "Ctrl-C" presses it, unless it begins with
+ * the word: "Ctrl-C stops Keyrun" tells, and "Press Ctrl-C in the first terminal" asks.
+ */
+export function readActs(markdown: string): Act[] {
+  const acts: Act[] = [];
+  let terminal: Terminal = "first";
+  const pieces = markdown.split(/^```(\w*)\n([\s\S]*?)^```$/m);
+  // Prose, language, text, prose, language, text, …, prose.
+  for (let at = 0; at < pieces.length; at += 3) {
+    for (const sentence of sentencesOf(pieces[at] ?? "")) {
+      const named = terminalIn(sentence);
+      if (/\bCtrl-C\b/.test(sentence) && !sentence.startsWith("Ctrl-C")) {
+        acts.push({ kind: "end", ...(named && { terminal: named }) });
+      }
+      if (named) terminal = named;
+    }
+    const [language, commands = "", , next, prints] = pieces.slice(at + 1);
+    if (language !== "sh") continue;
+    acts.push({ kind: "type", terminal, commands, ...(next === "text" && { prints }) });
+  }
+  return acts;
+}
+
+/** The sentences of the prose, without its headings, tables and comments. */
+function sentencesOf(prose: string): string[] {
+  return prose
+    .replace(/^(#|\||<!--).*$/gm, "")
+    .replace(/\s+/g, " ")
+    .split(/(?<=[.:!?]) /)
+    .map((sentence) => sentence.replace(/^[\s*-]+/, ""));
+}
+
+function terminalIn(sentence: string): Terminal | undefined {
+  const named = [...sentence.matchAll(/\bin (?:a|the) (\w+) terminal\b/gi)].map(([, word]) => word);
+  return ordinals.find((ordinal) => ordinal === named.at(-1));
+}
