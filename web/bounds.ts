@@ -13,6 +13,8 @@ export const bounds = {
   readRetryMs: 500,
   /** How often the usage is read while the page is in view. */
   usagePollMs: 5_000,
+  /** The least time between two such reads, also when requests work again sooner. */
+  usagePollMsMin: 1_000,
   /** How often the list is read. The stream doesn't report uses, so last-used times need this. */
   listRefreshMs: 30_000,
   /** The same while live updates are paused. */

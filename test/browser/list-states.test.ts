@@ -152,32 +152,53 @@ describe.skipIf(chromiumEndpoint === "")("the list of keys, in each of its state
     await page.getByRole("dialog", { name: "Create new secret key" }).waitFor();
   });
 
-  test("usage: the requests left go down with each request, and at zero it says until when", async () => {
+  test("usage: the bar fills with each request, and when it is full it says when the next one works", async () => {
     const screen = await openScreen({ settings: { KEYRUN_PLAN_LIMITS: "free=5" } });
     const { page, keyrun } = screen;
     const { value } = await keyrun.newKey(teamId);
     await page.clock.install();
     await screen.signIn();
     const card = page.getByRole("region", { name: "Plan and usage" });
-    await card.getByText("5 of 5 left").waitFor();
+    await card.getByText("0 of 5 used").waitFor();
     expect(await card.textContent()).toContain(
       "Free plan · 5 requests per minute, shared by all keys of the team",
     );
     for (let runs = 0; runs < 4; runs++) expect((await screen.run(value)).status).toBe(200);
     await page.clock.fastForward(5_000);
-    await card.getByText("1 of 5 left").waitFor();
-    expect(await card.textContent()).toMatch(/next request frees up in \d+ s/);
-    expect(await card.getByRole("meter").getAttribute("data-tone")).toBe("near");
+    await card.getByText("4 of 5 used").waitFor();
+    expect(await card.textContent()).not.toContain("next request");
+    const meter = card.getByRole("meter", { name: "Requests used this minute" });
+    expect(await meter.getAttribute("value")).toBe("4");
+    expect(await meter.getAttribute("data-tone")).toBe("near");
     expect((await screen.run(value)).status).toBe(200);
     expect((await screen.run(value)).status).toBe(429);
     await page.clock.fastForward(5_000);
-    await card.getByText(/Limit reached; requests get 429 until \d\d:\d\d:\d\d/).waitFor();
+    await card.getByText(/5 of 5 used this minute · next request in \d+ s/).waitFor();
     await page
       .getByRole("status")
       .getByText(/^Limit reached/)
       .waitFor({ state: "attached" });
-    expect(await card.getByRole("meter").getAttribute("value")).toBe("0");
+    expect(await meter.getAttribute("aria-valuetext")).toBe("5 of 5 used");
+    expect(await meter.getAttribute("data-tone")).toBe("reached");
     await expectWellMade(page, "limit-reached");
+  });
+
+  test("usage that can't be read again: the last numbers stay, and say from when they are", async () => {
+    const screen = await openScreen();
+    const { page } = screen;
+    await page.clock.install();
+    await screen.signIn();
+    const card = page.getByRole("region", { name: "Plan and usage" });
+    await card.getByText("0 of 60 used this minute").waitFor();
+    const find = await loseCalls(page, "TeamService/GetRateLimit");
+    await page.clock.fastForward(5_000);
+    await page.clock.runFor(1_000);
+    await card.getByText(/^0 of 60 used at \d\d:\d\d:\d\d, no newer numbers$/).waitFor();
+    expect(await card.getByRole("meter").getAttribute("data-tone")).toBe("stale");
+    await expectWellMade(page, "usage-stale");
+    await find();
+    await page.clock.fastForward(5_000);
+    await card.getByText("0 of 60 used this minute").waitFor();
   });
 
   test("an unreadable session: says so, and tries again", async () => {

@@ -63,7 +63,7 @@ describe.skipIf(chromiumEndpoint === "")("for each person and device", () => {
     expect(await animation()).toEqual({ name: "none", running: 0 });
   });
 
-  test("in forced colours every control has an edge, and the meter still shows how much is left", async () => {
+  test("in forced colours every control has an edge, and the meter still shows how much is used", async () => {
     const screen = await openScreen({ browser: { forcedColors: "active" } });
     const { page } = screen;
     await makeKeys(screen, "ci-deploy");

@@ -60,7 +60,7 @@ if (process.env.KEYRUN_WRITE_PICTURE === "1") {
     });
     await answerCalls(page, "AppService/ListRunnableApps", { apps: [{ id: "echo", displayName: "Echo" }] });
     await page.goto(screen.url("/settings/team/acme/api-keys"));
-    await page.getByText("472 of 600 left").waitFor();
+    await page.getByText("128 of 600 used").waitFor();
     await page.getByRole("rowheader", { name: "Notebook" }).waitFor();
     await page.screenshot({ path: join(root, picture) });
   });

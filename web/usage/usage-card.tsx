@@ -4,8 +4,17 @@ import type { RateLimit } from "#gen/keyrun/v1/rate_limit_pb.ts";
 import type { Team } from "#gen/keyrun/v1/team_pb.ts";
 import { planName } from "../frame/team-words.ts";
 import { useServices } from "../services.tsx";
+import { timeOfDay } from "../time/relative-time.ts";
 import { useTicking } from "../time/ticker.ts";
-import { leftInWords, limitInWords, limitReachedInWords, nextSlotInWords, usageTone } from "./usage-words.ts";
+import { UsageFrame } from "./usage-frame.tsx";
+import {
+  limitInWords,
+  limitReachedInWords,
+  nextRequestInWords,
+  usageTone,
+  usedInWords,
+  usedRequests,
+} from "./usage-words.ts";
 import { useUsage } from "./use-usage.ts";
 
 interface UsageCardProps {
@@ -14,76 +23,79 @@ interface UsageCardProps {
   readonly team: Team | undefined;
 }
 
-/** The team's plan, and what is left of its limit now. */
+/** The team's plan, and how much of its limit is used now. */
 export function UsageCard({ teamId, team }: UsageCardProps) {
   const usage = useUsage(teamId);
   const rateLimit = usage.data?.rateLimit;
   useLimitReachedStatus(rateLimit);
+  // The numbers are old if they could not be read again.
+  const readMs = usage.isError ? usage.dataUpdatedAt : null;
   return (
-    <section className="card usage" aria-labelledby="usage-title">
-      <h2 id="usage-title" className="visually-hidden">
-        Plan and usage
-      </h2>
-      <div>
-        <p>
-          {team !== undefined && rateLimit !== undefined && (
-            <>
-              <strong>{planName(team.plan)} plan</strong>
-              <span className="muted">
-                {" "}
-                · {limitInWords(rateLimit.limit)}, shared by all keys of the team
-              </span>
-            </>
-          )}
-          {/* Keeps the line's height until there is something to say. */}
-          {"\u200b"}
-        </p>
-        <p className="usage-left">
-          {rateLimit !== undefined && <Left rateLimit={rateLimit} />}
-          {rateLimit === undefined && usage.isError && (
-            <span className="muted">The usage can’t be shown right now</span>
-          )}
-          {"\u200b"}
-        </p>
-      </div>
-      <UsageMeter rateLimit={rateLimit} />
-    </section>
+    <UsageFrame
+      plan={
+        team !== undefined &&
+        rateLimit !== undefined && (
+          <>
+            <strong>{planName(team.plan)} plan</strong>
+            <span className="muted"> · {limitInWords(rateLimit.limit)}, </span>
+            <span className="muted usage-shared">shared by all keys of the team</span>
+          </>
+        )
+      }
+      used={
+        rateLimit !== undefined ? (
+          <Used rateLimit={rateLimit} readMs={readMs} />
+        ) : (
+          usage.isError && <span className="muted">The usage can’t be shown right now</span>
+        )
+      }
+      meter={rateLimit !== undefined && <UsageMeter rateLimit={rateLimit} stale={readMs !== null} />}
+    />
   );
 }
 
-function Left({ rateLimit }: { rateLimit: RateLimit }) {
+/** `readMs` is when the numbers were read, if they are old; null otherwise. */
+function Used({ rateLimit, readMs }: { rateLimit: RateLimit; readMs: number | null }) {
   const { ticker } = useServices();
-  const next = useTicking(ticker, (nowMs) => nextSlotInWords(rateLimit, nowMs));
+  const next = useTicking(ticker, (nowMs) => nextRequestInWords(rateLimit, nowMs));
+  if (readMs !== null) {
+    return (
+      <span className="muted">
+        {usedInWords(rateLimit)} at {timeOfDay(readMs)}, no newer numbers
+      </span>
+    );
+  }
   return (
     <>
-      <strong>{leftInWords(rateLimit)}</strong>
-      {next !== "" && <span className="muted"> · {next}</span>}
+      <strong>{usedInWords(rateLimit)}</strong> this minute
+      {next !== "" && <span className="usage-next"> · {next}</span>}
     </>
   );
 }
 
 declare module "react" {
   interface CSSProperties {
-    /** The share of the limit that is left: how far the bar is filled. */
-    "--left"?: number;
+    /** The share of the limit that is used: how far the bar is filled. */
+    "--used"?: number;
   }
 }
 
 /** Not a live region: a screen reader would announce every change. */
-function UsageMeter({ rateLimit }: { rateLimit: RateLimit | undefined }) {
-  if (rateLimit === undefined) return <div className="meter-place" />;
-  const { limit, remaining } = rateLimit;
+function UsageMeter({ rateLimit, stale }: { rateLimit: RateLimit; stale: boolean }) {
+  const { limit } = rateLimit;
+  const used = usedRequests(rateLimit);
   return (
     <meter
-      aria-label="Requests left this minute"
-      data-tone={usageTone(rateLimit)}
+      aria-label="Requests used this minute"
+      aria-valuetext={usedInWords(rateLimit)}
+      data-tone={stale ? "stale" : usageTone(rateLimit)}
       min={0}
       max={limit}
-      low={limit * 0.2}
-      high={limit * 0.8}
-      optimum={limit}
-      value={remaining}
-      style={{ "--left": remaining / limit }}
+      low={limit * 0.8}
+      high={limit}
+      optimum={0}
+      value={used}
+      style={{ "--used": limit === 0 ? 1 : used / limit }}
     />
   );
 }

@@ -8,25 +8,30 @@ const nearShare = 0.8;
 /** How much of a limit is used: "near" from 80 %, "reached" at 100 %. */
 export type UsageTone = "calm" | "near" | "reached";
 
-export function usageTone({ limit, remaining }: RateLimit): UsageTone {
-  if (remaining <= 0) return "reached";
-  return limit - remaining >= limit * nearShare ? "near" : "calm";
+export function usageTone(rateLimit: RateLimit): UsageTone {
+  const used = usedRequests(rateLimit);
+  if (used >= rateLimit.limit) return "reached";
+  return used >= rateLimit.limit * nearShare ? "near" : "calm";
 }
 
-/** "37 of 60 left". */
-export function leftInWords({ limit, remaining }: RateLimit): string {
-  return `${count.format(remaining)} of ${count.format(limit)} left`;
+/** The requests that count now: from 0 to the limit. */
+export function usedRequests({ limit, remaining }: RateLimit): number {
+  return Math.min(Math.max(limit - remaining, 0), limit);
+}
+
+/** "23 of 60 used". */
+export function usedInWords(rateLimit: RateLimit): string {
+  return `${count.format(usedRequests(rateLimit))} of ${count.format(rateLimit.limit)} used`;
 }
 
 /**
- * When the next slot opens; empty when no slot is taken. At most 60 s, the length of the window.
+ * When requests work again, at the limit: "next request in 12 s". Empty below it. Never more than
+ * 60 s, the length of the window, even if the clocks of server and browser differ.
  */
-export function nextSlotInWords(rateLimit: RateLimit, nowMs: number): string {
-  if (rateLimit.resetTime === undefined || rateLimit.remaining >= rateLimit.limit) return "";
-  const resetMs = timestampMs(rateLimit.resetTime);
-  if (usageTone(rateLimit) === "reached") return limitReachedInWords(resetMs);
-  const seconds = Math.min(Math.ceil((resetMs - nowMs) / 1_000), windowS);
-  return seconds < 1 ? "next request frees up now" : `next request frees up in ${seconds} s`;
+export function nextRequestInWords(rateLimit: RateLimit, nowMs: number): string {
+  if (rateLimit.resetTime === undefined || usageTone(rateLimit) !== "reached") return "";
+  const seconds = Math.min(Math.ceil((timestampMs(rateLimit.resetTime) - nowMs) / 1_000), windowS);
+  return seconds < 1 ? "next request now" : `next request in ${seconds} s`;
 }
 
 /** The words for a limit that is reached, with the local time at which requests work again. */
@@ -39,4 +44,5 @@ export function limitInWords(limit: number): string {
   return `${count.format(limit)} ${limit === 1 ? "request" : "requests"} per minute`;
 }
 
-const count = new Intl.NumberFormat("en");
+/** In the way of the browser's language. */
+const count = new Intl.NumberFormat();

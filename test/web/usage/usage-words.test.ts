@@ -2,7 +2,13 @@ import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { expect, test } from "vitest";
 import { RateLimitSchema } from "#gen/keyrun/v1/rate_limit_pb.ts";
-import { leftInWords, nextSlotInWords, usageTone } from "../../../web/usage/usage-words.ts";
+import {
+  limitInWords,
+  limitReachedInWords,
+  nextRequestInWords,
+  usageTone,
+  usedInWords,
+} from "../../../web/usage/usage-words.ts";
 
 test("the tone changes at 80 % and at 100 % of the limit", () => {
   expect([60, 13, 12, 1, 0].map((remaining) => usageTone(rateLimit({ remaining })))).toEqual([
@@ -14,30 +20,41 @@ test("the tone changes at 80 % and at 100 % of the limit", () => {
   ]);
 });
 
-test("the words name what is left, and in how many whole seconds more is free, rounded up", () => {
-  expect(leftInWords(rateLimit({ remaining: 37 }))).toBe("37 of 60 left");
-  expect(nextSlotInWords(rateLimit({ remaining: 37, resetMs: 11_001 }), 0)).toBe(
-    "next request frees up in 12 s",
-  );
+test("the words name what is used, and how many whole seconds it takes until a request works, rounded up", () => {
+  expect(usedInWords(rateLimit({ remaining: 37 }))).toBe("23 of 60 used");
+  expect(nextRequestInWords(rateLimit({ remaining: 0, resetMs: 11_001 }), 0)).toBe("next request in 12 s");
 });
 
-test("with no slot taken there is no next slot to wait for", () => {
-  expect(nextSlotInWords(rateLimit({ remaining: 60, resetMs: 0 }), 0)).toBe("");
+test("large numbers are written out in the way of the browser's language", () => {
+  const used = new Intl.NumberFormat().format(1_234);
+  const limit = new Intl.NumberFormat().format(3_000);
+  expect(usedInWords(rateLimit({ limit: 3_000, remaining: 1_766 }))).toBe(`${used} of ${limit} used`);
+  expect(limitInWords(3_000)).toBe(`${limit} requests per minute`);
+});
+
+test("below the limit there is no request to wait for", () => {
+  for (const remaining of [60, 37, 1]) expect(nextRequestInWords(rateLimit({ remaining }), 0)).toBe("");
 });
 
 test("clocks that differ make the wait neither longer than the window nor negative", () => {
-  expect(nextSlotInWords(rateLimit({ remaining: 1, resetMs: 500_000 }), 0)).toBe(
-    "next request frees up in 60 s",
-  );
-  expect(nextSlotInWords(rateLimit({ remaining: 1, resetMs: 0 }), 500_000)).toBe("next request frees up now");
+  expect(nextRequestInWords(rateLimit({ remaining: 0, resetMs: 500_000 }), 0)).toBe("next request in 60 s");
+  expect(nextRequestInWords(rateLimit({ remaining: 0, resetMs: 0 }), 500_000)).toBe("next request now");
 });
 
-test("at the limit the words say until when requests are refused", () => {
-  expect(nextSlotInWords(rateLimit({ remaining: 0, resetMs: 0 }), 0)).toMatch(
-    /^Limit reached; requests get 429 until \d\d:\d\d:\d\d$/,
-  );
+test("more left than the limit, after a change of the plan, counts as nothing used", () => {
+  expect(usedInWords(rateLimit({ limit: 60, remaining: 590 }))).toBe("0 of 60 used");
 });
 
-function rateLimit({ remaining, resetMs = 12_000 }: { remaining: number; resetMs?: number }) {
-  return create(RateLimitSchema, { limit: 60, remaining, resetTime: timestampFromMs(resetMs) });
+test("the announcement of a reached limit says until when requests are refused", () => {
+  expect(limitReachedInWords(0)).toMatch(/^Limit reached; requests get 429 until \d\d:\d\d:\d\d$/);
+});
+
+interface Numbers {
+  readonly limit?: number;
+  readonly remaining: number;
+  readonly resetMs?: number;
+}
+
+function rateLimit({ limit = 60, remaining, resetMs = 12_000 }: Numbers) {
+  return create(RateLimitSchema, { limit, remaining, resetTime: timestampFromMs(resetMs) });
 }
