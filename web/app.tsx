@@ -7,6 +7,7 @@ import { StatusRegion } from "./controls/status.tsx";
 import { Frame } from "./frame/frame.tsx";
 import { PlainFrame } from "./frame/plain-frame.tsx";
 import { KeysPage } from "./keys/keys-page.tsx";
+import { KeysPlaceholder } from "./keys/keys-placeholder.tsx";
 import { LazyPage } from "./lazy/lazy-page.tsx";
 import { useRoute } from "./navigation/location.ts";
 import { apiKeysPath, type Route, signInPath } from "./navigation/routes.ts";
@@ -55,11 +56,13 @@ function SignedInPages({ route }: { route: Route }) {
     <UnavailablePage failure={failure} onRetry={() => void session.refetch()} />
   );
   const teamId = route.page === "api-keys" ? route.teamId : undefined;
+  // From `/`, the screen goes on to the keys of the first team.
+  const isGoingOn = route.page === "home" && !unavailable && session.data?.teams.length !== 0;
   return (
     <Frame
       session={session.data}
       team={session.data?.teams.find((team) => team.id === teamId)}
-      atApiKeys={teamId !== undefined && session.data?.previewAccess !== false}
+      atApiKeys={(teamId !== undefined || isGoingOn) && session.data?.previewAccess !== false}
       onSignedOut={() => {
         setSignedOut(true);
         client.clear();
@@ -83,7 +86,7 @@ function Page({ route, session, unavailable }: PageProps) {
     return <KeysPage key={route.teamId} teamId={route.teamId} session={session} unavailable={unavailable} />;
   }
   if (unavailable) return unavailable;
-  if (route.page === "home") return session && <Home session={session} />;
+  if (route.page === "home") return session ? <Home session={session} /> : <KeysPlaceholder />;
   return <LazyPage>{({ UnknownPage }) => <UnknownPage />}</LazyPage>;
 }
 
@@ -96,7 +99,9 @@ function Home({ session }: { session: GetSessionResponse }) {
   }, [first, session.previewAccess, location]);
   if (!session.previewAccess)
     return <LazyPage>{({ PreviewOffPage }) => <PreviewOffPage email={session.email} />}</LazyPage>;
-  return (
-    first === undefined && <LazyPage>{({ NoTeamPage }) => <NoTeamPage email={session.email} />}</LazyPage>
+  return first !== undefined ? (
+    <KeysPlaceholder />
+  ) : (
+    <LazyPage>{({ NoTeamPage }) => <NoTeamPage email={session.email} />}</LazyPage>
   );
 }

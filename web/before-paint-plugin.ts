@@ -1,12 +1,12 @@
 import type { Plugin } from "vite";
 
 /**
- * Puts `theme-at-start.ts` into the head of the document, as a classic script. A module would run
+ * Puts `before-paint.ts` into the head of the document, as a classic script. A module would run
  * after the first paint, and the policy allows no inline script. Only a small blocking file shows
- * the chosen theme from the first paint on.
+ * the chosen theme and the right page from the first paint on.
  */
-export function themeAtStart(): Plugin {
-  const name = "theme-at-start";
+export function beforePaint(): Plugin {
+  const name = "before-paint";
   return {
     name,
     apply: "build",

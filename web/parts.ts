@@ -1,3 +1,7 @@
+import "./styles/account-menu.css";
+import "./styles/create-key.css";
+import "./styles/tabs.css";
+import "./styles/command.css";
 import { AccountMenuContent } from "./frame/account-menu-content.tsx";
 import { CreateKeyDialog } from "./keys/create/create-key-dialog.tsx";
 import { RevokeKeyDialog } from "./keys/revoke/revoke-key-dialog.tsx";

@@ -1,8 +1,9 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vite";
+import { beforePaint } from "./before-paint-plugin.ts";
 import { compressedFiles } from "./compressed-files-plugin.ts";
 import { docsPages } from "./docs-pages-plugin.ts";
-import { themeAtStart } from "./theme-at-start-plugin.ts";
+import { firstView } from "./first-view-plugin.ts";
 
 /**
  * Builds the screen into `web/dist`: its document, those of the docs, and files under `assets/`.
@@ -11,7 +12,7 @@ import { themeAtStart } from "./theme-at-start-plugin.ts";
  */
 // biome-ignore lint/style/noDefaultExport: Vite reads its settings from the default export.
 export default defineConfig({
-  plugins: [react(), themeAtStart(), docsPages(), compressedFiles()],
+  plugins: [react(), beforePaint(), firstView(), docsPages(), compressedFiles()],
   // An extension of the browser for React could read what components hold, such as a new key.
   define: { __REACT_DEVTOOLS_GLOBAL_HOOK__: "undefined" },
   build: {

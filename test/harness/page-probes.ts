@@ -86,3 +86,32 @@ export function smallTargets(page: Page, sizeMin: number): Promise<string[]> {
     });
   })()`);
 }
+
+/**
+ * A script for a page. Notes each layout shift that no person has caused
+ * (https://wicg.github.io/layout-instability/).
+ */
+export const layoutShiftListener = `
+  window.layoutShifts = [];
+  window.layoutShiftObserver = new PerformanceObserver((list) => window.noteLayoutShifts(list.getEntries()));
+  window.noteLayoutShifts = (entries) => {
+    for (const { value, hadRecentInput, sources } of entries) {
+      if (hadRecentInput) continue;
+      const moves = sources.map(({ node, previousRect: from, currentRect: to }) =>
+        (node?.className ?? node?.textContent ?? "gone") + " " + [from.x, from.y, from.width, from.height] + " to " + [to.x, to.y, to.width, to.height]);
+      window.layoutShifts.push({ value, moves });
+    }
+  };
+  window.layoutShiftObserver.observe({ type: "layout-shift", buffered: true });`;
+
+/** How much the parts of the page have moved so far, and which did. */
+export function layoutShifts(page: Page): Promise<{ total: number; moves: string[] }> {
+  return page.evaluate(`(async () => {
+    await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+    window.noteLayoutShifts(window.layoutShiftObserver.takeRecords());
+    return {
+      total: window.layoutShifts.reduce((sum, { value }) => sum + value, 0),
+      moves: window.layoutShifts.flatMap(({ value, moves }) => moves.map((move) => value.toFixed(4) + " " + move)),
+    };
+  })()`);
+}

@@ -7,7 +7,7 @@ export function AccountMenu({ email, onSignedOut }: { email: string; onSignedOut
   const menuId = useId();
   const [open, setOpen] = useState(false);
   return (
-    <div className="account">
+    <>
       <button type="button" className="account-button" popoverTarget={menuId}>
         <span className="visually-hidden">Account </span>
         <span className="avatar" aria-hidden="true">
@@ -28,6 +28,6 @@ export function AccountMenu({ email, onSignedOut }: { email: string; onSignedOut
           </Lazy>
         )}
       </div>
-    </div>
+    </>
   );
 }

@@ -17,7 +17,10 @@ interface FrameProps {
   readonly children: ReactNode;
 }
 
-/** The frame of the pages for a signed-in person: a sidebar on wide windows, a bar on others. */
+/**
+ * The frame of the pages for a signed-in person: a sidebar on wide windows, a bar on others. Each
+ * item has its place from the start, so that nothing moves when the session is known.
+ */
 export function Frame({ session, team, atApiKeys, onSignedOut, children }: FrameProps) {
   return (
     <div className="frame">
@@ -26,13 +29,15 @@ export function Frame({ session, team, atApiKeys, onSignedOut, children }: Frame
       </a>
       <header className="frame-header">
         <ProductMark />
-        {session === undefined ? (
-          <div className="team-place" />
-        ) : (
-          session.teams.length > 0 && <TeamSwitcher teams={session.teams} team={team} />
-        )}
+        <div className="team">
+          {session !== undefined && session.teams.length > 0 && (
+            <TeamSwitcher teams={session.teams} team={team} />
+          )}
+        </div>
         {atApiKeys && <Breadcrumb team={team} />}
-        {session !== undefined && <AccountMenu email={session.email} onSignedOut={onSignedOut} />}
+        <div className="account">
+          {session !== undefined && <AccountMenu email={session.email} onSignedOut={onSignedOut} />}
+        </div>
       </header>
       <main id="main" tabIndex={-1}>
         {children}

@@ -1,7 +1,7 @@
 /** Whether the screen follows the system, or is always light or dark. */
 export type Theme = "system" | "light" | "dark";
 
-/** The current theme. `theme-at-start.ts` has set it to the one that this browser stored. */
+/** The current theme. `before-paint.ts` has set it to the one that this browser stored. */
 export function currentTheme(): Theme {
   const chosen = document.documentElement.dataset.theme;
   return chosen === "light" || chosen === "dark" ? chosen : "system";

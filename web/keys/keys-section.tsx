@@ -7,7 +7,8 @@ import { useServices } from "../services.tsx";
 import { TryIt } from "../try-it/try-it.tsx";
 import { EmptyKeys } from "./empty-keys.tsx";
 import { activeCounts, visibleKeys } from "./key-pages.ts";
-import { KeysSkeleton, KeysTable } from "./keys-table.tsx";
+import { isSkeletonShown, KeysLoading } from "./keys-loading.tsx";
+import { KeysTable } from "./keys-table.tsx";
 import type { useKeyList } from "./use-key-list.ts";
 
 interface KeysSectionProps {
@@ -75,20 +76,12 @@ function Toolbar({ list, showRevoked, onShowRevoked }: KeysSectionProps) {
 
 function Loading() {
   const { status } = useServices();
-  const [shown, setShown] = useState(false);
+  const [atOnce] = useState(isSkeletonShown);
   useEffect(() => {
-    const timer = setTimeout(() => setShown(true), bounds.skeletonDelayMs);
+    const timer = setTimeout(() => status.say("Loading API keys"), bounds.skeletonDelayMs);
     return () => clearTimeout(timer);
-  }, []);
-  useEffect(() => {
-    if (shown) status.say("Loading API keys");
-  }, [shown, status]);
-  return (
-    <section className="card" aria-label="Keys">
-      <div className="toolbar" />
-      <KeysSkeleton shown={shown} />
-    </section>
-  );
+  }, [status]);
+  return <KeysLoading atOnce={atOnce} />;
 }
 
 type List = { readonly list: ReturnType<typeof useKeyList> };

@@ -12,7 +12,7 @@ interface KeysTableProps {
   onRevoke(key: Key): void;
 }
 
-const columns = ["Label", "Key", "Created", "Last used"] as const;
+export const columns = ["Label", "Key", "Created", "Last used"] as const;
 
 /** The keys, newest first. Narrow windows show the rows of the table as cards. */
 export function KeysTable({ teamName, keys, newKeyIds, departing, stale, onRevoke }: KeysTableProps) {
@@ -35,32 +35,7 @@ export function KeysTable({ teamName, keys, newKeyIds, departing, stale, onRevok
   );
 }
 
-/** Three empty rows as high as those of keys, so that nothing moves when the keys arrive. */
-export function KeysSkeleton({ shown }: { shown: boolean }) {
-  return (
-    <table
-      {...tableRoles.table}
-      className={shown ? "keys skeleton" : "keys skeleton not-yet"}
-      aria-busy="true"
-    >
-      <caption className="visually-hidden">API keys</caption>
-      <KeysTableHead />
-      <tbody {...tableRoles.rowGroup}>
-        {["first", "second", "third"].map((row) => (
-          <tr key={row} {...tableRoles.row}>
-            {[...columns, "Actions"].map((column) => (
-              <td key={column} {...tableRoles.cell}>
-                <span className="skeleton-line" />
-              </td>
-            ))}
-          </tr>
-        ))}
-      </tbody>
-    </table>
-  );
-}
-
-function KeysTableHead() {
+export function KeysTableHead() {
   return (
     <thead {...tableRoles.rowGroup}>
       <tr {...tableRoles.row}>

@@ -6,8 +6,8 @@ interface TitleRowProps {
   readonly teamName: string | undefined;
   /** The number of keys when the team has as many as it may have; null otherwise. */
   readonly full: number | null;
-  readonly headingRef: Ref<HTMLHeadingElement>;
-  readonly createRef: Ref<HTMLButtonElement>;
+  readonly headingRef?: Ref<HTMLHeadingElement>;
+  readonly createRef?: Ref<HTMLButtonElement>;
   onCreate(): void;
 }
 
@@ -19,8 +19,7 @@ export function TitleRow({ teamName, full, headingRef, createRef, onCreate }: Ti
         <h1 ref={headingRef} tabIndex={-1}>
           API keys
         </h1>
-        {/* Invisible, but in its place, until the team's name is known. */}
-        <p className={teamName === undefined ? "muted not-yet" : "muted"}>
+        <p className="muted">
           Keys let programs run your team’s apps. Every member of <bdi>{teamName ?? "the team"}</bdi> shares
           them; anyone who has a key can use it.
         </p>
