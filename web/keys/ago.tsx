@@ -1,16 +1,20 @@
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { useServices } from "../services.tsx";
-import { fullTime, relativeTime } from "../time/relative-time.ts";
+import { exactTime } from "../time/local-format.ts";
+import { relativeTime } from "../time/relative-time.ts";
 import { useTicking } from "../time/ticker.ts";
 
-/** "3 days ago", updated as time passes. Its title is the full local time. */
+/**
+ * "3 days ago", updated as time passes. Its title is the exact time, for a mouse; the dialog of the
+ * key's details shows it to everybody.
+ */
 export function Ago({ time }: { time: Timestamp }) {
   const { ticker } = useServices();
   const ms = timestampMs(time);
   const words = useTicking(ticker, (nowMs) => relativeTime(ms, nowMs));
   return (
-    <time dateTime={new Date(ms).toISOString()} title={fullTime(ms)}>
+    <time dateTime={new Date(ms).toISOString()} title={exactTime(ms)}>
       {words}
     </time>
   );

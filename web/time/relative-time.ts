@@ -7,6 +7,7 @@ const units = [
   { name: "year", ms: 31_557_600_000, count: Number.POSITIVE_INFINITY },
 ] as const;
 
+// English, because it stands in English sentences.
 const words = new Intl.RelativeTimeFormat("en", { numeric: "always" });
 
 /**
@@ -22,17 +23,4 @@ export function relativeTime(thenMs: number, nowMs: number): string {
       ? "just now"
       : words.format(-1, unit.name)
     : words.format(-passed, unit.name);
-}
-
-const fullFormat = new Intl.DateTimeFormat("en-GB", { dateStyle: "full", timeStyle: "long" });
-const clockFormat = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
-
-/** The whole local date and time with its zone. */
-export function fullTime(ms: number): string {
-  return fullFormat.format(ms);
-}
-
-/** The local time of day, to the second: "14:02:31". */
-export function timeOfDay(ms: number): string {
-  return clockFormat.format(ms);
 }

@@ -9,7 +9,10 @@ const tickMs = 1_000;
  * at once.
  */
 export interface Ticker {
+  /** The time of the last tick. */
   unixMs(): number;
+  /** The time at this moment, for a wait that must not end too soon. */
+  readMs(): number;
   subscribe(onTick: () => void): () => void;
 }
 
@@ -23,6 +26,7 @@ export function createTicker(clock: Clock = systemClock): Ticker {
   }
   return {
     unixMs: () => nowMs,
+    readMs: () => clock.unixMs(),
     subscribe(onTick) {
       readers.add(onTick);
       timer ??= setInterval(tick, tickMs);

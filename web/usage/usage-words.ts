@@ -1,6 +1,6 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import type { RateLimit } from "#gen/keyrun/v1/rate_limit_pb.ts";
-import { timeOfDay } from "../time/relative-time.ts";
+import { timeOfDay } from "../time/local-format.ts";
 
 const windowS = 60;
 const nearShare = 0.8;
