@@ -71,7 +71,7 @@ describe.skipIf(chromiumEndpoint === "")("the lazy parts", () => {
         await route.continue();
       });
       await page.reload();
-      await page.locator(".tabs-place").waitFor();
+      await page.locator(".try-it-place").waitFor();
       const before = await heightOf(page);
       release();
       await page.getByRole("combobox", { name: "App" }).waitFor();
@@ -82,5 +82,5 @@ describe.skipIf(chromiumEndpoint === "")("the lazy parts", () => {
 });
 
 async function heightOf(page: Page): Promise<number | undefined> {
-  return (await page.locator(".tabs").boundingBox())?.height;
+  return (await page.locator(".try-it-body").boundingBox())?.height;
 }

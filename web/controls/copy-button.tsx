@@ -40,7 +40,11 @@ export function CopyButton({ text, what, className, ref, onCopied, onRefused }: 
       <button ref={ref} type="button" className={className ?? "button button-small"} onClick={copy}>
         <Icon name={outcome === "copied" ? "check" : "copy"} />
         <span className="copy-word">{outcome === "copied" ? "Copied" : "Copy"}</span>
-        <span className="visually-hidden"> {what.toLowerCase()}</span>
+        {/* In lower case within the sentence, unless it is a name. */}
+        <span className="visually-hidden">
+          {" "}
+          {what.replace(/^[A-Z](?![A-Z])/, (one) => one.toLowerCase())}
+        </span>
       </button>
       <span role="status" className={outcome === "refused" ? "copy-hint" : "visually-hidden"}>
         {outcome === "copied" && `${what} copied`}

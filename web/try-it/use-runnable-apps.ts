@@ -5,13 +5,19 @@ import { useRpc } from "../use-rpc.ts";
 
 const builtIn = "echo";
 
-/**
- * The first page of the apps that the team may run, by id, and the one to choose at first. No apps
- * while they are loading.
- */
-export function useRunnableApps(teamId: string): { apps: RunnableApp[]; first: string } {
-  const query = useRpc(rpcs.listRunnableApps, { teamId, pageSize: bounds.appsPageSize });
-  const apps = query.data?.apps ?? [];
+interface RunnableApps {
+  /** The first page of the apps that the team may run, by id. */
+  readonly apps: readonly RunnableApp[];
+  /** The id of the app to choose at first. */
+  readonly first: string;
+  /** True once the apps are read: then a team without any has none. */
+  readonly known: boolean;
+  readonly failed: boolean;
+}
+
+export function useRunnableApps(teamId: string): RunnableApps {
+  const { data, isError } = useRpc(rpcs.listRunnableApps, { teamId, pageSize: bounds.appsPageSize });
+  const apps = data?.apps ?? [];
   const first = apps.find((app) => app.id === builtIn) ?? apps[0];
-  return { apps, first: first?.id ?? builtIn };
+  return { apps, first: first?.id ?? builtIn, known: data !== undefined, failed: isError };
 }

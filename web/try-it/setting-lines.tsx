@@ -1,0 +1,19 @@
+import { CopyButton } from "../controls/copy-button.tsx";
+
+/** The two settings that the snippets read, as lines for a shell. */
+export function SettingLines() {
+  const lines = [
+    { name: "KEYRUN_URL", text: `export KEYRUN_URL=${window.location.origin}` },
+    { name: "KEYRUN_API_KEY", text: 'export KEYRUN_API_KEY="<your API key>"' },
+  ];
+  return (
+    <ul className="setting-lines">
+      {lines.map(({ name, text }) => (
+        <li key={name}>
+          <code>{text}</code>
+          <CopyButton text={text} what={name} />
+        </li>
+      ))}
+    </ul>
+  );
+}
