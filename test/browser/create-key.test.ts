@@ -92,8 +92,10 @@ describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
     const { dialog, value } = await createByHand(page, "ci-deploy");
     for (let times = 0; times < 5; times++) await page.keyboard.press("Escape");
     await dialog.getByText("Close without copying? You won’t see this secret key again.").waitFor();
-    await soon(() => focused(page)).toBe("Keep open");
+    await soon(() => focused(page)).toBe("Copy and close");
     await expectWellMade(page, "close-question");
+    await page.keyboard.press("Tab");
+    await soon(() => focused(page)).toBe("Keep open");
     await page.keyboard.press("Enter");
     await dialog.getByText("Close without copying?").waitFor({ state: "detached" });
     expect((await dialog.locator("#secret-key").inputValue()) === value).toBe(true);

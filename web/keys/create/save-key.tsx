@@ -2,6 +2,7 @@ import { useLayoutEffect, useRef, useState } from "react";
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { Modal } from "../../controls/modal.tsx";
 import { useServices } from "../../services.tsx";
+import { NoApps } from "../../try-it/no-apps.tsx";
 import { SnippetBlock } from "../../try-it/snippet-block.tsx";
 import { useRunnableApps } from "../../try-it/use-runnable-apps.ts";
 import { keyInWords } from "../key-words.ts";
@@ -25,10 +26,13 @@ export function SaveKey({ apiKey, value, teamId, onDone }: SaveKeyProps) {
   const [copied, setCopied] = useState(false);
   const [asking, setAsking] = useState(false);
   const copyButton = useRef<HTMLButtonElement>(null);
-  const { apps, first } = useRunnableApps(teamId);
-  const onCopied = () => setCopied(true);
+  const { apps, first, known } = useRunnableApps(teamId);
   useLeaveGuard(!copied, () => setAsking(true));
 
+  function onCopied() {
+    setCopied(true);
+    setAsking(false);
+  }
   function close() {
     if (copied) onDone();
     else setAsking(true);
@@ -38,6 +42,17 @@ export function SaveKey({ apiKey, value, teamId, onDone }: SaveKeyProps) {
     // The focused button disappears, so the focus moves to the one to press next.
     copyButton.current?.focus();
   }
+  async function copyAndClose() {
+    try {
+      await navigator.clipboard.writeText(value);
+    } catch {
+      // The Copy button says how to copy by hand, and selects the key.
+      keepOpen();
+      copyButton.current?.click();
+      return;
+    }
+    onDone();
+  }
 
   return (
     <Modal id="save-key" title="Save your key" size="wide" firstFocus={copyButton} onCloseRequest={close}>
@@ -46,17 +61,28 @@ export function SaveKey({ apiKey, value, teamId, onDone }: SaveKeyProps) {
         <strong>For your security it is shown only once: you won’t be able to view it again.</strong> If you
         lose it, revoke it and create a new one.
       </p>
-      <SecretBox value={value} keyName={keyInWords(apiKey)} copyButton={copyButton} onCopied={onCopied} />
-      <SnippetBlock
-        facts={{ appId: first, real: { url: window.location.origin, key: value } }}
+      <SecretBox
+        value={value}
+        keyName={keyInWords(apiKey)}
+        copyButton={copyButton}
+        filled={!copied && !asking}
         onCopied={onCopied}
       />
-      {apps.length > 0 && <TestRequest appId={first} value={value} teamId={teamId} />}
+      {known && apps.length === 0 && <NoApps teamId={teamId} />}
+      {apps.length > 0 && (
+        <>
+          <SnippetBlock
+            facts={{ appId: first, real: { url: window.location.origin, key: value } }}
+            onCopied={onCopied}
+          />
+          <TestRequest appId={first} value={value} teamId={teamId} />
+        </>
+      )}
       {asking ? (
-        <CloseQuestion onKeep={keepOpen} onClose={onDone} />
+        <CloseQuestion onCopy={copyAndClose} onKeep={keepOpen} onClose={onDone} />
       ) : (
         <div className="dialog-buttons">
-          <button type="button" className="button button-primary" onClick={close}>
+          <button type="button" className={copied ? "button button-primary" : "button"} onClick={close}>
             Done
           </button>
         </div>

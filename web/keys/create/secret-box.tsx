@@ -1,33 +1,36 @@
 import { type RefObject, useRef } from "react";
 import { CopyButton } from "../../controls/copy-button.tsx";
+import { LongText } from "../../controls/long-text.tsx";
 
 interface SecretBoxProps {
   readonly value: string;
   /** Names the key, because a person may create several in a row. */
   readonly keyName: string;
   readonly copyButton: RefObject<HTMLButtonElement | null>;
+  /** Whether copying is what the dialog asks for now. */
+  readonly filled: boolean;
   onCopied(): void;
 }
 
 /**
  * The key's value in a box with its Copy button. It is not masked, because this is the one time to
- * read it.
+ * read it. Where it is wider than the box it goes on in the next line.
  */
-export function SecretBox({ value, keyName, copyButton, onCopied }: SecretBoxProps) {
-  const field = useRef<HTMLInputElement>(null);
+export function SecretBox({ value, keyName, copyButton, filled, onCopied }: SecretBoxProps) {
+  const field = useRef<HTMLTextAreaElement>(null);
   const select = () => field.current?.select();
 
   return (
     <div className="field">
       <div className="field-head">
         <label htmlFor="secret-key">Secret key</label>
-        <bdi className="muted">{keyName}</bdi>
+        <LongText text={keyName} />
       </div>
       <div className="secret-box">
-        <input
+        <textarea
           ref={field}
           id="secret-key"
-          type="text"
+          rows={1}
           readOnly
           value={value}
           autoComplete="off"
@@ -45,7 +48,7 @@ export function SecretBox({ value, keyName, copyButton, onCopied }: SecretBoxPro
           ref={copyButton}
           text={value}
           what="Secret key"
-          className="button button-small button-primary"
+          className={filled ? "button button-small button-primary" : "button button-small"}
           onCopied={onCopied}
           onRefused={() => {
             field.current?.focus();

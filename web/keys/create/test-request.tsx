@@ -1,7 +1,10 @@
 import { useState } from "react";
+import { useServices } from "../../services.tsx";
+import { useTicking } from "../../time/ticker.ts";
 import { useUsageRefresh } from "../../usage/use-usage.ts";
 import { useKeyListWriter } from "../use-key-list.ts";
 import { sendTestRequest, type TestAnswer } from "./send-test-request.ts";
+import { TestResult } from "./test-result.tsx";
 
 interface TestRequestProps {
   readonly appId: string;
@@ -12,13 +15,21 @@ interface TestRequestProps {
 /** Runs the app with the new key, and shows the answer that a program would get. */
 export function TestRequest({ appId, value, teamId }: TestRequestProps) {
   const [answer, setAnswer] = useState<TestAnswer | "pending" | "none" | null>(null);
+  const [retry, setRetry] = useState<Retry | null>(null);
+  const { ticker } = useServices();
   const refreshUsage = useUsageRefresh(teamId);
   const writer = useKeyListWriter(teamId);
+
+  const result = answer !== null && typeof answer === "object" ? answer : null;
 
   async function send() {
     if (answer === "pending") return;
     setAnswer("pending");
-    setAnswer((await sendTestRequest(fetch, { appId, value })) ?? "none");
+    setRetry(null);
+    const received = await sendTestRequest(fetch, { appId, value });
+    setAnswer(received ?? "none");
+    const waitS = received?.retryAfterS;
+    if (waitS) setRetry({ waitS, atMs: ticker.readMs() + waitS * 1_000 });
     refreshUsage();
     void writer.refresh();
   }
@@ -40,29 +51,26 @@ export function TestRequest({ appId, value, teamId }: TestRequestProps) {
       </div>
       <div role="status">
         {answer === "none" && <p className="field-problem">Keyrun can’t be reached. Try again.</p>}
-        {answer !== null && typeof answer === "object" && <Answer answer={answer} />}
+        {result !== null && <TestResult answer={result} />}
       </div>
+      {retry !== null && <RetryWait {...retry} />}
     </div>
   );
 }
 
-function Answer({ answer }: { answer: TestAnswer }) {
-  return (
-    <dl className="answer">
-      <dt>Status</dt>
-      <dd className={answer.status < 300 ? "answer-good" : "answer-bad"}>{answer.status}</dd>
-      {answer.rateLimit !== null && (
-        <>
-          <dt>RateLimit</dt>
-          <dd>
-            <code>{answer.rateLimit}</code>
-          </dd>
-        </>
-      )}
-      <dt>Body</dt>
-      <dd>
-        <code>{answer.body}</code>
-      </dd>
-    </dl>
-  );
+/** When the same request may succeed, and how long that is from its answer. */
+interface Retry {
+  readonly atMs: number;
+  readonly waitS: number;
+}
+
+/** Counts down to when the request may succeed. No live region, because it would chatter. */
+function RetryWait({ atMs, waitS }: Retry) {
+  const { ticker } = useServices();
+  const words = useTicking(ticker, (nowMs) => {
+    // The last tick is up to a second ago.
+    const seconds = Math.min(Math.ceil((atMs - nowMs) / 1_000), waitS);
+    return seconds > 0 ? `You can try again in ${seconds} s` : "You can try again now";
+  });
+  return <p className="retry-wait">{words}</p>;
 }
