@@ -3,7 +3,16 @@ export const bounds = {
   labelCodePointsMax: 128,
   /** From this length on, the label field shows how much of the limit is used. */
   labelCounterCodePoints: 100,
+  /** A longer label may be cut off in a title, so it stands below it in full. */
+  titleLabelCodePoints: 20,
   keysPageSize: 50,
+  keyQueryCodePointsMax: 128,
+  /** How long the search waits for the next letter before it asks Keyrun. */
+  searchDelayMs: 250,
+  /** From this number of keys on, the list can be searched, filtered and sorted. */
+  keysToSearchMin: 6,
+  /** A key that was not used for this long may be one that nobody needs any more. */
+  unusedMs: 90 * 24 * 60 * 60 * 1_000,
   appsPageSize: 100,
   /** The screen gives up on a call after this time, and so does the server. */
   callMsMax: 30_000,

@@ -4,7 +4,10 @@ import "./styles/tabs.css";
 import "./styles/command.css";
 import { AccountMenuContent } from "./frame/account-menu-content.tsx";
 import { CreateKeyDialog } from "./keys/create/create-key-dialog.tsx";
+import { KeyDetailsDialog } from "./keys/details/key-details-dialog.tsx";
 import { RevokeKeyDialog } from "./keys/revoke/revoke-key-dialog.tsx";
+import { KeySearch } from "./keys/search/key-search.tsx";
+import { NoMatch } from "./keys/search/no-match.tsx";
 import { NoTeamPage, PreviewOffPage, TeamNotFoundPage, UnknownPage } from "./session/absent-pages.tsx";
 import { SignInLinkPage } from "./sign-in/sign-in-link-page.tsx";
 import { SignInPage } from "./sign-in/sign-in-page.tsx";
@@ -15,7 +18,8 @@ import { AppSnippets } from "./try-it/app-snippets.tsx";
  * file, so that either all of them are loaded or none.
  */
 export const parts = {
-  ...{ AccountMenuContent, AppSnippets, CreateKeyDialog, RevokeKeyDialog },
+  ...{ AccountMenuContent, AppSnippets, CreateKeyDialog, KeyDetailsDialog, RevokeKeyDialog },
+  ...{ KeySearch, NoMatch },
   ...{ NoTeamPage, PreviewOffPage, TeamNotFoundPage, UnknownPage },
   ...{ SignInLinkPage, SignInPage },
 };

@@ -36,8 +36,10 @@ describe.skipIf(chromiumEndpoint === "")("by keyboard alone", () => {
     const met = await tabThrough(page);
     expect(met.map((name) => name.replace(/^curl -sS.*/, "the snippet"))).toEqual([
       ...["Skip to content", "Keyrun", "API keys", "Account Oowner@localhost"],
-      ...["Create new secret key", "Show revoked", "Revoke ci-deploy"],
-      ...["Try it", "curl", "App", "Copy snippet", "the snippet", "OpenAPI"],
+      ...["Create new secret key", "Show revoked", "ci-deploy", "Revoke ci-deploy"],
+      ...["Try it", "Copy KEYRUN_URL", "Copy KEYRUN_API_KEY"],
+      ...["curl", "App", "Copy snippet", "the snippet"],
+      ...["API reference", "List of errors", "OpenAPI"],
     ]);
     await page.reload();
     await page.getByRole("rowheader").waitFor();

@@ -48,7 +48,7 @@ describe.skipIf(chromiumEndpoint === "")("changes by others, as they happen", ()
     await rowOf(page, "second").waitFor();
     expect(await page.getByRole("rowheader").allTextContents()).toEqual(["second", "first"]);
     await soon(() => focused(page)).toBe("Revoke first");
-    await page.getByText("2 of 50 keys").waitFor();
+    await page.getByText("2 active keys (up to 50)").waitFor();
   });
 
   test("a key that is revoked elsewhere says by whom, is announced politely, and goes after five seconds", async () => {
@@ -65,7 +65,7 @@ describe.skipIf(chromiumEndpoint === "")("changes by others, as they happen", ()
       .waitFor({ state: "attached" });
     await page.clock.fastForward(5_000);
     await rowOf(page, "ci-deploy").waitFor({ state: "detached" });
-    await page.getByText("1 of 50 keys").waitFor();
+    await page.getByText("1 active key (up to 50), 1 revoked").waitFor();
   });
 
   test("a row that says who revoked its key stays for five seconds, even if the list is read again without it", async () => {
@@ -97,7 +97,7 @@ describe.skipIf(chromiumEndpoint === "")("changes by others, as they happen", ()
     await signInAndWatch(screen);
     await page.getByRole("button", { name: "Revoke ci-deploy" }).click();
     await keyrun.keys.revokeKey({ teamId: "demo", keyId: keyId! });
-    const dialog = page.getByRole("alertdialog");
+    const dialog = page.getByRole("alertdialog", { name: "Key ci-deploy is revoked" });
     await dialog.getByText(/^Revoked by a service/).waitFor();
     expect(await dialog.getByRole("button", { name: "Revoke key" }).count()).toBe(0);
     await expectAccessible(page);

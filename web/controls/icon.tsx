@@ -17,6 +17,8 @@ const shapes = {
   close: <path d="m4 4 8 8M12 4l-8 8" />,
   sort: <path d="m5 6.25 3-3 3 3M5 9.75l3 3 3-3" />,
   chevron: <path d="m6 4 4 4-4 4" />,
+  arrow: <path d="M8 3v10M4 9l4 4 4-4" />,
+  search: <path d="m10.2 10.2 3.3 3.3M11.5 7a4.5 4.5 0 1 1-9 0 4.5 4.5 0 0 1 9 0Z" />,
 } as const;
 
 /** A line icon of 16 px. Words always stand beside it, so screen readers skip it. */

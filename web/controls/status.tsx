@@ -34,7 +34,7 @@ export function StatusRegion({ status }: { status: Status }) {
   }, [message, status]);
   return (
     <div role="status" className={message?.shown ? "toast" : "visually-hidden"}>
-      {message?.text}
+      <span className="status-text">{message?.text}</span>
     </div>
   );
 }

@@ -13,10 +13,21 @@ export function keysOf(pages: KeyPages): Key[] {
   return pages.pages.flatMap((page) => page.keys);
 }
 
-/** How many active keys the team has and may have, by the page that was read last. */
-export function activeCounts(pages: KeyPages): { active: number; activeMax: number } {
+/** How many keys a team has, and how many active ones it may have. */
+export interface KeyCounts {
+  readonly active: number;
+  readonly activeMax: number;
+  readonly revoked: number;
+}
+
+/** The counts of all of the team's keys, by the page that was read last. */
+export function keyCounts(pages: KeyPages): KeyCounts {
   const last = pages.pages.at(-1);
-  return { active: last?.activeKeyCount ?? 0, activeMax: last?.activeKeyCountMax ?? 0 };
+  return {
+    active: last?.activeKeyCount ?? 0,
+    activeMax: last?.activeKeyCountMax ?? 0,
+    revoked: last?.revokedKeyCount ?? 0,
+  };
 }
 
 export function isActive(key: Key): boolean {
@@ -46,7 +57,10 @@ function createMs(key: Key): number {
   return key.createTime === undefined ? 0 : timestampMs(key.createTime);
 }
 
-/** Adds a new key at the head. Returns the same pages when it is there already. */
+/**
+ * Adds a new key at the head of all of a team's keys. Returns the same pages when it is there
+ * already.
+ */
 export function withCreated(pages: KeyPages, key: Key): KeyPages {
   const [first, ...rest] = pages.pages;
   if (first === undefined || find(pages, key.id) !== undefined) return pages;
@@ -71,6 +85,11 @@ function find(pages: KeyPages, keyId: string): Key | undefined {
   return keysOf(pages).find((key) => key.id === keyId);
 }
 
-function counted(change: number): (page: ListKeysResponse) => ListKeysResponse {
-  return (page) => ({ ...page, activeKeyCount: page.activeKeyCount + change });
+/** One more active key, or one that is revoked now. */
+function counted(change: 1 | -1): (page: ListKeysResponse) => ListKeysResponse {
+  return (page) => ({
+    ...page,
+    activeKeyCount: page.activeKeyCount + change,
+    revokedKeyCount: page.revokedKeyCount + (change < 0 ? 1 : 0),
+  });
 }

@@ -1,4 +1,5 @@
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import { Icon } from "../controls/icon.tsx";
 import { Ago } from "./ago.tsx";
 import { isActive } from "./key-pages.ts";
 import { keyInWords, keyLabel } from "./key-words.ts";
@@ -9,25 +10,33 @@ interface KeyRowProps {
   readonly isNew: boolean;
   /** Someone else revoked the key a moment ago. */
   readonly departing: boolean;
+  onOpen(key: Key): void;
   onRevoke(key: Key): void;
 }
 
-/** One key: its label, its creator, its last use, and the button that revokes it. */
-export function KeyRow({ apiKey, isNew, departing, onRevoke }: KeyRowProps) {
+/**
+ * One key: its label, which opens its details, its creator, its last use, and the button that
+ * revokes it.
+ */
+export function KeyRow({ apiKey, isNew, departing, onOpen, onRevoke }: KeyRowProps) {
   const active = isActive(apiKey);
   return (
     <tr {...tableRoles.row} className={active ? undefined : "revoked"}>
-      <th {...tableRoles.rowHeader} data-label="Label">
-        <span
+      <th {...tableRoles.rowHeader}>
+        <button
+          type="button"
+          id={detailsButtonId(apiKey.id)}
           className={apiKey.label === "" ? "key-label muted" : "key-label"}
-          title={apiKey.label || undefined}
+          aria-haspopup="dialog"
+          onClick={() => onOpen(apiKey)}
         >
           <bdi>{keyLabel(apiKey)}</bdi>
-        </span>
+          <Icon name="chevron" />
+        </button>
         {isNew && active && <span className="badge badge-new">New</span>}
         {!active && <span className="badge badge-revoked">Revoked</span>}
       </th>
-      <td {...tableRoles.cell} data-label="Key">
+      <td {...tableRoles.cell}>
         <code className="redacted">{apiKey.redactedValue}</code>
       </td>
       <td {...tableRoles.cell} data-label="Created">
@@ -35,7 +44,7 @@ export function KeyRow({ apiKey, isNew, departing, onRevoke }: KeyRowProps) {
         <By actor={apiKey.createdBy} />
       </td>
       {departing && !active ? (
-        <td {...tableRoles.cell} colSpan={2} className="actions revocation">
+        <td {...tableRoles.cell} colSpan={2} className="departure revocation">
           Revoked by <bdi>{apiKey.revokedBy}</bdi> just now
         </td>
       ) : (
@@ -48,10 +57,10 @@ export function KeyRow({ apiKey, isNew, departing, onRevoke }: KeyRowProps) {
 function LastUseAndAction({ apiKey, onRevoke }: { apiKey: Key; onRevoke(key: Key): void }) {
   return (
     <>
-      <td {...tableRoles.cell} data-label="Last used">
+      <td {...tableRoles.cell} data-label={apiKey.lastUseTime && "Used"}>
         {apiKey.lastUseTime ? <Ago time={apiKey.lastUseTime} /> : <span className="muted">Never used</span>}
       </td>
-      <td {...tableRoles.cell} className="actions">
+      <td {...tableRoles.cell}>
         {isActive(apiKey) ? (
           <button
             type="button"
@@ -71,6 +80,11 @@ function LastUseAndAction({ apiKey, onRevoke }: { apiKey: Key; onRevoke(key: Key
       </td>
     </>
   );
+}
+
+/** The id of the button that opens a key's details. */
+export function detailsButtonId(keyId: string): string {
+  return `details-${keyId}`;
 }
 
 /** The id of the Revoke button in a key's row. The focus goes there when the row above has gone. */

@@ -1,4 +1,6 @@
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import { wholeNumber } from "../time/local-format.ts";
+import type { KeyCounts } from "./key-pages.ts";
 
 /** The heading of the key's row. */
 export function keyLabel(key: Key): string {
@@ -13,4 +15,10 @@ export function keyInWords(key: Key): string {
 /** The key at the start of a sentence: "Key ci-deploy" or "Untitled key svc_7k3f…x9Qz". */
 export function keyAsSubject(key: Key): string {
   return key.label === "" ? `Untitled key ${key.redactedValue}` : `Key ${key.label}`;
+}
+
+/** How many keys a team has: "3 active keys (up to 50), 4 revoked". */
+export function countsInWords({ active, activeMax, revoked }: KeyCounts): string {
+  const keys = `${wholeNumber(active)} active ${active === 1 ? "key" : "keys"} (up to ${wholeNumber(activeMax)})`;
+  return revoked === 0 ? keys : `${keys}, ${wholeNumber(revoked)} revoked`;
 }

@@ -15,12 +15,12 @@ export function KeysLoading({ atOnce }: { atOnce: boolean }) {
         aria-busy="true"
       >
         <caption className="visually-hidden">API keys</caption>
-        <KeysTableHead />
+        <KeysTableHead sort={null} />
         <tbody {...tableRoles.rowGroup}>
           {["first", "second", "third"].map((row) => (
             <tr key={row} {...tableRoles.row}>
-              {[...columns, "Actions"].map((column) => (
-                <td key={column} {...tableRoles.cell}>
+              {[...columns, { words: "Actions" }].map(({ words }) => (
+                <td key={words} {...tableRoles.cell}>
                   <span className="skeleton-line" />
                 </td>
               ))}

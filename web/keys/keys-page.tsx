@@ -8,7 +8,7 @@ import { loadPartsWhenIdle } from "../lazy/load-parts.ts";
 import { SignedOutBanner } from "../session/signed-out-banner.tsx";
 import { UsageCard } from "../usage/usage-card.tsx";
 import { absenceOf } from "./absence.ts";
-import { activeCounts } from "./key-pages.ts";
+import { keyCounts } from "./key-pages.ts";
 import { keyInWords } from "./key-words.ts";
 import { KeysSection } from "./keys-section.tsx";
 import { TitleRow } from "./title-row.tsx";
@@ -56,7 +56,7 @@ function OpenDialog({
   teamId,
   email,
 }: PageProps & { readonly teamId: string; readonly email: string }) {
-  const { dialog, writer, closeCreate, closeRevoke, revokingId } = page;
+  const { dialog, writer, closeCreate, closeDetails, openRevoke, closeRevoke, revokingId } = page;
   if (dialog === null) return null;
   if (dialog.kind === "create") {
     return (
@@ -68,6 +68,19 @@ function OpenDialog({
               revokingId.current = keyId;
             }}
             onClose={closeCreate}
+          />
+        )}
+      </LazyDialog>
+    );
+  }
+  if (dialog.kind === "details") {
+    return (
+      <LazyDialog title="Key details" onCloseRequest={() => closeDetails(dialog)}>
+        {({ KeyDetailsDialog }) => (
+          <KeyDetailsDialog
+            apiKey={dialog.key}
+            onRevoke={() => openRevoke(dialog.key)}
+            onClose={() => closeDetails(dialog)}
           />
         )}
       </LazyDialog>
@@ -94,7 +107,7 @@ type KeysContentProps = PageProps & Omit<KeysPageProps, "unavailable">;
 function KeysContent({ page, teamId, session }: KeysContentProps) {
   const team = session?.teams.find((one) => one.id === teamId);
   const name = team && teamName(team);
-  const { active, activeMax } = page.list.data ? activeCounts(page.list.data) : { active: 0, activeMax: 1 };
+  const { active, activeMax } = page.list.data ? keyCounts(page.list.data) : { active: 0, activeMax: 1 };
   const full = active >= activeMax;
   const create = () => {
     if (!full) page.setDialog({ kind: "create" });
@@ -114,14 +127,18 @@ function KeysContent({ page, teamId, session }: KeysContentProps) {
         teamId={teamId}
         teamName={name ?? teamId}
         list={page.list}
-        showRevoked={page.showRevoked}
+        rows={page.rows}
+        view={page.view}
         newKeyIds={page.newKeyIds}
         departing={page.departing}
-        onShowRevoked={page.setShowRevoked}
+        onView={page.changeView}
         onCreate={create}
+        onOpen={page.openDetails}
         onRevoke={page.openRevoke}
       />
       <footer className="page-footer">
+        <a href="/docs/api">API reference</a>
+        <a href="/docs/errors">List of errors</a>
         <a href="/openapi.json">OpenAPI</a>
         <span>Revocation is immediate and permanent</span>
       </footer>

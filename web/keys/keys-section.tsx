@@ -3,41 +3,48 @@ import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { failureOf } from "../api/failure.ts";
 import { bounds } from "../bounds.ts";
 import { FailureNote } from "../controls/failure-note.tsx";
+import { Lazy } from "../lazy/lazy.tsx";
 import { useServices } from "../services.tsx";
 import { TryIt } from "../try-it/try-it.tsx";
 import { EmptyKeys } from "./empty-keys.tsx";
-import { activeCounts, visibleKeys } from "./key-pages.ts";
+import { keyCounts, keysOf } from "./key-pages.ts";
+import { isNarrowed, type KeyView } from "./key-view.ts";
 import { isSkeletonShown, KeysLoading } from "./keys-loading.tsx";
 import { KeysTable } from "./keys-table.tsx";
+import { isSearchable, KeysToolbar } from "./keys-toolbar.tsx";
 import type { useKeyList } from "./use-key-list.ts";
 
 interface KeysSectionProps {
   readonly teamId: string;
   readonly teamName: string;
   readonly list: ReturnType<typeof useKeyList>;
-  readonly showRevoked: boolean;
+  readonly rows: readonly Key[];
+  readonly view: KeyView;
   readonly newKeyIds: ReadonlySet<string>;
   readonly departing: ReadonlyMap<string, Key>;
-  onShowRevoked(show: boolean): void;
+  onView(change: Partial<KeyView>): void;
   onCreate(): void;
+  onOpen(key: Key): void;
   onRevoke(key: Key): void;
 }
 
 /** The list of keys, in each of its states, and how to use a key below it. */
 export function KeysSection(props: KeysSectionProps) {
-  const { teamId, list, showRevoked, departing, onCreate } = props;
+  const { teamId, list, rows, view, onCreate } = props;
   const pages = list.data;
   if (pages === undefined) {
     return list.isError ? <LoadFailure list={list} /> : <Loading />;
   }
-  const keys = visibleKeys(pages, showRevoked, departing);
-  const { active } = activeCounts(pages);
-  const tryIt = <TryIt teamId={teamId} open={keys.every((key) => key.lastUseTime === undefined)} />;
-  if (keys.length === 0 && active === 0 && !showRevoked) {
+  const narrowed = isNarrowed(view);
+  const { active } = keyCounts(pages);
+  const unused = keysOf(pages).every((key) => key.lastUseTime === undefined);
+  const tryIt = <TryIt teamId={teamId} open={!narrowed && unused} />;
+  const toolbar = <KeysToolbar {...{ list, view }} found={rows.length} onView={props.onView} />;
+  if (rows.length === 0 && active === 0 && !narrowed) {
     return (
       <section className="card" aria-label="Keys">
         {list.isError && <RefreshFailure list={list} />}
-        <Toolbar {...props} />
+        {toolbar}
         <EmptyKeys onCreate={onCreate}>{tryIt}</EmptyKeys>
       </section>
     );
@@ -46,8 +53,12 @@ export function KeysSection(props: KeysSectionProps) {
     <>
       <section className="card" aria-label="Keys">
         {list.isError && <RefreshFailure list={list} />}
-        <Toolbar {...props} />
-        <KeysTable {...props} keys={keys} stale={list.isError} />
+        {toolbar}
+        {rows.length === 0 && narrowed ? (
+          <Lazy>{({ NoMatch }) => <NoMatch {...{ list, view }} onView={props.onView} />}</Lazy>
+        ) : (
+          <Rows {...props} />
+        )}
         <LoadMore list={list} />
       </section>
       <section className="card" aria-label="Try it">
@@ -57,20 +68,17 @@ export function KeysSection(props: KeysSectionProps) {
   );
 }
 
-function Toolbar({ list, showRevoked, onShowRevoked }: KeysSectionProps) {
-  const counts = list.data && activeCounts(list.data);
+function Rows(props: KeysSectionProps) {
+  const { list, view, onView } = props;
+  // The page can only sort what it has loaded.
+  const sortable = list.data && !list.hasNextPage && isSearchable(keyCounts(list.data), view);
   return (
-    <div className="toolbar">
-      <p className="muted">{counts && `${counts.active} of ${counts.activeMax} keys`}</p>
-      <label className="check">
-        <input
-          type="checkbox"
-          checked={showRevoked}
-          onChange={(event) => onShowRevoked(event.currentTarget.checked)}
-        />
-        Show revoked
-      </label>
-    </div>
+    <KeysTable
+      {...props}
+      stale={list.isError}
+      sort={sortable ? view.sort : null}
+      onSort={(sort) => onView({ sort })}
+    />
   );
 }
 

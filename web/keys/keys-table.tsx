@@ -1,32 +1,45 @@
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import { Icon } from "../controls/icon.tsx";
 import { KeyRow } from "./key-row.tsx";
+import type { KeySort } from "./key-view.ts";
 import { tableRoles } from "./table-roles.ts";
 
 interface KeysTableProps {
   readonly teamName: string;
-  readonly keys: readonly Key[];
+  readonly rows: readonly Key[];
   readonly newKeyIds: ReadonlySet<string>;
   readonly departing: ReadonlyMap<string, Key>;
   /** True when the last read failed, so that the rows may be out of date. */
   readonly stale: boolean;
+  /** The order of the rows; null where it can't be chosen. */
+  readonly sort: KeySort | null;
+  onSort(sort: KeySort): void;
+  onOpen(key: Key): void;
   onRevoke(key: Key): void;
 }
 
-export const columns = ["Label", "Key", "Created", "Last used"] as const;
+export const columns = [
+  { words: "Label" },
+  { words: "Key" },
+  { words: "Created", by: "created" },
+  { words: "Last used", by: "used" },
+] as const;
 
-/** The keys, newest first. Narrow windows show the rows of the table as cards. */
-export function KeysTable({ teamName, keys, newKeyIds, departing, stale, onRevoke }: KeysTableProps) {
+/** The keys. Narrow windows show the rows of the table as cards. */
+export function KeysTable(props: KeysTableProps) {
+  const { teamName, rows, newKeyIds, departing, stale, sort, onSort, onOpen, onRevoke } = props;
   return (
     <table {...tableRoles.table} className={stale ? "keys stale" : "keys"}>
       <caption className="visually-hidden">API keys of {teamName}</caption>
-      <KeysTableHead />
+      <KeysTableHead sort={sort} onSort={onSort} />
       <tbody {...tableRoles.rowGroup}>
-        {keys.map((key) => (
+        {rows.map((key) => (
           <KeyRow
             key={key.id}
             apiKey={key}
             isNew={newKeyIds.has(key.id)}
             departing={departing.has(key.id)}
+            onOpen={onOpen}
             onRevoke={onRevoke}
           />
         ))}
@@ -35,15 +48,30 @@ export function KeysTable({ teamName, keys, newKeyIds, departing, stale, onRevok
   );
 }
 
-export function KeysTableHead() {
+export function KeysTableHead({ sort, onSort }: { sort: KeySort | null; onSort?(sort: KeySort): void }) {
   return (
-    <thead {...tableRoles.rowGroup}>
+    <thead {...tableRoles.rowGroup} className={sort ? "sortable" : undefined}>
       <tr {...tableRoles.row}>
-        {columns.map((column) => (
-          <th key={column} {...tableRoles.columnHeader}>
-            {column}
-          </th>
-        ))}
+        {columns.map(({ words, ...column }) => {
+          const by = "by" in column ? column.by : undefined;
+          const order = by !== undefined && sort?.by === by ? sort.order : undefined;
+          return (
+            <th key={words} {...tableRoles.columnHeader} aria-sort={order}>
+              {sort && by ? (
+                <button
+                  type="button"
+                  className="sort"
+                  onClick={() => onSort?.({ by, order: order === "descending" ? "ascending" : "descending" })}
+                >
+                  {words}
+                  <Icon name={order ? "arrow" : "sort"} />
+                </button>
+              ) : (
+                words
+              )}
+            </th>
+          );
+        })}
         <th {...tableRoles.columnHeader}>
           <span className="visually-hidden">Actions</span>
         </th>

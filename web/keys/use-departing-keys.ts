@@ -6,7 +6,12 @@ import { bounds } from "../bounds.ts";
  * The keys that someone else revoked a moment ago, by id. Their rows stay for `departingRowMs` and
  * say so, even when the list is read again without them.
  */
-export function useDepartingKeys(): { departing: ReadonlyMap<string, Key>; depart(key: Key): void } {
+export function useDepartingKeys(): {
+  departing: ReadonlyMap<string, Key>;
+  depart(key: Key): void;
+  /** Lets the rows go at once, because another view may not hold their keys. */
+  forget(): void;
+} {
   const [departing, setDeparting] = useState<ReadonlyMap<string, Key>>(new Map());
   const timers = useRef(new Set<ReturnType<typeof setTimeout>>());
 
@@ -24,5 +29,7 @@ export function useDepartingKeys(): { departing: ReadonlyMap<string, Key>; depar
     timers.current.add(timer);
   }, []);
 
-  return { departing, depart };
+  const forget = useCallback(() => setDeparting(new Map()), []);
+
+  return { departing, depart, forget };
 }

@@ -1,16 +1,17 @@
-import { keepPreviousData, useQueryClient } from "@tanstack/react-query";
+import { keepPreviousData, type Query, useQueryClient } from "@tanstack/react-query";
 import { useMemo } from "react";
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { rpcs } from "../api/rpcs.ts";
 import { bounds } from "../bounds.ts";
 import { useCell } from "../cell.ts";
 import { useServices } from "../services.tsx";
-import { rpcKey, useRpcPages } from "../use-rpc.ts";
+import { type RpcKey, rpcKey, useRpcPages } from "../use-rpc.ts";
 import { type KeyPages, withCreated, withRevoked } from "./key-pages.ts";
 
 interface KeyListQuery {
   readonly teamId: string;
   readonly showRevoked: boolean;
+  readonly query: string;
   /**
    * True while live updates are paused. Then the list is read more often, and whenever the page
    * comes into view.
@@ -18,15 +19,18 @@ interface KeyListQuery {
   readonly paused: boolean;
 }
 
-/** The team's keys, page by page. */
-export function useKeyList({ teamId, showRevoked, paused }: KeyListQuery) {
+/**
+ * The team's keys that fit the query, page by page. For another query, the read for the one before
+ * is aborted.
+ */
+export function useKeyList({ teamId, showRevoked, query, paused }: KeyListQuery) {
   const { sessionEnded } = useServices();
   const ended = useCell(sessionEnded);
   return useRpcPages(
     rpcs.listKeys,
-    { teamId, pageSize: bounds.keysPageSize, showRevoked },
+    { teamId, pageSize: bounds.keysPageSize, showRevoked, query },
     {
-      // The current list stays visible while the one with or without revoked keys is loading.
+      // The current list stays visible while the one of another view is loading.
       placeholderData: keepPreviousData,
       refetchInterval: ended ? false : paused ? bounds.pausedListRefreshMs : bounds.listRefreshMs,
       refetchOnWindowFocus: paused ? "always" : false,
@@ -46,20 +50,33 @@ export function useKeyListWriter(teamId: string): KeyListWriter {
   const client = useQueryClient();
   return useMemo(() => {
     const lists = { queryKey: rpcKey(rpcs.listKeys, { teamId }) };
-    function change(apply: (pages: KeyPages) => KeyPages) {
-      client.setQueriesData<KeyPages>(lists, (pages) => pages && apply(pages));
-      // A read that is under way may be older than the change and would undo it, so start it again.
-      if (client.isFetching(lists) > 0) void client.invalidateQueries(lists);
+    function change(apply: (pages: KeyPages, list: Query) => KeyPages) {
+      for (const list of client.getQueryCache().findAll(lists)) {
+        client.setQueryData<KeyPages>(list.queryKey, (pages) => pages && apply(pages, list));
+      }
+      void client.invalidateQueries({
+        ...lists,
+        // A read that is under way may be older than the change and would undo it, so start it
+        // again. And only the server knows which new keys fit a query.
+        predicate: (list) => list.state.fetchStatus === "fetching" || isSearched(list),
+      });
     }
     return {
-      created: (key) => change((pages) => withCreated(pages, key)),
+      created: (key) => change((pages, list) => (isSearched(list) ? pages : withCreated(pages, key))),
       revoked: (key) => change((pages) => withRevoked(pages, key)),
       async refresh() {
         // React Query never cancels a first read. Its answer may be too old, so wait and read
         // again.
         if (client.isFetching(lists) > 0) await client.refetchQueries(lists, { cancelRefetch: false });
-        await client.refetchQueries(lists);
+        await client.invalidateQueries(lists);
       },
     };
   }, [client, teamId]);
+}
+
+/** True for the list of the keys that fit a query, rather than of all keys. */
+function isSearched(list: Query): boolean {
+  // The key is that of a list of keys, because `lists` selects no others.
+  const [, input] = list.queryKey as RpcKey<{ query: string }>;
+  return input.query !== "";
 }

@@ -2,8 +2,9 @@ import { useEffect, useRef, useState } from "react";
 import { flushSync } from "react-dom";
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { useServices } from "../services.tsx";
-import { isActive, keysOf } from "./key-pages.ts";
-import { revokeButtonId } from "./key-row.tsx";
+import { isActive, keysOf, visibleKeys } from "./key-pages.ts";
+import { detailsButtonId, revokeButtonId } from "./key-row.tsx";
+import { arranged, firstView, isNarrowed, type KeyView } from "./key-view.ts";
 import { keyAsSubject } from "./key-words.ts";
 import { useDepartingKeys } from "./use-departing-keys.ts";
 import { useKeyList, useKeyListWriter } from "./use-key-list.ts";
@@ -12,6 +13,7 @@ import { useLiveKeys } from "./use-live-keys.ts";
 /** The dialog that is open on the page. */
 export type KeysDialog =
   | { readonly kind: "create" }
+  | { readonly kind: "details"; readonly key: Key }
   | {
       readonly kind: "revoke";
       readonly key: Key;
@@ -25,12 +27,12 @@ export type KeysDialog =
  * The state and the actions of the page of a team's keys: its live list, and the one open dialog.
  */
 export function useKeysPage(teamId: string) {
-  const { status } = useServices();
-  const [showRevoked, setShowRevoked] = useState(false);
+  const { status, ticker } = useServices();
+  const [view, setView] = useState(firstView);
   const [newKeyIds, setNewKeyIds] = useState<ReadonlySet<string>>(new Set());
   const [dialog, setDialog] = useState<KeysDialog | null>(null);
   const writer = useKeyListWriter(teamId);
-  const { departing, depart } = useDepartingKeys();
+  const { departing, depart, forget } = useDepartingKeys();
   const heading = useRef<HTMLHeadingElement>(null);
   const createButton = useRef<HTMLButtonElement>(null);
   /** The key that this page is revoking. Its revocation is not announced as someone else's. */
@@ -47,22 +49,37 @@ export function useKeysPage(teamId: string) {
     onCreated: writer.created,
     onRevoked(key) {
       const news = shownActive.current.delete(key.id) && revokingId.current !== key.id;
+      // A narrowed view may not hold the key. Then no row may appear only to say that it goes.
+      const inView = !isNarrowed(view) || rows.some((one) => one.id === key.id);
       writer.revoked(key);
+      setDialog((open) => withRevoked(open, key, news));
       if (!news) return;
-      depart(key);
+      if (inView) depart(key);
       status.say(`${keyAsSubject(key)} was revoked by ${key.revokedBy}`);
-      setDialog((open) => withRevokedElsewhere(open, key));
     },
   });
-  const list = useKeyList({ teamId, showRevoked, paused });
+  const list = useKeyList({ teamId, showRevoked: view.showRevoked, query: view.query, paused });
+  const rows = list.data
+    ? arranged(visibleKeys(list.data, view.showRevoked, departing), view, ticker.unixMs())
+    : [];
   useEffect(() => {
     if (list.data === undefined) return;
     for (const key of keysOf(list.data).filter(isActive)) shownActive.current.add(key.id);
   }, [list.data]);
 
+  function changeView(change: Partial<KeyView>) {
+    setView((before) => ({ ...before, ...change }));
+    forget();
+  }
+  function openDetails(key: Key) {
+    setDialog({ kind: "details", key });
+  }
+  function closeDetails({ key }: { key: Key }) {
+    flushSync(() => setDialog(null));
+    (document.getElementById(detailsButtonId(key.id)) ?? heading.current)?.focus();
+  }
   function openRevoke(key: Key) {
-    const keys = list.data === undefined ? [] : keysOf(list.data);
-    const below = keys.slice(keys.findIndex((one) => one.id === key.id) + 1);
+    const below = rows.slice(rows.findIndex((one) => one.id === key.id) + 1);
     setDialog({ kind: "revoke", key, below, revokedElsewhere: null });
   }
   function closeCreate(created: Key | null) {
@@ -71,6 +88,8 @@ export function useKeysPage(teamId: string) {
     createButton.current?.focus();
     if (created === null) return;
     setNewKeyIds((before) => new Set(before).add(created.id));
+    // A narrowed view would hide the new key.
+    if (isNarrowed(view)) changeView({ query: "", unusedOnly: false });
     status.say(`${keyAsSubject(created)} created`, { shown: true });
   }
   function closeRevoke(
@@ -80,20 +99,21 @@ export function useKeysPage(teamId: string) {
     flushSync(() => setDialog(null));
     revokingId.current = null;
     if (outcome !== "kept") shownActive.current.delete(closed.key.id);
-    const rows = outcome === "kept" ? [closed.key] : closed.below;
-    const buttons = rows.map((key) => document.getElementById(revokeButtonId(key.id)));
+    const next = outcome === "kept" ? [closed.key] : closed.below;
+    const buttons = next.map((key) => document.getElementById(revokeButtonId(key.id)));
     (buttons.find((button) => button !== null) ?? heading.current)?.focus();
     if (outcome === "revoked") status.say(`${keyAsSubject(closed.key)} revoked`, { shown: true });
   }
 
   return {
-    ...{ list, writer, paused, showRevoked, setShowRevoked, newKeyIds, departing, heading, createButton },
-    ...{ dialog, setDialog, openRevoke, closeCreate, closeRevoke, revokingId },
+    ...{ list, rows, view, changeView, writer, paused, newKeyIds, departing, heading, createButton },
+    ...{ dialog, setDialog, openDetails, closeDetails, openRevoke, closeCreate, closeRevoke, revokingId },
   };
 }
 
-function withRevokedElsewhere(dialog: KeysDialog | null, key: Key): KeysDialog | null {
-  return dialog?.kind === "revoke" && dialog.key.id === key.id
-    ? { ...dialog, revokedElsewhere: key }
-    : dialog;
+/** The dialog, which shows the key as it is now. `news` when someone else revoked it. */
+function withRevoked(dialog: KeysDialog | null, key: Key, news: boolean): KeysDialog | null {
+  if (dialog === null || dialog.kind === "create" || dialog.key.id !== key.id) return dialog;
+  if (dialog.kind === "details") return { ...dialog, key };
+  return news ? { ...dialog, revokedElsewhere: key } : dialog;
 }

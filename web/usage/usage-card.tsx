@@ -4,7 +4,7 @@ import type { RateLimit } from "#gen/keyrun/v1/rate_limit_pb.ts";
 import type { Team } from "#gen/keyrun/v1/team_pb.ts";
 import { planName } from "../frame/team-words.ts";
 import { useServices } from "../services.tsx";
-import { timeOfDay } from "../time/relative-time.ts";
+import { timeOfDay } from "../time/local-format.ts";
 import { useTicking } from "../time/ticker.ts";
 import { UsageFrame } from "./usage-frame.tsx";
 import {

@@ -4,8 +4,8 @@ import { expect, test } from "vitest";
 import { type Key, KeySchema, KeyState } from "#gen/keyrun/v1/key_pb.ts";
 import { ListKeysResponseSchema } from "#gen/keyrun/v1/key_service_pb.ts";
 import {
-  activeCounts,
   type KeyPages,
+  keyCounts,
   keysOf,
   visibleKeys,
   withCreated,
@@ -17,18 +17,18 @@ const ids = (pages: KeyPages) => keysOf(pages).map((key) => key.id);
 test("a created key heads the list and is counted once, however often it is reported", () => {
   const pages = withCreated(pagesOf(["b", "a"], ["z"]), key("c"));
   expect(ids(pages)).toEqual(["c", "b", "a", "z"]);
-  expect(activeCounts(pages).active).toBe(4);
+  expect(keyCounts(pages).active).toBe(4);
   expect(withCreated(pages, key("c"))).toBe(pages);
   expect(withCreated(pages, key("z"))).toBe(pages);
 });
 
-test("a revoked key stays in its place, with who revoked it, and is no longer counted", () => {
+test("a revoked key stays in its place, with who revoked it, and is counted as revoked", () => {
   const before = pagesOf(["b", "a"], ["z"]);
   const pages = withRevoked(before, { ...key("z", KeyState.REVOKED), revokedBy: "lin@example.com" });
   expect(ids(pages)).toEqual(["b", "a", "z"]);
   expect(keysOf(pages).at(-1)?.revokedBy).toBe("lin@example.com");
-  expect(activeCounts(pages).active).toBe(2);
-  expect(activeCounts(before).active).toBe(3);
+  expect(keyCounts(pages)).toMatchObject({ active: 2, revoked: 1 });
+  expect(keyCounts(before)).toMatchObject({ active: 3, revoked: 0 });
 });
 
 test("a revocation that is reported again, or of a key that was not read, changes nothing", () => {
@@ -47,7 +47,7 @@ test("the counts are those of the page that was read last", () => {
       { ...last!, activeKeyCount: 7 },
     ],
   };
-  expect(activeCounts(drifted)).toEqual({ active: 7, activeMax: 50 });
+  expect(keyCounts(drifted)).toEqual({ active: 7, activeMax: 50, revoked: 0 });
 });
 
 test("revoked keys are shown when asked for, and departing ones once, in their places", () => {

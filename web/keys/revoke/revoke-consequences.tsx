@@ -4,6 +4,7 @@ import { bounds } from "../../bounds.ts";
 import { Icon } from "../../controls/icon.tsx";
 import { useServices } from "../../services.tsx";
 import { Ago } from "../ago.tsx";
+import { ExactTime } from "../exact-time.tsx";
 
 /** What revoking the key means, with a warning if the key was used a short while ago. */
 export function RevokeConsequences({ apiKey }: { apiKey: Key }) {
@@ -20,7 +21,7 @@ export function RevokeConsequences({ apiKey }: { apiKey: Key }) {
         <p className="warning">
           <Icon name="warning" />
           <span>
-            Last used <Ago time={lastUse} />
+            Last used <Ago time={lastUse} /> · <ExactTime time={lastUse} />
           </span>
         </p>
       )}

@@ -3,8 +3,9 @@ import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { type Failure, failureOf } from "../../api/failure.ts";
 import { FailureNote } from "../../controls/failure-note.tsx";
 import { Modal } from "../../controls/modal.tsx";
+import { WholeLabel } from "../../controls/whole-label.tsx";
 import { useServices } from "../../services.tsx";
-import { keyInWords } from "../key-words.ts";
+import { keyAsSubject, keyInWords } from "../key-words.ts";
 import type { KeyListWriter } from "../use-key-list.ts";
 import { AlreadyRevoked } from "./already-revoked.tsx";
 import { RevokeConsequences } from "./revoke-consequences.tsx";
@@ -52,10 +53,11 @@ export function RevokeKeyDialog(props: RevokeKeyDialogProps) {
     <Modal
       id="revoke-key"
       role="alertdialog"
-      title={`Revoke ${keyInWords(apiKey)}?`}
+      title={before === null ? `Revoke ${keyInWords(apiKey)}?` : `${keyAsSubject(apiKey)} is revoked`}
       firstFocus={cancelButton}
       onCloseRequest={cancel}
     >
+      <WholeLabel label={apiKey.label} />
       {before === null ? <RevokeConsequences apiKey={apiKey} /> : <AlreadyRevoked apiKey={before} />}
       {before === null && isFailure(state) && (
         <FailureNote failure={state}>Couldn’t revoke the key. {state.message}</FailureNote>

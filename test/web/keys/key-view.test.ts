@@ -1,0 +1,49 @@
+import { create } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { expect, test } from "vitest";
+import { type Key, KeySchema } from "#gen/keyrun/v1/key_pb.ts";
+import { bounds } from "../../../web/bounds.ts";
+import { arranged, firstView, type KeySort } from "../../../web/keys/key-view.ts";
+
+const nowMs = 1_700_000_000_000;
+const longAgoMs = nowMs - bounds.unusedMs;
+
+test("the list is sorted by creation or by last use, and a key that was never used counts as the least recent", () => {
+  const keys = [
+    key("new", { createMs: nowMs }),
+    key("busy", { createMs: nowMs - 1, useMs: nowMs }),
+    key("idle", { createMs: nowMs - 2, useMs: nowMs - 9 }),
+    key("old", { createMs: nowMs - 3 }),
+  ];
+  const sorted = (sort: KeySort) => ids(arranged(keys, { ...firstView, sort }, nowMs));
+  expect(sorted({ by: "created", order: "descending" })).toEqual(["new", "busy", "idle", "old"]);
+  expect(sorted({ by: "created", order: "ascending" })).toEqual(["old", "idle", "busy", "new"]);
+  expect(sorted({ by: "used", order: "descending" })).toEqual(["busy", "idle", "new", "old"]);
+  expect(sorted({ by: "used", order: "ascending" })).toEqual(["old", "new", "idle", "busy"]);
+  // The list that was read is not changed.
+  expect(ids(keys)).toEqual(["new", "busy", "idle", "old"]);
+});
+
+test("unused for 90 days is a key that had this time to be used and was not", () => {
+  const keys = [
+    key("never used, too new to tell", { createMs: longAgoMs + 1 }),
+    key("never used", { createMs: longAgoMs }),
+    key("used since", { createMs: longAgoMs - 9, useMs: longAgoMs + 1 }),
+    key("last used then", { createMs: longAgoMs - 9, useMs: longAgoMs }),
+  ];
+  expect(ids(arranged(keys, { ...firstView, unusedOnly: true }, nowMs))).toEqual([
+    ...["never used", "last used then"],
+  ]);
+});
+
+function key(id: string, { createMs, useMs }: { createMs: number; useMs?: number }): Key {
+  return create(KeySchema, {
+    id,
+    createTime: timestampFromMs(createMs),
+    ...(useMs !== undefined && { lastUseTime: timestampFromMs(useMs) }),
+  });
+}
+
+function ids(keys: readonly Key[]): string[] {
+  return keys.map(({ id }) => id);
+}

@@ -1,0 +1,51 @@
+import { timestampMs } from "@bufbuild/protobuf/wkt";
+import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import { bounds } from "../bounds.ts";
+
+/** Which of a team's keys the list shows, and in which order. */
+export interface KeyView {
+  readonly showRevoked: boolean;
+  /** What the person searches for; empty for all keys. */
+  readonly query: string;
+  /** Whether to show only the keys that were not used for `unusedMs`. */
+  readonly unusedOnly: boolean;
+  readonly sort: KeySort;
+}
+
+export interface KeySort {
+  readonly by: "created" | "used";
+  readonly order: "ascending" | "descending";
+}
+
+export const firstView: KeyView = {
+  showRevoked: false,
+  query: "",
+  unusedOnly: false,
+  sort: { by: "created", order: "descending" },
+};
+
+/** True when the view leaves out keys that a person may expect. */
+export function isNarrowed({ query, unusedOnly }: KeyView): boolean {
+  return query !== "" || unusedOnly;
+}
+
+/**
+ * The keys of the view in its order. Takes them newest first, and filters by use, but not by query:
+ * the server did.
+ */
+export function arranged(keys: readonly Key[], { unusedOnly, sort }: KeyView, nowMs: number): Key[] {
+  const kept = unusedOnly ? keys.filter((key) => isUnused(key, nowMs)) : [...keys];
+  // Keys that were never used come before all others. The sort keeps the order of equal ones.
+  if (sort.by === "used") kept.reverse().sort((one, other) => lastUseMs(one) - lastUseMs(other));
+  return (sort.order === "descending") === (sort.by === "created") ? kept : kept.reverse();
+}
+
+/** True when the key had the time to be used and was not. */
+function isUnused(key: Key, nowMs: number): boolean {
+  const createMs = key.createTime === undefined ? nowMs : timestampMs(key.createTime);
+  return nowMs - Math.max(lastUseMs(key), createMs) >= bounds.unusedMs;
+}
+
+function lastUseMs({ lastUseTime }: Key): number {
+  return lastUseTime === undefined ? 0 : timestampMs(lastUseTime);
+}
