@@ -118,6 +118,107 @@ describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
     await dialog.waitFor({ state: "detached" });
   });
 
+  test("a key that was copied in any way is not asked about, and one button at a time is filled", async () => {
+    const screen = await openScreen({ browser: clipboard });
+    const { page } = screen;
+    await screen.signIn();
+    const { dialog } = await createByHand(page, "ci-deploy");
+    const filled = async () => (await dialog.locator(".button-primary").allTextContents()).join();
+    expect(await filled()).toMatch(/^Copy/);
+    await dialog.getByRole("button", { name: "Done" }).click();
+    await dialog.getByText("Close without copying?").waitFor();
+    expect(await filled()).toBe("Copy and close");
+    await dialog.getByRole("button", { name: "Copy snippet" }).click();
+    await dialog.getByText("Close without copying?").waitFor({ state: "detached" });
+    expect(await filled()).toBe("Done");
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "detached" });
+  });
+
+  test("the question before an uncopied key is lost copies it and closes", async () => {
+    const screen = await openScreen({ browser: clipboard });
+    const { page } = screen;
+    await screen.signIn();
+    const { dialog, value } = await createByHand(page, "ci-deploy");
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("Enter");
+    await dialog.waitFor({ state: "detached" });
+    expect((await readClipboard(page)) === value).toBe(true);
+    await page.getByText("Key ci-deploy created").waitFor();
+  });
+
+  test("where the clipboard refuses, the question stays open and says how to copy by hand", async () => {
+    const screen = await openScreen();
+    const { page, context } = screen;
+    await context.addInitScript({
+      content: "navigator.clipboard.writeText = () => Promise.reject(new Error('refused'))",
+    });
+    await screen.signIn();
+    const { dialog } = await createByHand(page, "");
+    await page.keyboard.press("Escape");
+    await page.keyboard.press("Enter");
+    await dialog.getByText("Press Ctrl+C to copy").waitFor();
+    await soon(() => page.evaluate("getSelection().toString().length > 0")).toBe(true);
+    expect(await dialog.getByText("Close without copying?").count()).toBe(0);
+  });
+
+  test("the key is never cut off: it goes on in the next line, in the box and in each snippet", async () => {
+    const screen = await openScreen({ browser: { viewport: { width: 320, height: 860 } } });
+    const { page } = screen;
+    await screen.signIn();
+    const { dialog } = await createByHand(page, "");
+    const cut = (place: string) =>
+      page.evaluate(`(() => {
+        const { scrollWidth, clientWidth, scrollHeight, clientHeight } = document.querySelector("${place}");
+        return scrollWidth > clientWidth || scrollHeight > clientHeight;
+      })()`);
+    for (const width of [320, 412, 768, 1280]) {
+      await page.setViewportSize({ width, height: 860 });
+      expect({ width, cut: await cut("#secret-key") }).toEqual({ width, cut: false });
+      for (const tab of ["curl", "JavaScript", "Python"]) {
+        await dialog.getByRole("tab", { name: tab }).click();
+        expect({ width, tab, cut: await cut("dialog [role=tabpanel]") }).toEqual({ width, tab, cut: false });
+      }
+    }
+  });
+
+  test("a test request says that the key works, or in the refusal's words why not, with the wait", async () => {
+    const screen = await openScreen({ settings: { KEYRUN_PLAN_LIMITS: "free=1" } });
+    const { page } = screen;
+    await screen.signIn();
+    const { dialog } = await createByHand(page, "");
+    const send = dialog.getByRole("button", { name: "Send a test request" });
+    await send.click();
+    await dialog.getByRole("status").getByText("It works").waitFor();
+    expect(await dialog.locator(".retry-wait").count()).toBe(0);
+    await send.click();
+    await dialog.getByRole("status").getByText("The team has used its 1 request a minute.").waitFor();
+    const wait = dialog.getByText(/^You can try again in \d+ s$/);
+    const secondsLeft = async () => Number(/\d+/.exec((await wait.textContent())!)![0]);
+    const first = await secondsLeft();
+    expect(first).toBeLessThanOrEqual(60);
+    await soon(secondsLeft).toBeLessThan(first);
+    await expectWellMade(page, "tried-and-refused");
+  });
+
+  test("a team without apps sees that, and how to add one, in place of a snippet", async () => {
+    const screen = await openScreen({ browser: clipboard });
+    const { page, keyrun } = screen;
+    await keyrun.apps.deleteApp({ appId: "echo" });
+    await screen.signIn();
+    await page.getByText("This team has no app to run yet.").waitFor();
+    expect(await page.getByRole("tab").count()).toBe(0);
+    await expectWellMade(page, "no-apps");
+    await page.getByRole("button", { name: "Copy command" }).click();
+    await soon(() => readClipboard(page)).toMatch(
+      /^\.\/keyrun apps create \S+ --backend http .* --team demo$/,
+    );
+    const { dialog } = await createByHand(page, "");
+    await dialog.getByText("This team has no app to run yet.").waitFor();
+    expect(await dialog.getByRole("tab").count()).toBe(0);
+    expect(await dialog.getByRole("button", { name: "Send a test request" }).count()).toBe(0);
+  });
+
   test("where the clipboard refuses, the key is selected, and copying it by hand counts", async () => {
     const screen = await openScreen({ browser: { permissions: ["clipboard-read"] } });
     const { page, context } = screen;

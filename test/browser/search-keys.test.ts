@@ -1,0 +1,215 @@
+import type { Page } from "playwright-core";
+import { describe, expect, test } from "vitest";
+import { systemClock } from "#src/clock.ts";
+import { bounds } from "../../web/bounds.ts";
+import { focused } from "../harness/page-probes.ts";
+import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
+import { clipboard, createByHand, makeKeys, rowOf } from "../harness/screen-flows.ts";
+import { expectWellMade } from "../harness/screen-state.ts";
+import { soon } from "../harness/soon.ts";
+
+const teamId = "demo";
+const many = ["one", "two", "three", "ci-deploy", "Deploy to staging", "six"];
+
+const field = (page: Page) => page.getByRole("searchbox", { name: "Search keys by label, key or id" });
+const labels = (page: Page) => page.getByRole("rowheader").allTextContents();
+const said = (page: Page, text: string) =>
+  page.getByRole("status").getByText(text, { exact: true }).waitFor({ state: "attached" });
+
+describe.skipIf(chromiumEndpoint === "")("finding a key among many", () => {
+  test("a team with few keys sees no search, no filter and no order to choose", async () => {
+    const screen = await openScreen();
+    const { page } = screen;
+    await makeKeys(screen, ...many.slice(1));
+    await screen.signIn();
+    expect(await page.getByRole("searchbox").count()).toBe(0);
+    expect(await page.getByLabel("Unused for 90 days").count()).toBe(0);
+    expect(await page.getByRole("columnheader").getByRole("button").count()).toBe(0);
+    await makeKeys(screen, "seven");
+    await field(page).waitFor();
+    await page.getByRole("columnheader").getByRole("button", { name: "Created" }).waitFor();
+  });
+
+  test("a search finds labels in any case, ids and redacted values, and says how many keys it found", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    const ids = await makeKeys(screen, ...many);
+    const { keys } = await keyrun.keys.listKeys({ teamId });
+    await screen.signIn();
+    await field(page).fill(" DEPLOY ");
+    await soon(() => labels(page)).toEqual(["Deploy to staging", "ci-deploy"]);
+    await said(page, "2 keys found");
+    await expectWellMade(page, "search");
+    await field(page).fill(ids[0]!);
+    await soon(() => labels(page)).toEqual(["one"]);
+    await said(page, "1 key found");
+    await field(page).fill(keys.find(({ label }) => label === "two")!.redactedValue);
+    await soon(() => labels(page)).toEqual(["two"]);
+    await page.keyboard.press("Escape");
+    await soon(() => labels(page)).toEqual([...many].reverse());
+    await said(page, "All keys are shown");
+    expect(await page.evaluate("location.href")).toBe(screen.url("/settings/team/demo/api-keys"));
+  });
+
+  test("a whole key that is pasted or typed becomes its id before it is shown or sent", async () => {
+    const screen = await openScreen({ browser: clipboard });
+    const { page, context, keyrun } = screen;
+    await makeKeys(screen, ...many);
+    const { key, value } = await keyrun.keys.createKey({ teamId, label: "leaked" });
+    const secret = value.slice(value.indexOf(".") + 1);
+    const sent: string[] = [];
+    context.on("request", (request) => void sent.push(`${request.url()} ${request.postData()}`));
+    await screen.signIn();
+    await field(page).fill("gone");
+    await page.evaluate(`navigator.clipboard.writeText(${JSON.stringify(`Bearer ${value}`)})`);
+    await field(page).press("Control+a");
+    // Everything that the field holds from here on, even for a moment.
+    await page.evaluate(`{
+      window.held = [];
+      const field = document.querySelector("[type=search]");
+      for (const event of ["beforeinput", "input"]) field.addEventListener(event, () => window.held.push(field.value), true);
+    }`);
+    await field(page).press("Control+v");
+    await soon(() => field(page).inputValue()).toBe(key!.id);
+    expect((await page.evaluate<string[]>("window.held")).filter((held) => held.includes(secret))).toEqual(
+      [],
+    );
+    await soon(() => labels(page)).toEqual(["leaked"]);
+    await field(page).fill(value);
+    expect(await field(page).inputValue()).toBe(key!.id);
+    expect(sent.some((request) => request.includes(key!.id))).toBe(true);
+    expect([...sent, ...keyrun.logLines].filter((text) => text.includes(secret)).length).toBe(0);
+  });
+
+  test("letters typed in a row are one search, and an older search is aborted", async () => {
+    const screen = await openScreen();
+    const { page } = screen;
+    await makeKeys(screen, ...many);
+    await screen.signIn();
+    await field(page).waitFor();
+    const searches: string[] = [];
+    const aborted: string[] = [];
+    const queryOf = (data: string | null) => JSON.parse(data ?? "{}").query;
+    let release = () => {};
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    await page.route("**/keyrun.v1.KeyService/ListKeys", async (route) => {
+      const query = queryOf(route.request().postData());
+      if (query) searches.push(query);
+      if (query === "one") await released;
+      await route.continue().catch(() => {});
+    });
+    page.on("requestfailed", (request) => {
+      if (request.url().endsWith("ListKeys")) aborted.push(queryOf(request.postData()));
+    });
+    await field(page).pressSequentially("one");
+    await soon(() => searches).toEqual(["one"]);
+    await field(page).fill("two");
+    await soon(() => labels(page)).toEqual(["two"]);
+    await soon(() => aborted).toEqual(["one"]);
+    release();
+    expect(searches).toEqual(["one", "two"]);
+    expect(await labels(page)).toEqual(["two"]);
+  });
+
+  test("no match: says so, and leads back to all keys or to the revoked ones", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    await makeKeys(screen, ...many);
+    const [revokedId] = await makeKeys(screen, "old-name");
+    await keyrun.keys.revokeKey({ teamId, keyId: revokedId! });
+    await screen.signIn();
+    await field(page).fill("old-name");
+    await page.getByRole("heading", { name: "No key matches “old-name”" }).waitFor();
+    await said(page, "No key found");
+    await expectWellMade(page, "no-match");
+    await page.getByRole("button", { name: "Search revoked keys, too" }).click();
+    await soon(() => labels(page)).toEqual(["old-nameRevoked"]);
+    await field(page).fill("nothing at all");
+    await page.getByRole("heading", { name: "No key matches “nothing at all”" }).waitFor();
+    await page.getByRole("button", { name: "Show all keys" }).click();
+    await soon(async () => (await labels(page)).length).toBe(7);
+    expect(await field(page).inputValue()).toBe("");
+  });
+
+  test("keys are sorted by creation and by last use, once all of them are loaded", async () => {
+    const screen = await openScreen({ settings: { KEYRUN_KEYS_PER_TEAM_MAX: "60" } });
+    const { page, keyrun } = screen;
+    await makeKeys(screen, ...Array.from({ length: 50 }, (_, index) => `key-${index}`));
+    const { value } = await keyrun.keys.createKey({ teamId, label: "used" });
+    await screen.run(value);
+    await makeKeys(screen, "newest");
+    await screen.signIn();
+    const header = (name: string) => page.getByRole("columnheader", { name });
+    expect(await page.getByRole("columnheader").getByRole("button").count()).toBe(0);
+    expect(await page.getByLabel("Unused for 90 days").count()).toBe(0);
+    await page.getByRole("button", { name: "Load more" }).click();
+    await header("Last used").getByRole("button").waitFor();
+    expect(await header("Created").getAttribute("aria-sort")).toBe("descending");
+    const ends = async () =>
+      (await labels(page)).filter((_, index, all) => [0, all.length - 1].includes(index));
+    expect(await ends()).toEqual(["newest", "key-0"]);
+    await header("Created").getByRole("button").click();
+    await soon(ends).toEqual(["key-0", "newest"]);
+    expect(await header("Created").getAttribute("aria-sort")).toBe("ascending");
+    await said(page, "Sorted by time of creation, oldest first");
+    await header("Last used").getByRole("button").focus();
+    await page.keyboard.press("Enter");
+    await soon(ends).toEqual(["used", "key-0"]);
+    expect(await header("Last used").getAttribute("aria-sort")).toBe("descending");
+    expect(await header("Created").getAttribute("aria-sort")).toBeNull();
+    await said(page, "Sorted by last use, newest first");
+    await soon(() => focused(page)).toBe("Last used");
+    // The next row is that of the order on the page.
+    await page.getByRole("button", { name: "Revoke used" }).click();
+    await page.getByRole("button", { name: "Revoke key" }).click();
+    await soon(() => focused(page)).toBe("Revoke newest");
+  });
+
+  test("the filter leaves the keys that were not used for 90 days, and a new key shows all again", async () => {
+    let behindMs = bounds.unusedMs + 60_000;
+    const clock = { ...systemClock, unixMs: () => systemClock.unixMs() - behindMs };
+    const screen = await openScreen({ clock, browser: clipboard });
+    const { page, keyrun } = screen;
+    await makeKeys(screen, "idle", "idle too");
+    const { value } = await keyrun.keys.createKey({ teamId, label: "in use" });
+    behindMs = 0;
+    await makeKeys(screen, ...many.slice(3));
+    expect((await screen.run(value)).status).toBe(200);
+    await screen.signIn();
+    await page.getByLabel("Unused for 90 days").check();
+    await soon(() => labels(page)).toEqual(["idle too", "idle"]);
+    await said(page, "2 keys found");
+    await expectWellMade(page, "unused");
+    const { dialog } = await createByHand(page, "fresh");
+    await page.keyboard.press("Enter");
+    await page.keyboard.press("Escape");
+    await dialog.waitFor({ state: "detached" });
+    await soon(async () => (await labels(page))[0]).toBe("freshNew");
+    expect(await page.getByLabel("Unused for 90 days").isChecked()).toBe(false);
+  });
+
+  test("under a search, changes by others show only where they belong", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    const ids = await makeKeys(screen, ...many);
+    const opened = page.waitForResponse("**/keyrun.v1.KeyService/WatchKeys");
+    await screen.signIn();
+    await opened;
+    await field(page).fill("deploy");
+    await soon(() => labels(page)).toEqual(["Deploy to staging", "ci-deploy"]);
+    await makeKeys(screen, "elsewhere", "deploy again");
+    await soon(() => labels(page)).toEqual(["deploy again", "Deploy to staging", "ci-deploy"]);
+    await page.getByText("8 active keys (up to 50)").waitFor();
+    await keyrun.keys.revokeKey({ teamId, keyId: ids[0]! });
+    await said(page, "Key one was revoked by a service");
+    expect(await rowOf(page, "one").count()).toBe(0);
+    await keyrun.keys.revokeKey({ teamId, keyId: ids[3]! });
+    await rowOf(page, "ci-deploy").getByText("Revoked by a service just now").waitFor();
+    await page.getByText("6 active keys (up to 50), 2 revoked").waitFor();
+    await field(page).fill("");
+    await soon(async () => (await labels(page)).includes("elsewhere")).toBe(true);
+    expect(await rowOf(page, "ci-deploy").count()).toBe(0);
+  });
+});
