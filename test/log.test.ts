@@ -4,7 +4,8 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createKeyForm } from "#src/keys/key-value.ts";
 import { createServiceSecrets } from "#src/keys/service-secrets.ts";
-import { createLog, createRedaction } from "#src/log.ts";
+import { createLog } from "#src/log.ts";
+import { createRedaction } from "#src/redaction.ts";
 import { reasons } from "#src/refusal/reasons.ts";
 import { mutatedKey, tellsSecret } from "./harness/mutated-keys.ts";
 
