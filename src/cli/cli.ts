@@ -1,35 +1,36 @@
-import { ConnectError } from "@connectrpc/connect";
-import { Command, CommanderError } from "commander";
-import { createRedaction } from "../log.ts";
-import { type Environment, readSettings } from "../settings/read-settings.ts";
-import { addAppCommands } from "./app-commands.ts";
+import { type Command, CommanderError } from "commander";
+import { createRedaction } from "../redaction.ts";
 import { CommandFailure } from "./command-failure.ts";
-import { type Connection, openConnection, readAddress, readServiceToken } from "./connection.ts";
-import { runDoctor } from "./doctor.ts";
-import { addKeyCommands } from "./key-commands.ts";
-import { addMemberCommands } from "./member-commands.ts";
-import { addPreviewCommands } from "./preview-commands.ts";
-import { failureFrom } from "./rpc-failure.ts";
-import { addSecretsCommands } from "./secrets-commands.ts";
-import { addSignInCommand } from "./sign-in-command.ts";
-import { addTeamCommands } from "./team-commands.ts";
-import type { JsonOption, Terminal } from "./terminal.ts";
+import type { Connection } from "./connection.ts";
+import { printableText } from "./printable.ts";
+import { createProgram } from "./program.ts";
+import { createStyle, type OutputStream, wantsColour } from "./style.ts";
+import type { Terminal } from "./terminal.ts";
 
 /** What the command line takes from its process. */
 export interface CliWorld {
-  readonly env: Environment;
+  readonly env: Readonly<Record<string, string | undefined>>;
   /** `process.versions.node`. */
   readonly nodeVersion: string;
   readonly stdin: AsyncIterable<Uint8Array | string> & { readonly isTTY?: boolean };
-  readonly stdout: { write(text: string): unknown };
-  readonly stderr: { write(text: string): unknown };
+  readonly stdout: OutputStream & { write(text: string): unknown };
+  readonly stderr: OutputStream & { write(text: string): unknown };
   readFile(path: string): string;
   /** Runs the server until a signal stops it. The result is the exit status. */
   serve(): Promise<number>;
 }
 
+/** What a command leaves when it ends. */
+interface Leftover {
+  exitCode: number;
+  connection?: Connection;
+  /** The command that ran. */
+  command?: Command;
+}
+
 /**
- * The command line. Every command but `serve` is a client of the internal listener.
+ * The command line. Every command but `serve` is a client of the internal listener, and loads only
+ * what it uses: people wait for each command.
  *
  * `run` takes the arguments after the program's name and never throws. Its result is the exit
  * status: 0 for success, 1 for a failure (with a sentence on standard error), 2 for wrong use.
@@ -38,88 +39,69 @@ export interface CliWorld {
 export function createCli(world: CliWorld): { run(argv: readonly string[]): Promise<number> } {
   return {
     async run(argv) {
-      const { terminal, ended } = openTerminal(world);
+      const left: Leftover = { exitCode: 0 };
+      const terminal = openTerminal(world, left);
       try {
-        await createProgram(world, terminal).parseAsync(argv, { from: "user" });
-        return ended.exitCode;
+        const program = createProgram(world, terminal);
+        program.hook("preAction", (_, command) => {
+          left.command = command;
+        });
+        await program.parseAsync(argv, { from: "user" });
+        return left.exitCode;
       } catch (error) {
         // Commander has printed its message already.
         if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
-        const failure = commandFailure(error, ended.connection);
-        terminal.note(failure.message);
+        const failure = await commandFailure(error, left);
+        terminal.note(createStyle(wantsColour(world.env, world.stderr)).bad(failure.message));
         return failure.exitCode;
       } finally {
-        ended.connection?.close();
+        left.connection?.close();
       }
     },
   };
 }
 
-function createProgram(world: CliWorld, terminal: Terminal): Command {
-  const program = new Command("./keyrun")
-    .description("Lets a team's programs run the team's apps over HTTP with API keys.")
-    .showHelpAfterError("(--help shows more)")
-    // Commands copy these two when they are added, so both come first.
-    .exitOverride()
-    .configureOutput({
-      writeOut: (text) => world.stdout.write(text),
-      writeErr: (text) => terminal.note(text.trimEnd()),
-    });
-  program
-    .command("serve")
-    .description("Run Keyrun until a signal stops it.")
-    .action(async () => terminal.endWith(await world.serve()));
-  program
-    .command("doctor")
-    .description("Check the settings, the data folder and the running server, and say how to fix each.")
-    .option("--json", "print what was found as JSON")
-    .action(async (options: JsonOption) => terminal.endWith(await runDoctor(world, terminal, options)));
-  addTeamCommands(program, terminal);
-  addMemberCommands(program, terminal);
-  addPreviewCommands(program, terminal);
-  addAppCommands(program, terminal);
-  addKeyCommands(program, terminal);
-  addSignInCommand(program, terminal);
-  addSecretsCommands(program, terminal, world);
-  return program;
-}
-
-/** The terminal of one command, and the exit status and the connection that the command leaves. */
-function openTerminal(world: CliWorld) {
-  const ended: { exitCode: number; connection?: Connection } = { exitCode: 0 };
+function openTerminal(world: CliWorld, left: Leftover): Terminal {
+  const { env, stdin, stdout, stderr } = world;
   // Error messages repeat arguments, and people do pass a key as an argument by mistake.
-  const redact = createRedaction("svc", []);
-  const note = (line: string) => void world.stderr.write(`${redact(line)}\n`);
-  const terminal: Terminal = {
-    server() {
-      ended.connection ??= connect(world);
-      return ended.connection;
+  const redact = createRedaction(keyPrefix(env), []);
+  const [colourOut, colourErr] = [stdout, stderr].map((stream) => wantsColour(env, stream));
+  const note = (line: string) =>
+    void stderr.write(`${printableText(redact(line), { coloured: colourErr === true })}\n`);
+  return {
+    async server() {
+      if (left.connection === undefined) {
+        const { connect } = await import("./connection.ts");
+        left.connection = await connect(env, world.readFile);
+      }
+      return left.connection;
     },
-    print: (line) => void world.stdout.write(`${line}\n`),
+    print: (line) => void stdout.write(`${printableText(line, { coloured: colourOut === true })}\n`),
     note,
+    style: createStyle(colourOut === true),
+    ...(stdout.isTTY && stdout.columns !== undefined && { columns: stdout.columns }),
     readLine: () => {
-      if (world.stdin.isTTY) note("Paste the key, then press Enter:");
-      return readFirstLine(world.stdin);
+      if (stdin.isTTY) note("Paste the key, then press Enter:");
+      return readFirstLine(stdin);
     },
     endWith: (exitCode) => {
-      ended.exitCode = exitCode;
+      left.exitCode = exitCode;
     },
   };
-  return { terminal, ended };
 }
 
-function connect({ env, readFile }: CliWorld): Connection {
-  const settings = readSettings(env, readFile);
-  if ("problems" in settings) throw new CommandFailure(settings.problems.join("\n"));
-  const config = settings.ok;
-  const address = readAddress(config, env);
-  return openConnection({ address, serviceToken: readServiceToken(config), tls: config.grpcTls });
+/** The prefix of keys, before the settings are read and checked. */
+function keyPrefix({ KEYRUN_KEY_PREFIX: given }: CliWorld["env"]): string {
+  return given !== undefined && /^[a-z][a-z0-9]{0,11}$/.test(given) ? given : "svc";
 }
 
-function commandFailure(error: unknown, connection: Connection | undefined): CommandFailure {
+async function commandFailure(error: unknown, { connection, command }: Leftover): Promise<CommandFailure> {
   if (error instanceof CommandFailure) return error;
-  if (error instanceof ConnectError && connection !== undefined)
-    return failureFrom(error, connection.address);
+  const { isCallError } = await import("./rpc-client.ts");
+  if (isCallError(error) && connection !== undefined) {
+    const { explain } = await import("./refusal-words.ts");
+    return explain(error, connection, command);
+  }
   const what = error instanceof Error ? error.message : String(error);
   return new CommandFailure(`The command failed: ${what}`, { cause: error });
 }

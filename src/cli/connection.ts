@@ -1,28 +1,25 @@
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
-import { type Client, createClient, type Interceptor } from "@connectrpc/connect";
-import { createGrpcTransport } from "@connectrpc/connect-node";
-import { Health } from "#gen/grpc/health/v1/health_pb.ts";
-import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
-import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
-import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
-import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
+import { resolve } from "node:path";
+import type { Health } from "#gen/grpc/health/v1/health_pb.ts";
+import type { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
+import type { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import type { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
+import type { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import type { Config } from "../settings/config.ts";
 import { readHostAndPort, writeHostAndPort } from "../settings/host.ts";
-import type { Environment } from "../settings/read-settings.ts";
-import { readTlsFiles } from "../settings/tls-files.ts";
+import { type Environment, readSettings } from "../settings/read-settings.ts";
 import { CommandFailure } from "./command-failure.ts";
-import { openSession } from "./session.ts";
+import { openClient, type UnaryCalls } from "./rpc-client.ts";
 
 /** A client of the internal listener. `failureFrom` puts the errors of its calls into words. */
 export interface Connection {
   /** `host:port`. */
   readonly address: string;
-  readonly keys: Client<typeof KeyService>;
-  readonly teams: Client<typeof TeamService>;
-  readonly apps: Client<typeof AppService>;
-  readonly sessions: Client<typeof SessionService>;
-  readonly health: Client<typeof Health>;
+  readonly keys: UnaryCalls<typeof KeyService>;
+  readonly teams: UnaryCalls<typeof TeamService>;
+  readonly apps: UnaryCalls<typeof AppService>;
+  readonly sessions: UnaryCalls<typeof SessionService>;
+  readonly health: UnaryCalls<typeof Health>;
   close(): void;
 }
 
@@ -34,35 +31,26 @@ export interface Peer {
   readonly tls: Config["grpcTls"];
 }
 
-/** The deadline of every call. */
-export const rpcMsMax = 10_000;
-const answerBytesMax = 16 * 1024 * 1024;
+/** The connection that the settings name. Throws a CommandFailure if they don't name one. */
+export async function connect(env: Environment, readFile: (path: string) => string): Promise<Connection> {
+  const settings = readSettings(env, readFile);
+  if ("problems" in settings) throw new CommandFailure(settings.problems.join("\n"));
+  const config = settings.ok;
+  const address = readAddress(config, env);
+  return openConnection({ address, serviceToken: readServiceToken(config), tls: config.grpcTls });
+}
 
 /** Opens a connection and sends no request yet. Throws if a TLS file is of no use. */
-export function openConnection({ address, serviceToken, tls }: Peer): Connection {
-  const origin = `${tls === undefined ? "http" : "https"}://${address}`;
-  const session = openSession(origin, tls === undefined ? {} : readTls(tls));
-  const authenticate: Interceptor = (next) => (request) => {
-    if (serviceToken !== undefined) request.header.set("authorization", `Bearer ${serviceToken}`);
-    return next(request);
-  };
-  const transport = createGrpcTransport({
-    baseUrl: origin,
-    sessionManager: session,
-    interceptors: [authenticate],
-    defaultTimeoutMs: rpcMsMax,
-    readMaxBytes: answerBytesMax,
-    writeMaxBytes: answerBytesMax,
-    acceptCompression: [],
-  });
+export async function openConnection({ address, serviceToken, tls }: Peer): Promise<Connection> {
+  const client = openClient({ address, serviceToken, tls: tls && (await readTls(tls)) });
   return {
     address,
-    keys: createClient(KeyService, transport),
-    teams: createClient(TeamService, transport),
-    apps: createClient(AppService, transport),
-    sessions: createClient(SessionService, transport),
-    health: createClient(Health, transport),
-    close: () => session.close(),
+    keys: client.calls<typeof KeyService>("keyrun.v1.KeyService"),
+    teams: client.calls<typeof TeamService>("keyrun.v1.TeamService"),
+    apps: client.calls<typeof AppService>("keyrun.v1.AppService"),
+    sessions: client.calls<typeof SessionService>("keyrun.v1.SessionService"),
+    health: client.calls<typeof Health>("grpc.health.v1.Health"),
+    close: () => client.close(),
   };
 }
 
@@ -84,7 +72,7 @@ export function readServiceToken(config: Config): string {
   const token = readDataFile(config.dataDir, "service-token");
   if (token !== undefined && token !== "") return token;
   throw new CommandFailure(
-    `There is no service token in the data folder ${config.dataDir}: start Keyrun there with \`npm start\`, or set KEYRUN_SERVICE_TOKEN.`,
+    `There is no service token in the data folder ${resolve(config.dataDir)}: start Keyrun there with \`npm start\`, or set KEYRUN_SERVICE_TOKEN.`,
   );
 }
 
@@ -92,18 +80,18 @@ function readAddressFile(dataDir: string): string {
   const text = readDataFile(dataDir, "grpc-address");
   if (text === undefined) {
     throw new CommandFailure(
-      `There is no file grpc-address, which a running Keyrun writes, in the data folder ${dataDir}: start it with \`npm start\`, or set KEYRUN_DATA_DIR or KEYRUN_GRPC_PORT to those of the running server.`,
+      `There is no file grpc-address, which a running Keyrun writes, in the data folder ${resolve(dataDir)}: start it with \`npm start\`, or set KEYRUN_DATA_DIR or KEYRUN_GRPC_PORT to those of the running server.`,
     );
   }
   if (/^[^\s/@]+:\d{1,5}$/.test(text)) return text;
   throw new CommandFailure(
-    `The file ${join(dataDir, "grpc-address")} is damaged: restart Keyrun, which writes it.`,
+    `The file ${resolve(dataDir, "grpc-address")} is damaged: restart Keyrun, which writes it.`,
   );
 }
 
 /** The file's text, trimmed; undefined if there is no such file. */
 function readDataFile(dataDir: string, name: string): string | undefined {
-  const path = join(dataDir, name);
+  const path = resolve(dataDir, name);
   try {
     return readFileSync(path, "utf8").trim();
   } catch (cause) {
@@ -120,7 +108,8 @@ function readDataFile(dataDir: string, name: string): string | undefined {
  * The command uses the listener's certificate as its client certificate. This works if the client
  * authority signed that certificate too, as is usual in a private network.
  */
-function readTls(files: NonNullable<Config["grpcTls"]>) {
+async function readTls(files: NonNullable<Config["grpcTls"]>) {
+  const { readTlsFiles } = await import("../settings/tls-files.ts");
   const read = readTlsFiles(files);
   if ("problems" in read) throw new CommandFailure(read.problems.join("\n"));
   const { cert, key, clientCa } = read.ok;

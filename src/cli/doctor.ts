@@ -1,12 +1,11 @@
 import { accessSync, constants, statSync } from "node:fs";
 import { join } from "node:path";
-import { ConnectError } from "@connectrpc/connect";
-import { HealthCheckResponse_ServingStatus as ServingStatus } from "#gen/grpc/health/v1/health_pb.ts";
 import { isNewEnough, leastNode } from "../../bin/needed-node.mjs";
 import type { Config } from "../settings/config.ts";
 import { type Environment, readSettings } from "../settings/read-settings.ts";
 import { CommandFailure } from "./command-failure.ts";
 import { type Connection, openConnection, readAddress, readServiceToken } from "./connection.ts";
+import { isCallError } from "./rpc-client.ts";
 import { failureFrom } from "./rpc-failure.ts";
 import type { JsonOption, Terminal } from "./terminal.ts";
 
@@ -94,7 +93,7 @@ function checkDataDir(dataDir: string): string {
 function checkServer(config: Config, env: Environment): Promise<string> {
   return ask({ address: readAddress(config, env), tls: config.grpcTls }, async ({ health, address }) => {
     const { status } = await health.check({});
-    if (status === ServingStatus.SERVING) return `it serves at ${address}`;
+    if (status === "SERVING") return `it serves at ${address}`;
     throw new CommandFailure(
       `it runs at ${address} and does not serve: it is starting or stopping, see its log.`,
     );
@@ -117,11 +116,11 @@ async function ask(
   peer: Parameters<typeof openConnection>[0],
   question: (connection: Connection) => Promise<string>,
 ): Promise<string> {
-  const connection = openConnection(peer);
+  const connection = await openConnection(peer);
   try {
     return await question(connection);
   } catch (error) {
-    throw error instanceof ConnectError ? failureFrom(error, peer.address) : error;
+    throw isCallError(error) ? failureFrom(error, peer.address) : error;
   } finally {
     connection.close();
   }

@@ -10,18 +10,18 @@ const pagesMax = 1_000;
  * Fetches every page of a list (AIP-158), in order. `fetch` is called with the token of each page.
  * Throws if the list has more than `pagesMax` pages.
  */
-export async function allPages<Page extends { nextPageToken: string }>(
+export async function allPages<Page extends { nextPageToken?: string }>(
   fetch: (pageToken: string) => Promise<Page>,
 ): Promise<readonly [Page, ...Page[]]> {
   const pages: [Page, ...Page[]] = [await fetch("")];
-  let next = pages[0].nextPageToken;
+  let next = pages[0].nextPageToken ?? "";
   while (next !== "") {
     if (pages.length === pagesMax) {
       throw new CommandFailure(`The list is longer than ${pagesMax * pageSize} entries: read it over gRPC.`);
     }
     const page = await fetch(next);
     pages.push(page);
-    next = page.nextPageToken;
+    next = page.nextPageToken ?? "";
   }
   return pages;
 }

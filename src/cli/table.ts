@@ -1,24 +1,99 @@
-import { type Timestamp, timestampDate } from "@bufbuild/protobuf/wkt";
+import { rulerFor } from "./display-width.ts";
+import { printable } from "./printable.ts";
+import type { Terminal } from "./terminal.ts";
 
-/** Lines of aligned columns, two spaces apart. Widths are counted in code points. */
-export function renderTable(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
-  const lines = [head, ...rows];
-  const widths = head.map((_, column) =>
-    Math.max(...lines.map((cells) => [...(cells[column] ?? "")].length)),
-  );
-  return lines.map((cells) =>
-    cells
-      .map((cell, column) => cell + " ".repeat((widths[column] ?? 0) - [...cell].length))
-      .join("  ")
-      .trimEnd(),
-  );
+export interface Column {
+  readonly head: string;
+  /** May be cut down to this width in a narrow terminal. Absent: never cut. */
+  readonly least?: number;
+  /** Left out if the terminal is too narrow for all columns, the first one first. */
+  readonly spare?: true;
 }
 
-/** The time in UTC, to the second (RFC 3339); `absent` if there is none. */
-export function renderTime(time: Timestamp | undefined, absent = "-"): string {
-  return time === undefined
-    ? absent
-    : timestampDate(time)
-        .toISOString()
-        .replace(/\.\d+Z$/, "Z");
+/** A cell, or a cell that has a shorter form for narrow terminals. */
+export type Cell = string | { readonly full: string; readonly short: string };
+
+export interface Row {
+  readonly cells: readonly Cell[];
+  /** Shown less prominently where the terminal has colours. */
+  readonly faint?: boolean;
+}
+
+/**
+ * Prints aligned columns, two spaces apart. In a terminal that is too narrow, it shortens cells,
+ * leaves columns out and cuts cells, in this order, until a line fits. A pipe or a file gets
+ * everything.
+ */
+export async function printTable(
+  terminal: Terminal,
+  columns: readonly Column[],
+  rows: readonly Row[],
+): Promise<void> {
+  const { style, columns: widthMax = Number.POSITIVE_INFINITY } = terminal;
+  const texts = (form: "full" | "short") => [
+    columns.map(({ head }) => head),
+    ...rows.map(({ cells }) => columns.map((_, column) => printable(textOf(cells[column] ?? "", form)))),
+  ];
+  const full = texts("full");
+  const ruler = await rulerFor(full.flat());
+  const measure = (lines: readonly (readonly string[])[]) =>
+    columns.map((_, column) => Math.max(...lines.map((cells) => ruler.widthOf(cells[column] ?? ""))));
+  const fits = lineWidth(measure(full)) <= widthMax;
+  const lines = fits ? full : texts("short");
+  const widths = fitWidths(columns, measure(lines), widthMax);
+  for (const [index, cells] of lines.entries()) {
+    const line = cells
+      .flatMap((cell, column) => {
+        const width = widths[column] ?? 0;
+        if (width === 0) return [];
+        const text = ruler.cut(cell, width);
+        return [text + " ".repeat(width - ruler.widthOf(text))];
+      })
+      .join(gap)
+      .trimEnd();
+    const mark = index === 0 ? style.strong : rows[index - 1]?.faint ? style.faint : undefined;
+    terminal.print(mark === undefined ? line : mark(line));
+  }
+}
+
+const gap = "  ";
+
+function textOf(cell: Cell, form: "full" | "short"): string {
+  return typeof cell === "string" ? cell : cell[form];
+}
+
+function lineWidth(widths: readonly number[]): number {
+  const shown = widths.filter((width) => width > 0);
+  return shown.reduce((sum, width) => sum + width, 0) + gap.length * Math.max(shown.length - 1, 0);
+}
+
+/** The widths that fit in a line; 0 for a column that is left out. */
+function fitWidths(columns: readonly Column[], wanted: readonly number[], widthMax: number): number[] {
+  const widths = [...wanted];
+  const spare = columns.flatMap(({ spare }, column) => (spare ? [column] : []));
+  while (lineWidth(widths) > widthMax && spare.length > 0) widths[spare.shift() ?? 0] = 0;
+  const room = (column: number) =>
+    (widths[column] ?? 0) - (columns[column]?.least ?? Number.POSITIVE_INFINITY);
+  for (let over = lineWidth(widths) - widthMax; over > 0; over--) {
+    // The widest goes first, so that short cells stay whole.
+    const [widest] = widths
+      .map((_, column) => column)
+      .filter((column) => room(column) > 0)
+      .sort((a, b) => (widths[b] ?? 0) - (widths[a] ?? 0));
+    if (widest === undefined) break;
+    widths[widest] = (widths[widest] ?? 0) - 1;
+  }
+  return widths;
+}
+
+/** A time in UTC: to the second (RFC 3339), and its day for narrow terminals. */
+export function timeCell(time: string | undefined, absent = "-"): Cell {
+  if (time === undefined) return absent;
+  const full = timeWords(time);
+  return { full, short: full.slice(0, 10) };
+}
+
+/** The time in UTC, to the second. */
+export function timeWords(time: string): string {
+  return time.replace(/\.\d+Z$/, "Z");
 }

@@ -1,48 +1,42 @@
-import { type Command, Option } from "commander";
-import {
-  CreateTeamResponseSchema,
-  ListTeamsResponseSchema,
-  UpdateTeamResponseSchema,
-} from "#gen/keyrun/v1/team_service_pb.ts";
+import { Argument, type Command, Option } from "commander";
 import { type PlanName, planNames } from "../settings/config.ts";
-import { planName, planNumber } from "../teams/plan-message.ts";
-import { wrongUse } from "./command-failure.ts";
+import { commandGroup, rpcCommand } from "./command-words.ts";
 import { allPages, pageSize } from "./pages.ts";
-import { renderTable, renderTime } from "./table.ts";
-import { answer, type JsonOption, rpcCommand, type Terminal } from "./terminal.ts";
+import { planMessage, planName } from "./plan-names.ts";
+import { printTable, timeCell } from "./table.ts";
+import { answer, type JsonOption, type Terminal } from "./terminal.ts";
 
 /** `teams create | list | set-plan`. */
 export function addTeamCommands(program: Command, terminal: Terminal): void {
-  const teams = program.command("teams").description("Manage teams and their plans.");
+  const teams = commandGroup(program, "teams", {
+    does: "Manage teams and their plans.",
+    examples: ["teams create acme --plan pro", "teams list"],
+  });
 
-  rpcCommand(teams, "create <team_id>", "Create a team.")
+  rpcCommand(teams, "create", {
+    does: "Create a team.",
+    examples: ["teams create acme", 'teams create acme --name "Acme Ltd" --plan pro'],
+  })
+    .argument("<team_id>", "small letters, digits and hyphens; it can't be changed")
     .option("--name <name>", "the display name (default: the id)")
     .addOption(
       new Option("--plan <plan>", "the plan, which sets the limit").choices(planNames).default("free"),
     )
-    .action(async (teamId: string, options: CreateOptions) => {
-      const team = { id: teamId, displayName: options.name ?? "", plan: planNumber(options.plan) };
-      const message = await terminal.server().teams.createTeam({ team });
-      answer(terminal, options, { desc: CreateTeamResponseSchema, message }, () =>
-        terminal.print(`Team ${teamId} is created, on the plan ${options.plan}.`),
-      );
-    });
+    .action((teamId: string, options: CreateOptions) => createTeam(terminal, teamId, options));
 
-  rpcCommand(teams, "list", "List all teams.").action((options: JsonOption) => listTeams(terminal, options));
-
-  rpcCommand(teams, "set-plan <team_id> <plan>", `Put a team on a plan: ${planNames.join(", ")}.`).action(
-    async (teamId: string, wanted: string, options: JsonOption) => {
-      const plan = planNames.find((name) => name === wanted);
-      if (plan === undefined) throw wrongUse(`The plan must be one of ${planNames.join(", ")}.`);
-      const message = await terminal.server().teams.updateTeam({
-        team: { id: teamId, plan: planNumber(plan) },
-        updateMask: { paths: ["plan"] },
-      });
-      answer(terminal, options, { desc: UpdateTeamResponseSchema, message }, () =>
-        terminal.print(`Team ${teamId} is on the plan ${plan} now.`),
-      );
-    },
+  rpcCommand(teams, "list", { does: "List all teams.", examples: ["teams list"] }).action(
+    (options: JsonOption) => listTeams(terminal, options),
   );
+
+  rpcCommand(teams, "set-plan", {
+    does: "Put a team on a plan, from its very next request.",
+    examples: ["teams set-plan acme enterprise"],
+  })
+    .argument("<team_id>", "the team")
+    .addArgument(new Argument("<plan>", "the plan").choices(planNames))
+    .action((teamId: string, plan: PlanName, options: JsonOption) =>
+      setPlan(terminal, { teamId, plan }, options),
+    );
 }
 
 interface CreateOptions extends JsonOption {
@@ -50,18 +44,41 @@ interface CreateOptions extends JsonOption {
   plan: PlanName;
 }
 
+async function createTeam(terminal: Terminal, teamId: string, options: CreateOptions): Promise<void> {
+  const { teams } = await terminal.server();
+  const team = { id: teamId, displayName: options.name ?? "", plan: planMessage(options.plan) };
+  const message = await teams.createTeam({ team });
+  await answer(terminal, options, message, () =>
+    terminal.print(`Team ${teamId} is created, on the plan ${options.plan}.`),
+  );
+}
+
+async function setPlan(
+  terminal: Terminal,
+  { teamId, plan }: { readonly teamId: string; readonly plan: PlanName },
+  options: JsonOption,
+): Promise<void> {
+  const { teams } = await terminal.server();
+  const team = { id: teamId, plan: planMessage(plan) };
+  const message = await teams.updateTeam({ team, updateMask: "plan" });
+  await answer(terminal, options, message, () =>
+    terminal.print(`Team ${teamId} is on the plan ${plan} now.`),
+  );
+}
+
 async function listTeams(terminal: Terminal, options: JsonOption): Promise<void> {
-  const { teams: client } = terminal.server();
+  const { teams: client } = await terminal.server();
   const pages = await allPages((pageToken) => client.listTeams({ pageSize, pageToken }));
-  const teams = pages.flatMap((page) => page.teams);
+  const teams = pages.flatMap((page) => page.teams ?? []);
   const message = { ...pages[0], teams, nextPageToken: "" };
-  answer(terminal, options, { desc: ListTeamsResponseSchema, message }, () => {
-    const rows = teams.map(({ id, displayName, plan, createTime }) => [
-      id,
-      displayName,
-      planName(plan) ?? "-",
-      renderTime(createTime),
-    ]);
-    for (const line of renderTable(["ID", "NAME", "PLAN", "CREATED"], rows)) terminal.print(line);
-  });
+  const columns = [{ head: "ID" }, { head: "NAME", least: 12 }, { head: "PLAN" }, { head: "CREATED" }];
+  await answer(terminal, options, message, () =>
+    printTable(
+      terminal,
+      columns,
+      teams.map(({ id = "", displayName = "", plan, createTime }) => ({
+        cells: [id, displayName, planName(plan), timeCell(createTime)],
+      })),
+    ),
+  );
 }

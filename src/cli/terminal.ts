@@ -1,15 +1,19 @@
-import { type DescMessage, type MessageShape, toJsonString } from "@bufbuild/protobuf";
-import type { Command } from "commander";
 import type { Connection } from "./connection.ts";
+import { printableJson } from "./printable.ts";
+import type { Style } from "./style.ts";
 
 /** What a command works with, besides its arguments. */
 export interface Terminal {
   /** The server; the first call opens the connection, which is closed when the command ends. */
-  server(): Connection;
+  server(): Promise<Connection>;
   /** A line of the answer, on standard output. */
   print(line: string): void;
   /** A line for people, on standard error: a pipe gets the answer alone. */
   note(line: string): void;
+  /** Colours of the answer, if standard output is a terminal that has them. */
+  readonly style: Style;
+  /** The width of standard output; absent if it is no terminal. */
+  readonly columns?: number;
   /** The first line of standard input, trimmed; empty if there is none. */
   readLine(): Promise<string>;
   /** Sets the exit status of a command that did its work and got a negative answer. */
@@ -20,22 +24,13 @@ export interface JsonOption {
   json?: boolean;
 }
 
-/** A command that calls one RPC. With `--json` it prints the response message. */
-export function rpcCommand(parent: Command, usage: string, does: string): Command {
-  return parent.command(usage).description(does).option("--json", "print the response as ProtoJSON");
-}
-
-/** Prints the response as ProtoJSON with `--json`; calls `printText` without. */
-export function answer<Desc extends DescMessage>(
+/** Prints the response as JSON with `--json`; calls `printText` without. */
+export async function answer(
   terminal: Terminal,
   { json }: JsonOption,
-  response: { desc: Desc; message: MessageShape<Desc> },
-  printText: () => void,
-): void {
-  if (json) {
-    const { desc, message } = response;
-    terminal.print(toJsonString(desc, message, { alwaysEmitImplicit: true, prettySpaces: 2 }));
-  } else {
-    printText();
-  }
+  response: object,
+  printText: () => void | Promise<void>,
+): Promise<void> {
+  if (json) terminal.print(printableJson(response));
+  else await printText();
 }

@@ -9,20 +9,23 @@ export interface Circumstances {
   readonly stdin?: readonly string[];
   readonly serve?: CliWorld["serve"];
   readonly nodeVersion?: string;
+  /** The width of the terminal that the command writes to. Absent: it writes to pipes. */
+  readonly columns?: number;
 }
 
 /** Runs one command in this process. The result is its exit status and everything it wrote. */
 export async function runCommand(
   argv: readonly string[],
-  { env = {}, stdin = [], serve, nodeVersion = process.versions.node }: Circumstances = {},
+  { env = {}, stdin = [], serve, nodeVersion = process.versions.node, columns }: Circumstances = {},
 ) {
   const [stdout, stderr]: [string[], string[]] = [[], []];
+  const terminal = columns === undefined ? {} : { isTTY: true, columns };
   const cli = createCli({
     env,
     nodeVersion,
     stdin: Readable.from(stdin),
-    stdout: { write: (text) => stdout.push(text) },
-    stderr: { write: (text) => stderr.push(text) },
+    stdout: { ...terminal, write: (text) => stdout.push(text) },
+    stderr: { ...terminal, write: (text) => stderr.push(text) },
     readFile: (path) => readFileSync(path, "utf8"),
     serve: serve ?? (() => Promise.reject(new Error("this test starts no server"))),
   });

@@ -1,0 +1,70 @@
+import { readFileSync } from "node:fs";
+import { Command } from "commander";
+import { addAppCommands } from "./app-commands.ts";
+import type { CliWorld } from "./cli.ts";
+import { helpForm, programName, withExamples } from "./command-words.ts";
+import { addCompletionCommands } from "./completion/completion-commands.ts";
+import { addKeyCommands } from "./key-commands.ts";
+import { addMemberCommands } from "./member-commands.ts";
+import { addPreviewCommands } from "./preview-commands.ts";
+import { addSecretsCommands } from "./secrets-commands.ts";
+import { addSignInCommand } from "./sign-in-command.ts";
+import { createStyle, wantsColour } from "./style.ts";
+import { addTeamCommands } from "./team-commands.ts";
+import type { JsonOption, Terminal } from "./terminal.ts";
+
+/** All commands, with their words. What a command does is loaded when it runs. */
+export function createProgram(world: CliWorld, terminal: Terminal): Command {
+  const { env, stdout, stderr } = world;
+  const program = new Command(programName)
+    .description("Lets a team's programs run the team's apps over HTTP with API keys.")
+    .version(readVersion(), "-V, --version", "print the version")
+    .helpOption("-h, --help", "print this help")
+    .helpCommand("help [command]", "Print the help of a command.")
+    .showHelpAfterError("(--help shows more)")
+    // Commands copy these when they are added, so they come first.
+    .exitOverride()
+    .configureHelp(helpForm())
+    .configureOutput({
+      writeOut: (text) => terminal.print(text.replace(/\n$/, "")),
+      writeErr: (text) => terminal.note(text.trimEnd()),
+      outputError: (text, write) => write(createStyle(wantsColour(env, stderr)).bad(text.trimEnd())),
+      getOutHasColors: () => wantsColour(env, stdout),
+      getErrHasColors: () => wantsColour(env, stderr),
+      ...(stdout.columns !== undefined && { getOutHelpWidth: () => stdout.columns ?? widthElse }),
+      ...(stderr.columns !== undefined && { getErrHelpWidth: () => stderr.columns ?? widthElse }),
+    });
+  withExamples(program, ["serve", "keys create --team demo --label ci-deploy", "completion bash"]);
+  const serve = program
+    .command("serve")
+    .description("Run Keyrun until a signal stops it.")
+    .action(async () => terminal.endWith(await world.serve()));
+  withExamples(serve, ["serve"]);
+  const doctor = program
+    .command("doctor")
+    .description("Check the settings, the data folder and the running server, and say how to fix each.")
+    .option("--json", "print what was found as JSON")
+    .action(async (options: JsonOption) => {
+      const { runDoctor } = await import("./doctor.ts");
+      terminal.endWith(await runDoctor(world, terminal, options));
+    });
+  withExamples(doctor, ["doctor"]);
+  addTeamCommands(program, terminal);
+  addMemberCommands(program, terminal);
+  addPreviewCommands(program, terminal);
+  addAppCommands(program, terminal);
+  addKeyCommands(program, terminal);
+  addSignInCommand(program, terminal);
+  addSecretsCommands(program, terminal, world);
+  addCompletionCommands(program, terminal);
+  return program;
+}
+
+const widthElse = 80;
+
+function readVersion(): string {
+  const { version }: { version: string } = JSON.parse(
+    readFileSync(new URL("../../package.json", import.meta.url), "utf8"),
+  );
+  return version;
+}

@@ -1,0 +1,90 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { KeyState } from "#gen/keyrun/v1/key_pb.ts";
+import { runCommand } from "../harness/command-line.ts";
+import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+
+let keyrun: Keyrun;
+
+beforeAll(async () => {
+  keyrun = await startKeyrun();
+});
+
+afterAll(() => keyrun.close());
+
+const revoke = (...args: string[]) =>
+  runCommand(["keys", "revoke", ...args], { env: { KEYRUN_DATA_DIR: keyrun.config.dataDir } });
+
+async function stateOf(teamId: string, id: string) {
+  const { keys } = await keyrun.keys.listKeys({ teamId, showRevoked: true });
+  return keys.find((key) => key.id === id)?.state;
+}
+
+/** What people have at hand of a key: each is one text that names it. */
+const names: [string, (key: { id: string; value: string }) => string][] = [
+  ["its id", ({ id }) => id],
+  ["its id in capitals", ({ id }) => id.toUpperCase()],
+  ["svc_<id>", ({ id }) => `svc_${id}`],
+  ["<prefix>_<id> of another prefix", ({ id }) => `acme9_${id}`],
+  ["its redacted form", ({ value }) => `${value.slice(0, 8)}…${value.slice(-4)}`],
+  ["its redacted form in ASCII", ({ value }) => `${value.slice(0, 8)}...${value.slice(-4)}`],
+];
+
+test.each(names)("a key is revoked by %s", async (_, name) => {
+  const teamId = await keyrun.newTeam();
+  const [key, other] = [await keyrun.newKey(teamId), await keyrun.newKey(teamId)];
+  const { code, stdout, stderr } = await revoke("--team", teamId, name(key));
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  expect(stdout).toContain(`Key ${key.id} was revoked at `);
+  expect(await stateOf(teamId, key.id)).toBe(KeyState.REVOKED);
+  expect(await stateOf(teamId, other.id)).toBe(KeyState.ACTIVE);
+});
+
+test("a whole key is revoked, is never printed, and the history of the shell is named", async () => {
+  const teamId = await keyrun.newTeam();
+  for (const cut of [0, 20]) {
+    const { id, value } = await keyrun.newKey(teamId);
+    const given = cut === 0 ? value : value.slice(0, -cut);
+    const { code, stdout, stderr } = await revoke("--team", teamId, given);
+    expect(code).toBe(0);
+    expect(await stateOf(teamId, id)).toBe(KeyState.REVOKED);
+    expect(stderr).toMatch(/history/);
+    expect(stdout + stderr).not.toContain(given.split(".")[1]);
+  }
+});
+
+test("a redacted form of no key says how to list the keys", async () => {
+  const teamId = await keyrun.newTeam();
+  const { code, stderr } = await revoke("--team", teamId, "svc_zzzz…zzzz");
+  expect(code).toBe(1);
+  expect(stderr).toBe(
+    `Team ${teamId} has no key svc_zzzz…zzzz. List its keys with \`./keyrun keys list --team ${teamId}\`.\n`,
+  );
+});
+
+test("a revoked key does not stand in the way of an active one, and is named again where it is alone", async () => {
+  const teamId = await keyrun.newTeam();
+  const { id, value } = await keyrun.newKey(teamId);
+  const redacted = `${value.slice(0, 8)}…${value.slice(-4)}`;
+  const [first, again] = [await revoke("--team", teamId, redacted), await revoke("--team", teamId, redacted)];
+  expect(again).toEqual(first);
+  expect(first.stdout).toContain(id);
+});
+
+test.each(["", "nothing", "svc_", "svc_zzzz…", "a".repeat(23), "a".repeat(49)])(
+  "%j names no key: wrong use, and it is not repeated",
+  async (text) => {
+    const { code, stdout, stderr } = await revoke("--team", "demo", text);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+    expect(stderr).toMatch(/^This names no key\. Give its id/);
+    if (text.length > 4) expect(stderr).not.toContain(text);
+  },
+);
+
+test("an unknown id is told with its team, and how to list the keys", async () => {
+  const id = "0".repeat(24);
+  expect(await revoke("--team", "demo", id)).toEqual({
+    code: 1,
+    stdout: "",
+    stderr: `Team demo has no key ${id}. List its keys with \`./keyrun keys list --team demo\`.\n`,
+  });
+});

@@ -1,0 +1,91 @@
+import { execFile } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join, relative } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { repository } from "../harness/keyrun-process.ts";
+import { createTempFolders } from "../harness/temp-folders.ts";
+
+// People wait for each command, and what it loads is nearly all of its time.
+
+const folders = createTempFolders();
+let keyrun: Keyrun;
+
+beforeAll(async () => {
+  keyrun = await startKeyrun();
+});
+
+afterAll(async () => {
+  await keyrun.close();
+  folders.remove();
+});
+
+/** The files that a command loads, from the root of the repository, and its exit status. */
+async function loadedBy(...argv: string[]): Promise<{ code: number; files: string[] }> {
+  const folder = folders.create();
+  const [hook, record] = [join(folder, "hook.mjs"), join(folder, "loaded")];
+  writeFileSync(record, "");
+  writeFileSync(
+    hook,
+    `import { appendFileSync } from "node:fs";
+     import { registerHooks } from "node:module";
+     registerHooks({ load(url, context, next) {
+       appendFileSync(${JSON.stringify(record)}, url + "\\n");
+       return next(url, context);
+     } });`,
+  );
+  const args = ["--import", pathToFileURL(hook).href, join(repository, "bin/keyrun.mjs"), ...argv];
+  const env = { PATH: process.env.PATH, KEYRUN_DATA_DIR: keyrun.config.dataDir };
+  const code = await new Promise<number>((resolve) => {
+    execFile(process.execPath, args, { env }, (error) => resolve(error === null ? 0 : Number(error.code)));
+  });
+  const urls = readFileSync(record, "utf8")
+    .split("\n")
+    .filter((url) => url.startsWith("file:"));
+  return { code, files: urls.map((url) => relative(repository, fileURLToPath(url))) };
+}
+
+/** The packages, and the folders and files at the top of `src/`. */
+function partsOf(files: readonly string[]): string[] {
+  const parts = files.map(
+    (file) => /^(?:node_modules\/(?:@[^/]+\/)?[^/]+|src\/[^/]+|[^/]+)/.exec(file)?.[0] ?? file,
+  );
+  return [...new Set(parts)].sort();
+}
+
+test("keys list loads its client and the settings, and nothing of the server", async () => {
+  const { code, files } = await loadedBy("keys", "list", "--team", "demo");
+  expect(code).toBe(0);
+  expect(partsOf(files)).toEqual([
+    "bin",
+    "node_modules/commander",
+    "node_modules/zod",
+    "src/cli",
+    "src/clock.ts",
+    "src/main.ts",
+    "src/redaction.ts",
+    "src/settings",
+  ]);
+});
+
+test.each([
+  [["--help"]],
+  [["keys", "create", "--help"]],
+  [["--version"]],
+  [["completion", "bash"]],
+  [["complete", "--", "keys", ""]],
+])("%j loads the words of the commands alone", async (argv) => {
+  const { code, files } = await loadedBy(...argv);
+  expect(code).toBe(0);
+  expect(partsOf(files)).toEqual([
+    "bin",
+    "node_modules/commander",
+    "src/cli",
+    "src/clock.ts",
+    "src/main.ts",
+    "src/redaction.ts",
+    "src/settings",
+  ]);
+  expect(files.filter((file) => file.startsWith("src/settings/"))).toEqual(["src/settings/config.ts"]);
+});
