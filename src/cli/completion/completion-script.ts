@@ -28,7 +28,7 @@ _keyrun() {
   local line
   local -a candidates
   while IFS= read -r line; do
-    candidates+=("\${line%% *}:\${line#* }")
+    candidates+=("\${line/ /:}")
   done < <(${quoted(path)} complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)
   (( \${#candidates} )) && _describe keyrun candidates
 }
