@@ -1,6 +1,7 @@
 import type { AppJson } from "#gen/keyrun/v1/app_pb.ts";
 import { type AppOptions, namesBackend, readBackend, readTimeout } from "./app-options.ts";
 import { wrongUse } from "./command-failure.ts";
+import { CallRefused } from "./rpc-client.ts";
 import { answer, type JsonOption, type Terminal } from "./terminal.ts";
 
 export async function createApp(
@@ -41,10 +42,23 @@ export async function updateApp(
   const { apps } = await terminal.server();
   if (namesIt) change.backend = readBackend(options, (await apps.getApp({ appId })).app?.backend);
   const updateMask = Object.keys(change).join(",");
-  const message = await apps.updateApp({ app: { ...change, id: appId }, updateMask });
+  const message = await apps
+    .updateApp({ app: { ...change, id: appId }, updateMask })
+    .catch((error: unknown) => {
+      const keepsHeaders = options.url !== undefined && options.header === undefined;
+      throw keepsHeaders && isAboutHeaders(error) ? wrongUse(headersOfOldServer(appId)) : error;
+    });
   await answer(terminal, options, message, () =>
     terminal.print(`App ${appId} is changed. ${teamWords(message.app, "It is for")}.`),
   );
+}
+
+function isAboutHeaders(error: unknown): boolean {
+  return error instanceof CallRefused && error.violations.some(({ field }) => /\bheaders\[/.test(field));
+}
+
+function headersOfOldServer(appId: string): string {
+  return `The headers of \`${appId}\` may hold credentials, so they stay with its old server. Give them again with --header, or send none with --no-headers.`;
 }
 
 function teamWords({ teamIds = [] }: AppJson = {}, before = ""): string {

@@ -37,7 +37,7 @@ export async function showApp(terminal: Terminal, appId: string, options: JsonOp
       ["name", app.displayName ?? ""],
       ["backend", describeBackend(app.backend)],
       ...headers.map(({ name, value }): [string, string] => ["header", `${name}: ${value}`]),
-      ["timeout", app.timeout ?? "-"],
+      ["timeout", shortTime(app.timeout ?? "-")],
       ["teams", app.teamIds?.join(", ") || "all"],
       ["created", timeWords(app.createTime ?? "-")],
     ];

@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { wrongUse } from "./command-failure.ts";
 import { commandGroup, rpcCommand } from "./command-words.ts";
 import { createKey } from "./key-create.ts";
 import { type ListOptions, listKeys } from "./key-list.ts";
@@ -51,5 +52,13 @@ export function addKeyCommands(program: Command, terminal: Terminal): void {
   rpcCommand(keys, "verify", {
     does: "Say whether the key on standard input is good, without spending; exit 0 if it is.",
     examples: ["keys verify < key.txt"],
-  }).action((options: JsonOption) => verifyKey(terminal, options));
+  })
+    .allowExcessArguments()
+    .action((options: JsonOption, { args }: Command) => {
+      if (args.length > 0) throw wrongUse(keyOnStandardInput);
+      return verifyKey(terminal, options);
+    });
 }
+
+const keyOnStandardInput =
+  "keys verify reads the key from standard input, since shells keep a history of what is typed: `./keyrun keys verify < key.txt`. If this was a key, remove the line from the history.";

@@ -92,6 +92,29 @@ describe("keys", () => {
     expect(message.keys[0]).toMatchObject({ state: "KEY_STATE_ACTIVE", revokedBy: "" });
   });
 
+  test("list finds keys by a text, and those that nobody has used for a time", async () => {
+    const { keyrun, run } = await ownKeyrun();
+    for (const label of ["deploy-eu", "deploy-us", "laptop"]) {
+      await run(["keys", "create", "--team", "demo", "--label", label]);
+    }
+    const labels = async (...options: string[]) => {
+      const { stdout } = await run(["keys", "list", ...options, "--json"]);
+      return JSON.parse(stdout)
+        .keys.map(({ label }: { label: string }) => label)
+        .sort();
+    };
+    expect(await labels("--search", "DEPLOY")).toEqual(["deploy-eu", "deploy-us"]);
+    // The keys are from January 2026 by the server's clock, and from long ago by the command's.
+    expect(await labels("--unused-for", "1d")).toEqual(["deploy-eu", "deploy-us", "laptop"]);
+    expect(await labels("--unused-for", "99999d")).toEqual([]);
+    const [key] = (await keyrun.keys.listKeys({ teamId: "demo" })).keys;
+    await run(["keys", "revoke", key!.id]);
+    expect(await labels("--unused-for", "1d", "--revoked")).toHaveLength(2);
+    for (const wrong of ["90", "d", "-1d", "0d", "1w", "1.5d"]) {
+      expect((await run(["keys", "list", `--unused-for=${wrong}`])).code).toBe(2);
+    }
+  });
+
   test("verify reads the key from standard input, spends nothing, and exits 0 for VALID alone", async () => {
     const teamId = await shared.newTeam();
     const { id, value } = await shared.newKey(teamId);

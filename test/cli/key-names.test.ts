@@ -88,3 +88,13 @@ test("an unknown id is told with its team, and how to list the keys", async () =
     stderr: `Team demo has no key ${id}. List its keys with \`./keyrun keys list --team demo\`.\n`,
   });
 });
+
+test("a key as an argument of keys verify is never printed, and the right way is told", async () => {
+  const { value } = await keyrun.newKey("demo");
+  const { code, stdout, stderr } = await runCommand(["keys", "verify", value]);
+  expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+  expect(stderr).toMatch(
+    /^keys verify reads the key from standard input, .* remove the line from the history\.\n$/,
+  );
+  expect(stderr).not.toContain(value.split(".")[1]);
+});

@@ -57,6 +57,7 @@ test("of many teams, a few are named, and the command that lists all", async () 
 test.each<[string[], string]>([
   [["keys", "create", "--team", "demo", "--label", "a\u0007b"], "--label"],
   [["keys", "create", "--team", "demo", "--label", "x".repeat(129)], "--label"],
+  [["keys", "list", "--team", "demo", "--search", "x".repeat(129)], "--search"],
   [["teams", "create", "ACME"], "<team_id>"],
   [["teams", "create", "x", "--name", "y".repeat(129)], "--name"],
   [["members", "add", "demo", "nobody"], "<email>"],

@@ -1,0 +1,123 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { runCommand } from "../harness/command-line.ts";
+import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+
+let keyrun: Keyrun;
+
+beforeAll(async () => {
+  keyrun = await startKeyrun();
+  await keyrun.teams.createTeam({ team: { id: "acme" } });
+});
+
+afterAll(() => keyrun.close());
+
+const url = "http://127.0.0.1:9000/run";
+const headers = [{ name: "authorization", value: "[redacted]" }];
+
+beforeEach(async () => {
+  for (const { id } of (await keyrun.apps.listApps({})).apps) await keyrun.apps.deleteApp({ appId: id });
+  const stored = [{ name: "authorization", value: "Bearer abc" }];
+  await keyrun.apps.createApp({
+    app: {
+      id: "web",
+      displayName: "Web",
+      backend: { kind: { case: "http", value: { url, headers: stored } } },
+      timeout: { seconds: 2n },
+      teamIds: ["demo"],
+    },
+  });
+  await keyrun.apps.createApp({
+    app: { id: "rpc", backend: { kind: { case: "grpc", value: { target: "127.0.0.1:9001", tls: true } } } },
+  });
+});
+
+const apps = (...args: string[]) =>
+  runCommand(["apps", ...args], { env: { KEYRUN_DATA_DIR: keyrun.config.dataDir } });
+
+async function appOf(appId: string) {
+  const { stdout } = await apps("show", appId, "--json");
+  const { createTime: _, ...app } = JSON.parse(stdout).app;
+  return app;
+}
+
+const before = {
+  id: "web",
+  displayName: "Web",
+  backend: { http: { url, headers } },
+  timeout: "2s",
+  teamIds: ["demo"],
+};
+
+test.each<[string[], object]>([
+  [["--name", "Shown"], { displayName: "Shown" }],
+  [["--timeout", "1.5s"], { timeout: "1.500s" }],
+  [["--timeout", "250ms"], { timeout: "0.250s" }],
+  [["--team", "acme"], { teamIds: ["acme"] }],
+  [["--team", "acme", "--team", "demo"], { teamIds: ["acme", "demo"] }],
+  [["--all-teams"], { teamIds: [] }],
+  [
+    ["--url", "http://127.0.0.1:9000/other"],
+    { backend: { http: { url: "http://127.0.0.1:9000/other", headers } } },
+  ],
+  [["--header", "x-a: b"], { backend: { http: { url, headers: [{ name: "x-a", value: "[redacted]" }] } } }],
+  [["--no-headers"], { backend: { http: { url, headers: [] } } }],
+  [["--backend", "echo"], { backend: { echo: {} } }],
+  [
+    ["--backend", "grpc", "--target", "127.0.0.1:9002"],
+    { backend: { grpc: { target: "127.0.0.1:9002", tls: false } } },
+  ],
+])("apps update %j changes that, and nothing else", async (options, change) => {
+  const { code, stdout, stderr } = await apps("update", "web", ...options);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  expect(stdout).toMatch(/^App web is changed\. It is for /);
+  expect(await appOf("web")).toEqual({ ...before, ...change });
+});
+
+test("a gRPC backend keeps what is not named", async () => {
+  await apps("update", "rpc", "--target", "127.0.0.1:9002");
+  expect((await appOf("rpc")).backend).toEqual({ grpc: { target: "127.0.0.1:9002", tls: true } });
+  await apps("update", "rpc", "--no-tls");
+  expect((await appOf("rpc")).backend).toEqual({ grpc: { target: "127.0.0.1:9002", tls: false } });
+});
+
+test("headers never follow a URL to another server by themselves", async () => {
+  const other = ["--url", "http://127.0.0.1:9005/run"];
+  const { code, stderr } = await apps("update", "web", ...other);
+  expect(code).toBe(2);
+  expect(stderr).toBe(
+    "The headers of `web` may hold credentials, so they stay with its old server. Give them again with --header, or send none with --no-headers.\n",
+  );
+  expect(await appOf("web")).toEqual(before);
+  expect((await apps("update", "web", ...other, "--no-headers")).code).toBe(0);
+});
+
+test.each([
+  [[], "Say what to change."],
+  [["--team", "acme", "--all-teams"], "--team or --all-teams, not both"],
+  [["--header", "a: b", "--no-headers"], "--header or --no-headers, not both"],
+  [["--tls"], "--backend grpc"],
+  [["--target", "127.0.0.1:1"], "--backend grpc"],
+  [["--backend", "grpc"], "needs --target"],
+  [["--header", "Bearer hunter2"], "'Name: value'"],
+])("apps update web %j is wrong use, and changes nothing", async (options, words) => {
+  const { code, stdout, stderr } = await apps("update", "web", ...options);
+  expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
+  expect(stderr).toContain(words);
+  expect(stderr).not.toContain("hunter2");
+  expect(await appOf("web")).toEqual(before);
+});
+
+test("apps show has a line for each fact, and no value of a header", async () => {
+  const { stdout } = await apps("show", "web");
+  expect(stdout.replace(/created.*\n/, "")).toBe(
+    [
+      "id       web",
+      "name     Web",
+      `backend  http ${url}`,
+      "header   authorization: [redacted]",
+      "timeout  2s",
+      "teams    demo",
+      "",
+    ].join("\n"),
+  );
+});
