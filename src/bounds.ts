@@ -49,6 +49,12 @@ export const bounds = {
   slotAttemptsMax: 20,
   /** How often an update of an app is tried again because another change came first. */
   appUpdateTriesMax: 20,
+  /** How often a deletion of a team is tried again because another change came first. */
+  teamDeleteTriesMax: 20,
+  /** Members or keys that are deleted in one write. */
+  deletedAtOnce: 1_000,
+  /** Apps that a refusal names. */
+  namedAppsMax: 3,
   /** How often the instance that uses a MongoDB database renews its record there. */
   instanceRenewMs: 1_000,
   /** How long after its last renewal an instance admits requests. */

@@ -17,11 +17,8 @@ export async function seed(
   const { clock, changeSecurityState, withDemoTeam } = parts;
   const createTimeMs = clock.unixMs();
   if (withDemoTeam) {
-    const team = { id: "demo", displayName: "Demo", plan: "free", createTimeMs, version: 1 } as const;
-    await changeSecurityState("team", async () => {
-      await stores.teams.insert(team);
-      return team;
-    });
+    const team = { id: "demo", displayName: "Demo", plan: "free", createTimeMs } as const;
+    await changeSecurityState("team", () => stores.teams.insert(team));
     const { email } = localOwner;
     await stores.members.add({ teamId: "demo", email, createTimeMs });
     await changeSecurityState("preview", async () => {

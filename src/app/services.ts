@@ -9,6 +9,7 @@ import { createAppService } from "../apps/app-service.ts";
 import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
 import { createRunIds } from "../ids/run-ids.ts";
+import { createDeleteKeys } from "../keys/delete-keys.ts";
 import { createKeyEvents } from "../keys/key-events.ts";
 import { createKeyService } from "../keys/key-service.ts";
 import { createKeyForm } from "../keys/key-value.ts";
@@ -64,6 +65,7 @@ export function createServices(parts: ServicesParts) {
   const keyring = createKeyring({
     clock,
     store: stores.keys,
+    teams: caches.teams,
     form,
     secrets,
     randomBytes,
@@ -107,7 +109,16 @@ export function createServices(parts: ServicesParts) {
       }),
       served(
         TeamService,
-        createTeamService({ ...limits, store: stores.teams, members, preview, users, changeSecurityState }),
+        createTeamService({
+          ...limits,
+          ...{ store: stores.teams, members, preview, users, changeSecurityState },
+          belongings: {
+            countActiveKeys: stores.keys.countActive,
+            appsLimitedTo: stores.apps.limitedTo,
+            deleteKeys: createDeleteKeys({ store: stores.keys, changeSecurityState }),
+            teamDeleted: keyEvents.endTeam,
+          },
+        }),
       ),
       served(
         AppService,

@@ -7,11 +7,11 @@ import { cutPage, readPage } from "../fields/page.ts";
 import { readResourceId } from "../fields/resource-id.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
 import { fail, unavailable } from "../refusal/refusal.ts";
-import { requireTeam } from "../teams/find-team.ts";
+import { requireTeam, whileTeamsStay } from "../teams/find-team.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import { readChange, readNewApp, readUpdate } from "./app-fields.ts";
 import { appMessage, runnableAppMessage } from "./app-message.ts";
-import type { AppRecord, AppStore } from "./app-store.ts";
+import type { AppChange, AppRecord, AppStore } from "./app-store.ts";
 
 /** `keyrun.v1.AppService`: the apps, and where their runs are sent. */
 export function createAppService(parts: {
@@ -21,11 +21,31 @@ export function createAppService(parts: {
   changeSecurityState: ChangeSecurityState<"app", FlooredChange<AppRecord>>;
 }): ServiceMethods<typeof AppService> {
   const { store, teams, clock, changeSecurityState } = parts;
+  const update = (appId: string, change: AppChange, version: number) =>
+    changeSecurityState("app", async () => changeOf(await store.update(appId, change, version)));
+  /** True if the app was deleted now, and not earlier. */
+  async function remove(appId: string): Promise<boolean> {
+    let isDeletedNow = false;
+    await changeSecurityState("app", async () => {
+      const deleted = await store.delete(appId);
+      isDeletedNow = deleted !== undefined;
+      // The reply to an earlier deletion may have been lost. Then cached copies are still valid.
+      const version = deleted ?? (await store.deletedVersion(appId));
+      return version === undefined ? undefined : { id: appId, version };
+    });
+    return isDeletedNow;
+  }
   return {
     async createApp(request) {
       const given = readNewApp(request.app, clock.unixMs());
-      await requireTeams(teams, given.teamIds);
-      const created = await changeSecurityState("app", async () => changeOf(await store.insert(given)));
+      const created = await whileTeamsStay(
+        teams,
+        { teamIds: given.teamIds, param: "app.team_ids" },
+        {
+          write: () => changeSecurityState("app", async () => changeOf(await store.insert(given))),
+          undo: async (written) => written && (await remove(written.id)),
+        },
+      );
       if (!created) throw fail("APP_EXISTS", { param: "app.id", metadata: { app_id: given.id } });
       return { app: appMessage(created.value) };
     },
@@ -49,9 +69,13 @@ export function createAppService(parts: {
       for (let tries = 0; tries < bounds.appUpdateTriesMax; tries++) {
         const stored = (await store.find(id)) ?? missing(id);
         const change = readChange(message, paths, stored);
-        await requireTeams(teams, change.teamIds);
-        const changed = await changeSecurityState("app", async () =>
-          changeOf(await store.update(id, change, stored.version)),
+        const changed = await whileTeamsStay(
+          teams,
+          { teamIds: change.teamIds ?? [], param: "app.team_ids" },
+          {
+            write: () => update(id, change, stored.version),
+            undo: async (written) => written && (await update(id, earlier(change, stored), written.version)),
+          },
         );
         if (changed) return { app: appMessage(changed.value) };
       }
@@ -60,15 +84,7 @@ export function createAppService(parts: {
 
     async deleteApp(request) {
       const appId = readResourceId(request.appId, "app_id");
-      let isDeletedNow = false;
-      await changeSecurityState("app", async () => {
-        const deleted = await store.delete(appId);
-        isDeletedNow = deleted !== undefined;
-        // The reply to an earlier deletion may have been lost. Then cached copies are still valid.
-        const version = deleted ?? (await store.deletedVersion(appId));
-        return version === undefined ? undefined : { id: appId, version };
-      });
-      return isDeletedNow ? {} : missing(appId);
+      return (await remove(appId)) ? {} : missing(appId);
     },
 
     async listRunnableApps(request) {
@@ -86,23 +102,19 @@ function changeOf(app: AppRecord | undefined) {
   return app && { id: app.id, version: app.version, value: app };
 }
 
-/**
- * Throws where a team does not exist. Teams are never deleted, so an unknown id is a typo, and
- * nobody could run the app.
- */
-async function requireTeams(teams: RecordSource<TeamRecord>, teamIds: readonly string[] = []): Promise<void> {
-  for (const teamId of teamIds) {
-    if (await teams.load(teamId)) continue;
-    throw fail("TEAM_NOT_FOUND", {
-      param: "app.team_ids",
-      problem: `There is no team ${teamId}. Check its id, or create the team first.`,
-      metadata: { team_id: teamId },
-    });
-  }
+/** What the app had in the fields that a change names. */
+function earlier(change: AppChange, stored: AppRecord): AppChange {
+  const { displayName, backend, timeoutMs, teamIds } = stored;
+  return {
+    ...("displayName" in change && { displayName }),
+    ...("backend" in change && { backend }),
+    ...("timeoutMs" in change && { timeoutMs }),
+    ...("teamIds" in change && { teamIds }),
+  };
 }
 
 // The sentence in the table of reasons is for callers who run an app. Here no team's right is in
 // question, so the sentence is shorter.
 function missing(appId: string): never {
-  throw fail("APP_NOT_FOUND", { problem: "There is no app with this id.", metadata: { app_id: appId } });
+  throw fail("APP_NOT_FOUND", { problem: `There is no app \`${appId}\`.`, metadata: { app_id: appId } });
 }

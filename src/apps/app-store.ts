@@ -40,6 +40,8 @@ export interface AppStore {
    * With `runnableBy`, only apps that name this team or no team.
    */
   list(query: { limit: number; after?: string; runnableBy?: string }): Promise<AppRecord[]>;
+  /** The ids of apps that name this team, ascending; at most `limit`. */
+  limitedTo(teamId: string, limit: number): Promise<string[]>;
   /**
    * Changes the given fields, raises the version and returns the changed app. Undefined where there
    * is none; with `version`, also where the app has another version.

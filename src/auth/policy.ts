@@ -35,6 +35,7 @@ const rows: Readonly<Record<string, PolicyRow>> = {
   "keyrun.v1.TeamService.GetTeam": service,
   "keyrun.v1.TeamService.ListTeams": service,
   "keyrun.v1.TeamService.UpdateTeam": service,
+  "keyrun.v1.TeamService.DeleteTeam": service,
   "keyrun.v1.TeamService.AddMember": service,
   "keyrun.v1.TeamService.RemoveMember": service,
   "keyrun.v1.TeamService.ListMembers": service,

@@ -1,5 +1,6 @@
 import { codeName } from "../http/refusal-response.ts";
-import { type ReasonRow, reasons } from "../refusal/reasons.ts";
+import type { ReasonRow } from "../refusal/reason-row.ts";
+import { reasons } from "../refusal/reasons.ts";
 
 /** The table of docs/errors.md, in Markdown: every reason, by its status. */
 export function renderRefusalsTable(): string {

@@ -20,6 +20,8 @@ export interface KeyEvents {
    * reached, and after `close`.
    */
   watch(teamId: string): KeyWatch;
+  /** Ends every watch of the team with this reason. */
+  endTeam(teamId: string, reason: Refusal): void;
   /** Ends every watch, for the drain: an open stream would hold the drain up. */
   close(): void;
 }
@@ -76,6 +78,9 @@ export function createKeyEvents(
       watchesByTeam.set(teamId, watches.add(watch));
       watchers += 1;
       return watch;
+    },
+    endTeam(teamId, reason) {
+      for (const watch of [...(watchesByTeam.get(teamId) ?? [])]) watch.end(reason);
     },
     close() {
       closed = true;

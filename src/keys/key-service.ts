@@ -88,8 +88,10 @@ async function revoked(
   { teams }: KeyServiceParts,
   { keyId, teamId }: { readonly keyId: string; readonly teamId: string },
 ): Promise<Verified> {
-  const { plan } = await requireTeam(teams, teamId);
-  return { verdict: Verdict.REVOKED, keyId, teamId, plan: planNumber(plan) };
+  const team = await teams.load(teamId);
+  // The team was deleted a moment ago, and the key with it.
+  if (!team) return { verdict: Verdict.INVALID };
+  return { verdict: Verdict.REVOKED, keyId, teamId, plan: planNumber(team.plan) };
 }
 
 function readRequestId(value: string): string | null {

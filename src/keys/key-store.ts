@@ -91,6 +91,10 @@ export interface KeyStore {
     revokeTimeMs: number;
     revokedBy: string;
   }): Promise<KeyRecord | undefined>;
+  /** Deletes the key, revoked or not; ignores an unknown id. */
+  delete(keyId: string): Promise<void>;
+  /** Deletes keys of a team, revoked or not, at most `limit`, and returns their ids. */
+  deleteAll(teamId: string, limit: number): Promise<string[]>;
   /** Raises the last-use times, all in one write. Never sets a time back; ignores an unknown id. */
   recordUses(lastUseTimeMsById: ReadonlyMap<string, number>): Promise<void>;
   /** Every secret version that an active or revoked key names, in no order. */

@@ -62,6 +62,11 @@ export function createKeyForm(prefix: string, secrets: ServiceSecrets): KeyForm 
   };
 }
 
+/** Whether the text has the form of a key's id. */
+export function isKeyId(text: string): boolean {
+  return /^[0-9a-hjkmnp-tv-z]{24}$/.test(text);
+}
+
 const redactedBegin = 8;
 
 /**

@@ -1,12 +1,16 @@
 import type { KeyEvidence } from "../auth/key-evidence.ts";
 import { actorOf, type Principal } from "../auth/principal.ts";
+import type { RecordSource } from "../cache/record-source.ts";
 import type { Clock } from "../clock.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
 import type { RandomBytes } from "../ids/random-bytes.ts";
-import { fail } from "../refusal/refusal.ts";
+import { fail, type Refusal } from "../refusal/refusal.ts";
+import { whileTeamsStay } from "../teams/find-team.ts";
+import type { TeamRecord } from "../teams/team-store.ts";
+import { deletedKeyVersion } from "./delete-keys.ts";
 import type { KeyEvent } from "./key-events.ts";
 import type { KeyRecord, KeyStore } from "./key-store.ts";
-import { type KeyForm, redactKeyValue } from "./key-value.ts";
+import { isKeyId, type KeyForm, redactKeyValue } from "./key-value.ts";
 import type { ServiceSecrets } from "./service-secrets.ts";
 
 /** The use cases of a team's keys. */
@@ -31,6 +35,7 @@ export interface Keyring {
 export interface KeyringParts {
   readonly clock: Clock;
   readonly store: KeyStore;
+  readonly teams: RecordSource<TeamRecord>;
   readonly form: KeyForm;
   readonly secrets: ServiceSecrets;
   readonly randomBytes: RandomBytes;
@@ -46,10 +51,16 @@ export interface KeyringParts {
 }
 
 /**
- * Throws the refusals REQUEST_ID_USED, KEY_LIMIT_REACHED and KEY_NOT_FOUND, and those of the store.
+ * Throws the refusals REQUEST_ID_USED, KEY_LIMIT_REACHED, KEY_NOT_FOUND and TEAM_ENDING, and those
+ * of the store.
  */
 export function createKeyring(parts: KeyringParts): Keyring {
-  const { clock, store, activeMax, lastUseTimeMs, changeSecurityState, publish } = parts;
+  const { clock, store, teams, activeMax, lastUseTimeMs, changeSecurityState, publish } = parts;
+  const remove = (keyId: string) =>
+    changeSecurityState("key", async () => {
+      await store.delete(keyId);
+      return { id: keyId, version: deletedKeyVersion };
+    });
   const withLastUse = (key: KeyRecord) => ({
     ...key,
     lastUseTimeMs: lastUseTimeMs(key.id, key.lastUseTimeMs),
@@ -58,7 +69,15 @@ export function createKeyring(parts: KeyringParts): Keyring {
   return {
     async create(order) {
       const { key, value } = mintKey(parts, order);
-      const outcome = await store.insert(key, { activeMax });
+      const outcome = await whileTeamsStay(
+        teams,
+        { teamIds: [key.teamId] },
+        {
+          write: () => store.insert(key, { activeMax }),
+          // Nobody has the value yet.
+          undo: async ({ kind }) => kind === "inserted" && (await remove(key.id)),
+        },
+      );
       if (outcome.kind === "request_id_used") {
         throw fail("REQUEST_ID_USED", { param: "request_id", metadata: { key_id: outcome.keyId } });
       }
@@ -82,12 +101,21 @@ export function createKeyring(parts: KeyringParts): Keyring {
         const key = await store.revoke({ teamId, keyId, revokeTimeMs: clock.unixMs(), revokedBy });
         return key && { id: key.id, version: key.version, value: evidenceOf(key), key };
       });
-      if (!change) throw fail("KEY_NOT_FOUND", { param: "key_id", metadata: { key_id: keyId } });
+      if (!change) throw keyNotFound(teamId, keyId);
       const revoked = withLastUse(change.key);
       publish({ kind: "revoked", key: revoked });
       return revoked;
     },
   };
+}
+
+/** Repeats an id only if it has the form of one: people do send a whole key in its place. */
+function keyNotFound(teamId: string, keyId: string): Refusal {
+  const param = "key_id";
+  const metadata = { team_id: teamId };
+  if (!isKeyId(keyId)) return fail("KEY_NOT_FOUND", { param, metadata });
+  const problem = `Team \`${teamId}\` has no key \`${keyId}\`.`;
+  return fail("KEY_NOT_FOUND", { param, problem, metadata: { ...metadata, key_id: keyId } });
 }
 
 /** The part of a stored key that verifying needs. */

@@ -1,39 +1,6 @@
 import { Code } from "@connectrpc/connect";
 import { bounds } from "../bounds.ts";
-
-/**
- * Everything that depends only on the reason. REST, gRPC, Connect, OpenAPI, the log and the docs
- * read it from here.
- */
-export interface ReasonRow {
-  /** The class of error that API clients switch on. */
-  readonly type:
-    | "authentication_error"
-    | "permission_error"
-    | "invalid_request_error"
-    | "not_found_error"
-    | "rate_limit_error"
-    | "api_error";
-  readonly code: Code;
-  readonly httpStatus: number;
-  /** The public message; `{name}` is filled from the metadata. */
-  readonly words: string;
-  /**
-   * The level of the log line. A refusal that callers can cause at will is `debug`, so that they
-   * can't fill the disk. One that the operator or the owner of an app can fix is `warn`. A fault of
-   * Keyrun is `error`.
-   */
-  readonly log: "debug" | "warn" | "error";
-  /**
-   * How long to wait before a repeat, if the refusal names no wait of its own. Absent: waiting does
-   * not help.
-   */
-  readonly retryAfterMs?: number;
-  /** The app may have done its work, so a repeat could do it twice. */
-  readonly unsafeToRepeat?: true;
-  /** Headers of the HTTP response, over REST and Connect; `{name}` is filled from the metadata. */
-  readonly headers?: Readonly<Record<string, string>>;
-}
+import type { ReasonRow } from "./reason-row.ts";
 
 /** Every 401 names the kind of credential that it asks for (RFC 9110, section 15.5.2). */
 const challenge = 'Bearer realm="keyrun"';
@@ -162,6 +129,20 @@ export const reasons = {
   KEY_LIMIT_REACHED: {
     ...failedPrecondition,
     words: "The team has {active_key_count_max} active keys, the most it may have. Revoke one first.",
+  },
+  TEAM_HAS_KEYS: {
+    ...failedPrecondition,
+    words: "Team `{team_id}` has active keys ({active_key_count}), so it was not deleted. Revoke them first.",
+  },
+  TEAM_HAS_APPS: {
+    ...failedPrecondition,
+    words:
+      "Apps are limited to team `{team_id}` ({app_ids}), so it was not deleted. Limit them to other teams, or delete them, first.",
+  },
+  TEAM_ENDING: {
+    ...failedPrecondition,
+    words:
+      "Team `{team_id}` is being deleted, so nothing can be added to it. If its deletion was interrupted, repeat it.",
   },
   REQUEST_ID_USED: {
     ...exists,

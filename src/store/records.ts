@@ -44,6 +44,7 @@ export const teamShape = {
   displayName: z.string(),
   plan: z.enum(planNames),
   createTimeMs: timeMs,
+  state: z.enum(["active", "ending"]),
   version,
 };
 

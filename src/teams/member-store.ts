@@ -11,6 +11,8 @@ export interface MemberStore {
   add(member: MemberRecord): Promise<MemberRecord>;
   /** Removes a member; false where there was none. */
   remove(teamId: string, email: string): Promise<boolean>;
+  /** Removes members of a team, at most `limit`, and returns how many it removed. */
+  removeAll(teamId: string, limit: number): Promise<number>;
   /** Whether the person belongs to the team. */
   has(teamId: string, email: string): Promise<boolean>;
   /**

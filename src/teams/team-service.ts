@@ -14,7 +14,8 @@ import type { TeamLimiter } from "../limit/limiter.ts";
 import { rateLimitMessage } from "../limit/rate-limit-message.ts";
 import { fail } from "../refusal/refusal.ts";
 import type { PlanName } from "../settings/config.ts";
-import { requireTeam } from "./find-team.ts";
+import { createDeleteTeam, type TeamBelongings } from "./delete-team.ts";
+import { noSuchTeam, requireTeam, whileTeamsStay } from "./find-team.ts";
 import type { MemberRecord, MemberStore } from "./member-store.ts";
 import { planName } from "./plan-message.ts";
 import type { PreviewStore } from "./preview-store.ts";
@@ -31,6 +32,7 @@ export interface TeamServiceParts {
   readonly planLimits: Readonly<Record<PlanName, number>>;
   /** Frees an e-mail: the next person who proves that it is theirs gets it. */
   readonly users: { release(email: string): Promise<void> };
+  readonly belongings: TeamBelongings;
   readonly changeSecurityState: ChangeSecurityState<"team", FlooredChange<TeamRecord>> &
     ChangeSecurityState<"member" | "preview", StoredChange>;
 }
@@ -40,18 +42,20 @@ export function createTeamService(parts: TeamServiceParts): ServiceMethods<typeo
   return { ...teamMethods(parts), ...memberMethods(parts), ...previewMethods(parts) };
 }
 
-function teamMethods({ clock, store, teams, limiter, planLimits, changeSecurityState }: TeamServiceParts) {
+function teamMethods(parts: TeamServiceParts) {
+  const { clock, store, teams, limiter, planLimits, changeSecurityState } = parts;
+  const deletion = createDeleteTeam(parts);
   return {
     async createTeam({ team: given }) {
       const id = readResourceId(given?.id ?? "", "team.id");
       const displayName = readDisplayName(given?.displayName ?? "", "team.display_name") || id;
       const plan = given && given.plan !== 0 ? readPlan(given) : "free";
-      const team: TeamRecord = { id, displayName, plan, createTimeMs: clock.unixMs(), version: 1 };
+      await deletion.clearId(id);
       const created = await changeSecurityState("team", async () =>
-        (await store.insert(team)) ? changeOf(team) : undefined,
+        changeOf(await store.insert({ id, displayName, plan, createTimeMs: clock.unixMs() })),
       );
       if (!created) throw fail("TEAM_EXISTS", { param: "team.id", metadata: { team_id: id } });
-      return { team: teamMessage(team) };
+      return { team: teamMessage(created.value) };
     },
     async getTeam({ teamId }) {
       return { team: teamMessage(await requireTeam(teams, teamId)) };
@@ -65,12 +69,16 @@ function teamMethods({ clock, store, teams, limiter, planLimits, changeSecurityS
     async updateTeam({ team: given, updateMask }) {
       if (!given?.id) throw fail("INVALID_ARGUMENT", { param: "team.id", problem: "team.id is required." });
       const change = readChange(given, updateMask?.paths ?? []);
-      const changed = await changeSecurityState("team", async () => {
-        const team = await store.update(given.id, change);
-        return team && changeOf(team);
-      });
-      if (!changed) throw fail("TEAM_NOT_FOUND", { param: "team.id", metadata: { team_id: given.id } });
+      const changed = await changeSecurityState("team", async () =>
+        changeOf(await store.update(given.id, change)),
+      );
+      if (!changed) throw noSuchTeam(given.id, "team.id");
       return { team: teamMessage(changed.value) };
+    },
+    async deleteTeam({ teamId }) {
+      if (teamId === "") throw fail("INVALID_ARGUMENT", { param: "team_id", problem: missingIdWords });
+      await deletion.delete(teamId);
+      return {};
     },
     async getRateLimit({ teamId }) {
       const team = await requireTeam(teams, teamId);
@@ -80,20 +88,30 @@ function teamMethods({ clock, store, teams, limiter, planLimits, changeSecurityS
 }
 
 function memberMethods({ clock, members, teams, changeSecurityState }: TeamServiceParts) {
+  const removeMember = (teamId: string, email: string) =>
+    changeSecurityState("member", async () => {
+      await members.remove(teamId, email);
+      return { id: `${teamId}/${email}` };
+    });
   return {
     async addMember({ teamId, email }) {
       const team = await requireTeam(teams, teamId);
       const address = readEmail(email, "email");
-      const member = await members.add({ teamId: team.id, email: address, createTimeMs: clock.unixMs() });
+      const wasMember = await members.has(team.id, address);
+      const member = await whileTeamsStay(
+        teams,
+        { teamIds: [team.id] },
+        {
+          write: () => members.add({ teamId: team.id, email: address, createTimeMs: clock.unixMs() }),
+          undo: async () => wasMember || (await removeMember(team.id, address)),
+        },
+      );
       return { member: memberMessage(member) };
     },
     async removeMember({ teamId, email }) {
       const team = await requireTeam(teams, teamId);
       const address = readEmail(email, "email");
-      await changeSecurityState("member", async () => {
-        await members.remove(team.id, address);
-        return { id: `${team.id}/${address}` };
-      });
+      await removeMember(team.id, address);
       return {};
     },
     async listMembers(request) {
@@ -130,8 +148,10 @@ function previewMethods({ preview, users, changeSecurityState }: TeamServicePart
   } satisfies Partial<ServiceMethods<typeof TeamService>>;
 }
 
-function changeOf(team: TeamRecord) {
-  return { id: team.id, version: team.version, value: team };
+const missingIdWords = "team_id is required: name the team.";
+
+function changeOf(team: TeamRecord | undefined) {
+  return team && { id: team.id, version: team.version, value: team };
 }
 
 function readPlan(given: Team): PlanName {

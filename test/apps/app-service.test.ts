@@ -128,7 +128,7 @@ describe("an app for a team that does not exist", () => {
   const refused = {
     reason: "TEAM_NOT_FOUND",
     param: "app.team_ids",
-    message: "There is no team nosuch. Check its id, or create the team first.",
+    message: "There is no team `nosuch`.",
     metadata: { team_id: "nosuch" },
   };
   const teamIds = ["demo", "nosuch"];

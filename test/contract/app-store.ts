@@ -161,5 +161,19 @@ export function appStoreContract(name: string, open: OpenStores): void {
       expect(await runnable(3, prefix, "t1")).toEqual(["a", "b", "d"]);
       expect(await runnable(3, `${prefix}b`, "t1")).toEqual(["d", "f"]);
     });
+
+    test("limitedTo names the apps that name the team, in order and not the deleted ones", async () => {
+      const prefix = newPrefix();
+      const [team, other] = [`${prefix}team`, `${prefix}team2`];
+      const teamIds = { d: [team], a: [other, team], b: [], c: [other], e: [team] };
+      for (const [id, ids] of Object.entries(teamIds)) {
+        await apps().insert(newAppOf({ id: prefix + id, teamIds: ids }));
+      }
+      await apps().delete(`${prefix}e`);
+      expect(await apps().limitedTo(team, 10)).toEqual([`${prefix}a`, `${prefix}d`]);
+      expect(await apps().limitedTo(team, 1)).toEqual([`${prefix}a`]);
+      expect(await apps().limitedTo(team, 0)).toEqual([]);
+      expect(await apps().limitedTo(`${prefix}nobody`, 10)).toEqual([]);
+    });
   });
 }

@@ -332,5 +332,33 @@ export function keyStoreContract(name: string, open: OpenStores): void {
       const versions = (await keys().secretVersions()).filter((version) => version.startsWith(teamId));
       expect(versions.sort()).toEqual([`${teamId}x`, `${teamId}y`]);
     });
+
+    test("a deleted key is gone, frees its slot and its request id, and deleting it again is no error", async () => {
+      const teamId = newPrefix();
+      const requestId = "11111111-2222-4333-8444-555555555555";
+      const key = keyRecordOf({ id: `${teamId}k`, teamId, requestId });
+      const insert = (id: string) => keys().insert({ ...key, id }, { activeMax: 1 });
+      expect(await insert(key.id)).toEqual({ kind: "inserted" });
+      await keys().delete(key.id);
+      await keys().delete(key.id);
+      expect(await keys().find(key.id)).toBeUndefined();
+      expect(await insert(`${teamId}k2`)).toEqual({ kind: "inserted" });
+    });
+
+    test("deleteAll deletes the team's keys alone, revoked or not, as many as it may, and names them", async () => {
+      const [teamId, other] = [newPrefix(), newPrefix()];
+      const ids = ["k1", "k2", "k3"].map((id) => teamId + id);
+      await insertAll(ids.map((id) => keyRecordOf({ id, teamId })));
+      await insertAll([keyRecordOf({ id: `${other}k`, teamId: other })]);
+      await keys().revoke({ teamId, keyId: ids[0]!, revokeTimeMs: 5, revokedBy: "a service" });
+      expect(await keys().deleteAll(teamId, 0)).toEqual([]);
+      const first = await keys().deleteAll(teamId, 2);
+      expect(first).toHaveLength(2);
+      const second = await keys().deleteAll(teamId, 2);
+      expect([...first, ...second].sort()).toEqual(ids);
+      expect(await keys().deleteAll(teamId, 2)).toEqual([]);
+      expect(await keys().countActive(teamId)).toBe(0);
+      expect(await keys().countActive(other)).toBe(1);
+    });
   });
 }

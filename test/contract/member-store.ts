@@ -60,5 +60,18 @@ export function memberStoreContract(name: string, open: OpenStores): void {
       expect(await members().teamIdsOf(email, 0)).toEqual([]);
       expect(await members().teamIdsOf("nobody@example.com", 10)).toEqual([]);
     });
+
+    test("removeAll removes the team's members alone, as many as it may, and counts them", async () => {
+      const [teamId, other] = [newPrefix(), newPrefix()];
+      for (const email of ["a@x", "b@x", "c@x"]) {
+        for (const each of [teamId, other]) await members().add({ teamId: each, email, createTimeMs: 1 });
+      }
+      expect(await members().removeAll(teamId, 0)).toBe(0);
+      expect(await members().removeAll(teamId, 2)).toBe(2);
+      expect(await members().list({ teamId, limit: 10 })).toHaveLength(1);
+      expect(await members().removeAll(teamId, 2)).toBe(1);
+      expect(await members().removeAll(teamId, 2)).toBe(0);
+      expect(await members().list({ teamId: other, limit: 10 })).toHaveLength(3);
+    });
   });
 }

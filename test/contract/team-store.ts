@@ -9,14 +9,14 @@ export function teamStoreContract(name: string, open: OpenStores): void {
 
     test("a team that was inserted is found with every fact it was given", async () => {
       const team = teamRecordOf({ id: `${newPrefix()}a`, displayName: "Ärger & Co.", plan: "enterprise" });
-      expect(await teams().insert(team)).toBe(true);
+      expect(await teams().insert(team)).toEqual(team);
       expect(await teams().find(team.id)).toEqual(team);
     });
 
-    test("insert returns false for a taken id, and leaves the first team as it was", async () => {
+    test("insert returns undefined for a taken id, and leaves the first team as it was", async () => {
       const team = teamRecordOf({ id: `${newPrefix()}a` });
       await teams().insert(team);
-      expect(await teams().insert({ ...team, displayName: "Other", plan: "pro" })).toBe(false);
+      expect(await teams().insert({ ...team, displayName: "Other", plan: "pro" })).toBeUndefined();
       expect(await teams().find(team.id)).toEqual(team);
     });
 
@@ -65,6 +65,43 @@ export function teamStoreContract(name: string, open: OpenStores): void {
       expect(last).toEqual(answers.find((answer) => answer?.version === 6));
       expect(last?.plan).not.toBe("free");
       expect(last?.displayName).not.toBe("Acme");
+    });
+
+    test("an ending team of this version is deleted: it is not found, listed or changed any more", async () => {
+      const prefix = newPrefix();
+      const team = teamRecordOf({ id: `${prefix}a` });
+      await teams().insert(team);
+      expect(await teams().delete(team.id, 1)).toBeUndefined();
+      expect(await teams().update(team.id, { state: "ending" })).toEqual({
+        ...team,
+        state: "ending",
+        version: 2,
+      });
+      expect(await teams().delete(team.id, 1)).toBeUndefined();
+      expect(await teams().deletedVersion(team.id)).toBeUndefined();
+      expect(await teams().delete(team.id, 2)).toBe(3);
+      expect(await teams().deletedVersion(team.id)).toBe(3);
+      expect(await teams().delete(team.id, 3)).toBeUndefined();
+      expect(await teams().find(team.id)).toBeUndefined();
+      expect(await teams().update(team.id, { plan: "pro" })).toBeUndefined();
+      expect((await teams().list({ limit: 10, after: prefix })).map(({ id }) => id)).not.toContain(team.id);
+    });
+
+    test("the id of a deleted team may be used again, by an active team whose version goes on", async () => {
+      const team = teamRecordOf({ id: `${newPrefix()}a` });
+      await teams().insert(team);
+      await teams().update(team.id, { state: "ending" });
+      await teams().delete(team.id, 2);
+      const next = teamRecordOf({ id: team.id, displayName: "Next", plan: "pro", createTimeMs: 7 });
+      const created = await Promise.all([1, 2, 3].map(() => teams().insert(next)));
+      expect(created.filter((each) => each !== undefined)).toEqual([{ ...next, version: 4 }]);
+      expect(await teams().find(team.id)).toEqual({ ...next, version: 4 });
+      expect(await teams().deletedVersion(team.id)).toBeUndefined();
+    });
+
+    test("no version was deleted of an id that never was", async () => {
+      expect(await teams().deletedVersion(`${newPrefix()}a`)).toBeUndefined();
+      expect(await teams().delete(`${newPrefix()}a`, 1)).toBeUndefined();
     });
   });
 }

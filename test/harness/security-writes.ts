@@ -5,10 +5,10 @@ import { parseSync } from "vite";
  * belong to.
  */
 export const securityWrites: Readonly<Record<string, readonly string[]>> = {
-  key: ["keys.revoke"],
-  team: ["teams.insert", "teams.update"],
+  key: ["keys.revoke", "keys.delete", "keys.deleteAll"],
+  team: ["teams.insert", "teams.update", "teams.delete"],
   app: ["apps.insert", "apps.update", "apps.delete"],
-  member: ["members.remove"],
+  member: ["members.remove", "members.removeAll"],
   preview: ["preview.set", "users.release"],
   session: ["sessions.insert", "sessions.touch", "sessions.delete"],
 };

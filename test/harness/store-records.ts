@@ -21,7 +21,14 @@ export function keyRecordOf(facts: Partial<KeyRecord> & Pick<KeyRecord, "id" | "
 }
 
 export function teamRecordOf(facts: Partial<TeamRecord> & Pick<TeamRecord, "id">): TeamRecord {
-  return { displayName: "Acme", plan: "free", createTimeMs: 1_700_000_000_000, version: 1, ...facts };
+  return {
+    displayName: "Acme",
+    plan: "free",
+    createTimeMs: 1_700_000_000_000,
+    state: "active",
+    version: 1,
+    ...facts,
+  };
 }
 
 export function newAppOf(facts: Partial<NewApp> & Pick<NewApp, "id">): NewApp {

@@ -11,7 +11,7 @@ import type {
 } from "#gen/keyrun/v1/key_service_pb.ts";
 import type { RateLimit } from "#gen/keyrun/v1/rate_limit_pb.ts";
 import type { GetSessionResponse, SignOutResponse } from "#gen/keyrun/v1/session_service_pb.ts";
-import { Plan, type Team } from "#gen/keyrun/v1/team_pb.ts";
+import { Plan, type Team, TeamState } from "#gen/keyrun/v1/team_pb.ts";
 import type { GetRateLimitResponse } from "#gen/keyrun/v1/team_service_pb.ts";
 import {
   enumeration,
@@ -34,6 +34,7 @@ const team = message<Team>("keyrun.v1.Team", {
   displayName: text,
   plan: enumeration(Plan, "PLAN_"),
   createTime: optional(timestamp),
+  state: enumeration(TeamState, "TEAM_STATE_"),
 });
 
 export const getSessionResponse = message<GetSessionResponse>("keyrun.v1.GetSessionResponse", {

@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file keyrun/v1/team.proto.
  */
 export const file_keyrun_v1_team: GenFile = /*@__PURE__*/
-  fileDesc("ChRrZXlydW4vdjEvdGVhbS5wcm90bxIJa2V5cnVuLnYxIngKBFRlYW0SCgoCaWQYASABKAkSFAoMZGlzcGxheV9uYW1lGAIgASgJEh0KBHBsYW4YAyABKA4yDy5rZXlydW4udjEuUGxhbhIvCgtjcmVhdGVfdGltZRgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiSAoGTWVtYmVyEg0KBWVtYWlsGAEgASgJEi8KC2NyZWF0ZV90aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCpdCgRQbGFuEhQKEFBMQU5fVU5TUEVDSUZJRUQQABINCglQTEFOX0ZSRUUQARIMCghQTEFOX1BSTxACEg0KCVBMQU5fVEVBTRADEhMKD1BMQU5fRU5URVJQUklTRRAEYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("ChRrZXlydW4vdjEvdGVhbS5wcm90bxIJa2V5cnVuLnYxIp0BCgRUZWFtEgoKAmlkGAEgASgJEhQKDGRpc3BsYXlfbmFtZRgCIAEoCRIdCgRwbGFuGAMgASgOMg8ua2V5cnVuLnYxLlBsYW4SLwoLY3JlYXRlX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiMKBXN0YXRlGAUgASgOMhQua2V5cnVuLnYxLlRlYW1TdGF0ZSJICgZNZW1iZXISDQoFZW1haWwYASABKAkSLwoLY3JlYXRlX3RpbWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wKlUKCVRlYW1TdGF0ZRIaChZURUFNX1NUQVRFX1VOU1BFQ0lGSUVEEAASFQoRVEVBTV9TVEFURV9BQ1RJVkUQARIVChFURUFNX1NUQVRFX0VORElORxACKl0KBFBsYW4SFAoQUExBTl9VTlNQRUNJRklFRBAAEg0KCVBMQU5fRlJFRRABEgwKCFBMQU5fUFJPEAISDQoJUExBTl9URUFNEAMSEwoPUExBTl9FTlRFUlBSSVNFEARiBnByb3RvMw", [file_google_protobuf_timestamp]);
 
 /**
  * A team. It owns keys, and its keys share one limit.
@@ -49,6 +49,13 @@ export type Team = Message<"keyrun.v1.Team"> & {
    * @generated from field: google.protobuf.Timestamp create_time = 4;
    */
   createTime?: Timestamp | undefined;
+
+  /**
+   * Output only. Whether the team is being deleted.
+   *
+   * @generated from field: keyrun.v1.TeamState state = 5;
+   */
+  state: TeamState;
 };
 
 /**
@@ -86,6 +93,13 @@ export type TeamJson = {
    * @generated from field: google.protobuf.Timestamp create_time = 4;
    */
   createTime?: TimestampJson;
+
+  /**
+   * Output only. Whether the team is being deleted.
+   *
+   * @generated from field: keyrun.v1.TeamState state = 5;
+   */
+  state?: TeamStateJson;
 };
 
 /**
@@ -143,6 +157,55 @@ export type MemberJson = {
  */
 export const MemberSchema: GenMessage<Member, {jsonType: MemberJson}> = /*@__PURE__*/
   messageDesc(file_keyrun_v1_team, 1);
+
+/**
+ * Whether a team is being deleted.
+ *
+ * @generated from enum keyrun.v1.TeamState
+ */
+export const TeamState = {
+  /**
+   * Never sent.
+   *
+   * @generated from enum value: TEAM_STATE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * The team is not being deleted.
+   *
+   * @generated from enum value: TEAM_STATE_ACTIVE = 1;
+   */
+  ACTIVE: 1,
+
+  /**
+   * A deletion of the team has begun. Until it is done, or is refused, the team
+   * gets no new keys, members and apps. If it was interrupted, repeat it.
+   *
+   * @generated from enum value: TEAM_STATE_ENDING = 2;
+   */
+  ENDING: 2,
+} as const;
+
+/**
+ * Whether a team is being deleted.
+ *
+ * @generated from enum keyrun.v1.TeamState
+ */
+export type TeamState = (typeof TeamState)[keyof typeof TeamState] | UnknownEnum;
+
+/**
+ * Whether a team is being deleted.
+ *
+ * @generated from enum keyrun.v1.TeamState
+ */
+export type TeamStateJson = "TEAM_STATE_UNSPECIFIED" | "TEAM_STATE_ACTIVE" | "TEAM_STATE_ENDING";
+
+/**
+ * Describes the enum keyrun.v1.TeamState.
+ */
+export const TeamStateSchema: GenEnum<TeamState, TeamStateJson> = /*@__PURE__*/
+  enumDesc(file_keyrun_v1_team, 0);
 
 /**
  * A team's plan. The operator may set other limits than these defaults.
@@ -204,5 +267,5 @@ export type PlanJson = "PLAN_UNSPECIFIED" | "PLAN_FREE" | "PLAN_PRO" | "PLAN_TEA
  * Describes the enum keyrun.v1.Plan.
  */
 export const PlanSchema: GenEnum<Plan, PlanJson> = /*@__PURE__*/
-  enumDesc(file_keyrun_v1_team, 0);
+  enumDesc(file_keyrun_v1_team, 1);
 

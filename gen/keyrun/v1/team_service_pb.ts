@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file keyrun/v1/team_service.proto.
  */
 export const file_keyrun_v1_team_service: GenFile = /*@__PURE__*/
-  fileDesc("ChxrZXlydW4vdjEvdGVhbV9zZXJ2aWNlLnByb3RvEglrZXlydW4udjEiMgoRQ3JlYXRlVGVhbVJlcXVlc3QSHQoEdGVhbRgBIAEoCzIPLmtleXJ1bi52MS5UZWFtIjMKEkNyZWF0ZVRlYW1SZXNwb25zZRIdCgR0ZWFtGAEgASgLMg8ua2V5cnVuLnYxLlRlYW0iIQoOR2V0VGVhbVJlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCSIwCg9HZXRUZWFtUmVzcG9uc2USHQoEdGVhbRgBIAEoCzIPLmtleXJ1bi52MS5UZWFtIjkKEExpc3RUZWFtc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkiTAoRTGlzdFRlYW1zUmVzcG9uc2USHgoFdGVhbXMYASADKAsyDy5rZXlydW4udjEuVGVhbRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiYwoRVXBkYXRlVGVhbVJlcXVlc3QSHQoEdGVhbRgBIAEoCzIPLmtleXJ1bi52MS5UZWFtEi8KC3VwZGF0ZV9tYXNrGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzayIzChJVcGRhdGVUZWFtUmVzcG9uc2USHQoEdGVhbRgBIAEoCzIPLmtleXJ1bi52MS5UZWFtIjIKEEFkZE1lbWJlclJlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRINCgVlbWFpbBgCIAEoCSI2ChFBZGRNZW1iZXJSZXNwb25zZRIhCgZtZW1iZXIYASABKAsyES5rZXlydW4udjEuTWVtYmVyIjUKE1JlbW92ZU1lbWJlclJlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRINCgVlbWFpbBgCIAEoCSIWChRSZW1vdmVNZW1iZXJSZXNwb25zZSJMChJMaXN0TWVtYmVyc1JlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJSChNMaXN0TWVtYmVyc1Jlc3BvbnNlEiIKB21lbWJlcnMYASADKAsyES5rZXlydW4udjEuTWVtYmVyEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSImChNHZXRSYXRlTGltaXRSZXF1ZXN0Eg8KB3RlYW1faWQYASABKAkiQAoUR2V0UmF0ZUxpbWl0UmVzcG9uc2USKAoKcmF0ZV9saW1pdBgBIAEoCzIULmtleXJ1bi52MS5SYXRlTGltaXQiOQoXU2V0UHJldmlld0FjY2Vzc1JlcXVlc3QSDQoFZW1haWwYASABKAkSDwoHZ3JhbnRlZBgCIAEoCCIaChhTZXRQcmV2aWV3QWNjZXNzUmVzcG9uc2UiKAoXR2V0UHJldmlld0FjY2Vzc1JlcXVlc3QSDQoFZW1haWwYASABKAkiKwoYR2V0UHJldmlld0FjY2Vzc1Jlc3BvbnNlEg8KB2dyYW50ZWQYASABKAgiQQoYTGlzdFByZXZpZXdBY2Nlc3NSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoBRISCgpwYWdlX3Rva2VuGAIgASgJIkQKGUxpc3RQcmV2aWV3QWNjZXNzUmVzcG9uc2USDgoGZW1haWxzGAEgAygJEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCTKVBwoLVGVhbVNlcnZpY2USSwoKQ3JlYXRlVGVhbRIcLmtleXJ1bi52MS5DcmVhdGVUZWFtUmVxdWVzdBodLmtleXJ1bi52MS5DcmVhdGVUZWFtUmVzcG9uc2UiABJCCgdHZXRUZWFtEhkua2V5cnVuLnYxLkdldFRlYW1SZXF1ZXN0Ghoua2V5cnVuLnYxLkdldFRlYW1SZXNwb25zZSIAEkgKCUxpc3RUZWFtcxIbLmtleXJ1bi52MS5MaXN0VGVhbXNSZXF1ZXN0Ghwua2V5cnVuLnYxLkxpc3RUZWFtc1Jlc3BvbnNlIgASSwoKVXBkYXRlVGVhbRIcLmtleXJ1bi52MS5VcGRhdGVUZWFtUmVxdWVzdBodLmtleXJ1bi52MS5VcGRhdGVUZWFtUmVzcG9uc2UiABJICglBZGRNZW1iZXISGy5rZXlydW4udjEuQWRkTWVtYmVyUmVxdWVzdBocLmtleXJ1bi52MS5BZGRNZW1iZXJSZXNwb25zZSIAElEKDFJlbW92ZU1lbWJlchIeLmtleXJ1bi52MS5SZW1vdmVNZW1iZXJSZXF1ZXN0Gh8ua2V5cnVuLnYxLlJlbW92ZU1lbWJlclJlc3BvbnNlIgASTgoLTGlzdE1lbWJlcnMSHS5rZXlydW4udjEuTGlzdE1lbWJlcnNSZXF1ZXN0Gh4ua2V5cnVuLnYxLkxpc3RNZW1iZXJzUmVzcG9uc2UiABJRCgxHZXRSYXRlTGltaXQSHi5rZXlydW4udjEuR2V0UmF0ZUxpbWl0UmVxdWVzdBofLmtleXJ1bi52MS5HZXRSYXRlTGltaXRSZXNwb25zZSIAEl0KEFNldFByZXZpZXdBY2Nlc3MSIi5rZXlydW4udjEuU2V0UHJldmlld0FjY2Vzc1JlcXVlc3QaIy5rZXlydW4udjEuU2V0UHJldmlld0FjY2Vzc1Jlc3BvbnNlIgASXQoQR2V0UHJldmlld0FjY2VzcxIiLmtleXJ1bi52MS5HZXRQcmV2aWV3QWNjZXNzUmVxdWVzdBojLmtleXJ1bi52MS5HZXRQcmV2aWV3QWNjZXNzUmVzcG9uc2UiABJgChFMaXN0UHJldmlld0FjY2VzcxIjLmtleXJ1bi52MS5MaXN0UHJldmlld0FjY2Vzc1JlcXVlc3QaJC5rZXlydW4udjEuTGlzdFByZXZpZXdBY2Nlc3NSZXNwb25zZSIAYgZwcm90bzM", [file_google_protobuf_field_mask, file_keyrun_v1_rate_limit, file_keyrun_v1_team]);
+  fileDesc("ChxrZXlydW4vdjEvdGVhbV9zZXJ2aWNlLnByb3RvEglrZXlydW4udjEiMgoRQ3JlYXRlVGVhbVJlcXVlc3QSHQoEdGVhbRgBIAEoCzIPLmtleXJ1bi52MS5UZWFtIjMKEkNyZWF0ZVRlYW1SZXNwb25zZRIdCgR0ZWFtGAEgASgLMg8ua2V5cnVuLnYxLlRlYW0iIQoOR2V0VGVhbVJlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCSIwCg9HZXRUZWFtUmVzcG9uc2USHQoEdGVhbRgBIAEoCzIPLmtleXJ1bi52MS5UZWFtIjkKEExpc3RUZWFtc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkiTAoRTGlzdFRlYW1zUmVzcG9uc2USHgoFdGVhbXMYASADKAsyDy5rZXlydW4udjEuVGVhbRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiYwoRVXBkYXRlVGVhbVJlcXVlc3QSHQoEdGVhbRgBIAEoCzIPLmtleXJ1bi52MS5UZWFtEi8KC3VwZGF0ZV9tYXNrGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzayIzChJVcGRhdGVUZWFtUmVzcG9uc2USHQoEdGVhbRgBIAEoCzIPLmtleXJ1bi52MS5UZWFtIiQKEURlbGV0ZVRlYW1SZXF1ZXN0Eg8KB3RlYW1faWQYASABKAkiFAoSRGVsZXRlVGVhbVJlc3BvbnNlIjIKEEFkZE1lbWJlclJlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRINCgVlbWFpbBgCIAEoCSI2ChFBZGRNZW1iZXJSZXNwb25zZRIhCgZtZW1iZXIYASABKAsyES5rZXlydW4udjEuTWVtYmVyIjUKE1JlbW92ZU1lbWJlclJlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRINCgVlbWFpbBgCIAEoCSIWChRSZW1vdmVNZW1iZXJSZXNwb25zZSJMChJMaXN0TWVtYmVyc1JlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJSChNMaXN0TWVtYmVyc1Jlc3BvbnNlEiIKB21lbWJlcnMYASADKAsyES5rZXlydW4udjEuTWVtYmVyEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSImChNHZXRSYXRlTGltaXRSZXF1ZXN0Eg8KB3RlYW1faWQYASABKAkiQAoUR2V0UmF0ZUxpbWl0UmVzcG9uc2USKAoKcmF0ZV9saW1pdBgBIAEoCzIULmtleXJ1bi52MS5SYXRlTGltaXQiOQoXU2V0UHJldmlld0FjY2Vzc1JlcXVlc3QSDQoFZW1haWwYASABKAkSDwoHZ3JhbnRlZBgCIAEoCCIaChhTZXRQcmV2aWV3QWNjZXNzUmVzcG9uc2UiKAoXR2V0UHJldmlld0FjY2Vzc1JlcXVlc3QSDQoFZW1haWwYASABKAkiKwoYR2V0UHJldmlld0FjY2Vzc1Jlc3BvbnNlEg8KB2dyYW50ZWQYASABKAgiQQoYTGlzdFByZXZpZXdBY2Nlc3NSZXF1ZXN0EhEKCXBhZ2Vfc2l6ZRgBIAEoBRISCgpwYWdlX3Rva2VuGAIgASgJIkQKGUxpc3RQcmV2aWV3QWNjZXNzUmVzcG9uc2USDgoGZW1haWxzGAEgAygJEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCTLiBwoLVGVhbVNlcnZpY2USSwoKQ3JlYXRlVGVhbRIcLmtleXJ1bi52MS5DcmVhdGVUZWFtUmVxdWVzdBodLmtleXJ1bi52MS5DcmVhdGVUZWFtUmVzcG9uc2UiABJCCgdHZXRUZWFtEhkua2V5cnVuLnYxLkdldFRlYW1SZXF1ZXN0Ghoua2V5cnVuLnYxLkdldFRlYW1SZXNwb25zZSIAEkgKCUxpc3RUZWFtcxIbLmtleXJ1bi52MS5MaXN0VGVhbXNSZXF1ZXN0Ghwua2V5cnVuLnYxLkxpc3RUZWFtc1Jlc3BvbnNlIgASSwoKVXBkYXRlVGVhbRIcLmtleXJ1bi52MS5VcGRhdGVUZWFtUmVxdWVzdBodLmtleXJ1bi52MS5VcGRhdGVUZWFtUmVzcG9uc2UiABJLCgpEZWxldGVUZWFtEhwua2V5cnVuLnYxLkRlbGV0ZVRlYW1SZXF1ZXN0Gh0ua2V5cnVuLnYxLkRlbGV0ZVRlYW1SZXNwb25zZSIAEkgKCUFkZE1lbWJlchIbLmtleXJ1bi52MS5BZGRNZW1iZXJSZXF1ZXN0Ghwua2V5cnVuLnYxLkFkZE1lbWJlclJlc3BvbnNlIgASUQoMUmVtb3ZlTWVtYmVyEh4ua2V5cnVuLnYxLlJlbW92ZU1lbWJlclJlcXVlc3QaHy5rZXlydW4udjEuUmVtb3ZlTWVtYmVyUmVzcG9uc2UiABJOCgtMaXN0TWVtYmVycxIdLmtleXJ1bi52MS5MaXN0TWVtYmVyc1JlcXVlc3QaHi5rZXlydW4udjEuTGlzdE1lbWJlcnNSZXNwb25zZSIAElEKDEdldFJhdGVMaW1pdBIeLmtleXJ1bi52MS5HZXRSYXRlTGltaXRSZXF1ZXN0Gh8ua2V5cnVuLnYxLkdldFJhdGVMaW1pdFJlc3BvbnNlIgASXQoQU2V0UHJldmlld0FjY2VzcxIiLmtleXJ1bi52MS5TZXRQcmV2aWV3QWNjZXNzUmVxdWVzdBojLmtleXJ1bi52MS5TZXRQcmV2aWV3QWNjZXNzUmVzcG9uc2UiABJdChBHZXRQcmV2aWV3QWNjZXNzEiIua2V5cnVuLnYxLkdldFByZXZpZXdBY2Nlc3NSZXF1ZXN0GiMua2V5cnVuLnYxLkdldFByZXZpZXdBY2Nlc3NSZXNwb25zZSIAEmAKEUxpc3RQcmV2aWV3QWNjZXNzEiMua2V5cnVuLnYxLkxpc3RQcmV2aWV3QWNjZXNzUmVxdWVzdBokLmtleXJ1bi52MS5MaXN0UHJldmlld0FjY2Vzc1Jlc3BvbnNlIgBiBnByb3RvMw", [file_google_protobuf_field_mask, file_keyrun_v1_rate_limit, file_keyrun_v1_team]);
 
 /**
  * The team to create.
@@ -345,6 +345,64 @@ export const UpdateTeamResponseSchema: GenMessage<UpdateTeamResponse, {jsonType:
   messageDesc(file_keyrun_v1_team_service, 7);
 
 /**
+ * The team to delete.
+ *
+ * @generated from message keyrun.v1.DeleteTeamRequest
+ */
+export type DeleteTeamRequest = Message<"keyrun.v1.DeleteTeamRequest"> & {
+  /**
+   * Required. The team's id. Example: "demo".
+   *
+   * @generated from field: string team_id = 1;
+   */
+  teamId: string;
+};
+
+/**
+ * The team to delete.
+ *
+ * @generated from message keyrun.v1.DeleteTeamRequest
+ */
+export type DeleteTeamRequestJson = {
+  /**
+   * Required. The team's id. Example: "demo".
+   *
+   * @generated from field: string team_id = 1;
+   */
+  teamId?: string;
+};
+
+/**
+ * Describes the message keyrun.v1.DeleteTeamRequest.
+ * Use `create(DeleteTeamRequestSchema)` to create a new message.
+ */
+export const DeleteTeamRequestSchema: GenMessage<DeleteTeamRequest, {jsonType: DeleteTeamRequestJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_team_service, 8);
+
+/**
+ * The answer when the team is deleted. It has no content.
+ *
+ * @generated from message keyrun.v1.DeleteTeamResponse
+ */
+export type DeleteTeamResponse = Message<"keyrun.v1.DeleteTeamResponse"> & {
+};
+
+/**
+ * The answer when the team is deleted. It has no content.
+ *
+ * @generated from message keyrun.v1.DeleteTeamResponse
+ */
+export type DeleteTeamResponseJson = {
+};
+
+/**
+ * Describes the message keyrun.v1.DeleteTeamResponse.
+ * Use `create(DeleteTeamResponseSchema)` to create a new message.
+ */
+export const DeleteTeamResponseSchema: GenMessage<DeleteTeamResponse, {jsonType: DeleteTeamResponseJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_team_service, 9);
+
+/**
  * The member to add.
  *
  * @generated from message keyrun.v1.AddMemberRequest
@@ -393,7 +451,7 @@ export type AddMemberRequestJson = {
  * Use `create(AddMemberRequestSchema)` to create a new message.
  */
 export const AddMemberRequestSchema: GenMessage<AddMemberRequest, {jsonType: AddMemberRequestJson}> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_team_service, 8);
+  messageDesc(file_keyrun_v1_team_service, 10);
 
 /**
  * The added member.
@@ -428,7 +486,7 @@ export type AddMemberResponseJson = {
  * Use `create(AddMemberResponseSchema)` to create a new message.
  */
 export const AddMemberResponseSchema: GenMessage<AddMemberResponse, {jsonType: AddMemberResponseJson}> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_team_service, 9);
+  messageDesc(file_keyrun_v1_team_service, 11);
 
 /**
  * The member to remove.
@@ -477,7 +535,7 @@ export type RemoveMemberRequestJson = {
  * Use `create(RemoveMemberRequestSchema)` to create a new message.
  */
 export const RemoveMemberRequestSchema: GenMessage<RemoveMemberRequest, {jsonType: RemoveMemberRequestJson}> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_team_service, 10);
+  messageDesc(file_keyrun_v1_team_service, 12);
 
 /**
  * The answer when the member is removed. It has no content.
@@ -500,7 +558,7 @@ export type RemoveMemberResponseJson = {
  * Use `create(RemoveMemberResponseSchema)` to create a new message.
  */
 export const RemoveMemberResponseSchema: GenMessage<RemoveMemberResponse, {jsonType: RemoveMemberResponseJson}> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_team_service, 11);
+  messageDesc(file_keyrun_v1_team_service, 13);
 
 /**
  * The team whose members to list.
@@ -567,7 +625,7 @@ export type ListMembersRequestJson = {
  * Use `create(ListMembersRequestSchema)` to create a new message.
  */
 export const ListMembersRequestSchema: GenMessage<ListMembersRequest, {jsonType: ListMembersRequestJson}> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_team_service, 12);
+  messageDesc(file_keyrun_v1_team_service, 14);
 
 /**
  * A page of members.
@@ -616,7 +674,7 @@ export type ListMembersResponseJson = {
  * Use `create(ListMembersResponseSchema)` to create a new message.
  */
 export const ListMembersResponseSchema: GenMessage<ListMembersResponse, {jsonType: ListMembersResponseJson}> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_team_service, 13);
+  messageDesc(file_keyrun_v1_team_service, 15);
 
 /**
  * The team whose limit to read.
@@ -651,7 +709,7 @@ export type GetRateLimitRequestJson = {
  * Use `create(GetRateLimitRequestSchema)` to create a new message.
  */
 export const GetRateLimitRequestSchema: GenMessage<GetRateLimitRequest, {jsonType: GetRateLimitRequestJson}> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_team_service, 14);
+  messageDesc(file_keyrun_v1_team_service, 16);
 
 /**
  * The state of the limit.
@@ -686,7 +744,7 @@ export type GetRateLimitResponseJson = {
  * Use `create(GetRateLimitResponseSchema)` to create a new message.
  */
 export const GetRateLimitResponseSchema: GenMessage<GetRateLimitResponse, {jsonType: GetRateLimitResponseJson}> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_team_service, 15);
+  messageDesc(file_keyrun_v1_team_service, 17);
 
 /**
  * The access to set.
@@ -737,7 +795,7 @@ export type SetPreviewAccessRequestJson = {
  * Use `create(SetPreviewAccessRequestSchema)` to create a new message.
  */
 export const SetPreviewAccessRequestSchema: GenMessage<SetPreviewAccessRequest, {jsonType: SetPreviewAccessRequestJson}> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_team_service, 16);
+  messageDesc(file_keyrun_v1_team_service, 18);
 
 /**
  * The answer when the access is set. It has no content.
@@ -760,7 +818,7 @@ export type SetPreviewAccessResponseJson = {
  * Use `create(SetPreviewAccessResponseSchema)` to create a new message.
  */
 export const SetPreviewAccessResponseSchema: GenMessage<SetPreviewAccessResponse, {jsonType: SetPreviewAccessResponseJson}> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_team_service, 17);
+  messageDesc(file_keyrun_v1_team_service, 19);
 
 /**
  * The user whose access to read.
@@ -795,7 +853,7 @@ export type GetPreviewAccessRequestJson = {
  * Use `create(GetPreviewAccessRequestSchema)` to create a new message.
  */
 export const GetPreviewAccessRequestSchema: GenMessage<GetPreviewAccessRequest, {jsonType: GetPreviewAccessRequestJson}> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_team_service, 18);
+  messageDesc(file_keyrun_v1_team_service, 20);
 
 /**
  * The user's preview access.
@@ -830,7 +888,7 @@ export type GetPreviewAccessResponseJson = {
  * Use `create(GetPreviewAccessResponseSchema)` to create a new message.
  */
 export const GetPreviewAccessResponseSchema: GenMessage<GetPreviewAccessResponse, {jsonType: GetPreviewAccessResponseJson}> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_team_service, 19);
+  messageDesc(file_keyrun_v1_team_service, 21);
 
 /**
  * The page of users to list.
@@ -883,7 +941,7 @@ export type ListPreviewAccessRequestJson = {
  * Use `create(ListPreviewAccessRequestSchema)` to create a new message.
  */
 export const ListPreviewAccessRequestSchema: GenMessage<ListPreviewAccessRequest, {jsonType: ListPreviewAccessRequestJson}> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_team_service, 20);
+  messageDesc(file_keyrun_v1_team_service, 22);
 
 /**
  * A page of users with preview access.
@@ -932,7 +990,7 @@ export type ListPreviewAccessResponseJson = {
  * Use `create(ListPreviewAccessResponseSchema)` to create a new message.
  */
 export const ListPreviewAccessResponseSchema: GenMessage<ListPreviewAccessResponse, {jsonType: ListPreviewAccessResponseJson}> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_team_service, 21);
+  messageDesc(file_keyrun_v1_team_service, 23);
 
 /**
  * Manages teams, their members, and the users with preview access.
@@ -980,6 +1038,19 @@ export const TeamService: GenService<{
     methodKind: "unary";
     input: typeof UpdateTeamRequestSchema;
     output: typeof UpdateTeamResponseSchema;
+  },
+  /**
+   * Deletes a team, with its members and its revoked keys. A team that has active
+   * keys, or that an app is limited to, is not deleted: the error is
+   * FAILED_PRECONDITION with the reason TEAM_HAS_KEYS or TEAM_HAS_APPS. The id may
+   * be used again.
+   *
+   * @generated from rpc keyrun.v1.TeamService.DeleteTeam
+   */
+  deleteTeam: {
+    methodKind: "unary";
+    input: typeof DeleteTeamRequestSchema;
+    output: typeof DeleteTeamResponseSchema;
   },
   /**
    * Adds a member to a team. A repeated call is no error.

@@ -42,6 +42,11 @@ export function createAppStore({ apps }: Collections, call: StoreCall): AppStore
       const page = apps.find(query).sort({ _id: 1 }).limit(limit);
       return (await call(() => page.toArray())).map(checkApp);
     },
+    async limitedTo(teamId, limit) {
+      if (limit <= 0) return [];
+      const page = apps.find({ teamIds: { $eq: teamId }, deleted: { $eq: false } }).sort({ _id: 1 });
+      return (await call(() => page.limit(limit).toArray())).map(({ _id }) => _id);
+    },
     async update(appId, change, version) {
       const fields = checkRecord(appChange, given(change), `apps/${appId}`);
       const update = { ...(Object.keys(fields).length > 0 && { $set: fields }), $inc: { version: 1 } };

@@ -27,7 +27,11 @@ export const keyDocument = z.strictObject({
 });
 export type KeyDocument = z.infer<typeof keyDocument>;
 
-export const teamDocument = z.strictObject({ _id: id, ...teamShape });
+/**
+ * A deleted team stays as a document without its facts, so that the version goes up where the id is
+ * used again.
+ */
+export const teamDocument = z.strictObject({ _id: id, ...teamShape, deleted: z.boolean() });
 export type TeamDocument = z.infer<typeof teamDocument>;
 
 export const memberDocument = z.strictObject({ _id: id, ...memberShape });

@@ -44,6 +44,16 @@ export function createKeyStore({ keys }: Collections, call: StoreCall): KeyStore
       // durable.
       return keyOf(await call(() => keys.findOneAndUpdate(one, { $max: { version: 2 } }, after)));
     },
+    async delete(keyId) {
+      await call(() => keys.deleteOne({ _id: { $eq: keyId } }));
+    },
+    async deleteAll(teamId, limit) {
+      if (limit <= 0) return [];
+      const batch = keys.find({ teamId: { $eq: teamId } }).limit(limit);
+      const ids = (await call(() => batch.project({ _id: 1 }).toArray())).map(({ _id }) => String(_id));
+      if (ids.length > 0) await call(() => keys.deleteMany({ _id: { $in: ids } }));
+      return ids;
+    },
     async recordUses(lastUseTimeMsById) {
       const updates = [...lastUseTimeMsById].map(([keyId, timeMs]) => ({
         updateOne: {

@@ -22,6 +22,13 @@ export function createMemberStore({ members }: Collections, call: StoreCall): Me
       const outcome = await call(() => members.deleteOne({ _id: { $eq: idOf({ teamId, email }) } }));
       return outcome.deletedCount === 1;
     },
+    async removeAll(teamId, limit) {
+      if (limit <= 0) return 0; // MongoDB takes 0 for no limit.
+      const batch = members.find({ teamId: { $eq: teamId } }).limit(limit);
+      const ids = (await call(() => batch.project({ _id: 1 }).toArray())).map(({ _id }) => String(_id));
+      if (ids.length === 0) return 0;
+      return (await call(() => members.deleteMany({ _id: { $in: ids } }))).deletedCount;
+    },
     async has(teamId, email) {
       const member = await call(() => members.findOne({ _id: { $eq: idOf({ teamId, email }) } }));
       return member !== null;

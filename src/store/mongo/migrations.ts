@@ -40,6 +40,11 @@ const migrations: readonly MigrationStep[] = [
   // Sessions, and the owners of e-mails; their collections too come with the first document.
   async () => {},
   foldLabels,
+  // Teams can be deleted.
+  async ({ teams }) => {
+    const stateless = { state: { $exists: false } };
+    await teams.updateMany(stateless, { $set: { state: "active", deleted: false } });
+  },
 ];
 
 /** Keys can be searched by their label in any case. */

@@ -20,6 +20,8 @@ export function createAppStore(db: DatabaseSync): AppStore {
             : statement.listRunnable.all(after, limit, runnableBy);
         return rows.map(checkApp);
       }),
+    limitedTo: (teamId, limit) =>
+      answer(() => statement.limitedTo.all(teamId, limit).map(({ id }) => String(id))),
     update: (appId, change, version) =>
       write(db, () => {
         const app = appOf(statement.find.get(appId));
@@ -56,6 +58,8 @@ function prepare(db: DatabaseSync) {
     list: db.prepare(`${select} ${page}`),
     listRunnable: db.prepare(`${select}
       AND (team_ids = '[]' OR EXISTS (SELECT 1 FROM json_each(team_ids) WHERE value = ?3)) ${page}`),
+    limitedTo: db.prepare(`SELECT id FROM apps WHERE deleted = 0
+      AND EXISTS (SELECT 1 FROM json_each(team_ids) WHERE value = ?) ORDER BY id LIMIT max(?, 0)`),
     update: db.prepare(`UPDATE apps SET ${set}, version = :version + 1 WHERE id = :id RETURNING ${fields}`),
     // The backend's headers may be credentials, so they are deleted with the app.
     delete: db.prepare(`UPDATE apps SET display_name = '', backend = '{"kind":"echo"}', team_ids = '[]',

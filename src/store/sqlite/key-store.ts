@@ -39,6 +39,9 @@ export function createKeyStore(db: DatabaseSync): KeyStore {
     countRevoked: (teamId, max) => answer(() => Number(statement.countRevoked.get(teamId, max)?.n)),
     revoke: ({ teamId, keyId, revokeTimeMs, revokedBy }) =>
       write(db, () => keyOf(statement.revoke.get(revokeTimeMs, revokedBy, keyId, teamId))),
+    delete: (keyId) => write(db, () => void statement.delete.run(keyId)),
+    deleteAll: (teamId, limit) =>
+      write(db, () => statement.deleteAll.all(teamId, limit).map(({ id }) => String(id))),
     recordUses: (lastUseTimeMsById) =>
       write(db, () => {
         for (const [keyId, timeMs] of lastUseTimeMsById) statement.recordUse.run(timeMs, keyId);
@@ -83,6 +86,9 @@ function prepare(db: DatabaseSync) {
     revoke: db.prepare(`UPDATE keys SET revoke_time_ms = coalesce(revoke_time_ms, ?1),
       revoked_by = coalesce(revoked_by, ?2), version = 2
       WHERE id = ?3 AND team_id = ?4 RETURNING ${select}`),
+    delete: db.prepare("DELETE FROM keys WHERE id = ?"),
+    deleteAll: db.prepare(`DELETE FROM keys WHERE id IN (
+      SELECT id FROM keys WHERE team_id = ? LIMIT max(?, 0)) RETURNING id`),
     recordUse: db.prepare(`UPDATE keys SET last_use_time_ms = ?1
       WHERE id = ?2 AND coalesce(last_use_time_ms, -1) < ?1`),
     secretVersions: db.prepare("SELECT DISTINCT secret_version FROM keys"),

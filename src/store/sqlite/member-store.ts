@@ -11,6 +11,8 @@ export function createMemberStore(db: DatabaseSync): MemberStore {
   const add = db.prepare(`INSERT INTO members (${names}) VALUES (${values})
     ON CONFLICT DO UPDATE SET create_time_ms = create_time_ms RETURNING ${select}`);
   const remove = db.prepare("DELETE FROM members WHERE team_id = ? AND email = ?");
+  const removeAll = db.prepare(`DELETE FROM members WHERE team_id = ?1 AND email IN (
+    SELECT email FROM members WHERE team_id = ?1 LIMIT max(?2, 0))`);
   const has = db.prepare("SELECT 1 FROM members WHERE team_id = ? AND email = ?");
   const list = db.prepare(`SELECT ${select} FROM members
     WHERE team_id = ? AND email > ? ORDER BY email LIMIT max(?, 0)`);
@@ -22,6 +24,7 @@ export function createMemberStore(db: DatabaseSync): MemberStore {
   return {
     add: (member) => write(db, () => check(add.get({ ...check(member) }))),
     remove: (teamId, email) => write(db, () => remove.run(teamId, email).changes === 1),
+    removeAll: (teamId, limit) => write(db, () => Number(removeAll.run(teamId, limit).changes)),
     has: (teamId, email) => answer(() => has.get(teamId, email) !== undefined),
     list: ({ teamId, limit, after }) => answer(() => list.all(teamId, after ?? "", limit).map(check)),
     teamIdsOf: (email, limit) =>

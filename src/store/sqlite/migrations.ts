@@ -105,4 +105,9 @@ const migrations: readonly string[] = [
   UPDATE keys SET label_folded = fold_case(label) WHERE label <> '';
   CREATE INDEX revoked_keys ON keys (team_id, revoke_time_ms) WHERE revoke_time_ms IS NOT NULL
   `,
+  `
+  ALTER TABLE teams ADD COLUMN state TEXT NOT NULL DEFAULT 'active';
+  -- A deleted team stays as a row without its facts, so that its version goes on where the id is used again.
+  ALTER TABLE teams ADD COLUMN deleted INTEGER NOT NULL DEFAULT 0
+  `,
 ];

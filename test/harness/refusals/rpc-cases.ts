@@ -76,6 +76,25 @@ const ofServices: readonly Omit<RpcRefusal, "listener">[] = [
     json: { team: { id: "demo", plan: "PLAN_FREE" } },
   },
   {
+    reason: "TEAM_HAS_KEYS",
+    method: TeamService.method.deleteTeam,
+    headers: asService,
+    prepare: async ({ keyrun }) => ({ teamId: (await keyrun.newKey(await keyrun.newTeam())).teamId }),
+    json: ({ teamId = "" }) => ({ teamId }),
+  },
+  {
+    reason: "TEAM_HAS_APPS",
+    method: TeamService.method.deleteTeam,
+    headers: asService,
+    prepare: async ({ keyrun }) => {
+      const teamId = await keyrun.newTeam();
+      const backend = { kind: { case: "echo" as const, value: {} } };
+      await keyrun.apps.createApp({ app: { id: `for-${teamId}`, backend, teamIds: [teamId] } });
+      return { teamId };
+    },
+    json: ({ teamId = "" }) => ({ teamId }),
+  },
+  {
     reason: "APP_EXISTS",
     method: AppService.method.createApp,
     headers: asService,

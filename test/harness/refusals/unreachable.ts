@@ -3,5 +3,6 @@ import type { Reason } from "#src/refusal/reasons.ts";
 /** The reasons that a caller can't cause at will, and why. */
 export const unreachable: Partial<Readonly<Record<Reason, string>>> = {
   STORE_FULL: "The disk under the store has to be full.",
+  TEAM_ENDING: "A deletion of the team has to run at this moment, as in the tests of DeleteTeam.",
   INTERNAL: "A fault of Keyrun itself. One that a caller could cause would be mended.",
 };

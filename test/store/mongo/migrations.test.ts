@@ -4,6 +4,8 @@ import { connectMongo } from "#src/store/mongo/connection.ts";
 import { type Collections, collectionsOf } from "#src/store/mongo/documents.ts";
 import { migrate } from "#src/store/mongo/migrations.ts";
 import { createMongoDatabases, mongodbUri } from "../../harness/mongo-databases.ts";
+import { openMongoForTest } from "../../harness/open-mongo.ts";
+import { keyRecordOf, teamRecordOf } from "../../harness/store-records.ts";
 
 describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
   const databases = createMongoDatabases();
@@ -53,5 +55,28 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
     await migrate(collections);
     const indexes = await collections.keys.indexes();
     expect(indexes.find(({ name }) => name === "slot_1")?.unique).toBe(true);
+  });
+
+  test("keys and teams of the schema before can be searched, created beside and deleted", async () => {
+    const uri = databases.createUri();
+    const made = await openMongoForTest({ uri });
+    const key = keyRecordOf({ id: "k", teamId: "demo", label: "CI-Dépôt" });
+    await made.keys.insert(key, { activeMax: 5 });
+    await made.teams.insert(teamRecordOf({ id: "demo" }));
+    await made.close();
+    const { client, db } = await connectMongo(uri, { selectionMsMax: 20_000, socketMsMax: 20_000 });
+    await db.collection("keys").updateMany({}, { $unset: { labelFolded: "" } });
+    await db.collection("teams").updateMany({}, { $unset: { state: "", deleted: "" } });
+    await collectionsOf(db).meta.updateOne({ _id: "schema" }, { $set: { version: 2 } });
+    await client.close();
+
+    const stores = await openMongoForTest({ uri });
+    const match = { labelPart: "dépôt" };
+    const found = await stores.keys.list({ teamId: "demo", limit: 5, includeRevoked: true, match });
+    expect(found).toEqual([key]);
+    expect(await stores.teams.find("demo")).toEqual(teamRecordOf({ id: "demo" }));
+    await stores.teams.update("demo", { state: "ending" });
+    expect(await stores.teams.delete("demo", 2)).toBe(3);
+    await stores.close();
   });
 });

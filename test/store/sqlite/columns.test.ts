@@ -24,7 +24,7 @@ const tables: Record<string, z.ZodRawShape> = {
   members: memberRecord.shape,
   preview: { email: z.string() },
   sessions: sessionRecord.shape,
-  teams: teamRecord.shape,
+  teams: { ...teamRecord.shape, deleted: z.int() },
   users: userRecord.shape,
   window_pages: windowPageRecord.shape,
 };

@@ -1,0 +1,135 @@
+import { bounds } from "../bounds.ts";
+import type { ChangeSecurityState, FlooredChange, StoredChange } from "../fleet/security-state.ts";
+import { fail, type Refusal, unavailable } from "../refusal/refusal.ts";
+import { noSuchTeam, teamNotFound } from "./find-team.ts";
+import type { MemberStore } from "./member-store.ts";
+import type { TeamRecord, TeamStore } from "./team-store.ts";
+
+/** What a team has in other folders. */
+export interface TeamBelongings {
+  /** How many of its keys are not revoked. */
+  countActiveKeys(teamId: string): Promise<number>;
+  /** Ids of apps that only the teams they name may run, if they name this one; at most `limit`. */
+  appsLimitedTo(teamId: string, limit: number): Promise<string[]>;
+  /** Deletes all of its keys. No cached copy of them counts any more. */
+  deleteKeys(teamId: string): Promise<void>;
+  /** Called when the team is deleted: ends its streams with this refusal. */
+  teamDeleted(teamId: string, reason: Refusal): void;
+}
+
+export interface DeleteTeamParts {
+  readonly store: TeamStore;
+  readonly members: MemberStore;
+  readonly belongings: TeamBelongings;
+  readonly changeSecurityState: ChangeSecurityState<"team", FlooredChange<TeamRecord>> &
+    ChangeSecurityState<"member", StoredChange>;
+}
+
+/** Deletes teams. Calls for one team at a time share one deletion. */
+export interface DeleteTeam {
+  /**
+   * Deletes the team: marks it as ending, looks at what it has, removes its members and its revoked
+   * keys, and then the team. Throws TEAM_HAS_KEYS or TEAM_HAS_APPS, and takes the mark away, where
+   * the team is still used; TEAM_NOT_FOUND where there is none. An error of the store may leave the
+   * team marked: nothing can be added to it then, and a repeated call deletes or releases it.
+   */
+  delete(teamId: string): Promise<void>;
+  /**
+   * Removes what an interrupted deletion, or a write on its way then, left behind under the id.
+   * Call it before a team gets the id of a deleted one.
+   */
+  clearId(teamId: string): Promise<void>;
+}
+
+export function createDeleteTeam(parts: DeleteTeamParts): DeleteTeam {
+  const running = new Map<string, Promise<void>>();
+  return {
+    delete(teamId) {
+      const joined = running.get(teamId);
+      if (joined) return joined;
+      const started = deleteTeam(parts, teamId).finally(() => running.delete(teamId));
+      running.set(teamId, started);
+      return started;
+    },
+    async clearId(teamId) {
+      if ((await parts.store.deletedVersion(teamId)) !== undefined) await removeBelongings(parts, teamId);
+    },
+  };
+}
+
+async function deleteTeam(parts: DeleteTeamParts, teamId: string): Promise<void> {
+  const { store, belongings, changeSecurityState } = parts;
+  for (let tries = 0; tries < bounds.teamDeleteTriesMax; tries++) {
+    const marked = await setState(parts, teamId, "ending");
+    if (!marked) return await finishEarlier(parts, teamId);
+    await refuseIfUsed(parts, teamId);
+    await removeBelongings(parts, teamId);
+    const deleted = await changeSecurityState("team", async () => {
+      const version = await store.delete(teamId, marked.version);
+      return version === undefined ? undefined : { id: teamId, version };
+    });
+    if (deleted) return belongings.teamDeleted(teamId, teamNotFound(teamId));
+    // Another change of the team came in between, so its state is looked at again.
+  }
+  throw unavailable();
+}
+
+async function setState(
+  { store, changeSecurityState }: DeleteTeamParts,
+  teamId: string,
+  state: TeamRecord["state"],
+): Promise<TeamRecord | undefined> {
+  const changed = await changeSecurityState("team", async () => {
+    const team = await store.update(teamId, { state });
+    return team && { id: team.id, version: team.version, value: team };
+  });
+  return changed?.value;
+}
+
+/** Throws if the team is still used, or if that can't be found out; the mark is then gone. */
+async function refuseIfUsed(parts: DeleteTeamParts, teamId: string): Promise<void> {
+  const refusal = await findUse(parts, teamId).catch(async (thrown: unknown) => {
+    // Nothing was removed yet. If the store can't take the mark away either, a repeated call does.
+    await setState(parts, teamId, "active").catch(() => {});
+    throw thrown;
+  });
+  if (!refusal) return;
+  await setState(parts, teamId, "active");
+  throw refusal;
+}
+
+async function findUse({ belongings }: DeleteTeamParts, teamId: string): Promise<Refusal | undefined> {
+  const param = "team_id";
+  const activeKeys = await belongings.countActiveKeys(teamId);
+  if (activeKeys > 0) {
+    const metadata = { team_id: teamId, active_key_count: String(activeKeys) };
+    return fail("TEAM_HAS_KEYS", { param, metadata });
+  }
+  const apps = await belongings.appsLimitedTo(teamId, bounds.namedAppsMax + 1);
+  if (apps.length === 0) return undefined;
+  const more = apps.length > bounds.namedAppsMax ? " and more" : "";
+  const appIds = `${apps.slice(0, bounds.namedAppsMax).join(", ")}${more}`;
+  return fail("TEAM_HAS_APPS", { param, metadata: { team_id: teamId, app_ids: appIds } });
+}
+
+async function removeBelongings(parts: DeleteTeamParts, teamId: string): Promise<void> {
+  const { members, belongings, changeSecurityState } = parts;
+  for (let removed: number = bounds.deletedAtOnce; removed === bounds.deletedAtOnce; ) {
+    await changeSecurityState("member", async () => {
+      removed = await members.removeAll(teamId, bounds.deletedAtOnce);
+      return { id: `${teamId}/` };
+    });
+  }
+  await belongings.deleteKeys(teamId);
+}
+
+/** The reply to an earlier deletion may have been lost, or its last steps. */
+async function finishEarlier(parts: DeleteTeamParts, teamId: string): Promise<never> {
+  const { store, changeSecurityState } = parts;
+  const deleted = await changeSecurityState("team", async () => {
+    const version = await store.deletedVersion(teamId);
+    return version === undefined ? undefined : { id: teamId, version };
+  });
+  if (deleted) await removeBelongings(parts, teamId);
+  throw noSuchTeam(teamId);
+}
