@@ -1,7 +1,9 @@
+import { clientName, type DeclaredClient } from "./declared-client.ts";
+
 /** The caller, as the credential alone proves it, never a field of the request. */
 export type Principal =
   | { readonly kind: "api_key"; readonly keyId: string; readonly teamId: string }
-  | { readonly kind: "service" }
+  | { readonly kind: "service"; readonly client?: DeclaredClient }
   | SessionPrincipal
   | { readonly kind: "anyone" };
 
@@ -29,7 +31,9 @@ export interface Call {
   readonly responseTrailers: Headers;
 }
 
-/** The name of an actor in records: a member's e-mail, or "a service". */
+/** The name of an actor in records: a member's e-mail, "the command line" or "a service". */
 export function actorOf(principal: Principal): string {
-  return principal.kind === "session" ? principal.email : "a service";
+  if (principal.kind === "session") return principal.email;
+  const client = principal.kind === "service" ? principal.client : undefined;
+  return client === undefined ? "a service" : clientName(client);
 }

@@ -1,6 +1,7 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import type { AddressAllowanceView, Admit } from "../admission/admission.ts";
 import { readBearer } from "../auth/credential.ts";
+import { clientHeader, declaredClient } from "../auth/declared-client.ts";
 import type { Principal } from "../auth/principal.ts";
 import type { HttpRequest } from "../http/handler.ts";
 import type { RateReport } from "../limit/rate-limit-headers.ts";
@@ -61,11 +62,12 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
   };
 }
 
-function admitService({ isServiceToken }: AuthenticateParts, { authorizations }: Caller): AuthResult {
-  const credential = readBearer(authorizations);
+function admitService({ isServiceToken }: AuthenticateParts, caller: Caller): AuthResult {
+  const credential = readBearer(caller.authorizations);
   if (credential.kind === "missing") throw fail("MISSING_CREDENTIAL");
   if (credential.kind !== "bearer" || !isServiceToken(credential.token)) throw fail("INVALID_CREDENTIAL");
-  return { kind: "admitted", principal: { kind: "service" } };
+  const client = declaredClient(caller.header(clientHeader));
+  return { kind: "admitted", principal: { kind: "service", ...(client && { client }) } };
 }
 
 /** Reads only the cookie, never a key or a token. No other code reads the cookie of an RPC. */
