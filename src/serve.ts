@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { setFlagsFromString } from "node:v8";
 import { type App, type AppParts, startApp } from "./app/start.ts";
-import { startWords, stopWords } from "./app/start-words.ts";
+import { commandFrom, startWords, stopWords } from "./app/start-words.ts";
 import { systemClock } from "./clock.ts";
 import type { InstanceEvents } from "./fleet/instance-guard.ts";
 import { createLog, type Log } from "./log.ts";
@@ -41,7 +41,7 @@ export async function serve(): Promise<number> {
       version: readVersion(),
       onSecret: (secret) => void secrets.push(secret),
       openStores: () => openStores(config, { clock: systemClock, events, signal: ending.signal }),
-      announce: (started) => process.stdout.write(wordsFor(config, started)),
+      announce: (started) => process.stdout.write(wordsFor(started)),
       screenFolder: fileURLToPath(new URL("../web/dist", import.meta.url)),
     });
     const exitCode = await stop(app, await ending.promise, { config, log });
@@ -60,14 +60,12 @@ function refuse(problems: readonly string[]): number {
   return 1;
 }
 
-function wordsFor(
-  config: Config,
-  { publicAddress, internalAddress, screen }: Parameters<AppParts["announce"]>[0],
-) {
+function wordsFor({ publicAddress, internalAddress, teamId, screen }: Parameters<AppParts["announce"]>[0]) {
   return startWords({
     publicUrl: `http://${writeHostAndPort(publicAddress)}`,
     grpcAddress: writeHostAndPort(internalAddress),
-    demo: config.mongodbUri === undefined,
+    teamId,
+    command: commandFrom(process.cwd(), fileURLToPath(new URL("..", import.meta.url))),
     screen,
   });
 }

@@ -1,3 +1,4 @@
+import { join, relative } from "node:path";
 import { signInOffWords } from "../sign-in/session-service.ts";
 
 /** What the start text says about the screen. */
@@ -10,23 +11,42 @@ export type ScreenNotice =
 
 /**
  * The text on standard output at start: the address of Keyrun, how to create a first key, and a
- * curl command.
+ * curl command. If there is no team yet, it also says how to create one.
  */
 export function startWords(at: {
   readonly publicUrl: string;
   readonly grpcAddress: string;
-  readonly demo: boolean;
+  /** A team that exists; undefined if there is none. */
+  readonly teamId: string | undefined;
+  /** How to call the command line from the folder that Keyrun was started in. */
+  readonly command: string;
   readonly screen: ScreenNotice;
 }): string {
-  const team = at.demo ? "demo" : "<team_id>";
   return `Keyrun is ready: ${at.publicUrl} (gRPC ${at.grpcAddress})
 
-Make a key, which is shown this once:
-  export KEYRUN_API_KEY=$(./keyrun keys create --team ${team})
+${keyWords(at)}
 Run an app with it:
   curl -sS -X POST ${at.publicUrl}/api/apps/echo/run -H "Authorization: Bearer $KEYRUN_API_KEY" -H "Content-Type: application/json" -d '{"text":"hello"}'
 ${screenWords(at.screen)}
 `;
+}
+
+function keyWords({ teamId, command }: { readonly teamId: string | undefined; readonly command: string }) {
+  const createKey = (team: string) => `  export KEYRUN_API_KEY=$(${command} keys create --team ${team})`;
+  if (teamId !== undefined) return `Make a key, which is shown this once:\n${createKey(teamId)}`;
+  return `Make the first team, and a key for it, which is shown this once:
+  ${command} teams create my-team
+${createKey("my-team")}`;
+}
+
+/**
+ * How a shell in the folder `cwd` calls the program `keyrun` in the folder `root`: by a short name
+ * where it is the same folder, else by its whole path.
+ */
+export function commandFrom(cwd: string, root: string): string {
+  if (relative(cwd, root) === "") return "./keyrun";
+  const path = join(root, "keyrun");
+  return /^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }
 
 function screenWords(screen: ScreenNotice): string {

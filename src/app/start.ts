@@ -56,7 +56,11 @@ export interface AppParts {
   readonly openStores: () => Promise<Stores>;
   /** Called once, when both listeners are bound and before `/readyz` first answers 200. */
   readonly announce: (
-    started: Pick<App, "publicAddress" | "internalAddress"> & { readonly screen: ScreenNotice },
+    started: Pick<App, "publicAddress" | "internalAddress"> & {
+      /** A team that exists; undefined if there is none. */
+      readonly teamId: string | undefined;
+      readonly screen: ScreenNotice;
+    },
   ) => void;
   /** Called with a secret that the start read or made, before anything could log it. */
   readonly onSecret?: (secret: string) => void;
@@ -127,11 +131,12 @@ async function open({ config, parts, closers }: Start) {
     const { changeSecurityState } = caches;
     await seed(stores, { clock, changeSecurityState, withDemoTeam: config.mongodbUri === undefined });
   }
+  const team = (await stores.teams.find("demo")) ?? (await stores.teams.list({ limit: 1 }))[0];
   const serviceToken = config.serviceToken ?? (await files.serviceToken());
   parts.onSecret?.(serviceToken);
   const { screenFolder } = parts;
   const screenFiles = screenFolder === undefined ? undefined : await readScreenFiles(screenFolder);
-  return { tls, stores, secrets, unread, metrics, caches, serviceToken, screenFiles };
+  return { tls, stores, secrets, unread, metrics, caches, serviceToken, screenFiles, teamId: team?.id };
 }
 
 type Wired = Awaited<ReturnType<typeof wire>>;
@@ -175,9 +180,9 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
   const listeners = [publicListener, internalListener];
   closers.push(async () => listeners.forEach((listener) => void listener.destroy()));
   const drainables = [...listeners, streams(services, streamsEnd)];
-  const { screenFiles } = opened;
+  const { screenFiles, teamId } = opened;
   return {
-    ...{ signIn, services, storeReadiness, requests, drainables, screenFiles },
+    ...{ signIn, services, storeReadiness, requests, drainables, screenFiles, teamId },
     ...{ publicListener, internalListener },
   };
 }
@@ -193,7 +198,7 @@ function streams({ keyEvents }: Services, streamsEnd: AbortController): Drainabl
 
 /** Step 3: binds the listeners, says where they are, and turns ready. */
 async function serve({ config, parts, closers }: Start, wired: Wired): Promise<App> {
-  const { signIn, services, storeReadiness, publicListener, internalListener, screenFiles } = wired;
+  const { signIn, services, storeReadiness, publicListener, internalListener, screenFiles, teamId } = wired;
   const publicAddress = await bind(
     publicListener,
     { host: config.host, port: config.port },
@@ -208,7 +213,7 @@ async function serve({ config, parts, closers }: Start, wired: Wired): Promise<A
   closers.push(await writeAddressFile(config.dataDir, internalAddress, parts.log));
   services.lastUses.start();
   signIn.sessions.start();
-  parts.announce({ publicAddress, internalAddress, screen: screenNotice(signIn, screenFiles) });
+  parts.announce({ publicAddress, internalAddress, teamId, screen: screenNotice(signIn, screenFiles) });
   closers.push(storeReadiness.begin());
 
   let closing: Promise<void> | undefined;
