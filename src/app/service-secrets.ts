@@ -1,5 +1,6 @@
 import type { createSecretFiles } from "../data-folder/secret-files.ts";
 import { createServiceSecrets, type ServiceSecrets } from "../keys/service-secrets.ts";
+import type { Log } from "../log.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import type { Config } from "../settings/config.ts";
 import type { Stores } from "../store/stores.ts";
@@ -8,19 +9,23 @@ import type { Stores } from "../store/stores.ts";
  * Returns the service's secrets: those in the settings, those in the data folder, or a new one that
  * is written there. If the store has keys made with a secret that is missing, all of them would be
  * refused, so the start is refused. No secret is made then, because it would replace the right one
- * in the next backup of the data folder.
+ * in the next backup of the data folder. Older secrets that no key needs are logged.
  */
 export async function loadServiceSecrets(
   config: Config,
   files: ReturnType<typeof createSecretFiles>,
-  stores: Stores,
+  { stores, log }: { stores: Stores; log: Log },
 ): Promise<ServiceSecrets> {
   const found = config.secrets ?? (await files.findSecrets());
   const secrets = found && createServiceSecrets(found);
-  const missing = (await stores.keys.secretVersions()).filter(
-    (version) => !secrets?.versions.includes(version),
-  );
-  if (missing.length === 0) return secrets ?? createServiceSecrets([await files.makeSecret()]);
+  const needed = await stores.keys.secretVersions();
+  const missing = needed.filter((version) => !secrets?.versions.includes(version));
+  if (missing.length === 0) {
+    const older = secrets?.versions.slice(1) ?? [];
+    const versions = older.filter((version) => !needed.includes(version));
+    if (versions.length > 0) log.info({ versions }, "no key needs these older secrets any more: remove them");
+    return secrets ?? createServiceSecrets([await files.makeSecret()]);
+  }
   throw new StartRefused(
     `The store holds keys made with a service secret that is not there (version ${missing.join(", ")}). ` +
       "Add it to KEYRUN_SECRET after the newest one, or restore the file `secret` of the data folder.",

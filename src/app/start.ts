@@ -122,7 +122,7 @@ async function open({ config, parts, closers }: Start) {
   const tls = config.grpcTls && loadTlsFiles(config.grpcTls);
   const stores = await parts.openStores();
   closers.push(stores.close);
-  const secrets = await loadServiceSecrets(config, files, stores);
+  const secrets = await loadServiceSecrets(config, files, { stores, log });
   await warnOfOtherPrefix(stores, { keyPrefix: config.keyPrefix, log });
   const unread = new UnreadAnswers(transportLimits);
   const metrics = createMetrics({ unreadAnswerBytes: () => unread.bytes });

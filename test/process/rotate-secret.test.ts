@@ -102,6 +102,21 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
   });
 });
 
+test("start names the older secrets that no key needs, by their versions", async () => {
+  const dataDir = folders.create();
+  const rotate = () => keyrunCommand({ KEYRUN_DATA_DIR: dataDir }, ["secrets", "rotate", "--json"]);
+  await (await start({ dataDir, secretFile: "", settings: {} })).stop();
+  await rotate();
+  const middle = await start({ dataDir, secretFile: "", settings: {} });
+  await middle.newKey();
+  await middle.stop();
+  const { versions } = JSON.parse((await rotate()).stdout);
+  await start({ dataDir, secretFile: "", settings: {} });
+  const logged = running.at(-1)?.stderr() ?? "";
+  expect(logged).toContain(`"versions":["${versions[2]}"]`);
+  expect(logged).toContain("no key needs these older secrets any more");
+});
+
 test("a rotation needs no server, and says what to do where there is no file to change", async () => {
   const dataDir = folders.create();
   const rotate = (settings: Settings) =>
