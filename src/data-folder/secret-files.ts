@@ -14,17 +14,7 @@ const secretBytes = 32;
  */
 export function createSecretFiles(dataDir: string, randomBytes: RandomBytes) {
   return {
-    /** The secrets of the file `secret`, a list as in the setting; undefined if it is missing. */
-    async findSecrets(): Promise<readonly Buffer[] | undefined> {
-      const path = secretPath(dataDir);
-      const text = await readIfThere(path);
-      if (text === undefined) return undefined;
-      const { data: secrets } = environment.shape.KEYRUN_SECRET.safeParse(text);
-      if (secrets !== undefined) return secrets;
-      throw new StartRefused(
-        `The file ${path} is damaged. Restore it from a backup, or set KEYRUN_SECRET to the secret that was in it. If no key exists yet, remove the file, and Keyrun makes a new one.`,
-      );
-    },
+    findSecrets: () => findSecrets(dataDir),
     /** Makes the file `secret`. Replaces a lost secret, so use it only for a store without keys. */
     async makeSecret(): Promise<Buffer> {
       const text = newSecretText(randomBytes);
@@ -47,6 +37,18 @@ export function createSecretFiles(dataDir: string, randomBytes: RandomBytes) {
       );
     },
   };
+}
+
+/** The secrets of the file `secret`, a list as in the setting; undefined if it is missing. */
+export async function findSecrets(dataDir: string): Promise<readonly Buffer[] | undefined> {
+  const path = secretPath(dataDir);
+  const text = await readIfThere(path);
+  if (text === undefined) return undefined;
+  const { data: secrets } = environment.shape.KEYRUN_SECRET.safeParse(text);
+  if (secrets !== undefined) return secrets;
+  throw new StartRefused(
+    `The file ${path} is damaged. Restore it from a backup, or set KEYRUN_SECRET to the secret that was in it. If no key exists yet, remove the file, and Keyrun makes a new one.`,
+  );
 }
 
 /** The file that holds the secrets of the service if no setting does. */

@@ -111,6 +111,10 @@ test("start names the older secrets that no key needs, by their versions", async
   await middle.newKey();
   await middle.stop();
   const { versions } = JSON.parse((await rotate()).stdout);
+  const listed = await keyrunCommand({ KEYRUN_DATA_DIR: dataDir }, ["secrets", "list"]);
+  expect(listed.stdout).toBe(
+    `1. version ${versions[0]}, which makes new keys\n2. version ${versions[1]}\n3. version ${versions[2]}\n`,
+  );
   await start({ dataDir, secretFile: "", settings: {} });
   const logged = running.at(-1)?.stderr() ?? "";
   expect(logged).toContain(`"versions":["${versions[2]}"]`);
