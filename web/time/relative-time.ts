@@ -7,8 +7,8 @@ const units = [
   { name: "year", ms: 31_557_600_000, count: Number.POSITIVE_INFINITY },
 ] as const;
 
-// English, because it stands in English sentences.
-const words = new Intl.RelativeTimeFormat("en", { numeric: "always" });
+// Made when it is first used: on a phone, that takes some milliseconds.
+let words: Intl.RelativeTimeFormat | undefined;
 
 /**
  * How long ago a time was, rounded down: "3 minutes ago", or "just now" within a second. A time in
@@ -18,9 +18,8 @@ export function relativeTime(thenMs: number, nowMs: number): string {
   const passedMs = nowMs - thenMs;
   const unit = units.find(({ ms, count }) => passedMs < ms * count) ?? units[5];
   const passed = Math.floor(passedMs / unit.ms);
-  return passed < 1
-    ? unit.name === "second"
-      ? "just now"
-      : words.format(-1, unit.name)
-    : words.format(-passed, unit.name);
+  if (passed < 1 && unit.name === "second") return "just now";
+  // English, because it stands in English sentences.
+  words ??= new Intl.RelativeTimeFormat("en", { numeric: "always" });
+  return words.format(-Math.max(passed, 1), unit.name);
 }

@@ -17,7 +17,7 @@ const atMs = Date.UTC(2026, 10, 22, 14, 2, 31);
 test("times and numbers are written as the browser's first language writes them", async () => {
   const german = await formatsFor("de-DE", "en");
   expect(german.exactTime(atMs)).toMatch(/^2[123]\.11\.2026, \d\d:\d\d:31 /);
-  expect(german.exactTimeLanguage).toBe("de-DE");
+  expect(german.exactTimeLanguage()).toBe("de-DE");
   expect(german.timeOfDay(atMs)).toMatch(/^\d\d:\d\d:31$/);
   expect(german.wholeNumber(1_200)).toBe("1.200");
   const american = await formatsFor("en-US");

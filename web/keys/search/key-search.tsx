@@ -41,7 +41,7 @@ export function KeySearch({ view, found, busy, more, onView }: KeySearchProps) {
     return () => clearTimeout(timer);
   }, [text, query]);
 
-  /** Puts a pasted text in by itself, so that the secret of a whole key never gets into the field. */
+  /** Puts a pasted text in itself, so that the secret of a whole key never gets into the field. */
   function paste(event: ClipboardEvent<HTMLInputElement>) {
     const pasted = event.clipboardData.getData("text");
     const cut = searchText(pasted);
