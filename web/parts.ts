@@ -1,5 +1,6 @@
 import "./styles/account-menu.css";
 import "./styles/create-key.css";
+import "./styles/key-facts.css";
 import "./styles/tabs.css";
 import "./styles/command.css";
 import { AccountMenuContent } from "./frame/account-menu-content.tsx";
