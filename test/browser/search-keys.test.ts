@@ -20,14 +20,21 @@ describe.skipIf(chromiumEndpoint === "")("finding a key among many", () => {
   test("a team with few keys sees no search, no filter and no order to choose", async () => {
     const screen = await openScreen();
     const { page } = screen;
-    await makeKeys(screen, ...many.slice(1));
+    const [firstId] = await makeKeys(screen, ...many.slice(1));
     await screen.signIn();
     expect(await page.getByRole("searchbox").count()).toBe(0);
     expect(await page.getByLabel("Unused for 90 days").count()).toBe(0);
     expect(await page.getByRole("columnheader").getByRole("button").count()).toBe(0);
     await makeKeys(screen, "seven");
     await field(page).waitFor();
-    await page.getByRole("columnheader").getByRole("button", { name: "Created" }).waitFor();
+    const created = page.getByRole("columnheader").getByRole("button", { name: "Created" });
+    await created.click();
+    await soon(async () => (await labels(page))[0]).toBe("two");
+    // An order that was chosen can be taken back, even with few keys again.
+    await screen.keyrun.keys.revokeKey({ teamId, keyId: firstId! });
+    await page.getByText("5 active keys (up to 50), 1 revoked").waitFor();
+    await created.click();
+    await soon(async () => (await labels(page))[0]).toBe("seven");
   });
 
   test("a search finds labels in any case, ids and redacted values, and says how many keys it found", async () => {

@@ -1,7 +1,7 @@
 import { bounds } from "../bounds.ts";
 import { useParts } from "../lazy/load-parts.ts";
 import { type KeyCounts, keyCounts } from "./key-pages.ts";
-import { isNarrowed, type KeyView } from "./key-view.ts";
+import { firstView, isNarrowed, type KeyView } from "./key-view.ts";
 import { countsInWords } from "./key-words.ts";
 import type { useKeyList } from "./use-key-list.ts";
 
@@ -43,10 +43,13 @@ export function KeysToolbar({ list, view, found, onView }: KeysToolbarProps) {
   );
 }
 
-/** True when so many keys are there that a search, a filter and an order help. */
+/**
+ * True when so many keys are there that a search, a filter and an order help, or when one of them
+ * was chosen before: it must be possible to take that back.
+ */
 export function isSearchable(counts: KeyCounts, view: KeyView): boolean {
   const listed = counts.active + (view.showRevoked ? counts.revoked : 0);
-  return isNarrowed(view) || listed >= bounds.keysToSearchMin;
+  return isNarrowed(view) || view.sort !== firstView.sort || listed >= bounds.keysToSearchMin;
 }
 
 interface CheckProps {

@@ -59,8 +59,10 @@ export function useKeysPage(teamId: string) {
     },
   });
   const list = useKeyList({ teamId, showRevoked: view.showRevoked, query: view.query, paused });
+  // The page can only sort what it has loaded.
+  const sort = list.hasNextPage ? firstView.sort : view.sort;
   const rows = list.data
-    ? arranged(visibleKeys(list.data, view.showRevoked, departing), view, ticker.unixMs())
+    ? arranged(visibleKeys(list.data, view.showRevoked, departing), { ...view, sort }, ticker.unixMs())
     : [];
   useEffect(() => {
     if (list.data === undefined) return;
