@@ -45,11 +45,11 @@ describe.skipIf(chromiumEndpoint === "")("while the page loads, nothing moves", 
   ])("when $last answers last, at $width px, with several teams", async ({ last, width, height }) => {
     const screen = await openScreen({ browser: { viewport: { width, height }, ...phone } });
     await makeKeys(screen, "ci-deploy", "Nightly reports");
+    await screen.signIn();
     await screen.keyrun.teams.createTeam({
       team: { id: "acme", displayName: "Acme Incorporated of Nowhere" },
     });
     await screen.keyrun.teams.addMember({ teamId: "acme", email: "owner@localhost" });
-    await screen.signIn();
     const page = await screen.context.newPage();
     await page.addInitScript({ content: layoutShiftListener });
     const release = await holdCalls(page, last);

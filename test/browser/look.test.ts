@@ -1,6 +1,6 @@
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
-import { smallTargets, tooWide } from "../harness/page-probes.ts";
+import { focused, smallTargets, tooWide } from "../harness/page-probes.ts";
 import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
 import { createByHand, makeKeys, openCreateDialog, wholePage } from "../harness/screen-flows.ts";
 import { takePictures } from "../harness/screen-state.ts";
@@ -103,5 +103,68 @@ describe.skipIf(chromiumEndpoint === "")("for each person and device", () => {
       expect(bottom).toBeGreaterThan(bar);
       expect(top).toBeLessThan(500);
     }
+  });
+
+  test("a focus in the bar at the top does not scroll the page", async () => {
+    const screen = await openScreen({ browser: { viewport: { width: 768, height: 500 } } });
+    const { page } = screen;
+    await makeKeys(screen, ...Array.from({ length: 12 }, (_, index) => `key-${index}`));
+    await screen.signIn();
+    for (const [from, key] of [
+      [".breadcrumb a", "Tab"],
+      [".title-action button", "Shift+Tab"],
+    ] as const) {
+      await page.evaluate(`document.querySelector(${JSON.stringify(from)}).focus({ preventScroll: true })`);
+      await page.evaluate("scrollTo(0, 400)");
+      await page.keyboard.press(key);
+      expect(await focused(page)).toBe("Account Oowner@localhost");
+      expect(await page.evaluate("scrollY")).toBe(400);
+    }
+  });
+
+  test("from 640 px on the bar is one row, however long the names are; on a phone it is two", async () => {
+    const screen = await openScreen({ browser: { hasTouch: true } });
+    const { page, keyrun } = screen;
+    await screen.signIn();
+    const rows = () =>
+      page.evaluate<{ height: number; middles: number[]; rights: number[] }>(`(() => {
+        const bar = document.querySelector(".frame-header");
+        const boxes = [...bar.children].map((one) => one.getBoundingClientRect());
+        return {
+          height: bar.offsetHeight,
+          middles: [...new Set(boxes.map(({ top, height }) => Math.round(top + height / 2)))],
+          rights: boxes.map(({ left, right }, index) => right - (boxes[index + 1]?.left ?? innerWidth)),
+        };
+      })()`);
+    const check = async (name: string) => {
+      for (const width of [640, 700, 768, 1023]) {
+        await page.setViewportSize({ width, height: 860 });
+        const { height, middles, rights } = await rows();
+        expect({ name, width, height, rows: middles.length }).toEqual({ name, width, height: 60, rows: 1 });
+        expect(Math.max(...rights)).toBeLessThanOrEqual(0);
+        expect(await tooWide(page)).toEqual([]);
+      }
+      for (const width of [320, 412, 639]) {
+        await page.setViewportSize({ width, height: 860 });
+        const { height, middles } = await rows();
+        expect({ name, width, height, rows: middles.length }).toEqual({ name, width, height: 85, rows: 2 });
+        expect(await tooWide(page)).toEqual([]);
+      }
+    };
+    await check("one team");
+    await keyrun.teams.createTeam({ team: { id: "acme", displayName: "W".repeat(64) } });
+    await keyrun.teams.addMember({ teamId: "acme", email: "owner@localhost" });
+    await page.reload();
+    await page.getByRole("combobox", { name: "Team" }).selectOption("acme");
+    await check("several teams");
+  });
+
+  test("in a low window, such as one at 400 % zoom, the bar makes room for the content", async () => {
+    const screen = await openScreen({ browser: { viewport: { width: 320, height: 256 } } });
+    const { page } = screen;
+    await screen.signIn();
+    await page.evaluate("scrollTo(0, 200)");
+    const { y, height } = (await page.locator(".frame-header").boundingBox())!;
+    expect(y + height).toBeLessThan(0);
   });
 });

@@ -136,12 +136,15 @@ function KeysContent({ page, teamId, session }: KeysContentProps) {
         onOpen={page.openDetails}
         onRevoke={page.openRevoke}
       />
-      <footer className="page-footer">
-        <a href="/docs/api">API reference</a>
-        <a href="/docs/errors">List of errors</a>
-        <a href="/openapi.json">OpenAPI</a>
-        <span>Revocation is immediate and permanent</span>
-      </footer>
+      {/* Not before the list: it would move by the height of the rows. */}
+      {page.list.isFetched && (
+        <footer className="page-footer">
+          <a href="/docs/api">API reference</a>
+          <a href="/docs/errors">List of errors</a>
+          <a href="/openapi.json">OpenAPI</a>
+          <span>Revocation is immediate and permanent</span>
+        </footer>
+      )}
       <LiveBar paused={page.paused} />
     </>
   );

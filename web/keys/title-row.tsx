@@ -11,6 +11,9 @@ interface TitleRowProps {
   onCreate(): void;
 }
 
+const before = "Keys let programs run your team’s apps. Every member of ";
+const after = " shares them; anyone who has a key can use it.";
+
 /** The title of the page and the button for a new key. Shown at once, while the rest is loading. */
 export function TitleRow({ teamName, full, headingRef, createRef, onCreate }: TitleRowProps) {
   return (
@@ -19,9 +22,12 @@ export function TitleRow({ teamName, full, headingRef, createRef, onCreate }: Ti
         <h1 ref={headingRef} tabIndex={-1}>
           API keys
         </h1>
-        <p className="muted">
-          Keys let programs run your team’s apps. Every member of <bdi>{teamName ?? "the team"}</bdi> shares
-          them; anyone who has a key can use it.
+        <p className="muted title-text" data-room={`${before}Engineering${after}`}>
+          <span>
+            {before}
+            <bdi>{teamName ?? "the team"}</bdi>
+            {after}
+          </span>
         </p>
       </div>
       <div className="title-action">
