@@ -11,9 +11,6 @@ interface TitleRowProps {
   onCreate(): void;
 }
 
-const before = "Keys let programs run your team’s apps. Every member of ";
-const after = " shares them; anyone who has a key can use it.";
-
 /** The title of the page and the button for a new key. Shown at once, while the rest is loading. */
 export function TitleRow({ teamName, full, headingRef, createRef, onCreate }: TitleRowProps) {
   return (
@@ -22,12 +19,8 @@ export function TitleRow({ teamName, full, headingRef, createRef, onCreate }: Ti
         <h1 ref={headingRef} tabIndex={-1}>
           API keys
         </h1>
-        <p className="muted title-text" data-room={`${before}Engineering${after}`}>
-          <span>
-            {before}
-            <bdi>{teamName ?? "the team"}</bdi>
-            {after}
-          </span>
+        <p className="muted title-text" data-room={purpose("Engineering")}>
+          <span>{purpose(teamName ?? "the team")}</span>
         </p>
       </div>
       <div className="title-action">
@@ -54,4 +47,16 @@ export function TitleRow({ teamName, full, headingRef, createRef, onCreate }: Ti
       </div>
     </div>
   );
+}
+
+const nameLengthMax = 24;
+
+/**
+ * What keys are for. One text, because the end of several would move when the name is known. The
+ * signs around the name isolate its direction, as `<bdi>` does. The switcher shows a long name whole.
+ */
+function purpose(team: string): string {
+  const letters = [...team];
+  const name = letters.length > nameLengthMax ? `${letters.slice(0, nameLengthMax - 1).join("")}…` : team;
+  return `Keys let programs run your team’s apps. Every member of \u2068${name}\u2069 shares them; anyone who has a key can use it.`;
 }
