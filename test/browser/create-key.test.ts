@@ -192,7 +192,10 @@ describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
     await dialog.getByRole("status").getByText("It works").waitFor();
     expect(await dialog.locator(".retry-wait").count()).toBe(0);
     await send.click();
-    await dialog.getByRole("status").getByText(/^The team has used its 1 requests? a minute/).waitFor();
+    await dialog
+      .getByRole("status")
+      .getByText(/^The team has used its 1 requests? a minute/)
+      .waitFor();
     const wait = dialog.getByText(/^You can try again in \d+ s$/);
     const secondsLeft = async () => Number(/\d+/.exec((await wait.textContent())!)![0]);
     const first = await secondsLeft();

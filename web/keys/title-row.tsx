@@ -53,7 +53,8 @@ const nameLengthMax = 24;
 
 /**
  * What keys are for. One text, because the end of several would move when the name is known. The
- * signs around the name isolate its direction, as `<bdi>` does. The switcher shows a long name whole.
+ * signs around the name isolate its direction, as `<bdi>` does. The switcher shows a long name
+ * whole.
  */
 function purpose(team: string): string {
   const letters = [...team];
