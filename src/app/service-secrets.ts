@@ -16,16 +16,27 @@ export async function loadServiceSecrets(
   files: ReturnType<typeof createSecretFiles>,
   { stores, log }: { stores: Stores; log: Log },
 ): Promise<ServiceSecrets> {
+  const needed = await stores.keys.secretVersions();
+  const secrets = await findServiceSecrets(config, files, needed);
+  const older = secrets?.versions.slice(1) ?? [];
+  const versions = older.filter((version) => !needed.includes(version));
+  if (versions.length > 0) log.info({ versions }, "no key needs these older secrets any more: remove them");
+  return secrets ?? createServiceSecrets([await files.makeSecret()]);
+}
+
+/**
+ * Returns the secrets in the settings, or those in the data folder; undefined if there are none and
+ * no key needs one. Throws StartRefused, naming the versions, if one that a key needs is missing.
+ */
+export async function findServiceSecrets(
+  config: Pick<Config, "secrets">,
+  files: Pick<ReturnType<typeof createSecretFiles>, "findSecrets">,
+  neededVersions: readonly string[],
+): Promise<ServiceSecrets | undefined> {
   const found = config.secrets ?? (await files.findSecrets());
   const secrets = found && createServiceSecrets(found);
-  const needed = await stores.keys.secretVersions();
-  const missing = needed.filter((version) => !secrets?.versions.includes(version));
-  if (missing.length === 0) {
-    const older = secrets?.versions.slice(1) ?? [];
-    const versions = older.filter((version) => !needed.includes(version));
-    if (versions.length > 0) log.info({ versions }, "no key needs these older secrets any more: remove them");
-    return secrets ?? createServiceSecrets([await files.makeSecret()]);
-  }
+  const missing = neededVersions.filter((version) => !secrets?.versions.includes(version));
+  if (missing.length === 0) return secrets;
   throw new StartRefused(
     `The store holds keys made with a service secret that is not there (version ${missing.join(", ")}). ` +
       "Add it to KEYRUN_SECRET after the newest one, or restore the file `secret` of the data folder.",

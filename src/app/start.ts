@@ -17,7 +17,6 @@ import { transportLimits } from "../server/transport-limits.ts";
 import { UnreadAnswers } from "../server/unread-answers.ts";
 import type { Config } from "../settings/config.ts";
 import type { HostAndPort } from "../settings/host.ts";
-import { readTlsFiles, type TlsFiles } from "../settings/tls-files.ts";
 import type { Stores } from "../store/stores.ts";
 import { writeAddressFile } from "./address-file.ts";
 import { bind } from "./bind.ts";
@@ -35,6 +34,7 @@ import { createServices, type Services } from "./services.ts";
 import { createSignIn } from "./sign-in.ts";
 import type { ScreenNotice } from "./start-words.ts";
 import { createStoreReadiness } from "./store-readiness.ts";
+import { loadTlsFiles } from "./tls.ts";
 
 /** Keyrun, running. */
 export interface App {
@@ -105,12 +105,6 @@ type Closer = () => Promise<unknown>;
 
 async function closeInReverse(closers: readonly Closer[]): Promise<void> {
   for (const close of closers.toReversed()) await close();
-}
-
-function loadTlsFiles(files: NonNullable<Config["grpcTls"]>): TlsFiles {
-  const read = readTlsFiles(files);
-  if ("problems" in read) throw new StartRefused(read.problems.join(" "));
-  return read.ok;
 }
 
 type Opened = Awaited<ReturnType<typeof open>>;

@@ -1,8 +1,8 @@
-import { accessSync, constants, statSync } from "node:fs";
-import { join } from "node:path";
 import { isNewEnough, leastNode } from "../../bin/needed-node.mjs";
+import { StartRefused } from "../refusal/start-refused.ts";
 import type { Config } from "../settings/config.ts";
 import { type Environment, readSettings } from "../settings/read-settings.ts";
+import type { StoreInspection } from "../store/store-inspection.ts";
 import { CommandFailure } from "./command-failure.ts";
 import { type Connection, openConnection, readAddress, readServiceToken } from "./connection.ts";
 import { isCallError } from "./rpc-client.ts";
@@ -52,18 +52,45 @@ async function* findings({ env, nodeVersion, readFile }: DoctorWorld): AsyncGene
   }
   const config = settings.ok;
   yield await find("settings", () => "all are valid");
-  yield await find("data folder", () => checkDataDir(config.dataDir));
+  const { startChecks } = await import("./start-checks.ts");
+  yield await find("data folder", () => startChecks.dataFolder(config));
+  const { grpcTls } = config;
+  if (grpcTls) yield await find("tls", () => startChecks.tls(grpcTls));
+  let store: StoreInspection | undefined;
+  yield await find(config.mongodbUri === undefined ? "store" : "mongodb", async () => {
+    store = await startChecks.store(config);
+    return store.words;
+  });
+  const inspection = store;
+  if (inspection) yield await find("secret", () => startChecks.secrets(config, inspection));
+  yield await find("token file", () => startChecks.token(config));
+  yield* serverFindings(config, env, store?.isServed ?? false);
+}
+
+/**
+ * What a server that runs says, or whether the ports of one to start are free. A server that does
+ * not run is no fault: nothing else may serve the store then.
+ */
+async function* serverFindings(config: Config, env: Environment, isServed: boolean): AsyncGenerator<Finding> {
   const server = await find("server", () => checkServer(config, env));
-  yield server;
+  if (!server.ok && !isServed) {
+    yield { name: "server", ok: true, message: "it does not run: start it with `npm start`" };
+    const { startChecks } = await import("./start-checks.ts");
+    yield await find("ports", () => startChecks.ports(config));
+    return;
+  }
+  yield server.ok ? server : { ...server, message: `${server.message} ${servedWords}` };
   // Only a running server can say whether it accepts the token.
   if (server.ok) yield await find("token", () => checkToken(config, env));
 }
+
+const servedWords = "A process holds the store, so no other can start on it.";
 
 async function find(name: string, check: Check): Promise<Finding> {
   try {
     return { name, ok: true, message: await check() };
   } catch (error) {
-    if (!(error instanceof CommandFailure)) throw error;
+    if (!(error instanceof CommandFailure || error instanceof StartRefused)) throw error;
     return { name, ok: false, message: error.message };
   }
 }
@@ -71,23 +98,6 @@ async function find(name: string, check: Check): Promise<Finding> {
 function checkNode(version: string): string {
   if (isNewEnough(version)) return version;
   throw new CommandFailure(`this is Node ${version}: install Node ${leastNode} or newer.`);
-}
-
-function checkDataDir(dataDir: string): string {
-  try {
-    accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK);
-  } catch (cause) {
-    const missing = cause instanceof Error && "code" in cause && cause.code === "ENOENT";
-    const fix = missing ? "is not there: `npm start` makes it" : "can't be written: make it this user's own";
-    throw new CommandFailure(`${dataDir} ${fix}, or set KEYRUN_DATA_DIR.`, { cause });
-  }
-  for (const name of ["secret", "service-token"]) {
-    const mode = statSync(join(dataDir, name), { throwIfNoEntry: false })?.mode ?? 0;
-    if ((mode & 0o077) !== 0) {
-      throw new CommandFailure(`others can read ${join(dataDir, name)}: \`chmod 600\` it.`);
-    }
-  }
-  return `${dataDir} can be read and written`;
 }
 
 function checkServer(config: Config, env: Environment): Promise<string> {

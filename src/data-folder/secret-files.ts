@@ -13,6 +13,7 @@ const secretBytes = 32;
  * read refuses the start, and is never replaced.
  */
 export function createSecretFiles(dataDir: string, randomBytes: RandomBytes) {
+  const tokenPath = join(dataDir, "service-token");
   return {
     findSecrets: () => findSecrets(dataDir),
     /** Makes the file `secret`. Replaces a lost secret, so use it only for a store without keys. */
@@ -21,22 +22,27 @@ export function createSecretFiles(dataDir: string, randomBytes: RandomBytes) {
       await writePrivateFile(secretPath(dataDir), `${text}\n`);
       return Buffer.from(text, "base64url");
     },
-    /** The token of the file `service-token`, made if missing. It has the form of the setting. */
+    findServiceToken,
+    /** The same, made if missing. */
     async serviceToken(): Promise<string> {
-      const path = join(dataDir, "service-token");
-      const held = await readIfThere(path);
-      if (held === undefined) {
-        const token = newSecretText(randomBytes);
-        await writePrivateFile(path, `${token}\n`);
-        return token;
-      }
-      const parsed = environment.shape.KEYRUN_SERVICE_TOKEN.safeParse(held);
-      if (parsed.data !== undefined) return parsed.data;
-      throw new StartRefused(
-        `The file ${path} ${parsed.error?.issues[0]?.message}. Restore the token that was in it, or remove the file, and Keyrun makes a new one.`,
-      );
+      const held = await findServiceToken();
+      if (held !== undefined) return held;
+      const token = newSecretText(randomBytes);
+      await writePrivateFile(tokenPath, `${token}\n`);
+      return token;
     },
   };
+
+  /** The token of the file `service-token`, in the form of the setting; undefined if missing. */
+  async function findServiceToken(): Promise<string | undefined> {
+    const held = await readIfThere(tokenPath);
+    if (held === undefined) return undefined;
+    const parsed = environment.shape.KEYRUN_SERVICE_TOKEN.safeParse(held);
+    if (parsed.data !== undefined) return parsed.data;
+    throw new StartRefused(
+      `The file ${tokenPath} ${parsed.error?.issues[0]?.message}. Restore the token that was in it, or remove the file, and Keyrun makes a new one.`,
+    );
+  }
 }
 
 /** The secrets of the file `secret`, a list as in the setting; undefined if it is missing. */

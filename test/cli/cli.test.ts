@@ -464,12 +464,17 @@ describe("finding the server", () => {
 });
 
 describe("doctor", () => {
+  const withSecret = () => ({ env: { KEYRUN_SECRET: shared.config.secrets![0]!.toString("base64url") } });
+
   test("with all well, says so line by line and exits 0", async () => {
-    const { code, stdout, stderr } = await run(["doctor"]);
+    const { code, stdout, stderr } = await run(["doctor"], withSecret());
     expect(linesOf(stdout).map((line) => line.split(":")[0])).toEqual([
       "ok     node",
       "ok     settings",
       "ok     data folder",
+      "ok     store",
+      "ok     secret",
+      "ok     token file",
       "ok     server",
       "ok     token",
     ]);
@@ -477,7 +482,7 @@ describe("doctor", () => {
   });
 
   test("--json is what was found, in one object, with the same exit status", async () => {
-    const well = await run(["doctor", "--json"]);
+    const well = await run(["doctor", "--json"], withSecret());
     expect(JSON.parse(well.stdout).checks.slice(0, 2)).toEqual([
       { name: "node", ok: true, message: process.versions.node },
       { name: "settings", ok: true, message: "all are valid" },
@@ -503,9 +508,9 @@ describe("doctor", () => {
     ["no server", { env: { KEYRUN_GRPC_PORT: "1" } }, /^wrong {2}server: .*`npm start`/m],
     ["a wrong token", { env: { KEYRUN_SERVICE_TOKEN: "x".repeat(32) } }, /^wrong {2}token: .*refused/m],
     [
-      "no data folder",
-      { env: { KEYRUN_DATA_DIR: "/nowhere/at/all" } },
-      /^wrong {2}data folder: .*`npm start`/m,
+      "a data folder that can't be made",
+      { env: { KEYRUN_DATA_DIR: "/dev/null/at/all" } },
+      /^wrong {2}data folder: .*Set KEYRUN_DATA_DIR to a folder/m,
     ],
   ])("%s is reported with its fix, and exits 1", async (_, circumstances, words) => {
     const { code, stdout } = await run(["doctor"], circumstances);

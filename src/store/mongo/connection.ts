@@ -39,7 +39,7 @@ export async function connectMongo(
     return { client, db };
   } catch (cause) {
     await client.close();
-    throw startRefusal(client, cause);
+    throw mongoRefusal(client, cause);
   }
 }
 
@@ -58,7 +58,8 @@ function namesDatabase(uri: string): boolean {
   return /^[a-z+]+:\/\/[^/?]+\/[^?]/.test(uri);
 }
 
-function startRefusal(client: MongoClient, cause: unknown): unknown {
+/** The refusal of a start because of MongoDB's answer; other errors as they are. */
+export function mongoRefusal(client: MongoClient, cause: unknown): unknown {
   if (!(cause instanceof MongoError)) return cause;
   const hosts = client.options.srvHost ?? client.options.hosts.join(", ");
   const problem =

@@ -15,12 +15,7 @@ export async function migrate(
   steps: readonly MigrationStep[] = migrations,
 ): Promise<void> {
   const { meta } = collections;
-  const version = (await meta.findOne({ _id: { $eq: "schema" } }))?.version ?? 0;
-  if (version > steps.length) {
-    throw new StartRefused(
-      `A newer Keyrun wrote this database: its schema has number ${version}, and this Keyrun knows ${steps.length}. Start the newer one again, or restore a copy from before the upgrade.`,
-    );
-  }
+  const { version } = await requireKnownSchema(collections, steps);
   for (const [index, step] of steps.entries()) {
     if (index < version) continue;
     await step(collections);
@@ -28,6 +23,21 @@ export async function migrate(
     await meta.updateOne({ _id: { $eq: "schema" } }, number, { upsert: true });
   }
   await ensureIndexes(collections);
+}
+
+/**
+ * The number of the database's schema, and the newest that this Keyrun knows. Throws StartRefused
+ * for a database that a newer Keyrun wrote.
+ */
+export async function requireKnownSchema(
+  { meta }: Pick<Collections, "meta">,
+  steps: readonly MigrationStep[] = migrations,
+) {
+  const version = (await meta.findOne({ _id: { $eq: "schema" } }))?.version ?? 0;
+  if (version <= steps.length) return { version, newest: steps.length };
+  throw new StartRefused(
+    `A newer Keyrun wrote this database: its schema has number ${version}, and this Keyrun knows ${steps.length}. Start the newer one again, or restore a copy from before the upgrade.`,
+  );
 }
 
 /**

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { StartRefused } from "../../refusal/start-refused.ts";
@@ -23,6 +24,18 @@ export function lockDataFolder(dataDir: string): () => void {
   return () => {
     if (db.isOpen) db.close();
   };
+}
+
+/** Whether another process holds the folder now. Throws where that can't be found out. */
+export function isServed(dataDir: string): boolean {
+  if (!existsSync(join(dataDir, "keyrun.lock"))) return false;
+  try {
+    lockDataFolder(dataDir)();
+    return false;
+  } catch (thrown) {
+    if (thrown instanceof StartRefused) return true;
+    throw thrown;
+  }
 }
 
 function alreadyServed(dataDir: string): StartRefused {

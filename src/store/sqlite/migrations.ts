@@ -8,17 +8,24 @@ import { transaction } from "./statement.ts";
  * `user_version`. Throws StartRefused for a store that a newer Keyrun wrote.
  */
 export function migrate(db: DatabaseSync, steps: readonly string[] = migrations): void {
-  const version = Number(db.prepare("PRAGMA user_version").get()?.user_version);
-  if (version > steps.length) {
-    throw new StartRefused(
-      `A newer Keyrun wrote this store: its schema has number ${version}, and this Keyrun knows ${steps.length}. Start the newer one again, or restore a copy from before the upgrade.`,
-    );
-  }
+  const { version } = requireKnownSchema(db, steps);
   db.function("fold_case", { deterministic: true }, (text) => foldCase(String(text)));
   for (const [index, step] of steps.entries()) {
     if (index < version) continue;
     transaction(db, () => db.exec(`${step}; PRAGMA user_version = ${index + 1}`));
   }
+}
+
+/**
+ * The number of the store's schema, and the newest that this Keyrun knows. Throws StartRefused for
+ * a store that a newer Keyrun wrote.
+ */
+export function requireKnownSchema(db: DatabaseSync, steps: readonly string[] = migrations) {
+  const version = Number(db.prepare("PRAGMA user_version").get()?.user_version);
+  if (version <= steps.length) return { version, newest: steps.length };
+  throw new StartRefused(
+    `A newer Keyrun wrote this store: its schema has number ${version}, and this Keyrun knows ${steps.length}. Start the newer one again, or restore a copy from before the upgrade.`,
+  );
 }
 
 /** Step n brings schema n − 1 to n. Never change a step that was released: add another. */

@@ -1,0 +1,108 @@
+import { existsSync, rmdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { dirname, join } from "node:path";
+import { bind } from "../app/bind.ts";
+import { findServiceSecrets } from "../app/service-secrets.ts";
+import { loadTlsFiles } from "../app/tls.ts";
+import { dataFolderRefused, makeDataFolder } from "../data-folder/data-folder.ts";
+import { createSecretFiles } from "../data-folder/secret-files.ts";
+import type { Config } from "../settings/config.ts";
+import { type HostAndPort, writeHostAndPort } from "../settings/host.ts";
+import { inspectStore, type StoreInspection } from "../store/store-inspection.ts";
+import { CommandFailure } from "./command-failure.ts";
+
+/**
+ * The checks that `doctor` shares with a start: each calls what the start calls, and throws
+ * StartRefused with the words of a refused start. None leaves anything behind.
+ */
+export const startChecks = { dataFolder, tls, store, secrets, token, ports };
+
+/** Tries to make the folder and to write a file in it. */
+function dataFolder({ dataDir, mongodbUri, serviceToken }: Config): string {
+  if (mongodbUri !== undefined && serviceToken !== undefined) {
+    return "the settings hold all that would be in it";
+  }
+  const missing = missingFolders(dataDir);
+  try {
+    makeDataFolder(dataDir);
+    const probe = join(dataDir, "keyrun.probe");
+    writeFileSync(probe, "", { mode: 0o600 });
+    rmSync(probe);
+  } catch (thrown) {
+    throw dataFolderRefused(dataDir, "written", thrown);
+  } finally {
+    for (const path of missing) if (existsSync(path)) rmdirSync(path);
+  }
+  requirePrivate(dataDir);
+  return missing.length > 0
+    ? `${dataDir} is not there yet: the first start makes it`
+    : `${dataDir} can be read and written`;
+}
+
+/** The folders that are not there, the deepest first. */
+function missingFolders(path: string): string[] {
+  if (existsSync(path) || dirname(path) === path) return [];
+  return [path, ...missingFolders(dirname(path))];
+}
+
+function requirePrivate(dataDir: string): void {
+  for (const name of ["secret", "service-token"]) {
+    const mode = statSync(join(dataDir, name), { throwIfNoEntry: false })?.mode ?? 0;
+    if ((mode & 0o077) !== 0) {
+      throw new CommandFailure(`others can read ${join(dataDir, name)}: \`chmod 600\` it.`);
+    }
+  }
+}
+
+function tls(files: NonNullable<Config["grpcTls"]>): string {
+  loadTlsFiles(files);
+  return "the files can be used together";
+}
+
+/** How long a look at MongoDB may take. */
+const storeMsMax = 5_000;
+
+function store(config: Config): Promise<StoreInspection> {
+  return inspectStore(config, { msMax: storeMsMax });
+}
+
+async function secrets(config: Config, { secretVersions }: StoreInspection): Promise<string> {
+  const found = await findServiceSecrets(config, filesOf(config), secretVersions);
+  if (!found) return "there is none yet: the first start makes one";
+  const used =
+    secretVersions.length === 0 ? "no key needs one yet" : `keys need ${secretVersions.join(", ")}`;
+  return `version ${found.versions.join(", ")}; ${used}`;
+}
+
+async function token(config: Config): Promise<string> {
+  if (config.serviceToken !== undefined) return "KEYRUN_SERVICE_TOKEN is set";
+  const held = await filesOf(config).findServiceToken();
+  return held === undefined ? "there is none yet: the first start makes one" : "the file can be read";
+}
+
+function filesOf({ dataDir }: Config) {
+  return createSecretFiles(dataDir, () => {
+    throw new Error("doctor makes no secret");
+  });
+}
+
+async function ports({ host, port, grpcHost, grpcPort }: Config): Promise<string> {
+  const publicAt = { host, port };
+  const grpcAt = { host: grpcHost, port: grpcPort };
+  await bind(briefListener, publicAt, { host: "KEYRUN_HOST", port: "KEYRUN_PORT" });
+  await bind(briefListener, grpcAt, { host: "KEYRUN_GRPC_HOST", port: "KEYRUN_GRPC_PORT" });
+  return `${writeHostAndPort(publicAt)} and ${writeHostAndPort(grpcAt)} are free`;
+}
+
+/** Binds an address and leaves it at once. */
+const briefListener = {
+  async listen(at: HostAndPort): Promise<HostAndPort> {
+    const server = createServer();
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject);
+      server.listen(at, resolve);
+    });
+    await new Promise((closed) => server.close(closed));
+    return at;
+  },
+};

@@ -1,0 +1,296 @@
+import { randomUUID } from "node:crypto";
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { MongoClient } from "mongodb";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { startApp } from "#src/app/start.ts";
+import { systemClock } from "#src/clock.ts";
+import { createLog } from "#src/log.ts";
+import { StartRefused } from "#src/refusal/start-refused.ts";
+import type { Environment } from "#src/settings/read-settings.ts";
+import { readSettings } from "#src/settings/read-settings.ts";
+import { openStores } from "#src/store/open-stores.ts";
+import { runCommand } from "../harness/command-line.ts";
+import { freePort } from "../harness/free-port.ts";
+import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
+import { silentInstanceEvents } from "../harness/open-mongo.ts";
+import { keyRecordOf } from "../harness/store-records.ts";
+import { createTempFolders } from "../harness/temp-folders.ts";
+
+const folders = createTempFolders();
+const databases = createMongoDatabases();
+afterAll(async () => {
+  folders.remove();
+  if (mongodbUri !== "") await databases.drop();
+});
+
+type Settings = Record<string, string>;
+const readFile = (path: string) => readFileSync(path, "utf8");
+const ownPorts = { KEYRUN_PORT: "0", KEYRUN_GRPC_PORT: "0" };
+const secret = "s".repeat(43);
+const token = "t".repeat(43);
+
+/** Starts Keyrun, in this process. */
+async function start(env: Environment) {
+  const settings = readSettings(env, readFile);
+  if ("problems" in settings) throw new StartRefused(settings.problems.join("\n"));
+  const config = settings.ok;
+  return startApp(config, {
+    clock: systemClock,
+    log: createLog({ level: "silent" }),
+    version: "0.0.0-test",
+    openStores: () => openStores(config, { clock: systemClock, events: silentInstanceEvents }),
+    announce: () => {},
+  });
+}
+
+async function refusalOf(env: Environment): Promise<string> {
+  const outcome = await start(env).then(
+    (app) => app.close(),
+    (thrown: unknown) => thrown,
+  );
+  if (!(outcome instanceof StartRefused)) throw new Error(`the start was not refused: ${String(outcome)}`);
+  return outcome.message;
+}
+
+async function doctor(env: Environment) {
+  const { code, stdout } = await runCommand(["doctor", "--json"], { env });
+  const checks: { name: string; ok: boolean; message: string }[] = JSON.parse(stdout).checks;
+  return { code, checks, wrong: checks.filter(({ ok }) => !ok) };
+}
+
+/** A folder with the store of a Keyrun that has a key. */
+async function usedFolder(): Promise<string> {
+  const dataDir = folders.create();
+  const app = await start({ ...ownPorts, KEYRUN_DATA_DIR: dataDir });
+  await app.close();
+  const stores = await openStores(
+    { dataDir, mongodbUri: undefined },
+    { clock: systemClock, events: silentInstanceEvents },
+  );
+  const key = keyRecordOf({ id: "k", teamId: "demo", secretVersion: "0a1b2c3d" });
+  await stores.keys.insert(key, { activeMax: 5 });
+  await stores.close();
+  return dataDir;
+}
+
+async function takenPort(): Promise<string> {
+  const port = await freePort();
+  const server = createServer((socket) => socket.resume());
+  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
+  onTestFinished(() => new Promise<void>((closed) => server.close(() => closed())));
+  return String(port);
+}
+
+function folderWith(name: string, text: string): string {
+  const dataDir = folders.create();
+  writeFileSync(join(dataDir, name), text, { mode: 0o600 });
+  return dataDir;
+}
+
+const tlsFiles = (path: string) => ({
+  KEYRUN_GRPC_TLS_CERT_FILE: path,
+  KEYRUN_GRPC_TLS_KEY_FILE: path,
+  KEYRUN_GRPC_TLS_CLIENT_CA_FILE: path,
+});
+
+/** What a start refuses, and the check of doctor that finds it. */
+const refused: Record<string, readonly [check: string, make: () => Settings | Promise<Settings>]> = {
+  "an unknown setting": ["settings", () => ({ KEYRUN_PROT: "1" })],
+  "a public URL that sign-in needs": ["settings", () => ({ KEYRUN_OIDC_ISSUER: "https://login.example" })],
+  "a public URL with a path": ["settings", () => ({ KEYRUN_PUBLIC_URL: "https://keyrun.example/x" })],
+  "a secret with MongoDB": ["settings", () => ({ KEYRUN_MONGODB_URI: "mongodb://127.0.0.1/keyrun" })],
+  "two listeners on one port": ["settings", () => ({ KEYRUN_PORT: "9999", KEYRUN_GRPC_PORT: "9999" })],
+  "a damaged secret file": ["secret", () => ({ KEYRUN_DATA_DIR: folderWith("secret", "c2hvcnQ\n") })],
+  "a damaged token file": ["token file", () => ({ KEYRUN_DATA_DIR: folderWith("service-token", "short\n") })],
+  "a store that is no database": [
+    "store",
+    () => ({ KEYRUN_DATA_DIR: folderWith("keyrun.db", "no database ".repeat(1_000)) }),
+  ],
+  "a store of a newer schema": [
+    "store",
+    async () => {
+      const dataDir = await usedFolder();
+      const db = new DatabaseSync(join(dataDir, "keyrun.db"));
+      db.exec("PRAGMA user_version = 99");
+      db.close();
+      return { KEYRUN_DATA_DIR: dataDir };
+    },
+  ],
+  "a lock that can't be opened": [
+    "store",
+    () => {
+      const dataDir = folders.create();
+      mkdirSync(join(dataDir, "keyrun.lock"));
+      return { KEYRUN_DATA_DIR: dataDir };
+    },
+  ],
+  "a secret that a key needs": ["secret", async () => ({ KEYRUN_DATA_DIR: await usedFolder() })],
+  "a data folder below a file": ["data folder", () => ({ KEYRUN_DATA_DIR: "/dev/null/keyrun" })],
+  "a data folder that is a file": [
+    "data folder",
+    () => ({ KEYRUN_DATA_DIR: join(folderWith("file", ""), "file") }),
+  ],
+  "TLS files that are not there": ["tls", () => tlsFiles("/nowhere.pem")],
+  "TLS files without certificate and key": ["tls", () => tlsFiles("/dev/null")],
+  "a taken port": ["ports", async () => ({ KEYRUN_PORT: await takenPort() })],
+  "a taken internal port": ["ports", async () => ({ KEYRUN_GRPC_PORT: await takenPort() })],
+  "a host of another machine": ["ports", () => ({ KEYRUN_HOST: "192.0.2.1" })],
+  "a MongoDB URI that can't be read": [
+    "mongodb",
+    () => ({ KEYRUN_MONGODB_URI: "mongodb://a:p@ss/w@host", KEYRUN_SECRET: secret }),
+  ],
+  "a MongoDB that is not there": [
+    "mongodb",
+    async () => ({
+      KEYRUN_MONGODB_URI: `mongodb://127.0.0.1:${await freePort()}/keyrun`,
+      KEYRUN_SECRET: secret,
+    }),
+  ],
+};
+
+describe("what a start refuses, doctor names with the same words, and exits 1:", () => {
+  test.each(Object.entries(refused))("%s", { timeout: 60_000 }, async (_, [check, make]) => {
+    const made = await make();
+    const env = { ...ownPorts, KEYRUN_DATA_DIR: folders.create(), ...made };
+    // First doctor: a start may leave files behind, such as a new lock.
+    const { code, wrong } = await doctor(env);
+    const refusal = await refusalOf(env);
+    expect(code).toBe(1);
+    expect(wrong.map(({ name }) => name)).toContain(check);
+    const words = wrong.filter(({ name }) => name === check).map(({ message }) => message);
+    // The need that the folder does not meet is told differently.
+    const told = (text: string) =>
+      text.replace(/used as a store|written/, "…").replace(/ \(.*?\)\. Set/, ". Set");
+    expect(told(words.join("\n"))).toBe(told(refusal));
+    expect(words.join("\n")).not.toContain("ss/w");
+  });
+});
+
+describe("where a start succeeds, doctor exits 0 and leaves everything as it was:", () => {
+  const wellFolders: Record<string, () => string | Promise<string>> = {
+    "a folder that is not there": () => join(folders.create(), "new", "data"),
+    "an empty folder": () => folders.create(),
+    "a folder that was served": async () => {
+      const dataDir = folders.create();
+      await (await start({ ...ownPorts, KEYRUN_DATA_DIR: dataDir })).close();
+      return dataDir;
+    },
+    "a store of an older schema": async () => {
+      const dataDir = folders.create();
+      const db = new DatabaseSync(join(dataDir, "keyrun.db"));
+      db.exec("PRAGMA journal_mode = WAL");
+      db.close();
+      return dataDir;
+    },
+    "what a killed process left": async () => {
+      const dataDir = folders.create();
+      const app = await start({ ...ownPorts, KEYRUN_DATA_DIR: dataDir });
+      const left = folders.create();
+      for (const name of readdirSync(dataDir)) {
+        if (!name.startsWith("keyrun.lock"))
+          writeFileSync(join(left, name), readFileSync(join(dataDir, name)), { mode: 0o600 });
+      }
+      await app.close();
+      return left;
+    },
+  };
+  test.each(Object.entries(wellFolders))("%s", async (_, make) => {
+    const env = { ...ownPorts, KEYRUN_DATA_DIR: await make() };
+    const { code, wrong, checks } = await doctor(env);
+    expect({ code, wrong }).toEqual({ code: 0, wrong: [] });
+    expect(checks.find(({ name }) => name === "server")?.message).toContain("does not run");
+    await (await start(env)).close();
+  });
+
+  test("doctor makes no folder and no file", async () => {
+    const parent = folders.create();
+    expect((await doctor({ ...ownPorts, KEYRUN_DATA_DIR: join(parent, "a", "b") })).code).toBe(0);
+    expect(readdirSync(parent)).toEqual([]);
+    expect((await doctor({ ...ownPorts, KEYRUN_DATA_DIR: parent })).code).toBe(0);
+    expect(readdirSync(parent)).toEqual([]);
+  });
+
+  test("a running server, which goes on undisturbed", async () => {
+    const env = { ...ownPorts, KEYRUN_DATA_DIR: folders.create() };
+    const app = await start(env);
+    onTestFinished(() => app.close());
+    for (let n = 0; n < 3; n++) {
+      const { code, wrong, checks } = await doctor(env);
+      expect({ code, wrong }).toEqual({ code: 0, wrong: [] });
+      expect(checks.map(({ name }) => name)).toContain("token");
+    }
+    const { host, port } = app.publicAddress;
+    expect((await fetch(`http://${host}:${port}/readyz`)).status).toBe(200);
+    await expect(start(env)).rejects.toThrow("already serves the data folder");
+  });
+
+  test("a server that a command can't reach is wrong, because the store is held", async () => {
+    const env = { ...ownPorts, KEYRUN_DATA_DIR: folders.create() };
+    const app = await start(env);
+    onTestFinished(() => app.close());
+    rmSync(join(env.KEYRUN_DATA_DIR, "grpc-address"));
+    const { code, wrong } = await doctor(env);
+    expect(code).toBe(1);
+    expect(wrong).toMatchObject([{ name: "server", message: expect.stringContaining("holds the store") }]);
+  });
+});
+
+describe.skipIf(mongodbUri === "")("with a MongoDB server, doctor", () => {
+  const settings = (uri: string) => ({
+    ...ownPorts,
+    KEYRUN_DATA_DIR: folders.create(),
+    KEYRUN_MONGODB_URI: uri,
+    KEYRUN_SECRET: secret,
+    KEYRUN_SERVICE_TOKEN: token,
+  });
+
+  test("exits 0 for an empty database and for one that a running server serves, and names its schema", async () => {
+    const env = settings(databases.createUri());
+    expect(await doctor(env)).toMatchObject({ code: 0, wrong: [] });
+    const app = await start(env);
+    onTestFinished(() => app.close());
+    const { code, checks, wrong } = await doctor(env);
+    expect({ code, wrong }).toEqual({ code: 0, wrong: [] });
+    expect(checks.find(({ name }) => name === "mongodb")?.message).toMatch(/^database .+, schema \d+, .+/);
+  });
+
+  test("names a newer schema and a missing secret, as a start does", async () => {
+    const uri = databases.createUri();
+    const env = settings(uri);
+    await (await start(env)).close();
+    const other = { ...env, KEYRUN_SECRET: "o".repeat(43) };
+    const stores = await openStores(
+      { dataDir: "", mongodbUri: uri },
+      { clock: systemClock, events: silentInstanceEvents },
+    );
+    await stores.keys.insert(keyRecordOf({ id: randomUUID(), teamId: "demo" }), { activeMax: 5 });
+    await stores.close();
+    const missing = await doctor(other);
+    expect(missing).toMatchObject({ code: 1, wrong: [{ name: "secret", message: await refusalOf(other) }] });
+    expect(missing.wrong[0]?.message).toContain("version 0a1b2c3d");
+
+    const client = await new MongoClient(uri).connect();
+    await client
+      .db()
+      .collection<{ _id: string }>("meta")
+      .updateOne({ _id: "schema" }, { $set: { version: 99 } });
+    await client.close();
+    const newer = await doctor(env);
+    expect(newer).toMatchObject({ code: 1, wrong: [{ name: "mongodb", message: await refusalOf(env) }] });
+  });
+
+  test("is bounded in time where MongoDB accepts and never answers", async () => {
+    const silent = createServer(() => {});
+    await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => void silent.close());
+    const { port } = silent.address() as { port: number };
+    const beganMs = performance.now();
+    const { code, wrong } = await doctor(settings(`mongodb://127.0.0.1:${port}/keyrun`));
+    expect(code).toBe(1);
+    expect(wrong[0]).toMatchObject({ name: "mongodb", message: expect.stringContaining("can't be reached") });
+    expect(performance.now() - beganMs).toBeLessThan(30_000);
+  }, 60_000);
+});
