@@ -1,7 +1,7 @@
 import type { AppJson } from "#gen/keyrun/v1/app_pb.ts";
 import { type AppOptions, namesBackend, readBackend, readTimeout } from "./app-options.ts";
+import { CallRefused } from "./call-errors.ts";
 import { wrongUse } from "./command-failure.ts";
-import { CallRefused } from "./rpc-client.ts";
 import { answer, type JsonOption, type Terminal } from "./terminal.ts";
 
 export async function createApp(

@@ -1,5 +1,6 @@
 import { type Command, CommanderError } from "commander";
 import { createRedaction } from "../redaction.ts";
+import { isCallError } from "./call-errors.ts";
 import { CommandFailure } from "./command-failure.ts";
 import type { Connection } from "./connection.ts";
 import { printableText } from "./printable.ts";
@@ -97,7 +98,6 @@ function keyPrefix({ KEYRUN_KEY_PREFIX: given }: CliWorld["env"]): string {
 
 async function commandFailure(error: unknown, { connection, command }: Leftover): Promise<CommandFailure> {
   if (error instanceof CommandFailure) return error;
-  const { isCallError } = await import("./rpc-client.ts");
   if (isCallError(error) && connection !== undefined) {
     const { explain } = await import("./refusal-words.ts");
     return explain(error, connection, command);

@@ -3,9 +3,9 @@ import { StartRefused } from "../refusal/start-refused.ts";
 import type { Config } from "../settings/config.ts";
 import { type Environment, readSettings } from "../settings/read-settings.ts";
 import type { StoreInspection } from "../store/store-inspection.ts";
+import { isCallError } from "./call-errors.ts";
 import { CommandFailure } from "./command-failure.ts";
 import { type Connection, openConnection, readAddress, readServiceToken } from "./connection.ts";
-import { isCallError } from "./rpc-client.ts";
 import { failureFrom } from "./rpc-failure.ts";
 import type { JsonOption, Terminal } from "./terminal.ts";
 

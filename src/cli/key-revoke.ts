@@ -1,8 +1,8 @@
 import type { KeyJson } from "#gen/keyrun/v1/key_pb.ts";
+import { CallRefused } from "./call-errors.ts";
 import { CommandFailure, wrongUse } from "./command-failure.ts";
 import type { TeamOption } from "./key-commands.ts";
 import { pageSize } from "./pages.ts";
-import { CallRefused } from "./rpc-client.ts";
 import { timeWords } from "./table.ts";
 import { chooseTeam } from "./team-choice.ts";
 import { answer, type Terminal } from "./terminal.ts";

@@ -1,9 +1,9 @@
 import type { Command } from "commander";
 import { nearestName } from "../settings/nearest-name.ts";
+import { CallRefused, type CallUnanswered } from "./call-errors.ts";
 import { CommandFailure, wrongUse } from "./command-failure.ts";
 import type { Connection } from "./connection.ts";
 import { appIds, type IdList, teamIds } from "./id-lists.ts";
-import { CallRefused, type CallUnanswered } from "./rpc-client.ts";
 import { failureFrom } from "./rpc-failure.ts";
 
 /**
@@ -34,6 +34,18 @@ const byReason: Readonly<
   APP_NOT_FOUND: ({ app_id: id }, connection) => missing("app", id, () => appIds(connection)),
   TEAM_EXISTS: ({ team_id: id }) =>
     id && `There is already a team \`${id}\`. Choose another id, or see all with \`./keyrun teams list\`.`,
+  TEAM_HAS_KEYS: ({ team_id: id, active_key_count: count }) =>
+    id &&
+    `Team \`${id}\` has active keys (${count}), so it was not deleted. Revoke them first: \`./keyrun keys list --team ${id}\` shows them.`,
+  TEAM_HAS_APPS: ({ team_id: id, app_ids: apps }) =>
+    id &&
+    `Apps are limited to team \`${id}\` (${apps}), so it was not deleted. Limit them to other teams with \`./keyrun apps update <app_id> --team <team_id>\`, or delete them.`,
+  TEAM_ENDING: ({ team_id: id }) =>
+    id &&
+    `Team \`${id}\` is being deleted, so nothing can be added to it. If its deletion was interrupted, repeat it with \`./keyrun teams delete ${id}\`.`,
+  KEY_LIMIT_REACHED: ({ active_key_count_max: most }) =>
+    most &&
+    `The team has ${most} active keys, the most it may have. Revoke one first: \`./keyrun keys list\` shows them.`,
   APP_EXISTS: ({ app_id: id }) =>
     id &&
     `There is already an app \`${id}\`. Choose another id, or change it with \`./keyrun apps update ${id}\`.`,
@@ -43,12 +55,13 @@ async function missing(
   what: "team" | "app",
   id: string | undefined,
   list: () => Promise<IdList>,
-): Promise<string | undefined> {
-  if (id === undefined) return undefined;
+): Promise<string> {
   const { ids, words } = await list();
-  const near = nearestName(id, ids);
-  const hint = near === undefined ? "" : ` Did you mean \`${near}\`?`;
-  return `There is no ${what} \`${id}\`.${hint} ${what === "team" ? "Teams" : "Apps"}: ${words}.`;
+  const near = id && nearestName(id, ids);
+  const hint = near ? ` Did you mean \`${near}\`?` : "";
+  // The server names no id that does not have the form of one: it may be something else, pasted.
+  const named = id === undefined ? `no such ${what}` : `no ${what} \`${id}\``;
+  return `There is ${named}.${hint} ${what === "team" ? "Teams" : "Apps"}: ${words}.`;
 }
 
 /** The options and arguments that fill a field, by the end of the field's path. */

@@ -2,6 +2,8 @@ import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
 import type { SecureContextOptions } from "node:tls";
 import type { DescMethodUnary, DescService, MessageJsonType } from "@bufbuild/protobuf";
+import { clientHeader, type DeclaredClient } from "../auth/declared-client.ts";
+import { CallRefused, CallUnanswered, type ErrorAnswer, isCallError } from "./call-errors.ts";
 
 /** The unary RPCs of a service, as functions of JSON messages. */
 export type UnaryCalls<Service extends DescService> = {
@@ -11,44 +13,6 @@ export type UnaryCalls<Service extends DescService> = {
     request: MessageJsonType<Service["method"][Name]["input"]>,
   ) => Promise<MessageJsonType<Service["method"][Name]["output"]>>;
 };
-
-/** An answer that says no. Its message has the words of the server. */
-export class CallRefused extends Error {
-  override readonly name = "CallRefused";
-  /** Connect's name of the code, such as `not_found`. */
-  readonly code: string;
-  /** Keyrun's reason; undefined if the answer is not from Keyrun. */
-  readonly reason: string | undefined;
-  readonly metadata: Readonly<Record<string, string>>;
-  /** The fields at fault, by their paths in the proto. */
-  readonly violations: readonly { readonly field: string; readonly description: string }[];
-
-  constructor(answer: ErrorAnswer) {
-    super(answer.message ?? "");
-    this.code = answer.code;
-    const details = (answer.details ?? []).map(({ debug }) => debug ?? {});
-    const info = details.find(({ reason }) => reason !== undefined);
-    this.reason = info?.reason;
-    this.metadata = info?.metadata ?? {};
-    this.violations = details.flatMap(({ fieldViolations }) => fieldViolations ?? []);
-  }
-}
-
-/** A call that got no answer. */
-export class CallUnanswered extends Error {
-  override readonly name = "CallUnanswered";
-  /** The code of the system's error; `LATE` past the deadline; `STRANGE` if it was not Connect. */
-  readonly why: string;
-
-  constructor(why: string, cause?: unknown) {
-    super(why, { cause });
-    this.why = why;
-  }
-}
-
-export function isCallError(error: unknown): error is CallRefused | CallUnanswered {
-  return error instanceof CallRefused || error instanceof CallUnanswered;
-}
 
 /** The deadline of every call. */
 export const rpcMsMax = 10_000;
@@ -77,6 +41,8 @@ export function openClient({ address, serviceToken, tls }: Server) {
     "content-type": "application/json",
     "connect-protocol-version": "1",
     "connect-timeout-ms": String(rpcMsMax),
+    // For the names of actors in records.
+    [clientHeader]: "command-line" satisfies DeclaredClient,
     ...(serviceToken !== undefined && { authorization: `Bearer ${serviceToken}` }),
   };
 
@@ -119,19 +85,6 @@ async function readAnswer(response: IncomingMessage | undefined): Promise<unknow
   if (typeof answer.code !== "string") throw new CallUnanswered("STRANGE");
   // Connect's form of an error. What an answer lacks of it counts as absent.
   throw new CallRefused(answer as unknown as ErrorAnswer);
-}
-
-/** An error as Connect writes it. Keyrun writes each detail in JSON, too. */
-interface ErrorAnswer {
-  readonly code: string;
-  readonly message?: string;
-  readonly details?: readonly {
-    readonly debug?: {
-      readonly reason?: string;
-      readonly metadata?: Record<string, string>;
-      readonly fieldViolations?: readonly { field: string; description: string }[];
-    };
-  }[];
 }
 
 async function readText(body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<string> {

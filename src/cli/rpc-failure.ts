@@ -1,5 +1,6 @@
+import { CallRefused, type CallUnanswered } from "./call-errors.ts";
 import { CommandFailure } from "./command-failure.ts";
-import { CallRefused, type CallUnanswered, rpcMsMax } from "./rpc-client.ts";
+import { rpcMsMax } from "./rpc-client.ts";
 import { tlsFileNames, tlsTrouble } from "./tls-trouble.ts";
 
 /** Turns a failed call into a sentence that says what to do. Keyrun's refusals keep their words. */

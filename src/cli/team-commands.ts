@@ -1,4 +1,5 @@
 import { Argument, type Command, Option } from "commander";
+import type { TeamJson } from "#gen/keyrun/v1/team_pb.ts";
 import { type PlanName, planNames } from "../settings/config.ts";
 import { commandGroup, rpcCommand } from "./command-words.ts";
 import { allPages, pageSize } from "./pages.ts";
@@ -6,7 +7,7 @@ import { planMessage, planName } from "./plan-names.ts";
 import { printTable, timeCell } from "./table.ts";
 import { answer, type JsonOption, type Terminal } from "./terminal.ts";
 
-/** `teams create | list | set-plan`. */
+/** `teams create | list | set-plan | delete`. */
 export function addTeamCommands(program: Command, terminal: Terminal): void {
   const teams = commandGroup(program, "teams", {
     does: "Manage teams and their plans.",
@@ -37,6 +38,16 @@ export function addTeamCommands(program: Command, terminal: Terminal): void {
     .action((teamId: string, plan: PlanName, options: JsonOption) =>
       setPlan(terminal, { teamId, plan }, options),
     );
+
+  rpcCommand(teams, "delete", {
+    does: "Delete a team for ever. A team with active keys, or that an app is limited to, stays.",
+    examples: ["teams delete acme"],
+  })
+    .argument("<team_id>", "the team")
+    .action(async (teamId: string, options: JsonOption) => {
+      const message = await (await terminal.server()).teams.deleteTeam({ teamId });
+      await answer(terminal, options, message, () => terminal.print(`Team ${teamId} is deleted.`));
+    });
 }
 
 interface CreateOptions extends JsonOption {
@@ -72,13 +83,25 @@ async function listTeams(terminal: Terminal, options: JsonOption): Promise<void>
   const teams = pages.flatMap((page) => page.teams ?? []);
   const message = { ...pages[0], teams, nextPageToken: "" };
   const columns = [{ head: "ID" }, { head: "NAME", least: 12 }, { head: "PLAN" }, { head: "CREATED" }];
+  // A deletion that was interrupted, which a repeated one ends.
+  if (teams.some(isEnding)) columns.push({ head: "STATE" });
   await answer(terminal, options, message, () =>
     printTable(
       terminal,
       columns,
-      teams.map(({ id = "", displayName = "", plan, createTime }) => ({
-        cells: [id, displayName, planName(plan), timeCell(createTime)],
+      teams.map((team) => ({
+        cells: [
+          team.id ?? "",
+          team.displayName ?? "",
+          planName(team.plan),
+          timeCell(team.createTime),
+          isEnding(team) ? "being deleted" : "",
+        ],
       })),
     ),
   );
+}
+
+function isEnding({ state }: TeamJson): boolean {
+  return state === "TEAM_STATE_ENDING";
 }

@@ -318,7 +318,7 @@ describe("lists longer than a page", () => {
 describe("exit codes and words", () => {
   test.each([
     ["keys", "create list revoke verify"],
-    ["teams", "create list set-plan"],
+    ["teams", "create list set-plan delete"],
     ["members", "add remove list"],
     ["preview", "grant withdraw list"],
     ["apps", "create update show list delete"],

@@ -61,12 +61,14 @@ test("keys list loads its client and the settings, and nothing of the server", a
     "bin",
     "node_modules/commander",
     "node_modules/zod",
+    "src/auth",
     "src/cli",
     "src/clock.ts",
     "src/main.ts",
     "src/redaction.ts",
     "src/settings",
   ]);
+  expect(files.filter((file) => file.startsWith("src/auth/"))).toEqual(["src/auth/declared-client.ts"]);
 });
 
 test.each([

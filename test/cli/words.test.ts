@@ -25,6 +25,7 @@ const backend = ["--backend", "http", "--url", "http://127.0.0.1:9000"];
 
 test.each([
   ["keys list --team acmee", "There is no team `acmee`. Did you mean `acme`? Teams: acme, demo."],
+  ["keys list --team Acme!", "There is no such team. Teams: acme, demo."],
   ["keys create --team zzz", "There is no team `zzz`. Teams: acme, demo."],
   [`members add zzz ${email}`, "There is no team `zzz`. Teams: acme, demo."],
   ["members list zzz", "There is no team `zzz`. Teams: acme, demo."],

@@ -1,0 +1,55 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { runCommand } from "../harness/command-line.ts";
+import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+
+let keyrun: Keyrun;
+
+beforeAll(async () => {
+  keyrun = await startKeyrun();
+});
+
+afterAll(() => keyrun.close());
+
+const run = (...argv: string[]) => runCommand(argv, { env: { KEYRUN_DATA_DIR: keyrun.config.dataDir } });
+
+test("a team is deleted once its keys are revoked, and until then the words say what to do", async () => {
+  await run("teams", "create", "acme");
+  await run("keys", "create", "--team", "acme");
+  expect(await run("teams", "delete", "acme")).toEqual({
+    code: 1,
+    stdout: "",
+    stderr:
+      "Team `acme` has active keys (1), so it was not deleted. Revoke them first: `./keyrun keys list --team acme` shows them.\n",
+  });
+  const [key] = (await keyrun.keys.listKeys({ teamId: "acme" })).keys;
+  await run("keys", "revoke", "--team", "acme", key!.id);
+  expect(await run("teams", "delete", "acme")).toEqual({
+    code: 0,
+    stdout: "Team acme is deleted.\n",
+    stderr: "",
+  });
+  expect(await run("teams", "delete", "acme")).toEqual({
+    code: 1,
+    stdout: "",
+    stderr: "There is no team `acme`. Teams: demo.\n",
+  });
+});
+
+test("a team that an app is limited to names the app, and how to limit it to others", async () => {
+  await run("teams", "create", "beta");
+  await run("apps", "create", "shout", "--backend", "echo", "--team", "beta");
+  const { code, stderr } = await run("teams", "delete", "beta");
+  expect(code).toBe(1);
+  expect(stderr).toBe(
+    "Apps are limited to team `beta` (shout), so it was not deleted. Limit them to other teams with `./keyrun apps update <app_id> --team <team_id>`, or delete them.\n",
+  );
+});
+
+test("keys list says who made a key, and who revoked it: here the command line", async () => {
+  await run("teams", "create", "gamma");
+  await run("keys", "create", "--team", "gamma");
+  const [key] = (await keyrun.keys.listKeys({ teamId: "gamma" })).keys;
+  await run("keys", "revoke", "--team", "gamma", key!.id);
+  const { stdout } = await run("keys", "list", "--team", "gamma", "--revoked");
+  expect(stdout.match(/the command line/g)).toHaveLength(2);
+});
