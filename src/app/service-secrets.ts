@@ -1,4 +1,4 @@
-import type { createSecretFiles } from "../data-folder/secret-files.ts";
+import { type createSecretFiles, secretPath } from "../data-folder/secret-files.ts";
 import { createServiceSecrets, type ServiceSecrets } from "../keys/service-secrets.ts";
 import type { Log } from "../log.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
@@ -29,7 +29,7 @@ export async function loadServiceSecrets(
  * no key needs one. Throws StartRefused, naming the versions, if one that a key needs is missing.
  */
 export async function findServiceSecrets(
-  config: Pick<Config, "secrets">,
+  config: Pick<Config, "secrets" | "dataDir">,
   files: Pick<ReturnType<typeof createSecretFiles>, "findSecrets">,
   neededVersions: readonly string[],
 ): Promise<ServiceSecrets | undefined> {
@@ -37,8 +37,12 @@ export async function findServiceSecrets(
   const secrets = found && createServiceSecrets(found);
   const missing = neededVersions.filter((version) => !secrets?.versions.includes(version));
   if (missing.length === 0) return secrets;
+  const place =
+    config.secrets === undefined
+      ? `the file ${secretPath(config.dataDir)}`
+      : "what KEYRUN_SECRET_FILE or KEYRUN_SECRET holds";
   throw new StartRefused(
     `The store holds keys made with a service secret that is not there (version ${missing.join(", ")}). ` +
-      "Add it to KEYRUN_SECRET after the newest one, or restore the file `secret` of the data folder.",
+      `Add it, after the others, to ${place}, or restore that from a backup.`,
   );
 }

@@ -80,7 +80,9 @@ async function rotationStory(place: Place): Promise<void> {
     writeFileSync(place.secretFile, `${secret}\n`);
     const refused = spawnKeyrun({ KEYRUN_DATA_DIR: place.dataDir, ...place.settings });
     expect(await refused.exited).toMatchObject({ code: 1 });
-    expect(refused.stderr()).toContain(`(version ${missing})`);
+    expect(refused.stderr()).toContain(`(version ${missing}). Add it, after the others, to `);
+    const named = place.settings.KEYRUN_SECRET_FILE ? "KEYRUN_SECRET_FILE" : place.secretFile;
+    expect(refused.stderr()).toContain(named);
   }
 }
 
