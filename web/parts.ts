@@ -1,8 +1,3 @@
-import "./styles/account-menu.css";
-import "./styles/create-key.css";
-import "./styles/key-facts.css";
-import "./styles/tabs.css";
-import "./styles/command.css";
 import { AccountMenuContent } from "./frame/account-menu-content.tsx";
 import { CreateKeyDialog } from "./keys/create/create-key-dialog.tsx";
 import { KeyDetailsDialog } from "./keys/details/key-details-dialog.tsx";
@@ -12,7 +7,13 @@ import { NoMatch } from "./keys/search/no-match.tsx";
 import { NoTeamPage, PreviewOffPage, TeamNotFoundPage, UnknownPage } from "./session/absent-pages.tsx";
 import { SignInLinkPage } from "./sign-in/sign-in-link-page.tsx";
 import { SignInPage } from "./sign-in/sign-in-page.tsx";
+import styles from "./styles/parts.css?inline";
 import { AppSnippets } from "./try-it/app-snippets.tsx";
+
+// In this file, because a file of its own could arrive late, or not at all.
+const sheet = new CSSStyleSheet();
+sheet.replaceSync(styles);
+document.adoptedStyleSheets.push(sheet);
 
 /**
  * The components that the first view of a team's keys doesn't need. The build puts them into one
