@@ -170,7 +170,7 @@ describe.skipIf(chromiumEndpoint === "")("finding a key among many", () => {
     await soon(() => focused(page)).toBe("Last used");
     // The next row is that of the order on the page.
     await page.getByRole("button", { name: "Revoke used" }).click();
-    await page.getByRole("button", { name: "Revoke key" }).click();
+    await page.getByRole("button", { name: "Revoke key", exact: true }).click();
     await soon(() => focused(page)).toBe("Revoke newest");
   });
 
@@ -190,7 +190,8 @@ describe.skipIf(chromiumEndpoint === "")("finding a key among many", () => {
     await said(page, "2 keys found");
     await expectWellMade(page, "unused");
     const { dialog } = await createByHand(page, "fresh");
-    await page.keyboard.press("Enter");
+    await dialog.getByRole("button", { name: "Copy secret key" }).click();
+    await dialog.getByText("Secret key copied").waitFor({ state: "attached" });
     await page.keyboard.press("Escape");
     await dialog.waitFor({ state: "detached" });
     await soon(async () => (await labels(page))[0]).toBe("freshNew");
