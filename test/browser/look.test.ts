@@ -40,7 +40,7 @@ describe.skipIf(chromiumEndpoint === "")("for each person and device", () => {
     await page.evaluate(`{
       const sheet = new CSSStyleSheet();
       sheet.replaceSync("* { line-height: 1.5 !important; letter-spacing: 0.12em !important; word-spacing: 0.16em !important }");
-      document.adoptedStyleSheets = [sheet];
+      document.adoptedStyleSheets.push(sheet);
     }`);
     await onPageAndDialog(page, async () => expect(await tooWide(page)).toEqual([]));
   });
