@@ -6,15 +6,21 @@ import { relativeTime } from "../time/relative-time.ts";
 import { useTicking } from "../time/ticker.ts";
 
 /**
- * "3 days ago", updated as time passes. Its title is the exact time, for a mouse; the dialog of the
- * key's details shows it to everybody.
+ * "3 days ago", updated as time passes. Under a mouse its title is the exact time; the dialog of the
+ * key's details shows that to everybody.
  */
 export function Ago({ time }: { time: Timestamp }) {
   const { ticker } = useServices();
   const ms = timestampMs(time);
   const words = useTicking(ticker, (nowMs) => relativeTime(ms, nowMs));
   return (
-    <time dateTime={new Date(ms).toISOString()} title={exactTime(ms)}>
+    <time
+      dateTime={new Date(ms).toISOString()}
+      // Not before, because the format takes a phone some milliseconds.
+      onPointerEnter={({ currentTarget }) => {
+        currentTarget.title = exactTime(ms);
+      }}
+    >
       {words}
     </time>
   );

@@ -6,7 +6,7 @@ import { exactTime, exactTimeLanguage } from "../time/local-format.ts";
 export function ExactTime({ time }: { time: Timestamp }) {
   const ms = timestampMs(time);
   return (
-    <time className="exact-time" dateTime={new Date(ms).toISOString()} lang={exactTimeLanguage()} dir="auto">
+    <time dateTime={new Date(ms).toISOString()} lang={exactTimeLanguage()} dir="auto">
       {exactTime(ms)}
     </time>
   );
