@@ -21,6 +21,9 @@ describe.skipIf(chromiumEndpoint === "")("all that is known of a key", () => {
     const { key, value } = await keyrun.keys.createKey({ teamId, label });
     await screen.run(value);
     await screen.signIn();
+    const created = page.locator("tbody time").first();
+    await created.hover();
+    expect(await created.getAttribute("title")).toMatch(/^\d\d?\.\d\d?\.\d{4}, /);
     await page.getByRole("button", { name: label, exact: true }).focus();
     await page.keyboard.press("Enter");
     const dialog = page.getByRole("dialog", { name: "Key details" });
