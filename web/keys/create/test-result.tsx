@@ -9,7 +9,7 @@ export function TestResult({ answer }: { answer: TestAnswer }) {
     <div className="answer">
       <p className={good ? "answer-words answer-good" : "answer-words answer-bad"}>
         <Icon name={good ? "check" : "warning"} />
-        <span>{good ? "It works" : (answer.problem ?? "The request was refused.")}</span>
+        <span>{good ? "It works" : <Problem words={answer.problem ?? "The request was refused."} />}</span>
       </p>
       <dl>
         <Fact name="Status">{answer.status}</Fact>
@@ -35,6 +35,17 @@ export function TestResult({ answer }: { answer: TestAnswer }) {
         </details>
       )}
     </div>
+  );
+}
+
+/** The refusal's words. Only screen readers need the wait in them: the countdown is not read out. */
+function Problem({ words }: { words: string }) {
+  const [, problem, wait] = /^(.*?)( Try again in \d+ s\.)?$/s.exec(words) ?? [];
+  return (
+    <>
+      {problem}
+      {wait !== undefined && <span className="visually-hidden">{wait}</span>}
+    </>
   );
 }
 
