@@ -6,8 +6,8 @@ import { relativeTime } from "../time/relative-time.ts";
 import { useTicking } from "../time/ticker.ts";
 
 /**
- * "3 days ago", updated as time passes. Under a mouse its title is the exact time; the dialog of the
- * key's details shows that to everybody.
+ * "3 days ago", updated as time passes. Under a mouse its title is the exact time; the dialog of
+ * the key's details shows that to everybody.
  */
 export function Ago({ time }: { time: Timestamp }) {
   const { ticker } = useServices();

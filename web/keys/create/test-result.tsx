@@ -38,7 +38,9 @@ export function TestResult({ answer }: { answer: TestAnswer }) {
   );
 }
 
-/** The refusal's words. Only screen readers need the wait in them: the countdown is not read out. */
+/**
+ * The refusal's words. Only screen readers need the wait in them: the countdown is not read out.
+ */
 function Problem({ words }: { words: string }) {
   const [, problem, wait] = /^(.*?)( Try again in \d+ s\.)?$/s.exec(words) ?? [];
   return (
