@@ -141,6 +141,7 @@ describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
     await screen.signIn();
     const { dialog, value } = await createByHand(page, "ci-deploy");
     await page.keyboard.press("Escape");
+    await soon(() => focused(page)).toBe("Copy and close");
     await page.keyboard.press("Enter");
     await dialog.waitFor({ state: "detached" });
     expect((await readClipboard(page)) === value).toBe(true);
@@ -156,6 +157,7 @@ describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
     await screen.signIn();
     const { dialog } = await createByHand(page, "");
     await page.keyboard.press("Escape");
+    await soon(() => focused(page)).toBe("Copy and close");
     await page.keyboard.press("Enter");
     await dialog.getByText("Press Ctrl+C to copy").waitFor();
     await soon(() => page.evaluate("getSelection().toString().length > 0")).toBe(true);

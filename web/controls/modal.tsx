@@ -1,4 +1,4 @@
-import { type ReactNode, type RefObject, useEffect, useLayoutEffect, useRef } from "react";
+import { type ReactNode, type RefObject, useLayoutEffect, useRef } from "react";
 import { Icon } from "./icon.tsx";
 
 interface ModalProps {
@@ -35,7 +35,8 @@ export function Modal({ title, id, role, size, firstFocus, onCloseRequest, child
     return () => shown?.close();
   }, [firstFocus]);
 
-  useEffect(() => {
+  // Before the paint as well, for the same reason.
+  useLayoutEffect(() => {
     // On the document, because a click on the backdrop moves the focus out of the dialog.
     function onKeyDown(event: KeyboardEvent) {
       if (event.key !== "Escape" || event.isComposing) return;
