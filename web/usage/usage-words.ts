@@ -1,6 +1,6 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import type { RateLimit } from "#gen/keyrun/v1/rate_limit_pb.ts";
-import { timeOfDay } from "../time/local-format.ts";
+import { timeOfDay, wholeNumber } from "../time/local-format.ts";
 
 const windowS = 60;
 const nearShare = 0.8;
@@ -21,7 +21,7 @@ export function usedRequests({ limit, remaining }: RateLimit): number {
 
 /** "23 of 60 used". */
 export function usedInWords(rateLimit: RateLimit): string {
-  return `${count.format(usedRequests(rateLimit))} of ${count.format(rateLimit.limit)} used`;
+  return `${wholeNumber(usedRequests(rateLimit))} of ${wholeNumber(rateLimit.limit)} used`;
 }
 
 /**
@@ -41,8 +41,5 @@ export function limitReachedInWords(resetMs: number): string {
 
 /** "60 requests per minute". */
 export function limitInWords(limit: number): string {
-  return `${count.format(limit)} ${limit === 1 ? "request" : "requests"} per minute`;
+  return `${wholeNumber(limit)} ${limit === 1 ? "request" : "requests"} per minute`;
 }
-
-/** In the way of the browser's language. */
-const count = new Intl.NumberFormat();
