@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { openScreen } from "../harness/screen.ts";
-import { answerCalls } from "../harness/screen-calls.ts";
+import { answerCalls, holdCalls } from "../harness/screen-calls.ts";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
 const picture = "docs/screen.png";
@@ -59,6 +59,8 @@ if (process.env.KEYRUN_WRITE_PICTURE === "1") {
       rateLimit: { limit: 600, remaining: 472, resetTime: ago(-0.1) },
     });
     await answerCalls(page, "AppService/ListRunnableApps", { apps: [{ id: "echo", displayName: "Echo" }] });
+    // Keyrun knows neither the person nor the team, and would say so.
+    await holdCalls(page, "KeyService/WatchKeys");
     await page.goto(screen.url("/settings/team/acme/api-keys"));
     await page.getByText("128 of 600 used").waitFor();
     await page.getByRole("rowheader", { name: "Notebook" }).waitFor();
