@@ -7,6 +7,7 @@ import "./styles/keys.css";
 import "./styles/dialog.css";
 import "./styles/try-it.css";
 import { QueryClientProvider } from "@tanstack/react-query";
+import { startTransition } from "react";
 import { createRoot } from "react-dom/client";
 import { createQueryClient } from "./api/query-client.ts";
 import { App } from "./app.tsx";
@@ -19,10 +20,13 @@ const signInCode = takeSignInCode(window);
 const root = document.getElementById("root");
 if (root === null) throw new Error("The document has no element #root.");
 const services = createServices(window);
-createRoot(root).render(
+const screen = (
   <ServicesContext value={services}>
     <QueryClientProvider client={createQueryClient()}>
       <App signInCode={signInCode} />
     </QueryClientProvider>
-  </ServicesContext>,
+  </ServicesContext>
 );
+// In a task of its own, and in slices, so that a slow device can answer a touch in between. The
+// document shows the same meanwhile.
+setTimeout(() => startTransition(() => createRoot(root).render(screen)));
