@@ -12,20 +12,13 @@ const state = createCell<Parts | "not-loaded" | "loading" | "failed">("not-loade
 export async function loadParts(): Promise<void> {
   if (state.get() === "loading" || typeof state.get() === "object") return;
   state.set("loading");
-  const linksBefore = styleLinks();
   try {
     // The only import that goes back up. It is deferred, so the first view holds none of the parts.
     state.set((await import("../parts.ts")).parts);
   } catch {
     // There is no connection, or a newer Keyrun no longer has the files of this page.
-    // The next attempt would take the link of a style that failed for one that is loaded.
-    for (const link of styleLinks()) if (!linksBefore.includes(link)) link.remove();
     state.set("failed");
   }
-}
-
-function styleLinks(): Element[] {
-  return [...document.head.querySelectorAll("link[rel=stylesheet]")];
 }
 
 /** Loads the parts when the browser is idle, so that they are there before one is needed. */
