@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import type { Health } from "#gen/grpc/health/v1/health_pb.ts";
 import type { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
@@ -37,7 +37,7 @@ export async function connect(env: Environment, readFile: (path: string) => stri
   if ("problems" in settings) throw new CommandFailure(settings.problems.join("\n"));
   const config = settings.ok;
   const address = readAddress(config, env);
-  return openConnection({ address, serviceToken: readServiceToken(config), tls: config.grpcTls });
+  return openConnection({ address, serviceToken: readServiceToken(config, env), tls: config.grpcTls });
 }
 
 /** Opens a connection and sends no request yet. Throws if a TLS file is of no use. */
@@ -62,22 +62,22 @@ export function readAddress(config: Config, env: Environment): string {
   const isSet = env.KEYRUN_GRPC_PORT !== undefined && config.grpcPort !== 0;
   const { host, port } = isSet
     ? { host: config.grpcHost, port: config.grpcPort }
-    : readHostAndPort(readAddressFile(config.dataDir));
+    : readHostAndPort(readAddressFile(config.dataDir, env));
   return writeHostAndPort({ host: { "0.0.0.0": "127.0.0.1", "::": "::1" }[host] ?? host, port });
 }
 
 /** The service token of the settings, else of the data folder. Throws if there is none. */
-export function readServiceToken(config: Config): string {
+export function readServiceToken(config: Config, env: Environment): string {
   if (config.serviceToken !== undefined) return config.serviceToken;
-  const token = readDataFile(config.dataDir, "service-token");
+  const token = readDataFile(config.dataDir, "service-token", env);
   if (token !== undefined && token !== "") return token;
   throw new CommandFailure(
     `There is no service token in the data folder ${resolve(config.dataDir)}: start Keyrun there with \`npm start\`, or set KEYRUN_SERVICE_TOKEN.`,
   );
 }
 
-function readAddressFile(dataDir: string): string {
-  const text = readDataFile(dataDir, "grpc-address");
+function readAddressFile(dataDir: string, env: Environment): string {
+  const text = readDataFile(dataDir, "grpc-address", env);
   if (text === undefined) {
     throw new CommandFailure(
       `There is no file grpc-address, which a running Keyrun writes, in the data folder ${resolve(dataDir)}: start it with \`npm start\`, or set KEYRUN_DATA_DIR or KEYRUN_GRPC_PORT to those of the running server.`,
@@ -89,19 +89,43 @@ function readAddressFile(dataDir: string): string {
   );
 }
 
-/** The file's text, trimmed; undefined if there is no such file. */
-function readDataFile(dataDir: string, name: string): string | undefined {
+/**
+ * The file's text, trimmed; undefined if there is no such file. Where no setting names the folder,
+ * it is `data` in the folder that the command runs in. That may be somebody else's: a file there
+ * could send the service token to an address of theirs, or be a link to a secret of this user.
+ */
+function readDataFile(dataDir: string, name: string, env: Environment): string | undefined {
   const path = resolve(dataDir, name);
   try {
-    return readFileSync(path, "utf8").trim();
+    return env.KEYRUN_DATA_DIR === undefined ? readOwnFile(path) : readFileSync(path, "utf8").trim();
   } catch (cause) {
+    if (cause instanceof CommandFailure) throw cause;
     const why = cause instanceof Error && "code" in cause ? cause.code : "unknown";
     // A folder in the file's place is what the server could not write either.
     if (why === "ENOENT" || why === "EISDIR") return undefined;
+    if (why === "ELOOP") throw new CommandFailure(notOwn(path), { cause });
     throw new CommandFailure(`The file ${path} can't be read: run this as the user who runs Keyrun.`, {
       cause,
     });
   }
+}
+
+/** Reads a plain file of this user, and no link. */
+function readOwnFile(path: string): string {
+  const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    const { uid, size } = fstatSync(file);
+    if (uid !== process.geteuid?.() || size > dataFileBytesMax) throw new CommandFailure(notOwn(path));
+    return readFileSync(file, "utf8").trim();
+  } finally {
+    closeSync(file);
+  }
+}
+
+const dataFileBytesMax = 4_096;
+
+function notOwn(path: string): string {
+  return `The file ${path} is not one of this user's Keyrun: run this in the clone, as the user who runs Keyrun, or set KEYRUN_DATA_DIR to the server's data folder if you trust it.`;
 }
 
 /**

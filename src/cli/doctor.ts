@@ -113,7 +113,7 @@ function checkServer(config: Config, env: Environment): Promise<string> {
 function checkToken(config: Config, env: Environment): Promise<string> {
   const peer = {
     address: readAddress(config, env),
-    serviceToken: readServiceToken(config),
+    serviceToken: readServiceToken(config, env),
     tls: config.grpcTls,
   };
   return ask(peer, async ({ teams }) => {

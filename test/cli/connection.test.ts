@@ -1,8 +1,8 @@
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { chownSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, test } from "vitest";
-import { readAddress } from "#src/cli/connection.ts";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { readAddress, readServiceToken } from "#src/cli/connection.ts";
 import { readSettings } from "#src/settings/read-settings.ts";
 
 let dataDir: string;
@@ -39,4 +39,42 @@ test.each([
   ["10.0.0.5", "10.0.0.5:9000"],
 ])("with a port set, a server on %s is reached at %s", (host, reached) => {
   expect(addressOf({ KEYRUN_GRPC_HOST: host, KEYRUN_GRPC_PORT: "9000" })).toBe(reached);
+});
+
+describe("in a folder of somebody else, where no setting names the data folder", () => {
+  const token = "t".repeat(43);
+
+  /** Reads both files of the data folder, as a command does that found it where it runs. */
+  function readBoth(env: Record<string, string> = {}) {
+    const settings = readSettings({ KEYRUN_DATA_DIR: dataDir }, () => "");
+    if ("problems" in settings) throw new Error(settings.problems.join());
+    return [readAddress(settings.ok, env), readServiceToken(settings.ok, env)];
+  }
+
+  beforeEach(() => {
+    writeFileSync(join(dataDir, "grpc-address"), "127.0.0.1:8081\n");
+    writeFileSync(join(dataDir, "service-token"), token);
+  });
+
+  test("files of this user are read", () => {
+    expect(readBoth()).toEqual(["127.0.0.1:8081", token]);
+  });
+
+  test.each(["grpc-address", "service-token"])("%s is not followed as a link", (name) => {
+    writeFileSync(join(dataDir, "elsewhere"), "private");
+    rmSync(join(dataDir, name));
+    symlinkSync(join(dataDir, "elsewhere"), join(dataDir, name));
+    expect(() => readBoth()).toThrow(`${name} is not one of this user's Keyrun`);
+    // A secret that Kubernetes mounts is a link, in a folder that the operator has named.
+    if (name === "service-token") expect(readBoth({ KEYRUN_DATA_DIR: dataDir })[1]).toBe("private");
+  });
+
+  test.skipIf(process.geteuid?.() !== 0).each(["grpc-address", "service-token"])(
+    "%s of another user is not believed",
+    (name) => {
+      chownSync(join(dataDir, name), 12_345, 12_345);
+      expect(() => readBoth()).toThrow("set KEYRUN_DATA_DIR to the server's data folder");
+      expect(readBoth({ KEYRUN_DATA_DIR: dataDir })).toEqual(["127.0.0.1:8081", token]);
+    },
+  );
 });
