@@ -38,7 +38,9 @@ export function readBackend(options: AppOptions, before: AppBackendJson = {}): A
   }
   if (header !== undefined && headers === false) throw wrongUse("Give --header or --no-headers, not both.");
   if (kind === "http") {
-    const all = { url, headers: headers === false ? [] : header?.map(readHeader) };
+    // Headers may hold credentials, so those of another server don't go along.
+    const kept = url === undefined ? (before.http?.headers ?? []) : [];
+    const all = { url, headers: headers === false ? [] : header && merged(kept, header.map(readHeader)) };
     const http = { ...before.http, ...withoutAbsent(all) };
     if (http.url === undefined) throw wrongUse("--backend http needs --url, where to POST.");
     return { http };
@@ -62,6 +64,15 @@ export function readTimeout(text: string): string {
   const [, digits, unit] = /^(\d{1,6}(?:\.\d{1,3})?)(ms|s)$/.exec(text) ?? [];
   if (digits === undefined) throw wrongUse("--timeout must be a number with s or ms, like 30s or 500ms.");
   return `${Math.round(Number(digits) * (unit === "s" ? 1000 : 1)) / 1000}s`;
+}
+
+/** The headers with those of the same name replaced. */
+function merged<Header extends { name?: string }>(
+  before: readonly Header[],
+  given: readonly Header[],
+): Header[] {
+  const names = new Set(given.map(({ name = "" }) => name.toLowerCase()));
+  return [...before.filter(({ name = "" }) => !names.has(name.toLowerCase())), ...given];
 }
 
 /** A malformed header is never repeated in the error: it is most often a credential. */

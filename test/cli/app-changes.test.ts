@@ -59,7 +59,11 @@ test.each<[string[], object]>([
     ["--url", "http://127.0.0.1:9000/other"],
     { backend: { http: { url: "http://127.0.0.1:9000/other", headers } } },
   ],
-  [["--header", "x-a: b"], { backend: { http: { url, headers: [{ name: "x-a", value: "[redacted]" }] } } }],
+  [
+    ["--header", "x-a: b"],
+    { backend: { http: { url, headers: [...headers, { name: "x-a", value: "[redacted]" }] } } },
+  ],
+  [["--header", "Authorization: new"], { backend: { http: { url, headers } } }],
   [["--no-headers"], { backend: { http: { url, headers: [] } } }],
   [["--backend", "echo"], { backend: { echo: {} } }],
   [
