@@ -2,7 +2,7 @@ import type { KeyJson } from "#gen/keyrun/v1/key_pb.ts";
 import { CallRefused } from "./call-errors.ts";
 import { CommandFailure, wrongUse } from "./command-failure.ts";
 import type { TeamOption } from "./key-commands.ts";
-import { pageSize } from "./pages.ts";
+import { allPages, pageSize } from "./pages.ts";
 import { timeWords } from "./table.ts";
 import { chooseTeam } from "./team-choice.ts";
 import { answer, type Terminal } from "./terminal.ts";
@@ -52,10 +52,14 @@ async function findRedacted(
   { teamId, redacted }: { readonly teamId: string; readonly redacted: string },
 ): Promise<string> {
   const { keys: client } = await terminal.server();
-  const page = await client.listKeys({ teamId, query: redacted, showRevoked: true, pageSize });
-  const fitting = (page.keys ?? []).filter(({ redactedValue }) => redactedValue === redacted);
-  const active = fitting.filter(({ state }) => state === "KEY_STATE_ACTIVE");
-  const [only, second] = active.length > 0 ? active : fitting;
+  const find = async (showRevoked: boolean) => {
+    const query = { teamId, query: redacted, showRevoked, pageSize };
+    const pages = await allPages((pageToken) => client.listKeys({ ...query, pageToken }));
+    return pages.flatMap(({ keys = [] }) => keys).filter(({ redactedValue }) => redactedValue === redacted);
+  };
+  const active = await find(false);
+  const fitting = active.length > 0 ? active : await find(true);
+  const [only, second] = fitting;
   if (only?.id === undefined) throw unknownKey(teamId, redacted);
   if (second === undefined) return only.id;
   const candidates = fitting.map((key) => `\n  ${candidateWords(key)}`).join("");

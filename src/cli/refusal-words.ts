@@ -56,12 +56,14 @@ async function missing(
   id: string | undefined,
   list: () => Promise<IdList>,
 ): Promise<string> {
-  const { ids, words } = await list();
+  // The server may stop between the refusal and this call. The sentence does without the list then.
+  const { ids, words } = await list().catch(() => ({ ids: [], words: "" }));
   const near = id && nearestName(id, ids);
   const hint = near ? ` Did you mean \`${near}\`?` : "";
   // The server names no id that does not have the form of one: it may be something else, pasted.
   const named = id === undefined ? `no such ${what}` : `no ${what} \`${id}\``;
-  return `There is ${named}.${hint} ${what === "team" ? "Teams" : "Apps"}: ${words}.`;
+  const all = words && ` ${what === "team" ? "Teams" : "Apps"}: ${words}.`;
+  return `There is ${named}.${hint}${all}`;
 }
 
 /** The options and arguments that fill a field, by the end of the field's path. */
