@@ -224,6 +224,20 @@ describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
     expect(await dialog.getByRole("button", { name: "Send a test request" }).count()).toBe(0);
   });
 
+  test("copying a part of the key by hand does not count: closing still asks", async () => {
+    const screen = await openScreen();
+    const { page } = screen;
+    await screen.signIn();
+    await createByHand(page, "ci");
+    await page.locator("#secret-key").focus();
+    await page.evaluate("document.activeElement.setSelectionRange(0, 8)");
+    await page.keyboard.press("Control+C");
+    await page.locator("dialog pre").getByText("curl -sS").dblclick({ position: { x: 12, y: 8 } });
+    await page.keyboard.press("Control+C");
+    await page.keyboard.press("Escape");
+    await page.getByText("Close without copying?").waitFor();
+  });
+
   test("where the clipboard refuses, the key is selected, and copying it by hand counts", async () => {
     const screen = await openScreen({ browser: { permissions: ["clipboard-read"] } });
     const { page, context } = screen;

@@ -32,10 +32,10 @@ interface KeysSectionProps {
 export function KeysSection(props: KeysSectionProps) {
   const { teamId, list, rows, view, onCreate } = props;
   const pages = list.data;
-  if (pages === undefined) {
-    return list.isError ? <LoadFailure list={list} /> : <Loading />;
-  }
   const narrowed = isNarrowed(view);
+  if (pages === undefined) {
+    return list.isError ? <LoadFailure {...{ list, narrowed }} onView={props.onView} /> : <Loading />;
+  }
   const { active } = keyCounts(pages);
   const unused = keysOf(pages).every((key) => key.lastUseTime === undefined);
   const tryIt = <TryIt teamId={teamId} open={!narrowed && unused} />;
@@ -94,11 +94,25 @@ function Loading() {
 
 type List = { readonly list: ReturnType<typeof useKeyList> };
 
-function LoadFailure({ list }: List) {
+type LoadFailureProps = List & { readonly narrowed: boolean } & Pick<KeysSectionProps, "onView">;
+
+function LoadFailure({ list, narrowed, onView }: LoadFailureProps) {
   return (
     <section className="card" aria-label="Keys">
       <FailureNote failure={failureOf(list.error)} action={<Retry list={list} />}>
         Couldn’t load API keys. Nothing was changed.
+        {narrowed && (
+          <>
+            {" "}
+            <button
+              type="button"
+              className="button button-small"
+              onClick={() => onView({ query: "", unusedOnly: false })}
+            >
+              Show all keys
+            </button>
+          </>
+        )}
       </FailureNote>
     </section>
   );

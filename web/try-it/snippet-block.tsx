@@ -32,8 +32,12 @@ export function SnippetBlock({ facts, aside, onCopied }: SnippetBlockProps) {
         </>
       }
     >
-      {/* Copying by hand counts as well: the text is the same. */}
-      <pre onCopy={onCopied}>
+      {/* Copying by hand counts as well, if the key is in what was copied. */}
+      <pre
+        onCopy={() => {
+          if (facts.real && String(getSelection()).includes(facts.real.key)) onCopied?.();
+        }}
+      >
         <code>{text}</code>
       </pre>
     </Tabs>

@@ -41,8 +41,10 @@ export function SecretBox({ value, keyName, copyButton, filled, onCopied }: Secr
           data-lpignore="true"
           data-form-type="other"
           onFocus={select}
-          // Copying by hand counts as well.
-          onCopy={onCopied}
+          // Copying by hand counts as well, if all of it was copied.
+          onCopy={({ currentTarget: { selectionStart, selectionEnd } }) => {
+            if (selectionEnd - selectionStart === value.length) onCopied();
+          }}
         />
         <CopyButton
           ref={copyButton}

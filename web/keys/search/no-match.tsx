@@ -19,7 +19,9 @@ export function NoMatch({ list, view, onView }: NoMatchProps) {
         <Icon name="search" />
       </span>
       <h2>
-        {query === "" ? (
+        {list.hasNextPage ? (
+          "No match among the newest keys"
+        ) : query === "" ? (
           "No key was unused for 90 days"
         ) : (
           <>
