@@ -13,6 +13,8 @@ export function createTerminalLog(
     colorize: colour,
     singleLine: true,
     translateTime: "SYS:HH:MM:ss",
+    // A line feed in a message must not begin a line that looks like another record.
+    messageFormat: (record, key) => String(record[key] ?? "").replaceAll("\n", "\\n"),
     errorLikeObjectKeys: ["err", "error", "cause"],
   });
   return { write: (line) => void write(pretty(withoutControls(line))) };

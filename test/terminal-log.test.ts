@@ -63,3 +63,9 @@ describe("no text of a record moves the cursor, colours the terminal or turns th
     expect(text()).toContain("a\\u001b and C:\\new\\table");
   });
 });
+
+test("a line feed in a message begins no line that looks like another record", () => {
+  const { log, text } = recorded();
+  log.warn("m\n[12:00:00] FATAL: forged");
+  expect(text().split("\n")).toHaveLength(2);
+});
