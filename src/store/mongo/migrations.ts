@@ -59,11 +59,18 @@ const migrations: readonly MigrationStep[] = [
 
 /** Keys can be searched by their label in any case. */
 async function foldLabels({ keys }: Collections): Promise<void> {
-  const unfolded = { labelFolded: { $exists: false } };
-  // A key that is folded is not found again, so each round is about other keys.
-  for (;;) {
-    const found = await keys.find(unfolded).limit(foldedAtOnce).project({ label: 1 }).toArray();
-    if (found.length === 0) return;
+  // In the order of ids, so that a round need not read again what the rounds before have read.
+  for (let after = ""; ; ) {
+    const unfolded = { _id: { $gt: after }, labelFolded: { $exists: false } };
+    const found = await keys
+      .find(unfolded)
+      .sort({ _id: 1 })
+      .limit(foldedAtOnce)
+      .project<{ _id: string; label: string }>({ label: 1 })
+      .toArray();
+    const last = found.at(-1);
+    if (last === undefined) return;
+    after = last._id;
     const updates = found.map(({ _id, label }) => ({
       updateOne: {
         filter: { _id: { $eq: _id } },
