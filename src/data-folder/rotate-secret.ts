@@ -36,7 +36,11 @@ async function rotateFile(path: string, newText: string): Promise<Rotation> {
     await draft.sync();
     await rename(draftPath, path);
     isRenamed = true;
-    await syncFolder(dirname(path));
+    const unsynced = await syncFolder(dirname(path)).then(
+      () => undefined,
+      ({ code }: NodeJS.ErrnoException) => code ?? "unknown",
+    );
+    if (unsynced !== undefined) return { refused: notDurable(path, unsynced) };
     return { secrets: texts.map((text) => Buffer.from(text, "base64url")) };
   } finally {
     await draft.close();
@@ -50,6 +54,10 @@ async function keepOwner(draft: FileHandle, path: string): Promise<void> {
   const [own, its] = [await draft.stat(), await stat(path)];
   if (own.uid !== its.uid || own.gid !== its.gid) await draft.chown(its.uid, its.gid);
   await draft.chmod(its.mode & 0o640);
+}
+
+function notDurable(path: string, code: string): string {
+  return `A new secret is the first in ${path}, but its folder can't be synced (${code}): a crash of this machine may undo that. Back the file up, and don't rotate again.`;
 }
 
 function damaged(path: string): string {
