@@ -51,6 +51,10 @@ export const bounds = {
   appUpdateTriesMax: 20,
   /** How often a deletion of a team is tried again because another change came first. */
   teamDeleteTriesMax: 20,
+  /** How long a creation or deletion of a team waits for earlier ones of the same id. */
+  teamTurnWaitMsMax: 10_000,
+  /** Creations and deletions of teams that wait so at once, for all ids. */
+  teamTurnWaitersMax: 1_000,
   /** Members or keys that are deleted in one write. */
   deletedAtOnce: 1_000,
   /** Apps that a refusal names. */

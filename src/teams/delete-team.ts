@@ -4,6 +4,7 @@ import { fail, type Refusal, unavailable } from "../refusal/refusal.ts";
 import { noSuchTeam, teamNotFound } from "./find-team.ts";
 import type { MemberStore } from "./member-store.ts";
 import type { TeamRecord, TeamStore } from "./team-store.ts";
+import { createTeamTurns } from "./team-turns.ts";
 
 /** What a team has in other folders. */
 export interface TeamBelongings {
@@ -25,7 +26,11 @@ export interface DeleteTeamParts {
     ChangeSecurityState<"member", StoredChange>;
 }
 
-/** Deletes teams. Calls for one team at a time share one deletion. */
+/**
+ * Deletes teams, and clears ids for new ones. Deletions of one id at a time share one deletion.
+ * Otherwise the work for one id runs in turn, so that no step of it meets a team that was inserted
+ * after it began.
+ */
 export interface DeleteTeam {
   /**
    * Deletes the team: marks it as ending, looks at what it has, removes its members and its revoked
@@ -36,24 +41,28 @@ export interface DeleteTeam {
   delete(teamId: string): Promise<void>;
   /**
    * Removes what an interrupted deletion, or a write on its way then, left behind under the id.
-   * Call it before a team gets the id of a deleted one.
+   * Then does the insert, which may give the id to a new team, and returns what it returns. Once
+   * Keyrun serves, every insert of a team must come through here.
    */
-  clearId(teamId: string): Promise<void>;
+  clearIdFor<T>(teamId: string, insert: () => Promise<T>): Promise<T>;
 }
 
 export function createDeleteTeam(parts: DeleteTeamParts): DeleteTeam {
+  const inTurn = createTeamTurns();
   const running = new Map<string, Promise<void>>();
   return {
     delete(teamId) {
       const joined = running.get(teamId);
       if (joined) return joined;
-      const started = deleteTeam(parts, teamId).finally(() => running.delete(teamId));
+      const started = inTurn(teamId, () => deleteTeam(parts, teamId)).finally(() => running.delete(teamId));
       running.set(teamId, started);
       return started;
     },
-    async clearId(teamId) {
-      if ((await parts.store.deletedVersion(teamId)) !== undefined) await removeBelongings(parts, teamId);
-    },
+    clearIdFor: (teamId, insert) =>
+      inTurn(teamId, async () => {
+        if ((await parts.store.deletedVersion(teamId)) !== undefined) await removeBelongings(parts, teamId);
+        return await insert();
+      }),
   };
 }
 

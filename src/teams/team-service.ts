@@ -50,11 +50,15 @@ function teamMethods(parts: TeamServiceParts) {
       const id = readResourceId(given?.id ?? "", "team.id");
       const displayName = readDisplayName(given?.displayName ?? "", "team.display_name") || id;
       const plan = given && given.plan !== 0 ? readPlan(given) : "free";
-      await deletion.clearId(id);
-      const created = await changeSecurityState("team", async () =>
-        changeOf(await store.insert({ id, displayName, plan, createTimeMs: clock.unixMs() })),
+      const exists = () => fail("TEAM_EXISTS", { param: "team.id", metadata: { team_id: id } });
+      // Known at once, also where the team's deletion would take a while to wait for.
+      if (await teams.load(id)) throw exists();
+      const created = await deletion.clearIdFor(id, () =>
+        changeSecurityState("team", async () =>
+          changeOf(await store.insert({ id, displayName, plan, createTimeMs: clock.unixMs() })),
+        ),
       );
-      if (!created) throw fail("TEAM_EXISTS", { param: "team.id", metadata: { team_id: id } });
+      if (!created) throw exists();
       return { team: teamMessage(created.value) };
     },
     async getTeam({ teamId }) {

@@ -145,6 +145,61 @@ describe.each([
       expect((await keyrun.apps.getApp({ appId: id })).app?.teamIds).toEqual([other]);
     });
 
+    /** A new team under the id, with a member and a key: "ok", or the first refusal. */
+    const createFull = (teamId: string) =>
+      outcomeOf(
+        (async () => {
+          await keyrun.teams.createTeam({ team: { id: teamId } });
+          await keyrun.teams.addMember({ teamId, email: "ada@example.com" });
+          await keyrun.keys.createKey({ teamId });
+        })(),
+      );
+    const fullTeam = { emails: ["ada@example.com"], activeKeyCount: 1 };
+    async function contentOf(teamId: string) {
+      const { members } = await keyrun.teams.listMembers({ teamId });
+      const { activeKeyCount } = await keyrun.keys.listKeys({ teamId });
+      return { emails: members.map(({ email }) => email), activeKeyCount };
+    }
+    /** Gives calls the time of many other calls: they are done then, or they wait. */
+    async function answerOthers() {
+      for (let n = 0; n < 50; n++) await keyrun.teams.listTeams({ pageSize: 1 });
+    }
+
+    test.each(["members.removeAll", "keys.deleteAll"] as const)(
+      "that is repeated takes nothing from a new team with the id, created before its %s",
+      async (name) => {
+        const teamId = await keyrun.newTeam();
+        expect(await deleteTeam(teamId)).toBe("ok");
+        let created: Promise<string> | undefined;
+        // The repeated one finds no team to mark, and only finishes what the first one left.
+        steps.before(["teams.update", "members.removeAll", "keys.deleteAll"].indexOf(name), async () => {
+          created = createFull(teamId);
+          await answerOthers();
+        });
+        const again = await deleteTeam(teamId);
+        expect([again, await created]).toEqual(["TEAM_NOT_FOUND", "ok"]);
+        const called = steps.reset();
+        expect(await contentOf(teamId)).toEqual(fullTeam);
+        expect(called.slice(0, 3)).toEqual(["teams.update", "members.removeAll", "keys.deleteAll"]);
+      },
+    );
+
+    test("leaves an id that two calls give to a new team at once: one does, and that team keeps all", async () => {
+      const teamId = await keyrun.newTeam();
+      expect(await deleteTeam(teamId)).toBe("ok");
+      let second: Promise<string> | undefined;
+      steps.before(0, async () => {
+        second = createFull(teamId);
+        await answerOthers();
+      });
+      const first = await createFull(teamId);
+      const outcomes = [first, await second];
+      const called = steps.reset();
+      expect(outcomes.sort()).toEqual(["TEAM_EXISTS", "ok"]);
+      expect(await contentOf(teamId)).toEqual(fullTeam);
+      expect(called.slice(0, 2)).toEqual(["members.removeAll", "keys.deleteAll"]);
+    });
+
     describe.each(["before", "after"] as const)("that the store leaves alone %s it did", (when) => {
       test.each(deletion.map((name, n) => [name, n] as const))(
         "the step %s is finished by a second one",
