@@ -34,7 +34,8 @@ export function teamNotFound(teamId: string, param = "team_id"): Refusal {
 /**
  * Does a write that gives these teams something, and returns what it wrote. Throws TEAM_NOT_FOUND
  * or TEAM_ENDING where a team is not there or is being deleted, also where its deletion began
- * during the write: then `undo` is called with what was written, and nothing of it stays.
+ * during the write: then `undo` is called with what was written, and nothing of it stays. A new
+ * team that got the id during the write is another team, which gets nothing: TEAM_NOT_FOUND.
  *
  * A deletion first marks the team and then looks for what the team has. Here the order is the
  * reverse: first the write, then a look for the mark. So at least one of the two sees the other.
@@ -44,10 +45,15 @@ export async function whileTeamsStay<T>(
   { teamIds, param }: { readonly teamIds: readonly string[]; readonly param?: string },
   work: { readonly write: () => Promise<T>; readonly undo: (written: T) => Promise<unknown> },
 ): Promise<T> {
-  for (const teamId of teamIds) await requireLasting(teams, teamId, param);
+  const before: TeamRecord[] = [];
+  for (const teamId of teamIds) before.push(await requireLasting(teams, teamId, param));
   const written = await work.write();
   try {
-    for (const teamId of teamIds) await requireLasting(teams, teamId, param);
+    for (const { id, createTimeMs } of before) {
+      const team = await requireLasting(teams, id, param);
+      // The version can't tell a new team from a changed one.
+      if (team.createTimeMs !== createTimeMs) throw noSuchTeam(id, param);
+    }
   } catch (thrown) {
     await work.undo(written);
     throw thrown;
@@ -59,8 +65,8 @@ async function requireLasting(
   teams: RecordSource<TeamRecord>,
   teamId: string,
   param: string | undefined,
-): Promise<void> {
+): Promise<TeamRecord> {
   const team = await requireTeam(teams, teamId, param);
-  if (team.state === "active") return;
+  if (team.state === "active") return team;
   throw fail("TEAM_ENDING", { ...(param !== undefined && { param }), metadata: { team_id: teamId } });
 }

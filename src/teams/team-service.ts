@@ -101,13 +101,15 @@ function memberMethods({ clock, members, teams, changeSecurityState }: TeamServi
     async addMember({ teamId, email }) {
       const team = await requireTeam(teams, teamId);
       const address = readEmail(email, "email");
-      const wasMember = await members.has(team.id, address);
+      const createTimeMs = clock.unixMs();
       const member = await whileTeamsStay(
         teams,
         { teamIds: [team.id] },
         {
-          write: () => members.add({ teamId: team.id, email: address, createTimeMs: clock.unixMs() }),
-          undo: async () => wasMember || (await removeMember(team.id, address)),
+          write: () => members.add({ teamId: team.id, email: address, createTimeMs }),
+          // A member who was there before the write has another time, and stays.
+          undo: async (added) =>
+            added.createTimeMs === createTimeMs && (await removeMember(team.id, address)),
         },
       );
       return { member: memberMessage(member) };

@@ -56,6 +56,26 @@ describe.each([
       expect((await keyrun.teams.listMembers({ teamId })).members).toEqual([]);
     }
 
+    /** A new team under the id, with a member and a key: "ok", or the first refusal. */
+    const createFull = (teamId: string) =>
+      outcomeOf(
+        (async () => {
+          await keyrun.teams.createTeam({ team: { id: teamId } });
+          await keyrun.teams.addMember({ teamId, email: "ada@example.com" });
+          await keyrun.keys.createKey({ teamId });
+        })(),
+      );
+    const fullTeam = { emails: ["ada@example.com"], activeKeyCount: 1 };
+    async function contentOf(teamId: string) {
+      const { members } = await keyrun.teams.listMembers({ teamId });
+      const { activeKeyCount } = await keyrun.keys.listKeys({ teamId });
+      return { emails: members.map(({ email }) => email), activeKeyCount };
+    }
+    /** Gives calls the time of many other calls: they are done then, or they wait. */
+    async function answerOthers() {
+      for (let n = 0; n < 50; n++) await keyrun.teams.listTeams({ pageSize: 1 });
+    }
+
     test("goes through its steps in this order", async () => {
       const teamId = await keyrun.newTeam();
       steps.before(99, async () => {});
@@ -134,36 +154,60 @@ describe.each([
       }
     });
 
-    test("takes an app that is being limited to the team back to the teams that it had", async () => {
+    test("and a new team with its id in the middle of other writes leaves nothing of them", async () => {
+      const email = "ada@example.com";
+      const writes: Record<string, (teamId: string) => Promise<unknown>> = {
+        key: (teamId) => keyrun.keys.createKey({ teamId }),
+        member: (teamId) => keyrun.teams.addMember({ teamId, email }),
+        "member again": (teamId) => keyrun.teams.addMember({ teamId, email }),
+        app: (teamId) =>
+          keyrun.apps.createApp({ app: { id: `anew-${teamId}`, backend: echo, teamIds: [teamId] } }),
+      };
+      for (const [what, write] of Object.entries(writes)) {
+        const teamId = await keyrun.newTeam();
+        if (what === "member again") await keyrun.teams.addMember({ teamId, email });
+        let replaced: string[] = [];
+        // The first watched call of these writes is the write itself.
+        steps.before(0, async () => {
+          const deleted = await deleteTeam(teamId);
+          replaced = [deleted, await outcomeOf(keyrun.teams.createTeam({ team: { id: teamId } }))];
+        });
+        const outcome = await outcomeOf(write(teamId));
+        steps.reset();
+        expect([what, outcome, ...replaced]).toEqual([what, "TEAM_NOT_FOUND", "ok", "ok"]);
+        expect([what, await contentOf(teamId)]).toEqual([what, { emails: [], activeKeyCount: 0 }]);
+        expect(await outcomeOf(keyrun.apps.getApp({ appId: `anew-${teamId}` }))).toBe("APP_NOT_FOUND");
+      }
+    });
+
+    test("and a new team with its id keep a member whom the new team has by then", async () => {
+      const teamId = await keyrun.newTeam();
+      steps.before(0, async () => {
+        await deleteTeam(teamId);
+        expect(await createFull(teamId)).toBe("ok");
+      });
+      const added = await outcomeOf(keyrun.teams.addMember({ teamId, email: "ada@example.com" }));
+      steps.reset();
+      expect(added).toBe("TEAM_NOT_FOUND");
+      expect(await contentOf(teamId)).toEqual(fullTeam);
+    });
+
+    test.each([
+      ["takes", () => Promise.resolve()],
+      ["and a new team with its id take", (id: string) => keyrun.teams.createTeam({ team: { id } })],
+    ] as const)("%s an app that is being limited to the team back to its teams", async (_words, andThen) => {
       const [teamId, other] = [await keyrun.newTeam(), await keyrun.newTeam()];
       const id = `back-${teamId}`;
       await keyrun.apps.createApp({ app: { id, backend: echo, teamIds: [other] } });
-      steps.before(0, () => deleteTeam(teamId));
+      steps.before(0, async () => {
+        await deleteTeam(teamId);
+        await andThen(teamId);
+      });
       const change = { app: { id, teamIds: [teamId] }, updateMask: { paths: ["team_ids"] } };
       expect(await outcomeOf(keyrun.apps.updateApp(change))).toBe("TEAM_NOT_FOUND");
       steps.reset();
       expect((await keyrun.apps.getApp({ appId: id })).app?.teamIds).toEqual([other]);
     });
-
-    /** A new team under the id, with a member and a key: "ok", or the first refusal. */
-    const createFull = (teamId: string) =>
-      outcomeOf(
-        (async () => {
-          await keyrun.teams.createTeam({ team: { id: teamId } });
-          await keyrun.teams.addMember({ teamId, email: "ada@example.com" });
-          await keyrun.keys.createKey({ teamId });
-        })(),
-      );
-    const fullTeam = { emails: ["ada@example.com"], activeKeyCount: 1 };
-    async function contentOf(teamId: string) {
-      const { members } = await keyrun.teams.listMembers({ teamId });
-      const { activeKeyCount } = await keyrun.keys.listKeys({ teamId });
-      return { emails: members.map(({ email }) => email), activeKeyCount };
-    }
-    /** Gives calls the time of many other calls: they are done then, or they wait. */
-    async function answerOthers() {
-      for (let n = 0; n < 50; n++) await keyrun.teams.listTeams({ pageSize: 1 });
-    }
 
     test.each(["members.removeAll", "keys.deleteAll"] as const)(
       "that is repeated takes nothing from a new team with the id, created before its %s",
