@@ -7,6 +7,7 @@ import { StartRefused } from "../../refusal/start-refused.ts";
 import type { StoreInspection } from "../store-inspection.ts";
 import { isServed } from "./data-folder-lock.ts";
 import { requireKnownSchema } from "./migrations.ts";
+import { requireOwnFile } from "./private-file.ts";
 
 /** `inspectStore` for the embedded store. Opens it to read, so a server goes on undisturbed. */
 export function inspectSqliteStore({ dataDir }: { readonly dataDir: string }): StoreInspection {
@@ -16,6 +17,8 @@ export function inspectSqliteStore({ dataDir }: { readonly dataDir: string }): S
     if (!existsSync(path)) {
       return { words: "not there yet: the first start makes it", isServed: served, secretVersions: [] };
     }
+    // Reading alone would find nothing wrong with a readable store of another user.
+    requireOwnFile(path);
     return { isServed: served, ...readStore(path) };
   } catch (thrown) {
     throw thrown instanceof StartRefused ? thrown : dataFolderRefused(dataDir, "used as a store", thrown);

@@ -1,0 +1,63 @@
+import { execFile } from "node:child_process";
+import { chmodSync, chownSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { afterAll, expect, test } from "vitest";
+import { inspectSqliteStore } from "#src/store/sqlite/inspect-store.ts";
+import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import { createTempFolders } from "../../harness/temp-folders.ts";
+
+const folders = createTempFolders();
+afterAll(() => folders.remove());
+
+/** The user `nobody`, or any other that is not root. */
+const otherUser = 65_534;
+
+/** Looks at the store and then starts on it, as another user. Returns what each of them said. */
+async function asOtherUser(dataDir: string): Promise<{ inspected: string; started: string }> {
+  // The process becomes the other user after its imports, because that user may not read this
+  // folder.
+  const program = `
+    import { inspectSqliteStore } from "#src/store/sqlite/inspect-store.ts";
+    import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+    const [dataDir, user] = process.argv.slice(1);
+    process.setgid(Number(user));
+    process.setuid(Number(user));
+    const outcome = async (work) => {
+      try { await work(); return "well"; } catch (thrown) { return thrown.name + " " + thrown.message; }
+    };
+    const inspected = await outcome(() => inspectSqliteStore({ dataDir }));
+    const started = await outcome(() => openSqliteStores({ dataDir }));
+    console.log(JSON.stringify({ inspected, started }));`;
+  const args = ["--input-type=module", "-e", program, dataDir, String(otherUser)];
+  const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: 20_000 });
+  return JSON.parse(stdout);
+}
+
+// Only root can make the files of another user.
+test.skipIf(process.getuid?.() !== 0).each(["keyrun.db", "keyrun.lock"])(
+  "a %s of another user is refused in the words of a start",
+  async (name) => {
+    const dataDir = folders.create();
+    await (await openSqliteStores({ dataDir })).close();
+    for (const path of [dataDir, join(dataDir, "keyrun.db"), join(dataDir, "keyrun.lock")])
+      chownSync(path, otherUser, otherUser);
+    expect(await asOtherUser(dataDir)).toEqual({ inspected: "well", started: "well" });
+
+    chownSync(join(dataDir, name), 0, 0);
+    // Readable for everybody, so that reading alone would find nothing.
+    chmodSync(join(dataDir, name), 0o644);
+    const { inspected, started } = await asOtherUser(dataDir);
+    expect(started).toMatch(/^StartRefused .*can't be used as a store \(EPERM.*KEYRUN_DATA_DIR/);
+    expect(inspected).toBe(started);
+  },
+);
+
+test("a look leaves the mode of the store as it was", async () => {
+  const dataDir = folders.create();
+  await (await openSqliteStores({ dataDir })).close();
+  const path = join(dataDir, "keyrun.db");
+  chmodSync(path, 0o640);
+  inspectSqliteStore({ dataDir });
+  expect((statSync(path).mode & 0o7777).toString(8)).toBe("640");
+});
