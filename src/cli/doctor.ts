@@ -1,4 +1,5 @@
 import { isNewEnough, leastNode } from "../../bin/needed-node.mjs";
+import { Refusal } from "../refusal/refusal.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import type { Config } from "../settings/config.ts";
 import { type Environment, readSettings } from "../settings/read-settings.ts";
@@ -90,9 +91,14 @@ async function find(name: string, check: Check): Promise<Finding> {
   try {
     return { name, ok: true, message: await check() };
   } catch (error) {
-    if (!(error instanceof CommandFailure || error instanceof StartRefused)) throw error;
+    if (!isFinding(error)) throw error;
     return { name, ok: false, message: error.message };
   }
+}
+
+/** Whether the words of the error are for the operator. Other errors are faults of Keyrun. */
+function isFinding(error: unknown): error is Error {
+  return [CommandFailure, StartRefused, Refusal].some((kind) => error instanceof kind);
 }
 
 function checkNode(version: string): string {

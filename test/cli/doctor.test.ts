@@ -17,6 +17,7 @@ import { freePort } from "../harness/free-port.ts";
 import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
 import { silentInstanceEvents } from "../harness/open-mongo.ts";
 import { keyRecordOf } from "../harness/store-records.ts";
+import { openTcpProxy } from "../harness/tcp-proxy.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
 const folders = createTempFolders();
@@ -281,6 +282,27 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server, doctor", () => {
     const newer = await doctor(env);
     expect(newer).toMatchObject({ code: 1, wrong: [{ name: "mongodb", message: await refusalOf(env) }] });
   });
+
+  test("names a MongoDB that stops answering in the middle of the look, and goes on with the other checks", async () => {
+    const uri = databases.createUri();
+    const [, host = "", port = ""] = /^mongodb:\/\/([^:/]+):(\d+)/.exec(uri) ?? [];
+    const proxy = await openTcpProxy({ host, port: Number(port) });
+    onTestFinished(() => proxy.close());
+    const near = new URL(uri.replace(`${host}:${port}`, `127.0.0.1:${proxy.port}`));
+    // Otherwise the driver would go to the address that the server gives for itself.
+    near.search = "?directConnection=true";
+    // One of the commands of the look, which come after those of the connection.
+    proxy.freezeOn("distinct");
+    const { code, checks, wrong } = await doctor(settings(near.href));
+    expect(code).toBe(1);
+    expect(wrong).toMatchObject([
+      {
+        name: "mongodb",
+        message: expect.stringContaining(`127.0.0.1:${proxy.port} can't be reached in time`),
+      },
+    ]);
+    expect(checks.map(({ name }) => name)).toEqual(expect.arrayContaining(["token file", "server", "ports"]));
+  }, 60_000);
 
   test("is bounded in time where MongoDB accepts and never answers", async () => {
     const silent = createServer(() => {});

@@ -5,6 +5,8 @@ export interface TcpProxy {
   readonly port: number;
   /** Delivers no more bytes and keeps connections open, as a lost network does. */
   freeze(): void;
+  /** Freezes as soon as a caller sends these bytes, which still reach the server. */
+  freezeOn(text: string): void;
   /** Ends all connections and takes no new ones. */
   cut(): void;
   /** Lets new connections through again, and ends the old ones. */
@@ -14,17 +16,25 @@ export interface TcpProxy {
 
 export async function openTcpProxy(target: { host: string; port: number }): Promise<TcpProxy> {
   let state: "open" | "frozen" | "cut" = "open";
+  let freezing: string | undefined;
   const sockets = new Set<Socket>();
   const keep = (socket: Socket) => {
     sockets.add(socket);
     socket.on("error", () => socket.destroy()).on("close", () => sockets.delete(socket));
     return socket;
   };
+  const freeze = () => {
+    state = "frozen";
+    for (const socket of sockets) socket.unpipe().pause();
+  };
   const server = createServer((near) => {
     keep(near);
     if (state === "cut") return near.destroy();
     if (state === "frozen") return near.pause();
     const far = keep(connect(target));
+    near.on("data", (bytes) => {
+      if (freezing !== undefined && bytes.includes(freezing)) freeze();
+    });
     near.pipe(far).pipe(near);
     near.on("close", () => far.destroy());
     far.on("close", () => near.destroy());
@@ -37,9 +47,9 @@ export async function openTcpProxy(target: { host: string; port: number }): Prom
   };
   return {
     port: typeof address === "object" && address ? address.port : 0,
-    freeze() {
-      state = "frozen";
-      for (const socket of sockets) socket.unpipe().pause();
+    freeze,
+    freezeOn(text) {
+      freezing = text;
     },
     cut() {
       state = "cut";

@@ -61,10 +61,21 @@ function namesDatabase(uri: string): boolean {
 /** The refusal of a start because of MongoDB's answer; other errors as they are. */
 export function mongoRefusal(client: MongoClient, cause: unknown): unknown {
   if (!(cause instanceof MongoError)) return cause;
-  const hosts = client.options.srvHost ?? client.options.hosts.join(", ");
+  const hosts = hostsOf(client);
   const problem =
     cause instanceof MongoServerError
       ? `MongoDB at ${hosts} refused the connection (${cause.codeName ?? cause.code}). Check the user, password and rights in KEYRUN_MONGODB_URI.`
       : `MongoDB at ${hosts} can't be reached. Check that it runs, and KEYRUN_MONGODB_URI.`;
   return new StartRefused(problem, { cause });
+}
+
+/** The refusal of a start where the server is too slow, or stopped answering. */
+export function mongoTooSlow(client: MongoClient): StartRefused {
+  return new StartRefused(
+    `MongoDB at ${hostsOf(client)} can't be reached in time. Check that it runs well, and KEYRUN_MONGODB_URI.`,
+  );
+}
+
+function hostsOf({ options }: MongoClient): string {
+  return options.srvHost ?? options.hosts.join(", ");
 }

@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { bounds } from "../../bounds.ts";
-import { unavailable } from "../../refusal/refusal.ts";
 import type { StoreInspection } from "../store-inspection.ts";
-import { connectMongo, type MongoConnection, mongoRefusal } from "./connection.ts";
+import { connectMongo, type MongoConnection, mongoRefusal, mongoTooSlow } from "./connection.ts";
 import { type Collections, collectionsOf } from "./documents.ts";
 import { requireKnownSchema } from "./migrations.ts";
 
@@ -17,7 +16,7 @@ export async function inspectMongoStore(parts: {
   const { uri, msMax } = parts;
   const connection = await connectMongo(uri, { selectionMsMax: msMax, socketMsMax: msMax });
   try {
-    return await within(msMax, inspect(connection));
+    return await within(msMax, inspect(connection), () => mongoTooSlow(connection.client));
   } catch (thrown) {
     throw mongoRefusal(connection.client, thrown);
   } finally {
@@ -25,10 +24,10 @@ export async function inspectMongoStore(parts: {
   }
 }
 
-async function within<T>(msMax: number, work: Promise<T>): Promise<T> {
+async function within<T>(msMax: number, work: Promise<T>, tooSlow: () => Error): Promise<T> {
   const over = new AbortController();
   const late = sleep(msMax, undefined, { ref: false, signal: over.signal }).then(() => {
-    throw unavailable();
+    throw tooSlow();
   });
   late.catch(() => {});
   try {
