@@ -33,6 +33,8 @@ export const bounds = {
   storeTimeoutMs: 1_000,
   /** How long the embedded store, and so the whole process, waits for another program's lock. */
   storeBusyMsMax: 50,
+  /** How long a start waits for its data folder, whose lock `keyrun doctor` takes briefly. */
+  storeLockMsMax: 250,
   /** How long a start waits to reach MongoDB. */
   storeStartMsMax: 10_000,
   /** How long a start waits for the indexes and migrations of MongoDB. */

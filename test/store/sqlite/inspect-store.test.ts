@@ -1,8 +1,9 @@
-import { execFile } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
 import { chmodSync, chownSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { afterAll, expect, test } from "vitest";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 import { inspectSqliteStore } from "#src/store/sqlite/inspect-store.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { createTempFolders } from "../../harness/temp-folders.ts";
@@ -60,4 +61,19 @@ test("a look leaves the mode of the store as it was", async () => {
   chmodSync(path, 0o640);
   inspectSqliteStore({ dataDir });
   expect((statSync(path).mode & 0o7777).toString(8)).toBe("640");
+});
+
+test("looks at a folder refuse no start on it at the same instant", async () => {
+  const dataDir = folders.create();
+  await (await openSqliteStores({ dataDir })).close();
+  const program = `
+    import { isServed } from "#src/store/sqlite/data-folder-lock.ts";
+    console.log("looking");
+    while (process.ppid === Number(process.argv[2])) isServed(process.argv[1]);`;
+  const args = ["--input-type=module", "-e", program, dataDir, String(process.pid)];
+  const looks = spawn(process.execPath, args, { stdio: ["ignore", "pipe", "inherit"] });
+  onTestFinished(() => void looks.kill("SIGKILL"));
+  await once(looks.stdout, "data");
+  for (let n = 0; n < 50; n++) await (await openSqliteStores({ dataDir })).close();
+  expect(looks.exitCode).toBeNull();
 });
