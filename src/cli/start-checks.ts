@@ -13,7 +13,9 @@ import { CommandFailure } from "./command-failure.ts";
 
 /**
  * The checks that `doctor` shares with a start: each calls what the start calls, and throws
- * StartRefused with the words of a refused start. None leaves anything behind.
+ * StartRefused with the words of a refused start. None changes data. The look at an embedded store
+ * may leave SQLite's own keyrun.db-wal, empty, and keyrun.db-shm, which the next start removes when
+ * it ends.
  */
 export const startChecks = { dataFolder, tls, store, secrets, token, ports };
 

@@ -1,6 +1,9 @@
 import type { Config } from "../settings/config.ts";
 
-/** What a look at a store found. Nothing in the store was changed by it. */
+/**
+ * What a look at a store found. Nothing in the store was changed by it, though SQLite may have put
+ * an empty log and its shared memory beside the file.
+ */
 export interface StoreInspection {
   /** What it is, for the operator, like "schema 5". */
   readonly words: string;

@@ -170,7 +170,7 @@ describe("what a start refuses, doctor names with the same words, and exits 1:",
   });
 });
 
-describe("where a start succeeds, doctor exits 0 and leaves everything as it was:", () => {
+describe("where a start succeeds, doctor exits 0 and leaves the store as it was:", () => {
   const wellFolders: Record<string, () => string | Promise<string>> = {
     "a folder that is not there": () => join(folders.create(), "new", "data"),
     "an empty folder": () => folders.create(),

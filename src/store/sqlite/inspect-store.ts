@@ -9,7 +9,10 @@ import { isServed } from "./data-folder-lock.ts";
 import { requireKnownSchema } from "./migrations.ts";
 import { requireOwnFile } from "./private-file.ts";
 
-/** `inspectStore` for the embedded store. Opens it to read, so a server goes on undisturbed. */
+/**
+ * `inspectStore` for the embedded store. Opens it to read, so a server goes on undisturbed. A
+ * connection that only reads can't remove the files that SQLite makes beside a stopped store.
+ */
 export function inspectSqliteStore({ dataDir }: { readonly dataDir: string }): StoreInspection {
   try {
     const served = isServed(dataDir);

@@ -1,6 +1,6 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, chownSync, statSync } from "node:fs";
+import { chmodSync, chownSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, expect, onTestFinished, test } from "vitest";
@@ -76,4 +76,20 @@ test("looks at a folder refuse no start on it at the same instant", async () => 
   await once(looks.stdout, "data");
   for (let n = 0; n < 50; n++) await (await openSqliteStores({ dataDir })).close();
   expect(looks.exitCode).toBeNull();
+});
+
+test("a look at a stopped store leaves its data as they were, and beside them only files of SQLite without data, which the next start removes when it ends", async () => {
+  const dataDir = folders.create();
+  await (await openSqliteStores({ dataDir })).close();
+  const before = readdirSync(dataDir);
+  const data = () => before.map((name) => readFileSync(join(dataDir, name)));
+  const dataBefore = data();
+  inspectSqliteStore({ dataDir });
+  expect(data()).toEqual(dataBefore);
+  const left = readdirSync(dataDir).filter((name) => !before.includes(name));
+  expect(["keyrun.db-shm", "keyrun.db-wal"]).toEqual(expect.arrayContaining(left));
+  const log = join(dataDir, "keyrun.db-wal");
+  expect(existsSync(log) ? statSync(log).size : 0).toBe(0);
+  await (await openSqliteStores({ dataDir })).close();
+  expect(readdirSync(dataDir)).toEqual(before);
 });
