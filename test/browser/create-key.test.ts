@@ -232,7 +232,10 @@ describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
     await page.locator("#secret-key").focus();
     await page.evaluate("document.activeElement.setSelectionRange(0, 8)");
     await page.keyboard.press("Control+C");
-    await page.locator("dialog pre").getByText("curl -sS").dblclick({ position: { x: 12, y: 8 } });
+    await page
+      .locator("dialog pre")
+      .getByText("curl -sS")
+      .dblclick({ position: { x: 12, y: 8 } });
     await page.keyboard.press("Control+C");
     await page.keyboard.press("Escape");
     await page.getByText("Close without copying?").waitFor();
