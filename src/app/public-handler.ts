@@ -1,5 +1,11 @@
 import { isMessage, type Message } from "@bufbuild/protobuf";
-import { type RunAppRequest, RunAppRequestSchema, RunService } from "#gen/keyrun/v1/run_service_pb.ts";
+import {
+  type RunAppRequest,
+  RunAppRequestSchema,
+  RunService,
+  type StreamAppRequest,
+  StreamAppRequestSchema,
+} from "#gen/keyrun/v1/run_service_pb.ts";
 import type { AppRecord } from "../apps/app-store.ts";
 import type { Clock } from "../clock.ts";
 import type { HttpHandler } from "../http/handler.ts";
@@ -36,7 +42,7 @@ export async function createPublicHandler(parts: {
     const rest = createRestHandler({
       clock,
       transcoder,
-      methods: [runOverRest(services)],
+      methods: [runOverRest(services), streamOverRest(services)],
       admit: services.admit,
       allowance,
       outcomes,
@@ -64,6 +70,25 @@ function runOverRest({ runService, findRunnableApp }: Services): RestMethod {
       return found instanceof Promise ? found.then(work) : work(found);
     },
   };
+}
+
+function streamOverRest({ runService, findRunnableApp }: Services): RestMethod {
+  const work =
+    (app: AppRecord): RestWork =>
+    (request, call) =>
+      runService.streamFound(app, asStreamAppRequest(request), call);
+  return {
+    method: RunService.method.streamApp,
+    prepare(teamId, captures) {
+      const found = findRunnableApp(teamId, captures.get("app_id") ?? "");
+      return found instanceof Promise ? found.then(work) : work(found);
+    },
+  };
+}
+
+function asStreamAppRequest(message: Message): StreamAppRequest {
+  if (!isMessage(message, StreamAppRequestSchema)) throw new Error(`not a stream: ${message.$typeName}`);
+  return message;
 }
 
 function asRunAppRequest(message: Message): RunAppRequest {

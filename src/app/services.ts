@@ -87,6 +87,7 @@ export function createServices(parts: ServicesParts) {
   const runService = createRunService({
     findRunnableApp,
     run: meterRuns(runner.run, metrics, clock),
+    stream: runner.stream,
     newRunId: createRunIds(randomBytes),
   });
   return {

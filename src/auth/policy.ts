@@ -20,6 +20,7 @@ const open: PolicyRow = { internal: "none" };
  */
 const rows: Readonly<Record<string, PolicyRow>> = {
   "keyrun.v1.RunService.RunApp": anyKey,
+  "keyrun.v1.RunService.StreamApp": anyKey,
 
   "keyrun.v1.KeyService.CreateKey": serviceOrMember,
   "keyrun.v1.KeyService.ListKeys": serviceOrMember,

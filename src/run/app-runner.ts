@@ -11,10 +11,11 @@ import { createNameFiles, type NameFilePaths } from "./name-files.ts";
 import { createResolveHost } from "./resolve-host.ts";
 import { cancelled, type RunningLimits, startLimits } from "./run-limits.ts";
 import { createRunSlots } from "./run-slots.ts";
-import type { Run, Runner } from "./runner.ts";
+import type { Run, Runner, StreamRunner } from "./runner.ts";
 
 export interface AppRunner {
   readonly run: Runner;
+  readonly stream: StreamRunner;
   /**
    * Ends every run under way with UNAVAILABLE, waits for all of them, and closes the connections to
    * backends. Later runs are refused with UNAVAILABLE.
@@ -77,14 +78,19 @@ export function createAppRunner(options: {
     return text;
   }
 
+  function start(run: Run): string | Promise<string> {
+    if (closed) return Promise.reject(unavailable());
+    const { backend } = run.app;
+    if (backend.kind !== "echo") return runRemotely(run, backend).then(checked);
+    const text = runEcho(run);
+    const fault = faultOf(text, outputBytesMax);
+    return fault ? Promise.reject(fault) : text;
+  }
+
   return {
-    run(run) {
-      if (closed) return Promise.reject(unavailable());
-      const { backend } = run.app;
-      if (backend.kind !== "echo") return runRemotely(run, backend).then(checked);
-      const text = runEcho(run);
-      const fault = faultOf(text, outputBytesMax);
-      return fault ? Promise.reject(fault) : text;
+    run: start,
+    async stream(run) {
+      return piecesOf(await start(run));
     },
     async close() {
       closed = true;
@@ -96,6 +102,10 @@ export function createAppRunner(options: {
       hosts.close();
     },
   };
+}
+
+async function* piecesOf(text: string): AsyncGenerator<string> {
+  if (text !== "") yield text;
 }
 
 type RemoteBackend = Exclude<BackendRecord, { kind: "echo" }>;

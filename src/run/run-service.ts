@@ -3,13 +3,16 @@ import {
   type RunAppRequest,
   type RunAppResponse,
   RunAppResponseSchema,
+  type StreamAppRequest,
+  type StreamAppResponse,
+  StreamAppResponseSchema,
 } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { AppRecord } from "../apps/app-store.ts";
 import type { Call } from "../auth/principal.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import { isResourceId } from "../fields/resource-id.ts";
 import { aboutApp, fail, Refusal } from "../refusal/refusal.ts";
-import type { Run, Runner } from "./runner.ts";
+import type { Run, Runner, StreamRunner } from "./runner.ts";
 
 /** Finds the app of this id that the team may run. Synchronous where the app is in memory. */
 export type FindRunnableApp = (teamId: string, appId: string) => AppRecord | Promise<AppRecord>;
@@ -41,25 +44,42 @@ export interface RunMethods {
   runApp(request: RunAppRequest, call: Call): RunAppResponse | Promise<RunAppResponse>;
   /** Like `runApp`, for a handler that has found the app already. */
   runFound(app: AppRecord, request: RunAppRequest, call: Call): RunAppResponse | Promise<RunAppResponse>;
+  /** Like `runApp`, but streams the output: `started` first, then its pieces. */
+  streamApp(request: StreamAppRequest, call: Call): AsyncIterable<StreamAppResponse>;
+  /** Like `streamApp`, for a handler that has found the app already. */
+  streamFound(app: AppRecord, request: StreamAppRequest, call: Call): AsyncIterable<StreamAppResponse>;
 }
 
 export function createRunService(parts: {
   findRunnableApp: FindRunnableApp;
   run: Runner;
+  stream: StreamRunner;
   newRunId: () => string;
 }): RunMethods {
-  const runFound: RunMethods["runFound"] = (app, { text }, call) => {
-    const teamId = teamOf(call);
-    if (text === undefined) {
-      throw fail("INVALID_ARGUMENT", {
-        param: "text",
-        problem: "text is required: a string, which may be empty.",
-      });
+  const begin = (app: AppRecord, { text }: Pick<RunAppRequest, "text">, call: Call): Run => {
+    if (text !== undefined) {
+      return new StartedRun(call, { runId: parts.newRunId(), teamId: teamOf(call), app, text });
     }
-    const run = new StartedRun(call, { runId: parts.newRunId(), teamId, app, text });
+    const problem = "text is required: a string, which may be empty.";
+    throw fail("INVALID_ARGUMENT", { param: "text", problem });
+  };
+
+  const runFound: RunMethods["runFound"] = (app, request, call) => {
+    const run = begin(app, request, call);
     const output = parts.run(run);
     return output instanceof Promise ? answerLater(run, output) : answerOf(run, output);
   };
+
+  async function* streamFound(app: AppRecord, request: StreamAppRequest, call: Call) {
+    const run = begin(app, request, call);
+    try {
+      const pieces = await parts.stream(run);
+      yield startedMessage(run);
+      for await (const text of pieces) yield deltaMessage(text);
+    } catch (thrown) {
+      throw thrown instanceof Refusal ? aboutApp(thrown, app.id) : thrown;
+    }
+  }
 
   return {
     runApp(request, call) {
@@ -69,7 +89,19 @@ export function createRunService(parts: {
         : runFound(app, request, call);
     },
     runFound,
+    async *streamApp(request, call) {
+      yield* streamFound(await parts.findRunnableApp(teamOf(call), request.appId), request, call);
+    },
+    streamFound,
   };
+}
+
+function startedMessage({ runId, app }: Run): StreamAppResponse {
+  return create(StreamAppResponseSchema, { event: { case: "started", value: { runId, appId: app.id } } });
+}
+
+function deltaMessage(text: string): StreamAppResponse {
+  return create(StreamAppResponseSchema, { event: { case: "delta", value: { text } } });
 }
 
 async function answerLater(run: Run, output: Promise<string>): Promise<RunAppResponse> {

@@ -18,3 +18,11 @@ export interface Run {
  * if the app takes no time; a refusal is always a rejected promise.
  */
 export type Runner = (run: Run) => string | Promise<string>;
+
+/**
+ * Runs the app once and streams its output. Resolves as soon as the app has begun to answer; until
+ * then it refuses as `Runner` does. The pieces are well-formed, not empty and of any length. The
+ * iteration ends with the app's whole output, and throws a refusal if the stream breaks off. To
+ * return the iterator ends the run. At most one piece waits in memory while nobody asks for it.
+ */
+export type StreamRunner = (run: Run) => Promise<AsyncIterable<string>>;

@@ -36,6 +36,9 @@ beforeAll(async () => {
     served(ServerReflectionV1Alpha, reflection.v1alpha),
     served(RunService, {
       runApp: ({ appId, text }) => ({ runId: "run_1", appId, text: text ?? "" }),
+      async *streamApp({ appId }) {
+        yield { event: { case: "started", value: { runId: "run_1", appId } } };
+      },
     }),
   ]);
 });

@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file keyrun/v1/app_backend_service.proto.
  */
 export const file_keyrun_v1_app_backend_service: GenFile = /*@__PURE__*/
-  fileDesc("CiNrZXlydW4vdjEvYXBwX2JhY2tlbmRfc2VydmljZS5wcm90bxIJa2V5cnVuLnYxIksKClJ1blJlcXVlc3QSDgoGcnVuX2lkGAEgASgJEg8KB3RlYW1faWQYAiABKAkSDgoGYXBwX2lkGAMgASgJEgwKBHRleHQYBCABKAkiGwoLUnVuUmVzcG9uc2USDAoEdGV4dBgBIAEoCTJLChFBcHBCYWNrZW5kU2VydmljZRI2CgNSdW4SFS5rZXlydW4udjEuUnVuUmVxdWVzdBoWLmtleXJ1bi52MS5SdW5SZXNwb25zZSIAYgZwcm90bzM");
+  fileDesc("CiNrZXlydW4vdjEvYXBwX2JhY2tlbmRfc2VydmljZS5wcm90bxIJa2V5cnVuLnYxIksKClJ1blJlcXVlc3QSDgoGcnVuX2lkGAEgASgJEg8KB3RlYW1faWQYAiABKAkSDgoGYXBwX2lkGAMgASgJEgwKBHRleHQYBCABKAkiGwoLUnVuUmVzcG9uc2USDAoEdGV4dBgBIAEoCSJRChBTdHJlYW1SdW5SZXF1ZXN0Eg4KBnJ1bl9pZBgBIAEoCRIPCgd0ZWFtX2lkGAIgASgJEg4KBmFwcF9pZBgDIAEoCRIMCgR0ZXh0GAQgASgJIiEKEVN0cmVhbVJ1blJlc3BvbnNlEgwKBHRleHQYASABKAkylwEKEUFwcEJhY2tlbmRTZXJ2aWNlEjYKA1J1bhIVLmtleXJ1bi52MS5SdW5SZXF1ZXN0GhYua2V5cnVuLnYxLlJ1blJlc3BvbnNlIgASSgoJU3RyZWFtUnVuEhsua2V5cnVuLnYxLlN0cmVhbVJ1blJlcXVlc3QaHC5rZXlydW4udjEuU3RyZWFtUnVuUmVzcG9uc2UiADABYgZwcm90bzM");
 
 /**
  * One run of the app.
@@ -129,6 +129,122 @@ export const RunResponseSchema: GenMessage<RunResponse, {jsonType: RunResponseJs
   messageDesc(file_keyrun_v1_app_backend_service, 1);
 
 /**
+ * One run of the app, whose output is streamed.
+ *
+ * @generated from message keyrun.v1.StreamRunRequest
+ */
+export type StreamRunRequest = Message<"keyrun.v1.StreamRunRequest"> & {
+  /**
+   * Required. The run's id, new for every run.
+   * Example: "run_1fv0j56qgf3zjgkfrwasendm".
+   *
+   * @generated from field: string run_id = 1;
+   */
+  runId: string;
+
+  /**
+   * Required. The id of the team that runs the app. Example: "demo".
+   *
+   * @generated from field: string team_id = 2;
+   */
+  teamId: string;
+
+  /**
+   * Required. The app's id. Example: "shout".
+   *
+   * @generated from field: string app_id = 3;
+   */
+  appId: string;
+
+  /**
+   * Required. The input. It may be empty. Example: "hello".
+   *
+   * @generated from field: string text = 4;
+   */
+  text: string;
+};
+
+/**
+ * One run of the app, whose output is streamed.
+ *
+ * @generated from message keyrun.v1.StreamRunRequest
+ */
+export type StreamRunRequestJson = {
+  /**
+   * Required. The run's id, new for every run.
+   * Example: "run_1fv0j56qgf3zjgkfrwasendm".
+   *
+   * @generated from field: string run_id = 1;
+   */
+  runId?: string;
+
+  /**
+   * Required. The id of the team that runs the app. Example: "demo".
+   *
+   * @generated from field: string team_id = 2;
+   */
+  teamId?: string;
+
+  /**
+   * Required. The app's id. Example: "shout".
+   *
+   * @generated from field: string app_id = 3;
+   */
+  appId?: string;
+
+  /**
+   * Required. The input. It may be empty. Example: "hello".
+   *
+   * @generated from field: string text = 4;
+   */
+  text?: string;
+};
+
+/**
+ * Describes the message keyrun.v1.StreamRunRequest.
+ * Use `create(StreamRunRequestSchema)` to create a new message.
+ */
+export const StreamRunRequestSchema: GenMessage<StreamRunRequest, {jsonType: StreamRunRequestJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_app_backend_service, 2);
+
+/**
+ * A piece of the output.
+ *
+ * @generated from message keyrun.v1.StreamRunResponse
+ */
+export type StreamRunResponse = Message<"keyrun.v1.StreamRunResponse"> & {
+  /**
+   * Optional. The text of the piece. It may be empty, which only says that the
+   * app is still at work. Example: "HEL".
+   *
+   * @generated from field: string text = 1;
+   */
+  text: string;
+};
+
+/**
+ * A piece of the output.
+ *
+ * @generated from message keyrun.v1.StreamRunResponse
+ */
+export type StreamRunResponseJson = {
+  /**
+   * Optional. The text of the piece. It may be empty, which only says that the
+   * app is still at work. Example: "HEL".
+   *
+   * @generated from field: string text = 1;
+   */
+  text?: string;
+};
+
+/**
+ * Describes the message keyrun.v1.StreamRunResponse.
+ * Use `create(StreamRunResponseSchema)` to create a new message.
+ */
+export const StreamRunResponseSchema: GenMessage<StreamRunResponse, {jsonType: StreamRunResponseJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_app_backend_service, 3);
+
+/**
  * The service that an app's own gRPC server implements. Keyrun is its client.
  *
  * @generated from service keyrun.v1.AppBackendService
@@ -145,6 +261,19 @@ export const AppBackendService: GenService<{
     methodKind: "unary";
     input: typeof RunRequestSchema;
     output: typeof RunResponseSchema;
+  },
+  /**
+   * Runs the app once and streams its output. An app may leave it out: where it
+   * answers UNIMPLEMENTED before any message, Keyrun calls `Run` instead.
+   * Deadline, cancellation and status mean the same as for `Run`; the deadline
+   * is the rest of the app's stream timeout.
+   *
+   * @generated from rpc keyrun.v1.AppBackendService.StreamRun
+   */
+  streamRun: {
+    methodKind: "server_streaming";
+    input: typeof StreamRunRequestSchema;
+    output: typeof StreamRunResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_keyrun_v1_app_backend_service, 0);

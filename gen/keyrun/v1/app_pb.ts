@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file keyrun/v1/app.proto.
  */
 export const file_keyrun_v1_app: GenFile = /*@__PURE__*/
-  fileDesc("ChNrZXlydW4vdjEvYXBwLnByb3RvEglrZXlydW4udjEivgEKA0FwcBIKCgJpZBgBIAEoCRIUCgxkaXNwbGF5X25hbWUYAiABKAkSJgoHYmFja2VuZBgDIAEoCzIVLmtleXJ1bi52MS5BcHBCYWNrZW5kEioKB3RpbWVvdXQYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEAoIdGVhbV9pZHMYBSADKAkSLwoLY3JlYXRlX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIowBCgpBcHBCYWNrZW5kEiYKBGVjaG8YASABKAsyFi5rZXlydW4udjEuRWNob0JhY2tlbmRIABImCgRodHRwGAIgASgLMhYua2V5cnVuLnYxLkh0dHBCYWNrZW5kSAASJgoEZ3JwYxgDIAEoCzIWLmtleXJ1bi52MS5HcnBjQmFja2VuZEgAQgYKBGtpbmQiDQoLRWNob0JhY2tlbmQiQgoLSHR0cEJhY2tlbmQSCwoDdXJsGAEgASgJEiYKB2hlYWRlcnMYAiADKAsyFS5rZXlydW4udjEuSHR0cEhlYWRlciIuCgpIdHRwSGVhZGVyEgwKBG5hbWUYASABKAkSEgoFdmFsdWUYAiABKAlCA4ABASIqCgtHcnBjQmFja2VuZBIOCgZ0YXJnZXQYASABKAkSCwoDdGxzGAIgASgIYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("ChNrZXlydW4vdjEvYXBwLnByb3RvEglrZXlydW4udjEi8QEKA0FwcBIKCgJpZBgBIAEoCRIUCgxkaXNwbGF5X25hbWUYAiABKAkSJgoHYmFja2VuZBgDIAEoCzIVLmtleXJ1bi52MS5BcHBCYWNrZW5kEioKB3RpbWVvdXQYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEAoIdGVhbV9pZHMYBSADKAkSLwoLY3JlYXRlX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKDnN0cmVhbV90aW1lb3V0GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIowBCgpBcHBCYWNrZW5kEiYKBGVjaG8YASABKAsyFi5rZXlydW4udjEuRWNob0JhY2tlbmRIABImCgRodHRwGAIgASgLMhYua2V5cnVuLnYxLkh0dHBCYWNrZW5kSAASJgoEZ3JwYxgDIAEoCzIWLmtleXJ1bi52MS5HcnBjQmFja2VuZEgAQgYKBGtpbmQiDQoLRWNob0JhY2tlbmQiQgoLSHR0cEJhY2tlbmQSCwoDdXJsGAEgASgJEiYKB2hlYWRlcnMYAiADKAsyFS5rZXlydW4udjEuSHR0cEhlYWRlciIuCgpIdHRwSGVhZGVyEgwKBG5hbWUYASABKAkSEgoFdmFsdWUYAiABKAlCA4ABASIqCgtHcnBjQmFja2VuZBIOCgZ0YXJnZXQYASABKAkSCwoDdGxzGAIgASgIYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * An app that teams run. Keyrun sends the text of each run to the app's
@@ -66,6 +66,14 @@ export type App = Message<"keyrun.v1.App"> & {
    * @generated from field: google.protobuf.Timestamp create_time = 6;
    */
   createTime?: Timestamp | undefined;
+
+  /**
+   * Optional. The longest time for one stream: more than 0, at most 1 hour. The
+   * default is 10 minutes.
+   *
+   * @generated from field: google.protobuf.Duration stream_timeout = 7;
+   */
+  streamTimeout?: Duration | undefined;
 };
 
 /**
@@ -120,6 +128,14 @@ export type AppJson = {
    * @generated from field: google.protobuf.Timestamp create_time = 6;
    */
   createTime?: TimestampJson;
+
+  /**
+   * Optional. The longest time for one stream: more than 0, at most 1 hour. The
+   * default is 10 minutes.
+   *
+   * @generated from field: google.protobuf.Duration stream_timeout = 7;
+   */
+  streamTimeout?: DurationJson;
 };
 
 /**

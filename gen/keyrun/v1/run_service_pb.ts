@@ -11,7 +11,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file keyrun/v1/run_service.proto.
  */
 export const file_keyrun_v1_run_service: GenFile = /*@__PURE__*/
-  fileDesc("ChtrZXlydW4vdjEvcnVuX3NlcnZpY2UucHJvdG8SCWtleXJ1bi52MSI7Cg1SdW5BcHBSZXF1ZXN0Eg4KBmFwcF9pZBgBIAEoCRIRCgR0ZXh0GAIgASgJSACIAQFCBwoFX3RleHQiPgoOUnVuQXBwUmVzcG9uc2USDgoGcnVuX2lkGAEgASgJEg4KBmFwcF9pZBgCIAEoCRIMCgR0ZXh0GAMgASgJMm4KClJ1blNlcnZpY2USYAoGUnVuQXBwEhgua2V5cnVuLnYxLlJ1bkFwcFJlcXVlc3QaGS5rZXlydW4udjEuUnVuQXBwUmVzcG9uc2UiIYLT5JMCGzoBKiIWL2FwaS9hcHBzL3thcHBfaWR9L3J1bmIGcHJvdG8z", [file_google_api_annotations]);
+  fileDesc("ChtrZXlydW4vdjEvcnVuX3NlcnZpY2UucHJvdG8SCWtleXJ1bi52MSI7Cg1SdW5BcHBSZXF1ZXN0Eg4KBmFwcF9pZBgBIAEoCRIRCgR0ZXh0GAIgASgJSACIAQFCBwoFX3RleHQiPgoOUnVuQXBwUmVzcG9uc2USDgoGcnVuX2lkGAEgASgJEg4KBmFwcF9pZBgCIAEoCRIMCgR0ZXh0GAMgASgJIj4KEFN0cmVhbUFwcFJlcXVlc3QSDgoGYXBwX2lkGAEgASgJEhEKBHRleHQYAiABKAlIAIgBAUIHCgVfdGV4dCJyChFTdHJlYW1BcHBSZXNwb25zZRIrCgdzdGFydGVkGAEgASgLMhgua2V5cnVuLnYxLlN0cmVhbVN0YXJ0ZWRIABInCgVkZWx0YRgCIAEoCzIWLmtleXJ1bi52MS5TdHJlYW1EZWx0YUgAQgcKBWV2ZW50Ii8KDVN0cmVhbVN0YXJ0ZWQSDgoGcnVuX2lkGAEgASgJEg4KBmFwcF9pZBgCIAEoCSIbCgtTdHJlYW1EZWx0YRIMCgR0ZXh0GAEgASgJMt4BCgpSdW5TZXJ2aWNlEmAKBlJ1bkFwcBIYLmtleXJ1bi52MS5SdW5BcHBSZXF1ZXN0Ghkua2V5cnVuLnYxLlJ1bkFwcFJlc3BvbnNlIiGC0+STAhs6ASoiFi9hcGkvYXBwcy97YXBwX2lkfS9ydW4SbgoJU3RyZWFtQXBwEhsua2V5cnVuLnYxLlN0cmVhbUFwcFJlcXVlc3QaHC5rZXlydW4udjEuU3RyZWFtQXBwUmVzcG9uc2UiJILT5JMCHjoBKiIZL2FwaS9hcHBzL3thcHBfaWR9L3N0cmVhbTABYgZwcm90bzM", [file_google_api_annotations]);
 
 /**
  * The app to run, and its input.
@@ -130,6 +130,203 @@ export const RunAppResponseSchema: GenMessage<RunAppResponse, {jsonType: RunAppR
   messageDesc(file_keyrun_v1_run_service, 1);
 
 /**
+ * The app to run, and its input.
+ *
+ * @generated from message keyrun.v1.StreamAppRequest
+ */
+export type StreamAppRequest = Message<"keyrun.v1.StreamAppRequest"> & {
+  /**
+   * Required. The app's id. Example: "echo".
+   *
+   * @generated from field: string app_id = 1;
+   */
+  appId: string;
+
+  /**
+   * Required. The app's input. It may be empty, but it must be present.
+   * Example: "hello".
+   *
+   * @generated from field: optional string text = 2;
+   */
+  text?: string | undefined;
+};
+
+/**
+ * The app to run, and its input.
+ *
+ * @generated from message keyrun.v1.StreamAppRequest
+ */
+export type StreamAppRequestJson = {
+  /**
+   * Required. The app's id. Example: "echo".
+   *
+   * @generated from field: string app_id = 1;
+   */
+  appId?: string;
+
+  /**
+   * Required. The app's input. It may be empty, but it must be present.
+   * Example: "hello".
+   *
+   * @generated from field: optional string text = 2;
+   */
+  text?: string;
+};
+
+/**
+ * Describes the message keyrun.v1.StreamAppRequest.
+ * Use `create(StreamAppRequestSchema)` to create a new message.
+ */
+export const StreamAppRequestSchema: GenMessage<StreamAppRequest, {jsonType: StreamAppRequestJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_run_service, 2);
+
+/**
+ * One message of a stream.
+ *
+ * @generated from message keyrun.v1.StreamAppResponse
+ */
+export type StreamAppResponse = Message<"keyrun.v1.StreamAppResponse"> & {
+  /**
+   * Output only. What happened.
+   *
+   * @generated from oneof keyrun.v1.StreamAppResponse.event
+   */
+  event: {
+    /**
+     * The app has begun to answer. It is always the first message.
+     *
+     * @generated from field: keyrun.v1.StreamStarted started = 1;
+     */
+    value: StreamStarted;
+    case: "started";
+  } | {
+    /**
+     * A piece of the app's output.
+     *
+     * @generated from field: keyrun.v1.StreamDelta delta = 2;
+     */
+    value: StreamDelta;
+    case: "delta";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * One message of a stream.
+ *
+ * @generated from message keyrun.v1.StreamAppResponse
+ */
+export type StreamAppResponseJson = {
+  /**
+   * The app has begun to answer. It is always the first message.
+   *
+   * @generated from field: keyrun.v1.StreamStarted started = 1;
+   */
+  started?: StreamStartedJson;
+
+  /**
+   * A piece of the app's output.
+   *
+   * @generated from field: keyrun.v1.StreamDelta delta = 2;
+   */
+  delta?: StreamDeltaJson;
+};
+
+/**
+ * Describes the message keyrun.v1.StreamAppResponse.
+ * Use `create(StreamAppResponseSchema)` to create a new message.
+ */
+export const StreamAppResponseSchema: GenMessage<StreamAppResponse, {jsonType: StreamAppResponseJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_run_service, 3);
+
+/**
+ * The begin of a stream.
+ *
+ * @generated from message keyrun.v1.StreamStarted
+ */
+export type StreamStarted = Message<"keyrun.v1.StreamStarted"> & {
+  /**
+   * Output only. The run's id, new for every run.
+   * Example: "run_1fv0j56qgf3zjgkfrwasendm".
+   *
+   * @generated from field: string run_id = 1;
+   */
+  runId: string;
+
+  /**
+   * Output only. The id of the app that runs. Example: "echo".
+   *
+   * @generated from field: string app_id = 2;
+   */
+  appId: string;
+};
+
+/**
+ * The begin of a stream.
+ *
+ * @generated from message keyrun.v1.StreamStarted
+ */
+export type StreamStartedJson = {
+  /**
+   * Output only. The run's id, new for every run.
+   * Example: "run_1fv0j56qgf3zjgkfrwasendm".
+   *
+   * @generated from field: string run_id = 1;
+   */
+  runId?: string;
+
+  /**
+   * Output only. The id of the app that runs. Example: "echo".
+   *
+   * @generated from field: string app_id = 2;
+   */
+  appId?: string;
+};
+
+/**
+ * Describes the message keyrun.v1.StreamStarted.
+ * Use `create(StreamStartedSchema)` to create a new message.
+ */
+export const StreamStartedSchema: GenMessage<StreamStarted, {jsonType: StreamStartedJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_run_service, 4);
+
+/**
+ * A piece of the output. All pieces in their order are the whole output.
+ *
+ * @generated from message keyrun.v1.StreamDelta
+ */
+export type StreamDelta = Message<"keyrun.v1.StreamDelta"> & {
+  /**
+   * Output only. The text of the piece: at most 64 KiB of UTF-8, cut between
+   * code points. Example: "hello ".
+   *
+   * @generated from field: string text = 1;
+   */
+  text: string;
+};
+
+/**
+ * A piece of the output. All pieces in their order are the whole output.
+ *
+ * @generated from message keyrun.v1.StreamDelta
+ */
+export type StreamDeltaJson = {
+  /**
+   * Output only. The text of the piece: at most 64 KiB of UTF-8, cut between
+   * code points. Example: "hello ".
+   *
+   * @generated from field: string text = 1;
+   */
+  text?: string;
+};
+
+/**
+ * Describes the message keyrun.v1.StreamDelta.
+ * Use `create(StreamDeltaSchema)` to create a new message.
+ */
+export const StreamDeltaSchema: GenMessage<StreamDelta, {jsonType: StreamDeltaJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_run_service, 5);
+
+/**
  * Runs a team's apps. The caller sends an API key in `authorization`. Every
  * answer to a valid key has the team's rate limit in its metadata.
  *
@@ -147,6 +344,20 @@ export const RunService: GenService<{
     methodKind: "unary";
     input: typeof RunAppRequestSchema;
     output: typeof RunAppResponseSchema;
+  },
+  /**
+   * Runs an app once with a text and streams the app's output as it comes. The
+   * first message is `started`, then `delta` follows any number of times, and
+   * the status ends the stream. It counts against the team's limit like one
+   * `RunApp`. A stream ends with an error soon after its key is revoked or its
+   * team loses the app.
+   *
+   * @generated from rpc keyrun.v1.RunService.StreamApp
+   */
+  streamApp: {
+    methodKind: "server_streaming";
+    input: typeof StreamAppRequestSchema;
+    output: typeof StreamAppResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_keyrun_v1_run_service, 0);
