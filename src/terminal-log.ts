@@ -1,4 +1,5 @@
 import { prettyFactory } from "pino-pretty";
+import { misleadingCharacters } from "./misleading.ts";
 
 /**
  * Turns lines of the log into lines that people read, and hands them to `write`. A finished line
@@ -34,5 +35,5 @@ function withoutControls(line: string): string {
 /** Every escape of JSON, as a whole: the second of two backslashes begins none. */
 const escapes = /\\(?:u[0-9a-f]{4}|.)/gi;
 const control = /^\\(?:[bfrt]|u00(?:[01]|7f|[89]))/i;
-/** JSON need not escape these: DEL, the C1 controls, line separators and bidirectional marks. */
-const rawControls = /[\u007f-\u009f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+/** JSON need not escape these. */
+const rawControls = new RegExp(`[${misleadingCharacters}]`, "g");

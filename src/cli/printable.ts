@@ -1,5 +1,6 @@
-// Characters that move the cursor, change the terminal or turn the direction of text around.
-const misleading = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/gu;
+import { misleadingCharacters } from "../misleading.ts";
+
+const misleading = new RegExp(`[\\u0000-\\u001f${misleadingCharacters}]`, "g");
 
 /** The text on one line, with "�" for what could mislead the reader of a terminal. */
 export function printable(text: string): string {

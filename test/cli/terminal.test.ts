@@ -88,7 +88,7 @@ test("control characters of an argument are never printed raw", async () => {
 
 test("control characters that a server sends are escaped in JSON, and replaced in a table", async () => {
   const { createServer } = await import("node:http");
-  const id = "a\u001b[2Jb\u009bc\u202ed";
+  const id = "a\u001b[2Jb\u009bc\u202ed\u200ee";
   const server = createServer((_, response) => {
     response.setHeader("content-type", "application/json");
     response.end(JSON.stringify({ teams: [{ id, displayName: "x" }] }));
@@ -101,6 +101,6 @@ test("control characters that a server sends are escaped in JSON, and replaced i
   const table = await run(["teams", "list"], { env, columns: 100 });
   expect(stripVTControlCharacters(table.stdout)).toContain("a�[2Jb�c�d");
   const json = await run(["teams", "list", "--json"], { env });
-  expect(json.stdout).toContain("a\\u001b[2Jb\\u009bc\\u202ed");
+  expect(json.stdout).toContain("a\\u001b[2Jb\\u009bc\\u202ed\\u200ee");
   expect(JSON.parse(json.stdout).teams[0].id).toBe(id);
 });
