@@ -64,14 +64,15 @@ test("no method can be called by GET, which would put its request into a URL", (
   expect(unsafe.map(String)).toEqual([]);
 });
 
-test("only RunApp is served over REST, by POST", () => {
+test("only RunApp and StreamApp are served over REST, by POST", () => {
   const annotated = methods().filter((method) => hasOption(method, http));
   expect(annotated.map((method) => [method.name, getOption(method, http).pattern])).toEqual([
     ["RunApp", { case: "post", value: "/api/apps/{app_id}/run" }],
+    ["StreamApp", { case: "post", value: "/api/apps/{app_id}/stream" }],
   ]);
 });
 
-test("every method that Keyrun serves has a row in the policy, and only RunApp takes an API key", () => {
+test("every method that Keyrun serves has a row in the policy, and only RunApp and StreamApp take an API key", () => {
   const served = methods().filter(({ parent }) => parent.name !== "AppBackendService");
   expect(served.length).toBeGreaterThan(20);
   const credentials = (method: DescMethod) =>
@@ -79,5 +80,5 @@ test("every method that Keyrun serves has a row in the policy, and only RunApp t
   expect(served.filter((method) => credentials(method).length === 0).map(String)).toEqual([]);
   expect(served.filter((method) => credentials(method).includes("none")).map(String)).toEqual([]);
   const byKey = served.filter((method) => credentials(method).includes("api_key"));
-  expect(byKey.map(({ name }) => name)).toEqual(["RunApp"]);
+  expect(byKey.map(({ name }) => name)).toEqual(["RunApp", "StreamApp"]);
 });

@@ -67,7 +67,8 @@ export function fieldsSchema(
       fields.map((field) => [field.jsonName, fieldSchema(schemas, field, direction)]),
     ),
     ...(required.length > 0 && { required }),
-    ...(choices.length > 0 && { allOf: choices }),
+    // One choice needs no `allOf`, which many tools read badly.
+    ...(choices.length > 1 ? { allOf: choices } : choices[0]),
     ...(direction === "request" && { additionalProperties: false }),
   };
 }

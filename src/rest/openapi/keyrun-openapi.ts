@@ -26,6 +26,10 @@ export interface KeyrunOpenApiOptions {
 export function createKeyrunOpenApi(options: KeyrunOpenApiOptions): JsonObject {
   const { services, config, version } = options;
   const headers = createResponseHeaders(config.planLimits);
+  const appId = { pattern: resourceIdForm.source };
+  // An ASCII text of this length fits the body's bound exactly, in a body with no other field and
+  // no whitespace.
+  const text = { maxLength: config.bodyBytesMax - '{"text":""}'.length };
   const run: MethodFacts = {
     parameters: [requestIdParameter],
     successHeaders: headers.of(200),
@@ -38,12 +42,12 @@ export function createKeyrunOpenApi(options: KeyrunOpenApiOptions): JsonObject {
     serverUrl: options.publicUrl ?? "/",
     words: protoWords,
     fields: {
-      "keyrun.v1.RunAppRequest.app_id": { pattern: resourceIdForm.source },
-      // An ASCII text of this length fits the body's bound exactly, in a body with no other field
-      // and no whitespace.
-      "keyrun.v1.RunAppRequest.text": { maxLength: config.bodyBytesMax - '{"text":""}'.length },
+      "keyrun.v1.RunAppRequest.app_id": appId,
+      "keyrun.v1.RunAppRequest.text": text,
+      "keyrun.v1.StreamAppRequest.app_id": appId,
+      "keyrun.v1.StreamAppRequest.text": text,
     },
-    methods: { "keyrun.v1.RunService.RunApp": run },
+    methods: { "keyrun.v1.RunService.RunApp": run, "keyrun.v1.RunService.StreamApp": run },
     components: {
       securitySchemes: { apiKey: apiKeyScheme(config.keyPrefix) },
       headers: headers.components,

@@ -8,6 +8,8 @@ export const protoWords: Readonly<Record<string, string>> = {
     "Runs a team's apps. The caller sends an API key in `authorization`. Every answer to a valid key has the team's rate limit in its metadata.",
   "keyrun.v1.RunService.RunApp":
     "Runs an app once with a text and answers with the app's output. A request with a valid key takes one from its team's limit, whatever the answer is. A request that the limit refuses takes nothing.",
+  "keyrun.v1.RunService.StreamApp":
+    "Runs an app once with a text and streams the app's output as it comes. The first message is `started`, then `delta` follows any number of times, and the status ends the stream. It counts against the team's limit like one `RunApp`. A stream ends with an error soon after its key is revoked or its team loses the app.",
   "keyrun.v1.RunAppRequest": "The app to run, and its input.",
   "keyrun.v1.RunAppRequest.app_id": 'Required. The app\'s id. Example: "echo".',
   "keyrun.v1.RunAppRequest.text":
@@ -17,4 +19,18 @@ export const protoWords: Readonly<Record<string, string>> = {
     'Output only. The run\'s id, new for every run. Example: "run_1fv0j56qgf3zjgkfrwasendm".',
   "keyrun.v1.RunAppResponse.app_id": 'Output only. The id of the app that ran. Example: "echo".',
   "keyrun.v1.RunAppResponse.text": 'Output only. The app\'s output. It may be empty. Example: "hello".',
+  "keyrun.v1.StreamAppRequest": "The app to run, and its input.",
+  "keyrun.v1.StreamAppRequest.app_id": 'Required. The app\'s id. Example: "echo".',
+  "keyrun.v1.StreamAppRequest.text":
+    'Required. The app\'s input. It may be empty, but it must be present. Example: "hello".',
+  "keyrun.v1.StreamAppResponse": "One message of a stream.",
+  "keyrun.v1.StreamAppResponse.started": "The app has begun to answer. It is always the first message.",
+  "keyrun.v1.StreamAppResponse.delta": "A piece of the app's output.",
+  "keyrun.v1.StreamStarted": "The begin of a stream.",
+  "keyrun.v1.StreamStarted.run_id":
+    'Output only. The run\'s id, new for every run. Example: "run_1fv0j56qgf3zjgkfrwasendm".',
+  "keyrun.v1.StreamStarted.app_id": 'Output only. The id of the app that runs. Example: "echo".',
+  "keyrun.v1.StreamDelta": "A piece of the output. All pieces in their order are the whole output.",
+  "keyrun.v1.StreamDelta.text":
+    'Output only. The text of the piece: at most 64 KiB of UTF-8, cut between code points. Example: "hello ".',
 };

@@ -1,4 +1,4 @@
-import type { DescService, JsonObject } from "@bufbuild/protobuf";
+import type { DescMessage, DescService, JsonObject } from "@bufbuild/protobuf";
 import type { FileDescriptorProto, SourceCodeInfo_Location } from "@bufbuild/protobuf/wkt";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import fc from "fast-check";
@@ -90,6 +90,7 @@ test("the document is valid OpenAPI 3.1 and has exactly the paths of the HTTP ru
   expect(document.openapi).toBe("3.1.0");
   expect(Object.entries(whole.paths).map(([path, item]) => [path, Object.keys(item)])).toEqual([
     ["/api/apps/{app_id}/run", ["post"]],
+    ["/api/apps/{app_id}/stream", ["post"]],
   ]);
 });
 
@@ -244,13 +245,19 @@ test("the descriptions are the proto's comments, and everything in the document 
   for (const [name, words] of Object.entries(protoWords)) expect(words, name).toBe(comments.get(name));
   const mentioned = RunService.methods.flatMap(({ name, input, output }) => [
     `${RunService.typeName}.${name}`,
-    ...[input, output].flatMap(({ typeName, fields }) => [
-      typeName,
-      ...fields.map((field) => `${typeName}.${field.name}`),
-    ]),
+    ...[input, output].flatMap(wordsOfMessage),
   ]);
   expect(Object.keys(protoWords).sort()).toEqual([RunService.typeName, ...mentioned].sort());
 });
+
+/** The names of a message, its fields, and the messages inside of it. */
+function wordsOfMessage({ typeName, fields }: DescMessage): string[] {
+  return [
+    typeName,
+    ...fields.map(({ name }) => `${typeName}.${name}`),
+    ...fields.flatMap(({ message }) => (message ? wordsOfMessage(message) : [])),
+  ];
+}
 
 /**
  * Returns the leading comments of a file's services, methods, messages and fields, by full name.
