@@ -1,3 +1,4 @@
+import type { Refusal } from "../refusal/refusal.ts";
 import { clientName, type DeclaredClient } from "./declared-client.ts";
 
 /** The caller, as the credential alone proves it, never a field of the request. */
@@ -21,6 +22,11 @@ export interface Call {
   readonly requestId: string;
   /** Aborted when the caller goes away, its deadline passes, or the drain's time is over. */
   readonly signal: AbortSignal;
+  /**
+   * Calls `end` once, when `signal` would be aborted, with its reason; at once if it is already.
+   * Costs less than a signal. May call it after the call's work has ended.
+   */
+  whenGone(end: (refusal: Refusal) => void): void;
   /** The request's metadata. */
   readonly requestHeaders: Headers;
   /** The time left until the caller's deadline; undefined if the caller named none. */

@@ -1,5 +1,6 @@
 import type { Entry } from "../metrics.ts";
 import type { Refusal } from "../refusal/refusal.ts";
+import type { EndCall } from "./end-calls.ts";
 
 /**
  * One HTTP request as a value, the same for every HTTP version. A handler never sees a socket or an
@@ -36,6 +37,11 @@ export interface HttpRequest {
    * response is written, or at the end of the drain. Created on the first call.
    */
   signal(): AbortSignal;
+  /**
+   * Calls `end` once, when the signal would be aborted, with its reason; at once if it is already.
+   * Costs less than a signal. Never calls it after the last byte of the response was written.
+   */
+  whenGone(end: EndCall): void;
 }
 
 export type BodyOutcome =

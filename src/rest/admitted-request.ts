@@ -3,6 +3,7 @@ import type { Admission } from "../admission/admission.ts";
 import type { Call, Principal } from "../auth/principal.ts";
 import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
+import type { EndCall } from "../http/end-calls.ts";
 import type { BodyOutcome, HttpRequest, HttpResponse } from "../http/handler.ts";
 import { flatHeaders, headersOf } from "../http/headers.ts";
 import type { Outcomes } from "../http/outcomes.ts";
@@ -80,6 +81,10 @@ export class AdmittedRequest implements Call {
   /** Created on first use: an app that answers at once never needs one. */
   get signal(): AbortSignal {
     return this.#asked.request.signal();
+  }
+
+  whenGone(end: EndCall): void {
+    this.#asked.request.whenGone(end);
   }
 
   get requestHeaders(): Headers {

@@ -1,25 +1,28 @@
 import { Code, ConnectError } from "@connectrpc/connect";
+import { type EndCall, inTurn } from "../http/end-calls.ts";
 import { beforeWork } from "../http/whole-body.ts";
 import { fail, Refusal } from "../refusal/refusal.ts";
 
 /**
  * Ends a call before its work does: at its deadline, when its caller disconnects, or at the end of
- * a drain. The reason is always a refusal: DEADLINE_EXCEEDED, the reason of the caller's signal, or
- * CANCELLED. It says that the work may have been done only if the work has begun.
+ * a drain. The reason is always a refusal: DEADLINE_EXCEEDED, or the one with which the caller is
+ * gone. It says that the work may have been done only if the work has begun.
  */
 export class CallDeadline {
-  readonly #caller: () => AbortSignal;
+  readonly #whenCallerGone: (end: EndCall) => void;
   #watchesCaller = false;
   #hasBegun = false;
   #abort: AbortController | undefined;
   #reason: Refusal | undefined;
   #onEnd: ((reason: Refusal) => void) | undefined;
+  #onGone: EndCall | undefined;
 
   /**
-   * `caller` returns the signal that is aborted when the caller disconnects; called only if needed.
+   * `whenCallerGone` calls its argument once when the caller disconnects. It is called only if that
+   * is needed.
    */
-  constructor(caller: () => AbortSignal) {
-    this.#caller = caller;
+  constructor(whenCallerGone: (end: EndCall) => void) {
+    this.#whenCallerGone = whenCallerGone;
   }
 
   /** Undefined until the call has ended. */
@@ -30,11 +33,18 @@ export class CallDeadline {
   /** The signal for the work. Created on first use: synchronous work never needs it. */
   get signal(): AbortSignal {
     if (!this.#abort) {
-      this.#abort = new AbortController();
-      if (this.#reason) this.#abort.abort(this.#reason);
-      this.watchCaller();
+      const abort = new AbortController();
+      this.#abort = abort;
+      this.whenGone((reason) => abort.abort(reason));
     }
     return this.#abort.signal;
+  }
+
+  /** Calls `end` once when the call ends before its work; at once if it has ended already. */
+  whenGone(end: EndCall): void {
+    this.watchCaller();
+    if (this.#reason) end(this.#reason);
+    else this.#onGone = inTurn(this.#onGone, end);
   }
 
   /** Marks the work as begun: from now on it may have been done. */
@@ -46,10 +56,7 @@ export class CallDeadline {
   watchCaller(): void {
     if (this.#watchesCaller || this.#reason) return;
     this.#watchesCaller = true;
-    const caller = this.#caller();
-    const onAbort = () => this.#end(refusalOf(caller.reason));
-    if (caller.aborted) onAbort();
-    else caller.addEventListener("abort", onAbort, { once: true });
+    this.#whenCallerGone((reason) => this.#end(reason));
   }
 
   /**
@@ -72,8 +79,9 @@ export class CallDeadline {
   }
 
   #end(reason: Refusal): void {
-    this.#reason ??= this.#hasBegun ? reason : beforeWork(reason);
-    this.#abort?.abort(this.#reason);
+    if (this.#reason) return;
+    this.#reason = this.#hasBegun ? reason : beforeWork(reason);
+    this.#onGone?.(this.#reason);
     this.#onEnd?.(this.#reason);
   }
 }
@@ -84,6 +92,12 @@ export class CallDeadline {
  */
 export function isOver(timeoutMs: number | undefined): boolean {
   return timeoutMs !== undefined && timeoutMs < 1;
+}
+
+/** Calls `end` once with the refusal of the signal of Connect's call; at once if it is aborted. */
+export function whenAborted(signal: AbortSignal, end: EndCall): void {
+  if (signal.aborted) end(refusalOf(signal.reason));
+  else signal.addEventListener("abort", () => end(refusalOf(signal.reason)), { once: true });
 }
 
 /** Connect's own timer for the caller's deadline may be the first to fire. */

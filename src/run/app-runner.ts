@@ -1,7 +1,7 @@
 import type { BackendRecord } from "../apps/app-store.ts";
 import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
-import { Refusal, unavailable } from "../refusal/refusal.ts";
+import { type Refusal, unavailable } from "../refusal/refusal.ts";
 import { appFailed, appUnreachable, isUnreachable } from "./backend-runner.ts";
 import { runEcho } from "./echo-runner.ts";
 import { createGrpcRunner } from "./grpc-runner.ts";
@@ -9,7 +9,7 @@ import { createHostLookup } from "./host-lookup.ts";
 import { createHttpRunner } from "./http-runner.ts";
 import { createNameFiles, type NameFilePaths } from "./name-files.ts";
 import { createResolveHost } from "./resolve-host.ts";
-import { cancelled, type RunningLimits, startLimits } from "./run-limits.ts";
+import { type RunningLimits, startLimits } from "./run-limits.ts";
 import { createRunSlots } from "./run-slots.ts";
 import type { Run, Runner, StreamRunner } from "./runner.ts";
 
@@ -56,17 +56,18 @@ export function createAppRunner(options: {
   }
 
   async function runRemotely(run: Run, backend: RemoteBackend): Promise<string> {
-    if (run.signal.aborted) throw cancelled(run.signal);
     const releaseSlot = slots.acquire(run.app, run.teamId);
     const limits = startLimits(clock, run);
-    const exchange = send(run, backend, limits);
-    running.set(exchange, limits);
+    let exchange: Promise<string> | undefined;
     try {
+      if (limits.refusal) throw limits.refusal;
+      exchange = send(run, backend, limits);
+      running.set(exchange, limits);
       return await exchange;
     } catch (thrown) {
-      throw limits.signal.aborted ? endedBy(limits.signal.reason, thrown) : thrown;
+      throw limits.refusal ? endedBy(limits.refusal, thrown) : thrown;
     } finally {
-      running.delete(exchange);
+      if (exchange) running.delete(exchange);
       limits.stop();
       releaseSlot();
     }
@@ -114,9 +115,8 @@ type RemoteBackend = Exclude<BackendRecord, { kind: "echo" }>;
  * The refusal of a run that was ended. APP_TIMEOUT would say that the app may have done its work,
  * but an app that has got nothing of the run has not.
  */
-function endedBy(reason: unknown, thrown: unknown): unknown {
-  const isTimeout = reason instanceof Refusal && reason.reason === "APP_TIMEOUT";
-  if (!isTimeout || !isUnreachable(thrown)) return reason;
+function endedBy(refusal: Refusal, thrown: unknown): Refusal {
+  if (refusal.reason !== "APP_TIMEOUT" || !isUnreachable(thrown)) return refusal;
   return appUnreachable("No connection within the app's timeout.");
 }
 

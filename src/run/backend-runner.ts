@@ -8,8 +8,8 @@ export interface BackendRunner<Kind extends BackendRecord["kind"]> {
    * Sends the run once and returns the text that came back; it is never sent again. The promise
    * settles only after the exchange is completely over on this side. Refuses with APP_UNREACHABLE
    * if it is certain that no part of the run was sent, with APP_TIMEOUT if the backend says so, and
-   * otherwise with APP_FAILED. After the signal is aborted it soon rejects: with APP_UNREACHABLE if
-   * nothing was sent, otherwise with any error; use the signal's reason instead.
+   * otherwise with APP_FAILED. When the limits end the run it soon rejects: with APP_UNREACHABLE if
+   * nothing was sent, otherwise with any error; use the refusal of the limits instead.
    */
   run(run: Run, backend: Extract<BackendRecord, { kind: Kind }>, limits: RunLimits): Promise<string>;
   /** Closes all connections. Call it only when no run is under way. */
@@ -17,10 +17,15 @@ export interface BackendRunner<Kind extends BackendRecord["kind"]> {
 }
 
 export interface RunLimits {
-  /** Aborted when the run must end, whatever the backend does. The reason is the refusal. */
-  readonly signal: AbortSignal;
-  /** The monotonic time at which the signal is aborted. */
+  /** The refusal with which the run must end; undefined while it may go on. */
+  readonly refusal: Refusal | undefined;
+  /** The monotonic time at which the run ends at the latest. */
   readonly deadlineMs: number;
+  /**
+   * Calls `end` once when the run must end, whatever the backend does; at once if it must already.
+   * A runner calls this once. `end` must not throw.
+   */
+  whenOver(end: (refusal: Refusal) => void): void;
 }
 
 /**

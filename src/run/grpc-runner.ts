@@ -10,7 +10,13 @@ import {
 import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
 import { fail, Refusal } from "../refusal/refusal.ts";
-import { appFailed, appUnreachable, type BackendRunner, nameOfFailure } from "./backend-runner.ts";
+import {
+  appFailed,
+  appUnreachable,
+  type BackendRunner,
+  nameOfFailure,
+  type RunLimits,
+} from "./backend-runner.ts";
 import { type ChannelLease, createGrpcChannels } from "./grpc-channels.ts";
 import type { HostLookup } from "./host-lookup.ts";
 import type { Run } from "./runner.ts";
@@ -34,15 +40,15 @@ export function createGrpcRunner(options: {
   setLogVerbosity(logVerbosity.NONE);
 
   return {
-    async run(run, backend, { signal, deadlineMs }) {
+    async run(run, backend, limits) {
       const channel = channels.acquire(backend);
       try {
-        const deadline = clock.unixMs() + (deadlineMs - clock.monotonicMs());
-        const response = await callOnce(channel, run, { signal, deadline });
+        const deadline = clock.unixMs() + (limits.deadlineMs - clock.monotonicMs());
+        const response = await callOnce(channel, run, { limits, deadline });
         return response.text;
       } catch (thrown) {
         // The peer may be gone without closing the connection. Later runs on it would all time out.
-        if (isTimeout(thrown) || isTimeout(signal.reason)) channel.retire();
+        if (isTimeout(thrown) || isTimeout(limits.refusal)) channel.retire();
         throw thrown;
       } finally {
         channel.release();
@@ -56,13 +62,13 @@ const { run: method } = AppBackendService.method;
 const path = `/${AppBackendService.typeName}/${method.name}`;
 
 /**
- * Makes one call. Rejects with a refusal. Settles when the call is over; an abort of the signal
+ * Makes one call. Rejects with a refusal. Settles when the call is over; the end of the limits
  * cancels it.
  */
 function callOnce(
   channel: ChannelLease,
   run: Run,
-  limits: { signal: AbortSignal; deadline: number },
+  { limits, deadline }: { limits: RunLimits; deadline: number },
 ): Promise<RunResponse> {
   const { promise, resolve, reject } = Promise.withResolvers<RunResponse>();
   const metadata = new Metadata();
@@ -73,9 +79,8 @@ function callOnce(
     (bytes) => fromBinary(RunResponseSchema, bytes),
     create(RunRequestSchema, requestOf(run)),
     metadata,
-    { deadline: limits.deadline },
+    { deadline },
     (error, response) => {
-      limits.signal.removeEventListener("abort", cancel);
       const isLate = noConnection.stop();
       if (error === null && response !== undefined) return resolve(response);
       // Before a call has a stream on a connection, its peer is the channel's target.
@@ -91,7 +96,7 @@ function callOnce(
     call.cancel();
   }
   const noConnection = callIfNotConnected(channel, cancel);
-  limits.signal.addEventListener("abort", cancel);
+  limits.whenOver(cancel);
   return promise;
 }
 

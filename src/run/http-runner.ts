@@ -61,7 +61,6 @@ export function createHttpRunner(options: {
           "X-Request-Id": run.requestId,
         },
         maxHeaderSize: bounds.backendHeaderBytesMax,
-        signal: limits.signal,
       };
       const request =
         url.protocol === "https:"
@@ -71,6 +70,7 @@ export function createHttpRunner(options: {
         const msLeft = Math.max(0, Math.floor(limits.deadlineMs - clock.monotonicMs()));
         request.setHeader("X-Keyrun-Deadline-Ms", msLeft).end(body);
       };
+      limits.whenOver((refusal) => request.destroy(refusal));
       return textOf(await exchange(request, send, outputBytesMax));
     },
     close() {

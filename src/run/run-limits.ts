@@ -1,5 +1,5 @@
 import type { Clock } from "../clock.ts";
-import { fail, Refusal } from "../refusal/refusal.ts";
+import { fail, type Refusal } from "../refusal/refusal.ts";
 import type { RunLimits } from "./backend-runner.ts";
 import type { Run } from "./runner.ts";
 
@@ -7,36 +7,49 @@ import type { Run } from "./runner.ts";
 export interface RunningLimits extends RunLimits {
   /** Ends the run with this refusal, unless it has ended already. */
   end(refusal: Refusal): void;
-  /** Call it when the run is over: clears the timer and stops listening to the caller's signal. */
+  /** Call it when the run is over: nothing is ended after that. */
   stop(): void;
 }
 
-/** Starts the timer of the app's timeout and listens to the caller's signal. */
+/** Starts the time of the app, and ends the run when its caller is gone. */
 export function startLimits(clock: Clock, run: Run): RunningLimits {
-  const { timeoutMs } = run.app;
-  const over = new AbortController();
-  const end = (refusal: Refusal) => over.abort(refusal);
-  const timer = setTimeout(() => end(timedOut(timeoutMs)), timeoutMs);
-  const cancel = () => end(cancelled(run.signal));
-  run.signal.addEventListener("abort", cancel);
-  return {
-    signal: over.signal,
-    deadlineMs: clock.monotonicMs() + timeoutMs,
-    end,
-    stop() {
-      clearTimeout(timer);
-      run.signal.removeEventListener("abort", cancel);
-    },
-  };
+  const limits = new Limits(clock, run.app.timeoutMs);
+  run.whenGone((refusal) => limits.end(refusal));
+  return limits;
 }
 
-/**
- * The refusal of a run whose signal was aborted: the signal's reason if that is a refusal,
- * otherwise CANCELLED, because the caller left.
- */
-export function cancelled(signal: AbortSignal): Refusal {
-  const reason: unknown = signal.reason;
-  return reason instanceof Refusal ? reason : fail("CANCELLED", { cause: reason, mayHaveRun: true });
+class Limits implements RunningLimits {
+  readonly deadlineMs: number;
+  readonly #timer: NodeJS.Timeout;
+  #refusal: Refusal | undefined;
+  #isOver = false;
+  #onOver: ((refusal: Refusal) => void) | undefined;
+
+  constructor(clock: Clock, timeoutMs: number) {
+    this.deadlineMs = clock.monotonicMs() + timeoutMs;
+    this.#timer = setTimeout(() => this.end(timedOut(timeoutMs)), timeoutMs);
+  }
+
+  get refusal(): Refusal | undefined {
+    return this.#refusal;
+  }
+
+  whenOver(end: (refusal: Refusal) => void): void {
+    if (this.#refusal !== undefined) end(this.#refusal);
+    else this.#onOver = end;
+  }
+
+  end(refusal: Refusal): void {
+    if (this.#isOver || this.#refusal !== undefined) return;
+    this.#refusal = refusal;
+    this.#onOver?.(refusal);
+  }
+
+  stop(): void {
+    this.#isOver = true;
+    this.#onOver = undefined;
+    clearTimeout(this.#timer);
+  }
 }
 
 function timedOut(timeoutMs: number): Refusal {

@@ -121,7 +121,7 @@ function teamOf({ principal }: Call): string {
   return principal.teamId;
 }
 
-/** A getter, so that the handler creates a signal only for an app that takes time. */
+/** The run of a call. It asks the call for what an app at hand never needs. */
 class StartedRun implements Run {
   readonly runId: string;
   readonly teamId: string;
@@ -141,7 +141,7 @@ class StartedRun implements Run {
     return this.#call.requestId;
   }
 
-  get signal(): AbortSignal {
-    return this.#call.signal;
+  whenGone(end: (refusal: Refusal) => void): void {
+    this.#call.whenGone(end);
   }
 }

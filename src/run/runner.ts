@@ -1,4 +1,5 @@
 import type { AppRecord } from "../apps/app-store.ts";
+import type { Refusal } from "../refusal/refusal.ts";
 
 /** One run of an app, as a backend gets it. */
 export interface Run {
@@ -7,15 +8,18 @@ export interface Run {
   readonly app: AppRecord;
   readonly text: string;
   readonly requestId: string;
-  /** Aborted when the caller leaves or the time to drain is over. */
-  readonly signal: AbortSignal;
+  /**
+   * Calls `end` once when the caller leaves or the time to drain is over, at once if that has
+   * happened already. The refusal is the run's own.
+   */
+  whenGone(end: (refusal: Refusal) => void): void;
 }
 
 /**
  * Runs the app once and returns its output. Refuses with APP_BUSY before it starts, APP_UNREACHABLE
- * if nothing of it could be sent, APP_TIMEOUT after the app's timeout, CANCELLED if the signal is
- * aborted, and APP_FAILED in all other cases. A run that was sent is never sent again. Synchronous
- * if the app takes no time; a refusal is always a rejected promise.
+ * if nothing of it could be sent, APP_TIMEOUT after the app's timeout, the refusal of `whenGone` if
+ * the caller leaves, and APP_FAILED in all other cases. A run that was sent is never sent again.
+ * Synchronous if the app takes no time; a refusal is always a rejected promise.
  */
 export type Runner = (run: Run) => string | Promise<string>;
 

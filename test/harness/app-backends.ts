@@ -10,7 +10,7 @@ import {
 } from "#gen/keyrun/v1/app_backend_service_pb.ts";
 import type { AppRecord, BackendRecord } from "#src/apps/app-store.ts";
 import { systemClock } from "#src/clock.ts";
-import { Refusal } from "#src/refusal/refusal.ts";
+import { fail, Refusal } from "#src/refusal/refusal.ts";
 import { type AppRunner, createAppRunner } from "#src/run/app-runner.ts";
 import type { NameFilePaths } from "#src/run/name-files.ts";
 import type { Run } from "#src/run/runner.ts";
@@ -42,7 +42,23 @@ export function appOn(backend: BackendRecord, facts: Partial<AppRecord> = {}): A
 
 export function runOf(app: AppRecord, facts: Partial<Run> = {}): Run {
   const base = { runId: "run_1", teamId: "demo", text: "hello", requestId: "req-1" };
-  return { ...base, app, signal: new AbortController().signal, ...facts };
+  return { ...base, app, whenGone: () => {}, ...facts };
+}
+
+/** A caller that leaves when `leave` is called, by itself or for the reason of the argument. */
+export function callerThatLeaves() {
+  let left: Refusal | undefined;
+  const ends: ((refusal: Refusal) => void)[] = [];
+  return {
+    whenGone(end: (refusal: Refusal) => void) {
+      if (left) end(left);
+      else ends.push(end);
+    },
+    leave(refusal: Refusal = fail("CANCELLED", { mayHaveRun: true })) {
+      left = refusal;
+      for (const end of ends) end(refusal);
+    },
+  };
 }
 
 /** The refusal that a run ended with. Throws if the run succeeded. */

@@ -1,4 +1,5 @@
 import type { Call, Principal } from "#src/auth/principal.ts";
+import { whenAborted } from "#src/rpc/call-deadline.ts";
 
 /** A call as a method's work sees it, of a caller that named no deadline and sent no metadata. */
 export function serviceCall(
@@ -9,6 +10,7 @@ export function serviceCall(
     principal,
     requestId: "req-1",
     signal,
+    whenGone: (end) => whenAborted(signal, end),
     requestHeaders: new Headers(),
     timeoutMs: () => undefined,
     responseHeaders: new Headers(),

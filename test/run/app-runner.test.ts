@@ -1,7 +1,15 @@
 import type { ServerResponse } from "node:http";
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import { fail } from "#src/refusal/refusal.ts";
-import { appOn, openAppRunner, refusalOf, runOf, serveGrpc, serveHttp } from "../harness/app-backends.ts";
+import {
+  appOn,
+  callerThatLeaves,
+  openAppRunner,
+  refusalOf,
+  runOf,
+  serveGrpc,
+  serveHttp,
+} from "../harness/app-backends.ts";
 import { soon } from "../harness/soon.ts";
 
 test("echo returns its input, up to the bound of every output", async () => {
@@ -59,10 +67,10 @@ describe("the bound of runs at once", () => {
         // On a busy machine even the connection may come too late.
         const { reason } = await refusalOf(runner.run(runOf(late)));
         expect(["APP_TIMEOUT", "APP_UNREACHABLE"]).toContain(reason);
-        const caller = new AbortController();
-        const running = refusalOf(runner.run(runOf(appOn(server.backend), { signal: caller.signal })));
+        const caller = callerThatLeaves();
+        const running = refusalOf(runner.run(runOf(appOn(server.backend), { whenGone: caller.whenGone })));
         expect(await refusalOf(runner.run(runOf(late)))).toMatchObject({ reason: "APP_BUSY" });
-        caller.abort();
+        caller.leave();
         expect(await running).toMatchObject({ reason: "CANCELLED" });
       }
     }
@@ -70,14 +78,14 @@ describe("the bound of runs at once", () => {
 });
 
 describe("the end of a run", () => {
-  test("is the refusal given as the signal's reason", async () => {
+  test("is the refusal with which its caller is gone", async () => {
     await using server = await serveHttp(() => {});
     await using runner = openAppRunner();
-    const drain = new AbortController();
-    const running = refusalOf(runner.run(runOf(appOn(server.backend), { signal: drain.signal })));
+    const caller = callerThatLeaves();
+    const running = refusalOf(runner.run(runOf(appOn(server.backend), { whenGone: caller.whenGone })));
     await soon(() => server.seen.requests).toBe(1);
     const stopping = fail("UNAVAILABLE", { mayHaveRun: true });
-    drain.abort(stopping);
+    caller.leave(stopping);
     expect(await running).toBe(stopping);
   });
 
@@ -85,22 +93,24 @@ describe("the end of a run", () => {
     await using server = await serveHttp((_, response) => response.end('{"text":""}'));
     await using runner = openAppRunner();
     const app = appOn(server.backend);
-    expect(await refusalOf(runner.run(runOf(app, { signal: AbortSignal.abort() })))).toMatchObject({
+    const caller = callerThatLeaves();
+    caller.leave();
+    expect(await refusalOf(runner.run(runOf(app, { whenGone: caller.whenGone })))).toMatchObject({
       reason: "CANCELLED",
     });
     await runner.run(runOf(app));
     expect(server.seen.requests).toBe(1);
   });
 
-  test("removes its listener from the caller's signal", async () => {
+  test("is not touched by a caller that leaves after it", async () => {
     await using runner = openAppRunner();
     await using server = await serveHttp((_, response) => response.end('{"text":""}'));
-    const { signal } = new AbortController();
-    const add = vi.spyOn(signal, "addEventListener");
-    const remove = vi.spyOn(signal, "removeEventListener");
-    await runner.run(runOf(appOn(server.backend), { signal }));
-    expect(add).toHaveBeenCalledTimes(1);
-    expect(remove.mock.calls).toEqual(add.mock.calls);
+    const caller = callerThatLeaves();
+    const app = appOn(server.backend);
+    await runner.run(runOf(app, { whenGone: caller.whenGone }));
+    caller.leave();
+    await runner.run(runOf(app));
+    expect(server.seen).toEqual({ requests: 2, connections: 1 });
   });
 
   test("is UNAVAILABLE as possibly run when the runner closes, and later runs are refused", async () => {

@@ -5,6 +5,7 @@ import { status } from "@grpc/grpc-js";
 import { describe, expect, test, vi } from "vitest";
 import {
   appOn,
+  callerThatLeaves,
   causeOf,
   openAppRunner,
   refusalOf,
@@ -232,10 +233,10 @@ describe("a run that ends before the backend responds", () => {
       arrived.resolve();
     });
     await using runner = openAppRunner();
-    const caller = new AbortController();
-    const running = refusalOf(runner.run(runOf(appOn(server.backend), { signal: caller.signal })));
+    const caller = callerThatLeaves();
+    const running = refusalOf(runner.run(runOf(appOn(server.backend), { whenGone: caller.whenGone })));
     await arrived.promise;
-    caller.abort();
+    caller.leave();
     expect(await running).toMatchObject({ reason: "CANCELLED", mayHaveRun: true });
     await cancelled.promise;
   });

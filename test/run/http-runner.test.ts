@@ -5,6 +5,7 @@ import { describe, expect, test } from "vitest";
 import {
   appOn,
   bodyOf,
+  callerThatLeaves,
   causeOf,
   openAppRunner,
   refusalOf,
@@ -272,10 +273,10 @@ describe("a run that ends before the backend responds", () => {
       arrived.resolve();
     });
     await using runner = openAppRunner();
-    const caller = new AbortController();
-    const running = refusalOf(runner.run(runOf(appOn(server.backend), { signal: caller.signal })));
+    const caller = callerThatLeaves();
+    const running = refusalOf(runner.run(runOf(appOn(server.backend), { whenGone: caller.whenGone })));
     await arrived.promise;
-    caller.abort();
+    caller.leave();
     expect(await running).toMatchObject({ reason: "CANCELLED", mayHaveRun: true });
     await closed.promise;
   });

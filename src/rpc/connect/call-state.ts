@@ -47,6 +47,7 @@ export function callOf(context: HandlerContext, deadline: CallDeadline): Call {
     get signal() {
       return deadline.signal;
     },
+    whenGone: (end) => deadline.whenGone(end),
     requestHeaders: context.requestHeader,
     timeoutMs: context.timeoutMs,
     responseHeaders: context.responseHeader,

@@ -3,7 +3,7 @@ import type { Clock } from "../../clock.ts";
 import { reasonHeaders } from "../../http/refusal-response.ts";
 import { rateReportHeaders } from "../../limit/rate-limit-headers.ts";
 import { fail, type Refusal } from "../../refusal/refusal.ts";
-import { CallDeadline, isOver } from "../call-deadline.ts";
+import { CallDeadline, isOver, whenAborted } from "../call-deadline.ts";
 import type { RpcParts } from "../rpc-parts.ts";
 import { readsSession } from "../session-calls.ts";
 import { callStateOf } from "./call-state.ts";
@@ -29,7 +29,7 @@ export function createRequestGate(parts: RpcParts): (context: HandlerContext) =>
     if (isOver(context.timeoutMs())) throw refused(context, parts, fail("DEADLINE_EXCEEDED"));
     state.principal = result.principal;
     state.rateNow = result.rateNow;
-    state.deadline = new CallDeadline(() => context.signal);
+    state.deadline = new CallDeadline((end) => whenAborted(context.signal, end));
   };
 }
 

@@ -8,6 +8,7 @@ import {
 } from "@bufbuild/protobuf";
 import type { Call, Principal } from "../../auth/principal.ts";
 import type { Clock } from "../../clock.ts";
+import type { EndCall } from "../../http/end-calls.ts";
 import type { BodyOutcome, HttpRequest } from "../../http/handler.ts";
 import { headersOf } from "../../http/headers.ts";
 import { wholeBody } from "../../http/whole-body.ts";
@@ -52,7 +53,7 @@ export class UnaryCall implements Call {
     this.principal = principal;
     this.#clock = clock;
     this.#messageBytesMax = messageBytesMax;
-    this.#end = new CallDeadline(() => request.signal());
+    this.#end = new CallDeadline((end) => request.whenGone(end));
   }
 
   get requestId(): string {
@@ -61,6 +62,10 @@ export class UnaryCall implements Call {
 
   get signal(): AbortSignal {
     return this.#end.signal;
+  }
+
+  whenGone(end: EndCall): void {
+    this.#end.whenGone(end);
   }
 
   get requestHeaders(): Headers {

@@ -1,3 +1,4 @@
+import { type EndCall, inTurn } from "../../http/end-calls.ts";
 import type {
   Answer,
   BodyOutcome,
@@ -10,7 +11,6 @@ import type {
 } from "../../http/handler.ts";
 import type { Outcomes } from "../../http/outcomes.ts";
 import { refusalAnswer } from "../../http/refusal-response.ts";
-import { headerOf } from "../../http/request-head.ts";
 import { fail, type Refusal, refusalFrom, unavailable } from "../../refusal/refusal.ts";
 import {
   addTrailers,
@@ -22,50 +22,26 @@ import {
   writeHead,
 } from "../node-http.ts";
 import type { Report } from "../transport-event.ts";
-import { type TransportLimits, transportLimits } from "../transport-limits.ts";
-import { createBatch, type Task } from "./batch.ts";
+import type { TransportLimits } from "../transport-limits.ts";
+import type { Task } from "./batch.ts";
 import { ExchangeBody } from "./exchange-body.ts";
 import { RequestFacts, type RequestFactsOptions } from "./request-facts.ts";
 import type { Abortable, RequestTracker } from "./request-tracker.ts";
 import { sendWhole, withBytes, withoutBody } from "./send-whole.ts";
 import { abandonBody, streamBody } from "./stream-body.ts";
 
-export interface ServeOptions extends RequestFactsOptions {
+export interface ExchangeOptions extends RequestFactsOptions {
   readonly requests: RequestTracker;
   readonly outcomes: Outcomes;
   readonly report: Report;
-  readonly limits?: TransportLimits;
+  readonly limits: TransportLimits;
 }
 
-/**
- * Answers one of Node's requests through a handler, after everything that arrived with it was read.
- * Never throws.
- */
-export type Serve = (mount: Mount, incoming: Incoming) => void;
-
-/**
- * Converts Node's request objects of HTTP/1.1 and HTTP/2 into plain values for the handlers. This
- * is the one place where the refusal of a handler is rendered, logged and counted.
- */
-export function createServe(options: ServeOptions): Serve {
-  const context = { ...options, limits: options.limits ?? transportLimits };
-  const batch = createBatch(context.limits.batchedRequestsMax);
-  let warned = options.trustProxyHops > 0;
-  return (mount, incoming) => {
-    if (!warned && headerOf(incoming.head, "x-forwarded-for") !== undefined) {
-      warned = true;
-      options.report({ kind: "untrusted_forwarded_for" });
-    }
-    batch(new Exchange(mount, incoming, context));
-  };
-}
-
-type ServeContext = ServeOptions & { readonly limits: TransportLimits };
-
-class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
+/** One of Node's requests as a plain value, until it is answered. */
+export class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
   readonly #mount: Mount;
   readonly #incoming: Incoming;
-  readonly #context: ServeContext;
+  readonly #context: ExchangeOptions;
   readonly #body: ExchangeBody;
   /** Whether the last byte of the answer was passed to Node. */
   #finished = false;
@@ -73,8 +49,9 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
   #watched = false;
   #abort: AbortController | undefined;
   #abortReason: Refusal | undefined;
+  #onGone: EndCall | undefined;
 
-  constructor(mount: Mount, incoming: Incoming, context: ServeContext) {
+  constructor(mount: Mount, incoming: Incoming, context: ExchangeOptions) {
     super(incoming, context);
     this.#mount = mount;
     this.#incoming = incoming;
@@ -152,16 +129,31 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
 
   signal(): AbortSignal {
     if (this.#abort === undefined) {
-      this.#abort = new AbortController();
-      this.#watch();
-      const gone = () => {
-        if (!this.#finished) this.abort(fail("CANCELLED"));
-      };
-      if (this.#abortReason !== undefined) this.#abort.abort(this.#abortReason);
-      else if (isGone(this.#incoming.res)) gone();
-      else this.#incoming.res.once("close", gone);
+      const abort = new AbortController();
+      this.#abort = abort;
+      this.whenGone((reason) => abort.abort(reason));
     }
     return this.#abort.signal;
+  }
+
+  whenGone(end: EndCall): void {
+    this.#watch();
+    if (this.#abortReason !== undefined) {
+      end(this.#abortReason);
+      return;
+    }
+    const isFirst = this.#onGone === undefined;
+    this.#onGone = inTurn(this.#onGone, end);
+    if (isFirst) this.#watchCaller();
+  }
+
+  #watchCaller(): void {
+    const { res } = this.#incoming;
+    const gone = () => {
+      if (!this.#finished) this.abort(fail("CANCELLED"));
+    };
+    if (isGone(res)) gone();
+    else res.once("close", gone);
   }
 
   /** Registers the request with the tracker until it ends, so that a drain can abort it. */
@@ -174,7 +166,7 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
   abort(reason: Refusal): void {
     if (this.#abortReason !== undefined) return;
     this.#abortReason = reason;
-    this.#abort?.abort(reason);
+    this.#onGone?.(reason);
     this.#body.giveUp(reason);
   }
 

@@ -5,6 +5,7 @@ import type { Call } from "#src/auth/principal.ts";
 import { systemClock } from "#src/clock.ts";
 import type { BodyOutcome, HttpRequest } from "#src/http/handler.ts";
 import { fail } from "#src/refusal/refusal.ts";
+import { whenAborted } from "#src/rpc/call-deadline.ts";
 import { frameOf } from "#src/rpc/grpc/frame.ts";
 import { UnaryCall } from "#src/rpc/grpc/unary-call.ts";
 
@@ -38,6 +39,7 @@ function callOf({
     readBody: () => body,
     async *bodyChunks() {},
     signal: () => caller.signal,
+    whenGone: (end) => whenAborted(caller.signal, end),
   };
   const works: Call[] = [];
   const answer = Promise.withResolvers<object>();

@@ -3,7 +3,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
 import type { HttpHandler } from "#src/http/handler.ts";
-import { Refusal } from "#src/refusal/refusal.ts";
+import { fail, Refusal } from "#src/refusal/refusal.ts";
 import {
   type Abortable,
   createRequestTracker,
@@ -454,6 +454,30 @@ test("a signal that is created after the caller has disconnected is aborted", as
   await soon(() => requests.running()).toBe(0);
   ask();
   await soon(() => signal?.reason?.reason).toBe("CANCELLED");
+});
+
+test("all that wait for a caller to leave are called once, and at once if it has left", async () => {
+  const calls: string[] = [];
+  const left = Promise.withResolvers<void>();
+  const note = (name: string) => (refusal: Refusal) => void calls.push(`${name} ${refusal.reason}`);
+  const handler: HttpHandler = async (request) => {
+    request.whenGone(note("first"));
+    request.whenGone(note("second"));
+    const signal = request.signal();
+    await new Promise((resolve) => signal.addEventListener("abort", resolve));
+    request.whenGone(note("late"));
+    left.resolve();
+    return jsonAnswer(200, "done");
+  };
+  const { port, requests } = await served(handler);
+  const client = rawSocket({ port });
+  client.send(post(["Content-Length: 0"]));
+  await soon(() => requests.running()).toBe(1);
+  client.socket.resetAndDestroy();
+  await left.promise;
+  await soon(() => requests.running()).toBe(0);
+  requests.abortAll(fail("UNAVAILABLE"));
+  expect(calls).toEqual(["first CANCELLED", "second CANCELLED", "late CANCELLED"]);
 });
 
 test("a request that was answered is no longer watched", async () => {
