@@ -81,6 +81,8 @@ export const bounds = {
   /** Checks of the store that fail in a row before this instance is not ready. */
   storeCheckFailuresMin: 2,
   appTimeoutMsMax: 30_000,
+  appStreamTimeoutMsMax: 60 * 60 * 1_000,
+  appStreamTimeoutMsDefault: 10 * 60 * 1_000,
   /** Runs of all apps at once. */
   runsMax: 4_096,
   /** How long after a team has asked for a run another team can't get all of the app's slots. */

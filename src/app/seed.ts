@@ -32,6 +32,7 @@ export async function seed(
       displayName: "Echo",
       backend: { kind: "echo" },
       timeoutMs: bounds.appTimeoutMsMax,
+      streamTimeoutMs: bounds.appStreamTimeoutMsDefault,
       teamIds: [],
       createTimeMs,
     }),

@@ -18,7 +18,8 @@ export function readNewApp(app: App | undefined, createTimeMs: number): NewApp {
     id,
     displayName: readName(app, id),
     backend: readBackend(app.backend, undefined),
-    timeoutMs: readTimeoutMs(app.timeout),
+    timeoutMs: readTimeoutMs(app.timeout, runTimeout),
+    streamTimeoutMs: readTimeoutMs(app.streamTimeout, streamTimeout),
     teamIds: readTeamIds(app.teamIds),
     createTimeMs,
   };
@@ -37,13 +38,16 @@ export function readChange(app: App, paths: ReadonlySet<UpdatePath>, stored: App
   return {
     ...(paths.has("display_name") && { displayName: readName(app, stored.id) }),
     ...(paths.has("backend") && { backend: readBackend(app.backend, stored.backend) }),
-    ...(paths.has("timeout") && { timeoutMs: readTimeoutMs(app.timeout) }),
+    ...(paths.has("timeout") && { timeoutMs: readTimeoutMs(app.timeout, runTimeout) }),
+    ...(paths.has("stream_timeout") && {
+      streamTimeoutMs: readTimeoutMs(app.streamTimeout, streamTimeout),
+    }),
     ...(paths.has("team_ids") && { teamIds: readTeamIds(app.teamIds) }),
   };
 }
 
 export type UpdatePath = (typeof updatePaths)[number];
-const updatePaths = ["display_name", "backend", "timeout", "team_ids"] as const;
+const updatePaths = ["display_name", "backend", "timeout", "stream_timeout", "team_ids"] as const;
 
 function readMask(mask: FieldMask | undefined): ReadonlySet<UpdatePath> {
   const named = new Set<UpdatePath>();
@@ -62,13 +66,29 @@ function readName(app: App, id: string): string {
   return readDisplayName(app.displayName, "app.display_name") || id;
 }
 
-function readTimeoutMs(timeout: Duration | undefined): number {
-  if (timeout === undefined) return bounds.appTimeoutMsMax;
+interface TimeoutField {
+  readonly param: string;
+  readonly msDefault: number;
+  readonly msMax: number;
+}
+
+const runTimeout: TimeoutField = {
+  param: "app.timeout",
+  msDefault: bounds.appTimeoutMsMax,
+  msMax: bounds.appTimeoutMsMax,
+};
+const streamTimeout: TimeoutField = {
+  param: "app.stream_timeout",
+  msDefault: bounds.appStreamTimeoutMsDefault,
+  msMax: bounds.appStreamTimeoutMsMax,
+};
+
+function readTimeoutMs(timeout: Duration | undefined, { param, msDefault, msMax }: TimeoutField): number {
+  if (timeout === undefined) return msDefault;
   // Rounded up, so that the shortest timeout is one millisecond and not zero.
   const ms = Number(timeout.seconds) * 1_000 + Math.ceil(timeout.nanos / 1_000_000);
-  if (ms > 0 && ms <= bounds.appTimeoutMsMax) return ms;
-  const secondsMax = bounds.appTimeoutMsMax / 1_000;
-  throw invalid("app.timeout", `app.timeout must be more than 0 and at most ${secondsMax} s.`);
+  if (ms > 0 && ms <= msMax) return ms;
+  throw invalid(param, `${param} must be more than 0 and at most ${msMax / 1_000} s.`);
 }
 
 function readTeamIds(teamIds: readonly string[]): readonly string[] {

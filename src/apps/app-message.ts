@@ -14,6 +14,7 @@ export function appMessage(app: AppRecord): MessageInitShape<typeof AppSchema> {
     displayName: app.displayName,
     backend: backendMessage(app.backend),
     timeout: durationFromMs(app.timeoutMs),
+    streamTimeout: durationFromMs(app.streamTimeoutMs),
     teamIds: [...app.teamIds],
     createTime: timestampFromMs(app.createTimeMs),
   };

@@ -104,11 +104,12 @@ function changeOf(app: AppRecord | undefined) {
 
 /** What the app had in the fields that a change names. */
 function earlier(change: AppChange, stored: AppRecord): AppChange {
-  const { displayName, backend, timeoutMs, teamIds } = stored;
+  const { displayName, backend, timeoutMs, streamTimeoutMs, teamIds } = stored;
   return {
     ...("displayName" in change && { displayName }),
     ...("backend" in change && { backend }),
     ...("timeoutMs" in change && { timeoutMs }),
+    ...("streamTimeoutMs" in change && { streamTimeoutMs }),
     ...("teamIds" in change && { teamIds }),
   };
 }

@@ -14,6 +14,7 @@ export interface AppRecord {
   readonly displayName: string;
   readonly backend: BackendRecord;
   readonly timeoutMs: number;
+  readonly streamTimeoutMs: number;
   /** The teams that may run the app; empty: all. */
   readonly teamIds: readonly string[];
   readonly createTimeMs: number;
@@ -27,7 +28,9 @@ export interface AppRecord {
 /** The input of `insert`: the store sets the version. */
 export type NewApp = Omit<AppRecord, "version">;
 /** The new values of the fields that change. */
-export type AppChange = Partial<Pick<AppRecord, "displayName" | "backend" | "timeoutMs" | "teamIds">>;
+export type AppChange = Partial<
+  Pick<AppRecord, "displayName" | "backend" | "timeoutMs" | "streamTimeoutMs" | "teamIds">
+>;
 
 /** All apps. Promises as in `KeyStore`. Ids are compared by code unit. */
 export interface AppStore {

@@ -14,7 +14,7 @@ export async function createApp(
     displayName: options.name ?? "",
     backend: readBackend(options),
     teamIds: [...(options.team ?? [])],
-    ...(options.timeout !== undefined && { timeout: readTimeout(options.timeout) }),
+    ...readTimeouts(options),
   };
   const { apps } = await terminal.server();
   const message = await apps.createApp({ app });
@@ -28,11 +28,11 @@ export async function updateApp(
   appId: string,
   options: AppOptions & JsonOption,
 ): Promise<void> {
-  const { name, team, allTeams, timeout } = options;
+  const { name, team, allTeams } = options;
   if (allTeams && team !== undefined) throw wrongUse("Give --team or --all-teams, not both.");
   const change: AppJson = {
     ...(name !== undefined && { displayName: name }),
-    ...(timeout !== undefined && { timeout: readTimeout(timeout) }),
+    ...readTimeouts(options),
     ...((allTeams || team !== undefined) && { teamIds: [...(team ?? [])] }),
   };
   const namesIt = namesBackend(options);
@@ -51,6 +51,13 @@ export async function updateApp(
   await answer(terminal, options, message, () =>
     terminal.print(`App ${appId} is changed. ${teamWords(message.app, "It is for")}.`),
   );
+}
+
+function readTimeouts({ timeout, streamTimeout }: AppOptions): Pick<AppJson, "timeout" | "streamTimeout"> {
+  return {
+    ...(timeout !== undefined && { timeout: readTimeout(timeout, "--timeout") }),
+    ...(streamTimeout !== undefined && { streamTimeout: readTimeout(streamTimeout, "--stream-timeout") }),
+  };
 }
 
 function isAboutHeaders(error: unknown): boolean {

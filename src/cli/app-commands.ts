@@ -28,6 +28,7 @@ export function addAppCommands(program: Command, terminal: Terminal): void {
     teams: "(default: all)",
     name: "(default: the id)",
     timeout: "(default: 30s, the most)",
+    streamTimeout: "(default: 600s)",
   }).action((appId: string, options: AppOptions & JsonOption) => createApp(terminal, appId, options));
 
   const update = rpcCommand(apps, "update", {
@@ -40,7 +41,12 @@ export function addAppCommands(program: Command, terminal: Terminal): void {
   })
     .argument("<app_id>", "the app")
     .addOption(backendOption());
-  addFieldOptions(update, { teams: "(in place of all before)", name: "", timeout: "" })
+  addFieldOptions(update, {
+    teams: "(in place of all before)",
+    name: "",
+    timeout: "",
+    streamTimeout: "",
+  })
     .option("--no-headers", "http: send no headers of its own any more")
     .option("--no-tls", "grpc: use no TLS")
     .option("--all-teams", "every team may run it")
@@ -71,7 +77,12 @@ function backendOption(): Option {
 
 function addFieldOptions(
   command: Command,
-  words: { readonly teams: string; readonly name: string; readonly timeout: string },
+  words: {
+    readonly teams: string;
+    readonly name: string;
+    readonly timeout: string;
+    readonly streamTimeout: string;
+  },
 ): Command {
   return command
     .option("--url <url>", "http: where to POST")
@@ -79,6 +90,10 @@ function addFieldOptions(
     .option("--target <host:port>", "grpc: the server")
     .option("--tls", "grpc: use TLS")
     .option("--timeout <time>", `how long a run may take, like 30s or 500ms ${words.timeout}`.trim())
+    .option(
+      "--stream-timeout <time>",
+      `how long a stream may take, at most 3600s ${words.streamTimeout}`.trim(),
+    )
     .option("--team <team_id>", `a team that may run it; repeat it for more ${words.teams}`, append)
     .option("--name <name>", `the display name ${words.name}`.trim());
 }

@@ -38,11 +38,12 @@ export async function showApp(terminal: Terminal, appId: string, options: JsonOp
       ["backend", describeBackend(app.backend)],
       ...headers.map(({ name, value }): [string, string] => ["header", `${name}: ${value}`]),
       ["timeout", shortTime(app.timeout ?? "-")],
+      ["stream timeout", shortTime(app.streamTimeout ?? "-")],
       ["teams", app.teamIds?.join(", ") || "all"],
       ["created", timeWords(app.createTime ?? "-")],
     ];
     for (const [what, text] of lines) {
-      terminal.print(`${terminal.style.strong(what.padEnd("backend".length))}  ${printable(text)}`);
+      terminal.print(`${terminal.style.strong(what.padEnd("stream timeout".length))}  ${printable(text)}`);
     }
   });
 }

@@ -11,6 +11,7 @@ export interface AppOptions {
   readonly target?: string;
   readonly tls?: boolean;
   readonly timeout?: string;
+  readonly streamTimeout?: string;
   readonly team?: readonly string[];
   readonly allTeams?: true;
   readonly name?: string;
@@ -59,10 +60,10 @@ export function kindOf({ http, grpc }: AppBackendJson): "echo" | "http" | "grpc"
   return grpc === undefined ? "echo" : "grpc";
 }
 
-/** A Duration in JSON. */
-export function readTimeout(text: string): string {
+/** A Duration in JSON, from the value of this option. */
+export function readTimeout(text: string, option: "--timeout" | "--stream-timeout"): string {
   const [, digits, unit] = /^(\d{1,6}(?:\.\d{1,3})?)(ms|s)$/.exec(text) ?? [];
-  if (digits === undefined) throw wrongUse("--timeout must be a number with s or ms, like 30s or 500ms.");
+  if (digits === undefined) throw wrongUse(`${option} must be a number with s or ms, like 30s or 500ms.`);
   return `${Math.round(Number(digits) * (unit === "s" ? 1000 : 1)) / 1000}s`;
 }
 

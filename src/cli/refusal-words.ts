@@ -80,6 +80,7 @@ const fillers: readonly (readonly [RegExp, readonly string[]])[] = [
   [/(^|\.)headers(\[\d+\].*)?$/, ["--header"]],
   [/(^|\.)target$/, ["--target"]],
   [/(^|\.)timeout$/, ["--timeout"]],
+  [/(^|\.)stream_timeout$/, ["--stream-timeout"]],
 ];
 
 /** The words with the option or argument of the command in place of the field's path. */

@@ -64,6 +64,7 @@ export const appShape = {
   displayName: z.string(),
   backend,
   timeoutMs: z.int().positive(),
+  streamTimeoutMs: z.int().positive(),
   teamIds: z.array(z.string().min(1)),
   createTimeMs: timeMs,
   version,

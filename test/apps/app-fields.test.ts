@@ -56,6 +56,25 @@ describe("timeout", () => {
   });
 });
 
+describe("stream timeout", () => {
+  test.each([
+    [undefined, 600_000],
+    [{ seconds: 3_600n }, 3_600_000],
+    [{ nanos: 1 }, 1],
+  ])("%o is %i ms", (streamTimeout, ms) => {
+    expect(read(streamTimeout ? { streamTimeout } : {}).streamTimeoutMs).toBe(ms);
+  });
+
+  test.each([{}, { seconds: -1n }, { seconds: 3_600n, nanos: 1 }, { seconds: 2n ** 62n }])(
+    "%o is refused",
+    (streamTimeout) => {
+      const { param, message } = refused({ streamTimeout });
+      expect(param).toBe("app.stream_timeout");
+      expect(message).toBe("app.stream_timeout must be more than 0 and at most 3600 s.");
+    },
+  );
+});
+
 describe("url", () => {
   test.each([
     ["http://127.0.0.1:9000/run", "http://127.0.0.1:9000/run"],

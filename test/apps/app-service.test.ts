@@ -99,6 +99,7 @@ describe("creating", () => {
       displayName: id,
       backend: { echo: {} },
       timeout: "30s",
+      streamTimeout: "600s",
       createTime: "2023-11-14T22:13:20Z",
     });
     expect(await getApp(id)).toEqual(app);
@@ -110,6 +111,7 @@ describe("creating", () => {
       displayName: "Shout",
       backend: { grpc: { target: "[::1]:9001", tls: true } },
       timeout: "1.500s",
+      streamTimeout: "3600s",
       teamIds: ["demo", "acme", "demo"],
     };
     expect(await createApp(given)).toMatchObject({ ...given, teamIds: ["demo", "acme"] });
@@ -245,23 +247,38 @@ describe("header values", () => {
 
 describe("updating", () => {
   test("changes the named fields and no others", async () => {
-    const before = { ...http(), displayName: "Before", timeout: "1s", teamIds: ["demo"] };
-    const after = { id, displayName: "After", timeout: "2s", teamIds: ["acme"], backend: { echo: {} } };
-    const fields = { displayName: "displayName", timeout: "timeout", teamIds: "teamIds", backend: "backend" };
+    const before = {
+      ...http(),
+      displayName: "Before",
+      timeout: "1s",
+      streamTimeout: "3s",
+      teamIds: ["demo"],
+    };
+    const after = {
+      id,
+      displayName: "After",
+      timeout: "2s",
+      streamTimeout: "4s",
+      teamIds: ["acme"],
+      backend: { echo: {} },
+    };
+    const fields = ["displayName", "timeout", "streamTimeout", "teamIds", "backend"] as const;
     await createApp(before);
     let expected: JsonObject = before;
-    for (const [field, path] of Object.entries(fields)) {
-      expected = { ...expected, [field]: after[field as keyof typeof after] };
-      const { createTime: _, ...answered } = (await updateApp(after, path)) as JsonObject;
+    for (const field of fields) {
+      expected = { ...expected, [field]: after[field] };
+      const { createTime: _, ...answered } = (await updateApp(after, field)) as JsonObject;
       expect(answered).toEqual(withoutEmpty(expected));
     }
   });
 
   test("a named field that is absent takes its default", async () => {
-    await createApp({ id, displayName: "Name", timeout: "1s", teamIds: ["demo"], backend: { echo: {} } });
-    expect(await updateApp({ id }, "displayName,timeout,teamIds")).toMatchObject({
+    const times = { timeout: "1s", streamTimeout: "2s" };
+    await createApp({ id, displayName: "Name", ...times, teamIds: ["demo"], backend: { echo: {} } });
+    expect(await updateApp({ id }, "displayName,timeout,streamTimeout,teamIds")).toMatchObject({
       displayName: id,
       timeout: "30s",
+      streamTimeout: "600s",
     });
     expect(await getApp(id)).not.toHaveProperty("teamIds");
   });

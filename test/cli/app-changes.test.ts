@@ -45,6 +45,7 @@ const before = {
   displayName: "Web",
   backend: { http: { url, headers } },
   timeout: "2s",
+  streamTimeout: "600s",
   teamIds: ["demo"],
 };
 
@@ -52,6 +53,7 @@ test.each<[string[], object]>([
   [["--name", "Shown"], { displayName: "Shown" }],
   [["--timeout", "1.5s"], { timeout: "1.500s" }],
   [["--timeout", "250ms"], { timeout: "0.250s" }],
+  [["--stream-timeout", "3600s"], { streamTimeout: "3600s" }],
   [["--team", "acme"], { teamIds: ["acme"] }],
   [["--team", "acme", "--team", "demo"], { teamIds: ["acme", "demo"] }],
   [["--all-teams"], { teamIds: [] }],
@@ -115,12 +117,13 @@ test("apps show has a line for each fact, and no value of a header", async () =>
   const { stdout } = await apps("show", "web");
   expect(stdout.replace(/created.*\n/, "")).toBe(
     [
-      "id       web",
-      "name     Web",
-      `backend  http ${url}`,
-      "header   authorization: [redacted]",
-      "timeout  2s",
-      "teams    demo",
+      "id              web",
+      "name            Web",
+      `backend         http ${url}`,
+      "header          authorization: [redacted]",
+      "timeout         2s",
+      "stream timeout  600s",
+      "teams           demo",
       "",
     ].join("\n"),
   );

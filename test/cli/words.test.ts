@@ -70,6 +70,7 @@ test.each<[string[], string]>([
   [["apps", "create", "x", ...backend, "--header", "Host: c"], "--header"],
   [["apps", "create", "x", "--backend", "grpc", "--target", "nowhere"], "--target"],
   [["apps", "create", "x", "--backend", "echo", "--timeout", "31s"], "--timeout"],
+  [["apps", "create", "x", "--backend", "echo", "--stream-timeout", "3601s"], "--stream-timeout"],
   [["apps", "update", "echo", "--name", "y".repeat(129)], "--name"],
 ])("%j is wrong use, told by the option or argument at fault", async (argv, name) => {
   const { code, stdout, stderr } = await run(argv);

@@ -18,7 +18,13 @@ export function appStoreContract(name: string, open: OpenStores): void {
         newAppOf({ id: `${prefix}echo` }),
         newAppOf({ id: `${prefix}http`, backend: { kind: "http", url: "https://a.example/run", headers } }),
         newAppOf({ id: `${prefix}grpc`, backend: { kind: "grpc", target: "127.0.0.1:9001", tls: true } }),
-        newAppOf({ id: `${prefix}teams`, teamIds: ["b", "a"], timeoutMs: 1, displayName: "" }),
+        newAppOf({
+          id: `${prefix}teams`,
+          teamIds: ["b", "a"],
+          timeoutMs: 1,
+          streamTimeoutMs: 2,
+          displayName: "",
+        }),
       ];
       for (const app of all) {
         const inserted = await apps().insert(app);
@@ -60,6 +66,7 @@ export function appStoreContract(name: string, open: OpenStores): void {
       const change = {
         backend: { kind: "grpc", target: "h:1", tls: false },
         timeoutMs: 9,
+        streamTimeoutMs: 10,
         teamIds: [],
       } as const;
       const moved = await apps().update(app.id, change);
@@ -70,14 +77,15 @@ export function appStoreContract(name: string, open: OpenStores): void {
     test("concurrent changes all take effect, one after the other", async () => {
       const app = newAppOf({ id: `${newPrefix()}a` });
       const first = await apps().insert(app);
-      const changes = [{ displayName: "New" }, { timeoutMs: 9 }, { teamIds: ["x"] }];
+      const changes = [{ displayName: "New" }, { timeoutMs: 9 }, { streamTimeoutMs: 10 }, { teamIds: ["x"] }];
       await Promise.all(changes.map((change) => apps().update(app.id, change)));
       expect(await apps().find(app.id)).toEqual({
         ...first,
         displayName: "New",
         timeoutMs: 9,
+        streamTimeoutMs: 10,
         teamIds: ["x"],
-        version: first!.version + 3,
+        version: first!.version + 4,
       });
     });
 

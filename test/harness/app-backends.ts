@@ -33,6 +33,7 @@ export function appOn(backend: BackendRecord, facts: Partial<AppRecord> = {}): A
     id: "shout",
     displayName: "Shout",
     timeoutMs: 10_000,
+    streamTimeoutMs: 20_000,
     teamIds: [],
     createTimeMs: 0,
     version: 1,

@@ -64,6 +64,7 @@ const deletedApp = {
   displayName: "",
   backend: { kind: "echo" },
   timeoutMs: 1,
+  streamTimeoutMs: 1,
   teamIds: [],
   createTimeMs: 0,
 } as const;

@@ -36,6 +36,7 @@ export function newAppOf(facts: Partial<NewApp> & Pick<NewApp, "id">): NewApp {
     displayName: "Echo",
     backend: { kind: "echo" },
     timeoutMs: 30_000,
+    streamTimeoutMs: 600_000,
     teamIds: [],
     createTimeMs: 1_700_000_000_000,
     ...facts,

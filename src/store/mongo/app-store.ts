@@ -65,11 +65,12 @@ export function createAppStore({ apps }: Collections, call: StoreCall): AppStore
   };
 }
 
-const { displayName, backend, timeoutMs, teamIds } = appShape;
+const { displayName, backend, timeoutMs, streamTimeoutMs, teamIds } = appShape;
 const appChange = z.strictObject({
   displayName: displayName.exactOptional(),
   backend: z.exactOptional(backend),
   timeoutMs: timeoutMs.exactOptional(),
+  streamTimeoutMs: streamTimeoutMs.exactOptional(),
   teamIds: teamIds.exactOptional(),
 });
 

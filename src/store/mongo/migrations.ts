@@ -55,6 +55,10 @@ const migrations: readonly MigrationStep[] = [
     const stateless = { state: { $exists: false } };
     await teams.updateMany(stateless, { $set: { state: "active", deleted: false } });
   },
+  // Apps stream: ten minutes.
+  async ({ apps }) => {
+    await apps.updateMany({ streamTimeoutMs: { $exists: false } }, { $set: { streamTimeoutMs: 600_000 } });
+  },
 ];
 
 /** Keys can be searched by their label in any case. */

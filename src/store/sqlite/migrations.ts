@@ -117,4 +117,6 @@ const migrations: readonly string[] = [
   -- A deleted team stays as a row without its facts, so that its version goes on where the id is used again.
   ALTER TABLE teams ADD COLUMN deleted INTEGER NOT NULL DEFAULT 0
   `,
+  // Apps stream: ten minutes.
+  "ALTER TABLE apps ADD COLUMN stream_timeout_ms INTEGER NOT NULL DEFAULT 600000",
 ];

@@ -5,7 +5,7 @@ import { type Collections, collectionsOf } from "#src/store/mongo/documents.ts";
 import { migrate } from "#src/store/mongo/migrations.ts";
 import { createMongoDatabases, mongodbUri } from "../../harness/mongo-databases.ts";
 import { openMongoForTest } from "../../harness/open-mongo.ts";
-import { keyRecordOf, teamRecordOf } from "../../harness/store-records.ts";
+import { keyRecordOf, newAppOf, teamRecordOf } from "../../harness/store-records.ts";
 
 describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
   const databases = createMongoDatabases();
@@ -57,15 +57,18 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
     expect(indexes.find(({ name }) => name === "slot_1")?.unique).toBe(true);
   });
 
-  test("keys and teams of the schema before can be searched, created beside and deleted", async () => {
+  test("what the schemas before held can be read, searched, created beside and deleted", async () => {
     const uri = databases.createUri();
     const made = await openMongoForTest({ uri });
     const key = keyRecordOf({ id: "k", teamId: "demo", label: "CI-Dépôt" });
     await made.keys.insert(key, { activeMax: 5 });
     await made.teams.insert(teamRecordOf({ id: "demo" }));
+    const app = newAppOf({ id: "echo", streamTimeoutMs: 5 });
+    await made.apps.insert(app);
     await made.close();
     const { client, db } = await connectMongo(uri, { selectionMsMax: 20_000, socketMsMax: 20_000 });
     await db.collection("keys").updateMany({}, { $unset: { labelFolded: "" } });
+    await db.collection("apps").updateMany({}, { $unset: { streamTimeoutMs: "" } });
     await db.collection("teams").updateMany({}, { $unset: { state: "", deleted: "" } });
     await collectionsOf(db).meta.updateOne({ _id: "schema" }, { $set: { version: 2 } });
     await client.close();
@@ -74,6 +77,7 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
     const match = { labelPart: "dépôt" };
     const found = await stores.keys.list({ teamId: "demo", limit: 5, includeRevoked: true, match });
     expect(found).toEqual([key]);
+    expect(await stores.apps.find("echo")).toEqual({ ...app, streamTimeoutMs: 600_000, version: 1 });
     expect(await stores.teams.find("demo")).toEqual(teamRecordOf({ id: "demo" }));
     await stores.teams.update("demo", { state: "ending" });
     expect(await stores.teams.delete("demo", 2)).toBe(3);

@@ -4,7 +4,7 @@ import { afterAll, expect, test } from "vitest";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import { migrate } from "#src/store/sqlite/migrations.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
-import { keyRecordOf, teamRecordOf } from "../../harness/store-records.ts";
+import { keyRecordOf, newAppOf, teamRecordOf } from "../../harness/store-records.ts";
 import { createTempFolders } from "../../harness/temp-folders.ts";
 
 const folders = createTempFolders();
@@ -45,7 +45,7 @@ test("a store of a newer schema is refused and not changed", () => {
   expect(version(db)).toBe(2);
 });
 
-test("keys and teams of the schema before can be searched, created beside and deleted", async () => {
+test("what the schemas before held can be read, searched, created beside and deleted", async () => {
   const dataDir = folders.create();
   const path = join(dataDir, "keyrun.db");
   const made = await openSqliteStores({ dataDir });
@@ -53,16 +53,20 @@ test("keys and teams of the schema before can be searched, created beside and de
   await made.keys.insert(key, { activeMax: 5 });
   await made.keys.insert(keyRecordOf({ id: "l", teamId: "demo", label: "" }), { activeMax: 5 });
   await made.teams.insert(teamRecordOf({ id: "demo" }));
+  const app = newAppOf({ id: "echo", streamTimeoutMs: 5 });
+  await made.apps.insert(app);
   await made.close();
   const before = new DatabaseSync(path);
   before.exec(`DROP INDEX revoked_keys; ALTER TABLE keys DROP COLUMN label_folded;
-    ALTER TABLE teams DROP COLUMN state; ALTER TABLE teams DROP COLUMN deleted; PRAGMA user_version = 3`);
+    ALTER TABLE apps DROP COLUMN stream_timeout_ms; ALTER TABLE teams DROP COLUMN state; 
+    ALTER TABLE teams DROP COLUMN deleted; PRAGMA user_version = 3`);
   before.close();
 
   const stores = await openSqliteStores({ dataDir });
   const match = { labelPart: "dépôt" };
   const found = await stores.keys.list({ teamId: "demo", limit: 5, includeRevoked: true, match });
   expect(found).toEqual([key]);
+  expect(await stores.apps.find("echo")).toEqual({ ...app, streamTimeoutMs: 600_000, version: 1 });
   expect(await stores.teams.find("demo")).toEqual(teamRecordOf({ id: "demo" }));
   await stores.teams.update("demo", { state: "ending" });
   expect(await stores.teams.delete("demo", 2)).toBe(3);
