@@ -89,6 +89,20 @@ export const bounds = {
   appSharedMs: 60_000,
   /** Apps without a run whose last teams are remembered. */
   rememberedAppsMax: 10_000,
+  /** Streams of all apps at once, counted apart from the runs. */
+  streamsMax: 4_096,
+  /** How much output one message of a stream holds, in bytes of UTF-8. */
+  streamDeltaBytesMax: 64 * 1024,
+  /**
+   * After so much silence a stream sends something that its reader ignores, where its form has
+   * that, and its head is sent although the app has not begun to answer. Proxies close what is
+   * silent for longer.
+   */
+  streamQuietMs: 15_000,
+  /**
+   * How often the rights of a stream are checked again. It ends within a second of losing them.
+   */
+  streamRecheckMs: 500,
   appTeamsMax: 1_000,
   appUrlCharactersMax: 2_048,
   appHeadersMax: 16,

@@ -16,8 +16,7 @@ import type { BodyHeaders } from "../transcode/media.ts";
 import type { Problem } from "../transcode/problem.ts";
 import type { MatchedRoute } from "../transcode/route-table.ts";
 import type { Transcoder } from "../transcode/transcoder.ts";
-import { linesType } from "./message-lines.ts";
-import { streamLines } from "./stream-lines.ts";
+import { streamAnswer, streamFormFor, streamHeaders } from "./stream-answer.ts";
 
 /** A method that REST callers call with an API key. */
 export interface RestMethod {
@@ -49,6 +48,8 @@ export interface AnsweringParts {
   readonly bodyBytesMax: number;
   /** Counts and logs streams, because a refusal may follow a body that began with 200. */
   readonly outcomes: Outcomes;
+  /** After so much silence a stream sends something; by default the bound. */
+  readonly streamQuietMs?: number;
 }
 
 /**
@@ -156,10 +157,12 @@ export class AdmittedRequest implements Call {
 
   async #stream(messages: AsyncIterable<Message>): Promise<HttpResponse> {
     const { request, route } = this.#asked;
-    const { transcoder, outcomes } = this.#parts;
+    const { transcoder, outcomes, streamQuietMs: quietMs = bounds.streamQuietMs } = this.#parts;
     const encode = (message: Message) => transcoder.encodeResponse(route.binding, message);
-    const body = await streamLines(messages, { request, outcomes, encode });
-    return { status: 200, headers: this.#headers(linesType), body, uncounted: true };
+    const form = streamFormFor(request.header("accept"));
+    const body = await streamAnswer(messages, { request, outcomes, encode, form, quietMs });
+    const headers = [...this.#headers(form.contentType), ...streamHeaders];
+    return { status: 200, headers, body, uncounted: true };
   }
 
   async #succeedLater(answer: Promise<Message>): Promise<HttpResponse> {

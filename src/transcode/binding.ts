@@ -10,6 +10,7 @@ import { getOption, hasOption } from "@bufbuild/protobuf";
 import { http } from "#gen/google/api/annotations_pb.ts";
 import type { HttpRule } from "#gen/google/api/http_pb.ts";
 import { isFreeJson, isHttpBody, isJsonScalar, isPlainMessage } from "./json-form.ts";
+import { lastLineKeys } from "./stream-form.ts";
 import type { Template, Variable } from "./template.ts";
 import { parseTemplate } from "./template.ts";
 
@@ -117,19 +118,23 @@ function takesOneMessage(method: DescMethod): method is Binding["method"] {
   return method.methodKind === "unary" || method.methodKind === "server_streaming";
 }
 
-/** Returns what is wrong with a rule of a stream: each message must be JSON that is no refusal. */
+/**
+ * Returns what is wrong with a rule of a stream: each message must be JSON that can't be taken for
+ * the last line.
+ */
 function streamProblem(rule: Pick<Binding, "method" | "httpMethod" | "responseBody">): string | undefined {
   const { method, httpMethod, responseBody } = rule;
   if (httpMethod === "HEAD" || httpMethod === "*") return "streams an answer to HEAD, which has no body";
   const sent = responseBody ?? { fieldKind: "message", message: method.output };
   const message = sent.fieldKind === "message" ? sent.message : undefined;
   if (isHttpBody(message)) return "streams google.api.HttpBody: the messages of a stream are JSON";
-  const mayHoldError = sent.fieldKind === "map" || (message !== undefined && hasErrorKey(message));
-  return mayHoldError ? 'streams JSON that may have the key "error", and would read as a refusal' : undefined;
+  const key = lastLineKeys.find((name) => sent.fieldKind === "map" || mayHaveKey(message, name));
+  return key && `streams JSON that may have the key "${key}", and would read as the stream's last line`;
 }
 
-function hasErrorKey(message: DescMessage): boolean {
-  return isFreeJson(message) || message.fields.some(({ jsonName }) => jsonName === "error");
+function mayHaveKey(message: DescMessage | undefined, key: string): boolean {
+  if (message === undefined) return false;
+  return isFreeJson(message) || message.fields.some(({ jsonName }) => jsonName === key);
 }
 
 function patternOf(rule: HttpRule): { httpMethod: string; path: string } {

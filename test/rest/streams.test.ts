@@ -1,5 +1,5 @@
 import { create, type DescService, type Message } from "@bufbuild/protobuf";
-import { expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import type { Admission } from "#src/admission/admission.ts";
 import { unguarded } from "#src/auth/key-evidence.ts";
 import { systemClock } from "#src/clock.ts";
@@ -31,9 +31,19 @@ service Faulty {
     option (google.api.http) = { get: "/v1/news" response_body: "fault" };
   }
 }
+service Ending {
+  rpc Watch(WatchRequest) returns (stream Span) { option (google.api.http) = { get: "/v1/news" }; }
+}
+service Sending {
+  rpc Watch(stream WatchRequest) returns (Event) { option (google.api.http) = { get: "/v1/news" }; }
+}
+service Talking {
+  rpc Watch(stream WatchRequest) returns (stream Event) { option (google.api.http) = { get: "/v1/news" }; }
+}
 message WatchRequest { string topic = 1; }
 message Event { string text = 1; int32 number = 2; Fault fault = 3; }
 message Fault { string error = 1; }
+message Span { string begin = 1; string finish = 2 [json_name = "end"]; }
 `);
 
 function newsService(name: string): DescService {
@@ -61,12 +71,13 @@ const admission: Admission = {
 };
 
 /** Serves the news behind a real listener: `watch` is the work of the method that streams. */
-async function serveNews(watch: RestWork) {
+async function serveNews(watch: RestWork, streamQuietMs?: number) {
   const answers: unknown[] = [];
   const served = await serveMounts((outcomes) => {
     const rest = createRestHandler({
       transcoder,
       outcomes,
+      ...(streamQuietMs !== undefined && { streamQuietMs }),
       clock: systemClock,
       bodyBytesMax: 1024,
       admit: () => admission,
@@ -111,58 +122,155 @@ function stalled(first: Message | undefined) {
   return { seen, work };
 }
 
+const ndjson = { accept: "application/x-ndjson" };
+
 const linesOf = (text: string): unknown[] =>
   text
     .split("\n")
     .slice(0, -1)
     .map((line) => JSON.parse(line));
 
-test("a message is sent as a line before the next one exists, and the end is one success", async () => {
-  const next = Promise.withResolvers<void>();
-  const { url, refusals, successes } = await serveNews(async function* (_, { responseHeaders }) {
-    responseHeaders.set("x-source", "press");
-    yield event("one", 1);
-    await next.promise;
-    yield event("two\nlines", 2);
+describe.each([
+  ["text/event-stream", (json: string) => `data: ${json}\n\n`, "event: end\ndata: {}\n\n"],
+  ["application/x-ndjson", (json: string) => `${json}\n`, '{"end":{}}\n'],
+])("as %s", (type, framed, end) => {
+  const headers = { accept: type };
+
+  test("a message is sent before the next one exists, and the end is told and is one success", async () => {
+    const next = Promise.withResolvers<void>();
+    const { url, refusals, successes } = await serveNews(async function* (_, { responseHeaders }) {
+      responseHeaders.set("x-source", "press");
+      yield event("one", 1);
+      await next.promise;
+      yield event("two\nlines", 2);
+    });
+    const answer = await fetch(`${url}/v1/news/sport`, {
+      headers: { ...headers, "x-request-id": "mine", "accept-encoding": "gzip, br" },
+    });
+    expect(answer.status).toBe(200);
+    expect(Object.fromEntries(answer.headers)).toMatchObject({
+      "content-type": type,
+      "cache-control": "no-store",
+      "x-accel-buffering": "no",
+      "x-request-id": "mine",
+      "ratelimit-remaining": "7",
+      "x-source": "press",
+    });
+    expect(answer.headers.has("content-encoding")).toBe(false);
+    const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
+    expect(await reader.read()).toEqual({ done: false, value: framed('{"text":"one","number":1}') });
+    expect(successes).toEqual([]);
+    next.resolve();
+    expect(await restOf(reader)).toBe(framed('{"text":"two\\nlines","number":2}') + end);
+    expect(successes).toEqual(["rest"]);
+    expect(refusals).toEqual([]);
   });
-  const answer = await fetch(`${url}/v1/news/sport`, { headers: { "x-request-id": "mine" } });
-  expect(answer.status).toBe(200);
-  expect(Object.fromEntries(answer.headers)).toMatchObject({
-    "content-type": "application/x-ndjson",
-    "x-request-id": "mine",
-    "ratelimit-remaining": "7",
-    "x-source": "press",
+
+  test("with a response body each message is that field, also over HTTP/2", async () => {
+    const { url, successes } = await serveNews(async function* () {
+      yield event("one");
+      yield event("two");
+    });
+    const session = await h2cSession(url);
+    expect(await h2cRequest(session, { ":path": "/v1/news/sport/texts", ...headers })).toMatchObject({
+      status: 200,
+      body: framed('"one"') + framed('"two"') + end,
+    });
+    session.close();
+    expect(successes).toHaveLength(1);
   });
-  const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
-  expect(await reader.read()).toEqual({ done: false, value: '{"text":"one","number":1}\n' });
-  expect(successes).toEqual([]);
-  next.resolve();
-  expect(await reader.read()).toEqual({ done: false, value: '{"text":"two\\nlines","number":2}\n' });
-  expect((await reader.read()).done).toBe(true);
-  expect(successes).toEqual(["rest"]);
-  expect(refusals).toEqual([]);
+
+  test("a stream without a message is a success that has only its end", async () => {
+    const { url, successes, refusals } = await serveNews(async function* () {});
+    const answer = await fetch(`${url}/v1/news/sport`, { headers });
+    expect([answer.status, await answer.text()]).toEqual([200, end]);
+    expect([successes.length, refusals.length]).toEqual([1, 0]);
+  });
+
+  test("a message is not produced before the one before it is sent", async () => {
+    const { url } = await serveNews(async function* () {
+      for (let number = 1; number <= 300; number += 1) yield event("x".repeat(1_000), number);
+    });
+    const text = await (await fetch(`${url}/v1/news/sport`, { headers })).text();
+    const numbers = Array.from(text.matchAll(/"number":(\d+)/g), ([, digits]) => Number(digits));
+    expect(numbers).toEqual(Array.from({ length: 300 }, (_, index) => index + 1));
+  });
+
+  test("a stream that says nothing sends its head after a while, and a failure is then told in it", async () => {
+    const { seen, work } = stalled(undefined);
+    const { url, requests, refusals } = await serveNews(work, 30);
+    const answer = await fetch(`${url}/v1/news/sport`, { headers });
+    expect([answer.status, answer.headers.get("content-type")]).toEqual([200, type]);
+    requests.abortAll(fail("UNAVAILABLE"));
+    const text = await answer.text();
+    expect(text.replaceAll(": ping\n\n", "")).toMatch(/^(event: error\ndata: )?\{"error":\{.*"unavailable"/);
+    expect(seen).toEqual({ aborted: true, returned: true });
+    expect(refusals.map(({ reason }) => reason)).toEqual(["UNAVAILABLE"]);
+  });
 });
 
-test("with a response body each line is that field, also over HTTP/2", async () => {
-  const { url, successes } = await serveNews(async function* () {
-    yield event("one");
-    yield event("two");
-  });
+test.each([
+  [undefined, "text/event-stream"],
+  ["*/*", "text/event-stream"],
+  ["text/event-stream", "text/event-stream"],
+  ["application/json", "text/event-stream"],
+  ["application/problem+json", "text/event-stream"],
+  ["text/*", "text/event-stream"],
+  ["application/x-ndjson", "application/x-ndjson"],
+  ["Application/X-NDJSON; charset=utf-8", "application/x-ndjson"],
+  ["application/x-ndjson, */*", "application/x-ndjson"],
+  ["application/x-ndjson, text/event-stream", "text/event-stream"],
+  ["application/x-ndjson;q=0.9, text/event-stream;q=0.1", "application/x-ndjson"],
+  ["application/x-ndjson;q=0.1, text/event-stream;q=0.9", "text/event-stream"],
+  ["application/x-ndjson;q=0.5, */*;q=0.6", "text/event-stream"],
+  ["application/x-ndjson;q=0", "text/event-stream"],
+  ["application/problem+json, application/x-ndjson", "application/x-ndjson"],
+])("a caller that accepts %s gets %s", async (accept, type) => {
+  const { url } = await serveNews(async function* () {});
   const session = await h2cSession(url);
-  expect(await h2cRequest(session, { ":path": "/v1/news/sport/texts" })).toMatchObject({
-    status: 200,
-    body: '"one"\n"two"\n',
-  });
+  const path = { ":path": "/v1/news/sport" };
+  const answer = await h2cRequest(session, accept === undefined ? path : { ...path, accept });
   session.close();
-  expect(successes).toHaveLength(1);
+  expect(answer.headers["content-type"]).toBe(type);
 });
 
-test("a stream without a message is an empty success", async () => {
-  const { url, successes, refusals } = await serveNews(async function* () {});
+test("server-sent events have a comment in every silence, and never inside of a message", async () => {
+  const { work } = stalled(event("one", 1));
+  const { url, requests } = await serveNews(work, 20);
   const answer = await fetch(`${url}/v1/news/sport`);
-  expect([answer.status, await answer.text()]).toEqual([200, ""]);
-  expect([successes.length, refusals.length]).toEqual([1, 0]);
+  const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  while (!text.includes(": ping\n\n: ping\n\n: ping\n\n")) text += (await reader.read()).value ?? "";
+  expect(text.replaceAll(": ping\n\n", "")).toBe('data: {"text":"one","number":1}\n\n');
+  requests.abortAll(fail("UNAVAILABLE"));
+  expect(await restOf(reader)).toContain("event: error\n");
 });
+
+test("lines of JSON are silent in a silence, so that each line is JSON", async () => {
+  const next = Promise.withResolvers<void>();
+  let askedAgain = () => {};
+  const { url } = await serveNews(async function* () {
+    yield event("one", 1);
+    setTimeout(() => askedAgain(), 120);
+    await new Promise<void>((resolve) => {
+      askedAgain = resolve;
+    });
+    next.resolve();
+    yield event("two", 2);
+  }, 10);
+  const text = await (await fetch(`${url}/v1/news/sport`, { headers: ndjson })).text();
+  await next.promise;
+  expect(linesOf(text)).toEqual([{ text: "one", number: 1 }, { text: "two", number: 2 }, { end: {} }]);
+});
+
+async function restOf(reader: ReadableStreamDefaultReader<string>): Promise<string> {
+  let text = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return text;
+    text += value;
+  }
+}
 
 test("a refusal before the first message is a whole refusal with its status", async () => {
   const { url, successes, refusals } = await serveNews(async function* () {
@@ -178,32 +286,38 @@ test("a refusal before the first message is a whole refusal with its status", as
   expect(successes).toEqual([]);
 });
 
-test("a refusal after the first message is the last line, in the form of all refusals, and counted once", async () => {
-  const refusal = fail("APP_FAILED", { cause: new Error("its pipe broke") });
-  const late = await serveNews(async function* () {
-    yield event("one", 1);
-    throw refusal;
-  });
-  const early = await serveNews(() => {
-    throw refusal;
-  });
-  const headers = { "x-request-id": "mine" };
-  const whole = await fetch(`${early.url}/v1/news/sport`, { headers });
-  const answer = await fetch(`${late.url}/v1/news/sport`, { headers });
-  expect(answer.status).toBe(200);
-  const lines = linesOf(await answer.text());
-  expect(lines).toEqual([{ text: "one", number: 1 }, await whole.json()]);
-  expect(lines[1]).toMatchObject({ error: { code: "app_failed", requestId: "mine" } });
-  expect(late.refusals).toMatchObject([{ reason: "APP_FAILED", cause: refusal.cause, requestId: "mine" }]);
-  expect(late.successes).toEqual([]);
-});
+test.each([
+  ["application/x-ndjson", (text: string) => linesOf(text)[1]],
+  ["text/event-stream", (text: string) => JSON.parse(/\n\nevent: error\ndata: (.*)\n\n$/.exec(text)![1]!)],
+])(
+  "as %s a refusal after the first message is told last, in the form of all refusals, and counted once",
+  async (type, faultIn) => {
+    const refusal = fail("APP_FAILED", { cause: new Error("its pipe broke") });
+    const late = await serveNews(async function* () {
+      yield event("one", 1);
+      throw refusal;
+    });
+    const early = await serveNews(() => {
+      throw refusal;
+    });
+    const headers = { "x-request-id": "mine", accept: type };
+    const whole = await fetch(`${early.url}/v1/news/sport`, { headers });
+    const answer = await fetch(`${late.url}/v1/news/sport`, { headers });
+    expect(answer.status).toBe(200);
+    const fault = faultIn(await answer.text());
+    expect(fault).toEqual(await whole.json());
+    expect(fault).toMatchObject({ error: { code: "app_failed", requestId: "mine" } });
+    expect(late.refusals).toMatchObject([{ reason: "APP_FAILED", cause: refusal.cause, requestId: "mine" }]);
+    expect(late.successes).toEqual([]);
+  },
+);
 
 test("a fault of the work after the first message is told as internal, and its words are only logged", async () => {
   const { url, refusals } = await serveNews(async function* () {
     yield event("one", 1);
     throw new Error("a private word");
   });
-  const text = await (await fetch(`${url}/v1/news/sport`)).text();
+  const text = await (await fetch(`${url}/v1/news/sport`, { headers: ndjson })).text();
   expect(linesOf(text)[1]).toMatchObject({ error: { code: "internal" } });
   expect(text).not.toContain("private");
   expect(refusals).toMatchObject([{ reason: "INTERNAL", cause: { message: "a private word" } }]);
@@ -251,7 +365,7 @@ test("a caller that disconnects without reading ends the work, and is counted on
 test("the end of a drain is the last line of a stream", async () => {
   const { seen, work } = stalled(event("one", 1));
   const { url, requests, refusals } = await serveNews(work);
-  const answer = await fetch(`${url}/v1/news/sport`);
+  const answer = await fetch(`${url}/v1/news/sport`, { headers: ndjson });
   requests.abortAll(fail("UNAVAILABLE"));
   expect(linesOf(await answer.text())).toMatchObject([{ text: "one" }, { error: { code: "unavailable" } }]);
   expect(seen).toEqual({ aborted: true, returned: true });
@@ -267,6 +381,11 @@ test("a unary method beside it answers at once, without a promise", async () => 
   expect(successes).toHaveLength(1);
 });
 
-test("a stream of messages with a field that reads as a refusal is refused at start-up", () => {
-  expect(() => createTranscoder([newsService("Faulty")])).toThrow('may have the key "error"');
+test.each([
+  ["a field that reads as a refusal", "Faulty", 'may have the key "error"'],
+  ["a field that reads as the end", "Ending", 'may have the key "end"'],
+  ["a stream of requests", "Sending", "whose caller sends the stream"],
+  ["a stream in both directions", "Talking", "whose caller sends the stream"],
+])("%s is refused at start-up", (_, name, words) => {
+  expect(() => createTranscoder([newsService(name)])).toThrow(words);
 });

@@ -36,6 +36,11 @@ export function createKeyrunOpenApi(options: KeyrunOpenApiOptions): JsonObject {
     refusals: refusalAnswers(config, headers),
     security: [{ apiKey: [] }],
   };
+  const stream: MethodFacts = {
+    ...run,
+    successHeaders: { ...run.successHeaders, ...headers.ofStreams },
+    fault: { $ref: "#/components/schemas/StreamError" },
+  };
   return createOpenApi({
     services,
     info: { title: "Keyrun", version, description, contact: { name: "The operator of this Keyrun" } },
@@ -47,7 +52,7 @@ export function createKeyrunOpenApi(options: KeyrunOpenApiOptions): JsonObject {
       "keyrun.v1.StreamAppRequest.app_id": appId,
       "keyrun.v1.StreamAppRequest.text": text,
     },
-    methods: { "keyrun.v1.RunService.RunApp": run, "keyrun.v1.RunService.StreamApp": run },
+    methods: { "keyrun.v1.RunService.RunApp": run, "keyrun.v1.RunService.StreamApp": stream },
     components: {
       securitySchemes: { apiKey: apiKeyScheme(config.keyPrefix) },
       headers: headers.components,

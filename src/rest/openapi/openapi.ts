@@ -1,7 +1,7 @@
 import type { DescField, DescMethod, DescService, JsonObject } from "@bufbuild/protobuf";
 import { type Binding, bindingsOf, isStreamed, nameOfBinding } from "../../transcode/binding.ts";
 import { isHttpBody } from "../../transcode/json-form.ts";
-import { linesType } from "../message-lines.ts";
+import type { StreamType } from "../../transcode/stream-form.ts";
 import {
   type Direction,
   fieldSchema,
@@ -20,6 +20,11 @@ export interface MethodFacts {
   /** Every other response, by HTTP status. */
   readonly refusals: JsonObject;
   readonly security: readonly JsonObject[];
+  /**
+   * For a method that streams: the schema of what is told in the stream if it breaks off, an object
+   * with the key `error`.
+   */
+  readonly fault?: JsonObject;
 }
 
 export interface OpenApiOptions extends ProtoFacts {
@@ -109,7 +114,7 @@ function operationOf(binding: Binding, { options, schemas, id }: OperationContex
     security: [...facts.security],
     parameters: [...parametersOf(binding, schemas), ...facts.parameters],
     ...(body && { requestBody: body }),
-    responses: { 200: successOf(binding, schemas, facts.successHeaders), ...facts.refusals },
+    responses: { 200: successOf(binding, schemas, facts), ...facts.refusals },
   };
 }
 
@@ -129,22 +134,57 @@ function bodyOf({ method, body, variables }: Binding, schemas: SchemaContext): J
 }
 
 function successOf(
-  { method, responseBody }: Binding,
+  binding: Binding,
   schemas: SchemaContext,
-  headers: JsonObject,
+  { successHeaders: headers, fault }: MethodFacts,
 ): JsonObject {
+  const { method, responseBody } = binding;
   const description = schemas.words[method.output.typeName] ?? "The answer.";
   if (isStreamed(method)) {
-    // The schema is that of one line: OpenAPI 3.1 has no word for the items of a stream.
-    const schema = responseBody
-      ? fieldSchema(schemas, responseBody, "response")
-      : messageSchema(schemas, method.output, "response");
-    return { description, headers, content: { [linesType]: { schema } } };
+    const about = `${description} ${streamWords}`;
+    return { description: about, headers, content: streamContent(binding, schemas, fault) };
   }
   if (responseBody) return { description, headers, content: fieldContent(schemas, responseBody, "response") };
   if (isHttpBody(method.output)) return { description, headers, content: anyBytes };
   const schema = messageSchema(schemas, method.output, "response");
   return { description, headers, content: { "application/json": { schema } } };
+}
+
+const streamWords =
+  "The answer is a stream of messages, as server-sent events unless `Accept` prefers `application/x-ndjson`. The end " +
+  "is told in the stream, as is what goes wrong after its begin: a stream without either was cut off.";
+
+/**
+ * OpenAPI 3.1 has no word for the items of a stream. So the schema is that of the data of one
+ * event, or of one line.
+ */
+function streamContent(
+  { method, responseBody }: Binding,
+  schemas: SchemaContext,
+  fault: JsonObject = { type: "object", required: ["error"], properties: { error: { type: "object" } } },
+): JsonObject {
+  const message = responseBody
+    ? fieldSchema(schemas, responseBody, "response")
+    : messageSchema(schemas, method.output, "response");
+  const end = (words: string, schema: JsonObject) => ({ type: "object", description: words, ...schema });
+  const whole = { properties: { end: { type: "object", maxProperties: 0 } }, required: ["end"] };
+  const event = end("Of the event `end`, the last.", { maxProperties: 0 });
+  const line = end("The last line.", { ...whole, additionalProperties: false });
+  return {
+    "text/event-stream": {
+      schema: {
+        description:
+          "The data of one event. A message has no event name, the last one is named `end` or `error`. Comments keep the connection alive.",
+        anyOf: [message, event, fault],
+      },
+    },
+    "application/x-ndjson": {
+      schema: {
+        description: "One line: a message, or the last, which says how the stream ended.",
+        anyOf: [message, line, fault],
+      },
+    },
+  } satisfies Record<StreamType, JsonObject>;
 }
 
 function fieldContent(schemas: SchemaContext, field: DescField, direction: Direction): JsonObject {

@@ -71,12 +71,17 @@ const forms: readonly Form[] = [
  * it.
  */
 export function refusalSchemas(): Record<string, JsonObject> {
-  return Object.fromEntries(
-    statusesOfRuns().flatMap((status) => {
-      const refusals = reasonsWith(status).map((reason) => fail(reason));
-      return formsWith(status).map(({ name, schemaOf }) => [`${name}${status}`, schemaOf(refusals)]);
-    }),
-  );
+  const schemas = statusesOfRuns().flatMap((status) => {
+    const refusals = reasonsWith(status).map((reason) => fail(reason));
+    return formsWith(status).map(({ name, schemaOf }) => [`${name}${status}`, schemaOf(refusals)]);
+  });
+  return { ...Object.fromEntries(schemas), StreamError: streamErrorSchema() };
+}
+
+/** What ends a stream after its begin: any of the reasons, because its status is already sent. */
+function streamErrorSchema(): JsonObject {
+  const description = "Why a stream broke off.";
+  return { ...errorSchema(runReasons.map((reason) => fail(reason))), description };
 }
 
 function errorSchema(refusals: readonly Refusal[]): JsonObject {

@@ -9,6 +9,8 @@ export interface ResponseHeaders {
   readonly components: Record<string, JsonObject>;
   /** The headers of responses with this status. */
   of(status: number): JsonObject;
+  /** The headers that a stream has beside those of 200. */
+  readonly ofStreams: JsonObject;
 }
 
 /** The headers of the responses to a run: their names and values, and which status has which. */
@@ -16,6 +18,7 @@ export function createResponseHeaders(planLimits: Config["planLimits"]): Respons
   const components = { ...identityHeaders, ...rateHeaders(planLimits), ...refusalHeaders };
   return {
     components,
+    ofStreams: streamHeaderSchemas,
     of(status) {
       const { always, sometimes } = carriedOn(status);
       return {
@@ -135,5 +138,14 @@ const refusalHeaders: Record<string, JsonObject> = {
     description: "The app may have done its work: repeat the request only if that is safe.",
     required: true,
     schema: { const: "false" },
+  },
+};
+
+const streamHeaderSchemas: JsonObject = {
+  "Cache-Control": { description: "No cache keeps a stream.", required: true, schema: { const: "no-store" } },
+  "X-Accel-Buffering": {
+    description: "Proxies such as nginx then pass on each piece at once.",
+    required: true,
+    schema: { const: "no" },
   },
 };

@@ -7,7 +7,7 @@ import { z } from "zod";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import { isResourceId } from "#src/fields/resource-id.ts";
-import { refusalResponse } from "#src/http/refusal-response.ts";
+import { refusalJson, refusalResponse } from "#src/http/refusal-response.ts";
 import { rateLimitHeaders } from "#src/limit/rate-limit-headers.ts";
 import { type Reason, reasons } from "#src/refusal/reasons.ts";
 import { fail } from "#src/refusal/refusal.ts";
@@ -24,10 +24,12 @@ const config = {
 const services: DescService[] = [RunService, KeyService];
 const document = createKeyrunOpenApi({ services, config, version: "1.2.3" });
 const validator = new Validator();
-const validated = await validator.validate(structuredClone(document));
+// Resolving changes objects in place, so none may be in two places.
+const validated = await validator.validate(JSON.parse(JSON.stringify(document)));
 /** The document with every reference resolved. */
 const whole = validator.resolveRefs() as unknown as Document;
 const run = whole.paths["/api/apps/{app_id}/run"]!.post!;
+const stream = whole.paths["/api/apps/{app_id}/stream"]!.post!;
 
 interface Document {
   readonly info: JsonObject;
@@ -172,6 +174,39 @@ test("a success always has run id, app id and text", () => {
   expect(accepts(schema, answer)).toBe(true);
   for (const missing of Object.keys(answer))
     expect(accepts(schema, { ...answer, [missing]: undefined })).toBe(false);
+});
+
+test("a stream is asked for and refused exactly as a run, and has the headers that no cache or proxy keeps it", () => {
+  expect(stream.parameters).toEqual(run.parameters);
+  expect(accepts(stream.requestBody.content["application/json"]!.schema, { text: "" })).toBe(true);
+  expect(accepts(stream.requestBody.content["application/json"]!.schema, {})).toBe(false);
+  const { 200: streamed, ...refused } = stream.responses;
+  const { 200: answered, ...others } = run.responses;
+  expect(refused).toEqual(others);
+  expect(streamed!.headers).toEqual({
+    ...answered!.headers,
+    "Cache-Control": expect.objectContaining({ required: true }),
+    "X-Accel-Buffering": expect.objectContaining({ required: true }),
+  });
+});
+
+test.each([
+  ["text/event-stream", {}, { text: "" }],
+  ["application/x-ndjson", { end: {} }, {}],
+])("as %s a stream has started, deltas, its end, and every refusal that a run can have", (type, end, not) => {
+  const { anyOf } = stream.responses[200]!.content[type]!.schema as { anyOf: JsonSchema[] };
+  const [message, last, fault, ...others] = anyOf;
+  expect(others).toEqual([]);
+  const { properties } = message as { properties: Record<string, JsonSchema> };
+  expect(Object.keys(properties)).toEqual(["started", "delta"]);
+  expect(accepts(properties.started!, { runId: "run_1", appId: "echo" })).toBe(true);
+  expect(accepts(properties.started!, { runId: "run_1" })).toBe(false);
+  expect([accepts(properties.delta!, { text: "" }), accepts(properties.delta!, {})]).toEqual([true, false]);
+  expect([accepts(last!, end), accepts(last!, not)]).toEqual([true, false]);
+  for (const reason of runReasons) {
+    expect(accepts(fault!, JSON.parse(refusalJson(fail(reason), "r-1"))), reason).toBe(true);
+  }
+  expect(accepts(fault!, { error: {} })).toBe(false);
 });
 
 test("what refuses bytes behind a running request may say that it must not be repeated", () => {

@@ -189,11 +189,17 @@ test("bodies are what the rule names, in requests and responses, and raw bytes h
   expect(Object.keys((whole as { properties: object }).properties)).not.toContain("id");
 });
 
-test("a stream has the media type of lines, and the schema of one line", () => {
-  const lines = (schema: unknown) => ({ content: { "application/x-ndjson": { schema } } });
+test("a stream has both of its forms, each with the schema of one event or line, of the end and of a fault", () => {
   const responseOf = (path: string) => at("paths", path, "get", "responses", "200");
-  expect(responseOf("/v1/watch")).toMatchObject(lines(ref("library.v1.Book")));
-  expect(responseOf("/v1/watch/pages")).toMatchObject(lines({ type: "integer", format: "uint32" }));
+  const fault = { type: "object", required: ["error"] };
+  const forms = (message: object) => ({
+    content: {
+      "text/event-stream": { schema: { anyOf: [message, { maxProperties: 0 }, fault] } },
+      "application/x-ndjson": { schema: { anyOf: [message, { required: ["end"] }, fault] } },
+    },
+  });
+  expect(responseOf("/v1/watch")).toMatchObject(forms(ref("library.v1.Book")));
+  expect(responseOf("/v1/watch/pages")).toMatchObject(forms({ type: "integer", format: "uint32" }));
 });
 
 test("each kind of field has its ProtoJSON form", () => {
