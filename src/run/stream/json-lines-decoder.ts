@@ -1,0 +1,35 @@
+import { LineReader } from "./line-reader.ts";
+import { textOfPart } from "./message-text.ts";
+import type { PieceDecoder } from "./piece-decoder.ts";
+
+/**
+ * Reads `application/x-ndjson`: a message a line, each of at most `bytesMax` bytes. An empty line is
+ * a sign of life. The last line needs no line end.
+ */
+export class JsonLinesDecoder implements PieceDecoder {
+  readonly #lines: LineReader;
+
+  constructor(bytesMax: number) {
+    this.#lines = new LineReader({ bytesMax, endsAtCr: false });
+  }
+
+  feed(bytes: Buffer): void {
+    this.#lines.feed(bytes);
+  }
+
+  next(): string | undefined {
+    const line = this.#lines.next();
+    return line === undefined ? undefined : textOfLine(line);
+  }
+
+  end(): string {
+    return textOfLine(this.#lines.rest());
+  }
+}
+
+function textOfLine(line: string): string {
+  return emptyLine.test(line) ? "" : textOfPart(line);
+}
+
+/** Without anything that JSON takes for more than whitespace. */
+const emptyLine = /^[ \t\r]*$/;

@@ -1,0 +1,23 @@
+import { ByteBuffer } from "./byte-buffer.ts";
+import { decodeUtf8 } from "./line-reader.ts";
+import { textOfJson } from "./message-text.ts";
+import type { PieceDecoder } from "./piece-decoder.ts";
+
+/** Reads a body that is one message, of at most `bytesMax` bytes. */
+export class WholeJsonDecoder implements PieceDecoder {
+  readonly #body: ByteBuffer;
+
+  constructor(bytesMax: number) {
+    this.#body = new ByteBuffer(bytesMax, `The answer has more than ${bytesMax} bytes.`);
+  }
+
+  feed(bytes: Buffer): void {
+    this.#body.append(bytes);
+  }
+
+  next(): undefined {}
+
+  end(): string {
+    return textOfJson(decodeUtf8(this.#body.take()));
+  }
+}
