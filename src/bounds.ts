@@ -70,6 +70,41 @@ export const bounds = {
   /** How long a start waits to take over. */
   instanceWaitMsMax: 16_000,
   lastUseFlushMs: 1_000,
+  /** Records of runs with an Idempotency-Key that a team may have, if its plan allows no more. */
+  runRecordsMin: 10_000,
+  /** Minutes of the plan's limit that a team's records hold: none younger is removed for room. */
+  runRecordMinutes: 60,
+  /** Bytes of the answers that are kept for one team. Past it the oldest lose their texts. */
+  keptTextsBytesMax: 256 * 1024 * 1024,
+  /** Bytes of an answer that is kept: a document of MongoDB has at most 16 MiB. */
+  keptTextBytesMax: 15 * 1024 * 1024,
+  /** Records or texts that are removed in one write to make room. */
+  roomMadeAtOnce: 100,
+  /** Teams whose totals are known in memory. */
+  recordTotalsMax: 10_000,
+  /** Changes of records in one write, and the bytes of their texts, unless one alone has more. */
+  recordChangesAtOnce: 500,
+  recordTextBytesAtOnce: 4 * 1024 * 1024,
+  /** How often a claim in MongoDB is tried again because its record was just removed. */
+  claimTriesMax: 3,
+  /**
+   * How much longer than its timeout an app may be at work on a run, counted from the run's claim.
+   * A claim that took longer than `claimMsMax` is given back.
+   */
+  runSlackMs: 5_000,
+  claimMsMax: 4_000,
+  /** Requests that wait for a run of the same key. */
+  runWaitersMax: 64,
+  /** How long before its caller's deadline such a request is answered. */
+  runWaitSpareMs: 50,
+  /** How often what came of a run is written again if the store failed, and how much may wait. */
+  recordRetryMs: 1_000,
+  unwrittenRunsMax: 10_000,
+  unwrittenTextBytesMax: 64 * 1024 * 1024,
+  /** How often expired records of runs are removed, and how many at once. */
+  recordSweepMs: 60_000,
+  recordSweepMax: 200,
+  idempotencyKeyCharactersMax: 255,
   /** The deadline of unary work, unless the caller's is shorter. */
   unaryMsMax: 30_000,
   /** Added to `unaryMsMax` if the caller set no deadline, so that an app's timeout comes first. */

@@ -3,6 +3,7 @@ import type { AppRecord, BackendRecord } from "../apps/app-store.ts";
 import { bounds } from "../bounds.ts";
 import type { KeyRecord } from "../keys/key-store.ts";
 import { fail } from "../refusal/refusal.ts";
+import type { RunRecord } from "../run/repeat/run-record-store.ts";
 import { planNames } from "../settings/config.ts";
 import type { SessionRecord } from "../sign-in/session-store.ts";
 import type { UserRecord } from "../sign-in/user-store.ts";
@@ -85,6 +86,17 @@ export const pageNumber = z
   .max(bounds.savedPagesMax - 1);
 export const windowPageShape = { text: z.string().max(bounds.savedPageCharactersMax) };
 
+export const runRecordShape = {
+  teamId: z.string().min(1),
+  fingerprint: z.string().min(1),
+  runId: z.string().min(1),
+  state: z.enum(["running", "done", "app_failed", "app_timeout"]),
+  textBytes: z.int().nonnegative(),
+  createTimeMs: timeMs,
+  runUntilMs: timeMs,
+  expireTimeMs: timeMs,
+};
+
 export const userShape = { issuer: z.string().min(1), subject: z.string().min(1) };
 
 const id = z.string().min(1);
@@ -100,4 +112,5 @@ export const sessionRecord = z.strictObject({
   ...sessionShape,
 }) satisfies z.ZodType<SessionRecord>;
 export const userRecord = z.strictObject({ email: id, ...userShape }) satisfies z.ZodType<UserRecord>;
+export const runRecord = z.strictObject({ id, ...runRecordShape }) satisfies z.ZodType<RunRecord>;
 export const windowPageRecord = z.strictObject({ number: pageNumber, ...windowPageShape });

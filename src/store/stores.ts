@@ -2,6 +2,7 @@ import type { AppStore } from "../apps/app-store.ts";
 import type { InstanceGuard } from "../fleet/instance-guard.ts";
 import type { KeyStore } from "../keys/key-store.ts";
 import type { WindowStore } from "../limit/window-store.ts";
+import type { RunRecordStore } from "../run/repeat/run-record-store.ts";
 import type { SessionStore } from "../sign-in/session-store.ts";
 import type { UserStore } from "../sign-in/user-store.ts";
 import type { MemberStore } from "../teams/member-store.ts";
@@ -18,6 +19,7 @@ export interface Stores {
   readonly sessions: SessionStore;
   readonly users: UserStore;
   readonly window: WindowStore;
+  readonly runRecords: RunRecordStore;
   /** Says whether this process may admit requests. `close` releases it. */
   readonly guard: InstanceGuard;
   /**

@@ -5,6 +5,7 @@ import { keyStoreContract } from "./key-store.ts";
 import { memberStoreContract } from "./member-store.ts";
 import type { OpenStores } from "./opened-stores.ts";
 import { previewStoreContract } from "./preview-store.ts";
+import { runRecordStoreContract } from "./run-record-store.ts";
 import { sessionStoreContract } from "./session-store.ts";
 import { storesContract } from "./stores.ts";
 import { teamStoreContract } from "./team-store.ts";
@@ -29,5 +30,6 @@ export function everyPortContract(
   sessionStoreContract(name, open);
   userStoreContract(name, open);
   windowStoreContract(name, open);
+  runRecordStoreContract(name, open);
   storesContract(name, open, reopen);
 }

@@ -111,7 +111,7 @@ function rankOf(stage: string): number {
 function storeReaches(target: string, typeOnly: boolean): boolean {
   // The guard is the only code, and not just a type, that a store may import.
   if (target === "src/fleet/instance-guard.ts") return false;
-  const isPorts = /^src\/(limit|teams|apps|keys|fleet|sign-in)\//.test(target);
+  const isPorts = /^src\/(limit|teams|apps|keys|run|fleet|sign-in)\//.test(target);
   return isPorts && !(typeOnly && target.endsWith("-store.ts"));
 }
 

@@ -5,6 +5,7 @@ import {
   keyShape,
   memberShape,
   pageNumber,
+  runRecordShape,
   sessionShape,
   teamShape,
   userShape,
@@ -62,6 +63,14 @@ export type UserDocument = z.infer<typeof userDocument>;
 export const windowPageDocument = z.strictObject({ _id: pageNumber, ...windowPageShape });
 export type WindowPageDocument = z.infer<typeof windowPageDocument>;
 
+/** Without the text, which is read alone. */
+export const runRecordDocument = z.strictObject({ _id: id, ...runRecordShape });
+export interface RunRecordDocument extends z.infer<typeof runRecordDocument> {
+  readonly text: string | null;
+  /** When the record expires, if its text takes room; otherwise null. */
+  readonly textExpireTimeMs: number | null;
+}
+
 export const instanceDocument = z.strictObject({ _id: id, incarnation: id, beat: z.int().positive() });
 export type InstanceDocument = z.infer<typeof instanceDocument>;
 
@@ -79,6 +88,7 @@ export interface Collections {
   readonly sessions: Collection<SessionDocument>;
   readonly users: Collection<UserDocument>;
   readonly windowPages: Collection<WindowPageDocument>;
+  readonly runRecords: Collection<RunRecordDocument>;
   readonly instances: Collection<InstanceDocument>;
   readonly meta: Collection<MetaDocument>;
 }
@@ -93,6 +103,7 @@ export function collectionsOf(db: Db): Collections {
     sessions: db.collection("sessions"),
     users: db.collection("users"),
     windowPages: db.collection("windowPages"),
+    runRecords: db.collection("runRecords"),
     instances: db.collection("instances"),
     meta: db.collection("meta"),
   };

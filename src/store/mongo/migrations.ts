@@ -59,6 +59,8 @@ const migrations: readonly MigrationStep[] = [
   async ({ apps }) => {
     await apps.updateMany({ streamTimeoutMs: { $exists: false } }, { $set: { streamTimeoutMs: 600_000 } });
   },
+  // Records of runs; their collection comes with the first document.
+  async () => {},
 ];
 
 /** Keys can be searched by their label in any case. */
@@ -92,7 +94,7 @@ const foldedAtOnce = 1_000;
  * Makes plain and unique indexes only. It runs at every start, since the limit of active keys is
  * only as good as its index.
  */
-async function ensureIndexes({ keys, members, sessions }: Collections): Promise<void> {
+async function ensureIndexes({ keys, members, sessions, runRecords }: Collections): Promise<void> {
   await keys.createIndex({ slot: 1 }, { unique: true });
   await keys.createIndex({ requestKey: 1 }, { unique: true });
   await keys.createIndex({ teamId: 1, createTimeMs: -1, _id: -1 });
@@ -103,4 +105,8 @@ async function ensureIndexes({ keys, members, sessions }: Collections): Promise<
   await sessions.createIndex({ issuer: 1, subject: 1, createTimeMs: -1, _id: -1 });
   await sessions.createIndex({ expireTimeMs: 1 });
   await sessions.createIndex({ lastActiveTimeMs: 1 });
+  // The bytes are in it so that a team's totals are counted without its records.
+  await runRecords.createIndex({ teamId: 1, createTimeMs: 1, textBytes: 1 });
+  await runRecords.createIndex({ teamId: 1, textExpireTimeMs: 1 });
+  await runRecords.createIndex({ expireTimeMs: 1 });
 }

@@ -21,6 +21,7 @@ import { createMemberStore } from "./member-store.ts";
 import { migrate } from "./migrations.ts";
 import { createPreviewStore } from "./preview-store.ts";
 import { createRevival, type Revival } from "./revival.ts";
+import { createRunRecordStore } from "./run-record-store.ts";
 import { createSessionStore } from "./session-store.ts";
 import { createStoreCall, type StoreCall, whileHolding } from "./store-call.ts";
 import { createTeamStore } from "./team-store.ts";
@@ -123,6 +124,7 @@ function storesOf(
     sessions: createSessionStore(collections, call),
     users: createUserStore(collections, call),
     window: createWindowStore(collections, call),
+    runRecords: createRunRecordStore(collections, call),
     guard,
     check: createLookUpEach({ keys, teams, apps }),
     isEmpty: () =>

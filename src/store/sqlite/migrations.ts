@@ -119,4 +119,22 @@ const migrations: readonly string[] = [
   `,
   // Apps stream: ten minutes.
   "ALTER TABLE apps ADD COLUMN stream_timeout_ms INTEGER NOT NULL DEFAULT 600000",
+  `
+  -- With row ids, because a row may be large. The text is a blob: a text of SQLite may end at a NUL.
+  CREATE TABLE run_records (
+    id TEXT PRIMARY KEY,
+    team_id TEXT NOT NULL,
+    fingerprint TEXT NOT NULL,
+    run_id TEXT NOT NULL,
+    state TEXT NOT NULL,
+    text_bytes INTEGER NOT NULL,
+    create_time_ms INTEGER NOT NULL,
+    run_until_ms INTEGER NOT NULL,
+    expire_time_ms INTEGER NOT NULL,
+    text BLOB
+  ) STRICT;
+  CREATE INDEX run_records_by_time ON run_records (team_id, create_time_ms, text_bytes);
+  CREATE INDEX run_records_by_expiry ON run_records (expire_time_ms);
+  CREATE INDEX run_texts_by_expiry ON run_records (team_id, expire_time_ms) WHERE text_bytes > 0
+  `,
 ];

@@ -12,6 +12,7 @@ import { createMemberStore } from "./member-store.ts";
 import { migrate } from "./migrations.ts";
 import { createPreviewStore } from "./preview-store.ts";
 import { makePrivateFile } from "./private-file.ts";
+import { createRunRecordStore } from "./run-record-store.ts";
 import { createSessionStore } from "./session-store.ts";
 import { answer } from "./statement.ts";
 import { createTeamStore } from "./team-store.ts";
@@ -68,6 +69,7 @@ function storesOf(db: DatabaseSync, unlock: () => void): Stores {
     sessions: createSessionStore(db),
     users: createUserStore(db),
     window: createWindowStore(db),
+    runRecords: createRunRecordStore(db),
     // The lock on the folder lasts as long as the process, so the guard can't lose it.
     guard: { holds: () => open, release: async () => {} },
     check: createLookUpEach({ keys, teams, apps }),
