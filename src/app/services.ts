@@ -24,6 +24,7 @@ import type { Metrics } from "../metrics.ts";
 import { served } from "../rpc/served.ts";
 import { createAppRunner } from "../run/app-runner.ts";
 import type { NameFilePaths } from "../run/name-files.ts";
+import { createRepeatableRuns } from "../run/repeat/repeatable-runs.ts";
 import { createFindRunnableApp, createRunService } from "../run/run-service.ts";
 import type { Config } from "../settings/config.ts";
 import type { Stores } from "../store/stores.ts";
@@ -84,17 +85,27 @@ export function createServices(parts: ServicesParts) {
     nameFiles: parts.nameFiles,
   });
   const findRunnableApp = createFindRunnableApp(caches.apps);
+  const run = meterRuns(runner.run, metrics, clock);
+  const newRunId = createRunIds(randomBytes);
+  const repeatable = createRepeatableRuns({
+    ...{ clock, store: stores.runRecords, run, newRunId },
+    keptHours: config.idempotencyHours,
+    async recordsMaxOf(teamId) {
+      const team = caches.teams.peek(teamId) ?? (await caches.teams.load(teamId));
+      const perMinute = team ? planLimits[team.plan] : 0;
+      return Math.max(bounds.runRecordsMin, bounds.runRecordMinutes * perMinute);
+    },
+    onWriteFailed: (err) => log.warn({ err }, "records of runs could not be written; they are tried again"),
+  });
   const runService = createRunService({
-    findRunnableApp,
-    run: meterRuns(runner.run, metrics, clock),
-    stream: runner.stream,
-    newRunId: createRunIds(randomBytes),
+    ...{ findRunnableApp, run, stream: runner.stream, repeatable, newRunId },
   });
   return {
     admit: createAdmit(decide),
     findRunnableApp,
     runService,
     runner,
+    repeatable,
     lastUses,
     limiter,
     keyEvents,
@@ -117,6 +128,10 @@ export function createServices(parts: ServicesParts) {
             countActiveKeys: stores.keys.countActive,
             appsLimitedTo: stores.apps.limitedTo,
             deleteKeys: createDeleteKeys({ store: stores.keys, changeSecurityState }),
+            async deleteRunRecords(teamId) {
+              while ((await stores.runRecords.deleteAll(teamId, bounds.deletedAtOnce)) > 0);
+              repeatable.teamDeleted(teamId);
+            },
             teamDeleted: keyEvents.endTeam,
           },
         }),

@@ -148,7 +148,8 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
   await takeUpWindow(window);
   // A start that fails from here on keeps what it took up.
   closers.push(() => keepWindow(window));
-  closers.push(signIn.sessions.close, services.lastUses.close, services.runner.close);
+  closers.push(signIn.sessions.close, services.lastUses.close, services.repeatable.close);
+  closers.push(services.runner.close);
 
   const storeReadiness = createStoreReadiness({ stores, log });
   const { readiness } = storeReadiness;
@@ -173,7 +174,7 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
   const internalListener = createInternalListener({ ...basis, tls: opened.tls });
   const listeners = [publicListener, internalListener];
   closers.push(async () => listeners.forEach((listener) => void listener.destroy()));
-  const drainables = [...listeners, streams(services, streamsEnd)];
+  const drainables = [...listeners, streams(services, streamsEnd), repeatableRuns(services)];
   const { screenFiles, teamId } = opened;
   return {
     ...{ signIn, services, storeReadiness, requests, drainables, screenFiles, teamId },
@@ -188,6 +189,11 @@ function streams({ keyEvents }: Services, streamsEnd: AbortController): Drainabl
     streamsEnd.abort();
   };
   return { stopAccepting, drained: async () => {}, destroy: () => {} };
+}
+
+/** A run with a key goes on when its caller leaves, so the drain waits for the runs themselves. */
+function repeatableRuns({ repeatable }: Services): Drainable {
+  return { stopAccepting: () => {}, drained: repeatable.idle, destroy: () => {} };
 }
 
 /** Step 3: binds the listeners, says where they are, and turns ready. */
@@ -206,6 +212,7 @@ async function serve({ config, parts, closers }: Start, wired: Wired): Promise<A
   );
   closers.push(await writeAddressFile(config.dataDir, internalAddress, parts.log));
   services.lastUses.start();
+  services.repeatable.start();
   signIn.sessions.start();
   parts.announce({ publicAddress, internalAddress, teamId, screen: screenNotice(signIn, screenFiles) });
   closers.push(storeReadiness.begin());

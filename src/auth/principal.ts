@@ -27,6 +27,11 @@ export interface Call {
    * Costs less than a signal. May call it after the call's work has ended.
    */
   whenGone(end: (refusal: Refusal) => void): void;
+  /**
+   * Returns one entry of the request's metadata by its lower-case name, joined as by `headerOf`.
+   * Costs less than `requestHeaders`.
+   */
+  header(name: string): string | undefined;
   /** The request's metadata. */
   readonly requestHeaders: Headers;
   /** The time left until the caller's deadline; undefined if the caller named none. */

@@ -3,7 +3,7 @@ import { anyPack } from "@bufbuild/protobuf/wkt";
 import { StatusSchema } from "#gen/google/rpc/status_pb.ts";
 import { errorDetails } from "../refusal/error-details.ts";
 import { rowOf } from "../refusal/reasons.ts";
-import { isUnsafeToRepeat, type Refusal } from "../refusal/refusal.ts";
+import { type Refusal, repeatHeaders } from "../refusal/refusal.ts";
 
 /** The trailers of a successful call: names and values, alternating. */
 export const okStatus: readonly string[] = Object.freeze(["grpc-status", "0"]);
@@ -19,7 +19,7 @@ export function statusOf(refusal: Refusal): string[] {
   const status = toBinary(StatusSchema, create(StatusSchema, { code, message, details }));
   const metadata = ["grpc-status", String(code), "grpc-message", percentEncode(message)];
   metadata.push("grpc-status-details-bin", Buffer.from(status).toString("base64").replace(/=+$/, ""));
-  if (isUnsafeToRepeat(refusal)) metadata.push("x-should-retry", "false");
+  for (const [name, value] of repeatHeaders(refusal)) metadata.push(name.toLowerCase(), value);
   return metadata;
 }
 

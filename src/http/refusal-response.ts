@@ -2,7 +2,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { errorToJson } from "@connectrpc/connect/protocol-connect";
 import { errorDetails, errorDetailsJson } from "../refusal/error-details.ts";
 import { rowOf } from "../refusal/reasons.ts";
-import { filled, isUnsafeToRepeat, type Refusal } from "../refusal/refusal.ts";
+import { filled, type Refusal, repeatHeaders } from "../refusal/refusal.ts";
 import { statusOf } from "./grpc-status.ts";
 import type { HttpRequest, RefusalForm, WholeResponse } from "./handler.ts";
 import { preferredType } from "./preference.ts";
@@ -89,7 +89,7 @@ function refusalHeaders(refusal: Refusal, rateHeaders: readonly string[]): strin
   if (retryAfterMs !== undefined && !rateHeaders.includes("Retry-After")) {
     headers.push("Retry-After", String(Math.ceil(retryAfterMs / 1_000)));
   }
-  if (isUnsafeToRepeat(refusal)) headers.push("X-Should-Retry", "false");
+  headers.push(...repeatHeaders(refusal).flat());
   return headers;
 }
 

@@ -184,6 +184,25 @@ export const reasons = {
     words:
       "The app did not answer in time. It may have done its work: repeat the request only if that is safe.",
   },
+  IDEMPOTENCY_KEY_REUSED: {
+    ...failedPrecondition,
+    httpStatus: 422,
+    words: "This Idempotency-Key was sent before with another text. Send each text with a key of its own.",
+  },
+  IDEMPOTENCY_KEY_IN_USE: {
+    ...invalid,
+    code: Code.Aborted,
+    httpStatus: 409,
+    retryAfterMs: bounds.retryAfterUnavailableMs,
+    words: "The run of this Idempotency-Key has not ended. Repeat the request with the same key in a second.",
+  },
+  IDEMPOTENCY_ANSWER_GONE: {
+    ...failedPrecondition,
+    httpStatus: 409,
+    unsafeToRepeat: true,
+    words:
+      "The app has done its work for this Idempotency-Key, but its answer is no longer kept. To run the app again, send a new key.",
+  },
   DEADLINE_EXCEEDED: { ...late, words: "The request was not done by its deadline." },
   CANCELLED: {
     type: "api_error",

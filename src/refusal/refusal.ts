@@ -18,6 +18,8 @@ export class Refusal extends Error {
   readonly retryAfterMs: number | undefined;
   /** True if the app may have started, so that a repeat could do its work twice. */
   readonly mayHaveRun: boolean;
+  /** True if an earlier request with the same Idempotency-Key was refused, and this one tells it. */
+  readonly isReplayed: boolean;
   /** Private: the app whose run it ended, for the log. Never an id that only the caller knows. */
   readonly appId: string | undefined;
   /** True if it is logged at debug, because callers can cause it as often as they like. */
@@ -34,6 +36,7 @@ export class Refusal extends Error {
     this.metadata = metadata;
     this.retryAfterMs = facts.retryAfterMs ?? rowOf(reason).retryAfterMs;
     this.mayHaveRun = facts.mayHaveRun ?? false;
+    this.isReplayed = facts.isReplayed ?? false;
     this.appId = facts.appId;
     this.isQuiet = facts.isQuiet ?? false;
   }
@@ -57,6 +60,7 @@ export interface RefusalFacts {
   cause?: unknown;
   retryAfterMs?: number;
   mayHaveRun?: boolean;
+  isReplayed?: boolean;
   /** Private: only for the log. */
   appId?: string;
   isQuiet?: boolean;
@@ -72,9 +76,10 @@ export function fail(reason: Reason, facts: RefusalFacts = {}): Refusal {
 
 /** Returns the same refusal, about the run of an app. */
 export function aboutApp(refusal: Refusal, appId: string): Refusal {
-  const { reason, param, message: problem, metadata, cause, retryAfterMs, mayHaveRun } = refusal;
+  const { reason, param, message: problem, metadata, cause } = refusal;
+  const { retryAfterMs, mayHaveRun, isReplayed } = refusal;
   return fail(reason, {
-    ...{ problem, metadata: { ...metadata }, cause, mayHaveRun, appId },
+    ...{ problem, metadata: { ...metadata }, cause, mayHaveRun, isReplayed, appId },
     ...(param !== null && { param }),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
   });
@@ -100,6 +105,16 @@ export function refusalFrom(thrown: unknown): Refusal {
 export function isUnsafeToRepeat({ reason, mayHaveRun }: Refusal): boolean {
   const { unsafeToRepeat = false, httpStatus } = rowOf(reason);
   return unsafeToRepeat || (mayHaveRun && httpStatus >= 500);
+}
+
+/**
+ * What programs are told of a refusal beside its reason, as headers or metadata: names and values.
+ */
+export function repeatHeaders(refusal: Refusal): readonly (readonly [string, string])[] {
+  const headers: [string, string][] = [];
+  if (isUnsafeToRepeat(refusal)) headers.push(["X-Should-Retry", "false"]);
+  if (refusal.isReplayed) headers.push(["Idempotency-Replayed", "true"]);
+  return headers;
 }
 
 /** Returns a text of the table with each `{name}` filled from the refusal's metadata. */

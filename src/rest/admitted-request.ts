@@ -88,6 +88,10 @@ export class AdmittedRequest implements Call {
     this.#asked.request.whenGone(end);
   }
 
+  header(name: string): string | undefined {
+    return this.#asked.request.header(name);
+  }
+
   get requestHeaders(): Headers {
     return headersOf(this.#asked.request.rawHeaders);
   }

@@ -12,6 +12,8 @@ import type { Call } from "../auth/principal.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import { isResourceId } from "../fields/resource-id.ts";
 import { aboutApp, fail, Refusal } from "../refusal/refusal.ts";
+import { idempotencyHeader, refuseIdempotencyKey, replayedHeader } from "./repeat/idempotency-key.ts";
+import type { RepeatableOrder, RepeatableRuns } from "./repeat/repeatable-runs.ts";
 import type { Run, Runner, StreamRunner } from "./runner.ts";
 
 /** Finds the app of this id that the team may run. Synchronous where the app is in memory. */
@@ -54,24 +56,35 @@ export function createRunService(parts: {
   findRunnableApp: FindRunnableApp;
   run: Runner;
   stream: StreamRunner;
+  /** Runs apps for requests with an Idempotency-Key. */
+  repeatable: Pick<RepeatableRuns, "run">;
   newRunId: () => string;
 }): RunMethods {
-  const begin = (app: AppRecord, { text }: Pick<RunAppRequest, "text">, call: Call): Run => {
-    if (text !== undefined) {
-      return new StartedRun(call, { runId: parts.newRunId(), teamId: teamOf(call), app, text });
-    }
-    const problem = "text is required: a string, which may be empty.";
-    throw fail("INVALID_ARGUMENT", { param: "text", problem });
-  };
+  const begin = (app: AppRecord, text: string, call: Call): Run =>
+    new StartedRun(call, { runId: parts.newRunId(), teamId: teamOf(call), app, text });
 
   const runFound: RunMethods["runFound"] = (app, request, call) => {
-    const run = begin(app, request, call);
+    const text = textOf(request);
+    const key = call.header(idempotencyHeader);
+    if (key !== undefined) return answerOnce({ teamId: teamOf(call), app, text, key }, call);
+    const run = begin(app, text, call);
     const output = parts.run(run);
     return output instanceof Promise ? answerLater(run, output) : answerOf(run, output);
   };
 
+  async function answerOnce(order: RepeatableOrder, call: Call): Promise<RunAppResponse> {
+    try {
+      const { runId, text, isReplayed } = await parts.repeatable.run(order, call);
+      if (isReplayed) call.responseHeaders.set(replayedHeader, "true");
+      return create(RunAppResponseSchema, { runId, appId: order.app.id, text });
+    } catch (thrown) {
+      throw thrown instanceof Refusal ? aboutApp(thrown, order.app.id) : thrown;
+    }
+  }
+
   async function* streamFound(app: AppRecord, request: StreamAppRequest, call: Call) {
-    const run = begin(app, request, call);
+    refuseIdempotencyKey(call, "A stream can't be repeated.");
+    const run = begin(app, textOf(request), call);
     try {
       const pieces = await parts.stream(run);
       yield startedMessage(run);
@@ -94,6 +107,12 @@ export function createRunService(parts: {
     },
     streamFound,
   };
+}
+
+function textOf({ text }: Pick<RunAppRequest, "text">): string {
+  if (text !== undefined) return text;
+  const problem = "text is required: a string, which may be empty.";
+  throw fail("INVALID_ARGUMENT", { param: "text", problem });
 }
 
 function startedMessage({ runId, app }: Run): StreamAppResponse {

@@ -30,6 +30,8 @@ export interface Config {
   readonly appOutputBytesMax: number;
   /** Runs of one app at once. */
   readonly appRunsMax: number;
+  /** How long the answers to runs with an Idempotency-Key are kept. With 0 the header is refused. */
+  readonly idempotencyHours: number;
   readonly connectionsMax: number;
   /** Connections of one address at once. Undefined: no bound. Loopback peers have none either. */
   readonly connectionsPerAddressMax: number | undefined;

@@ -165,6 +165,11 @@ export const environment = z.object({
     does: "Runs of one app at the same time. A further run is refused with `app_busy`. While teams share an app, one of them gets three quarters.",
     example: "8",
   }),
+  KEYRUN_IDEMPOTENCY_HOURS: setting(wholeNumber({ min: 0, max: 168 }), {
+    byDefault: "24",
+    does: "Hours for which the answer to a run with an Idempotency-Key is kept. 0: nothing is kept, and the header is refused.",
+    example: "72",
+  }),
   KEYRUN_CONNECTIONS_MAX: setting(wholeNumber({ min: 1, max: 1_000_000 }), {
     byDefault: "20000",
     does: "Connections at the same time, to each of the two listeners.",

@@ -102,6 +102,7 @@ function configFrom(settings: Parsed): Config {
     bodyBytesMax: settings.KEYRUN_BODY_BYTES_MAX,
     appOutputBytesMax: settings.KEYRUN_APP_OUTPUT_BYTES_MAX,
     appRunsMax: settings.KEYRUN_APP_RUNS_MAX,
+    idempotencyHours: settings.KEYRUN_IDEMPOTENCY_HOURS,
     connectionsMax: settings.KEYRUN_CONNECTIONS_MAX,
     // Behind a proxy all connections have the proxy's address: a bound would cut off every caller.
     connectionsPerAddressMax:

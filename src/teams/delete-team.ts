@@ -14,6 +14,8 @@ export interface TeamBelongings {
   appsLimitedTo(teamId: string, limit: number): Promise<string[]>;
   /** Deletes all of its keys. No cached copy of them counts any more. */
   deleteKeys(teamId: string): Promise<void>;
+  /** Deletes what is kept of its runs. */
+  deleteRunRecords(teamId: string): Promise<void>;
   /** Called when the team is deleted: ends its streams with this refusal. */
   teamDeleted(teamId: string, reason: Refusal): void;
 }
@@ -130,6 +132,7 @@ async function removeBelongings(parts: DeleteTeamParts, teamId: string): Promise
     });
   }
   await belongings.deleteKeys(teamId);
+  await belongings.deleteRunRecords(teamId);
 }
 
 /** The reply to an earlier deletion may have been lost, or its last steps. */

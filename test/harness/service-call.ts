@@ -11,6 +11,7 @@ export function serviceCall(
     requestId: "req-1",
     signal,
     whenGone: (end) => whenAborted(signal, end),
+    header: () => undefined,
     requestHeaders: new Headers(),
     timeoutMs: () => undefined,
     responseHeaders: new Headers(),

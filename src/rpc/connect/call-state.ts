@@ -48,6 +48,7 @@ export function callOf(context: HandlerContext, deadline: CallDeadline): Call {
       return deadline.signal;
     },
     whenGone: (end) => deadline.whenGone(end),
+    header: (name) => request.header(name),
     requestHeaders: context.requestHeader,
     timeoutMs: context.timeoutMs,
     responseHeaders: context.responseHeader,

@@ -1,7 +1,7 @@
 import { Code, ConnectError, type HandlerContext } from "@connectrpc/connect";
 import { errorDetails } from "../../refusal/error-details.ts";
 import { rowOf } from "../../refusal/reasons.ts";
-import { isUnsafeToRepeat, type Refusal } from "../../refusal/refusal.ts";
+import { isUnsafeToRepeat, type Refusal, repeatHeaders } from "../../refusal/refusal.ts";
 import type { RpcParts } from "../rpc-parts.ts";
 import { callStateOf, entryOf } from "./call-state.ts";
 
@@ -14,7 +14,7 @@ const settled = new WeakSet<ConnectError>();
  */
 export function connectErrorFrom(refusal: Refusal): ConnectError {
   const { code } = rowOf(refusal.reason);
-  const metadata = isUnsafeToRepeat(refusal) ? { "x-should-retry": "false" } : {};
+  const metadata = Object.fromEntries(repeatHeaders(refusal));
   return settle(new ConnectError(refusal.message, code, metadata, errorDetails(refusal), refusal.cause));
 }
 

@@ -68,6 +68,10 @@ export class UnaryCall implements Call {
     this.#end.whenGone(end);
   }
 
+  header(name: string): string | undefined {
+    return this.#request.header(name);
+  }
+
   get requestHeaders(): Headers {
     return headersOf(this.#request.rawHeaders);
   }

@@ -1,0 +1,186 @@
+import { createHash } from "node:crypto";
+import type { AppRecord } from "../../apps/app-store.ts";
+import type { Call } from "../../auth/principal.ts";
+import { bounds } from "../../bounds.ts";
+import type { Clock } from "../../clock.ts";
+import { fail, unavailable } from "../../refusal/refusal.ts";
+import type { Runner } from "../runner.ts";
+import { readIdempotencyKey, refuseIdempotencyKey } from "./idempotency-key.ts";
+import { outcomeOf, type RunOutcome, replayedRefusal } from "./run-outcome.ts";
+import type { RunClaim, RunRecord, RunRecordStore } from "./run-record-store.ts";
+import { createRunRecords } from "./run-records.ts";
+import { RunUnderWay } from "./run-under-way.ts";
+
+/** A run with an Idempotency-Key. */
+export interface RepeatableOrder {
+  readonly teamId: string;
+  readonly app: AppRecord;
+  readonly text: string;
+  /** The value of the header, as it was sent. */
+  readonly key: string;
+}
+
+export interface RepeatableAnswer {
+  readonly runId: string;
+  readonly text: string;
+  /** An earlier request with the key had this answer. */
+  readonly isReplayed: boolean;
+}
+
+/**
+ * Runs apps at most once for each key, whatever the network, the callers or a crash do. The key
+ * stands for what came of the run, for `keptHours`. Its scope is the team and the id of the app:
+ * also an app that was deleted and made anew is not started twice for one key.
+ */
+export interface RepeatableRuns {
+  /**
+   * Runs the app, or returns what came of the key's run. The run goes on when its caller leaves.
+   * Throws INVALID_ARGUMENT for a key of the wrong form, IDEMPOTENCY_KEY_REUSED if the key was sent
+   * with another text, IDEMPOTENCY_KEY_IN_USE while the run has not ended, IDEMPOTENCY_ANSWER_GONE
+   * if its answer is no longer kept, and UNAVAILABLE if the record of the run can't be written: the
+   * app is then not started.
+   */
+  run(order: RepeatableOrder, call: Call): Promise<RepeatableAnswer>;
+  /** Resolves once no run is under way, and what came of each is written. */
+  idle(): Promise<void>;
+  /** The records of the team were removed. */
+  teamDeleted(teamId: string): void;
+  /** Starts to remove expired records. */
+  start(): void;
+  /** Writes what is left. Call it once no run is under way. */
+  close(): Promise<void>;
+}
+
+export interface RepeatableRunsParts {
+  readonly clock: Clock;
+  readonly store: RunRecordStore;
+  readonly run: Runner;
+  readonly newRunId: () => string;
+  /** How long what came of a run is kept. With 0, a key is refused. */
+  readonly keptHours: number;
+  /** How many records the team may have. */
+  readonly recordsMaxOf: (teamId: string) => Promise<number>;
+  /** Called with the cause when an outcome or a sweep could not be written. It is tried again. */
+  readonly onWriteFailed: (cause: unknown) => void;
+}
+
+export function createRepeatableRuns(parts: RepeatableRunsParts): RepeatableRuns {
+  const { clock, keptHours } = parts;
+  const keptMs = keptHours * hourMs;
+  const records = createRunRecords({ ...parts, keptMs });
+  const underWay = new Map<string, RunUnderWay>();
+  let running = 0;
+  let whenIdle: (() => void)[] = [];
+
+  async function run(order: RepeatableOrder, call: Call): Promise<RepeatableAnswer> {
+    if (keptHours === 0) refuseIdempotencyKey(call, "Idempotency-Key is turned off here.");
+    const { id, fingerprint } = namesOf(order);
+    for (let tries = 0; tries < bounds.claimTriesMax; tries++) {
+      const here = underWay.get(id);
+      if (here) return await join(here, fingerprint, call);
+      const begunMs = clock.monotonicMs();
+      const claim = claimOf(order, { id, fingerprint });
+      const found = await records.claim(claim);
+      if (!found) return await begin(order, { claim, call, begunMs });
+      if (found.expireTimeMs <= clock.unixMs()) await records.removeExpired(found);
+      else if (underWay.get(id)?.claim.runId !== found.runId) return await replay(found, fingerprint);
+    }
+    throw unavailable();
+  }
+
+  function claimOf({ teamId, app }: RepeatableOrder, names: Pick<RunClaim, "id" | "fingerprint">): RunClaim {
+    const createTimeMs = clock.unixMs();
+    return {
+      ...{ ...names, teamId, runId: parts.newRunId(), createTimeMs },
+      runUntilMs: createTimeMs + app.timeoutMs + bounds.runSlackMs,
+      expireTimeMs: createTimeMs + keptMs,
+    };
+  }
+
+  async function begin(
+    order: RepeatableOrder,
+    { claim, call, begunMs }: { claim: RunClaim; call: Call; begunMs: number },
+  ): Promise<RepeatableAnswer> {
+    running += 1;
+    const { requestId } = call;
+    const answered = carryOut(order, { claim, requestId, begunMs }).finally(() => {
+      running -= 1;
+      if (running > 0) return;
+      for (const resolve of whenIdle) resolve();
+      whenIdle = [];
+    });
+    const here = new RunUnderWay(claim, answered);
+    underWay.set(claim.id, here);
+    const outcome = await here.outcome(call);
+    if (outcome.kind !== "kept" || outcome.state !== "done") throw outcome.refusal;
+    return { runId: claim.runId, text: outcome.text, isReplayed: false };
+  }
+
+  /** Runs the app for nobody in particular, and keeps what came of it. Never rejects. */
+  async function carryOut(
+    { app, text }: RepeatableOrder,
+    { claim, requestId, begunMs }: { claim: RunClaim; requestId: string; begunMs: number },
+  ): Promise<RunOutcome> {
+    const { teamId, runId } = claim;
+    const outcome = await outcomeOf(() => {
+      // The record would say too early that the app can't be at work any more.
+      if (clock.monotonicMs() - begunMs > bounds.claimMsMax) throw unavailable();
+      return parts.run({ runId, teamId, app, text, requestId, whenGone: () => {} });
+    });
+    const ended = () => void underWay.delete(claim.id);
+    if (outcome.kind === "kept") await records.end(claim, outcome, ended);
+    if (outcome.kind === "not_started") await records.release(claim, ended);
+    if (outcome.kind === "unknown") ended();
+    return outcome;
+  }
+
+  /** Waits for a run that is under way in this process. */
+  async function join(here: RunUnderWay, fingerprint: string, call: Call): Promise<RepeatableAnswer> {
+    if (here.claim.fingerprint !== fingerprint) throw fail("IDEMPOTENCY_KEY_REUSED");
+    const outcome = await here.outcomeForRepeat(call);
+    if (outcome.kind !== "kept") throw outcome.refusal;
+    if (outcome.state !== "done") throw replayedRefusal(outcome.state);
+    return { runId: here.claim.runId, text: outcome.text, isReplayed: true };
+  }
+
+  /** Tells what the store has of a run that is not under way in this process. */
+  async function replay(found: RunRecord, fingerprint: string): Promise<RepeatableAnswer> {
+    const { runId, state } = found;
+    if (found.fingerprint !== fingerprint) throw fail("IDEMPOTENCY_KEY_REUSED");
+    if (state === "running") {
+      // Its process has ended. The app may still be at work.
+      if (clock.unixMs() < found.runUntilMs) throw fail("IDEMPOTENCY_KEY_IN_USE");
+      throw replayedRefusal("app_failed");
+    }
+    if (state !== "done") throw replayedRefusal(state);
+    const text = await records.textOf(found);
+    if (text === null) throw fail("IDEMPOTENCY_ANSWER_GONE");
+    return { runId, text, isReplayed: true };
+  }
+
+  async function idle(): Promise<void> {
+    if (running > 0) await new Promise<void>((resolve) => whenIdle.push(resolve));
+  }
+
+  return {
+    run,
+    idle,
+    teamDeleted: records.teamDeleted,
+    start: records.start,
+    async close() {
+      await idle();
+      await records.close();
+    },
+  };
+}
+
+const hourMs = 3_600_000;
+
+/** The key is not stored: it may name an order, or a person. */
+function namesOf({ teamId, app, text, key }: RepeatableOrder): Pick<RunClaim, "id" | "fingerprint"> {
+  const scoped = JSON.stringify([teamId, app.id, readIdempotencyKey(key)]);
+  return {
+    id: createHash("sha256").update(scoped).digest("base64url"),
+    fingerprint: createHash("sha256").update(`${app.id}\n`).update(text).digest("base64url"),
+  };
+}

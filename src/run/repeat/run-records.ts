@@ -1,0 +1,115 @@
+import { bounds } from "../../bounds.ts";
+import type { Clock } from "../../clock.ts";
+import { unavailable } from "../../refusal/refusal.ts";
+import { createRecordSweep } from "./record-sweep.ts";
+import { createRecordWriter } from "./record-writer.ts";
+import type { RunOutcome } from "./run-outcome.ts";
+import type { RunClaim, RunEnd, RunRecord, RunRecordStore } from "./run-record-store.ts";
+import { createTeamRoom } from "./team-room.ts";
+import { createUnwrittenChanges } from "./unwritten-changes.ts";
+
+/** The records of runs, within each team's bounds. */
+export interface RunRecords {
+  /**
+   * Resolves with undefined once the claim is durable, or with the record that has its key already.
+   * Throws UNAVAILABLE if it can't be written, or the team has no room for one more.
+   */
+  claim(claim: RunClaim): Promise<RunRecord | undefined>;
+  /**
+   * Writes what came of a run. Resolves once the store took it or failed: it is then written later.
+   * Calls `done` when it is written, or given up. Never rejects.
+   */
+  end(claim: RunClaim, outcome: RunOutcome & { kind: "kept" }, done: () => void): Promise<void>;
+  /** Frees the key. Resolves and calls `done` as `end` does. */
+  release(claim: RunClaim, done: () => void): Promise<void>;
+  /** Removes a record that has expired, if it is still there. */
+  removeExpired(found: RunRecord): Promise<void>;
+  /** The kept text of a run; null: it is no longer kept. */
+  textOf(found: RunRecord): Promise<string | null>;
+  /** The records of the team were removed. */
+  teamDeleted(teamId: string): void;
+  /** Starts to remove expired records. */
+  start(): void;
+  close(): Promise<void>;
+}
+
+export function createRunRecords(parts: {
+  readonly clock: Clock;
+  readonly store: RunRecordStore;
+  readonly keptMs: number;
+  /** How many records the team may have. */
+  readonly recordsMaxOf: (teamId: string) => Promise<number>;
+  /** Called with the cause when a change or a sweep could not be written. It is tried again. */
+  readonly onWriteFailed: (cause: unknown) => void;
+}): RunRecords {
+  const { clock, store, keptMs, onWriteFailed } = parts;
+  const { write } = createRecordWriter(store);
+  const room = createTeamRoom({ store });
+  const unwritten = createUnwrittenChanges({ write });
+  const sweep = createRecordSweep({ clock, store, onRemoved: room.removed, onFailed: onWriteFailed });
+
+  async function writeOrRetry(
+    change: Parameters<typeof unwritten.add>[0],
+    { teamId, done }: { teamId: string; done: () => void },
+  ): Promise<void> {
+    try {
+      await write(change);
+      done();
+    } catch (cause) {
+      onWriteFailed(cause);
+      room.forget(teamId);
+      unwritten.add(change, done);
+    }
+  }
+
+  return {
+    async claim(claim) {
+      const { id, teamId, runId, createTimeMs } = claim;
+      const recordsMax = await parts.recordsMaxOf(teamId);
+      const createdUntilMs = createTimeMs - bounds.runRecordMinutes * 60_000;
+      if (!(await room.takeRecord(teamId, { recordsMax, createdUntilMs }))) {
+        const found = await store.find(id);
+        if (found) return found;
+        throw unavailable({ problem: noRoom(recordsMax) });
+      }
+      try {
+        const found = await write({ kind: "claim", id, claim });
+        if (found) room.giveRecord(teamId);
+        return found;
+      } catch (cause) {
+        // It may be written all the same, and would hold the key for a run that never starts.
+        unwritten.add({ kind: "release", id, runId }, () => room.forget(teamId));
+        throw unavailable({ cause });
+      }
+    },
+    async end({ id, teamId, runId }, outcome, done) {
+      const whole = outcome.state === "done" ? outcome.text : null;
+      const bytes = whole === null ? 0 : Buffer.byteLength(whole);
+      const text = bytes > bounds.keptTextBytesMax ? null : whole;
+      const textBytes = text === null ? 0 : bytes;
+      const expireTimeMs = clock.unixMs() + keptMs;
+      if (textBytes > 0) await room.takeText(teamId, textBytes).catch(onWriteFailed);
+      const end: RunEnd = { kind: "end", id, runId, state: outcome.state, text, textBytes, expireTimeMs };
+      await writeOrRetry(end, { teamId, done });
+    },
+    async release({ id, teamId, runId }, done) {
+      await writeOrRetry({ kind: "release", id, runId }, { teamId, done });
+      room.giveRecord(teamId);
+    },
+    async removeExpired({ id, teamId, runId }) {
+      await write({ kind: "release", id, runId });
+      room.forget(teamId);
+    },
+    textOf: ({ id, runId }) => store.textOf(id, runId),
+    teamDeleted: room.forget,
+    start: sweep.start,
+    async close() {
+      await sweep.close();
+      await unwritten.close();
+    },
+  };
+}
+
+function noRoom(recordsMax: number): string {
+  return `The team has sent ${recordsMax} Idempotency-Keys within an hour, and no more are kept. Repeat the request later, or send it without a key.`;
+}

@@ -1,0 +1,55 @@
+import type { Call } from "../../auth/principal.ts";
+import { bounds } from "../../bounds.ts";
+import { fail } from "../../refusal/refusal.ts";
+import type { RunOutcome } from "./run-outcome.ts";
+import type { RunClaim } from "./run-record-store.ts";
+
+/** A run with a key whose outcome is not in the store yet, and those who wait for it. */
+export class RunUnderWay {
+  readonly claim: RunClaim;
+  readonly #answered: Promise<RunOutcome>;
+  #outcome: RunOutcome | undefined;
+  #waiters = 0;
+
+  /** `answered` never rejects. */
+  constructor(claim: RunClaim, answered: Promise<RunOutcome>) {
+    this.claim = claim;
+    this.#answered = answered.then((outcome) => {
+      this.#outcome = outcome;
+      return outcome;
+    });
+  }
+
+  /** Waits for the outcome for the caller that began the run. Rejects when the caller is gone. */
+  outcome(call: Pick<Call, "whenGone">): Promise<RunOutcome> {
+    return new Promise((resolve, reject) => {
+      call.whenGone(reject);
+      this.#answered.then(resolve);
+    });
+  }
+
+  /**
+   * Waits for the outcome for a repeat of the request. Rejects with IDEMPOTENCY_KEY_IN_USE shortly
+   * before the caller's deadline, and at once if there are too many such callers.
+   */
+  async outcomeForRepeat(call: Pick<Call, "whenGone" | "timeoutMs">): Promise<RunOutcome> {
+    if (this.#outcome) return this.#outcome;
+    if (this.#waiters >= bounds.runWaitersMax) throw fail("IDEMPOTENCY_KEY_IN_USE");
+    this.#waiters += 1;
+    const late = Promise.withResolvers<never>();
+    const timeoutMs = call.timeoutMs();
+    const timer =
+      timeoutMs === undefined
+        ? undefined
+        : setTimeout(
+            () => late.reject(fail("IDEMPOTENCY_KEY_IN_USE")),
+            Math.max(0, timeoutMs - bounds.runWaitSpareMs),
+          );
+    try {
+      return await Promise.race([this.outcome(call), late.promise]);
+    } finally {
+      clearTimeout(timer);
+      this.#waiters -= 1;
+    }
+  }
+}
