@@ -1,16 +1,22 @@
 import { create, toBinary } from "@bufbuild/protobuf";
+import { VerifyKeyRequestSchema } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunAppRequestSchema } from "#gen/keyrun/v1/run_service_pb.ts";
-import { type Load, loadGrpc, loadHttp1 } from "./load.ts";
+import { grpcFrame } from "./bare-grpc.ts";
+import { type Latencies, type Load, loadGrpc, loadHttp1 } from "./load.ts";
 import type { Subject } from "./subject.ts";
 
-/** One table: the same request to servers that do the same work, and to a bare server. */
+/** The same request to servers that do the same work, and to a bare server. */
 export interface Question {
-  readonly name: "rest" | "grpc";
+  readonly name: string;
   readonly title: string;
+  /** The app that the servers pass runs on to, in a process of its own. */
+  readonly app?: "http" | "grpc";
   /** Files of `bench/subjects`. The first is the bare server, the unit of the others' results. */
   readonly subjects: readonly string[];
+  /** How many requests at a time. Each has its table. */
+  readonly connections: readonly number[];
   /** Sends the load to the subject. Throws at a wrong answer. */
-  readonly send: (subject: Subject, load: Load) => Promise<void>;
+  readonly send: (subject: Subject, load: Load) => Promise<Latencies>;
 }
 
 const text = "hello, how are you today?";
@@ -18,36 +24,86 @@ const text = "hello, how are you today?";
 export const questions: readonly Question[] = [
   {
     name: "rest",
-    title: "A run over REST (POST /api/apps/echo/run, HTTP/1.1)",
+    title: "A run of echo over REST (POST /api/apps/echo/run, HTTP/1.1)",
     subjects: ["bare-http", "keyrun", "fastify", "express", "connect-json"],
-    send: (subject, load) => loadHttp1(subject.port, restRequest(subject), load),
+    connections: [16],
+    send: (subject, load) => sendRest("echo", subject, load),
   },
   {
     name: "grpc",
-    title: "A run over gRPC (unary RunApp, HTTP/2)",
+    title: "A run of echo over gRPC (unary RunApp, HTTP/2)",
     subjects: ["bare-http2", "keyrun", "grpc-js", "connect-grpc"],
-    send: ({ port, apiKey }, load) =>
-      loadGrpc({ port, path: "/keyrun.v1.RunService/RunApp", body: grpcMessage(), apiKey }, load),
+    connections: [16],
+    send: (subject, load) => sendGrpc("echo", subject, load),
+  },
+  {
+    name: "app-http",
+    title: "A run over REST that is passed on to an app behind HTTP",
+    app: "http",
+    subjects: ["bare-proxy", "keyrun", "nginx", "go-proxy", "fastify-proxy", "express-proxy"],
+    connections: [12, 32, 1],
+    send: (subject, load) => sendRest("shout", subject, load),
+  },
+  {
+    name: "app-grpc-rest",
+    title: "A run over REST that is passed on to an app behind gRPC",
+    app: "grpc",
+    subjects: ["bare-rest-to-grpc", "keyrun"],
+    connections: [12, 32],
+    send: (subject, load) => sendRest("shout", subject, load),
+  },
+  {
+    name: "app-grpc",
+    title: "A run over gRPC that is passed on to an app behind gRPC",
+    app: "grpc",
+    subjects: ["bare-grpc-proxy", "keyrun"],
+    connections: [12, 32],
+    send: (subject, load) => sendGrpc("shout", subject, load),
+  },
+  {
+    name: "verify-key",
+    title: "VerifyKey over gRPC (HTTP/2, the internal listener)",
+    subjects: ["bare-verify", "keyrun"],
+    connections: [16],
+    send: (subject, load) => sendVerifyKey(subject, load),
   },
 ];
 
-function restRequest({ port, apiKey }: Subject): string {
+function sendRest(appId: string, { port, apiKeys }: Subject, load: Load): Promise<Latencies> {
   const body = JSON.stringify({ text });
-  return [
-    "POST /api/apps/echo/run HTTP/1.1",
-    `Host: 127.0.0.1:${port}`,
-    `Authorization: Bearer ${apiKey}`,
-    "Content-Type: application/json",
-    `Content-Length: ${body.length}`,
-    "",
-    body,
-  ].join("\r\n");
+  const requests = orNone(apiKeys).map((apiKey) =>
+    [
+      `POST /api/apps/${appId}/run HTTP/1.1`,
+      `Host: 127.0.0.1:${port}`,
+      `Authorization: Bearer ${apiKey}`,
+      "Content-Type: application/json",
+      `Content-Length: ${body.length}`,
+      "",
+      body,
+    ].join("\r\n"),
+  );
+  return loadHttp1(port, { requests, expected: JSON.stringify(text) }, load);
 }
 
-function grpcMessage(): Buffer {
-  const message = toBinary(RunAppRequestSchema, create(RunAppRequestSchema, { appId: "echo", text }));
-  const frame = Buffer.alloc(5 + message.length);
-  frame.writeUInt32BE(message.length, 1);
-  frame.set(message, 5);
-  return frame;
+function sendGrpc(appId: string, { port, apiKeys }: Subject, load: Load): Promise<Latencies> {
+  const body = grpcFrame(toBinary(RunAppRequestSchema, create(RunAppRequestSchema, { appId, text })));
+  const requests = orNone(apiKeys).map((credential) => ({ body, credential }));
+  return loadGrpc({ port, path: "/keyrun.v1.RunService/RunApp", requests, expected: text }, load);
+}
+
+function sendVerifyKey({ internalPort, apiKeys, serviceToken }: Subject, load: Load): Promise<Latencies> {
+  const requests = (apiKeys.length > 0 ? apiKeys : [`svc_${"0".repeat(24)}.${"0".repeat(49)}`]).map(
+    (value) => ({
+      body: grpcFrame(toBinary(VerifyKeyRequestSchema, create(VerifyKeyRequestSchema, { value }))),
+      credential: serviceToken,
+    }),
+  );
+  const path = "/keyrun.v1.KeyService/VerifyKey";
+  // VERDICT_VALID: field 1, a varint, 1.
+  return loadGrpc({ port: internalPort, path, requests, expected: "\u0008\u0001" }, load);
+}
+
+/** A server that asks for no key gets an empty one. */
+function orNone(apiKeys: readonly string[]): readonly string[] {
+  return apiKeys.length > 0 ? apiKeys : [""];
 }

@@ -5,36 +5,49 @@ import { measure, type Plan } from "./measure.ts";
 import { questions } from "./questions.ts";
 import { tableOf } from "./table.ts";
 
-// Measures the processor time of a request on each server, all in one run; see README.md.
+// Measures what a request costs each server, all in one run; see README.md.
 const { values } = parseArgs({
   options: {
     only: { type: "string" },
-    rounds: { type: "string", default: "21" },
-    connections: { type: "string", default: "16" },
+    rounds: { type: "string", default: "9" },
+    requests: { type: "string", default: "4000" },
+    connections: { type: "string" },
+    "memory-requests": { type: "string", default: "0" },
     write: { type: "boolean", default: false },
   },
 });
 const plan: Plan = {
-  rounds: wholeNumber("rounds"),
-  load: { connections: wholeNumber("connections"), requests: 2_000 },
+  rounds: wholeNumber("rounds", 1),
+  requests: wholeNumber("requests", 1),
   warmUp: { connections: 16, requests: 30_000 },
+  memoryRequests: wholeNumber("memory-requests", 0),
+  connections: values.connections === undefined ? undefined : [wholeNumber("connections", 1)],
 };
-const asked = questions.filter(({ name }) => values.only === undefined || values.only === name);
-if (asked.length === 0) throw new Error(`--only takes ${questions.map(({ name }) => name).join(" or ")}.`);
-
-const machine = `Node ${process.versions.node}, ${cpus().length} × ${cpus()[0]?.model.trim()}`;
-const tables: string[] = [];
-for (const question of asked) {
-  const table = tableOf(question.title, await measure(question, plan), plan);
-  console.log(`\n${table}`);
-  tables.push(table);
+const names = questions.map(({ name }) => name);
+if (values.only !== undefined && !names.includes(values.only)) {
+  throw new Error(`--only takes one of ${names.join(", ")}.`);
 }
-console.log(`\n${machine}`);
-if (values.write) write(new URL("./README.md", import.meta.url), [...tables, machine].join("\n\n"));
+if (values.write && values.only !== undefined) throw new Error("--write needs all tables: leave --only out.");
 
-function wholeNumber(name: "rounds" | "connections"): number {
+const printed: string[] = [];
+for (const question of questions) {
+  if (values.only !== undefined && values.only !== question.name) continue;
+  const { tables, missing } = await measure(question, plan);
+  for (const table of tables) print(tableOf(question.title, table, plan));
+  for (const { name, missing: why } of missing) print(`Left out: ${name}, because ${why}.`);
+}
+print(`Node ${process.versions.node}, ${cpus().length} × ${cpus()[0]?.model.trim()}`);
+if (values.write) write(new URL("./README.md", import.meta.url), printed.join("\n\n"));
+
+function print(paragraph: string): void {
+  console.log(`\n${paragraph}`);
+  printed.push(paragraph);
+}
+
+function wholeNumber(name: "rounds" | "requests" | "connections" | "memory-requests", min: number): number {
   const number = Number(values[name]);
-  if (!Number.isInteger(number) || number < 1) throw new Error(`--${name} takes a whole number from 1.`);
+  if (!Number.isInteger(number) || number < min)
+    throw new Error(`--${name} takes a whole number from ${min}.`);
   return number;
 }
 

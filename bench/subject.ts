@@ -1,56 +1,97 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
+import { cpuUsOf, processTree, residentMbOf } from "./processes.ts";
 
 /** A server under test, in a process of its own: the load's processor time does not count. */
 export interface Subject {
   readonly name: string;
   readonly port: number;
-  /** The API key that it accepts; empty if it needs none. */
-  readonly apiKey: string;
-  /** Microseconds of processor time, user and system, that the process has used so far. */
-  cpuUs(): Promise<number>;
+  /** The listener for internal services; `port` if the server has one listener alone. */
+  readonly internalPort: number;
+  /** The API keys that it accepts; empty if it needs none. */
+  readonly apiKeys: readonly string[];
+  /** What internal services authenticate with; empty if the server does not ask. */
+  readonly serviceToken: string;
+  /** Microseconds of processor time, user and system, that its processes have used so far. */
+  cpuUs(): number;
+  /** The resident memory of its processes, in MB. */
+  residentMb(): number;
   stop(): Promise<void>;
 }
 
 /** The message of a subject's process to its parent once it listens. */
 export interface ReadyMessage {
   readonly port: number;
-  readonly apiKey?: string;
+  readonly internalPort?: number;
+  readonly apiKeys?: readonly string[];
+  readonly serviceToken?: string;
+  /** The process that serves, if it is not the one that sends this. */
+  readonly pid?: number | undefined;
 }
 
-/** Starts `bench/subjects/<name>.ts`. */
-export async function startSubject(name: string): Promise<Subject> {
-  const path = fileURLToPath(new URL(`./subjects/${name}.ts`, import.meta.url));
-  const child = fork(path, { stdio: ["ignore", "ignore", "inherit", "ipc"], execArgv: [] });
-  const ready: ReadyMessage = await nextMessage(child);
+/** The message of a process that can't serve here, in words. */
+export interface MissingMessage {
+  readonly missing: string;
+}
+
+/** A server that could not be started because something is not installed. */
+export interface Missing extends MissingMessage {
+  readonly name: string;
+  stop(): Promise<void>;
+}
+
+/** Starts `bench/subjects/<name>.ts`. `app` is where its runs go: a URL or `host:port` (gRPC). */
+export async function startSubject(name: string, app = ""): Promise<Subject | Missing> {
+  const { child, ready } = await start(`./subjects/${name}.ts`, app);
+  if ("missing" in ready) return { name, missing: ready.missing, stop: () => stop(child) };
+  const pid = ready.pid ?? child.pid ?? 0;
+  // The workers of nginx are there before it listens.
+  const pids = processTree(pid);
   return {
     name,
     port: ready.port,
-    apiKey: ready.apiKey ?? "",
-    async cpuUs() {
-      child.send("cpu");
-      const usage: NodeJS.CpuUsage = await nextMessage(child);
-      return usage.user + usage.system;
-    },
-    async stop() {
-      if (!child.connected) return;
-      const exited = once(child, "exit");
-      child.disconnect();
-      await exited;
-    },
+    internalPort: ready.internalPort ?? ready.port,
+    apiKeys: ready.apiKeys ?? [],
+    serviceToken: ready.serviceToken ?? "",
+    cpuUs: () => cpuUsOf(pids),
+    residentMb: () => residentMbOf(pids),
+    stop: () => stop(child),
   };
 }
 
-async function nextMessage<T>(child: ChildProcess): Promise<T> {
+/** An app that gateways pass runs on to. */
+export interface App {
+  /** Where it is: a URL, or `host:port` for gRPC. */
+  readonly place: string;
+  stop(): Promise<void>;
+}
+
+/** The message of an app's process to its parent once it listens. */
+export interface AppMessage {
+  readonly place: string;
+}
+
+/** Starts `bench/apps/<name>.ts`. */
+export async function startApp(name: "http" | "grpc"): Promise<App> {
+  const { child, ready } = await start<AppMessage>(`./apps/${name}.ts`, "");
+  return { place: ready.place, stop: () => stop(child) };
+}
+
+async function start<Ready = ReadyMessage | MissingMessage>(path: string, app: string) {
+  const child = fork(fileURLToPath(new URL(path, import.meta.url)), [app], {
+    stdio: ["ignore", "ignore", "inherit", "ipc"],
+    execArgv: [],
+  });
   const over = new AbortController();
   const { signal } = over;
   const exited = once(child, "exit", { signal }).then(([code]) => {
-    throw new Error(`a subject exited with ${code}`);
+    throw new Error(`${path} exited with ${code}`);
   });
   try {
-    const [message] = await Promise.race([once(child, "message", { signal }), exited]);
-    return message;
+    const [ready]: Ready[] = await Promise.race([once(child, "message", { signal }), exited]);
+    if (ready === undefined) throw new Error(`${path} sent nothing`);
+    return { child, ready };
   } finally {
     // Removes the listener for the other event.
     exited.catch(() => {});
@@ -58,9 +99,24 @@ async function nextMessage<T>(child: ChildProcess): Promise<T> {
   }
 }
 
-/** Tells the parent that this subject listens, and answers its requests for the processor time. */
-export function announce(ready: ReadyMessage): void {
-  process.on("message", () => process.send?.(process.cpuUsage()));
-  process.on("disconnect", () => process.exit());
+async function stop(child: ChildProcess): Promise<void> {
+  if (!child.connected) return;
+  const exited = once(child, "exit");
+  child.disconnect();
+  await exited;
+}
+
+/** Where the gateway passes runs on to: the argument that `startSubject` gave its process. */
+export const appPlace = process.argv[2] ?? "";
+
+/**
+ * Tells the parent that this process listens, or why it can't. When the parent wants no more, or is
+ * gone, it stops what it started, and ends.
+ */
+export function announce(
+  ready: ReadyMessage | MissingMessage | AppMessage,
+  stop: () => Promise<void> = async () => {},
+): void {
+  process.on("disconnect", () => stop().finally(() => process.exit()));
   process.send?.(ready);
 }

@@ -7,4 +7,6 @@ import { announce } from "../subject.ts";
 
 // Stock Connect-Node over HTTP/2 with unary gRPC.
 const server = createServer(connectNodeAdapter({ routes }));
-server.listen(0, "127.0.0.1", () => announce({ port: (server.address() as AddressInfo).port, apiKey }));
+server.listen(0, "127.0.0.1", () =>
+  announce({ port: (server.address() as AddressInfo).port, apiKeys: [apiKey] }),
+);

@@ -12,4 +12,6 @@ const server = createServer((req, res) => {
   req.url = "/keyrun.v1.RunService/RunApp";
   handler(req, res);
 });
-server.listen(0, "127.0.0.1", () => announce({ port: (server.address() as AddressInfo).port, apiKey }));
+server.listen(0, "127.0.0.1", () =>
+  announce({ port: (server.address() as AddressInfo).port, apiKeys: [apiKey] }),
+);

@@ -20,5 +20,5 @@ app.post("/api/apps/:app_id/run", (req, res) => {
   else res.json({ runId: `run_${crypto.randomUUID()}`, appId: req.params.app_id, text });
 });
 const server = app.listen(0, "127.0.0.1", () => {
-  announce({ port: (server.address() as AddressInfo).port, apiKey });
+  announce({ port: (server.address() as AddressInfo).port, apiKeys: [apiKey] });
 });

@@ -22,4 +22,4 @@ app.post<{ Params: { app_id: string }; Body: { text: string } }>(
   },
 );
 await app.listen({ port: 0, host: "127.0.0.1" });
-announce({ port: (app.server.address() as AddressInfo).port, apiKey });
+announce({ port: (app.server.address() as AddressInfo).port, apiKeys: [apiKey] });

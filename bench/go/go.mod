@@ -1,0 +1,3 @@
+module keyrun.test/bench
+
+go 1.24
