@@ -165,10 +165,14 @@ export const bounds = {
   backendConnectMsMax: 5_000,
   /** Size of the headers that an HTTP backend may answer with. */
   backendHeaderBytesMax: 16 * 1024,
-  /** Unused connections kept for one HTTP backend. */
-  backendIdleSocketsMax: 16,
+  /** Apps on HTTP backends whose connections are kept while they have no run. */
+  backendIdleAppsMax: 256,
   /** How long an unused connection is kept: less than the 5 s after which many servers close it. */
   backendSocketIdleMs: 4_000,
+  /** How much earlier an unused connection is closed than its server says that it will close it. */
+  backendKeepAliveMarginMs: 1_000,
+  /** By how much `X-Keyrun-Deadline-Ms` may be too high because the run waited to be sent. */
+  backendDeadlineErrorMsMax: 10,
   /** Unused gRPC channels kept. */
   backendIdleChannelsMax: 256,
   /** How long an unused gRPC channel keeps its connection. */

@@ -38,7 +38,7 @@ export function createAppRunner(options: {
   const { clock, appRunsMax, outputBytesMax } = options;
   const resolve = createResolveHost(createNameFiles(options.nameFiles));
   const hosts = createHostLookup({ clock, resolve });
-  const http = createHttpRunner({ clock, outputBytesMax, hosts });
+  const http = createHttpRunner({ clock, appRunsMax, outputBytesMax, hosts });
   const grpc = createGrpcRunner({ clock, outputBytesMax, hosts });
   const slots = createRunSlots({
     clock,

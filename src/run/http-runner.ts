@@ -1,19 +1,13 @@
-import {
-  type ClientRequest,
-  Agent as HttpAgent,
-  request as httpRequest,
-  type IncomingMessage,
-} from "node:http";
-import { Agent as HttpsAgent, request as httpsRequest } from "node:https";
-import type { Socket } from "node:net";
-import { TLSSocket } from "node:tls";
+import { isUtf8 } from "node:buffer";
+import type { BackendRecord } from "../apps/app-store.ts";
 import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
-import { Refusal } from "../refusal/refusal.ts";
-import { appFailed, appUnreachable, type BackendRunner, nameOfFailure } from "./backend-runner.ts";
+import type { Refusal } from "../refusal/refusal.ts";
+import { appFailed, type BackendRunner } from "./backend-runner.ts";
 import { type HostLookup, lookupOf } from "./host-lookup.ts";
+import { createHttpConnections } from "./http-connections.ts";
+import { type AnswerReader, beginExchange, type HttpExchange } from "./http-exchange.ts";
 import type { Run } from "./runner.ts";
-import { trustedRoots } from "./trusted-roots.ts";
 
 /**
  * Runs apps on an HTTP server: one POST of `{"runId","teamId","appId","text"}` with the app's
@@ -24,143 +18,130 @@ import { trustedRoots } from "./trusted-roots.ts";
  */
 export function createHttpRunner(options: {
   clock: Clock;
+  appRunsMax: number;
   outputBytesMax: number;
   hosts: HostLookup;
 }): BackendRunner<"http"> {
-  const { clock, outputBytesMax, hosts } = options;
-  // Sockets need no bound here: each one in use belongs to a run, and runs are bounded. A run that
-  // waited in the agent's queue would be sent with a deadline that is no longer true.
-  const agentOptions = {
+  const { clock, appRunsMax, outputBytesMax, hosts } = options;
+  // As many as an app can have runs: a run never waits for another one's connection.
+  const all = createHttpConnections({
+    clock,
     lookup: lookupOf(hosts),
-    keepAlive: true,
-    maxSockets: Number.POSITIVE_INFINITY,
-    maxFreeSockets: bounds.backendIdleSocketsMax,
-    timeout: bounds.backendSocketIdleMs,
-    scheduling: "lifo",
-  } as const;
-  const http = new HttpAgent(agentOptions);
-  let https: HttpsAgent | undefined;
-
-  function httpsAgent() {
-    https ??= new HttpsAgent({ ...agentOptions, secureContext: trustedRoots() });
-    return https;
-  }
+    connectionsMax: appRunsMax,
+    idleAppsMax: bounds.backendIdleAppsMax,
+  });
+  const targets = new WeakMap<HttpBackend, Target>();
+  const targetOf = (backend: HttpBackend): Target => {
+    const known = targets.get(backend);
+    if (known !== undefined) return known;
+    const target = readTarget(backend);
+    targets.set(backend, target);
+    return target;
+  };
 
   return {
-    async run(run, backend, limits) {
-      const url = new URL(backend.url);
-      const body = Buffer.from(bodyOf(run));
-      const requestOptions = {
-        method: "POST",
-        headers: {
-          accept: "application/json",
-          ...Object.fromEntries(backend.headers.map(({ name, value }) => [name, value])),
-          "Content-Type": "application/json",
-          "Content-Length": body.byteLength,
-          "Accept-Encoding": "identity",
-          "X-Request-Id": run.requestId,
-        },
-        maxHeaderSize: bounds.backendHeaderBytesMax,
+    run(run, backend, limits) {
+      const target = targetOf(backend);
+      const connections = all.of(run.app, target.origin);
+      const call = {
+        path: target.path,
+        headers: [...target.headers, "X-Request-Id", run.requestId],
+        body: bodyOf(run),
+        deadlineMs: limits.deadlineMs,
       };
-      const request =
-        url.protocol === "https:"
-          ? httpsRequest(url, { ...requestOptions, agent: httpsAgent() })
-          : httpRequest(url, { ...requestOptions, agent: http });
-      const send = () => {
-        const msLeft = Math.max(0, Math.floor(limits.deadlineMs - clock.monotonicMs()));
-        request.setHeader("X-Keyrun-Deadline-Ms", msLeft).end(body);
-      };
-      limits.whenOver((refusal) => request.destroy(refusal));
-      return textOf(await exchange(request, send, outputBytesMax));
+      return new Promise((resolve, reject) => {
+        const reader = new TextReader(outputBytesMax, { resolve, reject });
+        const exchange = beginExchange({ connections, clock }, call, reader);
+        reader.exchange = exchange;
+        limits.whenOver((refusal) => exchange.abort(refusal));
+      });
     },
-    close() {
-      http.destroy();
-      https?.destroy();
-    },
+    close: () => all.close(),
   };
+}
+
+type HttpBackend = Extract<BackendRecord, { kind: "http" }>;
+
+interface Target {
+  readonly origin: string;
+  readonly path: string;
+  readonly headers: readonly string[];
+}
+
+function readTarget({ url, headers }: HttpBackend): Target {
+  const { origin, pathname, search } = new URL(url);
+  const own = headers.flatMap(({ name, value }) => [name, value]);
+  const accept = headers.some(({ name }) => name === "accept") ? [] : ["Accept", "application/json"];
+  const carried = ["Content-Type", "application/json", "Accept-Encoding", "identity"];
+  return { origin, path: pathname + search, headers: [...accept, ...own, ...carried] };
 }
 
 function bodyOf(run: Run): string {
   return JSON.stringify({ runId: run.runId, teamId: run.teamId, appId: run.app.id, text: run.text });
 }
 
-/**
- * Sends the request once it has a connection, and returns the body of a 200. Settles on `close`,
- * the one event that always comes: a response with status 101 causes no other. Nothing is sent
- * twice, by Node or here, even if a kept connection turns out to be closed, because the backend may
- * have read the request. Only before `send` is it certain that it has not.
- */
-function exchange(request: ClientRequest, send: () => void, bytesMax: number): Promise<Buffer> {
-  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
-  let outcome: Buffer | Refusal | undefined;
-  let connecting: NodeJS.Timeout | undefined;
-  let sent = false;
-  function start() {
-    clearTimeout(connecting);
-    if (request.destroyed) return;
-    sent = true;
-    send();
+/** Reads the text of a 200. Everything else ends the exchange. */
+class TextReader implements AnswerReader {
+  exchange: HttpExchange | undefined;
+  readonly #bytesMax: number;
+  readonly #settle: { resolve(text: string): void; reject(refusal: Refusal): void };
+  #first: Buffer | undefined;
+  #more: Buffer[] | undefined;
+  #bytes = 0;
+
+  constructor(bytesMax: number, settle: { resolve(text: string): void; reject(refusal: Refusal): void }) {
+    this.#bytesMax = bytesMax;
+    this.#settle = settle;
   }
-  function settle(first: Buffer | Refusal) {
-    outcome ??= first;
-    // If the server did not take the whole request, the connection can't be used again.
-    if (outcome instanceof Refusal || !request.writableFinished) request.destroy();
+
+  onHead(status: number, headers: Parameters<AnswerReader["onHead"]>[1]): void {
+    const encoding = headers["content-encoding"] ?? "identity";
+    if (status !== 200) this.#fail(`The backend answered ${status}, not 200.`);
+    else if (encoding !== "identity") this.#fail("The backend compressed its answer, unasked.");
   }
-  request.on("socket", (socket) => {
-    if (request.reusedSocket || isConnected(socket)) return start();
-    socket.once(socket instanceof TLSSocket ? "secureConnect" : "connect", start);
-    const late = () => settle(appUnreachable(`No connection within ${bounds.backendConnectMsMax} ms.`));
-    connecting = setTimeout(late, bounds.backendConnectMsMax);
-  });
-  request.on("response", (response) => readAnswer(response, bytesMax, settle));
-  request.on("error", (error) => {
-    const failure = nameOfFailure(error);
-    settle(sent ? appFailed(`The exchange broke off: ${failure}.`) : appUnreachable(failure));
-  });
-  request.on("close", () => {
-    clearTimeout(connecting);
-    if (outcome instanceof Buffer) resolve(outcome);
-    else reject(outcome ?? appFailed("The connection closed without a whole answer."));
-  });
-  return promise;
+
+  onBytes(bytes: Buffer): void {
+    this.#bytes += bytes.byteLength;
+    if (this.#bytes > this.#bytesMax) this.#fail(`The answer has more than ${this.#bytesMax} bytes.`);
+    else if (this.#first === undefined) this.#first = bytes;
+    else if (this.#more === undefined) this.#more = [this.#first, bytes];
+    else this.#more.push(bytes);
+  }
+
+  onEnd(refusal: Refusal | undefined): void {
+    const { resolve, reject } = this.#settle;
+    if (refusal !== undefined) {
+      reject(refusal);
+      return;
+    }
+    const body = this.#more ? Buffer.concat(this.#more, this.#bytes) : (this.#first ?? noBytes);
+    const text = textIn(body);
+    if (typeof text === "string") resolve(text);
+    else reject(text);
+  }
+
+  #fail(happened: string): void {
+    this.exchange?.abort(appFailed(happened));
+  }
 }
 
-/** Bytes can be sent at once. Over TLS, that is after the backend's certificate was verified. */
-function isConnected(socket: Socket): boolean {
-  return socket instanceof TLSSocket ? socket.authorized : !socket.connecting;
-}
+const noBytes: Buffer = Buffer.alloc(0);
 
-function readAnswer(response: IncomingMessage, bytesMax: number, settle: (first: Buffer | Refusal) => void) {
-  const { statusCode, headers } = response;
-  const encoding = headers["content-encoding"] ?? "identity";
-  if (statusCode !== 200) return settle(appFailed(`The backend answered ${statusCode}, not 200.`));
-  if (encoding !== "identity") return settle(appFailed("The backend compressed its answer, unasked."));
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  response.on("data", (chunk: Buffer) => {
-    bytes += chunk.byteLength;
-    if (bytes > bytesMax) settle(appFailed(`The answer has more than ${bytesMax} bytes.`));
-    else chunks.push(chunk);
-  });
-  response.on("end", () => settle(Buffer.concat(chunks, bytes)));
-  response.on("error", (error) => settle(appFailed(`The answer broke off: ${nameOfFailure(error)}.`)));
-}
-
-const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-
-function textOf(body: Buffer): string {
-  const answer = jsonOf(body);
+function textIn(body: Buffer): string | Refusal {
+  const answer = jsonIn(body);
+  if (answer === undefined) return appFailed("The answer is not JSON in UTF-8.");
   if (typeof answer === "object" && answer !== null && "text" in answer && typeof answer.text === "string") {
     return answer.text;
   }
-  throw appFailed("The answer is not a JSON object with a string `text`.");
+  return appFailed("The answer is not a JSON object with a string `text`.");
 }
 
-function jsonOf(body: Buffer): unknown {
+/** Undefined if it is no JSON. The parser's error quotes the body, which belongs to the team. */
+function jsonIn(body: Buffer): unknown {
+  if (!isUtf8(body)) return undefined;
   try {
-    return JSON.parse(strictUtf8.decode(body));
+    return JSON.parse(body.toString());
   } catch {
-    // The parser's error quotes the body, which belongs to the team, so it is not kept as a cause.
-    throw appFailed("The answer is not JSON in UTF-8.");
+    return undefined;
   }
 }

@@ -1,4 +1,5 @@
 import type { ServerResponse } from "node:http";
+import { setImmediate as turn } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { fail } from "#src/refusal/refusal.ts";
 import {
@@ -109,6 +110,7 @@ describe("the end of a run", () => {
     const app = appOn(server.backend);
     await runner.run(runOf(app, { whenGone: caller.whenGone }));
     caller.leave();
+    await turn();
     await runner.run(runOf(app));
     expect(server.seen).toEqual({ requests: 2, connections: 1 });
   });

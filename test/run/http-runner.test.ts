@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import type { Socket } from "node:net";
+import { setImmediate as turn } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import {
@@ -53,7 +54,10 @@ describe("the backend gets", () => {
   test("the next run over the same connection", async () => {
     await using server = await serveHttp((_, response) => response.end('{"text":""}'));
     await using runner = openAppRunner();
-    for (let i = 0; i < 5; i += 1) expect(await runner.run(runOf(appOn(server.backend)))).toBe("");
+    for (let i = 0; i < 5; i += 1) {
+      expect(await runner.run(runOf(appOn(server.backend)))).toBe("");
+      await turn();
+    }
     expect(server.seen).toEqual({ requests: 5, connections: 1 });
   });
 });
@@ -211,6 +215,7 @@ describe("a run is never sent again", () => {
     await using runner = openAppRunner();
     const app = appOn({ kind: "http", url: `http://127.0.0.1:${server.port}/`, headers: [] });
     expect(await runner.run(runOf(app))).toBe("ok");
+    await turn();
     expect(await refusalOf(runner.run(runOf(app)))).toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
     expect(kept).toHaveLength(1);
   });
@@ -223,6 +228,7 @@ describe("a run is never sent again", () => {
     await using runner = openAppRunner();
     const app = appOn(server.backend);
     expect(await runner.run(runOf(app))).toBe("ok");
+    await turn();
     expect(await refusalOf(runner.run(runOf(app)))).toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
     expect(server.seen).toEqual({ requests: 2, connections: 1 });
     expect(await runner.run(runOf(app))).toBe("ok");

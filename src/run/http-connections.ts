@@ -1,0 +1,186 @@
+import { isIP, type LookupFunction, connect as openTcp, type Socket } from "node:net";
+import { connect as openTls, type SecureContext } from "node:tls";
+import { type buildConnector, Client, Pool } from "undici";
+import type { AppRecord } from "../apps/app-store.ts";
+import { bounds } from "../bounds.ts";
+import type { Clock } from "../clock.ts";
+import { CarriedRequest } from "./carried-request.ts";
+import { trustedRoots } from "./trusted-roots.ts";
+
+/** The connections to the server of one app. */
+export interface AppConnections {
+  readonly origin: string;
+  readonly pool: Pool;
+  /** The exchanges that are not over. */
+  running: number;
+  lastUseMs: number;
+}
+
+/** Keeps connections to the servers of apps. */
+export interface HttpConnections {
+  /**
+   * Returns the connections of this app to the origin. Apps on the same server share none, so an
+   * app that uses up its own takes nothing from another.
+   */
+  of(app: Pick<AppRecord, "id">, origin: string): AppConnections;
+  /** Closes all connections. Call it only when none is in use. */
+  close(): void;
+}
+
+/**
+ * Opens at most `connectionsMax` connections for one app. An unused one is closed soon, and an app
+ * that was not run for some time is forgotten when others need its place.
+ */
+export function createHttpConnections(options: {
+  clock: Clock;
+  lookup: LookupFunction;
+  connectionsMax: number;
+  /** Apps without a run whose connections are kept, at most. */
+  idleAppsMax: number;
+}): HttpConnections {
+  const { clock, idleAppsMax } = options;
+  const apps = new Map<string, AppConnections>();
+
+  function open(appId: string, origin: string): AppConnections {
+    if (apps.size >= idleAppsMax) forgetIdle(apps, clock.monotonicMs() - bounds.backendSocketIdleMs);
+    const opened = { origin, pool: openPool(origin, options), running: 0, lastUseMs: clock.monotonicMs() };
+    apps.set(appId, opened);
+    return opened;
+  }
+
+  return {
+    of({ id }, origin) {
+      const known = apps.get(id);
+      if (known?.origin === origin) return known;
+      if (known) closeUnused(known);
+      return open(id, origin);
+    },
+    close() {
+      for (const { pool } of apps.values()) destroy(pool);
+      apps.clear();
+    },
+  };
+}
+
+/**
+ * Makes room: forgets the apps without a run since then, or else all that have none at the moment.
+ */
+function forgetIdle(apps: Map<string, AppConnections>, untilMs: number): void {
+  const sizeBefore = apps.size;
+  const forget = (isOld: (app: AppConnections) => boolean) => {
+    for (const [id, app] of apps) {
+      if (app.running > 0 || !isOld(app)) continue;
+      apps.delete(id);
+      closeUnused(app);
+    }
+  };
+  forget(({ lastUseMs }) => lastUseMs <= untilMs);
+  if (apps.size === sizeBefore) forget(() => true);
+}
+
+/** Closes the connections as soon as the exchanges on them are over. */
+function closeUnused({ pool }: AppConnections): void {
+  pool.close().catch(() => {});
+}
+
+function destroy(pool: Pool): void {
+  pool.destroy().catch(() => {});
+}
+
+/**
+ * A request is written only to a connection that carries no other. undici keeps a POST that it has
+ * begun to write from being written again.
+ */
+function openPool(
+  origin: string,
+  { connectionsMax, lookup }: { connectionsMax: number; lookup: LookupFunction },
+): Pool {
+  const connector = createConnector(lookup);
+  return new Pool(origin, {
+    connections: connectionsMax,
+    allowH2: false,
+    factory(url) {
+      const connection: Connection = new Connection(url, {
+        connect: (to, done) => connection.open(() => connector(to), done),
+        allowH2: false,
+        pipelining: 1,
+        // The time of a run is limited by its caller, which also ends it.
+        headersTimeout: 0,
+        bodyTimeout: 0,
+        maxHeaderSize: bounds.backendHeaderBytesMax,
+        keepAliveTimeout: bounds.backendSocketIdleMs,
+        keepAliveMaxTimeout: bounds.backendSocketIdleMs,
+        keepAliveTimeoutThreshold: bounds.backendKeepAliveMarginMs,
+      });
+      return connection;
+    },
+  });
+}
+
+/** One connection at a time, which is opened again when it is needed. */
+class Connection extends Client {
+  #socket: Socket | undefined;
+  #isOpening = false;
+
+  override dispatch(...[options, handler]: Parameters<Client["dispatch"]>): boolean {
+    if (handler instanceof CarriedRequest) handler.carrier = this;
+    return super.dispatch(options, handler);
+  }
+
+  /** Opens a socket for undici, which calls this. Within `backendConnectMsMax` it is connected. */
+  open(begin: () => Socket, done: buildConnector.Callback): void {
+    const socket = begin();
+    this.#socket = socket;
+    this.#isOpening = true;
+    const late = setTimeout(
+      () => socket.destroy(new Error(`No connection within ${bounds.backendConnectMsMax} ms.`)),
+      bounds.backendConnectMsMax,
+    );
+    const settle = (error: Error | null) => {
+      clearTimeout(late);
+      if (!this.#isOpening || this.#socket !== socket) return;
+      this.#isOpening = false;
+      if (error) done(error, null);
+      else done(null, socket);
+    };
+    // Over TLS a connection is there after the server's certificate was verified.
+    socket.once("encrypted" in socket ? "secureConnect" : "connect", () => settle(null));
+    socket.on("error", settle);
+    socket.once("close", () => settle(new Error("The connection closed before it was there.")));
+  }
+
+  /** Ends the attempt to connect, if there is one. */
+  giveUp(): void {
+    if (this.#isOpening) this.#socket?.destroy(new Error("Nobody waits for the connection."));
+  }
+
+  /** Closes the connection if it has not taken everything that was written. */
+  closeUnlessWritten(): void {
+    if (this.#socket && this.#socket.writableLength > 0) this.#socket.destroy();
+  }
+}
+
+type Connector = (to: Parameters<buildConnector.connector>[0]) => Socket;
+
+function createConnector(lookup: LookupFunction): Connector {
+  let secureContext: SecureContext | undefined;
+  let session: Buffer | undefined;
+  return ({ protocol, hostname, port }) => {
+    const isTls = protocol === "https:";
+    const to = { host: hostname, port: Number(port) || (isTls ? 443 : 80), lookup, noDelay: true };
+    if (!isTls) return openTcp(to);
+    secureContext ??= trustedRoots();
+    // An address is no name (RFC 6066).
+    const servername = isIP(hostname) === 0 ? hostname : "";
+    const socket = openTls({
+      ...to,
+      servername,
+      secureContext,
+      ALPNProtocols: ["http/1.1"],
+      ...(session && { session }),
+    });
+    return socket.on("session", (latest) => {
+      session = latest;
+    });
+  };
+}

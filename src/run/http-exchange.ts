@@ -1,0 +1,160 @@
+import type { Dispatcher } from "undici";
+import { bounds } from "../bounds.ts";
+import type { Clock } from "../clock.ts";
+import type { Refusal } from "../refusal/refusal.ts";
+import { appFailed, appUnreachable, nameOfFailure } from "./backend-runner.ts";
+import { CarriedRequest } from "./carried-request.ts";
+import type { AppConnections } from "./http-connections.ts";
+
+/** One POST to an app. */
+export interface HttpCall {
+  readonly path: string;
+  /** Names and values, alternating. The exchange adds `X-Keyrun-Deadline-Ms` and the length. */
+  readonly headers: readonly string[];
+  readonly body: string;
+  /** The monotonic time that `X-Keyrun-Deadline-Ms` tells as the whole milliseconds left. */
+  readonly deadlineMs: number;
+}
+
+type AnswerHeaders = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>[2];
+
+/** Reads one answer. None of its methods throws. */
+export interface AnswerReader {
+  /** Called with the head of the answer, once, and first. Never with a status below 200. */
+  onHead(status: number, headers: AnswerHeaders): void;
+  /** Called with the bytes of the body, as they come. */
+  onBytes(bytes: Buffer): void;
+  /**
+   * Called once, and last: the exchange is over on this side. Without a refusal the answer is
+   * whole. It is APP_UNREACHABLE if it is certain that nothing was sent, otherwise APP_FAILED or
+   * the refusal of `abort`.
+   */
+  onEnd(refusal: Refusal | undefined): void;
+}
+
+/**
+ * Sends the call once, when a connection can take it, and never again: the app may have read it,
+ * even if the connection breaks. Redirects are not followed.
+ */
+export function beginExchange(
+  { connections, clock }: { connections: AppConnections; clock: Clock },
+  call: HttpCall,
+  reader: AnswerReader,
+): HttpExchange {
+  const exchange = new HttpExchange(connections, clock, call, reader);
+  exchange.begin();
+  return exchange;
+}
+
+export class HttpExchange extends CarriedRequest {
+  readonly #connections: AppConnections;
+  readonly #clock: Clock;
+  readonly #call: HttpCall;
+  readonly #reader: AnswerReader;
+  #msLeft = 0;
+  #controller: Dispatcher.DispatchController | undefined;
+  #isOver = false;
+
+  constructor(connections: AppConnections, clock: Clock, call: HttpCall, reader: AnswerReader) {
+    super();
+    this.#connections = connections;
+    this.#clock = clock;
+    this.#call = call;
+    this.#reader = reader;
+  }
+
+  begin(): void {
+    this.#connections.running += 1;
+    this.#dispatch();
+  }
+
+  /** Whether the app may have read a part of the call. */
+  get isSent(): boolean {
+    return this.#controller !== undefined;
+  }
+
+  /** Reads no more of the answer until `resume`. What was read already may still be given. */
+  pause(): void {
+    this.#controller?.pause();
+  }
+
+  resume(): void {
+    if (!this.#isOver) this.#controller?.resume();
+  }
+
+  /**
+   * Ends the exchange, with this refusal if the call was sent. The reader's `onEnd` is called
+   * before this returns, and nothing after it. Does nothing if the exchange is over.
+   */
+  abort(refusal: Refusal): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    if (this.#controller) this.#controller.abort(aborted);
+    else this.carrier?.giveUp();
+    this.#end(this.#controller ? refusal : appUnreachable("It ended before there was a connection."));
+  }
+
+  #dispatch(): void {
+    const { path, headers, body } = this.#call;
+    this.#msLeft = this.#msLeftNow();
+    this.#connections.pool.dispatch(
+      {
+        method: "POST",
+        path,
+        headers: [...headers, "X-Keyrun-Deadline-Ms", String(this.#msLeft)],
+        body,
+      },
+      this,
+    );
+  }
+
+  #msLeftNow(): number {
+    return Math.max(0, Math.floor(this.#call.deadlineMs - this.#clock.monotonicMs()));
+  }
+
+  /**
+   * Called when the call is about to be written. An error here keeps the connection, and nothing is
+   * written. So a call that waited long begins again, with the time that is left now.
+   */
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    if (this.#isOver) throw notSent;
+    if (this.#msLeft - this.#msLeftNow() > bounds.backendDeadlineErrorMsMax) {
+      queueMicrotask(() => {
+        if (!this.#isOver) this.#dispatch();
+      });
+      throw notSent;
+    }
+    this.#controller = controller;
+  }
+
+  onResponseStart(_: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
+    if (status >= 200 && !this.#isOver) this.#reader.onHead(status, headers);
+  }
+
+  onResponseData(_: Dispatcher.DispatchController, bytes: Buffer): void {
+    if (!this.#isOver) this.#reader.onBytes(bytes);
+  }
+
+  onResponseEnd(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.carrier?.closeUnlessWritten();
+    this.#end(undefined);
+  }
+
+  onResponseError(_: Dispatcher.DispatchController, error: Error): void {
+    if (this.#isOver || error === notSent) return;
+    this.#isOver = true;
+    const failure = nameOfFailure(error);
+    this.#end(this.#controller ? appFailed(`The exchange broke off: ${failure}.`) : appUnreachable(failure));
+  }
+
+  #end(refusal: Refusal | undefined): void {
+    this.#connections.running -= 1;
+    this.#connections.lastUseMs = this.#clock.monotonicMs();
+    this.#reader.onEnd(refusal);
+  }
+}
+
+const notSent = new Error("The call was not sent.");
+const aborted = new Error("The exchange was aborted.");
