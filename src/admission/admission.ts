@@ -5,6 +5,7 @@ import type { Principal } from "../auth/principal.ts";
 import type { LimitDecision } from "../limit/limiter.ts";
 import type { RateReport } from "../limit/rate-limit-headers.ts";
 import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
+import { revoked } from "./check-key.ts";
 
 /** The part of a request to run an app that is judged before its body is read. */
 export interface Applicant {
@@ -91,10 +92,6 @@ function teamRate(decision: LimitDecision): RateReport {
 function refuse(refusal: Refusal, { address }: Applicant, allowance: AddressAllowanceView): Admission {
   const decision = allowance.look(address);
   return { kind: "refused", refusal, rate: decision && { policy: "address", decision } };
-}
-
-function revoked(revokeTimeMs: number): Refusal {
-  return fail("REVOKED_API_KEY", { metadata: { revoke_time: new Date(revokeTimeMs).toISOString() } });
 }
 
 function limited(decision: LimitDecision): Refusal {

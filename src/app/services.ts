@@ -4,6 +4,7 @@ import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import { createAdmit } from "../admission/admission.ts";
+import { createCheckKey } from "../admission/check-key.ts";
 import { createDecide } from "../admission/decide.ts";
 import { createAppService } from "../apps/app-service.ts";
 import { bounds } from "../bounds.ts";
@@ -26,6 +27,8 @@ import { createAppRunner } from "../run/app-runner.ts";
 import type { NameFilePaths } from "../run/name-files.ts";
 import { createRepeatableRuns } from "../run/repeat/repeatable-runs.ts";
 import { createFindRunnableApp, createRunService } from "../run/run-service.ts";
+import { createRunSlots } from "../run/run-slots.ts";
+import { createWatchRights } from "../run/watch-rights.ts";
 import type { Config } from "../settings/config.ts";
 import type { Stores } from "../store/stores.ts";
 import { createTeamService } from "../teams/team-service.ts";
@@ -99,6 +102,17 @@ export function createServices(parts: ServicesParts) {
   });
   const runService = createRunService({
     ...{ findRunnableApp, run, stream: runner.stream, repeatable, newRunId },
+    slots: createRunSlots({
+      clock,
+      appRunsMax: config.appStreamsMax,
+      runsMax: bounds.streamsMax,
+      retryAfterMs: bounds.retryAfterUnavailableMs,
+      sharedMs: bounds.appSharedMs,
+      idleAppsMax: bounds.rememberedAppsMax,
+    }),
+    watchRights: createWatchRights({ recheckMs: bounds.streamRecheckMs }),
+    startMsMax: bounds.streamQuietMs,
+    checkKey: createCheckKey(caches.keys),
   });
   return {
     admit: createAdmit(decide),

@@ -3,7 +3,7 @@ import type { HttpRequest } from "../http/handler.ts";
 import type { Outcomes } from "../http/outcomes.ts";
 import { preferredType } from "../http/preference.ts";
 import { refusalJson } from "../http/refusal-response.ts";
-import { fail, Refusal, refusalFrom } from "../refusal/refusal.ts";
+import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 import type { EncodedResponse } from "../transcode/encode.ts";
 import { type StreamForm, streamForms, streamTypes } from "../transcode/stream-form.ts";
 
@@ -33,7 +33,7 @@ export function streamFormFor(accept: string | undefined): StreamForm {
  * after `quietMs`, because proxies close a connection that is silent. Rejects with what the stream
  * throws before that: the caller then gets a whole refusal, and nothing is counted here. A later
  * refusal is told in the stream. The body counts and logs its outcome once: the success, the
- * refusal, or CANCELLED if it is returned early. The messages end with the request's signal, and
+ * refusal, or CANCELLED if it is returned early. The messages end when the caller is gone, and
  * with the body.
  */
 export async function streamAnswer(
@@ -65,9 +65,8 @@ const over: Text = { done: true, value: undefined };
 class StreamTexts {
   readonly #messages: AsyncIterator<Message, undefined>;
   readonly #parts: StreamParts;
-  readonly #signal: AbortSignal;
   readonly #quiet: NodeJS.Timeout;
-  readonly #onAbort = () => this.#wake?.reject(this.#endReason());
+  #gone: Refusal | undefined;
   #next: Promise<Next> | undefined;
   #wake: PromiseWithResolvers<Next | "quiet"> | undefined;
   #hasBegun = false;
@@ -76,8 +75,10 @@ class StreamTexts {
   constructor(messages: AsyncIterable<Message>, parts: StreamParts) {
     this.#messages = messages[Symbol.asyncIterator]();
     this.#parts = parts;
-    this.#signal = parts.request.signal();
-    this.#signal.addEventListener("abort", this.#onAbort);
+    parts.request.whenGone((refusal) => {
+      this.#gone = refusal;
+      this.#wake?.reject(refusal);
+    });
     this.#quiet = setTimeout(() => this.#wake?.resolve("quiet"), parts.quietMs);
   }
 
@@ -105,8 +106,9 @@ class StreamTexts {
   async return(): Promise<Text> {
     if (this.#isOver) return over;
     this.#end();
-    this.#wake?.reject(this.#endReason());
-    this.#parts.outcomes.refused(this.#endReason(), "rest", this.#parts.request);
+    const refusal = this.#gone ?? fail("CANCELLED");
+    this.#wake?.reject(refusal);
+    this.#parts.outcomes.refused(refusal, "rest", this.#parts.request);
     return over;
   }
 
@@ -118,7 +120,7 @@ class StreamTexts {
   /** Waits for the next message, the end of the request, or the end of the silence. */
   async #come(): Promise<Next | "quiet"> {
     for (;;) {
-      if (this.#signal.aborted) throw this.#endReason();
+      if (this.#gone) throw this.#gone;
       const wake = Promise.withResolvers<Next | "quiet">();
       this.#wake = wake;
       this.#next ??= this.#messages.next();
@@ -135,14 +137,7 @@ class StreamTexts {
   #end(): void {
     this.#isOver = true;
     clearTimeout(this.#quiet);
-    this.#signal.removeEventListener("abort", this.#onAbort);
     this.#messages.return?.().catch(() => {});
-  }
-
-  /** The reason why the rest is not sent. */
-  #endReason(): Refusal {
-    const { reason } = this.#signal;
-    return reason instanceof Refusal ? reason : fail("CANCELLED");
   }
 }
 

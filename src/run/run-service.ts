@@ -5,16 +5,17 @@ import {
   RunAppResponseSchema,
   type StreamAppRequest,
   type StreamAppResponse,
-  StreamAppResponseSchema,
 } from "#gen/keyrun/v1/run_service_pb.ts";
+import type { CheckKey } from "../admission/check-key.ts";
 import type { AppRecord } from "../apps/app-store.ts";
-import type { Call } from "../auth/principal.ts";
+import type { Call, Principal } from "../auth/principal.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import { isResourceId } from "../fields/resource-id.ts";
 import { aboutApp, fail, Refusal } from "../refusal/refusal.ts";
+import { AppStream, type AppStreamParts, type StreamOrder } from "./app-stream.ts";
 import { idempotencyHeader, refuseIdempotencyKey, replayedHeader } from "./repeat/idempotency-key.ts";
 import type { RepeatableOrder, RepeatableRuns } from "./repeat/repeatable-runs.ts";
-import type { Run, Runner, StreamRunner } from "./runner.ts";
+import type { Run, Runner } from "./runner.ts";
 
 /** Finds the app of this id that the team may run. Synchronous where the app is in memory. */
 export type FindRunnableApp = (teamId: string, appId: string) => AppRecord | Promise<AppRecord>;
@@ -52,14 +53,16 @@ export interface RunMethods {
   streamFound(app: AppRecord, request: StreamAppRequest, call: Call): AsyncIterable<StreamAppResponse>;
 }
 
-export function createRunService(parts: {
-  findRunnableApp: FindRunnableApp;
-  run: Runner;
-  stream: StreamRunner;
+export interface RunServiceParts extends AppStreamParts {
+  readonly findRunnableApp: FindRunnableApp;
+  readonly run: Runner;
   /** Runs apps for requests with an Idempotency-Key. */
-  repeatable: Pick<RepeatableRuns, "run">;
-  newRunId: () => string;
-}): RunMethods {
+  readonly repeatable: Pick<RepeatableRuns, "run">;
+  readonly newRunId: () => string;
+  readonly checkKey: CheckKey;
+}
+
+export function createRunService(parts: RunServiceParts): RunMethods {
   const begin = (app: AppRecord, text: string, call: Call): Run =>
     new StartedRun(call, { runId: parts.newRunId(), teamId: teamOf(call), app, text });
 
@@ -82,17 +85,19 @@ export function createRunService(parts: {
     }
   }
 
-  async function* streamFound(app: AppRecord, request: StreamAppRequest, call: Call) {
+  const order = (app: AppRecord, request: StreamAppRequest, call: Call): StreamOrder => {
     refuseIdempotencyKey(call, "A stream can't be repeated.");
-    const run = begin(app, textOf(request), call);
-    try {
-      const pieces = await parts.stream(run);
-      yield startedMessage(run);
-      for await (const text of pieces) yield deltaMessage(text);
-    } catch (thrown) {
-      throw thrown instanceof Refusal ? aboutApp(thrown, app.id) : thrown;
-    }
-  }
+    const { keyId, teamId } = keyOf(call);
+    const checkApp = () => {
+      const found = parts.findRunnableApp(teamId, app.id);
+      return found instanceof Promise ? found.then(() => {}) : undefined;
+    };
+    const checkRight = () => {
+      const checked = parts.checkKey(keyId);
+      return checked instanceof Promise ? checked.then(checkApp) : checkApp();
+    };
+    return { run: begin(app, textOf(request), call), checkRight };
+  };
 
   return {
     runApp(request, call) {
@@ -102,10 +107,13 @@ export function createRunService(parts: {
         : runFound(app, request, call);
     },
     runFound,
-    async *streamApp(request, call) {
-      yield* streamFound(await parts.findRunnableApp(teamOf(call), request.appId), request, call);
+    streamApp(request, call) {
+      const app = parts.findRunnableApp(teamOf(call), request.appId);
+      const ordered =
+        app instanceof Promise ? app.then((found) => order(found, request, call)) : order(app, request, call);
+      return new AppStream(parts, ordered);
     },
-    streamFound,
+    streamFound: (app, request, call) => new AppStream(parts, order(app, request, call)),
   };
 }
 
@@ -113,14 +121,6 @@ function textOf({ text }: Pick<RunAppRequest, "text">): string {
   if (text !== undefined) return text;
   const problem = "text is required: a string, which may be empty.";
   throw fail("INVALID_ARGUMENT", { param: "text", problem });
-}
-
-function startedMessage({ runId, app }: Run): StreamAppResponse {
-  return create(StreamAppResponseSchema, { event: { case: "started", value: { runId, appId: app.id } } });
-}
-
-function deltaMessage(text: string): StreamAppResponse {
-  return create(StreamAppResponseSchema, { event: { case: "delta", value: { text } } });
 }
 
 async function answerLater(run: Run, output: Promise<string>): Promise<RunAppResponse> {
@@ -135,9 +135,13 @@ function answerOf({ runId, app }: Run, text: string): RunAppResponse {
   return create(RunAppResponseSchema, { runId, appId: app.id, text });
 }
 
-function teamOf({ principal }: Call): string {
+function teamOf(call: Call): string {
+  return keyOf(call).teamId;
+}
+
+function keyOf({ principal }: Call): Principal & { readonly kind: "api_key" } {
   if (principal.kind !== "api_key") throw fail("INVALID_CREDENTIAL");
-  return principal.teamId;
+  return principal;
 }
 
 /** The run of a call. It asks the call for what an app at hand never needs. */

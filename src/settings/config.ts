@@ -32,6 +32,8 @@ export interface Config {
   readonly appRunsMax: number;
   /** How long the answers to runs with an Idempotency-Key are kept. With 0 the header is refused. */
   readonly idempotencyHours: number;
+  /** Streams of one app at once. */
+  readonly appStreamsMax: number;
   readonly connectionsMax: number;
   /** Connections of one address at once. Undefined: no bound. Loopback peers have none either. */
   readonly connectionsPerAddressMax: number | undefined;

@@ -1,0 +1,200 @@
+import { create } from "@bufbuild/protobuf";
+import { type StreamAppResponse, StreamAppResponseSchema } from "#gen/keyrun/v1/run_service_pb.ts";
+import { bounds } from "../bounds.ts";
+import { type EndCall, inTurn } from "../http/end-calls.ts";
+import { aboutApp, fail, Refusal } from "../refusal/refusal.ts";
+import { cutPiece } from "./cut-piece.ts";
+import type { RunSlots } from "./run-slots.ts";
+import type { Run, StreamRunner } from "./runner.ts";
+import type { CheckRight, WatchRights } from "./watch-rights.ts";
+
+export interface AppStreamParts {
+  readonly stream: StreamRunner;
+  readonly slots: RunSlots;
+  readonly watchRights: WatchRights;
+  /** How long the first message waits for an app that does not begin to answer. */
+  readonly startMsMax: number;
+}
+
+/** What a stream runs, and the check of the rights that it needs until its end. */
+export interface StreamOrder {
+  readonly run: Run;
+  readonly checkRight: CheckRight;
+}
+
+type Next = IteratorResult<StreamAppResponse, undefined>;
+
+const over: Next = { done: true, value: undefined };
+
+/**
+ * The messages of one stream: `started` as soon as the app has begun to answer, or at the latest
+ * after `startMsMax`, then its output in deltas. It holds one slot of the app until its end. The
+ * app is asked for the next piece only when the caller has taken everything before it. The app's
+ * call ends at once when the caller is gone, a right is gone, or the iterator is returned, even
+ * while it waits for the app: therefore this is no generator.
+ */
+export class AppStream implements AsyncIterableIterator<StreamAppResponse, undefined> {
+  readonly #parts: AppStreamParts;
+  readonly #order: StreamOrder | Promise<StreamOrder>;
+  #run: StreamedRun | undefined;
+  #pieces: Promise<AsyncIterator<string>> | undefined;
+  #piece = "";
+  /** How much of the piece was passed on. */
+  #passed = 0;
+  #ended: Refusal | undefined;
+  #onEnd: EndCall | undefined;
+  #isOver = false;
+  #release = () => {};
+
+  constructor(parts: AppStreamParts, order: StreamOrder | Promise<StreamOrder>) {
+    this.#parts = parts;
+    this.#order = order;
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  async next(): Promise<Next> {
+    if (this.#isOver) return over;
+    try {
+      const value = await (this.#pieces === undefined ? this.#start() : this.#nextDelta(this.#pieces));
+      if (value !== undefined) return { done: false, value };
+      this.#close();
+      return over;
+    } catch (thrown) {
+      // It was returned meanwhile.
+      if (this.#isOver) return over;
+      this.#close();
+      const appId = this.#run?.app.id;
+      throw thrown instanceof Refusal && appId !== undefined ? aboutApp(thrown, appId) : thrown;
+    }
+  }
+
+  async return(): Promise<Next> {
+    if (this.#isOver) return over;
+    this.#close();
+    this.#end(fail("CANCELLED"));
+    return over;
+  }
+
+  async #start(): Promise<StreamAppResponse | undefined> {
+    const { run: asked, checkRight } = await this.#order;
+    if (this.#isOver) return undefined;
+    const run = new StreamedRun(asked);
+    this.#run = run;
+    asked.whenGone((refusal) => this.#end(refusal));
+    if (this.#ended) throw this.#ended;
+    const { stream, slots, watchRights, startMsMax } = this.#parts;
+    const releaseSlot = slots.acquire(run.app, run.teamId);
+    const stopWatching = watchRights(checkRight, (refusal) => this.#end(refusal));
+    this.#release = () => {
+      releaseSlot();
+      stopWatching();
+    };
+    this.#pieces = stream(run).then((pieces) => pieces[Symbol.asyncIterator]());
+    await this.#begun(this.#pieces, startMsMax);
+    return startedMessage(run);
+  }
+
+  /** Resolves when the app has begun to answer, or after this time. */
+  async #begun(pieces: Promise<unknown>, msMax: number): Promise<void> {
+    const late = Promise.withResolvers<void>();
+    const timer = setTimeout(late.resolve, msMax);
+    try {
+      await Promise.race([this.#unlessEnded(pieces), late.promise]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** Returns undefined at the end of the output. */
+  async #nextDelta(pieces: Promise<AsyncIterator<string>>): Promise<StreamAppResponse | undefined> {
+    if (this.#passed === this.#piece.length) {
+      const begun = await this.#unlessEnded(pieces);
+      const next = await this.#unlessEnded(begun.next());
+      if (next.done) return undefined;
+      this.#piece = next.value;
+      this.#passed = 0;
+    }
+    const text = cutPiece(this.#piece, this.#passed, bounds.streamDeltaBytesMax);
+    this.#passed += text.length;
+    // What was passed on is not kept while the caller is slow.
+    if (this.#passed === this.#piece.length) this.#forgetPiece();
+    return deltaMessage(text);
+  }
+
+  #forgetPiece(): void {
+    this.#piece = "";
+    this.#passed = 0;
+  }
+
+  /** Settles like the promise, or rejects as soon as the stream is ended. */
+  #unlessEnded<T>(promise: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      if (this.#ended) reject(this.#ended);
+      this.#onEnd = reject;
+      promise.then(resolve, reject);
+    });
+  }
+
+  /** Ends the app's call at once, whether or not somebody waits for the next message. */
+  #end(refusal: Refusal): void {
+    if (this.#ended !== undefined) return;
+    this.#ended = refusal;
+    this.#forgetPiece();
+    this.#releaseOnce();
+    this.#run?.end(refusal);
+    this.#onEnd?.(refusal);
+  }
+
+  #close(): void {
+    this.#isOver = true;
+    this.#releaseOnce();
+    this.#pieces?.then((pieces) => pieces.return?.()).catch(() => {});
+  }
+
+  #releaseOnce(): void {
+    const release = this.#release;
+    this.#release = () => {};
+    release();
+  }
+}
+
+/** The run as the app's runner gets it: it also ends when the stream does. */
+class StreamedRun implements Run {
+  readonly runId: string;
+  readonly teamId: string;
+  readonly app: Run["app"];
+  readonly text: string;
+  readonly requestId: string;
+  #ended: Refusal | undefined;
+  #onEnd: EndCall | undefined;
+
+  constructor({ runId, teamId, app, text, requestId }: Run) {
+    this.runId = runId;
+    this.teamId = teamId;
+    this.app = app;
+    this.text = text;
+    this.requestId = requestId;
+  }
+
+  whenGone(end: EndCall): void {
+    if (this.#ended !== undefined) end(this.#ended);
+    else this.#onEnd = inTurn(this.#onEnd, end);
+  }
+
+  end(refusal: Refusal): void {
+    if (this.#ended !== undefined) return;
+    this.#ended = refusal;
+    this.#onEnd?.(refusal);
+  }
+}
+
+function startedMessage({ runId, app }: Run): StreamAppResponse {
+  return create(StreamAppResponseSchema, { event: { case: "started", value: { runId, appId: app.id } } });
+}
+
+function deltaMessage(text: string): StreamAppResponse {
+  return create(StreamAppResponseSchema, { event: { case: "delta", value: { text } } });
+}

@@ -1,0 +1,66 @@
+import { Refusal } from "../refusal/refusal.ts";
+
+/**
+ * Checks something that a running stream depends on: throws, or rejects with, the refusal of a
+ * right that is gone. Another error says nothing about the right.
+ */
+export type CheckRight = () => void | Promise<void>;
+
+/**
+ * Checks the rights again and again until the returned function is called. Calls `end` once, when a
+ * right is gone.
+ */
+export type WatchRights = (check: CheckRight, end: (refusal: Refusal) => void) => () => void;
+
+/**
+ * One timer for all streams, because a timer for each would cost more than the checks. A right that
+ * can't be checked, as the store is out of reach, is not taken for gone: the stream goes on.
+ */
+export function createWatchRights({ recheckMs }: { recheckMs: number }): WatchRights {
+  const watched = new Set<Watched>();
+  let ticking: NodeJS.Timeout | undefined;
+  const tick = () => {
+    for (const one of watched) look(one);
+  };
+
+  return (check, end) => {
+    const one: Watched = { check, end, isAsking: false };
+    watched.add(one);
+    ticking ??= setInterval(tick, recheckMs).unref();
+    return () => {
+      watched.delete(one);
+      if (watched.size > 0) return;
+      clearInterval(ticking);
+      ticking = undefined;
+    };
+  };
+}
+
+interface Watched {
+  readonly check: CheckRight;
+  readonly end: (refusal: Refusal) => void;
+  /** One check at a time: a slow store must not get more checks the slower it is. */
+  isAsking: boolean;
+}
+
+function look(one: Watched): void {
+  if (one.isAsking) return;
+  const lost = (thrown: unknown) => {
+    one.isAsking = false;
+    if (isLoss(thrown)) one.end(thrown);
+  };
+  try {
+    const asked = one.check();
+    if (asked === undefined) return;
+    one.isAsking = true;
+    asked.then(() => {
+      one.isAsking = false;
+    }, lost);
+  } catch (thrown) {
+    lost(thrown);
+  }
+}
+
+function isLoss(thrown: unknown): thrown is Refusal {
+  return thrown instanceof Refusal && thrown.reason !== "UNAVAILABLE";
+}
