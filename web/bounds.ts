@@ -46,6 +46,13 @@ export const bounds = {
   recentUseMs: 24 * 60 * 60 * 1_000,
   /** A longer answer to a test request is cut to this length. */
   shownAnswerCharactersMax: 2_000,
+  /**
+   * A longer event of a test stream ends it. Keyrun sends at most 64 KiB of text in one, of which
+   * JSON may make six times as much.
+   */
+  testEventCharactersMax: 524_288,
+  /** A test stream that is silent for this long is lost: two pings of 15 s, and some more. */
+  testSilenceMsMax: 40_000,
   /** How often the sign-in page asks whether another tab has signed in. */
   signInPollMs: 5_000,
 } as const;

@@ -206,6 +206,41 @@ describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
     await expectWellMade(page, "tried-and-refused");
   });
 
+  test("a test request of a stream shows the text, and that it has ended", async () => {
+    const screen = await openScreen();
+    const { page } = screen;
+    await screen.signIn();
+    const { dialog } = await createByHand(page, "");
+    await dialog.getByRole("radio", { name: "Stream" }).check({ force: true });
+    await dialog.getByText("The text comes as the app writes it.").waitFor();
+    expect(await dialog.locator("pre").textContent()).toMatch(/^curl -N .*\/api\/apps\/echo\/stream/);
+    await dialog.getByRole("button", { name: "Send a test request" }).click();
+    await dialog.getByRole("status").getByText("It works: the stream has ended").waitFor();
+    const text = dialog.getByRole("log", { name: "Text of the stream" });
+    expect(await text.textContent()).toBe("hello, word by word");
+    await expectWellMade(page, "stream-ended");
+  });
+
+  test("the page shows the programs of both calls", async () => {
+    const screen = await openScreen({ browser: clipboard });
+    const { page } = screen;
+    await screen.signIn();
+    await page.getByRole("radio", { name: "Stream" }).check({ force: true });
+    for (const [tab, part] of [
+      ["curl", "curl -N -sS -X POST"],
+      ["JavaScript", "delta?.text"],
+      ["Python", '"delta"'],
+    ] as const) {
+      await page.getByRole("tab", { name: tab }).click();
+      await page.getByRole("button", { name: "Copy snippet" }).click();
+      await soon(async () => (await readClipboard(page)).includes(part)).toBe(true);
+      expect(await readClipboard(page)).toContain("/api/apps/echo/stream");
+    }
+    await expectWellMade(page, "try-it-stream");
+    await page.getByRole("radio", { name: "Run" }).check({ force: true });
+    expect(await page.locator("pre").textContent()).toContain("/api/apps/echo/run");
+  });
+
   test("a team without apps sees that, and how to add one, in place of a snippet", async () => {
     const screen = await openScreen({ browser: clipboard });
     const { page, keyrun } = screen;

@@ -37,7 +37,7 @@ describe.skipIf(chromiumEndpoint === "")("by keyboard alone", () => {
     expect(met.map((name) => name.replace(/^curl -sS.*/, "the snippet"))).toEqual([
       ...["Skip to content", "Keyrun", "API keys", "Account Oowner@localhost"],
       ...["Create new secret key", "Show revoked", "ci-deploy", "Revoke ci-deploy"],
-      ...["Try it", "Copy KEYRUN_URL", "Copy KEYRUN_API_KEY"],
+      ...["Try it", "Copy KEYRUN_URL", "Copy KEYRUN_API_KEY", "Run"],
       ...["curl", "App", "Copy snippet", "the snippet"],
       ...["API reference", "List of errors", "OpenAPI"],
     ]);
@@ -73,7 +73,7 @@ describe.skipIf(chromiumEndpoint === "")("by keyboard alone", () => {
     // The dialog keeps the focus: from its last control Tab does not reach the page behind it.
     const met = await tabThrough(page);
     expect(met.map((name) => name.replace(/^curl -sS.*/s, "the snippet"))).toEqual([
-      ...["curl", "Copy snippet", "the snippet", "Send a test request", "Done"],
+      ...["Run", "curl", "Copy snippet", "the snippet", "Send a test request", "Done"],
     ]);
     await tabTo(page, "Done");
     await keyboard.press("Enter");

@@ -1,4 +1,5 @@
 import { useState } from "react";
+import { Segments } from "../controls/segments.tsx";
 import { chooseTheme, currentTheme, type Theme } from "./theme.ts";
 
 const themes: readonly { value: Theme; words: string }[] = [
@@ -7,28 +8,19 @@ const themes: readonly { value: Theme; words: string }[] = [
   { value: "dark", words: "Dark" },
 ];
 
-/** Three radio buttons that look like one switch. */
 export function ThemeSwitch() {
   const [theme, setTheme] = useState(currentTheme);
   return (
     <fieldset className="theme-switch">
       <legend>Theme</legend>
-      <div className="segments">
-        {themes.map(({ value, words }) => (
-          <label key={value}>
-            <input
-              type="radio"
-              name="theme"
-              checked={theme === value}
-              onChange={() => {
-                chooseTheme(value);
-                setTheme(value);
-              }}
-            />
-            <span>{words}</span>
-          </label>
-        ))}
-      </div>
+      <Segments
+        choices={themes}
+        chosen={theme}
+        onChoose={(value) => {
+          chooseTheme(value);
+          setTheme(value);
+        }}
+      />
     </fieldset>
   );
 }

@@ -1,22 +1,26 @@
 import { useState } from "react";
 import { Icon } from "../controls/icon.tsx";
+import { CallChoice } from "./call-choice.tsx";
 import { NoApps } from "./no-apps.tsx";
 import { SettingLines } from "./setting-lines.tsx";
+import type { Call } from "./snippet.ts";
 import { SnippetBlock } from "./snippet-block.tsx";
 import { useRunnableApps } from "./use-runnable-apps.ts";
 
-/** The snippets that run one of the team's apps, and the choice of that app. */
+/** The snippets that run one of the team's apps, and the choices of that app and of the call. */
 export function AppSnippets({ teamId }: { teamId: string }) {
   const { apps, first, known, failed } = useRunnableApps(teamId);
   const [chosen, setChosen] = useState<string | null>(null);
+  const [call, setCall] = useState<Call>("run");
   if (!known && !failed) return <div className="try-it-place" />;
   if (known && apps.length === 0) return <NoApps teamId={teamId} />;
   const appId = chosen ?? first;
   return (
     <>
       <SettingLines />
+      <CallChoice call={call} onChoose={setCall} />
       <SnippetBlock
-        facts={{ appId }}
+        facts={{ appId, call }}
         aside={
           apps.length > 0 && (
             <div className="select select-small">

@@ -24,7 +24,7 @@ export function SnippetBlock({ facts, aside, onCopied }: SnippetBlockProps) {
         <>
           {aside}
           <CopyButton
-            key={`${language} ${facts.appId}`}
+            key={`${language} ${facts.appId} ${facts.call}`}
             text={text}
             what="Snippet"
             {...(onCopied === undefined ? {} : { onCopied })}

@@ -3,32 +3,47 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
-import { promisify } from "node:util";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Language, languages, type SnippetFacts, snippet } from "../../../web/try-it/snippet.ts";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  type Call,
+  type Language,
+  languages,
+  type SnippetFacts,
+  sentTexts,
+  snippet,
+} from "../../../web/try-it/snippet.ts";
 
 const key = "svc_7k3f0m9x2a4c6e8g1j5n7p9q.0000000000000000000000000000000000000000000000000";
-const run = promisify(execFile);
 const runners: Record<Language, (program: string) => [string, string[]]> = {
   curl: (program) => ["sh", ["-c", program]],
   javascript: (program) => [process.execPath, ["--input-type=module", "--eval", program]],
   python: (program) => ["python3", ["-c", program]],
 };
+const calls: readonly Call[] = ["run", "stream"];
 
 const requests: unknown[] = [];
+/** The messages of a stream, after the first one. */
+let messages: object[] = [];
+const whole = [{ delta: { text: "hel" } }, { delta: {} }, { delta: { text: "lo ☀" } }, { end: {} }];
+
 const server = createServer(async (request, response) => {
   const { method, url, headers } = request;
   const type = headers["content-type"];
-  requests.push({
-    method,
-    url,
-    authorization: headers.authorization,
-    type,
-    body: JSON.parse(await text(request)),
-  });
-  response
-    .setHeader("Content-Type", "application/json")
-    .end('{"runId":"run_1","appId":"echo","text":"hello"}');
+  const body = JSON.parse(await text(request));
+  requests.push({ method, url, authorization: headers.authorization, type, body });
+  const started = { started: { runId: "run_1", appId: "echo" } };
+  if (url?.endsWith("/run")) {
+    response.setHeader("Content-Type", "application/json");
+    response.end('{"runId":"run_1","appId":"echo","text":"hello"}');
+  } else if (headers.accept === "application/x-ndjson") {
+    response.setHeader("Content-Type", "application/x-ndjson");
+    for (const message of [started, ...messages]) response.write(`${JSON.stringify(message)}\n`);
+    response.end();
+  } else {
+    response.setHeader("Content-Type", "text/event-stream");
+    response.write(`data: ${JSON.stringify(started)}\n\n`);
+    response.end('data: {"delta":{"text":"hello"}}\n\nevent: end\ndata: {}\n\n');
+  }
 });
 let url = "";
 
@@ -44,33 +59,67 @@ afterAll(() => {
 });
 
 for (const { name } of languages) {
-  test(`the ${name} snippet, pasted as it is, runs the app with the key of the environment`, async () => {
-    await expectRun(name, { appId: "echo" }, { KEYRUN_URL: url, KEYRUN_API_KEY: key });
-  });
+  describe.each(calls)(`the ${name} snippet of the call %s`, (call) => {
+    test("pasted as it is, runs the app with the key of the environment", async () => {
+      await expectRun(name, { appId: "echo", call }, { KEYRUN_URL: url, KEYRUN_API_KEY: key });
+    });
 
-  test(`the ${name} snippet with the real key in it runs without an environment`, async () => {
-    await expectRun(name, { appId: "echo", real: { url, key } }, {});
-  });
+    test("with the real key in it, runs without an environment", async () => {
+      await expectRun(name, { appId: "echo", call, real: { url, key } }, {});
+    });
 
-  test(`the ${name} snippet of the page holds no key`, () => {
-    const program = snippet(name, { appId: "echo" });
-    expect(program).toContain("KEYRUN_API_KEY");
-    expect(program).not.toContain("svc_");
+    test("on the page, holds no key", () => {
+      const program = snippet(name, { appId: "echo", call });
+      expect(program).toContain("KEYRUN_API_KEY");
+      expect(program).not.toContain("svc_");
+    });
   });
 }
 
+describe.each(["javascript", "python"] as const)("the %s snippet of a stream", (language) => {
+  const program = () => snippet(language, { appId: "echo", call: "stream", real: { url, key } });
+
+  test("prints the text alone, each letter once", async () => {
+    messages = whole;
+    expect(await run(language, program())).toMatchObject({ failed: false, stdout: "hello ☀" });
+  });
+
+  test("fails with Keyrun's words when the stream ends with an error", async () => {
+    messages = [{ delta: { text: "hel" } }, { error: { message: "The app has failed." } }];
+    const { failed, stdout, stderr } = await run(language, program());
+    expect({ failed, stdout }).toEqual({ failed: true, stdout: "hel" });
+    expect(stderr).toContain("The app has failed.");
+  });
+
+  test("fails when the stream stops without its end", async () => {
+    messages = [{ delta: { text: "hel" } }];
+    const { failed, stderr } = await run(language, program());
+    expect({ failed, told: stderr.includes("The stream broke off.") }).toEqual({ failed: true, told: true });
+  });
+});
+
 async function expectRun(language: Language, facts: SnippetFacts, environment: Record<string, string>) {
   requests.length = 0;
-  const [command, argv] = runners[language](snippet(language, facts));
-  const { stdout } = await run(command, argv, { env: { PATH: process.env.PATH, ...environment } });
-  expect(stdout).toContain("run_1");
+  messages = whole;
+  const { failed, stdout } = await run(language, snippet(language, facts), environment);
+  expect({ failed, answered: /run_1|hello/.test(stdout) }).toEqual({ failed: false, answered: true });
   expect(requests).toEqual([
     {
       method: "POST",
-      url: "/api/apps/echo/run",
+      url: `/api/apps/echo/${facts.call}`,
       authorization: `Bearer ${key}`,
       type: "application/json",
-      body: { text: "hello" },
+      body: { text: sentTexts[facts.call] },
     },
   ]);
+}
+
+function run(language: Language, program: string, environment: Record<string, string> = {}) {
+  const [command, argv] = runners[language](program);
+  const env = { PATH: process.env.PATH, PYTHONIOENCODING: "utf8", ...environment };
+  return new Promise<{ failed: boolean; stdout: string; stderr: string }>((resolve) => {
+    execFile(command, argv, { env }, (error, stdout, stderr) =>
+      resolve({ failed: error !== null, stdout, stderr }),
+    );
+  });
 }

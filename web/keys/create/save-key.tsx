@@ -2,7 +2,9 @@ import { useLayoutEffect, useRef, useState } from "react";
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { Modal } from "../../controls/modal.tsx";
 import { useServices } from "../../services.tsx";
+import { CallChoice } from "../../try-it/call-choice.tsx";
 import { NoApps } from "../../try-it/no-apps.tsx";
+import type { Call } from "../../try-it/snippet.ts";
 import { SnippetBlock } from "../../try-it/snippet-block.tsx";
 import { useRunnableApps } from "../../try-it/use-runnable-apps.ts";
 import { keyInWords } from "../key-words.ts";
@@ -25,6 +27,7 @@ interface SaveKeyProps {
 export function SaveKey({ apiKey, value, teamId, onDone }: SaveKeyProps) {
   const [copied, setCopied] = useState(false);
   const [asking, setAsking] = useState(false);
+  const [call, setCall] = useState<Call>("run");
   const copyButton = useRef<HTMLButtonElement>(null);
   const { apps, first, known } = useRunnableApps(teamId);
   useLeaveGuard(!copied, () => setAsking(true));
@@ -71,11 +74,12 @@ export function SaveKey({ apiKey, value, teamId, onDone }: SaveKeyProps) {
       {known && apps.length === 0 && <NoApps teamId={teamId} />}
       {apps.length > 0 && (
         <>
+          <CallChoice call={call} onChoose={setCall} />
           <SnippetBlock
-            facts={{ appId: first, real: { url: window.location.origin, key: value } }}
+            facts={{ appId: first, call, real: { url: window.location.origin, key: value } }}
             onCopied={onCopied}
           />
-          <TestRequest appId={first} value={value} teamId={teamId} />
+          <TestRequest appId={first} call={call} value={value} teamId={teamId} />
         </>
       )}
       {asking ? (

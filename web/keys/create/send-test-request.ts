@@ -1,4 +1,5 @@
 import { bounds } from "../../bounds.ts";
+import { type Call, sentTexts } from "../../try-it/snippet.ts";
 
 /** The answer to a test request. */
 export interface TestAnswer {
@@ -16,41 +17,61 @@ export interface TestAnswer {
   readonly rateLimit: string | null;
 }
 
+export interface TestRun {
+  readonly appId: string;
+  /** The key. */
+  readonly value: string;
+}
+
 /**
  * Runs the app once with the key, as a program would: without the session's cookie. Returns null
  * when no answer came.
  */
 export async function sendTestRequest(
   fetch: typeof globalThis.fetch,
-  request: { appId: string; value: string },
+  run: TestRun,
 ): Promise<TestAnswer | null> {
   try {
-    const response = await fetch(`/api/apps/${request.appId}/run`, {
-      method: "POST",
-      headers: { Authorization: `Bearer ${request.value}`, "Content-Type": "application/json" },
-      body: JSON.stringify({ text: "hello" }),
-      credentials: "omit",
-      cache: "no-store",
-      signal: AbortSignal.timeout(bounds.callMsMax),
-    });
-    const body = await response.text();
-    const retryAfterS = Number(response.headers.get("Retry-After") ?? Number.NaN);
-    return {
-      status: response.status,
-      problem: response.ok ? null : problemIn(body),
-      retryAfterS: retryAfterS > 0 ? retryAfterS : null,
-      body: body.slice(0, bounds.shownAnswerCharactersMax),
-      rateLimit: response.headers.get("RateLimit"),
-    };
+    return await readAnswer(await send(fetch, "run", run, AbortSignal.timeout(bounds.callMsMax)));
   } catch {
     return null;
   }
 }
 
+/** Sends the request of one of the two calls. */
+export function send(
+  fetch: typeof globalThis.fetch,
+  call: Call,
+  { appId, value }: TestRun,
+  signal: AbortSignal,
+): Promise<Response> {
+  return fetch(`/api/apps/${appId}/${call}`, {
+    method: "POST",
+    headers: { Authorization: `Bearer ${value}`, "Content-Type": "application/json" },
+    body: JSON.stringify({ text: sentTexts[call] }),
+    credentials: "omit",
+    cache: "no-store",
+    signal,
+  });
+}
+
+/** Reads a whole answer. */
+export async function readAnswer(response: Response): Promise<TestAnswer> {
+  const body = await response.text();
+  const retryAfterS = Number(response.headers.get("Retry-After") ?? Number.NaN);
+  return {
+    status: response.status,
+    problem: response.ok ? null : problemIn(body),
+    retryAfterS: retryAfterS > 0 ? retryAfterS : null,
+    body: body.slice(0, bounds.shownAnswerCharactersMax),
+    rateLimit: response.headers.get("RateLimit"),
+  };
+}
+
 /** The sentence in the body of a refusal; null when something else than Keyrun wrote the body. */
-function problemIn(body: string): string | null {
+export function problemIn(body: string): string | null {
   try {
-    const message: unknown = JSON.parse(body).error.message;
+    const { message }: { message?: unknown } = JSON.parse(body).error;
     return typeof message === "string" ? message : null;
   } catch {
     return null;

@@ -51,7 +51,8 @@ function Problem({ words }: { words: string }) {
   );
 }
 
-function Fact({ name, children }: { name: string; children: ReactNode }) {
+/** A name and its value in a list of them. */
+export function Fact({ name, children }: { name: string; children: ReactNode }) {
   return (
     <>
       <dt>{name}</dt>
