@@ -172,7 +172,7 @@ export const bounds = {
   /** How much earlier an unused connection is closed than its server says that it will close it. */
   backendKeepAliveMarginMs: 1_000,
   /** By how much `X-Keyrun-Deadline-Ms` may be too high because the run waited to be sent. */
-  backendDeadlineErrorMsMax: 10,
+  backendDeadlineErrorMsMax: 20,
   /** Unused gRPC channels kept. */
   backendIdleChannelsMax: 256,
   /** How long an unused gRPC channel keeps its connection. */

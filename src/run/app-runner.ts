@@ -9,7 +9,7 @@ import { createHostLookup } from "./host-lookup.ts";
 import { createHttpRunner } from "./http-runner.ts";
 import { createNameFiles, type NameFilePaths } from "./name-files.ts";
 import { createResolveHost } from "./resolve-host.ts";
-import { type RunningLimits, startLimits } from "./run-limits.ts";
+import { createRunningRuns, type RunningLimits } from "./run-limits.ts";
 import { createRunSlots } from "./run-slots.ts";
 import type { Run, Runner, StreamRunner } from "./runner.ts";
 
@@ -48,7 +48,7 @@ export function createAppRunner(options: {
     sharedMs: bounds.appSharedMs,
     idleAppsMax: bounds.rememberedAppsMax,
   });
-  const running = new Map<Promise<string>, RunningLimits>();
+  const running = createRunningRuns(clock);
   let closed = false;
 
   function send(run: Run, backend: RemoteBackend, limits: RunningLimits): Promise<string> {
@@ -57,32 +57,25 @@ export function createAppRunner(options: {
 
   async function runRemotely(run: Run, backend: RemoteBackend): Promise<string> {
     const releaseSlot = slots.acquire(run.app, run.teamId);
-    const limits = startLimits(clock, run);
-    let exchange: Promise<string> | undefined;
+    const limits = running.start(run, run.app.timeoutMs);
     try {
       if (limits.refusal) throw limits.refusal;
-      exchange = send(run, backend, limits);
-      running.set(exchange, limits);
-      return await exchange;
+      const text = await send(run, backend, limits);
+      const fault = faultOf(text, outputBytesMax);
+      if (fault) throw fault;
+      return text;
     } catch (thrown) {
       throw limits.refusal ? endedBy(limits.refusal, thrown) : thrown;
     } finally {
-      if (exchange) running.delete(exchange);
       limits.stop();
       releaseSlot();
     }
   }
 
-  function checked(text: string): string {
-    const fault = faultOf(text, outputBytesMax);
-    if (fault) throw fault;
-    return text;
-  }
-
   function start(run: Run): string | Promise<string> {
     if (closed) return Promise.reject(unavailable());
     const { backend } = run.app;
-    if (backend.kind !== "echo") return runRemotely(run, backend).then(checked);
+    if (backend.kind !== "echo") return runRemotely(run, backend);
     const text = runEcho(run);
     const fault = faultOf(text, outputBytesMax);
     return fault ? Promise.reject(fault) : text;
@@ -95,9 +88,7 @@ export function createAppRunner(options: {
     },
     async close() {
       closed = true;
-      const stopping = unavailable({ mayHaveRun: true });
-      for (const limits of running.values()) limits.end(stopping);
-      await Promise.allSettled(running.keys());
+      await running.end(unavailable({ mayHaveRun: true }));
       http.close();
       grpc.close();
       hosts.close();

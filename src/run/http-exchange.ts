@@ -11,7 +11,7 @@ export interface HttpCall {
   readonly path: string;
   /** Names and values, alternating. The exchange adds `X-Keyrun-Deadline-Ms` and the length. */
   readonly headers: readonly string[];
-  readonly body: string;
+  readonly body: Buffer;
   /** The monotonic time that `X-Keyrun-Deadline-Ms` tells as the whole milliseconds left. */
   readonly deadlineMs: number;
 }
@@ -52,6 +52,7 @@ export class HttpExchange extends CarriedRequest {
   readonly #call: HttpCall;
   readonly #reader: AnswerReader;
   #msLeft = 0;
+  #hasBegunAgain = false;
   #controller: Dispatcher.DispatchController | undefined;
   #isOver = false;
 
@@ -114,11 +115,14 @@ export class HttpExchange extends CarriedRequest {
 
   /**
    * Called when the call is about to be written. An error here keeps the connection, and nothing is
-   * written. So a call that waited long begins again, with the time that is left now.
+   * written. So a call that waited for a connection begins again, once, with the time that is left
+   * now. There is a connection then, so it does not wait again.
    */
   onRequestStart(controller: Dispatcher.DispatchController): void {
     if (this.#isOver) throw notSent;
-    if (this.#msLeft - this.#msLeftNow() > bounds.backendDeadlineErrorMsMax) {
+    const isLate = this.#msLeft - this.#msLeftNow() > bounds.backendDeadlineErrorMsMax;
+    if (isLate && !this.#hasBegunAgain) {
+      this.#hasBegunAgain = true;
       queueMicrotask(() => {
         if (!this.#isOver) this.#dispatch();
       });

@@ -46,7 +46,7 @@ export function createHttpRunner(options: {
       const call = {
         path: target.path,
         headers: [...target.headers, "X-Request-Id", run.requestId],
-        body: bodyOf(run),
+        body: Buffer.from(bodyOf(run)),
         deadlineMs: limits.deadlineMs,
       };
       return new Promise((resolve, reject) => {

@@ -1,33 +1,61 @@
 import type { Clock } from "../clock.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
 import type { RunLimits } from "./backend-runner.ts";
+import { Deadlines, Timed } from "./deadlines.ts";
 import type { Run } from "./runner.ts";
 
-/** The limits of one run, and a way to end it. The first reason to end becomes its refusal. */
+/** The limits of one run. The first reason to end becomes its refusal. */
 export interface RunningLimits extends RunLimits {
-  /** Ends the run with this refusal, unless it has ended already. */
-  end(refusal: Refusal): void;
-  /** Call it when the run is over: nothing is ended after that. */
+  /** Call it once, when the run is over: nothing is ended after that. */
   stop(): void;
 }
 
-/** Starts the time of the app, and ends the run when its caller is gone. */
-export function startLimits(clock: Clock, run: Run): RunningLimits {
-  const limits = new Limits(clock, run.app.timeoutMs);
-  run.whenGone((refusal) => limits.end(refusal));
-  return limits;
+/** All runs under way. */
+export interface RunningRuns {
+  /** Starts the time of the run, and ends it when its caller is gone. */
+  start(run: Run, timeoutMs: number): RunningLimits;
+  /** Ends all runs with this refusal. Resolves when each has been stopped. */
+  end(refusal: Refusal): Promise<void>;
 }
 
-class Limits implements RunningLimits {
-  readonly deadlineMs: number;
-  readonly #timer: NodeJS.Timeout;
+export function createRunningRuns(clock: Clock): RunningRuns {
+  const deadlines = new Deadlines(clock);
+  let running = 0;
+  const idle = Promise.withResolvers<void>();
+  let isEnding = false;
+  const stopped = (limits: Limits) => {
+    deadlines.remove(limits);
+    running -= 1;
+    if (isEnding && running === 0) idle.resolve();
+  };
+  return {
+    start(run, timeoutMs) {
+      const limits = new Limits(timeoutMs, stopped);
+      running += 1;
+      deadlines.add(limits, timeoutMs);
+      run.whenGone((refusal) => limits.end(refusal));
+      return limits;
+    },
+    async end(refusal) {
+      isEnding = true;
+      if (running === 0) return;
+      for (const limits of deadlines) if (limits instanceof Limits) limits.end(refusal);
+      await idle.promise;
+    },
+  };
+}
+
+class Limits extends Timed implements RunningLimits {
+  readonly #timeoutMs: number;
+  readonly #stopped: (limits: Limits) => void;
   #refusal: Refusal | undefined;
   #isOver = false;
   #onOver: ((refusal: Refusal) => void) | undefined;
 
-  constructor(clock: Clock, timeoutMs: number) {
-    this.deadlineMs = clock.monotonicMs() + timeoutMs;
-    this.#timer = setTimeout(() => this.end(timedOut(timeoutMs)), timeoutMs);
+  constructor(timeoutMs: number, stopped: (limits: Limits) => void) {
+    super();
+    this.#timeoutMs = timeoutMs;
+    this.#stopped = stopped;
   }
 
   get refusal(): Refusal | undefined {
@@ -39,16 +67,21 @@ class Limits implements RunningLimits {
     else this.#onOver = end;
   }
 
+  /** Ends the run with this refusal, unless it has ended already. */
   end(refusal: Refusal): void {
     if (this.#isOver || this.#refusal !== undefined) return;
     this.#refusal = refusal;
     this.#onOver?.(refusal);
   }
 
+  override onDeadline(): void {
+    this.end(timedOut(this.#timeoutMs));
+  }
+
   stop(): void {
     this.#isOver = true;
     this.#onOver = undefined;
-    clearTimeout(this.#timer);
+    this.#stopped(this);
   }
 }
 

@@ -17,6 +17,11 @@ export interface Incoming {
   readonly req: NodeRequest;
   readonly res: NodeResponse;
   readonly unread: UnreadAnswer;
+  /**
+   * Called once when the response is closed. A listener of Node's event would cost more, beside the
+   * one that every request has.
+   */
+  onClose: (() => void) | undefined;
 }
 
 /** Returns the head of Node's request as a plain value. */

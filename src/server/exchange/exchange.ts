@@ -46,7 +46,8 @@ export class Exchange extends RequestFacts implements HttpRequest, Abortable, Ta
   /** Whether the last byte of the answer was passed to Node. */
   #finished = false;
   #failed = false;
-  #watched = false;
+  /** The place with the tracker; -1 while it does not watch the request. */
+  #watchedAt = -1;
   #abort: AbortController | undefined;
   #abortReason: Refusal | undefined;
   #onGone: EndCall | undefined;
@@ -148,19 +149,17 @@ export class Exchange extends RequestFacts implements HttpRequest, Abortable, Ta
   }
 
   #watchCaller(): void {
-    const { res } = this.#incoming;
     const gone = () => {
       if (!this.#finished) this.abort(fail("CANCELLED"));
     };
-    if (isGone(res)) gone();
-    else res.once("close", gone);
+    if (isGone(this.#incoming.res)) gone();
+    else this.#incoming.onClose = gone;
   }
 
   /** Registers the request with the tracker until it ends, so that a drain can abort it. */
   #watch(): void {
-    if (this.#watched || this.#finished) return;
-    this.#watched = true;
-    this.#context.requests.watch(this);
+    if (this.#watchedAt >= 0 || this.#finished) return;
+    this.#watchedAt = this.#context.requests.watch(this);
   }
 
   abort(reason: Refusal): void {
@@ -220,7 +219,9 @@ export class Exchange extends RequestFacts implements HttpRequest, Abortable, Ta
 
   #finish(): void {
     this.#finished = true;
-    if (this.#watched) this.#context.requests.unwatch(this);
+    if (this.#watchedAt < 0) return;
+    this.#context.requests.unwatch(this.#watchedAt);
+    this.#watchedAt = -1;
   }
 
   /**

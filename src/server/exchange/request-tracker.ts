@@ -1,9 +1,10 @@
 import type { Refusal } from "../../refusal/refusal.ts";
+import { SlotList } from "./slot-list.ts";
 
 /** A request that can be aborted. */
 export interface Abortable {
   /**
-   * Ends the work. The request is still answered. Called at most once, and never after `unwatch`.
+   * Ends the work. The request is still answered. Never called after `unwatch`.
    */
   abort(reason: Refusal): void;
 }
@@ -16,15 +17,19 @@ export interface RequestTracker {
   end(): void;
   /** Resolves once no request is running. */
   idle(): Promise<void>;
-  /** Lets `abortAll` abort the request; aborts it at once if `abortAll` was called before. */
-  watch(request: Abortable): void;
-  unwatch(request: Abortable): void;
+  /**
+   * Lets `abortAll` abort the request; aborts it at once if `abortAll` was called before. Returns
+   * its place, for `unwatch`.
+   */
+  watch(request: Abortable): number;
+  /** Call it once for each watched request. */
+  unwatch(place: number): void;
   /** Aborts the watched requests, and every request that is watched later. */
   abortAll(reason: Refusal): void;
 }
 
 export function createRequestTracker(): RequestTracker {
-  const watched = new Set<Abortable>();
+  const watched = new SlotList<Abortable>();
   let endReason: Refusal | undefined;
   let running = 0;
   let whenIdle: (() => void)[] = [];
@@ -43,14 +48,14 @@ export function createRequestTracker(): RequestTracker {
       if (running > 0) await new Promise<void>((resolve) => whenIdle.push(resolve));
     },
     watch(request) {
-      if (endReason === undefined) watched.add(request);
-      else request.abort(endReason);
+      const place = watched.add(request);
+      if (endReason !== undefined) request.abort(endReason);
+      return place;
     },
-    unwatch: (request) => void watched.delete(request),
+    unwatch: (place) => watched.remove(place),
     abortAll(reason) {
       endReason = reason;
       for (const request of watched) request.abort(reason);
-      watched.clear();
     },
   };
 }

@@ -87,14 +87,15 @@ export function createRunningAnswers(
       const place = all.add(res);
       const connection = connectionOf(req, unread);
       const unreadAnswer = new UnreadAnswer(unread, connection);
+      const incoming: Incoming = { head: headOf(req), req, res, unread: unreadAnswer, onClose: undefined };
       requests.begin();
       res.on("close", () => {
         all.remove(place);
         requests.end();
         noteAnswered(res);
         unreadAnswer.end();
+        incoming.onClose?.();
       });
-      const incoming = { head: headOf(req), req, res, unread: unreadAnswer };
       if (!isHttp2Request(req) && connection.requests > limits.concurrentStreamsMax) {
         closeAtOnce(connection, incoming);
         return;

@@ -1,0 +1,95 @@
+import type { Clock } from "../clock.ts";
+
+/** An entry of `Deadlines`. It is linked to its neighbours, so it is in one list at most. */
+export abstract class Timed {
+  /** The monotonic time of its deadline. */
+  deadlineMs = 0;
+  before: Timed | undefined;
+  after: Timed | undefined;
+  list: DeadlineList | undefined;
+
+  /** Called once, when the deadline has passed. The entry is removed before. Never throws. */
+  abstract onDeadline(): void;
+}
+
+/**
+ * Deadlines of which almost none passes. All with the same timeout are in one list, in the order of
+ * their deadlines, and share one timer. A timer for each would cost more than the list, and the
+ * table of a `Set` would keep what was removed from it alive.
+ */
+export class Deadlines implements Iterable<Timed> {
+  readonly #clock: Clock;
+  readonly #lists = new Map<number, DeadlineList>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  add(entry: Timed, timeoutMs: number): void {
+    entry.deadlineMs = this.#clock.monotonicMs() + timeoutMs;
+    const list = this.#lists.get(timeoutMs);
+    if (list !== undefined) list.append(entry);
+    else this.#lists.set(timeoutMs, this.#begin(entry, timeoutMs));
+  }
+
+  /** Does nothing if the entry is in no list. */
+  remove(entry: Timed): void {
+    entry.list?.remove(entry);
+  }
+
+  *[Symbol.iterator](): Iterator<Timed> {
+    for (const list of [...this.#lists.values()]) yield* list.entries();
+  }
+
+  #begin(entry: Timed, timeoutMs: number): DeadlineList {
+    const list = new DeadlineList();
+    list.append(entry);
+    const wait = (ms: number) => setTimeout(look, ms);
+    const look = () => {
+      list.callThePassed(this.#clock);
+      if (list.first !== undefined) wait(Math.ceil(list.first.deadlineMs - this.#clock.monotonicMs()));
+      else this.#lists.delete(timeoutMs);
+    };
+    wait(timeoutMs);
+    return list;
+  }
+}
+
+class DeadlineList {
+  first: Timed | undefined;
+  #last: Timed | undefined;
+
+  append(entry: Timed): void {
+    entry.list = this;
+    entry.before = this.#last;
+    if (this.#last !== undefined) this.#last.after = entry;
+    else this.first = entry;
+    this.#last = entry;
+  }
+
+  remove(entry: Timed): void {
+    const { before, after } = entry;
+    if (before !== undefined) before.after = after;
+    else this.first = after;
+    if (after !== undefined) after.before = before;
+    else this.#last = before;
+    entry.before = undefined;
+    entry.after = undefined;
+    entry.list = undefined;
+  }
+
+  callThePassed(clock: Clock): void {
+    for (;;) {
+      const { first } = this;
+      if (first === undefined || first.deadlineMs > clock.monotonicMs()) return;
+      this.remove(first);
+      first.onDeadline();
+    }
+  }
+
+  entries(): Timed[] {
+    const entries: Timed[] = [];
+    for (let entry = this.first; entry !== undefined; entry = entry.after) entries.push(entry);
+    return entries;
+  }
+}
