@@ -120,6 +120,18 @@ export function readsAnsweredRequest(socket: object): boolean {
   return answeredRequests.get(socket)?.complete === false;
 }
 
+const lately = new WeakSet<NodeResponse>();
+
+/** Notes that the caller has read a part of a streamed answer. */
+export function noteRead(res: NodeResponse): void {
+  lately.add(res);
+}
+
+/** Whether the caller has read a part since this was asked for the last time. */
+export function hasReadLately(res: NodeResponse): boolean {
+  return lately.delete(res);
+}
+
 /** Writes the whole answer at once. */
 export function send(res: NodeResponse, response: WholeResponse): void {
   if (isHttp2Response(res) && response.body.length === 0 && response.trailers === undefined) {

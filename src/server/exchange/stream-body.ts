@@ -1,10 +1,11 @@
 import { unavailable } from "../../refusal/refusal.ts";
-import { type Incoming, isGone, isHttp2Response, type NodeResponse } from "../node-http.ts";
+import { type Incoming, isGone, isHttp2Response, type NodeResponse, noteRead } from "../node-http.ts";
 
 /**
- * Writes the body as it comes. Takes the next chunk only when node has room for it, so a reader
- * that stops costs one chunk. Resolves to true when all is written, and to false as soon as the
- * caller disconnects, even while the body waits for something. Rejects with the error of the body.
+ * Writes the body as it comes. Takes the next chunk only when the system has taken the one before,
+ * so a reader that stops costs one chunk. Resolves to true when all is written, and to false as
+ * soon as the caller disconnects, even while the body waits for something. Rejects with the error
+ * of the body.
  */
 export async function streamBody(incoming: Incoming, body: AsyncIterable<Uint8Array>): Promise<boolean> {
   const { res } = incoming;
@@ -40,32 +41,49 @@ async function writeAll(incoming: Incoming, chunks: AsyncIterator<Uint8Array>): 
     const next = await chunks.next();
     if (isGone(res)) return false;
     if (next.done) return true;
-    if (!write(incoming, next.value)) await roomOrGone(res);
+    await writeSlowly(incoming, next.value);
   }
 }
 
 /**
- * Returns whether Node has room for more. Throws if the caller leaves too much unread; a small
- * chunk is always written, so that a stream is not cut off for what others leave unread.
+ * Passes a chunk to Node in small parts, each of them when the system has taken the one before. So
+ * almost all that waits for a slow reader is the chunk itself, and every part that is taken shows
+ * that the caller reads. Throws if the caller leaves too much unread; a small chunk is always
+ * written, so that a stream is not cut off for what others leave unread.
  */
-function write({ res, unread }: Incoming, bytes: Uint8Array): boolean {
-  if (bytes.length > smallChunkBytes && !unread.hasRoom(bytes.length)) {
+async function writeSlowly(incoming: Incoming, bytes: Uint8Array): Promise<void> {
+  const { res, unread } = incoming;
+  if (bytes.length > partBytesMax && !unread.hasRoom(bytes.length)) {
     throw unavailable({ mayHaveRun: true, isQuiet: true });
   }
+  // The head alone. Over HTTP/2 it is sent already.
+  if (bytes.length === 0 && !isHttp2Response(res)) res.flushHeaders();
   unread.add(bytes.length);
-  const done = () => unread.remove(bytes.length);
-  return isHttp2Response(res) ? res.write(bytes, "utf8", done) : res.write(bytes, "utf8", done);
+  for (let at = 0; at < bytes.length && !isGone(res); at += partBytesMax) {
+    const part = bytes.subarray(at, at + partBytesMax);
+    await written(res, part);
+    unread.remove(part.length);
+    noteRead(res);
+  }
 }
 
-const smallChunkBytes = 16 * 1024;
+const partBytesMax = 16 * 1024;
 
-function roomOrGone(res: NodeResponse): Promise<void> {
-  if (isGone(res)) return Promise.resolve();
+/**
+ * Resolves when the system has taken the bytes, or when it never will, because the caller has
+ * disconnected or has reset its stream. Node keeps a stream open that is reset without an error.
+ */
+function written(res: NodeResponse, bytes: Uint8Array): Promise<void> {
   return new Promise((resolve) => {
+    const stream = isHttp2Response(res) ? res.stream : undefined;
     const done = () => {
-      res.off("drain", done).off("close", done);
+      res.off("close", done);
+      stream?.off("aborted", done);
       resolve();
     };
-    res.on("drain", done).on("close", done);
+    res.once("close", done);
+    stream?.once("aborted", done);
+    if (isHttp2Response(res)) res.write(bytes, "utf8", done);
+    else res.write(bytes, "utf8", done);
   });
 }

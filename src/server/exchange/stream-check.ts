@@ -1,5 +1,5 @@
 import { constants, type Http2ServerResponse, type ServerHttp2Stream } from "node:http2";
-import { isHttp2Response, type NodeRequest, type NodeResponse } from "../node-http.ts";
+import { hasReadLately, isHttp2Response, type NodeRequest, type NodeResponse } from "../node-http.ts";
 import type { TransportLimits } from "../transport-limits.ts";
 
 export interface StreamCheckOptions {
@@ -28,6 +28,7 @@ export function createStreamCheck({ running, limits, isConversation }: StreamChe
       const { stream } = res;
       const before = seen.get(stream);
       const now = before ?? firstLook(stream);
+      if (hasReadLately(res)) now.drained = true;
       if (before === undefined) seen.set(stream, now);
       else lookAgain(stream, now, limits.checkIntervalMs);
       const uploadMsMax = isConversing(res, isConversation) ? limits.conversationMsMax : limits.requestMsMax;
