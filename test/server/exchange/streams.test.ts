@@ -127,9 +127,13 @@ test.each(["1.1", "2"])(
   },
 );
 
-test.each(["1.1", "2"])(
-  "over HTTP/%s a body ends at once when its caller disconnects, and its signal is aborted",
-  async (http) => {
+test.each([
+  ["1.1", undefined],
+  ["2", constants.NGHTTP2_CANCEL],
+  ["2", constants.NGHTTP2_NO_ERROR],
+])(
+  "over HTTP/%s a body ends at once when its caller disconnects (code %s), and its signal is aborted",
+  async (http, code) => {
     const returned = Promise.withResolvers<void>();
     const asked = Promise.withResolvers<HttpRequest>();
     const { port, url, requests, refusals } = await served((request) => {
@@ -154,7 +158,7 @@ test.each(["1.1", "2"])(
     const request = await asked.promise;
     expect(request.signal().aborted).toBe(false);
     expect(requests.running()).toBe(1);
-    stream?.close(constants.NGHTTP2_CANCEL);
+    stream?.close(code);
     client?.socket.resetAndDestroy();
     await returned.promise;
     expect(request.signal().reason).toMatchObject({ reason: "CANCELLED" });
