@@ -118,6 +118,12 @@ export const bounds = {
   appTimeoutMsMax: 30_000,
   appStreamTimeoutMsMax: 60 * 60 * 1_000,
   appStreamTimeoutMsDefault: 10 * 60 * 1_000,
+  /** The longest time between two messages of an app that streams. */
+  appStreamSilenceMsMax: 60_000,
+  /** Bytes of UTF-8 that an app may stream in one run. */
+  appStreamBytesMax: 16 * 1024 * 1024,
+  /** The same with the framing of its messages and with comments. */
+  appStreamBodyBytesMax: 256 * 1024 * 1024,
   /** Runs of all apps at once. */
   runsMax: 4_096,
   /** How long after a team has asked for a run another team can't get all of the app's slots. */

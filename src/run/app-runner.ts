@@ -12,6 +12,7 @@ import { createResolveHost } from "./resolve-host.ts";
 import { createRunningRuns, type RunningLimits } from "./run-limits.ts";
 import { createRunSlots } from "./run-slots.ts";
 import type { Run, Runner, StreamRunner } from "./runner.ts";
+import { createStreamRunner } from "./stream-runner.ts";
 
 export interface AppRunner {
   readonly run: Runner;
@@ -32,6 +33,8 @@ export function createAppRunner(options: {
   clock: Clock;
   appRunsMax: number;
   outputBytesMax: number;
+  /** The longest time without a message of an app that streams; tests have less of it. */
+  silenceMsMax?: number | undefined;
   /** Where the system says how names become addresses; tests give files of their own. */
   nameFiles?: NameFilePaths | undefined;
 }): AppRunner {
@@ -40,6 +43,7 @@ export function createAppRunner(options: {
   const hosts = createHostLookup({ clock, resolve });
   const http = createHttpRunner({ clock, appRunsMax, outputBytesMax, hosts });
   const grpc = createGrpcRunner({ clock, outputBytesMax, hosts });
+  const streams = createStreamRunner({ clock, http, grpc, silenceMsMax: options.silenceMsMax });
   const slots = createRunSlots({
     clock,
     appRunsMax,
@@ -83,21 +87,15 @@ export function createAppRunner(options: {
 
   return {
     run: start,
-    async stream(run) {
-      return piecesOf(await start(run));
-    },
+    stream: streams.stream,
     async close() {
       closed = true;
-      await running.end(unavailable({ mayHaveRun: true }));
+      await Promise.all([running.end(unavailable({ mayHaveRun: true })), streams.close()]);
       http.close();
       grpc.close();
       hosts.close();
     },
   };
-}
-
-async function* piecesOf(text: string): AsyncGenerator<string> {
-  if (text !== "") yield text;
 }
 
 type RemoteBackend = Exclude<BackendRecord, { kind: "echo" }>;

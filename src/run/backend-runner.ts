@@ -1,6 +1,7 @@
 import type { BackendRecord } from "../apps/app-store.ts";
 import { fail, Refusal } from "../refusal/refusal.ts";
 import type { Run } from "./runner.ts";
+import type { PieceSource } from "./stream/piece-source.ts";
 
 /** Runs apps on one kind of backend, over connections that are kept for later runs. */
 export interface BackendRunner<Kind extends BackendRecord["kind"]> {
@@ -12,6 +13,11 @@ export interface BackendRunner<Kind extends BackendRecord["kind"]> {
    * nothing was sent, otherwise with any error; use the refusal of the limits instead.
    */
   run(run: Run, backend: Extract<BackendRecord, { kind: Kind }>, limits: RunLimits): Promise<string>;
+  /**
+   * Sends the run once and streams what comes back, until the deadline in monotonic time. The
+   * caller ends it then.
+   */
+  stream(run: Run, backend: Extract<BackendRecord, { kind: Kind }>, deadlineMs: number): PieceSource;
   /** Closes all connections. Call it only when no run is under way. */
   close(): void;
 }

@@ -6,8 +6,9 @@ import type { Refusal } from "../refusal/refusal.ts";
 import { appFailed, type BackendRunner } from "./backend-runner.ts";
 import { type HostLookup, lookupOf } from "./host-lookup.ts";
 import { createHttpConnections } from "./http-connections.ts";
-import { type AnswerReader, beginExchange, type HttpExchange } from "./http-exchange.ts";
+import { type AnswerReader, beginExchange, type HttpCall, type HttpExchange } from "./http-exchange.ts";
 import type { Run } from "./runner.ts";
+import { HttpPieces } from "./stream/http-pieces.ts";
 
 /**
  * Runs apps on an HTTP server: one POST of `{"runId","teamId","appId","text"}` with the app's
@@ -23,13 +24,18 @@ export function createHttpRunner(options: {
   hosts: HostLookup;
 }): BackendRunner<"http"> {
   const { clock, appRunsMax, outputBytesMax, hosts } = options;
-  // As many as an app can have runs: a run never waits for another one's connection.
-  const all = createHttpConnections({
-    clock,
-    lookup: lookupOf(hosts),
-    connectionsMax: appRunsMax,
-    idleAppsMax: bounds.backendIdleAppsMax,
-  });
+  // As many as an app can have runs: a run never waits for another one's connection. Streams have
+  // connections of their own, and are bounded by the caller.
+  const open = (connectionsMax: number) =>
+    createHttpConnections({
+      clock,
+      lookup: lookupOf(hosts),
+      connectionsMax,
+      idleAppsMax: bounds.backendIdleAppsMax,
+    });
+  const ofRuns = open(appRunsMax);
+  const ofStreams = open(bounds.runsMax);
+  const streamBounds = { messageBytesMax: outputBytesMax, bodyBytesMax: bounds.appStreamBodyBytesMax };
   const targets = new WeakMap<HttpBackend, Target>();
   const targetOf = (backend: HttpBackend): Target => {
     const known = targets.get(backend);
@@ -42,13 +48,8 @@ export function createHttpRunner(options: {
   return {
     run(run, backend, limits) {
       const target = targetOf(backend);
-      const connections = all.of(run.app, target.origin);
-      const call = {
-        path: target.path,
-        headers: [...target.headers, "X-Request-Id", run.requestId],
-        body: Buffer.from(bodyOf(run)),
-        deadlineMs: limits.deadlineMs,
-      };
+      const connections = ofRuns.of(run.app, target.origin);
+      const call = callOf(run, target.path, target.headers, limits.deadlineMs);
       return new Promise((resolve, reject) => {
         const reader = new TextReader(outputBytesMax, { resolve, reject });
         const exchange = beginExchange({ connections, clock }, call, reader);
@@ -56,7 +57,16 @@ export function createHttpRunner(options: {
         limits.whenOver((refusal) => exchange.abort(refusal));
       });
     },
-    close: () => all.close(),
+    stream(run, backend, deadlineMs) {
+      const target = targetOf(backend);
+      const connections = ofStreams.of(run.app, target.origin);
+      const call = callOf(run, target.path, target.streamHeaders, deadlineMs);
+      return new HttpPieces(streamBounds, (reader) => beginExchange({ connections, clock }, call, reader));
+    },
+    close() {
+      ofRuns.close();
+      ofStreams.close();
+    },
   };
 }
 
@@ -66,14 +76,31 @@ interface Target {
   readonly origin: string;
   readonly path: string;
   readonly headers: readonly string[];
+  /** The headers of a run whose output is streamed. */
+  readonly streamHeaders: readonly string[];
 }
 
 function readTarget({ url, headers }: HttpBackend): Target {
   const { origin, pathname, search } = new URL(url);
   const own = headers.flatMap(({ name, value }) => [name, value]);
-  const accept = headers.some(({ name }) => name === "accept") ? [] : ["Accept", "application/json"];
+  const hasAccept = headers.some(({ name }) => name === "accept");
   const carried = ["Content-Type", "application/json", "Accept-Encoding", "identity"];
-  return { origin, path: pathname + search, headers: [...accept, ...own, ...carried] };
+  const accepting = (types: string) => [...(hasAccept ? [] : ["Accept", types]), ...own, ...carried];
+  return {
+    origin,
+    path: pathname + search,
+    headers: accepting("application/json"),
+    streamHeaders: accepting("text/event-stream, application/x-ndjson, application/json"),
+  };
+}
+
+function callOf(run: Run, path: string, headers: readonly string[], deadlineMs: number): HttpCall {
+  return {
+    path,
+    headers: [...headers, "X-Request-Id", run.requestId],
+    body: Buffer.from(bodyOf(run)),
+    deadlineMs,
+  };
 }
 
 function bodyOf(run: Run): string {

@@ -17,7 +17,12 @@ import type { Run } from "#src/run/runner.ts";
 
 /** A runner that `await using` closes. */
 export function openAppRunner(
-  options: { appRunsMax?: number; outputBytesMax?: number; nameFiles?: NameFilePaths } = {},
+  options: {
+    appRunsMax?: number;
+    outputBytesMax?: number;
+    silenceMsMax?: number;
+    nameFiles?: NameFilePaths;
+  } = {},
 ) {
   const runner: AppRunner = createAppRunner({
     clock: systemClock,

@@ -3,8 +3,8 @@ import { textOfPart } from "./message-text.ts";
 import type { PieceDecoder } from "./piece-decoder.ts";
 
 /**
- * Reads `application/x-ndjson`: a message a line, each of at most `bytesMax` bytes. An empty line is
- * a sign of life. The last line needs no line end.
+ * Reads `application/x-ndjson`: a message a line, each of at most `bytesMax` bytes. An empty line
+ * is a sign of life. The last line needs no line end.
  */
 export class JsonLinesDecoder implements PieceDecoder {
   readonly #lines: LineReader;

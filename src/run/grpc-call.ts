@@ -1,0 +1,116 @@
+import { connectivityState, Metadata, status } from "@grpc/grpc-js";
+import { bounds } from "../bounds.ts";
+import { fail, type Refusal } from "../refusal/refusal.ts";
+import { appFailed, appUnreachable, nameOfFailure } from "./backend-runner.ts";
+import type { ChannelLease } from "./grpc-channels.ts";
+
+/** What a server answers to a call. */
+export interface GrpcAnswer {
+  /** The server has begun to answer. It may also send a message or its status first. */
+  onHead(): void;
+  /** A message, after each `read`. */
+  onMessage(bytes: Buffer): void;
+  /**
+   * The call is over; comes once. OK comes only after every message was read, and another status
+   * at once: what was not read by then is lost.
+   */
+  onEnd(end: CallEnd): void;
+}
+
+export type CallEnd =
+  | { readonly isOk: true }
+  | {
+      readonly isOk: false;
+      readonly refusal: Refusal;
+      /** The server does not have the method, so nothing has run. */
+      readonly isUnimplemented: boolean;
+    };
+
+export interface GrpcCall {
+  /** Asks for one message. */
+  read(): void;
+  /** Ends the call soon; `onEnd` tells. */
+  cancel(): void;
+  /** Whether a part of the call may have been sent. */
+  isSent(): boolean;
+}
+
+/**
+ * Sends one message and no more. It uses the channel without the library's client, which would read
+ * ahead and make several objects more for each call.
+ */
+export function startCall(
+  channel: ChannelLease,
+  request: { path: string; message: Buffer; requestId: string; deadline: number },
+  answer: GrpcAnswer,
+): GrpcCall {
+  const connection = channel.client.getChannel();
+  const call = connection.createCall(request.path, request.deadline, null, null, null);
+  const cancel = () => call.cancelWithStatus(status.CANCELLED, "Cancelled by Keyrun.");
+  // Before a call has a stream on a connection, its peer is the channel's target.
+  const isSent = () => call.getPeer() !== connection.getTarget();
+  const noConnection = callIfNotConnected(channel, cancel);
+  let mayHideMessage = false;
+  const metadata = new Metadata();
+  metadata.set("x-request-id", request.requestId);
+  call.start(metadata, {
+    onReceiveMetadata(head) {
+      // The library itself ends a call with UNIMPLEMENTED if it can't read a message of the answer.
+      mayHideMessage = !head.get("grpc-encoding").every((encoding) => knownEncodings.has(encoding));
+      answer.onHead();
+    },
+    onReceiveMessage: (bytes) => answer.onMessage(bytes),
+    onReceiveStatus({ code, details }) {
+      const isLate = noConnection.stop();
+      if (code === status.OK) return answer.onEnd({ isOk: true });
+      const isUnimplemented = code === status.UNIMPLEMENTED && !mayHideMessage && isSent();
+      const refusal = isSent() ? refusalOf(code, details) : unreachable(code, details, isLate);
+      answer.onEnd({ isOk: false, refusal, isUnimplemented });
+    },
+  });
+  call.sendMessageWithContext({}, request.message);
+  call.halfClose();
+  return { read: () => call.startRead(), cancel, isSent };
+
+  function unreachable(code: status, details: string, isLate: boolean): Refusal {
+    // The connection may never be made. The next run tries a new one.
+    if (isLate || code === status.DEADLINE_EXCEEDED) channel.retire();
+    const late = `No connection within ${bounds.backendConnectMsMax} ms.`;
+    return appUnreachable(isLate ? late : nameOf(code, details));
+  }
+}
+
+const knownEncodings: ReadonlySet<string | Buffer> = new Set(["identity", "gzip", "deflate"]);
+
+/**
+ * Calls `cancel` if the channel makes no connection within `backendConnectMsMax`, so that the call
+ * can't have been sent. `stop` ends that, and returns whether `cancel` was called.
+ */
+function callIfNotConnected({ client, connections }: ChannelLease, cancel: () => void) {
+  if (client.getChannel().getConnectivityState(false) === connectivityState.READY) return connected;
+  const connectionsBefore = connections();
+  let isLate = false;
+  const timer = setTimeout(() => {
+    isLate = connections() === connectionsBefore;
+    if (isLate) cancel();
+  }, bounds.backendConnectMsMax);
+  return {
+    stop() {
+      clearTimeout(timer);
+      return isLate;
+    },
+  };
+}
+
+const connected = { stop: () => false };
+
+function refusalOf(code: status, details: string): Refusal {
+  if (code === status.DEADLINE_EXCEEDED) {
+    return fail("APP_TIMEOUT", { cause: new Error("The call's deadline passed."), mayHaveRun: true });
+  }
+  return appFailed(`The call failed: ${nameOf(code, details)}`);
+}
+
+function nameOf(code: status, details: string): string {
+  return nameOfFailure(new Error(`${code} ${status[code]}: ${details}`));
+}

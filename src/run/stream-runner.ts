@@ -1,0 +1,53 @@
+import type { BackendRecord } from "../apps/app-store.ts";
+import { bounds } from "../bounds.ts";
+import type { Clock } from "../clock.ts";
+import { unavailable } from "../refusal/refusal.ts";
+import type { BackendRunner } from "./backend-runner.ts";
+import type { Run, StreamRunner } from "./runner.ts";
+import { AppStreams } from "./stream/app-streams.ts";
+import { EchoPieces } from "./stream/echo-pieces.ts";
+import type { PieceSource } from "./stream/piece-source.ts";
+
+/** Streams apps on every kind of backend. It takes no slot. */
+export interface AppStreamRunner {
+  readonly stream: StreamRunner;
+  /**
+   * Ends every stream under way with UNAVAILABLE, and waits for all of their exchanges. Later ones
+   * are refused with UNAVAILABLE.
+   */
+  close(): Promise<void>;
+}
+
+export function createStreamRunner(parts: {
+  clock: Clock;
+  http: BackendRunner<"http">;
+  grpc: BackendRunner<"grpc">;
+  /** The longest time without a message of the app. */
+  silenceMsMax?: number | undefined;
+}): AppStreamRunner {
+  const { clock, http, grpc, silenceMsMax = bounds.appStreamSilenceMsMax } = parts;
+  const streams = new AppStreams(clock, { silenceMsMax, bytesMax: bounds.appStreamBytesMax });
+  let closed = false;
+
+  function begin(run: Run, backend: BackendRecord, deadlineMs: number): PieceSource {
+    switch (backend.kind) {
+      case "echo":
+        return new EchoPieces(run.text);
+      case "http":
+        return http.stream(run, backend, deadlineMs);
+      case "grpc":
+        return grpc.stream(run, backend, deadlineMs);
+    }
+  }
+
+  return {
+    async stream(run) {
+      if (closed) throw unavailable();
+      return streams.open(run, (deadlineMs) => begin(run, run.app.backend, deadlineMs));
+    },
+    async close() {
+      closed = true;
+      await streams.end(unavailable({ mayHaveRun: true }));
+    },
+  };
+}

@@ -1,0 +1,152 @@
+import type { Clock } from "../../clock.ts";
+import { fail, Refusal } from "../../refusal/refusal.ts";
+import { appFailed } from "../backend-runner.ts";
+import type { Run } from "../runner.ts";
+import type { PieceSource } from "./piece-source.ts";
+
+/** Starts the exchange of a stream. The deadline is in monotonic time. */
+export type StartSource = (deadlineMs: number) => PieceSource;
+
+export interface StreamBounds {
+  /** The longest time without a message of the app while its reader waits for one. */
+  readonly silenceMsMax: number;
+  /** Bytes of UTF-8 that all pieces of one stream may have. */
+  readonly bytesMax: number;
+}
+
+/** The streams under way. */
+export class AppStreams {
+  readonly #clock: Clock;
+  readonly #bounds: StreamBounds;
+  readonly #running = new Set<AppStream>();
+
+  constructor(clock: Clock, bounds: StreamBounds) {
+    this.#clock = clock;
+    this.#bounds = bounds;
+  }
+
+  /** Starts the run, with all limits of a stream. Promises what `StreamRunner` does. */
+  async open(run: Run, start: StartSource): Promise<AsyncIterable<string>> {
+    let gone: Refusal | undefined;
+    let stream: AppStream | undefined;
+    run.whenGone((refusal) => {
+      gone = refusal;
+      stream?.end(refusal);
+    });
+    if (gone !== undefined) throw gone;
+    const { streamTimeoutMs } = run.app;
+    const source = start(this.#clock.monotonicMs() + streamTimeoutMs);
+    const started = new AppStream(source, streamTimeoutMs, this.#bounds);
+    stream = started;
+    this.#running.add(started);
+    started.over.then(() => this.#running.delete(started));
+    await started.begun();
+    return started;
+  }
+
+  /** Ends all streams with this refusal. Resolves when their exchanges are over. */
+  async end(reason: Refusal): Promise<void> {
+    const all = [...this.#running];
+    for (const stream of all) stream.end(reason);
+    await Promise.all(all.map((stream) => stream.over));
+  }
+}
+
+/** One stream: the texts of its source, and the limits that end it. */
+class AppStream implements AsyncIterableIterator<string> {
+  readonly #source: PieceSource;
+  readonly #bytesMax: number;
+  readonly #deadline: NodeJS.Timeout;
+  readonly #silence: NodeJS.Timeout;
+  #isWaiting = true;
+  #bytes = 0;
+  #isOver = false;
+  /** Why it ended before its end. The next piece that is asked for gets it. */
+  #refusal: unknown;
+  readonly #ended = Promise.withResolvers<void>();
+  /** Resolves when the stream has ended, and its exchange is over. */
+  readonly over: Promise<void>;
+
+  constructor(source: PieceSource, timeoutMs: number, { silenceMsMax, bytesMax }: StreamBounds) {
+    this.#source = source;
+    this.over = this.#ended.promise.then(() => source.over);
+    this.#bytesMax = bytesMax;
+    const late = () => this.end(timedOut(`The stream did not end within ${timeoutMs} ms.`));
+    this.#deadline = setTimeout(late, timeoutMs);
+    this.#silence = setTimeout(() => {
+      if (this.#isWaiting) this.end(timedOut(`No message of the app for ${silenceMsMax} ms.`));
+    }, silenceMsMax);
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  /** Resolves when the app has begun to answer. */
+  async begun(): Promise<void> {
+    try {
+      await this.#source.begun;
+      this.#isWaiting = false;
+    } catch (thrown) {
+      this.end(thrown);
+      throw thrown;
+    }
+  }
+
+  /** Ask for one piece at a time. */
+  async next(): Promise<IteratorResult<string, undefined>> {
+    const value = await this.#nextText().catch((thrown) => this.end(thrown));
+    if (value !== undefined) return { done: false, value };
+    this.end(undefined);
+    const refusal = this.#refusal;
+    this.#refusal = undefined;
+    if (refusal !== undefined) throw refusal;
+    return ended;
+  }
+
+  /** The reader wants no more: the app's call is cancelled. */
+  async return(): Promise<IteratorResult<string, undefined>> {
+    this.end(undefined);
+    this.#refusal = undefined;
+    return ended;
+  }
+
+  /** Ends the stream, with this refusal if it is one, unless it is over. */
+  end(refusal: unknown): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#refusal = refusal;
+    this.#ended.resolve();
+    clearTimeout(this.#deadline);
+    clearTimeout(this.#silence);
+    this.#source.cancel(refusal instanceof Refusal ? refusal : fail("CANCELLED", { mayHaveRun: true }));
+  }
+
+  async #nextText(): Promise<string | undefined> {
+    while (!this.#isOver) {
+      let text = this.#source.next();
+      if (text instanceof Promise) {
+        this.#silence.refresh();
+        this.#isWaiting = true;
+        text = await text;
+        this.#isWaiting = false;
+      }
+      if (text !== "") return text === undefined ? undefined : this.#checked(text);
+    }
+    return undefined;
+  }
+
+  #checked(text: string): string {
+    this.#bytes += Buffer.byteLength(text);
+    if (this.#bytes > this.#bytesMax) throw appFailed(`The output has more than ${this.#bytesMax} bytes.`);
+    // JSON can hold half of a surrogate pair; UTF-8 and Protobuf can't.
+    if (!text.isWellFormed()) throw appFailed("The output is not Unicode: it holds a lone surrogate.");
+    return text;
+  }
+}
+
+const ended: IteratorResult<string, undefined> = { done: true, value: undefined };
+
+function timedOut(happened: string): Refusal {
+  return fail("APP_TIMEOUT", { cause: new Error(happened), mayHaveRun: true });
+}

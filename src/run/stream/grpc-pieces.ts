@@ -1,0 +1,168 @@
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import {
+  AppBackendService,
+  StreamRunRequestSchema,
+  StreamRunResponseSchema,
+} from "#gen/keyrun/v1/app_backend_service_pb.ts";
+import { Refusal } from "../../refusal/refusal.ts";
+import { appFailed, appUnreachable } from "../backend-runner.ts";
+import { type CallEnd, type GrpcAnswer, type GrpcCall, startCall } from "../grpc-call.ts";
+import type { ChannelLease } from "../grpc-channels.ts";
+import type { Run } from "../runner.ts";
+import { Mailbox } from "./mailbox.ts";
+import type { PieceSource } from "./piece-source.ts";
+
+export type GrpcMethod = "run" | "streamRun";
+
+/**
+ * The output of a gRPC app, a message at a time. It calls the first of the methods. Where the app
+ * answers UNIMPLEMENTED before any message, nothing has run, and it calls the next one.
+ */
+export class GrpcPieces implements PieceSource, GrpcAnswer {
+  readonly #channel: ChannelLease;
+  readonly #run: Run;
+  readonly #deadline: number;
+  readonly #methods: GrpcMethod[];
+  readonly #begun = Promise.withResolvers<void>();
+  readonly #over = Promise.withResolvers<void>();
+  readonly #waiting = new Mailbox<string | undefined>();
+  #method: GrpcMethod | undefined;
+  #call: GrpcCall | undefined;
+  #isReading = false;
+  #messages = 0;
+  #message: Buffer | undefined;
+  #end: { readonly refusal?: Refusal } | undefined;
+  #isCancelled = false;
+
+  /** `deadline` is in Unix time. Releases the channel when it is over. */
+  constructor(channel: ChannelLease, run: Run, how: { deadline: number; methods: readonly GrpcMethod[] }) {
+    this.#channel = channel;
+    this.#run = run;
+    this.#deadline = how.deadline;
+    this.#methods = [...how.methods];
+    // The one that cancels it may not wait for its begin.
+    this.#begun.promise.catch(() => {});
+    this.#startNext();
+  }
+
+  get begun(): Promise<void> {
+    return this.#begun.promise;
+  }
+
+  get over(): Promise<void> {
+    return this.#over.promise;
+  }
+
+  next(): string | undefined | Promise<string | undefined> {
+    const message = this.#message;
+    if (message) {
+      this.#message = undefined;
+      return textOf(message);
+    }
+    if (this.#end?.refusal) throw this.#end.refusal;
+    if (this.#end) return undefined;
+    this.#read();
+    return this.#waiting.wait();
+  }
+
+  cancel(reason: Refusal): void {
+    if (this.#end) return;
+    this.#isCancelled = true;
+    const isSent = this.#call?.isSent() ?? false;
+    const isLate = reason.reason === "APP_TIMEOUT";
+    // The peer may be gone without closing the connection. Later runs on it would all time out.
+    if (isLate) this.#channel.retire();
+    this.#settle(isLate && !isSent ? appUnreachable("No connection within the app's timeout.") : reason);
+    this.#call?.cancel();
+  }
+
+  onHead(): void {
+    this.#begun.resolve();
+  }
+
+  onMessage(bytes: Buffer): void {
+    if (this.#isCancelled) return;
+    this.#isReading = false;
+    this.#messages += 1;
+    this.#begun.resolve();
+    if (this.#method === "run" && this.#messages > 1) this.cancel(appFailed("Run sent two messages."));
+    else if (this.#waiting.isWaitedFor) this.#hand(bytes);
+    else this.#message = bytes;
+  }
+
+  onEnd(end: CallEnd): void {
+    const isNext = !end.isOk && end.isUnimplemented && this.#messages === 0 && this.#methods.length > 0;
+    if (isNext && !this.#isCancelled) {
+      this.#startNext();
+      return;
+    }
+    if (!end.isOk && end.refusal.reason === "APP_TIMEOUT") this.#channel.retire();
+    this.#channel.release();
+    this.#over.resolve();
+    if (!this.#isCancelled) this.#settle(end.isOk ? this.#missing() : end.refusal);
+  }
+
+  #hand(message: Buffer): void {
+    try {
+      this.#waiting.put(textOf(message));
+    } catch (thrown) {
+      if (thrown instanceof Refusal) this.cancel(thrown);
+    }
+  }
+
+  #startNext(): void {
+    this.#method = this.#methods.shift();
+    const request = {
+      path: this.#method === "run" ? paths.run : paths.streamRun,
+      message: requestOf(this.#run),
+      requestId: this.#run.requestId,
+      deadline: this.#deadline,
+    };
+    this.#isReading = false;
+    this.#call = startCall(this.#channel, request, this);
+    // The head of the answer comes without being asked for, but most servers send it with the first
+    // message.
+    this.#read();
+  }
+
+  #read(): void {
+    if (this.#isReading) return;
+    this.#isReading = true;
+    this.#call?.read();
+  }
+
+  #settle(refusal: Refusal | undefined): void {
+    this.#end = refusal ? { refusal } : {};
+    if (refusal) {
+      this.#begun.reject(refusal);
+      this.#waiting.fail(refusal);
+    } else {
+      this.#begun.resolve();
+      if (this.#waiting.isWaitedFor) this.#waiting.put(undefined);
+    }
+  }
+
+  #missing(): Refusal | undefined {
+    return this.#method === "run" && this.#messages === 0 ? appFailed("Run sent no message.") : undefined;
+  }
+}
+
+const paths = {
+  run: `/${AppBackendService.typeName}/${AppBackendService.method.run.name}`,
+  streamRun: `/${AppBackendService.typeName}/${AppBackendService.method.streamRun.name}`,
+};
+
+/** The request of either method: they have the same fields. */
+function requestOf({ runId, teamId, app, text }: Run): Buffer {
+  const request = create(StreamRunRequestSchema, { runId, teamId, appId: app.id, text });
+  return Buffer.from(toBinary(StreamRunRequestSchema, request));
+}
+
+/** The text of a message of either method. */
+function textOf(message: Buffer): string {
+  try {
+    return fromBinary(StreamRunResponseSchema, message).text;
+  } catch {
+    throw appFailed("A message of the app can't be read.");
+  }
+}

@@ -1,0 +1,25 @@
+import type { Refusal } from "../../refusal/refusal.ts";
+
+/** The exchange of one streamed run with its app, read as fast as its reader asks. */
+export interface PieceSource {
+  /**
+   * Resolves when the app has begun to answer. Rejects with APP_UNREACHABLE if it is certain that
+   * no part of the run was sent, with APP_TIMEOUT if the app says so, and otherwise with
+   * APP_FAILED.
+   */
+  readonly begun: Promise<void>;
+  /**
+   * The text of the next message. An empty text only says that the app is at work. Undefined at the
+   * end of a whole output. Throws, or rejects, as `begun` does, after the texts that came before.
+   * Between two calls at most one read waits in memory. Call it again only after it has settled,
+   * and not after a failure.
+   */
+  next(): string | undefined | Promise<string | undefined>;
+  /**
+   * Ends the exchange at once, unless it is over. What is waited for rejects with this refusal, but
+   * with APP_UNREACHABLE if the reason is APP_TIMEOUT and no part of the run was sent.
+   */
+  cancel(reason: Refusal): void;
+  /** Resolves when the exchange is completely over on this side. Never rejects. */
+  readonly over: Promise<void>;
+}

@@ -1,0 +1,59 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { appOn, callerThatLeaves, openAppRunner, refusalOf, runOf } from "../../harness/app-backends.ts";
+import { readPieces } from "../../harness/streamed-apps.ts";
+
+const echo = appOn({ kind: "echo" });
+
+test.each([
+  ["", []],
+  ["hello", ["hello"]],
+  ["hello big  world\n", ["hello ", "big  ", "world\n"]],
+  ["  led by spaces", ["  ", "led ", "by ", "spaces"]],
+  [" \t\n", [" \t\n"]],
+  ["☀ 🌞", ["☀ ", "🌞"]],
+])("echo streams %j word by word, each with the whitespace after it", async (text, pieces) => {
+  await using runner = openAppRunner();
+  expect(await readPieces(await runner.stream(runOf(echo, { text })))).toEqual({ pieces });
+});
+
+test("the pieces of any text are the text, and none is empty", async () => {
+  await using runner = openAppRunner();
+  const anyText = fc.string({ unit: fc.constantFrom("a", " ", "\n", "é", "🌞", "\u00a0", "\0") });
+  await fc.assert(
+    fc.asyncProperty(anyText, async (text) => {
+      const { pieces } = await readPieces(await runner.stream(runOf(echo, { text })));
+      expect(pieces.join("")).toBe(text);
+      expect(pieces).not.toContain("");
+    }),
+  );
+});
+
+test("a lone surrogate is refused, after what came before", async () => {
+  await using runner = openAppRunner();
+  expect(await readPieces(await runner.stream(runOf(echo, { text: "a \ud83c b" })))).toMatchObject({
+    pieces: ["a "],
+    refusal: { reason: "APP_FAILED" },
+  });
+});
+
+test("an echo ends like any other stream: by its caller, by its time, and at the end of Keyrun", async () => {
+  const runner = openAppRunner();
+  const start = async (facts = {}) => (await runner.stream(runOf(echo, facts)))[Symbol.asyncIterator]();
+  const caller = callerThatLeaves();
+  const left = await start({ text: "a b", whenGone: caller.whenGone });
+  expect(await left.next()).toMatchObject({ value: "a " });
+  caller.leave();
+  await expect(left.next()).rejects.toMatchObject({ reason: "CANCELLED" });
+
+  const late = (await runner.stream(runOf(appOn({ kind: "echo" }, { streamTimeoutMs: 1 }), { text: "a b" })))[
+    Symbol.asyncIterator
+  ]();
+  await new Promise((passed) => setTimeout(passed, 20));
+  await expect(late.next()).rejects.toMatchObject({ reason: "APP_TIMEOUT" });
+
+  const stopped = await start({ text: "a b" });
+  await runner.close();
+  await expect(stopped.next()).rejects.toMatchObject({ reason: "UNAVAILABLE" });
+  expect(await refusalOf(start().then(() => "a stream"))).toMatchObject({ reason: "UNAVAILABLE" });
+});
