@@ -8,13 +8,14 @@ import { type HostLookup, lookupOf } from "./host-lookup.ts";
 import { createHttpConnections } from "./http-connections.ts";
 import { type AnswerReader, beginExchange, type HttpCall, type HttpExchange } from "./http-exchange.ts";
 import type { Run } from "./runner.ts";
-import { HttpPieces } from "./stream/http-pieces.ts";
+import { HttpPieces, isStreamType } from "./stream/http-pieces.ts";
+import { wholeOutput } from "./stream/whole-output.ts";
 
 /**
  * Runs apps on an HTTP server: one POST of `{"runId","teamId","appId","text"}` with the app's
  * headers, `X-Request-Id` and `X-Keyrun-Deadline-Ms`, the whole milliseconds that are left. Success
- * is 200 with a JSON object that has a string `text`, at most `outputBytesMax` bytes in all. No
- * connection within `backendConnectMsMax` is APP_UNREACHABLE. Everything else, also a redirect,
+ * is 200 with a JSON object that has a string `text`, at most `outputBytesMax` bytes in all, or a
+ * stream whose texts have no more bytes together. No connection within `backendConnectMsMax` is APP_UNREACHABLE. Everything else, also a redirect,
  * becomes APP_FAILED.
  */
 export function createHttpRunner(options: {
@@ -34,8 +35,8 @@ export function createHttpRunner(options: {
       idleAppsMax: bounds.backendIdleAppsMax,
     });
   const ofRuns = open(appRunsMax);
-  const ofStreams = open(bounds.runsMax);
-  const streamBounds = { messageBytesMax: outputBytesMax, bodyBytesMax: bounds.appStreamBodyBytesMax };
+  const ofStreams = open(bounds.streamsMax);
+  const streamBounds = streamBoundsOf(outputBytesMax);
   const targets = new WeakMap<HttpBackend, Target>();
   const targetOf = (backend: HttpBackend): Target => {
     const known = targets.get(backend);
@@ -68,6 +69,10 @@ export function createHttpRunner(options: {
       ofStreams.close();
     },
   };
+}
+
+function streamBoundsOf(outputBytesMax: number) {
+  return { messageBytesMax: outputBytesMax, bodyBytesMax: bounds.appStreamBodyBytesMax };
 }
 
 type HttpBackend = Extract<BackendRecord, { kind: "http" }>;
@@ -114,6 +119,7 @@ class TextReader implements AnswerReader {
   readonly #settle: { resolve(text: string): void; reject(refusal: Refusal): void };
   #first: Buffer | undefined;
   #more: Buffer[] | undefined;
+  #pieces: HttpPieces | undefined;
   #bytes = 0;
 
   constructor(bytesMax: number, settle: { resolve(text: string): void; reject(refusal: Refusal): void }) {
@@ -121,13 +127,28 @@ class TextReader implements AnswerReader {
     this.#settle = settle;
   }
 
-  onHead(status: number, headers: Parameters<AnswerReader["onHead"]>[1]): void {
+  onHead(status: number, headers: AnswerHead): void {
     const encoding = headers["content-encoding"] ?? "identity";
     if (status !== 200) this.#fail(`The backend answered ${status}, not 200.`);
     else if (encoding !== "identity") this.#fail("The backend compressed its answer, unasked.");
+    else if (isStreamType(headers["content-type"])) this.#join(status, headers);
+  }
+
+  /** The app streams, although it was asked for whole JSON: the output is all of its pieces. */
+  #join(status: number, headers: AnswerHead): void {
+    const { exchange } = this;
+    if (!exchange) return;
+    const pieces = new HttpPieces(streamBoundsOf(this.#bytesMax), () => exchange);
+    pieces.onHead(status, headers);
+    this.#pieces = pieces;
+    wholeOutput(pieces, this.#bytesMax).then(this.#settle.resolve, this.#settle.reject);
   }
 
   onBytes(bytes: Buffer): void {
+    if (this.#pieces) {
+      this.#pieces.onBytes(bytes);
+      return;
+    }
     this.#bytes += bytes.byteLength;
     if (this.#bytes > this.#bytesMax) this.#fail(`The answer has more than ${this.#bytesMax} bytes.`);
     else if (this.#first === undefined) this.#first = bytes;
@@ -136,6 +157,10 @@ class TextReader implements AnswerReader {
   }
 
   onEnd(refusal: Refusal | undefined): void {
+    if (this.#pieces) {
+      this.#pieces.onEnd(refusal);
+      return;
+    }
     const { resolve, reject } = this.#settle;
     if (refusal !== undefined) {
       reject(refusal);
@@ -151,6 +176,8 @@ class TextReader implements AnswerReader {
     this.exchange?.abort(appFailed(happened));
   }
 }
+
+type AnswerHead = Parameters<AnswerReader["onHead"]>[1];
 
 const noBytes: Buffer = Buffer.alloc(0);
 

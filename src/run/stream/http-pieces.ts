@@ -80,7 +80,7 @@ export class HttpPieces implements PieceSource, AnswerReader {
     } else if (encoding !== "identity") {
       this.cancel(appFailed("The backend compressed its answer, unasked."));
     } else {
-      this.#decoder = decoderOf(String(headers["content-type"] ?? ""), this.#bounds.messageBytesMax);
+      this.#decoder = decoderOf(headers["content-type"], this.#bounds.messageBytesMax);
       this.#exchange?.pause();
       this.#begun.resolve();
     }
@@ -137,18 +137,33 @@ export class HttpPieces implements PieceSource, AnswerReader {
   }
 }
 
+/** Whether this is the type of an answer that has many messages. */
+export function isStreamType(contentType: string | string[] | undefined): boolean {
+  const type = typeOf(contentType);
+  return type === eventStream || type === jsonLines;
+}
+
 /**
  * Any type but those of streams is read as whole JSON, as the answer of a run is: an app that can
  * be run can be streamed.
  */
-function decoderOf(contentType: string, bytesMax: number): PieceDecoder {
-  const [type = ""] = contentType.split(";", 1);
-  switch (type.trim().toLowerCase()) {
-    case "text/event-stream":
+function decoderOf(contentType: string | string[] | undefined, bytesMax: number): PieceDecoder {
+  switch (typeOf(contentType)) {
+    case eventStream:
       return new EventStreamDecoder(bytesMax);
-    case "application/x-ndjson":
+    case jsonLines:
       return new JsonLinesDecoder(bytesMax);
     default:
       return new WholeJsonDecoder(bytesMax);
   }
+}
+
+const eventStream = "text/event-stream";
+const jsonLines = "application/x-ndjson";
+
+function typeOf(contentType: string | string[] | undefined): string | undefined {
+  // The usual type of a run's answer needs no look.
+  if (typeof contentType !== "string" || contentType === "application/json") return undefined;
+  const [type = ""] = contentType.split(";", 1);
+  return type.trim().toLowerCase();
 }
