@@ -18,7 +18,7 @@ export class Refusal extends Error {
   readonly retryAfterMs: number | undefined;
   /** True if the app may have started, so that a repeat could do its work twice. */
   readonly mayHaveRun: boolean;
-  /** True if an earlier request with the same Idempotency-Key was refused, and this one tells it. */
+  /** True if it is what came of an earlier request with the same Idempotency-Key. */
   readonly isReplayed: boolean;
   /** Private: the app whose run it ended, for the log. Never an id that only the caller knows. */
   readonly appId: string | undefined;
@@ -108,7 +108,7 @@ export function isUnsafeToRepeat({ reason, mayHaveRun }: Refusal): boolean {
 }
 
 /**
- * What programs are told of a refusal beside its reason, as headers or metadata: names and values.
+ * Returns what programs must know of a refusal beside its reason, as headers or metadata.
  */
 export function repeatHeaders(refusal: Refusal): readonly (readonly [string, string])[] {
   const headers: [string, string][] = [];

@@ -30,7 +30,7 @@ export interface Config {
   readonly appOutputBytesMax: number;
   /** Runs of one app at once. */
   readonly appRunsMax: number;
-  /** How long the answers to runs with an Idempotency-Key are kept. With 0 the header is refused. */
+  /** Answers to runs with an Idempotency-Key are kept for so long. With 0 the header is refused. */
   readonly idempotencyHours: number;
   /** Streams of one app at once. */
   readonly appStreamsMax: number;

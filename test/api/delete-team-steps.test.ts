@@ -13,6 +13,7 @@ const deletion = [
   "apps.limitedTo",
   "members.removeAll",
   "keys.deleteAll",
+  "runRecords.deleteAll",
   "teams.delete",
 ] as const;
 

@@ -47,6 +47,7 @@ export function createSteps(watched: readonly string[]): Steps {
     wrap: (stores) => ({
       ...stores,
       keys: wrapPort("keys", stores.keys),
+      runRecords: wrapPort("runRecords", stores.runRecords),
       teams: wrapPort("teams", stores.teams),
       apps: wrapPort("apps", stores.apps),
       members: wrapPort("members", stores.members),

@@ -1,4 +1,5 @@
 import type { DescService, JsonObject } from "@bufbuild/protobuf";
+import { bounds } from "../../bounds.ts";
 import { resourceIdForm } from "../../fields/resource-id.ts";
 import type { Config } from "../../settings/config.ts";
 import { createOpenApi, type MethodFacts } from "./openapi.ts";
@@ -31,14 +32,17 @@ export function createKeyrunOpenApi(options: KeyrunOpenApiOptions): JsonObject {
   // no whitespace.
   const text = { maxLength: config.bodyBytesMax - '{"text":""}'.length };
   const run: MethodFacts = {
-    parameters: [requestIdParameter],
+    parameters: [requestIdParameter, idempotencyKeyParameter],
     successHeaders: headers.of(200),
     refusals: refusalAnswers(config, headers),
     security: [{ apiKey: [] }],
   };
+  // A stream takes no Idempotency-Key, and these answers are about one.
+  const { "Idempotency-Replayed": _, ...wholeHeaders } = headers.of(200);
+  const { 409: _inUse, 422: _reused, ...streamRefusals } = run.refusals;
   const stream: MethodFacts = {
-    ...run,
-    successHeaders: { ...run.successHeaders, ...headers.ofStreams },
+    ...{ ...run, parameters: [requestIdParameter], refusals: streamRefusals },
+    successHeaders: { ...wholeHeaders, ...headers.ofStreams },
     fault: { $ref: "#/components/schemas/StreamError" },
   };
   return createOpenApi({
@@ -73,6 +77,17 @@ const requestIdParameter: JsonObject = {
     "The caller's own id for the request, which the answer and the logs then carry. It is replaced unless it matches " +
     "`[A-Za-z0-9._-]{1,128}` and is certainly no API key.",
   schema: { type: "string" },
+};
+
+const idempotencyKeyParameter: JsonObject = {
+  name: "Idempotency-Key",
+  in: "header",
+  required: false,
+  description:
+    "Makes the request safe to repeat: the app is started at most once for each key of the team. A repeat with the same " +
+    "text gets the same answer, with `Idempotency-Replayed: true`. 1 to 255 visible ASCII characters, which may be in " +
+    "quotes (draft-ietf-httpapi-idempotency-key-header); a new UUID for each run is a good key.",
+  schema: { type: "string", minLength: 1, maxLength: 2 * bounds.idempotencyKeyCharactersMax + 2 },
 };
 
 function apiKeyScheme(keyPrefix: string): JsonObject {

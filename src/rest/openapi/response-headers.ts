@@ -1,5 +1,6 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { bounds } from "../../bounds.ts";
+import type { ReasonRow } from "../../refusal/reason-row.ts";
 import { rowOf } from "../../refusal/reasons.ts";
 import { type Config, planNames } from "../../settings/config.ts";
 import { runReasons } from "./run-reasons.ts";
@@ -38,6 +39,9 @@ const rateNames = [
   "RateLimit-Policy",
 ];
 
+/** The outcomes of a run that are kept for its Idempotency-Key. */
+const replayedStatuses = [200, 502, 504];
+
 interface Carried {
   readonly always: readonly string[];
   readonly sometimes: readonly string[];
@@ -52,7 +56,11 @@ function carriedOn(status: number): Carried {
   if (status === 404) return { always: identityNames, sometimes: rateNames };
   if (status === 400) return { always: identityNames, sometimes: [...rateNames, "X-Should-Retry"] };
   const own = ownOn(status);
-  return { always: [...identityNames, ...rateNames, ...own.always], sometimes: own.sometimes };
+  const replayed = replayedStatuses.includes(status) ? ["Idempotency-Replayed"] : [];
+  return {
+    always: [...identityNames, ...rateNames, ...own.always],
+    sometimes: [...own.sometimes, ...replayed],
+  };
 }
 
 /** The headers that the rows of the reasons with this status name. */
@@ -62,9 +70,13 @@ function ownOn(status: number): Carried {
   const rows = runReasons.map(rowOf).filter(({ httpStatus }) => httpStatus === status);
   const always = new Set(rows.flatMap(({ headers = {} }) => Object.keys(headers)));
   const sometimes: string[] = [];
-  if (rows.some(({ retryAfterMs }) => retryAfterMs !== undefined)) always.add("Retry-After");
-  if (rows.some(({ unsafeToRepeat }) => unsafeToRepeat)) always.add("X-Should-Retry");
-  else if (status >= 500) sometimes.push("X-Should-Retry");
+  const note = (name: string, isOn: (row: ReasonRow) => boolean) => {
+    if (rows.length > 0 && rows.every(isOn)) always.add(name);
+    else if (rows.some(isOn)) sometimes.push(name);
+  };
+  note("Retry-After", ({ retryAfterMs }) => retryAfterMs !== undefined);
+  note("X-Should-Retry", ({ unsafeToRepeat = false }) => unsafeToRepeat);
+  if (status >= 500 && !always.has("X-Should-Retry")) sometimes.push("X-Should-Retry");
   return { always: [...always], sometimes };
 }
 
@@ -133,6 +145,12 @@ const refusalHeaders: Record<string, JsonObject> = {
     description: "The same wait in milliseconds, rounded up.",
     required: true,
     schema: { type: "integer", minimum: 1, maximum: bounds.limitWindowMs },
+  },
+  "Idempotency-Replayed": {
+    description:
+      "The answer is that of an earlier request with the same Idempotency-Key. The app was not started again.",
+    required: true,
+    schema: { const: "true" },
   },
   "X-Should-Retry": {
     description: "The app may have done its work: repeat the request only if that is safe.",

@@ -68,8 +68,8 @@ export interface RunRecordStore {
    */
   deleteOldest(teamId: string, query: { createdUntilMs: number; limit: number }): Promise<RecordTotals>;
   /**
-   * Removes texts of the team, first those of the records that expire first, until at least `bytes` are free,
-   * but at most `limit` texts. The records stay. Returns how many bytes are free now.
+   * Removes texts of the team, first those of the records that expire first, until at least `bytes`
+   * are free, but at most `limit` texts. The records stay. Returns how many bytes were freed.
    */
   dropTexts(teamId: string, query: { bytes: number; limit: number }): Promise<number>;
   /**

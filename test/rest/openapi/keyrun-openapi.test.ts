@@ -84,7 +84,7 @@ const notOfRun: Partial<Record<Reason, string>> = {
   INVALID_SIGN_IN_CODE: "sign-in",
   LOCAL_SIGN_IN_OFF: "sign-in",
   SIGN_IN_FAILED: "sign-in",
-  STORE_FULL: "a run writes nothing that it waits for",
+  STORE_FULL: "a record that can't be written is UNAVAILABLE",
 };
 
 test("the document is valid OpenAPI 3.1 and has exactly the paths of the HTTP rules", () => {

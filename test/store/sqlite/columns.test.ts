@@ -6,6 +6,7 @@ import {
   appRecord,
   keyRecord,
   memberRecord,
+  runRecord,
   sessionRecord,
   teamRecord,
   userRecord,
@@ -23,6 +24,7 @@ const tables: Record<string, z.ZodRawShape> = {
   keys: { ...keyRecord.shape, labelFolded: z.string() },
   members: memberRecord.shape,
   preview: { email: z.string() },
+  run_records: { ...runRecord.shape, text: z.instanceof(Uint8Array).nullable() },
   sessions: sessionRecord.shape,
   teams: { ...teamRecord.shape, deleted: z.int() },
   users: userRecord.shape,
@@ -44,7 +46,9 @@ test.each(Object.entries(tables))("the columns of %s are the fields of its recor
     const mayBeNull = z.safeParse(type, null).success;
     expect({ field, mayBeNull }).toEqual({ field, mayBeNull: column?.isFilled === 0 && column.pk === 0 });
     const isWholeNumber = z.safeParse(type, 1).success;
-    expect({ field, type: column?.type }).toEqual({ field, type: isWholeNumber ? "INTEGER" : "TEXT" });
+    const isBytes = z.safeParse(type, new Uint8Array()).success;
+    const right = isBytes ? "BLOB" : isWholeNumber ? "INTEGER" : "TEXT";
+    expect({ field, type: column?.type }).toEqual({ field, type: right });
   }
 });
 

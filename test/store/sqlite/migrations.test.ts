@@ -59,7 +59,7 @@ test("what the schemas before held can be read, searched, created beside and del
   const before = new DatabaseSync(path);
   before.exec(`DROP INDEX revoked_keys; ALTER TABLE keys DROP COLUMN label_folded;
     ALTER TABLE apps DROP COLUMN stream_timeout_ms; ALTER TABLE teams DROP COLUMN state; 
-    ALTER TABLE teams DROP COLUMN deleted; PRAGMA user_version = 3`);
+    ALTER TABLE teams DROP COLUMN deleted; DROP TABLE run_records; PRAGMA user_version = 3`);
   before.close();
 
   const stores = await openSqliteStores({ dataDir });
