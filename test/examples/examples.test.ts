@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { BackendRecord } from "#src/apps/app-store.ts";
 import { appOn, openAppRunner, refusalOf, runOf } from "../harness/app-backends.ts";
 
@@ -13,7 +13,7 @@ const kinds = [
 test.each(kinds)(
   "the %s example runs as its comment says, and answers a run in capitals",
   async (kind, backendAt) => {
-    await using example = await start(`examples/${kind}-app.ts`);
+    await using example = await start(process.execPath, `examples/${kind}-app.ts`);
     await using runner = openAppRunner();
     const app = appOn(backendAt(example.place));
     expect(await runner.run(runOf(app, { text: "hello ☀" }))).toBe("HELLO ☀");
@@ -22,16 +22,39 @@ test.each(kinds)(
 );
 
 test("the http example refuses another path, and what it can't read is a failed run", async () => {
-  await using example = await start("examples/http-app.ts");
+  await using example = await start(process.execPath, "examples/http-app.ts");
   await using runner = openAppRunner();
   const elsewhere = appOn({ kind: "http", url: new URL("/", example.place).href, headers: [] });
   expect(await refusalOf(runner.run(runOf(elsewhere)))).toMatchObject({ reason: "APP_FAILED" });
   expect((await fetch(example.place, { method: "POST", body: "{" })).status).toBe(500);
 });
 
+const streaming = [
+  ["Node", [process.execPath, "examples/streaming-app.ts"]],
+  ["Python", ["python3", "examples/streaming_app.py"]],
+] satisfies [string, [string, string]][];
+
+describe.each(streaming)("the example in %s of an app that streams", (_language, command) => {
+  test("refuses another path and what it can't read, and goes on when a caller leaves", async () => {
+    await using example = await start(...command);
+    const post = (body: string, path = "/run", signal?: AbortSignal) =>
+      fetch(new URL(path, example.place), { method: "POST", body, ...(signal && { signal }) });
+    expect((await post("{}", "/")).status).toBe(404);
+    expect((await post("{")).status).toBeGreaterThanOrEqual(400);
+    const leave = new AbortController();
+    const left = await post('{"text":"one two three"}', "/run", leave.signal);
+    await left.body?.getReader().read();
+    leave.abort();
+    const events = (await (await post('{"text":"still here"}')).text()).split("\n\n");
+    expect(events.map((event) => event && JSON.parse(event.slice("data: ".length)).text)).toEqual([
+      ...["STILL ", "HERE", ""],
+    ]);
+  });
+});
+
 /** The example as a process of its own, and the place that it says it listens on. */
-async function start(file: string) {
-  const child = spawn(process.execPath, [file], {
+async function start(program: string, file: string) {
+  const child = spawn(program, [file], {
     env: { ...process.env, PORT: "0", NODE_OPTIONS: "" },
     stdio: ["ignore", "pipe", "ignore"],
   });
