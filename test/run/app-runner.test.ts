@@ -10,6 +10,7 @@ import {
   runOf,
   serveGrpc,
   serveHttp,
+  serveTcp,
 } from "../harness/app-backends.ts";
 import { soon } from "../harness/soon.ts";
 
@@ -76,6 +77,25 @@ describe("the bound of runs at once", () => {
       }
     }
   });
+});
+
+test("a run whose caller leaves before there is a connection frees its slot, and closes what was begun", async () => {
+  const closed: Promise<unknown>[] = [];
+  // It accepts the connection, and never agrees on TLS.
+  await using server = await serveTcp((socket) => {
+    closed.push(new Promise((resolve) => socket.resume().on("close", resolve)));
+  });
+  await using runner = openAppRunner({ appRunsMax: 1 });
+  const app = appOn({ kind: "http", url: `https://127.0.0.1:${server.port}/`, headers: [] });
+  for (let round = 1; round <= 3; round += 1) {
+    const caller = callerThatLeaves();
+    const running = refusalOf(runner.run(runOf(app, { whenGone: caller.whenGone })));
+    await soon(() => closed.length).toBe(round);
+    expect(await refusalOf(runner.run(runOf(app)))).toMatchObject({ reason: "APP_BUSY" });
+    caller.leave();
+    expect(await running).toMatchObject({ reason: "CANCELLED" });
+  }
+  await Promise.all(closed);
 });
 
 describe("the end of a run", () => {
