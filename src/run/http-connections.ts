@@ -1,6 +1,8 @@
 import { isIP, type LookupFunction, connect as openTcp, type Socket } from "node:net";
 import { connect as openTls, type SecureContext } from "node:tls";
-import { type buildConnector, Client, Pool } from "undici";
+import type { buildConnector, Pool } from "undici";
+import UndiciClient from "undici/lib/dispatcher/client.js";
+import UndiciPool from "undici/lib/dispatcher/pool.js";
 import type { AppRecord } from "../apps/app-store.ts";
 import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
@@ -96,7 +98,7 @@ function openPool(
   { connectionsMax, lookup }: { connectionsMax: number; lookup: LookupFunction },
 ): Pool {
   const connector = createConnector(lookup);
-  return new Pool(origin, {
+  return new UndiciPool(origin, {
     connections: connectionsMax,
     allowH2: false,
     factory(url) {
@@ -118,11 +120,11 @@ function openPool(
 }
 
 /** One connection at a time, which is opened again when it is needed. */
-class Connection extends Client {
+class Connection extends UndiciClient {
   #socket: Socket | undefined;
   #isOpening = false;
 
-  override dispatch(...[options, handler]: Parameters<Client["dispatch"]>): boolean {
+  override dispatch(...[options, handler]: Parameters<UndiciClient["dispatch"]>): boolean {
     if (handler instanceof CarriedRequest) handler.carrier = this;
     return super.dispatch(options, handler);
   }
