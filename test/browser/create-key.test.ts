@@ -5,6 +5,7 @@ import { holdCalls, loseAnswers, loseCalls } from "../harness/screen-calls.ts";
 import { clipboard, createByHand, openCreateDialog } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
 import { soon } from "../harness/soon.ts";
+import { serveStreamedWords } from "../harness/streaming-app.ts";
 
 describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
   test("a label of 128 code points is accepted; a longer one is refused at the field and never sent", async () => {
@@ -219,6 +220,52 @@ describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
     const text = dialog.getByRole("log", { name: "Text of the stream" });
     expect(await text.textContent()).toBe("hello, word by word");
     await expectWellMade(page, "stream-ended");
+  });
+
+  test("a test request of a stream shows the text as it comes, how it ended, and can be stopped", async () => {
+    await using app = await serveStreamedWords();
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    await keyrun.apps.deleteApp({ appId: "echo" });
+    const backend = { kind: { case: "http", value: { url: app.url } } } as const;
+    await keyrun.apps.createApp({ app: { id: "poet", backend } });
+    await screen.signIn();
+    const { dialog } = await createByHand(page, "");
+    await dialog.getByRole("radio", { name: "Stream" }).check({ force: true });
+    await dialog.getByText("The text comes as the app writes it.").waitFor();
+    expect(await dialog.locator("pre").textContent()).toMatch(/^curl -N .*\/api\/apps\/poet\/stream/);
+    await dialog.getByRole("button", { name: "Send a test request" }).focus();
+    await page.keyboard.press("Enter");
+    const text = dialog.getByRole("log", { name: "Text of the stream" });
+    await app.write("Roses are red, ");
+    await soon(() => text.textContent()).toBe("Roses are red, ");
+    await app.write("violets are blue.");
+    await soon(() => text.textContent()).toBe("Roses are red, violets are blue.");
+    await dialog.getByRole("status").getByText("It works: the text comes").waitFor();
+    await expectWellMade(page, "stream-open");
+    await app.end();
+    await dialog.getByRole("status").getByText("It works: the stream has ended").waitFor();
+    await soon(() => focused(page)).toBe("Send a test request");
+
+    await page.keyboard.press("Enter");
+    await app.write("Roses");
+    await soon(() => text.textContent()).toBe("Roses");
+    expect(await focused(page)).toBe("Stop");
+    const over = app.over();
+    await page.keyboard.press("Enter");
+    await dialog.getByRole("status").getByText("You have stopped the stream").waitFor();
+    await over;
+    expect(await text.textContent()).toBe("Roses");
+    await soon(() => focused(page)).toBe("Send a test request");
+    await expectWellMade(page, "stream-stopped");
+
+    await page.keyboard.press("Enter");
+    await app.write("Roses are");
+    await soon(() => text.textContent()).toBe("Roses are");
+    await app.breakOff();
+    await dialog.locator(".answer-bad").waitFor();
+    expect(await text.textContent()).toBe("Roses are");
+    await expectWellMade(page, "stream-failed");
   });
 
   test("the page shows the programs of both calls", async () => {
