@@ -74,36 +74,8 @@ export const bounds = {
   runRecordsMin: 10_000,
   /** Minutes of the plan's limit that a team's records hold: none younger is removed for room. */
   runRecordMinutes: 60,
-  /** Bytes of the answers that are kept for one team. Past it the oldest lose their texts. */
-  keptTextsBytesMax: 256 * 1024 * 1024,
-  /** Bytes of an answer that is kept: a document of MongoDB has at most 16 MiB. */
-  keptTextBytesMax: 15 * 1024 * 1024,
-  /** Records or texts that are removed in one write to make room. */
-  roomMadeAtOnce: 100,
-  /** Teams whose totals are known in memory. */
-  recordTotalsMax: 10_000,
-  /** Changes of records in one write, and the bytes of their texts, unless one alone has more. */
-  recordChangesAtOnce: 500,
-  recordTextBytesAtOnce: 4 * 1024 * 1024,
   /** How often a claim in MongoDB is tried again because its record was just removed. */
   claimTriesMax: 3,
-  /**
-   * How much longer than its timeout an app may be at work on a run, counted from the run's claim.
-   * A claim that took longer than `claimMsMax` is given back.
-   */
-  runSlackMs: 5_000,
-  claimMsMax: 4_000,
-  /** Requests that wait for a run of the same key. */
-  runWaitersMax: 64,
-  /** How long before its caller's deadline such a request is answered. */
-  runWaitSpareMs: 50,
-  /** How often what came of a run is written again if the store failed, and how much may wait. */
-  recordRetryMs: 1_000,
-  unwrittenRunsMax: 10_000,
-  unwrittenTextBytesMax: 64 * 1024 * 1024,
-  /** How often expired records of runs are removed, and how many at once. */
-  recordSweepMs: 60_000,
-  recordSweepMax: 200,
   idempotencyKeyCharactersMax: 255,
   /** The deadline of unary work, unless the caller's is shorter. */
   unaryMsMax: 30_000,
@@ -118,12 +90,6 @@ export const bounds = {
   appTimeoutMsMax: 30_000,
   appStreamTimeoutMsMax: 60 * 60 * 1_000,
   appStreamTimeoutMsDefault: 10 * 60 * 1_000,
-  /** The longest time between two messages of an app that streams. */
-  appStreamSilenceMsMax: 60_000,
-  /** Bytes of UTF-8 that an app may stream in one run. */
-  appStreamBytesMax: 16 * 1024 * 1024,
-  /** The same with the framing of its messages and with comments. */
-  appStreamBodyBytesMax: 256 * 1024 * 1024,
   /** Runs of all apps at once. */
   runsMax: 4_096,
   /** How long after a team has asked for a run another team can't get all of the app's slots. */
@@ -132,8 +98,6 @@ export const bounds = {
   rememberedAppsMax: 10_000,
   /** Streams of all apps at once, counted apart from the runs. */
   streamsMax: 4_096,
-  /** How much output one message of a stream holds, in bytes of UTF-8. */
-  streamDeltaBytesMax: 64 * 1024,
   /**
    * After so much silence a stream sends something that its reader ignores, where its form has
    * that, and its head is sent although the app has not begun to answer. Proxies close what is
@@ -149,42 +113,6 @@ export const bounds = {
   appHeadersMax: 16,
   appHeaderNameCharactersMax: 64,
   appHeaderValueCharactersMax: 4_096,
-  /** How long the look-up of a backend's host name may take. */
-  hostLookupMsMax: 5_000,
-  /** How long a name server may take before it is asked again. */
-  hostLookupRetryMs: 1_000,
-  /** How long a look-up that has addresses of one family waits for those of the other. */
-  hostLookupOtherFamilyMsMax: 500,
-  /** Host names looked up at once. Each takes a socket. */
-  hostLookupsMax: 256,
-  /** Host names whose addresses are kept. */
-  keptHostsMax: 1_000,
-  /** How long the addresses of a host are kept if the source doesn't say: `/etc/hosts`, for one. */
-  keptHostMs: 10_000,
-  /** How long they are kept at most, if the name server says longer. */
-  keptHostMsMax: 3_600_000,
-  /** How much of `/etc/hosts` and `/etc/resolv.conf` is read. */
-  nameFileBytesMax: 4 * 1024 * 1024,
-  /** Search domains that are tried for one name. */
-  searchDomainsMax: 32,
-  /** How long the connection to a backend may take, with the look-up of its name and with TLS. */
-  backendConnectMsMax: 5_000,
-  /** Size of the headers that an HTTP backend may answer with. */
-  backendHeaderBytesMax: 16 * 1024,
-  /** Apps on HTTP backends whose connections are kept while they have no run. */
-  backendIdleAppsMax: 256,
-  /** How long an unused connection is kept: less than the 5 s after which many servers close it. */
-  backendSocketIdleMs: 4_000,
-  /** How much earlier an unused connection is closed than its server says that it will close it. */
-  backendKeepAliveMarginMs: 1_000,
-  /** By how much `X-Keyrun-Deadline-Ms` may be too high because the run waited to be sent. */
-  backendDeadlineErrorMsMax: 20,
-  /** Unused gRPC channels kept. */
-  backendIdleChannelsMax: 256,
-  /** How long an unused gRPC channel keeps its connection. */
-  backendChannelIdleMs: 300_000,
-  /** The longest wait between attempts to reach a gRPC backend, so that runs resume soon. */
-  backendReconnectMsMax: 1_000,
   /** Teams whose newest key is checked at start for another prefix. */
   keyPrefixTeamsMax: 20,
   labelCodePointsMax: 128,

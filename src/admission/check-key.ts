@@ -1,13 +1,6 @@
-import type { KeyEvidence } from "../auth/key-evidence.ts";
+import type { CheckKey, KeyEvidence } from "../auth/key-evidence.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
-
-/**
- * Checks whether a key that was admitted still has its rights: throws the refusal that a new
- * request would get. Synchronous where the key's evidence is in memory. Rejects with the error of
- * the store if it can't be read.
- */
-export type CheckKey = (keyId: string) => void | Promise<void>;
 
 export function createCheckKey(keys: RecordSource<KeyEvidence>): CheckKey {
   return (keyId) => {

@@ -43,3 +43,10 @@ export type VerifyKey = (
 
 /** The guard for callers that are trusted not to guess: it only does the look-up. */
 export const unguarded: LookUpGuard = (_address, lookUp) => lookUp();
+
+/**
+ * Checks whether a key that was admitted still has its rights: throws the refusal that a new
+ * request would get. Synchronous where the key's evidence is in memory. Rejects with the error of
+ * the store if it can't be read.
+ */
+export type CheckKey = (keyId: string) => void | Promise<void>;

@@ -1,9 +1,9 @@
 import { create } from "@bufbuild/protobuf";
 import { type StreamAppResponse, StreamAppResponseSchema } from "#gen/keyrun/v1/run_service_pb.ts";
-import { bounds } from "../bounds.ts";
 import { type EndCall, inTurn } from "../http/end-calls.ts";
 import { aboutApp, fail, Refusal } from "../refusal/refusal.ts";
 import { cutPiece } from "./cut-piece.ts";
+import { runBounds } from "./run-bounds.ts";
 import type { RunSlots } from "./run-slots.ts";
 import type { Run, StreamRunner } from "./runner.ts";
 import type { CheckRight, WatchRights } from "./watch-rights.ts";
@@ -117,7 +117,7 @@ export class AppStream implements AsyncIterableIterator<StreamAppResponse, undef
       this.#piece = next.value;
       this.#passed = 0;
     }
-    const text = cutPiece(this.#piece, this.#passed, bounds.streamDeltaBytesMax);
+    const text = cutPiece(this.#piece, this.#passed, runBounds.streamDeltaBytesMax);
     this.#passed += text.length;
     // What was passed on is not kept while the caller is slow.
     if (this.#passed === this.#piece.length) this.#forgetPiece();

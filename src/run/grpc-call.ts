@@ -1,8 +1,8 @@
 import { connectivityState, Metadata, status } from "@grpc/grpc-js";
-import { bounds } from "../bounds.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
 import { appFailed, appUnreachable, nameOfFailure } from "./backend-runner.ts";
 import type { ChannelLease } from "./grpc-channels.ts";
+import { runBounds } from "./run-bounds.ts";
 
 /** What a server answers to a call. */
 export interface GrpcAnswer {
@@ -75,7 +75,7 @@ export function startCall(
   function unreachable(code: status, details: string, isLate: boolean): Refusal {
     // The connection may never be made. The next run tries a new one.
     if (isLate || code === status.DEADLINE_EXCEEDED) channel.retire();
-    const late = `No connection within ${bounds.backendConnectMsMax} ms.`;
+    const late = `No connection within ${runBounds.backendConnectMsMax} ms.`;
     return appUnreachable(isLate ? late : nameOf(code, details));
   }
 }
@@ -93,7 +93,7 @@ function callIfNotConnected({ client, connections }: ChannelLease, cancel: () =>
   const timer = setTimeout(() => {
     isLate = connections() === connectionsBefore;
     if (isLate) cancel();
-  }, bounds.backendConnectMsMax);
+  }, runBounds.backendConnectMsMax);
   return {
     stop() {
       clearTimeout(timer);

@@ -5,10 +5,10 @@ import {
   connectivityState,
   credentials,
 } from "@grpc/grpc-js";
-import { bounds } from "../bounds.ts";
 import { ClosableCredentials } from "./closable-credentials.ts";
 import { hostLookupOption, hostScheme, registerHostScheme } from "./grpc-host-resolver.ts";
 import type { HostLookup } from "./host-lookup.ts";
+import { runBounds } from "./run-bounds.ts";
 import { trustedRoots } from "./trusted-roots.ts";
 
 /** The use of a channel by one run. */
@@ -133,9 +133,9 @@ function channelOptions(options: { outputBytesMax: number; hosts: HostLookup }):
     // Only the app's record decides where a run goes, so proxies from the environment are ignored.
     "grpc.enable_http_proxy": 0,
     "grpc.max_receive_message_length": options.outputBytesMax + messageOverheadBytes,
-    "grpc.client_idle_timeout_ms": bounds.backendChannelIdleMs,
-    "grpc.initial_reconnect_backoff_ms": Math.min(100, bounds.backendReconnectMsMax),
-    "grpc.max_reconnect_backoff_ms": bounds.backendReconnectMsMax,
+    "grpc.client_idle_timeout_ms": runBounds.backendChannelIdleMs,
+    "grpc.initial_reconnect_backoff_ms": Math.min(100, runBounds.backendReconnectMsMax),
+    "grpc.max_reconnect_backoff_ms": runBounds.backendReconnectMsMax,
     // Without the global pool, closing a channel also closes its connection.
     "grpc.use_local_subchannel_pool": 1,
     "grpc.enable_channelz": 0,

@@ -1,7 +1,7 @@
 import { type ChannelOptions, experimental, status } from "@grpc/grpc-js";
-import { bounds } from "../bounds.ts";
 import { nameOfFailure } from "./backend-runner.ts";
 import type { HostLookup } from "./host-lookup.ts";
+import { runBounds } from "./run-bounds.ts";
 
 /** The scheme of targets whose host is found by our own look-up. */
 export const hostScheme = "keyrun-host";
@@ -61,7 +61,7 @@ class HostResolver implements experimental.Resolver {
 
   #look(): void {
     this.#isWanted = false;
-    this.#pause = setTimeout(() => this.#resume(), bounds.backendReconnectMsMax).unref();
+    this.#pause = setTimeout(() => this.#resume(), runBounds.backendReconnectMsMax).unref();
     const look = {};
     this.#current = look;
     const { host, port = 0 } = this.#target;

@@ -1,9 +1,9 @@
 import { logVerbosity, setLogVerbosity } from "@grpc/grpc-js";
-import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
 import type { BackendRunner } from "./backend-runner.ts";
 import { createGrpcChannels } from "./grpc-channels.ts";
 import type { HostLookup } from "./host-lookup.ts";
+import { runBounds } from "./run-bounds.ts";
 import { GrpcPieces } from "./stream/grpc-pieces.ts";
 import { wholeOutput } from "./stream/whole-output.ts";
 
@@ -21,7 +21,7 @@ export function createGrpcRunner(options: {
   hosts: HostLookup;
 }): BackendRunner<"grpc"> {
   const { clock, outputBytesMax, hosts } = options;
-  const idleChannelsMax = bounds.backendIdleChannelsMax;
+  const idleChannelsMax = runBounds.backendIdleChannelsMax;
   const channels = createGrpcChannels({ outputBytesMax, hosts, idleChannelsMax });
   // The library would write text to stderr, where only our JSON log lines may go.
   setLogVerbosity(logVerbosity.NONE);

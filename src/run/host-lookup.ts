@@ -1,8 +1,8 @@
 import { isIP, type LookupFunction } from "node:net";
-import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
 import type { HostAddress } from "./name-files.ts";
 import type { ResolvedHost, ResolveHost } from "./resolve-host.ts";
+import { runBounds } from "./run-bounds.ts";
 
 /** Finds the addresses of backends. */
 export interface HostLookup {
@@ -23,16 +23,16 @@ export function createHostLookup({ clock, resolve }: { clock: Clock; resolve: Re
   const kept = new Map<string, { addresses: readonly HostAddress[]; untilMs: number }>();
   const pending = new Map<string, { found: Promise<readonly HostAddress[]>; end: AbortController }>();
 
-  function keep(host: string, { addresses, keptMs = bounds.keptHostMs }: ResolvedHost) {
+  function keep(host: string, { addresses, keptMs = runBounds.keptHostMs }: ResolvedHost) {
     kept.delete(host);
     const [oldest] = kept.keys();
-    if (kept.size >= bounds.keptHostsMax && oldest !== undefined) kept.delete(oldest);
-    kept.set(host, { addresses, untilMs: clock.monotonicMs() + Math.min(keptMs, bounds.keptHostMsMax) });
+    if (kept.size >= runBounds.keptHostsMax && oldest !== undefined) kept.delete(oldest);
+    kept.set(host, { addresses, untilMs: clock.monotonicMs() + Math.min(keptMs, runBounds.keptHostMsMax) });
   }
 
   async function look(host: string, end: AbortController): Promise<readonly HostAddress[]> {
-    const late = new Error(`No name server answered within ${bounds.hostLookupMsMax} ms.`);
-    const timer = setTimeout(() => end.abort(late), bounds.hostLookupMsMax);
+    const late = new Error(`No name server answered within ${runBounds.hostLookupMsMax} ms.`);
+    const timer = setTimeout(() => end.abort(late), runBounds.hostLookupMsMax);
     const ended = Promise.withResolvers<never>();
     end.signal.addEventListener("abort", () => ended.reject(end.signal.reason));
     try {
@@ -52,7 +52,7 @@ export function createHostLookup({ clock, resolve }: { clock: Clock; resolve: Re
     if (held && clock.monotonicMs() < held.untilMs) return held.addresses;
     const joined = pending.get(host);
     if (joined) return joined.found;
-    if (pending.size >= bounds.hostLookupsMax) throw new Error("Too many names are being looked up.");
+    if (pending.size >= runBounds.hostLookupsMax) throw new Error("Too many names are being looked up.");
     const end = new AbortController();
     const found = look(host, end);
     pending.set(host, { found, end });

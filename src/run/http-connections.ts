@@ -4,9 +4,9 @@ import type { buildConnector, Pool } from "undici";
 import UndiciClient from "undici/lib/dispatcher/client.js";
 import UndiciPool from "undici/lib/dispatcher/pool.js";
 import type { AppRecord } from "../apps/app-store.ts";
-import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
 import { CarriedRequest } from "./carried-request.ts";
+import { runBounds } from "./run-bounds.ts";
 import { trustedRoots } from "./trusted-roots.ts";
 
 /** The connections to the server of one app. */
@@ -44,7 +44,7 @@ export function createHttpConnections(options: {
   const apps = new Map<string, AppConnections>();
 
   function open(appId: string, origin: string): AppConnections {
-    if (apps.size >= idleAppsMax) forgetIdle(apps, clock.monotonicMs() - bounds.backendSocketIdleMs);
+    if (apps.size >= idleAppsMax) forgetIdle(apps, clock.monotonicMs() - runBounds.backendSocketIdleMs);
     const opened = { origin, pool: openPool(origin, options), running: 0, lastUseMs: clock.monotonicMs() };
     apps.set(appId, opened);
     return opened;
@@ -109,10 +109,10 @@ function openPool(
         // The time of a run is limited by its caller, which also ends it.
         headersTimeout: 0,
         bodyTimeout: 0,
-        maxHeaderSize: bounds.backendHeaderBytesMax,
-        keepAliveTimeout: bounds.backendSocketIdleMs,
-        keepAliveMaxTimeout: bounds.backendSocketIdleMs,
-        keepAliveTimeoutThreshold: bounds.backendKeepAliveMarginMs,
+        maxHeaderSize: runBounds.backendHeaderBytesMax,
+        keepAliveTimeout: runBounds.backendSocketIdleMs,
+        keepAliveMaxTimeout: runBounds.backendSocketIdleMs,
+        keepAliveTimeoutThreshold: runBounds.backendKeepAliveMarginMs,
       });
       return connection;
     },
@@ -135,8 +135,8 @@ class Connection extends UndiciClient {
     this.#socket = socket;
     this.#isOpening = true;
     const late = setTimeout(
-      () => socket.destroy(new Error(`No connection within ${bounds.backendConnectMsMax} ms.`)),
-      bounds.backendConnectMsMax,
+      () => socket.destroy(new Error(`No connection within ${runBounds.backendConnectMsMax} ms.`)),
+      runBounds.backendConnectMsMax,
     );
     const settle = (error: Error | null) => {
       clearTimeout(late);

@@ -1,10 +1,10 @@
 import type { Dispatcher } from "undici";
-import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
 import type { Refusal } from "../refusal/refusal.ts";
 import { appFailed, appUnreachable, nameOfFailure } from "./backend-runner.ts";
 import { CarriedRequest } from "./carried-request.ts";
 import type { AppConnections } from "./http-connections.ts";
+import { runBounds } from "./run-bounds.ts";
 
 /** One POST to an app. */
 export interface HttpCall {
@@ -120,7 +120,7 @@ export class HttpExchange extends CarriedRequest {
    */
   onRequestStart(controller: Dispatcher.DispatchController): void {
     if (this.#isOver) throw notSent;
-    const isLate = this.#msLeft - this.#msLeftNow() > bounds.backendDeadlineErrorMsMax;
+    const isLate = this.#msLeft - this.#msLeftNow() > runBounds.backendDeadlineErrorMsMax;
     if (isLate && !this.#hasBegunAgain) {
       this.#hasBegunAgain = true;
       queueMicrotask(() => {

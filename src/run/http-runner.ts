@@ -7,6 +7,7 @@ import { appFailed, type BackendRunner } from "./backend-runner.ts";
 import { type HostLookup, lookupOf } from "./host-lookup.ts";
 import { createHttpConnections } from "./http-connections.ts";
 import { type AnswerReader, beginExchange, type HttpCall, type HttpExchange } from "./http-exchange.ts";
+import { runBounds } from "./run-bounds.ts";
 import type { Run } from "./runner.ts";
 import { HttpPieces, isStreamType } from "./stream/http-pieces.ts";
 import { wholeOutput } from "./stream/whole-output.ts";
@@ -15,8 +16,8 @@ import { wholeOutput } from "./stream/whole-output.ts";
  * Runs apps on an HTTP server: one POST of `{"runId","teamId","appId","text"}` with the app's
  * headers, `X-Request-Id` and `X-Keyrun-Deadline-Ms`, the whole milliseconds that are left. Success
  * is 200 with a JSON object that has a string `text`, at most `outputBytesMax` bytes in all, or a
- * stream whose texts have no more bytes together. No connection within `backendConnectMsMax` is APP_UNREACHABLE. Everything else, also a redirect,
- * becomes APP_FAILED.
+ * stream whose texts have no more bytes together. No connection within `backendConnectMsMax` is
+ * APP_UNREACHABLE. Everything else, also a redirect, becomes APP_FAILED.
  */
 export function createHttpRunner(options: {
   clock: Clock;
@@ -32,7 +33,7 @@ export function createHttpRunner(options: {
       clock,
       lookup: lookupOf(hosts),
       connectionsMax,
-      idleAppsMax: bounds.backendIdleAppsMax,
+      idleAppsMax: runBounds.backendIdleAppsMax,
     });
   const ofRuns = open(appRunsMax);
   const ofStreams = open(bounds.streamsMax);
@@ -72,7 +73,7 @@ export function createHttpRunner(options: {
 }
 
 function streamBoundsOf(outputBytesMax: number) {
-  return { messageBytesMax: outputBytesMax, bodyBytesMax: bounds.appStreamBodyBytesMax };
+  return { messageBytesMax: outputBytesMax, bodyBytesMax: runBounds.appStreamBodyBytesMax };
 }
 
 type HttpBackend = Extract<BackendRecord, { kind: "http" }>;

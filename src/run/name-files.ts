@@ -1,6 +1,6 @@
 import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
 import { isIP } from "node:net";
-import { bounds } from "../bounds.ts";
+import { runBounds } from "./run-bounds.ts";
 
 /** An address of a host, in the form in which `node:net` takes it. */
 export interface HostAddress {
@@ -63,7 +63,7 @@ function textOf(path: string): string | undefined {
   try {
     const file = openSync(path, "r");
     try {
-      const bytes = Buffer.alloc(Math.min(fstatSync(file).size, bounds.nameFileBytesMax));
+      const bytes = Buffer.alloc(Math.min(fstatSync(file).size, runBounds.nameFileBytesMax));
       return bytes.toString("utf8", 0, readSync(file, bytes));
     } finally {
       closeSync(file);
@@ -97,7 +97,7 @@ function parseResolver(text: string): ResolverSettings {
     if (key === "options") ndots = ndotsOf(values) ?? ndots;
   }
   const usable = searchDomains.map((each) => each.replace(/^\.|\.$/g, "")).filter((each) => each !== "");
-  return { servers, searchDomains: usable.slice(0, bounds.searchDomainsMax), ndots };
+  return { servers, searchDomains: usable.slice(0, runBounds.searchDomainsMax), ndots };
 }
 
 /** An address, also with the port that c-ares allows. */

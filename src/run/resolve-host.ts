@@ -1,8 +1,8 @@
 import type { RecordWithTtl } from "node:dns";
 import { Resolver } from "node:dns/promises";
 import { networkInterfaces } from "node:os";
-import { bounds } from "../bounds.ts";
 import type { HostAddress, NameFiles, ResolverSettings } from "./name-files.ts";
+import { runBounds } from "./run-bounds.ts";
 
 export interface ResolvedHost {
   /** At least one. */
@@ -31,7 +31,7 @@ export function createResolveHost(files: NameFiles): ResolveHost {
     if (listed) return { addresses: listed, keptMs: undefined };
     const settings = files.resolver();
     // A resolver of its own: it can be cancelled without the look-ups of other hosts.
-    const resolver = new Resolver({ timeout: bounds.hostLookupRetryMs });
+    const resolver = new Resolver({ timeout: runBounds.hostLookupRetryMs });
     if (settings.servers.length > 0) resolver.setServers(settings.servers);
     const cancel = () => resolver.cancel();
     signal.addEventListener("abort", cancel);
@@ -97,7 +97,7 @@ async function ask(resolver: Resolver, name: string): Promise<ResolvedHost> {
     resolver.resolve4(name, { ttl: true }),
   ];
   const cancelOthers = () => {
-    others ??= setTimeout(() => resolver.cancel(), bounds.hostLookupOtherFamilyMsMax);
+    others ??= setTimeout(() => resolver.cancel(), runBounds.hostLookupOtherFamilyMsMax);
   };
   for (const question of questions) question.then(cancelOthers, () => {});
   const answers = await Promise.allSettled(questions);

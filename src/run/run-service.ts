@@ -6,8 +6,8 @@ import {
   type StreamAppRequest,
   type StreamAppResponse,
 } from "#gen/keyrun/v1/run_service_pb.ts";
-import type { CheckKey } from "../admission/check-key.ts";
 import type { AppRecord } from "../apps/app-store.ts";
+import type { CheckKey } from "../auth/key-evidence.ts";
 import type { Call, Principal } from "../auth/principal.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import { isResourceId } from "../fields/resource-id.ts";

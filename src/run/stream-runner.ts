@@ -1,8 +1,8 @@
 import type { BackendRecord } from "../apps/app-store.ts";
-import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
 import { unavailable } from "../refusal/refusal.ts";
 import type { BackendRunner } from "./backend-runner.ts";
+import { runBounds } from "./run-bounds.ts";
 import type { Run, StreamRunner } from "./runner.ts";
 import { AppStreams } from "./stream/app-streams.ts";
 import { EchoPieces } from "./stream/echo-pieces.ts";
@@ -25,8 +25,8 @@ export function createStreamRunner(parts: {
   /** The longest time without a message of the app. */
   silenceMsMax?: number | undefined;
 }): AppStreamRunner {
-  const { clock, http, grpc, silenceMsMax = bounds.appStreamSilenceMsMax } = parts;
-  const streams = new AppStreams(clock, { silenceMsMax, bytesMax: bounds.appStreamBytesMax });
+  const { clock, http, grpc, silenceMsMax = runBounds.appStreamSilenceMsMax } = parts;
+  const streams = new AppStreams(clock, { silenceMsMax, bytesMax: runBounds.appStreamBytesMax });
   let closed = false;
 
   function begin(run: Run, backend: BackendRecord, deadlineMs: number): PieceSource {

@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
-import { bounds } from "#src/bounds.ts";
 import { systemClock } from "#src/clock.ts";
 import { createHostLookup } from "#src/run/host-lookup.ts";
 import { createNameFiles } from "#src/run/name-files.ts";
 import { createResolveHost, type ResolveHost } from "#src/run/resolve-host.ts";
+import { runBounds } from "#src/run/run-bounds.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { startNameServer } from "../harness/name-server.ts";
 
@@ -40,7 +40,7 @@ test.each([
 
 test("names that are kept are bounded: the oldest makes room", async () => {
   const { asked, hosts } = createSource(60_000);
-  for (let at = 0; at <= bounds.keptHostsMax; at += 1) await hosts.find(`app-${at}.example`);
+  for (let at = 0; at <= runBounds.keptHostsMax; at += 1) await hosts.find(`app-${at}.example`);
   const before = asked();
   await hosts.find("app-1.example");
   expect(asked()).toBe(before);
@@ -87,7 +87,9 @@ test("a silent name server is given up after 5 s, and does not hold up another n
 
 test("names looked up at once are bounded, and close ends them all", async () => {
   const hosts = createHostLookup({ clock: systemClock, resolve: () => new Promise(() => {}) });
-  const pending = Array.from({ length: bounds.hostLookupsMax }, (_, at) => hosts.find(`app-${at}.example`));
+  const pending = Array.from({ length: runBounds.hostLookupsMax }, (_, at) =>
+    hosts.find(`app-${at}.example`),
+  );
   const ended = Promise.allSettled(pending);
   await expect(hosts.find("one-more.example")).rejects.toThrow("Too many names are being looked up.");
   hosts.close();

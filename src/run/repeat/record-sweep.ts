@@ -1,5 +1,5 @@
-import { bounds } from "../../bounds.ts";
 import type { Clock } from "../../clock.ts";
+import { runBounds } from "../run-bounds.ts";
 import type { RecordTotals, RunRecordStore } from "./run-record-store.ts";
 
 /** Removes expired records from time to time. The timer does not keep the process alive. */
@@ -14,7 +14,7 @@ export function createRecordSweep({
   store,
   onRemoved,
   onFailed,
-  sweepMs = bounds.recordSweepMs,
+  sweepMs = runBounds.recordSweepMs,
 }: {
   clock: Clock;
   store: Pick<RunRecordStore, "deleteExpired">;
@@ -32,7 +32,7 @@ export function createRecordSweep({
   async function sweep(): Promise<void> {
     try {
       for (let isMore = true; isMore && !isClosed; ) {
-        const removed = await store.deleteExpired({ nowMs: clock.unixMs(), limit: bounds.recordSweepMax });
+        const removed = await store.deleteExpired({ nowMs: clock.unixMs(), limit: runBounds.recordSweepMax });
         for (const [teamId, totals] of removed) onRemoved(teamId, totals);
         isMore = removed.size > 0;
         await new Promise((resolve) => setImmediate(resolve));

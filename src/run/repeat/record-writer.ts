@@ -1,4 +1,4 @@
-import { bounds } from "../../bounds.ts";
+import { runBounds } from "../run-bounds.ts";
 import type { RunRecord, RunRecordChange, RunRecordStore } from "./run-record-store.ts";
 
 /** Writes changes of records, those of one turn in one durable write. */
@@ -64,7 +64,8 @@ function takeBatch(waiting: readonly Waiting[]): Waiting[] {
     const { id } = one.change;
     if (ids.has(id)) continue;
     textBytes += one.change.kind === "end" ? one.change.textBytes : 0;
-    const isFull = batch.length === bounds.recordChangesAtOnce || textBytes > bounds.recordTextBytesAtOnce;
+    const isFull =
+      batch.length === runBounds.recordChangesAtOnce || textBytes > runBounds.recordTextBytesAtOnce;
     if (isFull && batch.length > 0) break;
     ids.add(id);
     batch.push(one);

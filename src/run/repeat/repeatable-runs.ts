@@ -4,6 +4,7 @@ import type { Call } from "../../auth/principal.ts";
 import { bounds } from "../../bounds.ts";
 import type { Clock } from "../../clock.ts";
 import { fail, unavailable } from "../../refusal/refusal.ts";
+import { runBounds } from "../run-bounds.ts";
 import type { Runner } from "../runner.ts";
 import { readIdempotencyKey, refuseIdempotencyKey } from "./idempotency-key.ts";
 import { outcomeOf, type RunOutcome, replayedRefusal } from "./run-outcome.ts";
@@ -92,7 +93,7 @@ export function createRepeatableRuns(parts: RepeatableRunsParts): RepeatableRuns
     const createTimeMs = clock.unixMs();
     return {
       ...{ ...names, teamId, runId: parts.newRunId(), createTimeMs },
-      runUntilMs: createTimeMs + app.timeoutMs + bounds.runSlackMs,
+      runUntilMs: createTimeMs + app.timeoutMs + runBounds.runSlackMs,
       expireTimeMs: createTimeMs + keptMs,
     };
   }
@@ -124,7 +125,7 @@ export function createRepeatableRuns(parts: RepeatableRunsParts): RepeatableRuns
     const { teamId, runId } = claim;
     const outcome = await outcomeOf(() => {
       // The record would say too early that the app can't be at work any more.
-      if (clock.monotonicMs() - begunMs > bounds.claimMsMax) throw unavailable();
+      if (clock.monotonicMs() - begunMs > runBounds.claimMsMax) throw unavailable();
       return parts.run({ runId, teamId, app, text, requestId, whenGone: () => {} });
     });
     const ended = () => void underWay.delete(claim.id);

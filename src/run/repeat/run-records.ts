@@ -1,6 +1,7 @@
 import { bounds } from "../../bounds.ts";
 import type { Clock } from "../../clock.ts";
 import { unavailable } from "../../refusal/refusal.ts";
+import { runBounds } from "../run-bounds.ts";
 import { createRecordSweep } from "./record-sweep.ts";
 import { createRecordWriter } from "./record-writer.ts";
 import type { RunOutcome } from "./run-outcome.ts";
@@ -85,7 +86,7 @@ export function createRunRecords(parts: {
     async end({ id, teamId, runId }, outcome, done) {
       const whole = outcome.state === "done" ? outcome.text : null;
       const bytes = whole === null ? 0 : Buffer.byteLength(whole);
-      const text = bytes > bounds.keptTextBytesMax ? null : whole;
+      const text = bytes > runBounds.keptTextBytesMax ? null : whole;
       const textBytes = text === null ? 0 : bytes;
       const expireTimeMs = clock.unixMs() + keptMs;
       if (textBytes > 0) await room.takeText(teamId, textBytes).catch(onWriteFailed);

@@ -1,6 +1,6 @@
 import type { Call } from "../../auth/principal.ts";
-import { bounds } from "../../bounds.ts";
 import { fail } from "../../refusal/refusal.ts";
+import { runBounds } from "../run-bounds.ts";
 import type { RunOutcome } from "./run-outcome.ts";
 import type { RunClaim } from "./run-record-store.ts";
 
@@ -34,7 +34,7 @@ export class RunUnderWay {
    */
   async outcomeForRepeat(call: Pick<Call, "whenGone" | "timeoutMs">): Promise<RunOutcome> {
     if (this.#outcome) return this.#outcome;
-    if (this.#waiters >= bounds.runWaitersMax) throw fail("IDEMPOTENCY_KEY_IN_USE");
+    if (this.#waiters >= runBounds.runWaitersMax) throw fail("IDEMPOTENCY_KEY_IN_USE");
     this.#waiters += 1;
     const late = Promise.withResolvers<never>();
     const timeoutMs = call.timeoutMs();
@@ -43,7 +43,7 @@ export class RunUnderWay {
         ? undefined
         : setTimeout(
             () => late.reject(fail("IDEMPOTENCY_KEY_IN_USE")),
-            Math.max(0, timeoutMs - bounds.runWaitSpareMs),
+            Math.max(0, timeoutMs - runBounds.runWaitSpareMs),
           );
     try {
       return await Promise.race([this.outcome(call), late.promise]);

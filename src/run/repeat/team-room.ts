@@ -1,4 +1,4 @@
-import { bounds } from "../../bounds.ts";
+import { runBounds } from "../run-bounds.ts";
 import type { RecordTotals, RunRecordStore } from "./run-record-store.ts";
 
 /**
@@ -34,7 +34,7 @@ interface Counted {
 
 export function createTeamRoom({
   store,
-  textsBytesMax = bounds.keptTextsBytesMax,
+  textsBytesMax = runBounds.keptTextsBytesMax,
 }: {
   store: Pick<RunRecordStore, "totals" | "deleteOldest" | "dropTexts">;
   textsBytesMax?: number;
@@ -50,7 +50,7 @@ export function createTeamRoom({
     };
     teams.set(teamId, team);
     for (const oldest of teams.keys()) {
-      if (teams.size <= bounds.recordTotalsMax) break;
+      if (teams.size <= runBounds.recordTotalsMax) break;
       teams.delete(oldest);
     }
     team.counting.then(
@@ -74,7 +74,7 @@ export function createTeamRoom({
     async takeRecord(teamId, { recordsMax, createdUntilMs }) {
       const totals = await totalsOf(teamId);
       if (totals.records >= recordsMax) {
-        const query = { createdUntilMs, limit: bounds.roomMadeAtOnce };
+        const query = { createdUntilMs, limit: runBounds.roomMadeAtOnce };
         subtract(totals, await store.deleteOldest(teamId, query));
       }
       if (totals.records >= recordsMax) return false;
@@ -85,7 +85,7 @@ export function createTeamRoom({
     async takeText(teamId, bytes) {
       const totals = await totalsOf(teamId);
       while (totals.textBytes + bytes > textsBytesMax) {
-        const query = { bytes: totals.textBytes + bytes - textsBytesMax, limit: bounds.roomMadeAtOnce };
+        const query = { bytes: totals.textBytes + bytes - textsBytesMax, limit: runBounds.roomMadeAtOnce };
         const freed = await store.dropTexts(teamId, query);
         if (freed === 0) break;
         subtract(totals, { records: 0, textBytes: freed });

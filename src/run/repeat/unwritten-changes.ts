@@ -1,4 +1,4 @@
-import { bounds } from "../../bounds.ts";
+import { runBounds } from "../run-bounds.ts";
 import type { RunRecordChange } from "./run-record-store.ts";
 
 /** Changes that the store could not take. They are tried again until it does. */
@@ -20,7 +20,7 @@ interface Unwritten {
  */
 export function createUnwrittenChanges({
   write,
-  retryMs = bounds.recordRetryMs,
+  retryMs = runBounds.recordRetryMs,
 }: {
   write: (change: RunRecordChange) => Promise<unknown>;
   retryMs?: number;
@@ -63,7 +63,7 @@ export function createUnwrittenChanges({
       waiting.add(one);
       textBytes += bytesOf(one);
       for (const oldest of waiting) {
-        if (waiting.size <= bounds.unwrittenRunsMax && textBytes <= bounds.unwrittenTextBytesMax) break;
+        if (waiting.size <= runBounds.unwrittenRunsMax && textBytes <= runBounds.unwrittenTextBytesMax) break;
         remove(oldest);
       }
       timer ??= setInterval(tryOnce, retryMs).unref();
