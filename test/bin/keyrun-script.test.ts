@@ -1,6 +1,6 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmod, cp, mkdir, mkdtemp, realpath, rm, symlink, writeFile } from "node:fs/promises";
+import { chmod, cp, mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
@@ -13,6 +13,8 @@ const [what, ...args] = process.argv.slice(2);
 if (what === "stay") {
   setInterval(() => {}, 1_000);
   console.log("ready");
+} else if (what === "flags") {
+  console.log(JSON.stringify(process.execArgv));
 } else {
   console.log(JSON.stringify({ pid: process.pid, node: process.execPath, folder: process.cwd(), args }));
   process.exitCode = 7;
@@ -73,6 +75,13 @@ test("it becomes main.ts on the installed Node, with the caller's folder, argume
   expect(stderr).toBe("");
   expect(JSON.parse(stdout)).toEqual({ pid, node: process.execPath, folder, args: ["a b", "", "--c=*"] });
   expect(code).toBe(7);
+});
+
+test("it and npm start bound the young part of the heap, as only the start of a process can", async () => {
+  const { stdout } = await run(["flags"]);
+  expect(JSON.parse(stdout)).toEqual(["--max-semi-space-size=8"]);
+  const { scripts } = JSON.parse(await readFile(join(repository, "package.json"), "utf8"));
+  expect(scripts.start).toBe("exec node --max-semi-space-size=8 bin/keyrun.mjs serve");
 });
 
 test("it finds its clone from any folder, and through symbolic links", async () => {

@@ -12,8 +12,8 @@ import { findOldNode } from "../harness/old-node.ts";
 const main = `
 import { readFileSync } from "node:fs";
 const [what, ...args]: string[] = process.argv.slice(2);
-const facts: { pid: number; major: number; args: string[] } = {
-  pid: process.pid, major: Number(process.versions.node.split(".")[0]), args,
+const facts: { pid: number; major: number; args: string[]; flags: string[] } = {
+  pid: process.pid, major: Number(process.versions.node.split(".")[0]), args, flags: process.execArgv,
 };
 if (what === "tell") {
   console.log(JSON.stringify({ ...facts, stdin: readFileSync(0, "utf8") }));
@@ -87,7 +87,13 @@ describe.skipIf(oldNode === undefined)("on an old Node (skipped where the PATH h
       child.stdin.end("from stdin");
       const { code, stdout, stderr } = await ended;
       expect(stderr).toBe("");
-      expect(JSON.parse(stdout)).toMatchObject({ major: 24, args: ["a b", "--c"], stdin: "from stdin" });
+      const flags = ["--max-semi-space-size=8"];
+      expect(JSON.parse(stdout)).toMatchObject({
+        major: 24,
+        args: ["a b", "--c"],
+        stdin: "from stdin",
+        flags,
+      });
       expect(code).toBe(7);
     });
 

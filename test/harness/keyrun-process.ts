@@ -28,7 +28,12 @@ export interface KeyrunProcess {
 
 export function spawnKeyrun(
   settings: Settings,
-  [command = "", ...args]: readonly string[] = [process.execPath, "src/main.ts", "serve"],
+  [command = "", ...args]: readonly string[] = [
+    process.execPath,
+    "--max-semi-space-size=8",
+    "src/main.ts",
+    "serve",
+  ],
 ): KeyrunProcess {
   const child = spawn(command, args, { cwd: repository, env: environment(settings), stdio: "pipe" });
   const written = { stdout: "", stderr: "" };
