@@ -1,0 +1,170 @@
+import { Code } from "@connectrpc/connect";
+import { createParser } from "eventsource-parser";
+import { codeName } from "#src/http/refusal-response.ts";
+import { h2cSession } from "./h2c-client.ts";
+import type { StreamCallerMaker, StreamEnd, StreamEvent, StreamOrder } from "./stream-callers.ts";
+
+type StreamType = "text/event-stream" | "application/x-ndjson";
+
+/** REST in both forms, over both versions of HTTP. */
+export const restStreamCallers: Readonly<Record<string, StreamCallerMaker>> = {
+  "REST with events over HTTP/1.1": (url) => restCaller(http1(url), "text/event-stream"),
+  "REST with events over HTTP/2": (url) => restCaller(http2(url), "text/event-stream"),
+  "REST with lines over HTTP/1.1": (url) => restCaller(http1(url), "application/x-ndjson"),
+  "REST with lines over HTTP/2": (url) => restCaller(http2(url), "application/x-ndjson"),
+};
+
+interface Asked {
+  readonly path: string;
+  readonly headers: Headers;
+  readonly body: string;
+  readonly leaving: AbortSignal;
+}
+
+interface Answered {
+  readonly status: number;
+  readonly headers: Headers;
+  /** The body as it comes. Throws if the connection breaks. */
+  readonly texts: AsyncIterable<string>;
+}
+
+interface Client {
+  ask(asked: Asked): Promise<Answered>;
+  close(): void;
+}
+
+function http1(url: string): Client {
+  return {
+    close: () => {},
+    async ask({ path, headers, body, leaving }) {
+      const answer = await fetch(`${url}${path}`, { method: "POST", headers, body, signal: leaving });
+      const { status, headers: received, body: stream } = answer;
+      if (stream === null) throw new Error("an answer without a body");
+      return { status, headers: received, texts: stream.pipeThrough(new TextDecoderStream()) };
+    },
+  };
+}
+
+function http2(url: string): Client {
+  const session = h2cSession(url);
+  return {
+    close: () => void session.then((open) => open.destroy()),
+    async ask({ path, headers, body, leaving }) {
+      const sent = { ":method": "POST", ":path": path, ...Object.fromEntries(headers) };
+      const stream = (await session).request(sent, { signal: leaving });
+      stream.setEncoding("utf8").end(body);
+      const received = new Headers();
+      const status = await new Promise<number>((resolve, reject) => {
+        stream.once("error", reject).once("response", (head) => {
+          for (const [name, value] of Object.entries(head)) {
+            if (!name.startsWith(":")) received.set(name, String(value));
+          }
+          resolve(Number(head[":status"]));
+        });
+      });
+      return { status, headers: received, texts: stream };
+    },
+  };
+}
+
+function restCaller(client: Client, type: StreamType): ReturnType<StreamCallerMaker> {
+  return {
+    close: client.close,
+    open(order) {
+      const leaving = new AbortController();
+      const headers = new Headers();
+      const events = eventsOf(client, { type, order, leaving: leaving.signal, received: headers });
+      return { headers, leave: () => leaving.abort(), next: () => nextOf(events) };
+    },
+  };
+}
+
+async function nextOf(events: AsyncGenerator<StreamEvent, StreamEnd>): Promise<StreamEvent> {
+  return (await events.next()).value ?? { kind: "end" };
+}
+
+async function* eventsOf(
+  client: Client,
+  asked: { type: StreamType; order: StreamOrder; leaving: AbortSignal; received: Headers },
+): AsyncGenerator<StreamEvent, StreamEnd> {
+  const { type, order, leaving, received } = asked;
+  let answer: Answered;
+  try {
+    answer = await client.ask({ ...requestOf(order, type), leaving });
+  } catch {
+    return { kind: "cut off" };
+  }
+  answer.headers.forEach((value, name) => void received.set(name, value));
+  if (answer.status !== 200) return { ...(await refusalIn(answer)), httpStatus: answer.status };
+  const told: StreamEvent[] = [];
+  const read = type === "text/event-stream" ? eventReader(told) : lineReader(told);
+  try {
+    for await (const text of answer.texts) {
+      read(text);
+      for (const event of told.splice(0)) {
+        if (event.kind !== "started" && event.kind !== "delta") return event;
+        yield event;
+      }
+    }
+  } catch {}
+  return { kind: "cut off" };
+}
+
+function requestOf({ appId, text, authorization, headers: sent }: StreamOrder, type: StreamType) {
+  const headers = new Headers({ "content-type": "application/json", accept: type, ...sent });
+  if (authorization !== undefined) headers.set("authorization", authorization);
+  return { path: `/api/apps/${encodeURIComponent(appId)}/stream`, headers, body: JSON.stringify({ text }) };
+}
+
+async function refusalIn({ texts }: Answered): Promise<StreamEnd & { kind: "refused" }> {
+  let body = "";
+  for await (const text of texts) body += text;
+  return refusalOf(JSON.parse(body));
+}
+
+/** Server-sent events, read by a parser that is not ours. */
+export function eventReader(told: StreamEvent[]): (text: string) => void {
+  const parser = createParser({
+    onEvent({ event, data }) {
+      if (event === "end") told.push({ kind: "end" });
+      else if (event === "error") told.push(refusalOf(JSON.parse(data)));
+      else if (event === undefined) told.push(messageOf(JSON.parse(data)));
+      else throw new Error(`an event of the name ${event}`);
+    },
+  });
+  return (text) => parser.feed(text);
+}
+
+export function lineReader(told: StreamEvent[]): (text: string) => void {
+  let rest = "";
+  return (text) => {
+    const lines = (rest + text).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) {
+      const json = JSON.parse(line);
+      if ("end" in json) told.push({ kind: "end" });
+      else told.push("error" in json ? refusalOf(json) : messageOf(json));
+    }
+  };
+}
+
+function messageOf(json: {
+  started?: { runId: string; appId: string };
+  delta?: { text: string };
+}): StreamEvent {
+  if (json.started) return { kind: "started", ...json.started };
+  if (json.delta) return { kind: "delta", ...json.delta };
+  throw new Error(`not a message: ${JSON.stringify(json)}`);
+}
+
+function refusalOf({ error }: { error: { code: string; status: string } }): StreamEnd & { kind: "refused" } {
+  const code = codes.get(error.status);
+  if (code === undefined) throw new Error(`not a code: ${error.status}`);
+  return { kind: "refused", code, reason: error.code.toUpperCase() };
+}
+
+const codes = new Map(
+  Object.values(Code)
+    .filter((code) => typeof code === "number")
+    .map((code) => [codeName(code), code]),
+);

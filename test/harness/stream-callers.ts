@@ -1,0 +1,148 @@
+import { Agent } from "node:http";
+import { fromBinary } from "@bufbuild/protobuf";
+import { type Code, ConnectError, createClient, type Transport } from "@connectrpc/connect";
+import {
+  createConnectTransport,
+  createGrpcTransport,
+  createGrpcWebTransport,
+  Http2SessionManager,
+} from "@connectrpc/connect-node";
+import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
+import { RunService, type StreamAppResponse } from "#gen/keyrun/v1/run_service_pb.ts";
+
+/** A request for a stream, independent of the protocol. */
+export interface StreamOrder {
+  readonly appId: string;
+  /** Not sent if absent. */
+  readonly text?: string;
+  /** The value of the header. Not sent if absent. */
+  readonly authorization?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** The caller's deadline, which REST does not have. */
+  readonly timeoutMs?: number;
+}
+
+export type StreamEvent =
+  | { readonly kind: "started"; readonly runId: string; readonly appId: string }
+  | { readonly kind: "delta"; readonly text: string }
+  | StreamEnd;
+
+/** How a stream ended, as its caller can tell. */
+export type StreamEnd =
+  | { readonly kind: "end" }
+  | { readonly kind: "refused"; readonly code: Code; readonly reason: string; readonly httpStatus?: number }
+  /** The connection ended, and nothing said how the stream did. */
+  | { readonly kind: "cut off" };
+
+export interface OpenStream {
+  /** The next message, or how the stream ended. */
+  next(): Promise<StreamEvent>;
+  /** Those that have come so far, with the trailers if the protocol has them. */
+  readonly headers: Headers;
+  /** Stops reading, and disconnects or resets the stream. */
+  leave(): void;
+}
+
+/** One way to stream: a protocol, a version of HTTP and a client library. */
+export interface StreamCaller {
+  open(order: StreamOrder): OpenStream;
+  close(): void;
+}
+
+/** Makes a caller of the server at this URL. */
+export type StreamCallerMaker = (url: string) => StreamCaller;
+
+/** Reads a stream to its end. */
+export async function readAll(stream: OpenStream): Promise<{ events: StreamEvent[]; end: StreamEnd }> {
+  const events: StreamEvent[] = [];
+  for (;;) {
+    const event = await stream.next();
+    if (event.kind !== "started" && event.kind !== "delta") return { events, end: event };
+    events.push(event);
+  }
+}
+
+/** The output in these events. */
+export function textIn(events: readonly StreamEvent[]): string {
+  return events.map((event) => (event.kind === "delta" ? event.text : "")).join("");
+}
+
+/** Connect's own clients, made from the descriptors. */
+export const connectStreamCallers: Readonly<Record<string, StreamCallerMaker>> = {
+  "Connect with JSON over HTTP/1.1": (baseUrl) =>
+    overHttp1((nodeOptions) =>
+      createConnectTransport({ baseUrl, httpVersion: "1.1", nodeOptions, useBinaryFormat: false }),
+    ),
+  "Connect over HTTP/2": (baseUrl) =>
+    overHttp2(baseUrl, (common) => createConnectTransport({ ...common, useBinaryFormat: true })),
+  "gRPC-Web over HTTP/1.1": (baseUrl) =>
+    overHttp1((nodeOptions) => createGrpcWebTransport({ baseUrl, httpVersion: "1.1", nodeOptions })),
+  "gRPC-Web over HTTP/2": (baseUrl) => overHttp2(baseUrl, createGrpcWebTransport),
+  gRPC: (baseUrl) => overHttp2(baseUrl, createGrpcTransport),
+};
+
+function overHttp1(make: (nodeOptions: { agent: Agent }) => Transport): StreamCaller {
+  const agent = new Agent({ keepAlive: true });
+  return connectCaller(make({ agent }), () => agent.destroy());
+}
+
+function overHttp2(
+  baseUrl: string,
+  make: (common: { baseUrl: string; httpVersion: "2"; sessionManager: Http2SessionManager }) => Transport,
+): StreamCaller {
+  const sessionManager = new Http2SessionManager(baseUrl);
+  return connectCaller(make({ baseUrl, httpVersion: "2", sessionManager }), () => sessionManager.abort());
+}
+
+function connectCaller(transport: Transport, close: () => void): StreamCaller {
+  const client = createClient(RunService, transport);
+  return {
+    close,
+    open({ appId, text, authorization, headers: sent, timeoutMs }) {
+      const headers = new Headers();
+      const keep = (some: Headers) => some.forEach((value, name) => void headers.set(name, value));
+      const leaving = new AbortController();
+      const messages = client
+        .streamApp(
+          { appId, ...(text !== undefined && { text }) },
+          {
+            headers: { ...sent, ...(authorization !== undefined && { authorization }) },
+            onHeader: keep,
+            onTrailer: keep,
+            signal: leaving.signal,
+            ...(timeoutMs !== undefined && { timeoutMs }),
+          },
+        )
+        [Symbol.asyncIterator]();
+      return {
+        headers,
+        leave: () => leaving.abort(),
+        async next() {
+          try {
+            const next = await messages.next();
+            return next.done ? { kind: "end" } : eventOf(next.value);
+          } catch (thrown) {
+            const error = ConnectError.from(thrown);
+            keep(error.metadata);
+            return { kind: "refused", code: error.code, reason: reasonOf(error) };
+          }
+        },
+      };
+    },
+  };
+}
+
+function eventOf({ event }: StreamAppResponse): StreamEvent {
+  if (event.case === undefined) throw new Error("a message without an event");
+  return event.case === "started"
+    ? { kind: "started", runId: event.value.runId, appId: event.value.appId }
+    : { kind: "delta", text: event.value.text };
+}
+
+/** The reason in the error's details; "" if the client itself ended the call. */
+function reasonOf({ details }: ConnectError): string {
+  const info = details.find((one) => "type" in one && one.type === ErrorInfoSchema.typeName);
+  return info && "value" in info && info.value instanceof Uint8Array
+    ? fromBinary(ErrorInfoSchema, info.value).reason
+    : "";
+}
