@@ -4,9 +4,9 @@ import { unavailable } from "../refusal/refusal.ts";
 import type { BackendRunner } from "./backend-runner.ts";
 import { runBounds } from "./run-bounds.ts";
 import type { Run, StreamRunner } from "./runner.ts";
-import { AppStreams } from "./stream/app-streams.ts";
 import { EchoPieces } from "./stream/echo-pieces.ts";
 import type { PieceSource } from "./stream/piece-source.ts";
+import { RunningStreams } from "./stream/running-streams.ts";
 
 /** Streams apps on every kind of backend. It takes no slot. */
 export interface AppStreamRunner {
@@ -26,7 +26,7 @@ export function createStreamRunner(parts: {
   silenceMsMax?: number | undefined;
 }): AppStreamRunner {
   const { clock, http, grpc, silenceMsMax = runBounds.appStreamSilenceMsMax } = parts;
-  const streams = new AppStreams(clock, { silenceMsMax, bytesMax: runBounds.appStreamBytesMax });
+  const streams = new RunningStreams(clock, { silenceMsMax, bytesMax: runBounds.appStreamBytesMax });
   let closed = false;
 
   function begin(run: Run, backend: BackendRecord, deadlineMs: number): PieceSource {

@@ -15,10 +15,10 @@ export interface StreamBounds {
 }
 
 /** The streams under way. */
-export class AppStreams {
+export class RunningStreams {
   readonly #clock: Clock;
   readonly #bounds: StreamBounds;
-  readonly #running = new Set<AppStream>();
+  readonly #running = new Set<RunningStream>();
 
   constructor(clock: Clock, bounds: StreamBounds) {
     this.#clock = clock;
@@ -28,7 +28,7 @@ export class AppStreams {
   /** Starts the run, with all limits of a stream. Promises what `StreamRunner` does. */
   async open(run: Run, start: StartSource): Promise<AsyncIterable<string>> {
     let gone: Refusal | undefined;
-    let stream: AppStream | undefined;
+    let stream: RunningStream | undefined;
     run.whenGone((refusal) => {
       gone = refusal;
       stream?.end(refusal);
@@ -36,7 +36,7 @@ export class AppStreams {
     if (gone !== undefined) throw gone;
     const { streamTimeoutMs } = run.app;
     const source = start(this.#clock.monotonicMs() + streamTimeoutMs);
-    const started = new AppStream(source, streamTimeoutMs, this.#bounds);
+    const started = new RunningStream(source, streamTimeoutMs, this.#bounds);
     stream = started;
     this.#running.add(started);
     started.over.then(() => this.#running.delete(started));
@@ -53,7 +53,7 @@ export class AppStreams {
 }
 
 /** One stream: the texts of its source, and the limits that end it. */
-class AppStream implements AsyncIterableIterator<string> {
+class RunningStream implements AsyncIterableIterator<string> {
   readonly #source: PieceSource;
   readonly #bytesMax: number;
   readonly #deadline: NodeJS.Timeout;
