@@ -157,7 +157,7 @@ export const environment = z.object({
   }),
   KEYRUN_APP_OUTPUT_BYTES_MAX: setting(wholeNumber(bytes), {
     byDefault: "1048576",
-    does: "Largest answer of an app, in bytes.",
+    does: "Largest answer of an app, in bytes. If the app streams: its largest message.",
     example: "65536",
   }),
   KEYRUN_APP_RUNS_MAX: setting(wholeNumber({ min: 1, max: 10_000 }), {

@@ -215,7 +215,8 @@ export const StreamRunRequestSchema: GenMessage<StreamRunRequest, {jsonType: Str
 export type StreamRunResponse = Message<"keyrun.v1.StreamRunResponse"> & {
   /**
    * Optional. The text of the piece. It may be empty, which only says that the
-   * app is still at work. Example: "HEL".
+   * app is still at work. A message has the bound of `RunResponse`, and all
+   * texts of a stream together may have 16 MiB. Example: "HEL".
    *
    * @generated from field: string text = 1;
    */
@@ -230,7 +231,8 @@ export type StreamRunResponse = Message<"keyrun.v1.StreamRunResponse"> & {
 export type StreamRunResponseJson = {
   /**
    * Optional. The text of the piece. It may be empty, which only says that the
-   * app is still at work. Example: "HEL".
+   * app is still at work. A message has the bound of `RunResponse`, and all
+   * texts of a stream together may have 16 MiB. Example: "HEL".
    *
    * @generated from field: string text = 1;
    */
