@@ -27,21 +27,18 @@ const names = questions.map(({ name }) => name);
 if (values.only !== undefined && !names.includes(values.only)) {
   throw new Error(`--only takes one of ${names.join(", ")}.`);
 }
-if (values.write && values.only !== undefined) throw new Error("--write needs all tables: leave --only out.");
 
-const printed: string[] = [];
+const machine = `Node ${process.versions.node}, ${cpus().length} × ${cpus()[0]?.model.trim()}`;
 for (const question of questions) {
   if (values.only !== undefined && values.only !== question.name) continue;
   const { tables, missing } = await measure(question, plan);
-  for (const table of tables) print(tableOf(question.title, table, plan));
-  for (const { name, missing: why } of missing) print(`Left out: ${name}, because ${why}.`);
-}
-print(`Node ${process.versions.node}, ${cpus().length} × ${cpus()[0]?.model.trim()}`);
-if (values.write) write(new URL("./README.md", import.meta.url), printed.join("\n\n"));
-
-function print(paragraph: string): void {
-  console.log(`\n${paragraph}`);
-  printed.push(paragraph);
+  const paragraphs = [
+    ...tables.map((table) => tableOf(question.title, table, plan)),
+    ...missing.map(({ name, missing: why }) => `Left out: ${name}, because ${why}.`),
+    machine,
+  ];
+  console.log(`\n${paragraphs.join("\n\n")}`);
+  if (values.write) write(question.name, paragraphs.join("\n\n"));
 }
 
 function wholeNumber(name: "rounds" | "requests" | "connections" | "memory-requests", min: number): number {
@@ -51,10 +48,13 @@ function wholeNumber(name: "rounds" | "requests" | "connections" | "memory-reque
   return number;
 }
 
-function write(readme: URL, result: string): void {
-  const [begin, end] = ["<!-- printed by `npm run bench -- --write` -->", "<!-- end -->"];
+/** Writes the answer to one question into its place in the README. */
+function write(name: string, result: string): void {
+  const readme = new URL("./README.md", import.meta.url);
+  const [begin, end] = [`<!-- ${name}: printed by \`npm run bench -- --write\` -->`, "<!-- end -->"];
   const text = readFileSync(readme, "utf8");
-  const [before, after] = [text.indexOf(begin), text.indexOf(end)];
-  if (before < 0 || after < before) throw new Error("README.md has no place for the tables.");
+  const before = text.indexOf(begin);
+  const after = text.indexOf(end, before);
+  if (before < 0 || after < 0) throw new Error(`README.md has no place for ${name}.`);
   writeFileSync(readme, `${text.slice(0, before)}${begin}\n\n${result}\n\n${text.slice(after)}`);
 }
