@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
-import { bounds } from "#src/bounds.ts";
 import { unavailable } from "#src/refusal/refusal.ts";
 import type { RunRecordChange } from "#src/run/repeat/run-record-store.ts";
+import { runBounds } from "#src/run/run-bounds.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { startCountedApp } from "../harness/counted-app.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
@@ -149,7 +149,7 @@ describe("a repeat", () => {
     const first = send(order);
     await app.started(order.text);
     let inUse = 0;
-    const repeats = Array.from({ length: bounds.runWaitersMax + 3 }, async () => {
+    const repeats = Array.from({ length: runBounds.runWaitersMax + 3 }, async () => {
       const outcome = await send(order);
       if (outcome.status === 409) inUse += 1;
       return outcome;
@@ -157,7 +157,7 @@ describe("a repeat", () => {
     await soon(() => inUse).toBe(3);
     app.release(order.text);
     const outcomes = await Promise.all([first, ...repeats]);
-    expect(outcomes.filter(({ status }) => status === 200).length).toBe(1 + bounds.runWaitersMax);
+    expect(outcomes.filter(({ status }) => status === 200).length).toBe(1 + runBounds.runWaitersMax);
     const refused = outcomes.find(({ status }) => status === 409);
     expect(refused).toMatchObject({ code: "idempotency_key_in_use" });
     expect(refused?.headers.get("retry-after")).toBe("1");

@@ -1,11 +1,11 @@
 import { afterAll, expect, onTestFinished, test } from "vitest";
-import { bounds } from "#src/bounds.ts";
 import { unavailable } from "#src/refusal/refusal.ts";
 import { createRecordSweep } from "#src/run/repeat/record-sweep.ts";
 import { createRecordWriter } from "#src/run/repeat/record-writer.ts";
 import type { RunClaim, RunRecordChange } from "#src/run/repeat/run-record-store.ts";
 import { createRunRecords } from "#src/run/repeat/run-records.ts";
 import { createTeamRoom } from "#src/run/repeat/team-room.ts";
+import { runBounds } from "#src/run/run-bounds.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { soon } from "../../harness/soon.ts";
@@ -122,7 +122,7 @@ test("the changes of one turn share a write, and those of one id keep their orde
     },
   });
   const release = (id: string, runId: string) => ({ kind: "release", id, runId }) as const;
-  const many = Array.from({ length: bounds.recordChangesAtOnce }, (_, n) => release(`k${n}`, "r"));
+  const many = Array.from({ length: runBounds.recordChangesAtOnce }, (_, n) => release(`k${n}`, "r"));
   await Promise.all([...many, release("k0", "second"), release("last", "r")].map(write));
   expect(writes.map((changes) => changes.length)).toEqual([many.length, 2]);
   expect(writes[1]).toEqual([release("k0", "second"), release("last", "r")]);
@@ -144,7 +144,7 @@ test("a write that fails rejects its changes alone, and the next ones are writte
 
 test("records that expired are swept, all of them in small batches, and their room is free", async () => {
   const { clock, store, claimOf } = await opened();
-  const count = 2 * bounds.recordSweepMax + 1;
+  const count = 2 * runBounds.recordSweepMax + 1;
   const claims = Array.from({ length: count }, (_, n) => claimOf(`k${n}`));
   await store.write(claims.map((claim) => ({ kind: "claim", id: claim.id, claim })));
   clock.advance(1);
@@ -159,6 +159,6 @@ test("records that expired are swept, all of them in small batches, and their ro
   sweep.start();
   await soon(() => removed.reduce((sum, records) => sum + records, 0)).toBe(count);
   await sweep.close();
-  expect(Math.max(...removed)).toBe(bounds.recordSweepMax);
+  expect(Math.max(...removed)).toBe(runBounds.recordSweepMax);
   expect(await store.totals("demo")).toMatchObject({ records: 1 });
 });
