@@ -7,7 +7,6 @@ import type { AppRecord } from "../apps/app-store.ts";
 import type { Clock } from "../clock.ts";
 import { CarriedRequest } from "./carried-request.ts";
 import { runBounds } from "./run-bounds.ts";
-import { trustedRoots } from "./trusted-roots.ts";
 
 /** The connections to the server of one app. */
 export interface AppConnections {
@@ -36,6 +35,8 @@ export interface HttpConnections {
 export function createHttpConnections(options: {
   clock: Clock;
   lookup: LookupFunction;
+  /** Returns what servers with TLS are verified against. Called for each connection. */
+  roots: () => SecureContext;
   connectionsMax: number;
   /** Apps without a run whose connections are kept, at most. */
   idleAppsMax: number;
@@ -95,9 +96,12 @@ function destroy(pool: Pool): void {
  */
 function openPool(
   origin: string,
-  { connectionsMax, lookup }: { connectionsMax: number; lookup: LookupFunction },
+  {
+    connectionsMax,
+    ...places
+  }: { connectionsMax: number; lookup: LookupFunction; roots: () => SecureContext },
 ): Pool {
-  const connector = createConnector(lookup);
+  const connector = createConnector(places);
   return new UndiciPool(origin, {
     connections: connectionsMax,
     allowH2: false,
@@ -164,20 +168,24 @@ class Connection extends UndiciClient {
 
 type Connector = (to: Parameters<buildConnector.connector>[0]) => Socket;
 
-function createConnector(lookup: LookupFunction): Connector {
-  let secureContext: SecureContext | undefined;
+function createConnector({
+  lookup,
+  roots,
+}: {
+  lookup: LookupFunction;
+  roots: () => SecureContext;
+}): Connector {
   let session: Buffer | undefined;
   return ({ protocol, hostname, port }) => {
     const isTls = protocol === "https:";
     const to = { host: hostname, port: Number(port) || (isTls ? 443 : 80), lookup, noDelay: true };
     if (!isTls) return openTcp(to);
-    secureContext ??= trustedRoots();
     // An address is no name (RFC 6066).
     const servername = isIP(hostname) === 0 ? hostname : "";
     const socket = openTls({
       ...to,
       servername,
-      secureContext,
+      secureContext: roots(),
       ALPNProtocols: ["http/1.1"],
       ...(session && { session }),
     });

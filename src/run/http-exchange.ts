@@ -123,6 +123,7 @@ export class HttpExchange extends CarriedRequest {
     const isLate = this.#msLeft - this.#msLeftNow() > runBounds.backendDeadlineErrorMsMax;
     if (isLate && !this.#hasBegunAgain) {
       this.#hasBegunAgain = true;
+      this.carrier = undefined;
       queueMicrotask(() => {
         if (!this.#isOver) this.#dispatch();
       });

@@ -1,4 +1,5 @@
 import { isUtf8 } from "node:buffer";
+import type { SecureContext } from "node:tls";
 import type { BackendRecord } from "../apps/app-store.ts";
 import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
@@ -11,6 +12,7 @@ import { runBounds } from "./run-bounds.ts";
 import type { Run } from "./runner.ts";
 import { HttpPieces, isStreamType } from "./stream/http-pieces.ts";
 import { wholeOutput } from "./stream/whole-output.ts";
+import { trustedRoots } from "./trusted-roots.ts";
 
 /**
  * Runs apps on an HTTP server: one POST of `{"runId","teamId","appId","text"}` with the app's
@@ -26,12 +28,18 @@ export function createHttpRunner(options: {
   hosts: HostLookup;
 }): BackendRunner<"http"> {
   const { clock, appRunsMax, outputBytesMax, hosts } = options;
+  let trusted: SecureContext | undefined;
+  const roots = () => {
+    trusted ??= trustedRoots();
+    return trusted;
+  };
   // As many as an app can have runs: a run never waits for another one's connection. Streams have
   // connections of their own, and are bounded by the caller.
   const open = (connectionsMax: number) =>
     createHttpConnections({
       clock,
       lookup: lookupOf(hosts),
+      roots,
       connectionsMax,
       idleAppsMax: runBounds.backendIdleAppsMax,
     });

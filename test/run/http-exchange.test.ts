@@ -5,6 +5,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { fail, type Refusal } from "#src/refusal/refusal.ts";
 import { createHttpConnections } from "#src/run/http-connections.ts";
 import { type AnswerReader, beginExchange, type HttpExchange } from "#src/run/http-exchange.ts";
+import { trustedRoots } from "#src/run/trusted-roots.ts";
 import { causeOf, serveHttp, serveTcp } from "../harness/app-backends.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { soon } from "../harness/soon.ts";
@@ -18,7 +19,7 @@ const never: LookupFunction = () => {};
 
 function openConnections({ connectionsMax = 4, idleAppsMax = 4, lookup = never } = {}) {
   const clock = createManualClock();
-  const all = createHttpConnections({ clock, lookup, connectionsMax, idleAppsMax });
+  const all = createHttpConnections({ clock, lookup, roots: trustedRoots, connectionsMax, idleAppsMax });
   closers.push(() => all.close());
   /** Begins an exchange of the app, and notes what its reader is called with. */
   const begin = (origin: string, { appId = "shout", onBytes = (_: HttpExchange) => {} } = {}) => {
