@@ -13,7 +13,7 @@ export interface Talk {
   end(): void;
   /** Answers with this status and nothing else. */
   fail(status: number): void;
-  /** Ends the connection in the middle. */
+  /** Ends the connection in the middle, after what was said. */
   breakOff(): void;
   /** Whether Keyrun reads no more of it, or has read all. */
   readonly isOver: boolean;
@@ -86,6 +86,6 @@ function talkOn(response: ServerResponse): Talk {
       response.end();
     },
     fail: (status) => void response.writeHead(status).end(),
-    breakOff: () => void response.destroy(),
+    breakOff: () => void response.socket?.destroySoon(),
   };
 }

@@ -1,0 +1,186 @@
+import { execFile, execFileSync } from "node:child_process";
+import { join } from "node:path";
+import { fromBinary, toJson } from "@bufbuild/protobuf";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { StreamAppResponseSchema } from "#gen/keyrun/v1/run_service_pb.ts";
+import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { repository } from "../harness/keyrun-process.ts";
+import { startTalkingApp } from "../harness/talking-app.ts";
+
+/** Debian's own python3, whatever comes first on the PATH. `.ci/run` installs httpx beside it. */
+const python = "/usr/bin/python3";
+const pythonPath = join(repository, "node_modules/.cache/keyrun-python");
+
+let keyrun: Keyrun;
+let app: Awaited<ReturnType<typeof startTalkingApp>>;
+let key: string;
+let texts = 0;
+
+const has = {
+  curl: works("curl", ["--version"]),
+  grpcurl: works("grpcurl", ["--version"]),
+  grpcio: works(python, ["-c", "import grpc"]),
+  httpx: works(python, ["-c", "import httpx, httpx_sse"]),
+};
+const lacking = Object.entries(has).flatMap(([name, found]) => (found ? [] : [name]));
+if (lacking.length > 0) {
+  process.stderr.write(`Streams by ${lacking.join(", ")} are left out: \`bash .ci/run\` installs them.\n`);
+}
+
+beforeAll(async () => {
+  app = await startTalkingApp();
+  keyrun = await startKeyrun();
+  await keyrun.apps.createApp({ app: { id: "talk", backend: app.backend } });
+  key = (await keyrun.newKey(await keyrun.newTeam())).value;
+});
+afterAll(async () => {
+  await keyrun.close();
+  await app.close();
+});
+
+test("every client is installed where every test is required", () => {
+  expect(process.env.KEYRUN_TEST_REQUIRE_ALL === "1" ? lacking : []).toEqual([]);
+});
+
+const pieces = ["one ", "zw\u00f6lf\n", "\u{1f5dd}"];
+const started = { started: { runId: expect.stringMatching(/^run_/), appId: "talk" } };
+const deltas = pieces.map((text) => ({ delta: { text } }));
+
+test.runIf(has.curl)("`curl -N` prints each event before the next one exists", async () => {
+  const text = newText();
+  const child = execFile("curl", ["-sN", ...curlArgs(text)]);
+  let heard = "";
+  const until = (part: string) =>
+    new Promise<void>((resolve) => {
+      const look = () => {
+        if (!heard.includes(part)) return;
+        child.stdout?.off("data", look);
+        resolve();
+      };
+      child.stdout?.on("data", look);
+      look();
+    });
+  child.stdout?.on("data", (chunk) => {
+    heard += chunk;
+  });
+  const talk = await app.talk(text);
+  talk.begin();
+  await until('data: {"started":');
+  for (const piece of pieces) {
+    talk.say(piece);
+    await until(`data: {"delta":{"text":${JSON.stringify(piece)}}}\n\n`);
+  }
+  talk.end();
+  await until("event: end\ndata: {}\n\n");
+});
+
+test.runIf(has.curl)("`curl` reads lines of JSON, of which the last says how the stream ended", async () => {
+  const text = newText();
+  const lines = async (end: "end" | "breakOff") => {
+    const answer = told("curl", ["-sN", "-H", "Accept: application/x-ndjson", ...curlArgs(`${text} ${end}`)]);
+    await speak(`${text} ${end}`, end);
+    return (await answer)
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+  };
+  expect(await lines("end")).toEqual([started, ...deltas, { end: {} }]);
+  const broken = await lines("breakOff");
+  expect(broken.slice(0, -1)).toEqual([started, ...deltas]);
+  expect(broken.at(-1)).toMatchObject({ error: { code: "app_failed" } });
+});
+
+test.runIf(has.httpx)("httpx-sse and httpx read the same stream", async () => {
+  const events = await byPython("sse");
+  expect(events).toEqual([...[started, ...deltas].map((message) => ["message", message]), ["end", {}]]);
+  expect(await byPython("lines")).toEqual([started, ...deltas, { end: {} }]);
+});
+
+test.runIf(has.grpcio)("python3-grpcio reads the same messages and a status", async () => {
+  const { messages, code } = (await byPython("grpc")) as { messages: string[]; code: string };
+  const read = messages.map((hex) => {
+    return toJson(StreamAppResponseSchema, fromBinary(StreamAppResponseSchema, Buffer.from(hex, "hex")));
+  });
+  expect([read, code]).toEqual([[started, ...deltas], "OK"]);
+});
+
+test.runIf(has.grpcurl)("grpcurl reads the same messages, by reflection", async () => {
+  const text = newText();
+  const target = keyrun.internalUrl.replace("http://", "");
+  const data = JSON.stringify({ appId: "talk", text });
+  const answer = told("grpcurl", [
+    ...["-plaintext", "-H", `authorization: Bearer ${key}`, "-d", data],
+    ...[target, "keyrun.v1.RunService/StreamApp"],
+  ]);
+  await speak(text);
+  expect(objectsIn(await answer)).toEqual([started, ...deltas]);
+});
+
+test.each(["grpc", "grpcweb", "connect"])("buf curl reads the same messages by %s", async (protocol) => {
+  const text = newText();
+  const buf = join(repository, "node_modules/.bin/buf");
+  const answer = told(process.execPath, [
+    ...[buf, "curl", "--protocol", protocol, "--http2-prior-knowledge"],
+    ...["--header", `authorization: Bearer ${key}`, "--data", JSON.stringify({ appId: "talk", text })],
+    `${keyrun.internalUrl}/keyrun.v1.RunService/StreamApp`,
+  ]);
+  await speak(text);
+  expect(objectsIn(await answer)).toEqual([started, ...deltas]);
+});
+
+/** A text that no other run has. */
+function newText(): string {
+  texts += 1;
+  return `interop ${texts}`;
+}
+
+/** Lets the app say all pieces, and then end. */
+async function speak(text: string, end: "end" | "breakOff" = "end"): Promise<void> {
+  const talk = await app.talk(text);
+  for (const piece of pieces) talk.say(piece);
+  talk[end]();
+}
+
+function curlArgs(text: string): string[] {
+  const headers = [`Authorization: Bearer ${key}`, "Content-Type: application/json"];
+  const url = `${keyrun.publicUrl}/api/apps/talk/stream`;
+  return [...headers.flatMap((header) => ["-H", header]), "-d", JSON.stringify({ text }), url];
+}
+
+async function byPython(client: "sse" | "lines" | "grpc"): Promise<unknown> {
+  const text = newText();
+  const url = `${keyrun.publicUrl}/api/apps/talk/stream`;
+  const target = keyrun.internalUrl.replace("http://", "");
+  const answer = told(python, [join(import.meta.dirname, "streams.py")], { url, target, key, text, client });
+  await speak(text);
+  return JSON.parse(await answer);
+}
+
+function told(program: string, args: readonly string[], input?: object): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const env = { ...process.env, PYTHONPATH: pythonPath };
+    const child = execFile(program, args, { cwd: repository, env }, (error, stdout, stderr) => {
+      if (error) reject(new Error(stderr, { cause: error }));
+      else resolve(stdout);
+    });
+    child.stdin?.end(input && JSON.stringify(input));
+  });
+}
+
+/** The JSON objects that follow one another in a text, each from a "{" at the begin of a line. */
+function objectsIn(text: string): unknown[] {
+  return text
+    .split(/^(?=\{)/m)
+    .filter((part) => part.trim() !== "")
+    .map((part) => JSON.parse(part));
+}
+
+function works(program: string, args: readonly string[]): boolean {
+  try {
+    const env = { ...process.env, PYTHONPATH: pythonPath };
+    execFileSync(program, args, { stdio: "ignore", env });
+    return true;
+  } catch {
+    return false;
+  }
+}
