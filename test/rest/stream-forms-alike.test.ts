@@ -1,0 +1,86 @@
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { eventReader, lineReader } from "../harness/rest-stream-callers.ts";
+import {
+  connectStreamCallers,
+  readAll,
+  type StreamCaller,
+  type StreamEvent,
+} from "../harness/stream-callers.ts";
+import { startTalkingApp } from "../harness/talking-app.ts";
+
+let keyrun: Keyrun;
+let app: Awaited<ReturnType<typeof startTalkingApp>>;
+let grpc: StreamCaller;
+let authorization: string;
+let texts = 0;
+
+beforeAll(async () => {
+  app = await startTalkingApp();
+  keyrun = await startKeyrun({ settings: { KEYRUN_PLAN_LIMITS: "free=100000" } });
+  await keyrun.apps.createApp({ app: { id: "talk", backend: app.backend } });
+  authorization = `Bearer ${(await keyrun.newKey(await keyrun.newTeam())).value}`;
+  grpc = (connectStreamCallers.gRPC ?? expect.fail())(keyrun.publicUrl);
+});
+afterAll(async () => {
+  grpc.close();
+  await keyrun.close();
+  await app.close();
+});
+
+const readers = { "text/event-stream": eventReader, "application/x-ndjson": lineReader };
+
+/** Lets the app say the pieces, one after the other, and ends or breaks off. */
+async function speak(text: string, pieces: readonly string[], end: "end" | "breakOff"): Promise<void> {
+  const talk = await app.talk(text);
+  talk.begin();
+  for (const piece of pieces) talk.say(piece);
+  talk[end]();
+}
+
+/** The bytes of the whole answer over REST, read again in parts of these sizes. */
+async function overRest(type: keyof typeof readers, text: string, sizes: readonly number[]) {
+  const headers = { authorization, accept: type, "content-type": "application/json" };
+  const url = `${keyrun.publicUrl}/api/apps/talk/stream`;
+  const answer = await fetch(url, { method: "POST", headers, body: JSON.stringify({ text }) });
+  const bytes = new Uint8Array(await answer.arrayBuffer());
+  const told: StreamEvent[] = [];
+  const read = readers[type](told);
+  const decoder = new TextDecoder("utf-8", { fatal: true });
+  for (let at = 0, part = 0; at < bytes.length; part += 1) {
+    const size = sizes[part % sizes.length] ?? 1;
+    read(decoder.decode(bytes.subarray(at, at + size), { stream: true }));
+    at += size;
+  }
+  return told;
+}
+
+test("gRPC, events and lines tell the same messages in the same order, whatever the texts, and however the bytes are split", async () => {
+  const pieces = fc.array(fc.string({ unit: "binary", minLength: 1, maxLength: 20 }), { maxLength: 8 });
+  const sizes = fc.array(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 5 });
+  await fc.assert(
+    fc.asyncProperty(pieces, fc.constantFrom("end", "breakOff"), sizes, async (said, end, parts) => {
+      texts += 1;
+      const names = ["grpc", "text/event-stream", "application/x-ndjson"].map((name) => `${name} ${texts}`);
+      const [byGrpc = "", byEvents = "", byLines = ""] = names;
+      const speaking = names.map((name) => speak(name, said, end));
+      const [{ events, end: last }, ...others] = await Promise.all([
+        readAll(grpc.open({ appId: "talk", text: byGrpc, authorization })),
+        overRest("text/event-stream", byEvents, parts),
+        overRest("application/x-ndjson", byLines, parts),
+      ]);
+      await Promise.all(speaking);
+      const expected = [{ kind: "started" }, ...said.map((text) => ({ kind: "delta", text }))];
+      expect(events).toMatchObject(expected);
+      expect(last.kind).toBe(end === "end" ? "end" : "refused");
+      for (const told of others) expect(told.map(withoutRunId)).toEqual([...events, last].map(withoutRunId));
+    }),
+    { numRuns: 40 },
+  );
+});
+
+/** Each stream is a run of its own. */
+function withoutRunId(event: StreamEvent): object {
+  return event.kind === "started" ? { ...event, runId: "" } : event;
+}
