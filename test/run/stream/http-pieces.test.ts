@@ -1,6 +1,11 @@
+import { lookup } from "node:dns";
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
+import { systemClock } from "#src/clock.ts";
+import { createHttpConnections } from "#src/run/http-connections.ts";
+import { beginExchange } from "#src/run/http-exchange.ts";
+import { HttpPieces } from "#src/run/stream/http-pieces.ts";
 import {
   appOn,
   causeOf,
@@ -180,4 +185,39 @@ test("the connection of a stream that ended well serves the next one, and that o
   expect(await streamed(runner, app)).toMatchObject({ refusal: { reason: "APP_FAILED" } });
   body = events;
   expect(await streamed(runner, app)).toEqual({ pieces: ["a ", "b"] });
+});
+
+test("an app that sends comments without end is cut off at the bound of the body", async () => {
+  const gone = Promise.withResolvers<void>();
+  await using server = await serveHttp((_, response) => {
+    response.setHeader("content-type", "text/event-stream");
+    response.once("close", gone.resolve);
+    const send = () => {
+      while (!response.destroyed && response.write(": ping\n"));
+    };
+    response.on("drain", send);
+    send();
+  });
+  const all = createHttpConnections({ clock: systemClock, lookup, connectionsMax: 1, idleAppsMax: 1 });
+  const connections = all.of({ id: "shout" }, new URL(server.backend.url).origin);
+  const call = {
+    path: "/run",
+    headers: [],
+    body: Buffer.from("{}"),
+    deadlineMs: systemClock.monotonicMs() + 60_000,
+  };
+  const pieces = new HttpPieces({ messageBytesMax: 100, bodyBytesMax: 1_000_000 }, (reader) =>
+    beginExchange({ connections, clock: systemClock }, call, reader),
+  );
+  await pieces.begun;
+  let signs = 0;
+  const endless = async () => {
+    while ((await pieces.next()) === "") signs += 1;
+  };
+  await expect(endless()).rejects.toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
+  expect(signs).toBeGreaterThan(1_000_000 / 7 - 65_536 / 7);
+  expect(signs).toBeLessThanOrEqual(1_000_000 / 7);
+  await pieces.over;
+  await gone.promise;
+  all.close();
 });
