@@ -31,8 +31,6 @@ export interface GrpcCall {
   read(): void;
   /** Ends the call soon; `onEnd` tells. */
   cancel(): void;
-  /** Whether a part of the call may have been sent. */
-  isSent(): boolean;
 }
 
 /**
@@ -70,7 +68,7 @@ export function startCall(
   });
   call.sendMessageWithContext({}, request.message);
   call.halfClose();
-  return { read: () => call.startRead(), cancel, isSent };
+  return { read: () => call.startRead(), cancel };
 
   function unreachable(code: status, details: string, isLate: boolean): Refusal {
     // The connection may never be made. The next run tries a new one.

@@ -5,7 +5,7 @@ import {
   StreamRunResponseSchema,
 } from "#gen/keyrun/v1/app_backend_service_pb.ts";
 import { Refusal } from "../../refusal/refusal.ts";
-import { appFailed, appUnreachable } from "../backend-runner.ts";
+import { appFailed, appUnreachable, isUnreachable } from "../backend-runner.ts";
 import { type CallEnd, type GrpcAnswer, type GrpcCall, startCall } from "../grpc-call.ts";
 import type { ChannelLease } from "../grpc-channels.ts";
 import type { Run } from "../runner.ts";
@@ -32,7 +32,7 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
   #messages = 0;
   #message: Buffer | undefined;
   #end: { readonly refusal?: Refusal } | undefined;
-  #isCancelled = false;
+  #cancelled: Refusal | undefined;
 
   /** `deadline` is in Unix time. Releases the channel when it is over. */
   constructor(channel: ChannelLease, run: Run, how: { deadline: number; methods: readonly GrpcMethod[] }) {
@@ -54,6 +54,7 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
   }
 
   next(): string | undefined | Promise<string | undefined> {
+    if (this.#cancelled) throw this.#cancelled;
     const message = this.#message;
     if (message) {
       this.#message = undefined;
@@ -66,13 +67,11 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
   }
 
   cancel(reason: Refusal): void {
-    if (this.#end) return;
-    this.#isCancelled = true;
-    const isSent = this.#call?.isSent() ?? false;
-    const isLate = reason.reason === "APP_TIMEOUT";
+    if (this.#end || this.#cancelled) return;
+    this.#cancelled = reason;
     // The peer may be gone without closing the connection. Later runs on it would all time out.
-    if (isLate) this.#channel.retire();
-    this.#settle(isLate && !isSent ? appUnreachable("No connection within the app's timeout.") : reason);
+    if (reason.reason === "APP_TIMEOUT") this.#channel.retire();
+    // Its end tells whether it was sent. Before that, the library does not know.
     this.#call?.cancel();
   }
 
@@ -81,7 +80,7 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
   }
 
   onMessage(bytes: Buffer): void {
-    if (this.#isCancelled) return;
+    if (this.#cancelled) return;
     this.#isReading = false;
     this.#messages += 1;
     this.#begun.resolve();
@@ -92,14 +91,15 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
 
   onEnd(end: CallEnd): void {
     const isNext = !end.isOk && end.isUnimplemented && this.#messages === 0 && this.#methods.length > 0;
-    if (isNext && !this.#isCancelled) {
+    if (isNext && !this.#cancelled) {
       this.#startNext();
       return;
     }
     if (!end.isOk && end.refusal.reason === "APP_TIMEOUT") this.#channel.retire();
     this.#channel.release();
     this.#over.resolve();
-    if (!this.#isCancelled) this.#settle(end.isOk ? this.#missing() : end.refusal);
+    const outcome = end.isOk ? this.#missing() : end.refusal;
+    this.#settle(this.#cancelled ? endedBy(this.#cancelled, outcome) : outcome);
   }
 
   #hand(message: Buffer): void {
@@ -145,6 +145,13 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
   #missing(): Refusal | undefined {
     return this.#method === "run" && this.#messages === 0 ? appFailed("Run sent no message.") : undefined;
   }
+}
+
+/** A run of which nothing was sent can't have timed out. */
+function endedBy(reason: Refusal, outcome: Refusal | undefined): Refusal {
+  const isUnsent = outcome !== undefined && isUnreachable(outcome);
+  if (reason.reason !== "APP_TIMEOUT" || !isUnsent) return reason;
+  return appUnreachable("No connection within the app's timeout.");
 }
 
 const paths = {

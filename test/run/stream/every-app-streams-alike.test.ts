@@ -98,7 +98,7 @@ describe.each(Object.entries(appKinds))("%s", (_, kind: AppKind) => {
   });
 
   test("that is silent for too long is APP_TIMEOUT, before its answer and in the middle", async () => {
-    await using runner = openAppRunner({ silenceMsMax: 100 });
+    await using runner = openAppRunner({ silenceMsMax: 1_000 });
     for (const begins of [false, true]) {
       await using server = await ledApp(kind);
       const streaming = runner.stream(runOf(appOn(server.backend)));
