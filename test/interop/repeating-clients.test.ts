@@ -1,4 +1,7 @@
+import { execFile, execFileSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import Anthropic from "@anthropic-ai/sdk";
 import axios from "axios";
 import axiosRetry from "axios-retry";
@@ -91,6 +94,38 @@ const clients: Record<string, (key: string, text: string) => Promise<unknown>> =
     return (await client.post(url + path, { text }, { headers: headersFor(key) })).data;
   },
 };
+
+/** Debian's own python3, whatever comes first on the PATH: only it has the packages. */
+const python = "/usr/bin/python3";
+const missing = missingPackages();
+if (missing !== undefined) process.stderr.write(`${missing}\n`);
+
+/** Undefined if the Python clients are there. */
+function missingPackages(): string | undefined {
+  try {
+    execFileSync(python, ["-c", "import httpx, requests, urllib3"], { stdio: "ignore" });
+    return undefined;
+  } catch {
+    return "The clients of Python are left out: install python3-requests and python3-httpx to include them.";
+  }
+}
+
+async function byPython(client: string, key: string, text: string): Promise<unknown> {
+  const order = JSON.stringify({ client, url: url + path, value, key, text });
+  const script = fileURLToPath(new URL("repeat.py", import.meta.url));
+  const { stdout } = await promisify(execFile)(python, [script, order]);
+  return JSON.parse(stdout);
+}
+
+test("the clients of Python are installed where every test is required", () => {
+  expect(process.env.KEYRUN_TEST_REQUIRE_ALL === "1" && missing).toBeFalsy();
+});
+
+if (missing === undefined) {
+  for (const client of ["requests", "urllib3", "httpx"]) {
+    clients[client] = (key, text) => byPython(client, key, text);
+  }
+}
 
 describe.each(Object.entries(clients))("%s, which repeats by itself", (_, send) => {
   test("starts the app once though the network loses two answers, and gets the answer", async () => {

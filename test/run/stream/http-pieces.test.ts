@@ -6,6 +6,7 @@ import { systemClock } from "#src/clock.ts";
 import { createHttpConnections } from "#src/run/http-connections.ts";
 import { beginExchange } from "#src/run/http-exchange.ts";
 import { HttpPieces } from "#src/run/stream/http-pieces.ts";
+import { trustedRoots } from "#src/run/trusted-roots.ts";
 import {
   appOn,
   causeOf,
@@ -198,7 +199,10 @@ test("an app that sends comments without end is cut off at the bound of the body
     response.on("drain", send);
     send();
   });
-  const all = createHttpConnections({ clock: systemClock, lookup, connectionsMax: 1, idleAppsMax: 1 });
+  const all = createHttpConnections({
+    ...{ clock: systemClock, lookup, roots: trustedRoots },
+    ...{ connectionsMax: 1, idleAppsMax: 1 },
+  });
   const connections = all.of({ id: "shout" }, new URL(server.backend.url).origin);
   const call = {
     path: "/run",
