@@ -1,5 +1,6 @@
-// What many streams at once cost: `node bench/streams.ts [streams] [seconds]`. The app sends each of them a word a
-// second. Prints the memory beyond that of the warmed process, and the share of a core.
+// What many streams at once cost: `node bench/streams.ts [streams] [seconds]`. The app sends each
+// of them a word a second. Prints the memory beyond that of the warmed process, and the share of a
+// core.
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { Agent, createServer, request } from "node:http";

@@ -1,7 +1,9 @@
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 
-/** A TCP proxy in front of a server. It can lose answers: the server sent them, and nobody got them. */
+/**
+ * A TCP proxy in front of a server. It can lose answers: the server sent them, and nobody got them.
+ */
 export async function openLosingProxy(target: { host: string; port: number }) {
   const sockets = new Set<Socket>();
   let toLose = 0;

@@ -27,11 +27,11 @@ async function start(dataDir: string, more: Readonly<Record<string, string>> = {
   return running;
 }
 
-/** A Keyrun with the app, whose runs take at most a second, and a key. */
-async function firstStart(dataDir: string, more: Readonly<Record<string, string>> = {}) {
+/** A Keyrun with the app, whose runs take at most so long, and a key. */
+async function firstStart(dataDir: string, seconds: bigint, more: Readonly<Record<string, string>> = {}) {
   const keyrun = await start(dataDir, more);
   const management = manage(keyrun.internalUrl, keyrun.serviceToken());
-  const timeout = { seconds: 1n, nanos: 0 };
+  const timeout = { seconds, nanos: 0 };
   await management.apps.createApp({ app: { id: "counted", backend: app.backend, timeout } });
   const { value } = await management.newKey("demo");
   management.disconnect();
@@ -77,6 +77,9 @@ async function askUntilAnswered(url: string, value: string, key: string): Promis
   }
 }
 
+/** An app may be late on a busy machine: that is an answer for good, too. */
+const finalStatuses = [200, 502, 504];
+
 const cycles = testSize("KEYRUN_TEST_REPEAT_KILL_CYCLES", 20);
 
 test(`kill -9 at any point: an app is started at most once for a key, and every key gets an answer, ${cycles} times over`, {
@@ -84,7 +87,7 @@ test(`kill -9 at any point: an app is started at most once for a key, and every 
 }, async () => {
   const dataDir = folders.create();
   const answers = new Map<string, Answer | undefined>();
-  const first = await firstStart(dataDir);
+  const first = await firstStart(dataDir, 1n);
   const { value } = first;
   let { keyrun } = first;
   for (let cycle = 0; cycle < cycles; cycle++) {
@@ -99,7 +102,7 @@ test(`kill -9 at any point: an app is started at most once for a key, and every 
         answers.set(key, answers.get(key));
         sent += 1;
         const pair = await Promise.all([ask(url, value, key), ask(url, value, key)]);
-        const answer = pair.find((each) => each && (each.status === 200 || each.status === 502));
+        const answer = pair.find((each) => each && finalStatuses.includes(each.status));
         if (answer) answers.set(key, answer);
       }
     });
@@ -113,14 +116,13 @@ test(`kill -9 at any point: an app is started at most once for a key, and every 
     keyrun = await start(dataDir);
   }
 
-  const states = { 200: 0, 502: 0 };
+  let answered = 0;
   const wrong: string[] = [];
   const check = async ([key, before]: [string, Answer | undefined]) => {
     const answer = await askUntilAnswered(keyrun.publicUrl, value, key);
     const starts = app.starts(key);
-    if (answer.status === 200) states[200] += 1;
-    else if (answer.status === 502) states[502] += 1;
-    else wrong.push(`${key}: ${answer.status}`);
+    if (answer.status === 200) answered += 1;
+    if (!finalStatuses.includes(answer.status)) wrong.push(`${key}: ${answer.status}`);
     if (starts > 1) wrong.push(`${key} was started ${starts} times`);
     if (answer.status === 200 && starts !== 1) wrong.push(`${key} has an answer without a start`);
     if (before && (before.status !== answer.status || before.runId !== answer.runId)) {
@@ -134,8 +136,8 @@ test(`kill -9 at any point: an app is started at most once for a key, and every 
     }),
   );
   printFigures(
-    `kill -9, ${cycles} cycles: ${answers.size} keys, ${states[200]} answered, ` +
-      `${states[502]} cut off; ${wrong.length} started twice or without an answer`,
+    `kill -9, ${cycles} cycles: ${answers.size} keys, ${answered} answered, ` +
+      `${answers.size - answered} cut off or late; ${wrong.length} started twice or without an answer`,
   );
   expect(wrong).toEqual([]);
   expect(answers.size).toBeGreaterThan(3 * cycles);
@@ -143,7 +145,7 @@ test(`kill -9 at any point: an app is started at most once for a key, and every 
 
 test("a run goes on through a drain though its caller left, and the next start has its answer", async () => {
   const dataDir = folders.create();
-  const { keyrun, value } = await firstStart(dataDir);
+  const { keyrun, value } = await firstStart(dataDir, 30n);
   const key = `wait ${randomUUID()}`;
   const caller = new AbortController();
   const left = ask(keyrun.publicUrl, value, key, caller.signal);
@@ -163,7 +165,7 @@ test("a run goes on through a drain though its caller left, and the next start h
 
 test("a run that the end of a drain cuts off is in use for the app's time, and then has failed", async () => {
   const dataDir = folders.create();
-  const { keyrun, value } = await firstStart(dataDir, { KEYRUN_DRAIN_MS_MAX: "10" });
+  const { keyrun, value } = await firstStart(dataDir, 15n, { KEYRUN_DRAIN_MS_MAX: "10" });
   const key = `hang ${randomUUID()}`;
   const asked = ask(keyrun.publicUrl, value, key);
   await app.started(key);
