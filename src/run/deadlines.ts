@@ -44,13 +44,15 @@ export class Deadlines implements Iterable<Timed> {
   #begin(entry: Timed, timeoutMs: number): DeadlineList {
     const list = new DeadlineList();
     list.append(entry);
-    const wait = (ms: number) => setTimeout(look, ms);
-    const look = () => {
-      list.callThePassed(this.#clock);
-      if (list.first !== undefined) wait(Math.ceil(list.first.deadlineMs - this.#clock.monotonicMs()));
+    const wait = ({ deadlineMs }: Timed, ms: number) => setTimeout(look, ms, deadlineMs);
+    // A timer may fire a little before the clock says so. What it was set for has passed then.
+    const look = (passedMs: number) => {
+      list.callUntil(Math.max(passedMs, this.#clock.monotonicMs()));
+      const { first } = list;
+      if (first !== undefined) wait(first, Math.ceil(first.deadlineMs - this.#clock.monotonicMs()));
       else this.#lists.delete(timeoutMs);
     };
-    wait(timeoutMs);
+    wait(entry, timeoutMs);
     return list;
   }
 }
@@ -78,10 +80,11 @@ class DeadlineList {
     entry.list = undefined;
   }
 
-  callThePassed(clock: Clock): void {
+  /** Calls the entries whose deadline is not after this time. */
+  callUntil(nowMs: number): void {
     for (;;) {
       const { first } = this;
-      if (first === undefined || first.deadlineMs > clock.monotonicMs()) return;
+      if (first === undefined || first.deadlineMs > nowMs) return;
       this.remove(first);
       first.onDeadline();
     }

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { Deadlines, Timed } from "#src/run/deadlines.ts";
+import { createManualClock } from "../harness/manual-clock.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
@@ -83,4 +84,13 @@ test("what is removed or added while deadlines pass is not called wrongly", () =
   expect(passed).toEqual([]);
   vi.advanceTimersByTime(50);
   expect(passed).toEqual(["late"]);
+});
+
+test("a deadline passes with its timer, also if the clock is a little behind it", () => {
+  const passed: string[] = [];
+  const deadlines = new Deadlines(createManualClock());
+  deadlines.add(new Named("on time", passed), 50);
+  vi.advanceTimersByTime(50);
+  expect(passed).toEqual(["on time"]);
+  expect(vi.getTimerCount()).toBe(0);
 });
