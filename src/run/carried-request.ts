@@ -6,6 +6,8 @@ export interface Carrier {
   giveUp(): void;
   /** Closes the connection if it has not taken everything that was written. */
   closeUnlessWritten(): void;
+  /** The error that ended the connection. Undefined while there is none. */
+  readonly error: Error | undefined;
 }
 
 /** A request that is told which connection it got. undici itself does not say it. */
@@ -18,6 +20,6 @@ export abstract class CarriedRequest implements Dispatcher.DispatchHandler {
     ...head: Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>
   ): void;
   abstract onResponseData(controller: Dispatcher.DispatchController, bytes: Buffer): void;
-  abstract onResponseEnd(): void;
+  abstract onResponseEnd(controller: Dispatcher.DispatchController): void;
   abstract onResponseError(controller: Dispatcher.DispatchController, error: Error): void;
 }

@@ -164,6 +164,10 @@ class Connection extends UndiciClient {
   closeUnlessWritten(): void {
     if (this.#socket && this.#socket.writableLength > 0) this.#socket.destroy();
   }
+
+  get error(): Error | undefined {
+    return this.#socket?.errored ?? undefined;
+  }
 }
 
 type Connector = (to: Parameters<buildConnector.connector>[0]) => Socket;

@@ -140,7 +140,16 @@ export class HttpExchange extends CarriedRequest {
     if (!this.#isOver) this.#reader.onBytes(bytes);
   }
 
-  onResponseEnd(): void {
+  /**
+   * An answer without a length ends with its connection. undici takes the reset of one for that end
+   * too, but the answer may have been cut off anywhere (RFC 9112, section 8).
+   */
+  onResponseEnd(controller: Dispatcher.DispatchController): void {
+    const reset = this.carrier?.error;
+    if (reset) {
+      this.onResponseError(controller, reset);
+      return;
+    }
     if (this.#isOver) return;
     this.#isOver = true;
     this.carrier?.closeUnlessWritten();

@@ -136,6 +136,20 @@ describe("the answer", () => {
     expect(seen.text).toBe("all of it");
   });
 
+  test("is not whole if a reset ends the connection of one that has no length", async () => {
+    const { begin } = openConnections();
+    const got = Promise.withResolvers<void>();
+    await using server = await serveTcp((socket) =>
+      socket.once("data", () => {
+        socket.write("HTTP/1.1 200 OK\r\n\r\na part of it");
+        void got.promise.then(() => socket.resetAndDestroy());
+      }),
+    );
+    const { ended, seen } = begin(http(server.port), { onBytes: () => got.resolve() });
+    expect(await ended).toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
+    expect(seen.text).toBe("a part of it");
+  });
+
   test("ends at its length. Bytes past it are not read, and the connection is not used again", async () => {
     const { begin } = openConnections({ connectionsMax: 1 });
     await using server = await serveBytes(`${ok} and HTTP/1.1 200 OK`, ok);
