@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { runBounds } from "../run-bounds.ts";
 import type { RecordTotals, RunRecordStore } from "./run-record-store.ts";
 
@@ -30,6 +31,8 @@ interface Counted {
   readonly counting: Promise<Totals>;
   /** Undefined until they are counted. */
   totals: Totals | undefined;
+  readonly removeRecords: SharedRemoval;
+  readonly removeTexts: SharedRemoval;
 }
 
 export function createTeamRoom({
@@ -41,12 +44,14 @@ export function createTeamRoom({
 }): TeamRoom {
   const teams = new Map<string, Counted>();
 
-  function totalsOf(teamId: string): Promise<Totals> {
+  function teamOf(teamId: string): Counted {
     const known = teams.get(teamId);
-    if (known) return known.counting;
+    if (known) return known;
     const team: Counted = {
       counting: store.totals(teamId).then((totals) => ({ ...totals })),
       totals: undefined,
+      removeRecords: createSharedRemoval(),
+      removeTexts: createSharedRemoval(),
     };
     teams.set(teamId, team);
     for (const oldest of teams.keys()) {
@@ -61,7 +66,7 @@ export function createTeamRoom({
         if (teams.get(teamId) === team) teams.delete(teamId);
       },
     );
-    return team.counting;
+    return team;
   }
 
   function subtract(totals: Totals | undefined, { records, textBytes }: RecordTotals): void {
@@ -72,27 +77,51 @@ export function createTeamRoom({
 
   return {
     async takeRecord(teamId, { recordsMax, createdUntilMs }) {
-      const totals = await totalsOf(teamId);
-      if (totals.records >= recordsMax) {
-        const query = { createdUntilMs, limit: runBounds.roomMadeAtOnce };
-        subtract(totals, await store.deleteOldest(teamId, query));
-      }
-      if (totals.records >= recordsMax) return false;
+      const { counting, removeRecords } = teamOf(teamId);
+      const totals = await counting;
+      const removeOldest = async () => {
+        const removed = await store.deleteOldest(teamId, { createdUntilMs, limit: runBounds.roomMadeAtOnce });
+        subtract(totals, removed);
+        return removed.records > 0;
+      };
+      while (totals.records >= recordsMax) if (!(await removeRecords(removeOldest))) return false;
       totals.records += 1;
       return true;
     },
     giveRecord: (teamId) => subtract(teams.get(teamId)?.totals, { records: 1, textBytes: 0 }),
     async takeText(teamId, bytes) {
-      const totals = await totalsOf(teamId);
-      while (totals.textBytes + bytes > textsBytesMax) {
-        const query = { bytes: totals.textBytes + bytes - textsBytesMax, limit: runBounds.roomMadeAtOnce };
-        const freed = await store.dropTexts(teamId, query);
-        if (freed === 0) break;
-        subtract(totals, { records: 0, textBytes: freed });
-      }
+      const { counting, removeTexts } = teamOf(teamId);
+      const totals = await counting;
+      const removeOldest = async () => {
+        const tooMany = totals.textBytes + bytes - textsBytesMax;
+        const textBytes = await store.dropTexts(teamId, { bytes: tooMany, limit: runBounds.roomMadeAtOnce });
+        subtract(totals, { records: 0, textBytes });
+        return textBytes > 0;
+      };
+      while (totals.textBytes + bytes > textsBytesMax) if (!(await removeTexts(removeOldest))) break;
       totals.textBytes += bytes;
     },
     removed: (teamId, removed) => subtract(teams.get(teamId)?.totals, removed),
     forget: (teamId) => void teams.delete(teamId),
+  };
+}
+
+/** Runs one removal at a time. It returns whether it removed anything. */
+type SharedRemoval = (remove: () => Promise<boolean>) => Promise<boolean>;
+
+/**
+ * Those who need room at the same time share one removal, and then look again. Of two removals at
+ * once, both would count what only one of them has removed, or each would remove too much.
+ */
+function createSharedRemoval(): SharedRemoval {
+  let running: Promise<boolean> | undefined;
+  return (remove) => {
+    running ??= remove()
+      // A write of the embedded store stops all other work, so other work goes on in between.
+      .finally(() => setImmediate())
+      .finally(() => {
+        running = undefined;
+      });
+    return running;
   };
 }
