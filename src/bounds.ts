@@ -76,6 +76,8 @@ export const bounds = {
   runRecordMinutes: 60,
   /** How often a claim in MongoDB is tried again because its record was just removed. */
   claimTriesMax: 3,
+  /** Bytes of kept answers that the embedded store removes in one write, unless one has more. */
+  removedTextBytesAtOnce: 8 * 1024 * 1024,
   idempotencyKeyCharactersMax: 255,
   /** The deadline of unary work, unless the caller's is shorter. */
   unaryMsMax: 30_000,

@@ -175,6 +175,22 @@ export function runRecordStoreContract(name: string, open: OpenStores): void {
       expect(await records().find(`${prefix}4`)).toBeDefined();
     });
 
+    test("of the expired records those go first that expired first", async () => {
+      const prefix = newPrefix();
+      while ((await records().deleteExpired({ nowMs: 30, limit: 100 })).size > 0);
+      for (const [expireTimeMs, createTimeMs] of [
+        [20, 7],
+        [30, 6],
+        [10, 8],
+      ] as const) {
+        await claim(claimOf(prefix + expireTimeMs, { expireTimeMs, createTimeMs }));
+      }
+      for (const gone of [10, 20, 30]) {
+        expect((await records().deleteExpired({ nowMs: 30, limit: 1 })).size).toBe(1);
+        expect(await records().find(prefix + gone)).toBeUndefined();
+      }
+    });
+
     test("all records of a team are removed, a batch at a time, and of no other", async () => {
       const teamId = newPrefix();
       for (const n of [1, 2, 3]) await keep(claimOf(`${teamId}${n}`, { teamId }), "text");

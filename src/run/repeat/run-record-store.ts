@@ -64,7 +64,8 @@ export interface RunRecordStore {
   totals(teamId: string): Promise<RecordTotals>;
   /**
    * Removes at most `limit` of the team's records that were created at `createdUntilMs` or before,
-   * oldest first. Returns what was removed.
+   * oldest first, and fewer if their texts are large. Returns what was removed; it is nothing only
+   * if there are none.
    */
   deleteOldest(teamId: string, query: { createdUntilMs: number; limit: number }): Promise<RecordTotals>;
   /**
@@ -73,10 +74,14 @@ export interface RunRecordStore {
    */
   dropTexts(teamId: string, query: { bytes: number; limit: number }): Promise<number>;
   /**
-   * Removes at most `limit` records that expired at `nowMs` or before. Returns what was removed, by
-   * team.
+   * Removes at most `limit` records that expired at `nowMs` or before, first those that expired
+   * first, and fewer if their texts are large. Returns what was removed, by team; it is nothing only
+   * if there are none.
    */
   deleteExpired(query: { nowMs: number; limit: number }): Promise<ReadonlyMap<string, RecordTotals>>;
-  /** Removes at most `limit` records of a team. Returns how many were removed. */
+  /**
+   * Removes at most `limit` records of a team, and fewer if their texts are large. Returns how many
+   * were removed; 0 only if there are none.
+   */
   deleteAll(teamId: string, limit: number): Promise<number>;
 }

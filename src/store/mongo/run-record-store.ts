@@ -34,12 +34,15 @@ export function createRunRecordStore({ runRecords }: Collections, call: StoreCal
     return new Map(found.map((document) => [document._id, recordOf(document)]));
   }
 
-  /** Removes the records that this finds, and returns what they are. */
-  async function remove(filter: Filter<RunRecordDocument>, limit: number) {
+  /** Removes the first of the records that this finds, and returns what they are. */
+  async function remove(
+    filter: Filter<RunRecordDocument>,
+    { limit, first }: { limit: number; first: "createTimeMs" | "expireTimeMs" },
+  ) {
     if (limit <= 0) return []; // MongoDB takes 0 for no limit.
     const batch = runRecords
       .find(filter)
-      .sort({ createTimeMs: 1 })
+      .sort({ [first]: 1 }) // An index has this order: without one, each batch would read them all.
       .limit(limit)
       .project<Pick<RunRecordDocument, "_id" | "teamId" | "textBytes">>({ teamId: 1, textBytes: 1 });
     const found = await call(() => batch.toArray());
@@ -81,7 +84,7 @@ export function createRunRecordStore({ runRecords }: Collections, call: StoreCal
     },
     async deleteOldest(teamId, { createdUntilMs, limit }) {
       const old = { teamId: { $eq: teamId }, createTimeMs: { $lte: createdUntilMs } };
-      return sumOf(await remove(old, limit));
+      return sumOf(await remove(old, { limit, first: "createTimeMs" }));
     },
     async dropTexts(teamId, { bytes, limit }) {
       if (limit <= 0) return 0;
@@ -102,10 +105,11 @@ export function createRunRecordStore({ runRecords }: Collections, call: StoreCal
       return freed;
     },
     async deleteExpired({ nowMs, limit }) {
-      return sumByTeam(await remove({ expireTimeMs: { $lte: nowMs } }, limit));
+      const expired = { expireTimeMs: { $lte: nowMs } };
+      return sumByTeam(await remove(expired, { limit, first: "expireTimeMs" }));
     },
     async deleteAll(teamId, limit) {
-      return (await remove({ teamId: { $eq: teamId } }, limit)).length;
+      return (await remove({ teamId: { $eq: teamId } }, { limit, first: "createTimeMs" })).length;
     },
   };
 }

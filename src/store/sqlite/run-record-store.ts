@@ -1,4 +1,5 @@
 import type { DatabaseSync } from "node:sqlite";
+import { bounds } from "../../bounds.ts";
 import type {
   RecordTotals,
   RunRecord,
@@ -39,6 +40,23 @@ export function createRunRecordStore(db: DatabaseSync): RunRecordStore {
     }
   }
 
+  /**
+   * Removes these records, but only the first of them if their texts are large: a write stops all
+   * other work, and SQLite reads every page of a text that it removes. Returns those removed.
+   */
+  function remove(found: readonly Record<string, unknown>[]) {
+    const removed: ReturnType<typeof removedOf>[] = [];
+    let bytes = 0;
+    for (const row of found) {
+      const one = removedOf(row);
+      bytes += one.textBytes;
+      if (removed.length > 0 && bytes > bounds.removedTextBytesAtOnce) break;
+      statement.remove.run(one.id);
+      removed.push(one);
+    }
+    return removed;
+  }
+
   return {
     write: (changes) => write(db, () => changes.map(make)),
     find: (id) => answer(() => recordOf(statement.find.get(id))),
@@ -49,7 +67,7 @@ export function createRunRecordStore(db: DatabaseSync): RunRecordStore {
       }),
     totals: (teamId) => answer(() => totalsOf(statement.totals.get(teamId))),
     deleteOldest: (teamId, { createdUntilMs, limit }) =>
-      write(db, () => sumOf(statement.deleteOldest.all(teamId, createdUntilMs, limit).map(removedOf))),
+      write(db, () => sumOf(remove(statement.oldest.all(teamId, createdUntilMs, limit)))),
     dropTexts: (teamId, { bytes, limit }) =>
       write(db, () => {
         let freed = 0;
@@ -61,17 +79,15 @@ export function createRunRecordStore(db: DatabaseSync): RunRecordStore {
         return freed;
       }),
     deleteExpired: ({ nowMs, limit }) =>
-      write(db, () => sumByTeam(statement.deleteExpired.all(nowMs, limit).map(removedOf))),
-    deleteAll: (teamId, limit) => write(db, () => Number(statement.deleteAll.run(teamId, limit).changes)),
+      write(db, () => sumByTeam(remove(statement.expired.all(nowMs, limit)))),
+    deleteAll: (teamId, limit) => write(db, () => remove(statement.ofTeam.all(teamId, limit)).length),
   };
 }
 
 const { names, values, select } = columnsOf(runRecord.shape);
 
 function prepare(db: DatabaseSync) {
-  const some = (condition: string) => `DELETE FROM run_records WHERE id IN (
-    SELECT id FROM run_records WHERE ${condition})`;
-  const removed = "RETURNING team_id, text_bytes";
+  const some = "SELECT id, team_id, text_bytes FROM run_records WHERE";
   return {
     claim: db.prepare(`INSERT INTO run_records (${names}) VALUES (${values}) ON CONFLICT DO NOTHING`),
     end: db.prepare(`UPDATE run_records SET state = ?1, text = ?2, text_bytes = ?3, expire_time_ms = ?4
@@ -81,14 +97,14 @@ function prepare(db: DatabaseSync) {
     textOf: db.prepare("SELECT text FROM run_records WHERE id = ? AND run_id = ?"),
     totals: db.prepare(`SELECT count(*) AS records, coalesce(sum(text_bytes), 0) AS text_bytes
       FROM run_records WHERE team_id = ?`),
-    deleteOldest: db.prepare(
-      `${some("team_id = ?1 AND create_time_ms <= ?2 ORDER BY create_time_ms LIMIT max(?3, 0)")} ${removed}`,
-    ),
+    oldest: db.prepare(`${some} team_id = ? AND create_time_ms <= ?
+      ORDER BY create_time_ms LIMIT max(?, 0)`),
     oldestTexts: db.prepare(`SELECT id, text_bytes FROM run_records WHERE team_id = ? AND text_bytes > 0
       ORDER BY expire_time_ms LIMIT max(?, 0)`),
     dropText: db.prepare("UPDATE run_records SET text = NULL, text_bytes = 0 WHERE id = ?"),
-    deleteExpired: db.prepare(`${some("expire_time_ms <= ?1 LIMIT max(?2, 0)")} ${removed}`),
-    deleteAll: db.prepare(some("team_id = ? LIMIT max(?, 0)")),
+    expired: db.prepare(`${some} expire_time_ms <= ? ORDER BY expire_time_ms LIMIT max(?, 0)`),
+    ofTeam: db.prepare(`${some} team_id = ? ORDER BY create_time_ms LIMIT max(?, 0)`),
+    remove: db.prepare("DELETE FROM run_records WHERE id = ?"),
   };
 }
 
@@ -100,8 +116,8 @@ function check(row: unknown): RunRecord {
   return checkRecord(runRecord, row, "run_records");
 }
 
-function removedOf({ team_id, text_bytes }: Record<string, unknown>) {
-  return { teamId: String(team_id), textBytes: Number(text_bytes) };
+function removedOf({ id, team_id, text_bytes }: Record<string, unknown>) {
+  return { id: String(id), teamId: String(team_id), textBytes: Number(text_bytes) };
 }
 
 function totalsOf(row: Record<string, unknown> | undefined): RecordTotals {
