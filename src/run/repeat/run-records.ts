@@ -48,6 +48,7 @@ export function createRunRecords(parts: {
   const room = createTeamRoom({ store });
   const unwritten = createUnwrittenChanges({ write });
   const sweep = createRecordSweep({ clock, store, onRemoved: room.removed, onFailed: onWriteFailed });
+  const removals = new Map<string, Promise<void>>();
 
   async function writeOrRetry(
     change: Parameters<typeof unwritten.add>[0],
@@ -97,9 +98,16 @@ export function createRunRecords(parts: {
       await writeOrRetry({ kind: "release", id, runId }, { teamId, done });
       room.giveRecord(teamId);
     },
-    async removeExpired({ id, teamId, runId }) {
-      await write({ kind: "release", id, runId });
-      room.forget(teamId);
+    removeExpired({ id, teamId, runId, textBytes }) {
+      // All who met the record at once share its removal, so that it is counted once. To count the
+      // team's records again would take long where there are many.
+      const removal =
+        removals.get(runId) ??
+        write({ kind: "release", id, runId })
+          .then(() => room.removed(teamId, { records: 1, textBytes }))
+          .finally(() => removals.delete(runId));
+      removals.set(runId, removal);
+      return removal;
     },
     textOf: ({ id, runId }) => store.textOf(id, runId),
     teamDeleted: room.forget,

@@ -1,4 +1,6 @@
+import { setImmediate as turn } from "node:timers/promises";
 import { afterAll, expect, onTestFinished, test } from "vitest";
+import { bounds } from "#src/bounds.ts";
 import { unavailable } from "#src/refusal/refusal.ts";
 import { createRecordSweep } from "#src/run/repeat/record-sweep.ts";
 import { createRecordWriter } from "#src/run/repeat/record-writer.ts";
@@ -75,6 +77,32 @@ test("a record that expired and is not swept yet is removed by the run that clai
   expect(await store.totals("demo")).toMatchObject({ records: 1 });
 });
 
+test("the room of a record that expired is free once, however many met it, and nothing is counted again", async () => {
+  const { clock, store, claimOf } = await opened();
+  let counts = 0;
+  const records = createRunRecords({
+    ...{ clock, keptMs: 24 * hourMs, recordsMaxOf: async () => 4 },
+    store: {
+      ...store,
+      totals: (teamId) => {
+        counts += 1;
+        return store.totals(teamId);
+      },
+    },
+    onWriteFailed: (cause) => expect.unreachable(String(cause)),
+  });
+  for (const id of ["a", "b"]) await records.claim(claimOf(id));
+  clock.advance(24 * hourMs);
+  const met = await Promise.all([1, 2].map((n) => records.claim({ ...claimOf("a"), runId: `next-${n}` })));
+  await Promise.all(met.map((found) => records.removeExpired(found!)));
+  expect(await store.totals("demo")).toMatchObject({ records: 1 });
+  for (const id of ["c", "d", "e"]) expect(await records.claim(claimOf(id))).toBeUndefined();
+  expect(await store.find("b")).toBeDefined();
+  expect(await records.claim(claimOf("f"))).toBeUndefined();
+  expect(await store.find("b")).toBeUndefined();
+  expect(counts).toBe(1);
+});
+
 test("past the bytes of a team the oldest answers lose their texts, and their records stay", async () => {
   const { clock, store, claimOf } = await opened();
   const room = createTeamRoom({ store, textsBytesMax: 10 });
@@ -111,6 +139,47 @@ test("a team's totals are counted in the store once, however many requests come"
   room.giveRecord("demo");
   expect(await room.takeRecord("demo", order)).toBe(true);
   expect(await room.takeRecord("demo", order)).toBe(false);
+});
+
+test("requests that need room at the same time remove no more than they need, and count it once", async () => {
+  const { clock, store, claimOf } = await opened();
+  const count = 2 * runBounds.roomMadeAtOnce;
+  const claims = Array.from({ length: count }, (_, n) => claimOf(`k${n}`));
+  await store.write(claims.map((claim) => ({ kind: "claim", id: claim.id, claim })));
+  // A store of another machine: removals at once find the same records.
+  const removals: unknown[] = [];
+  let atOnce = 0;
+  const alone = async <T>(removal: () => Promise<T>): Promise<T> => {
+    atOnce += 1;
+    removals.push(atOnce);
+    await turn();
+    const removed = await removal();
+    atOnce -= 1;
+    return removed;
+  };
+  const far = {
+    ...store,
+    deleteOldest: (...asked: Parameters<typeof store.deleteOldest>) =>
+      alone(() => store.deleteOldest(...asked)),
+    dropTexts: (...asked: Parameters<typeof store.dropTexts>) => alone(() => store.dropTexts(...asked)),
+  };
+  const room = createTeamRoom({ store: far, textsBytesMax: 10 });
+  const order = { recordsMax: count, createdUntilMs: clock.unixMs() };
+  const taken = await Promise.all(Array.from({ length: 5 }, () => room.takeRecord("demo", order)));
+  expect(taken).toEqual(Array(5).fill(true));
+  expect(await store.totals("demo")).toMatchObject({ records: count - runBounds.roomMadeAtOnce });
+  expect(removals).toEqual([1]);
+  const kept = claims.slice(-3);
+  const ends = kept.map(({ id, runId, expireTimeMs }) => ({
+    ...({ kind: "end", id, runId, state: "done", text: "four", textBytes: 4, expireTimeMs } as const),
+  }));
+  for (const end of ends) {
+    await room.takeText("demo", 4);
+    await store.write([end]);
+  }
+  await Promise.all([4, 4].map((bytes) => room.takeText("demo", bytes)));
+  expect(await store.totals("demo")).toMatchObject({ textBytes: 0 });
+  expect(removals).toEqual(removals.map(() => 1));
 });
 
 test("the changes of one turn share a write, and those of one id keep their order", async () => {
@@ -161,4 +230,22 @@ test("records that expired are swept, all of them in small batches, and their ro
   await sweep.close();
   expect(Math.max(...removed)).toBe(runBounds.recordSweepMax);
   expect(await store.totals("demo")).toMatchObject({ records: 1 });
+});
+
+test("of records with large texts the embedded store removes a few in one write, and at least one", async () => {
+  const { clock, store, claimOf } = await opened();
+  const text = "x".repeat(bounds.removedTextBytesAtOnce / 2);
+  const ids = ["a", "b", "c", "d", "e"];
+  const larger = (id: string) => (id === "a" ? text + text + text : text);
+  for (const id of ids) {
+    const claim = claimOf(id);
+    const { runId, expireTimeMs } = claim;
+    const end = { text: larger(id), textBytes: larger(id).length, expireTimeMs };
+    await store.write([{ kind: "claim", id, claim }]);
+    await store.write([{ kind: "end", id, runId, state: "done", ...end }]);
+    clock.advance(1);
+  }
+  const sizes: number[] = [];
+  for (let removed = -1; removed !== 0; sizes.push(removed)) removed = await store.deleteAll("demo", 100);
+  expect(sizes).toEqual([1, 2, 2, 0]);
 });
