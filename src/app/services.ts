@@ -144,7 +144,7 @@ export function createServices(parts: ServicesParts) {
             appsLimitedTo: stores.apps.limitedTo,
             deleteKeys: createDeleteKeys({ store: stores.keys, changeSecurityState }),
             async deleteRunRecords(teamId) {
-              // A write of the embedded store stops all other work, so other work goes on in between.
+              // A write of the embedded store stops all other work, which goes on in between.
               while ((await stores.runRecords.deleteAll(teamId, bounds.deletedAtOnce)) > 0)
                 await setImmediate();
               repeatable.teamDeleted(teamId);

@@ -75,8 +75,8 @@ export interface RunRecordStore {
   dropTexts(teamId: string, query: { bytes: number; limit: number }): Promise<number>;
   /**
    * Removes at most `limit` records that expired at `nowMs` or before, first those that expired
-   * first, and fewer if their texts are large. Returns what was removed, by team; it is nothing only
-   * if there are none.
+   * first, and fewer if their texts are large. Returns what was removed, by team; it is nothing
+   * only if there are none.
    */
   deleteExpired(query: { nowMs: number; limit: number }): Promise<ReadonlyMap<string, RecordTotals>>;
   /**
