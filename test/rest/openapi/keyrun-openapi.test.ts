@@ -176,15 +176,17 @@ test("a success always has run id, app id and text", () => {
     expect(accepts(schema, { ...answer, [missing]: undefined })).toBe(false);
 });
 
-test("a stream is asked for and refused exactly as a run, and has the headers that no cache or proxy keeps it", () => {
-  expect(stream.parameters).toEqual(run.parameters);
+test("a stream is asked for and refused as a run without a key, and has the headers that no cache or proxy keeps it", () => {
+  expect(stream.parameters).toEqual(run.parameters.filter(({ name }) => name !== "Idempotency-Key"));
+  expect(stream.parameters.length).toBe(run.parameters.length - 1);
   expect(accepts(stream.requestBody.content["application/json"]!.schema, { text: "" })).toBe(true);
   expect(accepts(stream.requestBody.content["application/json"]!.schema, {})).toBe(false);
   const { 200: streamed, ...refused } = stream.responses;
-  const { 200: answered, ...others } = run.responses;
+  const { 200: answered, 409: _inUse, 422: _reused, ...others } = run.responses;
   expect(refused).toEqual(others);
+  const { "Idempotency-Replayed": _, ...headers } = answered!.headers;
   expect(streamed!.headers).toEqual({
-    ...answered!.headers,
+    ...headers,
     "Cache-Control": expect.objectContaining({ required: true }),
     "X-Accel-Buffering": expect.objectContaining({ required: true }),
   });
