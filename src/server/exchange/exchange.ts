@@ -192,6 +192,7 @@ export class Exchange extends RequestFacts implements HttpRequest, Abortable, Ta
    */
   async #stream(response: StreamedResponse): Promise<void> {
     const { res, unread } = this.#incoming;
+    const { stalledWriteMsMax } = this.#context.limits;
     try {
       if (!unread.hasRoom(0)) {
         abandonBody(response.body);
@@ -199,7 +200,8 @@ export class Exchange extends RequestFacts implements HttpRequest, Abortable, Ta
       }
       if (!isGone(res)) writeHead(res, response, undefined);
       if (this.method === "HEAD") abandonBody(response.body);
-      const isWritten = this.method === "HEAD" || (await streamBody(this.#incoming, response.body));
+      const isWritten =
+        this.method === "HEAD" || (await streamBody(this.#incoming, response.body, stalledWriteMsMax));
       this.#finish();
       if (isWritten) this.#endStream(response);
     } catch (cause) {

@@ -1,26 +1,35 @@
 import { unavailable } from "../../refusal/refusal.ts";
-import { type Incoming, isGone, isHttp2Response, type NodeResponse, noteRead } from "../node-http.ts";
+import { cutOff, type Incoming, isGone, isHttp2Response, type NodeResponse, noteRead } from "../node-http.ts";
 
 /**
  * Writes the body as it comes. Takes the next chunk only when the system has taken the one before,
  * so a reader that stops costs one chunk. Resolves to true when all is written, and to false as
  * soon as the caller disconnects, even while the body waits for something. Rejects with the error
- * of the body.
+ * of the body. Over HTTP/1.1 it closes the connection of a caller that takes nothing for
+ * `stalledMsMax`; over HTTP/2 the check of all streams does.
  */
-export async function streamBody(incoming: Incoming, body: AsyncIterable<Uint8Array>): Promise<boolean> {
+export async function streamBody(
+  incoming: Incoming,
+  body: AsyncIterable<Uint8Array>,
+  stalledMsMax: number,
+): Promise<boolean> {
   const { res } = incoming;
+  if (isGone(res)) {
+    abandonBody(body);
+    return false;
+  }
   const chunks = body[Symbol.asyncIterator]();
-  const gone = Promise.withResolvers<undefined>();
-  const stop = () => {
+  const { promise: gone, resolve: stop } = Promise.withResolvers<false>();
+  const onClose = () => stop(false);
+  res.once("close", onClose);
+  try {
+    const isWritten = await Promise.race([writeAll(incoming, chunks, stalledMsMax), gone]);
     // Not awaited: a body that waits for something ends only after that.
-    void returned(() => chunks);
-    gone.resolve(undefined);
-  };
-  if (isGone(res)) stop();
-  else res.once("close", stop);
-  return Promise.race([writeAll(incoming, chunks), gone.promise.then(() => false)]).finally(() =>
-    res.off("close", stop),
-  );
+    if (!isWritten) void returned(() => chunks);
+    return isWritten;
+  } finally {
+    res.off("close", onClose);
+  }
 }
 
 /** Ends a body that nobody reads, and with it the work behind it. */
@@ -35,13 +44,17 @@ async function returned(iterator: () => AsyncIterator<Uint8Array>): Promise<void
   } catch {}
 }
 
-async function writeAll(incoming: Incoming, chunks: AsyncIterator<Uint8Array>): Promise<boolean> {
+async function writeAll(
+  incoming: Incoming,
+  chunks: AsyncIterator<Uint8Array>,
+  stalledMsMax: number,
+): Promise<boolean> {
   const { res } = incoming;
   for (;;) {
     const next = await chunks.next();
     if (isGone(res)) return false;
     if (next.done) return true;
-    await writeSlowly(incoming, next.value);
+    await writeSlowly(incoming, next.value, stalledMsMax);
   }
 }
 
@@ -51,7 +64,7 @@ async function writeAll(incoming: Incoming, chunks: AsyncIterator<Uint8Array>): 
  * that the caller reads. Throws if the caller leaves too much unread; a small chunk is always
  * written, so that a stream is not cut off for what others leave unread.
  */
-async function writeSlowly(incoming: Incoming, bytes: Uint8Array): Promise<void> {
+async function writeSlowly(incoming: Incoming, bytes: Uint8Array, stalledMsMax: number): Promise<void> {
   const { res, unread } = incoming;
   if (bytes.length > partBytesMax && !unread.hasRoom(bytes.length)) {
     throw unavailable({ mayHaveRun: true, isQuiet: true });
@@ -61,7 +74,7 @@ async function writeSlowly(incoming: Incoming, bytes: Uint8Array): Promise<void>
   unread.add(bytes.length);
   for (let at = 0; at < bytes.length && !isGone(res); at += partBytesMax) {
     const part = bytes.subarray(at, at + partBytesMax);
-    await written(res, part);
+    await written(res, part, stalledMsMax);
     unread.remove(part.length);
     noteRead(res);
   }
@@ -72,11 +85,14 @@ const partBytesMax = 16 * 1024;
 /**
  * Resolves when the system has taken the bytes, or when it never will, because the caller has
  * disconnected or has reset its stream. Node keeps a stream open that is reset without an error.
+ * Node's own limit for HTTP/1.1 is not enough: all that the caller sends extends it.
  */
-function written(res: NodeResponse, bytes: Uint8Array): Promise<void> {
+function written(res: NodeResponse, bytes: Uint8Array, stalledMsMax: number): Promise<void> {
   return new Promise((resolve) => {
     const stream = isHttp2Response(res) ? res.stream : undefined;
+    const stalled = stream === undefined ? setTimeout(cutUnlessQueued, stalledMsMax, res) : undefined;
     const done = () => {
+      clearTimeout(stalled);
       res.off("close", done);
       stream?.off("aborted", done);
       resolve();
@@ -86,4 +102,10 @@ function written(res: NodeResponse, bytes: Uint8Array): Promise<void> {
     if (isHttp2Response(res)) res.write(bytes, "utf8", done);
     else res.write(bytes, "utf8", done);
   });
+}
+
+/** An answer that waits for the one before it on the same connection has no socket yet. */
+function cutUnlessQueued(this: NodeJS.Timeout, res: NodeResponse): void {
+  if (res.socket === null) this.refresh();
+  else cutOff(res);
 }

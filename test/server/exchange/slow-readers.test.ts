@@ -79,6 +79,19 @@ describe.each(["1.1", "2"])("over HTTP/%s", (http) => {
   });
 });
 
+test("over HTTP/1.1 a reader that takes nothing is closed, although it goes on sending", async () => {
+  const { seen, handler } = endless(16 * 1024);
+  const { port, requests } = await served(handler, { limits: shortStall });
+  const client = rawSocket({ port });
+  client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+  client.socket.pause();
+  // A server passes over empty lines before a request (RFC 9112, section 2.2).
+  const sending = setInterval(() => client.send("\r\n"), checkIntervalMs);
+  onTestFinished(() => clearInterval(sending));
+  await soon(() => seen.returned).toBe(1);
+  await soon(() => requests.running()).toBe(0);
+});
+
 test("over HTTP/2 a slow reader is not closed while it reads, although something always waits for it", async () => {
   const { seen, handler } = endless(1024);
   const { url } = await served(handler, { limits: shortStall });
