@@ -49,6 +49,8 @@ export class AppStream implements AsyncIterableIterator<StreamAppResponse, undef
   constructor(parts: AppStreamParts, order: StreamOrder | Promise<StreamOrder>) {
     this.#parts = parts;
     this.#order = order;
+    // The one that returns it may not have asked for a message.
+    if (order instanceof Promise) order.catch(() => {});
   }
 
   [Symbol.asyncIterator](): this {

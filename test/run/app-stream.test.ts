@@ -180,3 +180,16 @@ test("a stream that is returned before its first message never runs the app", as
   expect(await stream.next()).toEqual(over);
   expect([seen.runs.length, held]).toEqual([0, free]);
 });
+
+test("a stream that is returned before it is read leaves no rejection of its look-up that nobody handles", async () => {
+  const unhandled: unknown[] = [];
+  const note = (reason: unknown) => void unhandled.push(reason);
+  process.on("unhandledRejection", note);
+  const { promise, reject } = Promise.withResolvers<never>();
+  const { stream } = open({ order: promise });
+  expect(await stream.return()).toEqual(over);
+  reject(fail("APP_NOT_FOUND"));
+  await new Promise((turned) => setImmediate(turned));
+  process.off("unhandledRejection", note);
+  expect(unhandled).toEqual([]);
+});
