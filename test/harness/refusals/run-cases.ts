@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import type { JsonObject } from "@bufbuild/protobuf";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { ListenerName } from "#src/auth/policy.ts";
@@ -90,6 +91,8 @@ export const runCases: readonly RefusalCase[] = listeners.flatMap((listener) =>
     unreachableCase(listener, protocol),
     ...(isRpc(protocol) ? [deadlineCase(listener, protocol)] : []),
     leftCase(listener, protocol),
+    reusedCase(listener, protocol),
+    ...(isRpc(protocol) ? [inUseCase(listener, protocol)] : []),
   ]),
 );
 
@@ -226,6 +229,51 @@ function leftCase(listener: ListenerName, protocol: Protocol): RefusalCase {
   };
 }
 
+/** The key was sent before, with another text. */
+function reusedCase(listener: ListenerName, protocol: Protocol): RefusalCase {
+  const idempotencyKey = randomUUID();
+  const ask = (text: string, { key }: RefusalWorld, requestId?: string) =>
+    askToRun(protocol, { appId: "echo", text }, key.value, {
+      idempotencyKey,
+      ...(requestId !== undefined && { requestId }),
+    });
+  return {
+    ...about(listener, protocol, aRun),
+    reason: "IDEMPOTENCY_KEY_REUSED",
+    async prepare(world) {
+      await protocol.http.exchange(world.url(listener), ask("x", world));
+      return nothing;
+    },
+    send: (world, requestId) => protocol.http.exchange(world.url(listener), ask("another", world, requestId)),
+  };
+}
+
+/** The run of the key is under way, and the caller does not wait for its end. */
+function inUseCase(listener: ListenerName, protocol: Protocol): RefusalCase {
+  const idempotencyKey = randomUUID();
+  const prepared = preparedApp();
+  const ask = ({ key }: RefusalWorld, how: { requestId?: string; timeoutMs?: number } = {}) =>
+    askToRun(protocol, { appId: prepared.id(), text: "wait" }, key.value, { ...how, idempotencyKey });
+  return {
+    ...about(listener, protocol, aRun),
+    reason: "IDEMPOTENCY_KEY_IN_USE",
+    get request() {
+      return about(listener, protocol, { json: { appId: prepared.id() } }).request;
+    },
+    async prepare(world) {
+      await prepared.prepare(world);
+      const holding = protocol.http.exchange(world.url(listener), ask(world));
+      await world.app.waits(1);
+      return async () => {
+        world.app.release();
+        await holding;
+      };
+    },
+    send: (world, requestId) =>
+      protocol.http.exchange(world.url(listener), ask(world, { requestId, timeoutMs: 500 })),
+  };
+}
+
 function preparedApp(timeoutMs?: number) {
   let id = "";
   return {
@@ -242,8 +290,9 @@ function askToRun(
   protocol: Protocol,
   json: JsonObject,
   key: string,
-  { requestId, timeoutMs }: { requestId?: string; timeoutMs?: number } = {},
+  how: { requestId?: string; timeoutMs?: number; idempotencyKey?: string } = {},
 ) {
+  const { requestId, timeoutMs, idempotencyKey } = how;
   return protocol.ask(
     runApp,
     { json },
@@ -251,6 +300,7 @@ function askToRun(
       headers: {
         authorization: `Bearer ${key}`,
         ...(requestId !== undefined && { "x-request-id": requestId }),
+        ...(idempotencyKey !== undefined && { "idempotency-key": idempotencyKey }),
       },
       ...(timeoutMs !== undefined && { timeoutMs }),
     },
