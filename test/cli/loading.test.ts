@@ -65,6 +65,7 @@ test("keys list loads its client and the settings, and nothing of the server", a
     "src/cli",
     "src/clock.ts",
     "src/main.ts",
+    "src/misleading.ts",
     "src/redaction.ts",
     "src/settings",
   ]);
@@ -86,6 +87,7 @@ test.each([
     "src/cli",
     "src/clock.ts",
     "src/main.ts",
+    "src/misleading.ts",
     "src/redaction.ts",
     "src/settings",
   ]);
