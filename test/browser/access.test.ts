@@ -24,7 +24,7 @@ describe.skipIf(chromiumEndpoint === "")("which page a person sees", () => {
     const code = new URL(url).hash;
     expect([tab.url(), ...addresses].filter((address) => address.includes(code))).toEqual([]);
     await tab.goBack();
-    expect(tab.url()).toBe("about:blank");
+    await tab.waitForURL("about:blank");
     // The page that waits in the first tab goes on without a click.
     await page.waitForURL("**/settings/team/demo/api-keys");
   });
