@@ -2,7 +2,7 @@ import type { BackendRecord } from "../apps/app-store.ts";
 import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
 import { type Refusal, unavailable } from "../refusal/refusal.ts";
-import { appFailed, appUnreachable, isUnreachable } from "./backend-runner.ts";
+import { appFailed, endedBy } from "./backend-runner.ts";
 import { runEcho } from "./echo-runner.ts";
 import { createGrpcRunner } from "./grpc-runner.ts";
 import { createHostLookup } from "./host-lookup.ts";
@@ -99,15 +99,6 @@ export function createAppRunner(options: {
 }
 
 type RemoteBackend = Exclude<BackendRecord, { kind: "echo" }>;
-
-/**
- * The refusal of a run that was ended. APP_TIMEOUT would say that the app may have done its work,
- * but an app that has got nothing of the run has not.
- */
-function endedBy(refusal: Refusal, thrown: unknown): Refusal {
-  if (refusal.reason !== "APP_TIMEOUT" || !isUnreachable(thrown)) return refusal;
-  return appUnreachable("No connection within the app's timeout.");
-}
 
 // The runners bound what they read, with its framing. This bounds the output itself.
 function faultOf(text: string, outputBytesMax: number): Refusal | undefined {

@@ -51,8 +51,16 @@ export function appUnreachable(happened: string): Refusal {
   return fail("APP_UNREACHABLE", { cause: happened });
 }
 
-export const isUnreachable = (thrown: unknown): thrown is Refusal =>
-  thrown instanceof Refusal && thrown.reason === "APP_UNREACHABLE";
+/**
+ * The refusal of a run that was ended for this reason, and whose exchange then ended so.
+ * APP_TIMEOUT would say that the app may have done its work, but an app that has got nothing of the
+ * run has not.
+ */
+export function endedBy(reason: Refusal, outcome: unknown): Refusal {
+  const isUnsent = outcome instanceof Refusal && outcome.reason === "APP_UNREACHABLE";
+  if (reason.reason !== "APP_TIMEOUT" || !isUnsent) return reason;
+  return appUnreachable("No connection within the app's timeout.");
+}
 
 /** What the system or a library calls a failure, cut to one line for the log. */
 export function nameOfFailure(error: unknown): string {

@@ -5,7 +5,7 @@ import {
   StreamRunResponseSchema,
 } from "#gen/keyrun/v1/app_backend_service_pb.ts";
 import { Refusal } from "../../refusal/refusal.ts";
-import { appFailed, appUnreachable, isUnreachable } from "../backend-runner.ts";
+import { appFailed, endedBy } from "../backend-runner.ts";
 import { type CallEnd, type GrpcAnswer, type GrpcCall, startCall } from "../grpc-call.ts";
 import type { ChannelLease } from "../grpc-channels.ts";
 import type { Run } from "../runner.ts";
@@ -145,13 +145,6 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
   #missing(): Refusal | undefined {
     return this.#method === "run" && this.#messages === 0 ? appFailed("Run sent no message.") : undefined;
   }
-}
-
-/** A run of which nothing was sent can't have timed out. */
-function endedBy(reason: Refusal, outcome: Refusal | undefined): Refusal {
-  const isUnsent = outcome !== undefined && isUnreachable(outcome);
-  if (reason.reason !== "APP_TIMEOUT" || !isUnsent) return reason;
-  return appUnreachable("No connection within the app's timeout.");
 }
 
 const paths = {
