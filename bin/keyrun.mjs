@@ -41,9 +41,9 @@ function runOn(node) {
   // `detached` gives the server a process group of its own. A terminal sends Ctrl-C to a group, and
   // this process passes it on: the server would get it twice, and a second signal means "stop
   // without waiting".
-  // The flag is that of ./keyrun, which says why.
-  const ownArguments = ["--max-semi-space-size=8", fileURLToPath(import.meta.url)];
-  const child = spawn(node, [...ownArguments, ...process.argv.slice(2)], {
+  // The flags are those of ./keyrun, which says why.
+  const flags = ["--max-semi-space-size=8", "--initial-old-space-size=100"];
+  const child = spawn(node, [...flags, fileURLToPath(import.meta.url), ...process.argv.slice(2)], {
     stdio: "inherit",
     detached: true,
   });

@@ -77,11 +77,12 @@ test("it becomes main.ts on the installed Node, with the caller's folder, argume
   expect(code).toBe(7);
 });
 
-test("it and npm start bound the young part of the heap, as only the start of a process can", async () => {
+test("it and npm start set the sizes of the heap, as only the start of a process can", async () => {
   const { stdout } = await run(["flags"]);
-  expect(JSON.parse(stdout)).toEqual(["--max-semi-space-size=8"]);
+  const flags = ["--max-semi-space-size=8", "--initial-old-space-size=100"];
+  expect(JSON.parse(stdout)).toEqual(flags);
   const { scripts } = JSON.parse(await readFile(join(repository, "package.json"), "utf8"));
-  expect(scripts.start).toBe("exec node --max-semi-space-size=8 bin/keyrun.mjs serve");
+  expect(scripts.start).toBe(`exec node ${flags.join(" ")} bin/keyrun.mjs serve`);
 });
 
 test("it finds its clone from any folder, and through symbolic links", async () => {

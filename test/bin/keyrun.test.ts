@@ -87,7 +87,7 @@ describe.skipIf(oldNode === undefined)("on an old Node (skipped where the PATH h
       child.stdin.end("from stdin");
       const { code, stdout, stderr } = await ended;
       expect(stderr).toBe("");
-      const flags = ["--max-semi-space-size=8"];
+      const flags = ["--max-semi-space-size=8", "--initial-old-space-size=100"];
       expect(JSON.parse(stdout)).toMatchObject({
         major: 24,
         args: ["a b", "--c"],

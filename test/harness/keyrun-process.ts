@@ -31,6 +31,7 @@ export function spawnKeyrun(
   [command = "", ...args]: readonly string[] = [
     process.execPath,
     "--max-semi-space-size=8",
+    "--initial-old-space-size=100",
     "src/main.ts",
     "serve",
   ],
