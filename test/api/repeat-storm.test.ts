@@ -18,10 +18,10 @@ const retriesMax = 2_000;
 
 describe.each([
   ["the embedded store", { rounds: all, pauses: 1 }, () => ({}), true],
-  // The server that the tests build where there is no mongod is slow: fewer rounds and fewer cuts.
+  // The server that the tests build where there is no mongod is slow: it is cut less often.
   [
     "MongoDB",
-    { rounds: Math.ceil(all / 10), pauses: 8 },
+    { rounds: all, pauses: 8 },
     () => ({ KEYRUN_MONGODB_URI: databases.createUri() }),
     mongodbUri !== "",
   ],
