@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { setImmediate as turn } from "node:timers/promises";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { startCountedApp } from "../harness/counted-app.ts";
 import { manage } from "../harness/keyrun.ts";
 import { type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";
@@ -15,9 +15,11 @@ let running: ServingKeyrun | undefined;
 beforeAll(async () => {
   app = await startCountedApp();
 });
-afterAll(async () => {
+afterEach(async () => {
   running?.kill("SIGKILL");
   await running?.exited;
+});
+afterAll(async () => {
   await app.close();
   folders.remove();
 });
@@ -159,8 +161,6 @@ test("a run goes on through a drain though its caller left, and the next start h
   const next = await start(dataDir);
   expect(await ask(next.publicUrl, value, key)).toMatchObject({ status: 200 });
   expect(app.starts(key)).toBe(1);
-  next.kill("SIGKILL");
-  await next.exited;
 });
 
 test("a run that the end of a drain cuts off is in use for the app's time, and then has failed", async () => {
@@ -176,6 +176,4 @@ test("a run that the end of a drain cuts off is in use for the app's time, and t
   expect(await ask(next.publicUrl, value, key)).toMatchObject({ status: 409 });
   expect(await askUntilAnswered(next.publicUrl, value, key)).toMatchObject({ status: 502 });
   expect(app.starts(key)).toBe(1);
-  next.kill("SIGKILL");
-  await next.exited;
 });
