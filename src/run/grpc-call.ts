@@ -33,17 +33,23 @@ export interface GrpcCall {
   cancel(): void;
 }
 
+export interface CallTimes {
+  /** How much is left of the time that the call may take, in milliseconds. */
+  msLeft(): number;
+}
+
 /**
  * Sends one message and no more. It uses the channel without the library's client, which would read
- * ahead and make several objects more for each call.
+ * ahead and make several objects more for each call. The server is told the deadline, but only the
+ * caller's `cancel` ends the call then: the library would set a timer for each.
  */
 export function startCall(
   channel: ChannelLease,
-  request: { path: string; message: Buffer; requestId: string; deadline: number },
+  request: CallTimes & { path: string; message: Buffer; requestId: string },
   answer: GrpcAnswer,
 ): GrpcCall {
   const connection = channel.client.getChannel();
-  const call = connection.createCall(request.path, request.deadline, null, null, null);
+  const call = connection.createCall(request.path, Number.POSITIVE_INFINITY, null, null, null);
   const cancel = () => call.cancelWithStatus(status.CANCELLED, "Cancelled by Keyrun.");
   // Before a call has a stream on a connection, its peer is the channel's target.
   const isSent = () => call.getPeer() !== connection.getTarget();
@@ -51,6 +57,7 @@ export function startCall(
   let mayHideMessage = false;
   const metadata = new Metadata();
   metadata.set("x-request-id", request.requestId);
+  metadata.set("grpc-timeout", `${Math.max(1, Math.ceil(request.msLeft()))}m`);
   call.start(metadata, {
     onReceiveMetadata(head) {
       // The library itself ends a call with UNIMPLEMENTED if it can't read a message of the answer.

@@ -2,10 +2,10 @@ import { logVerbosity, setLogVerbosity } from "@grpc/grpc-js";
 import type { Clock } from "../clock.ts";
 import type { BackendRunner } from "./backend-runner.ts";
 import { createGrpcChannels } from "./grpc-channels.ts";
+import { GrpcText } from "./grpc-text.ts";
 import type { HostLookup } from "./host-lookup.ts";
 import { runBounds } from "./run-bounds.ts";
 import { GrpcPieces } from "./stream/grpc-pieces.ts";
-import { wholeOutput } from "./stream/whole-output.ts";
 
 /**
  * Runs apps on a gRPC server that implements `keyrun.v1.AppBackendService`: one call, with the rest
@@ -25,20 +25,18 @@ export function createGrpcRunner(options: {
   const channels = createGrpcChannels({ outputBytesMax, hosts, idleChannelsMax });
   // The library would write text to stderr, where only our JSON log lines may go.
   setLogVerbosity(logVerbosity.NONE);
-  const inUnixTime = (deadlineMs: number) => clock.unixMs() + (deadlineMs - clock.monotonicMs());
+  const timesUntil = (deadlineMs: number) => ({ msLeft: () => deadlineMs - clock.monotonicMs() });
 
   return {
     run(run, backend, limits) {
-      const deadline = inUnixTime(limits.deadlineMs);
-      const methods = ["run", "streamRun"] as const;
-      const pieces = new GrpcPieces(channels.acquire(backend), run, { deadline, methods });
-      limits.whenOver((refusal) => pieces.cancel(refusal));
-      return wholeOutput(pieces, outputBytesMax);
+      const times = timesUntil(limits.deadlineMs);
+      const text = new GrpcText(channels.acquire(backend), run, times, outputBytesMax);
+      limits.whenOver((refusal) => text.cancel(refusal));
+      return text.output;
     },
     stream(run, backend, deadlineMs) {
-      const deadline = inUnixTime(deadlineMs);
       const methods = ["streamRun", "run"] as const;
-      return new GrpcPieces(channels.acquire(backend), run, { deadline, methods });
+      return new GrpcPieces(channels.acquire(backend), run, { ...timesUntil(deadlineMs), methods });
     },
     close: () => channels.close(),
   };

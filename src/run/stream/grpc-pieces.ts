@@ -1,18 +1,11 @@
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import {
-  AppBackendService,
-  StreamRunRequestSchema,
-  StreamRunResponseSchema,
-} from "#gen/keyrun/v1/app_backend_service_pb.ts";
-import { Refusal } from "../../refusal/refusal.ts";
+import type { Refusal } from "../../refusal/refusal.ts";
 import { appFailed, endedBy } from "../backend-runner.ts";
-import { type CallEnd, type GrpcAnswer, type GrpcCall, startCall } from "../grpc-call.ts";
+import { type CallEnd, type CallTimes, type GrpcAnswer, type GrpcCall, startCall } from "../grpc-call.ts";
 import type { ChannelLease } from "../grpc-channels.ts";
+import { type GrpcMethod, grpcPaths, requestOf, textOf } from "../grpc-messages.ts";
 import type { Run } from "../runner.ts";
 import { Mailbox } from "./mailbox.ts";
 import type { PieceSource } from "./piece-source.ts";
-
-export type GrpcMethod = "run" | "streamRun";
 
 /**
  * The output of a gRPC app, a message at a time. It calls the first of the methods. Where the app
@@ -21,12 +14,12 @@ export type GrpcMethod = "run" | "streamRun";
 export class GrpcPieces implements PieceSource, GrpcAnswer {
   readonly #channel: ChannelLease;
   readonly #run: Run;
-  readonly #deadline: number;
+  readonly #times: CallTimes;
   readonly #methods: GrpcMethod[];
   readonly #begun = Promise.withResolvers<void>();
   readonly #over = Promise.withResolvers<void>();
   readonly #waiting = new Mailbox<string | undefined>();
-  #method: GrpcMethod | undefined;
+  #method: GrpcMethod = "streamRun";
   #call: GrpcCall | undefined;
   #isReading = false;
   #messages = 0;
@@ -34,11 +27,11 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
   #end: { readonly refusal?: Refusal } | undefined;
   #cancelled: Refusal | undefined;
 
-  /** `deadline` is in Unix time. Releases the channel when it is over. */
-  constructor(channel: ChannelLease, run: Run, how: { deadline: number; methods: readonly GrpcMethod[] }) {
+  /** Releases the channel when it is over. */
+  constructor(channel: ChannelLease, run: Run, how: CallTimes & { methods: readonly GrpcMethod[] }) {
     this.#channel = channel;
     this.#run = run;
-    this.#deadline = how.deadline;
+    this.#times = { msLeft: how.msLeft };
     this.#methods = [...how.methods];
     // The one that cancels it may not wait for its begin.
     this.#begun.promise.catch(() => {});
@@ -58,7 +51,9 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
     const message = this.#message;
     if (message) {
       this.#message = undefined;
-      return textOf(message);
+      const text = textOf(message);
+      if (typeof text === "string") return text;
+      throw text;
     }
     if (this.#end?.refusal) throw this.#end.refusal;
     if (this.#end) return undefined;
@@ -103,20 +98,18 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
   }
 
   #hand(message: Buffer): void {
-    try {
-      this.#waiting.put(textOf(message));
-    } catch (thrown) {
-      if (thrown instanceof Refusal) this.cancel(thrown);
-    }
+    const text = textOf(message);
+    if (typeof text === "string") this.#waiting.put(text);
+    else this.cancel(text);
   }
 
   #startNext(): void {
-    this.#method = this.#methods.shift();
+    this.#method = this.#methods.shift() ?? this.#method;
     const request = {
-      path: this.#method === "run" ? paths.run : paths.streamRun,
+      path: grpcPaths[this.#method],
       message: requestOf(this.#run),
       requestId: this.#run.requestId,
-      deadline: this.#deadline,
+      ...this.#times,
     };
     this.#isReading = false;
     this.#call = startCall(this.#channel, request, this);
@@ -144,25 +137,5 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
 
   #missing(): Refusal | undefined {
     return this.#method === "run" && this.#messages === 0 ? appFailed("Run sent no message.") : undefined;
-  }
-}
-
-const paths = {
-  run: `/${AppBackendService.typeName}/${AppBackendService.method.run.name}`,
-  streamRun: `/${AppBackendService.typeName}/${AppBackendService.method.streamRun.name}`,
-};
-
-/** The request of either method: they have the same fields. */
-function requestOf({ runId, teamId, app, text }: Run): Buffer {
-  const request = create(StreamRunRequestSchema, { runId, teamId, appId: app.id, text });
-  return Buffer.from(toBinary(StreamRunRequestSchema, request));
-}
-
-/** The text of a message of either method. */
-function textOf(message: Buffer): string {
-  try {
-    return fromBinary(StreamRunResponseSchema, message).text;
-  } catch {
-    throw appFailed("A message of the app can't be read.");
   }
 }
