@@ -1,12 +1,7 @@
-import { isMessage, type Message } from "@bufbuild/protobuf";
-import {
-  type RunAppRequest,
-  RunAppRequestSchema,
-  RunService,
-  type StreamAppRequest,
-  StreamAppRequestSchema,
-} from "#gen/keyrun/v1/run_service_pb.ts";
+import { type DescMessage, isMessage, type MessageShape } from "@bufbuild/protobuf";
+import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { AppRecord } from "../apps/app-store.ts";
+import type { Call } from "../auth/principal.ts";
 import type { Clock } from "../clock.ts";
 import type { HttpHandler } from "../http/handler.ts";
 import type { Readiness } from "../http/readiness.ts";
@@ -15,6 +10,7 @@ import type { RestMethod, RestWork } from "../rest/admitted-request.ts";
 import { createKeyrunOpenApi } from "../rest/openapi/keyrun-openapi.ts";
 import { createOperationsHandler } from "../rest/operations-handler.ts";
 import { createRestHandler } from "../rest/rest-handler.ts";
+import type { FindRunnableApp } from "../run/run-service.ts";
 import type { Config } from "../settings/config.ts";
 import { createTranscoder } from "../transcode/transcoder.ts";
 import type { MakePublicHandler } from "./listeners.ts";
@@ -42,7 +38,7 @@ export async function createPublicHandler(parts: {
     const rest = createRestHandler({
       clock,
       transcoder,
-      methods: [runOverRest(services), streamOverRest(services)],
+      methods: runsOverRest(services),
       admit: services.admit,
       allowance,
       outcomes,
@@ -56,15 +52,31 @@ export async function createPublicHandler(parts: {
 }
 
 /**
- * A run over REST calls the same function as the RPC handlers, without the machinery of streams.
+ * A run over REST calls the same functions as the RPC handlers, without the machinery of streams.
  */
-function runOverRest({ runService, findRunnableApp }: Services): RestMethod {
+function runsOverRest({ runService, findRunnableApp }: Services): readonly RestMethod[] {
+  const { runFound, streamFound } = runService;
+  const { runApp, streamApp } = RunService.method;
+  return [
+    ofApp(findRunnableApp, { method: runApp, answer: runFound }),
+    ofApp(findRunnableApp, { method: streamApp, answer: streamFound }),
+  ];
+}
+
+/** A method of an app, which is found before the body is read. */
+function ofApp<Input extends DescMessage>(
+  findRunnableApp: FindRunnableApp,
+  { method, answer }: { method: RestMethod["method"] & { input: Input }; answer: AnswerFor<Input> },
+): RestMethod {
+  const { input } = method;
   const work =
     (app: AppRecord): RestWork =>
-    (request, call) =>
-      runService.runFound(app, asRunAppRequest(request), call);
+    (request, call) => {
+      if (!isMessage(request, input)) throw new Error(`no ${input.typeName}: ${request.$typeName}`);
+      return answer(app, request, call);
+    };
   return {
-    method: RunService.method.runApp,
+    method,
     prepare(teamId, captures) {
       const found = findRunnableApp(teamId, captures.get("app_id") ?? "");
       return found instanceof Promise ? found.then(work) : work(found);
@@ -72,26 +84,8 @@ function runOverRest({ runService, findRunnableApp }: Services): RestMethod {
   };
 }
 
-function streamOverRest({ runService, findRunnableApp }: Services): RestMethod {
-  const work =
-    (app: AppRecord): RestWork =>
-    (request, call) =>
-      runService.streamFound(app, asStreamAppRequest(request), call);
-  return {
-    method: RunService.method.streamApp,
-    prepare(teamId, captures) {
-      const found = findRunnableApp(teamId, captures.get("app_id") ?? "");
-      return found instanceof Promise ? found.then(work) : work(found);
-    },
-  };
-}
-
-function asStreamAppRequest(message: Message): StreamAppRequest {
-  if (!isMessage(message, StreamAppRequestSchema)) throw new Error(`not a stream: ${message.$typeName}`);
-  return message;
-}
-
-function asRunAppRequest(message: Message): RunAppRequest {
-  if (!isMessage(message, RunAppRequestSchema)) throw new Error(`not a run: ${message.$typeName}`);
-  return message;
-}
+type AnswerFor<Input extends DescMessage> = (
+  app: AppRecord,
+  request: MessageShape<Input>,
+  call: Call,
+) => ReturnType<RestWork>;
