@@ -16,7 +16,7 @@ export interface HttpCall {
   readonly deadlineMs: number;
 }
 
-type AnswerHeaders = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>[2];
+export type AnswerHeaders = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>[2];
 
 /** Reads one answer. None of its methods throws. */
 export interface AnswerReader {
@@ -30,6 +30,13 @@ export interface AnswerReader {
    * the refusal of `abort`.
    */
   onEnd(refusal: Refusal | undefined): void;
+}
+
+/** The refusal for an answer that is not a 200, or is compressed; undefined if it may be read. */
+export function answerFault(status: number, headers: AnswerHeaders): Refusal | undefined {
+  if (status !== 200) return appFailed(`The backend answered ${status}, not 200.`);
+  const encoding = headers["content-encoding"] ?? "identity";
+  return encoding === "identity" ? undefined : appFailed("The backend compressed its answer, unasked.");
 }
 
 /**

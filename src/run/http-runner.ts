@@ -7,7 +7,14 @@ import type { Refusal } from "../refusal/refusal.ts";
 import { appFailed, type BackendRunner } from "./backend-runner.ts";
 import { type HostLookup, lookupOf } from "./host-lookup.ts";
 import { createHttpConnections } from "./http-connections.ts";
-import { type AnswerReader, beginExchange, type HttpCall, type HttpExchange } from "./http-exchange.ts";
+import {
+  type AnswerHeaders,
+  type AnswerReader,
+  answerFault,
+  beginExchange,
+  type HttpCall,
+  type HttpExchange,
+} from "./http-exchange.ts";
 import { runBounds } from "./run-bounds.ts";
 import type { Run } from "./runner.ts";
 import { HttpPieces, isStreamType } from "./stream/http-pieces.ts";
@@ -136,15 +143,14 @@ class TextReader implements AnswerReader {
     this.#settle = settle;
   }
 
-  onHead(status: number, headers: AnswerHead): void {
-    const encoding = headers["content-encoding"] ?? "identity";
-    if (status !== 200) this.#fail(`The backend answered ${status}, not 200.`);
-    else if (encoding !== "identity") this.#fail("The backend compressed its answer, unasked.");
+  onHead(status: number, headers: AnswerHeaders): void {
+    const fault = answerFault(status, headers);
+    if (fault) this.exchange?.abort(fault);
     else if (isStreamType(headers["content-type"])) this.#join(status, headers);
   }
 
   /** The app streams, although it was asked for whole JSON: the output is all of its pieces. */
-  #join(status: number, headers: AnswerHead): void {
+  #join(status: number, headers: AnswerHeaders): void {
     const { exchange } = this;
     if (!exchange) return;
     const pieces = new HttpPieces(streamBoundsOf(this.#bytesMax), () => exchange);
@@ -159,10 +165,14 @@ class TextReader implements AnswerReader {
       return;
     }
     this.#bytes += bytes.byteLength;
-    if (this.#bytes > this.#bytesMax) this.#fail(`The answer has more than ${this.#bytesMax} bytes.`);
-    else if (this.#first === undefined) this.#first = bytes;
-    else if (this.#more === undefined) this.#more = [this.#first, bytes];
-    else this.#more.push(bytes);
+    if (this.#bytes > this.#bytesMax) {
+      this.exchange?.abort(appFailed(`The answer has more than ${this.#bytesMax} bytes.`));
+    } else if (this.#first === undefined) {
+      this.#first = bytes;
+    } else {
+      this.#more ??= [this.#first];
+      this.#more.push(bytes);
+    }
   }
 
   onEnd(refusal: Refusal | undefined): void {
@@ -180,13 +190,7 @@ class TextReader implements AnswerReader {
     if (typeof text === "string") resolve(text);
     else reject(text);
   }
-
-  #fail(happened: string): void {
-    this.exchange?.abort(appFailed(happened));
-  }
 }
-
-type AnswerHead = Parameters<AnswerReader["onHead"]>[1];
 
 const noBytes: Buffer = Buffer.alloc(0);
 

@@ -1,6 +1,6 @@
 import { Refusal } from "../../refusal/refusal.ts";
 import { appFailed } from "../backend-runner.ts";
-import type { AnswerReader, HttpExchange } from "../http-exchange.ts";
+import { type AnswerHeaders, type AnswerReader, answerFault, type HttpExchange } from "../http-exchange.ts";
 import { EventStreamDecoder } from "./event-stream-decoder.ts";
 import { JsonLinesDecoder } from "./json-lines-decoder.ts";
 import { Mailbox } from "./mailbox.ts";
@@ -73,17 +73,15 @@ export class HttpPieces implements PieceSource, AnswerReader {
     this.#exchange?.abort(reason);
   }
 
-  onHead(status: number, headers: Readonly<Record<string, string | string[] | undefined>>): void {
-    const encoding = headers["content-encoding"] ?? "identity";
-    if (status !== 200) {
-      this.cancel(appFailed(`The backend answered ${status}, not 200.`));
-    } else if (encoding !== "identity") {
-      this.cancel(appFailed("The backend compressed its answer, unasked."));
-    } else {
-      this.#decoder = decoderOf(headers["content-type"], this.#bounds.messageBytesMax);
-      this.#exchange?.pause();
-      this.#begun.resolve();
+  onHead(status: number, headers: AnswerHeaders): void {
+    const fault = answerFault(status, headers);
+    if (fault) {
+      this.cancel(fault);
+      return;
     }
+    this.#decoder = decoderOf(headers["content-type"], this.#bounds.messageBytesMax);
+    this.#exchange?.pause();
+    this.#begun.resolve();
   }
 
   onBytes(bytes: Buffer): void {

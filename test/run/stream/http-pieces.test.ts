@@ -127,14 +127,25 @@ describe("a run of an app that streams all the same gives the whole text", () =>
 });
 
 test.each([
-  ["a status other than 200", (response: ServerResponse) => response.writeHead(201), events],
-  ["a redirect", (response: ServerResponse) => response.writeHead(302, { location: "/other" }), ""],
+  [
+    "a status other than 200",
+    (response: ServerResponse) => response.writeHead(201),
+    events,
+    "The backend answered 201, not 200.",
+  ],
+  [
+    "a redirect",
+    (response: ServerResponse) => response.writeHead(302, { location: "/other" }),
+    "",
+    "The backend answered 302, not 200.",
+  ],
   [
     "a compressed answer",
     (response: ServerResponse) => response.setHeader("content-encoding", "gzip"),
     gzipSync(events),
+    "The backend compressed its answer, unasked.",
   ],
-])("%s is APP_FAILED before the stream begins", async (_, head, body) => {
+])("%s is APP_FAILED before the stream begins, and the log has a cause", async (_, head, body, cause) => {
   await using server = await serveHttp((_request, response) => {
     response.setHeader("content-type", "text/event-stream");
     head(response);
@@ -143,6 +154,7 @@ test.each([
   await using runner = openAppRunner();
   const refusal = await refusalOf(runner.stream(runOf(appOn(server.backend))).then(() => "a stream"));
   expect(refusal).toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
+  expect(causeOf(refusal)).toContain(cause);
   expect(server.seen.requests).toBe(1);
 });
 
