@@ -18,6 +18,7 @@ import {
 import { runBounds } from "./run-bounds.ts";
 import type { Run } from "./runner.ts";
 import { HttpPieces, isStreamType } from "./stream/http-pieces.ts";
+import { jsonIn, memberText } from "./stream/message-text.ts";
 import { wholeOutput } from "./stream/whole-output.ts";
 import { trustedRoots } from "./trusted-roots.ts";
 
@@ -195,20 +196,7 @@ class TextReader implements AnswerReader {
 const noBytes: Buffer = Buffer.alloc(0);
 
 function textIn(body: Buffer): string | Refusal {
-  const answer = jsonIn(body);
+  const answer = isUtf8(body) ? jsonIn(body.toString()) : undefined;
   if (answer === undefined) return appFailed("The answer is not JSON in UTF-8.");
-  if (typeof answer === "object" && answer !== null && "text" in answer && typeof answer.text === "string") {
-    return answer.text;
-  }
-  return appFailed("The answer is not a JSON object with a string `text`.");
-}
-
-/** Undefined if it is no JSON. The parser's error quotes the body, which belongs to the team. */
-function jsonIn(body: Buffer): unknown {
-  if (!isUtf8(body)) return undefined;
-  try {
-    return JSON.parse(body.toString());
-  } catch {
-    return undefined;
-  }
+  return memberText(answer) ?? appFailed("The answer is not a JSON object with a string `text`.");
 }

@@ -2,8 +2,7 @@ import { appFailed } from "../backend-runner.ts";
 
 /**
  * The text of a message in JSON: an object with a string `text`. Throws APP_FAILED for anything
- * else. The parser's error quotes what the app sent, which belongs to the team, so it is not kept
- * as a cause.
+ * else.
  */
 export function textOfJson(json: string): string {
   return textOf(parse(json));
@@ -25,22 +24,32 @@ export function toldError() {
   return appFailed("The app told an error in its stream.");
 }
 
-function textOf(message: unknown): string {
-  if (
-    typeof message === "object" &&
-    message !== null &&
-    "text" in message &&
-    typeof message.text === "string"
-  ) {
-    return message.text;
-  }
-  throw appFailed("A message is not a JSON object with a string `text`.");
+/** The string `text` of an object from JSON; undefined for anything else. */
+export function memberText(message: unknown): string | undefined {
+  if (typeof message !== "object" || message === null || !("text" in message)) return undefined;
+  return typeof message.text === "string" ? message.text : undefined;
 }
 
-function parse(json: string): unknown {
+/**
+ * What the JSON holds; undefined if it is no JSON. The parser's error quotes what the app sent,
+ * which belongs to the team, so it is not kept as a cause.
+ */
+export function jsonIn(json: string): unknown {
   try {
     return JSON.parse(json);
   } catch {
-    throw appFailed("A message is not JSON.");
+    return undefined;
   }
+}
+
+function textOf(message: unknown): string {
+  const text = memberText(message);
+  if (text === undefined) throw appFailed("A message is not a JSON object with a string `text`.");
+  return text;
+}
+
+function parse(json: string): unknown {
+  const message = jsonIn(json);
+  if (message === undefined) throw appFailed("A message is not JSON.");
+  return message;
 }

@@ -200,8 +200,14 @@ describe("whole JSON", () => {
     expect(readText(decoders["whole JSON"](), body)).toEqual({ texts: ["a"], signs: 0 });
   });
 
-  test.each(["", "hello", '{"text":"a"}{"text":"b"}', "{}"])("%j fails", (body) => {
-    expect(readText(decoders["whole JSON"](), body)).toMatchObject({ texts: [], failed: expect.any(String) });
+  test.each(["", "hello", '{"text":"a"}{"text":"b"}'])("%j fails: it is not JSON", (body) => {
+    const failed = "A message is not JSON.";
+    expect(readText(decoders["whole JSON"](), body)).toMatchObject({ texts: [], failed });
+  });
+
+  test.each(["{}", "null", '["text"]', '{"text":1}'])("%j fails: it has no string `text`", (body) => {
+    const failed = "A message is not a JSON object with a string `text`.";
+    expect(readText(decoders["whole JSON"](), body)).toMatchObject({ texts: [], failed });
   });
 });
 
