@@ -57,7 +57,7 @@ export const bounds = {
   teamTurnWaitMsMax: 10_000,
   /** Creations and deletions of teams that wait so at once, for all ids. */
   teamTurnWaitersMax: 1_000,
-  /** Members or keys that are deleted in one write. */
+  /** Members, keys or records of runs that are deleted in one write. */
   deletedAtOnce: 1_000,
   /** Apps that a refusal names. */
   namedAppsMax: 3,

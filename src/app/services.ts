@@ -1,5 +1,4 @@
 import { randomBytes } from "node:crypto";
-import { setImmediate } from "node:timers/promises";
 import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
@@ -143,12 +142,7 @@ export function createServices(parts: ServicesParts) {
             countActiveKeys: stores.keys.countActive,
             appsLimitedTo: stores.apps.limitedTo,
             deleteKeys: createDeleteKeys({ store: stores.keys, changeSecurityState }),
-            async deleteRunRecords(teamId) {
-              // A write of the embedded store stops all other work, which goes on in between.
-              while ((await stores.runRecords.deleteAll(teamId, bounds.deletedAtOnce)) > 0)
-                await setImmediate();
-              repeatable.teamDeleted(teamId);
-            },
+            deleteRunRecords: repeatable.deleteOfTeam,
             teamDeleted: keyEvents.endTeam,
           },
         }),

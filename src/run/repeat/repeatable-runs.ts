@@ -44,8 +44,8 @@ export interface RepeatableRuns {
   run(order: RepeatableOrder, call: Call): Promise<RepeatableAnswer>;
   /** Resolves once no run is under way, and what came of each is written. */
   idle(): Promise<void>;
-  /** The records of the team were removed. */
-  teamDeleted(teamId: string): void;
+  /** Deletes what is kept of the team's runs. */
+  deleteOfTeam(teamId: string): Promise<void>;
   /** Starts to remove expired records. */
   start(): void;
   /** Writes what is left. Call it once no run is under way. */
@@ -166,7 +166,7 @@ export function createRepeatableRuns(parts: RepeatableRunsParts): RepeatableRuns
   return {
     run,
     idle,
-    teamDeleted: records.teamDeleted,
+    deleteOfTeam: records.deleteOfTeam,
     start: records.start,
     async close() {
       await idle();

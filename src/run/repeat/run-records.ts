@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { bounds } from "../../bounds.ts";
 import type { Clock } from "../../clock.ts";
 import { unavailable } from "../../refusal/refusal.ts";
@@ -27,8 +28,8 @@ export interface RunRecords {
   removeExpired(found: RunRecord): Promise<void>;
   /** The kept text of a run; null: it is no longer kept. */
   textOf(found: RunRecord): Promise<string | null>;
-  /** The records of the team were removed. */
-  teamDeleted(teamId: string): void;
+  /** Deletes all records of the team, so many at once that no write is long. */
+  deleteOfTeam(teamId: string): Promise<void>;
   /** Starts to remove expired records. */
   start(): void;
   close(): Promise<void>;
@@ -110,7 +111,11 @@ export function createRunRecords(parts: {
       return removal;
     },
     textOf: ({ id, runId }) => store.textOf(id, runId),
-    teamDeleted: room.forget,
+    async deleteOfTeam(teamId) {
+      // A write of the embedded store stops all other work, so other work goes on in between.
+      while ((await store.deleteAll(teamId, bounds.deletedAtOnce)) > 0) await setImmediate();
+      room.forget(teamId);
+    },
     start: sweep.start,
     async close() {
       await sweep.close();

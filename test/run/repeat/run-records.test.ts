@@ -66,6 +66,25 @@ test("a key that was freed leaves room for another", async () => {
   await expect(records.claim(claimOf("e"))).rejects.toMatchObject({ reason: "UNAVAILABLE" });
 });
 
+test("all records of a deleted team go, in bounded writes, and their room is free; other teams keep theirs", async () => {
+  const { store, records, claimOf } = await opened();
+  const removed: number[] = [];
+  const deleteAll = store.deleteAll.bind(store);
+  store.deleteAll = async (teamId, limit) => {
+    const count = await deleteAll(teamId, limit);
+    removed.push(count);
+    return count;
+  };
+  const claims = Array.from({ length: bounds.deletedAtOnce + 1 }, (_, n) => claimOf(`k${n}`));
+  await store.write(claims.map((claim) => ({ kind: "claim", id: claim.id, claim })));
+  await records.claim({ ...claimOf("kept"), teamId: "other" });
+  await expect(records.claim(claimOf("a"))).rejects.toMatchObject({ reason: "UNAVAILABLE" });
+  await records.deleteOfTeam("demo");
+  expect(removed).toEqual([bounds.deletedAtOnce, 1, 0]);
+  for (const id of ["a", "b", "c"]) expect(await records.claim(claimOf(id))).toBeUndefined();
+  expect(await store.find("kept")).toBeDefined();
+});
+
 test("a record that expired and is not swept yet is removed by the run that claims its key", async () => {
   const { clock, store, records, claimOf } = await opened();
   await records.claim(claimOf("a"));
