@@ -102,14 +102,7 @@ export function createServices(parts: ServicesParts) {
   });
   const runService = createRunService({
     ...{ findRunnableApp, run, stream: runner.stream, repeatable, newRunId },
-    slots: createRunSlots({
-      clock,
-      appRunsMax: config.appStreamsMax,
-      runsMax: bounds.streamsMax,
-      retryAfterMs: bounds.retryAfterUnavailableMs,
-      sharedMs: bounds.appSharedMs,
-      idleAppsMax: bounds.rememberedAppsMax,
-    }),
+    slots: createRunSlots({ clock, appRunsMax: config.appStreamsMax, runsMax: bounds.streamsMax }),
     watchRights: createWatchRights({ recheckMs: bounds.streamRecheckMs }),
     startMsMax: bounds.streamQuietMs,
     checkKey: createCheckKey(caches.keys),

@@ -44,14 +44,7 @@ export function createAppRunner(options: {
   const http = createHttpRunner({ clock, appRunsMax, outputBytesMax, hosts });
   const grpc = createGrpcRunner({ clock, outputBytesMax, hosts });
   const streams = createStreamRunner({ clock, http, grpc, silenceMsMax: options.silenceMsMax });
-  const slots = createRunSlots({
-    clock,
-    appRunsMax,
-    runsMax: bounds.runsMax,
-    retryAfterMs: bounds.retryAfterUnavailableMs,
-    sharedMs: bounds.appSharedMs,
-    idleAppsMax: bounds.rememberedAppsMax,
-  });
+  const slots = createRunSlots({ clock, appRunsMax, runsMax: bounds.runsMax });
   const running = createRunningRuns(clock);
   let closed = false;
 

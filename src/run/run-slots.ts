@@ -1,11 +1,12 @@
 import type { AppRecord } from "../apps/app-store.ts";
+import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
 import { fail } from "../refusal/refusal.ts";
 
 /**
  * Bounds the runs at once, for each app and in all, so that one slow app can't use up memory and
  * sockets. One team can't use up an app that others share, either: it never gets the last quarter
- * of the app's slots while another team has asked for the app within `sharedMs`. A quarter is
+ * of the app's slots while another team has asked for the app within `appSharedMs`. A quarter is
  * rounded down, so an app with fewer than four slots keeps none back.
  */
 export interface RunSlots {
@@ -16,16 +17,18 @@ export interface RunSlots {
   acquire(app: Pick<AppRecord, "id" | "teamIds">, teamId: string): () => void;
 }
 
-export function createRunSlots(options: {
+export function createRunSlots({
+  clock,
+  appRunsMax,
+  runsMax,
+  idleAppsMax = bounds.rememberedAppsMax,
+}: {
   clock: Clock;
   appRunsMax: number;
   runsMax: number;
-  retryAfterMs: number;
-  sharedMs: number;
   /** Apps that are remembered without a run, at most. */
-  idleAppsMax: number;
+  idleAppsMax?: number;
 }): RunSlots {
-  const { clock, appRunsMax, runsMax, idleAppsMax, sharedMs } = options;
   const teamRunsMax = appRunsMax - Math.floor(appRunsMax / 4);
   const apps = new Map<string, AppSlots>();
   let runs = 0;
@@ -33,7 +36,7 @@ export function createRunSlots(options: {
   function slotsOf(appId: string): AppSlots {
     const known = apps.get(appId);
     if (known) return known;
-    if (apps.size >= idleAppsMax + runsMax) forgetIdle(apps, clock.monotonicMs() - sharedMs);
+    if (apps.size >= idleAppsMax + runsMax) forgetIdle(apps, clock.monotonicMs() - bounds.appSharedMs);
     const slots = new AppSlots();
     apps.set(appId, slots);
     return slots;
@@ -44,10 +47,10 @@ export function createRunSlots(options: {
       const slots = slotsOf(id);
       const nowMs = clock.monotonicMs();
       const othersMs = teamIds.length === 1 ? undefined : slots.othersAskedMs(teamId, nowMs);
-      const isShared = othersMs !== undefined && nowMs - othersMs < sharedMs;
+      const isShared = othersMs !== undefined && nowMs - othersMs < bounds.appSharedMs;
       const ofTeam = slots.runsOf(teamId);
       const isBusy = slots.runs >= appRunsMax || (isShared && ofTeam >= teamRunsMax);
-      if (isBusy || runs >= runsMax) throw fail("APP_BUSY", { retryAfterMs: options.retryAfterMs });
+      if (isBusy || runs >= runsMax) throw fail("APP_BUSY");
       slots.change(teamId, +1);
       runs += 1;
       return () => {

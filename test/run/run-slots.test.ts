@@ -1,17 +1,15 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { bounds } from "#src/bounds.ts";
 import { createRunSlots } from "#src/run/run-slots.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 
 const busy = expect.objectContaining({ reason: "APP_BUSY", retryAfterMs: 1_000, mayHaveRun: false });
-const sharedMs = 60_000;
+const sharedMs = bounds.appSharedMs;
 
 function openSlots(limits: { appRunsMax: number; runsMax?: number; idleAppsMax?: number }) {
   const clock = createManualClock();
-  const slots = createRunSlots({
-    ...{ clock, runsMax: 1_000, idleAppsMax: 1_000, retryAfterMs: 1_000, sharedMs },
-    ...limits,
-  });
+  const slots = createRunSlots({ clock, runsMax: 1_000, ...limits });
   const start = (teamId: string, id = "app") => slots.acquire({ id, teamIds: [] }, teamId);
   const startMany = (teamId: string, count: number, id?: string) =>
     Array.from({ length: count }, () => start(teamId, id));
