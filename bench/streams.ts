@@ -2,20 +2,11 @@
 // of them a word a second. Prints the memory beyond that of the warmed process, and the share of a
 // core.
 import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { Agent, createServer, request } from "node:http";
 import type { AddressInfo } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
-import { createClient } from "@connectrpc/connect";
-import { createGrpcTransport } from "@connectrpc/connect-node";
-import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
-import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
-import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
-import { spawnServer } from "./child-server.ts";
 import { cpuUsOf, processTree, residentMbOf } from "./processes.ts";
+import { startKeyrun } from "./start-keyrun.ts";
 
 const streams = Number(process.argv[2] ?? 500);
 const seconds = Number(process.argv[3] ?? 60);
@@ -27,30 +18,14 @@ const app = createServer((asked, answer) => {
   asked.once("end", () => answer.once("close", () => clearInterval(talking)));
 });
 await once(app.listen(0, "127.0.0.1"), "listening");
-const dataDir = mkdtempSync(join(tmpdir(), "keyrun-bench-"));
-const program = fileURLToPath(new URL("../keyrun", import.meta.url));
-const { pid, match, stop } = await spawnServer([program, "serve"], /ready: http:.*:(\d+) \(gRPC .*:(\d+)\)/, {
-  PATH: process.env.PATH,
-  HOME: process.env.HOME,
-  KEYRUN_PORT: "0",
-  KEYRUN_GRPC_PORT: "0",
-  KEYRUN_DATA_DIR: dataDir,
-  KEYRUN_LOG_LEVEL: "warn",
+const { pid, port, teams, keys, apps, stop } = await startKeyrun({
   KEYRUN_DRAIN_MS_MAX: "0",
   KEYRUN_APP_STREAMS_MAX: "4096",
-  KEYRUN_PLAN_LIMITS: "free=100000,pro=100000,team=100000,enterprise=100000",
 });
-const [port, internalPort] = match.slice(1).map(Number);
-const token = readFileSync(join(dataDir, "service-token"), "utf8").trim();
-const transport = createGrpcTransport({ baseUrl: `http://127.0.0.1:${internalPort}` });
-const options = { headers: { authorization: `Bearer ${token}` } };
 const url = `http://127.0.0.1:${(app.address() as AddressInfo).port}/`;
-await createClient(TeamService, transport).createTeam({ team: { id: "crowd" } }, options);
-const { value } = await createClient(KeyService, transport).createKey({ teamId: "crowd" }, options);
-await createClient(AppService, transport).createApp(
-  { app: { id: "talk", backend: { kind: { case: "http", value: { url } } } } },
-  options,
-);
+await teams.createTeam({ team: { id: "crowd" } });
+const { value } = await keys.createKey({ teamId: "crowd" });
+await apps.createApp({ app: { id: "talk", backend: { kind: { case: "http", value: { url } } } } });
 
 const agent = new Agent({ keepAlive: true, maxSockets: Infinity });
 let words = 0;
@@ -102,5 +77,4 @@ console.log(
 );
 for (const { leave } of opened) leave();
 await stop();
-rmSync(dataDir, { recursive: true });
 process.exit();
