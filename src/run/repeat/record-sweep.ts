@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../../clock.ts";
 import { runBounds } from "../run-bounds.ts";
 import type { RecordTotals, RunRecordStore } from "./run-record-store.ts";
@@ -35,7 +36,7 @@ export function createRecordSweep({
         const removed = await store.deleteExpired({ nowMs: clock.unixMs(), limit: runBounds.recordSweepMax });
         for (const [teamId, totals] of removed) onRemoved(teamId, totals);
         isMore = removed.size > 0;
-        await new Promise((resolve) => setImmediate(resolve));
+        await setImmediate();
       }
     } catch (cause) {
       onFailed(cause);

@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { runBounds } from "../run-bounds.ts";
 import type { RunRecord, RunRecordChange, RunRecordStore } from "./run-record-store.ts";
 
@@ -25,6 +26,9 @@ export function createRecordWriter({ write }: Pick<RunRecordStore, "write">): Re
   let isWriting = false;
 
   async function writeAll(): Promise<void> {
+    isWriting = true;
+    // What else arrives in this turn shares the write.
+    await setImmediate();
     while (waiting.length > 0) {
       const batch = takeBatch(waiting);
       const taken = new Set(batch);
@@ -36,7 +40,7 @@ export function createRecordWriter({ write }: Pick<RunRecordStore, "write">): Re
         for (const { reject } of batch) reject(cause);
       }
       // Those who got an answer go on first, and more changes gather for the next write.
-      await new Promise((resolve) => setImmediate(resolve));
+      await setImmediate();
     }
     isWriting = false;
   }
@@ -45,10 +49,7 @@ export function createRecordWriter({ write }: Pick<RunRecordStore, "write">): Re
     write: (change) =>
       new Promise((resolve, reject) => {
         waiting.push({ change, resolve, reject });
-        if (isWriting) return;
-        isWriting = true;
-        // What else arrives in this turn shares the write.
-        setImmediate(writeAll);
+        if (!isWriting) void writeAll();
       }),
   };
 }
