@@ -180,6 +180,15 @@ describe("what comes before a fault in the same packet is delivered:", () => {
   });
 });
 
+test("a body without an end of its own, neither chunks nor a length, is whole where its connection is closed", async () => {
+  const answer = `HTTP/1.0 200 OK\r\ncontent-type: text/event-stream\r\n\r\n${events}`;
+  await using server = await serveTcp((socket) => socket.once("data", () => socket.end(answer)));
+  await using runner = openAppRunner();
+  const backend = { kind: "http", url: `http://127.0.0.1:${server.port}/`, headers: [] } as const;
+  const { pieces, refusal } = await streamed(runner, appOn(backend));
+  expect({ pieces, refusal }).toEqual({ pieces: ["a ", "b"], refusal: undefined });
+});
+
 test("the connection of a stream that ended well serves the next one, and that of another doesn't", async () => {
   let body = events;
   await using server = await serveHttp(async (_, response) => {
