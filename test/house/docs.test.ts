@@ -3,6 +3,8 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, test } from "vitest";
 import { createMetrics } from "#src/metrics.ts";
+import { reasons } from "#src/refusal/reasons.ts";
+import { runReasons } from "#src/rest/openapi/run-reasons.ts";
 import { type Act, readActs } from "../harness/doc-page.ts";
 import { runStory } from "../harness/doc-story.ts";
 import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
@@ -87,6 +89,23 @@ test("the source has the log messages that the docs name", () => {
   expect(messages.length).toBeGreaterThan(10);
   const sources = [...readSources("src").values()];
   expect(messages.filter((text) => !sources.some((source) => source.includes(text)))).toEqual([]);
+});
+
+test("the table for callers names the refusals of a run, each in the row of its status", () => {
+  const [, section = ""] = read("docs/api.md").split("## When a run is refused");
+  const rows = [...section.matchAll(/^\| (\d[\d, ]*) \| (.*?) \|/gm)].flatMap(
+    ([, statuses = "", cell = ""]) =>
+      [...cell.matchAll(/`([a-z_]+)`/g)].map(([, code = ""]) => ({ statuses: statuses.split(", "), code })),
+  );
+  const named = rows.filter(({ code }) => code !== "param");
+  // Only a client that makes its HTTP or its path itself, and wrongly, can get these.
+  const others = ["NOT_FOUND", "MALFORMED_REQUEST", "REQUEST_TIMEOUT", "HEADERS_TOO_LARGE"];
+  const reasonsNamed = named.map(({ code }) => code.toUpperCase());
+  expect(reasonsNamed.sort()).toEqual(runReasons.filter((reason) => !others.includes(reason)).sort());
+  for (const { statuses, code } of named) {
+    const reason = runReasons.find((each) => each.toLowerCase() === code);
+    expect(statuses, code).toContain(String(reasons[reason!].httpStatus));
+  }
 });
 
 test("the docs name exactly the metrics that exist", async () => {
