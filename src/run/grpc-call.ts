@@ -79,7 +79,7 @@ export function startCall(
 
   function unreachable(code: status, details: string, isLate: boolean): Refusal {
     // The connection may never be made. The next run tries a new one.
-    if (isLate || code === status.DEADLINE_EXCEEDED) channel.retire();
+    if (isLate) channel.retire();
     const late = `No connection within ${runBounds.backendConnectMsMax} ms.`;
     return appUnreachable(isLate ? late : nameOf(code, details));
   }
