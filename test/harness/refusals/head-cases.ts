@@ -27,6 +27,7 @@ interface HeadRefusal {
 
 const path = `/api/apps/echo/run?q=${secretQuery}`;
 const runPath = `/keyrun.v1.RunService/RunApp?q=${secretQuery}`;
+const streamPath = `/keyrun.v1.RunService/StreamApp?q=${secretQuery}`;
 const connect = "Connect-Protocol-Version: 1\r\n";
 const chunked = "Transfer-Encoding: chunked\r\n\r\n";
 const get = `GET ${path} HTTP/1.1\r\n`;
@@ -35,6 +36,21 @@ const malformed = "MALFORMED_REQUEST" as const;
 const headers = (count: number) => "X-A: b\r\n".repeat(count);
 const upload = ({ key }: RefusalWorld, target = path, type = "application/json") =>
   `POST ${target} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${key.value}\r\nContent-Type: ${type}\r\n`;
+
+/** Requests with a body, each of which a handler of its own reads. */
+const uploads: readonly { what: string; target: string; type: string; only?: ListenerName }[] = [
+  { what: "a run by REST", target: path, type: "application/json", only: "public" },
+  { what: "a run by Connect", target: runPath, type: "application/json" },
+  { what: "a run by gRPC-Web", target: runPath, type: "application/grpc-web" },
+  {
+    what: "a stream by REST",
+    target: `/api/apps/echo/stream?q=${secretQuery}`,
+    type: "application/json",
+    only: "public",
+  },
+  { what: "a stream by Connect", target: streamPath, type: "application/connect+json" },
+  { what: "a stream by gRPC-Web", target: streamPath, type: "application/grpc-web" },
+];
 
 const byHttp1: readonly HeadRefusal[] = [
   {
@@ -82,17 +98,11 @@ const byHttp1: readonly HeadRefusal[] = [
     request: "HPE_UNEXPECTED_CONTENT_LENGTH",
     bytes: (world) => `${upload(world)}Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd`,
   },
-  {
+  ...uploads.map(({ what, target, type }) => ({
     reason: malformed,
-    what: "a run in rubbish for chunks",
+    what: `${what} in rubbish for chunks`,
     request: "HPE_INVALID_CHUNK_SIZE",
-    bytes: (world) => `${upload(world)}Transfer-Encoding: chunked\r\n\r\nrubbish\r\n`,
-  },
-  ...["application/json", "application/grpc-web"].map((type) => ({
-    reason: malformed,
-    what: `a run by ${type} in rubbish for chunks`,
-    request: "HPE_INVALID_CHUNK_SIZE",
-    bytes: (world: RefusalWorld) => `${upload(world, runPath, type)}${connect}${chunked}rubbish\r\n`,
+    bytes: (world: RefusalWorld) => `${upload(world, target, type)}${connect}${chunked}rubbish\r\n`,
   })),
   {
     reason: malformed,
@@ -132,15 +142,11 @@ export const headCases: readonly RefusalCase[] = listeners.flatMap((listener) =>
     request,
     send: (world: RefusalWorld) => sendBytes(world.url(listener), bytes(world)),
   })),
-  ...[
-    { what: "REST", target: path, type: "application/json", only: "public" },
-    { what: "Connect", target: runPath, type: "application/json" },
-    { what: "gRPC-Web", target: runPath, type: "application/grpc-web" },
-  ]
+  ...uploads
     .filter(({ only = listener }) => only === listener)
     .map(({ what, target, type }) => ({
       reason: malformed,
-      what: `a run by ${what} in rubbish for chunks, once its handler waits for them`,
+      what: `${what} in rubbish for chunks, once its handler waits for them`,
       listener,
       protocol: "HTTP/1.1",
       entry: usualEntry[listener],

@@ -32,7 +32,11 @@ const onPublic: readonly HttpRefusal[] = [
     method: "POST",
     path,
   })),
-  { reason: "METHOD_NOT_ALLOWED", method: "GET", path: "/api/apps/echo/run" },
+  ...["/api/apps/echo/run", "/api/apps/echo/stream"].map((path) => ({
+    reason: "METHOD_NOT_ALLOWED" as const,
+    method: "GET",
+    path,
+  })),
   {
     reason: "METHOD_NOT_ALLOWED",
     what: "told as RFC 9457 has it",
@@ -41,7 +45,12 @@ const onPublic: readonly HttpRefusal[] = [
     headers: () => ({ accept: "application/problem+json" }),
   },
   { reason: "METHOD_NOT_ALLOWED", method: "GET", path: "/sign-in/code" },
-  { reason: "INVALID_ARGUMENT", what: "a path that is no text", method: "POST", path: "/api/apps/%ff/run" },
+  ...["/api/apps/%ff/run", "/api/apps/%ff/stream"].map((path) => ({
+    reason: "INVALID_ARGUMENT" as const,
+    what: "a path that is no text",
+    method: "POST",
+    path,
+  })),
   ...["/", "/sign-in", "/assets/main-abc.js"].map((path) => ({
     reason: "MISDIRECTED_REQUEST" as const,
     method: "GET",
@@ -74,11 +83,13 @@ const onPublic: readonly HttpRefusal[] = [
 ];
 
 const onInternal: readonly HttpRefusal[] = [
-  ...["/nowhere", "/healthz", "/", "/sign-in/code", "/api/apps/echo/run"].map((path) => ({
-    reason: "NOT_FOUND" as const,
-    method: "GET",
-    path,
-  })),
+  ...["/nowhere", "/healthz", "/", "/sign-in/code", "/api/apps/echo/run", "/api/apps/echo/stream"].map(
+    (path) => ({
+      reason: "NOT_FOUND" as const,
+      method: "GET",
+      path,
+    }),
+  ),
   { reason: "METHOD_NOT_ALLOWED", method: "POST", path: "/metrics" },
   { reason: "MISSING_CREDENTIAL", method: "GET", path: "/metrics" },
   ...[

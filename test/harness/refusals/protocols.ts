@@ -24,6 +24,11 @@ export interface Protocol {
   ask(method: DescMethod, message: Message, options?: CallOptions): Ask;
 }
 
+/** A way to run an app: a protocol, and the method that it calls. */
+export interface RunProtocol extends Protocol {
+  readonly method: DescMethod;
+}
+
 function rpc(
   name: string,
   { kind, http, query }: { kind: Exclude<Protocol["kind"], "rest">; http: HttpVersion; query: string },
@@ -42,19 +47,22 @@ function rpc(
   };
 }
 
-function rest(http: HttpVersion): Protocol {
+/** REST for the method whose path has this last part. */
+function rest(http: HttpVersion, how: { method: DescMethod; verb: string; accept?: string }): RunProtocol {
+  const { method, verb, accept } = how;
   return {
-    name: `REST over ${http.name}`,
+    name: `REST${accept === undefined ? "" : ` with ${accept}`} over ${http.name}`,
     entry: "rest",
     http,
     kind: "rest",
-    ask(method, message, { headers } = {}) {
-      if (method !== RunService.method.runApp) throw new Error("only runs have a REST form");
+    method,
+    ask(asked, message, { headers } = {}) {
+      if (asked !== method) throw new Error(`not the method of this path: ${asked.name}`);
       const { appId = "echo", ...body } = "json" in message ? message.json : {};
       return {
         method: "POST",
-        path: `/api/apps/${appId}/run`,
-        headers: { "content-type": "application/json", ...headers },
+        path: `/api/apps/${appId}/${verb}`,
+        headers: { "content-type": "application/json", ...(accept !== undefined && { accept }), ...headers },
         body: "json" in message ? JSON.stringify(body) : message.bytes,
       };
     },
@@ -62,8 +70,6 @@ function rest(http: HttpVersion): Protocol {
 }
 
 const query = `?q=${secretQuery}`;
-
-const restProtocols = [rest(http1), rest(http2)];
 
 /**
  * gRPC is listed twice: a plain unary call has its own handler, and a call with a query goes to
@@ -80,11 +86,34 @@ export const rpcProtocols = [
 
 export const listeners = ["public", "internal"] as const satisfies ListenerName[];
 
-/** The protocols that run apps, by listener. */
-export const runProtocols: Readonly<Record<ListenerName, readonly Protocol[]>> = {
-  public: [...restProtocols, ...rpcProtocols],
-  internal: rpcProtocols,
+const { runApp, streamApp } = RunService.method;
+const overBothVersions = [http1, http2];
+const streamTypes = ["text/event-stream", "application/x-ndjson"];
+
+const restProtocols: readonly RunProtocol[] = [
+  ...overBothVersions.map((http) => rest(http, { method: runApp, verb: "run" })),
+  ...streamTypes.flatMap((accept) =>
+    overBothVersions.map((http) => rest(http, { method: streamApp, verb: "stream", accept })),
+  ),
+];
+
+/** A streamed call has one handler, so gRPC is not listed twice. */
+const rpcRunProtocols: readonly RunProtocol[] = [
+  ...rpcProtocols.map((protocol) => ({ ...protocol, method: runApp })),
+  ...rpcProtocols
+    .filter(({ name }) => name !== "gRPC by Connect's handler")
+    .map((protocol) => ({ ...protocol, name: `StreamApp by ${protocol.name}`, method: streamApp })),
+];
+
+/** The protocols that run apps, at once or as a stream, by listener. */
+export const runProtocols: Readonly<Record<ListenerName, readonly RunProtocol[]>> = {
+  public: [...restProtocols, ...rpcRunProtocols],
+  internal: rpcRunProtocols,
 };
+
+export function isStreamed({ method }: RunProtocol): boolean {
+  return method.methodKind === "server_streaming";
+}
 
 export function pathOf({ parent, name }: DescMethod): string {
   return `/${parent.typeName}/${name}`;

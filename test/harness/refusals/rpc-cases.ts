@@ -13,7 +13,7 @@ import { listeners, type Message, type Protocol, pathOf, rpcProtocols, secretQue
 import { loggedRequest, type RefusalCase } from "./refusal-case.ts";
 import type { RefusalWorld } from "./world.ts";
 
-/** A refused call of a method other than RunApp, over each RPC protocol. */
+/** A refused call over each RPC protocol that is no valid run. */
 interface RpcRefusal {
   readonly reason: Reason;
   readonly what?: string;
@@ -47,6 +47,7 @@ const isConnect = ({ kind }: Protocol) => kind === "connect";
 
 const newTeam = async ({ keyrun }: RefusalWorld) => ({ teamId: await keyrun.newTeam() });
 
+const { runApp, streamApp } = RunService.method;
 const { createTeam, getTeam } = TeamService.method;
 const { createKey, listKeys, revokeKey, watchKeys } = KeyService.method;
 
@@ -219,46 +220,58 @@ const ofMembers: readonly Omit<RpcRefusal, "listener">[] = [
 
 /** Calls whose request has the wrong form, on both listeners. */
 const ofForm: readonly Omit<RpcRefusal, "listener">[] = [
-  {
-    reason: "METHOD_NOT_ALLOWED",
-    method: RunService.method.runApp,
-    change: (ask) => ({ ...ask, method: "PUT" }),
-  },
+  ...[runApp, streamApp].flatMap((method): Omit<RpcRefusal, "listener">[] => [
+    {
+      reason: "METHOD_NOT_ALLOWED",
+      what: method.name,
+      method,
+      change: (ask) => ({ ...ask, method: "PUT" }),
+    },
+    {
+      reason: "UNSUPPORTED_MEDIA_TYPE",
+      what: `${method.name}, no RPC`,
+      method,
+      only: isConnect,
+      headers: () => ({ "content-type": "text/html" }),
+    },
+    {
+      reason: "UNSUPPORTED_MEDIA_TYPE",
+      what: `${method.name}, gRPC-Web as text`,
+      method,
+      only: ({ kind }) => kind === "grpc-web",
+      headers: () => ({ "content-type": "application/grpc-web-text" }),
+    },
+    {
+      reason: "UNIMPLEMENTED",
+      what: `${method.name} without a message`,
+      method,
+      only: isGrpcAlike,
+      headers: ({ key }) => ({ authorization: `Bearer ${key.value}` }),
+      change: (ask) => ({ ...ask, body: "" }),
+    },
+  ]),
+  ...[watchKeys, streamApp].map(
+    (method): Omit<RpcRefusal, "listener"> => ({
+      reason: "UNSUPPORTED_MEDIA_TYPE",
+      what: `${method.name} as a unary call`,
+      method,
+      only: isConnect,
+      headers: (world) => ({ ...asMember(world), "content-type": "application/json" }),
+    }),
+  ),
   {
     reason: "UNSUPPORTED_MEDIA_TYPE",
-    what: "no RPC",
-    method: RunService.method.runApp,
+    what: "RunApp as a stream",
+    method: runApp,
     only: isConnect,
-    headers: () => ({ "content-type": "text/html" }),
-  },
-  {
-    reason: "UNSUPPORTED_MEDIA_TYPE",
-    what: "gRPC-Web as text",
-    method: RunService.method.runApp,
-    only: ({ kind }) => kind === "grpc-web",
-    headers: () => ({ "content-type": "application/grpc-web-text" }),
-  },
-  {
-    reason: "UNSUPPORTED_MEDIA_TYPE",
-    what: "a stream as a unary call",
-    method: watchKeys,
-    only: isConnect,
-    headers: (world) => ({ ...asMember(world), "content-type": "application/json" }),
+    headers: () => ({ "content-type": "application/connect+json" }),
   },
   {
     reason: "UNIMPLEMENTED",
     what: "an unknown method",
-    method: RunService.method.runApp,
+    method: runApp,
     only: isGrpcAlike,
     change: (ask) => ({ ...ask, path: `/keyrun.v1.RunService/Walk?q=${secretQuery}` }),
-  },
-  {
-    reason: "UNIMPLEMENTED",
-    what: "no message",
-    method: RunService.method.runApp,
-    only: isGrpcAlike,
-    headers: ({ key }) => ({ authorization: `Bearer ${key.value}` }),
-    change: (ask) => ({ ...ask, body: "" }),
   },
 ];
 

@@ -1,10 +1,9 @@
 import { randomUUID } from "node:crypto";
 import type { JsonObject } from "@bufbuild/protobuf";
-import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { ListenerName } from "#src/auth/policy.ts";
 import type { Reason } from "#src/refusal/reasons.ts";
 import { soon } from "../soon.ts";
-import { listeners, type Message, type Protocol, runProtocols } from "./protocols.ts";
+import { isStreamed, listeners, type Message, type RunProtocol, runProtocols } from "./protocols.ts";
 import { loggedRequest, type RefusalCase } from "./refusal-case.ts";
 import { limits, type RefusalWorld } from "./world.ts";
 
@@ -13,19 +12,18 @@ interface RunRefusal {
   readonly reason: Reason;
   readonly what?: string;
   /** The protocols for which the case makes sense; by default all. */
-  readonly only?: (protocol: Protocol) => boolean;
+  readonly only?: (protocol: RunProtocol) => boolean;
   readonly authorization?: (world: RefusalWorld) => string | undefined;
   readonly message?: Message;
-  readonly headers?: Readonly<Record<string, string>>;
+  readonly headers?: (protocol: RunProtocol) => Readonly<Record<string, string>>;
   readonly timeoutMs?: number;
 }
 
-const { runApp } = RunService.method;
-const isRpc = ({ kind }: Protocol) => kind !== "rest";
-const isRest = ({ kind }: Protocol) => kind === "rest";
-const isConnect = ({ kind }: Protocol) => kind === "connect";
-const isGrpcAlike = ({ kind }: Protocol) => kind === "grpc" || kind === "grpc-web";
-const withJson = (protocol: Protocol) => isRest(protocol) || isConnect(protocol);
+const isRpc = ({ kind }: RunProtocol) => kind !== "rest";
+const isRest = ({ kind }: RunProtocol) => kind === "rest";
+const isConnect = ({ kind }: RunProtocol) => kind === "connect";
+const isGrpcAlike = ({ kind }: RunProtocol) => kind === "grpc" || kind === "grpc-web";
+const withJson = (protocol: RunProtocol) => isRest(protocol) || isConnect(protocol);
 const validKey = ({ key }: RefusalWorld) => `Bearer ${key.value}`;
 const aRun: Message = { json: { appId: "echo", text: "x" } };
 const bytesOf = (text: string): Message => ({ bytes: Buffer.from(text, "latin1") });
@@ -50,35 +48,43 @@ const simple: readonly RunRefusal[] = [
     reason: "REQUEST_TOO_LARGE",
     message: { json: { appId: "echo", text: "x".repeat(limits.bodyBytes + 1) } },
   },
-  { reason: "UNSUPPORTED_MEDIA_TYPE", only: withJson, headers: { "content-type": "text/plain" } },
+  { reason: "UNSUPPORTED_MEDIA_TYPE", only: withJson, headers: () => ({ "content-type": "text/plain" }) },
   {
     reason: "UNSUPPORTED_MEDIA_TYPE",
     what: "compressed",
     only: isRest,
-    headers: { "content-encoding": "gzip" },
+    headers: () => ({ "content-encoding": "gzip" }),
   },
   {
     reason: "UNIMPLEMENTED",
     what: "an unknown compression",
     only: isGrpcAlike,
     message: { bytes: Buffer.from("x"), flags: 1 },
-    headers: { "grpc-encoding": "snappy" },
+    headers: () => ({ "grpc-encoding": "snappy" }),
   },
   {
     reason: "UNIMPLEMENTED",
     what: "an unknown compression",
     only: isConnect,
-    headers: { "content-encoding": "snappy" },
+    headers: (protocol) => ({ [`${isStreamed(protocol) ? "connect-" : ""}content-encoding`]: "snappy" }),
   },
   {
     reason: "MISSING_GRPC_ENCODING",
-    only: isGrpcAlike,
+    only: (protocol) => isGrpcAlike(protocol) || (isConnect(protocol) && isStreamed(protocol)),
     message: { bytes: Buffer.from("x"), flags: 1 },
   },
   { reason: "DEADLINE_EXCEEDED", what: "over at once", only: isRpc, timeoutMs: 0 },
+  {
+    reason: "INVALID_ARGUMENT",
+    what: "a key for repeats",
+    only: isStreamed,
+    headers: () => ({ "idempotency-key": "one" }),
+  },
 ];
 
-/** Each refusal of a run, over each protocol of each listener. */
+/**
+ * Each refusal of a run and of a stream that has not begun, over each protocol of each listener.
+ */
 export const runCases: readonly RefusalCase[] = listeners.flatMap((listener) =>
   runProtocols[listener].flatMap((protocol) => [
     ...simple
@@ -91,17 +97,18 @@ export const runCases: readonly RefusalCase[] = listeners.flatMap((listener) =>
     unreachableCase(listener, protocol),
     ...(isRpc(protocol) ? [deadlineCase(listener, protocol)] : []),
     leftCase(listener, protocol),
-    reusedCase(listener, protocol),
-    ...(isRpc(protocol) ? [inUseCase(listener, protocol)] : []),
+    // A stream takes no key for repeats.
+    ...(isStreamed(protocol) ? [] : [reusedCase(listener, protocol)]),
+    ...(isStreamed(protocol) || isRest(protocol) ? [] : [inUseCase(listener, protocol)]),
   ]),
 );
 
-function simpleCase(listener: ListenerName, protocol: Protocol, refusal: RunRefusal): RefusalCase {
-  const { reason, what, authorization = validKey, message = aRun, headers = {}, timeoutMs } = refusal;
+function simpleCase(listener: ListenerName, protocol: RunProtocol, refusal: RunRefusal): RefusalCase {
+  const { reason, what, authorization = validKey, message = aRun, headers, timeoutMs } = refusal;
   const ask = (authorized: string | undefined, requestId: string) =>
-    protocol.ask(runApp, message, {
+    protocol.ask(protocol.method, message, {
       headers: {
-        ...headers,
+        ...headers?.(protocol),
         "x-request-id": requestId,
         ...(authorized !== undefined && { authorization: authorized }),
       },
@@ -116,7 +123,7 @@ function simpleCase(listener: ListenerName, protocol: Protocol, refusal: RunRefu
   };
 }
 
-function limitedCase(listener: ListenerName, protocol: Protocol): RefusalCase {
+function limitedCase(listener: ListenerName, protocol: RunProtocol): RefusalCase {
   let key = "";
   return {
     ...about(listener, protocol, aRun),
@@ -136,21 +143,21 @@ function limitedCase(listener: ListenerName, protocol: Protocol): RefusalCase {
   };
 }
 
-function failedCase(listener: ListenerName, protocol: Protocol): RefusalCase {
+function failedCase(listener: ListenerName, protocol: RunProtocol): RefusalCase {
   return appCase(listener, protocol, { reason: "APP_FAILED", text: "fail" });
 }
 
-function lateCase(listener: ListenerName, protocol: Protocol): RefusalCase {
+function lateCase(listener: ListenerName, protocol: RunProtocol): RefusalCase {
   return appCase(listener, protocol, { reason: "APP_TIMEOUT", text: "wait", appTimeoutMs: 300 });
 }
 
-function deadlineCase(listener: ListenerName, protocol: Protocol): RefusalCase {
+function deadlineCase(listener: ListenerName, protocol: RunProtocol): RefusalCase {
   return appCase(listener, protocol, { reason: "DEADLINE_EXCEEDED", text: "wait", timeoutMs: 20 });
 }
 
 function appCase(
   listener: ListenerName,
-  protocol: Protocol,
+  protocol: RunProtocol,
   how: { reason: Reason; text: string; appTimeoutMs?: number; timeoutMs?: number },
 ): RefusalCase {
   const { reason, text, appTimeoutMs, timeoutMs } = how;
@@ -171,7 +178,7 @@ function appCase(
 }
 
 /** Another run holds the app's only slot, and ends after the case. */
-function busyCase(listener: ListenerName, protocol: Protocol): RefusalCase {
+function busyCase(listener: ListenerName, protocol: RunProtocol): RefusalCase {
   const prepared = preparedApp();
   return {
     ...about(listener, protocol, aRun),
@@ -198,7 +205,7 @@ function busyCase(listener: ListenerName, protocol: Protocol): RefusalCase {
 }
 
 /** Nothing listens where the app should be. */
-function unreachableCase(listener: ListenerName, protocol: Protocol): RefusalCase {
+function unreachableCase(listener: ListenerName, protocol: RunProtocol): RefusalCase {
   const message: Message = { json: { appId: "unreachable", text: "x" } };
   return {
     ...about(listener, protocol, message),
@@ -212,7 +219,7 @@ function unreachableCase(listener: ListenerName, protocol: Protocol): RefusalCas
 }
 
 /** The caller disconnects while the app is running. */
-function leftCase(listener: ListenerName, protocol: Protocol): RefusalCase {
+function leftCase(listener: ListenerName, protocol: RunProtocol): RefusalCase {
   const prepared = preparedApp();
   return {
     ...about(listener, protocol, aRun),
@@ -230,7 +237,7 @@ function leftCase(listener: ListenerName, protocol: Protocol): RefusalCase {
 }
 
 /** The key was sent before, with another text. */
-function reusedCase(listener: ListenerName, protocol: Protocol): RefusalCase {
+function reusedCase(listener: ListenerName, protocol: RunProtocol): RefusalCase {
   const idempotencyKey = randomUUID();
   const ask = (text: string, { key }: RefusalWorld, requestId?: string) =>
     askToRun(protocol, { appId: "echo", text }, key.value, {
@@ -249,7 +256,7 @@ function reusedCase(listener: ListenerName, protocol: Protocol): RefusalCase {
 }
 
 /** The run of the key is under way, and the caller does not wait for its end. */
-function inUseCase(listener: ListenerName, protocol: Protocol): RefusalCase {
+function inUseCase(listener: ListenerName, protocol: RunProtocol): RefusalCase {
   const idempotencyKey = randomUUID();
   const prepared = preparedApp();
   const ask = ({ key }: RefusalWorld, how: { requestId?: string; timeoutMs?: number } = {}) =>
@@ -287,14 +294,14 @@ function preparedApp(timeoutMs?: number) {
 }
 
 function askToRun(
-  protocol: Protocol,
+  protocol: RunProtocol,
   json: JsonObject,
   key: string,
   how: { requestId?: string; timeoutMs?: number; idempotencyKey?: string } = {},
 ) {
   const { requestId, timeoutMs, idempotencyKey } = how;
   return protocol.ask(
-    runApp,
+    protocol.method,
     { json },
     {
       headers: {
@@ -307,9 +314,9 @@ function askToRun(
   );
 }
 
-function about(listener: ListenerName, protocol: Protocol, message: Message) {
+function about(listener: ListenerName, protocol: RunProtocol, message: Message) {
   const { name, entry } = protocol;
-  const { method, path } = protocol.ask(runApp, message);
+  const { method, path } = protocol.ask(protocol.method, message);
   return { listener, protocol: name, entry, request: loggedRequest(method, path) };
 }
 

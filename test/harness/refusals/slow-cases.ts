@@ -1,8 +1,7 @@
-import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { ListenerName } from "#src/auth/policy.ts";
 import { http1, http2 } from "./exchange.ts";
 import { sendBytes, usualEntry } from "./head-cases.ts";
-import { listeners, type Protocol, runProtocols } from "./protocols.ts";
+import { listeners, type RunProtocol, runProtocols } from "./protocols.ts";
 import { loggedRequest, type RefusalCase } from "./refusal-case.ts";
 
 /**
@@ -22,16 +21,12 @@ export const slowCases: readonly RefusalCase[] = listeners.flatMap((listener) =>
   ...runProtocols[listener].map((protocol) => slowBody(listener, protocol)),
 ]);
 
-function slowBody(listener: ListenerName, protocol: Protocol): RefusalCase {
+function slowBody(listener: ListenerName, protocol: RunProtocol): RefusalCase {
   const overHttp2 = protocol.http === http2;
   // The longest time of a unary call is about as long as that of a body. With a shorter deadline it
   // is certain which of them is over first.
   const timed = protocol.name === "gRPC";
-  const ask = protocol.ask(
-    RunService.method.runApp,
-    { json: { appId: "echo" } },
-    timed ? { timeoutMs: 500 } : {},
-  );
+  const ask = protocol.ask(protocol.method, { json: { appId: "echo" } }, timed ? { timeoutMs: 500 } : {});
   const cutOff = overHttp2 ? "CANCELLED" : "REQUEST_TIMEOUT";
   return {
     reason: timed ? "DEADLINE_EXCEEDED" : cutOff,

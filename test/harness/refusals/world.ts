@@ -32,6 +32,7 @@ export async function startRefusalWorld() {
       KEYRUN_KEYS_PER_TEAM_MAX: String(limits.keysPerTeam),
       KEYRUN_PLAN_LIMITS: `free=${limits.runsOfTheFreePlan},enterprise=100000`,
       KEYRUN_APP_RUNS_MAX: String(limits.runsOfAnApp),
+      KEYRUN_APP_STREAMS_MAX: String(limits.runsOfAnApp),
     },
   });
   const issuerUrl = "http://127.0.0.1:1";
@@ -74,7 +75,7 @@ export async function startRefusalWorld() {
       appCount += 1;
       const id = `scripted-${appCount}`;
       const timeout = { seconds: BigInt(Math.floor(timeoutMs / 1_000)), nanos: (timeoutMs % 1_000) * 1e6 };
-      await keyrun.apps.createApp({ app: { id, backend: app.backend, timeout } });
+      await keyrun.apps.createApp({ app: { id, backend: app.backend, timeout, streamTimeout: timeout } });
       return id;
     },
     /** Values that must not be in any line of the log. */
