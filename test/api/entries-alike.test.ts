@@ -4,20 +4,24 @@ import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { type Caller, connectCallers, type RunOutcome } from "../harness/callers.ts";
 import { type IssuedKey, type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
+import { framed } from "../harness/refusals/protocols.ts";
+import { messagesIn } from "../harness/refusals/reason-of-answer.ts";
 import { restCaller } from "../harness/rest-caller.ts";
+import { restStreamCallers } from "../harness/rest-stream-callers.ts";
+import { startScriptedApp } from "../harness/scripted-app.ts";
+import { connectStreamCallers, streamedRuns } from "../harness/stream-callers.ts";
 
 const clock = createManualClock();
 let keyrun: Keyrun;
-let rest: Caller;
-let rpc: Caller;
+let app: Awaited<ReturnType<typeof startScriptedApp>>;
 
 beforeAll(async () => {
   keyrun = await startKeyrun({
     clock,
     settings: { KEYRUN_TRUST_PROXY: "1", KEYRUN_PLAN_LIMITS: "free=3,pro=5" },
   });
-  rest = restCaller(keyrun.publicUrl);
-  rpc = (connectCallers.gRPC ?? expect.fail())(keyrun.publicUrl);
+  app = await startScriptedApp();
+  await keyrun.apps.createApp({ app: { id: "failing", backend: app.backend } });
   for (const id of ["restricted", "shared"]) {
     const teamIds = id === "restricted" ? [await keyrun.newTeam()] : [];
     await keyrun.apps.createApp({ app: { id, backend: { kind: { case: "echo", value: {} } }, teamIds } });
@@ -25,12 +29,11 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  rest.close();
-  rpc.close();
   await keyrun.close();
+  await app.close();
 });
 
-/** What one handler needs to go through the sequence; it is made in the same way for both. */
+/** What one caller needs to go through the sequence; it is made in the same way for all. */
 interface Party {
   readonly caller: Caller;
   readonly address: string;
@@ -44,14 +47,25 @@ const right = ["first key", "second key"] as const;
 type Credential = (typeof wrong)[number] | (typeof right)[number];
 const credential: fc.Arbitrary<Credential> = fc.oneof(fc.constantFrom(...wrong), fc.constantFrom(...right));
 
+/** The app `failing` answers it with 500. */
+const failingText = "fail";
+
+interface RunStep {
+  readonly credential: Credential;
+  readonly appId: string;
+  readonly text: string | undefined;
+}
+
 const step = fc.oneof(
   {
     weight: 12,
     arbitrary: fc.record({
       kind: fc.constant("run" as const),
       credential,
-      appId: fc.constantFrom("echo", "shared", "restricted", "nowhere", "Not-An-Id"),
-      text: fc.option(fc.string({ maxLength: 5, unit: "binary" }), { nil: undefined }),
+      appId: fc.constantFrom("echo", "shared", "restricted", "failing", "nowhere", "Not-An-Id"),
+      text: fc.option(fc.oneof(fc.string({ maxLength: 5, unit: "binary" }), fc.constant(failingText)), {
+        nil: undefined,
+      }),
     }),
   },
   {
@@ -67,41 +81,43 @@ const step = fc.oneof(
 
 const runsOfSequences = 60;
 
-test("REST and RPC decide alike: the same requests get the same answers and the same numbers", async () => {
+const makers = [
+  restCaller,
+  connectCallers.gRPC ?? expect.fail(),
+  ...Object.values({ ...restStreamCallers, ...connectStreamCallers }).map(streamedRuns),
+];
+
+test("every entry decides alike, for a run as for a stream: the same requests get the same answers and numbers", async () => {
   let address = 0;
   const seen = new Set<string>();
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 25 }), async (steps) => {
-      address += 2;
-      const parties = [
-        await newParty(rest, `198.51.${address >> 7}.${address & 127}`),
-        await newParty(rpc, `198.51.${address >> 7}.${(address & 127) + 128}`),
-      ];
+      // A client that has read the end of a stream resets it, and many resets end a connection: so
+      // each sequence has connections of its own.
+      const callers = makers.map((make) => make(keyrun.publicUrl));
+      const parties = await Promise.all(
+        callers.map((caller) => {
+          address += 1;
+          return newParty(caller, `198.51.${address >> 8}.${address & 255}`);
+        }),
+      );
       for (const each of steps) {
         if (each.kind === "wait") clock.advance(each.ms);
-        const said = [];
-        for (const party of parties) {
-          if (each.kind === "run") {
-            const { appId, text } = each;
-            const authorization = authorizationOf(party, each.credential);
-            const order = {
-              appId,
-              ...(text !== undefined && { text }),
-              headers: { "x-forwarded-for": party.address },
-            };
-            said.push(
-              decisionIn(await party.caller.run({ ...order, ...(authorization && { authorization }) })),
-            );
-          } else await change(party, each);
+        if (each.kind !== "run") {
+          for (const party of parties) await change(party, each);
+          continue;
         }
-        expect(said[1]).toEqual(said[0]);
+        const said = await Promise.all(parties.map((party) => decisionOf(party, each)));
+        for (const one of said) expect(one).toEqual(said[0]);
         if (said[0]) seen.add(said[0].outcome);
       }
+      for (const caller of callers) caller.close();
     }),
     { numRuns: runsOfSequences, seed: 20_260_101 },
   );
   // Sequences that never meet a refusal would prove little.
   const expected = [
+    "APP_FAILED",
     "APP_NOT_FOUND",
     "INVALID_API_KEY",
     "INVALID_ARGUMENT",
@@ -114,7 +130,7 @@ test("REST and RPC decide alike: the same requests get the same answers and the 
   expect([...seen].sort()).toEqual(expected);
 }, 120_000);
 
-test.each([
+const bodies: readonly (readonly [string, string | Buffer])[] = [
   ["no JSON", "{"],
   ["trailing text", '{"text":"a"} x'],
   ["a byte order mark", '\ufeff{"text":"a"}'],
@@ -125,9 +141,10 @@ test.each([
   ["an array", "[]"],
   ["null", "null"],
   ["a text", '{"text":"a"}'],
-])("REST and Connect read the same bytes alike: %s", async (_, body) => {
+];
+
+test.each(bodies)("REST and Connect read the same bytes alike: %s", async (_, body) => {
   const { value } = await keyrun.newKey(await keyrun.newTeam());
-  // Connect has the app's id in the body, and REST has it only in the path.
   const sent = async (path: string, bytes: Uint8Array<ArrayBuffer>) => {
     const response = await fetch(`${keyrun.publicUrl}${path}`, {
       method: "POST",
@@ -140,13 +157,48 @@ test.each([
     });
     return { status: response.status, told: await response.json() };
   };
-  const bytes = new Uint8Array(Buffer.from(body));
-  const rest = await sent("/api/apps/echo/run", bytes);
-  const named = Buffer.from(Buffer.from(bytes).toString("latin1").replace("{", '{"appId":"echo",'), "latin1");
-  const rpc = await sent("/keyrun.v1.RunService/RunApp", new Uint8Array(named));
+  const rest = await sent("/api/apps/echo/run", new Uint8Array(Buffer.from(body)));
+  const rpc = await sent("/keyrun.v1.RunService/RunApp", new Uint8Array(withAppId(body)));
   expect(rpc.status).toBe(rest.status);
   expect(factsIn(rpc.told)).toEqual(factsIn(rest.told));
 });
+
+test.each(bodies)("REST and Connect read the same bytes of a stream alike: %s", async (_, body) => {
+  const { value } = await keyrun.newKey(await keyrun.newTeam());
+  const sent = async (path: string, type: string, bytes: Buffer) => {
+    const response = await fetch(`${keyrun.publicUrl}${path}`, {
+      method: "POST",
+      headers: {
+        accept: "application/x-ndjson",
+        authorization: `Bearer ${value}`,
+        "content-type": type,
+        "connect-protocol-version": "1",
+      },
+      body: new Uint8Array(bytes),
+    });
+    return Buffer.from(await response.arrayBuffer());
+  };
+  const rest = await sent("/api/apps/echo/stream", "application/json", Buffer.from(body));
+  const method = "/keyrun.v1.RunService/StreamApp";
+  const rpc = await sent(method, "application/connect+json", framed(withAppId(body)));
+  const restLines = rest.toString().trimEnd().split("\n");
+  const rpcLines = messagesIn(rpc).map(({ bytes }) => bytes.toString());
+  expect(streamFactsIn(rpcLines)).toEqual(streamFactsIn(restLines));
+});
+
+/** Connect has the app's id in the body, and REST has it only in the path. */
+function withAppId(body: string | Buffer): Buffer {
+  return Buffer.from(Buffer.from(body).toString("latin1").replace("{", '{"appId":"echo",'), "latin1");
+}
+
+/** The same of a stream's messages, of which the last tells how it ended. */
+function streamFactsIn(messages: readonly string[]) {
+  const all = messages.map((message) => JSON.parse(message));
+  const { error } = all.at(-1);
+  const isRest = error?.requestId !== undefined;
+  const { reasons, fields } = factsIn(isRest ? { error } : (error ?? {}));
+  return { text: all.map(({ delta }) => delta?.text ?? "").join(""), reasons, fields };
+}
 
 /**
  * The reason and the wrong fields, in either protocol's form of a refusal; or the text of an
@@ -204,13 +256,26 @@ function authorizationOf({ keys: [first, second], unknown }: Party, kind: Creden
   return values[kind];
 }
 
+async function decisionOf(party: Party, { credential, appId, text }: RunStep) {
+  const authorization = authorizationOf(party, credential);
+  const outcome = await party.caller.run({
+    appId,
+    ...(text !== undefined && { text }),
+    ...(authorization !== undefined && { authorization }),
+    headers: { "x-forwarded-for": party.address },
+  });
+  return decisionIn(outcome);
+}
+
 /**
- * The parts of an answer in which both handlers must agree: not the run's id, nor names of the
+ * The parts of an answer in which all entries must agree: not the run's id, nor names of the
  * party.
  */
 function decisionIn(outcome: RunOutcome) {
   const { headers } = outcome;
-  const numbers = Object.fromEntries([...headers].filter(([name]) => /^(ratelimit|retry-after)/.test(name)));
+  const numbers = Object.fromEntries(
+    [...headers].filter(([name]) => /^(ratelimit|retry-after|x-should-retry)/.test(name)),
+  );
   if (outcome.kind === "ok") return { outcome: "ok", text: outcome.answer.text, numbers };
   const { code, message, details } = outcome;
   const [info] = details as { reason: string }[];

@@ -2,7 +2,13 @@ import { Code } from "@connectrpc/connect";
 import { createParser } from "eventsource-parser";
 import { codeName } from "#src/http/refusal-response.ts";
 import { h2cSession } from "./h2c-client.ts";
-import type { StreamCallerMaker, StreamEnd, StreamEvent, StreamOrder } from "./stream-callers.ts";
+import type {
+  RefusalWords,
+  StreamCallerMaker,
+  StreamEnd,
+  StreamEvent,
+  StreamOrder,
+} from "./stream-callers.ts";
 
 type StreamType = "text/event-stream" | "application/x-ndjson";
 
@@ -73,8 +79,22 @@ function restCaller(client: Client, type: StreamType): ReturnType<StreamCallerMa
     open(order) {
       const leaving = new AbortController();
       const headers = new Headers();
-      const events = eventsOf(client, { type, order, leaving: leaving.signal, received: headers });
-      return { headers, leave: () => leaving.abort(), next: () => nextOf(events) };
+      let refusal: RefusalWords | undefined;
+      const onAnswer = (received: Headers) =>
+        received.forEach((value, name) => void headers.set(name, value));
+      const onRefusal = (words: RefusalWords) => {
+        refusal = words;
+      };
+      const asked = { ...requestOf(order, type), leaving: leaving.signal };
+      const events = eventsOf(client, { type, asked, onAnswer, onRefusal });
+      return {
+        headers,
+        get refusal() {
+          return refusal;
+        },
+        leave: () => leaving.abort(),
+        next: () => nextOf(events),
+      };
     },
   };
 }
@@ -85,17 +105,27 @@ async function nextOf(events: AsyncGenerator<StreamEvent, StreamEnd>): Promise<S
 
 async function* eventsOf(
   client: Client,
-  asked: { type: StreamType; order: StreamOrder; leaving: AbortSignal; received: Headers },
+  how: {
+    type: StreamType;
+    asked: Asked;
+    onAnswer: (headers: Headers) => void;
+    onRefusal: (words: RefusalWords) => void;
+  },
 ): AsyncGenerator<StreamEvent, StreamEnd> {
-  const { type, order, leaving, received } = asked;
+  const { type, asked, onAnswer, onRefusal } = how;
   let answer: Answered;
   try {
-    answer = await client.ask({ ...requestOf(order, type), leaving });
+    answer = await client.ask(asked);
   } catch {
     return { kind: "cut off" };
   }
-  answer.headers.forEach((value, name) => void received.set(name, value));
-  if (answer.status !== 200) return { ...(await refusalIn(answer)), httpStatus: answer.status };
+  onAnswer(answer.headers);
+  if (answer.status !== 200) {
+    const body = await bodyOf(answer);
+    const { message, details } = body.error;
+    onRefusal({ message, details });
+    return { ...refusalOf(body), httpStatus: answer.status };
+  }
   const told: StreamEvent[] = [];
   const read = type === "text/event-stream" ? eventReader(told) : lineReader(told);
   try {
@@ -116,10 +146,14 @@ function requestOf({ appId, text, authorization, headers: sent }: StreamOrder, t
   return { path: `/api/apps/${encodeURIComponent(appId)}/stream`, headers, body: JSON.stringify({ text }) };
 }
 
-async function refusalIn({ texts }: Answered): Promise<StreamEnd & { kind: "refused" }> {
+interface RefusalBody {
+  readonly error: RefusalWords & { readonly code: string; readonly status: string };
+}
+
+async function bodyOf({ texts }: Answered): Promise<RefusalBody> {
   let body = "";
   for await (const text of texts) body += text;
-  return refusalOf(JSON.parse(body));
+  return JSON.parse(body);
 }
 
 /** Server-sent events, read by a parser that is not ours. */
@@ -157,7 +191,7 @@ function messageOf(json: {
   throw new Error(`not a message: ${JSON.stringify(json)}`);
 }
 
-function refusalOf({ error }: { error: { code: string; status: string } }): StreamEnd & { kind: "refused" } {
+function refusalOf({ error }: RefusalBody): StreamEnd & { kind: "refused" } {
   const code = codes.get(error.status);
   if (code === undefined) throw new Error(`not a code: ${error.status}`);
   return { kind: "refused", code, reason: error.code.toUpperCase() };

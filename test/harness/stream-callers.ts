@@ -1,5 +1,5 @@
 import { Agent } from "node:http";
-import { fromBinary } from "@bufbuild/protobuf";
+import { fromBinary, type JsonValue } from "@bufbuild/protobuf";
 import { type Code, ConnectError, createClient, type Transport } from "@connectrpc/connect";
 import {
   createConnectTransport,
@@ -9,6 +9,7 @@ import {
 } from "@connectrpc/connect-node";
 import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 import { RunService, type StreamAppResponse } from "#gen/keyrun/v1/run_service_pb.ts";
+import { type CallerMaker, detailJson } from "./callers.ts";
 
 /** A request for a stream, independent of the protocol. */
 export interface StreamOrder {
@@ -39,8 +40,16 @@ export interface OpenStream {
   next(): Promise<StreamEvent>;
   /** Those that have come so far, with the trailers if the protocol has them. */
   readonly headers: Headers;
+  /** What else a refusal before the first message says. */
+  readonly refusal: RefusalWords | undefined;
   /** Stops reading, and disconnects or resets the stream. */
   leave(): void;
+}
+
+export interface RefusalWords {
+  readonly message: string;
+  /** In JSON, each with its `@type`. */
+  readonly details: readonly JsonValue[];
 }
 
 /** One way to stream: a protocol, a version of HTTP and a client library. */
@@ -51,6 +60,25 @@ export interface StreamCaller {
 
 /** Makes a caller of the server at this URL. */
 export type StreamCallerMaker = (url: string) => StreamCaller;
+
+/** A caller that streams each run, and puts its output together. */
+export function streamedRuns(make: StreamCallerMaker): CallerMaker {
+  return (url) => {
+    const caller = make(url);
+    return {
+      close: caller.close,
+      async run(order) {
+        const stream = caller.open(order);
+        const { events, end } = await readAll(stream);
+        const { headers, refusal } = stream;
+        if (end.kind === "refused" && refusal) return { ...end, ...refusal, headers };
+        const [started] = events;
+        if (end.kind !== "end" || started?.kind !== "started") throw new Error(`it ended: ${end.kind}`);
+        return { kind: "ok", answer: { ...started, text: textIn(events) }, headers };
+      },
+    };
+  };
+}
 
 /** Reads a stream to its end. */
 export async function readAll(stream: OpenStream): Promise<{ events: StreamEvent[]; end: StreamEnd }> {
@@ -102,6 +130,7 @@ function connectCaller(transport: Transport, close: () => void): StreamCaller {
       const headers = new Headers();
       const keep = (some: Headers) => some.forEach((value, name) => void headers.set(name, value));
       const leaving = new AbortController();
+      let refusal: RefusalWords | undefined;
       const messages = client
         .streamApp(
           { appId, ...(text !== undefined && { text }) },
@@ -116,6 +145,9 @@ function connectCaller(transport: Transport, close: () => void): StreamCaller {
         [Symbol.asyncIterator]();
       return {
         headers,
+        get refusal() {
+          return refusal;
+        },
         leave: () => leaving.abort(),
         async next() {
           try {
@@ -124,6 +156,8 @@ function connectCaller(transport: Transport, close: () => void): StreamCaller {
           } catch (thrown) {
             const error = ConnectError.from(thrown);
             keep(error.metadata);
+            const details = error.details.map((detail) => ("type" in detail ? detailJson(detail) : null));
+            refusal = { message: error.rawMessage, details };
             return { kind: "refused", code: error.code, reason: reasonOf(error) };
           }
         },

@@ -141,7 +141,7 @@ function binaryOf({ input }: DescMethod, { json }: { json: JsonObject }): Uint8A
   return toBinary(input, fromJson(input, json));
 }
 
-function framed(message: Uint8Array, flags = 0): Buffer {
+export function framed(message: Uint8Array, flags = 0): Buffer {
   const prefix = Buffer.alloc(5);
   prefix[0] = flags;
   prefix.writeUInt32BE(message.length, 1);

@@ -45,7 +45,7 @@ function reasonOfJson(bytes: Uint8Array): string | undefined {
 }
 
 /** Before each message are five bytes: its flags and its length. */
-function messagesIn(body: Buffer): { readonly flags: number; readonly bytes: Buffer }[] {
+export function messagesIn(body: Buffer): { readonly flags: number; readonly bytes: Buffer }[] {
   const messages: { flags: number; bytes: Buffer }[] = [];
   for (let at = 0; at + 5 <= body.length; ) {
     const end = at + 5 + body.readUInt32BE(at + 1);
