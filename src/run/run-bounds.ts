@@ -36,6 +36,11 @@ export const runBounds = {
   appStreamBodyBytesMax: 256 * 1024 * 1024,
   /** How much output one message of a stream holds, in bytes of UTF-8. */
   streamDeltaBytesMax: 64 * 1024,
+  /**
+   * How much of an HTTP app's answer is taken from its connection before its caller asks for it. At
+   * least one read of a connection, 64 KiB: each resume begins a read, and must use up as much.
+   */
+  streamAheadBytes: 64 * 1024,
   /** How long the look-up of a backend's host name may take. */
   hostLookupMsMax: 5_000,
   /** How long a name server may take before it is asked again. */

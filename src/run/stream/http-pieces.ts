@@ -1,6 +1,8 @@
 import { Refusal } from "../../refusal/refusal.ts";
 import { appFailed } from "../backend-runner.ts";
 import { type AnswerHeaders, type AnswerReader, answerFault, type HttpExchange } from "../http-exchange.ts";
+import { runBounds } from "../run-bounds.ts";
+import { ByteBuffer } from "./byte-buffer.ts";
 import { EventStreamDecoder } from "./event-stream-decoder.ts";
 import { JsonLinesDecoder } from "./json-lines-decoder.ts";
 import { Mailbox } from "./mailbox.ts";
@@ -17,7 +19,9 @@ export interface AnswerBounds {
 
 /**
  * The output of an HTTP app, in the form that the type of its answer names. The exchange is paused
- * whenever nobody waits for a piece.
+ * while enough was read that nobody has asked for, and resumed when all of that is used up. With
+ * each pause undici puts back what it did not parse, and with each resume it begins another read,
+ * so to pause after each piece would collect one read in memory for every piece.
  */
 export class HttpPieces implements PieceSource, AnswerReader {
   readonly #bounds: AnswerBounds;
@@ -26,8 +30,10 @@ export class HttpPieces implements PieceSource, AnswerReader {
   readonly #over = Promise.withResolvers<void>();
   readonly #waiting = new Mailbox<string | undefined>();
   #decoder: PieceDecoder | undefined;
-  /** What came in spite of the pause. */
-  readonly #unread: Buffer[] = [];
+  /** What came while nobody waited: copies, so that many small chunks cost only their bytes. */
+  readonly #unread: ByteBuffer;
+  /** Bytes that were read since the last time that the decoder had no more. */
+  #aheadBytes = 0;
   #bytes = 0;
   #isOver = false;
   #isDrained = false;
@@ -36,6 +42,7 @@ export class HttpPieces implements PieceSource, AnswerReader {
 
   constructor(bounds: AnswerBounds, begin: (reader: AnswerReader) => HttpExchange) {
     this.#bounds = bounds;
+    this.#unread = new ByteBuffer(bounds.bodyBytesMax, "The answer is too long.");
     // The one that cancels it may not wait for its begin.
     this.#begun.promise.catch(() => {});
     this.#exchange = begin(this);
@@ -54,13 +61,13 @@ export class HttpPieces implements PieceSource, AnswerReader {
       if (this.#cancelled) throw this.#cancelled;
       const text = this.#decoder?.next();
       if (text !== undefined) return text;
-      const bytes = this.#unread.shift();
-      if (bytes) {
-        this.#decoder?.feed(bytes);
+      if (!this.#unread.isEmpty) {
+        this.#decoder?.feed(this.#unread.take());
         continue;
       }
       if (this.#failure) throw this.#failure;
       if (this.#isOver) return this.#last();
+      this.#aheadBytes = 0;
       const waiting = this.#waiting.wait();
       this.#exchange?.resume();
       return waiting;
@@ -80,7 +87,6 @@ export class HttpPieces implements PieceSource, AnswerReader {
       return;
     }
     this.#decoder = decoderOf(headers["content-type"], this.#bounds.messageBytesMax);
-    this.#exchange?.pause();
     this.#begun.resolve();
   }
 
@@ -94,8 +100,10 @@ export class HttpPieces implements PieceSource, AnswerReader {
         this.#decoder?.feed(bytes);
         return this.#decoder?.next();
       });
+      if (!this.#waiting.isWaitedFor) this.#noteAhead(bytes);
     } else {
-      this.#unread.push(bytes);
+      this.#unread.append(bytes);
+      this.#noteAhead(bytes);
     }
   }
 
@@ -114,12 +122,16 @@ export class HttpPieces implements PieceSource, AnswerReader {
     }
   }
 
+  #noteAhead(bytes: Buffer): void {
+    this.#aheadBytes += bytes.byteLength;
+    if (this.#aheadBytes >= runBounds.streamAheadBytes) this.#exchange?.pause();
+  }
+
   /** Hands the text to the one who waits, or the failure to read it. */
   #hand(read: () => string | undefined): void {
     try {
       const text = read();
       if (text === undefined) return;
-      this.#exchange?.pause();
       this.#waiting.put(text);
     } catch (thrown) {
       this.#waiting.fail(thrown);

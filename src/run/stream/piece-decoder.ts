@@ -1,7 +1,7 @@
 /**
  * Takes the body of an HTTP app's answer apart into the texts of its messages, whatever the chunks
  * are in which the bytes arrive. It decodes only what it is asked for, so that what a slow reader
- * has not taken yet waits as the bytes of one read.
+ * has not taken yet waits as bytes.
  */
 export interface PieceDecoder {
   /** Gives it the next bytes. It keeps them, but copies what must outlive the next call. */

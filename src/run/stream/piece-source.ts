@@ -11,8 +11,8 @@ export interface PieceSource {
   /**
    * The text of the next message. An empty text only says that the app is at work. Undefined at the
    * end of a whole output. Throws, or rejects, as `begun` does, after the texts that came before.
-   * Between two calls at most one read waits in memory. Call it again only after it has settled,
-   * and not after a failure.
+   * What was read and not asked for is bounded, however long it is not asked for. Call it again
+   * only after it has settled, and not after a failure.
    */
   next(): string | undefined | Promise<string | undefined>;
   /**

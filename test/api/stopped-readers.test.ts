@@ -1,0 +1,124 @@
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { once } from "node:events";
+import { connect } from "node:http2";
+import type { Socket } from "node:net";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { Plan } from "#gen/keyrun/v1/team_pb.ts";
+import type { BackendRecord } from "#src/apps/app-store.ts";
+import { runBounds } from "#src/run/run-bounds.ts";
+import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { http2 } from "../harness/refusals/exchange.ts";
+import { isStreamed, type RunProtocol, runProtocols } from "../harness/refusals/protocols.ts";
+import { soon } from "../harness/soon.ts";
+import { type AppKind, appKinds, type Talk } from "../harness/streamed-apps.ts";
+
+const readers = 20;
+/**
+ * What may wait in Keyrun for one stream, beside the piece in hand: what was taken of the app's
+ * connection, and what Node reads ahead of that, which is 64 KiB and one read.
+ */
+const waitingBytesMax = runBounds.streamAheadBytes + 64 * 1024 + 64 * 1024;
+/** What each caller takes before it stops: many small pieces. */
+const takenBytes = 500_000;
+/** What the form of messages and frames adds to their text. */
+const framing = 1.1;
+
+let keyrun: Keyrun;
+let authorization: string;
+let apps = 0;
+const sockets = new Set<Socket>();
+const onSocket = (message: unknown) => void sockets.add((message as { socket: Socket }).socket);
+
+beforeAll(async () => {
+  subscribe("net.client.socket", onSocket);
+  keyrun = await startKeyrun({ settings: { KEYRUN_PLAN_LIMITS: "enterprise=100000" } });
+  authorization = `Bearer ${(await keyrun.newKey(await keyrun.newTeam(Plan.ENTERPRISE))).value}`;
+});
+
+afterAll(async () => {
+  unsubscribe("net.client.socket", onSocket);
+  await keyrun.close();
+});
+
+const kinds = Object.entries(appKinds).filter(([, { isWhole }]) => !isWhole);
+// Over HTTP/1.1 the kernel takes megabytes for a reader that stops. Over HTTP/2 it is the reader
+// who says how much it takes, so that all else that was read of the app waits in Keyrun.
+const protocols = runProtocols.public.filter((protocol) => isStreamed(protocol) && protocol.http === http2);
+
+describe.each(kinds)("%s", (_, kind: AppKind) => {
+  describe.each(protocols.map((protocol) => [protocol.name, protocol] as const))(
+    "to %s",
+    (_name, protocol) => {
+      test.each([1_000, 200_000])(
+        "a reader that stops holds no more the more it has taken, in pieces of %i bytes",
+        async (pieceBytes) => {
+          const piece = "x".repeat(pieceBytes);
+          const said = new Map<Talk, "saying" | "stalled">();
+          await using server = await kind.serve(async (talk) => {
+            let isGone = false;
+            talk.gone.then(() => {
+              isGone = true;
+            });
+            while (!isGone) {
+              said.set(talk, "saying");
+              if (talk.say(piece)) continue;
+              said.set(talk, "stalled");
+              await Promise.race([talk.drained(), talk.gone]);
+            }
+          });
+          apps += 1;
+          const appId = `endless-${apps}`;
+          await keyrun.apps.createApp({ app: { id: appId, backend: { kind: kindOf(server.backend) } } });
+          sockets.clear();
+          await openUnread(protocol, appId);
+          await soon(() => said.size).toBe(readers);
+
+          const port = portOf(server.backend);
+          const taken = () => {
+            const own = [...sockets].filter((socket) => socket.remotePort === port);
+            return own.reduce((bytes, socket) => bytes + socket.bytesRead, 0);
+          };
+          let before = -1;
+          let still = 0;
+          await soon(() => {
+            still = before === taken() ? still + 1 : 0;
+            before = taken();
+            return still;
+          }).toBeGreaterThan(stillPollsMin);
+          expect([...said.values()]).toEqual(Array(readers).fill("stalled"));
+          expect(taken()).toBeGreaterThan(0);
+          const bytesMax = takenBytes + pieceBytes + waitingBytesMax;
+          expect(taken() / readers).toBeLessThan(framing * bytesMax);
+        },
+      );
+    },
+  );
+});
+
+/** So many looks, each 20 ms after the one before, must see nothing new. */
+const stillPollsMin = 10;
+
+/** Opens streams on one connection, and takes nothing of their bodies. */
+async function openUnread(protocol: RunProtocol, appId: string): Promise<void> {
+  const session = connect(keyrun.publicUrl, { settings: { initialWindowSize: takenBytes } });
+  session.on("error", () => undefined);
+  onTestFinished(() => session.destroy());
+  await once(session, "remoteSettings");
+  const { path, headers, body } = protocol.ask(protocol.method, { json: { appId, text: "x" } });
+  for (let opened = 0; opened < readers; opened += 1) {
+    const stream = session.request({ ":method": "POST", ":path": path, ...headers, authorization });
+    stream.on("error", () => undefined).end(body);
+  }
+}
+
+function portOf(backend: BackendRecord): number {
+  if (backend.kind === "echo") throw new Error("it has no server");
+  return Number(new URL(backend.kind === "http" ? backend.url : `http://${backend.target}`).port);
+}
+
+function kindOf(backend: BackendRecord) {
+  if (backend.kind === "echo") throw new Error("it has no server");
+  return backend.kind === "http"
+    ? ({ case: "http", value: { url: backend.url } } as const)
+    : ({ case: "grpc", value: { target: backend.target } } as const);
+}
