@@ -1,4 +1,5 @@
 import { connectivityState, Metadata, status } from "@grpc/grpc-js";
+import { systemClock } from "../clock.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
 import { appFailed, appUnreachable, nameOfFailure } from "./backend-runner.ts";
 import type { ChannelLease } from "./grpc-channels.ts";
@@ -40,8 +41,9 @@ export interface CallTimes {
 
 /**
  * Sends one message and no more. It uses the channel without the library's client, which would read
- * ahead and make several objects more for each call. The server is told the deadline, but only the
- * caller's `cancel` ends the call then: the library would set a timer for each.
+ * ahead and make several objects more for each call. The caller cancels it at the deadline, so the
+ * library gets none, and sets no timer, unless it has to connect first: then only the library knows
+ * what is left of the time when it sends.
  */
 export function startCall(
   channel: ChannelLease,
@@ -49,11 +51,13 @@ export function startCall(
   answer: GrpcAnswer,
 ): GrpcCall {
   const connection = channel.client.getChannel();
-  const call = connection.createCall(request.path, Number.POSITIVE_INFINITY, null, null, null);
+  const isConnected = connection.getConnectivityState(false) === connectivityState.READY;
+  const deadline = isConnected ? Number.POSITIVE_INFINITY : systemClock.unixMs() + request.msLeft();
+  const call = connection.createCall(request.path, deadline, null, null, null);
   const cancel = () => call.cancelWithStatus(status.CANCELLED, "Cancelled by Keyrun.");
   // Before a call has a stream on a connection, its peer is the channel's target.
   const isSent = () => call.getPeer() !== connection.getTarget();
-  const noConnection = callIfNotConnected(channel, cancel);
+  const noConnection = isConnected ? neverLate : callIfNotConnected(channel, cancel);
   let mayHideMessage = false;
   const metadata = new Metadata();
   metadata.set("x-request-id", request.requestId);
@@ -69,7 +73,7 @@ export function startCall(
       const isLate = noConnection.stop();
       if (code === status.OK) return answer.onEnd({ isOk: true });
       const isUnimplemented = code === status.UNIMPLEMENTED && !mayHideMessage && isSent();
-      const refusal = isSent() ? refusalOf(code, details) : unreachable(code, details, isLate);
+      const refusal = isSent() ? failed(code, details) : unreachable(code, details, isLate);
       answer.onEnd({ isOk: false, refusal, isUnimplemented });
     },
   });
@@ -77,9 +81,15 @@ export function startCall(
   call.halfClose();
   return { read: () => call.startRead(), cancel };
 
+  function failed(code: status, details: string): Refusal {
+    // Many servers reset a call at its deadline, and so may be earlier than the caller's timer.
+    const isReset = code === status.CANCELLED && request.msLeft() <= 0;
+    return refusalOf(isReset ? status.DEADLINE_EXCEEDED : code, details);
+  }
+
   function unreachable(code: status, details: string, isLate: boolean): Refusal {
     // The connection may never be made. The next run tries a new one.
-    if (isLate) channel.retire();
+    if (isLate || code === status.DEADLINE_EXCEEDED) channel.retire();
     const late = `No connection within ${runBounds.backendConnectMsMax} ms.`;
     return appUnreachable(isLate ? late : nameOf(code, details));
   }
@@ -91,8 +101,7 @@ const knownEncodings: ReadonlySet<string | Buffer> = new Set(["identity", "gzip"
  * Calls `cancel` if the channel makes no connection within `backendConnectMsMax`, so that the call
  * can't have been sent. `stop` ends that, and returns whether `cancel` was called.
  */
-function callIfNotConnected({ client, connections }: ChannelLease, cancel: () => void) {
-  if (client.getChannel().getConnectivityState(false) === connectivityState.READY) return connected;
+function callIfNotConnected({ connections }: ChannelLease, cancel: () => void) {
   const connectionsBefore = connections();
   let isLate = false;
   const timer = setTimeout(() => {
@@ -107,7 +116,7 @@ function callIfNotConnected({ client, connections }: ChannelLease, cancel: () =>
   };
 }
 
-const connected = { stop: () => false };
+const neverLate = { stop: () => false };
 
 function refusalOf(code: status, details: string): Refusal {
   if (code === status.DEADLINE_EXCEEDED) {

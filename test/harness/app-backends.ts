@@ -9,7 +9,7 @@ import {
   RunResponseSchema,
 } from "#gen/keyrun/v1/app_backend_service_pb.ts";
 import type { AppRecord, BackendRecord } from "#src/apps/app-store.ts";
-import { systemClock } from "#src/clock.ts";
+import { type Clock, systemClock } from "#src/clock.ts";
 import { fail, Refusal } from "#src/refusal/refusal.ts";
 import { type AppRunner, createAppRunner } from "#src/run/app-runner.ts";
 import type { NameFilePaths } from "#src/run/name-files.ts";
@@ -22,6 +22,7 @@ export function openAppRunner(
     outputBytesMax?: number;
     silenceMsMax?: number;
     nameFiles?: NameFilePaths;
+    clock?: Clock;
   } = {},
 ) {
   const runner: AppRunner = createAppRunner({

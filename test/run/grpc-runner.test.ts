@@ -15,6 +15,7 @@ import {
   serveTcp,
 } from "../harness/app-backends.ts";
 import { freePort } from "../harness/free-port.ts";
+import { createManualClock } from "../harness/manual-clock.ts";
 
 describe("the backend gets", () => {
   test("run, team, app and text, with the request id, and the rest of the timeout as deadline", async () => {
@@ -37,6 +38,25 @@ describe("the backend gets", () => {
     expect(arrived.requestId).toEqual(["req-1"]);
     expect(arrived.msLeft).toBeGreaterThan(0);
     expect(arrived.msLeft).toBeLessThanOrEqual(5_001);
+  });
+
+  test("only what the connection left of the timeout as deadline", async () => {
+    const arrived: { msLeft?: number } = {};
+    await using server = await serveGrpc((call, answer) => {
+      arrived.msLeft = Number(call.getDeadline()) - Date.now();
+      answer(null, { text: "here" });
+    });
+    const [host = "", port] = server.backend.target.split(":");
+    await using proxy = await serveTcp((socket) => {
+      const through = connect(Number(port), host);
+      through.on("error", () => {});
+      setTimeout(() => socket.pipe(through).pipe(socket), 500);
+    });
+    await using runner = openAppRunner();
+    const backend = { kind: "grpc", target: `127.0.0.1:${proxy.port}`, tls: false } as const;
+    expect(await runner.run(runOf(appOn(backend, { timeoutMs: 5_000 })))).toBe("here");
+    expect(arrived.msLeft).toBeGreaterThan(0);
+    expect(arrived.msLeft).toBeLessThanOrEqual(4_600);
   });
 
   test("all runs of a target over one connection", async () => {
@@ -223,6 +243,17 @@ describe("a run that ends before the backend responds", () => {
       reason: "APP_TIMEOUT",
       mayHaveRun: true,
     });
+  });
+
+  test("is APP_TIMEOUT if the backend resets it at the deadline, before we do", async () => {
+    const clock = createManualClock();
+    await using server = await serveHttp2((stream) => {
+      clock.advance(10_000);
+      stream.close(constants.NGHTTP2_CANCEL);
+    });
+    await using runner = openAppRunner({ clock });
+    const refusal = await refusalOf(runner.run(runOf(appOn(server.backend, { timeoutMs: 10_000 }))));
+    expect(refusal).toMatchObject({ reason: "APP_TIMEOUT", mayHaveRun: true });
   });
 
   test("is CANCELLED if the caller leaves, and the backend sees the call cancelled", async () => {
