@@ -6,6 +6,8 @@ import net from "node:net";
 export interface Load {
   readonly connections: number;
   readonly requests: number;
+  /** Whether this process sleeps while it waits, as callers do. */
+  readonly sleeps?: boolean;
 }
 
 /** How long each request waited for its whole answer, in milliseconds. */
@@ -15,8 +17,8 @@ export type Latencies = Float64Array;
  * Keeps this process from sleeping in the kernel. Waking a sleeping process costs the process that
  * writes to it: a slow subject would pay that for every answer, and a fast one never.
  */
-function stayAwake(): () => void {
-  let awake = true;
+function stayAwake({ sleeps = false }: Load): () => void {
+  let awake = !sleeps;
   const turn = () => {
     if (awake) setImmediate(turn);
   };
@@ -57,7 +59,7 @@ export async function loadHttp1(
 ): Promise<Latencies> {
   const progress = new Progress(load);
   const lane = () => http1Connection(port, { requests, expected }, progress);
-  const sleep = stayAwake();
+  const sleep = stayAwake(load);
   await Promise.all(Array.from({ length: load.connections }, lane)).finally(sleep);
   return progress.latencies;
 }
@@ -130,7 +132,7 @@ export async function loadGrpc({ port, path, requests, expected }: GrpcCall, loa
       progress.end(begunMs);
     }
   };
-  const sleep = stayAwake();
+  const sleep = stayAwake(load);
   await Promise.all(Array.from({ length: load.connections }, lane)).finally(sleep);
   session.close();
   return progress.latencies;

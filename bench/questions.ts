@@ -61,6 +61,13 @@ export const questions: readonly Question[] = [
     send: (subject, load) => sendGrpc("shout", subject, load),
   },
   {
+    name: "fleet",
+    title: "A run of echo over REST on an instance of a fleet",
+    subjects: ["keyrun", "keyrun-fleet", "keyrun-fleet-with-redis"],
+    connections: [32],
+    send: (subject, load) => sendRest("echo", subject, load),
+  },
+  {
     name: "verify-key",
     title: "VerifyKey over gRPC (HTTP/2, the internal listener)",
     subjects: ["bare-verify", "keyrun"],

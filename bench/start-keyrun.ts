@@ -41,7 +41,8 @@ export async function startKeyrun(settings: Readonly<Record<string, string>> = {
     ...settings,
   });
   const [, port, internalPort] = server.match.map(Number);
-  const serviceToken = readFileSync(join(dataDir, "service-token"), "utf8").trim();
+  const serviceToken =
+    settings.KEYRUN_SERVICE_TOKEN ?? readFileSync(join(dataDir, "service-token"), "utf8").trim();
   const transport = createGrpcTransport({
     baseUrl: `http://127.0.0.1:${internalPort}`,
     interceptors: [

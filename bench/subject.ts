@@ -28,6 +28,8 @@ export interface ReadyMessage {
   readonly serviceToken?: string;
   /** The process that serves, if it is not the one that sends this. */
   readonly pid?: number | undefined;
+  /** Others whose costs count. */
+  readonly morePids?: readonly number[];
 }
 
 /** The message of a process that can't serve here, in words. */
@@ -47,7 +49,7 @@ export async function startSubject(name: string, app = ""): Promise<Subject | Mi
   if ("missing" in ready) return { name, missing: ready.missing, stop: () => stop(child) };
   const pid = ready.pid ?? child.pid ?? 0;
   // The workers of nginx are there before it listens.
-  const pids = processTree(pid);
+  const pids = [pid, ...(ready.morePids ?? [])].flatMap(processTree);
   return {
     name,
     port: ready.port,

@@ -6,6 +6,8 @@ export const bounds = {
   teamLogsMax: 100_000,
   /** Pages of the window that a clean stop keeps for the next start. */
   savedPagesMax: 16,
+  /** Those of all instances that stop in one moment: as a rule each has one. */
+  keptPagesMax: 64,
   /** Room for the fullest log of one team. */
   savedPageCharactersMax: 2 * 1024 * 1024,
   /** More than any plan's limit may be. */
@@ -42,9 +44,22 @@ export const bounds = {
   /** How long one connection to MongoDB may take to open. */
   storeConnectMsMax: 5_000,
   /** After this long with nothing but UNAVAILABLE from MongoDB, the driver's client is replaced. */
-  storeRevivalMs: 10_000,
+  storeRevivalMs: 3_000,
+  /** How long `keyrun doctor` looks whether instances renew their records in MongoDB. */
+  servedLookMs: 2_000,
+  /** Changes that a fleet's control document holds. Who missed more drops all that it cached. */
+  controlRecentMax: 256,
+  /** Instances that a fleet's control document has room for. */
+  controlLeasesMax: 64,
+  /** How often a write of the control document is tried again because another came first. */
+  controlTriesMax: 128,
   /** Connections to MongoDB. */
   storeConnectionsMax: 64,
+  /**
+   * How often the driver looks for connections that have ended. It also looks at each use. Its own
+   * 100 ms would take more of an idle process than all else that Keyrun does there.
+   */
+  storePoolLookMs: 5_000,
   /** Last-use times in one message to MongoDB, so that each stays well within `storeTimeoutMs`. */
   usesPerMessageMax: 100,
   /** How many free slots of the team an insert of a key tries before it gives up. */
@@ -55,9 +70,15 @@ export const bounds = {
   teamDeleteTriesMax: 20,
   /** How long a creation or deletion of a team waits for earlier ones of the same id. */
   teamTurnWaitMsMax: 10_000,
+  /** How often an instance of a fleet renews its turn for a team id, or looks for one to come. */
+  teamTurnRenewMs: 500,
+  /** How long after its last renewal an instance still works in its turn. */
+  teamTurnHoldMs: 3_000,
+  /** How long a turn must stay unchanged before another instance takes it. */
+  teamTurnLapseMs: 6_000,
   /** Creations and deletions of teams that wait so at once, for all ids. */
   teamTurnWaitersMax: 1_000,
-  /** Members, keys or records of runs that are deleted in one write. */
+  /** Members or records of runs that are deleted in one write. */
   deletedAtOnce: 1_000,
   /** Apps that a refusal names. */
   namedAppsMax: 3,
@@ -69,6 +90,17 @@ export const bounds = {
   instanceLapseMs: 15_000,
   /** How long a start waits to take over. */
   instanceWaitMsMax: 16_000,
+  /**
+   * Changes that one push tells the other instances of, and keys that are deleted in one write.
+   * Instances look back over 256 changes.
+   */
+  changesPerPushMax: 128,
+  /** Changes whose push failed, and that are pushed again. */
+  unpushedChangesMax: 10_000,
+  /** Registrations of this process in a fleet that it remembers. */
+  ownRegistrationsMax: 64,
+  /** How long a nudge may take. A slower one is no faster than the heartbeat. */
+  nudgeMsMax: 250,
   lastUseFlushMs: 1_000,
   /** Records of runs with an Idempotency-Key that a team may have, if its plan allows no more. */
   runRecordsMin: 10_000,
@@ -83,6 +115,8 @@ export const bounds = {
   unaryMsMax: 30_000,
   /** Added to `unaryMsMax` if the caller set no deadline, so that an app's timeout comes first. */
   unaryGraceMs: 1_000,
+  /** How late the event loop may be (p99). Later, requests for runs are shed. */
+  eventLoopLagMsMax: 200,
   /** How often readiness checks that this instance still holds the store. */
   readinessLookMs: 1_000,
   /** The pause between two questions of readiness to the store. */
@@ -167,6 +201,16 @@ export const bounds = {
   keyWatchersPerTeamMax: 100,
   /** Changes that wait for one watcher. Past it the watcher is too slow, and its stream ends. */
   keyWatchQueueMax: 256,
+  /** How often uses of watched keys are looked for: with the flush, they show within 2 s. */
+  keyUsesLookMs: 500,
+  /** How old a use may be that a first look tells. */
+  keyUsesTellMs: 5_000,
+  /** The newest active keys of a team whose uses are told. */
+  keyUsesWatchedMax: 200,
+  /** Changes of watched keys, told by the fleet, that wait to be read. Past it all watches end. */
+  keyChangesWaitingMax: 1_024,
+  /** How many of them are read from the store at once. */
+  keyChangesReadAtOnce: 16,
   keyWatchHeartbeatMs: 15_000,
   /** How often a watcher's access is checked. A stream ends within a second of losing it. */
   keyWatchRecheckMs: 500,

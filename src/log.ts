@@ -1,6 +1,5 @@
 import {
   type DestinationStream,
-  destination as fileDescriptor,
   type LevelWithSilent,
   type Logger,
   pino,
@@ -20,8 +19,10 @@ export interface LogOptions {
    * address. Read again for each line, so that a secret can be added later.
    */
   secrets?: readonly string[];
-  /** Called with each line and its newline. Standard error if absent. */
-  destination?: { write(line: string): unknown } | undefined;
+  /** Called with each line and its newline. */
+  destination: { write(line: string): unknown };
+  /** Called for each line that is written; returns members to add to it. */
+  facts?: (() => object) | undefined;
 }
 
 /**
@@ -29,11 +30,9 @@ export interface LogOptions {
  * from the finished line, so that no part of a record can leak them: message, nested field, error,
  * cause, stack or URL. A record below the level costs one call of an empty function.
  */
-export function createLog({ level, keyPrefix = "svc", secrets = [], destination }: LogOptions): Log {
-  // Synchronous: the last line before a crash is the one that matters.
-  const sink = destination ?? fileDescriptor({ dest: standardError, sync: true });
+export function createLog({ level, keyPrefix = "svc", secrets = [], destination, facts }: LogOptions): Log {
   const redact = createRedaction(keyPrefix, secrets);
-  const redacting: DestinationStream = { write: (line) => void sink.write(redact(line)) };
+  const redacting: DestinationStream = { write: (line) => void destination.write(redact(line)) };
   return pino(
     {
       level,
@@ -43,9 +42,8 @@ export function createLog({ level, keyPrefix = "svc", secrets = [], destination 
       serializers: { err: stdSerializers.err, error: stdSerializers.err, cause: stdSerializers.err },
       depthLimit: 5,
       edgeLimit: 100,
+      ...(facts && { mixin: facts }),
     },
     redacting,
   );
 }
-
-const standardError = 2;

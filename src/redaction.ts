@@ -1,21 +1,35 @@
 /**
- * Returns a function that cuts secrets from a text. Only the prefix and the id of a key stay. Also
- * finds keys in percent-encoded form, even if that is encoded again, and white space in JSON form.
- * What is as long as a key's secret is cut without its prefix too.
+ * Cuts secrets from a text. Of a text with more characters than `charactersMax`, only the start is
+ * returned, up to a slash.
  */
-export function createRedaction(keyPrefix: string, secrets: readonly string[]): (text: string) => string {
+export type Redact = (text: string, charactersMax?: number) => string;
+
+/**
+ * The prefix of service tokens. It is one character longer than the prefix of a key may be, so
+ * nobody takes one for the other, and a secret scanner can tell them apart.
+ */
+export const serviceTokenPrefix = "keyrunservice";
+
+/**
+ * Returns a function that cuts secrets from a text. Only the prefix and the id of a key or a
+ * service token stay. Also finds them in percent-encoded form, even if that is encoded again, and
+ * white space in JSON form. What is as long as a key's secret is cut without its prefix too.
+ * Callers write some of the texts, so the alternatives of each pattern exclude each other: no text
+ * is slow to read.
+ */
+export function createRedaction(keyPrefix: string, secrets: readonly string[]): Redact {
   // Of two keys in a row, the first match takes the second's prefix, so it takes the rest too.
   const key = new RegExp(
-    `(${keyPrefix}(?:_|%(?:25)*5F)[0-9A-Z]+)(?:\\.|%(?:25)*2E)${letter}+(?:[._]${letter}+)*`,
+    `((?:${serviceTokenPrefix}|${keyPrefix})(?:_|%(?:25)*5F)[0-9A-Z]+)(?:\\.|%(?:25)*2E)${letter}+(?:[._]${letter}+)*`,
     "gi",
   );
   // Keyrun's own messages say `Bearer <API key>`, which is no token.
   const bearer = /\bbearer(?:\s|\\[tnr]|\+|%20)+(?!<API key>)[^\s"'\\,]+/gi;
   const userInformation = /(:\/\/)[^\s/"'\\@]+@/g;
-  return (text) => {
+  return (text, charactersMax = Number.POSITIVE_INFINITY) => {
     let cut = text;
     for (const form of secrets.flatMap(writtenForms)) cut = cut.replaceAll(form, "[redacted]");
-    return cut
+    return startOf(cut, charactersMax)
       .replace(bearer, "Bearer [redacted]")
       .replace(key, "$1.…")
       .replace(longWords, (word) => (hash.test(word) ? word : "…"))
@@ -28,14 +42,23 @@ export function mayHoldSecret(text: string): boolean {
   return (text.match(longWords) ?? []).some((word) => !hash.test(word));
 }
 
-/** A letter or a digit, or any percent escape, which may be encoded again. */
-const letter = "(?:[0-9A-Z]|%(?:25)*[0-9A-F]{2})";
+/**
+ * A letter or a digit, or any percent escape. One that is encoded again is an escape and digits: a
+ * pattern of its own could read it in many ways, and would try all of them.
+ */
+const letter = "(?:[0-9A-Z]|%[0-9A-F]{2})";
 
 /** The secret of a key has 49 letters and digits. Names and ids are shorter. */
 const longWords = new RegExp(`${letter}{40,}`, "gi");
 
 /** Traces and digests are long too, but their digits are hexadecimal. */
 const hash = /^[0-9A-F]{1,64}$/i;
+
+/** What is found by a pattern has no slash, but for bearer tokens, so a slash halves no secret. */
+function startOf(text: string, charactersMax: number): string {
+  if (text.length <= charactersMax) return text;
+  return `${text.slice(0, text.lastIndexOf("/", charactersMax - 1) + 1)}…`;
+}
 
 /** The secret as it is, as JSON writes it and as a URL writes it. */
 function writtenForms(secret: string): string[] {

@@ -1,16 +1,21 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { setFlagsFromString } from "node:v8";
-import { type App, type AppParts, startApp } from "./app/start.ts";
+import type { AppParts } from "./app/open.ts";
+import { type App, startApp } from "./app/start.ts";
 import { commandFrom, startWords, stopWords } from "./app/start-words.ts";
 import { systemClock } from "./clock.ts";
 import type { InstanceEvents } from "./fleet/instance-guard.ts";
 import { createLog, type Log } from "./log.ts";
+import { createLogOutput, type LogOutput } from "./log-output.ts";
+import { createRedaction } from "./redaction.ts";
 import { StartRefused } from "./refusal/start-refused.ts";
 import type { Config } from "./settings/config.ts";
 import { writeHostAndPort } from "./settings/host.ts";
 import { readSettings } from "./settings/read-settings.ts";
 import { openStores } from "./store/open-stores.ts";
+import { isSdkRegistered } from "./traces/registered-sdk.ts";
+import { readVersion } from "./version.ts";
 
 /**
  * With npm a signal arrives twice: from the sender, who signals the whole process group, and from
@@ -29,9 +34,14 @@ export async function serve(): Promise<number> {
   // several times of what is alive. Not every way to start Keyrun can pass flags to Node.
   setFlagsFromString(`--heap-growing-percent=${heapGrowingPercent}`);
   const config = settings.ok;
-  const { logLevel: level, keyPrefix, serviceToken, mongodbUri, oidc } = config;
-  const secrets = [serviceToken, mongodbUri, oidc?.clientSecret].filter((secret) => secret !== undefined);
-  const log = createLog({ level, keyPrefix, secrets, destination: await terminalLog() });
+  const { logLevel: level, keyPrefix, serviceToken, mongodbUri, sharedLimit, oidc } = config;
+  const secrets = [serviceToken, mongodbUri, sharedLimit?.redisUrl, oidc?.clientSecret].filter(
+    (secret) => secret !== undefined,
+  );
+  const output = (await terminalOutput()) ?? createLogOutput({ clock: systemClock });
+  process.on("exit", output.flush);
+  const facts = await factsOfTraces();
+  const log = createLog({ level, keyPrefix, secrets, destination: output, facts });
   const ending = watchForEnd(log);
   const events = instanceEvents(log, ending.end);
   try {
@@ -39,8 +49,16 @@ export async function serve(): Promise<number> {
       clock: systemClock,
       log,
       version: readVersion(),
+      nodeVersion: process.versions.node,
       onSecret: (secret) => void secrets.push(secret),
+      signal: ending.signal,
       openStores: () => openStores(config, { clock: systemClock, events, signal: ending.signal }),
+      onRefused: (words) => {
+        log.fatal({ words }, "the fleet took this instance out, and it may not join again: it stops");
+        ending.end({ exitCode: 1, why: "may not join the fleet again" });
+      },
+      writeAccess: config.accessLog ? output.writeAccess : undefined,
+      redact: createRedaction(keyPrefix, secrets),
       announce: (started) => process.stdout.write(wordsFor(started)),
       screenFolder: fileURLToPath(new URL("../web/dist", import.meta.url)),
     });
@@ -121,14 +139,23 @@ function instanceEvents(log: Log, end: (ending: Ending) => void): InstanceEvents
 }
 
 /** On a terminal, the log is for people. Undefined elsewhere: then the log is JSON lines. */
-async function terminalLog() {
+async function terminalOutput(): Promise<LogOutput | undefined> {
+  // To read it has an effect that the other output needs: Node makes a pipe one that never blocks.
   const { stderr } = process;
   if (!stderr.isTTY) return undefined;
   // A terminal that was closed takes no line any more. Its SIGHUP ends Keyrun, which must not fail
   // over its own last words.
   stderr.on("error", () => {});
   const { createTerminalLog } = await import("./terminal-log.ts");
-  return createTerminalLog((text) => stderr.write(text), { colour: stderr.hasColors() });
+  const { write } = createTerminalLog((text) => stderr.write(text), { colour: stderr.hasColors() });
+  return { write, writeAccess: write, flush: () => {} };
+}
+
+/** Adds the trace to each line of the log, if the operator has brought an SDK. */
+async function factsOfTraces(): Promise<(() => object) | undefined> {
+  if (!isSdkRegistered()) return undefined;
+  const { traceOfLogLine } = await import("./traces/traces.ts");
+  return traceOfLogLine;
 }
 
 async function stop(
@@ -142,11 +169,4 @@ async function stop(
   if (process.stderr.isTTY) process.stderr.write("Keyrun has stopped.\n");
   else log.info("stopped");
   return exitCode;
-}
-
-function readVersion(): string {
-  const { version }: { version: string } = JSON.parse(
-    readFileSync(new URL("../package.json", import.meta.url), "utf8"),
-  );
-  return version;
 }

@@ -18,8 +18,15 @@ export function createTerminalLog(
     messageFormat: (record, key) => String(record[key] ?? "").replaceAll("\n", "\\n"),
     errorLikeObjectKeys: ["err", "error", "cause"],
   });
-  return { write: (line) => void write(pretty(withoutControls(line))) };
+  return {
+    write(line) {
+      if (!auditLine.test(line)) write(pretty(withoutControls(line)));
+    },
+  };
 }
+
+/** An event of the audit log. Its line is for programs; people read it by `./keyrun audit`. */
+const auditLine = /"msg":"audit"\}\n?$/;
 
 /**
  * The JSON with every control character of its texts escaped once more, so that it stays an escape

@@ -169,7 +169,12 @@ test("a record below the level is never read", () => {
 });
 
 test("lines go to standard error, with level, time and message, and nothing to standard output", () => {
-  const script = `import { createLog } from "#src/log.ts"; createLog({ level: "info" }).info({ a: 1 }, "hi");`;
+  const script = `
+    import { systemClock } from "#src/clock.ts";
+    import { createLog } from "#src/log.ts";
+    import { createLogOutput } from "#src/log-output.ts";
+    const destination = createLogOutput({ clock: systemClock });
+    createLog({ level: "info", destination }).info({ a: 1 }, "hi");`;
   const output = execFileSync("sh", [
     "-c",
     `"$0" --input-type=module -e '${script}' 2>&1 1>/dev/null`,

@@ -16,6 +16,14 @@ test("a line has the time of day, the level, the message and the fields, and end
   );
 });
 
+test("an event of the audit log is left out: its line is for programs", () => {
+  const { log, text } = recorded();
+  log.info({ audit: { id: "evt_1", action: "key.create" } }, "audit");
+  expect(text()).toBe("");
+  log.info({ audit: 1 }, "an audit");
+  expect(text()).toContain("an audit");
+});
+
 test("an error is shown with its stack, and its causes", () => {
   const { log, text } = recorded();
   log.error({ err: new Error("outer", { cause: new TypeError("inner") }) }, "it failed");

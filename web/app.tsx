@@ -10,7 +10,7 @@ import { KeysPage } from "./keys/keys-page.tsx";
 import { KeysPlaceholder } from "./keys/keys-placeholder.tsx";
 import { LazyPage } from "./lazy/lazy-page.tsx";
 import { useRoute } from "./navigation/location.ts";
-import { apiKeysPath, type Route, signInPath } from "./navigation/routes.ts";
+import { type Route, settingsPath, signInPath } from "./navigation/routes.ts";
 import { useServices } from "./services.tsx";
 import { SignedOutPage } from "./session/signed-out-page.tsx";
 import { UnavailablePage } from "./session/unavailable-page.tsx";
@@ -55,14 +55,23 @@ function SignedInPages({ route }: { route: Route }) {
   const unavailable = failure !== null && session.data === undefined && (
     <UnavailablePage failure={failure} onRetry={() => void session.refetch()} />
   );
-  const teamId = route.page === "api-keys" ? route.teamId : undefined;
+  const teamId = "teamId" in route ? route.teamId : undefined;
   // From `/`, the screen goes on to the keys of the first team.
   const isGoingOn = route.page === "home" && !unavailable && session.data?.teams.length !== 0;
   return (
     <Frame
       session={session.data}
       team={session.data?.teams.find((team) => team.id === teamId)}
-      atApiKeys={(teamId !== undefined || isGoingOn) && session.data?.previewAccess !== false}
+      page={
+        session.data?.previewAccess === false
+          ? undefined
+          : "teamId" in route
+            ? route.page
+            : isGoingOn
+              ? "api-keys"
+              : undefined
+      }
+      onGo={location.go}
       onSignedOut={() => {
         setSignedOut(true);
         client.clear();
@@ -85,6 +94,20 @@ function Page({ route, session, unavailable }: PageProps) {
     // With the key, React builds the page anew for another team, without the state of the last.
     return <KeysPage key={route.teamId} teamId={route.teamId} session={session} unavailable={unavailable} />;
   }
+  if (route.page === "activity") {
+    return (
+      <LazyPage>
+        {({ ActivityPage }) => (
+          <ActivityPage
+            key={route.teamId}
+            teamId={route.teamId}
+            session={session}
+            unavailable={unavailable}
+          />
+        )}
+      </LazyPage>
+    );
+  }
   if (unavailable) return unavailable;
   if (route.page === "home") return session ? <Home session={session} /> : <KeysPlaceholder />;
   return <LazyPage>{({ UnknownPage }) => <UnknownPage />}</LazyPage>;
@@ -95,7 +118,7 @@ function Home({ session }: { session: GetSessionResponse }) {
   const { location } = useServices();
   const first = session.teams[0];
   useEffect(() => {
-    if (first !== undefined && session.previewAccess) location.go(apiKeysPath(first.id), { replace: true });
+    if (first !== undefined && session.previewAccess) location.go(settingsPath(first.id), { replace: true });
   }, [first, session.previewAccess, location]);
   if (!session.previewAccess)
     return <LazyPage>{({ PreviewOffPage }) => <PreviewOffPage email={session.email} />}</LazyPage>;

@@ -24,10 +24,12 @@ export const bounds = {
   usagePollMs: 5_000,
   /** The least time between two such reads, also when requests work again sooner. */
   usagePollMsMin: 1_000,
-  /** How often the list is read. The stream doesn't report uses, so last-used times need this. */
+  /** How often the list is read, for uses that the stream left out. */
   listRefreshMs: 30_000,
   /** The same while live updates are paused. */
   pausedListRefreshMs: 15_000,
+  /** The least time between two reads of a key whose expiry has come by this page's clock. */
+  expiryReadMs: 5_000,
   /** A stream that is silent for this long is lost: two heartbeats of 15 s, and some more. */
   watchSilenceMsMax: 40_000,
   /**
@@ -53,6 +55,21 @@ export const bounds = {
   testEventCharactersMax: 524_288,
   /** A test stream that is silent for this long is lost: two pings of 15 s, and some more. */
   testSilenceMsMax: 40_000,
+  /** The time before its end in which a key is marked. */
+  expiresSoonMs: 14 * 24 * 60 * 60 * 1_000,
+  /** A key's expiry is at most this far away. The server has ten years of 365 days. */
+  expiryDaysMax: 3_650,
+  /** The most apps that a key can be restricted to. */
+  keyAppsMax: 100,
+  /** How often the usage of the last hours is read while the page is in view. */
+  usageHistoryPollMs: 30_000,
+  /** How often the activity is read while its page is in view. */
+  activityPollMs: 5_000,
+  activityPageSize: 50,
+  /** With more events than this, the first page of the activity begins anew. */
+  activityEventsMax: 1_000,
+  /** How many of a team's keys the activity can name. */
+  keyNamesPageSize: 100,
   /** How often the sign-in page asks whether another tab has signed in. */
   signInPollMs: 5_000,
 } as const;

@@ -8,7 +8,7 @@ import { KeysPlaceholder } from "./keys/keys-placeholder.tsx";
 export function FirstView() {
   return (
     <div id="first-view" inert>
-      <Frame session={undefined} team={undefined} atApiKeys onSignedOut={() => {}}>
+      <Frame session={undefined} team={undefined} page="api-keys" onGo={() => {}} onSignedOut={() => {}}>
         <KeysPlaceholder />
       </Frame>
     </div>

@@ -1,7 +1,7 @@
+import { ActivityPage } from "./activity/activity-page.tsx";
 import { AccountMenuContent } from "./frame/account-menu-content.tsx";
-import { CreateKeyDialog } from "./keys/create/create-key-dialog.tsx";
-import { KeyDetailsDialog } from "./keys/details/key-details-dialog.tsx";
-import { RevokeKeyDialog } from "./keys/revoke/revoke-key-dialog.tsx";
+import { KeysDialogs } from "./keys/dialogs/keys-dialogs.tsx";
+import { LiveKeys } from "./keys/live/live-keys.tsx";
 import { KeySearch } from "./keys/search/key-search.tsx";
 import { NoMatch } from "./keys/search/no-match.tsx";
 import { NoTeamPage, PreviewOffPage, TeamNotFoundPage, UnknownPage } from "./session/absent-pages.tsx";
@@ -9,6 +9,7 @@ import { SignInLinkPage } from "./sign-in/sign-in-link-page.tsx";
 import { SignInPage } from "./sign-in/sign-in-page.tsx";
 import styles from "./styles/parts.css?inline";
 import { AppSnippets } from "./try-it/app-snippets.tsx";
+import { UsageHistory } from "./usage/history/usage-history.tsx";
 
 // In this file, because a file of its own could arrive late, or not at all.
 const sheet = new CSSStyleSheet();
@@ -20,8 +21,8 @@ document.adoptedStyleSheets.push(sheet);
  * file, so that either all of them are loaded or none.
  */
 export const parts = {
-  ...{ AccountMenuContent, AppSnippets, CreateKeyDialog, KeyDetailsDialog, RevokeKeyDialog },
-  ...{ KeySearch, NoMatch },
+  ...{ AccountMenuContent, ActivityPage, AppSnippets, KeysDialogs, LiveKeys },
+  ...{ KeySearch, NoMatch, UsageHistory },
   ...{ NoTeamPage, PreviewOffPage, TeamNotFoundPage, UnknownPage },
   ...{ SignInLinkPage, SignInPage },
 };

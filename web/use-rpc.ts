@@ -31,19 +31,32 @@ type Pages<O> = InfiniteData<O, string>;
 type PagesOptions<I, O> = Omit<
   UseInfiniteQueryOptions<O, Error, Pages<O>, RpcKey<I>, string>,
   "queryKey" | "queryFn" | "initialPageParam" | "getNextPageParam"
->;
+> & {
+  /**
+   * When the list is read again, only its first page is, and the later ones stay. Returns the first
+   * page with what is new, up to where the later ones begin. If those no longer follow, returns the
+   * new page as it is, and they are read as well.
+   */
+  readonly joined?: (before: O, now: O) => O;
+};
 
 /** The pages of a list that have been read so far (AIP-158). */
 export function useRpcPages<I extends { pageToken?: string }, O extends { nextPageToken: string }>(
   rpc: Rpc<I, O>,
   input: Omit<I, "pageToken">,
-  options: PagesOptions<I, O> = {},
+  { joined, ...options }: PagesOptions<I, O> = {},
 ) {
   const { caller } = useServices();
   return useInfiniteQuery({
     ...options,
     queryKey: rpcKey(rpc, input as Partial<I>),
-    queryFn: ({ signal, pageParam }) => caller.call(rpc, { ...input, pageToken: pageParam } as I, { signal }),
+    async queryFn({ client, queryKey, signal, pageParam }) {
+      const known = joined && client.getQueryData<Pages<O>>(queryKey);
+      const before = known?.pages[known.pageParams.indexOf(pageParam)];
+      if (before && pageParam !== "") return before;
+      const now = await caller.call(rpc, { ...input, pageToken: pageParam } as I, { signal });
+      return before && joined ? joined(before, now) : now;
+    },
     initialPageParam: "",
     getNextPageParam: ({ nextPageToken }) => nextPageToken || undefined,
   });

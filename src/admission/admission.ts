@@ -1,16 +1,23 @@
 import { readBearer } from "../auth/credential.ts";
 import type { Decide, Decision } from "../auth/decide.ts";
 import type { LookUpGuard } from "../auth/key-evidence.ts";
-import type { Principal } from "../auth/principal.ts";
+import type { KeyPrincipal } from "../auth/principal.ts";
+import type { KeyEnd } from "../http/key-end.ts";
+import type { RequestNotes } from "../http/request-notes.ts";
 import type { LimitDecision } from "../limit/limiter.ts";
 import type { RateReport } from "../limit/rate-limit-headers.ts";
+import { stricterLimit } from "../limit/stricter-limit.ts";
 import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
-import { revoked } from "./check-key.ts";
+import { expired, revoked } from "./check-key.ts";
 
 /** The part of a request to run an app that is judged before its body is read. */
 export interface Applicant {
   readonly authorizations: readonly string[];
   readonly address: string;
+  /** Undefined if requests are not watched. */
+  readonly notes?: RequestNotes | undefined;
+  /** Set here once the secret of the key was right, also if the request is refused then. */
+  teamId?: string | undefined;
 }
 
 /** What a listener grants to callers without a proven key. */
@@ -20,32 +27,51 @@ export interface AddressAllowanceView {
   look(address: string): LimitDecision | undefined;
 }
 
+/** How much this process has to do. */
+export interface Load {
+  /**
+   * Whether a request of the address is refused because there is too much to do; undefined is an
+   * internal service whose token was right. Ask it before anything that costs more than a refusal.
+   */
+  sheds(address: string | undefined): boolean;
+}
+
 /** What was decided about a run request. `rate` is for the headers of its answer. */
 export type Admission =
   | {
       readonly kind: "admitted";
-      readonly principal: Principal & { readonly kind: "api_key" };
+      readonly principal: KeyPrincipal;
       readonly rate: RateReport;
       /** The team's numbers now, without spending: for an answer that comes later. */
       rateNow(): RateReport;
     }
-  | { readonly kind: "refused"; readonly refusal: Refusal; readonly rate: RateReport | undefined };
+  | {
+      readonly kind: "refused";
+      readonly refusal: Refusal;
+      readonly rate: RateReport | undefined;
+      /** Set if the key is proven, and its team's limit or its own refuses. */
+      readonly principal?: KeyPrincipal;
+    };
 
 /**
- * The admission of every run: the key, then the team's limit. Each entry calls it before it reads
- * the body, so they can't disagree. Synchronous when everything is in memory, and never throws.
+ * The admission of every run: the key, then its team's limit and its own. Each entry calls it
+ * before it reads the body, so they can't disagree. Synchronous when everything is in memory, and
+ * never throws.
  */
 export type Admit = (applicant: Applicant, allowance: AddressAllowanceView) => Admission | Promise<Admission>;
 
-export function createAdmit(decide: Decide<LimitDecision>): Admit {
+export function createAdmit(decide: Decide<LimitDecision>, load: Load): Admit {
   return (applicant, allowance) => {
     try {
+      if (load.sheds(applicant.address)) throw fail("OVERLOADED");
       const credential = readBearer(applicant.authorizations);
       if (credential.kind === "missing") throw fail("MISSING_API_KEY");
       if (credential.kind === "malformed") throw fail("MALFORMED_AUTHORIZATION");
       const { address } = applicant;
       const decision = decide(credential.token, { cost: 1, address, guard: allowance.guard });
-      return decision instanceof Promise ? admitLater(decision, applicant, allowance) : admissionOf(decision);
+      return decision instanceof Promise
+        ? admitLater(decision, applicant, allowance)
+        : admissionOf(decision, applicant);
     } catch (thrown) {
       return refuse(refusalFrom(thrown), applicant, allowance);
     }
@@ -58,32 +84,44 @@ async function admitLater(
   allowance: AddressAllowanceView,
 ): Promise<Admission> {
   try {
-    return admissionOf(await decision);
+    return admissionOf(await decision, applicant);
   } catch (thrown) {
     return refuse(refusalFrom(thrown), applicant, allowance);
   }
 }
 
-function admissionOf(decision: Decision<LimitDecision>): Admission {
+function admissionOf(decision: Decision<LimitDecision>, applicant: Applicant): Admission {
+  if (decision.kind !== "invalid") applicant.teamId = decision.teamId;
   switch (decision.kind) {
     case "invalid":
       throw fail("INVALID_API_KEY");
     case "revoked":
       throw revoked(decision.revokeTimeMs);
+    case "expired":
+      throw expired(decision.expireTimeMs);
     case "limited":
-      return { kind: "refused", refusal: limited(decision.rate), rate: teamRate(decision.rate) };
+      return {
+        kind: "refused",
+        refusal: limited(decision.rate),
+        rate: teamRate(decision.rate, decision.end),
+        principal: principalOf(decision),
+      };
     case "admitted":
       return {
         kind: "admitted",
-        principal: { kind: "api_key", keyId: decision.keyId, teamId: decision.teamId },
-        rate: teamRate(decision.rate),
-        rateNow: () => teamRate(decision.rateNow()),
+        principal: principalOf(decision),
+        rate: teamRate(decision.rate, decision.end),
+        rateNow: () => teamRate(decision.rateNow(), decision.end),
       };
   }
 }
 
-function teamRate(decision: LimitDecision): RateReport {
-  return { policy: "team", decision };
+function principalOf({ keyId, teamId, restrictions }: Omit<KeyPrincipal, "kind">): KeyPrincipal {
+  return { kind: "api_key", keyId, teamId, restrictions };
+}
+
+function teamRate(decision: LimitDecision, keyEnd: KeyEnd | undefined): RateReport {
+  return { policy: "team", decision, keyEnd };
 }
 
 /**
@@ -95,8 +133,10 @@ function refuse(refusal: Refusal, { address }: Applicant, allowance: AddressAllo
 }
 
 function limited(decision: LimitDecision): Refusal {
-  const { limit, retryAfterMs } = decision;
+  const strict = stricterLimit(decision);
+  const { limit, retryAfterMs } = strict;
   const metadata = {
+    subject: strict === decision ? "team" : "key",
     limit: String(limit),
     retry_after_s: String(Math.max(1, Math.ceil(retryAfterMs / 1000))),
   };

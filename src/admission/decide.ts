@@ -2,19 +2,23 @@ import type { Decide, Decision, Question } from "../auth/decide.ts";
 import type { KeyVerdict, VerifyKey } from "../auth/key-evidence.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import type { Clock } from "../clock.ts";
+import type { KeyLimit } from "../limit/key-limit.ts";
 import type { LimitDecision, TeamLimiter } from "../limit/limiter.ts";
-import { fail, unavailable } from "../refusal/refusal.ts";
+import { fail, type Refusal, unavailable } from "../refusal/refusal.ts";
 import type { PlanName } from "../settings/config.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
+import type { CountUsage } from "../usage/held-usage.ts";
 
 export interface DecideParts {
   readonly clock: Clock;
   readonly verifyKey: VerifyKey;
   readonly teams: RecordSource<TeamRecord>;
   readonly limiter: TeamLimiter;
-  readonly planLimits: Readonly<Record<PlanName, number>>;
+  /** Requests a minute of the plan, now. */
+  readonly limitOf: (plan: PlanName) => number;
   /** Notes that the key was used; off the request's path. */
   readonly keyUsed: (keyId: string, unixMs: number) => void;
+  readonly usage: Pick<CountUsage, "accepted" | "limited">;
   /** Whether this process may admit at all: false once its hold on the store has lapsed. */
   readonly mayAdmit: () => boolean;
 }
@@ -64,21 +68,29 @@ function decideNow(
   asked: Asked,
 ): Decided | Promise<Decided> {
   if (!team) throw fail("INTERNAL", { cause: `key ${verdict.keyId} names no team` });
-  const limit = parts.planLimits[team.plan];
+  const limit = parts.limitOf(team.plan);
+  const key = keyLimitOf(verdict);
   const { cost } = asked.question;
-  if (cost > limit) {
-    const problem = `cost must be at most the plan's limit, ${limit}.`;
-    throw fail("INVALID_ARGUMENT", { param: "cost", problem });
-  }
-  const rate = parts.limiter.spend(team.id, limit, cost);
+  if (cost > limit) throw costTooHigh(`the plan's limit, ${limit}`);
+  if (key !== undefined && cost > key.limit) throw costTooHigh(`the key's own limit, ${key.limit}`);
+  const rate = parts.limiter.spend(team.id, limit, cost, key);
   return rate instanceof Promise
     ? spentLater(parts, rate, team, asked)
-    : spent(parts, verdict.keyId, team, { rate, cost });
+    : spent(parts, verdict, team, { rate, cost });
+}
+
+function keyLimitOf({ keyId, restrictions }: ValidVerdict): KeyLimit | undefined {
+  const limit = restrictions === null ? null : restrictions.requestsPerMinute;
+  return limit === null ? undefined : { keyId, limit };
+}
+
+function costTooHigh(most: string): Refusal {
+  return fail("INVALID_ARGUMENT", { param: "cost", problem: `cost must be at most ${most}.` });
 }
 
 /**
- * The limit was counted by another process. The key may have been revoked meanwhile, so it is
- * verified again.
+ * The limit was counted by another process. The key may have ended meanwhile, so it is verified
+ * again.
  */
 async function spentLater(
   parts: DecideParts,
@@ -91,19 +103,27 @@ async function spentLater(
   const verdict = again instanceof Promise ? await again : again;
   requireHold(parts);
   if (verdict.kind !== "valid") return verdict;
-  return spent(parts, verdict.keyId, team, { rate, cost: question.cost });
+  return spent(parts, verdict, team, { rate, cost: question.cost });
 }
 
 function spent(
-  { clock, limiter, keyUsed }: DecideParts,
-  keyId: string,
+  { clock, limiter, keyUsed, usage }: DecideParts,
+  verdict: ValidVerdict,
   { id: teamId, plan }: TeamRecord,
   { rate, cost }: { readonly rate: LimitDecision; readonly cost: number },
 ): Decided {
-  if (!rate.accepted) return { kind: "limited", keyId, teamId, plan, rate };
-  if (cost > 0) keyUsed(keyId, clock.unixMs());
-  const rateNow = () => limiter.look(teamId, rate.limit);
-  return { kind: "admitted", keyId, teamId, plan, rate, rateNow };
+  const { keyId, restrictions, end } = verdict;
+  if (!rate.accepted) {
+    if (cost > 0) usage.limited(teamId, keyId, clock.unixMs());
+    return { kind: "limited", keyId, teamId, plan, restrictions, end, rate };
+  }
+  if (cost > 0) {
+    const unixMs = clock.unixMs();
+    keyUsed(keyId, unixMs);
+    usage.accepted(teamId, keyId, unixMs);
+  }
+  const rateNow = () => limiter.look(teamId, rate.limit, keyLimitOf(verdict));
+  return { kind: "admitted", keyId, teamId, plan, restrictions, end, rate, rateNow };
 }
 
 function requireHold({ mayAdmit }: DecideParts): void {

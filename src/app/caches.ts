@@ -1,40 +1,55 @@
 import type { AppRecord } from "../apps/app-store.ts";
 import type { KeyEvidence } from "../auth/key-evidence.ts";
 import { bounds } from "../bounds.ts";
-import { createFlooredCache } from "../cache/floored-cache.ts";
+import { createFlooredCache, type FlooredCache } from "../cache/floored-cache.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import type { Clock } from "../clock.ts";
-import { createSecurityState } from "../fleet/security-state.ts";
-import { evidenceOf } from "../keys/keyring.ts";
+import { evidenceOf } from "../keys/key-evidence-of.ts";
 import { createSemaphore } from "../limit/semaphore.ts";
-import type { Metrics } from "../metrics.ts";
-import type { SessionRecord } from "../sign-in/session-store.ts";
+import type { Metrics } from "../metrics/metrics.ts";
+import { serviceTokenBounds } from "../service-tokens/service-token-bounds.ts";
+import {
+  evidenceOf as evidenceOfToken,
+  type ServiceTokenEvidence,
+} from "../service-tokens/verify-service-token.ts";
+import type { SessionRecord, SessionStore } from "../sign-in/session-store.ts";
 import { sessionVersionOf } from "../sign-in/sessions.ts";
 import type { Stores } from "../store/stores.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 
 /**
- * The caches that keep the store off the path of a run, and the one function that makes cached
- * records void.
+ * The caches that keep the store off the path of a run.
  */
 export interface Caches {
+  /** What makes cached records void. */
+  readonly floors: Floors;
   readonly keys: RecordSource<KeyEvidence>;
+  /** Reads a key past its cache, within the same bounds. */
+  readonly rereadKey: (keyId: string) => Promise<KeyEvidence | undefined>;
   readonly teams: RecordSource<TeamRecord>;
   readonly apps: RecordSource<AppRecord>;
   readonly sessions: RecordSource<SessionRecord>;
-  readonly changeSecurityState: ChangeCached;
+  readonly serviceTokens: RecordSource<ServiceTokenEvidence>;
+  /** Reads a session past its cache, within the same bounds. */
+  readonly rereadSession: SessionStore["find"];
 }
 
-type ChangeCached = ReturnType<
-  typeof createSecurityState<{ key: KeyEvidence; team: TeamRecord; app: AppRecord; session: SessionRecord }>
->;
+/**
+ * Members and preview access are read from the store at each call, so no copy has to become void.
+ */
+interface Floors {
+  readonly key: FlooredCache<KeyEvidence>;
+  readonly team: FlooredCache<TeamRecord>;
+  readonly app: FlooredCache<AppRecord>;
+  readonly session: FlooredCache<SessionRecord>;
+  readonly "service-token": FlooredCache<ServiceTokenEvidence>;
+}
 
 export function createCaches(stores: Stores, parts: { clock: Clock; metrics: Metrics }): Caches {
-  const { keys, teams, apps, sessions } = flooredCaches(stores, parts);
-  // Members and preview access are read from the store at each call, so no cached copy has to
-  // become void.
-  const floors = { key: keys, team: teams, app: apps, session: sessions };
-  return { keys, teams, apps, sessions, changeSecurityState: createSecurityState({ floors }) };
+  const { rereadKey, rereadSession, ...caches } = flooredCaches(stores, parts);
+  const { keys, teams, apps, sessions, serviceTokens } = caches;
+  const floors = { key: keys, team: teams, app: apps, session: sessions, "service-token": serviceTokens };
+  return { floors, ...caches, rereadKey, rereadSession };
 }
 
 function flooredCaches(stores: Stores, { clock, metrics }: { clock: Clock; metrics: Metrics }) {
@@ -52,6 +67,18 @@ function flooredCaches(stores: Stores, { clock, metrics }: { clock: Clock; metri
     waitMsMax: bounds.storeTimeoutMs,
     waiters: { size: 0, sizeMax: bounds.sessionLookupWaitersMax },
   });
+  const serviceSemaphore = createSemaphore({
+    slots: () => serviceTokenBounds.lookupsMax,
+    waitMsMax: bounds.storeTimeoutMs,
+    waiters: { size: 0, sizeMax: serviceTokenBounds.lookupWaitersMax },
+  });
+  const rereadSession: SessionStore["find"] = (sessionId) =>
+    sessionSemaphore.run(() => stores.sessions.find(sessionId));
+  const readKey = (keyId: string) =>
+    semaphore.run(async () => {
+      const key = await stores.keys.find(keyId);
+      return key && evidenceOf(key);
+    });
   const shared = {
     clock,
     ttlMs: bounds.verifiedKeyTtlMs,
@@ -61,14 +88,15 @@ function flooredCaches(stores: Stores, { clock, metrics }: { clock: Clock; metri
     versionOf: ({ version }: { version: number }) => version,
   };
   return {
+    rereadSession,
+    rereadKey(keyId: string) {
+      metrics.storeRead("key");
+      return readKey(keyId);
+    },
     keys: createFlooredCache({
       ...shared,
       entriesMax: bounds.verifiedKeysMax,
-      load: (keyId) =>
-        semaphore.run(async () => {
-          const key = await stores.keys.find(keyId);
-          return key && evidenceOf(key);
-        }),
+      load: readKey,
       onLoad: () => metrics.storeRead("key"),
     }),
     teams: createFlooredCache({
@@ -87,8 +115,19 @@ function flooredCaches(stores: Stores, { clock, metrics }: { clock: Clock; metri
       ...shared,
       entriesMax: bounds.cachedSessionsMax,
       versionOf: sessionVersionOf,
-      load: (sessionId) => sessionSemaphore.run(() => stores.sessions.find(sessionId)),
+      load: rereadSession,
       onLoad: () => metrics.storeRead("session"),
+    }),
+    serviceTokens: createFlooredCache({
+      ...shared,
+      entriesMax: serviceTokenBounds.cachedMax,
+      absentMax: serviceTokenBounds.absentMax,
+      load: (tokenId) =>
+        serviceSemaphore.run(async () => {
+          const token = await stores.serviceTokens.find(tokenId);
+          return token && evidenceOfToken(token);
+        }),
+      onLoad: () => metrics.storeRead("service_token"),
     }),
   };
 }

@@ -1,7 +1,16 @@
 import { randomBytes } from "node:crypto";
-import type { AddressAllowanceView, Admit } from "../admission/admission.ts";
+import type { DescMethod } from "@bufbuild/protobuf";
+import type { AddressAllowanceView, Admit, Load } from "../admission/admission.ts";
 import { unguarded } from "../auth/key-evidence.ts";
-import { credentialOf, isActivity, type ListenerName } from "../auth/policy.ts";
+import {
+  credentialOf,
+  isActivity,
+  isShed,
+  type ListenerName,
+  requestBytesMaxOf,
+  roleOf,
+} from "../auth/policy.ts";
+import type { VerifyServiceToken } from "../auth/require-service.ts";
 import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
 import type { HttpHandler, Mount } from "../http/handler.ts";
@@ -9,8 +18,9 @@ import type { Outcomes } from "../http/outcomes.ts";
 import { createRequestIds } from "../ids/request-ids.ts";
 import { createAddressAllowance } from "../limit/address-allowance.ts";
 import type { Log } from "../log.ts";
-import type { Entry, Metrics } from "../metrics.ts";
+import type { Entry, Metrics } from "../metrics/metrics.ts";
 import { createMetricsHandler } from "../rest/metrics-handler.ts";
+import type { AuditCalls } from "../rpc/audit/audit-calls.ts";
 import { createAuthenticate } from "../rpc/authenticate.ts";
 import { createRpcHandler } from "../rpc/rpc-handler.ts";
 import type { FindRpc, RpcPolicy } from "../rpc/rpc-parts.ts";
@@ -24,6 +34,7 @@ import type { TlsFiles } from "../settings/tls-files.ts";
 import type { SessionAccess } from "../sign-in/session-access.ts";
 import { meterLookUps } from "./meters.ts";
 import { createTransportLog } from "./transport-log.ts";
+import type { Watching } from "./watching.ts";
 
 /** What both listeners need. */
 export interface ListenersParts {
@@ -32,10 +43,14 @@ export interface ListenersParts {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly outcomes: Outcomes;
+  readonly watching: Watching;
   readonly requests: RequestTracker;
   readonly unread: UnreadAnswers;
   readonly admit: Admit;
-  readonly isServiceToken: (presented: string) => boolean;
+  readonly load: Load;
+  readonly audit: AuditCalls;
+  readonly verifyServiceToken: VerifyServiceToken;
+  readonly isInstanceToken: (presented: string) => boolean;
   /** Undefined where nobody can sign in. */
   readonly sessions: SessionAccess | undefined;
 }
@@ -70,7 +85,7 @@ export function createPublicListener(
     ...options,
     connectionsPerAddressMax: config.connectionsPerAddressMax,
     isConversation: isConversation(parts.services),
-    onRequest: dispatch(findRpc, { http: handler, serve }),
+    onRequest: dispatch(findRpc, { http: handler, serve, watching: parts.watching }),
   });
 }
 
@@ -87,9 +102,9 @@ export function createInternalListener(
     readonly tls: TlsFiles | undefined;
   },
 ): Listener {
-  const { metrics, isServiceToken, tls } = parts;
+  const { metrics, audit, verifyServiceToken, tls } = parts;
   const { serve, options } = listenerBasis(parts, "grpc");
-  const handler = createMetricsHandler({ metrics, isServiceToken });
+  const handler = createMetricsHandler({ metrics, verifyServiceToken, onUnproven: audit.wrongToken });
   // Its callers are internal services: no address is held to an allowance.
   const allowance: AddressAllowanceView = { guard: unguarded, look: () => undefined };
   const findRpc = createRpcs(parts, { listener: "internal", allowance });
@@ -98,18 +113,24 @@ export function createInternalListener(
     connectionsPerAddressMax: undefined,
     tls,
     isConversation: isConversation(parts.services),
-    onRequest: dispatch(findRpc, { http: handler, serve }),
+    onRequest: dispatch(findRpc, { http: handler, serve, watching: parts.watching }),
   });
 }
 
 function listenerBasis(parts: ListenersParts, entry: Entry) {
-  const { config, clock, log, outcomes, requests, unread } = parts;
+  const { config, clock, log, outcomes, requests, unread, watching } = parts;
   const newRequestId = createRequestIds(randomBytes);
   const { trustProxyHops, connectionsMax } = config;
-  const basis = { requests, outcomes, newRequestId, report: createTransportLog(log) };
+  const basis = { clock, requests, outcomes, newRequestId, report: createTransportLog(log) };
   return {
     serve: createServe({ ...basis, trustProxyHops } satisfies ServeOptions),
-    options: { ...basis, entry, clock, connectionsMax, unread } satisfies Partial<ListenerOptions>,
+    options: {
+      ...basis,
+      entry,
+      connectionsMax,
+      unread,
+      watch: watching.watch,
+    } satisfies Partial<ListenerOptions>,
   };
 }
 
@@ -118,17 +139,25 @@ function createRpcs(
   parts: ListenersParts & { services: readonly ServedService[] },
   { listener, allowance }: { readonly listener: ListenerName; readonly allowance: AddressAllowanceView },
 ): FindRpc {
-  const { config, clock, outcomes, services, admit, isServiceToken, sessions } = parts;
+  const { config, clock, outcomes, services, sessions } = parts;
+  const { admit, load, audit, verifyServiceToken, isInstanceToken } = parts;
   const policy: RpcPolicy = {
     credentialOf: (method) => credentialOf(method, listener),
+    requestBytesMaxOf,
+    roleOf,
     readsSessions: listener === "public",
     isActivity,
+    isShed,
   };
-  const authenticate = createAuthenticate({ policy, admit, allowance, isServiceToken, sessions });
+  const authenticate = createAuthenticate({
+    ...{ policy, admit, load, allowance, verifyServiceToken, isInstanceToken, sessions },
+  });
+  const isForServices = (method: DescMethod) => policy.credentialOf(method) === "service";
   return createRpcHandler({
     services,
     policy,
-    authenticate,
+    authenticate: audit.authenticate(authenticate, isForServices),
+    audit,
     sessions,
     allowance,
     clock,
@@ -141,8 +170,8 @@ function createRpcs(
 /** RPCs to their own handlers, all else to the HTTP handler. */
 function dispatch(
   findRpc: FindRpc,
-  { http, serve }: { readonly http: HttpHandler; readonly serve: Serve },
+  { http, serve, watching }: { http: HttpHandler; serve: Serve; watching: Watching },
 ): ListenerOptions["onRequest"] {
   const httpMount: Mount = { handler: http, entry: "rest", refusalForm: "json" };
-  return (incoming) => serve(findRpc(incoming.head) ?? httpMount, incoming);
+  return (incoming) => serve(watching.mount(findRpc(incoming.head) ?? httpMount), incoming);
 }

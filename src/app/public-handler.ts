@@ -1,15 +1,18 @@
-import { type DescMessage, isMessage, type MessageShape } from "@bufbuild/protobuf";
+import { create, type DescMessage, isMessage, type MessageShape } from "@bufbuild/protobuf";
+import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { AppRecord } from "../apps/app-store.ts";
+import { credentialOf, requestBytesMaxOf } from "../auth/policy.ts";
 import type { Call } from "../auth/principal.ts";
 import type { Clock } from "../clock.ts";
 import type { HttpHandler } from "../http/handler.ts";
 import type { Readiness } from "../http/readiness.ts";
 import { compress, createStaticBody } from "../http/static-body.ts";
-import type { RestMethod, RestWork } from "../rest/admitted-request.ts";
+import type { RestWork } from "../rest/admitted-request.ts";
 import { createKeyrunOpenApi } from "../rest/openapi/keyrun-openapi.ts";
 import { createOperationsHandler } from "../rest/operations-handler.ts";
 import { createRestHandler } from "../rest/rest-handler.ts";
+import type { RestMethod } from "../rest/wired-method.ts";
 import type { FindRunnableApp } from "../run/run-service.ts";
 import type { Config } from "../settings/config.ts";
 import { createTranscoder } from "../transcode/transcoder.ts";
@@ -38,7 +41,8 @@ export async function createPublicHandler(parts: {
     const rest = createRestHandler({
       clock,
       transcoder,
-      methods: runsOverRest(services),
+      methods: [...runsOverRest(services), leakReports(services)],
+      policy: { credentialOf: (method) => credentialOf(method, "public"), requestBytesMaxOf },
       admit: services.admit,
       allowance,
       outcomes,
@@ -63,6 +67,17 @@ function runsOverRest({ runService, findRunnableApp }: Services): readonly RestM
   ];
 }
 
+function leakReports({ revokeLeakedKey }: Services): RestMethod {
+  const method = KeyService.method.revokeLeakedKey;
+  return {
+    method,
+    prepare: () => async (request, call) => {
+      if (!isMessage(request, method.input)) throw new Error(`no report: ${request.$typeName}`);
+      return create(method.output, await revokeLeakedKey(request, call));
+    },
+  };
+}
+
 /** A method of an app, which is found before the body is read. */
 function ofApp<Input extends DescMessage>(
   findRunnableApp: FindRunnableApp,
@@ -77,8 +92,9 @@ function ofApp<Input extends DescMessage>(
     };
   return {
     method,
-    prepare(teamId, captures) {
-      const found = findRunnableApp(teamId, captures.get("app_id") ?? "");
+    prepare(principal, captures) {
+      if (principal.kind !== "api_key") throw new Error(`${method.toString()} needs the team of a key`);
+      const found = findRunnableApp(principal, captures.get("app_id") ?? "");
       return found instanceof Promise ? found.then(work) : work(found);
     },
   };

@@ -1,3 +1,4 @@
+import type { AuditLog } from "../audit/audit-log.ts";
 import type { HttpHandler } from "../http/handler.ts";
 import type { ScreenFiles } from "../screen/screen-files.ts";
 import { createScreenHandler } from "../screen/screen-handler.ts";
@@ -11,8 +12,11 @@ import type { ScreenNotice } from "./start-words.ts";
  */
 export type WithScreen = (next: HttpHandler) => HttpHandler;
 
-export function createWithScreen(signIn: SignIn, files: ScreenFiles | undefined): WithScreen {
-  const { access, method, address, sessions } = signIn;
+export function createWithScreen(
+  signIn: SignIn & { readonly audit: AuditLog },
+  files: ScreenFiles | undefined,
+): WithScreen {
+  const { access, method, address, sessions, audit } = signIn;
   return (next) => {
     if (!access || !method) return next;
     const documents = files
@@ -23,7 +27,7 @@ export function createWithScreen(signIn: SignIn, files: ScreenFiles | undefined)
           next,
         })
       : next;
-    return createSignInHandler({ address, sessions, method, next: documents });
+    return createSignInHandler({ address, sessions, method, audit, next: documents });
   };
 }
 

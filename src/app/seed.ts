@@ -2,7 +2,7 @@ import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
 import { localOwner } from "../sign-in/local-links.ts";
 import type { Stores } from "../store/stores.ts";
-import type { Caches } from "./caches.ts";
+import type { Membership } from "./membership.ts";
 
 /**
  * Writes what a new store starts with, so that the first run is one command away: the app `echo`.
@@ -12,13 +12,13 @@ import type { Caches } from "./caches.ts";
  */
 export async function seed(
   stores: Pick<Stores, "apps" | "teams" | "members" | "preview">,
-  parts: { clock: Clock; changeSecurityState: Caches["changeSecurityState"]; withDemoTeam: boolean },
+  parts: { clock: Clock; changeSecurityState: Membership["changeSecurityState"]; withDemoTeam: boolean },
 ): Promise<void> {
   const { clock, changeSecurityState, withDemoTeam } = parts;
   const createTimeMs = clock.unixMs();
   if (withDemoTeam) {
     const team = { id: "demo", displayName: "Demo", plan: "free", createTimeMs } as const;
-    await changeSecurityState("team", () => stores.teams.insert(team));
+    await changeSecurityState("team", async () => granted(await stores.teams.insert(team)));
     const { email } = localOwner;
     await stores.members.add({ teamId: "demo", email, createTimeMs });
     await changeSecurityState("preview", async () => {
@@ -26,15 +26,18 @@ export async function seed(
       return { id: email };
     });
   }
-  await changeSecurityState("app", () =>
-    stores.apps.insert({
-      id: "echo",
-      displayName: "Echo",
-      backend: { kind: "echo" },
-      timeoutMs: bounds.appTimeoutMsMax,
-      streamTimeoutMs: bounds.appStreamTimeoutMsDefault,
-      teamIds: [],
-      createTimeMs,
-    }),
-  );
+  const echo = {
+    id: "echo",
+    displayName: "Echo",
+    backend: { kind: "echo" },
+    timeoutMs: bounds.appTimeoutMsMax,
+    streamTimeoutMs: bounds.appStreamTimeoutMsDefault,
+    teamIds: [],
+    createTimeMs,
+  } as const;
+  await changeSecurityState("app", async () => granted(await stores.apps.insert(echo)));
+}
+
+function granted(record: { readonly id: string; readonly version: number } | undefined) {
+  return record && { id: record.id, version: record.version, grants: true };
 }

@@ -7,16 +7,17 @@ import type { Stores } from "../store/stores.ts";
 
 /**
  * Returns the service's secrets: those in the settings, those in the data folder, or a new one that
- * is written there. If the store has keys made with a secret that is missing, all of them would be
- * refused, so the start is refused. No secret is made then, because it would replace the right one
- * in the next backup of the data folder. Older secrets that no key needs are logged.
+ * is written there. If the store has keys or service tokens made with a secret that is missing, all
+ * of them would be refused, so the start is refused. No secret is made then, because it would
+ * replace the right one in the next backup of the data folder. Older secrets that no key needs are
+ * logged.
  */
 export async function loadServiceSecrets(
   config: Config,
   files: ReturnType<typeof createSecretFiles>,
   { stores, log }: { stores: Stores; log: Log },
 ): Promise<ServiceSecrets> {
-  const needed = await stores.keys.secretVersions();
+  const needed = [...(await stores.keys.secretVersions()), ...(await stores.serviceTokens.secretVersions())];
   const secrets = await findServiceSecrets(config, files, needed);
   const older = secrets?.versions.slice(1) ?? [];
   const versions = older.filter((version) => !needed.includes(version));
@@ -35,14 +36,14 @@ export async function findServiceSecrets(
 ): Promise<ServiceSecrets | undefined> {
   const found = config.secrets ?? (await files.findSecrets());
   const secrets = found && createServiceSecrets(found);
-  const missing = neededVersions.filter((version) => !secrets?.versions.includes(version));
+  const missing = [...new Set(neededVersions)].filter((version) => !secrets?.versions.includes(version));
   if (missing.length === 0) return secrets;
   const place =
     config.secrets === undefined
       ? `the file ${secretPath(config.dataDir)}`
       : "what KEYRUN_SECRET_FILE or KEYRUN_SECRET holds";
   throw new StartRefused(
-    `The store holds keys made with a service secret that is not there (version ${missing.join(", ")}). ` +
+    `The store holds service tokens or keys made with a service secret that is not there (version ${missing.join(", ")}). ` +
       `Add it, after the others, to ${place}, or restore that from a backup.`,
   );
 }

@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import type { Clock } from "../clock.ts";
+import type { ServiceSecrets } from "../keys/service-secrets.ts";
 import type { WatchKeysParts } from "../keys/watch-keys.ts";
 import type { Log } from "../log.ts";
 import { type ServedService, served } from "../rpc/served.ts";
@@ -15,6 +16,7 @@ import { createSessions, type Sessions } from "../sign-in/sessions.ts";
 import type { SignInMethod } from "../sign-in/sign-in-handler.ts";
 import type { Stores } from "../store/stores.ts";
 import type { Caches } from "./caches.ts";
+import type { Membership } from "./membership.ts";
 
 /** The parts of sign-in, wired. */
 export interface SignIn {
@@ -40,10 +42,12 @@ export interface SignInParts {
   readonly log: Log;
   readonly stores: Stores;
   readonly caches: Caches;
+  readonly membership: Membership;
+  readonly secrets: ServiceSecrets;
 }
 
 export async function createSignIn(parts: SignInParts): Promise<SignIn> {
-  const { config, clock, log, stores, caches } = parts;
+  const { config, clock, log, stores, caches, membership } = parts;
   const { members, preview, users } = stores;
   const mode = signInMode(config);
   const { address, bound } = holdAddress(config);
@@ -51,7 +55,9 @@ export async function createSignIn(parts: SignInParts): Promise<SignIn> {
     clock,
     store: stores.sessions,
     cache: caches.sessions,
-    changeSecurityState: caches.changeSecurityState,
+    reread: caches.rereadSession,
+    mayAdmit: membership.mayAdmit,
+    changeSecurityState: membership.changeSecurityState,
     randomBytes,
     onSweepFailed: (err) =>
       log.warn({ err }, "sessions that are over could not be removed; the next sweep will"),
@@ -80,10 +86,11 @@ export async function createSignIn(parts: SignInParts): Promise<SignIn> {
   };
 }
 
-const stateKeyBytes = 32;
+/** No value of a key can be this text. */
+const stateKeyText = "keyrun-sign-in-state:";
 
 async function oidcMethod(
-  { config, clock, stores }: SignInParts,
+  { config, clock, stores, secrets }: SignInParts,
   address: () => ScreenAddress,
 ): Promise<SignInMethod | undefined> {
   const { oidc } = config;
@@ -93,9 +100,9 @@ async function oidcMethod(
     import("../sign-in/oidc.ts"),
     import("../sign-in/oidc-issuer.ts"),
   ]);
-  // The key belongs to this process: a person who is at the issuer while Keyrun restarts has to
-  // sign in again.
-  const key = randomBytes(stateKeyBytes);
+  // Made from the service secrets, so that any instance can end a sign-in that another began.
+  const older = secrets.versions.slice(1).map((version) => secrets.digest(version, stateKeyText));
+  const keys = [secrets.digestNewest(stateKeyText), ...older.filter((key) => key !== undefined)] as const;
   return {
     kind: "oidc",
     oidc: createOidc({
@@ -103,7 +110,7 @@ async function oidcMethod(
       redirectUri: () => `${address().origin}/sign-in/callback`,
       users: stores.users,
     }),
-    stateCookie: () => createOidcStateCookie({ clock, key, address: address() }),
+    stateCookie: () => createOidcStateCookie({ clock, keys, address: address() }),
   };
 }
 

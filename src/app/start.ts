@@ -1,40 +1,36 @@
-import { randomBytes } from "node:crypto";
+import { AuditService } from "#gen/keyrun/v1/audit_service_pb.ts";
+import { FleetService } from "#gen/keyrun/v1/fleet_service_pb.ts";
+import { createAuditService } from "../audit/audit-service.ts";
+import { createInstanceTokens } from "../auth/instance-tokens.ts";
 import { checkPolicy } from "../auth/policy.ts";
-import { createServiceTokenCheck } from "../auth/service-token.ts";
 import { bounds } from "../bounds.ts";
-import type { Clock } from "../clock.ts";
-import { createSecretFiles } from "../data-folder/secret-files.ts";
+import { createFleetService } from "../fleet/fleet-service.ts";
 import { createOutcomes } from "../http/outcomes.ts";
-import type { Log } from "../log.ts";
-import { createMetrics } from "../metrics.ts";
 import { Refusal, unavailable } from "../refusal/refusal.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
-import type { NameFilePaths } from "../run/name-files.ts";
-import { readScreenFiles } from "../screen/screen-files.ts";
+import { auditService, createAuditCalls } from "../rpc/audit/audit-calls.ts";
+import { checkAudited } from "../rpc/audit/audited-methods.ts";
+import { served } from "../rpc/served.ts";
 import { type Drainable, drain } from "../server/drain.ts";
 import { createRequestTracker } from "../server/exchange/request-tracker.ts";
-import { transportLimits } from "../server/transport-limits.ts";
-import { UnreadAnswers } from "../server/unread-answers.ts";
 import type { Config } from "../settings/config.ts";
 import type { HostAndPort } from "../settings/host.ts";
-import type { Stores } from "../store/stores.ts";
 import { writeAddressFile } from "./address-file.ts";
+import { noteStart } from "./audit.ts";
 import { bind } from "./bind.ts";
-import { createCaches } from "./caches.ts";
 import { keepWindow, takeUpWindow } from "./kept-window.ts";
-import { warnOfOtherPrefix } from "./key-prefix.ts";
 import { createInternalListener, createPublicListener } from "./listeners.ts";
+import { type AppParts, type Closer, type Opened, open, type Start } from "./open.ts";
 import { operationServices } from "./operation-services.ts";
 import { createPublicHandler } from "./public-handler.ts";
 import { nameRoutes } from "./route-names.ts";
 import { createWithScreen, screenNotice } from "./screen.ts";
-import { seed } from "./seed.ts";
-import { loadServiceSecrets } from "./service-secrets.ts";
+import { createServiceAccess, type ServiceAccess } from "./service-tokens.ts";
 import { createServices, type Services } from "./services.ts";
-import { createSignIn } from "./sign-in.ts";
-import type { ScreenNotice } from "./start-words.ts";
+import { openCarriedWindow } from "./shared-limit.ts";
+import { createSignIn, type SignIn } from "./sign-in.ts";
 import { createStoreReadiness } from "./store-readiness.ts";
-import { loadTlsFiles } from "./tls.ts";
+import { createWatching } from "./watching.ts";
 
 /** Keyrun, running. */
 export interface App {
@@ -45,29 +41,6 @@ export interface App {
    * same promise.
    */
   close(): Promise<void>;
-}
-
-/** What a start needs beside its settings. */
-export interface AppParts {
-  readonly clock: Clock;
-  readonly log: Log;
-  readonly version: string;
-  /** Opens the store that the settings name. */
-  readonly openStores: () => Promise<Stores>;
-  /** Called once, when both listeners are bound and before `/readyz` first answers 200. */
-  readonly announce: (
-    started: Pick<App, "publicAddress" | "internalAddress"> & {
-      /** A team that exists; undefined if there is none. */
-      readonly teamId: string | undefined;
-      readonly screen: ScreenNotice;
-    },
-  ) => void;
-  /** Called with a secret that the start read or made, before anything could log it. */
-  readonly onSecret?: (secret: string) => void;
-  /** Where the system says how the hosts of apps become addresses, if not in its usual files. */
-  readonly nameFiles?: NameFilePaths | undefined;
-  /** Where the built screen is, if there is one. */
-  readonly screenFolder?: string;
 }
 
 /**
@@ -94,43 +67,8 @@ function storeRefused(thrown: unknown): StartRefused | undefined {
 
 const storeReasons: readonly string[] = ["STORE_FULL", "UNAVAILABLE"];
 
-interface Start {
-  readonly config: Config;
-  readonly parts: AppParts;
-  /** Closes what was opened; the order is that of the opening. */
-  readonly closers: Closer[];
-}
-
-type Closer = () => Promise<unknown>;
-
 async function closeInReverse(closers: readonly Closer[]): Promise<void> {
   for (const close of closers.toReversed()) await close();
-}
-
-type Opened = Awaited<ReturnType<typeof open>>;
-
-/** Step 1: opens what the wiring needs. */
-async function open({ config, parts, closers }: Start) {
-  const { clock, log } = parts;
-  const files = createSecretFiles(config.dataDir, randomBytes);
-  const tls = config.grpcTls && loadTlsFiles(config.grpcTls);
-  const stores = await parts.openStores();
-  closers.push(stores.close);
-  const secrets = await loadServiceSecrets(config, files, { stores, log });
-  await warnOfOtherPrefix(stores, { keyPrefix: config.keyPrefix, log });
-  const unread = new UnreadAnswers(transportLimits);
-  const metrics = createMetrics({ unreadAnswerBytes: () => unread.bytes });
-  const caches = createCaches(stores, { clock, metrics });
-  if (await stores.isEmpty()) {
-    const { changeSecurityState } = caches;
-    await seed(stores, { clock, changeSecurityState, withDemoTeam: config.mongodbUri === undefined });
-  }
-  const team = (await stores.teams.find("demo")) ?? (await stores.teams.list({ limit: 1 }))[0];
-  const serviceToken = config.serviceToken ?? (await files.serviceToken());
-  parts.onSecret?.(serviceToken);
-  const { screenFolder } = parts;
-  const screenFiles = screenFolder === undefined ? undefined : await readScreenFiles(screenFolder);
-  return { tls, stores, secrets, unread, metrics, caches, serviceToken, screenFiles, teamId: team?.id };
 }
 
 type Wired = Awaited<ReturnType<typeof wire>>;
@@ -138,47 +76,91 @@ type Wired = Awaited<ReturnType<typeof wire>>;
 /** Step 2: services, handlers and listeners, in the order of a request. Nothing is served yet. */
 async function wire({ config, parts, closers }: Start, opened: Opened) {
   const { clock, log, version } = parts;
-  const { stores, secrets, unread, metrics, caches } = opened;
-  const signIn = await createSignIn({ config, clock, log, stores, caches });
-  const { watchAccess } = signIn;
+  const { audit, stores, secrets, unread, metrics, caches, membership, sharedLimit, load, traces } = opened;
+  const isWatched = parts.writeAccess !== undefined || traces !== undefined;
+  const shared = { config, clock, log, stores, caches, secrets, membership };
+  const signIn = await createSignIn(shared);
+  const serviceAccess = createServiceAccess({ ...shared, serviceToken: opened.serviceToken });
+  const watchAccess = watchAccessOf(signIn, serviceAccess);
+  const { leaveTeam: leaveServiceTokens } = serviceAccess;
   const { nameFiles } = parts;
-  const basics = { config, clock, log, metrics, stores, caches, secrets };
-  const services = createServices({ ...basics, watchAccess, nameFiles });
-  const window = { limiter: services.limiter, store: stores.window, log };
+  const services = createServices({
+    ...{ ...shared, load, metrics, sharedLimit, watchAccess, nameFiles },
+    ...{ audit, traces, isWatched, leaveServiceTokens },
+  });
+  const carried = await openCarriedWindow({ config, clock, mode: () => sharedLimit?.mode() ?? "shared" });
+  const window = { limiter: carried ?? services.limiter, store: stores.window, log };
   await takeUpWindow(window);
   // A start that fails from here on keeps what it took up.
   closers.push(() => keepWindow(window));
-  closers.push(signIn.sessions.close, services.lastUses.close, services.repeatable.close);
+  closers.push(
+    signIn.sessions.close,
+    services.watchedUses.close,
+    services.keySweep.close,
+    services.lastUses.close,
+    services.usage.close,
+    serviceAccess.lastUses.close,
+    services.repeatable.close,
+  );
   closers.push(services.runner.close);
 
-  const storeReadiness = createStoreReadiness({ stores, log });
+  const storeReadiness = createStoreReadiness({ stores, log, mayAdmit: membership.mayAdmit });
   const { readiness } = storeReadiness;
   const streamsEnd = new AbortController();
-  const own = [...services.served, signIn.served];
+  const teamCreateTimeMs = async (teamId: string) => (await stores.teams.find(teamId))?.createTimeMs;
+  const own = [
+    ...services.served,
+    signIn.served,
+    serviceAccess.served,
+    served(AuditService, createAuditService({ store: stores.audit, log: audit, teamCreateTimeMs })),
+    served(FleetService, createFleetService(membership.fleet?.nudged)),
+  ].map((each) => auditService(audit, each));
   const all = [...own, ...operationServices(own, { readiness, streamsEnd: streamsEnd.signal })];
   const descriptors = all.map(({ service }) => service);
   checkPolicy(descriptors);
+  checkAudited(descriptors);
   const nameRoute = nameRoutes(descriptors, opened.screenFiles?.keys() ?? []);
 
+  const watching = createWatching({ ...parts, nameRoute, traces });
   const requests = createRequestTracker();
   const basis = {
     ...{ config, clock, log, metrics, requests, unread, services: all },
-    outcomes: createOutcomes({ log, metrics, nameRoute }),
+    outcomes: watching.outcomes(createOutcomes({ log, metrics, clock, nameRoute })),
+    watching,
     admit: services.admit,
-    isServiceToken: createServiceTokenCheck(opened.serviceToken),
+    load,
+    audit: createAuditCalls(audit),
+    verifyServiceToken: serviceAccess.verify,
+    isInstanceToken: createInstanceTokens(secrets).isOne,
     sessions: signIn.access,
   };
-  const withScreen = createWithScreen(signIn, opened.screenFiles);
+  const withScreen = createWithScreen({ ...signIn, audit }, opened.screenFiles);
   const handler = await createPublicHandler({ config, clock, version, readiness, services, withScreen });
   const publicListener = createPublicListener({ ...basis, handler });
   const internalListener = createInternalListener({ ...basis, tls: opened.tls });
   const listeners = [publicListener, internalListener];
+  opened.observed.process = () => ({
+    connections: { public: publicListener.connections(), internal: internalListener.connections() },
+    openStreams: services.openStreams(),
+    activeKeys: services.activeKeys(),
+    expiringKeys: services.keySweep.expiringKeys(),
+  });
   closers.push(async () => listeners.forEach((listener) => void listener.destroy()));
   const drainables = [...listeners, streams(services, streamsEnd), repeatableRuns(services)];
   const { screenFiles, teamId } = opened;
+  const noted = { secrets, serviceToken: opened.serviceToken, store: stores.audit };
   return {
-    ...{ signIn, services, storeReadiness, requests, drainables, screenFiles, teamId },
-    ...{ publicListener, internalListener },
+    ...{ signIn, serviceAccess, services, storeReadiness, requests, drainables, screenFiles, teamId },
+    ...{ publicListener, internalListener, load, audit, noted },
+  };
+}
+
+/** The checks of a caller that was admitted and still watches: a member, or a service. */
+function watchAccessOf({ watchAccess }: SignIn, { check }: ServiceAccess): SignIn["watchAccess"] {
+  return {
+    ...watchAccess,
+    checkAccess: (principal, teamId) =>
+      principal.kind === "service" ? check(principal, teamId) : watchAccess.checkAccess(principal, teamId),
   };
 }
 
@@ -198,7 +180,9 @@ function repeatableRuns({ repeatable }: Services): Drainable {
 
 /** Step 3: binds the listeners, says where they are, and turns ready. */
 async function serve({ config, parts, closers }: Start, wired: Wired): Promise<App> {
-  const { signIn, services, storeReadiness, publicListener, internalListener, screenFiles, teamId } = wired;
+  const { signIn, serviceAccess, services, storeReadiness, screenFiles, teamId, load } = wired;
+  const { publicListener, internalListener } = wired;
+  const { audit, noted } = wired;
   const publicAddress = await bind(
     publicListener,
     { host: config.host, port: config.port },
@@ -212,10 +196,16 @@ async function serve({ config, parts, closers }: Start, wired: Wired): Promise<A
   );
   closers.push(await writeAddressFile(config.dataDir, internalAddress, parts.log));
   services.lastUses.start();
+  services.usage.start();
+  serviceAccess.lastUses.start();
+  services.watchedUses.start();
+  services.keySweep.start();
   services.repeatable.start();
   signIn.sessions.start();
+  audit.start();
   parts.announce({ publicAddress, internalAddress, teamId, screen: screenNotice(signIn, screenFiles) });
-  closers.push(storeReadiness.begin());
+  const noteStop = noteStart(audit, { ...noted, config, internalAddress, log: parts.log });
+  closers.push(load.begin(), storeReadiness.begin(), noteStop);
 
   let closing: Promise<void> | undefined;
   const close = async () => {

@@ -12,15 +12,17 @@ export interface StoreReadiness {
 
 /** Makes a readiness that needs the store: held by this process, and answering. */
 export function createStoreReadiness({
-  stores: { guard, check },
+  stores: { check },
+  mayAdmit,
   log,
 }: {
-  readonly stores: Pick<Stores, "guard" | "check">;
+  readonly stores: Pick<Stores, "check">;
+  readonly mayAdmit: () => boolean;
   readonly log: Log;
 }): StoreReadiness {
   let watch: StoreWatch | undefined;
   const readiness = createReadiness(() => {
-    if (!guard.holds()) return "the store is out of reach";
+    if (!mayAdmit()) return "the store is out of reach";
     return watch?.answers() === false ? "the store does not answer as it should" : undefined;
   });
 

@@ -22,7 +22,7 @@ export function createAppService(parts: {
 }): ServiceMethods<typeof AppService> {
   const { store, teams, clock, changeSecurityState } = parts;
   const update = (appId: string, change: AppChange, version: number) =>
-    changeSecurityState("app", async () => changeOf(await store.update(appId, change, version)));
+    changeSecurityState("app", async () => changeOf(await store.update(appId, change, version), false));
   /** True if the app was deleted now, and not earlier. */
   async function remove(appId: string): Promise<boolean> {
     let isDeletedNow = false;
@@ -42,7 +42,7 @@ export function createAppService(parts: {
         teams,
         { teamIds: given.teamIds, param: "app.team_ids" },
         {
-          write: () => changeSecurityState("app", async () => changeOf(await store.insert(given))),
+          write: () => changeSecurityState("app", async () => changeOf(await store.insert(given), true)),
           undo: async (written) => written && (await remove(written.id)),
         },
       );
@@ -98,8 +98,8 @@ export function createAppService(parts: {
   };
 }
 
-function changeOf(app: AppRecord | undefined) {
-  return app && { id: app.id, version: app.version, value: app };
+function changeOf(app: AppRecord | undefined, grants: boolean) {
+  return app && { id: app.id, version: app.version, value: app, grants };
 }
 
 /** What the app had in the fields that a change names. */

@@ -1,8 +1,9 @@
 /**
  * What a method takes as proof: an API key; the token of internal services; a session; a session
- * whose user has preview access, for the user's own teams only; or nothing.
+ * whose user has preview access, for the user's own teams only; the token that the instances of a
+ * fleet share; or nothing.
  */
-export type CredentialKind = "api_key" | "service" | "session" | "preview_session" | "none";
+export type CredentialKind = "api_key" | "service" | "session" | "preview_session" | "instance" | "none";
 
 /** What the `Authorization` headers of a request hold. */
 export type BearerCredential =

@@ -1,3 +1,7 @@
+import type { Clock } from "../clock.ts";
+import type { KeyEnd } from "../http/key-end.ts";
+import type { KeyRestrictions } from "./key-restrictions.ts";
+
 /**
  * What the store says of a key, as far as verifying needs it. The cache of verified keys holds it.
  */
@@ -8,13 +12,30 @@ export interface KeyEvidence {
   readonly digest: Buffer;
   readonly secretVersion: string;
   readonly revokeTimeMs: number | null;
+  /** Null: the key may do all that its team may. */
+  readonly restrictions: KeyRestrictions | null;
+  /** From when on the key is refused; null: it does not expire. */
+  readonly expireTimeMs: number | null;
+  /** The key is marked as expired, and so it stays, whatever the clock does. */
+  readonly isExpired: boolean;
+  /** The key can't be used yet. */
+  readonly isPending: boolean;
+  /** For the answers to the key; undefined: it does not expire. */
+  readonly end: KeyEnd | undefined;
   /** This evidence is void where its version is below the key's floor. */
   readonly version: number;
 }
 
 /** What a presented value proved to be. */
 export type KeyVerdict =
-  | { readonly kind: "valid"; readonly keyId: string; readonly teamId: string }
+  | {
+      readonly kind: "valid";
+      readonly keyId: string;
+      readonly teamId: string;
+      readonly restrictions: KeyRestrictions | null;
+      /** Absent: the key does not expire. */
+      readonly end?: KeyEnd | undefined;
+    }
   /** Only where the secret matched: its owner may know when the key was revoked. */
   | {
       readonly kind: "revoked";
@@ -22,7 +43,27 @@ export type KeyVerdict =
       readonly teamId: string;
       readonly revokeTimeMs: number;
     }
+  /** As a revocation, which is told before an expiry. */
+  | {
+      readonly kind: "expired";
+      readonly keyId: string;
+      readonly teamId: string;
+      readonly expireTimeMs: number;
+    }
   | { readonly kind: "invalid" };
+
+export const invalidKey: KeyVerdict = Object.freeze({ kind: "invalid" });
+
+/** What a key whose secret matched is at this moment. The clock is read only if the key expires. */
+export function verdictOf(evidence: KeyEvidence, clock: Pick<Clock, "unixMs">): KeyVerdict {
+  const { id: keyId, teamId, revokeTimeMs, expireTimeMs, restrictions, end } = evidence;
+  if (revokeTimeMs !== null) return { kind: "revoked", keyId, teamId, revokeTimeMs };
+  if (evidence.isPending) return invalidKey;
+  if (expireTimeMs !== null && (evidence.isExpired || clock.unixMs() >= expireTimeMs)) {
+    return { kind: "expired", keyId, teamId, expireTimeMs };
+  }
+  return { kind: "valid", keyId, teamId, restrictions, end };
+}
 
 /**
  * Does a look-up in the store for a caller without a proven key. The public listener's guard

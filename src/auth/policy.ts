@@ -1,18 +1,29 @@
-import type { DescMethod, DescService } from "@bufbuild/protobuf";
+import { type DescMethod, type DescService, ScalarType } from "@bufbuild/protobuf";
+import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import type { CredentialKind } from "./credential.ts";
+import { leakBounds } from "./leak-bounds.ts";
+import type { ServiceRole } from "./service-role.ts";
 
 export type ListenerName = "public" | "internal";
 
 /** The credential that a method takes on each listener; without an entry it is not served there. */
-export type PolicyRow = Readonly<Partial<Record<ListenerName, CredentialKind>>>;
+export interface PolicyRow extends Readonly<Partial<Record<ListenerName, CredentialKind>>> {
+  /** The least role of a service that calls it. There is one exactly where a service is taken. */
+  readonly role?: ServiceRole;
+}
 
 const anyKey: PolicyRow = { public: "api_key", internal: "api_key" };
-const service: PolicyRow = { internal: "service" };
-const serviceOrMember: PolicyRow = { public: "preview_session", internal: "service" };
+const verifier: PolicyRow = { internal: "service", role: "verify" };
+const service: PolicyRow = { internal: "service", role: "admin" };
+// The request names a team, which must be one of the member's or of the service's own.
+const serviceOrMember: PolicyRow = { public: "preview_session", internal: "service", role: "manage" };
 // Also on the internal listener, where no session is ever read: a service gets UNAUTHENTICATED
 // there.
 const session: PolicyRow = { public: "session", internal: "session" };
+const instance: PolicyRow = { internal: "instance" };
 const open: PolicyRow = { internal: "none" };
+// What anyone sends there is charged to the sender's address; a service has proved who it is.
+const anyoneOrVerifier: PolicyRow = { public: "none", internal: "service", role: "verify" };
 
 /**
  * The one table of the credential that each method takes. A method without a row is served to
@@ -26,7 +37,11 @@ const rows: Readonly<Record<string, PolicyRow>> = {
   "keyrun.v1.KeyService.ListKeys": serviceOrMember,
   "keyrun.v1.KeyService.WatchKeys": serviceOrMember,
   "keyrun.v1.KeyService.RevokeKey": serviceOrMember,
-  "keyrun.v1.KeyService.VerifyKey": service,
+  "keyrun.v1.KeyService.VerifyKey": verifier,
+  "keyrun.v1.KeyService.UpdateKey": serviceOrMember,
+  "keyrun.v1.KeyService.RotateKey": serviceOrMember,
+  "keyrun.v1.KeyService.RevokeLeakedKey": anyoneOrVerifier,
+  "keyrun.v1.KeyService.GetUsage": serviceOrMember,
 
   "keyrun.v1.SessionService.GetSession": session,
   "keyrun.v1.SessionService.SignOut": session,
@@ -52,6 +67,13 @@ const rows: Readonly<Record<string, PolicyRow>> = {
   "keyrun.v1.AppService.DeleteApp": service,
   "keyrun.v1.AppService.ListRunnableApps": serviceOrMember,
 
+  "keyrun.v1.ServiceTokenService.CreateServiceToken": service,
+  "keyrun.v1.ServiceTokenService.ListServiceTokens": service,
+  "keyrun.v1.ServiceTokenService.RevokeServiceToken": service,
+  "keyrun.v1.AuditService.ListEvents": serviceOrMember,
+
+  "keyrun.v1.FleetService.Nudge": instance,
+
   "grpc.health.v1.Health.Check": open,
   "grpc.health.v1.Health.List": open,
   "grpc.health.v1.Health.Watch": open,
@@ -66,18 +88,53 @@ export function credentialOf(method: DescMethod, listener: ListenerName): Creden
   return rows[nameOf(method)]?.[listener];
 }
 
+/** The least role of a service that may call the method; undefined where no service may. */
+export function roleOf(method: DescMethod): ServiceRole | undefined {
+  return rows[nameOf(method)]?.role;
+}
+
+/** The least role of a service that may read `/metrics`, which is no method. */
+export const metricsRole: ServiceRole = "metrics";
+
 /**
  * The methods that only a person calls. The screen calls the others by itself, and a page that is
  * left open must not keep its session alive.
  */
-const activities: readonly string[] = ["keyrun.v1.KeyService.CreateKey", "keyrun.v1.KeyService.RevokeKey"];
+const activities: readonly string[] = ["CreateKey", "UpdateKey", "RotateKey", "RevokeKey"].map(
+  (method) => `keyrun.v1.KeyService.${method}`,
+);
 
 /** Whether a call of the method counts as an activity of the session. */
 export function isActivity(method: DescMethod): boolean {
   return activities.includes(nameOf(method));
 }
 
-/** Throws, naming the methods, where a served method has no row or a row names no served method. */
+/**
+ * What is shed while there is too much to do, beside the runs (`admission/`): the method that
+ * services call as often as they are called themselves. Every other method is never shed. It is
+ * called by people and operators, takes a right away, or finds the key that is to be revoked.
+ */
+const shed: ReadonlySet<DescMethod> = new Set([KeyService.method.verifyKey]);
+
+/** Whether a service's call of the method is refused while there is too much to do. */
+export function isShed(method: DescMethod): boolean {
+  return shed.has(method);
+}
+
+/** The methods whose requests are short, and how long they may be: anyone may send them. */
+const requestBytesMax: ReadonlyMap<DescMethod, number> = new Map([
+  [KeyService.method.revokeLeakedKey, leakBounds.reportBytesMax],
+]);
+
+/** How many bytes a request of the method may have, where the others may have `usualMax`. */
+export function requestBytesMaxOf(method: DescMethod, usualMax: number): number {
+  return Math.min(usualMax, requestBytesMax.get(method) ?? usualMax);
+}
+
+/**
+ * Throws, naming the methods, where a served method has no row, a row names no served method, or a
+ * method that is limited to a service's teams has no `team_id` in its request.
+ */
 export function checkPolicy(services: readonly DescService[]): void {
   const served = services.flatMap((each) => each.methods.map(nameOf));
   const missing = served.filter((name) => !(name in rows));
@@ -85,8 +142,17 @@ export function checkPolicy(services: readonly DescService[]): void {
   if (missing.length > 0) throw new Error(`No row in the policy for: ${missing.join(", ")}`);
   if (unused.length > 0)
     throw new Error(`Rows in the policy for methods that are not served: ${unused.join(", ")}`);
+  const methods = services.flatMap((each) => each.methods);
+  const unscoped = methods.filter((method) => roleOf(method) === "manage" && !namesTeam(method)).map(nameOf);
+  if (unscoped.length > 0) throw new Error(`No team_id in the requests of: ${unscoped.join(", ")}`);
 }
 
 function nameOf(method: DescMethod): string {
   return `${method.parent.typeName}.${method.name}`;
+}
+
+/** Whether the method's request names the team that it is about. */
+export function namesTeam(method: DescMethod): boolean {
+  const field = method.input.fields.find(({ name }) => name === "team_id");
+  return field?.fieldKind === "scalar" && field.scalar === ScalarType.STRING;
 }

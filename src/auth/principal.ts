@@ -1,12 +1,41 @@
+import type { RequestNotes } from "../http/request-notes.ts";
 import type { Refusal } from "../refusal/refusal.ts";
 import { clientName, type DeclaredClient } from "./declared-client.ts";
+import type { LookUpGuard } from "./key-evidence.ts";
+import type { KeyRestrictions } from "./key-restrictions.ts";
+import type { NamedService } from "./service-role.ts";
 
 /** The caller, as the credential alone proves it, never a field of the request. */
 export type Principal =
-  | { readonly kind: "api_key"; readonly keyId: string; readonly teamId: string }
-  | { readonly kind: "service"; readonly client?: DeclaredClient }
+  | KeyPrincipal
+  | ServicePrincipal
   | SessionPrincipal
-  | { readonly kind: "anyone" };
+  | { readonly kind: "instance" }
+  | Anyone;
+
+/** A caller that shows nothing. What it makes the store look up goes through the guard. */
+export interface Anyone {
+  readonly kind: "anyone";
+  readonly address: string;
+  readonly guard: LookUpGuard;
+}
+
+/** A key of a team. */
+export interface KeyPrincipal {
+  readonly kind: "api_key";
+  readonly keyId: string;
+  readonly teamId: string;
+  /** Null: the key may do all that its team may. */
+  readonly restrictions: KeyRestrictions | null;
+}
+
+/** An internal service. */
+export interface ServicePrincipal {
+  readonly kind: "service";
+  /** The service whose token was shown; absent: the token of the settings, with the role admin. */
+  readonly service?: NamedService;
+  readonly client?: DeclaredClient;
+}
 
 /** A person who is signed in. */
 export interface SessionPrincipal {
@@ -20,6 +49,10 @@ export interface SessionPrincipal {
 export interface Call {
   readonly principal: Principal;
   readonly requestId: string;
+  /** The client's address. */
+  readonly address: string;
+  /** Undefined if requests are not watched. */
+  readonly notes?: RequestNotes | undefined;
   /** Aborted when the caller goes away, its deadline passes, or the drain's time is over. */
   readonly signal: AbortSignal;
   /**
@@ -42,9 +75,15 @@ export interface Call {
   readonly responseTrailers: Headers;
 }
 
-/** The name of an actor in records: a member's e-mail, "the command line" or "a service". */
+/**
+ * The name of an actor in records: a member's e-mail, or the name of a service. With the token of
+ * the settings, it is "the command line" or "a service". A name has no "@" and no space, so none of
+ * these can be taken for another.
+ */
 export function actorOf(principal: Principal): string {
   if (principal.kind === "session") return principal.email;
-  const client = principal.kind === "service" ? principal.client : undefined;
+  if (principal.kind !== "service") return "a service";
+  const { service, client } = principal;
+  if (service) return service.name;
   return client === undefined ? "a service" : clientName(client);
 }

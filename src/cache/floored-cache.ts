@@ -21,6 +21,11 @@ export interface FlooredCache<V> extends RecordSource<V> {
    * less than `floorRetentionMs`.
    */
   raise(id: string, version: number, value?: V): void;
+  /**
+   * Forgets every record and every id known to be absent, and makes every read that is under way
+   * void. Call it where changes may have been missed. The floors stay.
+   */
+  clear(): void;
 }
 
 /**
@@ -112,9 +117,15 @@ export function createFlooredCache<V extends object>(options: {
     raise(id, version, value) {
       floors.raise(id, version);
       const held = entries.peek(id);
-      if (held && held.version < version) entries.delete(id);
+      // Also one of the same version: a session keeps its version when it is used.
+      if (held && held.version <= version) entries.delete(id);
       absent.delete(id);
       if (value !== undefined && floors.areWhole()) keep(id, value);
+    },
+    clear() {
+      entries.clear();
+      absent.clear();
+      floors.voidReads();
     },
   };
 }
@@ -140,7 +151,7 @@ function createFloors(clock: Clock, limits: { retentionMs: number; floorsMax: nu
   let raises = 0;
   /**
    * Reads that began before this many raises are void: the floor that they would meet was dropped
-   * to make room.
+   * to make room, or was never learned.
    */
   let droppedRaises = 0;
   let droppedTimeMs = Number.NEGATIVE_INFINITY;
@@ -177,6 +188,11 @@ function createFloors(clock: Clock, limits: { retentionMs: number; floorsMax: nu
       floors.delete(id);
       floors.set(id, { version, raises: ++raises, timeMs: clock.monotonicMs() });
       forget();
+    },
+    /** Makes every read void that has begun, and every record that comes late with a raise. */
+    voidReads(): void {
+      droppedRaises = ++raises;
+      droppedTimeMs = clock.monotonicMs();
     },
     /**
      * Whether a record that comes late is sure to meet its floor: no floor younger than the

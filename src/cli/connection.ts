@@ -2,7 +2,9 @@ import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs
 import { resolve } from "node:path";
 import type { Health } from "#gen/grpc/health/v1/health_pb.ts";
 import type { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
+import type { AuditService } from "#gen/keyrun/v1/audit_service_pb.ts";
 import type { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import type { ServiceTokenService } from "#gen/keyrun/v1/service_token_service_pb.ts";
 import type { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import type { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import type { Config } from "../settings/config.ts";
@@ -19,6 +21,8 @@ export interface Connection {
   readonly teams: UnaryCalls<typeof TeamService>;
   readonly apps: UnaryCalls<typeof AppService>;
   readonly sessions: UnaryCalls<typeof SessionService>;
+  readonly serviceTokens: UnaryCalls<typeof ServiceTokenService>;
+  readonly audit: UnaryCalls<typeof AuditService>;
   readonly health: UnaryCalls<typeof Health>;
   close(): void;
 }
@@ -49,6 +53,8 @@ export async function openConnection({ address, serviceToken, tls }: Peer): Prom
     teams: client.calls<typeof TeamService>("keyrun.v1.TeamService"),
     apps: client.calls<typeof AppService>("keyrun.v1.AppService"),
     sessions: client.calls<typeof SessionService>("keyrun.v1.SessionService"),
+    serviceTokens: client.calls<typeof ServiceTokenService>("keyrun.v1.ServiceTokenService"),
+    audit: client.calls<typeof AuditService>("keyrun.v1.AuditService"),
     health: client.calls<typeof Health>("grpc.health.v1.Health"),
     close: () => client.close(),
   };

@@ -63,9 +63,20 @@ async function* findings({ env, nodeVersion, readFile }: DoctorWorld): AsyncGene
     return store.words;
   });
   const inspection = store;
-  if (inspection) yield await find("secret", () => startChecks.secrets(config, inspection));
+  if (inspection) yield* storeFindings(config, inspection);
+  const { sharedLimit } = config;
+  if (sharedLimit) yield await find("redis", () => startChecks.redis(sharedLimit));
   yield await find("token file", () => startChecks.token(config));
   yield* serverFindings(config, env, store?.isServed ?? false);
+}
+
+/** What else follows from what the store holds. */
+async function* storeFindings(config: Config, inspection: StoreInspection): AsyncGenerator<Finding> {
+  const { startChecks } = await import("./start-checks.ts");
+  if (config.sharedLimit || inspection.instances.length > 0) {
+    yield await find("fleet", () => startChecks.fleet(config, inspection));
+  }
+  yield await find("secret", () => startChecks.secrets(config, inspection));
 }
 
 /**

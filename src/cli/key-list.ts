@@ -1,11 +1,11 @@
 import type { KeyJson } from "#gen/keyrun/v1/key_pb.ts";
 import { systemClock } from "../clock.ts";
-import { wrongUse } from "./command-failure.ts";
 import type { TeamOption } from "./key-commands.ts";
 import { allPages, pageSize } from "./pages.ts";
 import { type Column, printTable, type Row, timeCell } from "./table.ts";
 import { chooseTeam } from "./team-choice.ts";
 import { answer, type Terminal } from "./terminal.ts";
+import { readSpan } from "./time-options.ts";
 
 export interface ListOptions extends TeamOption {
   revoked?: boolean;
@@ -14,7 +14,7 @@ export interface ListOptions extends TeamOption {
 }
 
 export async function listKeys(terminal: Terminal, options: ListOptions): Promise<void> {
-  const unusedMs = options.unusedFor === undefined ? undefined : readTime(options.unusedFor);
+  const unusedMs = options.unusedFor === undefined ? undefined : readSpan(options.unusedFor, "--unused-for");
   const { keys: client } = await terminal.server();
   const teamId = await chooseTeam(terminal, options.team);
   const request = {
@@ -28,20 +28,13 @@ export async function listKeys(terminal: Terminal, options: ListOptions): Promis
   const keys = unusedMs === undefined ? all : unusedSince(systemClock.unixMs() - unusedMs, all);
   const message = { ...pages[0], keys, nextPageToken: "" };
   await answer(terminal, options, message, async () => {
-    await printTable(terminal, columnsFor(options), keys.map(rowOf));
+    // Where no key ends, the columns that say so would only take room.
+    const showsEnds = keys.some(({ expireTime }) => expireTime !== undefined);
+    const rows = keys.map((key) => rowOf(key, showsEnds));
+    await printTable(terminal, columnsFor(options, showsEnds), rows);
     const { activeKeyCount = 0, activeKeyCountMax = 0 } = message;
     terminal.note(`${activeKeyCount} of at most ${activeKeyCountMax} active keys.`);
   });
-}
-
-const dayMs = 86_400_000;
-const unitMs: Readonly<Record<string, number>> = { d: dayMs, h: dayMs / 24, m: dayMs / 24 / 60 };
-
-function readTime(text: string): number {
-  const [, digits, unit = ""] = /^(\d{1,5})([dhm])$/.exec(text) ?? [];
-  const ms = Number(digits) * (unitMs[unit] ?? Number.NaN);
-  if (ms > 0) return ms;
-  throw wrongUse("--unused-for must be a number of days, hours or minutes, like 90d, 12h or 30m.");
 }
 
 /** A key that was never used counts from its creation. */
@@ -51,7 +44,7 @@ function unusedSince(unixMs: number, keys: readonly KeyJson[]): KeyJson[] {
   });
 }
 
-function columnsFor({ revoked }: ListOptions): Column[] {
+function columnsFor({ revoked }: ListOptions, showsEnds: boolean): Column[] {
   return [
     { head: "LABEL", least: 12 },
     { head: "KEY" },
@@ -59,21 +52,39 @@ function columnsFor({ revoked }: ListOptions): Column[] {
     { head: "CREATED" },
     { head: "BY", least: 10, ...(revoked && { spare: true }) },
     { head: "LAST USED" },
+    ...(showsEnds ? [{ head: "STATE" }, { head: "EXPIRES" }] : []),
     ...(revoked ? [{ head: "REVOKED" }, { head: "BY", least: 10 }] : []),
   ];
 }
 
-function rowOf(key: KeyJson): Row {
+function rowOf(key: KeyJson, showsEnds: boolean): Row {
   const isRevoked = key.state === "KEY_STATE_REVOKED";
+  const isOver = isRevoked || key.state === "KEY_STATE_EXPIRED";
   const cells = [
-    key.label || "-",
+    `${key.label || "-"}${restrictionNote(key)}`,
     key.redactedValue ?? "",
     key.id ?? "",
     timeCell(key.createTime),
     key.createdBy || "-",
     timeCell(key.lastUseTime, "never"),
+    ...(showsEnds ? [stateWord(key), timeCell(key.expireTime, "never")] : []),
     isRevoked ? timeCell(key.revokeTime) : "",
     key.revokedBy ?? "",
   ];
-  return { cells, faint: isRevoked };
+  return { cells, faint: isOver };
+}
+
+function stateWord({ state, replacedByKeyId = "" }: KeyJson): string {
+  if (state === "KEY_STATE_REVOKED") return "revoked";
+  if (state === "KEY_STATE_EXPIRED") return "expired";
+  return replacedByKeyId === "" ? "active" : "replaced";
+}
+
+/** What the key is restricted to, in brackets behind its label. */
+function restrictionNote({ appIds = [], requestsPerMinute }: KeyJson): string {
+  const notes = [
+    ...(appIds.length > 1 ? [`${appIds.length} apps`] : appIds),
+    ...(requestsPerMinute === undefined ? [] : [`${requestsPerMinute}/min`]),
+  ];
+  return notes.length === 0 ? "" : ` (${notes.join(", ")})`;
 }

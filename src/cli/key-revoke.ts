@@ -1,79 +1,14 @@
-import type { KeyJson } from "#gen/keyrun/v1/key_pb.ts";
-import { CallRefused } from "./call-errors.ts";
-import { CommandFailure, wrongUse } from "./command-failure.ts";
 import type { TeamOption } from "./key-commands.ts";
-import { allPages, pageSize } from "./pages.ts";
+import { withNamedKey } from "./key-name.ts";
 import { timeWords } from "./table.ts";
-import { chooseTeam } from "./team-choice.ts";
 import { answer, type Terminal } from "./terminal.ts";
 
-/** Revokes the key that a text names. A whole key counts as its id, and is never printed. */
+/** Revokes the key that a text names. */
 export async function revokeKey(terminal: Terminal, text: string, options: TeamOption): Promise<void> {
-  const named = readName(text);
   const { keys } = await terminal.server();
-  const teamId = await chooseTeam(terminal, options.team);
-  const keyId = named.id ?? (await findRedacted(terminal, { teamId, redacted: named.redacted }));
-  if (named.isWhole) terminal.note(wholeKeyWords);
-  const message = await keys.revokeKey({ teamId, keyId }).catch((error: unknown) => {
-    const isUnknown = error instanceof CallRefused && error.reason === "KEY_NOT_FOUND";
-    throw isUnknown ? unknownKey(teamId, keyId) : error;
-  });
+  const message = await withNamedKey(terminal, { text, team: options.team }, keys.revokeKey);
   const { id, revokeTime = "" } = message.key ?? {};
   await answer(terminal, options, message, () =>
     terminal.print(`Key ${id} was revoked at ${timeWords(revokeTime)}.`),
   );
-}
-
-const wholeKeyWords =
-  "You gave the whole key. Shells keep a history of what is typed: next time, give its id alone, and remove this line from the history.";
-
-type KeyName =
-  | { readonly id: string; readonly isWhole: boolean; readonly redacted?: undefined }
-  | { readonly redacted: string; readonly isWhole: false; readonly id?: undefined };
-
-// Crockford's base32. The operator may have set any prefix, and an old key may have another one.
-const idForm = /^(?:[a-z][a-z0-9]{0,11}_)?([0-9a-z]{24})(\..*)?$/is;
-const redactedForm = /^([0-9a-z_]{8})(?:…|\.{3})([0-9a-z]{4})$/i;
-
-function readName(text: string): KeyName {
-  const [, id, secret] = idForm.exec(text.trim()) ?? [];
-  if (id !== undefined) return { id: id.toLowerCase(), isWhole: secret !== undefined };
-  const [, start, end] = redactedForm.exec(text.trim()) ?? [];
-  if (start !== undefined) return { redacted: `${start}…${end}`, isWhole: false };
-  // The text may be a part of a key, so it is not repeated.
-  throw wrongUse(
-    "This names no key. Give its id, which has 24 letters and digits, svc_<id>, or its redacted form, like svc_7k3f…x9Qz. `./keyrun keys list` shows them.",
-  );
-}
-
-/** The id of the one key with this redacted form. An active key goes before revoked ones. */
-async function findRedacted(
-  terminal: Terminal,
-  { teamId, redacted }: { readonly teamId: string; readonly redacted: string },
-): Promise<string> {
-  const { keys: client } = await terminal.server();
-  const find = async (showRevoked: boolean) => {
-    const query = { teamId, query: redacted, showRevoked, pageSize };
-    const pages = await allPages((pageToken) => client.listKeys({ ...query, pageToken }));
-    return pages.flatMap(({ keys = [] }) => keys).filter(({ redactedValue }) => redactedValue === redacted);
-  };
-  const active = await find(false);
-  const fitting = active.length > 0 ? active : await find(true);
-  const [only, second] = fitting;
-  if (only?.id === undefined) throw unknownKey(teamId, redacted);
-  if (second === undefined) return only.id;
-  const candidates = fitting.map((key) => `\n  ${candidateWords(key)}`).join("");
-  throw new CommandFailure(
-    `Several keys of team ${teamId} look like ${redacted}. Give the id of one:${candidates}`,
-  );
-}
-
-function unknownKey(teamId: string, key: string): CommandFailure {
-  return new CommandFailure(
-    `Team ${teamId} has no key ${key}. List its keys with \`./keyrun keys list --team ${teamId}\`.`,
-  );
-}
-
-function candidateWords({ id, label, createTime = "" }: KeyJson): string {
-  return `${id}  ${label || "-"}, created ${timeWords(createTime)}`;
 }

@@ -1,6 +1,7 @@
-import { readFileSync } from "node:fs";
 import { Command } from "commander";
+import { readVersion } from "../version.ts";
 import { addAppCommands } from "./app-commands.ts";
+import { addAuditCommand } from "./audit-command.ts";
 import type { CliWorld } from "./cli.ts";
 import { helpForm, programName, withExamples } from "./command-words.ts";
 import { addCompletionCommands } from "./completion/completion-commands.ts";
@@ -8,10 +9,12 @@ import { addKeyCommands } from "./key-commands.ts";
 import { addMemberCommands } from "./member-commands.ts";
 import { addPreviewCommands } from "./preview-commands.ts";
 import { addSecretsCommands } from "./secrets-commands.ts";
+import { addServiceTokenCommands } from "./service-token-commands.ts";
 import { addSignInCommand } from "./sign-in-command.ts";
 import { createStyle, wantsColour } from "./style.ts";
 import { addTeamCommands } from "./team-commands.ts";
 import type { JsonOption, Terminal } from "./terminal.ts";
+import { addUsageCommand } from "./usage-command.ts";
 
 /** All commands, with their words. What a command does is loaded when it runs. */
 export function createProgram(world: CliWorld, terminal: Terminal): Command {
@@ -53,18 +56,23 @@ export function createProgram(world: CliWorld, terminal: Terminal): Command {
   addMemberCommands(program, terminal);
   addPreviewCommands(program, terminal);
   addAppCommands(program, terminal);
-  addKeyCommands(program, terminal);
+  addKeyCommands(program, terminal, world);
+  addUsageCommand(program, terminal);
+  addServiceTokenCommands(program, terminal);
+  addAuditCommand(program, terminal);
   addSignInCommand(program, terminal);
   addSecretsCommands(program, terminal, world);
+  const copy = program
+    .command("copy-to-mongodb")
+    .description("Copy a data folder, whose Keyrun is stopped, into an empty MongoDB database.")
+    .option("--json", "print how many records were copied as JSON")
+    .action(async (options: JsonOption) => {
+      const { copyToMongodb } = await import("./copy-to-mongodb.ts");
+      await copyToMongodb(world, terminal, options);
+    });
+  withExamples(copy, ["copy-to-mongodb"]);
   addCompletionCommands(program, terminal);
   return program;
 }
 
 const widthElse = 80;
-
-function readVersion(): string {
-  const { version }: { version: string } = JSON.parse(
-    readFileSync(new URL("../../package.json", import.meta.url), "utf8"),
-  );
-  return version;
-}

@@ -32,6 +32,10 @@ const byReason: Readonly<
 > = {
   TEAM_NOT_FOUND: ({ team_id: id }, connection) => missing("team", id, () => teamIds(connection)),
   APP_NOT_FOUND: ({ app_id: id }, connection) => missing("app", id, () => appIds(connection)),
+  SERVICE_ROLE_REQUIRED: (facts) => roleWords(facts),
+  SERVICE_TOKEN_EXISTS: ({ name }) =>
+    name &&
+    `An accepted service token has the name \`${name}\`. Choose another name, or revoke that one first with \`./keyrun service-tokens revoke ${name}\`.`,
   TEAM_EXISTS: ({ team_id: id }) =>
     id && `There is already a team \`${id}\`. Choose another id, or see all with \`./keyrun teams list\`.`,
   TEAM_HAS_KEYS: ({ team_id: id, active_key_count: count }) =>
@@ -66,15 +70,34 @@ async function missing(
   return `There is ${named}.${hint}${all}`;
 }
 
+/** The service may be one of a person: an operator who works with a lesser token. */
+function roleWords({ service, role, team_ids: teams }: Facts): string | undefined {
+  if (service === undefined || role === undefined) return undefined;
+  const other =
+    "Set KEYRUN_SERVICE_TOKEN to another token, or unset it where the server's own is in the data folder.";
+  if (teams === undefined) {
+    const needed = role === "admin" ? "the role admin" : `the role ${role} or admin`;
+    return `The service token \`${service}\` may not do this: it needs ${needed}. ${other}`;
+  }
+  const own = teams === "" ? "It has none." : `Its teams are ${teams}: name one with --team.`;
+  return `The service token \`${service}\` is not for this team. ${own} ${other}`;
+}
+
 /** The options and arguments that fill a field, by the end of the field's path. */
 const fillers: readonly (readonly [RegExp, readonly string[]])[] = [
   [/(^|\.)display_name$/, ["--name"]],
   [/(^|\.)label$/, ["--label"]],
   [/(^|\.)query$/, ["--search"]],
+  [/^expire_time$/, ["--expires"]],
+  [/^overlap$/, ["--overlap"]],
   [/(^|\.)email$/, ["<email>"]],
   [/(^|\.)plan$/, ["--plan", "<plan>"]],
   [/(^|\.)(team\.id|team_ids?(\[\d+\])?)$/, ["--team", "<team_id>"]],
   [/(^|\.)(app\.id|app_id)$/, ["<app_id>"]],
+  [/^name$/, ["<name>"]],
+  [/^role$/, ["--role"]],
+  [/(^|\.)app_ids$/, ["--app"]],
+  [/(^|\.)requests_per_minute$/, ["--requests-per-minute"]],
   [/(^|\.)key_id$/, ["<key>"]],
   [/(^|\.)url$/, ["--url"]],
   [/(^|\.)headers(\[\d+\].*)?$/, ["--header"]],

@@ -1,9 +1,8 @@
 import { findSecrets, secretPath } from "../data-folder/secret-files.ts";
-import { createServiceSecrets } from "../keys/service-secrets.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import { readSettings } from "../settings/read-settings.ts";
 import { CommandFailure } from "./command-failure.ts";
-import type { SecretsWorld } from "./secret-rotation.ts";
+import { type SecretsWorld, secretVersion } from "./secrets-file.ts";
 import type { JsonOption, Terminal } from "./terminal.ts";
 
 /** Prints the versions of the secrets that the next start reads, in their order, and no secret. */
@@ -15,9 +14,7 @@ export async function listSecrets(
   const settings = readSettings(env, readFile);
   if ("problems" in settings) throw new CommandFailure(settings.problems.join("\n"));
   const { secrets, dataDir } = settings.ok;
-  const versions = (secrets ?? (await secretsOf(dataDir))).map(
-    (secret) => createServiceSecrets([secret]).newestVersion,
-  );
+  const versions = (secrets ?? (await secretsOf(dataDir))).map(secretVersion);
   if (json) return terminal.print(JSON.stringify({ versions }, null, 2));
   for (const [index, version] of versions.entries()) {
     terminal.print(`${index + 1}. version ${version}${index === 0 ? ", which makes new keys" : ""}`);

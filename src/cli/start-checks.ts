@@ -4,9 +4,16 @@ import { dirname, join } from "node:path";
 import { bind } from "../app/bind.ts";
 import { findServiceSecrets } from "../app/service-secrets.ts";
 import { loadTlsFiles } from "../app/tls.ts";
+import { bounds } from "../bounds.ts";
+import { systemClock } from "../clock.ts";
 import { dataFolderRefused, makeDataFolder } from "../data-folder/data-folder.ts";
 import { createSecretFiles } from "../data-folder/secret-files.ts";
-import type { Config } from "../settings/config.ts";
+import { fleetServes, loneInstanceServes } from "../fleet/alone-or-fleet.ts";
+import { factsFrom, type InstanceFacts } from "../fleet/instance-facts.ts";
+import { factsBefore, refusalToJoin } from "../fleet/who-may-join.ts";
+import { createServiceSecrets } from "../keys/service-secrets.ts";
+import { StartRefused } from "../refusal/start-refused.ts";
+import type { Config, SharedLimitConfig } from "../settings/config.ts";
 import { type HostAndPort, writeHostAndPort } from "../settings/host.ts";
 import { inspectStore, type StoreInspection } from "../store/store-inspection.ts";
 import { CommandFailure } from "./command-failure.ts";
@@ -15,9 +22,9 @@ import { CommandFailure } from "./command-failure.ts";
  * The checks that `doctor` shares with a start: each calls what the start calls, and throws
  * StartRefused with the words of a refused start. None changes data. The look at an embedded store
  * may leave SQLite's own keyrun.db-wal, empty, and keyrun.db-shm, which the next start removes when
- * it ends.
+ * it ends. The look at Redis leaves a key of its own, which expires within a second.
  */
-export const startChecks = { dataFolder, tls, store, secrets, token, ports };
+export const startChecks = { dataFolder, tls, store, fleet, redis, secrets, token, ports };
 
 /** Tries to make the folder and to write a file in it. */
 function dataFolder({ dataDir, mongodbUri, serviceToken }: Config): string {
@@ -66,6 +73,31 @@ const storeMsMax = 5_000;
 
 function store(config: Config): Promise<StoreInspection> {
   return inspectStore(config, { msMax: storeMsMax });
+}
+
+/** Whether this instance could serve the database beside those that serve it now. */
+function fleet(config: Config, inspection: StoreInspection): string {
+  const { isServed, instances } = inspection;
+  const seconds = bounds.servedLookMs / 1_000;
+  if (!config.sharedLimit) throw new StartRefused(fleetServes(instances.length)(seconds));
+  if (isServed) throw new StartRefused(loneInstanceServes(seconds));
+  const words = refusalToJoin(ownFacts(config, inspection), factsBefore(instances));
+  if (words !== undefined) throw new StartRefused(words);
+  if (instances.length === 0) return "no instance serves the database";
+  return `${instances.length === 1 ? "1 instance serves" : `${instances.length} instances serve`} the database`;
+}
+
+/** The settings of a fleet hold the token and the secrets: an instance without them is refused. */
+function ownFacts(config: Config, { newestSchema = 0 }: StoreInspection): InstanceFacts {
+  const { serviceToken = "", secrets: own = [] } = config;
+  const secretVersions = createServiceSecrets(own).versions;
+  return factsFrom(config, { schema: newestSchema, secretVersions, serviceToken });
+}
+
+async function redis({ redisUrl }: SharedLimitConfig): Promise<string> {
+  const { checkRedis } = await import("../limit/shared/check-redis.ts");
+  await checkRedis({ redisUrl, clock: systemClock });
+  return "it can be written, and evicts nothing";
 }
 
 async function secrets(config: Config, { secretVersions }: StoreInspection): Promise<string> {

@@ -11,6 +11,11 @@ export interface InstanceGuard {
    */
   holds(): boolean;
   /**
+   * For how long `holds` stays true if the store never answers again; 0 where it is false. Absent
+   * where nobody can take the store over.
+   */
+  leftMs?(): number;
+  /**
    * Leaves the store to the next process; `holds` returns false from then on. Never throws, and may
    * be repeated.
    */
@@ -125,6 +130,7 @@ function holdInstance(
   }
 
   return {
+    leftMs: () => (over ? 0 : Math.max(0, renewedMs + times.holdMs - clock.monotonicMs())),
     holds: () => !over && clock.monotonicMs() - renewedMs < times.holdMs,
     async release() {
       over = true;

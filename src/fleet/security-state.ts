@@ -1,5 +1,8 @@
+import type { ControlChange } from "./control-store.ts";
+import type { Fleet } from "./fleet.ts";
+
 /** What a right may depend on. */
-export type SecurityKind = "key" | "team" | "app" | "member" | "preview" | "session";
+export type SecurityKind = "key" | "service-token" | "team" | "app" | "member" | "preview" | "session";
 
 /** A changed record of a kind that is cached: copies below `version` are void from now on. */
 export interface FlooredChange<V> {
@@ -10,6 +13,17 @@ export interface FlooredChange<V> {
    * deleted.
    */
   readonly value?: V;
+  /**
+   * Takes no right away, as a creation or a larger plan. The other instances learn of it, but
+   * nobody waits until they have.
+   */
+  readonly grants?: boolean;
+  /**
+   * Changes nothing that another instance decides by without a look at the store. So none is told.
+   */
+  readonly untold?: boolean;
+  /** The team of a key, for those who watch its keys on other instances. */
+  readonly teamId?: string;
 }
 
 /** A changed record of a kind that is never cached: no copy has to become void. */
@@ -45,14 +59,19 @@ type Floors<Values> = { readonly [Kind in keyof Values]: Floor<Values[Kind]> };
 type ChangeOf<Values, Kind> = Kind extends keyof Values ? FlooredChange<Values[Kind]> : StoredChange;
 
 /**
- * The implementation for one process: all caches are its own, so raising their floors is enough. A
- * kind without a floor here is held by no cache. With several processes, the same function would
- * also wait until each of them has raised its floors.
+ * Raises the floors of this process, and in a fleet those of every instance: only changes that
+ * grant are not waited for. Without a fleet all caches are this process's own, so its floors are
+ * enough.
+ *
+ * A kind without a floor here is held by no cache: it is read from the store at every use, so there
+ * is nothing to tell anybody.
  */
 export function createSecurityState<Values extends { readonly [Kind in SecurityKind]?: object }>({
   floors,
+  fleet,
 }: {
   readonly floors: Floors<Values>;
+  readonly fleet?: Pick<Fleet, "announce">;
 }) {
   return async <
     Kind extends SecurityKind,
@@ -66,7 +85,38 @@ export function createSecurityState<Values extends { readonly [Kind in SecurityK
     if (!floor || written === undefined) return written;
     // The changes of a kind with a floor have a version, which the compiler can't see in here.
     const changes = (Array.isArray(written) ? written : [written]) as readonly FlooredChange<Values[Kind]>[];
-    await Promise.all(changes.map(({ id, version, value }) => floor.raise(id, version, value)));
+    // In a fleet, a newer change of another instance may have been missed since the write began, so
+    // the value is not kept.
+    await Promise.all(
+      changes.map(({ id, version, value }) => floor.raise(id, version, fleet ? undefined : value)),
+    );
+    const told = changes.filter(({ untold }) => untold !== true);
+    if (fleet && told.length > 0) await announceAll(fleet, kind, told);
     return written;
   };
+}
+
+async function announceAll(
+  fleet: Pick<Fleet, "announce">,
+  kind: SecurityKind,
+  changes: readonly FlooredChange<unknown>[],
+): Promise<void> {
+  const announced = (isTold: (change: FlooredChange<unknown>) => boolean): ControlChange[] =>
+    changes
+      .filter(isTold)
+      .map(({ id, version, teamId }) => ({ kind, id, version, ...(teamId !== undefined && { teamId }) }));
+  const granted = announced(({ grants }) => grants === true);
+  const taken = announced(({ grants }) => grants !== true);
+  if (granted.length > 0) await fleet.announce(granted, { wait: false });
+  if (taken.length > 0) await fleet.announce(taken, { wait: true });
+}
+
+/** Raises the floors that other instances' changes ask for. */
+export function raiseFloors(
+  floors: { readonly [Kind in SecurityKind]?: { raise(id: string, version: number): void } },
+  changes: readonly ControlChange[],
+): void {
+  for (const { kind, id, version } of changes) {
+    if (kind !== "plan-limits") floors[kind]?.raise(id, version);
+  }
 }

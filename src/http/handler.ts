@@ -1,6 +1,7 @@
-import type { Entry } from "../metrics.ts";
+import type { Entry } from "../metrics/metrics.ts";
 import type { Refusal } from "../refusal/refusal.ts";
 import type { EndCall } from "./end-calls.ts";
+import type { RequestNotes } from "./request-notes.ts";
 
 /**
  * One HTTP request as a value, the same for every HTTP version. A handler never sees a socket or an
@@ -24,6 +25,14 @@ export interface HttpRequest {
   readonly requestId: string;
   /** Whether the outcome of the request is counted, as `Outcomes` and the parser set it. */
   isCounted: boolean;
+  /** Undefined if requests are not watched. */
+  readonly notes?: RequestNotes | undefined;
+  /** The team of the request's key, as the admission sets it once the key's secret was right. */
+  teamId?: string | undefined;
+  /** When the request began, by the monotonic clock. */
+  readonly startMs?: number;
+  /** Set once the answer is a stream. */
+  isStream?: boolean;
   /** Reads the whole body. Call it once. Synchronous if all of it has arrived. Never rejects. */
   readBody(bytesMax: number): BodyOutcome | Promise<BodyOutcome>;
   /**
@@ -44,8 +53,19 @@ export interface HttpRequest {
   whenGone(end: EndCall): void;
 }
 
+/** All bytes of a body. */
+export interface WholeBody {
+  readonly kind: "whole";
+  readonly bytes: Uint8Array;
+  /**
+   * Frees the memory of a long body at once, and `bytes` is then empty. Call it when nothing needs
+   * `bytes`, or a part of it, any more. Undefined if only the garbage collector can free it.
+   */
+  readonly free?: () => void;
+}
+
 export type BodyOutcome =
-  | { readonly kind: "whole"; readonly bytes: Uint8Array }
+  | WholeBody
   | { readonly kind: "too_large" }
   /**
    * The rest of the body will not come. Without a reason the caller has disconnected or was too

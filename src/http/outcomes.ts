@@ -1,7 +1,9 @@
+import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
-import type { Entry, Metrics } from "../metrics.ts";
+import type { Entry, Metrics } from "../metrics/metrics.ts";
 import { rowOf } from "../refusal/reasons.ts";
 import { filled, type Refusal } from "../refusal/refusal.ts";
+import type { RequestNotes } from "./request-notes.ts";
 import type { NameRoute } from "./route-names.ts";
 
 /** The facts of a request from which the log line of its refusal is made. */
@@ -15,12 +17,20 @@ export interface LoggedRequest {
   readonly address: string;
   /** Set once the outcome of the request is counted: it is not counted again. */
   isCounted?: boolean;
+  /** Undefined if requests are not watched, and for bytes that never became a request. */
+  readonly notes?: RequestNotes | undefined;
+  /** The team of the request's key, once its secret was right: its outcome is the team's, too. */
+  teamId?: string | undefined;
+  /** When the request began, by the monotonic clock; absent if it never became a request. */
+  readonly startMs?: number;
+  /** Set once the answer is a stream. How long it takes is then no matter of Keyrun's. */
+  isStream?: boolean;
 }
 
 /** Counts and logs how requests ended, each once. */
 export interface Outcomes {
   /** Counts a success. */
-  succeeded(entry: Entry, request: Pick<LoggedRequest, "isCounted">): void;
+  succeeded(entry: Entry, request: LoggedRequest): void;
   /**
    * Counts a refusal and writes its log line: the reason, the route, and the private cause. A
    * caller may have put a key anywhere, so the line has no text of the request: neither its path
@@ -31,26 +41,32 @@ export interface Outcomes {
 
 export interface OutcomesParts {
   readonly log: Log;
-  readonly metrics: Metrics;
+  readonly metrics: Pick<Metrics, "requestEnded" | "limitRefused" | "shed">;
+  readonly clock: Pick<Clock, "monotonicMs">;
   readonly nameRoute: NameRoute;
 }
 
-export function createOutcomes({ log, metrics, nameRoute }: OutcomesParts): Outcomes {
+export function createOutcomes({ log, metrics, clock, nameRoute }: OutcomesParts): Outcomes {
+  const ended = ({ teamId, startMs, isStream }: LoggedRequest) => {
+    const isTimed = startMs !== undefined && isStream !== true;
+    return { teamId, seconds: isTimed ? (clock.monotonicMs() - startMs) / 1_000 : undefined };
+  };
   return {
     succeeded(entry, request) {
       if (request.isCounted) return;
       request.isCounted = true;
-      metrics.requestEnded(entry, "OK");
+      metrics.requestEnded(entry, "OK", ended(request));
     },
     refused(refusal, entry, asked) {
       if (asked.isCounted) return;
       asked.isCounted = true;
       const { requestId, method, target, address } = asked;
       const { reason, metadata, cause, appId } = refusal;
-      metrics.requestEnded(entry, reason);
+      metrics.requestEnded(entry, reason, ended(asked));
       if (reason === "RATE_LIMIT_EXCEEDED") metrics.limitRefused();
+      if (reason === "OVERLOADED") metrics.shed();
       const row = rowOf(reason);
-      const request = target === "" ? method : `${nameMethod(method)} ${nameRoute(target) ?? "(no route)"}`;
+      const request = target === "" ? method : `${httpMethod(method)} ${nameRoute(target) ?? "(no route)"}`;
       const details = { ...(appId !== undefined && { appId }), ...(cause !== undefined && { cause }) };
       const level = refusal.isQuiet ? "debug" : row.log;
       log[level]({ entry, reason, requestId, request, address, ...details }, filled(row.words, metadata));
@@ -61,6 +77,6 @@ export function createOutcomes({ log, metrics, nameRoute }: OutcomesParts): Outc
 const methods = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"]);
 
 /** Over HTTP/2 a method may be any word. OpenTelemetry calls the others `_OTHER` too. */
-function nameMethod(method: string): string {
+export function httpMethod(method: string): string {
   return methods.has(method) ? method : "_OTHER";
 }

@@ -54,7 +54,7 @@ export function refusalResponse(refusal: Refusal, context: RefusalContext): Whol
   const body = problem ? problemBody(refusal, requestId) : { ...own, ...errorBody(refusal, requestId) };
   const json = context.isForRpc ? "application/json; charset=utf-8" : "application/json";
   const headers = ["Content-Type", problem ? "application/problem+json" : json];
-  headers.push("X-Request-Id", requestId, ...rateHeaders, ...refusalHeaders(refusal, rateHeaders));
+  headers.push("X-Request-Id", requestId, ...rateHeaders, ...refusalHeaders(refusal));
   return { status: rowOf(refusal.reason).httpStatus, headers, body: JSON.stringify(body) };
 }
 
@@ -82,15 +82,8 @@ export function reasonHeaders({ reason, metadata }: Refusal): string[] {
   return Object.entries(headers).flatMap(([name, text]) => [name, filled(text, metadata)]);
 }
 
-function refusalHeaders(refusal: Refusal, rateHeaders: readonly string[]): string[] {
-  const headers = reasonHeaders(refusal);
-  const { retryAfterMs } = refusal;
-  // The rate-limit headers may already have a Retry-After.
-  if (retryAfterMs !== undefined && !rateHeaders.includes("Retry-After")) {
-    headers.push("Retry-After", String(Math.ceil(retryAfterMs / 1_000)));
-  }
-  headers.push(...repeatHeaders(refusal).flat());
-  return headers;
+function refusalHeaders(refusal: Refusal): string[] {
+  return [...reasonHeaders(refusal), ...repeatHeaders(refusal).flat()];
 }
 
 function asksForProblem(accept: string | undefined): boolean {

@@ -4,21 +4,32 @@ import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state
 import type { KeyStore } from "./key-store.ts";
 
 /** Above every version that a stored key has. */
-export const deletedKeyVersion = 3;
+export const deletedKeyVersion = Number.MAX_SAFE_INTEGER;
 
-/** Deletes all keys of a team, so many at once that no write is long. */
+const keysAtOnce = bounds.changesPerPushMax;
+
+/**
+ * Deletes all keys of a team, as many at a time as one push to the fleet tells of. Calls `before`
+ * before each write. Each step waits until every instance knows of the one before. Otherwise a team
+ * with many keys would push more changes than the fleet looks back over, and an instance that is
+ * merely slower would drop all that it cached.
+ *
+ * Keys that were revoked before are told too. If their revocation ended before it was pushed, such
+ * as by a kill, another instance may still hold them as active, and a new team may get the id.
+ */
 export function createDeleteKeys({
   store,
   changeSecurityState,
 }: {
   readonly store: KeyStore;
   readonly changeSecurityState: ChangeSecurityState<"key", FlooredChange<KeyEvidence>>;
-}): (teamId: string) => Promise<void> {
-  return async (teamId) => {
-    for (let deleted: number = bounds.deletedAtOnce; deleted === bounds.deletedAtOnce; ) {
+}): (teamId: string, before: () => void) => Promise<void> {
+  return async (teamId, before) => {
+    for (let deleted: number = keysAtOnce; deleted === keysAtOnce; ) {
       const changes = await changeSecurityState("key", async () => {
-        const ids = await store.deleteAll(teamId, bounds.deletedAtOnce);
-        return ids.map((id) => ({ id, version: deletedKeyVersion }));
+        before();
+        const ids = await store.deleteAll(teamId, keysAtOnce);
+        return ids.map((id) => ({ id, version: deletedKeyVersion, teamId }));
       });
       deleted = changes.length;
     }

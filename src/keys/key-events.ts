@@ -2,13 +2,13 @@ import { bounds } from "../bounds.ts";
 import { type Refusal, unavailable } from "../refusal/refusal.ts";
 import type { KeyRecord } from "./key-store.ts";
 
-/** A durable change of a team's keys. */
+/** A durable change of a team's keys, or a use of one. */
 export interface KeyEvent {
-  readonly kind: "created" | "revoked";
+  readonly kind: "created" | "changed" | "revoked" | "used";
   readonly key: KeyRecord;
 }
 
-/** The changes of keys as they happen in this process. */
+/** The changes of keys as they become known in this process. */
 export interface KeyEvents {
   /**
    * Hands the event to every watcher of the key's team. Never waits for a watcher, and never
@@ -20,8 +20,16 @@ export interface KeyEvents {
    * reached, and after `close`.
    */
   watch(teamId: string): KeyWatch;
+  /** How many watches are open. */
+  watchers(): number;
+  /** Whether anybody watches the team. */
+  isWatched(teamId: string): boolean;
+  /** The teams that somebody watches. */
+  watchedTeams(): readonly string[];
   /** Ends every watch of the team with this reason. */
   endTeam(teamId: string, reason: Refusal): void;
+  /** Ends every watch with this reason. New ones are taken. */
+  endAll(reason: Refusal): void;
   /** Ends every watch, for the drain: an open stream would hold the drain up. */
   close(): void;
 }
@@ -42,8 +50,8 @@ export interface KeyWatch {
 
 /**
  * At most `watchersMax` watches, at most `perTeamMax` of one team, and at most `queueMax` changes
- * that wait for one watcher. A watcher that takes them too slowly is ended with UNAVAILABLE; its
- * client opens the stream again and lists the keys.
+ * that wait for one watcher. A watcher that takes them too slowly first misses uses, and then is
+ * ended with UNAVAILABLE; its client opens the stream again and lists the keys.
  */
 export function createKeyEvents(
   limits: { watchersMax: number; perTeamMax: number; queueMax: number } = {
@@ -63,6 +71,12 @@ export function createKeyEvents(
     if (watches.size === 0) watchesByTeam.delete(teamId);
   }
 
+  function endAll(reason: Refusal): void {
+    for (const watches of [...watchesByTeam.values()]) {
+      for (const watch of [...watches]) watch.end(reason);
+    }
+  }
+
   return {
     publish(event) {
       for (const watch of watchesByTeam.get(event.key.teamId) ?? []) {
@@ -79,14 +93,16 @@ export function createKeyEvents(
       watchers += 1;
       return watch;
     },
+    watchers: () => watchers,
+    isWatched: (teamId) => watchesByTeam.has(teamId),
+    watchedTeams: () => [...watchesByTeam.keys()],
     endTeam(teamId, reason) {
       for (const watch of [...(watchesByTeam.get(teamId) ?? [])]) watch.end(reason);
     },
+    endAll,
     close() {
       closed = true;
-      for (const watches of [...watchesByTeam.values()]) {
-        for (const watch of [...watches]) watch.end(unavailable({ problem: closingWords }));
-      }
+      endAll(unavailable({ problem: closingWords }));
     },
   };
 }
@@ -107,6 +123,8 @@ function createWatch(queueMax: number, onEnd: () => void): Watch {
 
   return {
     push(event) {
+      // A list tells the uses too, so they must not use up the room of changes.
+      if (event.kind === "used" && queue.length * 2 >= queueMax) return true;
       if (queue.length >= queueMax) return false;
       queue.push(event);
       wake();

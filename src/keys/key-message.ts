@@ -18,7 +18,17 @@ export function keyMessage(key: KeyRecord): MessageInitShape<typeof KeySchema> {
     ...(key.lastUseTimeMs !== null && { lastUseTime: timestampFromMs(key.lastUseTimeMs) }),
     ...(key.revokeTimeMs !== null && { revokeTime: timestampFromMs(key.revokeTimeMs) }),
     revokedBy: key.revokedBy ?? "",
-    state: key.revokeTimeMs === null ? KeyState.ACTIVE : KeyState.REVOKED,
+    state: stateOf(key),
     requestId: key.requestId ?? "",
+    ...(key.expireTimeMs !== null && { expireTime: timestampFromMs(key.expireTimeMs) }),
+    replacesKeyId: key.replacesKeyId ?? "",
+    replacedByKeyId: key.replacedByKeyId ?? "",
+    appIds: [...key.appIds],
+    ...(key.requestsPerMinute !== null && { requestsPerMinute: key.requestsPerMinute }),
   };
+}
+
+function stateOf({ revokeTimeMs, expiredTimeMs }: KeyRecord): KeyState {
+  if (revokeTimeMs !== null) return KeyState.REVOKED;
+  return expiredTimeMs === null ? KeyState.ACTIVE : KeyState.EXPIRED;
 }

@@ -15,7 +15,25 @@ export interface KeyRecord {
   readonly lastUseTimeMs: number | null;
   readonly revokeTimeMs: number | null;
   readonly revokedBy: string | null;
-  /** The version that floors compare: 1 while active, 2 once revoked. */
+  /** From when on the key is refused; null: it does not expire. */
+  readonly expireTimeMs: number | null;
+  /** When a sweep marked the key as expired. From then on it is final, whatever the clock does. */
+  readonly expiredTimeMs: number | null;
+  /** The key that this one replaces, and the one that replaces it; null where there is none. */
+  readonly replacesKeyId: string | null;
+  readonly replacedByKeyId: string | null;
+  /**
+   * The first key of the rotations that led to this one; null where it is the first. Keys with one
+   * first key count as one among the team's active keys.
+   */
+  readonly firstKeyId: string | null;
+  /** Since when the key waits for its predecessor to name it. Until then it can't be used. */
+  readonly pendingSinceMs: number | null;
+  /** The only apps that the key may run; all of its team's where it is empty. */
+  readonly appIds: readonly string[];
+  /** How many requests a minute the key may make; null: only the team's limit counts. */
+  readonly requestsPerMinute: number | null;
+  /** The version that floors compare: 1 at first. It grows with every change but a use. */
   readonly version: number;
 }
 
@@ -39,12 +57,47 @@ export type InsertKeyOutcome =
   | { readonly kind: "inserted" }
   /** The team has a key with this request id; nothing was written. */
   | { readonly kind: "request_id_used"; readonly keyId: string }
-  /** The team has `activeMax` keys that are not revoked; nothing was written. */
+  /** The team has `activeMax` active keys; nothing was written. */
   | { readonly kind: "limit_reached" };
 
+/** What an update writes. A key that is marked as expired is not active any more. */
+export interface KeyChange {
+  readonly label?: string;
+  readonly expireTimeMs?: number;
+  readonly expiredTimeMs?: number;
+}
+
+export interface RotateKeyOrder {
+  readonly teamId: string;
+  readonly keyId: string;
+  /** The version of the key that is replaced. */
+  readonly version: number;
+  /** The new key as it is to be once it can be used. */
+  readonly successor: KeyRecord;
+  /** What becomes of the replaced key. */
+  readonly end:
+    | { readonly kind: "expire"; readonly expireTimeMs: number }
+    | { readonly kind: "revoke"; readonly revokeTimeMs: number; readonly revokedBy: string };
+}
+
+export type RotateKeyOutcome =
+  | { readonly kind: "rotated"; readonly replaced: KeyRecord; readonly successor: KeyRecord }
+  /** The team has a key with this request id; nothing was written. */
+  | { readonly kind: "request_id_used"; readonly keyId: string }
+  /** The key has another version, has ended, or is replaced; no key can be used that could not. */
+  | { readonly kind: "changed" }
+  /**
+   * The replaced key is written as ordered, and whether its successor can be used is not known or
+   * it was revoked. To be announced, and then `cause` thrown.
+   */
+  | { readonly kind: "cut_off"; readonly replaced: KeyRecord; readonly cause: unknown }
+  /** The key is to expire, and another key with its first key is active; nothing was written. */
+  | { readonly kind: "predecessor_active" };
+
 /**
- * The keys of all teams. A write whose promise resolves survives a crash and is seen by every later
- * read. Each method throws the refusal UNAVAILABLE where the store can't be reached in time.
+ * The keys of all teams. A key is active until it is revoked or marked as expired. A write whose
+ * promise resolves survives a crash and is seen by every later read. Each method throws the refusal
+ * UNAVAILABLE where the store can't be reached in time.
  */
 export interface KeyStore {
   /**
@@ -53,13 +106,13 @@ export interface KeyStore {
    * run at once.
    */
   insert(key: KeyRecord, limits: { activeMax: number }): Promise<InsertKeyOutcome>;
-  /** The key, revoked or not; undefined where there is none. */
+  /** The key, active or not; undefined where there is none. */
   find(keyId: string): Promise<KeyRecord | undefined>;
   /**
    * Keys of a team, newest first; within one millisecond, by id descending. At most `limit` of
-   * them, and only those after `after` and up to and with `until` where these are given. Revoked
-   * keys only where `includeRevoked`. With `match`, only keys that it fits; every character of its
-   * texts stands for itself. An unknown team has none.
+   * them, and only those after `after` and up to and with `until` where these are given. Keys that
+   * are not active only where `includeRevoked`, and never one that is pending. With `match`, only
+   * keys that it fits; every character of its texts stands for itself. An unknown team has none.
    */
   list(query: {
     teamId: string;
@@ -77,13 +130,58 @@ export interface KeyStore {
     n: number,
     query: { teamId: string; after?: KeyCursor; includeRevoked: boolean },
   ): Promise<KeyCursor | undefined>;
-  /** How many keys of the team are not revoked. */
+  /** How many keys of the team are active. Those with one first key count as one. */
   countActive(teamId: string): Promise<number>;
-  /** How many keys of the team are revoked; `max` where there are more. */
+  /** How many keys of the team are revoked or expired; `max` where there are more. */
   countRevoked(teamId: string, max: number): Promise<number>;
   /**
-   * Revokes the team's key for ever and returns it. A key that was revoked before keeps its first
-   * time and actor. Undefined where the team has no such key.
+   * Marks active keys whose expiry is `nowMs` or earlier as expired, at most `limit`, and only the
+   * team's where one is named. Returns those that it marked, as they are then, in no order. Awaits
+   * `before` for each key that it is about to mark; a key that is revoked meanwhile is not marked.
+   */
+  markExpired(order: {
+    nowMs: number;
+    limit: number;
+    teamId?: string;
+    before?: (key: { readonly teamId: string; readonly keyId: string }) => Promise<void>;
+  }): Promise<KeyRecord[]>;
+  /**
+   * How many active keys expire after `fromMs` and not after `untilMs`; `max` where there are more.
+   */
+  countExpiring(span: { fromMs: number; untilMs: number; max: number }): Promise<number>;
+  /**
+   * Changes the team's key and returns it, its version one higher. Undefined where the team has no
+   * such key, or the key has another version.
+   */
+  update(order: {
+    teamId: string;
+    keyId: string;
+    version: number;
+    change: KeyChange;
+  }): Promise<KeyRecord | undefined>;
+  /**
+   * Replaces an active key by its successor: the replaced key names it and ends as ordered, and its
+   * version is one higher. Neither can be seen without the other. Of several rotations of one key
+   * at once exactly one is done. A rotation that is cut off may leave a successor that is pending.
+   */
+  rotate(order: RotateKeyOrder): Promise<RotateKeyOutcome>;
+  /**
+   * Revokes keys that are pending since `sinceMs` or earlier, at most `limit`, and returns them. An
+   * active key that names one of them as its successor is released: it names none any more, so it
+   * can be rotated again, and its version is one higher. If its rotation has brought its expiry
+   * forward, that stays. Awaits
+   * `before` for each key that it is about to revoke.
+   */
+  revokePending(order: {
+    sinceMs: number;
+    revokeTimeMs: number;
+    revokedBy: string;
+    limit: number;
+    before?: (key: { readonly teamId: string; readonly keyId: string }) => Promise<void>;
+  }): Promise<{ readonly revoked: KeyRecord[]; readonly released: KeyRecord[] }>;
+  /**
+   * Revokes the team's key for ever, also an expired one, and returns it, its version one higher. A
+   * key that was revoked before stays as it is. Undefined where the team has no such key.
    */
   revoke(revocation: {
     teamId: string;
@@ -91,9 +189,9 @@ export interface KeyStore {
     revokeTimeMs: number;
     revokedBy: string;
   }): Promise<KeyRecord | undefined>;
-  /** Deletes the key, revoked or not; ignores an unknown id. */
+  /** Deletes the key, active or not; ignores an unknown id. */
   delete(keyId: string): Promise<void>;
-  /** Deletes keys of a team, revoked or not, at most `limit`, and returns their ids. */
+  /** Deletes keys of a team, active or not, at most `limit`, and returns their ids. */
   deleteAll(teamId: string, limit: number): Promise<string[]>;
   /** Raises the last-use times, all in one write. Never sets a time back; ignores an unknown id. */
   recordUses(lastUseTimeMsById: ReadonlyMap<string, number>): Promise<void>;

@@ -1,17 +1,13 @@
 import { timingSafeEqual } from "node:crypto";
-import { crc32 } from "node:zlib";
 import { encodeBase62, encodeCrockford } from "../ids/base-encoding.ts";
 import type { RandomBytes } from "../ids/random-bytes.ts";
+import { checksumOf, createKeyText, keyParts } from "./key-text.ts";
 import type { ServiceSecrets } from "./service-secrets.ts";
 
 const idRandomBytes = 10; // 80 bits: 16 characters.
 const idRandomCharacters = 16;
 const idTagBytes = 5; // 40 bits: 8 characters.
-const idCharacters = 24;
 const secretRandomBytes = 32; // 256 bits: 43 characters of base62.
-const secretRandomCharacters = 43;
-const checksumCharacters = 6;
-const secretCharacters = secretRandomCharacters + checksumCharacters;
 
 /**
  * The form of a key's full value: `<prefix>_<id>.<secret>`.
@@ -29,36 +25,35 @@ export interface KeyForm {
    * rule that out. Cheap.
    */
   idIn(value: string): string | undefined;
+  /** Whether characters and checksum hold, which anybody can check. */
+  isWhole(value: string): boolean;
   /** Whether the whole form holds: characters, checksum and the id's tag. */
   isWellFormed(value: string): boolean;
 }
 
-/** `prefix` is the one of the settings. New ids are tagged under the newest secret. */
-export function createKeyForm(prefix: string, secrets: ServiceSecrets): KeyForm {
+/**
+ * `prefix` is the one of the settings. New ids are tagged under the newest secret. Values of
+ * another kind have tags of their own: no id is one of both kinds.
+ */
+export function createKeyForm(prefix: string, secrets: ServiceSecrets, tagStart = "keyrun-key-id:"): KeyForm {
+  const tags = createIdTags(secrets, tagStart);
   const idStart = prefix.length + 1;
-  const dotAt = idStart + idCharacters;
-  const valueCharacters = dotAt + 1 + secretCharacters;
-  const form = new RegExp(
-    `^${prefix}_[0-9a-hjkmnp-tv-z]{${idCharacters}}\\.[0-9A-Za-z]{${secretCharacters}}$`,
-  );
+  const dotAt = idStart + keyParts.id;
+  const { characters, isWhole } = createKeyText(prefix);
 
   return {
     mint(randomBytes) {
       const random = encodeCrockford(randomBytes(idRandomBytes));
-      const id = random + idTag(secrets, secrets.newestVersion, random);
-      const unchecked = `${prefix}_${id}.${encodeBase62(randomBytes(secretRandomBytes), secretRandomCharacters)}`;
-      return { id, value: unchecked + checksum(unchecked) };
+      const id = random + tags.newest(random);
+      const unchecked = `${prefix}_${id}.${encodeBase62(randomBytes(secretRandomBytes), keyParts.random)}`;
+      return { id, value: unchecked + checksumOf(unchecked) };
     },
     idIn(value) {
-      if (value.length !== valueCharacters || value[dotAt] !== "." || value[idStart - 1] !== "_")
-        return undefined;
+      if (value.length !== characters || value[dotAt] !== "." || value[idStart - 1] !== "_") return undefined;
       return value.slice(idStart, dotAt);
     },
-    isWellFormed(value) {
-      if (value.length !== valueCharacters || !form.test(value)) return false;
-      if (checksum(value.slice(0, -checksumCharacters)) !== value.slice(-checksumCharacters)) return false;
-      return hasTag(secrets, value.slice(idStart, dotAt));
-    },
+    isWhole,
+    isWellFormed: (value) => isWhole(value) && tags.has(value.slice(idStart, dotAt)),
   };
 }
 
@@ -84,26 +79,22 @@ export function mayHavePrefix(redactedValue: string, prefix: string): boolean {
   return redactedValue.startsWith(`${prefix}_`.slice(0, redactedBegin));
 }
 
-function checksum(text: string): string {
-  const sum = Buffer.alloc(4);
-  sum.writeUInt32BE(crc32(text));
-  return encodeBase62(sum, checksumCharacters);
-}
-
-/**
- * Tries the tag under each secret: an id stays well-formed as long as the secret that tagged it is
- * kept.
- */
-function hasTag(secrets: ServiceSecrets, id: string): boolean {
-  const random = id.slice(0, idRandomCharacters);
-  const tag = Buffer.from(id.slice(idRandomCharacters));
-  return secrets.versions.some((version) =>
-    timingSafeEqual(Buffer.from(idTag(secrets, version, random)), tag),
-  );
-}
-
-function idTag(secrets: ServiceSecrets, version: string, random: string): string {
-  const digest = secrets.digest(version, `keyrun-key-id:${random}`);
-  if (digest === undefined) throw new Error(`There is no service secret of version ${version}.`);
-  return encodeCrockford(digest.subarray(0, idTagBytes));
+function createIdTags(secrets: ServiceSecrets, start: string) {
+  function tagOf(version: string, random: string): string {
+    const digest = secrets.digest(version, start + random);
+    if (digest === undefined) throw new Error(`There is no service secret of version ${version}.`);
+    return encodeCrockford(digest.subarray(0, idTagBytes));
+  }
+  return {
+    newest: (random: string) => tagOf(secrets.newestVersion, random),
+    /**
+     * Tries the tag under each secret: an id stays well-formed as long as the secret that tagged it
+     * is kept.
+     */
+    has(id: string): boolean {
+      const random = id.slice(0, idRandomCharacters);
+      const tag = Buffer.from(id.slice(idRandomCharacters));
+      return secrets.versions.some((version) => timingSafeEqual(Buffer.from(tagOf(version, random)), tag));
+    },
+  };
 }

@@ -1,19 +1,18 @@
 import { hash, timingSafeEqual } from "node:crypto";
-import type { KeyEvidence } from "../auth/key-evidence.ts";
 import type { ServiceSecrets } from "./service-secrets.ts";
 
 /**
- * The values that matched a key's evidence before. The same key comes again and again, and this
- * makes checking it again cheaper.
+ * The values that matched the evidence of a key or a service token before. The same one comes again
+ * and again, and this makes checking it again cheaper.
  */
 export interface ProvenValues {
   /**
    * Whether exactly this evidence has proven this value. Takes the same time where it has not, or
    * where there is no evidence.
    */
-  has(evidence: KeyEvidence | null | undefined, value: string): boolean;
+  has(evidence: object | null | undefined, value: string): boolean;
   /** Call it once the evidence's digest matched. */
-  add(evidence: KeyEvidence, value: string): void;
+  add(evidence: object, value: string): void;
 }
 
 /**
@@ -25,7 +24,7 @@ export interface ProvenValues {
 export function createProvenValues(secrets: ServiceSecrets): ProvenValues {
   const salt = secrets.digestNewest("keyrun-proven-value:").toString("base64url");
   const hashOf = (value: string) => hash("sha256", salt + value);
-  const proven = new WeakMap<KeyEvidence, Buffer>();
+  const proven = new WeakMap<object, Buffer>();
   const presented = Buffer.alloc(hashCharacters);
 
   return {

@@ -3,8 +3,8 @@ import type { WatchKeysRequest, WatchKeysResponseSchema } from "#gen/keyrun/v1/k
 import type { Call, Principal } from "../auth/principal.ts";
 import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import { fail, Refusal, refusalFrom } from "../refusal/refusal.ts";
-import { requireTeam } from "../teams/find-team.ts";
+import { fail, Refusal, refusalFrom, unavailable } from "../refusal/refusal.ts";
+import { requireTeam, teamNotFound } from "../teams/find-team.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import type { KeyEvent, KeyEvents, KeyWatch } from "./key-events.ts";
 import { keyMessage } from "./key-message.ts";
@@ -12,6 +12,8 @@ import { keyMessage } from "./key-message.ts";
 export interface WatchKeysParts {
   readonly teams: RecordSource<TeamRecord>;
   readonly events: KeyEvents;
+  /** False once this process would not learn of changes any more: its hold on the store is gone. */
+  readonly mayAdmit: () => boolean;
   /**
    * Resolves while the caller may still watch the team; throws the refusal that ends the stream.
    */
@@ -33,15 +35,17 @@ export type WatchKeys = (
 /**
  * `KeyService.WatchKeys`: first `opened`, then each change of the team's keys once, and a heartbeat
  * whenever nothing was sent for `heartbeatMs`. Access is checked again every `recheckMs`, so that
- * the stream ends within a second once the session, the membership or the preview access is gone.
+ * the stream ends within a second once the session, the membership, the preview access or the team
+ * is gone, or this process may have missed a change.
  * Watching keeps no session alive.
  */
 export function createWatchKeys(parts: WatchKeysParts): WatchKeys {
   const { teams, events, heartbeatMs = bounds.keyWatchHeartbeatMs } = parts;
   return async function* ({ teamId }, call) {
     const team = await requireTeam(teams, teamId);
+    if (!parts.mayAdmit()) throw unavailable();
     const watch = events.watch(team.id);
-    const stopChecking = keepChecking(parts, { principal: call.principal, teamId: team.id, watch });
+    const stopChecking = keepChecking(parts, { principal: call.principal, team, watch });
     const stop = () => {
       stopChecking();
       watch.end(call.signal.reason instanceof Refusal ? call.signal.reason : fail("CANCELLED"));
@@ -66,14 +70,16 @@ function messageOf(event: KeyEvent | "quiet"): MessageInitShape<typeof WatchKeys
 
 /** One check at a time: a slow store must not get more checks the slower it is. */
 function keepChecking(
-  { checkAccess, onSessionEnded, recheckMs = bounds.keyWatchRecheckMs }: WatchKeysParts,
-  { principal, teamId, watch }: { principal: Principal; teamId: string; watch: KeyWatch },
+  parts: WatchKeysParts,
+  { principal, team, watch }: { principal: Principal; team: TeamRecord; watch: KeyWatch },
 ): () => void {
+  const { checkAccess, onSessionEnded, recheckMs = bounds.keyWatchRecheckMs } = parts;
   let stopped = false;
   let timer: NodeJS.Timeout | undefined;
   const check = async () => {
     try {
-      await checkAccess(principal, teamId);
+      await checkAccess(principal, team.id);
+      await checkTeam(parts, team);
       if (!stopped) timer = setTimeout(check, recheckMs);
     } catch (thrown) {
       watch.end(refusalFrom(thrown));
@@ -86,4 +92,15 @@ function keepChecking(
     unsubscribe();
     clearTimeout(timer);
   };
+}
+
+/** Another instance may have deleted the team, and this one may not learn of changes any more. */
+async function checkTeam(
+  { teams, mayAdmit }: WatchKeysParts,
+  { id, createTimeMs }: TeamRecord,
+): Promise<void> {
+  const team = await requireTeam(teams, id);
+  // A new team got the id.
+  if (team.createTimeMs !== createTimeMs) throw teamNotFound(id);
+  if (!mayAdmit()) throw unavailable();
 }

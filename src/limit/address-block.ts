@@ -18,6 +18,16 @@ export function addressBlock(address: string): string {
   }
 }
 
+/**
+ * The network that one site gets of its provider: the /48 of an IPv6 address (RFC 6177), which has
+ * 65,536 blocks. Anything else is its own block.
+ */
+export function addressNetwork(address: string): string {
+  const block = addressBlock(address);
+  if (!block.endsWith("::/64")) return block;
+  return `${block.split(":").slice(0, 3).join(":")}::/48`;
+}
+
 function blockOfIpv6(address: string): string {
   const groups = groupsOfIpv6(address.replace(/%.*$/, ""));
   const isMapped = groups[5] === 0xffff && groups.slice(0, 5).every((group) => group === 0);

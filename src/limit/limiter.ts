@@ -1,8 +1,10 @@
 import type { Clock } from "../clock.ts";
 import { unavailable } from "../refusal/refusal.ts";
+import { type KeyLimit, keyLogId, ownerOfLog } from "./key-limit.ts";
 import { LogTable } from "./log-table.ts";
-import type { SavedWindow } from "./saved-window.ts";
-import type { SlidingLog } from "./sliding-log.ts";
+import { newestAge } from "./moments.ts";
+import { type SavedWindow, wallClockTickMs } from "./saved-window.ts";
+import { SlidingLog } from "./sliding-log.ts";
 
 /** What became of a cost, and the state of the limit after it. */
 export interface LimitDecision {
@@ -21,29 +23,35 @@ export interface LimitDecision {
    * the window.
    */
   readonly retryAfterMs: number;
+  /**
+   * The same of the key's own limit, where it has one; what is outside of it is the team's. Then
+   * `accepted` is true in both or in neither, and `retryAfterMs` is 0 in a limit that has room.
+   */
+  readonly key?: LimitDecision;
 }
 
 /** The limits of teams, as their callers see them. */
 export interface TeamLimiter {
   /** As `Limiter.spend`. Synchronous where this process counts alone. */
-  spend(id: string, limit: number, cost: number): LimitDecision | Promise<LimitDecision>;
+  spend(id: string, limit: number, cost: number, key?: KeyLimit): LimitDecision | Promise<LimitDecision>;
   /**
    * What is left as far as this process knows, at once: for the headers of an answer that comes
    * later.
    */
-  look(id: string, limit: number): LimitDecision;
+  look(id: string, limit: number, key?: KeyLimit): LimitDecision;
 }
 
 /** Counts in this process alone. */
 export interface Limiter {
   /**
    * Takes `cost`, a whole number from 0 to `limit`, whole or not at all; 0 only looks. No window
-   * ever accepts more than `limit`, and nothing below it is refused.
+   * ever accepts more than `limit`, and nothing below it is refused. With a key that has a limit of
+   * its own both must have room; where one has none, nothing is taken from the other.
    */
-  spend(id: string, limit: number, cost?: number): LimitDecision;
+  spend(id: string, limit: number, cost?: number, key?: KeyLimit): LimitDecision;
   /** What is left, without spending, and without keeping a log for the id. */
-  look(id: string, limit: number): LimitDecision;
-  /** How many logs are held; memory is bounded by it. */
+  look(id: string, limit: number, key?: KeyLimit): LimitDecision;
+  /** How many logs are held, those of keys too; memory is bounded by it. */
   size(): number;
   /**
    * What counts now, for the limiter of a later process. Read its logs before anything else is
@@ -65,49 +73,102 @@ export interface Limiter {
  * bytes for each request of its limit. Empty logs are dropped as requests come in, without a timer.
  * Where `logsMax` logs are held and none is empty, a new id is refused with UNAVAILABLE: forgetting
  * a log that counts would let its owner pass the limit. With `whenFull: "forget"` the log idle
- * longest is forgotten instead; that suits a limit that saves cost and promises nothing.
+ * longest is forgotten instead; that suits a limit that saves cost and promises nothing. The logs
+ * of keys have a bound of their own, `keyLogsMax`, so that they never take the place of a team's.
  */
 export function createLimiter(options: {
   clock: Clock;
   windowMs: number;
   logsMax: number;
+  /** By default `logsMax`. */
+  keyLogsMax?: number;
   whenFull?: "refuse" | "forget";
 }): Limiter {
-  const { clock, windowMs, logsMax, whenFull = "refuse" } = options;
+  const { clock, windowMs, logsMax, keyLogsMax = logsMax, whenFull = "refuse" } = options;
   const table = new LogTable(windowMs);
+  const keyTable = new LogTable(windowMs);
+  /** Stands for a log that does not exist yet. */
+  const emptyLog = new SlidingLog(windowMs);
   let nowMs = Number.NEGATIVE_INFINITY;
 
   /** One time for all logs, which never steps back: the table's order depends on it. */
   function advance(): void {
     nowMs = Math.max(nowMs, clock.monotonicMs());
     table.dropEmpty(nowMs, dropsPerCallMax);
+    keyTable.dropEmpty(nowMs, dropsPerCallMax);
+  }
+
+  function makeRoom(logs: LogTable, max: number): void {
+    if (logs.size < max) return;
+    if (whenFull === "refuse") throw unavailable();
+    logs.dropFirst();
   }
 
   function addLog(id: string) {
-    if (table.size >= logsMax) {
-      if (whenFull === "refuse") throw unavailable();
-      table.dropFirst();
-    }
+    makeRoom(table, logsMax);
     return table.add(id);
   }
 
-  function look(id: string, limit: number): LimitDecision {
+  function look(id: string, limit: number, key?: KeyLimit): LimitDecision {
     advance();
-    const log = table.find(id)?.log;
+    const team = lookAt(table, id, limit);
+    return key === undefined ? team : { ...team, key: lookAt(keyTable, keyLogId(id, key.keyId), key.limit) };
+  }
+
+  function lookAt(logs: LogTable, id: string, limit: number): LimitDecision {
+    const log = logs.find(id)?.log;
     log?.spend(nowMs, limit, 0);
     return decision(log, limit, 0, clock.unixMs());
   }
 
-  function* savedLogs() {
-    for (const { id, log } of table.newestFirst()) {
+  /** Asks both logs before it takes from either. */
+  function spendBoth(id: string, limit: number, cost: number, key: KeyLimit): LimitDecision {
+    advance();
+    const keyLog = keyLogId(id, key.keyId);
+    let [team, own] = [table.find(id), keyTable.find(keyLog)];
+    const teamWaitMs = (team?.log ?? emptyLog).waitMs(nowMs, limit, cost);
+    const keyWaitMs = (own?.log ?? emptyLog).waitMs(nowMs, key.limit, cost);
+    const accepted = teamWaitMs === 0 && keyWaitMs === 0;
+    if (accepted) {
+      // Room for both logs, before one is added: a log without a request must not stay.
+      if (own === undefined) makeRoom(keyTable, keyLogsMax);
+      team ??= addLog(id);
+      own ??= keyTable.add(keyLog);
+      team.log.spend(nowMs, limit, cost);
+      own.log.spend(nowMs, key.limit, cost);
+      table.touch(team);
+      keyTable.touch(own);
+    }
+    const unixMs = clock.unixMs();
+    return {
+      ...{ ...decision(team?.log, limit, teamWaitMs, unixMs), accepted },
+      key: { ...decision(own?.log, key.limit, keyWaitMs, unixMs), accepted },
+    };
+  }
+
+  function* countedIn(logs: LogTable) {
+    for (const { id, log } of logs.newestFirst()) {
       const moments = log.moments(nowMs);
       if (moments.length > 0) yield { id, moments };
     }
   }
 
+  function* savedLogs() {
+    const keys = countedIn(keyTable);
+    let next = keys.next();
+    for (const team of countedIn(table)) {
+      for (; !next.done && newestAge(next.value.moments) < newestAge(team.moments); next = keys.next()) {
+        yield next.value;
+      }
+      yield team;
+    }
+    for (; !next.done; next = keys.next()) yield next.value;
+  }
+
   return {
-    spend(id, limit, cost = 1) {
-      if (cost === 0) return look(id, limit);
+    spend(id, limit, cost = 1, key) {
+      if (cost === 0) return look(id, limit, key);
+      if (key !== undefined) return spendBoth(id, limit, cost, key);
       advance();
       const entry = table.find(id) ?? addLog(id);
       const waitMs = entry.log.spend(nowMs, limit, cost);
@@ -115,7 +176,7 @@ export function createLimiter(options: {
       return decision(entry.log, limit, waitMs, clock.unixMs());
     },
     look,
-    size: () => table.size,
+    size: () => table.size + keyTable.size,
     save() {
       advance();
       return { savedUnixMs: clock.unixMs(), logs: savedLogs() };
@@ -123,17 +184,17 @@ export function createLimiter(options: {
     restore({ savedUnixMs, logs }) {
       advance();
       const laterMs = Math.max(0, clock.unixMs() - savedUnixMs - wallClockTickMs);
-      // The table is in the order of the last acceptance.
-      for (const { id, moments } of [...logs].slice(0, logsMax).reverse()) {
-        const { log } = table.add(id);
-        log.restore(nowMs, moments, laterMs);
-      }
+      const all = [...logs];
+      const takeUp = (into: LogTable, some: typeof all) => {
+        // The table is in the order of the last acceptance.
+        for (const { id, moments } of some.reverse()) into.add(id).log.restore(nowMs, moments, laterMs);
+      };
+      const isOfKey = ({ id }: { readonly id: string }) => ownerOfLog(id).keyId !== undefined;
+      takeUp(table, all.filter((one) => !isOfKey(one)).slice(0, logsMax));
+      takeUp(keyTable, all.filter(isOfKey).slice(0, keyLogsMax));
     },
   };
 }
-
-/** What a time of the wall clock may lack of the true one. */
-const wallClockTickMs = 1;
 
 /** More than the one log that a call can add, so that the table shrinks after a rush. */
 const dropsPerCallMax = 2;

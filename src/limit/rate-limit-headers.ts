@@ -1,16 +1,30 @@
 import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
+import { type KeyEnd, keyEndHeaders } from "../http/key-end.ts";
 import type { LimitDecision } from "./limiter.ts";
+import { stricterLimit } from "./stricter-limit.ts";
 
-/** The numbers in an answer's rate-limit headers, and whose limit they are. */
+/**
+ * The numbers in an answer's rate-limit headers, and whose limit they are. A team's may have those
+ * of a key with them.
+ */
 export interface RateReport {
   readonly policy: "team" | "address";
   readonly decision: LimitDecision;
+  /** When the caller's key will end; undefined: it does not expire, or no key is proven. */
+  readonly keyEnd?: KeyEnd | undefined;
 }
 
-/** An answer's rate-limit headers, names and values in turn; none where `rate` is undefined. */
+/**
+ * An answer's rate-limit headers, and those of a key that ends, names and values in turn; none
+ * where `rate` is undefined.
+ */
 export function rateReportHeaders(rate: RateReport | undefined, clock: Clock): string[] {
-  return rate ? rateLimitHeaders(rate.decision, rate.policy, clock.unixMs()) : [];
+  if (!rate) return [];
+  const nowMs = clock.unixMs();
+  const headers = rateLimitHeaders(rate.decision, rate.policy, nowMs);
+  if (rate.keyEnd) headers.push(...keyEndHeaders(rate.keyEnd, nowMs));
+  return headers;
 }
 
 /**
@@ -18,46 +32,63 @@ export function rateReportHeaders(rate: RateReport | undefined, clock: Clock): s
  * have long read, the same facts in the form of draft-ietf-httpapi-ratelimit-headers, and on a
  * refusal how long to wait. Every time is rounded up, so a caller that waits as long as the headers
  * say is never early. The wait comes from `retryAfterMs`, in whole seconds from 1 to 60, and never
- * from the rounded reset, which could make it 61.
+ * from the rounded reset, which could make it 61. Where the key has a limit of its own, the fields
+ * of the draft list both, and the others describe the stricter one.
  */
 export function rateLimitHeaders(
   decision: LimitDecision,
   policy: RateReport["policy"],
   nowUnixMs: number,
 ): string[] {
+  const { key } = decision;
+  const strict = stricterLimit(decision);
   const { limit, quota } = policyWords(policy, decision.limit);
-  const remaining = String(decision.remaining);
-  // The wall clock may have stepped since the decision.
-  const resetAfterMs = Math.min(Math.max(decision.resetUnixMs - nowUnixMs, 0), bounds.limitWindowMs);
+  const left = leftWords(policy, decision, nowUnixMs);
+  const ofKey = key && policyWords("key", key.limit);
   const headers = [
     "RateLimit-Limit",
-    limit,
+    strict === key && ofKey ? ofKey.limit : limit,
     "RateLimit-Remaining",
-    remaining,
+    String(strict.remaining),
     "RateLimit-Reset",
-    String(Math.ceil(decision.resetUnixMs / 1000)),
+    String(Math.ceil(strict.resetUnixMs / 1000)),
     "RateLimit",
-    `"${policy}";r=${remaining};t=${Math.ceil(resetAfterMs / 1000)}`,
+    key ? `${left}, ${leftWords("key", key, nowUnixMs)}` : left,
     "RateLimit-Policy",
-    quota,
+    ofKey ? `${quota}, ${ofKey.quota}` : quota,
   ];
   if (!decision.accepted) {
-    headers.push("Retry-After", String(Math.ceil(decision.retryAfterMs / 1000)));
-    headers.push("Retry-After-Ms", String(Math.ceil(decision.retryAfterMs)));
+    headers.push("Retry-After", String(Math.ceil(strict.retryAfterMs / 1000)));
+    headers.push("Retry-After-Ms", String(Math.ceil(strict.retryAfterMs)));
   }
   return headers;
 }
+
+function leftWords(policy: Policy, { remaining, resetUnixMs }: LimitDecision, nowUnixMs: number): string {
+  // The wall clock may have stepped since the decision.
+  const resetAfterMs = Math.min(Math.max(resetUnixMs - nowUnixMs, 0), bounds.limitWindowMs);
+  return `"${policy}";r=${remaining};t=${Math.ceil(resetAfterMs / 1000)}`;
+}
+
+type Policy = RateReport["policy"] | "key";
 
 interface PolicyWords {
   readonly limit: string;
   readonly quota: string;
 }
 
-/** The texts that depend on the limit alone, kept ready: there are as many limits as plans. */
-const known = { team: new Map<number, PolicyWords>(), address: new Map<number, PolicyWords>() };
+/**
+ * The texts that depend on the limit alone, kept ready: there are as many limits as plans. Of keys
+ * the first limits are kept.
+ */
+const known: Readonly<Record<Policy, Map<number, PolicyWords>>> = {
+  team: new Map(),
+  address: new Map(),
+  key: new Map(),
+};
 const knownMax = 16;
 
-function policyWords(policy: RateReport["policy"], limit: number): PolicyWords {
+function policyWords(policy: Policy, limit: number): PolicyWords {
   const words = known[policy].get(limit);
   if (words) return words;
   const made = { limit: String(limit), quota: `"${policy}";q=${limit};w=${bounds.limitWindowMs / 1000}` };

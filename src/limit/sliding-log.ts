@@ -1,3 +1,5 @@
+import { type Moments, ticksPerMs } from "./moments.ts";
+
 /**
  * The times of one caller's accepted requests, in a ring of 8 bytes an entry. Exact: at most
  * `limit` are accepted in any span of `windowMs`, and none is refused below that. An entry of time
@@ -29,15 +31,19 @@ export class SlidingLog {
    * kept, and counts against the new limit. Throws RangeError where `cost` is out of range.
    */
   spend(nowMs: number, limit: number, cost: number): number {
+    const waitMs = this.waitMs(nowMs, limit, cost);
+    if (waitMs === 0 && cost > 0) this.#append(limit, cost);
+    return waitMs;
+  }
+
+  /** What `spend` would return now, without taking anything. */
+  waitMs(nowMs: number, limit: number, cost: number): number {
     if (!Number.isInteger(cost) || cost < 0 || cost > limit) {
       throw new RangeError("A cost is a whole number from 0 to the limit");
     }
     this.#advance(nowMs);
-    if (cost === 0) return 0;
     const excess = this.#count + cost - limit;
-    if (excess > 0) return this.#leaveMs(excess - 1) - this.#nowMs;
-    this.#append(limit, cost);
-    return 0;
+    return cost > 0 && excess > 0 ? this.#leaveMs(excess - 1) - this.#nowMs : 0;
   }
 
   /** Whether nothing counts at this time. */
@@ -131,15 +137,6 @@ export class SlidingLog {
     return index < this.#times.length ? index : index - this.#times.length;
   }
 }
-
-/**
- * Accepted requests, the oldest first: in turn, how long ago in 1/1024 ms, and how many. Flat,
- * because a process may have millions. All are whole numbers, and the ages less than the window.
- */
-export type Moments = readonly number[];
-
-/** A power of two, so that dividing by it is exact. Times stay exact for 278 years of uptime. */
-const ticksPerMs = 1024;
 
 function floorToTick(ms: number): number {
   return Math.floor(ms * ticksPerMs) / ticksPerMs;

@@ -37,7 +37,8 @@ export function errorDetails(refusal: Refusal): ErrorDetail[] {
     );
   }
   if (reason === "RATE_LIMIT_EXCEEDED") {
-    details.push(detail(QuotaFailureSchema, { violations: [{ subject: "team", description: message }] }));
+    const { subject = "team" } = metadata;
+    details.push(detail(QuotaFailureSchema, { violations: [{ subject, description: message }] }));
   }
   if (retryAfterMs !== undefined) {
     details.push(detail(RetryInfoSchema, { retryDelay: durationFromMs(Math.ceil(retryAfterMs)) }));

@@ -1,48 +1,20 @@
 import { Code } from "@connectrpc/connect";
 import { bounds } from "../bounds.ts";
+import {
+  authentication,
+  exhausted,
+  exists,
+  failedPrecondition,
+  invalid,
+  late,
+  notFound,
+  permission,
+  unavailable,
+  unimplemented,
+  withoutCredential,
+} from "./reason-classes.ts";
 import type { ReasonRow } from "./reason-row.ts";
-
-/** Every 401 names the kind of credential that it asks for (RFC 9110, section 15.5.2). */
-const challenge = 'Bearer realm="keyrun"';
-/** The challenge has no `error` if the request had no credential (RFC 6750, section 3). */
-const authentication = {
-  type: "authentication_error",
-  code: Code.Unauthenticated,
-  httpStatus: 401,
-  log: "debug",
-  headers: { "WWW-Authenticate": `${challenge}, error="invalid_token"` },
-} as const;
-const withoutCredential = { ...authentication, headers: { "WWW-Authenticate": challenge } } as const;
-const permission = {
-  type: "permission_error",
-  code: Code.PermissionDenied,
-  httpStatus: 403,
-  log: "debug",
-} as const;
-const notFound = { type: "not_found_error", code: Code.NotFound, httpStatus: 404, log: "debug" } as const;
-const invalid = {
-  type: "invalid_request_error",
-  code: Code.InvalidArgument,
-  httpStatus: 400,
-  log: "debug",
-} as const;
-const exists = { ...invalid, code: Code.AlreadyExists, httpStatus: 409 } as const;
-const exhausted = { ...invalid, code: Code.ResourceExhausted } as const;
-const failedPrecondition = { ...invalid, code: Code.FailedPrecondition } as const;
-const unimplemented = { ...invalid, code: Code.Unimplemented } as const;
-const unavailable = {
-  type: "api_error",
-  code: Code.Unavailable,
-  httpStatus: 503,
-  log: "warn",
-  retryAfterMs: bounds.retryAfterUnavailableMs,
-} as const;
-const late = {
-  type: "api_error",
-  code: Code.DeadlineExceeded,
-  httpStatus: 504,
-  log: "warn",
-} as const;
+import { serviceTokenReasons } from "./service-token-reasons.ts";
 
 /**
  * Every reason for which a request can be refused, with everything that the caller is told
@@ -65,6 +37,11 @@ export const reasons = {
     ...authentication,
     words: "The API key was revoked at {revoke_time} and will not work again. Create a new one.",
   },
+  EXPIRED_API_KEY: {
+    ...authentication,
+    words: "The API key expired at {expire_time} and will not work again. Create a new one.",
+  },
+  ...serviceTokenReasons,
   MISSING_CREDENTIAL: { ...withoutCredential, words: "This method needs a credential, and none was sent." },
   INVALID_CREDENTIAL: { ...authentication, words: "This method does not accept this credential." },
   PREVIEW_REQUIRED: {
@@ -74,6 +51,10 @@ export const reasons = {
   NOT_FOUND: {
     ...notFound,
     words: "There is nothing at this path. Run an app with `POST /api/apps/<app_id>/run`.",
+  },
+  APP_NOT_ALLOWED: {
+    ...permission,
+    words: "The API key is restricted to other apps. Run one of those, or use a key that may run this one.",
   },
   APP_NOT_FOUND: {
     ...notFound,
@@ -124,11 +105,21 @@ export const reasons = {
     ...exhausted,
     type: "rate_limit_error",
     httpStatus: 429,
-    words: "The team has used its {limit} requests a minute. Try again in {retry_after_s} s.",
+    words: "The {subject} has used its {limit} requests a minute. Try again in {retry_after_s} s.",
   },
   KEY_LIMIT_REACHED: {
     ...failedPrecondition,
     words: "The team has {active_key_count_max} active keys, the most it may have. Revoke one first.",
+  },
+  KEY_ENDED: {
+    ...failedPrecondition,
+    words: "The key is revoked or expired already, so its expiry can't be changed.",
+  },
+  KEY_NOT_ROTATABLE: { ...failedPrecondition, words: "The key can't be rotated. Create a new one." },
+  FLEET_UPGRADING: {
+    ...failedPrecondition,
+    words:
+      "An instance of this fleet runs an older Keyrun, which does not know that keys end. Try again once all are upgraded.",
   },
   TEAM_HAS_KEYS: {
     ...failedPrecondition,
@@ -220,6 +211,12 @@ export const reasons = {
     words: "The app could not be reached, and nothing was sent to it. Try again in a second.",
   },
   UNAVAILABLE: { ...unavailable, words: "Keyrun can't answer this now. Try again in a second." },
+  /** Callers can cause it at will, so each is no line of the log: beginning and end of it are. */
+  OVERLOADED: {
+    ...unavailable,
+    log: "debug",
+    words: "Keyrun has more to do than it can, and did not begin with this. Try again in a second.",
+  },
   STORE_FULL: {
     type: "api_error",
     log: "warn",

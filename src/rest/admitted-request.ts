@@ -1,5 +1,4 @@
 import type { Message } from "@bufbuild/protobuf";
-import type { Admission } from "../admission/admission.ts";
 import type { Call, Principal } from "../auth/principal.ts";
 import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
@@ -7,26 +6,18 @@ import type { EndCall } from "../http/end-calls.ts";
 import type { BodyOutcome, HttpRequest, HttpResponse } from "../http/handler.ts";
 import { flatHeaders, headersOf } from "../http/headers.ts";
 import type { Outcomes } from "../http/outcomes.ts";
+import type { RequestNotes } from "../http/request-notes.ts";
 import { wholeBody } from "../http/whole-body.ts";
 import { type RateReport, rateReportHeaders } from "../limit/rate-limit-headers.ts";
 import { cutText } from "../refusal/cut-text.ts";
 import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
-import type { Binding } from "../transcode/binding.ts";
+import { hasRawBody } from "../transcode/binding.ts";
 import type { BodyHeaders } from "../transcode/media.ts";
 import type { Problem } from "../transcode/problem.ts";
 import type { MatchedRoute } from "../transcode/route-table.ts";
 import type { Transcoder } from "../transcode/transcoder.ts";
 import { streamAnswer, streamFormFor, streamHeaders } from "./stream-answer.ts";
-
-/** A method that REST callers call with an API key. */
-export interface RestMethod {
-  readonly method: Binding["method"];
-  /**
-   * Returns the work of the method. It is called with the path's values before the body is read,
-   * and refuses what the path alone rules out.
-   */
-  readonly prepare: (teamId: string, captures: MatchedRoute["captures"]) => RestWork | Promise<RestWork>;
-}
+import type { RestAdmission, WiredMethod } from "./wired-method.ts";
 
 /**
  * Does the work of one request. Synchronous if it can be done at once. A server-streaming method
@@ -39,13 +30,12 @@ export type RestWork = (request: Message, call: Call) => Message | Promise<Messa
 export interface Asked {
   readonly request: HttpRequest;
   readonly route: MatchedRoute;
-  readonly rest: RestMethod;
+  readonly rest: WiredMethod;
 }
 
 export interface AnsweringParts {
   readonly clock: Clock;
   readonly transcoder: Transcoder;
-  readonly bodyBytesMax: number;
   /** Counts and logs streams, because a refusal may follow a body that began with 200. */
   readonly outcomes: Outcomes;
   /** After so much silence a stream sends something; by default the bound. */
@@ -53,19 +43,19 @@ export interface AnsweringParts {
 }
 
 /**
- * A request whose key and limit are checked, and the call that its work gets. It does the remaining
+ * A request whose caller is admitted, and the call that its work gets. It does the remaining
  * steps in order. Each step is synchronous if its input is there, because a promise would cost more
  * than most of the steps.
  */
 export class AdmittedRequest implements Call {
   readonly #parts: AnsweringParts;
   readonly #asked: Asked;
-  readonly #admission: Admission & { readonly kind: "admitted" };
+  readonly #admission: RestAdmission & { readonly kind: "admitted" };
   #hasWaited = false;
   #isBodyEmpty = false;
   #responseHeaders: Headers | undefined;
 
-  constructor(parts: AnsweringParts, asked: Asked, admission: Admission & { readonly kind: "admitted" }) {
+  constructor(parts: AnsweringParts, asked: Asked, admission: RestAdmission & { readonly kind: "admitted" }) {
     this.#parts = parts;
     this.#asked = asked;
     this.#admission = admission;
@@ -77,6 +67,14 @@ export class AdmittedRequest implements Call {
 
   get requestId(): string {
     return this.#asked.request.requestId;
+  }
+
+  get address(): string {
+    return this.#asked.request.address;
+  }
+
+  get notes(): RequestNotes | undefined {
+    return this.#asked.request.notes;
   }
 
   /** Created on first use: an app that answers at once never needs one. */
@@ -111,9 +109,10 @@ export class AdmittedRequest implements Call {
     return this.responseHeaders;
   }
 
-  /** The team's rate limit at the moment of the call. */
-  rate(): RateReport {
-    return this.#hasWaited ? this.#admission.rateNow() : this.#admission.rate;
+  /** The limits of the team and the key, or of the address, at the moment of the call. */
+  rate(): RateReport | undefined {
+    const { rate, rateNow } = this.#admission;
+    return this.#hasWaited && rateNow ? rateNow() : rate;
   }
 
   /**
@@ -130,7 +129,7 @@ export class AdmittedRequest implements Call {
   /** Returns the response of a success. Throws or rejects with the refusal. */
   answer(): HttpResponse | Promise<HttpResponse> {
     const { rest, route } = this.#asked;
-    const work = rest.prepare(this.#admission.principal.teamId, route.captures);
+    const work = rest.prepare(this.#admission.principal, route.captures);
     const answer = work instanceof Promise ? this.#readLater(work) : this.#read(work);
     this.#hasWaited = answer instanceof Promise;
     return answer;
@@ -141,11 +140,11 @@ export class AdmittedRequest implements Call {
   }
 
   #read(work: RestWork): HttpResponse | Promise<HttpResponse> {
-    const { request, route } = this.#asked;
-    const { transcoder, bodyBytesMax } = this.#parts;
+    const { request, route, rest } = this.#asked;
+    const { transcoder } = this.#parts;
     const problem = transcoder.checkMediaType(route, bodyHeadersOf(request));
     if (problem) throw problemRefusal(problem);
-    const body = request.readBody(bodyBytesMax);
+    const body = request.readBody(rest.bodyBytesMax);
     return body instanceof Promise ? this.#runLater(work, body) : this.#run(work, body);
   }
 
@@ -187,11 +186,13 @@ export class AdmittedRequest implements Call {
   }
 
   #messageOf(body: BodyOutcome): Message {
-    const { request, route } = this.#asked;
-    const { transcoder, bodyBytesMax } = this.#parts;
-    const bytes = wholeBody(body, bodyBytesMax);
+    const { request, route, rest } = this.#asked;
+    const { transcoder } = this.#parts;
+    const bytes = wholeBody(body, rest.bodyBytesMax);
     this.#isBodyEmpty = bytes.byteLength === 0;
     const decoded = transcoder.decodeRequest(route, { ...bodyHeadersOf(request), body: bytes });
+    // A message that is the body itself keeps its bytes. Any other one has copies of their text.
+    if (body.kind === "whole" && body.free && !hasRawBody(route.binding)) body.free();
     if (decoded.kind === "problem") throw problemRefusal(decoded);
     return decoded.message;
   }

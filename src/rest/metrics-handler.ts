@@ -1,26 +1,35 @@
-import { readBearer } from "../auth/credential.ts";
-import type { HttpHandler } from "../http/handler.ts";
+import { metricsRole } from "../auth/policy.ts";
+import { proveService, requireRole, type VerifyServiceToken } from "../auth/require-service.ts";
+import type { NamedService } from "../auth/service-role.ts";
+import type { HttpHandler, HttpRequest } from "../http/handler.ts";
 import { preferredType } from "../http/preference.ts";
 import { pathOf } from "../http/request-head.ts";
-import { type Metrics, metricsForms, metricsTypes } from "../metrics.ts";
-import { fail } from "../refusal/refusal.ts";
+import { type Metrics, metricsForms, metricsTypes } from "../metrics/metrics.ts";
+import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 
 /**
- * The HTTP of the internal listener: `GET /metrics` for callers with the service token, in the form
+ * The HTTP of the internal listener: `GET /metrics` for services with the role for it, in the form
  * of OpenMetrics for those that prefer it. Every other path is NOT_FOUND.
  */
 export function createMetricsHandler(parts: {
   readonly metrics: Pick<Metrics, "render">;
-  readonly isServiceToken: (presented: string) => boolean;
+  readonly verifyServiceToken: VerifyServiceToken;
+  /** Called with the refusal of each request whose token proves no service. */
+  readonly onUnproven: (refused: { readonly address: string; readonly refusal: Refusal }) => void;
 }): HttpHandler {
+  async function prove({ authorizations, address }: HttpRequest): Promise<NamedService | undefined> {
+    try {
+      return await proveService(authorizations, parts.verifyServiceToken);
+    } catch (thrown) {
+      const refusal = refusalFrom(thrown);
+      parts.onUnproven({ address, refusal });
+      throw refusal;
+    }
+  }
   return async (request) => {
     if (pathOf(request.target) !== "/metrics") throw fail("NOT_FOUND", { problem: notFoundWords });
     if (request.method !== "GET") throw fail("METHOD_NOT_ALLOWED", { metadata: { allow: "GET" } });
-    const credential = readBearer(request.authorizations);
-    if (credential.kind === "missing") throw fail("MISSING_CREDENTIAL");
-    if (credential.kind !== "bearer" || !parts.isServiceToken(credential.token)) {
-      throw fail("INVALID_CREDENTIAL");
-    }
+    requireRole(await prove(request), metricsRole);
     const form = preferredType(request.header("accept"), metricsForms);
     const headers = ["Content-Type", metricsTypes[form], "Cache-Control", "no-store", "Vary", "Accept"];
     headers.push("X-Request-Id", request.requestId);

@@ -1,26 +1,27 @@
-import type { AddressAllowanceView, Admission, Admit } from "../admission/admission.ts";
+import type { AddressAllowanceView, Admit } from "../admission/admission.ts";
 import type { Answer, HttpHandler, Refused } from "../http/handler.ts";
 import { type RateReport, rateReportHeaders } from "../limit/rate-limit-headers.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
-import type { Binding } from "../transcode/binding.ts";
 import type { Match } from "../transcode/route-table.ts";
-import { AdmittedRequest, type AnsweringParts, type Asked, type RestMethod } from "./admitted-request.ts";
+import { AdmittedRequest, type AnsweringParts, type Asked } from "./admitted-request.ts";
+import { type RestAdmission, type RestMethod, type RestPolicy, wiredMethod } from "./wired-method.ts";
 
 export interface RestHandlerParts extends AnsweringParts {
   readonly methods: readonly RestMethod[];
+  readonly policy: RestPolicy;
   readonly admit: Admit;
   readonly allowance: AddressAllowanceView;
+  /** How many bytes a body may have, unless the policy says less of its method. */
+  readonly bodyBytesMax: number;
 }
 
 /**
  * The REST handler. It checks in the order that the API promises, and the first failure is the
- * response: method and path, key, limit, the resource in the path, media type, size, JSON and
- * fields, then the method's own work.
+ * response: method and path, key and limit where the policy asks for a key, the resource in the
+ * path, media type, size, JSON and fields, then the method's own work.
  */
 export function createRestHandler(parts: RestHandlerParts): HttpHandler {
-  const methods = new Map(
-    parts.transcoder.bindings.map((binding) => [binding, wired(parts.methods, binding)]),
-  );
+  const methods = new Map(parts.transcoder.bindings.map((binding) => [binding, wiredMethod(parts, binding)]));
 
   return (request) => {
     const match = parts.transcoder.match(request.method, request.target);
@@ -29,9 +30,9 @@ export function createRestHandler(parts: RestHandlerParts): HttpHandler {
       const decision = parts.allowance.look(request.address);
       return refused(parts, pathRefusal(match), decision && { policy: "address", decision });
     }
-    const rest = methods.get(match.route.binding) ?? wired(parts.methods, match.route.binding);
+    const rest = methods.get(match.route.binding) ?? wiredMethod(parts, match.route.binding);
     const asked = { request, route: match.route, rest };
-    const admission = parts.admit(request, parts.allowance);
+    const admission = rest.admit(request, parts.allowance);
     return admission instanceof Promise
       ? enterLater(parts, asked, admission)
       : enter(parts, asked, admission);
@@ -41,12 +42,12 @@ export function createRestHandler(parts: RestHandlerParts): HttpHandler {
 async function enterLater(
   parts: RestHandlerParts,
   asked: Asked,
-  admission: Promise<Admission>,
+  admission: Promise<RestAdmission>,
 ): Promise<Answer> {
   return enter(parts, asked, await admission);
 }
 
-function enter(parts: RestHandlerParts, asked: Asked, admission: Admission): Answer | Promise<Answer> {
+function enter(parts: RestHandlerParts, asked: Asked, admission: RestAdmission): Answer | Promise<Answer> {
   if (admission.kind === "refused") return refused(parts, admission.refusal, admission.rate);
   const admitted = new AdmittedRequest(parts, asked, admission);
   const failed = (thrown: unknown) => refused(parts, admitted.refusalOf(thrown), admitted.rate());
@@ -56,12 +57,6 @@ function enter(parts: RestHandlerParts, asked: Asked, admission: Admission): Ans
   } catch (thrown) {
     return failed(thrown);
   }
-}
-
-function wired(methods: readonly RestMethod[], { method }: Binding): RestMethod {
-  const rest = methods.find((each) => each.method === method);
-  if (!rest) throw new Error(`No REST method is wired for ${method.toString()}`);
-  return rest;
 }
 
 function pathRefusal(match: Exclude<Match, { kind: "found" | "not_found" }>): Refusal {

@@ -114,6 +114,7 @@ class StreamTexts {
 
   #begun(text: string): Text {
     this.#hasBegun = true;
+    this.#parts.request.isStream = true;
     return textOf(text);
   }
 

@@ -1,8 +1,11 @@
 import type { DescMethod } from "@bufbuild/protobuf";
-import type { AddressAllowanceView, Admit } from "../admission/admission.ts";
+import type { AddressAllowanceView, Admit, Load } from "../admission/admission.ts";
+import { admitAnyone } from "../admission/admit-anyone.ts";
 import { readBearer } from "../auth/credential.ts";
 import { clientHeader, declaredClient } from "../auth/declared-client.ts";
 import type { Principal } from "../auth/principal.ts";
+import { proveService, requireRole, type VerifyServiceToken } from "../auth/require-service.ts";
+import type { NamedService } from "../auth/service-role.ts";
 import type { HttpRequest } from "../http/handler.ts";
 import type { RateReport } from "../limit/rate-limit-headers.ts";
 import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
@@ -12,8 +15,10 @@ import type { RpcPolicy } from "./rpc-parts.ts";
 export interface AuthenticateParts {
   readonly policy: RpcPolicy;
   readonly admit: Admit;
+  readonly load: Load;
   readonly allowance: AddressAllowanceView;
-  readonly isServiceToken: (presented: string) => boolean;
+  readonly verifyServiceToken: VerifyServiceToken;
+  readonly isInstanceToken: (presented: string) => boolean;
   /** Undefined if the listener has no sign-in. */
   readonly sessions: SessionAccess | undefined;
 }
@@ -27,10 +32,16 @@ export type AuthResult =
       /** Returns the rate limit as it is at the time of the call. */
       readonly rateNow?: () => RateReport;
     }
-  | { readonly kind: "refused"; readonly refusal: Refusal; readonly rate?: RateReport | undefined };
+  | {
+      readonly kind: "refused";
+      readonly refusal: Refusal;
+      readonly rate?: RateReport | undefined;
+      /** The caller, if it has proven who it is. */
+      readonly principal?: Principal | undefined;
+    };
 
 /** The parts of a request that authentication reads. */
-export type Caller = Pick<HttpRequest, "authorizations" | "address" | "header">;
+export type Caller = Pick<HttpRequest, "authorizations" | "address" | "header" | "notes">;
 
 /**
  * Authenticates a call before its body is read, for both RPC handlers: looks up the credential that
@@ -48,13 +59,16 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
         case "api_key":
           return parts.admit(caller, parts.allowance);
         case "service":
-          return admitService(parts, caller);
+          return admitService(parts, method, caller);
+        case "instance":
+          requireToken(caller, parts.isInstanceToken);
+          return { kind: "admitted", principal: { kind: "instance" } };
         case "session":
           return admitSession(parts, caller, { needsPreview: false });
         case "preview_session":
           return admitSession(parts, caller, { needsPreview: true });
         case "none":
-          return { kind: "admitted", principal: { kind: "anyone" } };
+          return admitAnyone(caller, parts.allowance);
       }
     } catch (thrown) {
       return { kind: "refused", refusal: refusalFrom(thrown) };
@@ -62,12 +76,40 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
   };
 }
 
-function admitService({ isServiceToken }: AuthenticateParts, caller: Caller): AuthResult {
+function admitService(
+  parts: AuthenticateParts,
+  method: DescMethod,
+  caller: Caller,
+): AuthResult | Promise<AuthResult> {
+  const service = proveService(caller.authorizations, parts.verifyServiceToken);
+  if (!(service instanceof Promise)) return admitted(parts, { method, caller, service });
+  return service
+    .then((later) => admitted(parts, { method, caller, service: later }))
+    .catch((thrown: unknown) => ({ kind: "refused", refusal: refusalFrom(thrown) }));
+}
+
+function admitted(
+  { policy, load }: AuthenticateParts,
+  { method, caller, service }: { method: DescMethod; caller: Caller; service: NamedService | undefined },
+): AuthResult {
+  const client = declaredClient(caller.header(clientHeader));
+  const principal = { kind: "service", ...(service && { service }), ...(client && { client }) } as const;
+  try {
+    // A row for services has a role. Without one, nothing less than the most would do.
+    requireRole(service, policy.roleOf(method) ?? "admin");
+    // After the check of the token: a service that is known is not held to the few requests that an
+    // address gets while there is too much to do.
+    if (policy.isShed(method) && load.sheds(undefined)) throw fail("OVERLOADED");
+    return { kind: "admitted", principal };
+  } catch (thrown) {
+    return { kind: "refused", refusal: refusalFrom(thrown), principal };
+  }
+}
+
+function requireToken(caller: Caller, isRight: (presented: string) => boolean): void {
   const credential = readBearer(caller.authorizations);
   if (credential.kind === "missing") throw fail("MISSING_CREDENTIAL");
-  if (credential.kind !== "bearer" || !isServiceToken(credential.token)) throw fail("INVALID_CREDENTIAL");
-  const client = declaredClient(caller.header(clientHeader));
-  return { kind: "admitted", principal: { kind: "service", ...(client && { client }) } };
+  if (credential.kind !== "bearer" || !isRight(credential.token)) throw fail("INVALID_CREDENTIAL");
 }
 
 /** Reads only the cookie, never a key or a token. No other code reads the cookie of an RPC. */
@@ -76,15 +118,17 @@ async function admitSession(
   caller: Caller,
   { needsPreview }: { needsPreview: boolean },
 ): Promise<AuthResult> {
+  let principal: Principal | undefined;
   try {
     if (!policy.readsSessions) {
       throw fail(caller.authorizations.length === 0 ? "MISSING_CREDENTIAL" : "INVALID_CREDENTIAL");
     }
     if (!sessions) throw fail("UNIMPLEMENTED");
-    const principal = await sessions.authenticate((name) => caller.header(name));
-    if (needsPreview) await sessions.requirePreview(principal);
+    const person = await sessions.authenticate((name) => caller.header(name));
+    principal = person;
+    if (needsPreview) await sessions.requirePreview(person);
     return { kind: "admitted", principal };
   } catch (thrown) {
-    return { kind: "refused", refusal: refusalFrom(thrown) };
+    return { kind: "refused", refusal: refusalFrom(thrown), principal };
   }
 }

@@ -1,6 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { type StreamAppResponse, StreamAppResponseSchema } from "#gen/keyrun/v1/run_service_pb.ts";
 import { type EndCall, inTurn } from "../http/end-calls.ts";
+import type { TraceContext } from "../http/trace-context.ts";
 import { aboutApp, fail, Refusal } from "../refusal/refusal.ts";
 import { cutPiece } from "./cut-piece.ts";
 import { runBounds } from "./run-bounds.ts";
@@ -167,18 +168,22 @@ export class AppStream implements AsyncIterableIterator<StreamAppResponse, undef
 class StreamedRun implements Run {
   readonly runId: string;
   readonly teamId: string;
+  readonly keyId: string;
   readonly app: Run["app"];
   readonly text: string;
   readonly requestId: string;
+  readonly traceContext: TraceContext | undefined;
   #ended: Refusal | undefined;
   #onEnd: EndCall | undefined;
 
-  constructor({ runId, teamId, app, text, requestId }: Run) {
+  constructor({ runId, teamId, keyId, app, text, requestId, traceContext }: Run) {
     this.runId = runId;
     this.teamId = teamId;
+    this.keyId = keyId;
     this.app = app;
     this.text = text;
     this.requestId = requestId;
+    this.traceContext = traceContext;
   }
 
   whenGone(end: EndCall): void {

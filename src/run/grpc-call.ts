@@ -1,9 +1,11 @@
 import { connectivityState, Metadata, status } from "@grpc/grpc-js";
 import { systemClock } from "../clock.ts";
+import { traceHeaders } from "../http/trace-context.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
 import { appFailed, appUnreachable, nameOfFailure } from "./backend-runner.ts";
 import type { ChannelLease } from "./grpc-channels.ts";
 import { runBounds } from "./run-bounds.ts";
+import type { Run } from "./runner.ts";
 
 /** What a server answers to a call. */
 export interface GrpcAnswer {
@@ -39,6 +41,9 @@ export interface CallTimes {
   msLeft(): number;
 }
 
+/** The parts of a run that go into the metadata of its call, and get the status of that. */
+type CarriedRun = Pick<Run, "requestId" | "traceContext" | "answered">;
+
 /**
  * Sends one message and no more. It uses the channel without the library's client, which would read
  * ahead and make several objects more for each call. The caller cancels it at the deadline, so the
@@ -47,7 +52,7 @@ export interface CallTimes {
  */
 export function startCall(
   channel: ChannelLease,
-  request: CallTimes & { path: string; message: Buffer; requestId: string },
+  request: CallTimes & { path: string; message: Buffer; run: CarriedRun },
   answer: GrpcAnswer,
 ): GrpcCall {
   const connection = channel.client.getChannel();
@@ -60,7 +65,9 @@ export function startCall(
   const noConnection = isConnected ? neverLate : callIfNotConnected(channel, cancel);
   let mayHideMessage = false;
   const metadata = new Metadata();
-  metadata.set("x-request-id", request.requestId);
+  metadata.set("x-request-id", request.run.requestId);
+  const carried = traceHeaders(request.run.traceContext);
+  for (let at = 0; at + 1 < carried.length; at += 2) metadata.set(carried[at] ?? "", carried[at + 1] ?? "");
   metadata.set("grpc-timeout", `${Math.max(1, Math.ceil(request.msLeft()))}m`);
   call.start(metadata, {
     onReceiveMetadata(head) {
@@ -71,6 +78,7 @@ export function startCall(
     onReceiveMessage: (bytes) => answer.onMessage(bytes),
     onReceiveStatus({ code, details }) {
       const isLate = noConnection.stop();
+      if (isSent()) request.run.answered?.(code);
       if (code === status.OK) return answer.onEnd({ isOk: true });
       const isUnimplemented = code === status.UNIMPLEMENTED && !mayHideMessage && isSent();
       const refusal = isSent() ? failed(code, details) : unreachable(code, details, isLate);

@@ -9,11 +9,12 @@ import { GrpcPieces } from "./stream/grpc-pieces.ts";
 
 /**
  * Runs apps on a gRPC server that implements `keyrun.v1.AppBackendService`: one call, with the rest
- * of the timeout as its deadline and `x-request-id` in its metadata. A call that got no connection,
- * or none within `backendConnectMsMax`, becomes APP_UNREACHABLE; if the server is down, that is at
- * once. DEADLINE_EXCEEDED becomes APP_TIMEOUT. Every other status but OK becomes APP_FAILED, and so
- * does a message of more than `outputBytesMax` bytes. A server that has only one of the two methods
- * is called twice: the other method was UNIMPLEMENTED, so nothing had run.
+ * of the timeout as its deadline, and with `x-request-id` and the trace context in its metadata. A
+ * call that got no connection, or none within `backendConnectMsMax`, becomes APP_UNREACHABLE; if
+ * the server is down, that is at once. DEADLINE_EXCEEDED becomes APP_TIMEOUT. Every other status
+ * but OK becomes APP_FAILED, and so does a message of more than `outputBytesMax` bytes. A server
+ * that has only one of the two methods is called twice: the other method was UNIMPLEMENTED, so
+ * nothing had run.
  */
 export function createGrpcRunner(options: {
   clock: Clock;

@@ -29,7 +29,7 @@ export class GrpcText implements GrpcAnswer {
     this.#run = run;
     this.#times = times;
     this.#outputBytesMax = outputBytesMax;
-    const request = { path: grpcPaths.run, message: requestOf(run), requestId: run.requestId, ...times };
+    const request = { path: grpcPaths.run, message: requestOf(run), run, ...times };
     this.#call = startCall(channel, request, this);
     this.#call.read();
   }

@@ -40,6 +40,12 @@ export function createHttpConnections(options: {
   connectionsMax: number;
   /** Apps without a run whose connections are kept, at most. */
   idleAppsMax: number;
+  /**
+   * By default a connection reads up to 64 KiB that nobody has asked for, and then up to one read
+   * more. If false, it reads again only when all of the last read was used, which costs some more
+   * processor time.
+   */
+  readsAhead?: boolean;
 }): HttpConnections {
   const { clock, idleAppsMax } = options;
   const apps = new Map<string, AppConnections>();
@@ -96,10 +102,7 @@ function destroy(pool: Pool): void {
  */
 function openPool(
   origin: string,
-  {
-    connectionsMax,
-    ...places
-  }: { connectionsMax: number; lookup: LookupFunction; roots: () => SecureContext },
+  { connectionsMax, ...places }: { connectionsMax: number } & ConnectorOptions,
 ): Pool {
   const connector = createConnector(places);
   return new UndiciPool(origin, {
@@ -172,17 +175,24 @@ class Connection extends UndiciClient {
 
 type Connector = (to: Parameters<buildConnector.connector>[0]) => Socket;
 
-function createConnector({
-  lookup,
-  roots,
-}: {
-  lookup: LookupFunction;
-  roots: () => SecureContext;
-}): Connector {
+interface ConnectorOptions {
+  readonly lookup: LookupFunction;
+  readonly roots: () => SecureContext;
+  readonly readsAhead?: boolean;
+}
+
+function createConnector({ lookup, roots, readsAhead = true }: ConnectorOptions): Connector {
+  const reading = readsAhead ? {} : { highWaterMark: 0 };
   let session: Buffer | undefined;
   return ({ protocol, hostname, port }) => {
     const isTls = protocol === "https:";
-    const to = { host: hostname, port: Number(port) || (isTls ? 443 : 80), lookup, noDelay: true };
+    const to = {
+      host: hostname,
+      port: Number(port) || (isTls ? 443 : 80),
+      lookup,
+      noDelay: true,
+      ...reading,
+    };
     if (!isTls) return openTcp(to);
     // An address is no name (RFC 6066).
     const servername = isIP(hostname) === 0 ? hostname : "";

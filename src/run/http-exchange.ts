@@ -14,6 +14,8 @@ export interface HttpCall {
   readonly body: Buffer;
   /** The monotonic time that `X-Keyrun-Deadline-Ms` tells as the whole milliseconds left. */
   readonly deadlineMs: number;
+  /** Called with the status of the answer. */
+  answered?(status: number): void;
 }
 
 export type AnswerHeaders = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>[2];
@@ -140,7 +142,9 @@ export class HttpExchange extends CarriedRequest {
   }
 
   onResponseStart(_: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
-    if (status >= 200 && !this.#isOver) this.#reader.onHead(status, headers);
+    if (status < 200 || this.#isOver) return;
+    this.#call.answered?.(status);
+    this.#reader.onHead(status, headers);
   }
 
   onResponseData(_: Dispatcher.DispatchController, bytes: Buffer): void {

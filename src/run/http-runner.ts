@@ -3,6 +3,7 @@ import type { SecureContext } from "node:tls";
 import type { BackendRecord } from "../apps/app-store.ts";
 import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
+import { traceHeaders } from "../http/trace-context.ts";
 import type { Refusal } from "../refusal/refusal.ts";
 import { appFailed, type BackendRunner } from "./backend-runner.ts";
 import { type HostLookup, lookupOf } from "./host-lookup.ts";
@@ -24,10 +25,11 @@ import { trustedRoots } from "./trusted-roots.ts";
 
 /**
  * Runs apps on an HTTP server: one POST of `{"runId","teamId","appId","text"}` with the app's
- * headers, `X-Request-Id` and `X-Keyrun-Deadline-Ms`, the whole milliseconds that are left. Success
- * is 200 with a JSON object that has a string `text`, at most `outputBytesMax` bytes in all, or a
- * stream whose texts have no more bytes together. No connection within `backendConnectMsMax` is
- * APP_UNREACHABLE. Everything else, also a redirect, becomes APP_FAILED.
+ * headers, `X-Request-Id`, the trace context if there is one, and `X-Keyrun-Deadline-Ms`, the whole
+ * milliseconds that are left. Success is 200 with a JSON object that has a string `text`, at most
+ * `outputBytesMax` bytes in all, or a stream whose texts have no more bytes together. No connection
+ * within `backendConnectMsMax` is APP_UNREACHABLE. Everything else, also a redirect, becomes
+ * APP_FAILED.
  */
 export function createHttpRunner(options: {
   clock: Clock;
@@ -43,16 +45,18 @@ export function createHttpRunner(options: {
   };
   // As many as an app can have runs: a run never waits for another one's connection. Streams have
   // connections of their own, and are bounded by the caller.
-  const open = (connectionsMax: number) =>
+  const open = (connectionsMax: number, readsAhead: boolean) =>
     createHttpConnections({
       clock,
       lookup: lookupOf(hosts),
       roots,
       connectionsMax,
+      readsAhead,
       idleAppsMax: runBounds.backendIdleAppsMax,
     });
-  const ofRuns = open(appRunsMax);
-  const ofStreams = open(bounds.streamsMax);
+  const ofRuns = open(appRunsMax, true);
+  // What is read ahead would wait in memory for a caller that stops to read.
+  const ofStreams = open(bounds.streamsMax, false);
   const streamBounds = streamBoundsOf(outputBytesMax);
   const targets = new WeakMap<HttpBackend, Target>();
   const targetOf = (backend: HttpBackend): Target => {
@@ -67,7 +71,7 @@ export function createHttpRunner(options: {
     run(run, backend, limits) {
       const target = targetOf(backend);
       const connections = ofRuns.of(run.app, target.origin);
-      const call = callOf(run, target.path, target.headers, limits.deadlineMs);
+      const call = callOf(run, target, target.headers, limits.deadlineMs);
       return new Promise((resolve, reject) => {
         const reader = new TextReader(outputBytesMax, { resolve, reject });
         const exchange = beginExchange({ connections, clock }, call, reader);
@@ -78,7 +82,7 @@ export function createHttpRunner(options: {
     stream(run, backend, deadlineMs) {
       const target = targetOf(backend);
       const connections = ofStreams.of(run.app, target.origin);
-      const call = callOf(run, target.path, target.streamHeaders, deadlineMs);
+      const call = callOf(run, target, target.streamHeaders, deadlineMs);
       return new HttpPieces(streamBounds, (reader) => beginExchange({ connections, clock }, call, reader));
     },
     close() {
@@ -100,29 +104,41 @@ interface Target {
   readonly headers: readonly string[];
   /** The headers of a run whose output is streamed. */
   readonly streamHeaders: readonly string[];
+  /** Headers that the operator has given the app. They are sent instead of the caller's. */
+  readonly hasTraceparent: boolean;
+  readonly hasTracestate: boolean;
 }
 
 function readTarget({ url, headers }: HttpBackend): Target {
   const { origin, pathname, search } = new URL(url);
   const own = headers.flatMap(({ name, value }) => [name, value]);
-  const hasAccept = headers.some(({ name }) => name === "accept");
+  const has = (wanted: string) => headers.some(({ name }) => name === wanted);
   const carried = ["Content-Type", "application/json", "Accept-Encoding", "identity"];
-  const accepting = (types: string) => [...(hasAccept ? [] : ["Accept", types]), ...own, ...carried];
+  const accepting = (types: string) => [...(has("accept") ? [] : ["Accept", types]), ...own, ...carried];
   return {
     origin,
     path: pathname + search,
     headers: accepting("application/json"),
     streamHeaders: accepting("text/event-stream, application/x-ndjson, application/json"),
+    hasTraceparent: has("traceparent"),
+    hasTracestate: has("tracestate"),
   };
 }
 
-function callOf(run: Run, path: string, headers: readonly string[], deadlineMs: number): HttpCall {
+function callOf(run: Run, target: Target, headers: readonly string[], deadlineMs: number): HttpCall {
   return {
-    path,
-    headers: [...headers, "X-Request-Id", run.requestId],
+    path: target.path,
+    headers: [...headers, "X-Request-Id", run.requestId, ...traceHeaders(traceFor(target, run))],
     body: Buffer.from(bodyOf(run)),
     deadlineMs,
+    answered: (status) => run.answered?.(status),
   };
+}
+
+/** A `tracestate` belongs to the `traceparent` it came with, and is never sent without that. */
+function traceFor(target: Target, { traceContext }: Run): Run["traceContext"] {
+  if (traceContext === undefined || target.hasTraceparent) return undefined;
+  return target.hasTracestate ? { traceparent: traceContext.traceparent } : traceContext;
 }
 
 function bodyOf(run: Run): string {

@@ -113,9 +113,18 @@ function resolvedOf(records: readonly RecordWithTtl[]): ResolvedHost {
   return { addresses, keptMs: Math.min(...records.map(({ ttl }) => ttl)) * 1_000 };
 }
 
-/** IPv6 is only asked for where it can be used, as `AI_ADDRCONFIG` of `getaddrinfo` has it. */
+/**
+ * IPv6 is only asked for where it can be used, as `AI_ADDRCONFIG` of `getaddrinfo` has it, or where
+ * the system does not say: a sandbox may forbid the netlink socket that lists the interfaces.
+ */
 function hasIpv6(): boolean {
-  return Object.values(networkInterfaces()).some((addresses) =>
+  let interfaces: ReturnType<typeof networkInterfaces>;
+  try {
+    interfaces = networkInterfaces();
+  } catch {
+    return true;
+  }
+  return Object.values(interfaces).some((addresses) =>
     addresses?.some(
       ({ family, internal, address }) => family === "IPv6" && !internal && !address.startsWith("fe80:"),
     ),

@@ -8,6 +8,18 @@ export const runBounds = {
   roomMadeAtOnce: 100,
   /** Teams whose totals are known in memory. */
   recordTotalsMax: 10_000,
+  /**
+   * Where other instances write records too, a team's totals are counted again after each such part
+   * of a bound that this instance added.
+   */
+  recountShare: 64,
+  /** The least time between two counts for want of room: counting a full team's records is work. */
+  recountMsMin: 1_000,
+  /**
+   * By how much the wall clocks of the machines of a fleet may differ. A run on another one is
+   * called dead so much later, and a record is kept for so much longer.
+   */
+  clockSkewMsMax: 5_000,
   /** Changes of records in one write, and the bytes of their texts, unless one alone has more. */
   recordChangesAtOnce: 500,
   recordTextBytesAtOnce: 4 * 1024 * 1024,
@@ -37,8 +49,8 @@ export const runBounds = {
   /** How much output one message of a stream holds, in bytes of UTF-8. */
   streamDeltaBytesMax: 64 * 1024,
   /**
-   * How much of an HTTP app's answer is taken from its connection before its caller asks for it. At
-   * least one read of a connection, 64 KiB: each resume begins a read, and must use up as much.
+   * How much of an HTTP app's answer is taken from its connection before its caller asks for it.
+   * What was read with the last of it waits too, so up to one read, 64 KiB, more.
    */
   streamAheadBytes: 64 * 1024,
   /** How long the look-up of a backend's host name may take. */

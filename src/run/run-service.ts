@@ -8,19 +8,25 @@ import {
 } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { AppRecord } from "../apps/app-store.ts";
 import type { CheckKey } from "../auth/key-evidence.ts";
-import type { Call, Principal } from "../auth/principal.ts";
+import { mayRunApp } from "../auth/key-restrictions.ts";
+import type { Call, KeyPrincipal } from "../auth/principal.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import { isResourceId } from "../fields/resource-id.ts";
+import { readTraceContext, type TraceContext } from "../http/trace-context.ts";
 import { aboutApp, fail, Refusal } from "../refusal/refusal.ts";
 import { AppStream, type AppStreamParts, type StreamOrder } from "./app-stream.ts";
 import { idempotencyHeader, refuseIdempotencyKey, replayedHeader } from "./repeat/idempotency-key.ts";
 import type { RepeatableOrder, RepeatableRuns } from "./repeat/repeatable-runs.ts";
 import type { Run, Runner } from "./runner.ts";
 
-/** Finds the app of this id that the team may run. Synchronous where the app is in memory. */
-export type FindRunnableApp = (teamId: string, appId: string) => AppRecord | Promise<AppRecord>;
+/** Finds the app of this id that the key may run. Synchronous where the app is in memory. */
+export type FindRunnableApp = (
+  key: Pick<KeyPrincipal, "teamId" | "restrictions">,
+  appId: string,
+) => AppRecord | Promise<AppRecord>;
 
 /**
+ * Throws APP_NOT_ALLOWED where the key is restricted to other apps, whether or not this one exists.
  * Throws APP_NOT_FOUND, with the same sentence, where the app does not exist, its id can't exist,
  * or the team may not run it.
  */
@@ -29,7 +35,10 @@ export function createFindRunnableApp(apps: RecordSource<AppRecord>): FindRunnab
     if (app && (app.teamIds.length === 0 || app.teamIds.includes(teamId))) return app;
     throw fail("APP_NOT_FOUND", { param: "app_id", metadata: { app_id: appId } });
   };
-  return (teamId, appId) => {
+  return ({ teamId, restrictions }, appId) => {
+    if (!mayRunApp(restrictions, appId)) {
+      throw fail("APP_NOT_ALLOWED", { param: "app_id", metadata: { app_id: appId } });
+    }
     if (!isResourceId(appId)) return check(teamId, appId, null);
     const held = apps.peek(appId);
     return held === undefined
@@ -64,12 +73,16 @@ export interface RunServiceParts extends AppStreamParts {
 
 export function createRunService(parts: RunServiceParts): RunMethods {
   const begin = (app: AppRecord, text: string, call: Call): Run =>
-    new StartedRun(call, { runId: parts.newRunId(), teamId: teamOf(call), app, text });
+    new StartedRun(call, { runId: parts.newRunId(), app, text });
 
   const runFound: RunMethods["runFound"] = (app, request, call) => {
+    noteApp(call, app);
     const text = textOf(request);
     const key = call.header(idempotencyHeader);
-    if (key !== undefined) return answerOnce({ teamId: teamOf(call), app, text, key }, call);
+    if (key !== undefined) {
+      const { teamId, keyId } = keyOf(call);
+      return answerOnce({ teamId, keyId, app, text, key }, call);
+    }
     const run = begin(app, text, call);
     const output = parts.run(run);
     return output instanceof Promise ? answerLater(run, output) : answerOf(run, output);
@@ -86,14 +99,15 @@ export function createRunService(parts: RunServiceParts): RunMethods {
   }
 
   const order = (app: AppRecord, request: StreamAppRequest, call: Call): StreamOrder => {
+    noteApp(call, app);
     refuseIdempotencyKey(call, "A stream can't be repeated.");
-    const { keyId, teamId } = keyOf(call);
+    const key = keyOf(call);
     const checkApp = () => {
-      const found = parts.findRunnableApp(teamId, app.id);
+      const found = parts.findRunnableApp(key, app.id);
       return found instanceof Promise ? found.then(() => {}) : undefined;
     };
     const checkRight = () => {
-      const checked = parts.checkKey(keyId);
+      const checked = parts.checkKey(key.keyId);
       return checked instanceof Promise ? checked.then(checkApp) : checkApp();
     };
     return { run: begin(app, textOf(request), call), checkRight };
@@ -101,14 +115,14 @@ export function createRunService(parts: RunServiceParts): RunMethods {
 
   return {
     runApp(request, call) {
-      const app = parts.findRunnableApp(teamOf(call), request.appId);
+      const app = parts.findRunnableApp(keyOf(call), request.appId);
       return app instanceof Promise
         ? app.then((found) => runFound(found, request, call))
         : runFound(app, request, call);
     },
     runFound,
     streamApp(request, call) {
-      const app = parts.findRunnableApp(teamOf(call), request.appId);
+      const app = parts.findRunnableApp(keyOf(call), request.appId);
       const ordered =
         app instanceof Promise ? app.then((found) => order(found, request, call)) : order(app, request, call);
       return new AppStream(parts, ordered);
@@ -135,11 +149,11 @@ function answerOf({ runId, app }: Run, text: string): RunAppResponse {
   return create(RunAppResponseSchema, { runId, appId: app.id, text });
 }
 
-function teamOf(call: Call): string {
-  return keyOf(call).teamId;
+function noteApp({ notes }: Call, { id }: AppRecord): void {
+  if (notes !== undefined) notes.appId = id;
 }
 
-function keyOf({ principal }: Call): Principal & { readonly kind: "api_key" } {
+function keyOf({ principal }: Call): KeyPrincipal {
   if (principal.kind !== "api_key") throw fail("INVALID_CREDENTIAL");
   return principal;
 }
@@ -148,13 +162,16 @@ function keyOf({ principal }: Call): Principal & { readonly kind: "api_key" } {
 class StartedRun implements Run {
   readonly runId: string;
   readonly teamId: string;
+  readonly keyId: string;
   readonly app: AppRecord;
   readonly text: string;
   readonly #call: Call;
 
-  constructor(call: Call, { runId, teamId, app, text }: Pick<Run, "runId" | "teamId" | "app" | "text">) {
+  constructor(call: Call, { runId, app, text }: Pick<Run, "runId" | "app" | "text">) {
+    const { teamId, keyId } = keyOf(call);
     this.runId = runId;
     this.teamId = teamId;
+    this.keyId = keyId;
     this.app = app;
     this.text = text;
     this.#call = call;
@@ -162,6 +179,10 @@ class StartedRun implements Run {
 
   get requestId(): string {
     return this.#call.requestId;
+  }
+
+  get traceContext(): TraceContext | undefined {
+    return readTraceContext((name) => this.#call.header(name));
   }
 
   whenGone(end: (refusal: Refusal) => void): void {

@@ -1,13 +1,19 @@
 import type { AppRecord } from "../apps/app-store.ts";
+import type { TraceContext } from "../http/trace-context.ts";
 import type { Refusal } from "../refusal/refusal.ts";
 
 /** One run of an app, as a backend gets it. */
 export interface Run {
   readonly runId: string;
   readonly teamId: string;
+  readonly keyId: string;
   readonly app: AppRecord;
   readonly text: string;
   readonly requestId: string;
+  /** What the app gets as `traceparent` and `tracestate`; undefined if it gets none. */
+  readonly traceContext?: TraceContext | undefined;
+  /** Called with the status that the app answered: that of HTTP, or that of gRPC. */
+  answered?(status: number): void;
   /**
    * Calls `end` once when the caller leaves or the time to drain is over, at once if that has
    * happened already. The refusal is the run's own.

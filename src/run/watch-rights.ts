@@ -1,4 +1,5 @@
-import { Refusal } from "../refusal/refusal.ts";
+import { AsyncResource } from "node:async_hooks";
+import { Refusal, unavailable } from "../refusal/refusal.ts";
 
 /**
  * Checks something that a running stream depends on: throws, or rejects with, the refusal of a
@@ -14,14 +15,27 @@ export type WatchRights = (check: CheckRight, end: (refusal: Refusal) => void) =
 
 /**
  * One timer for all streams, because a timer for each would cost more than the checks. A right that
- * can't be checked, as the store is out of reach, is not taken for gone: the stream goes on.
+ * can't be checked, as the store is out of reach, is not taken for gone: the stream goes on while
+ * this process `mayAdmit` requests. Once it may not, it would not learn of a right that is taken
+ * away, so all streams end with UNAVAILABLE.
  */
-export function createWatchRights({ recheckMs }: { recheckMs: number }): WatchRights {
+export function createWatchRights({
+  recheckMs,
+  mayAdmit,
+}: {
+  recheckMs: number;
+  mayAdmit: () => boolean;
+}): WatchRights {
   const watched = new Set<Watched>();
   let ticking: NodeJS.Timeout | undefined;
-  const tick = () => {
-    for (const one of watched) look(one);
-  };
+  // A timer runs in the context of its start: all checks would be in the trace of the first stream.
+  const tick = AsyncResource.bind(() => {
+    const isBlind = !mayAdmit();
+    for (const one of watched) {
+      if (isBlind) one.end(unavailable({ mayHaveRun: true }));
+      else look(one);
+    }
+  });
 
   return (check, end) => {
     const one: Watched = { check, end, isAsking: false };

@@ -35,6 +35,8 @@ export interface Listener extends Drainable {
    * address can't be bound.
    */
   listen(at: HostAndPort): Promise<HostAndPort>;
+  /** How many connections are open. */
+  connections(): number;
 }
 
 /**
@@ -97,6 +99,7 @@ export function createListener(options: ListenerOptions): Listener {
   return {
     listen: (at) => listen(http1, at, report),
     stopAccepting,
+    connections: () => connections.all.size,
     drained: () => closed,
     destroy() {
       stopAccepting();

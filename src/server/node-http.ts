@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { constants, type Http2ServerRequest, type Http2ServerResponse } from "node:http2";
 import type { HttpResponse, Trailers, WholeResponse } from "../http/handler.ts";
 import type { RequestHead } from "../http/request-head.ts";
+import type { RequestNotes } from "../http/request-notes.ts";
 import type { UnreadAnswer } from "./unread-answers.ts";
 
 /**
@@ -17,6 +18,8 @@ export interface Incoming {
   readonly req: NodeRequest;
   readonly res: NodeResponse;
   readonly unread: UnreadAnswer;
+  /** Undefined if requests are not watched. */
+  readonly notes: RequestNotes | undefined;
   /**
    * Called once when the response is closed. A listener of Node's event would cost more, beside the
    * one that every request has.
@@ -73,6 +76,12 @@ export function isHttp2Response(res: NodeResponse): res is Http2ServerResponse {
 /** Whether the caller can no longer be answered. Node's HTTP/2 response does not say so itself. */
 export function isGone(res: NodeResponse): boolean {
   return isHttp2Response(res) ? res.stream.destroyed : res.destroyed;
+}
+
+/** Whether the whole answer was passed on. A stream of HTTP/2 that is reset finishes, too. */
+export function isSent(res: NodeResponse): boolean {
+  if (!isHttp2Response(res)) return res.writableFinished;
+  return res.stream.writableFinished && !res.stream.aborted;
 }
 
 /**

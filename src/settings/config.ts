@@ -14,10 +14,14 @@ export interface Config {
   readonly grpcTls:
     | { readonly certFile: string; readonly keyFile: string; readonly clientCaFile: string }
     | undefined;
+  /** Where other instances reach the internal listener, as host and port. */
+  readonly advertiseAddress: string | undefined;
   /** Where the embedded store, the secrets made at first start and `grpc-address` live. */
   readonly dataDir: string;
   /** Undefined: the embedded store. */
   readonly mongodbUri: string | undefined;
+  /** The limits that several instances share. Undefined: this process counts alone. */
+  readonly sharedLimit: SharedLimitConfig | undefined;
   /** At least 32 bytes each, newest first. Undefined: made at first start in the data folder. */
   readonly secrets: readonly Buffer[] | undefined;
   /** Undefined: made at first start in the data folder. */
@@ -45,7 +49,17 @@ export interface Config {
   readonly oidc: OidcConfig | undefined;
   readonly drainDelayMs: number;
   readonly drainMsMax: number;
+  /** Events of the audit log are kept for so many days. */
+  readonly auditDays: number;
+  /** Whether each request gets a line in the log. */
+  readonly accessLog: boolean;
   readonly logLevel: "fatal" | "error" | "warn" | "info" | "debug" | "trace" | "silent";
+}
+
+/** The Redis in which instances count together, and what they do while it does not answer. */
+export interface SharedLimitConfig {
+  readonly redisUrl: string;
+  readonly fallback: "share" | "refuse";
 }
 
 /** The OpenID Connect issuer that people sign in with, and Keyrun's credentials there. */

@@ -16,6 +16,7 @@ export function contradictions(textOf: (name: string) => string | undefined): st
     ...tlsProblems(textOf),
     ...signInProblems(textOf),
     ...storeProblems(textOf),
+    ...sharedLimitProblems(textOf),
     ...portProblems(textOf),
   ];
 }
@@ -56,6 +57,28 @@ function storeProblems(textOf: (name: string) => string | undefined): string[] {
   return [
     "KEYRUN_SECRET_FILE or KEYRUN_SECRET must be set where KEYRUN_MONGODB_URI is: a secret made in the data folder could be lost, and every key with it. `(umask 077; set -C; openssl rand -hex 32 > keyrun-secret)` makes a file for KEYRUN_SECRET_FILE.",
   ];
+}
+
+function sharedLimitProblems(textOf: (name: string) => string | undefined): string[] {
+  const hasRedis = textOf("KEYRUN_REDIS_URL") !== undefined;
+  const problems: string[] = [];
+  if (hasRedis && textOf("KEYRUN_MONGODB_URI") === undefined) {
+    problems.push(
+      "KEYRUN_MONGODB_URI must be set where KEYRUN_REDIS_URL is: instances that count together also keep keys and teams together.",
+    );
+  }
+  if (hasRedis && textOf("KEYRUN_SERVICE_TOKEN") === undefined) {
+    problems.push(
+      "KEYRUN_SERVICE_TOKEN_FILE or KEYRUN_SERVICE_TOKEN must be set where KEYRUN_REDIS_URL is: every instance of a fleet has the same. `(umask 077; set -C; openssl rand -hex 32 > keyrun-secret-token)` makes a file.",
+    );
+  }
+  if (!hasRedis && textOf("KEYRUN_ADVERTISE_ADDRESS") !== undefined) {
+    problems.push("KEYRUN_REDIS_URL must be set where KEYRUN_ADVERTISE_ADDRESS is, or that removed.");
+  }
+  if (!hasRedis && textOf("KEYRUN_LIMIT_FALLBACK") === "refuse") {
+    problems.push("KEYRUN_REDIS_URL must be set where KEYRUN_LIMIT_FALLBACK is refuse, or that removed.");
+  }
+  return problems;
 }
 
 function portProblems(textOf: (name: string) => string | undefined): string[] {

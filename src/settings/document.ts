@@ -1,4 +1,5 @@
-import { environment, settingFacts } from "./known.ts";
+import { environment } from "./known.ts";
+import { settingFacts } from "./setting-facts.ts";
 
 /** `.env.example`: every setting, described and commented out, so that a copy changes nothing. */
 export function renderEnvExample(): string {

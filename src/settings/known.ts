@@ -1,34 +1,20 @@
 import { z } from "zod";
 import type { PlanName } from "./config.ts";
+import { optionalSetting, setting } from "./setting-facts.ts";
 import {
   filePath,
   flag,
   host,
+  hostAndPort,
   issuer,
   matching,
   numbersByName,
   oneOf,
   origin,
+  redisAddress,
   secretList,
   wholeNumber,
 } from "./text.ts";
-
-/** The words about a setting, for messages and docs. */
-export interface SettingFacts {
-  /** The default as text. Undefined if absence has a meaning of its own. */
-  readonly byDefault?: string;
-  /** What absence means, if there is no default. */
-  readonly whenAbsent?: string;
-  /** What the setting does, in a sentence or two. */
-  readonly does: string;
-  /** A valid text. Undefined for a secret. */
-  readonly example?: string;
-  /** The setting may also come from the file that `<name>_FILE` names. Never in a message. */
-  readonly secret?: true;
-}
-
-/** The facts of each setting in `environment`, by its schema. */
-export const settingFacts = z.registry<SettingFacts>();
 
 /** How many secrets a rotation may leave in the list. */
 export const serviceSecretsMax = 8;
@@ -82,6 +68,11 @@ export const environment = z.object({
     does: "Allows the internal listener off the loopback without TLS, in a network that you trust.",
     example: "true",
   }),
+  KEYRUN_ADVERTISE_ADDRESS: optionalSetting(hostAndPort(), {
+    whenAbsent: "changes on other instances are seen with the next heartbeat, up to 250 ms later",
+    does: "Host and port at which the other instances of a fleet reach this one's internal listener.",
+    example: "keyrun-1.internal:8081",
+  }),
   KEYRUN_DATA_DIR: setting(filePath(), {
     byDefault: "data",
     does: "Folder of the embedded store, of the secrets that the first start makes, and of `grpc-address`.",
@@ -112,13 +103,23 @@ export const environment = z.object({
       secret: true,
     },
   ),
+  KEYRUN_REDIS_URL: optionalSetting(redisAddress(), {
+    whenAbsent: "this process counts alone",
+    does: "Address of the Redis in which several instances count requests together, with user and password if it needs them. Only with MongoDB.",
+    secret: true,
+  }),
+  KEYRUN_LIMIT_FALLBACK: setting(oneOf(["share", "refuse"]), {
+    byDefault: "share",
+    does: "What an instance does while Redis does not answer: `share` admits its share of each limit, `refuse` answers 503.",
+    example: "refuse",
+  }),
   KEYRUN_PUBLIC_URL: optionalSetting(origin(), {
     whenAbsent: "the public listener's own address",
     does: "Address at which browsers reach Keyrun. The screen answers under no other host.",
     example: "https://keyrun.example.com",
   }),
   KEYRUN_OIDC_ISSUER: optionalSetting(issuer(), {
-    whenAbsent: "one-time links on the loopback, and no screen elsewhere",
+    whenAbsent: "one-time links on the loopback with the embedded store, and no screen elsewhere",
     does: "OpenID Connect issuer that people sign in with. The redirect URI is `<KEYRUN_PUBLIC_URL>/sign-in/callback`.",
     example: "https://accounts.example.com",
   }),
@@ -162,7 +163,7 @@ export const environment = z.object({
   }),
   KEYRUN_APP_RUNS_MAX: setting(wholeNumber({ min: 1, max: 10_000 }), {
     byDefault: "64",
-    does: "Runs of one app at the same time. A further run is refused with `app_busy`. While teams share an app, one of them gets three quarters.",
+    does: "Runs of one app at the same time, on each instance. A further run is refused with `app_busy`. While teams share an app, one of them gets three quarters.",
     example: "8",
   }),
   KEYRUN_IDEMPOTENCY_HOURS: setting(wholeNumber({ min: 0, max: 168 }), {
@@ -172,12 +173,12 @@ export const environment = z.object({
   }),
   KEYRUN_APP_STREAMS_MAX: setting(wholeNumber({ min: 1, max: 4_096 }), {
     byDefault: "256",
-    does: "Streams of one app at the same time, counted apart from its runs. A further stream is refused with `app_busy`. While teams share an app, one of them gets three quarters.",
+    does: "Streams of one app at the same time, on each instance, counted apart from its runs. A further stream is refused with `app_busy`. While teams share an app, one of them gets three quarters.",
     example: "32",
   }),
   KEYRUN_CONNECTIONS_MAX: setting(wholeNumber({ min: 1, max: 1_000_000 }), {
     byDefault: "20000",
-    does: "Connections at the same time, to each of the two listeners.",
+    does: "Connections at the same time, to each of the two listeners of each instance.",
     example: "5000",
   }),
   KEYRUN_CONNECTIONS_PER_ADDRESS_MAX: setting(wholeNumber({ min: 1, max: 1_000_000 }), {
@@ -200,6 +201,16 @@ export const environment = z.object({
     does: "Milliseconds that running requests then have to end.",
     example: "30000",
   }),
+  KEYRUN_AUDIT_DAYS: setting(wholeNumber({ min: 1, max: 36_500 }), {
+    byDefault: "400",
+    does: "Days for which the audit log keeps an event.",
+    example: "730",
+  }),
+  KEYRUN_ACCESS_LOG: setting(flag(), {
+    byDefault: "false",
+    does: "Writes a line for each request to the log: route, team, key id, status, seconds.",
+    example: "true",
+  }),
   KEYRUN_LOG_LEVEL: setting(oneOf(["fatal", "error", "warn", "info", "debug", "trace", "silent"]), {
     byDefault: "info",
     does: "Lowest level of what is logged on standard error.",
@@ -210,16 +221,4 @@ export const environment = z.object({
 /** Names with the same prefix that are not settings: those of callers and of tests. */
 export function isForeignName(name: string): boolean {
   return name === "KEYRUN_API_KEY" || name === "KEYRUN_URL" || name.startsWith("KEYRUN_TEST_");
-}
-
-/** A setting with a default, which is parsed as if the operator had written it. */
-function setting<Value>(schema: z.ZodType<Value, string>, facts: SettingFacts & { byDefault: string }) {
-  return schema.prefault(facts.byDefault).register(settingFacts, facts);
-}
-
-function optionalSetting<Value>(
-  schema: z.ZodType<Value, string>,
-  facts: SettingFacts & { whenAbsent: string },
-) {
-  return schema.optional().register(settingFacts, facts);
 }

@@ -1,8 +1,9 @@
 import type { z } from "zod";
 import type { Config } from "./config.ts";
 import { contradictions } from "./contradictions.ts";
-import { environment, isForeignName, settingFacts } from "./known.ts";
+import { environment, isForeignName } from "./known.ts";
 import { nearestName } from "./nearest-name.ts";
+import { settingFacts } from "./setting-facts.ts";
 
 /** A frozen Config, or every problem, one sentence each. */
 export type SettingsOutcome = { readonly ok: Config } | { readonly problems: readonly string[] };
@@ -92,8 +93,10 @@ function configFrom(settings: Parsed): Config {
     grpcHost: settings.KEYRUN_GRPC_HOST,
     grpcPort: settings.KEYRUN_GRPC_PORT,
     grpcTls: tlsFrom(settings),
+    advertiseAddress: settings.KEYRUN_ADVERTISE_ADDRESS,
     dataDir: settings.KEYRUN_DATA_DIR,
     mongodbUri: settings.KEYRUN_MONGODB_URI,
+    sharedLimit: sharedLimitFrom(settings),
     secrets: settings.KEYRUN_SECRET,
     serviceToken: settings.KEYRUN_SERVICE_TOKEN,
     planLimits: settings.KEYRUN_PLAN_LIMITS,
@@ -113,8 +116,16 @@ function configFrom(settings: Parsed): Config {
     oidc: oidcFrom(settings),
     drainDelayMs: settings.KEYRUN_DRAIN_DELAY_MS,
     drainMsMax: settings.KEYRUN_DRAIN_MS_MAX,
+    auditDays: settings.KEYRUN_AUDIT_DAYS,
+    accessLog: settings.KEYRUN_ACCESS_LOG,
     logLevel: settings.KEYRUN_LOG_LEVEL,
   });
+}
+
+function sharedLimitFrom(settings: Parsed): Config["sharedLimit"] {
+  const redisUrl = settings.KEYRUN_REDIS_URL;
+  if (redisUrl === undefined) return undefined;
+  return Object.freeze({ redisUrl, fallback: settings.KEYRUN_LIMIT_FALLBACK });
 }
 
 function oidcFrom(settings: Parsed): Config["oidc"] {

@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 import { z } from "zod";
-import { isLoopbackHost } from "./host.ts";
+import { isLoopbackHost, readHostAndPort } from "./host.ts";
 
 /**
  * A setting that `parse` reads, or else refused with "must be `what`". The message never contains
@@ -42,6 +42,17 @@ export function host() {
   );
 }
 
+/** The address of a listener as others reach it. An IPv6 host has brackets. */
+export function hostAndPort() {
+  const shape = host();
+  return text("a host and a port, with a colon between them", (value) => {
+    const { host: name, port } = readHostAndPort(value);
+    const isPort = /:[1-9]\d{0,4}$/.test(value) && port <= 65_535;
+    const hasBrackets = value.startsWith("[") === (isIP(name) === 6);
+    return isPort && hasBrackets && shape.safeParse(name).success ? value : undefined;
+  });
+}
+
 const hostNameForm = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/i;
 
 /** Scheme, host and port, as browsers write an origin. Plain HTTP only for a loopback host. */
@@ -65,6 +76,17 @@ function webUrl(value: string): URL | undefined {
   return url.protocol === "https:" || (url.protocol === "http:" && isLoopbackHost(url.hostname))
     ? url
     : undefined;
+}
+
+/** The address of a Redis server. The text stays as written. */
+export function redisAddress() {
+  const what = "an address like redis://host:6379, or rediss:// with TLS, of one server";
+  return text(what, (value) => {
+    const url = /^rediss?:\/\/\S+$/.test(value) && URL.canParse(value) ? new URL(value) : undefined;
+    return url?.hostname && /^(\/\d{0,5})?$/.test(url.pathname) && !url.search && !url.hash
+      ? value
+      : undefined;
+  });
 }
 
 export function filePath() {

@@ -21,7 +21,7 @@ export interface OidcState {
 export interface OidcStateCookie {
   write(state: OidcState): string;
   /**
-   * Returns undefined if the cookie is missing, expired, sent twice, or not signed with our key.
+   * Returns undefined if the cookie is missing, expired, sent twice, or not signed with our keys.
    */
   read(header: string | undefined): OidcState | undefined;
   clear(): string;
@@ -36,33 +36,38 @@ const form = z.strictObject({
 });
 
 /**
- * The cookie is signed with `key`, so that nobody else can make one, and expires after
- * `oidcSignInMs`.
+ * The cookie is signed with the first of `keys`, so that nobody else can make one, and expires
+ * after `oidcSignInMs`. It is read with any of them: another instance may have written it while the
+ * secret that the keys are made from changes.
  */
 export function createOidcStateCookie(parts: {
   readonly clock: Clock;
-  readonly key: Uint8Array;
+  readonly keys: readonly [Uint8Array, ...Uint8Array[]];
   readonly address: ScreenAddress;
 }): OidcStateCookie {
-  const { clock, key } = parts;
+  const { clock, keys } = parts;
   const { secure, port } = parts.address;
   const name = secure ? "__Host-keyrun-sign-in" : `keyrun-sign-in-${port}`;
-  const sign = (text: string) => createHmac("sha256", key).update(`keyrun-sign-in:${text}`).digest();
+  const sign = (key: Uint8Array, text: string) =>
+    createHmac("sha256", key).update(`keyrun-sign-in:${text}`).digest();
+  const isSigned = (text: string, presented: Buffer) =>
+    keys.some((key) => {
+      const expected = sign(key, text);
+      return presented.length === expected.length && timingSafeEqual(presented, expected);
+    });
 
   return {
     write(state) {
       const content = { ...state, expireTimeMs: clock.unixMs() + bounds.oidcSignInMs };
       const text = Buffer.from(JSON.stringify(content)).toString("base64url");
-      const value = `${text}.${sign(text).toString("base64url")}`;
+      const value = `${text}.${sign(keys[0], text).toString("base64url")}`;
       return writeCookie({ name, value }, { secure, maxAgeS: bounds.oidcSignInMs / 1_000 });
     },
     read(header) {
       const cookie = readCookie(header, name);
       if (cookie.kind !== "found") return undefined;
       const [text = "", signature = ""] = cookie.value.split(".");
-      const presented = Buffer.from(signature, "base64url");
-      const expected = sign(text);
-      if (presented.length !== expected.length || !timingSafeEqual(presented, expected)) return undefined;
+      if (!isSigned(text, Buffer.from(signature, "base64url"))) return undefined;
       const { expireTimeMs, ...state } = form.parse(JSON.parse(Buffer.from(text, "base64url").toString()));
       return clock.unixMs() < expireTimeMs ? state : undefined;
     },

@@ -42,14 +42,17 @@ export type SignInMode = "oidc" | "local" | "off";
 
 /**
  * A one-time link is safe only if nobody else can reach the listener: it is on loopback, and its
- * public URL, if there is one, is too.
+ * public URL, if there is one, is too. It is kept in memory, so it exists with the embedded store
+ * only: another store may be that of several instances.
  */
 export function signInMode(config: {
   readonly host: string;
   readonly publicUrl: string | undefined;
   readonly oidc: object | undefined;
+  readonly mongodbUri: string | undefined;
 }): SignInMode {
   if (config.oidc) return "oidc";
+  if (config.mongodbUri !== undefined) return "off";
   const known = config.publicUrl === undefined || isLoopbackHost(new URL(config.publicUrl).hostname);
   return known && isLoopbackHost(config.host) ? "local" : "off";
 }

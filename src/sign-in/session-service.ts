@@ -68,6 +68,6 @@ function localSignInOff({ address, mode }: SessionServiceParts) {
 
 /** Explains to the operator why people can't sign in. */
 export const signInOffWords =
-  "The screen and sign-in are off, because other machines can reach Keyrun and no identity provider is configured: " +
+  "The screen and sign-in are off, because no identity provider is configured, and sign-in links need the embedded store and an address that no other machine can reach: " +
   "set KEYRUN_PUBLIC_URL, KEYRUN_OIDC_ISSUER, KEYRUN_OIDC_CLIENT_ID and KEYRUN_OIDC_CLIENT_SECRET, " +
-  "or KEYRUN_HOST to a loopback address.";
+  "or use the embedded store with KEYRUN_HOST at a loopback address.";

@@ -4,6 +4,7 @@ import type { RecordSource } from "../cache/record-source.ts";
 import type { Clock } from "../clock.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
 import type { RandomBytes } from "../ids/random-bytes.ts";
+import { unavailable } from "../refusal/refusal.ts";
 import { hashToken, newToken } from "./opaque-token.ts";
 import { createEndings } from "./session-endings.ts";
 import type { SessionRecord, SessionStore } from "./session-store.ts";
@@ -13,6 +14,8 @@ export type SignedInUser = Pick<SessionRecord, "issuer" | "subject" | "email">;
 
 /**
  * The sessions of people. A session's id is the hash of its token, so it can't be used to sign in.
+ * Whether a session is over is told only while this process `mayAdmit` requests; later `find`,
+ * `userOf`, `isLive` and `noteActivity` throw UNAVAILABLE.
  */
 export interface Sessions {
   /**
@@ -54,6 +57,10 @@ export interface SessionsParts {
   readonly store: SessionStore;
   /** Above `store.find`; versions by `sessionVersionOf`. */
   readonly cache: RecordSource<SessionRecord>;
+  /** Reads the session from the store, past the cache. The reads at once are bounded. */
+  readonly reread: SessionStore["find"];
+  /** Whether this process may admit at all: false once its hold on the store has lapsed. */
+  readonly mayAdmit: () => boolean;
   readonly changeSecurityState: ChangeSecurityState<"session", FlooredChange<SessionRecord>>;
   readonly randomBytes: RandomBytes;
   /** Called with the cause when a sweep fails. The next sweep removes what is left. */
@@ -76,15 +83,26 @@ const endedVersion = 2;
  * for ever.
  */
 export function createSessions(parts: SessionsParts): Sessions {
-  const { clock, store, cache, changeSecurityState, randomBytes, sweepMs = bounds.sessionSweepMs } = parts;
+  const { clock, store, cache, mayAdmit, changeSecurityState, randomBytes } = parts;
+  const { sweepMs = bounds.sessionSweepMs } = parts;
   const endings = createEndings();
   let sweeper: NodeJS.Timeout | undefined;
   let sweeping: Promise<void> | undefined;
 
   async function findLive(sessionId: string): Promise<SessionRecord | undefined> {
-    const session = await cache.load(sessionId);
-    return session && !isOver(session, clock.unixMs()) ? session : undefined;
+    const known = await cache.load(sessionId);
+    // Another instance may have noted an activity since this copy was read. The read is not shared
+    // with other requests: one that began before the session was ended would still find it.
+    const isIdleCopy = known !== undefined && !hasExpired(known) && isIdle(known);
+    const session = isIdleCopy ? await parts.reread(sessionId) : known;
+    // The last step: what was read meanwhile may be out of date.
+    if (!mayAdmit()) throw unavailable();
+    return session && !hasExpired(session) && !isIdle(session) ? session : undefined;
   }
+
+  const hasExpired = ({ expireTimeMs }: SessionRecord) => clock.unixMs() >= expireTimeMs;
+  const isIdle = ({ lastActiveTimeMs }: SessionRecord) =>
+    clock.unixMs() >= lastActiveTimeMs + bounds.sessionIdleMsMax;
 
   async function end(sessionId: string): Promise<void> {
     await changeSecurityState("session", async () => {
@@ -130,7 +148,9 @@ export function createSessions(parts: SessionsParts): Sessions {
       const lastActiveTimeMs = Math.max(session.lastActiveTimeMs, clock.unixMs());
       await changeSecurityState("session", async () => {
         await store.touch(sessionId, lastActiveTimeMs);
-        return { id: sessionId, version: liveVersion, value: { ...session, lastActiveTimeMs } };
+        const value = { ...session, lastActiveTimeMs };
+        // Another instance reads a session anew before it takes it for idle.
+        return { id: sessionId, version: liveVersion, value, untold: true };
       });
     },
     end,
@@ -147,10 +167,6 @@ export function createSessions(parts: SessionsParts): Sessions {
       await sweeping;
     },
   };
-}
-
-function isOver({ expireTimeMs, lastActiveTimeMs }: SessionRecord, nowMs: number): boolean {
-  return nowMs >= expireTimeMs || nowMs >= lastActiveTimeMs + bounds.sessionIdleMsMax;
 }
 
 function ended(sessionId: string) {

@@ -1,9 +1,11 @@
 import { z } from "zod";
+import type { AuditLog } from "../audit/audit-log.ts";
+import type { ChangeFacts } from "../audit/pending-change.ts";
 import { bounds } from "../bounds.ts";
 import type { Answer, HttpHandler, HttpRequest, Refused, WholeResponse } from "../http/handler.ts";
 import { pathOf, queryOf } from "../http/request-head.ts";
 import { wholeBody } from "../http/whole-body.ts";
-import { fail } from "../refusal/refusal.ts";
+import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 import { screenHeaders } from "../screen/screen-headers.ts";
 import { type LocalLinks, localOwner } from "./local-links.ts";
 import type { Oidc, OidcOutcome } from "./oidc.ts";
@@ -23,6 +25,7 @@ export interface SignInHandlerParts {
   readonly address: () => ScreenAddress;
   readonly sessions: Sessions;
   readonly method: SignInMethod;
+  readonly audit: Pick<AuditLog, "during" | "refused">;
   /** Gets the requests for every other path, and for the screen's sign-in pages. */
   readonly next: HttpHandler;
 }
@@ -112,6 +115,7 @@ function toErrorPage(
   const { error, cause } = outcome;
   // An error that the operator must fix is counted as UNAVAILABLE, not as a failed sign-in.
   const refusal = fail(error === "provider_unavailable" ? "UNAVAILABLE" : "SIGN_IN_FAILED", { cause });
+  noteFailed(parts, request, refusal);
   const query = new URLSearchParams({ error, return_to: returnTo });
   return { refusal, response: redirect(parts, request, { location: `/sign-in?${query}`, cookies }) };
 }
@@ -123,6 +127,27 @@ async function redeemCode(
   links: LocalLinks,
   request: HttpRequest,
 ): Promise<WholeResponse> {
+  try {
+    await requireCode(parts, links, request);
+  } catch (thrown) {
+    noteFailed(parts, request, refusalFrom(thrown));
+    throw thrown;
+  }
+  const cookie = await beginSession(parts, request, localOwner);
+  return {
+    status: 204,
+    headers: [...plainHeaders(parts, request), "Set-Cookie", cookie],
+    body: "",
+    uncounted: true,
+  };
+}
+
+/** Throws the refusal of a request that does not bring a code which is good. */
+async function requireCode(
+  parts: SignInHandlerParts,
+  links: LocalLinks,
+  request: HttpRequest,
+): Promise<void> {
   // Checked even if there is no cookie, because another site must not sign a person in as somebody
   // else.
   if (!isSameOrigin(headersOf(request), parts.address())) throw fail("CROSS_SITE_REQUEST");
@@ -133,13 +158,6 @@ async function redeemCode(
   const bytes = wholeBody(body, bounds.signInBodyBytesMax);
   const parsed = codeForm.safeParse(parseJson(bytes));
   if (!parsed.success || !links.redeem(parsed.data.code)) throw fail("INVALID_SIGN_IN_CODE");
-  const cookie = await beginSession(parts, request, localOwner);
-  return {
-    status: 204,
-    headers: [...plainHeaders(parts, request), "Set-Cookie", cookie],
-    body: "",
-    uncounted: true,
-  };
 }
 
 function parseJson(bytes: Uint8Array): unknown {
@@ -153,14 +171,24 @@ function parseJson(bytes: Uint8Array): unknown {
 
 /** Begins a session with a new token and ends the one that the browser had before. */
 async function beginSession(
-  { address, sessions }: SignInHandlerParts,
+  { address, sessions, audit }: SignInHandlerParts,
   request: HttpRequest,
   user: SignedInUser,
 ): Promise<string> {
   const cookie = createSessionCookie(address());
   const before = cookie.read(request.header("cookie"));
-  const token = await sessions.begin(user, before.kind === "found" ? before.value : undefined);
+  const previous = before.kind === "found" ? before.value : undefined;
+  const token = await audit.during(signInFacts(request, user.email), () => sessions.begin(user, previous));
   return cookie.write(token);
+}
+
+/** Nobody has proven who they are, and anybody can fail as often as they like. */
+function noteFailed({ audit }: SignInHandlerParts, request: HttpRequest, refusal: Refusal): void {
+  audit.refused(signInFacts(request, "unknown"), refusal, { isUnknown: true });
+}
+
+function signInFacts({ address, requestId }: HttpRequest, actor: string): ChangeFacts {
+  return { actor, address, channel: "screen", action: "session.sign_in", teamId: "", target: "", requestId };
 }
 
 function redirect(

@@ -5,17 +5,31 @@ import type { Config } from "../settings/config.ts";
 import type { Stores } from "./stores.ts";
 
 /**
- * Opens the store that the settings name: MongoDB where a URI is set, else the embedded one. Only
+ * Opens the store that the settings name: MongoDB where a URI is set, else the embedded one. With a
+ * Redis for shared limits, it serves MongoDB together with others, and not alone. Only
  * that one's code is loaded: the driver of MongoDB is a quarter of all modules.
  */
 export async function openStores(
-  { mongodbUri, dataDir }: Pick<Config, "mongodbUri" | "dataDir">,
-  parts: { readonly clock: Clock; readonly events: InstanceEvents; readonly signal?: AbortSignal },
+  {
+    mongodbUri,
+    dataDir,
+    sharedLimit,
+  }: Pick<Config, "mongodbUri" | "dataDir"> & Partial<Pick<Config, "sharedLimit">>,
+  parts: {
+    readonly clock: Clock;
+    readonly events: InstanceEvents;
+    readonly signal?: AbortSignal;
+  },
 ): Promise<Stores> {
   if (mongodbUri === undefined) {
     const { openSqliteStores } = await import("./sqlite/open-stores.ts");
     return openSqliteStores({ dataDir });
   }
   const { openMongoStores } = await import("./mongo/open-stores.ts");
-  return openMongoStores({ ...parts, uri: mongodbUri, newIncarnation: randomUUID });
+  return openMongoStores({
+    ...parts,
+    uri: mongodbUri,
+    newIncarnation: randomUUID,
+    fleet: sharedLimit !== undefined,
+  });
 }

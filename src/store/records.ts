@@ -1,14 +1,23 @@
 import { z } from "zod";
 import type { AppRecord, BackendRecord } from "../apps/app-store.ts";
+import type { AuditEvent } from "../audit/audit-store.ts";
+import { serviceRoles } from "../auth/service-role.ts";
 import { bounds } from "../bounds.ts";
 import type { KeyRecord } from "../keys/key-store.ts";
 import { fail } from "../refusal/refusal.ts";
 import type { RunRecord } from "../run/repeat/run-record-store.ts";
+import type { ServiceTokenRecord } from "../service-tokens/service-token-store.ts";
 import { planNames } from "../settings/config.ts";
 import type { SessionRecord } from "../sign-in/session-store.ts";
 import type { UserRecord } from "../sign-in/user-store.ts";
 import type { MemberRecord } from "../teams/member-store.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
+import type { UsageDay, UsageHour } from "../usage/usage-store.ts";
+
+/** The private cause of a record that does not fit. It names fields, never their values. */
+export class RecordMisfit extends Error {
+  override readonly name = "RecordMisfit";
+}
 
 /**
  * The value as a record of its port. Throws the refusal INTERNAL where its shape is wrong; the
@@ -19,7 +28,7 @@ export function checkRecord<T>(schema: z.ZodType<T>, value: unknown, place: stri
   if (outcome.success) return outcome.data;
   const paths = outcome.error.issues.map((issue) => issue.path.join(".") || "its fields");
   throw fail("INTERNAL", {
-    cause: new Error(`${place} does not fit the store's schema at ${paths.join(", ")}`),
+    cause: new RecordMisfit(`${place} does not fit the store's schema at ${paths.join(", ")}`),
   });
 }
 
@@ -38,6 +47,29 @@ export const keyShape = {
   lastUseTimeMs: timeMs.nullable(),
   revokeTimeMs: timeMs.nullable(),
   revokedBy: z.string().nullable(),
+  expireTimeMs: timeMs.nullable(),
+  expiredTimeMs: timeMs.nullable(),
+  replacesKeyId: z.string().min(1).nullable(),
+  replacedByKeyId: z.string().min(1).nullable(),
+  firstKeyId: z.string().min(1).nullable(),
+  pendingSinceMs: timeMs.nullable(),
+  appIds: z.array(z.string().min(1)),
+  requestsPerMinute: z.int().positive().nullable(),
+  version,
+};
+
+export const serviceTokenShape = {
+  name: z.string().min(1),
+  role: z.enum(serviceRoles),
+  teamIds: z.array(z.string().min(1)),
+  redactedValue: z.string(),
+  digest: z.string().min(1),
+  secretVersion: z.string().min(1),
+  createTimeMs: timeMs,
+  createdBy: z.string(),
+  lastUseTimeMs: timeMs.nullable(),
+  revokeTimeMs: timeMs.nullable(),
+  revokedBy: z.string().nullable(),
   version,
 };
 
@@ -51,14 +83,15 @@ export const teamShape = {
 
 export const memberShape = { teamId: z.string().min(1), email: z.string().min(1), createTimeMs: timeMs };
 
+// A newer instance of a fleet may have added a field, which is ignored.
 const backend: z.ZodType<BackendRecord> = z.discriminatedUnion("kind", [
-  z.strictObject({ kind: z.literal("echo") }),
-  z.strictObject({
+  z.object({ kind: z.literal("echo") }),
+  z.object({
     kind: z.literal("http"),
     url: z.string().min(1),
-    headers: z.array(z.strictObject({ name: z.string().min(1), value: z.string() })),
+    headers: z.array(z.object({ name: z.string().min(1), value: z.string() })),
   }),
-  z.strictObject({ kind: z.literal("grpc"), target: z.string().min(1), tls: z.boolean() }),
+  z.object({ kind: z.literal("grpc"), target: z.string().min(1), tls: z.boolean() }),
 ]);
 
 export const appShape = {
@@ -83,7 +116,7 @@ export const sessionShape = {
 export const pageNumber = z
   .int()
   .nonnegative()
-  .max(bounds.savedPagesMax - 1);
+  .max(bounds.keptPagesMax - 1);
 export const windowPageShape = { text: z.string().max(bounds.savedPageCharactersMax) };
 
 export const runRecordShape = {
@@ -97,6 +130,27 @@ export const runRecordShape = {
   expireTimeMs: timeMs,
 };
 
+const usageCounts = {
+  acceptedCount: z.int().nonnegative(),
+  limitedCount: z.int().nonnegative(),
+  failedCount: z.int().nonnegative(),
+  appMs: z.int().nonnegative(),
+};
+const usageShape = { teamId: z.string().min(1), keyId: z.string().min(1), startTimeMs: timeMs };
+export const auditShape = {
+  timeMs,
+  actor: z.string().min(1),
+  address: z.string(),
+  channel: z.enum(["none", "screen", "command_line", "rpc"]),
+  action: z.string().min(1),
+  teamId: z.string(),
+  target: z.string(),
+  requestId: z.string(),
+  outcome: z.enum(["done", "refused", "unknown"]),
+  reason: z.string(),
+  count: z.int().positive(),
+};
+
 export const userShape = { issuer: z.string().min(1), subject: z.string().min(1) };
 
 const id = z.string().min(1);
@@ -104,6 +158,10 @@ const id = z.string().min(1);
 // A field that is added to a record's type does not compile until its shape has it. Both stores are
 // made of the shapes. Records that were stored before then need a migration step.
 export const keyRecord = z.strictObject({ id, ...keyShape }) satisfies z.ZodType<KeyRecord>;
+export const serviceTokenRecord = z.strictObject({
+  id,
+  ...serviceTokenShape,
+}) satisfies z.ZodType<ServiceTokenRecord>;
 export const teamRecord = z.strictObject({ id, ...teamShape }) satisfies z.ZodType<TeamRecord>;
 export const memberRecord = z.strictObject(memberShape) satisfies z.ZodType<MemberRecord>;
 export const appRecord = z.strictObject({ id, ...appShape }) satisfies z.ZodType<AppRecord>;
@@ -113,4 +171,14 @@ export const sessionRecord = z.strictObject({
 }) satisfies z.ZodType<SessionRecord>;
 export const userRecord = z.strictObject({ email: id, ...userShape }) satisfies z.ZodType<UserRecord>;
 export const runRecord = z.strictObject({ id, ...runRecordShape }) satisfies z.ZodType<RunRecord>;
+export const usageHourRecord = z.strictObject({
+  ...usageShape,
+  incarnation: z.string().min(1),
+  ...usageCounts,
+}) satisfies z.ZodType<UsageHour>;
+export const usageDayRecord = z.strictObject({
+  ...usageShape,
+  ...usageCounts,
+}) satisfies z.ZodType<UsageDay>;
+export const auditRecord = z.strictObject({ id, ...auditShape }) satisfies z.ZodType<AuditEvent>;
 export const windowPageRecord = z.strictObject({ number: pageNumber, ...windowPageShape });

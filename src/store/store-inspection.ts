@@ -1,3 +1,4 @@
+import type { LeaseRecord } from "../fleet/control-store.ts";
 import type { Config } from "../settings/config.ts";
 
 /**
@@ -7,10 +8,21 @@ import type { Config } from "../settings/config.ts";
 export interface StoreInspection {
   /** What it is, for the operator, like "schema 5". */
   readonly words: string;
-  /** Another process serves the store now, so a start would be refused. */
+  /** Another process serves the store alone now, so a start would be refused. */
   readonly isServed: boolean;
-  /** As `KeyStore.secretVersions`. */
+  /**
+   * A process that serves the store alone has not left it: it serves now, or is suspended and may
+   * go on, or was killed. The next start finds out which.
+   */
+  readonly isHeld: boolean;
+  /** The instances of a fleet that serve the store now, by order of registration. */
+  readonly instances: readonly LeaseRecord[];
+  /** All of a fleet that have not left, also those that are silent and may go on. */
+  readonly registered: readonly LeaseRecord[];
+  /** As `KeyStore.secretVersions`; read after all of the above. */
   readonly secretVersions: readonly string[];
+  /** The newest schema that this Keyrun knows; absent for the embedded store: it has no fleet. */
+  readonly newestSchema?: number;
 }
 
 /**

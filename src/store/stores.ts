@@ -1,13 +1,17 @@
 import type { AppStore } from "../apps/app-store.ts";
+import type { AuditStore } from "../audit/audit-store.ts";
+import type { ControlStore } from "../fleet/control-store.ts";
 import type { InstanceGuard } from "../fleet/instance-guard.ts";
 import type { KeyStore } from "../keys/key-store.ts";
 import type { WindowStore } from "../limit/window-store.ts";
 import type { RunRecordStore } from "../run/repeat/run-record-store.ts";
+import type { ServiceTokenStore } from "../service-tokens/service-token-store.ts";
 import type { SessionStore } from "../sign-in/session-store.ts";
 import type { UserStore } from "../sign-in/user-store.ts";
 import type { MemberStore } from "../teams/member-store.ts";
 import type { PreviewStore } from "../teams/preview-store.ts";
 import type { TeamStore } from "../teams/team-store.ts";
+import type { UsageStore } from "../usage/usage-store.ts";
 
 /** One store's implementation of every port. */
 export interface Stores {
@@ -18,10 +22,15 @@ export interface Stores {
   readonly apps: AppStore;
   readonly sessions: SessionStore;
   readonly users: UserStore;
+  readonly serviceTokens: ServiceTokenStore;
   readonly window: WindowStore;
   readonly runRecords: RunRecordStore;
+  readonly usage: UsageStore;
+  readonly audit: AuditStore;
   /** Says whether this process may admit requests. `close` releases it. */
   readonly guard: InstanceGuard;
+  /** What instances need to serve the store together. Absent where this one serves it alone. */
+  readonly fleet?: FleetStore;
   /**
    * Resolves where the store answers now what a run asks it; throws what a run would meet where it
    * does not, UNAVAILABLE where it is out of reach. Cheap, and ends within `storeTimeoutMs`.
@@ -34,4 +43,15 @@ export interface Stores {
    * nothing.
    */
   close(): Promise<void>;
+}
+
+export interface FleetStore {
+  readonly control: ControlStore;
+  /** The schema that this Keyrun knows, and to which it has brought the database. */
+  readonly schema: number;
+  /**
+   * Holds a team id for this instance, until it is released. Where another instance holds it, waits
+   * until that has released it or lapsed; throws UNAVAILABLE after `teamTurnWaitMsMax`.
+   */
+  holdTeam(teamId: string): Promise<InstanceGuard>;
 }

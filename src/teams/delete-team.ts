@@ -4,7 +4,7 @@ import { fail, type Refusal, unavailable } from "../refusal/refusal.ts";
 import { noSuchTeam, teamNotFound } from "./find-team.ts";
 import type { MemberStore } from "./member-store.ts";
 import type { TeamRecord, TeamStore } from "./team-store.ts";
-import { createTeamTurns } from "./team-turns.ts";
+import { createTeamTurns, type HoldTeam, type TeamTurn } from "./team-turns.ts";
 
 /** What a team has in other folders. */
 export interface TeamBelongings {
@@ -12,10 +12,17 @@ export interface TeamBelongings {
   countActiveKeys(teamId: string): Promise<number>;
   /** Ids of apps that only the teams they name may run, if they name this one; at most `limit`. */
   appsLimitedTo(teamId: string, limit: number): Promise<string[]>;
-  /** Deletes all of its keys. No cached copy of them counts any more. */
-  deleteKeys(teamId: string): Promise<void>;
-  /** Deletes what is kept of its runs. */
-  deleteRunRecords(teamId: string): Promise<void>;
+  /**
+   * Deletes all of its keys. No cached copy of them counts any more. Calls `before` right before
+   * each write, and ends with what it throws.
+   */
+  deleteKeys(teamId: string, before: () => void): Promise<void>;
+  /** Deletes what is kept of its runs. Calls `before` in the same way. */
+  deleteRunRecords(teamId: string, before: () => void): Promise<void>;
+  /** Deletes the counts of how its keys were used. Calls `before` in the same way. */
+  deleteUsage(teamId: string, before: () => void): Promise<void>;
+  /** Takes the team from the service tokens that name it. Calls `before` in the same way. */
+  leaveServiceTokens(teamId: string, before: () => void): Promise<void>;
   /** Called when the team is deleted: ends its streams with this refusal. */
   teamDeleted(teamId: string, reason: Refusal): void;
 }
@@ -24,6 +31,8 @@ export interface DeleteTeamParts {
   readonly store: TeamStore;
   readonly members: MemberStore;
   readonly belongings: TeamBelongings;
+  /** Holds a team id against the other instances of a fleet. Absent where there are none. */
+  readonly holdTeam?: HoldTeam | undefined;
   readonly changeSecurityState: ChangeSecurityState<"team", FlooredChange<TeamRecord>> &
     ChangeSecurityState<"member", StoredChange>;
 }
@@ -50,31 +59,36 @@ export interface DeleteTeam {
 }
 
 export function createDeleteTeam(parts: DeleteTeamParts): DeleteTeam {
-  const inTurn = createTeamTurns();
+  const inTurn = createTeamTurns(parts.holdTeam);
   const running = new Map<string, Promise<void>>();
   return {
     delete(teamId) {
       const joined = running.get(teamId);
       if (joined) return joined;
-      const started = inTurn(teamId, () => deleteTeam(parts, teamId)).finally(() => running.delete(teamId));
+      const started = inTurn(teamId, (turn) => deleteTeam(parts, teamId, turn)).finally(() =>
+        running.delete(teamId),
+      );
       running.set(teamId, started);
       return started;
     },
     clearIdFor: (teamId, insert) =>
-      inTurn(teamId, async () => {
-        if ((await parts.store.deletedVersion(teamId)) !== undefined) await removeBelongings(parts, teamId);
+      inTurn(teamId, async (turn) => {
+        if ((await parts.store.deletedVersion(teamId)) !== undefined)
+          await removeBelongings(parts, teamId, turn);
+        turn.requireHeld();
         return await insert();
       }),
   };
 }
 
-async function deleteTeam(parts: DeleteTeamParts, teamId: string): Promise<void> {
+async function deleteTeam(parts: DeleteTeamParts, teamId: string, turn: TeamTurn): Promise<void> {
   const { store, belongings, changeSecurityState } = parts;
   for (let tries = 0; tries < bounds.teamDeleteTriesMax; tries++) {
+    turn.requireHeld();
     const marked = await setState(parts, teamId, "ending");
-    if (!marked) return await finishEarlier(parts, teamId);
-    await refuseIfUsed(parts, teamId);
-    await removeBelongings(parts, teamId);
+    if (!marked) return await finishEarlier(parts, teamId, turn);
+    await refuseIfUsed(parts, teamId, turn);
+    await removeBelongings(parts, teamId, turn);
     const deleted = await changeSecurityState("team", async () => {
       const version = await store.delete(teamId, marked.version);
       return version === undefined ? undefined : { id: teamId, version };
@@ -92,19 +106,23 @@ async function setState(
 ): Promise<TeamRecord | undefined> {
   const changed = await changeSecurityState("team", async () => {
     const team = await store.update(teamId, { state });
-    return team && { id: team.id, version: team.version, value: team };
+    // To take the mark away gives a right back.
+    return team && { id: team.id, version: team.version, value: team, grants: state === "active" };
   });
   return changed?.value;
 }
 
 /** Throws if the team is still used, or if that can't be found out; the mark is then gone. */
-async function refuseIfUsed(parts: DeleteTeamParts, teamId: string): Promise<void> {
+async function refuseIfUsed(parts: DeleteTeamParts, teamId: string, turn: TeamTurn): Promise<void> {
   const refusal = await findUse(parts, teamId).catch(async (thrown: unknown) => {
     // Nothing was removed yet. If the store can't take the mark away either, a repeated call does.
+    turn.requireHeld();
     await setState(parts, teamId, "active").catch(() => {});
     throw thrown;
   });
   if (!refusal) return;
+  // The mark may be another instance's by now.
+  turn.requireHeld();
   await setState(parts, teamId, "active");
   throw refusal;
 }
@@ -123,25 +141,28 @@ async function findUse({ belongings }: DeleteTeamParts, teamId: string): Promise
   return fail("TEAM_HAS_APPS", { param, metadata: { team_id: teamId, app_ids: appIds } });
 }
 
-async function removeBelongings(parts: DeleteTeamParts, teamId: string): Promise<void> {
+async function removeBelongings(parts: DeleteTeamParts, teamId: string, turn: TeamTurn): Promise<void> {
   const { members, belongings, changeSecurityState } = parts;
   for (let removed: number = bounds.deletedAtOnce; removed === bounds.deletedAtOnce; ) {
     await changeSecurityState("member", async () => {
+      turn.requireHeld();
       removed = await members.removeAll(teamId, bounds.deletedAtOnce);
       return { id: `${teamId}/` };
     });
   }
-  await belongings.deleteKeys(teamId);
-  await belongings.deleteRunRecords(teamId);
+  await belongings.leaveServiceTokens(teamId, turn.requireHeld);
+  await belongings.deleteKeys(teamId, turn.requireHeld);
+  await belongings.deleteRunRecords(teamId, turn.requireHeld);
+  await belongings.deleteUsage(teamId, turn.requireHeld);
 }
 
 /** The reply to an earlier deletion may have been lost, or its last steps. */
-async function finishEarlier(parts: DeleteTeamParts, teamId: string): Promise<never> {
+async function finishEarlier(parts: DeleteTeamParts, teamId: string, turn: TeamTurn): Promise<never> {
   const { store, changeSecurityState } = parts;
   const deleted = await changeSecurityState("team", async () => {
     const version = await store.deletedVersion(teamId);
     return version === undefined ? undefined : { id: teamId, version };
   });
-  if (deleted) await removeBelongings(parts, teamId);
+  if (deleted) await removeBelongings(parts, teamId, turn);
   throw noSuchTeam(teamId);
 }

@@ -21,6 +21,7 @@ import { planName } from "./plan-message.ts";
 import type { PreviewStore } from "./preview-store.ts";
 import { teamMessage } from "./team-message.ts";
 import type { TeamRecord, TeamStore } from "./team-store.ts";
+import type { HoldTeam } from "./team-turns.ts";
 
 export interface TeamServiceParts {
   readonly clock: Clock;
@@ -29,10 +30,13 @@ export interface TeamServiceParts {
   readonly preview: PreviewStore;
   readonly teams: RecordSource<TeamRecord>;
   readonly limiter: TeamLimiter;
-  readonly planLimits: Readonly<Record<PlanName, number>>;
+  /** Requests a minute of the plan, now. */
+  readonly limitOf: (plan: PlanName) => number;
   /** Frees an e-mail: the next person who proves that it is theirs gets it. */
   readonly users: { release(email: string): Promise<void> };
   readonly belongings: TeamBelongings;
+  /** Holds a team id against the other instances of a fleet. Absent where there are none. */
+  readonly holdTeam?: HoldTeam | undefined;
   readonly changeSecurityState: ChangeSecurityState<"team", FlooredChange<TeamRecord>> &
     ChangeSecurityState<"member" | "preview", StoredChange>;
 }
@@ -43,7 +47,7 @@ export function createTeamService(parts: TeamServiceParts): ServiceMethods<typeo
 }
 
 function teamMethods(parts: TeamServiceParts) {
-  const { clock, store, teams, limiter, planLimits, changeSecurityState } = parts;
+  const { clock, store, teams, limiter, limitOf, changeSecurityState } = parts;
   const deletion = createDeleteTeam(parts);
   return {
     async createTeam({ team: given }) {
@@ -55,7 +59,7 @@ function teamMethods(parts: TeamServiceParts) {
       if (await teams.load(id)) throw exists();
       const created = await deletion.clearIdFor(id, () =>
         changeSecurityState("team", async () =>
-          changeOf(await store.insert({ id, displayName, plan, createTimeMs: clock.unixMs() })),
+          changeOf(await store.insert({ id, displayName, plan, createTimeMs: clock.unixMs() }), true),
         ),
       );
       if (!created) throw exists();
@@ -73,8 +77,10 @@ function teamMethods(parts: TeamServiceParts) {
     async updateTeam({ team: given, updateMask }) {
       if (!given?.id) throw fail("INVALID_ARGUMENT", { param: "team.id", problem: "team.id is required." });
       const change = readChange(given, updateMask?.paths ?? []);
+      // A larger plan takes nothing away from what the store holds. But other instances may still
+      // act on one that is larger yet, as an earlier change never came through to them.
       const changed = await changeSecurityState("team", async () =>
-        changeOf(await store.update(given.id, change)),
+        changeOf(await store.update(given.id, change), !change.plan),
       );
       if (!changed) throw noSuchTeam(given.id, "team.id");
       return { team: teamMessage(changed.value) };
@@ -86,7 +92,7 @@ function teamMethods(parts: TeamServiceParts) {
     },
     async getRateLimit({ teamId }) {
       const team = await requireTeam(teams, teamId);
-      return { rateLimit: rateLimitMessage(await limiter.spend(team.id, planLimits[team.plan], 0)) };
+      return { rateLimit: rateLimitMessage(await limiter.spend(team.id, limitOf(team.plan), 0)) };
     },
   } satisfies Partial<ServiceMethods<typeof TeamService>>;
 }
@@ -156,8 +162,8 @@ function previewMethods({ preview, users, changeSecurityState }: TeamServicePart
 
 const missingIdWords = "team_id is required: name the team.";
 
-function changeOf(team: TeamRecord | undefined) {
-  return team && { id: team.id, version: team.version, value: team };
+function changeOf(team: TeamRecord | undefined, grants: boolean) {
+  return team && { id: team.id, version: team.version, value: team, grants };
 }
 
 function readPlan(given: Team): PlanName {

@@ -5,7 +5,7 @@ import { createLimiter, type LimitDecision, type TeamLimiter } from "#src/limit/
 import { createManualClock } from "../harness/manual-clock.ts";
 import { teamRecordOf } from "../harness/store-records.ts";
 
-const valid: KeyVerdict = { kind: "valid", keyId: "k1", teamId: "demo" };
+const valid: KeyVerdict = { kind: "valid", keyId: "k1", teamId: "demo", restrictions: null };
 const revoked: KeyVerdict = { kind: "revoked", keyId: "k1", teamId: "demo", revokeTimeMs: 5 };
 const demo = teamRecordOf({ id: "demo" });
 
@@ -13,10 +13,11 @@ const demo = teamRecordOf({ id: "demo" });
 function setUp(facts: { limiter?: TeamLimiter; isTeamCached?: boolean } = {}) {
   const clock = createManualClock();
   const counted = createLimiter({ clock, windowMs: 60_000, logsMax: 10 });
-  const world: { verdict: KeyVerdict | Promise<KeyVerdict>; holds: boolean; used: string[] } = {
-    verdict: valid,
+  const world = {
+    verdict: valid as KeyVerdict | Promise<KeyVerdict>,
     holds: true,
-    used: [],
+    used: [] as string[],
+    counted: [] as string[],
   };
   const decide = createDecide({
     clock,
@@ -26,8 +27,12 @@ function setUp(facts: { limiter?: TeamLimiter; isTeamCached?: boolean } = {}) {
       load: async (id) => (id === "demo" ? demo : undefined),
     },
     limiter: facts.limiter ?? counted,
-    planLimits: { free: 2, pro: 3, team: 4, enterprise: 5 },
+    limitOf: (plan) => ({ free: 2, pro: 3, team: 4, enterprise: 5 })[plan],
     keyUsed: (keyId) => world.used.push(keyId),
+    usage: {
+      accepted: (...[teamId, keyId]) => world.counted.push(`${teamId}/${keyId} accepted`),
+      limited: (...[teamId, keyId]) => world.counted.push(`${teamId}/${keyId} limited`),
+    },
     mayAdmit: () => world.holds,
   });
   const ask = (cost = 1) => decide("svc_x.y", { cost, address: "192.0.2.1", guard: unguarded });
@@ -69,6 +74,26 @@ test("a cost is taken whole or not at all, a cost of 0 only looks and is no use,
   expect(remaining()).toBe(1);
   expect(() => ask(3)).toThrow(expect.objectContaining({ reason: "INVALID_ARGUMENT", param: "cost" }));
   expect(remaining()).toBe(1);
+});
+
+test("each request that costs something counts once for its key's usage: as accepted, or as limited", async () => {
+  const { world, ask } = setUp();
+  ask(0);
+  ask();
+  ask();
+  ask();
+  ask(0);
+  expect(world.counted).toEqual(["demo/k1 accepted", "demo/k1 accepted", "demo/k1 limited"]);
+  world.verdict = revoked;
+  ask();
+  const { limiter, refuse } = sharedLimiter();
+  const shared = setUp({ limiter });
+  const decision = shared.ask();
+  expect(shared.world.counted).toEqual([]);
+  refuse();
+  await decision;
+  expect(shared.world.counted).toEqual(["demo/k1 limited"]);
+  expect(world.counted.length).toBe(3);
 });
 
 test("the hold on the store is checked again after the key or the team was read, also for a revoked or invalid key", async () => {

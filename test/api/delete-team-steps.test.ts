@@ -12,6 +12,7 @@ const deletion = [
   "keys.countActive",
   "apps.limitedTo",
   "members.removeAll",
+  "serviceTokens.leaveTeam",
   "keys.deleteAll",
   "runRecords.deleteAll",
   "teams.delete",
@@ -216,8 +217,9 @@ describe.each([
         const teamId = await keyrun.newTeam();
         expect(await deleteTeam(teamId)).toBe("ok");
         let created: Promise<string> | undefined;
+        const first = ["teams.update", "members.removeAll", "serviceTokens.leaveTeam", "keys.deleteAll"];
         // The repeated one finds no team to mark, and only finishes what the first one left.
-        steps.before(["teams.update", "members.removeAll", "keys.deleteAll"].indexOf(name), async () => {
+        steps.before(first.indexOf(name), async () => {
           created = createFull(teamId);
           await answerOthers();
         });
@@ -225,7 +227,7 @@ describe.each([
         expect([again, await created]).toEqual(["TEAM_NOT_FOUND", "ok"]);
         const called = steps.reset();
         expect(await contentOf(teamId)).toEqual(fullTeam);
-        expect(called.slice(0, 3)).toEqual(["teams.update", "members.removeAll", "keys.deleteAll"]);
+        expect(called.slice(0, first.length)).toEqual(first);
       },
     );
 
@@ -242,7 +244,8 @@ describe.each([
       const called = steps.reset();
       expect(outcomes.sort()).toEqual(["TEAM_EXISTS", "ok"]);
       expect(await contentOf(teamId)).toEqual(fullTeam);
-      expect(called.slice(0, 2)).toEqual(["members.removeAll", "keys.deleteAll"]);
+      const removed = ["members.removeAll", "serviceTokens.leaveTeam", "keys.deleteAll"];
+      expect(called.slice(0, removed.length)).toEqual(removed);
     });
 
     describe.each(["before", "after"] as const)("that the store leaves alone %s it did", (when) => {

@@ -39,11 +39,13 @@ interface Party {
   readonly address: string;
   readonly team: string;
   readonly keys: readonly [IssuedKey, IssuedKey];
+  /** It may run `echo` and `shared` alone, twice a minute. */
+  readonly restrictedKey: IssuedKey;
   readonly unknown: readonly string[];
 }
 
 const wrong = ["missing", "malformed", "garbage", "cut", "unknown", "unknown again", "wrong secret"] as const;
-const right = ["first key", "second key"] as const;
+const right = ["first key", "second key", "restricted key"] as const;
 type Credential = (typeof wrong)[number] | (typeof right)[number];
 const credential: fc.Arbitrary<Credential> = fc.oneof(fc.constantFrom(...wrong), fc.constantFrom(...right));
 
@@ -118,6 +120,7 @@ test("every entry decides alike, for a run as for a stream: the same requests ge
   // Sequences that never meet a refusal would prove little.
   const expected = [
     "APP_FAILED",
+    "APP_NOT_ALLOWED",
     "APP_NOT_FOUND",
     "INVALID_API_KEY",
     "INVALID_ARGUMENT",
@@ -226,7 +229,8 @@ interface Detail {
 async function newParty(caller: Caller, address: string): Promise<Party> {
   const team = await keyrun.newTeam();
   const keys = [await keyrun.newKey(team), await keyrun.newKey(team)] as const;
-  return { caller, address, team, keys, unknown: [keyrun.unknownKey(), keyrun.unknownKey()] };
+  const restrictedKey = await keyrun.newKey(team, { appIds: ["shared", "echo"], requestsPerMinute: 2 });
+  return { caller, address, team, keys, restrictedKey, unknown: [keyrun.unknownKey(), keyrun.unknownKey()] };
 }
 
 async function change(
@@ -240,7 +244,10 @@ async function change(
   }
 }
 
-function authorizationOf({ keys: [first, second], unknown }: Party, kind: Credential): string | undefined {
+function authorizationOf(
+  { keys: [first, second], restrictedKey, unknown }: Party,
+  kind: Credential,
+): string | undefined {
   const [one = "", other = ""] = unknown;
   const values: Record<Credential, string | undefined> = {
     missing: undefined,
@@ -252,6 +259,7 @@ function authorizationOf({ keys: [first, second], unknown }: Party, kind: Creden
     "wrong secret": `Bearer ${first.value.slice(0, first.value.indexOf("."))}${one.slice(one.indexOf("."))}`,
     "first key": `Bearer ${first.value}`,
     "second key": `Bearer ${second.value}`,
+    "restricted key": `Bearer ${restrictedKey.value}`,
   };
   return values[kind];
 }

@@ -1,10 +1,14 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { restStreamCallers } from "../harness/rest-stream-callers.ts";
+import { connectStreamCallers } from "../harness/stream-callers.ts";
+import { startTalkingApp } from "../harness/talking-app.ts";
 
 let holds = true;
 let holdsAfterRead = true;
 let keyrun: Keyrun;
+let appCount = 0;
 
 beforeAll(async () => {
   keyrun = await startKeyrun({
@@ -63,3 +67,30 @@ test("an instance that loses its hold while it reads a key does not accept it, b
   holds = true;
   holdsAfterRead = true;
 });
+
+test.each(Object.entries({ ...restStreamCallers, ...connectStreamCallers }))(
+  "a stream that runs when its instance loses its hold ends within a second, by %s",
+  async (_, make) => {
+    const app = await startTalkingApp();
+    const caller = make(keyrun.publicUrl);
+    onTestFinished(async () => {
+      holds = true;
+      caller.close();
+      await app.close();
+    });
+    appCount += 1;
+    const appId = `talk-${appCount}`;
+    await keyrun.apps.createApp({ app: { id: appId, backend: app.backend } });
+    const { value } = await keyrun.newKey("demo");
+    const stream = caller.open({ appId, authorization: `Bearer ${value}`, text: "hello" });
+    const first = stream.next();
+    const talk = await app.talk("hello");
+    talk.say("one");
+    expect(await first).toMatchObject({ kind: "started" });
+    expect(await stream.next()).toEqual({ kind: "delta", text: "one" });
+    const lostMs = performance.now();
+    holds = false;
+    expect(await stream.next()).toMatchObject({ kind: "refused", reason: "UNAVAILABLE" });
+    expect(performance.now() - lostMs).toBeLessThan(1_000);
+  },
+);

@@ -6,13 +6,21 @@ import { Health } from "#gen/grpc/health/v1/health_pb.ts";
 import { ServerReflection } from "#gen/grpc/reflection/v1/reflection_pb.ts";
 import { ServerReflection as ServerReflectionV1Alpha } from "#gen/grpc/reflection/v1alpha/reflection_pb.ts";
 import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
+import { AuditService } from "#gen/keyrun/v1/audit_service_pb.ts";
+import { FleetService } from "#gen/keyrun/v1/fleet_service_pb.ts";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
+import { ServiceRole } from "#gen/keyrun/v1/service_token_pb.ts";
+import { ServiceTokenService } from "#gen/keyrun/v1/service_token_service_pb.ts";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import { type Keyrun, startKeyrun, withAuthorization } from "../harness/keyrun.ts";
 
-const own = [RunService, KeyService, TeamService, AppService, SessionService];
+const own = [
+  ...[RunService, KeyService, TeamService, AppService, SessionService, FleetService],
+  ServiceTokenService,
+  AuditService,
+];
 const operations = [Health, ServerReflection, ServerReflectionV1Alpha];
 
 /**
@@ -24,9 +32,21 @@ const forMembers = new Set([
   "ListKeys",
   "RevokeKey",
   "WatchKeys",
+  "UpdateKey",
+  "RotateKey",
+  "GetUsage",
+  "ListEvents",
   "GetRateLimit",
   "ListRunnableApps",
 ]);
+const forAnyone = new Set(["RevokeLeakedKey"]);
+/** What a service may call with each role, but for the role admin: it may call every method. */
+const forRoles = {
+  "a verify token": new Set(["VerifyKey", "RevokeLeakedKey"]),
+  "a manage token": forMembers,
+  "a manage token of another team": new Set<string>(),
+  "a metrics token": new Set<string>(),
+} as const;
 const forSessions = new Set(["GetSession", "SignOut"]);
 
 const wrongCallers = {
@@ -36,16 +56,39 @@ const wrongCallers = {
   "a wrong token": () => `Bearer ${keyrun.serviceToken.slice(1)}x`,
   "another scheme": () => `Basic ${keyrun.serviceToken}`,
   "a cookie that is no session": () => undefined,
+  "a verify token": () => `Bearer ${tokens.verify}`,
+  "a manage token": () => `Bearer ${tokens.manage}`,
+  "a manage token of another team": () => `Bearer ${tokens.otherTeam}`,
+  "a metrics token": () => `Bearer ${tokens.metrics}`,
+  "an admin token": () => `Bearer ${tokens.admin}`,
+  "a revoked token": () => `Bearer ${tokens.revoked}`,
+  "a token whose last character is wrong": () => `Bearer ${tokens.admin?.slice(0, -1)}!`,
 } as const;
 type WrongCaller = keyof typeof wrongCallers;
 
+/** A request of these names the team that the token "a manage token" is for. */
+const namesTeam: readonly WrongCaller[] = ["a manage token", "a manage token of another team"];
+
 let keyrun: Keyrun;
 let apiKey: string;
+let tokens: Readonly<Record<string, string>>;
 const sessions: Http2SessionManager[] = [];
 
 beforeAll(async () => {
   keyrun = await startKeyrun();
   apiKey = (await keyrun.newKey("demo")).value;
+  const made = async (role: ServiceRole, teamIds: string[] = []) =>
+    (await keyrun.newServiceToken(role, teamIds)).value;
+  const revoked = await keyrun.newServiceToken(ServiceRole.ADMIN);
+  await keyrun.serviceTokens.revokeServiceToken({ serviceTokenId: revoked.id });
+  tokens = {
+    verify: await made(ServiceRole.VERIFY),
+    manage: await made(ServiceRole.MANAGE, ["demo"]),
+    otherTeam: await made(ServiceRole.MANAGE, [await keyrun.newTeam()]),
+    metrics: await made(ServiceRole.METRICS),
+    admin: await made(ServiceRole.ADMIN),
+    revoked: revoked.value,
+  };
 });
 
 afterAll(async () => {
@@ -59,9 +102,14 @@ function expectedCode(method: DescMethod, listener: string, caller: WrongCaller)
   if (operations.some((service) => service === method.parent))
     return isPublic ? Code.Unimplemented : undefined;
   if (method.parent === RunService) return caller === "an API key" ? undefined : Code.Unauthenticated;
+  if (method.parent === FleetService) return isPublic ? Code.Unimplemented : Code.Unauthenticated;
   if (forSessions.has(method.name)) return Code.Unauthenticated;
+  if (isPublic && forAnyone.has(method.name)) return undefined;
   if (isPublic) return forMembers.has(method.name) ? Code.Unauthenticated : Code.Unimplemented;
-  return caller === "the service token" ? undefined : Code.Unauthenticated;
+  if (caller === "the service token" || caller === "an admin token") return undefined;
+  const role = Object.entries(forRoles).find(([name]) => name === caller)?.[1];
+  if (role === undefined) return Code.Unauthenticated;
+  return role.has(method.name) ? undefined : Code.PermissionDenied;
 }
 
 describe.each(["public", "internal"])("on the %s listener", (listener) => {
@@ -109,7 +157,8 @@ async function codeOf(method: DescMethod, listener: string, caller: WrongCaller)
   const client = createClient(method.parent as DescService, transportFor(listener, caller));
   const call: unknown = Reflect.get(client, method.localName);
   if (typeof call !== "function") throw new Error(`no client for ${method}`);
-  const request = method.methodKind === "bidi_streaming" ? toAsync([{}]) : {};
+  const message = namesTeam.includes(caller) && "teamId" in method.input.field ? { teamId: "demo" } : {};
+  const request = method.methodKind === "bidi_streaming" ? toAsync([message]) : message;
   const abort = new AbortController();
   try {
     const answer: unknown = call(request, { signal: abort.signal });

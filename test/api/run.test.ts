@@ -355,7 +355,7 @@ describe.each(Object.entries(callers))("%s", (name, make) => {
       expectRefusal(refused, {
         reason: "RATE_LIMIT_EXCEEDED",
         rate: { policy: "team", remaining: 0 },
-        metadata: { limit: "60", retry_after_s: "54" },
+        metadata: { subject: "team", limit: "60", retry_after_s: "54" },
         message: "The team has used its 60 requests a minute. Try again in 54 s.",
       });
       expect(refused.headers.get("retry-after")).toBe("54");
@@ -436,8 +436,8 @@ function expectRefusal(outcome: RunOutcome, expected: ExpectedRefusal): void {
   expect(headers.get("x-request-id")).toMatch(/^[A-Za-z0-9._-]{1,128}$/);
   expect(headers.get("x-should-retry")).toBe(expected.shouldNotRetry ? "false" : null);
   if (reason === "RATE_LIMIT_EXCEEDED") return;
-  // Only REST has a header for the wait; RPC callers read it from RetryInfo.
-  expect(headers.get("retry-after")).toBe(expected.retry && httpStatus !== undefined ? "1" : null);
+  // RPC callers find it in RetryInfo, too.
+  expect(headers.get("retry-after")).toBe(expected.retry ? "1" : null);
   expect(headers.get("retry-after-ms")).toBeNull();
 }
 

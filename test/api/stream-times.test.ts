@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
-import type { BackendRecord } from "#src/apps/app-store.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
 import { connectStreamCallers, type StreamCaller } from "../harness/stream-callers.ts";
-import { type AppKind, appKinds, type ServedApp, type Talk } from "../harness/streamed-apps.ts";
+import { type AppKind, appKinds, kindOf, type ServedApp, type Talk } from "../harness/streamed-apps.ts";
 import { printFigures } from "../harness/test-size.ts";
 
 /** From the first byte of the app to its caller. */
@@ -131,11 +130,4 @@ async function timesOf(measure: () => Promise<number>): Promise<number[]> {
 
 function median(times: readonly number[]): number {
   return [...times].sort((one, other) => one - other)[Math.floor(times.length / 2)] ?? Number.NaN;
-}
-
-function kindOf(backend: BackendRecord) {
-  if (backend.kind === "echo") throw new Error("it has no server");
-  return backend.kind === "http"
-    ? ({ case: "http", value: { url: backend.url } } as const)
-    : ({ case: "grpc", value: { target: backend.target } } as const);
 }

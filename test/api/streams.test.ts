@@ -1,3 +1,4 @@
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Code } from "@connectrpc/connect";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
@@ -238,6 +239,25 @@ describe.each(Object.entries(callers))("%s", (name, make) => {
         reason: "REVOKED_API_KEY",
         ...(isRest && { httpStatus: 401 }),
       });
+      await talk.over;
+    });
+
+    test("its key expires", async () => {
+      const { value, id: keyId, teamId } = await keyrun.newKey(await keyrun.newTeam());
+      const { stream, talk } = await begun({ authorization: `Bearer ${value}` });
+      const endMs = Date.now() + 1_000;
+      const updateMask = { paths: ["expire_time"] };
+      await keyrun.keys.updateKey({ teamId, keyId, updateMask, expireTime: timestampFromMs(endMs) });
+      talk.say("one");
+      expect(await stream.next()).toEqual({ kind: "delta", text: "one" });
+      expect(await stream.next()).toEqual({
+        kind: "refused",
+        code: Code.Unauthenticated,
+        reason: "EXPIRED_API_KEY",
+      });
+      const lateMs = Date.now() - endMs;
+      expect(lateMs).toBeGreaterThanOrEqual(0);
+      expect(lateMs).toBeLessThan(1_000);
       await talk.over;
     });
 

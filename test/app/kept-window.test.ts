@@ -2,6 +2,7 @@ import { afterAll, expect, test } from "vitest";
 import { keepWindow, takeUpWindow } from "#src/app/kept-window.ts";
 import { systemClock } from "#src/clock.ts";
 import { createLimiter } from "#src/limit/limiter.ts";
+import { type SavedWindow, writeWindow } from "#src/limit/saved-window.ts";
 import { createLog } from "#src/log.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
@@ -39,7 +40,7 @@ test("a damaged window is one warning, every limit counts anew, and the next sta
   expect(lines).toMatchObject([
     { level: "warn", msg: expect.stringContaining("could not be read: every limit counts anew") },
   ]);
-  expect(await stores.window.take()).toEqual([]);
+  expect(await stores.window.read()).toEqual([]);
   await stores.close();
 });
 
@@ -68,4 +69,51 @@ test("a window that has no room is kept as far as it has, and a warning says how
   expect(second.limiter.look("team-0", 100_000).remaining).toBe(100_000);
   expect(second.limiter.size()).toBeGreaterThanOrEqual(16);
   await stores.close();
+});
+
+test("of instances that stop in one moment, the one that counted more is taken up, and none twice", async () => {
+  const { parts, stores, lines, next } = await openParts();
+  const other = next();
+  parts.limiter.spend("acme", 9, 2);
+  other.limiter.spend("acme", 9, 3);
+  other.limiter.spend("beta", 9, 1);
+  await Promise.all([keepWindow(parts), keepWindow(other)]);
+  const after = next();
+  await takeUpWindow(after);
+  expect(after.limiter.look("acme", 9).remaining).toBe(6);
+  expect(after.limiter.look("beta", 9).remaining).toBe(8);
+  expect(await stores.window.read()).toEqual([]);
+  expect(lines).toEqual([]);
+  await stores.close();
+});
+
+test("a start does not remove what another instance keeps while it takes up the last stop", async () => {
+  const { parts, stores, next } = await openParts();
+  parts.limiter.spend("acme", 9, 2);
+  await keepWindow(parts);
+  const [starting, stopping, alone] = [next(), next(), next()];
+  stopping.limiter.spend("acme", 9, 3);
+  const restore = async (saved: SavedWindow) => {
+    starting.limiter.restore(saved);
+    // The save of a stop that began before this start.
+    await stores.window.keep(writeWindow(stopping.limiter.save()).pages);
+  };
+  await takeUpWindow({ ...starting, limiter: { ...starting.limiter, restore } });
+  await takeUpWindow(alone);
+  expect(alone.limiter.look("acme", 9).remaining).toBe(6);
+  await stores.close();
+});
+
+test("counted requests that are taken up hold, where the store can't remove them, and the log says so", async () => {
+  const { parts, stores, lines, next } = await openParts();
+  parts.limiter.spend("acme", 9, 2);
+  await keepWindow(parts);
+  const { limiter, ...second } = next();
+  const restore = async (saved: SavedWindow) => {
+    limiter.restore(saved);
+    await stores.close();
+  };
+  await takeUpWindow({ ...second, limiter: { ...limiter, restore } });
+  expect(limiter.look("acme", 9).remaining).toBe(7);
+  expect(lines).toMatchObject([{ level: "warn", msg: expect.stringContaining("no limit is affected") }]);
 });

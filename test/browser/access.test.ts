@@ -118,7 +118,7 @@ describe.skipIf(chromiumEndpoint === "")("which page a person sees", () => {
     await makeKeys(screen, "ours");
     await screen.signIn();
     await rowOf(page, "ours").waitFor();
-    await page.getByLabel("Team").selectOption(otherId);
+    await page.getByLabel("Team", { exact: true }).selectOption(otherId);
     await rowOf(page, "theirs").waitFor();
     expect(new URL(page.url()).pathname).toBe(`/settings/team/${otherId}/api-keys`);
     expect(await page.title()).toBe(`API keys · ${otherId} · Keyrun`);

@@ -32,9 +32,12 @@ describe.skipIf(chromiumEndpoint === "")("the pages of the documentation", () =>
     }
     expect(seen.size).toBeGreaterThan(3);
     for (const link of seen) {
-      expect((await page.goto(link))?.ok() ?? true, link).toBe(true);
+      // A page that is only asked for can't lead elsewhere by itself, as the screen's does.
+      expect((await page.request.get(link)).ok(), link).toBe(true);
       const { hash } = new URL(link);
-      if (hash) expect(await page.locator(hash).count(), link).toBe(1);
+      if (!hash) continue;
+      await page.goto(link);
+      expect(await page.locator(hash).count(), link).toBe(1);
     }
   });
 });

@@ -74,7 +74,7 @@ describe.skipIf(chromiumEndpoint === "")("all that is known of a key", () => {
     const ids = await makeKeys(screen, ...longLabels);
     await keyrun.keys.revokeKey({ teamId, keyId: ids[1]! });
     await screen.signIn();
-    await page.getByLabel("Show revoked").check();
+    await page.getByLabel("Show past keys").check();
     await page.getByText("Revoked", { exact: true }).waitFor();
     const { dialog } = await createByHand(page, longLabels[0]!);
     await dialog.getByRole("button", { name: longLabels[0]! }).click();

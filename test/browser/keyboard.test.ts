@@ -35,8 +35,8 @@ describe.skipIf(chromiumEndpoint === "")("by keyboard alone", () => {
     await wholePage(page);
     const met = await tabThrough(page);
     expect(met.map((name) => name.replace(/^curl -sS.*/, "the snippet"))).toEqual([
-      ...["Skip to content", "Keyrun", "API keys", "Account Oowner@localhost"],
-      ...["Create new secret key", "Show revoked", "ci-deploy", "Revoke ci-deploy"],
+      ...["Skip to content", "Keyrun", "API keys", "Activity", "Account Oowner@localhost"],
+      ...["Create new secret key", "Show past keys", "ci-deploy", "Revoke ci-deploy"],
       ...["Try it", "Copy KEYRUN_URL", "Copy KEYRUN_API_KEY", "Run"],
       ...["curl", "App", "Copy snippet", "the snippet"],
       ...["API reference", "List of errors", "OpenAPI"],

@@ -66,9 +66,9 @@ describe.skipIf(chromiumEndpoint === "")("the list of keys, in each of its state
     ]);
     const name = await page.getByRole("button", { name: /^Revoke untitled key svc_.{4}….{4}$/ }).count();
     expect(name).toBe(1);
-    await page.getByText("4 active keys (up to 50), 1 revoked").waitFor();
+    await page.getByText("4 active keys (up to 50), 1 past").waitFor();
     await expectWellMade(page, "full");
-    await page.getByLabel("Show revoked").check();
+    await page.getByLabel("Show past keys").check();
     await rowOf(page, "staging")
       .getByText(/^Revoked (just now|\d+ seconds? ago)/)
       .waitFor();

@@ -51,6 +51,19 @@ describe.skipIf(chromiumEndpoint === "")("changes by others, as they happen", ()
     await page.getByText("2 active keys (up to 50)").waitFor();
   });
 
+  test("a key that is used shows that within two seconds", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    const { value } = await keyrun.newKey("demo");
+    await signInAndWatch(screen);
+    await page.getByText("Never used").waitFor();
+    const usedMs = performance.now();
+    await keyrun.keys.verifyKey({ value });
+    await page.getByText("Never used").waitFor({ state: "detached" });
+    expect(performance.now() - usedMs).toBeLessThan(2_000);
+    expect(await page.getByRole("row").nth(1).textContent()).toContain("just now");
+  });
+
   test("a key that is revoked elsewhere says by whom, is announced politely, and goes after five seconds", async () => {
     const screen = await openScreen();
     const { page, keyrun } = screen;
@@ -65,7 +78,7 @@ describe.skipIf(chromiumEndpoint === "")("changes by others, as they happen", ()
       .waitFor({ state: "attached" });
     await page.clock.fastForward(5_000);
     await rowOf(page, "ci-deploy").waitFor({ state: "detached" });
-    await page.getByText("1 active key (up to 50), 1 revoked").waitFor();
+    await page.getByText("1 active key (up to 50), 1 past").waitFor();
   });
 
   test("a row that says who revoked its key stays for five seconds, even if the list is read again without it", async () => {

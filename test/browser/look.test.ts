@@ -111,7 +111,7 @@ describe.skipIf(chromiumEndpoint === "")("for each person and device", () => {
     await makeKeys(screen, ...Array.from({ length: 12 }, (_, index) => `key-${index}`));
     await screen.signIn();
     for (const [from, key] of [
-      [".breadcrumb a", "Tab"],
+      [".pages li:last-child a", "Tab"],
       [".title-action button", "Shift+Tab"],
     ] as const) {
       await page.evaluate(`document.querySelector(${JSON.stringify(from)}).focus({ preventScroll: true })`);

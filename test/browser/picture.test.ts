@@ -16,17 +16,25 @@ const days = 24 * hours;
 /** A team that doesn't exist, so that the picture shows no real keys and is the same each time. */
 const team = { id: "acme", displayName: "Acme", plan: "PLAN_TEAM" };
 const keys = [
-  { label: "ci-deploy", redacted: "svc_7k3f…x9Qz", created: 2 * hours, by: "ada@acme.example", used: 0.2 },
+  {
+    label: "ci-deploy",
+    redacted: "svc_7k3f…x9Qz",
+    created: 2 * hours,
+    by: "ada@acme.example",
+    used: 0.2,
+    expires: 90 * days - 2 * hours,
+  },
   {
     label: "Nightly reports",
     redacted: "svc_q8vd…Rk4T",
     created: 6 * days,
     by: "lin@acme.example",
     used: 9 * hours,
+    expires: 9.5 * days,
   },
   { label: "", redacted: "svc_2mzt…b7Wc", created: 21 * days, by: "a service", used: 3 * days },
   { label: "Notebook", redacted: "svc_h5yn…Ae0u", created: 75 * days, by: "ada@acme.example", used: null },
-].map(({ label, redacted, created, by, used }, index) => ({
+].map(({ label, redacted, created, by, used, expires }, index) => ({
   id: `${index}`.repeat(24),
   teamId: team.id,
   label,
@@ -34,6 +42,7 @@ const keys = [
   createTime: ago(created),
   createdBy: by,
   ...(used !== null && { lastUseTime: ago(used) }),
+  ...(expires !== undefined && { expireTime: ago(-expires) }),
   state: "KEY_STATE_ACTIVE",
 }));
 
@@ -59,6 +68,13 @@ if (process.env.KEYRUN_WRITE_PICTURE === "1") {
       rateLimit: { limit: 600, remaining: 472, resetTime: ago(-0.1) },
     });
     await answerCalls(page, "AppService/ListRunnableApps", { apps: [{ id: "echo", displayName: "Echo" }] });
+    const hourMs = hours * 60_000;
+    await answerCalls(page, "KeyService/GetUsage", {
+      points: Array.from({ length: 24 }, (_, hour) => ({
+        startTime: new Date((Math.floor(nowMs / hourMs) - 23 + hour) * hourMs).toISOString(),
+        acceptedCount: String(900 + ((hour * 577) % 1_900)),
+      })),
+    });
     // Keyrun knows neither the person nor the team, and would say so.
     await holdCalls(page, "KeyService/WatchKeys");
     await page.goto(screen.url("/settings/team/acme/api-keys"));

@@ -190,9 +190,19 @@ describe("a floor", () => {
     const current = put("a", 3);
     cache.raise("a", 3, current);
     cache.raise("a", 2, old);
-    cache.raise("a", 3);
+    cache.raise("a", 2);
     expect(cache.peek("a")).toBe(current);
     expect(reads()).toBe(0);
+  });
+
+  test("drops a record of its own version where it comes without one: a used session keeps its version", async () => {
+    const { cache, put } = createTestCache();
+    put("a", 1);
+    await cache.load("a");
+    const used = put("a", 1);
+    cache.raise("a", 1);
+    expect(cache.peek("a")).toBeUndefined();
+    expect(await cache.load("a")).toBe(used);
   });
 
   test("keeps the newer cached record when it comes with an older one", async () => {
@@ -286,6 +296,52 @@ describe("a floor", () => {
   });
 });
 
+describe("clearing", () => {
+  test("forgets every record and every absent id", async () => {
+    const { cache, put, reads } = createTestCache();
+    put("a", 1);
+    await cache.load("a");
+    await cache.load("absent");
+    cache.clear();
+    expect([cache.peek("a"), cache.peek("absent")]).toEqual([undefined, undefined]);
+    put("a", 2);
+    expect(await cache.load("a")).toEqual({ id: "a", version: 2 });
+    expect(reads()).toBe(3);
+  });
+
+  test("voids the reads that are under way, found or not, also for those who join them later", async () => {
+    const { cache, put, remove, hold, release, reads } = createTestCache();
+    put("a", 1);
+    put("b", 1);
+    hold();
+    const found = [cache.load("a"), cache.load("b"), cache.load("c")];
+    put("a", 2);
+    remove("b");
+    put("c", 1);
+    cache.clear();
+    const joined = cache.load("a");
+    release();
+    expect(await Promise.all(found)).toEqual([{ id: "a", version: 2 }, undefined, { id: "c", version: 1 }]);
+    expect(await joined).toEqual({ id: "a", version: 2 });
+    expect(reads()).toBe(6);
+  });
+
+  test("keeps the floors, and lets no record in that a raise brings from before it", async () => {
+    const { cache, clock, put, reads } = createTestCache();
+    const old = put("a", 1);
+    cache.raise("a", 2);
+    cache.clear();
+    await expect(cache.load("a")).rejects.toEqual(unavailable);
+    put("b", 6);
+    cache.raise("b", 5, { id: "b", version: 5 });
+    expect(cache.peek("b")).toBeUndefined();
+    clock.advance(60_000);
+    cache.raise("a", 3, { ...old, version: 3 });
+    expect(cache.peek("a")).toEqual({ id: "a", version: 3 });
+    expect(reads()).toBe(3);
+  });
+});
+
 test("records, absent ids and floors are each kept up to their bound, and the least recently used goes first", async () => {
   const { cache, put } = createTestCache({ entriesMax: 2, absentMax: 2 });
   for (const id of ["a", "b"]) put(id, 1);
@@ -306,7 +362,7 @@ test("records, absent ids and floors are each kept up to their bound, and the le
 type State = number | null;
 
 const step = fc.record({
-  kind: fc.constantFrom("load", "load", "load", "peek", "write", "delete", "advance"),
+  kind: fc.constantFrom("load", "load", "load", "peek", "write", "delete", "clear", "advance"),
   id: fc.constantFrom("a", "b"),
   bringsValue: fc.boolean(),
   advanceMs: fc.constantFrom(1, 1_999, 2_000, 9_000),
@@ -370,6 +426,8 @@ test("whatever the order of reads, writes and raises, nothing older than a finis
         }: typeof step extends fc.Arbitrary<infer T> ? T : never) {
           const states = history.get(id)!;
           if (kind === "advance") clock.advance(advanceMs);
+          // The floors stay, so what was raised before still holds.
+          if (kind === "clear") cache.clear();
           if (kind === "peek") {
             const found = cache.peek(id);
             if (found !== undefined) expectCurrent(id, found?.version ?? null, raised.get(id)!);

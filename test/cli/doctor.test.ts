@@ -14,8 +14,10 @@ import { readSettings } from "#src/settings/read-settings.ts";
 import { openStores } from "#src/store/open-stores.ts";
 import { runCommand } from "../harness/command-line.ts";
 import { freePort } from "../harness/free-port.ts";
+import { instanceFactsOf } from "../harness/instance-facts.ts";
 import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
 import { silentInstanceEvents } from "../harness/open-mongo.ts";
+import { redisMissing, startRedis } from "../harness/redis-server.ts";
 import { keyRecordOf } from "../harness/store-records.ts";
 import { openTcpProxy } from "../harness/tcp-proxy.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
@@ -40,8 +42,9 @@ async function start(env: Environment) {
   const config = settings.ok;
   return startApp(config, {
     clock: systemClock,
-    log: createLog({ level: "silent" }),
+    log: createLog({ level: "silent", destination: { write() {} } }),
     version: "0.0.0-test",
+    nodeVersion: process.versions.node,
     openStores: () => openStores(config, { clock: systemClock, events: silentInstanceEvents }),
     announce: () => {},
   });
@@ -291,8 +294,8 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server, doctor", () => {
     const near = new URL(uri.replace(`${host}:${port}`, `127.0.0.1:${proxy.port}`));
     // Otherwise the driver would go to the address that the server gives for itself.
     near.search = "?directConnection=true";
-    // One of the commands of the look, which come after those of the connection.
-    proxy.freezeOn("distinct");
+    // A word of the last command that tries a write: whether a fleet's record could be changed.
+    proxy.freezeOn("joined");
     const { code, checks, wrong } = await doctor(settings(near.href));
     expect(code).toBe(1);
     expect(wrong).toMatchObject([
@@ -316,3 +319,136 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server, doctor", () => {
     expect(performance.now() - beganMs).toBeLessThan(30_000);
   }, 60_000);
 });
+
+describe.skipIf(mongodbUri === "" || redisMissing() !== undefined)(
+  "for an instance of a fleet, doctor",
+  () => {
+    const password = "QqZz77";
+    const settings = (mongodb: string, redis: string) => ({
+      ...ownPorts,
+      KEYRUN_DATA_DIR: folders.create(),
+      KEYRUN_MONGODB_URI: mongodb,
+      KEYRUN_REDIS_URL: redis,
+      KEYRUN_SECRET: secret,
+      KEYRUN_SERVICE_TOKEN: token,
+    });
+    async function redisWith(options: readonly string[]) {
+      const server = await startRedis(options);
+      onTestFinished(() => server.kill());
+      return server;
+    }
+    async function documentsOf(uri: string) {
+      const client = await new MongoClient(uri).connect();
+      try {
+        const collections = (await client.db().listCollections().toArray()).map(({ name }) => name);
+        const found = collections.toSorted().map((name) => client.db().collection(name).find().toArray());
+        return await Promise.all(found);
+      } finally {
+        await client.close();
+      }
+    }
+
+    const unfit: Record<string, () => Promise<number>> = {
+      "that is not there": () => freePort(),
+      "with another password": async () => (await redisWith(["--requirepass", "other"])).port,
+      "that is a cluster": async () => (await redisWith(["--cluster-enabled", "yes"])).port,
+      "that evicts": async () => (await redisWith(["--maxmemory-policy", "allkeys-lru"])).port,
+      "that is a replica": async () => (await redisWith(["--replicaof", "127.0.0.1 1"])).port,
+    };
+    test.each(Object.entries(unfit))(
+      "names a Redis %s with the words of a start, and never its URL",
+      {
+        timeout: 60_000,
+      },
+      async (name, make) => {
+        const login = name.includes("password") ? `:${password}@` : "";
+        const url = `redis://${login}127.0.0.1:${await make()}`;
+        const env = settings(databases.createUri(), url);
+        const { code, checks, wrong } = await doctor(env);
+        expect(code).toBe(1);
+        expect(wrong).toEqual([{ name: "redis", ok: false, message: await refusalOf(env) }]);
+        expect(JSON.stringify(checks)).not.toMatch(/redis:\/\/|QqZz77/);
+        expect(checks.map(({ name }) => name)).toEqual(expect.arrayContaining(["fleet", "server", "ports"]));
+      },
+    );
+
+    test("says how many instances serve the database, and changes nothing in it", async () => {
+      const uri = databases.createUri();
+      const redis = await redisWith([]);
+      const env = settings(uri, redis.url);
+      const fleet = async () => {
+        const { code, checks, wrong } = await doctor(env);
+        expect({ code, wrong }).toEqual({ code: 0, wrong: [] });
+        return checks.find(({ name }) => name === "fleet")?.message;
+      };
+      expect(await fleet()).toBe("no instance serves the database");
+      expect((await documentsOf(uri)).flat()).toEqual([]);
+
+      const one = await start({ ...env, KEYRUN_DATA_DIR: folders.create() });
+      onTestFinished(() => one.close());
+      expect(await fleet()).toBe("1 instance serves the database");
+      const two = await start({ ...env, KEYRUN_DATA_DIR: folders.create() });
+      onTestFinished(() => two.close());
+      expect(await fleet()).toBe("2 instances serve the database");
+      const { KEYRUN_REDIS_URL: _, ...alone } = env;
+      expect(await doctor(alone)).toMatchObject({
+        code: 1,
+        wrong: [{ name: "fleet", message: expect.stringContaining("of which 2 instances were active") }],
+      });
+
+      await two.close();
+      await one.close();
+      const left = await documentsOf(uri);
+      expect(await fleet()).toBe("no instance serves the database");
+      expect(await documentsOf(uri)).toEqual(left);
+    }, 60_000);
+
+    test("names what keeps this instance from joining those that serve, with the words of a start", async () => {
+      const redis = await redisWith([]);
+      const env = settings(databases.createUri(), redis.url);
+      const one = await start(env);
+      onTestFinished(() => one.close());
+      const others: Record<string, Settings> = {
+        KEYRUN_SERVICE_TOKEN: { KEYRUN_SERVICE_TOKEN: "o".repeat(43) },
+        KEYRUN_KEY_PREFIX: { KEYRUN_KEY_PREFIX: "other" },
+        "put it last": { KEYRUN_SECRET: `${"n".repeat(43)}\n${secret}` },
+      };
+      for (const [remedy, other] of Object.entries(others)) {
+        const refused = { ...env, ...other, KEYRUN_DATA_DIR: folders.create() };
+        const { code, wrong } = await doctor(refused);
+        expect(code).toBe(1);
+        const { message } = wrong.find(({ name }) => name === "fleet") ?? {};
+        expect(message?.toLowerCase()).toContain(remedy.toLowerCase());
+        expect(message).toBe(await refusalOf(refused));
+      }
+      expect(await doctor(env)).toMatchObject({ code: 0, wrong: [] });
+    }, 60_000);
+
+    test("does not count an instance that was killed, and names one that serves the database alone", async () => {
+      const uri = databases.createUri();
+      const redis = await redisWith([]);
+      const env = settings(uri, redis.url);
+      const { KEYRUN_REDIS_URL: _, ...alone } = env;
+      const app = await start({ ...alone, KEYRUN_DATA_DIR: folders.create() });
+      onTestFinished(() => app.close());
+      const client = await new MongoClient(uri).connect();
+      onTestFinished(() => client.close());
+      const lease = { n: 1, ack: 0, state: "live", order: 1, facts: instanceFactsOf() };
+      const control = { seq: 0, joined: 1, recent: "", leases: { [randomUUID()]: lease } };
+      await client
+        .db()
+        .collection<{ _id: string }>("control")
+        .replaceOne({ _id: "control" }, control, { upsert: true });
+      const { code, wrong } = await doctor(env);
+      expect(code).toBe(1);
+      expect(wrong.find(({ name }) => name === "fleet")?.message).toMatch(
+        /^A Keyrun without KEYRUN_REDIS_URL serves this MongoDB database alone/,
+      );
+      await app.close();
+      const after = await doctor(env);
+      expect(after.checks.find(({ name }) => name === "fleet")?.message).toBe(
+        "no instance serves the database",
+      );
+    }, 60_000);
+  },
+);

@@ -68,6 +68,7 @@ test("keys list loads its client and the settings, and nothing of the server", a
     "src/misleading.ts",
     "src/redaction.ts",
     "src/settings",
+    "src/version.ts",
   ]);
   expect(files.filter((file) => file.startsWith("src/auth/"))).toEqual(["src/auth/declared-client.ts"]);
 });
@@ -90,6 +91,7 @@ test.each([
     "src/misleading.ts",
     "src/redaction.ts",
     "src/settings",
+    "src/version.ts",
   ]);
   expect(files.filter((file) => file.startsWith("src/settings/"))).toEqual(["src/settings/config.ts"]);
 });

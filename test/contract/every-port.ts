@@ -1,14 +1,19 @@
 import type { Stores } from "#src/store/stores.ts";
 import { appStoreContract } from "./app-store.ts";
+import { auditStoreContract } from "./audit-store.ts";
+import { keyLifeContract } from "./key-life.ts";
+import { keyRotationContract } from "./key-rotation.ts";
 import { keySearchContract } from "./key-search.ts";
 import { keyStoreContract } from "./key-store.ts";
 import { memberStoreContract } from "./member-store.ts";
 import type { OpenStores } from "./opened-stores.ts";
 import { previewStoreContract } from "./preview-store.ts";
 import { runRecordStoreContract } from "./run-record-store.ts";
+import { serviceTokenStoreContract } from "./service-token-store.ts";
 import { sessionStoreContract } from "./session-store.ts";
 import { storesContract } from "./stores.ts";
 import { teamStoreContract } from "./team-store.ts";
+import { usageStoreContract } from "./usage-store.ts";
 import { userStoreContract } from "./user-store.ts";
 import { windowStoreContract } from "./window-store.ts";
 
@@ -22,14 +27,19 @@ export function everyPortContract(
   reopen: (closed: Stores) => Promise<Stores>,
 ): void {
   keyStoreContract(name, open);
+  keyLifeContract(name, open);
+  keyRotationContract(name, open);
   keySearchContract(name, open);
   teamStoreContract(name, open);
   memberStoreContract(name, open);
   previewStoreContract(name, open);
   appStoreContract(name, open);
   sessionStoreContract(name, open);
+  serviceTokenStoreContract(name, open);
   userStoreContract(name, open);
   windowStoreContract(name, open);
   runRecordStoreContract(name, open);
+  usageStoreContract(name, open);
+  auditStoreContract(name, open);
   storesContract(name, open, reopen);
 }

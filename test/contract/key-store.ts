@@ -33,6 +33,21 @@ export function keyStoreContract(name: string, open: OpenStores): void {
         expect(await keys().find(key.id)).toEqual(key);
       });
 
+      test("what a key is restricted to is found, listed and kept by a revocation as it was inserted", async () => {
+        const teamId = newPrefix();
+        const restricted = [
+          { appIds: ["words", "echo", "a-b-1"], requestsPerMinute: 3_000 },
+          { appIds: ["echo"], requestsPerMinute: null },
+          { appIds: [], requestsPerMinute: 1 },
+        ].map((facts, n) => keyRecordOf({ id: `${teamId}k${n}`, teamId, createTimeMs: 100 - n, ...facts }));
+        await insertAll(restricted);
+        for (const key of restricted) expect(await keys().find(key.id)).toEqual(key);
+        expect(await keys().list({ teamId, limit: 9, includeRevoked: false })).toEqual(restricted);
+        const { id: keyId, appIds, requestsPerMinute } = restricted[0]!;
+        const revoked = await keys().revoke({ teamId, keyId, revokeTimeMs: 5, revokedBy: "a service" });
+        expect(revoked).toMatchObject({ appIds, requestsPerMinute });
+      });
+
       test("find returns undefined for an unknown key, also where another case or a pattern would match", async () => {
         const teamId = newPrefix();
         await insertAll([keyRecordOf({ id: `${teamId}abc`, teamId })]);
@@ -52,7 +67,13 @@ export function keyStoreContract(name: string, open: OpenStores): void {
       test("a key that does not fit the schema is refused and not written", async () => {
         const teamId = newPrefix();
         const id = `${teamId}k`;
-        for (const wrong of [{ createTimeMs: 1.5 }, { digest: "" }, { version: 0 }, { plan: "free" }]) {
+        for (const wrong of [
+          { createTimeMs: 1.5 },
+          { digest: "" },
+          { version: 0 },
+          { plan: "free" },
+          { requestsPerMinute: 0 },
+        ]) {
           const key = { ...keyRecordOf({ id, teamId }), ...wrong } as KeyRecord;
           await expect(keys().insert(key, roomy)).rejects.toMatchObject({ reason: "INTERNAL" });
           expect(await keys().find(id)).toBeUndefined();

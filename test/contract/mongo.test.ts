@@ -1,11 +1,14 @@
 import { afterAll, describe, onTestFinished } from "vitest";
 import { connectMongo } from "#src/store/mongo/connection.ts";
+import { createControlStore } from "#src/store/mongo/control-store.ts";
 import { collectionsOf } from "#src/store/mongo/documents.ts";
+import { freshReadOf } from "#src/store/mongo/fresh-read.ts";
 import { createInstanceRecordStore } from "#src/store/mongo/instance-record.ts";
 import { createStoreCall } from "#src/store/mongo/store-call.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
 import { openMongoForTest } from "../harness/open-mongo.ts";
+import { controlStoreContract } from "./control-store.ts";
 import { everyPortContract } from "./every-port.ts";
 import { instanceRecordStoreContract } from "./instance-record-store.ts";
 
@@ -29,6 +32,19 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
     });
     onTestFinished(() => client.close());
     return createInstanceRecordStore(collectionsOf(db), createStoreCall(20_000));
+  });
+  controlStoreContract(name, async (processes) => {
+    const uri = databases.createUri();
+    const openOne = async () => {
+      const { client, db } = await connectMongo(uri, { selectionMsMax: 20_000, socketMsMax: 20_000 });
+      onTestFinished(() => client.close());
+      return createControlStore(collectionsOf(db), {
+        call: createStoreCall(20_000),
+        freshRead: await freshReadOf(db, { callMsMax: 20_000 }),
+      });
+    };
+    const stores = [await openOne()] as const;
+    return [...stores, ...(await Promise.all(Array.from({ length: processes - 1 }, openOne)))];
   });
   everyPortContract(
     name,

@@ -1,5 +1,5 @@
-import { expect, test } from "vitest";
-import { createSecurityState } from "#src/fleet/security-state.ts";
+import { describe, expect, test } from "vitest";
+import { createSecurityState, raiseFloors } from "#src/fleet/security-state.ts";
 
 interface Thing {
   readonly name: string;
@@ -67,4 +67,82 @@ test("a change without its version, or with another kind's record, does not comp
   await changeSecurityState("app", async () => ({ id: "a", version: 1, value: { title: "A" } }));
   // @ts-expect-error There is no such kind.
   await changeSecurityState("label", async () => ({ id: "a" }));
+});
+
+describe("in a fleet", () => {
+  /** A fleet whose announcements the test ends. */
+  function setUpFleet() {
+    const raised: unknown[][] = [];
+    const announced: unknown[][] = [];
+    const passed = Promise.withResolvers<void>();
+    const changeSecurityState = createSecurityState<{ app: Thing }>({
+      floors: { app: { raise: (...change: unknown[]) => void raised.push(change) } },
+      fleet: {
+        announce(changes, { wait }) {
+          announced.push([wait, ...changes], [...raised]);
+          return wait ? passed.promise : Promise.resolve();
+        },
+      },
+    });
+    return { raised, announced, passed, changeSecurityState };
+  }
+
+  test("a change that takes a right away is answered once the fleet knows of it, own floors first", async () => {
+    const { announced, passed, changeSecurityState } = setUpFleet();
+    let answered = false;
+    const answer = changeSecurityState("app", async () => ({ id: "a", version: 3, value: { name: "A" } }));
+    const done = answer.then(() => {
+      answered = true;
+    });
+    await new Promise((resolve) => setImmediate(resolve));
+    const own = [["a", 3, undefined]];
+    expect(announced).toEqual([[true, { kind: "app", id: "a", version: 3 }], own]);
+    expect(answered).toBe(false);
+    passed.reject(new Error("the store is gone"));
+    await expect(done).rejects.toThrow("the store is gone");
+  });
+
+  test("a change that only grants is told and not waited for, even beside one that takes away", async () => {
+    const { announced, passed, changeSecurityState } = setUpFleet();
+    const created = { id: "b", version: 1, grants: true, teamId: "demo" };
+    expect(await changeSecurityState("app", async () => created)).toBe(created);
+    const told = [false, { kind: "app", id: "b", version: 1, teamId: "demo" }];
+    expect(announced[0]).toEqual(told);
+    const both = changeSecurityState("app", async () => [created, { id: "a", version: 2 }]);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect([announced[2], announced[4]]).toEqual([told, [true, { kind: "app", id: "a", version: 2 }]]);
+    passed.resolve();
+    await both;
+  });
+
+  test("a change that no other instance decides by raises the own floor only", async () => {
+    const { raised, announced, changeSecurityState } = setUpFleet();
+    await changeSecurityState("app", async () => ({ id: "a", version: 1, untold: true }));
+    expect(raised).toEqual([["a", 1, undefined]]);
+    expect(announced).toEqual([]);
+  });
+
+  test("nothing is told of a failed write, of no change, and of a kind that no cache holds", async () => {
+    const { announced, changeSecurityState } = setUpFleet();
+    const failure = new Error("the store is gone");
+    await expect(changeSecurityState("app", () => Promise.reject(failure))).rejects.toBe(failure);
+    await changeSecurityState("app", async () => undefined);
+    await changeSecurityState("app", async () => []);
+    await changeSecurityState("member", async () => ({ id: "demo/ada" }));
+    expect(announced).toEqual([]);
+  });
+});
+
+test("changes of other instances raise the floors of their kinds, and those without a floor are passed over", () => {
+  const raised: unknown[][] = [];
+  const floors = { app: { raise: (...change: unknown[]) => void raised.push(change) } };
+  raiseFloors(floors, [
+    { kind: "app", id: "a", version: 2 },
+    { kind: "member", id: "demo/ada", version: 1 },
+    { kind: "app", id: "b", version: 7 },
+  ]);
+  expect(raised).toEqual([
+    ["a", 2],
+    ["b", 7],
+  ]);
 });

@@ -48,7 +48,7 @@ export function appOn(backend: BackendRecord, facts: Partial<AppRecord> = {}): A
 }
 
 export function runOf(app: AppRecord, facts: Partial<Run> = {}): Run {
-  const base = { runId: "run_1", teamId: "demo", text: "hello", requestId: "req-1" };
+  const base = { runId: "run_1", teamId: "demo", keyId: "k", text: "hello", requestId: "req-1" };
   return { ...base, app, whenGone: () => {}, ...facts };
 }
 

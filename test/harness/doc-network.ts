@@ -54,15 +54,25 @@ function saysUp(holder: ChildProcess): Promise<boolean> {
  */
 export async function substitutePorts(more: Places = new Map()): Promise<DocNetwork> {
   const [http, grpc, app] = [await freePort(), await freePort(), await freePort()];
+  const [secondHttp, secondGrpc] = [await freePort(), await freePort()];
+  const [thirdHttp, thirdGrpc] = [await freePort(), await freePort()];
   return {
     enter: [],
     places: new Map([
       ["127.0.0.1:8080", `127.0.0.1:${http}`],
       ["127.0.0.1:8081", `127.0.0.1:${grpc}`],
       ["127.0.0.1:9000", `127.0.0.1:${app}`],
+      ["127.0.0.1:8090", `127.0.0.1:${secondHttp}`],
+      ["127.0.0.1:8091", `127.0.0.1:${secondGrpc}`],
+      ["127.0.0.1:8100", `127.0.0.1:${thirdHttp}`],
+      ["127.0.0.1:8101", `127.0.0.1:${thirdGrpc}`],
+      ["KEYRUN_PORT=8090 KEYRUN_GRPC_PORT=8091", `KEYRUN_PORT=${secondHttp} KEYRUN_GRPC_PORT=${secondGrpc}`],
+      ["KEYRUN_PORT=8100 KEYRUN_GRPC_PORT=8101", `KEYRUN_PORT=${thirdHttp} KEYRUN_GRPC_PORT=${thirdGrpc}`],
       ...more,
     ]),
-    serverLine: (line) => `KEYRUN_PORT=${http} KEYRUN_GRPC_PORT=${grpc} PORT=${app} ${line}`,
+    // A page that names ports of its own, for further instances, keeps them.
+    serverLine: (line) =>
+      `KEYRUN_PORT=\${KEYRUN_PORT:-${http}} KEYRUN_GRPC_PORT=\${KEYRUN_GRPC_PORT:-${grpc}} PORT=${app} ${line}`,
     close: async () => {},
   };
 }

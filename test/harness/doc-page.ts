@@ -14,6 +14,40 @@ export type Terminal = (typeof ordinals)[number];
 
 const ordinals = ["first", "second", "third", "fourth"] as const;
 
+export interface Story {
+  readonly title: string;
+  readonly acts: readonly Act[];
+}
+
+/**
+ * The stories of a page: one for each part under a second-level heading that has something to type.
+ * A part that says "goes on from [another](#another)" begins with what that one does, in the same
+ * terminals.
+ */
+export function readStories(markdown: string): Story[] {
+  const parts = markdown.split(/^(?=## )/m);
+  const titleOf = (part: string) => /^#+ (.*)/m.exec(part)?.[1] ?? "";
+  const actsOf = (part: string): Act[] => {
+    const own = readActs(part);
+    const [, anchor] = /\bgoes on from\s+\[[^\]]*\]\(#([\w-]+)\)/.exec(part) ?? [];
+    if (anchor === undefined) return own;
+    const before = parts.find((other) => other !== part && anchorOf(titleOf(other)) === anchor);
+    if (before === undefined)
+      throw new Error(`"${titleOf(part)}" goes on from #${anchor}, which is not there`);
+    return [...actsOf(before), ...own];
+  };
+  return parts
+    .filter((part) => readActs(part).some(({ kind }) => kind === "type"))
+    .map((part) => ({ title: titleOf(part), acts: actsOf(part) }));
+}
+
+function anchorOf(title: string): string {
+  return title
+    .toLowerCase()
+    .replace(/[^\w -]/g, "")
+    .replace(/ /g, "-");
+}
+
 /**
  * Reads a page as a person does. A fenced `sh` block is typed into the terminal that the prose
  * named last: "in a second terminal". A page begins in the first terminal. The `text` block right

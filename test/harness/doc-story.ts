@@ -10,8 +10,10 @@ import { asHere, asPage, isSaid } from "./page-text.ts";
 /** Lines that a story skips: the packages are installed, and tests would run inside tests. */
 const settled = ["npm ci", "npm test"];
 /** A line that starts a server, which goes on running in its terminal until Ctrl-C. */
-const serverLine = /(npm start|node examples\/[\w-]+\.ts)$/;
+const serverLine = /(npm start|bin\/keyrun\.mjs serve|node examples\/[\w-]+\.ts)$/;
 const readyLine = /(is ready: |listens on ).*\n/;
+/** With which the page says that the server does not start. */
+const refusedWords = "Keyrun can't start: ";
 const readyMsMax = 30_000;
 const endMsMax = 30_000;
 const commandsMsMax = 120_000;
@@ -21,6 +23,10 @@ export interface StoryPlace {
   readonly folder: string;
   /** The database to use in place of the page's, on this machine's network. */
   readonly mongodbUri?: string | undefined;
+  /** The Redis to use in place of the page's. */
+  readonly redisUrl?: string | undefined;
+  /** A folder of programs that the page takes as installed. */
+  readonly programs?: string | undefined;
   /** Uses other ports than the page's, although the machine may allow the page's own. */
   readonly otherPorts?: boolean;
 }
@@ -31,14 +37,14 @@ export interface StoryPlace {
  * `substitutePorts`), and with servers that run until the page says Ctrl-C. Rejects if a step fails
  * or does not print what the page says, if the page types where a server runs, or if it leaves
  * files that others can read or that `git add .` takes. Ids, keys and times may differ, and a line
- * `…` matches any lines.
+ * `…` matches any lines. A server whose text begins with "Keyrun can't start: " must not start.
  */
 export async function runStory(
   acts: readonly Act[],
-  { folder, mongodbUri, otherPorts = false }: StoryPlace,
+  { folder, mongodbUri, redisUrl, programs = "", otherPorts = false }: StoryPlace,
 ): Promise<void> {
   makeClone(folder);
-  const network = await openNetwork({ mongodbUri, otherPorts });
+  const network = await openNetwork({ mongodbUri, redisUrl, otherPorts });
   const terminals = new Map<Terminal, DocTerminal>();
   const servers: Servers = new Map();
   try {
@@ -53,7 +59,8 @@ export async function runStory(
           `This page types in the ${act.terminal} terminal, where this still runs:\n${running.commands}\nIt types:\n${act.commands}`,
         );
       }
-      const terminal = terminals.get(act.terminal) ?? openDocTerminal(folder, network.enter);
+      const terminal =
+        terminals.get(act.terminal) ?? openDocTerminal({ folder, enter: network.enter, programs });
       terminals.set(act.terminal, terminal);
       const server = await typeBlock(terminal, act, network);
       if (server) servers.set(act.terminal, { typed: server, commands: act.commands });
@@ -68,10 +75,19 @@ export async function runStory(
 /** The blocks that started a server, by the terminal in which it runs. */
 type Servers = Map<Terminal, { readonly typed: Typed; readonly commands: string }>;
 
-function openNetwork({ mongodbUri, otherPorts }: Omit<StoryPlace, "folder">): Promise<DocNetwork> {
+function openNetwork({
+  mongodbUri,
+  redisUrl,
+  otherPorts,
+}: Omit<StoryPlace, "folder" | "programs">): Promise<DocNetwork> {
   // The database is on this machine's network, so the story has to be there, too.
   if (mongodbUri !== undefined)
-    return substitutePorts(new Map([["mongodb://127.0.0.1:27017/keyrun", mongodbUri]]));
+    return substitutePorts(
+      new Map([
+        ["mongodb://127.0.0.1:27017/keyrun", mongodbUri],
+        ...(redisUrl === undefined ? [] : [["redis://127.0.0.1:6379", redisUrl] as const]),
+      ]),
+    );
   return otherPorts ? substitutePorts() : openDocNetwork();
 }
 
@@ -82,7 +98,8 @@ async function typeBlock(
   { places, serverLine: asTyped }: DocNetwork,
 ): Promise<Typed | undefined> {
   const lines = commands.split("\n").filter((line) => line !== "" && !settled.includes(line));
-  const isServer = serverLine.test(lines.at(-1) ?? "");
+  const isRefused = prints.startsWith(refusedWords);
+  const isServer = serverLine.test(lines.at(-1) ?? "") && !isRefused;
   if (lines.slice(0, -1).some((line) => serverLine.test(line)))
     throw new Error(`A line after a server is never reached:\n${commands}`);
   // A server that Ctrl-C ends is no failure of the shell's.
@@ -98,7 +115,8 @@ async function typeBlock(
   if (failed) throw new Error(`This failed:\n${commands}\n${heard}`);
   if (isServer && over) throw new Error(`The server of these lines ended:\n${commands}\n${heard}`);
   if (!isServer && !over) throw new Error(`This does not end:\n${commands}\n${heard}`);
-  if (isServer ? !isReady() : prints !== "" && !isSaid(out, prints, places))
+  const said = isRefused ? err.slice(Math.max(0, err.indexOf(refusedWords))) : out;
+  if (isServer ? !isReady() : prints !== "" && !isSaid(said, prints, places))
     throw new Error(`This page says\n${prints}\nbut what is printed is\n${heard}`);
   return isServer ? done : undefined;
 }
@@ -129,7 +147,8 @@ async function until(typed: Typed, condition: () => boolean, msMax: number): Pro
 
 const parts = [
   ...["keyrun", "package.json", ".npmrc", ".gitignore", ".env.example", "buf.yaml"],
-  ...["bin", "src", "gen", "proto", "examples"],
+  "docs/leaked-keys",
+  ...["bin", "src", "gen", "proto", "examples", "deploy"],
 ];
 
 function makeClone(folder: string): void {
@@ -149,7 +168,9 @@ function checkLeavings(folder: string): void {
   const made = git(folder, "ls-files", "-z", "--others", "--ignored", "--exclude-standard").split("\0");
   const files = made.filter((path) => path !== "" && path !== "node_modules");
   const folders = new Set(files.map((path) => dirname(path)).filter((path) => path !== "."));
-  const open = [...folders, ...files].filter((path) => (statSync(join(folder, path)).mode & 0o077) !== 0);
+  // Those of compose.yaml are read by other users inside of containers. Their folder is private.
+  const own = files.filter((path) => !path.startsWith("secrets/"));
+  const open = [...folders, ...own].filter((path) => (statSync(join(folder, path)).mode & 0o077) !== 0);
   if (open.length > 0) throw new Error(`Others can read what this page makes: ${open.join(", ")}`);
 }
 

@@ -19,14 +19,22 @@ export interface Typed {
   changed(msMax: number): Promise<void>;
 }
 
+export interface DocTerminalPlace {
+  readonly folder: string;
+  /** The command that the shell is started by, if any. */
+  readonly enter: readonly string[];
+  /** A folder of programs that the person has installed; empty if there is none. */
+  readonly programs: string;
+}
+
 /**
- * Opens a terminal in the folder. `enter` is the command that the shell is started by, if any. The
- * shell is the system's `sh`, as the blocks say, so that a page can't depend on bash or zsh.
+ * Opens a terminal in the folder. The shell is the system's `sh`, as the blocks say, so that a page
+ * can't depend on bash or zsh.
  */
-export function openDocTerminal(folder: string, enter: readonly string[]): DocTerminal {
+export function openDocTerminal({ folder, enter, programs }: DocTerminalPlace): DocTerminal {
   const [program = "sh", ...args] = [...enter, "sh"];
   // A group of its own, for Ctrl-C.
-  const child = spawn(program, args, { cwd: folder, detached: true, env: personsEnvironment() });
+  const child = spawn(program, args, { cwd: folder, detached: true, env: personsEnvironment(programs) });
   const heard = { out: "", err: "" };
   let closed = false;
   const waiting = new Set<() => void>();
@@ -85,9 +93,9 @@ export function openDocTerminal(folder: string, enter: readonly string[]): DocTe
 const mark = "--- the shell is back ---\n";
 
 /** The environment of this run, without what npm and the test runner have put there. */
-function personsEnvironment(): NodeJS.ProcessEnv {
+function personsEnvironment(programs: string): NodeJS.ProcessEnv {
   const own = /^(KEYRUN_|VITEST|NODE_OPTIONS$|NODE_ENV$|npm_|INIT_CWD$)/i;
   const outside = Object.fromEntries(Object.entries(process.env).filter(([name]) => !own.test(name)));
   const folders = (outside.PATH ?? "").split(":").filter((path) => !path.endsWith("node_modules/.bin"));
-  return { ...outside, PATH: folders.join(":") };
+  return { ...outside, PATH: [...(programs === "" ? [] : [programs]), ...folders].join(":") };
 }

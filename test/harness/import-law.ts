@@ -5,16 +5,19 @@ import { importedPath, readFacts, type SourceFacts } from "./source-facts.ts";
  * its own. A new folder or file directly in `src/` needs a line here.
  */
 const stages = [
-  ["bin", "gen", "clock", "bounds", "redaction", "misleading"],
+  ["bin", "gen", "clock", "bounds", "redaction", "misleading", "version"],
   ["refusal"],
-  ["ids", "fields", "log", "terminal-log", "metrics", "settings"],
+  ["ids", "fields", "log", "log-output", "terminal-log", "metrics", "settings"],
   ["data-folder"],
   ["http"],
-  ["auth", "cache", "limit"],
+  ["auth", "cache", "limit", "access-log"],
   ["fleet"],
+  ["audit"],
   ["teams"],
   ["apps"],
   ["keys"],
+  ["usage"],
+  ["service-tokens"],
   ["admission"],
   ["run"],
   ["transcode"],
@@ -22,7 +25,7 @@ const stages = [
   ["sign-in"],
   ["rest", "rpc"],
   ["store"],
-  ["server"],
+  ["server", "traces"],
   ["app"],
   ["serve", "cli"],
   ["main"],
@@ -42,9 +45,10 @@ const packagePlaces: Readonly<Record<string, readonly string[]>> = {
   "string-width": ["src/cli/"],
   pino: ["src/log.ts"],
   "pino-pretty": ["src/terminal-log.ts"],
-  "@prometheus-io/client": ["src/metrics.ts"],
+  "@prometheus-io/client": ["src/metrics/"],
   "openid-client": ["src/sign-in/"],
-  redis: ["src/limit/"],
+  redis: ["src/limit/shared/"],
+  "@opentelemetry/api": ["src/traces/"],
 };
 
 /** Where the clock, environment and console may be used. Other code takes them as arguments. */
@@ -57,13 +61,19 @@ const ambientPlaces: readonly { readonly use: RegExp; readonly places: readonly 
 
 /** Where randomness may be imported. Code that makes secrets and ids takes it as an argument. */
 const randomPlaces = [
-  "src/app/start.ts",
+  "src/app/open.ts",
   "src/app/services.ts",
+  "src/app/service-tokens.ts",
   "src/app/listeners.ts",
   "src/app/sign-in.ts",
+  "src/store/copy-data-folder.ts",
   "src/store/open-stores.ts",
   "src/cli/secret-rotation.ts",
+  "src/cli/secret-rounds.ts",
 ];
+
+/** Says who may open a store: the only code, and not just types, that a store may import. */
+const codeForStores = ["src/fleet/instance-guard.ts", "src/fleet/alone-or-fleet.ts"];
 
 const fileLinesMax = 250;
 const emptyNames = /(^|\/)(utils?|helpers?|common|types|misc|index)\.ts$/;
@@ -110,9 +120,8 @@ function rankOf(stage: string): number {
 }
 
 function storeReaches(target: string, typeOnly: boolean): boolean {
-  // The guard is the only code, and not just a type, that a store may import.
-  if (target === "src/fleet/instance-guard.ts") return false;
-  const isPorts = /^src\/(limit|teams|apps|keys|run|fleet|sign-in)\//.test(target);
+  if (codeForStores.includes(target)) return false;
+  const isPorts = /^src\/(limit|teams|apps|keys|usage|service-tokens|run|fleet|sign-in)\//.test(target);
   return isPorts && !(typeOnly && target.endsWith("-store.ts"));
 }
 

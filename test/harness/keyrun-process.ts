@@ -86,13 +86,13 @@ export interface ServingKeyrun extends KeyrunProcess {
 }
 
 /** A process that serves, on free ports unless the settings name others. */
-export async function serveKeyrun(dataDir: string, settings: Settings = {}): Promise<ServingKeyrun> {
-  const running = spawnKeyrun({
-    KEYRUN_PORT: "0",
-    KEYRUN_GRPC_PORT: "0",
-    KEYRUN_DATA_DIR: dataDir,
-    ...settings,
-  });
+export async function serveKeyrun(
+  dataDir: string,
+  settings: Settings = {},
+  command?: readonly string[],
+): Promise<ServingKeyrun> {
+  const ports = { KEYRUN_PORT: "0", KEYRUN_GRPC_PORT: "0" };
+  const running = spawnKeyrun({ ...ports, KEYRUN_DATA_DIR: dataDir, ...settings }, command);
   await running.until(() => running.stdout().includes("curl "));
   const [, publicUrl = "", internal = ""] = /ready: (\S+) \(gRPC (\S+)\)/.exec(running.stdout()) ?? [];
   while ((await statusOf(`${publicUrl}/readyz`)) !== 200) await running.until(() => true);

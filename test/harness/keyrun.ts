@@ -2,15 +2,21 @@ import { randomBytes } from "node:crypto";
 import { type Client, createClient, type Interceptor } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
-import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import { AuditService } from "#gen/keyrun/v1/audit_service_pb.ts";
+import { type CreateKeyRequest, KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import type { ServiceRole } from "#gen/keyrun/v1/service_token_pb.ts";
+import { ServiceTokenService } from "#gen/keyrun/v1/service_token_service_pb.ts";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
+import type { Load } from "#src/admission/admission.ts";
 import { startApp } from "#src/app/start.ts";
+import { createInstanceTokens } from "#src/auth/instance-tokens.ts";
 import { type Clock, systemClock } from "#src/clock.ts";
 import { createKeyForm } from "#src/keys/key-value.ts";
 import { createServiceSecrets } from "#src/keys/service-secrets.ts";
 import { createLog } from "#src/log.ts";
+import { createRedaction } from "#src/redaction.ts";
 import type { NameFilePaths } from "#src/run/name-files.ts";
 import { writeHostAndPort } from "#src/settings/host.ts";
 import { readSettings } from "#src/settings/read-settings.ts";
@@ -24,10 +30,21 @@ export interface IssuedKey {
   readonly value: string;
 }
 
+/** What a key is restricted to. */
+export type Restrictions = Partial<Pick<CreateKeyRequest, "appIds" | "requestsPerMinute">>;
+
+export interface IssuedServiceToken {
+  readonly id: string;
+  readonly name: string;
+  readonly value: string;
+}
+
 export interface KeyrunOptions {
   /** Added to the harness's own settings: free ports, a folder and a secret. */
   readonly settings?: Readonly<Record<string, string>>;
   readonly clock?: Clock;
+  /** Which requests are shed. By default none: a test makes the event loop late by its own work. */
+  readonly load?: Load;
   /** Wraps the real store, so that a test can watch calls or make them fail. */
   readonly onStores?: (stores: Stores) => Stores;
   /** Files for the look-up of hosts, instead of the system's. */
@@ -43,7 +60,7 @@ export type Keyrun = Awaited<ReturnType<typeof startKeyrun>>;
 /** A whole Keyrun in this process, on free loopback ports and a folder that `close` removes. */
 export async function startKeyrun(options: KeyrunOptions = {}) {
   const { settings, clock = systemClock, onStores, nameFiles, screenFolder } = options;
-  const { logLevel: level = "debug" } = options;
+  const { logLevel: level = "debug", load = { sheds: () => false } } = options;
   const quietEvents = { onWaiting: () => {}, onRenewalFailed: () => {}, onLost: () => {} };
 
   const folders = createTempFolders();
@@ -61,16 +78,21 @@ export async function startKeyrun(options: KeyrunOptions = {}) {
   if ("problems" in read) throw new Error(read.problems.join("\n"));
   const config = read.ok;
   const lines: string[] = [];
+  const accessLines: string[] = [];
   const log = createLog({ level, destination: { write: (line) => void lines.push(line) } });
   let serviceToken = "";
   const app = await startApp(config, {
     clock,
+    load: { ...load, p99Ms: () => 0, begin: () => async () => {} },
     log,
     version: "0.0.0-test",
+    nodeVersion: process.versions.node,
     openStores: async () => {
       const stores = await openStores(config, { clock, events: quietEvents });
       return onStores?.(stores) ?? stores;
     },
+    writeAccess: config.accessLog ? (line) => void accessLines.push(line.trimEnd()) : undefined,
+    redact: createRedaction(config.keyPrefix, []),
     announce: () => {},
     onSecret: (secret) => {
       serviceToken = secret;
@@ -81,7 +103,8 @@ export async function startKeyrun(options: KeyrunOptions = {}) {
   const publicUrl = `http://${writeHostAndPort(app.publicAddress)}`;
   const internalUrl = `http://${writeHostAndPort(app.internalAddress)}`;
   const management = manage(internalUrl, serviceToken);
-  const form = createKeyForm(config.keyPrefix, createServiceSecrets([secret]));
+  const secrets = createServiceSecrets(config.secrets ?? [secret]);
+  const form = createKeyForm(config.keyPrefix, secrets);
   return {
     app,
     publicUrl,
@@ -89,7 +112,11 @@ export async function startKeyrun(options: KeyrunOptions = {}) {
     serviceToken,
     config,
     logLines: lines as readonly string[],
+    /** The access log, if the settings turn it on. */
+    accessLines: accessLines as readonly string[],
     ...management,
+    /** What another instance with the same secrets shows. */
+    instanceToken: createInstanceTokens(secrets).own,
     /** A key value in the form of this Keyrun that is not in its store. */
     unknownKey: () => form.mint(randomBytes).value,
     /** The value of a series in `/metrics`, by its name with labels; NaN if there is none. */
@@ -114,14 +141,25 @@ export function manage(internalUrl: string, serviceToken: string) {
   const teams = createClient(TeamService, transport);
   const apps = createClient(AppService, transport);
   const sessions = createClient(SessionService, transport);
+  const serviceTokens = createClient(ServiceTokenService, transport);
+  const audit = createClient(AuditService, transport);
   return {
     keys,
     teams,
     apps,
     sessions,
+    serviceTokens,
+    /** A new service token, with a name that no other test uses. */
+    async newServiceToken(role: ServiceRole, teamIds: string[] = []): Promise<IssuedServiceToken> {
+      tokenCount += 1;
+      const name = `service-${tokenCount}`;
+      const { serviceToken, value } = await serviceTokens.createServiceToken({ name, role, teamIds });
+      return { id: serviceToken?.id ?? "", name, value };
+    },
+    audit,
     newTeam: (plan: Plan = Plan.FREE) => newTeam(teams, plan),
-    async newKey(teamId: string): Promise<IssuedKey> {
-      const { key, value } = await keys.createKey({ teamId });
+    async newKey(teamId: string, restrictions: Restrictions = {}): Promise<IssuedKey> {
+      const { key, value } = await keys.createKey({ teamId, ...restrictions });
       return { id: key?.id ?? "", teamId, value };
     },
     disconnect: () => sessionManager.abort(),
@@ -129,6 +167,7 @@ export function manage(internalUrl: string, serviceToken: string) {
 }
 
 let teamCount = 0;
+let tokenCount = 0;
 
 /** A new team with an id that no other test uses. */
 async function newTeam(teams: Client<typeof TeamService>, plan: Plan): Promise<string> {

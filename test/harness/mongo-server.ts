@@ -1,10 +1,8 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { createHash } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync, renameSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { MongoClient } from "mongodb";
+import { buildGoPrograms } from "./built-program.ts";
 import { freePort } from "./free-port.ts";
 
 /** A MongoDB server for tests. */
@@ -16,8 +14,14 @@ export interface MongoServer {
 
 /** A function that starts a server on a folder, or the reason why this machine can't. */
 export type MongoServerProgram =
-  | { readonly start: (dataDir: string) => Promise<MongoServer> }
+  | { readonly start: (dataDir: string, address?: MongoAddress) => Promise<MongoServer> }
   | { readonly missing: string };
+
+/** Where a server listens beside the loopback, or in its place. */
+export interface MongoAddress {
+  readonly host: string;
+  readonly port: number;
+}
 
 /** `mongod` if installed, else FerretDB if Go is: it is built once, in a minute or two. */
 export function mongoServerProgram(say: (line: string) => void = () => {}): MongoServerProgram {
@@ -25,7 +29,7 @@ export function mongoServerProgram(say: (line: string) => void = () => {}): Mong
   if (!runs("go", "version")) return { missing: "neither mongod nor Go is installed" };
   const built = buildFerretDb(say);
   return built
-    ? { start: (dataDir) => startFerretDb(built, dataDir) }
+    ? { start: (dataDir, address) => startFerretDb(built, dataDir, address) }
     : { missing: "FerretDB could not be built" };
 }
 
@@ -33,32 +37,24 @@ function runs(program: string, argument: string): boolean {
   return spawnSync(program, [argument], { stdio: "ignore" }).status === 0;
 }
 
-const ferretDbSource = fileURLToPath(new URL("ferretdb/", import.meta.url));
-const ferretDbCache = fileURLToPath(new URL("../../node_modules/.cache/keyrun-ferretdb/", import.meta.url));
-
-/** The path of the program built from these sources; undefined if the build fails. */
+/** The path of the program; undefined if the build fails. */
 function buildFerretDb(say: (line: string) => void): string | undefined {
-  const sources = createHash("sha256");
-  for (const name of ["go.mod", "go.sum", "main.go"])
-    sources.update(readFileSync(join(ferretDbSource, name)));
-  const program = join(ferretDbCache, sources.digest("hex").slice(0, 16));
-  if (existsSync(program)) return program;
-  say("Building FerretDB for the tests on MongoDB, once: this takes a minute or two.");
-  mkdirSync(ferretDbCache, { recursive: true });
-  // Two test runs may build at the same time: each moves its finished program into place.
-  const unfinished = `${program}.${process.pid}`;
-  const build = spawnSync("go", ["build", "-trimpath", "-o", unfinished, "."], {
-    cwd: ferretDbSource,
-    stdio: ["ignore", "ignore", "inherit"],
-  });
-  if (build.status !== 0) return undefined;
-  renameSync(unfinished, program);
-  return program;
+  const folder = buildGoPrograms(
+    { folder: "ferretdb", sources: ["go.mod", "go.sum", "main.go"], programs: { ferretdb: "." } },
+    () => say("Building FerretDB for the tests on MongoDB, once: this takes a minute or two."),
+  );
+  return folder && join(folder, "ferretdb");
 }
 
-async function startFerretDb(program: string, dataDir: string): Promise<MongoServer> {
+async function startFerretDb(
+  program: string,
+  dataDir: string,
+  { host, port }: MongoAddress = { host: "127.0.0.1", port: 0 },
+): Promise<MongoServer> {
   // FerretDB ends when its standard input does, and so never outlives this process.
-  const child = spawn(program, ["-data-dir", dataDir], { stdio: ["pipe", "pipe", "inherit"] });
+  const child = spawn(program, ["-data-dir", dataDir, "-listen", `${host}:${port}`], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
   for await (const line of createInterface({ input: child.stdout }))
     return { uri: line, kill: () => kill(child) };
   throw new Error("FerretDB ended before it was ready");
@@ -66,14 +62,15 @@ async function startFerretDb(program: string, dataDir: string): Promise<MongoSer
 
 const mongodPorts = new Map<string, number>();
 
-async function startMongod(dataDir: string): Promise<MongoServer> {
+async function startMongod(dataDir: string, address?: MongoAddress): Promise<MongoServer> {
   // A replica set keeps the ports of its members, so a folder keeps its port.
-  const port = mongodPorts.get(dataDir) ?? (await freePort());
+  const port = address?.port ?? mongodPorts.get(dataDir) ?? (await freePort());
   mongodPorts.set(dataDir, port);
   const uri = `mongodb://127.0.0.1:${port}/?replicaSet=keyrun`;
+  const bound = ["127.0.0.1", ...(address ? [address.host] : [])].join();
   const child = spawn(
     "mongod",
-    ["--replSet", "keyrun", "--bind_ip", "127.0.0.1", "--port", String(port), "--dbpath", dataDir],
+    ["--replSet", "keyrun", "--bind_ip", bound, "--port", String(port), "--dbpath", dataDir],
     { stdio: "ignore" },
   );
   process.once("exit", () => child.kill("SIGKILL"));

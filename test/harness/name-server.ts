@@ -18,10 +18,13 @@ const noSuchName = 3;
 const refused = 5;
 
 /**
- * A real name server on loopback, over UDP. It has only IPv4 addresses. Names that it does not know
- * do not exist.
+ * A real name server over UDP, on loopback unless an address is given. It has only IPv4 addresses.
+ * Names that it does not know do not exist.
  */
-export async function startNameServer(known: Readonly<Record<string, KnownName>> = {}) {
+export async function startNameServer(
+  known: Readonly<Record<string, KnownName>> = {},
+  { host = "127.0.0.1", port = 0 }: { readonly host?: string; readonly port?: number } = {},
+) {
   const socket = createSocket("udp4");
   const asked: string[] = [];
   const names = new Map(Object.entries(known));
@@ -35,9 +38,9 @@ export async function startNameServer(known: Readonly<Record<string, KnownName>>
     const code = found === "refused" ? refused : found ? 0 : noSuchName;
     socket.send(answerTo(query.subarray(0, end), answers, code), from.port, from.address);
   });
-  socket.bind(0, "127.0.0.1");
+  socket.bind(port, host);
   await once(socket, "listening");
-  const server = `127.0.0.1:${socket.address().port}`;
+  const server = `${host}:${socket.address().port}`;
   return {
     /** The names for which IPv4 addresses were asked for, in order. */
     asked: asked as readonly string[],

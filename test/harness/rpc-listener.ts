@@ -1,3 +1,4 @@
+import { unguarded } from "#src/auth/key-evidence.ts";
 import { systemClock } from "#src/clock.ts";
 import type { Mount } from "#src/http/handler.ts";
 import { fail } from "#src/refusal/refusal.ts";
@@ -21,8 +22,16 @@ export function serveRpcs(
     (outcomes) => {
       const findRpc = createRpcHandler({
         services,
-        policy: { credentialOf: () => "none", readsSessions: false, isActivity: () => false },
-        authenticate: () => ({ kind: "admitted", principal: { kind: "anyone" } }),
+        policy: {
+          credentialOf: () => "none",
+          roleOf: () => undefined,
+          readsSessions: false,
+          isActivity: () => false,
+          isShed: () => false,
+          requestBytesMaxOf: (_, usualMax) => usualMax,
+        },
+        authenticate: () => ({ kind: "admitted", principal: anyone }),
+        audit: { unauthorized: () => {} },
         sessions: undefined,
         allowance: { look: () => undefined },
         clock: systemClock,
@@ -35,6 +44,8 @@ export function serveRpcs(
     { isConversation: isConversation(services), ...options },
   );
 }
+
+const anyone = { kind: "anyone", address: "", guard: unguarded } as const;
 
 const nothing: Mount = {
   handler: () => ({ refusal: fail("NOT_FOUND") }),

@@ -40,3 +40,11 @@ export async function makeKeys({ keyrun }: Screen, ...labels: string[]): Promise
 export function rowOf(page: Page, label: string): Locator {
   return page.getByRole("row").filter({ has: page.getByRole("rowheader", { name: label }) });
 }
+
+/** Goes back in the history, and waits until the page has answered that. */
+export async function goBackInVain(page: Page): Promise<void> {
+  await page.evaluate(`new Promise((resolve) => {
+    addEventListener("popstate", () => setTimeout(resolve), { once: true });
+    history.back();
+  })`);
+}

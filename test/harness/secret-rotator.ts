@@ -3,7 +3,7 @@
 import { randomBytes } from "node:crypto";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { rotateSecret } from "#src/data-folder/rotate-secret.ts";
+import { changeSecrets, putFirst } from "#src/data-folder/change-secrets.ts";
 import { newSecretText } from "#src/data-folder/secret-files.ts";
 
 const [folder = ""] = process.argv.slice(2);
@@ -14,7 +14,7 @@ for (let n = 0; ; n++) {
   writeFileSync(path, `${newSecretText(randomBytes)}\n`, { mode: 0o600 });
   for (let more = 0; more < 6; more++) {
     const text = newSecretText(randomBytes);
-    const rotation = await rotateSecret(path, text);
+    const rotation = await changeSecrets(path, putFirst(text));
     if ("refused" in rotation) throw new Error(rotation.refused);
     // Writes to a pipe are synchronous, so a line written before the kill can still be read.
     process.stdout.write(`${n} ${text}\n`);

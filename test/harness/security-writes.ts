@@ -5,7 +5,22 @@ import { parseSync } from "vite";
  * belong to.
  */
 export const securityWrites: Readonly<Record<string, readonly string[]>> = {
-  key: ["keys.revoke", "keys.delete", "keys.deleteAll"],
+  key: [
+    "keys.insert",
+    "keys.update",
+    "keys.markExpired",
+    "keys.rotate",
+    "keys.revokePending",
+    "keys.revoke",
+    "keys.delete",
+    "keys.deleteAll",
+  ],
+  "service-token": [
+    "serviceTokens.insert",
+    "serviceTokens.revoke",
+    "serviceTokens.delete",
+    "serviceTokens.leaveTeam",
+  ],
   team: ["teams.insert", "teams.update", "teams.delete"],
   app: ["apps.insert", "apps.update", "apps.delete"],
   member: ["members.remove", "members.removeAll"],
@@ -17,6 +32,7 @@ const guarded = new Set(Object.values(securityWrites).flat());
 /** Whose records each port's type writes. `Stores` has a port under each of these names. */
 const portOfType: Readonly<Record<string, string>> = {
   KeyStore: "keys",
+  ServiceTokenStore: "serviceTokens",
   TeamStore: "teams",
   AppStore: "apps",
   MemberStore: "members",

@@ -69,7 +69,7 @@ export async function serveMounts(
     outcomes,
     report: (event: TransportEvent) => void events.push(event),
   };
-  const serve = createServe({ ...shared, trustProxyHops });
+  const serve = createServe({ ...shared, trustProxyHops, clock: systemClock });
   const findMount = makeFindMount(outcomes);
   const listener = createListener({
     connectionsMax: 20_000,

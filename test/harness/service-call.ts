@@ -9,6 +9,7 @@ export function serviceCall(
   return {
     principal,
     requestId: "req-1",
+    address: "127.0.0.1",
     signal,
     whenGone: (end) => whenAborted(signal, end),
     header: () => undefined,

@@ -51,6 +51,7 @@ export function createSteps(watched: readonly string[]): Steps {
       teams: wrapPort("teams", stores.teams),
       apps: wrapPort("apps", stores.apps),
       members: wrapPort("members", stores.members),
+      serviceTokens: wrapPort("serviceTokens", stores.serviceTokens),
     }),
     before(n, work) {
       called = [];

@@ -1,5 +1,7 @@
 import type { NewApp } from "#src/apps/app-store.ts";
+import type { AuditEvent } from "#src/audit/audit-store.ts";
 import type { KeyRecord } from "#src/keys/key-store.ts";
+import type { ServiceTokenRecord } from "#src/service-tokens/service-token-store.ts";
 import type { TeamRecord } from "#src/teams/team-store.ts";
 
 /** An active key without a use. `facts` are the fields that matter to the test. */
@@ -12,6 +14,35 @@ export function keyRecordOf(facts: Partial<KeyRecord> & Pick<KeyRecord, "id" | "
     requestId: null,
     createTimeMs: 1_700_000_000_000,
     createdBy: "ada@example.com",
+    lastUseTimeMs: null,
+    revokeTimeMs: null,
+    revokedBy: null,
+    expireTimeMs: null,
+    expiredTimeMs: null,
+    replacesKeyId: null,
+    replacedByKeyId: null,
+    firstKeyId: null,
+    pendingSinceMs: null,
+    appIds: [],
+    requestsPerMinute: null,
+    version: 1,
+    ...facts,
+  };
+}
+
+/** An accepted token without a use. */
+export function serviceTokenRecordOf(
+  facts: Partial<ServiceTokenRecord> & Pick<ServiceTokenRecord, "id">,
+): ServiceTokenRecord {
+  return {
+    name: "billing",
+    role: "verify",
+    teamIds: [],
+    redactedValue: "keyrunservice_7k3f…x9Qz",
+    digest: `digest-of-${facts.id}`,
+    secretVersion: "0a1b2c3d",
+    createTimeMs: 1_700_000_000_000,
+    createdBy: "the command line",
     lastUseTimeMs: null,
     revokeTimeMs: null,
     revokedBy: null,
@@ -39,6 +70,23 @@ export function newAppOf(facts: Partial<NewApp> & Pick<NewApp, "id">): NewApp {
     streamTimeoutMs: 600_000,
     teamIds: [],
     createTimeMs: 1_700_000_000_000,
+    ...facts,
+  };
+}
+
+export function auditEventOf(facts: Partial<AuditEvent> & Pick<AuditEvent, "id">): AuditEvent {
+  return {
+    timeMs: 1_700_000_000_000,
+    actor: "ada@example.com",
+    address: "203.0.113.7",
+    channel: "screen",
+    action: "key.create",
+    teamId: "demo",
+    target: "7k3f0m9x2a4c6e8g1j5n7p9q",
+    requestId: "req-1",
+    outcome: "done",
+    reason: "",
+    count: 1,
     ...facts,
   };
 }

@@ -205,3 +205,11 @@ export async function readPieces(stream: AsyncIterable<string>) {
     return { pieces, refusal };
   }
 }
+
+/** The backend as `CreateApp` takes it. */
+export function kindOf(backend: BackendRecord) {
+  if (backend.kind === "echo") throw new Error("it has no server");
+  return backend.kind === "http"
+    ? ({ case: "http", value: { url: backend.url } } as const)
+    : ({ case: "grpc", value: { target: backend.target } } as const);
+}

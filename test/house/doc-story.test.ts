@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { readActs } from "../harness/doc-page.ts";
+import { readActs, readStories } from "../harness/doc-page.ts";
 import { runStory } from "../harness/doc-story.ts";
 import { isSaid } from "../harness/page-text.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
@@ -78,6 +78,22 @@ test("a page asks for Ctrl-C in a sentence that has the word, but for one that b
   expect(ends("In the second terminal, press Ctrl-C.")).toEqual([{ kind: "end", terminal: "second" }]);
   expect(ends("Stop Keyrun with Ctrl-C.")).toEqual([{ kind: "end" }]);
   expect(ends("Ctrl-C stops Keyrun.\n\n| Ctrl-C | a row of a table |")).toEqual([]);
+});
+
+test("a section that goes on from another one begins with what that one does", () => {
+  const page = (anchor: string) => [
+    "# Page",
+    "## One: it",
+    sh("one"),
+    "## Two",
+    `This goes on from [one](#${anchor}).`,
+    sh("two"),
+    "## No",
+  ];
+  const stories = readStories(page("one-it").join("\n"));
+  expect(stories.map(({ title }) => title)).toEqual(["One: it", "Two"]);
+  expect(stories[1]?.acts).toMatchObject([{ commands: "one\n" }, { commands: "two\n" }]);
+  expect(() => readStories(page("three").join("\n"))).toThrow("#three, which is not there");
 });
 
 test("a block is typed into the terminal that was named last", () => {

@@ -1,15 +1,17 @@
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterAll, describe, expect, test } from "vitest";
-import { createMetrics } from "#src/metrics.ts";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { reasons } from "#src/refusal/reasons.ts";
 import { runReasons } from "#src/rest/openapi/run-reasons.ts";
-import { type Act, readActs } from "../harness/doc-page.ts";
+import { type Act, readActs, readStories } from "../harness/doc-page.ts";
 import { runStory } from "../harness/doc-story.ts";
 import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
+import { mongoTools } from "../harness/mongo-tools.ts";
+import { redisMissing, startRedis } from "../harness/redis-server.ts";
 import { readSources } from "../harness/source-facts.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
+import { testMetrics } from "../harness/test-metrics.ts";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
 const pages = globSync(["*.md", "docs/**/*.md", "bench/*.md"], { cwd: root });
@@ -20,13 +22,16 @@ afterAll(folders.remove);
 
 /** The README is one story. In the other pages, each part under a second-level heading is one. */
 const stories = pages.flatMap((page) => {
-  const parts = page === "README.md" ? [read(page)] : read(page).split(/^(?=## )/m);
-  return parts
-    .map((part) => ({ title: `${page}: ${/^#+ (.*)/m.exec(part)?.[1]}`, acts: readActs(part) }))
-    .filter(({ acts }) => acts.some(({ kind }) => kind === "type"));
+  const text = read(page);
+  const found = page === "README.md" ? [{ title: "all of it", acts: readActs(text) }] : readStories(text);
+  return found.map(({ title, acts }) => ({ title: `${page}: ${title}`, acts }));
 });
 const commandsOf = (acts: readonly Act[]) => acts.flatMap((act) => (act.kind === "type" ? act.commands : []));
+const needsRedis = ({ acts }: (typeof stories)[number]) => commandsOf(acts).join("").includes("redis://");
 const needsMongo = ({ acts }: (typeof stories)[number]) => commandsOf(acts).join("").includes("mongodb://");
+const needsTools = ({ acts }: (typeof stories)[number]) =>
+  /^mongo(dump|restore) /m.test(commandsOf(acts).join(""));
+const tools = stories.some(needsTools) ? mongoTools() : { folder: "" };
 
 describe("the commands of the docs do what the docs say", () => {
   test.each(stories.filter((story) => !needsMongo(story)))("$title", { timeout: 300_000 }, ({ acts }) =>
@@ -37,9 +42,26 @@ describe("the commands of the docs do what the docs say", () => {
     const databases = createMongoDatabases();
     afterAll(() => databases.drop());
 
-    test.each(stories.filter(needsMongo))("$title", { timeout: 300_000 }, ({ acts }) =>
+    const withMongo = stories.filter(needsMongo);
+    test.each(withMongo.filter((story) => !needsRedis(story)))("$title", { timeout: 300_000 }, ({ acts }) =>
       runStory(acts, { folder: folders.create(), mongodbUri: databases.createUri() }),
     );
+
+    describe.skipIf(redisMissing() !== undefined)("with a Redis", () => {
+      const run = async ({ acts }: (typeof stories)[number]) => {
+        const redis = await startRedis();
+        onTestFinished(redis.kill);
+        const places = { mongodbUri: databases.createUri(), redisUrl: redis.url };
+        const programs = "folder" in tools ? tools.folder : "";
+        await runStory(acts, { folder: folders.create(), ...places, programs });
+      };
+      const withRedis = withMongo.filter(needsRedis);
+      test.each(withRedis.filter((story) => !needsTools(story)))("$title", { timeout: 300_000 }, run);
+
+      describe.skipIf("missing" in tools)("with MongoDB's own tools", () => {
+        test.each(withRedis.filter(needsTools))("$title", { timeout: 300_000 }, run);
+      });
+    });
   });
 });
 
@@ -91,6 +113,14 @@ test("the source has the log messages that the docs name", () => {
   expect(messages.filter((text) => !sources.some((source) => source.includes(text)))).toEqual([]);
 });
 
+test("the page of fleets names alerts that docs/alerts.yaml has, which a test runs against a fleet", () => {
+  const [, alerts = ""] = /^## Alerts\n([\s\S]*?)^## /m.exec(read("docs/fleet.md")) ?? [];
+  const named = [...alerts.matchAll(/`(Keyrun\w+)`/g)].map(([, name = ""]) => name);
+  expect(named.length).toBeGreaterThan(5);
+  const rules = [...read("docs/alerts.yaml").matchAll(/^ +- alert: (\w+)$/gm)].map(([, name = ""]) => name);
+  expect(named.filter((name) => !rules.includes(name))).toEqual([]);
+});
+
 test("the table for callers names the refusals of a run, each in the row of its status", () => {
   const [, section = ""] = read("docs/api.md").split("## When a run is refused");
   const rows = [...section.matchAll(/^\| (\d[\d, ]*) \| (.*?) \|/gm)].flatMap(
@@ -108,10 +138,25 @@ test("the table for callers names the refusals of a run, each in the row of its 
   }
 });
 
-test("the docs name exactly the metrics that exist", async () => {
-  const named = new Set(read("docs/operations.md").match(/\bkeyrun_[a-z_]+(?=`)/g));
-  const rendered = (await createMetrics().render()).matchAll(/^# TYPE (keyrun_\w+)/gm);
-  expect([...named].sort()).toEqual([...rendered].map(([, name]) => name).sort());
+test("the table of metrics names exactly those that exist, and no page names another", async () => {
+  const table = [...read("docs/metrics.md").matchAll(/^\| `(keyrun_[a-z\d_]+)` \|/gm)].map(
+    ([, name]) => name,
+  );
+  const sources = { limitMode: () => "shared" as const, leaseLeftSeconds: () => 5 };
+  const rendered = await testMetrics(sources).render();
+  const existing = [...rendered.matchAll(/^# TYPE (keyrun_\w+)/gm)].map(([, name = ""]) => name).sort();
+  expect(table.sort()).toEqual(existing);
+  // A histogram's series have names of their own.
+  const series = existing.flatMap((name) => [
+    name,
+    ...["_sum", "_count", "_bucket"].map((end) => name + end),
+  ]);
+  const files = [...pages, "docs/alerts.yaml", "docs/dashboards/keyrun.json"];
+  const named = files.flatMap(
+    (page) => read(page).match(/\bkeyrun_[a-z][a-z\d_]*[a-z]\b(?!\/|\.[a-z])/g) ?? [],
+  );
+  expect(named.length).toBeGreaterThan(100);
+  expect([...new Set(named)].filter((name) => !series.includes(name))).toEqual([]);
 });
 
 /** The settings of tests, with the texts of the tests and harness files that read them. */

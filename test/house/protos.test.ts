@@ -31,14 +31,17 @@ const isRedacted = (field: DescField) => field.proto.options?.debugRedact === tr
 
 /** Names of fields that carry a secret, and names that only look like it. */
 const secretNames = /(^|_)(value|secret|password|token|credential|code)$/;
-const publicNames = ["redacted_value", "page_token", "next_page_token"];
+const publicNames = ["redacted_value", "page_token", "next_page_token", "service_token"];
 
 test("the test has read every descriptor", () => {
   expect(services.map(({ name }) => name).sort()).toEqual([
     "AppBackendService",
     "AppService",
+    "AuditService",
+    "FleetService",
     "KeyService",
     "RunService",
+    "ServiceTokenService",
     "SessionService",
     "TeamService",
   ]);
@@ -50,9 +53,12 @@ test("every field that carries a secret is marked debug_redact, so that no messa
   expect(secret.filter((field) => !isRedacted(field)).map(nameOf)).toEqual([]);
   expect(fields().filter(isRedacted).map(nameOf).sort()).toEqual([
     "keyrun.v1.CreateKeyResponse.value",
+    "keyrun.v1.CreateServiceTokenResponse.value",
     "keyrun.v1.CreateSignInLinkResponse.url",
     "keyrun.v1.HttpHeader.value",
     "keyrun.v1.ListKeysRequest.query",
+    "keyrun.v1.RevokeLeakedKeyRequest.value",
+    "keyrun.v1.RotateKeyResponse.value",
     "keyrun.v1.VerifyKeyRequest.value",
   ]);
 });
@@ -64,21 +70,24 @@ test("no method can be called by GET, which would put its request into a URL", (
   expect(unsafe.map(String)).toEqual([]);
 });
 
-test("only RunApp and StreamApp are served over REST, by POST", () => {
+test("only runs and reports of leaked keys are served over REST, by POST", () => {
   const annotated = methods().filter((method) => hasOption(method, http));
   expect(annotated.map((method) => [method.name, getOption(method, http).pattern])).toEqual([
+    ["RevokeLeakedKey", { case: "post", value: "/api/keys/revoke-leaked" }],
     ["RunApp", { case: "post", value: "/api/apps/{app_id}/run" }],
     ["StreamApp", { case: "post", value: "/api/apps/{app_id}/stream" }],
   ]);
 });
 
-test("every method that Keyrun serves has a row in the policy, and only RunApp and StreamApp take an API key", () => {
+test("every method that Keyrun serves has a row in the policy, and only RunApp and StreamApp take an API key, and only RevokeLeakedKey nothing", () => {
   const served = methods().filter(({ parent }) => parent.name !== "AppBackendService");
   expect(served.length).toBeGreaterThan(20);
   const credentials = (method: DescMethod) =>
     (["public", "internal"] as const).flatMap((listener) => credentialOf(method, listener) ?? []);
   expect(served.filter((method) => credentials(method).length === 0).map(String)).toEqual([]);
-  expect(served.filter((method) => credentials(method).includes("none")).map(String)).toEqual([]);
+  expect(served.filter((method) => credentials(method).includes("none")).map(({ name }) => name)).toEqual([
+    "RevokeLeakedKey",
+  ]);
   const byKey = served.filter((method) => credentials(method).includes("api_key"));
   expect(byKey.map(({ name }) => name)).toEqual(["RunApp", "StreamApp"]);
 });

@@ -18,6 +18,15 @@ test("every dependency is pinned to one version, because an old npm would choose
   expect(versions.filter(([, version]) => !/^\d+\.\d+\.\d+$/.test(version))).toEqual([]);
 });
 
+test("the changelog has the version of package.json, as released or as still to be", () => {
+  const { version } = JSON.parse(read("package.json"));
+  const changelog = read("CHANGELOG.md");
+  const unreleased = `There is no tagged release yet. The version in \`package.json\` is ${version}.`;
+  const isNamed =
+    changelog.includes(`\n## [${version}] - `) || changelog.replaceAll("\n", " ").includes(unreleased);
+  expect(isNamed).toBe(true);
+});
+
 test("the lock file names no registry, so that it installs from any", () => {
   const { packages } = JSON.parse(read("package-lock.json"));
   const entries = Object.entries<{ resolved?: string; integrity?: string }>(packages);

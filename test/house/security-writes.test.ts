@@ -60,7 +60,7 @@ describe("a write outside changeSecurityState is found", () => {
       await caches.changeSecurityState("app", () => stores.apps.delete(id));
       const preview = new Map();
       preview.set("x", 1);
-      await stores.keys.insert(key);
+      await stores.members.add(member);
       await stores.sessions.deleteExpired({});
     `;
     expect(findSecurityWrites("src/keys/a.ts", text)).toEqual([

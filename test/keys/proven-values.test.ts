@@ -13,6 +13,8 @@ function evidence(): KeyEvidence {
     digest: Buffer.alloc(32),
     secretVersion: secrets.newestVersion,
     revokeTimeMs: null,
+    restrictions: null,
+    ...{ expireTimeMs: null, isExpired: false, isPending: false, end: undefined },
     version: 1,
   };
 }

@@ -5,6 +5,7 @@ import { type KeyEvidence, unguarded } from "#src/auth/key-evidence.ts";
 import { createKeyForm } from "#src/keys/key-value.ts";
 import { createServiceSecrets } from "#src/keys/service-secrets.ts";
 import { createVerifyKey } from "#src/keys/verify-key.ts";
+import { createManualClock } from "../harness/manual-clock.ts";
 
 const secrets = createServiceSecrets([Buffer.alloc(32, 1)]);
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
@@ -20,6 +21,8 @@ function setUp(facts: Partial<KeyEvidence> = {}) {
     digest,
     secretVersion: secrets.newestVersion,
     revokeTimeMs: null,
+    restrictions: null,
+    ...{ expireTimeMs: null, isExpired: false, isPending: false, end: undefined },
     version: 1,
     ...facts,
   };
@@ -27,6 +30,7 @@ function setUp(facts: Partial<KeyEvidence> = {}) {
   const stored = new Map([[id, evidence]]);
   let reads = 0;
   const verify = createVerifyKey({
+    clock: createManualClock(),
     form,
     secrets,
     evidence: {
@@ -65,13 +69,13 @@ function sameIdOtherSecret(id: string): string {
 test("a cached key is verified at once, without a promise and without a read", () => {
   const { id, value, evidence, cached, verify, reads } = setUp();
   cached.set(id, evidence);
-  expect(verify(value)).toEqual({ kind: "valid", keyId: id, teamId: "demo" });
+  expect(verify(value)).toEqual({ kind: "valid", keyId: id, teamId: "demo", restrictions: null });
   expect(reads()).toBe(0);
 });
 
 test("a key that is not cached is read from the store once", async () => {
   const { id, value, verify, reads } = setUp();
-  expect(await verify(value)).toEqual({ kind: "valid", keyId: id, teamId: "demo" });
+  expect(await verify(value)).toEqual({ kind: "valid", keyId: id, teamId: "demo", restrictions: null });
   expect(reads()).toBe(1);
 });
 

@@ -4,21 +4,24 @@ import type { Principal } from "#src/auth/principal.ts";
 import { createKeyEvents } from "#src/keys/key-events.ts";
 import { createWatchKeys } from "#src/keys/watch-keys.ts";
 import { fail, type Refusal } from "#src/refusal/refusal.ts";
+import type { TeamRecord } from "#src/teams/team-store.ts";
 import { serviceCall } from "../harness/service-call.ts";
 import { keyRecordOf, teamRecordOf } from "../harness/store-records.ts";
 
 const principal: Principal = { kind: "session", sessionId: "s", email: "ada@example.com" };
 const long = 60_000;
-const demoTeam = (id: string) => (id === "demo" ? teamRecordOf({ id }) : undefined);
 
 /** A watch of team `demo`; the test can take the right to watch away. */
 function setUp({ heartbeatMs = long, recheckMs = long } = {}) {
   const events = createKeyEvents({ watchersMax: 1, perTeamMax: 1, queueMax: 10 });
   const access: { refusal?: Refusal; checks: number } = { checks: 0 };
   const endings = new Set<() => void>();
+  const world = { team: teamRecordOf({ id: "demo" }) as TeamRecord | undefined, mayAdmit: true };
+  const teamOf = (id: string) => (id === "demo" ? world.team : undefined);
   const watchKeys = createWatchKeys({
-    teams: { peek: demoTeam, load: async (id) => demoTeam(id) },
+    teams: { peek: teamOf, load: async (id) => teamOf(id) },
     events,
+    mayAdmit: () => world.mayAdmit,
     checkAccess: async () => {
       access.checks += 1;
       if (access.refusal) throw access.refusal;
@@ -33,7 +36,7 @@ function setUp({ heartbeatMs = long, recheckMs = long } = {}) {
   const caller = new AbortController();
   const call = serviceCall(principal, caller.signal);
   const open = (teamId = "demo") => watchKeys({ teamId } as WatchKeysRequest, call);
-  return { events, access, endings, caller, open };
+  return { events, access, world, endings, caller, open };
 }
 
 test("the stream sends opened, each change, and heartbeats while nothing changes", async () => {
@@ -63,6 +66,22 @@ test("the stream ends with the refusal once the caller may no longer watch", asy
   const waiting = stream.next();
   access.refusal = fail("PREVIEW_REQUIRED");
   await expect(waiting).rejects.toMatchObject({ reason: "PREVIEW_REQUIRED" });
+});
+
+test.each([
+  ["the team is deleted, on whatever instance", { team: undefined }, "TEAM_NOT_FOUND"],
+  ["another team got its id", { team: teamRecordOf({ id: "demo", createTimeMs: 1 }) }, "TEAM_NOT_FOUND"],
+  ["this process would not learn of changes", { mayAdmit: false }, "UNAVAILABLE"],
+])("the stream ends, and no other opens, once %s", async (_, change, reason) => {
+  const { world, open } = setUp({ recheckMs: 1 });
+  const stream = open();
+  await stream.next();
+  const waiting = stream.next();
+  Object.assign(world, change);
+  await expect(waiting).rejects.toMatchObject({ reason });
+  if (world.team === undefined || !world.mayAdmit) {
+    await expect(open().next()).rejects.toMatchObject({ reason });
+  }
 });
 
 test("the end of the session is noticed at once, not at the next regular check", async () => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { addressBlock } from "#src/limit/address-block.ts";
+import { addressBlock, addressNetwork } from "#src/limit/address-block.ts";
 
 test("an IPv4 address stands for itself", () => {
   expect(addressBlock("192.0.2.7")).toBe("192.0.2.7");
@@ -33,4 +33,12 @@ test("all texts that are no address share one block, so inventing them gives no 
   for (const text of ["", "unknown", "1.2.3", "evil-1", "::ffff:1.2.3.999"]) {
     expect(addressBlock(text)).toBe("unknown");
   }
+});
+
+test("the network of an IPv6 address is its /48, and an IPv4 address is its own", () => {
+  expect(addressNetwork("2001:db8:1:2::1")).toBe("2001:db8:1::/48");
+  expect(addressNetwork("2001:db8:1:ffff::1")).toBe("2001:db8:1::/48");
+  expect(addressNetwork("2001:db8:2:2::1")).toBe("2001:db8:2::/48");
+  for (const form of ["192.0.2.7", "::ffff:192.0.2.7"]) expect(addressNetwork(form)).toBe("192.0.2.7");
+  expect(addressNetwork("evil-1")).toBe("unknown");
 });

@@ -46,6 +46,44 @@ test("the address's allowance has its own policy name, also where a team has the
   expect(rateLimitHeaders(decision, "address", nowMs)[7]).toBe('"address";r=12;t=7');
 });
 
+const ofKey = (facts: Partial<LimitDecision>): LimitDecision => ({ ...accepted, limit: 20, ...facts });
+const fields = (decision: LimitDecision) => {
+  const headers = rateLimitHeaders(decision, "team", nowMs);
+  return Object.fromEntries(headers.flatMap((name, n) => (n % 2 === 0 ? [[name, headers[n + 1]]] : [])));
+};
+
+test("where the key has a limit of its own, lists name both and the single numbers are those of the one with fewer left", () => {
+  const key = ofKey({ remaining: 3, resetUnixMs: nowMs + 1_500 });
+  const lists = {
+    RateLimit: '"team";r=12;t=7, "key";r=3;t=2',
+    "RateLimit-Policy": '"team";q=300;w=60, "key";q=20;w=60',
+  };
+  expect(fields({ ...accepted, key })).toEqual({
+    ...lists,
+    "RateLimit-Limit": "20",
+    "RateLimit-Remaining": "3",
+    "RateLimit-Reset": "1700000002",
+  });
+  expect(fields({ ...accepted, remaining: 2, key })).toMatchObject({
+    RateLimit: '"team";r=2;t=7, "key";r=3;t=2',
+    "RateLimit-Limit": "300",
+    "RateLimit-Remaining": "2",
+    "RateLimit-Reset": "1700000007",
+  });
+  expect(fields({ ...accepted, remaining: 3, key })["RateLimit-Limit"]).toBe("20");
+});
+
+test("on a refusal by either limit the wait is that of the one that frees later", () => {
+  const team = { ...accepted, accepted: false, retryAfterMs: 7_000 };
+  const key = ofKey({ accepted: false, retryAfterMs: 30_500 });
+  expect(fields({ ...team, key })).toMatchObject({
+    ...{ "RateLimit-Limit": "20", "Retry-After": "31", "Retry-After-Ms": "30500" },
+  });
+  expect(fields({ ...team, retryAfterMs: 40_000, key })).toMatchObject({
+    ...{ "RateLimit-Limit": "300", "Retry-After": "40", "Retry-After-Ms": "40000" },
+  });
+});
+
 test("where nothing is counted the reset is now, rounded up", () => {
   const clock = createManualClock({ monotonicMs: 0, unixMs: nowMs + 1 });
   const limiter = createLimiter({ clock, windowMs: 60_000, logsMax: 1 });

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { SlidingLog } from "#src/limit/sliding-log.ts";
 import { createNaiveLog } from "../harness/naive-log.ts";
+import { seededRandom } from "../harness/seeded-random.ts";
 
 const windowMs = 60_000;
 
@@ -198,14 +199,3 @@ test("a quiet caller of a large limit takes few bytes, and a ring that wrapped g
   expect(log.byteLength).toBeLessThanOrEqual(8 * 32);
   expect(log.spend(120_004, 26, 2)).toBe(1);
 });
-
-/** Numbers from 0 to below 1, the same for a seed on every machine (mulberry32). */
-function seededRandom(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}

@@ -65,7 +65,7 @@ const rate = {
 } as const;
 const admission: Admission = {
   kind: "admitted",
-  principal: { kind: "api_key", keyId: "k", teamId: "t" },
+  principal: { kind: "api_key", keyId: "k", teamId: "t", restrictions: null },
   rate,
   rateNow: () => ({ ...rate, decision: { ...rate.decision, remaining: 7 } }),
 };
@@ -80,6 +80,7 @@ async function serveNews(watch: RestWork, streamQuietMs?: number) {
       ...(streamQuietMs !== undefined && { streamQuietMs }),
       clock: systemClock,
       bodyBytesMax: 1024,
+      policy: { credentialOf: () => "api_key", requestBytesMaxOf: (_, usualMax) => usualMax },
       admit: () => admission,
       allowance: { guard: unguarded, look: () => undefined },
       methods: [

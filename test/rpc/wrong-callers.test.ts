@@ -1,8 +1,11 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
+import { AuditService } from "#gen/keyrun/v1/audit_service_pb.ts";
+import { FleetService } from "#gen/keyrun/v1/fleet_service_pb.ts";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
+import { ServiceTokenService } from "#gen/keyrun/v1/service_token_service_pb.ts";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import type { CredentialKind } from "#src/auth/credential.ts";
@@ -13,7 +16,10 @@ import { signInOwner } from "../harness/members.ts";
 
 let keyrun: Keyrun;
 /** The headers of every kind of caller. */
-const callers = {} as Record<"nobody" | "stranger" | "key" | "service" | "member", Record<string, string>>;
+const callers = {} as Record<
+  "nobody" | "stranger" | "key" | "service" | "member" | "instance",
+  Record<string, string>
+>;
 beforeAll(async () => {
   keyrun = await startKeyrun();
   const { browser } = await signInOwner(keyrun);
@@ -23,6 +29,7 @@ beforeAll(async () => {
   callers.key = { authorization: `Bearer ${(await keyrun.newKey("demo")).value}` };
   callers.service = { authorization: `Bearer ${keyrun.serviceToken}` };
   callers.member = { cookie };
+  callers.instance = { authorization: `Bearer ${keyrun.instanceToken}` };
 });
 afterAll(() => keyrun.close());
 
@@ -31,9 +38,14 @@ const right: Record<CredentialKind, (keyof typeof callers)[]> = {
   service: ["service"],
   session: ["member"],
   preview_session: ["member"],
-  none: ["nobody", "stranger", "key", "service", "member"],
+  instance: ["instance"],
+  none: ["nobody", "stranger", "key", "service", "member", "instance"],
 };
-const services = [RunService, KeyService, SessionService, TeamService, AppService];
+const services = [
+  ...[RunService, KeyService, SessionService, TeamService, AppService, FleetService],
+  ServiceTokenService,
+  AuditService,
+];
 const methods = services.flatMap<DescMethod>((service) => service.methods);
 const cases = methods.flatMap((method) =>
   (["public", "internal"] as const).map(
@@ -85,5 +97,7 @@ test.each(cases)(
 test("the cases cover every method and every kind of credential", () => {
   expect(methods.length).toBeGreaterThan(20);
   const kinds = cases.map(([, method, listener]) => credentialOf(method, listener));
-  expect(new Set(kinds)).toEqual(new Set(["api_key", "service", "session", "preview_session", undefined]));
+  expect(new Set(kinds)).toEqual(
+    new Set(["instance", "api_key", "service", "session", "preview_session", "none", undefined]),
+  );
 });

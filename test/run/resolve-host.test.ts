@@ -1,4 +1,7 @@
+import { execFile, spawnSync } from "node:child_process";
 import { mkdirSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { createNameFiles, type NameFilePaths } from "#src/run/name-files.ts";
 import { createResolveHost } from "#src/run/resolve-host.ts";
@@ -116,3 +119,20 @@ test("without any of the files, localhost is still found", async () => {
   const resolve = resolver({ hosts: "/nowhere/hosts", resolver: "/nowhere/resolv.conf" });
   expect(await resolve("localhost")).toMatchObject({ addresses: ["127.0.0.1", "::1"] });
 });
+
+const hasStrace = spawnSync("strace", ["--version"], { stdio: "ignore" }).status === 0;
+
+test.skipIf(!hasStrace)(
+  "a name is found where the system does not say which interfaces it has (left out without strace)",
+  async () => {
+    await using server = await startNameServer({ "app.example": here });
+    const { hosts, resolver: resolv } = server.files();
+    const program = fileURLToPath(new URL("../harness/resolve-once.ts", import.meta.url));
+    // Only the list of interfaces needs `bind` in that program: it is asked for by netlink.
+    const { stdout } = await promisify(execFile)("strace", [
+      ...["--follow-forks", "-qq", "--output=/dev/null", "--trace=bind", "--inject=bind:error=EAFNOSUPPORT"],
+      ...[process.execPath, program, "app.example", hosts, resolv],
+    ]);
+    expect(stdout).toBe("127.0.0.1");
+  },
+);

@@ -1,11 +1,14 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import { expect, onTestFinished, test } from "vitest";
 import { fail, type Refusal } from "#src/refusal/refusal.ts";
 import { createWatchRights } from "#src/run/watch-rights.ts";
 import { soon } from "../harness/soon.ts";
 
+const mayAdmit = () => true;
+
 function watching(check: () => void | Promise<void>) {
   const ends: string[] = [];
-  const watch = createWatchRights({ recheckMs: 5 });
+  const watch = createWatchRights({ recheckMs: 5, mayAdmit });
   const stop = watch(check, ({ reason }: Refusal) => {
     ends.push(reason);
     stop();
@@ -37,6 +40,18 @@ test.each([
   await soon(() => checks).toBe(before);
 });
 
+test("the checks for all streams belong to no request, so not to the first one", async () => {
+  const request = new AsyncLocalStorage<string>();
+  const seen: (string | undefined)[] = [];
+  const watch = createWatchRights({ recheckMs: 5, mayAdmit });
+  for (const name of ["first", "second"]) {
+    const check = () => void seen.push(request.getStore());
+    request.run(name, () => onTestFinished(watch(check, () => {})));
+  }
+  await soon(() => seen.length).toBeGreaterThan(4);
+  expect(new Set(seen)).toEqual(new Set([undefined]));
+});
+
 test("a right that can't be checked is not taken for gone", async () => {
   let checks = 0;
   const failures = [fail("UNAVAILABLE"), new Error("the store broke")];
@@ -53,7 +68,7 @@ test("a right that can't be checked is not taken for gone", async () => {
 test("a check that waits is not asked a second time, and does not hold up the others", async () => {
   const waits = Promise.withResolvers<void>();
   const asked = { slow: 0, fast: 0 };
-  const watch = createWatchRights({ recheckMs: 5 });
+  const watch = createWatchRights({ recheckMs: 5, mayAdmit });
   const ends: string[] = [];
   const stops = [
     watch(
@@ -77,4 +92,27 @@ test("a check that waits is not asked a second time, and does not hold up the ot
   expect(asked.slow).toBe(1);
   waits.reject(fail("APP_NOT_FOUND"));
   await soon(() => ends).toEqual(["APP_NOT_FOUND"]);
+});
+
+test("a process that may not admit requests any more ends all streams, also those whose check waits", async () => {
+  let holds = true;
+  const watch = createWatchRights({ recheckMs: 5, mayAdmit: () => holds });
+  const ends: string[] = [];
+  const checks = [() => {}, () => new Promise<void>(() => {})];
+  const stops = checks.map((check, n) =>
+    watch(check, ({ reason, mayHaveRun }) => {
+      ends.push(`${reason} ${mayHaveRun}`);
+      stops[n]?.();
+    }),
+  );
+  let ticks = 0;
+  const stopTicks = watch(
+    () => void ticks++,
+    () => {},
+  );
+  onTestFinished(() => stopTicks());
+  await soon(() => ticks).toBeGreaterThan(3);
+  expect(ends).toEqual([]);
+  holds = false;
+  await soon(() => ends).toEqual(["UNAVAILABLE true", "UNAVAILABLE true"]);
 });

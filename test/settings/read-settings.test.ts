@@ -1,8 +1,9 @@
 import { readFileSync } from "node:fs";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { environment, settingFacts } from "#src/settings/known.ts";
+import { environment } from "#src/settings/known.ts";
 import { readSettings } from "#src/settings/read-settings.ts";
+import { settingFacts } from "#src/settings/setting-facts.ts";
 
 const secret = "Zm9yIHRlc3RzIG9ubHksIG5vdCBhIHNlY3JldCBvZiBhbnlvbmU";
 const token = "token-for-tests-only-0123456789-abcdef";
@@ -39,6 +40,7 @@ describe("with nothing set", () => {
       grpcTls: undefined,
       dataDir: "data",
       mongodbUri: undefined,
+      sharedLimit: undefined,
       secrets: undefined,
       serviceToken: undefined,
       planLimits: { free: 60, pro: 300, team: 600, enterprise: 3000 },
@@ -54,6 +56,8 @@ describe("with nothing set", () => {
       trustProxyHops: 0,
       drainDelayMs: 0,
       drainMsMax: 10_000,
+      auditDays: 400,
+      accessLog: false,
       logLevel: "info",
     });
   });
@@ -92,6 +96,9 @@ describe("each setting", () => {
       KEYRUN_GRPC_TLS_CLIENT_CA_FILE: "ca.pem",
       KEYRUN_DATA_DIR: "/var/lib/keyrun",
       KEYRUN_MONGODB_URI: "mongodb://db.internal/keyrun",
+      KEYRUN_REDIS_URL: "rediss://keyrun:pass@redis.internal:6380/2",
+      KEYRUN_LIMIT_FALLBACK: "refuse",
+      KEYRUN_ADVERTISE_ADDRESS: "[::1]:8081",
       KEYRUN_SECRET: `${secret},${"ab".repeat(32)}`,
       KEYRUN_SERVICE_TOKEN: token,
       KEYRUN_PLAN_LIMITS: "pro=7,free=1",
@@ -107,6 +114,8 @@ describe("each setting", () => {
       KEYRUN_TRUST_PROXY: "0",
       KEYRUN_DRAIN_DELAY_MS: "9",
       KEYRUN_DRAIN_MS_MAX: "10",
+      KEYRUN_AUDIT_DAYS: "30",
+      KEYRUN_ACCESS_LOG: "true",
       KEYRUN_LOG_LEVEL: "silent",
     });
     expect(config).toEqual({
@@ -115,8 +124,10 @@ describe("each setting", () => {
       grpcHost: "keyrun.internal",
       grpcPort: 65_535,
       grpcTls: { certFile: "cert.pem", keyFile: "key.pem", clientCaFile: "ca.pem" },
+      advertiseAddress: "[::1]:8081",
       dataDir: "/var/lib/keyrun",
       mongodbUri: "mongodb://db.internal/keyrun",
+      sharedLimit: { redisUrl: "rediss://keyrun:pass@redis.internal:6380/2", fallback: "refuse" },
       secrets: [Buffer.from(secret, "base64url"), Buffer.from("ab".repeat(32), "base64url")],
       serviceToken: token,
       planLimits: { free: 1, pro: 7, team: 600, enterprise: 3000 },
@@ -132,6 +143,8 @@ describe("each setting", () => {
       trustProxyHops: 0,
       drainDelayMs: 9,
       drainMsMax: 10,
+      auditDays: 30,
+      accessLog: true,
       logLevel: "silent",
     });
   });
@@ -161,11 +174,24 @@ describe("each setting", () => {
     ["KEYRUN_SERVICE_TOKEN", "x".repeat(31)],
     ["KEYRUN_SERVICE_TOKEN", `${token} `],
     ["KEYRUN_MONGODB_URI", "db.internal"],
+    ["KEYRUN_REDIS_URL", "redis.internal:6379"],
+    ["KEYRUN_REDIS_URL", "http://redis.internal"],
+    ["KEYRUN_REDIS_URL", "redis://one:6379,two:6379"],
+    ["KEYRUN_REDIS_URL", "redis:///1"],
+    ["KEYRUN_REDIS_URL", "redis://host/keys"],
+    ["KEYRUN_REDIS_URL", "redis://host?db=1"],
+    ["KEYRUN_LIMIT_FALLBACK", "allow"],
+    ["KEYRUN_ADVERTISE_ADDRESS", "10.0.0.1"],
+    ["KEYRUN_ADVERTISE_ADDRESS", "10.0.0.1:0"],
+    ["KEYRUN_ADVERTISE_ADDRESS", "10.0.0.1:65536"],
+    ["KEYRUN_ADVERTISE_ADDRESS", "::1:8081"],
+    ["KEYRUN_ADVERTISE_ADDRESS", "http://10.0.0.1:8081"],
     ["KEYRUN_BODY_BYTES_MAX", "16777217"],
   ])("%s refuses %j in one sentence that names it", (name, text) => {
     const problems = refused({
-      [name]: text,
       ...(name === "KEYRUN_MONGODB_URI" && { KEYRUN_SECRET: secret }),
+      ...(/REDIS|FALLBACK|ADVERTISE/.test(name) && fleet),
+      [name]: text,
     });
     expect(problems).toEqual([expect.stringMatching(new RegExp(`^${name} must be .*\\.$`))]);
   });
@@ -201,7 +227,7 @@ describe("names", () => {
 });
 
 /** What secrets can't be without. */
-const companions = {
+const signIn = {
   KEYRUN_SECRET: secret,
   KEYRUN_PUBLIC_URL: "https://keyrun.example.com",
   KEYRUN_OIDC_ISSUER: "https://id.example",
@@ -209,9 +235,22 @@ const companions = {
   KEYRUN_OIDC_CLIENT_SECRET: secret,
 };
 
+const fleet = {
+  KEYRUN_SECRET: secret,
+  KEYRUN_SERVICE_TOKEN: token,
+  KEYRUN_MONGODB_URI: "mongodb://db/keyrun",
+  KEYRUN_REDIS_URL: "redis://redis",
+};
+
+const addresses: Record<string, string> = {
+  KEYRUN_MONGODB_URI: "mongodb://db/keyrun",
+  KEYRUN_REDIS_URL: "redis://:pass@redis",
+};
+
 describe("secrets", () => {
   test.each(secretEntries)("$name is read from a file, without the line's end", ({ name }) => {
-    const text = name === "KEYRUN_MONGODB_URI" ? "mongodb://db/keyrun" : secret;
+    const text = addresses[name] ?? secret;
+    const companions = name === "KEYRUN_REDIS_URL" ? { ...signIn, ...fleet } : signIn;
     const fromFile = accepted(
       { ...companions, ...{ [name]: undefined as unknown as string }, [`${name}_FILE`]: "there" },
       ((path: string) => (path === "there" ? `${text}\r\n` : noFiles())) as typeof noFiles,
@@ -220,7 +259,8 @@ describe("secrets", () => {
   });
 
   test.each(secretEntries)("$name and its file are refused together", ({ name }) => {
-    expect(refused({ ...companions, [name]: secret, [`${name}_FILE`]: "there" })).toEqual([
+    const others = name === "KEYRUN_REDIS_URL" ? fleet : signIn;
+    expect(refused({ ...others, [name]: secret, [`${name}_FILE`]: "there" })).toEqual([
       `${name} and ${name}_FILE are both set: keep one of them.`,
     ]);
   });
@@ -260,6 +300,24 @@ describe("settings that belong together", () => {
     expect(refused({ KEYRUN_MONGODB_URI: "mongodb://db" })).toEqual([
       expect.stringMatching(/^KEYRUN_SECRET_FILE or KEYRUN_SECRET must be set where KEYRUN_MONGODB_URI is/),
     ]);
+  });
+
+  test("Redis needs MongoDB, and a fallback needs Redis", () => {
+    const redis = { KEYRUN_REDIS_URL: "redis://:QqZz77@redis" };
+    expect(refused({ ...redis, KEYRUN_SERVICE_TOKEN: token })).toEqual([
+      expect.stringMatching(/^KEYRUN_MONGODB_URI must be set where KEYRUN_REDIS_URL is/),
+    ]);
+    expect(refused({ ...redis, KEYRUN_SECRET: secret, KEYRUN_MONGODB_URI: "mongodb://db/keyrun" })).toEqual([
+      expect.stringMatching(/^KEYRUN_SERVICE_TOKEN_FILE or KEYRUN_SERVICE_TOKEN must be set where/),
+    ]);
+    expect(refused({ KEYRUN_ADVERTISE_ADDRESS: "10.0.0.1:8081" })).toEqual([
+      "KEYRUN_REDIS_URL must be set where KEYRUN_ADVERTISE_ADDRESS is, or that removed.",
+    ]);
+    expect(refused({ KEYRUN_LIMIT_FALLBACK: "refuse" })).toEqual([
+      "KEYRUN_REDIS_URL must be set where KEYRUN_LIMIT_FALLBACK is refuse, or that removed.",
+    ]);
+    const url = "redis://:QqZz77@redis";
+    expect(accepted({ ...fleet, ...redis }).sharedLimit).toEqual({ redisUrl: url, fallback: "share" });
   });
 
   test.each(["0.0.0.0", "::", "10.0.0.5", "keyrun.internal", "127.evil.example"])(

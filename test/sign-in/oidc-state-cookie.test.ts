@@ -10,7 +10,10 @@ const bound = { host: "127.0.0.1", port: 8080 };
 function setUp(publicUrl?: string) {
   const clock = createManualClock();
   const address = screenAddress({ publicUrl, bound });
-  const cookie = (key = "k") => createOidcStateCookie({ clock, key: Buffer.from(key), address });
+  const cookie = (key = "k", ...older: string[]) => {
+    const keys = [Buffer.from(key), ...older.map((each) => Buffer.from(each))] as const;
+    return createOidcStateCookie({ clock, keys, address });
+  };
   const header = cookie().write(state).split(";")[0] ?? "";
   return { clock, cookie, header };
 }
@@ -44,6 +47,14 @@ test("a forged or changed cookie is ignored", () => {
   }
   expect(cookie().read(`${header}; ${header}`)).toBeUndefined();
   expect(cookie().read(undefined)).toBeUndefined();
+});
+
+test("while the secret changes, what one instance wrote is read by another, with whichever key of both", () => {
+  const { cookie, header } = setUp();
+  expect(cookie("new", "k").read(header)).toEqual(state);
+  const byNew = cookie("new", "k").write(state).split(";")[0] ?? "";
+  expect(cookie("k", "new").read(byNew)).toEqual(state);
+  expect(cookie("k").read(byNew)).toBeUndefined();
 });
 
 test("over HTTPS only this host can set the cookie", () => {

@@ -91,6 +91,11 @@ describe("people sign in", () => {
       { host: "127.0.0.1", publicUrl: "https://a.example", oidc: undefined },
       "off",
     ],
+    [
+      "not by a link on MongoDB, which several instances may share",
+      { host: "127.0.0.1", publicUrl: undefined, oidc: undefined, mongodbUri: "mongodb://127.0.0.1" },
+      "off",
+    ],
     ["with an issuer anywhere", { host: "0.0.0.0", publicUrl: "https://a.example", oidc }, "oidc"],
     [
       "with an issuer on the loopback",
@@ -98,6 +103,6 @@ describe("people sign in", () => {
       "oidc",
     ],
   ])("%s", (_, config, mode) => {
-    expect(signInMode(config)).toBe(mode);
+    expect(signInMode({ mongodbUri: undefined, ...config })).toBe(mode);
   });
 });

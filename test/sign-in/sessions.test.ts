@@ -26,28 +26,43 @@ async function setUp() {
   const clock = createManualClock();
   /** Called between a read of the store and its result. A test sets it. */
   const during = { read: async () => {} };
+  const hold = { holds: true };
   const find = async (id: string) => {
     const found = await stores.sessions.find(id);
     await during.read();
     return found;
   };
-  const cache = createFlooredCache<SessionRecord>({
-    clock,
-    entriesMax: 100,
-    ttlMs: bounds.verifiedKeyTtlMs,
-    absentMax: 100,
-    absentTtlMs: bounds.absentKeyTtlMs,
-    floorRetentionMs: bounds.floorRetentionMs,
-    versionOf: sessionVersionOf,
-    load: find,
-  });
   const failures: unknown[] = [];
   const onSweepFailed = (cause: unknown) => void failures.push(cause);
-  const changeSecurityState = createSecurityState({ floors: { session: cache } });
   const store = stores.sessions;
-  const parts = { clock, store, cache, changeSecurityState, randomBytes, onSweepFailed, sweepMs: 1 };
-  const sessions = createSessions(parts);
-  return { stores, clock, sessions, during, failures };
+  /** The sessions of one instance. */
+  const instance = () => {
+    const cache = createFlooredCache<SessionRecord>({
+      clock,
+      entriesMax: 100,
+      ttlMs: bounds.verifiedKeyTtlMs,
+      absentMax: 100,
+      absentTtlMs: bounds.absentKeyTtlMs,
+      floorRetentionMs: bounds.floorRetentionMs,
+      versionOf: sessionVersionOf,
+      load: find,
+    });
+    const changeSecurityState = createSecurityState({ floors: { session: cache } });
+    const reads = { reread: find, mayAdmit: () => hold.holds };
+    const parts = {
+      clock,
+      store,
+      cache,
+      ...reads,
+      changeSecurityState,
+      randomBytes,
+      onSweepFailed,
+      sweepMs: 1,
+    };
+    return createSessions(parts);
+  };
+  const sessions = instance();
+  return { stores, clock, sessions, instance, hold, during, failures };
 }
 
 let world: Awaited<ReturnType<typeof setUp>>;
@@ -142,6 +157,69 @@ describe("a session", () => {
     expect(await sessions.find(first)).toBeUndefined();
     expect(await sessions.find(second)).toBeDefined();
     expect(await sessions.find(await sessions.begin(ada, "not a token"))).toBeDefined();
+  });
+});
+
+describe("a session on two instances", () => {
+  test("is not idle for one while the person is active on the other", async () => {
+    const { sessions, instance, clock } = world;
+    const other = instance();
+    const token = await sessions.begin(ada);
+    clock.advance(bounds.sessionIdleMsMax - 10);
+    expect(await sessions.find(token)).toBeDefined();
+    await other.noteActivity(idOf(token));
+    clock.advance(10);
+    expect(await sessions.find(token)).toBeDefined();
+    expect(await sessions.isLive(idOf(token))).toBe(true);
+    await sessions.noteActivity(idOf(token));
+    clock.advance(bounds.sessionIdleMsMax - 1);
+    expect(await other.find(token)).toBeDefined();
+    clock.advance(1);
+    expect(await other.find(token)).toBeUndefined();
+    expect(await sessions.find(token)).toBeUndefined();
+  });
+
+  test("is over at once where it was idle here and was ended on the other, also while it is looked up", async () => {
+    const { stores, sessions, instance, clock, during } = world;
+    const other = instance();
+    const token = await sessions.begin(ada);
+    clock.advance(bounds.sessionIdleMsMax - 1);
+    await sessions.find(token);
+    await other.noteActivity(idOf(token));
+    clock.advance(1);
+    const slow = Promise.withResolvers<void>();
+    during.read = () => slow.promise;
+    const before = sessions.find(token);
+    await stores.sessions.find(idOf(token));
+    await other.end(idOf(token));
+    const after = sessions.find(token);
+    slow.resolve();
+    expect(await before).toBeDefined();
+    expect(await after).toBeUndefined();
+  });
+
+  test("is told by neither while the instance may not admit requests, although it is in memory", async () => {
+    const { sessions, hold, during } = world;
+    const token = await sessions.begin(ada);
+    expect(await sessions.find(token)).toBeDefined();
+    const asked = () => [
+      sessions.find(token),
+      sessions.isLive(idOf(token)),
+      sessions.userOf(idOf(token)),
+      sessions.noteActivity(idOf(token)),
+      sessions.find("x"),
+    ];
+    hold.holds = false;
+    const outcomes = await Promise.allSettled(asked());
+    const unavailable = { status: "rejected", reason: expect.objectContaining({ reason: "UNAVAILABLE" }) };
+    const nobody = { status: "fulfilled", value: undefined };
+    expect(outcomes).toEqual([unavailable, unavailable, unavailable, unavailable, nobody]);
+    hold.holds = true;
+    const fresh = await sessions.begin(ada);
+    during.read = async () => {
+      hold.holds = false;
+    };
+    await expect(sessions.find(fresh)).rejects.toMatchObject({ reason: "UNAVAILABLE" });
   });
 });
 

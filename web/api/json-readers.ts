@@ -33,6 +33,8 @@ export function fieldOf(json: unknown, name: string): unknown {
 
 export const text: Reader<string> = (json) => (typeof json === "string" ? json : "");
 export const int32: Reader<number> = (json) => (typeof json === "number" ? json : 0);
+/** A 64-bit number, which JSON has as a text. */
+export const int64: Reader<bigint> = (json) => BigInt(text(json) || 0);
 export const flag: Reader<boolean> = (json) => json === true;
 
 export function list<T>(item: Reader<T>): Reader<T[]> {

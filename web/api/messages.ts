@@ -1,21 +1,12 @@
 import type { Duration } from "@bufbuild/protobuf/wkt";
-import type { ListRunnableAppsResponse, RunnableApp } from "#gen/keyrun/v1/app_service_pb.ts";
 import { type Key, KeyState } from "#gen/keyrun/v1/key_pb.ts";
-import type {
-  CreateKeyResponse,
-  ListKeysResponse,
-  RevokeKeyResponse,
-  WatchHeartbeat,
-  WatchKeysResponse,
-  WatchOpened,
-} from "#gen/keyrun/v1/key_service_pb.ts";
+import type { ListKeysResponse } from "#gen/keyrun/v1/key_service_pb.ts";
 import type { RateLimit } from "#gen/keyrun/v1/rate_limit_pb.ts";
-import type { GetSessionResponse, SignOutResponse } from "#gen/keyrun/v1/session_service_pb.ts";
+import type { GetSessionResponse } from "#gen/keyrun/v1/session_service_pb.ts";
 import { Plan, type Team, TeamState } from "#gen/keyrun/v1/team_pb.ts";
 import type { GetRateLimitResponse } from "#gen/keyrun/v1/team_service_pb.ts";
 import {
   enumeration,
-  fieldOf,
   flag,
   int32,
   list,
@@ -43,9 +34,7 @@ export const getSessionResponse = message<GetSessionResponse>("keyrun.v1.GetSess
   teams: list(team),
 });
 
-export const signOutResponse = message<SignOutResponse>("keyrun.v1.SignOutResponse", {});
-
-const key = message<Key>("keyrun.v1.Key", {
+export const key = message<Key>("keyrun.v1.Key", {
   id: text,
   teamId: text,
   label: text,
@@ -57,11 +46,11 @@ const key = message<Key>("keyrun.v1.Key", {
   revokedBy: text,
   state: enumeration(KeyState, "KEY_STATE_"),
   requestId: text,
-});
-
-export const createKeyResponse = message<CreateKeyResponse>("keyrun.v1.CreateKeyResponse", {
-  key: optional(key),
-  value: text,
+  expireTime: optional(timestamp),
+  replacesKeyId: text,
+  replacedByKeyId: text,
+  appIds: list(text),
+  requestsPerMinute: optional(int32),
 });
 
 export const listKeysResponse = message<ListKeysResponse>("keyrun.v1.ListKeysResponse", {
@@ -72,36 +61,8 @@ export const listKeysResponse = message<ListKeysResponse>("keyrun.v1.ListKeysRes
   revokedKeyCount: int32,
 });
 
-export const revokeKeyResponse = message<RevokeKeyResponse>("keyrun.v1.RevokeKeyResponse", {
-  key: optional(key),
-});
-
-const watchOpened = message<WatchOpened>("keyrun.v1.WatchOpened", {});
-const watchHeartbeat = message<WatchHeartbeat>("keyrun.v1.WatchHeartbeat", {});
-
-/** The event is absent if it is one that this page does not know yet. */
-export const watchKeysResponse: Reader<WatchKeysResponse> = (json) => {
-  const read = <T>(name: string, reader: Reader<T>) => optional(reader)(fieldOf(json, name));
-  const created = read("created", key);
-  const revoked = read("revoked", key);
-  const opened = read("opened", watchOpened);
-  const heartbeat = read("heartbeat", watchHeartbeat);
-  return {
-    $typeName: "keyrun.v1.WatchKeysResponse",
-    event: created
-      ? { case: "created", value: created }
-      : revoked
-        ? { case: "revoked", value: revoked }
-        : opened
-          ? { case: "opened", value: opened }
-          : heartbeat
-            ? { case: "heartbeat", value: heartbeat }
-            : { case: undefined },
-  };
-};
-
 /** "12.5s" with up to nine digits of a second. */
-const duration: Reader<Duration> = (json) => {
+export const duration: Reader<Duration> = (json) => {
   const [, sign = "", whole = "0", fraction = ""] = /^(-?)(\d+)(?:\.(\d+))?s$/.exec(text(json)) ?? [];
   return {
     $typeName: "google.protobuf.Duration",
@@ -121,10 +82,3 @@ const rateLimit = message<RateLimit>("keyrun.v1.RateLimit", {
 export const getRateLimitResponse = message<GetRateLimitResponse>("keyrun.v1.GetRateLimitResponse", {
   rateLimit: optional(rateLimit),
 });
-
-const runnableApp = message<RunnableApp>("keyrun.v1.RunnableApp", { id: text, displayName: text });
-
-export const listRunnableAppsResponse = message<ListRunnableAppsResponse>(
-  "keyrun.v1.ListRunnableAppsResponse",
-  { apps: list(runnableApp), nextPageToken: text },
-);

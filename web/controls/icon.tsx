@@ -18,6 +18,7 @@ const shapes = {
   sort: <path d="m5 6.25 3-3 3 3M5 9.75l3 3 3-3" />,
   chevron: <path d="m6 4 4 4-4 4" />,
   arrow: <path d="M8 3v10M4 9l4 4 4-4" />,
+  pulse: <path d="M1.5 8.5h3l2-5.5 3 10 2-4.5h3" />,
   search: <path d="m10.2 10.2 3.3 3.3M11.5 7a4.5 4.5 0 1 1-9 0 4.5 4.5 0 0 1 9 0Z" />,
 } as const;
 

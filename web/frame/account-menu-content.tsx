@@ -1,5 +1,6 @@
 import { useState } from "react";
 import { failureOf } from "../api/failure.ts";
+import { lateRpcs } from "../api/late-rpcs.ts";
 import { useServices } from "../services.tsx";
 import { ThemeSwitch } from "./theme-switch.tsx";
 
@@ -8,14 +9,14 @@ import { ThemeSwitch } from "./theme-switch.tsx";
  * once the session is over.
  */
 export function AccountMenuContent({ email, onSignedOut }: { email: string; onSignedOut(): void }) {
-  const { session, status } = useServices();
+  const { caller, status } = useServices();
   const [pending, setPending] = useState(false);
 
   async function signOut() {
     if (pending) return;
     setPending(true);
     try {
-      await session.signOut({});
+      await caller.call(lateRpcs.signOut, {});
       onSignedOut();
     } catch (thrown) {
       // The session was over already.

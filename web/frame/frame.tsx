@@ -1,8 +1,8 @@
-import type { ReactNode } from "react";
+import type { MouseEvent, ReactNode } from "react";
 import type { GetSessionResponse } from "#gen/keyrun/v1/session_service_pb.ts";
 import type { Team } from "#gen/keyrun/v1/team_pb.ts";
 import { Icon } from "../controls/icon.tsx";
-import { apiKeysPath } from "../navigation/routes.ts";
+import { type SettingsPage, settingsPath } from "../navigation/routes.ts";
 import { AccountMenu } from "./account-menu.tsx";
 import { ProductMark } from "./product-mark.tsx";
 import { TeamSwitcher } from "./team-switcher.tsx";
@@ -11,8 +11,10 @@ interface FrameProps {
   /** Undefined while it is loading. */
   readonly session: GetSessionResponse | undefined;
   readonly team: Team | undefined;
-  /** True on the page of a team's API keys, which the breadcrumb then names. */
-  readonly atApiKeys: boolean;
+  /** The page of a team's settings that is shown, if it is one; undefined otherwise. */
+  readonly page: SettingsPage | undefined;
+  /** Goes to a path of the screen. */
+  onGo(path: string): void;
   onSignedOut(): void;
   readonly children: ReactNode;
 }
@@ -21,7 +23,7 @@ interface FrameProps {
  * The frame of the pages for a signed-in person: a sidebar on wide windows, a bar on others. Each
  * item has its place from the start, so that nothing moves when the session is known.
  */
-export function Frame({ session, team, atApiKeys, onSignedOut, children }: FrameProps) {
+export function Frame({ session, team, page, onGo, onSignedOut, children }: FrameProps) {
   return (
     <div className="frame">
       <a className="skip-link" href="#main">
@@ -31,10 +33,10 @@ export function Frame({ session, team, atApiKeys, onSignedOut, children }: Frame
         <ProductMark />
         <div className="team">
           {session !== undefined && session.teams.length > 0 && (
-            <TeamSwitcher teams={session.teams} team={team} />
+            <TeamSwitcher teams={session.teams} team={team} page={page} />
           )}
         </div>
-        {atApiKeys && <Breadcrumb team={team} />}
+        {page && <Pages team={team} page={page} onGo={onGo} />}
         <div className="account">
           {session !== undefined && <AccountMenu email={session.email} onSignedOut={onSignedOut} />}
         </div>
@@ -46,18 +48,35 @@ export function Frame({ session, team, atApiKeys, onSignedOut, children }: Frame
   );
 }
 
-function Breadcrumb({ team }: { team: Team | undefined }) {
+const pages = [
+  { page: "api-keys", words: "API keys", icon: "key" },
+  { page: "activity", words: "Activity", icon: "pulse" },
+] as const;
+
+function Pages({ team, page, onGo }: Pick<FrameProps, "team" | "page" | "onGo">) {
+  function go(event: MouseEvent<HTMLAnchorElement>) {
+    // A link to a new tab or window is the browser's.
+    if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    if (team) onGo(event.currentTarget.pathname);
+  }
   return (
-    <nav aria-label="Breadcrumb" className="breadcrumb">
+    <nav aria-label="Team settings" className="pages">
       <ol>
         <li>Settings</li>
         <li>Team</li>
-        <li>
-          <a href={team === undefined ? "" : apiKeysPath(team.id)} aria-current="page">
-            <Icon name="key" />
-            API keys
-          </a>
-        </li>
+        {pages.map((one) => (
+          <li key={one.page}>
+            <a
+              href={team && settingsPath(team.id, one.page)}
+              aria-current={one.page === page ? "page" : undefined}
+              onClick={go}
+            >
+              <Icon name={one.icon} />
+              {one.words}
+            </a>
+          </li>
+        ))}
       </ol>
     </nav>
   );

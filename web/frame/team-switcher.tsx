@@ -1,6 +1,6 @@
 import type { Team } from "#gen/keyrun/v1/team_pb.ts";
 import { Icon } from "../controls/icon.tsx";
-import { apiKeysPath } from "../navigation/routes.ts";
+import { type SettingsPage, settingsPath } from "../navigation/routes.ts";
 import { useServices } from "../services.tsx";
 import { planName, teamName } from "./team-words.ts";
 
@@ -8,10 +8,12 @@ interface TeamSwitcherProps {
   readonly teams: readonly Team[];
   /** The current team; undefined when it is none of `teams`. */
   readonly team: Team | undefined;
+  /** The page that stays when the team changes. */
+  readonly page: SettingsPage | undefined;
 }
 
 /** Shows the current team. A person with several teams can change to another one here. */
-export function TeamSwitcher({ teams, team }: TeamSwitcherProps) {
+export function TeamSwitcher({ teams, team, page }: TeamSwitcherProps) {
   const { location } = useServices();
   const only = teams.length === 1 && team !== undefined;
   if (only) {
@@ -27,7 +29,7 @@ export function TeamSwitcher({ teams, team }: TeamSwitcherProps) {
       <select
         aria-label="Team"
         value={team?.id ?? ""}
-        onChange={(event) => location.go(apiKeysPath(event.currentTarget.value))}
+        onChange={(event) => location.go(settingsPath(event.currentTarget.value, page))}
       >
         {team === undefined && <option value="">Choose a team</option>}
         {teams.map((one) => (

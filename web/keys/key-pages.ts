@@ -17,7 +17,8 @@ export function keysOf(pages: KeyPages): Key[] {
 export interface KeyCounts {
   readonly active: number;
   readonly activeMax: number;
-  readonly revoked: number;
+  /** The keys that were revoked or have expired. */
+  readonly past: number;
 }
 
 /** The counts of all of the team's keys, by the page that was read last. */
@@ -26,24 +27,34 @@ export function keyCounts(pages: KeyPages): KeyCounts {
   return {
     active: last?.activeKeyCount ?? 0,
     activeMax: last?.activeKeyCountMax ?? 0,
-    revoked: last?.revokedKeyCount ?? 0,
+    past: last?.revokedKeyCount ?? 0,
   };
 }
 
+/** True unless the key was revoked or has expired. Both are for ever. */
 export function isActive(key: Key): boolean {
-  return key.state !== KeyState.REVOKED;
+  return key.state !== KeyState.REVOKED && key.state !== KeyState.EXPIRED;
 }
 
 /**
- * The keys to show, newest first. Revoked keys are left out unless `showRevoked`. Departing keys
+ * Of the active keys whose time is over by this clock, the one that ends first; undefined if there
+ * is none. While Keyrun still accepts it, it accepts the others as well.
+ */
+export function firstDue(pages: KeyPages, nowMs: number): Key | undefined {
+  const due = keysOf(pages).filter((key) => isActive(key) && expiryMs(key) <= nowMs);
+  return due.sort((one, other) => expiryMs(one) - expiryMs(other))[0];
+}
+
+function expiryMs({ expireTime }: Key): number {
+  return expireTime === undefined ? Number.POSITIVE_INFINITY : timestampMs(expireTime);
+}
+
+/**
+ * The keys to show, newest first. Past keys are left out unless `showPast`. Departing keys
  * stay in their places, even when the list was read again without them.
  */
-export function visibleKeys(
-  pages: KeyPages,
-  showRevoked: boolean,
-  departing: ReadonlyMap<string, Key>,
-): Key[] {
-  const keys = keysOf(pages).filter((key) => showRevoked || isActive(key));
+export function visibleKeys(pages: KeyPages, showPast: boolean, departing: ReadonlyMap<string, Key>): Key[] {
+  const keys = keysOf(pages).filter((key) => showPast || isActive(key));
   const gone = [...departing.values()].filter((key) => !keys.some((one) => one.id === key.id));
   return gone.length === 0 ? keys : [...keys, ...gone].sort(newestFirst);
 }
@@ -59,37 +70,66 @@ function createMs(key: Key): number {
 
 /**
  * Adds a new key at the head of all of a team's keys. Returns the same pages when it is there
- * already.
+ * already. A key and the one that replaces it count as one.
  */
 export function withCreated(pages: KeyPages, key: Key): KeyPages {
   const [first, ...rest] = pages.pages;
   if (first === undefined || find(pages, key.id) !== undefined) return pages;
-  return { ...pages, pages: [{ ...first, keys: [key, ...first.keys] }, ...rest].map(counted(1)) };
+  const all = [{ ...first, keys: [key, ...first.keys] }, ...rest];
+  return { ...pages, pages: all.map(counted(hasActiveTwin(pages, key) ? 0 : 1, 0)) };
 }
 
 /**
- * Replaces a key by its revoked form. Returns the same pages when it is revoked there already, or
- * not there.
+ * Replaces a key by its changed form, which may be its last. Returns the same pages when it is past
+ * there already, or not there.
  */
-export function withRevoked(pages: KeyPages, key: Key): KeyPages {
+export function withChanged(pages: KeyPages, key: Key): KeyPages {
   const known = find(pages, key.id);
   if (known === undefined || !isActive(known)) return pages;
+  const changed = withUsed(withKey(pages, key), known);
+  if (isActive(key)) return changed;
+  return { ...changed, pages: changed.pages.map(counted(hasActiveTwin(pages, key) ? 0 : -1, 1)) };
+}
+
+/**
+ * Gives a key its last use. Returns the same pages when a later one is known there, or the key is
+ * not there.
+ */
+export function withUsed(pages: KeyPages, { id, lastUseTime }: Key): KeyPages {
+  const known = find(pages, id);
+  if (known === undefined || lastUseTime === undefined || lastUseMs(known) >= timestampMs(lastUseTime)) {
+    return pages;
+  }
+  return withKey(pages, { ...known, lastUseTime });
+}
+
+function withKey(pages: KeyPages, key: Key): KeyPages {
   const replaced = pages.pages.map((page) => ({
     ...page,
     keys: page.keys.map((one) => (one.id === key.id ? key : one)),
   }));
-  return { ...pages, pages: replaced.map(counted(-1)) };
+  return { ...pages, pages: replaced };
+}
+
+function lastUseMs({ lastUseTime }: Key): number {
+  return lastUseTime === undefined ? 0 : timestampMs(lastUseTime);
 }
 
 function find(pages: KeyPages, keyId: string): Key | undefined {
   return keysOf(pages).find((key) => key.id === keyId);
 }
 
-/** One more active key, or one that is revoked now. */
-function counted(change: 1 | -1): (page: ListKeysResponse) => ListKeysResponse {
+/** True when the key that this one replaces, or that replaces it, is there and active. */
+function hasActiveTwin(pages: KeyPages, { replacesKeyId, replacedByKeyId }: Key): boolean {
+  return keysOf(pages).some(
+    (key) => isActive(key) && (key.id === replacesKeyId || key.id === replacedByKeyId),
+  );
+}
+
+function counted(active: number, past: number): (page: ListKeysResponse) => ListKeysResponse {
   return (page) => ({
     ...page,
-    activeKeyCount: page.activeKeyCount + change,
-    revokedKeyCount: page.revokedKeyCount + (change < 0 ? 1 : 0),
+    activeKeyCount: page.activeKeyCount + active,
+    revokedKeyCount: page.revokedKeyCount + past,
   });
 }

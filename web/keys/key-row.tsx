@@ -2,13 +2,14 @@ import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { Icon } from "../controls/icon.tsx";
 import { Ago } from "./ago.tsx";
 import { isActive } from "./key-pages.ts";
-import { keyInWords, keyLabel } from "./key-words.ts";
+import { endInWords, keyInWords, keyLabel } from "./key-words.ts";
 import { tableRoles } from "./table-roles.ts";
+import { Until } from "./until.tsx";
 
 interface KeyRowProps {
   readonly apiKey: Key;
   readonly isNew: boolean;
-  /** Someone else revoked the key a moment ago. */
+  /** Someone else revoked the key a moment ago, or it has just expired. */
   readonly departing: boolean;
   onOpen(key: Key): void;
   onRevoke(key: Key): void;
@@ -21,7 +22,7 @@ interface KeyRowProps {
 export function KeyRow({ apiKey, isNew, departing, onOpen, onRevoke }: KeyRowProps) {
   const active = isActive(apiKey);
   return (
-    <tr {...tableRoles.row} className={active ? undefined : "revoked"}>
+    <tr {...tableRoles.row} className={active ? undefined : "past"}>
       <th {...tableRoles.rowHeader}>
         <button
           type="button"
@@ -34,18 +35,26 @@ export function KeyRow({ apiKey, isNew, departing, onOpen, onRevoke }: KeyRowPro
           <Icon name="chevron" />
         </button>
         {isNew && active && <span className="badge badge-new">New</span>}
-        {!active && <span className="badge badge-revoked">Revoked</span>}
+        {active && apiKey.replacedByKeyId && <span className="badge badge-past">Replaced</span>}
+        {!active && <span className="badge badge-past">{endInWords(apiKey)}</span>}
       </th>
       <td {...tableRoles.cell}>
         <code className="redacted">{apiKey.redactedValue}</code>
+        {active && <Until apiKey={apiKey} />}
       </td>
       <td {...tableRoles.cell} data-label="Created">
         {apiKey.createTime && <Ago time={apiKey.createTime} />}
         <By actor={apiKey.createdBy} />
       </td>
       {departing && !active ? (
-        <td {...tableRoles.cell} colSpan={2} className="departure revocation">
-          Revoked by <bdi>{apiKey.revokedBy}</bdi> just now
+        <td {...tableRoles.cell} colSpan={2} className="departure ending">
+          {endInWords(apiKey)}{" "}
+          {apiKey.revokedBy && (
+            <>
+              by <bdi>{apiKey.revokedBy}</bdi>{" "}
+            </>
+          )}
+          just now
         </td>
       ) : (
         <LastUseAndAction apiKey={apiKey} onRevoke={onRevoke} />
@@ -72,13 +81,20 @@ function LastUseAndAction({ apiKey, onRevoke }: { apiKey: Key; onRevoke(key: Key
             Revoke
           </button>
         ) : (
-          <div className="revocation">
-            Revoked {apiKey.revokeTime && <Ago time={apiKey.revokeTime} />}
-            <By actor={apiKey.revokedBy} />
-          </div>
+          <Ending apiKey={apiKey} />
         )}
       </td>
     </>
+  );
+}
+
+function Ending({ apiKey }: { apiKey: Key }) {
+  const time = apiKey.revokeTime ?? apiKey.expireTime;
+  return (
+    <div className="ending">
+      {endInWords(apiKey)} {time && <Ago time={time} />}
+      {apiKey.revokedBy && <By actor={apiKey.revokedBy} />}
+    </div>
   );
 }
 

@@ -4,7 +4,8 @@ import { bounds } from "../bounds.ts";
 
 /** Which of a team's keys the list shows, and in which order. */
 export interface KeyView {
-  readonly showRevoked: boolean;
+  /** Whether to show revoked and expired keys, too. */
+  readonly showPast: boolean;
   /** What the person searches for; empty for all keys. */
   readonly query: string;
   /** Whether to show only the keys that were not used for `unusedMs`. */
@@ -18,7 +19,7 @@ export interface KeySort {
 }
 
 export const firstView: KeyView = {
-  showRevoked: false,
+  showPast: false,
   query: "",
   unusedOnly: false,
   sort: { by: "created", order: "descending" },

@@ -1,4 +1,4 @@
-import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import { type Key, KeyState } from "#gen/keyrun/v1/key_pb.ts";
 import { wholeNumber } from "../time/local-format.ts";
 import type { KeyCounts } from "./key-pages.ts";
 
@@ -17,8 +17,13 @@ export function keyAsSubject(key: Key): string {
   return key.label === "" ? `Untitled key ${key.redactedValue}` : `Key ${key.label}`;
 }
 
-/** How many keys a team has: "3 active keys (up to 50), 4 revoked". */
-export function countsInWords({ active, activeMax, revoked }: KeyCounts): string {
+/** How many keys a team has: "3 active keys (up to 50), 4 past". */
+export function countsInWords({ active, activeMax, past }: KeyCounts): string {
   const keys = `${wholeNumber(active)} active ${active === 1 ? "key" : "keys"} (up to ${wholeNumber(activeMax)})`;
-  return revoked === 0 ? keys : `${keys}, ${wholeNumber(revoked)} revoked`;
+  return past === 0 ? keys : `${keys}, ${wholeNumber(past)} past`;
+}
+
+/** How a key ended: "Revoked" or "Expired". */
+export function endInWords(key: Key): string {
+  return key.state === KeyState.EXPIRED ? "Expired" : "Revoked";
 }

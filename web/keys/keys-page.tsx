@@ -4,15 +4,14 @@ import { failureOf } from "../api/failure.ts";
 import { teamName } from "../frame/team-words.ts";
 import { LazyDialog } from "../lazy/lazy-dialog.tsx";
 import { LazyPage } from "../lazy/lazy-page.tsx";
-import { loadPartsWhenIdle } from "../lazy/load-parts.ts";
+import { loadPartsWhenIdle, useParts } from "../lazy/load-parts.ts";
 import { SignedOutBanner } from "../session/signed-out-banner.tsx";
 import { UsageCard } from "../usage/usage-card.tsx";
 import { absenceOf } from "./absence.ts";
 import { keyCounts } from "./key-pages.ts";
-import { keyInWords } from "./key-words.ts";
 import { KeysSection } from "./keys-section.tsx";
 import { TitleRow } from "./title-row.tsx";
-import { useKeysPage } from "./use-keys-page.ts";
+import { type KeysPageState, useKeysPage } from "./use-keys-page.ts";
 
 interface KeysPageProps {
   readonly teamId: string;
@@ -42,6 +41,7 @@ export function KeysPage({ teamId, session, unavailable }: KeysPageProps) {
         <LazyPage>{({ TeamNotFoundPage }) => <TeamNotFoundPage teamId={teamId} />}</LazyPage>
       )}
       {absence === null && (unavailable || <KeysContent page={page} teamId={teamId} session={session} />)}
+      {list.isFetched && <Live page={page} teamId={teamId} />}
       {/* Outside the content: a new key in a dialog stays, even if the person loses access
           meanwhile. */}
       <OpenDialog page={page} teamId={teamId} email={email} />
@@ -49,56 +49,41 @@ export function KeysPage({ teamId, session, unavailable }: KeysPageProps) {
   );
 }
 
-type PageProps = { readonly page: ReturnType<typeof useKeysPage> };
+type PageProps = { readonly page: KeysPageState };
 
-function OpenDialog({
-  page,
-  teamId,
-  email,
-}: PageProps & { readonly teamId: string; readonly email: string }) {
-  const { dialog, writer, closeCreate, closeDetails, openRevoke, closeRevoke, revokingId } = page;
+/** The open dialog. */
+function OpenDialog(props: PageProps & { readonly teamId: string; readonly email: string }) {
+  const { dialog, close } = props.page;
   if (dialog === null) return null;
-  if (dialog.kind === "create") {
-    return (
-      <LazyDialog title="Create new secret key" onCloseRequest={() => closeCreate(null)}>
-        {({ CreateKeyDialog }) => (
-          <CreateKeyDialog
-            {...{ teamId, writer }}
-            onRevoking={(keyId) => {
-              revokingId.current = keyId;
-            }}
-            onClose={closeCreate}
-          />
-        )}
-      </LazyDialog>
-    );
-  }
-  if (dialog.kind === "details") {
-    return (
-      <LazyDialog title="Key details" onCloseRequest={() => closeDetails(dialog)}>
-        {({ KeyDetailsDialog }) => (
-          <KeyDetailsDialog
-            apiKey={dialog.key}
-            onRevoke={() => openRevoke(dialog.key)}
-            onClose={() => closeDetails(dialog)}
-          />
-        )}
-      </LazyDialog>
-    );
-  }
-  const { key, revokedElsewhere } = dialog;
   return (
-    <LazyDialog title={`Revoke ${keyInWords(key)}?`} onCloseRequest={() => closeRevoke(dialog, "kept")}>
-      {({ RevokeKeyDialog }) => (
-        <RevokeKeyDialog
-          {...{ apiKey: key, writer, email, revokedElsewhere }}
-          onPending={(pending) => {
-            revokingId.current = pending ? key.id : null;
-          }}
-          onClose={(outcome) => closeRevoke(dialog, outcome)}
-        />
-      )}
+    <LazyDialog title={dialogTitles[dialog.kind]} onCloseRequest={() => close(dialog.opener)}>
+      {({ KeysDialogs }) => <KeysDialogs {...props} dialog={dialog} />}
     </LazyDialog>
+  );
+}
+
+/** The headings of the dialogs until they are loaded. */
+const dialogTitles = {
+  create: "Create new secret key",
+  details: "Key details",
+  edit: "Edit key",
+  rotate: "Rotate key",
+  revoke: "Revoke key",
+};
+
+/** What changes the list by itself. Until it is loaded, the list shows what was read. */
+function Live({ page, teamId }: PageProps & { readonly teamId: string }) {
+  const parts = useParts();
+  if (typeof parts !== "object") return null;
+  const refresh = () => void page.writer.refresh();
+  return (
+    <parts.LiveKeys
+      {...{ teamId, onOpened: refresh, onRefused: refresh, onChanged: page.onChanged }}
+      pages={page.list.data}
+      onCreated={page.writer.created}
+      onUsed={page.writer.used}
+      onPaused={page.setPaused}
+    />
   );
 }
 
@@ -110,18 +95,12 @@ function KeysContent({ page, teamId, session }: KeysContentProps) {
   const { active, activeMax } = page.list.data ? keyCounts(page.list.data) : { active: 0, activeMax: 1 };
   const full = active >= activeMax;
   const create = () => {
-    if (!full) page.setDialog({ kind: "create" });
+    if (!full) page.setDialog({ kind: "create", opener: "new-key" });
   };
   return (
     <>
       <title>{name === undefined ? "API keys · Keyrun" : `API keys · ${name} · Keyrun`}</title>
-      <TitleRow
-        teamName={name}
-        full={full ? activeMax : null}
-        headingRef={page.heading}
-        createRef={page.createButton}
-        onCreate={create}
-      />
+      <TitleRow teamName={name} full={full ? activeMax : null} headingRef={page.heading} onCreate={create} />
       <UsageCard teamId={teamId} team={team} />
       <KeysSection
         teamId={teamId}

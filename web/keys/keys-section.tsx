@@ -3,6 +3,7 @@ import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { failureOf } from "../api/failure.ts";
 import { bounds } from "../bounds.ts";
 import { FailureNote } from "../controls/failure-note.tsx";
+import { LoadMore, Retry } from "../controls/list-buttons.tsx";
 import { Lazy } from "../lazy/lazy.tsx";
 import { useServices } from "../services.tsx";
 import { TryIt } from "../try-it/try-it.tsx";
@@ -64,6 +65,11 @@ export function KeysSection(props: KeysSectionProps) {
       <section className="card" aria-label="Try it">
         {tryIt}
       </section>
+      {!unused && (
+        <section className="card usage-history" aria-label="Requests">
+          <Lazy>{({ UsageHistory }) => <UsageHistory teamId={teamId} />}</Lazy>
+        </section>
+      )}
     </>
   );
 }
@@ -99,7 +105,7 @@ type LoadFailureProps = List & { readonly narrowed: boolean } & Pick<KeysSection
 function LoadFailure({ list, narrowed, onView }: LoadFailureProps) {
   return (
     <section className="card" aria-label="Keys">
-      <FailureNote failure={failureOf(list.error)} action={<Retry list={list} />}>
+      <FailureNote failure={failureOf(list.error)} action={<Retry read={list} />}>
         Couldn’t load API keys. Nothing was changed.
         {narrowed && (
           <>
@@ -123,37 +129,8 @@ function RefreshFailure({ list }: List) {
   // The banner already says so, and what to do.
   if (failure.signedOut) return null;
   return (
-    <FailureNote failure={failure} action={<Retry list={list} />}>
+    <FailureNote failure={failure} action={<Retry read={list} />}>
       Couldn’t load API keys. Nothing was changed. What you see may be out of date.
     </FailureNote>
-  );
-}
-
-function Retry({ list }: List) {
-  return (
-    <button
-      type="button"
-      className="button button-small"
-      aria-disabled={list.isFetching}
-      onClick={() => void list.refetch()}
-    >
-      {list.isFetching ? "Trying…" : "Try again"}
-    </button>
-  );
-}
-
-function LoadMore({ list }: List) {
-  if (!list.hasNextPage) return null;
-  return (
-    <div className="load-more">
-      <button
-        type="button"
-        className="button button-small"
-        aria-disabled={list.isFetchingNextPage}
-        onClick={() => void list.fetchNextPage()}
-      >
-        {list.isFetchingNextPage ? "Loading…" : "Load more"}
-      </button>
-    </div>
   );
 }

@@ -36,8 +36,8 @@ export function KeysToolbar({ list, view, found, onView }: KeysToolbarProps) {
           Unused for 90 days
         </Check>
       )}
-      <Check checked={view.showRevoked} onChange={(showRevoked) => onView({ showRevoked })}>
-        Show revoked
+      <Check checked={view.showPast} onChange={(showPast) => onView({ showPast })}>
+        Show past keys
       </Check>
     </div>
   );
@@ -48,7 +48,7 @@ export function KeysToolbar({ list, view, found, onView }: KeysToolbarProps) {
  * was chosen before: it must be possible to take that back.
  */
 export function isSearchable(counts: KeyCounts, view: KeyView): boolean {
-  const listed = counts.active + (view.showRevoked ? counts.revoked : 0);
+  const listed = counts.active + (view.showPast ? counts.past : 0);
   return isNarrowed(view) || view.sort !== firstView.sort || listed >= bounds.keysToSearchMin;
 }
 

@@ -7,12 +7,11 @@ interface TitleRowProps {
   /** The number of keys when the team has as many as it may have; null otherwise. */
   readonly full: number | null;
   readonly headingRef?: Ref<HTMLHeadingElement>;
-  readonly createRef?: Ref<HTMLButtonElement>;
   onCreate(): void;
 }
 
 /** The title of the page and the button for a new key. Shown at once, while the rest is loading. */
-export function TitleRow({ teamName, full, headingRef, createRef, onCreate }: TitleRowProps) {
+export function TitleRow({ teamName, full, headingRef, onCreate }: TitleRowProps) {
   return (
     <div className="title-row">
       <div>
@@ -27,7 +26,7 @@ export function TitleRow({ teamName, full, headingRef, createRef, onCreate }: Ti
         {/* Not `disabled`: that would take the focus from a person who has just made the last
             key. */}
         <button
-          ref={createRef}
+          id="new-key"
           type="button"
           className="button button-primary"
           aria-disabled={full !== null}

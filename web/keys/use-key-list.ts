@@ -6,11 +6,11 @@ import { bounds } from "../bounds.ts";
 import { useCell } from "../cell.ts";
 import { useServices } from "../services.tsx";
 import { type RpcKey, rpcKey, useRpcPages } from "../use-rpc.ts";
-import { type KeyPages, withCreated, withRevoked } from "./key-pages.ts";
+import { type KeyPages, withChanged, withCreated, withUsed } from "./key-pages.ts";
 
 interface KeyListQuery {
   readonly teamId: string;
-  readonly showRevoked: boolean;
+  readonly showPast: boolean;
   readonly query: string;
   /**
    * True while live updates are paused. Then the list is read more often, and whenever the page
@@ -23,12 +23,12 @@ interface KeyListQuery {
  * The team's keys that fit the query, page by page. For another query, the read for the one before
  * is aborted.
  */
-export function useKeyList({ teamId, showRevoked, query, paused }: KeyListQuery) {
+export function useKeyList({ teamId, showPast, query, paused }: KeyListQuery) {
   const { sessionEnded } = useServices();
   const ended = useCell(sessionEnded);
   return useRpcPages(
     rpcs.listKeys,
-    { teamId, pageSize: bounds.keysPageSize, showRevoked, query },
+    { teamId, pageSize: bounds.keysPageSize, showRevoked: showPast, query },
     {
       // The current list stays visible while the one of another view is loading.
       placeholderData: keepPreviousData,
@@ -41,7 +41,9 @@ export function useKeyList({ teamId, showRevoked, query, paused }: KeyListQuery)
 /** Changes the lists of a team in the cache. */
 export interface KeyListWriter {
   created(key: Key): void;
-  revoked(key: Key): void;
+  /** The key was changed, or has ended. */
+  changed(key: Key): void;
+  used(key: Key): void;
   /** Reads the lists again. What it reads is no older than this call. */
   refresh(): Promise<void>;
 }
@@ -50,10 +52,13 @@ export function useKeyListWriter(teamId: string): KeyListWriter {
   const client = useQueryClient();
   return useMemo(() => {
     const lists = { queryKey: rpcKey(rpcs.listKeys, { teamId }) };
-    function change(apply: (pages: KeyPages, list: Query) => KeyPages) {
+    function apply(change: (pages: KeyPages, list: Query) => KeyPages) {
       for (const list of client.getQueryCache().findAll(lists)) {
-        client.setQueryData<KeyPages>(list.queryKey, (pages) => pages && apply(pages, list));
+        client.setQueryData<KeyPages>(list.queryKey, (pages) => pages && change(pages, list));
       }
+    }
+    function change(changed: (pages: KeyPages, list: Query) => KeyPages) {
+      apply(changed);
       void client.invalidateQueries({
         ...lists,
         // A read that is under way may be older than the change and would undo it, so start it
@@ -63,7 +68,9 @@ export function useKeyListWriter(teamId: string): KeyListWriter {
     }
     return {
       created: (key) => change((pages, list) => (isSearched(list) ? pages : withCreated(pages, key))),
-      revoked: (key) => change((pages) => withRevoked(pages, key)),
+      changed: (key) => change((pages) => withChanged(pages, key)),
+      // A read that is under way has this use too, or the next event brings it.
+      used: (key) => apply((pages) => withUsed(pages, key)),
       async refresh() {
         // React Query never cancels a first read. Its answer may be too old, so wait and read
         // again.

@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "react";
 import { flushSync } from "react-dom";
-import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import { type Key, KeyState } from "#gen/keyrun/v1/key_pb.ts";
 import { useServices } from "../services.tsx";
 import { isActive, keysOf, visibleKeys } from "./key-pages.ts";
 import { detailsButtonId, revokeButtonId } from "./key-row.tsx";
@@ -8,114 +8,107 @@ import { arranged, firstView, isNarrowed, type KeyView } from "./key-view.ts";
 import { keyAsSubject } from "./key-words.ts";
 import { useDepartingKeys } from "./use-departing-keys.ts";
 import { useKeyList, useKeyListWriter } from "./use-key-list.ts";
-import { useLiveKeys } from "./use-live-keys.ts";
 
 /** The dialog that is open on the page. */
-export type KeysDialog =
+export type KeysDialog = {
+  /** The id of the button that gets the focus when the dialog closes. */
+  readonly opener: string;
+} & (
   | { readonly kind: "create" }
-  | { readonly kind: "details"; readonly key: Key }
+  | { readonly kind: "details" | "edit" | "rotate"; readonly key: Key }
   | {
       readonly kind: "revoke";
       readonly key: Key;
       /** The keys of the rows below, for the focus when this row has gone. */
       readonly below: readonly Key[];
-      /** The revoked key, if someone else revoked it meanwhile. */
-      readonly revokedElsewhere: Key | null;
-    };
+      /** The key as it has ended, if that was not done here. */
+      readonly endedElsewhere: Key | null;
+    }
+);
 
 /**
- * The state and the actions of the page of a team's keys: its live list, and the one open dialog.
+ * The state and the actions of the page of a team's keys: its list, and the one open dialog.
  */
 export function useKeysPage(teamId: string) {
   const { status, ticker } = useServices();
   const [view, setView] = useState(firstView);
   const [newKeyIds, setNewKeyIds] = useState<ReadonlySet<string>>(new Set());
   const [dialog, setDialog] = useState<KeysDialog | null>(null);
+  const [paused, setPaused] = useState(false);
   const writer = useKeyListWriter(teamId);
   const { departing, depart, forget } = useDepartingKeys();
   const heading = useRef<HTMLHeadingElement>(null);
-  const createButton = useRef<HTMLButtonElement>(null);
-  /** The key that this page is revoking. Its revocation is not announced as someone else's. */
-  const revokingId = useRef<string | null>(null);
+  /** The key that this page is ending. Its end is not announced as someone else's. */
+  const endingId = useRef<string | null>(null);
   /**
-   * The keys that this page showed as active. Their revocation is announced even if the list is
-   * read without them before the stream reports it.
+   * The keys that this page showed as active. Their end is announced even if the list is read
+   * without them before the stream reports it.
    */
   const shownActive = useRef(new Set<string>());
-
-  const { paused } = useLiveKeys(teamId, {
-    onOpened: () => void writer.refresh(),
-    onRefused: () => void writer.refresh(),
-    onCreated: writer.created,
-    onRevoked(key) {
-      const news = shownActive.current.delete(key.id) && revokingId.current !== key.id;
-      // A narrowed view may not hold the key. Then no row may appear only to say that it goes.
-      const inView = !isNarrowed(view) || rows.some((one) => one.id === key.id);
-      writer.revoked(key);
-      setDialog((open) => withRevoked(open, key, news));
-      if (!news) return;
-      if (inView) depart(key);
-      status.say(`${keyAsSubject(key)} was revoked by ${key.revokedBy}`);
-    },
-  });
-  const list = useKeyList({ teamId, showRevoked: view.showRevoked, query: view.query, paused });
+  const list = useKeyList({ teamId, showPast: view.showPast, query: view.query, paused });
   // The page can only sort what it has loaded.
   const sort = list.hasNextPage ? firstView.sort : view.sort;
   const rows = list.data
-    ? arranged(visibleKeys(list.data, view.showRevoked, departing), { ...view, sort }, ticker.unixMs())
+    ? arranged(visibleKeys(list.data, view.showPast, departing), { ...view, sort }, ticker.unixMs())
     : [];
   useEffect(() => {
     if (list.data === undefined) return;
     for (const key of keysOf(list.data).filter(isActive)) shownActive.current.add(key.id);
   }, [list.data]);
 
+  function onChanged(key: Key) {
+    const news = !isActive(key) && shownActive.current.delete(key.id) && endingId.current !== key.id;
+    // A narrowed view may not hold the key. Then no row may appear only to say that it goes.
+    const inView = !isNarrowed(view) || rows.some((one) => one.id === key.id);
+    writer.changed(key);
+    setDialog((open) => withKey(open, key, news));
+    if (!news) return;
+    if (inView) depart(key);
+    const what = key.state === KeyState.EXPIRED ? "has expired" : `was revoked by ${key.revokedBy}`;
+    status.say(`${keyAsSubject(key)} ${what}`);
+  }
   function changeView(change: Partial<KeyView>) {
     setView((before) => ({ ...before, ...change }));
     forget();
   }
   function openDetails(key: Key) {
-    setDialog({ kind: "details", key });
-  }
-  function closeDetails({ key }: { key: Key }) {
-    flushSync(() => setDialog(null));
-    (document.getElementById(detailsButtonId(key.id)) ?? heading.current)?.focus();
+    setDialog({ kind: "details", key, opener: detailsButtonId(key.id) });
   }
   function openRevoke(key: Key) {
     const below = rows.slice(rows.findIndex((one) => one.id === key.id) + 1);
-    setDialog({ kind: "revoke", key, below, revokedElsewhere: null });
+    setDialog({ kind: "revoke", key, below, endedElsewhere: null, opener: revokeButtonId(key.id) });
   }
-  function closeCreate(created: Key | null) {
+  /** Closes the dialog. The first of the elements that is there gets the focus. */
+  function close(...focusIds: string[]) {
     flushSync(() => setDialog(null));
-    revokingId.current = null;
-    createButton.current?.focus();
-    if (created === null) return;
-    setNewKeyIds((before) => new Set(before).add(created.id));
-    // A narrowed view would hide the new key.
-    if (isNarrowed(view)) changeView({ query: "", unusedOnly: false });
-    status.say(`${keyAsSubject(created)} created`, { shown: true });
-  }
-  function closeRevoke(
-    closed: KeysDialog & { kind: "revoke" },
-    outcome: "kept" | "revoked" | "found-revoked",
-  ) {
-    flushSync(() => setDialog(null));
-    revokingId.current = null;
-    if (outcome !== "kept") shownActive.current.delete(closed.key.id);
-    const next = outcome === "kept" ? [closed.key] : closed.below;
-    const buttons = next.map((key) => document.getElementById(revokeButtonId(key.id)));
-    (buttons.find((button) => button !== null) ?? heading.current)?.focus();
-    if (outcome === "revoked") status.say(`${keyAsSubject(closed.key)} revoked`, { shown: true });
+    endingId.current = null;
+    const elements = focusIds.map((id) => document.getElementById(id));
+    (elements.find((element) => element !== null) ?? heading.current)?.focus();
   }
 
   return {
-    ...{ list, rows, view, changeView, writer, paused, newKeyIds, departing, heading, createButton },
-    ...{ dialog, setDialog, openDetails, closeDetails, openRevoke, closeCreate, closeRevoke, revokingId },
+    ...{
+      list,
+      rows,
+      view,
+      changeView,
+      writer,
+      paused,
+      setPaused,
+      newKeyIds,
+      setNewKeyIds,
+      departing,
+      heading,
+    },
+    ...{ dialog, setDialog, openDetails, openRevoke, close, onChanged, endingId, shownActive },
   };
 }
 
-/** The dialog, which shows the key as it is now. `news` when someone else revoked it. */
-function withRevoked(dialog: KeysDialog | null, key: Key, news: boolean): KeysDialog | null {
+export type KeysPageState = ReturnType<typeof useKeysPage>;
+
+/** The dialog, which shows the key as it is now. `news` when it has ended elsewhere. */
+function withKey(dialog: KeysDialog | null, key: Key, news: boolean): KeysDialog | null {
   if (dialog === null || dialog.kind === "create" || dialog.key.id !== key.id) return dialog;
-  if (dialog.kind === "details") return { ...dialog, key };
-  return news ? { ...dialog, revokedElsewhere: key } : dialog;
+  if (dialog.kind !== "revoke") return { ...dialog, key };
+  return news ? { ...dialog, endedElsewhere: key } : dialog;
 }

@@ -1,7 +1,10 @@
+/** A page of a team's settings. */
+export type SettingsPage = "api-keys" | "activity";
+
 /** The page that a path of the screen shows. */
 export type Route =
   | { readonly page: "home" }
-  | { readonly page: "api-keys"; readonly teamId: string }
+  | { readonly page: SettingsPage; readonly teamId: string }
   | { readonly page: "sign-in" }
   | { readonly page: "sign-in-link" }
   | { readonly page: "unknown" };
@@ -13,13 +16,13 @@ export function routeOf(pathname: string): Route {
   if (pathname === "/") return { page: "home" };
   if (pathname === "/sign-in") return { page: "sign-in" };
   if (pathname === "/sign-in/link") return { page: "sign-in-link" };
-  const teamId = /^\/settings\/team\/([^/]+)\/api-keys$/.exec(pathname)?.[1];
-  return teamId === undefined ? { page: "unknown" } : { page: "api-keys", teamId };
+  const [, teamId, page] = /^\/settings\/team\/([^/]+)\/(api-keys|activity)$/.exec(pathname) ?? [];
+  return teamId === undefined ? { page: "unknown" } : { page: page as SettingsPage, teamId };
 }
 
-/** The path of the page with a team's keys. */
-export function apiKeysPath(teamId: string): string {
-  return `/settings/team/${encodeURIComponent(teamId)}/api-keys`;
+/** The path of a page of a team's settings. */
+export function settingsPath(teamId: string, page: SettingsPage = "api-keys"): string {
+  return `/settings/team/${encodeURIComponent(teamId)}/${page}`;
 }
 
 /** The path of the sign-in page that leads back to `path` afterwards. */

@@ -34,7 +34,7 @@ function exact(): Intl.DateTimeFormat {
  * The languages that the browser asks for, the best first. Dates, times and numbers are written in
  * their way. Empty, which means the browser's own language, if it names one that does not exist.
  */
-function languages(): string[] {
+export function languages(): string[] {
   try {
     return Intl.getCanonicalLocales(navigator.languages);
   } catch {

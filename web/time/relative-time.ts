@@ -15,11 +15,21 @@ let words: Intl.RelativeTimeFormat | undefined;
  * the future is "just now" as well: the clocks of server and browser may differ.
  */
 export function relativeTime(thenMs: number, nowMs: number): string {
-  const passedMs = nowMs - thenMs;
-  const unit = units.find(({ ms, count }) => passedMs < ms * count) ?? units[5];
-  const passed = Math.floor(passedMs / unit.ms);
-  if (passed < 1 && unit.name === "second") return "just now";
+  return inWords(nowMs - thenMs, -1);
+}
+
+/** How long it is until a time, rounded down: "in 9 days". A time that has passed is "just now". */
+export function timeUntil(thenMs: number, nowMs: number): string {
+  return inWords(thenMs - nowMs, 1);
+}
+
+function inWords(ms: number, sign: 1 | -1): string {
+  // Months ahead would round off what a person plans with.
+  const countMax = (unit: (typeof units)[number]) => (unit.name === "day" && sign > 0 ? 400 : unit.count);
+  const unit = units.find((one) => ms < one.ms * countMax(one)) ?? units[5];
+  const count = Math.floor(ms / unit.ms);
+  if (count < 1 && unit.name === "second") return "just now";
   // English, because it stands in English sentences.
   words ??= new Intl.RelativeTimeFormat("en", { numeric: "always" });
-  return words.format(-Math.max(passed, 1), unit.name);
+  return words.format(sign * Math.max(count, 1), unit.name);
 }

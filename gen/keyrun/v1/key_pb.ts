@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file keyrun/v1/key.proto.
  */
 export const file_keyrun_v1_key: GenFile = /*@__PURE__*/
-  fileDesc("ChNrZXlydW4vdjEva2V5LnByb3RvEglrZXlydW4udjEivgIKA0tleRIKCgJpZBgBIAEoCRIPCgd0ZWFtX2lkGAIgASgJEg0KBWxhYmVsGAMgASgJEhYKDnJlZGFjdGVkX3ZhbHVlGAQgASgJEi8KC2NyZWF0ZV90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpjcmVhdGVkX2J5GAYgASgJEjEKDWxhc3RfdXNlX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3Jldm9rZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpyZXZva2VkX2J5GAkgASgJEiIKBXN0YXRlGAogASgOMhMua2V5cnVuLnYxLktleVN0YXRlEhIKCnJlcXVlc3RfaWQYCyABKAkqUgoIS2V5U3RhdGUSGQoVS0VZX1NUQVRFX1VOU1BFQ0lGSUVEEAASFAoQS0VZX1NUQVRFX0FDVElWRRABEhUKEUtFWV9TVEFURV9SRVZPS0VEEAJiBnByb3RvMw", [file_google_protobuf_timestamp]);
+  fileDesc("ChNrZXlydW4vdjEva2V5LnByb3RvEglrZXlydW4udjEi7wMKA0tleRIKCgJpZBgBIAEoCRIPCgd0ZWFtX2lkGAIgASgJEg0KBWxhYmVsGAMgASgJEhYKDnJlZGFjdGVkX3ZhbHVlGAQgASgJEi8KC2NyZWF0ZV90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpjcmVhdGVkX2J5GAYgASgJEjEKDWxhc3RfdXNlX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3Jldm9rZV90aW1lGAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpyZXZva2VkX2J5GAkgASgJEiIKBXN0YXRlGAogASgOMhMua2V5cnVuLnYxLktleVN0YXRlEhIKCnJlcXVlc3RfaWQYCyABKAkSLwoLZXhwaXJlX3RpbWUYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhcKD3JlcGxhY2VzX2tleV9pZBgNIAEoCRIaChJyZXBsYWNlZF9ieV9rZXlfaWQYDiABKAkSDwoHYXBwX2lkcxgPIAMoCRIgChNyZXF1ZXN0c19wZXJfbWludXRlGBAgASgFSACIAQFCFgoUX3JlcXVlc3RzX3Blcl9taW51dGUqaQoIS2V5U3RhdGUSGQoVS0VZX1NUQVRFX1VOU1BFQ0lGSUVEEAASFAoQS0VZX1NUQVRFX0FDVElWRRABEhUKEUtFWV9TVEFURV9SRVZPS0VEEAISFQoRS0VZX1NUQVRFX0VYUElSRUQQA2IGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * An API key of a team. It never holds the key's full value.
@@ -59,8 +59,8 @@ export type Key = Message<"keyrun.v1.Key"> & {
   createTime?: Timestamp | undefined;
 
   /**
-   * Output only. The creator of the key: a member's e-mail, "the command line",
-   * or "a service".
+   * Output only. The creator of the key: a member's e-mail, the name of a
+   * service, "the command line", or "a service".
    *
    * @generated from field: string created_by = 6;
    */
@@ -104,6 +104,46 @@ export type Key = Message<"keyrun.v1.Key"> & {
    * @generated from field: string request_id = 11;
    */
   requestId: string;
+
+  /**
+   * Output only. From when on the key is refused, if it is not revoked before.
+   * It is absent if the key does not expire.
+   *
+   * @generated from field: google.protobuf.Timestamp expire_time = 12;
+   */
+  expireTime?: Timestamp | undefined;
+
+  /**
+   * Output only. The id of the key that this one replaces. It is empty if the
+   * key was not made by a rotation.
+   *
+   * @generated from field: string replaces_key_id = 13;
+   */
+  replacesKeyId: string;
+
+  /**
+   * Output only. The id of the key that replaces this one. It is empty if the
+   * key was not rotated.
+   *
+   * @generated from field: string replaced_by_key_id = 14;
+   */
+  replacedByKeyId: string;
+
+  /**
+   * Output only. The ids of the only apps that the key may run. If it is empty,
+   * the key may run every app of its team.
+   *
+   * @generated from field: repeated string app_ids = 15;
+   */
+  appIds: string[];
+
+  /**
+   * Output only. How many requests a minute the key may make of those of its
+   * team. It is absent if only the team's limit counts. Example: 10.
+   *
+   * @generated from field: optional int32 requests_per_minute = 16;
+   */
+  requestsPerMinute?: number | undefined;
 };
 
 /**
@@ -151,8 +191,8 @@ export type KeyJson = {
   createTime?: TimestampJson;
 
   /**
-   * Output only. The creator of the key: a member's e-mail, "the command line",
-   * or "a service".
+   * Output only. The creator of the key: a member's e-mail, the name of a
+   * service, "the command line", or "a service".
    *
    * @generated from field: string created_by = 6;
    */
@@ -196,6 +236,46 @@ export type KeyJson = {
    * @generated from field: string request_id = 11;
    */
   requestId?: string;
+
+  /**
+   * Output only. From when on the key is refused, if it is not revoked before.
+   * It is absent if the key does not expire.
+   *
+   * @generated from field: google.protobuf.Timestamp expire_time = 12;
+   */
+  expireTime?: TimestampJson;
+
+  /**
+   * Output only. The id of the key that this one replaces. It is empty if the
+   * key was not made by a rotation.
+   *
+   * @generated from field: string replaces_key_id = 13;
+   */
+  replacesKeyId?: string;
+
+  /**
+   * Output only. The id of the key that replaces this one. It is empty if the
+   * key was not rotated.
+   *
+   * @generated from field: string replaced_by_key_id = 14;
+   */
+  replacedByKeyId?: string;
+
+  /**
+   * Output only. The ids of the only apps that the key may run. If it is empty,
+   * the key may run every app of its team.
+   *
+   * @generated from field: repeated string app_ids = 15;
+   */
+  appIds?: string[];
+
+  /**
+   * Output only. How many requests a minute the key may make of those of its
+   * team. It is absent if only the team's limit counts. Example: 10.
+   *
+   * @generated from field: optional int32 requests_per_minute = 16;
+   */
+  requestsPerMinute?: number;
 };
 
 /**
@@ -226,11 +306,18 @@ export const KeyState = {
   ACTIVE: 1,
 
   /**
-   * The key is refused, for ever.
+   * The key was revoked. It is refused for ever.
    *
    * @generated from enum value: KEY_STATE_REVOKED = 2;
    */
   REVOKED: 2,
+
+  /**
+   * The key's time is over. It is refused for ever.
+   *
+   * @generated from enum value: KEY_STATE_EXPIRED = 3;
+   */
+  EXPIRED: 3,
 } as const;
 
 /**
@@ -245,7 +332,7 @@ export type KeyState = (typeof KeyState)[keyof typeof KeyState] | UnknownEnum;
  *
  * @generated from enum keyrun.v1.KeyState
  */
-export type KeyStateJson = "KEY_STATE_UNSPECIFIED" | "KEY_STATE_ACTIVE" | "KEY_STATE_REVOKED";
+export type KeyStateJson = "KEY_STATE_UNSPECIFIED" | "KEY_STATE_ACTIVE" | "KEY_STATE_REVOKED" | "KEY_STATE_EXPIRED";
 
 /**
  * Describes the enum keyrun.v1.KeyState.

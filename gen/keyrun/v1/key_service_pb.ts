@@ -4,6 +4,9 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_google_api_annotations } from "../../google/api/annotations_pb.ts";
+import type { Duration, DurationJson, FieldMask, FieldMaskJson, Timestamp, TimestampJson } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Key, KeyJson } from "./key_pb.ts";
 import { file_keyrun_v1_key } from "./key_pb.ts";
 import type { RateLimit, RateLimitJson } from "./rate_limit_pb.ts";
@@ -16,7 +19,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file keyrun/v1/key_service.proto.
  */
 export const file_keyrun_v1_key_service: GenFile = /*@__PURE__*/
-  fileDesc("ChtrZXlydW4vdjEva2V5X3NlcnZpY2UucHJvdG8SCWtleXJ1bi52MSJGChBDcmVhdGVLZXlSZXF1ZXN0Eg8KB3RlYW1faWQYASABKAkSDQoFbGFiZWwYAiABKAkSEgoKcmVxdWVzdF9pZBgDIAEoCSJEChFDcmVhdGVLZXlSZXNwb25zZRIbCgNrZXkYASABKAsyDi5rZXlydW4udjEuS2V5EhIKBXZhbHVlGAIgASgJQgOAAQEicwoPTGlzdEtleXNSZXF1ZXN0Eg8KB3RlYW1faWQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkSFAoMc2hvd19yZXZva2VkGAQgASgIEhIKBXF1ZXJ5GAUgASgJQgOAAQEinAEKEExpc3RLZXlzUmVzcG9uc2USHAoEa2V5cxgBIAMoCzIOLmtleXJ1bi52MS5LZXkSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEhgKEGFjdGl2ZV9rZXlfY291bnQYAyABKAUSHAoUYWN0aXZlX2tleV9jb3VudF9tYXgYBCABKAUSGQoRcmV2b2tlZF9rZXlfY291bnQYBSABKAUiIwoQV2F0Y2hLZXlzUmVxdWVzdBIPCgd0ZWFtX2lkGAEgASgJIrwBChFXYXRjaEtleXNSZXNwb25zZRIoCgZvcGVuZWQYASABKAsyFi5rZXlydW4udjEuV2F0Y2hPcGVuZWRIABIhCgdjcmVhdGVkGAIgASgLMg4ua2V5cnVuLnYxLktleUgAEiEKB3Jldm9rZWQYAyABKAsyDi5rZXlydW4udjEuS2V5SAASLgoJaGVhcnRiZWF0GAQgASgLMhkua2V5cnVuLnYxLldhdGNoSGVhcnRiZWF0SABCBwoFZXZlbnQiDQoLV2F0Y2hPcGVuZWQiEAoOV2F0Y2hIZWFydGJlYXQiMwoQUmV2b2tlS2V5UmVxdWVzdBIPCgd0ZWFtX2lkGAEgASgJEg4KBmtleV9pZBgCIAEoCSIwChFSZXZva2VLZXlSZXNwb25zZRIbCgNrZXkYASABKAsyDi5rZXlydW4udjEuS2V5IkIKEFZlcmlmeUtleVJlcXVlc3QSEgoFdmFsdWUYASABKAlCA4ABARIRCgRjb3N0GAIgASgFSACIAQFCBwoFX2Nvc3QirwIKEVZlcmlmeUtleVJlc3BvbnNlEjUKB3ZlcmRpY3QYASABKA4yJC5rZXlydW4udjEuVmVyaWZ5S2V5UmVzcG9uc2UuVmVyZGljdBIOCgZrZXlfaWQYAiABKAkSDwoHdGVhbV9pZBgDIAEoCRIdCgRwbGFuGAQgASgOMg8ua2V5cnVuLnYxLlBsYW4SKAoKcmF0ZV9saW1pdBgFIAEoCzIULmtleXJ1bi52MS5SYXRlTGltaXQieQoHVmVyZGljdBIXChNWRVJESUNUX1VOU1BFQ0lGSUVEEAASEQoNVkVSRElDVF9WQUxJRBABEhMKD1ZFUkRJQ1RfSU5WQUxJRBACEhMKD1ZFUkRJQ1RfUkVWT0tFRBADEhgKFFZFUkRJQ1RfUkFURV9MSU1JVEVEEAQy/QIKCktleVNlcnZpY2USSAoJQ3JlYXRlS2V5Ehsua2V5cnVuLnYxLkNyZWF0ZUtleVJlcXVlc3QaHC5rZXlydW4udjEuQ3JlYXRlS2V5UmVzcG9uc2UiABJFCghMaXN0S2V5cxIaLmtleXJ1bi52MS5MaXN0S2V5c1JlcXVlc3QaGy5rZXlydW4udjEuTGlzdEtleXNSZXNwb25zZSIAEkoKCVdhdGNoS2V5cxIbLmtleXJ1bi52MS5XYXRjaEtleXNSZXF1ZXN0Ghwua2V5cnVuLnYxLldhdGNoS2V5c1Jlc3BvbnNlIgAwARJICglSZXZva2VLZXkSGy5rZXlydW4udjEuUmV2b2tlS2V5UmVxdWVzdBocLmtleXJ1bi52MS5SZXZva2VLZXlSZXNwb25zZSIAEkgKCVZlcmlmeUtleRIbLmtleXJ1bi52MS5WZXJpZnlLZXlSZXF1ZXN0Ghwua2V5cnVuLnYxLlZlcmlmeUtleVJlc3BvbnNlIgBiBnByb3RvMw", [file_keyrun_v1_key, file_keyrun_v1_rate_limit, file_keyrun_v1_team]);
+  fileDesc("ChtrZXlydW4vdjEva2V5X3NlcnZpY2UucHJvdG8SCWtleXJ1bi52MSLCAQoQQ3JlYXRlS2V5UmVxdWVzdBIPCgd0ZWFtX2lkGAEgASgJEg0KBWxhYmVsGAIgASgJEhIKCnJlcXVlc3RfaWQYAyABKAkSLwoLZXhwaXJlX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg8KB2FwcF9pZHMYBSADKAkSIAoTcmVxdWVzdHNfcGVyX21pbnV0ZRgGIAEoBUgAiAEBQhYKFF9yZXF1ZXN0c19wZXJfbWludXRlIkQKEUNyZWF0ZUtleVJlc3BvbnNlEhsKA2tleRgBIAEoCzIOLmtleXJ1bi52MS5LZXkSEgoFdmFsdWUYAiABKAlCA4ABASJzCg9MaXN0S2V5c1JlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCRIUCgxzaG93X3Jldm9rZWQYBCABKAgSEgoFcXVlcnkYBSABKAlCA4ABASKcAQoQTGlzdEtleXNSZXNwb25zZRIcCgRrZXlzGAEgAygLMg4ua2V5cnVuLnYxLktleRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkSGAoQYWN0aXZlX2tleV9jb3VudBgDIAEoBRIcChRhY3RpdmVfa2V5X2NvdW50X21heBgEIAEoBRIZChFyZXZva2VkX2tleV9jb3VudBgFIAEoBSIjChBXYXRjaEtleXNSZXF1ZXN0Eg8KB3RlYW1faWQYASABKAki/wEKEVdhdGNoS2V5c1Jlc3BvbnNlEigKBm9wZW5lZBgBIAEoCzIWLmtleXJ1bi52MS5XYXRjaE9wZW5lZEgAEiEKB2NyZWF0ZWQYAiABKAsyDi5rZXlydW4udjEuS2V5SAASIQoHcmV2b2tlZBgDIAEoCzIOLmtleXJ1bi52MS5LZXlIABIuCgloZWFydGJlYXQYBCABKAsyGS5rZXlydW4udjEuV2F0Y2hIZWFydGJlYXRIABIeCgR1c2VkGAUgASgLMg4ua2V5cnVuLnYxLktleUgAEiEKB2NoYW5nZWQYBiABKAsyDi5rZXlydW4udjEuS2V5SABCBwoFZXZlbnQiDQoLV2F0Y2hPcGVuZWQiEAoOV2F0Y2hIZWFydGJlYXQiMwoQUmV2b2tlS2V5UmVxdWVzdBIPCgd0ZWFtX2lkGAEgASgJEg4KBmtleV9pZBgCIAEoCSIwChFSZXZva2VLZXlSZXNwb25zZRIbCgNrZXkYASABKAsyDi5rZXlydW4udjEuS2V5IlIKEFZlcmlmeUtleVJlcXVlc3QSEgoFdmFsdWUYASABKAlCA4ABARIRCgRjb3N0GAIgASgFSACIAQESDgoGYXBwX2lkGAMgASgJQgcKBV9jb3N0IuICChFWZXJpZnlLZXlSZXNwb25zZRI1Cgd2ZXJkaWN0GAEgASgOMiQua2V5cnVuLnYxLlZlcmlmeUtleVJlc3BvbnNlLlZlcmRpY3QSDgoGa2V5X2lkGAIgASgJEg8KB3RlYW1faWQYAyABKAkSHQoEcGxhbhgEIAEoDjIPLmtleXJ1bi52MS5QbGFuEigKCnJhdGVfbGltaXQYBSABKAsyFC5rZXlydW4udjEuUmF0ZUxpbWl0IqsBCgdWZXJkaWN0EhcKE1ZFUkRJQ1RfVU5TUEVDSUZJRUQQABIRCg1WRVJESUNUX1ZBTElEEAESEwoPVkVSRElDVF9JTlZBTElEEAISEwoPVkVSRElDVF9SRVZPS0VEEAMSGAoUVkVSRElDVF9SQVRFX0xJTUlURUQQBBITCg9WRVJESUNUX0VYUElSRUQQBRIbChdWRVJESUNUX0FQUF9OT1RfQUxMT1dFRBAGIqQBChBVcGRhdGVLZXlSZXF1ZXN0Eg8KB3RlYW1faWQYASABKAkSDgoGa2V5X2lkGAIgASgJEg0KBWxhYmVsGAMgASgJEi8KC2V4cGlyZV90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgt1cGRhdGVfbWFzaxgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2siMAoRVXBkYXRlS2V5UmVzcG9uc2USGwoDa2V5GAEgASgLMg4ua2V5cnVuLnYxLktleSJzChBSb3RhdGVLZXlSZXF1ZXN0Eg8KB3RlYW1faWQYASABKAkSDgoGa2V5X2lkGAIgASgJEioKB292ZXJsYXAYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEgoKcmVxdWVzdF9pZBgEIAEoCSJqChFSb3RhdGVLZXlSZXNwb25zZRIbCgNrZXkYASABKAsyDi5rZXlydW4udjEuS2V5EhIKBXZhbHVlGAIgASgJQgOAAQESJAoMcmVwbGFjZWRfa2V5GAMgASgLMg4ua2V5cnVuLnYxLktleSIsChZSZXZva2VMZWFrZWRLZXlSZXF1ZXN0EhIKBXZhbHVlGAEgASgJQgOAAQEiYgoXUmV2b2tlTGVha2VkS2V5UmVzcG9uc2USFgoOcmVkYWN0ZWRfdmFsdWUYASABKAkSLwoLcmV2b2tlX3RpbWUYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIsUBCg9HZXRVc2FnZVJlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRIOCgZrZXlfaWQYAiABKAkSLgoKc3RhcnRfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLAoIZW5kX3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiIKBHN0ZXAYBSABKA4yFC5rZXlydW4udjEuVXNhZ2VTdGVwEg8KB2tleV9pZHMYBiADKAkiXAoQR2V0VXNhZ2VSZXNwb25zZRIlCgZwb2ludHMYASADKAsyFS5rZXlydW4udjEuVXNhZ2VQb2ludBIhCgRrZXlzGAIgAygLMhMua2V5cnVuLnYxLktleVVzYWdlImIKCEtleVVzYWdlEg4KBmtleV9pZBgBIAEoCRIXCg9hY2NlcHRlZF9jb3VudHMYAiADKAMSFgoObGltaXRlZF9jb3VudHMYAyADKAMSFQoNZmFpbGVkX2NvdW50cxgEIAMoAyKyAQoKVXNhZ2VQb2ludBIuCgpzdGFydF90aW1lGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIWCg5hY2NlcHRlZF9jb3VudBgCIAEoAxIVCg1saW1pdGVkX2NvdW50GAMgASgDEhQKDGZhaWxlZF9jb3VudBgEIAEoAxIvCgxhcHBfZHVyYXRpb24YBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24qUAoJVXNhZ2VTdGVwEhoKFlVTQUdFX1NURVBfVU5TUEVDSUZJRUQQABITCg9VU0FHRV9TVEVQX0hPVVIQARISCg5VU0FHRV9TVEVQX0RBWRACMtYFCgpLZXlTZXJ2aWNlEkgKCUNyZWF0ZUtleRIbLmtleXJ1bi52MS5DcmVhdGVLZXlSZXF1ZXN0Ghwua2V5cnVuLnYxLkNyZWF0ZUtleVJlc3BvbnNlIgASRQoITGlzdEtleXMSGi5rZXlydW4udjEuTGlzdEtleXNSZXF1ZXN0Ghsua2V5cnVuLnYxLkxpc3RLZXlzUmVzcG9uc2UiABJKCglXYXRjaEtleXMSGy5rZXlydW4udjEuV2F0Y2hLZXlzUmVxdWVzdBocLmtleXJ1bi52MS5XYXRjaEtleXNSZXNwb25zZSIAMAESSAoJUmV2b2tlS2V5Ehsua2V5cnVuLnYxLlJldm9rZUtleVJlcXVlc3QaHC5rZXlydW4udjEuUmV2b2tlS2V5UmVzcG9uc2UiABJICglWZXJpZnlLZXkSGy5rZXlydW4udjEuVmVyaWZ5S2V5UmVxdWVzdBocLmtleXJ1bi52MS5WZXJpZnlLZXlSZXNwb25zZSIAEkgKCVVwZGF0ZUtleRIbLmtleXJ1bi52MS5VcGRhdGVLZXlSZXF1ZXN0Ghwua2V5cnVuLnYxLlVwZGF0ZUtleVJlc3BvbnNlIgASSAoJUm90YXRlS2V5Ehsua2V5cnVuLnYxLlJvdGF0ZUtleVJlcXVlc3QaHC5rZXlydW4udjEuUm90YXRlS2V5UmVzcG9uc2UiABJ8Cg9SZXZva2VMZWFrZWRLZXkSIS5rZXlydW4udjEuUmV2b2tlTGVha2VkS2V5UmVxdWVzdBoiLmtleXJ1bi52MS5SZXZva2VMZWFrZWRLZXlSZXNwb25zZSIigtPkkwIcOgEqIhcvYXBpL2tleXMvcmV2b2tlLWxlYWtlZBJFCghHZXRVc2FnZRIaLmtleXJ1bi52MS5HZXRVc2FnZVJlcXVlc3QaGy5rZXlydW4udjEuR2V0VXNhZ2VSZXNwb25zZSIAYgZwcm90bzM", [file_google_api_annotations, file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_keyrun_v1_key, file_keyrun_v1_rate_limit, file_keyrun_v1_team]);
 
 /**
  * The key to create.
@@ -50,6 +53,32 @@ export type CreateKeyRequest = Message<"keyrun.v1.CreateKeyRequest"> & {
    * @generated from field: string request_id = 3;
    */
   requestId: string;
+
+  /**
+   * Optional. From when on the key is refused: at least a minute and at most 10
+   * years from now. By default, the key does not expire.
+   *
+   * @generated from field: google.protobuf.Timestamp expire_time = 4;
+   */
+  expireTime?: Timestamp | undefined;
+
+  /**
+   * Optional. The ids of the only apps that the key may run, at most 100. They
+   * can't be changed later. By default, the key may run every app of its team.
+   * Example: "echo".
+   *
+   * @generated from field: repeated string app_ids = 5;
+   */
+  appIds: string[];
+
+  /**
+   * Optional. How many requests a minute the key may make of those of its team: 1
+   * to the plan's limit. It can't be changed later. By default, only the team's
+   * limit counts. Example: 10.
+   *
+   * @generated from field: optional int32 requests_per_minute = 6;
+   */
+  requestsPerMinute?: number | undefined;
 };
 
 /**
@@ -84,6 +113,32 @@ export type CreateKeyRequestJson = {
    * @generated from field: string request_id = 3;
    */
   requestId?: string;
+
+  /**
+   * Optional. From when on the key is refused: at least a minute and at most 10
+   * years from now. By default, the key does not expire.
+   *
+   * @generated from field: google.protobuf.Timestamp expire_time = 4;
+   */
+  expireTime?: TimestampJson;
+
+  /**
+   * Optional. The ids of the only apps that the key may run, at most 100. They
+   * can't be changed later. By default, the key may run every app of its team.
+   * Example: "echo".
+   *
+   * @generated from field: repeated string app_ids = 5;
+   */
+  appIds?: string[];
+
+  /**
+   * Optional. How many requests a minute the key may make of those of its team: 1
+   * to the plan's limit. It can't be changed later. By default, only the team's
+   * limit counts. Example: 10.
+   *
+   * @generated from field: optional int32 requests_per_minute = 6;
+   */
+  requestsPerMinute?: number;
 };
 
 /**
@@ -175,7 +230,8 @@ export type ListKeysRequest = Message<"keyrun.v1.ListKeysRequest"> & {
   pageToken: string;
 
   /**
-   * Optional. Whether to list revoked keys, too. The default is false.
+   * Optional. Whether to list revoked and expired keys, too. The default is
+   * false.
    *
    * @generated from field: bool show_revoked = 4;
    */
@@ -226,7 +282,8 @@ export type ListKeysRequestJson = {
   pageToken?: string;
 
   /**
-   * Optional. Whether to list revoked keys, too. The default is false.
+   * Optional. Whether to list revoked and expired keys, too. The default is
+   * false.
    *
    * @generated from field: bool show_revoked = 4;
    */
@@ -276,7 +333,8 @@ export type ListKeysResponse = Message<"keyrun.v1.ListKeysResponse"> & {
   nextPageToken: string;
 
   /**
-   * Output only. The number of the team's active keys. Example: 3.
+   * Output only. The number of the team's active keys. A key and the one that
+   * replaces it count as one. Example: 3.
    *
    * @generated from field: int32 active_key_count = 3;
    */
@@ -291,7 +349,7 @@ export type ListKeysResponse = Message<"keyrun.v1.ListKeysResponse"> & {
   activeKeyCountMax: number;
 
   /**
-   * Output only. The number of the team's revoked keys. It is counted up to
+   * Output only. The number of the team's revoked and expired keys. It is counted up to
    * 10000: a larger number is 10000, too. Example: 4.
    *
    * @generated from field: int32 revoked_key_count = 5;
@@ -322,7 +380,8 @@ export type ListKeysResponseJson = {
   nextPageToken?: string;
 
   /**
-   * Output only. The number of the team's active keys. Example: 3.
+   * Output only. The number of the team's active keys. A key and the one that
+   * replaces it count as one. Example: 3.
    *
    * @generated from field: int32 active_key_count = 3;
    */
@@ -337,7 +396,7 @@ export type ListKeysResponseJson = {
   activeKeyCountMax?: number;
 
   /**
-   * Output only. The number of the team's revoked keys. It is counted up to
+   * Output only. The number of the team's revoked and expired keys. It is counted up to
    * 10000: a larger number is 10000, too. Example: 4.
    *
    * @generated from field: int32 revoked_key_count = 5;
@@ -430,6 +489,23 @@ export type WatchKeysResponse = Message<"keyrun.v1.WatchKeysResponse"> & {
      */
     value: WatchHeartbeat;
     case: "heartbeat";
+  } | {
+    /**
+     * This key was used within the last seconds. Uses close to each other are
+     * one message, and a slow reader misses some: a list tells them too.
+     *
+     * @generated from field: keyrun.v1.Key used = 5;
+     */
+    value: Key;
+    case: "used";
+  } | {
+    /**
+     * This key was changed, replaced, or has expired.
+     *
+     * @generated from field: keyrun.v1.Key changed = 6;
+     */
+    value: Key;
+    case: "changed";
   } | { case: undefined; value?: undefined };
 };
 
@@ -466,6 +542,21 @@ export type WatchKeysResponseJson = {
    * @generated from field: keyrun.v1.WatchHeartbeat heartbeat = 4;
    */
   heartbeat?: WatchHeartbeatJson;
+
+  /**
+   * This key was used within the last seconds. Uses close to each other are
+   * one message, and a slow reader misses some: a list tells them too.
+   *
+   * @generated from field: keyrun.v1.Key used = 5;
+   */
+  used?: KeyJson;
+
+  /**
+   * This key was changed, replaced, or has expired.
+   *
+   * @generated from field: keyrun.v1.Key changed = 6;
+   */
+  changed?: KeyJson;
 };
 
 /**
@@ -623,11 +714,21 @@ export type VerifyKeyRequest = Message<"keyrun.v1.VerifyKeyRequest"> & {
 
   /**
    * Optional. How much to take from the team's limit: 0 to the plan's limit. 0
-   * takes nothing. The default is 1. The cost is taken whole or not at all.
+   * takes nothing. If the key has a limit of its own, the cost is taken from it,
+   * too, and is at most that limit. The default is 1. The cost is taken whole or
+   * not at all.
    *
    * @generated from field: optional int32 cost = 2;
    */
   cost?: number | undefined;
+
+  /**
+   * Optional. The app that the service's caller wants to use. A key that is
+   * restricted to apps is valid only with one of them. Example: "echo".
+   *
+   * @generated from field: string app_id = 3;
+   */
+  appId: string;
 };
 
 /**
@@ -646,11 +747,21 @@ export type VerifyKeyRequestJson = {
 
   /**
    * Optional. How much to take from the team's limit: 0 to the plan's limit. 0
-   * takes nothing. The default is 1. The cost is taken whole or not at all.
+   * takes nothing. If the key has a limit of its own, the cost is taken from it,
+   * too, and is at most that limit. The default is 1. The cost is taken whole or
+   * not at all.
    *
    * @generated from field: optional int32 cost = 2;
    */
   cost?: number;
+
+  /**
+   * Optional. The app that the service's caller wants to use. A key that is
+   * restricted to apps is valid only with one of them. Example: "echo".
+   *
+   * @generated from field: string app_id = 3;
+   */
+  appId?: string;
 };
 
 /**
@@ -696,8 +807,10 @@ export type VerifyKeyResponse = Message<"keyrun.v1.VerifyKeyResponse"> & {
   plan: Plan;
 
   /**
-   * Output only. The team's limit after this call. It is absent if the verdict
-   * is INVALID or REVOKED.
+   * Output only. The limit after this call: the team's or, if the key has one of
+   * its own, the one with fewer left. If the verdict is RATE_LIMITED, it is the
+   * one that has room for the cost later. It is absent if the verdict is
+   * INVALID, REVOKED or EXPIRED.
    *
    * @generated from field: keyrun.v1.RateLimit rate_limit = 5;
    */
@@ -740,8 +853,10 @@ export type VerifyKeyResponseJson = {
   plan?: PlanJson;
 
   /**
-   * Output only. The team's limit after this call. It is absent if the verdict
-   * is INVALID or REVOKED.
+   * Output only. The limit after this call: the team's or, if the key has one of
+   * its own, the one with fewer left. If the verdict is RATE_LIMITED, it is the
+   * one that has room for the cost later. It is absent if the verdict is
+   * INVALID, REVOKED or EXPIRED.
    *
    * @generated from field: keyrun.v1.RateLimit rate_limit = 5;
    */
@@ -790,12 +905,26 @@ export const VerifyKeyResponse_Verdict = {
   REVOKED: 3,
 
   /**
-   * The key is valid, but its team's limit does not allow the cost now.
-   * Nothing was taken.
+   * The key is valid, but its team's limit or its own does not allow the cost
+   * now. Nothing was taken from either.
    *
    * @generated from enum value: VERDICT_RATE_LIMITED = 4;
    */
   RATE_LIMITED: 4,
+
+  /**
+   * The key has expired.
+   *
+   * @generated from enum value: VERDICT_EXPIRED = 5;
+   */
+  EXPIRED: 5,
+
+  /**
+   * The key is restricted to other apps. The cost was taken, as by a run.
+   *
+   * @generated from enum value: VERDICT_APP_NOT_ALLOWED = 6;
+   */
+  APP_NOT_ALLOWED: 6,
 } as const;
 
 /**
@@ -810,13 +939,767 @@ export type VerifyKeyResponse_Verdict = (typeof VerifyKeyResponse_Verdict)[keyof
  *
  * @generated from enum keyrun.v1.VerifyKeyResponse.Verdict
  */
-export type VerifyKeyResponse_VerdictJson = "VERDICT_UNSPECIFIED" | "VERDICT_VALID" | "VERDICT_INVALID" | "VERDICT_REVOKED" | "VERDICT_RATE_LIMITED";
+export type VerifyKeyResponse_VerdictJson = "VERDICT_UNSPECIFIED" | "VERDICT_VALID" | "VERDICT_INVALID" | "VERDICT_REVOKED" | "VERDICT_RATE_LIMITED" | "VERDICT_EXPIRED" | "VERDICT_APP_NOT_ALLOWED";
 
 /**
  * Describes the enum keyrun.v1.VerifyKeyResponse.Verdict.
  */
 export const VerifyKeyResponse_VerdictSchema: GenEnum<VerifyKeyResponse_Verdict, VerifyKeyResponse_VerdictJson> = /*@__PURE__*/
   enumDesc(file_keyrun_v1_key_service, 11, 0);
+
+/**
+ * The key to change, and how.
+ *
+ * @generated from message keyrun.v1.UpdateKeyRequest
+ */
+export type UpdateKeyRequest = Message<"keyrun.v1.UpdateKeyRequest"> & {
+  /**
+   * Required. The id of the team that the key belongs to. Example: "demo".
+   *
+   * @generated from field: string team_id = 1;
+   */
+  teamId: string;
+
+  /**
+   * Required. The key's id. Example: "7k3f0m9x2a4c6e8g1j5n7p9q".
+   *
+   * @generated from field: string key_id = 2;
+   */
+  keyId: string;
+
+  /**
+   * Optional. The new label, as in CreateKeyRequest. An empty one takes the label
+   * away. Example: "ci-deploy".
+   *
+   * @generated from field: string label = 3;
+   */
+  label: string;
+
+  /**
+   * Optional. The new expiry: now or later, and not later than the key's present
+   * expiry. A time that is past means now.
+   *
+   * @generated from field: google.protobuf.Timestamp expire_time = 4;
+   */
+  expireTime?: Timestamp | undefined;
+
+  /**
+   * Required. The fields to change: `label`, `expire_time` or both.
+   *
+   * @generated from field: google.protobuf.FieldMask update_mask = 5;
+   */
+  updateMask?: FieldMask | undefined;
+};
+
+/**
+ * The key to change, and how.
+ *
+ * @generated from message keyrun.v1.UpdateKeyRequest
+ */
+export type UpdateKeyRequestJson = {
+  /**
+   * Required. The id of the team that the key belongs to. Example: "demo".
+   *
+   * @generated from field: string team_id = 1;
+   */
+  teamId?: string;
+
+  /**
+   * Required. The key's id. Example: "7k3f0m9x2a4c6e8g1j5n7p9q".
+   *
+   * @generated from field: string key_id = 2;
+   */
+  keyId?: string;
+
+  /**
+   * Optional. The new label, as in CreateKeyRequest. An empty one takes the label
+   * away. Example: "ci-deploy".
+   *
+   * @generated from field: string label = 3;
+   */
+  label?: string;
+
+  /**
+   * Optional. The new expiry: now or later, and not later than the key's present
+   * expiry. A time that is past means now.
+   *
+   * @generated from field: google.protobuf.Timestamp expire_time = 4;
+   */
+  expireTime?: TimestampJson;
+
+  /**
+   * Required. The fields to change: `label`, `expire_time` or both.
+   *
+   * @generated from field: google.protobuf.FieldMask update_mask = 5;
+   */
+  updateMask?: FieldMaskJson;
+};
+
+/**
+ * Describes the message keyrun.v1.UpdateKeyRequest.
+ * Use `create(UpdateKeyRequestSchema)` to create a new message.
+ */
+export const UpdateKeyRequestSchema: GenMessage<UpdateKeyRequest, {jsonType: UpdateKeyRequestJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_key_service, 12);
+
+/**
+ * The changed key.
+ *
+ * @generated from message keyrun.v1.UpdateKeyResponse
+ */
+export type UpdateKeyResponse = Message<"keyrun.v1.UpdateKeyResponse"> & {
+  /**
+   * Output only. The key.
+   *
+   * @generated from field: keyrun.v1.Key key = 1;
+   */
+  key?: Key | undefined;
+};
+
+/**
+ * The changed key.
+ *
+ * @generated from message keyrun.v1.UpdateKeyResponse
+ */
+export type UpdateKeyResponseJson = {
+  /**
+   * Output only. The key.
+   *
+   * @generated from field: keyrun.v1.Key key = 1;
+   */
+  key?: KeyJson;
+};
+
+/**
+ * Describes the message keyrun.v1.UpdateKeyResponse.
+ * Use `create(UpdateKeyResponseSchema)` to create a new message.
+ */
+export const UpdateKeyResponseSchema: GenMessage<UpdateKeyResponse, {jsonType: UpdateKeyResponseJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_key_service, 13);
+
+/**
+ * The key to replace.
+ *
+ * @generated from message keyrun.v1.RotateKeyRequest
+ */
+export type RotateKeyRequest = Message<"keyrun.v1.RotateKeyRequest"> & {
+  /**
+   * Required. The id of the team that the key belongs to. Example: "demo".
+   *
+   * @generated from field: string team_id = 1;
+   */
+  teamId: string;
+
+  /**
+   * Required. The key's id. Example: "7k3f0m9x2a4c6e8g1j5n7p9q".
+   *
+   * @generated from field: string key_id = 2;
+   */
+  keyId: string;
+
+  /**
+   * Optional. How long the old key goes on: 0 to 30 days. With 0 it is revoked at
+   * once. The default is 0.
+   *
+   * @generated from field: google.protobuf.Duration overlap = 3;
+   */
+  overlap?: Duration | undefined;
+
+  /**
+   * Optional. A UUID that makes a retry safe, as in CreateKeyRequest.
+   * Example: "8d5f3b1e-6c0a-4b7e-9d2f-1a3c5e7f9b0d".
+   *
+   * @generated from field: string request_id = 4;
+   */
+  requestId: string;
+};
+
+/**
+ * The key to replace.
+ *
+ * @generated from message keyrun.v1.RotateKeyRequest
+ */
+export type RotateKeyRequestJson = {
+  /**
+   * Required. The id of the team that the key belongs to. Example: "demo".
+   *
+   * @generated from field: string team_id = 1;
+   */
+  teamId?: string;
+
+  /**
+   * Required. The key's id. Example: "7k3f0m9x2a4c6e8g1j5n7p9q".
+   *
+   * @generated from field: string key_id = 2;
+   */
+  keyId?: string;
+
+  /**
+   * Optional. How long the old key goes on: 0 to 30 days. With 0 it is revoked at
+   * once. The default is 0.
+   *
+   * @generated from field: google.protobuf.Duration overlap = 3;
+   */
+  overlap?: DurationJson;
+
+  /**
+   * Optional. A UUID that makes a retry safe, as in CreateKeyRequest.
+   * Example: "8d5f3b1e-6c0a-4b7e-9d2f-1a3c5e7f9b0d".
+   *
+   * @generated from field: string request_id = 4;
+   */
+  requestId?: string;
+};
+
+/**
+ * Describes the message keyrun.v1.RotateKeyRequest.
+ * Use `create(RotateKeyRequestSchema)` to create a new message.
+ */
+export const RotateKeyRequestSchema: GenMessage<RotateKeyRequest, {jsonType: RotateKeyRequestJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_key_service, 14);
+
+/**
+ * The new key, and the old one.
+ *
+ * @generated from message keyrun.v1.RotateKeyResponse
+ */
+export type RotateKeyResponse = Message<"keyrun.v1.RotateKeyResponse"> & {
+  /**
+   * Output only. The new key.
+   *
+   * @generated from field: keyrun.v1.Key key = 1;
+   */
+  key?: Key | undefined;
+
+  /**
+   * Output only. The new key's full value. It can't be read again.
+   *
+   * @generated from field: string value = 2;
+   */
+  value: string;
+
+  /**
+   * Output only. The old key, with its end.
+   *
+   * @generated from field: keyrun.v1.Key replaced_key = 3;
+   */
+  replacedKey?: Key | undefined;
+};
+
+/**
+ * The new key, and the old one.
+ *
+ * @generated from message keyrun.v1.RotateKeyResponse
+ */
+export type RotateKeyResponseJson = {
+  /**
+   * Output only. The new key.
+   *
+   * @generated from field: keyrun.v1.Key key = 1;
+   */
+  key?: KeyJson;
+
+  /**
+   * Output only. The new key's full value. It can't be read again.
+   *
+   * @generated from field: string value = 2;
+   */
+  value?: string;
+
+  /**
+   * Output only. The old key, with its end.
+   *
+   * @generated from field: keyrun.v1.Key replaced_key = 3;
+   */
+  replacedKey?: KeyJson;
+};
+
+/**
+ * Describes the message keyrun.v1.RotateKeyResponse.
+ * Use `create(RotateKeyResponseSchema)` to create a new message.
+ */
+export const RotateKeyResponseSchema: GenMessage<RotateKeyResponse, {jsonType: RotateKeyResponseJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_key_service, 15);
+
+/**
+ * The key that was found.
+ *
+ * @generated from message keyrun.v1.RevokeLeakedKeyRequest
+ */
+export type RevokeLeakedKeyRequest = Message<"keyrun.v1.RevokeLeakedKeyRequest"> & {
+  /**
+   * Required. The key's full value.
+   *
+   * @generated from field: string value = 1;
+   */
+  value: string;
+};
+
+/**
+ * The key that was found.
+ *
+ * @generated from message keyrun.v1.RevokeLeakedKeyRequest
+ */
+export type RevokeLeakedKeyRequestJson = {
+  /**
+   * Required. The key's full value.
+   *
+   * @generated from field: string value = 1;
+   */
+  value?: string;
+};
+
+/**
+ * Describes the message keyrun.v1.RevokeLeakedKeyRequest.
+ * Use `create(RevokeLeakedKeyRequestSchema)` to create a new message.
+ */
+export const RevokeLeakedKeyRequestSchema: GenMessage<RevokeLeakedKeyRequest, {jsonType: RevokeLeakedKeyRequestJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_key_service, 16);
+
+/**
+ * What was revoked.
+ *
+ * @generated from message keyrun.v1.RevokeLeakedKeyResponse
+ */
+export type RevokeLeakedKeyResponse = Message<"keyrun.v1.RevokeLeakedKeyResponse"> & {
+  /**
+   * Output only. The first 8 characters of the full value, an ellipsis and the
+   * last 4. Example: "svc_7k3f…x9Qz".
+   *
+   * @generated from field: string redacted_value = 1;
+   */
+  redactedValue: string;
+
+  /**
+   * Output only. When the key was revoked: a repeated call answers with the time
+   * of the first revocation.
+   *
+   * @generated from field: google.protobuf.Timestamp revoke_time = 2;
+   */
+  revokeTime?: Timestamp | undefined;
+};
+
+/**
+ * What was revoked.
+ *
+ * @generated from message keyrun.v1.RevokeLeakedKeyResponse
+ */
+export type RevokeLeakedKeyResponseJson = {
+  /**
+   * Output only. The first 8 characters of the full value, an ellipsis and the
+   * last 4. Example: "svc_7k3f…x9Qz".
+   *
+   * @generated from field: string redacted_value = 1;
+   */
+  redactedValue?: string;
+
+  /**
+   * Output only. When the key was revoked: a repeated call answers with the time
+   * of the first revocation.
+   *
+   * @generated from field: google.protobuf.Timestamp revoke_time = 2;
+   */
+  revokeTime?: TimestampJson;
+};
+
+/**
+ * Describes the message keyrun.v1.RevokeLeakedKeyResponse.
+ * Use `create(RevokeLeakedKeyResponseSchema)` to create a new message.
+ */
+export const RevokeLeakedKeyResponseSchema: GenMessage<RevokeLeakedKeyResponse, {jsonType: RevokeLeakedKeyResponseJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_key_service, 17);
+
+/**
+ * The keys and the time to read.
+ *
+ * @generated from message keyrun.v1.GetUsageRequest
+ */
+export type GetUsageRequest = Message<"keyrun.v1.GetUsageRequest"> & {
+  /**
+   * Required. The team's id. Example: "demo".
+   *
+   * @generated from field: string team_id = 1;
+   */
+  teamId: string;
+
+  /**
+   * Optional. The id of one key. By default, all keys of the team count, together.
+   * Example: "7k3f0m9x2a4c6e8g1j5n7p9q".
+   *
+   * @generated from field: string key_id = 2;
+   */
+  keyId: string;
+
+  /**
+   * Optional. The start of the time, rounded down to the step. The default is 24
+   * hours before the end with the step HOUR, and 30 days with the step DAY.
+   *
+   * @generated from field: google.protobuf.Timestamp start_time = 3;
+   */
+  startTime?: Timestamp | undefined;
+
+  /**
+   * Optional. The end of the time. The step that holds it is in the answer. The
+   * default is now.
+   *
+   * @generated from field: google.protobuf.Timestamp end_time = 4;
+   */
+  endTime?: Timestamp | undefined;
+
+  /**
+   * Optional. How long each point is. Hours are kept for 35 days, and days, which
+   * are those of UTC, for 13 months. The default is HOUR.
+   *
+   * @generated from field: keyrun.v1.UsageStep step = 5;
+   */
+  step: UsageStep;
+
+  /**
+   * Optional. The ids of keys to tell each for itself, too, at most 100: those of
+   * a page of a list. Points times keys are at most 10000. Not together with
+   * `key_id`. Example: "7k3f0m9x2a4c6e8g1j5n7p9q".
+   *
+   * @generated from field: repeated string key_ids = 6;
+   */
+  keyIds: string[];
+};
+
+/**
+ * The keys and the time to read.
+ *
+ * @generated from message keyrun.v1.GetUsageRequest
+ */
+export type GetUsageRequestJson = {
+  /**
+   * Required. The team's id. Example: "demo".
+   *
+   * @generated from field: string team_id = 1;
+   */
+  teamId?: string;
+
+  /**
+   * Optional. The id of one key. By default, all keys of the team count, together.
+   * Example: "7k3f0m9x2a4c6e8g1j5n7p9q".
+   *
+   * @generated from field: string key_id = 2;
+   */
+  keyId?: string;
+
+  /**
+   * Optional. The start of the time, rounded down to the step. The default is 24
+   * hours before the end with the step HOUR, and 30 days with the step DAY.
+   *
+   * @generated from field: google.protobuf.Timestamp start_time = 3;
+   */
+  startTime?: TimestampJson;
+
+  /**
+   * Optional. The end of the time. The step that holds it is in the answer. The
+   * default is now.
+   *
+   * @generated from field: google.protobuf.Timestamp end_time = 4;
+   */
+  endTime?: TimestampJson;
+
+  /**
+   * Optional. How long each point is. Hours are kept for 35 days, and days, which
+   * are those of UTC, for 13 months. The default is HOUR.
+   *
+   * @generated from field: keyrun.v1.UsageStep step = 5;
+   */
+  step?: UsageStepJson;
+
+  /**
+   * Optional. The ids of keys to tell each for itself, too, at most 100: those of
+   * a page of a list. Points times keys are at most 10000. Not together with
+   * `key_id`. Example: "7k3f0m9x2a4c6e8g1j5n7p9q".
+   *
+   * @generated from field: repeated string key_ids = 6;
+   */
+  keyIds?: string[];
+};
+
+/**
+ * Describes the message keyrun.v1.GetUsageRequest.
+ * Use `create(GetUsageRequestSchema)` to create a new message.
+ */
+export const GetUsageRequestSchema: GenMessage<GetUsageRequest, {jsonType: GetUsageRequestJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_key_service, 18);
+
+/**
+ * How a team's keys were used.
+ *
+ * @generated from message keyrun.v1.GetUsageResponse
+ */
+export type GetUsageResponse = Message<"keyrun.v1.GetUsageResponse"> & {
+  /**
+   * Output only. The steps in the order of time, at most 1000, also those without
+   * a request.
+   *
+   * @generated from field: repeated keyrun.v1.UsagePoint points = 1;
+   */
+  points: UsagePoint[];
+
+  /**
+   * Output only. Those of `key_ids` that had a request within the time, in the
+   * order asked for. A key without one, or of another team, is not in it.
+   *
+   * @generated from field: repeated keyrun.v1.KeyUsage keys = 2;
+   */
+  keys: KeyUsage[];
+};
+
+/**
+ * How a team's keys were used.
+ *
+ * @generated from message keyrun.v1.GetUsageResponse
+ */
+export type GetUsageResponseJson = {
+  /**
+   * Output only. The steps in the order of time, at most 1000, also those without
+   * a request.
+   *
+   * @generated from field: repeated keyrun.v1.UsagePoint points = 1;
+   */
+  points?: UsagePointJson[];
+
+  /**
+   * Output only. Those of `key_ids` that had a request within the time, in the
+   * order asked for. A key without one, or of another team, is not in it.
+   *
+   * @generated from field: repeated keyrun.v1.KeyUsage keys = 2;
+   */
+  keys?: KeyUsageJson[];
+};
+
+/**
+ * Describes the message keyrun.v1.GetUsageResponse.
+ * Use `create(GetUsageResponseSchema)` to create a new message.
+ */
+export const GetUsageResponseSchema: GenMessage<GetUsageResponse, {jsonType: GetUsageResponseJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_key_service, 19);
+
+/**
+ * How one key was used. Each list has a number for each point, in their order.
+ *
+ * @generated from message keyrun.v1.KeyUsage
+ */
+export type KeyUsage = Message<"keyrun.v1.KeyUsage"> & {
+  /**
+   * Output only. The key's id. Example: "7k3f0m9x2a4c6e8g1j5n7p9q".
+   *
+   * @generated from field: string key_id = 1;
+   */
+  keyId: string;
+
+  /**
+   * Output only. The numbers of requests that were admitted. Example: 120.
+   *
+   * @generated from field: repeated int64 accepted_counts = 2;
+   */
+  acceptedCounts: bigint[];
+
+  /**
+   * Output only. The numbers of requests that a limit refused. Example: 3.
+   *
+   * @generated from field: repeated int64 limited_counts = 3;
+   */
+  limitedCounts: bigint[];
+
+  /**
+   * Output only. The numbers of runs that the app failed. Example: 1.
+   *
+   * @generated from field: repeated int64 failed_counts = 4;
+   */
+  failedCounts: bigint[];
+};
+
+/**
+ * How one key was used. Each list has a number for each point, in their order.
+ *
+ * @generated from message keyrun.v1.KeyUsage
+ */
+export type KeyUsageJson = {
+  /**
+   * Output only. The key's id. Example: "7k3f0m9x2a4c6e8g1j5n7p9q".
+   *
+   * @generated from field: string key_id = 1;
+   */
+  keyId?: string;
+
+  /**
+   * Output only. The numbers of requests that were admitted. Example: 120.
+   *
+   * @generated from field: repeated int64 accepted_counts = 2;
+   */
+  acceptedCounts?: string[];
+
+  /**
+   * Output only. The numbers of requests that a limit refused. Example: 3.
+   *
+   * @generated from field: repeated int64 limited_counts = 3;
+   */
+  limitedCounts?: string[];
+
+  /**
+   * Output only. The numbers of runs that the app failed. Example: 1.
+   *
+   * @generated from field: repeated int64 failed_counts = 4;
+   */
+  failedCounts?: string[];
+};
+
+/**
+ * Describes the message keyrun.v1.KeyUsage.
+ * Use `create(KeyUsageSchema)` to create a new message.
+ */
+export const KeyUsageSchema: GenMessage<KeyUsage, {jsonType: KeyUsageJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_key_service, 20);
+
+/**
+ * How keys were used within one step.
+ *
+ * @generated from message keyrun.v1.UsagePoint
+ */
+export type UsagePoint = Message<"keyrun.v1.UsagePoint"> & {
+  /**
+   * Output only. The beginning of the step.
+   *
+   * @generated from field: google.protobuf.Timestamp start_time = 1;
+   */
+  startTime?: Timestamp | undefined;
+
+  /**
+   * Output only. The number of requests that were admitted. Example: 120.
+   *
+   * @generated from field: int64 accepted_count = 2;
+   */
+  acceptedCount: bigint;
+
+  /**
+   * Output only. The number of requests that a limit refused. Example: 3.
+   *
+   * @generated from field: int64 limited_count = 3;
+   */
+  limitedCount: bigint;
+
+  /**
+   * Output only. The number of runs that the app failed, or did not end in time,
+   * or whose app could not be reached. Their requests are in `accepted_count`,
+   * too, in the step in which they began. Example: 1.
+   *
+   * @generated from field: int64 failed_count = 4;
+   */
+  failedCount: bigint;
+
+  /**
+   * Output only. The sum of the time that the apps took for the runs that ended
+   * in the step.
+   *
+   * @generated from field: google.protobuf.Duration app_duration = 5;
+   */
+  appDuration?: Duration | undefined;
+};
+
+/**
+ * How keys were used within one step.
+ *
+ * @generated from message keyrun.v1.UsagePoint
+ */
+export type UsagePointJson = {
+  /**
+   * Output only. The beginning of the step.
+   *
+   * @generated from field: google.protobuf.Timestamp start_time = 1;
+   */
+  startTime?: TimestampJson;
+
+  /**
+   * Output only. The number of requests that were admitted. Example: 120.
+   *
+   * @generated from field: int64 accepted_count = 2;
+   */
+  acceptedCount?: string;
+
+  /**
+   * Output only. The number of requests that a limit refused. Example: 3.
+   *
+   * @generated from field: int64 limited_count = 3;
+   */
+  limitedCount?: string;
+
+  /**
+   * Output only. The number of runs that the app failed, or did not end in time,
+   * or whose app could not be reached. Their requests are in `accepted_count`,
+   * too, in the step in which they began. Example: 1.
+   *
+   * @generated from field: int64 failed_count = 4;
+   */
+  failedCount?: string;
+
+  /**
+   * Output only. The sum of the time that the apps took for the runs that ended
+   * in the step.
+   *
+   * @generated from field: google.protobuf.Duration app_duration = 5;
+   */
+  appDuration?: DurationJson;
+};
+
+/**
+ * Describes the message keyrun.v1.UsagePoint.
+ * Use `create(UsagePointSchema)` to create a new message.
+ */
+export const UsagePointSchema: GenMessage<UsagePoint, {jsonType: UsagePointJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_key_service, 21);
+
+/**
+ * How long a point of usage is.
+ *
+ * @generated from enum keyrun.v1.UsageStep
+ */
+export const UsageStep = {
+  /**
+   * The default: hours.
+   *
+   * @generated from enum value: USAGE_STEP_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED: 0,
+
+  /**
+   * An hour.
+   *
+   * @generated from enum value: USAGE_STEP_HOUR = 1;
+   */
+  HOUR: 1,
+
+  /**
+   * A day of UTC.
+   *
+   * @generated from enum value: USAGE_STEP_DAY = 2;
+   */
+  DAY: 2,
+} as const;
+
+/**
+ * How long a point of usage is.
+ *
+ * @generated from enum keyrun.v1.UsageStep
+ */
+export type UsageStep = (typeof UsageStep)[keyof typeof UsageStep] | UnknownEnum;
+
+/**
+ * How long a point of usage is.
+ *
+ * @generated from enum keyrun.v1.UsageStep
+ */
+export type UsageStepJson = "USAGE_STEP_UNSPECIFIED" | "USAGE_STEP_HOUR" | "USAGE_STEP_DAY";
+
+/**
+ * Describes the enum keyrun.v1.UsageStep.
+ */
+export const UsageStepSchema: GenEnum<UsageStep, UsageStepJson> = /*@__PURE__*/
+  enumDesc(file_keyrun_v1_key_service, 0);
 
 /**
  * Manages and verifies the API keys of teams.
@@ -873,7 +1756,7 @@ export const KeyService: GenService<{
   /**
    * Checks a full value and, if the key is valid, takes the cost from its
    * team's limit. Services use it to guard their own endpoints with the same
-   * keys.
+   * keys. Take a verdict that you don't know as a refusal: new ones may come.
    *
    * @generated from rpc keyrun.v1.KeyService.VerifyKey
    */
@@ -881,6 +1764,54 @@ export const KeyService: GenService<{
     methodKind: "unary";
     input: typeof VerifyKeyRequestSchema;
     output: typeof VerifyKeyResponseSchema;
+  },
+  /**
+   * Changes a key's label, or brings its expiry forward. No request with the key
+   * that is sent after the answer is accepted past the new expiry.
+   *
+   * @generated from rpc keyrun.v1.KeyService.UpdateKey
+   */
+  updateKey: {
+    methodKind: "unary";
+    input: typeof UpdateKeyRequestSchema;
+    output: typeof UpdateKeyResponseSchema;
+  },
+  /**
+   * Replaces a key by a new one with the same label, span until its expiry and
+   * restrictions. The new key's full value appears in this answer and nowhere
+   * else. The old key ends after the overlap, if its own expiry is not earlier.
+   * A key that is revoked, expired or replaced is not rotated: the error is
+   * FAILED_PRECONDITION with the reason KEY_NOT_ROTATABLE.
+   *
+   * @generated from rpc keyrun.v1.KeyService.RotateKey
+   */
+  rotateKey: {
+    methodKind: "unary";
+    input: typeof RotateKeyRequestSchema;
+    output: typeof RotateKeyResponseSchema;
+  },
+  /**
+   * Revokes a key at once and for ever, with the key itself as the proof. For
+   * those who find a key where it should not be. It needs no credential on the
+   * public listener. A repeated call is no error. If there is no key with this
+   * value, the error is NOT_FOUND with the reason KEY_NOT_FOUND.
+   *
+   * @generated from rpc keyrun.v1.KeyService.RevokeLeakedKey
+   */
+  revokeLeakedKey: {
+    methodKind: "unary";
+    input: typeof RevokeLeakedKeyRequestSchema;
+    output: typeof RevokeLeakedKeyResponseSchema;
+  },
+  /**
+   * Reads how a team's keys, or one of them, were used.
+   *
+   * @generated from rpc keyrun.v1.KeyService.GetUsage
+   */
+  getUsage: {
+    methodKind: "unary";
+    input: typeof GetUsageRequestSchema;
+    output: typeof GetUsageResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_keyrun_v1_key_service, 0);

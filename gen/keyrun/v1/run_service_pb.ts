@@ -328,7 +328,8 @@ export const StreamDeltaSchema: GenMessage<StreamDelta, {jsonType: StreamDeltaJs
 
 /**
  * Runs a team's apps. The caller sends an API key in `authorization`. Every
- * answer to a valid key has the team's rate limit in its metadata.
+ * answer to a valid key has the team's rate limit in its metadata, and the key's
+ * if it has one of its own.
  *
  * @generated from service keyrun.v1.RunService
  */

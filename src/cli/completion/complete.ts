@@ -92,7 +92,7 @@ async function valuesOf(
   const isNew = command.name() === "create" && !("long" in place);
   if (isNew) return [];
   if (name === "team" || name === "team_id") return idsOf(terminal, teamIds);
-  return name === "app_id" ? idsOf(terminal, appIds) : [];
+  return name === "app" || name === "app_id" ? idsOf(terminal, appIds) : [];
 }
 
 async function idsOf(terminal: Terminal, list: typeof teamIds): Promise<readonly Candidate[]> {

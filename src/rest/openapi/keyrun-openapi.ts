@@ -1,11 +1,13 @@
 import type { DescService, JsonObject } from "@bufbuild/protobuf";
 import { bounds } from "../../bounds.ts";
 import { resourceIdForm } from "../../fields/resource-id.ts";
+import { createKeyText } from "../../keys/key-text.ts";
 import type { Config } from "../../settings/config.ts";
+import { leakReportAnswers } from "./leak-report-answers.ts";
 import { createOpenApi, type MethodFacts } from "./openapi.ts";
 import { protoWords } from "./proto-words.ts";
-import { refusalAnswers, refusalSchemas } from "./refusal-answers.ts";
-import { createResponseHeaders } from "./response-headers.ts";
+import { refusalAnswers, refusalSchemas, runRefusals, streamErrorSchema } from "./refusal-answers.ts";
+import { createResponseHeaders, runHeaders } from "./response-headers.ts";
 
 export interface KeyrunOpenApiOptions {
   readonly services: readonly DescService[];
@@ -26,7 +28,8 @@ export interface KeyrunOpenApiOptions {
  */
 export function createKeyrunOpenApi(options: KeyrunOpenApiOptions): JsonObject {
   const { services, config, version } = options;
-  const headers = createResponseHeaders(config.planLimits);
+  const headers = createResponseHeaders(runHeaders(config.planLimits));
+  const leakReports = leakReportAnswers(config);
   const appId = { pattern: resourceIdForm.source };
   // An ASCII text of this length fits the body's bound exactly, in a body with no other field and
   // no whitespace.
@@ -34,7 +37,7 @@ export function createKeyrunOpenApi(options: KeyrunOpenApiOptions): JsonObject {
   const run: MethodFacts = {
     parameters: [requestIdParameter, idempotencyKeyParameter],
     successHeaders: headers.of(200),
-    refusals: refusalAnswers(config, headers),
+    refusals: refusalAnswers(runRefusals, config, headers),
     security: [{ apiKey: [] }],
   };
   // A stream takes no Idempotency-Key, and these answers are about one.
@@ -55,12 +58,25 @@ export function createKeyrunOpenApi(options: KeyrunOpenApiOptions): JsonObject {
       "keyrun.v1.RunAppRequest.text": text,
       "keyrun.v1.StreamAppRequest.app_id": appId,
       "keyrun.v1.StreamAppRequest.text": text,
+      "keyrun.v1.RevokeLeakedKeyRequest.value": { pattern: `^${createKeyText(config.keyPrefix).pattern}$` },
     },
-    methods: { "keyrun.v1.RunService.RunApp": run, "keyrun.v1.RunService.StreamApp": stream },
+    methods: {
+      "keyrun.v1.RunService.RunApp": run,
+      "keyrun.v1.RunService.StreamApp": stream,
+      "keyrun.v1.KeyService.RevokeLeakedKey": {
+        ...{ parameters: [requestIdParameter], security: [] },
+        successHeaders: leakReports.headers.of(200),
+        refusals: leakReports.refusals,
+      },
+    },
     components: {
       securitySchemes: { apiKey: apiKeyScheme(config.keyPrefix) },
-      headers: headers.components,
-      schemas: refusalSchemas(),
+      headers: { ...headers.components, ...leakReports.headers.components },
+      schemas: {
+        ...refusalSchemas(runRefusals),
+        ...leakReports.schemas,
+        StreamError: streamErrorSchema(),
+      },
     },
   });
 }

@@ -6,35 +6,50 @@ import type { Config } from "../../settings/config.ts";
 import type { ResponseHeaders } from "./response-headers.ts";
 import { runReasons } from "./run-reasons.ts";
 
+/** The refusals of a REST method, and the names of their schemas. */
+export interface RefusalGroup {
+  readonly reasons: readonly Reason[];
+  /** Before the names of schemas: those of another group have the same ends. */
+  readonly prefix: string;
+  /** Facts for the examples that are this method's own. */
+  readonly examples?: Partial<Record<Reason, RefusalFacts>>;
+}
+
+export const runRefusals: RefusalGroup = { reasons: runReasons, prefix: "" };
+
 /**
- * Returns the responses to refused runs by HTTP status, one response for each status, with every
- * code that it may hold and an example of each. The code that refuses requests makes the examples,
- * so they are exactly what callers get.
+ * Returns the responses to refused requests by HTTP status, one response for each status, with
+ * every code that it may hold and an example of each. The code that refuses requests makes the
+ * examples, so they are exactly what callers get.
  */
 export function refusalAnswers(
+  group: RefusalGroup,
   config: Pick<Config, "planLimits" | "bodyBytesMax">,
   headers: ResponseHeaders,
 ): JsonObject {
-  const exampleFacts = exampleFactsOf(config);
+  const exampleFacts = { ...exampleFactsOf(config), ...group.examples };
   return Object.fromEntries(
-    statusesOfRuns().map((status) => {
-      const here = reasonsWith(status);
+    statusesOf(group).map((status) => {
+      const here = reasonsWith(group, status);
       const refusals = here.map((reason) => fail(reason, exampleFacts[reason]));
       const description = here.map((reason) => lineOf(reason, exampleFacts[reason])).join("\n\n");
       const content = Object.fromEntries(
-        formsWith(status).map((form) => [form.mediaType, contentOf(form, { status, refusals })]),
+        formsWith(status).map((form) => [
+          form.mediaType,
+          contentOf(form, { schema: `${group.prefix}${form.name}${status}`, refusals }),
+        ]),
       );
       return [status, { description, headers: headers.of(status), content }];
     }),
   );
 }
 
-function statusesOfRuns(): number[] {
-  return [...new Set(runReasons.map((reason) => reasons[reason].httpStatus))].sort((a, b) => a - b);
+function statusesOf(group: RefusalGroup): number[] {
+  return [...new Set(group.reasons.map((reason) => reasons[reason].httpStatus))].sort((a, b) => a - b);
 }
 
-function reasonsWith(status: number): Reason[] {
-  return runReasons.filter((reason) => reasons[reason].httpStatus === status);
+function reasonsWith(group: RefusalGroup, status: number): Reason[] {
+  return group.reasons.filter((reason) => reasons[reason].httpStatus === status);
 }
 
 function formsWith(status: number): Form[] {
@@ -70,16 +85,19 @@ const forms: readonly Form[] = [
  * that only narrowed a common one would forbid the properties of the other, as strict tools read
  * it.
  */
-export function refusalSchemas(): Record<string, JsonObject> {
-  const schemas = statusesOfRuns().flatMap((status) => {
-    const refusals = reasonsWith(status).map((reason) => fail(reason));
-    return formsWith(status).map(({ name, schemaOf }) => [`${name}${status}`, schemaOf(refusals)]);
+export function refusalSchemas(group: RefusalGroup): Record<string, JsonObject> {
+  const schemas = statusesOf(group).flatMap((status) => {
+    const refusals = reasonsWith(group, status).map((reason) => fail(reason));
+    return formsWith(status).map(({ name, schemaOf }) => [
+      `${group.prefix}${name}${status}`,
+      schemaOf(refusals),
+    ]);
   });
-  return { ...Object.fromEntries(schemas), StreamError: streamErrorSchema() };
+  return Object.fromEntries(schemas);
 }
 
 /** What ends a stream after its begin: any of the reasons, because its status is already sent. */
-function streamErrorSchema(): JsonObject {
+export function streamErrorSchema(): JsonObject {
   const description = "Why a stream broke off.";
   return { ...errorSchema(runReasons.map((reason) => fail(reason))), description };
 }
@@ -142,12 +160,12 @@ const commonSchemas: Record<string, JsonObject> = {
 };
 
 function contentOf(
-  { mediaType, name }: Form,
-  { status, refusals }: { readonly status: number; readonly refusals: readonly Refusal[] },
+  { mediaType }: Form,
+  { schema, refusals }: { readonly schema: string; readonly refusals: readonly Refusal[] },
 ): JsonObject {
   const examples = refusals.map((refusal) => [publicCode(refusal), { value: bodyOf(refusal, mediaType) }]);
   return {
-    schema: { $ref: `#/components/schemas/${name}${status}` },
+    schema: { $ref: `#/components/schemas/${schema}` },
     examples: Object.fromEntries(examples),
   };
 }
@@ -163,12 +181,14 @@ function exampleFactsOf({
 }: Pick<Config, "planLimits" | "bodyBytesMax">): Partial<Record<Reason, RefusalFacts>> {
   return {
     REVOKED_API_KEY: { metadata: { revoke_time: "2026-05-04T12:00:00.000Z" } },
+    APP_NOT_ALLOWED: { param: "app_id", metadata: { app_id: "echo" } },
+    EXPIRED_API_KEY: { metadata: { expire_time: "2026-05-04T12:00:00.000Z" } },
     APP_NOT_FOUND: { param: "app_id", metadata: { app_id: "ecko" } },
     METHOD_NOT_ALLOWED: { metadata: { allow: "POST" } },
     INVALID_ARGUMENT: { param: "text", problem: "text is required: a string, which may be empty." },
     REQUEST_TOO_LARGE: { metadata: { bytes_max: String(bodyBytesMax) } },
     RATE_LIMIT_EXCEEDED: {
-      metadata: { limit: String(planLimits.free), retry_after_s: "7" },
+      metadata: { subject: "team", limit: String(planLimits.free), retry_after_s: "7" },
       retryAfterMs: 6_120,
     },
   };

@@ -1,7 +1,7 @@
 import type { JsonObject } from "@bufbuild/protobuf";
 import { bounds } from "../../bounds.ts";
 import type { ReasonRow } from "../../refusal/reason-row.ts";
-import { rowOf } from "../../refusal/reasons.ts";
+import { type Reason, rowOf } from "../../refusal/reasons.ts";
 import { type Config, planNames } from "../../settings/config.ts";
 import { runReasons } from "./run-reasons.ts";
 
@@ -14,16 +14,35 @@ export interface ResponseHeaders {
   readonly ofStreams: JsonObject;
 }
 
-/** The headers of the responses to a run: their names and values, and which status has which. */
-export function createResponseHeaders(planLimits: Config["planLimits"]): ResponseHeaders {
-  const components = { ...identityHeaders, ...rateHeaders(planLimits), ...refusalHeaders };
+/** What the headers of a method's responses depend on. */
+export interface HeaderGroup {
+  readonly reasons: readonly Reason[];
+  /** Before the names of components: those of another group have the same ends. */
+  readonly prefix: string;
+  readonly rateHeaders: Record<string, JsonObject>;
+  /** Whether an app may be at work on the request, whose answer may be kept for a repeat. */
+  readonly runsApps: boolean;
+}
+
+/** The headers of the responses to a run. */
+export function runHeaders(planLimits: Config["planLimits"]): HeaderGroup {
+  return { reasons: runReasons, prefix: "", rateHeaders: rateHeaders(planLimits), runsApps: true };
+}
+
+/** The headers of a method's responses: their names and values, and which status has which. */
+export function createResponseHeaders(group: HeaderGroup): ResponseHeaders {
+  const endHeaders = group.runsApps ? keyEndHeaders : {};
+  const components = { ...identityHeaders, ...group.rateHeaders, ...endHeaders, ...refusalHeaders };
   return {
-    components,
+    components: Object.fromEntries(
+      Object.entries(components).map(([name, schema]) => [`${group.prefix}${name}`, schema]),
+    ),
     ofStreams: streamHeaderSchemas,
     of(status) {
-      const { always, sometimes } = carriedOn(status);
+      const { always, sometimes } = carriedOn(group, status);
+      const refer = (name: string) => ({ $ref: `#/components/headers/${group.prefix}${name}` });
       return {
-        ...Object.fromEntries(always.map((name) => [name, { $ref: `#/components/headers/${name}` }])),
+        ...Object.fromEntries(always.map((name) => [name, refer(name)])),
         ...Object.fromEntries(sometimes.map((name) => [name, { ...components[name], required: false }])),
       };
     },
@@ -39,6 +58,10 @@ const rateNames = [
   "RateLimit-Policy",
 ];
 
+/** Sent only once the key is proven. */
+const keyEndNames = ["X-Key-Expires", "X-Key-Replaced"];
+const unprovenStatuses = [401, 405];
+
 /** The outcomes of a run that are kept for its Idempotency-Key. */
 const replayedStatuses = [200, 502, 504];
 
@@ -47,27 +70,28 @@ interface Carried {
   readonly sometimes: readonly string[];
 }
 
-function carriedOn(status: number): Carried {
+function carriedOn(group: HeaderGroup, status: number): Carried {
   // The HTTP parser sends these before there is a request, and says if an app may be at work on the
   // one before it.
   if (status === 408 || status === 431) return { always: identityNames, sometimes: ["X-Should-Retry"] };
   // Some responses with these statuses are sent before a limit is known: those of the HTTP parser,
   // and the one for an unknown path.
-  if (status === 404) return { always: identityNames, sometimes: rateNames };
-  if (status === 400) return { always: identityNames, sometimes: [...rateNames, "X-Should-Retry"] };
-  const own = ownOn(status);
-  const replayed = replayedStatuses.includes(status) ? ["Idempotency-Replayed"] : [];
+  const ends = group.runsApps && !unprovenStatuses.includes(status) ? keyEndNames : [];
+  if (status === 404) return { always: identityNames, sometimes: [...rateNames, ...ends] };
+  if (status === 400) return { always: identityNames, sometimes: [...rateNames, ...ends, "X-Should-Retry"] };
+  const own = ownOn(group, status);
+  const replayed = group.runsApps && replayedStatuses.includes(status) ? ["Idempotency-Replayed"] : [];
   return {
     always: [...identityNames, ...rateNames, ...own.always],
-    sometimes: [...own.sometimes, ...replayed],
+    sometimes: [...ends, ...own.sometimes, ...replayed],
   };
 }
 
 /** The headers that the rows of the reasons with this status name. */
-function ownOn(status: number): Carried {
+function ownOn({ reasons, runsApps }: HeaderGroup, status: number): Carried {
   // A limit's own wait, to the millisecond.
   if (status === 429) return { always: ["Retry-After", "Retry-After-Ms"], sometimes: [] };
-  const rows = runReasons.map(rowOf).filter(({ httpStatus }) => httpStatus === status);
+  const rows = reasons.map(rowOf).filter(({ httpStatus }) => httpStatus === status);
   const always = new Set(rows.flatMap(({ headers = {} }) => Object.keys(headers)));
   const sometimes: string[] = [];
   const note = (name: string, isOn: (row: ReasonRow) => boolean) => {
@@ -76,7 +100,7 @@ function ownOn(status: number): Carried {
   };
   note("Retry-After", ({ retryAfterMs }) => retryAfterMs !== undefined);
   note("X-Should-Retry", ({ unsafeToRepeat = false }) => unsafeToRepeat);
-  if (status >= 500 && !always.has("X-Should-Retry")) sometimes.push("X-Should-Retry");
+  if (runsApps && status >= 500 && !always.has("X-Should-Retry")) sometimes.push("X-Should-Retry");
   return { always: [...always], sometimes };
 }
 
@@ -96,7 +120,9 @@ function rateHeaders(planLimits: Config["planLimits"]): Record<string, JsonObjec
   return {
     "RateLimit-Limit": {
       description:
-        `Requests a minute of the team's plan: ${plans}. If the team is not known (401, 405 and other early ` +
+        `Requests a minute of the team's plan: ${plans}. If the key has a limit of its own, the three RateLimit-* ` +
+        "headers describe the one of both with fewer left, and on 429 the one that frees later. " +
+        `If the team is not known (401, 405 and other early ` +
         `refusals), this header and the four below describe the caller's address instead: ${bounds.addressLookupsMax} ` +
         "look-ups a minute that found no valid key. Responses of the HTTP parser and to an unknown path have none of the five.",
       required: true,
@@ -114,19 +140,38 @@ function rateHeaders(planLimits: Config["planLimits"]): Record<string, JsonObjec
     },
     RateLimit: {
       description:
-        "The same in the form of draft-ietf-httpapi-ratelimit-headers: requests left, and seconds until the next one is free.",
+        "The same in the form of draft-ietf-httpapi-ratelimit-headers: requests left, and seconds until the next one is free. A list of two where the key has a limit of its own.",
       required: true,
-      schema: { type: "string", pattern: '^"(team|address)";r=[0-9]+;t=[0-9]+$' },
+      schema: { type: "string", pattern: '^"(team|address)";r=[0-9]+;t=[0-9]+(, "key";r=[0-9]+;t=[0-9]+)?$' },
       example: '"team";r=12;t=7',
     },
     "RateLimit-Policy": {
-      description: "The limit in the form of that draft: the number of requests and the window in seconds.",
+      description:
+        "The limit in the form of that draft: the number of requests and the window in seconds. A list of two where the key has a limit of its own.",
       required: true,
-      schema: { type: "string", pattern: `^"(team|address)";q=[0-9]+;w=${windowS}$` },
+      schema: {
+        type: "string",
+        pattern: `^"(team|address)";q=[0-9]+;w=${windowS}(, "key";q=[0-9]+;w=${windowS})?$`,
+      },
       example: `"team";q=${planLimits.pro};w=${windowS}`,
     },
   };
 }
+
+const keyEndHeaders: Record<string, JsonObject> = {
+  "X-Key-Expires": {
+    description:
+      "From when on the key is refused, in RFC 3339. Sent in the last 14 days before, and always if the key is replaced.",
+    required: true,
+    schema: { type: "string", format: "date-time" },
+    example: "2027-01-31T00:00:00.000Z",
+  },
+  "X-Key-Replaced": {
+    description: "Another key has taken the place of this one: use that one from now on.",
+    required: true,
+    schema: { const: "true" },
+  },
+};
 
 const refusalHeaders: Record<string, JsonObject> = {
   "WWW-Authenticate": {

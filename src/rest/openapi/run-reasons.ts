@@ -9,6 +9,8 @@ export const runReasons = [
   "MALFORMED_AUTHORIZATION",
   "INVALID_API_KEY",
   "REVOKED_API_KEY",
+  "EXPIRED_API_KEY",
+  "APP_NOT_ALLOWED",
   "APP_NOT_FOUND",
   "NOT_FOUND",
   "METHOD_NOT_ALLOWED",
@@ -28,5 +30,6 @@ export const runReasons = [
   "APP_BUSY",
   "APP_UNREACHABLE",
   "UNAVAILABLE",
+  "OVERLOADED",
   "INTERNAL",
 ] as const satisfies readonly Reason[];

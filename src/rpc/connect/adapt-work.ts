@@ -6,12 +6,12 @@ import { fail } from "../../refusal/refusal.ts";
 import type { CallDeadline } from "../call-deadline.ts";
 import type { RpcParts } from "../rpc-parts.ts";
 import { type ServedService, unaryMsMax, type Work, workOf } from "../served.ts";
-import { authorizeMember } from "../session-calls.ts";
+import { authorizeCaller } from "../session-calls.ts";
 import { refusalOfWork } from "../work-error.ts";
 import { callOf, callStateOf, deadlineOf, entryOf } from "./call-state.ts";
 import { connectErrorFrom, countRefusal, isSettled, settle } from "./connect-refusal.ts";
 import { framingRefusal } from "./framing-refusals.ts";
-import { rateOnSuccess } from "./request-gate.ts";
+import { rateOnRefusal, rateOnSuccess } from "./request-gate.ts";
 
 /** Returns the implementation in the form that Connect calls. */
 export function adaptService(parts: RpcParts, { service, implementation }: ServedService): object {
@@ -51,6 +51,7 @@ function once(parts: RpcParts, method: DescMethod, work: Work) {
 function streamed(parts: RpcParts, method: DescMethod, work: Work) {
   return async function* (input: unknown, context: HandlerContext) {
     let isCounted = false;
+    callStateOf(context).request.isStream = true;
     try {
       const deadline = begin(context);
       const call = callOf(context, deadline);
@@ -93,14 +94,20 @@ function begin(context: HandlerContext): CallDeadline {
 async function authorized(
   parts: RpcParts,
   context: HandlerContext,
-  { input, call: { principal } }: { readonly input: unknown; readonly call: Call },
+  { input, call }: { readonly input: unknown; readonly call: Call },
 ): Promise<unknown> {
   const { method } = context;
+  const { principal } = call;
   const takesStream = method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming";
   if (takesStream && isAsyncIterable(input)) {
     return eachAuthorized(parts, context, { requests: input, principal });
   }
-  await authorizeMember(parts, method, { principal, request: input });
+  try {
+    await authorizeCaller(parts, method, { principal, request: input });
+  } catch (thrown) {
+    parts.audit.unauthorized(method, input, { call, refusal: refusalOfWork(thrown) });
+    throw thrown;
+  }
   return input;
 }
 
@@ -117,7 +124,7 @@ async function* eachAuthorized(
         throw framingRefusal(context, parts, thrown) ?? thrown;
       });
       if (next.done) return;
-      await authorizeMember(parts, context.method, { principal, request: next.value });
+      await authorizeCaller(parts, context.method, { principal, request: next.value });
       yield next.value;
     }
   } finally {
@@ -129,6 +136,7 @@ async function* eachAuthorized(
 function answerable(parts: RpcParts, context: HandlerContext, thrown: unknown): ConnectError {
   if (thrown instanceof ConnectError && isSettled(thrown)) return thrown;
   const refusal = refusalOfWork(thrown);
+  rateOnRefusal(context, parts.clock);
   countRefusal(context, parts, refusal);
   return thrown instanceof ConnectError ? settle(thrown) : connectErrorFrom(refusal);
 }

@@ -18,7 +18,7 @@ export async function callRoute(
 ): Promise<HttpResponse> {
   const state: CallState = {
     request,
-    principal: { kind: "anyone" },
+    principal: undefined,
     rateNow: undefined,
     deadline: undefined,
   };

@@ -2,17 +2,17 @@ import { type ContextKey, createContextKey, type HandlerContext } from "@connect
 import type { Call, Principal } from "../../auth/principal.ts";
 import type { HttpRequest } from "../../http/handler.ts";
 import type { RateReport } from "../../limit/rate-limit-headers.ts";
-import type { Entry } from "../../metrics.ts";
+import type { Entry } from "../../metrics/metrics.ts";
 import type { CallDeadline } from "../call-deadline.ts";
 
 /** The facts of a call that Connect's context does not hold. */
 export interface CallState {
   readonly request: HttpRequest;
   /** Set by the request gate. */
-  principal: Principal;
+  principal: Principal | undefined;
   /** Set by the request gate: ends the reading of the request and the work. */
   deadline: CallDeadline | undefined;
-  /** Set by the request gate if a team's limit was spent: returns the current numbers. */
+  /** Set by the request gate if a limit was checked: returns the current numbers. */
   rateNow: (() => RateReport) | undefined;
 }
 
@@ -41,9 +41,12 @@ export function deadlineOf(context: HandlerContext): CallDeadline {
 /** Returns the call for a method's work. */
 export function callOf(context: HandlerContext, deadline: CallDeadline): Call {
   const { request, principal } = callStateOf(context);
+  if (!principal) throw new Error("a call came to its work without the request gate");
   return {
     principal,
     requestId: request.requestId,
+    address: request.address,
+    notes: request.notes,
     get signal() {
       return deadline.signal;
     },

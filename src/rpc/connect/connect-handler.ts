@@ -1,7 +1,7 @@
 import type { HttpRequest, Mount } from "../../http/handler.ts";
 import { headerOf, pathOf, queryOf } from "../../http/request-head.ts";
 import { rateReportHeaders } from "../../limit/rate-limit-headers.ts";
-import type { Entry } from "../../metrics.ts";
+import type { Entry } from "../../metrics/metrics.ts";
 import { fail, type Refusal } from "../../refusal/refusal.ts";
 import type { FindRpc, RpcParts } from "../rpc-parts.ts";
 import { readsSession } from "../session-calls.ts";
@@ -98,9 +98,10 @@ function encodingRefusal({ target }: HttpRequest): Refusal | undefined {
 /** gRPC-Web in base64: Connect accepts the type, and then responds with 415 and no body. */
 const textType = /^application\/grpc-web-text/i;
 
-/** Every response of a method that takes a key has rate-limit headers, even if no key was read. */
+/** Every response of a method that spends of a limit has its headers, even if no key was read. */
 function addressHeaders({ policy, allowance, clock }: RpcParts, route: RpcRoute, request: HttpRequest) {
-  const takesKey = policy.credentialOf(route.method) === "api_key";
-  const decision = takesKey ? allowance.look(request.address) : undefined;
+  const credential = policy.credentialOf(route.method);
+  const isLimited = credential === "api_key" || credential === "none";
+  const decision = isLimited ? allowance.look(request.address) : undefined;
   return rateReportHeaders(decision && { policy: "address", decision }, clock);
 }

@@ -62,6 +62,12 @@ export function rateOnSuccess(context: HandlerContext, clock: Clock): void {
   }
 }
 
+/** Sets the current rate limit of a refusal by the work: the gate's numbers are those before it. */
+export function rateOnRefusal(context: HandlerContext, clock: Clock): void {
+  const { rateNow } = callStateOf(context);
+  if (rateNow) setRate(context, rateReportHeaders(rateNow(), clock));
+}
+
 /** Returns alternating names and values as pairs. */
 function* pairs(flat: readonly string[]): Generator<[string, string]> {
   for (let i = 0; i + 1 < flat.length; i += 2) yield [String(flat[i]), String(flat[i + 1])];

@@ -1,5 +1,5 @@
 import { createRegistry, type DescFile, type Registry } from "@bufbuild/protobuf";
-import { type ConnectRouter, createConnectRouter } from "@connectrpc/connect";
+import { Code, ConnectError, type ConnectRouter, createConnectRouter } from "@connectrpc/connect";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import type { RpcParts } from "../rpc-parts.ts";
 import type { ServedService } from "../served.ts";
@@ -18,8 +18,22 @@ export function createRoutes(parts: RpcParts): readonly RpcRoute[] {
     requireConnectProtocolHeader: parts.needsConnectVersion,
     jsonOptions: { ...jsonOptions, registry: registryOf(parts.services) },
   });
-  for (const served of parts.services) router.service(served.service, adaptService(parts, served));
+  for (const served of parts.services) addService(router, parts, served);
   return router.handlers;
+}
+
+/** Adds each method by itself, because each has its own bound. Without work it is UNIMPLEMENTED. */
+function addService(router: ConnectRouter, parts: RpcParts, served: ServedService): void {
+  const adapted = adaptService(parts, served);
+  for (const method of served.service.methods) {
+    const work: unknown = Reflect.get(adapted, method.localName);
+    const readMaxBytes = parts.policy.requestBytesMaxOf(method, parts.messageBytesMax);
+    router.rpc(method, (work ?? unserved) as never, { readMaxBytes });
+  }
+}
+
+function unserved(): never {
+  throw new ConnectError("This method is not served here.", Code.Unimplemented);
 }
 
 /**

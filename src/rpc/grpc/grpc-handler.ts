@@ -64,14 +64,15 @@ function answerAuthenticated(
   unary: UnaryMethod,
   { request, result }: { request: HttpRequest; result: AuthResult },
 ): Answer | Promise<Answer> {
-  const { clock, messageBytesMax } = parts;
+  const { audit, clock, policy } = parts;
   const { requestId } = request;
   if (result.kind === "refused") {
     const rateHeaders = rateReportHeaders(result.rate, clock);
     return errorAnswer(result.refusal, { requestId, rateHeaders, call: undefined });
   }
   const { principal, rateNow } = result;
-  const call = new UnaryCall(unary, { request, principal, clock, messageBytesMax });
+  const messageBytesMax = policy.requestBytesMaxOf(unary.method, parts.messageBytesMax);
+  const call = new UnaryCall(unary, { request, principal, clock, audit, messageBytesMax });
   const answered = (frame: Uint8Array) =>
     successAnswer(frame, { requestId, rateHeaders: rateReportHeaders(rateNow?.(), clock), call });
   const thrown = (cause: unknown) =>

@@ -11,10 +11,14 @@ import type { Clock } from "../../clock.ts";
 import type { EndCall } from "../../http/end-calls.ts";
 import type { BodyOutcome, HttpRequest } from "../../http/handler.ts";
 import { headersOf } from "../../http/headers.ts";
+import type { RequestNotes } from "../../http/request-notes.ts";
 import { wholeBody } from "../../http/whole-body.ts";
 import { fail } from "../../refusal/refusal.ts";
+import type { AuditCalls } from "../audit/audit-calls.ts";
 import { CallDeadline } from "../call-deadline.ts";
 import type { Work } from "../served.ts";
+import { authorizeService } from "../session-calls.ts";
+import { refusalOfWork } from "../work-error.ts";
 import { frameOf, prefixBytes, readMessage } from "./frame.ts";
 import { readTimeoutMs } from "./timeout.ts";
 
@@ -33,6 +37,7 @@ export class UnaryCall implements Call {
   readonly #request: HttpRequest;
   readonly #unary: UnaryMethod;
   readonly #clock: Clock;
+  readonly #audit: Pick<AuditCalls, "unauthorized">;
   readonly #messageBytesMax: number;
   readonly #end: CallDeadline;
   #deadlineMs: number | undefined;
@@ -45,19 +50,35 @@ export class UnaryCall implements Call {
       request,
       principal,
       clock,
+      audit,
       messageBytesMax,
-    }: { request: HttpRequest; principal: Principal; clock: Clock; messageBytesMax: number },
+    }: {
+      request: HttpRequest;
+      principal: Principal;
+      clock: Clock;
+      audit: Pick<AuditCalls, "unauthorized">;
+      messageBytesMax: number;
+    },
   ) {
     this.#unary = unary;
     this.#request = request;
     this.principal = principal;
     this.#clock = clock;
+    this.#audit = audit;
     this.#messageBytesMax = messageBytesMax;
     this.#end = new CallDeadline((end) => request.whenGone(end));
   }
 
   get requestId(): string {
     return this.#request.requestId;
+  }
+
+  get address(): string {
+    return this.#request.address;
+  }
+
+  get notes(): RequestNotes | undefined {
+    return this.#request.notes;
   }
 
   get signal(): AbortSignal {
@@ -115,12 +136,23 @@ export class UnaryCall implements Call {
     if (this.#end.reason) throw this.#end.reason;
     const { method, work } = this.#unary;
     const request = messageIn(method.input, readMessage(wholeBody(body, this.#messageBytesMax)));
+    this.#authorize(request);
     this.#end.begin();
     const answer = work(request, this);
     if (!(answer instanceof Promise)) return frameWith(method.output, answer);
     // Reading the body ends by itself when the caller disconnects; waiting for the work does not.
     this.#end.watchCaller();
     return this.#frameLater(answer);
+  }
+
+  #authorize(request: Message): void {
+    try {
+      authorizeService(this.principal, request);
+    } catch (thrown) {
+      const refused = { call: this, refusal: refusalOfWork(thrown) };
+      this.#audit.unauthorized(this.#unary.method, request, refused);
+      throw thrown;
+    }
   }
 
   async #frameLater(answer: Promise<unknown>): Promise<Uint8Array> {

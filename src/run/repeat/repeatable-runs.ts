@@ -3,9 +3,10 @@ import type { AppRecord } from "../../apps/app-store.ts";
 import type { Call } from "../../auth/principal.ts";
 import { bounds } from "../../bounds.ts";
 import type { Clock } from "../../clock.ts";
+import { readTraceContext } from "../../http/trace-context.ts";
 import { fail, unavailable } from "../../refusal/refusal.ts";
 import { runBounds } from "../run-bounds.ts";
-import type { Runner } from "../runner.ts";
+import type { Run, Runner } from "../runner.ts";
 import { readIdempotencyKey, refuseIdempotencyKey } from "./idempotency-key.ts";
 import { outcomeOf, type RunOutcome, replayedRefusal } from "./run-outcome.ts";
 import type { RunClaim, RunRecord, RunRecordStore } from "./run-record-store.ts";
@@ -15,6 +16,7 @@ import { RunUnderWay } from "./run-under-way.ts";
 /** A run with an Idempotency-Key. */
 export interface RepeatableOrder {
   readonly teamId: string;
+  readonly keyId: string;
   readonly app: AppRecord;
   readonly text: string;
   /** The value of the header, as it was sent. */
@@ -44,8 +46,8 @@ export interface RepeatableRuns {
   run(order: RepeatableOrder, call: Call): Promise<RepeatableAnswer>;
   /** Resolves once no run is under way, and what came of each is written. */
   idle(): Promise<void>;
-  /** Deletes what is kept of the team's runs. */
-  deleteOfTeam(teamId: string): Promise<void>;
+  /** Deletes what is kept of the team's runs. Calls `before` before each write. */
+  deleteOfTeam(teamId: string, before: () => void): Promise<void>;
   /** Starts to remove expired records. */
   start(): void;
   /** Writes what is left. Call it once no run is under way. */
@@ -55,6 +57,8 @@ export interface RepeatableRuns {
 export interface RepeatableRunsParts {
   readonly clock: Clock;
   readonly store: RunRecordStore;
+  /** Other instances use the store too. Their wall clocks may differ from this one's. */
+  readonly isShared?: boolean;
   readonly run: Runner;
   readonly newRunId: () => string;
   /** How long what came of a run is kept. With 0, a key is refused. */
@@ -67,7 +71,9 @@ export interface RepeatableRunsParts {
 
 export function createRepeatableRuns(parts: RepeatableRunsParts): RepeatableRuns {
   const { clock, keptHours } = parts;
-  const keptMs = keptHours * hourMs;
+  const skewMs = parts.isShared ? runBounds.clockSkewMsMax : 0;
+  // By the clock of every instance, the key is kept for as long as was promised.
+  const keptMs = keptHours * hourMs + skewMs;
   const records = createRunRecords({ ...parts, keptMs });
   const underWay = new Map<string, RunUnderWay>();
   let running = 0;
@@ -104,7 +110,8 @@ export function createRepeatableRuns(parts: RepeatableRunsParts): RepeatableRuns
   ): Promise<RepeatableAnswer> {
     running += 1;
     const { requestId } = call;
-    const answered = carryOut(order, { claim, requestId, begunMs }).finally(() => {
+    const traceContext = readTraceContext((name) => call.header(name));
+    const answered = carryOut(order, { claim, requestId, traceContext, begunMs }).finally(() => {
       running -= 1;
       if (running > 0) return;
       for (const resolve of whenIdle) resolve();
@@ -119,14 +126,18 @@ export function createRepeatableRuns(parts: RepeatableRunsParts): RepeatableRuns
 
   /** Runs the app for nobody in particular, and keeps what came of it. Never rejects. */
   async function carryOut(
-    { app, text }: RepeatableOrder,
-    { claim, requestId, begunMs }: { claim: RunClaim; requestId: string; begunMs: number },
+    { keyId, app, text }: RepeatableOrder,
+    {
+      claim,
+      begunMs,
+      ...asked
+    }: Pick<Run, "requestId" | "traceContext"> & { claim: RunClaim; begunMs: number },
   ): Promise<RunOutcome> {
     const { teamId, runId } = claim;
     const outcome = await outcomeOf(() => {
       // The record would say too early that the app can't be at work any more.
       if (clock.monotonicMs() - begunMs > runBounds.claimMsMax) throw unavailable();
-      return parts.run({ runId, teamId, app, text, requestId, whenGone: () => {} });
+      return parts.run({ runId, teamId, keyId, app, text, ...asked, whenGone: () => {} });
     });
     const ended = () => void underWay.delete(claim.id);
     if (outcome.kind === "kept") await records.end(claim, outcome, ended);
@@ -149,8 +160,8 @@ export function createRepeatableRuns(parts: RepeatableRunsParts): RepeatableRuns
     const { runId, state } = found;
     if (found.fingerprint !== fingerprint) throw fail("IDEMPOTENCY_KEY_REUSED");
     if (state === "running") {
-      // Its process has ended. The app may still be at work.
-      if (clock.unixMs() < found.runUntilMs) throw fail("IDEMPOTENCY_KEY_IN_USE");
+      // It runs on another instance, or its process has ended. The app may still be at work.
+      if (clock.unixMs() < found.runUntilMs + skewMs) throw fail("IDEMPOTENCY_KEY_IN_USE");
       throw replayedRefusal("app_failed");
     }
     if (state !== "done") throw replayedRefusal(state);

@@ -28,8 +28,11 @@ export interface RunRecords {
   removeExpired(found: RunRecord): Promise<void>;
   /** The kept text of a run; null: it is no longer kept. */
   textOf(found: RunRecord): Promise<string | null>;
-  /** Deletes all records of the team, so many at once that no write is long. */
-  deleteOfTeam(teamId: string): Promise<void>;
+  /**
+   * Deletes all records of the team, so many at once that no write is long. Calls `before` before
+   * each.
+   */
+  deleteOfTeam(teamId: string, before: () => void): Promise<void>;
   /** Starts to remove expired records. */
   start(): void;
   close(): Promise<void>;
@@ -39,6 +42,8 @@ export function createRunRecords(parts: {
   readonly clock: Clock;
   readonly store: RunRecordStore;
   readonly keptMs: number;
+  /** True where other instances write to the store too. */
+  readonly isShared?: boolean | undefined;
   /** How many records the team may have. */
   readonly recordsMaxOf: (teamId: string) => Promise<number>;
   /** Called with the cause when a change or a sweep could not be written. It is tried again. */
@@ -46,7 +51,7 @@ export function createRunRecords(parts: {
 }): RunRecords {
   const { clock, store, keptMs, onWriteFailed } = parts;
   const { write } = createRecordWriter(store);
-  const room = createTeamRoom({ store });
+  const room = createTeamRoom({ store, sharedBy: parts.isShared ? { clock } : undefined });
   const unwritten = createUnwrittenChanges({ write });
   const sweep = createRecordSweep({ clock, store, onRemoved: room.removed, onFailed: onWriteFailed });
   const removals = new Map<string, Promise<void>>();
@@ -111,9 +116,13 @@ export function createRunRecords(parts: {
       return removal;
     },
     textOf: ({ id, runId }) => store.textOf(id, runId),
-    async deleteOfTeam(teamId) {
-      // A write of the embedded store stops all other work, so other work goes on in between.
-      while ((await store.deleteAll(teamId, bounds.deletedAtOnce)) > 0) await setImmediate();
+    async deleteOfTeam(teamId, before) {
+      for (let isMore = true; isMore; ) {
+        before();
+        isMore = (await store.deleteAll(teamId, bounds.deletedAtOnce)) > 0;
+        // A write of the embedded store stops all other work, so other work goes on in between.
+        await setImmediate();
+      }
       room.forget(teamId);
     },
     start: sweep.start,

@@ -1,10 +1,14 @@
 import { setImmediate } from "node:timers/promises";
+import type { Clock } from "../../clock.ts";
 import { runBounds } from "../run-bounds.ts";
 import type { RecordTotals, RunRecordStore } from "./run-record-store.ts";
+import { createTeamTotals, type TeamTotals } from "./team-totals.ts";
 
 /**
  * Keeps each team within its bounds: so many records, and so many bytes of texts. The totals of a
- * team are counted in the store once, and then kept in memory.
+ * team are counted in the store once, and then kept in memory. Where other instances write to the
+ * store too, they are counted again now and then, and always before something is removed or
+ * refused for want of room.
  */
 export interface TeamRoom {
   /**
@@ -22,34 +26,34 @@ export interface TeamRoom {
   forget(teamId: string): void;
 }
 
-interface Totals {
-  records: number;
-  textBytes: number;
-}
-
-interface Counted {
-  readonly counting: Promise<Totals>;
-  /** Undefined until they are counted. */
-  totals: Totals | undefined;
+interface Team {
+  readonly totals: TeamTotals;
+  /** The newest that is known. */
+  recordsMax: number;
   readonly removeRecords: SharedRemoval;
   readonly removeTexts: SharedRemoval;
 }
 
 export function createTeamRoom({
   store,
+  sharedBy,
   textsBytesMax = runBounds.keptTextsBytesMax,
 }: {
   store: Pick<RunRecordStore, "totals" | "deleteOldest" | "dropTexts">;
+  /** Given where other instances write to the store too. */
+  sharedBy?: { readonly clock: Clock } | undefined;
   textsBytesMax?: number;
 }): TeamRoom {
-  const teams = new Map<string, Counted>();
+  const teams = new Map<string, Team>();
 
-  function teamOf(teamId: string): Counted {
+  function teamOf(teamId: string): Team {
     const known = teams.get(teamId);
     if (known) return known;
-    const team: Counted = {
-      counting: store.totals(teamId).then((totals) => ({ ...totals })),
-      totals: undefined,
+    const boundsOf = () => ({ records: team.recordsMax, textBytes: textsBytesMax });
+    const count = (id: string) => store.totals(id);
+    const team: Team = {
+      totals: createTeamTotals({ count, teamId, boundsOf, clock: sharedBy?.clock }),
+      recordsMax: Number.POSITIVE_INFINITY,
       removeRecords: createSharedRemoval(),
       removeTexts: createSharedRemoval(),
     };
@@ -58,50 +62,48 @@ export function createTeamRoom({
       if (teams.size <= runBounds.recordTotalsMax) break;
       teams.delete(oldest);
     }
-    team.counting.then(
-      (totals) => {
-        team.totals = totals;
-      },
-      () => {
-        if (teams.get(teamId) === team) teams.delete(teamId);
-      },
-    );
+    team.totals.known.catch(() => {
+      if (teams.get(teamId) === team) teams.delete(teamId);
+    });
     return team;
-  }
-
-  function subtract(totals: Totals | undefined, { records, textBytes }: RecordTotals): void {
-    if (!totals) return;
-    totals.records = Math.max(0, totals.records - records);
-    totals.textBytes = Math.max(0, totals.textBytes - textBytes);
   }
 
   return {
     async takeRecord(teamId, { recordsMax, createdUntilMs }) {
-      const { counting, removeRecords } = teamOf(teamId);
-      const totals = await counting;
+      const team = teamOf(teamId);
+      const { totals, removeRecords } = team;
+      team.recordsMax = recordsMax;
       const removeOldest = async () => {
         const removed = await store.deleteOldest(teamId, { createdUntilMs, limit: runBounds.roomMadeAtOnce });
-        subtract(totals, removed);
+        totals.subtract(removed);
         return removed.records > 0;
       };
-      while (totals.records >= recordsMax) if (!(await removeRecords(removeOldest))) return false;
-      totals.records += 1;
+      await totals.known;
+      while (totals.now().records >= recordsMax) {
+        if (await totals.recount()) continue;
+        if (!(await removeRecords(removeOldest))) return false;
+      }
+      totals.add({ records: 1, textBytes: 0 });
       return true;
     },
-    giveRecord: (teamId) => subtract(teams.get(teamId)?.totals, { records: 1, textBytes: 0 }),
+    giveRecord: (teamId) => teams.get(teamId)?.totals.subtract({ records: 1, textBytes: 0 }),
     async takeText(teamId, bytes) {
-      const { counting, removeTexts } = teamOf(teamId);
-      const totals = await counting;
+      const { totals, removeTexts } = teamOf(teamId);
+      const tooMany = () => totals.now().textBytes + bytes - textsBytesMax;
       const removeOldest = async () => {
-        const tooMany = totals.textBytes + bytes - textsBytesMax;
-        const textBytes = await store.dropTexts(teamId, { bytes: tooMany, limit: runBounds.roomMadeAtOnce });
-        subtract(totals, { records: 0, textBytes });
+        const limit = runBounds.roomMadeAtOnce;
+        const textBytes = await store.dropTexts(teamId, { bytes: tooMany(), limit });
+        totals.subtract({ records: 0, textBytes });
         return textBytes > 0;
       };
-      while (totals.textBytes + bytes > textsBytesMax) if (!(await removeTexts(removeOldest))) break;
-      totals.textBytes += bytes;
+      await totals.known;
+      while (tooMany() > 0) {
+        if (await totals.recount()) continue;
+        if (!(await removeTexts(removeOldest))) break;
+      }
+      totals.add({ records: 0, textBytes: bytes });
     },
-    removed: (teamId, removed) => subtract(teams.get(teamId)?.totals, removed),
+    removed: (teamId, removed) => teams.get(teamId)?.totals.subtract(removed),
     forget: (teamId) => void teams.delete(teamId),
   };
 }

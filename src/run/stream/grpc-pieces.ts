@@ -108,7 +108,7 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
     const request = {
       path: grpcPaths[this.#method],
       message: requestOf(this.#run),
-      requestId: this.#run.requestId,
+      run: this.#run,
       ...this.#times,
     };
     this.#isReading = false;

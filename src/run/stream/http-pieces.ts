@@ -20,8 +20,8 @@ export interface AnswerBounds {
 /**
  * The output of an HTTP app, in the form that the type of its answer names. The exchange is paused
  * while enough was read that nobody has asked for, and resumed when all of that is used up. With
- * each pause undici puts back what it did not parse, and with each resume it begins another read,
- * so to pause after each piece would collect one read in memory for every piece.
+ * each pause undici puts back what it did not parse, and with each resume it copies that again, so
+ * to pause after each piece would cost as many copies of a read as it has pieces.
  */
 export class HttpPieces implements PieceSource, AnswerReader {
   readonly #bounds: AnswerBounds;

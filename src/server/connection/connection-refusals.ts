@@ -3,7 +3,7 @@ import type { Duplex } from "node:stream";
 import type { Clock } from "../../clock.ts";
 import { connectRefused } from "../../http/head-check.ts";
 import type { LoggedRequest, Outcomes } from "../../http/outcomes.ts";
-import type { Entry } from "../../metrics.ts";
+import type { Entry } from "../../metrics/metrics.ts";
 import { type Refusal, unavailable } from "../../refusal/refusal.ts";
 import { isHttp2Response, type NodeResponse, noteParserRefusal, readsAnsweredRequest } from "../node-http.ts";
 import { errorCode, type Report } from "../transport-event.ts";

@@ -1,4 +1,5 @@
 import { constants } from "node:http2";
+import type { WholeBody } from "../../http/handler.ts";
 import { type Incoming, isHttp2Request, type NodeRequest } from "../node-http.ts";
 import type { TransportLimits } from "../transport-limits.ts";
 
@@ -10,6 +11,8 @@ import type { TransportLimits } from "../transport-limits.ts";
 export class ArrivingBody {
   readonly #req: NodeRequest;
   #held: Buffer = noBytes;
+  /** The memory of `#held`, if nothing else has a part of it and it is worth freeing by hand. */
+  #own: ArrayBuffer | undefined;
   #size = 0;
   #bytesMax: number;
   readonly #declaredBytes: number;
@@ -64,9 +67,17 @@ export class ArrivingBody {
   take(): Buffer {
     const taken = this.#held.subarray(0, this.#size);
     this.#held = noBytes;
+    this.#own = undefined;
     this.#size = 0;
     this.#resume();
     return taken;
+  }
+
+  /** Like `take`, when no more bytes will come. */
+  takeWhole(): WholeBody {
+    const own = this.#own;
+    const bytes = this.take();
+    return own === undefined ? { kind: "whole", bytes } : { kind: "whole", bytes, free: () => free(own) };
   }
 
   /**
@@ -86,7 +97,13 @@ export class ArrivingBody {
     this.#onChange = ignore;
     this.#onDropped = onDropped;
     this.#dropTimer = setTimeout(() => this.#cutOff(), limits.drainedBodyMsMax);
+    this.#discard();
+  }
+
+  #discard(): void {
+    const own = this.#own;
     this.take();
+    free(own);
   }
 
   #cutOff(): void {
@@ -98,8 +115,10 @@ export class ArrivingBody {
   #collect(bytes: Buffer): void {
     const size = this.#size + bytes.length;
     // The only chunk of a body is not copied.
-    if (this.#size === 0) this.#held = bytes;
-    else {
+    if (this.#size === 0) {
+      this.#held = bytes;
+      this.#own = undefined;
+    } else {
       if (size > this.#held.length) this.#grow(size);
       bytes.copy(this.#held, this.#size);
     }
@@ -114,9 +133,13 @@ export class ArrivingBody {
   /** Makes room for the whole body if its length is known, otherwise for more than is needed. */
   #grow(needed: number): void {
     const isKnown = this.#declaredBytes >= needed && this.#declaredBytes <= this.#bytesMax;
-    const grown = Buffer.allocUnsafe(isKnown ? this.#declaredBytes : Math.max(2 * needed, grownBytesMin));
+    const roomy = Math.min(Math.max(2 * needed, grownBytesMin), Math.max(needed, this.#bytesMax));
+    const size = isKnown ? this.#declaredBytes : roomy;
+    const grown = size < freedBytesMin ? Buffer.allocUnsafe(size) : Buffer.allocUnsafeSlow(size);
     this.#held.copy(grown, 0, 0, this.#size);
+    free(this.#own);
     this.#held = grown;
+    this.#own = size < freedBytesMin ? undefined : (grown.buffer as ArrayBuffer);
   }
 
   #resume(): void {
@@ -132,11 +155,23 @@ export class ArrivingBody {
     // then.
     clearTimeout(this.#dropTimer);
     this.#onChange();
+    if (end === "cut_off") this.#discard();
   }
 }
 
 /** So that a body that comes byte by byte does not grow many times. */
 const grownBytesMin = 1_024;
+
+/**
+ * From this size on, memory that is no longer used is freed at once. The garbage collector hardly
+ * feels it: uploads at full speed would leave a hundred megabytes behind before it runs.
+ */
+const freedBytesMin = 64 * 1024;
+
+/** Every view of the memory is then empty. */
+function free(memory: ArrayBuffer | undefined): void {
+  if (memory?.detached === false) memory.transfer(0);
+}
 
 const noBytes: Buffer = Buffer.alloc(0);
 const ignore = () => {};

@@ -124,7 +124,7 @@ function mayComeInManyChunks({ head, req }: Incoming): boolean {
 function outcomeOf(arriving: ArrivingBody, bytesMax: number): BodyOutcome | undefined {
   if (arriving.size > bytesMax) return { kind: "too_large" };
   if (arriving.end === undefined) return undefined;
-  return arriving.end === "whole" ? { kind: "whole", bytes: arriving.take() } : { kind: "gone" };
+  return arriving.end === "whole" ? arriving.takeWhole() : { kind: "gone" };
 }
 
 function readAtOnce(req: NodeRequest, bytesMax: number): BodyOutcome | undefined {

@@ -58,6 +58,10 @@ export class Exchange extends RequestFacts implements HttpRequest, Abortable, Ta
     this.#incoming = incoming;
     this.#context = context;
     this.#body = new ExchangeBody(incoming, context.limits);
+    if (incoming.notes !== undefined) {
+      incoming.notes.entry = mount.entry;
+      incoming.notes.request = this;
+    }
   }
 
   run(): void {

@@ -1,3 +1,4 @@
+import type { Clock } from "../../clock.ts";
 import {
   addressOf,
   authorizationsOf,
@@ -5,12 +6,14 @@ import {
   type RequestHead,
   requestIdOf,
 } from "../../http/request-head.ts";
+import type { RequestNotes } from "../../http/request-notes.ts";
 import { type Incoming, isRefusedByParser, type NodeResponse } from "../node-http.ts";
 
 export interface RequestFactsOptions {
   newRequestId(): string;
   /** How many proxies in front are trusted to name the client's address. */
   readonly trustProxyHops: number;
+  readonly clock: Pick<Clock, "monotonicMs">;
 }
 
 /**
@@ -18,17 +21,23 @@ export interface RequestFactsOptions {
  * them.
  */
 export class RequestFacts {
+  readonly startMs: number;
+  teamId: string | undefined;
+  isStream = false;
   readonly #head: RequestHead;
   readonly #res: NodeResponse;
+  readonly notes: RequestNotes | undefined;
   readonly #options: RequestFactsOptions;
   #isCounted = false;
   #address: string | undefined;
   #requestId: string | undefined;
 
-  constructor({ head, res }: Incoming, options: RequestFactsOptions) {
+  constructor({ head, res, notes }: Incoming, options: RequestFactsOptions) {
     this.#head = head;
     this.#res = res;
+    this.notes = notes;
     this.#options = options;
+    this.startMs = options.clock.monotonicMs();
   }
 
   get isCounted(): boolean {

@@ -2,7 +2,8 @@ import type { Socket } from "node:net";
 import { createHeadCheck } from "../../http/head-check.ts";
 import type { Outcomes } from "../../http/outcomes.ts";
 import { refusalResponse } from "../../http/refusal-response.ts";
-import type { Entry } from "../../metrics.ts";
+import type { RequestNotes, RequestWatch } from "../../http/request-notes.ts";
+import type { Entry } from "../../metrics/metrics.ts";
 import { fail, type Refusal } from "../../refusal/refusal.ts";
 import {
   headOf,
@@ -10,6 +11,8 @@ import {
   isGone,
   isHttp2Request,
   isHttp2Response,
+  isRefusedByParser,
+  isSent,
   type NodeRequest,
   type NodeResponse,
   noteAnswered,
@@ -33,6 +36,8 @@ export interface RunningAnswersOptions {
   /** The entry for requests that are refused by their head alone. */
   readonly entry: Entry;
   readonly report: Report;
+  /** Undefined: requests have no notes. */
+  readonly watch?: RequestWatch | undefined;
 }
 
 /** One listener's answers that are not finished. */
@@ -52,7 +57,7 @@ export interface RunningAnswers {
 }
 
 export function createRunningAnswers(
-  { onRequest, requests, newRequestId, outcomes, entry, report }: RunningAnswersOptions,
+  { onRequest, requests, newRequestId, outcomes, entry, report, watch }: RunningAnswersOptions,
   { limits, unread }: { readonly limits: TransportLimits; readonly unread: UnreadAnswers },
 ): RunningAnswers {
   const all = new SlotList<NodeResponse>();
@@ -68,8 +73,9 @@ export function createRunningAnswers(
 
   const refuse = (incoming: Incoming, refusal: Refusal) => {
     const requestId = newRequestId();
-    const { method, target, peer: address } = incoming.head;
-    outcomes.refused(refusal, entry, { requestId, method, target, address });
+    const { head, notes } = incoming;
+    const { method, target, peer: address } = head;
+    outcomes.refused(refusal, entry, { requestId, method, target, address, notes });
     refuseAndClose(incoming, refusal, requestId);
   };
   // An error that is thrown from Node's event would end the process, and with it the requests of
@@ -81,13 +87,22 @@ export function createRunningAnswers(
       refuse(incoming, fail("INTERNAL", { cause }));
     }
   };
+  const tellEnd = (res: NodeResponse, notes: RequestNotes) => {
+    // The parser's refusal was told already.
+    if (isRefusedByParser(res)) return;
+    // The caller has left, and the work for it has yet to notice.
+    if (!isSent(res)) notes.outcome ??= fail("CANCELLED");
+    watch?.ended(notes, res.headersSent ? res.statusCode : undefined);
+  };
   return {
     all,
     take(req, res) {
       const place = all.add(res);
       const connection = connectionOf(req, unread);
       const unreadAnswer = new UnreadAnswer(unread, connection);
-      const incoming: Incoming = { head: headOf(req), req, res, unread: unreadAnswer, onClose: undefined };
+      const head = headOf(req);
+      const notes = watch?.begun(head, entry);
+      const incoming: Incoming = { head, req, res, unread: unreadAnswer, notes, onClose: undefined };
       requests.begin();
       res.on("close", () => {
         all.remove(place);
@@ -95,6 +110,7 @@ export function createRunningAnswers(
         noteAnswered(res);
         unreadAnswer.end();
         incoming.onClose?.();
+        if (notes !== undefined) tellEnd(res, notes);
       });
       if (!isHttp2Request(req) && connection.requests > limits.concurrentStreamsMax) {
         closeAtOnce(connection, incoming);

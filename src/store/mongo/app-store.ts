@@ -2,11 +2,12 @@ import { z } from "zod";
 import type { AppRecord, AppStore, NewApp } from "../../apps/app-store.ts";
 import { given } from "../given.ts";
 import { appShape, checkRecord } from "../records.ts";
-import { type AppDocument, appDocument, type Collections } from "./documents.ts";
+import { type AppDocument, appDocument, type Collections, storedApp } from "./documents.ts";
+import type { FreshRead } from "./fresh-read.ts";
 import { isDuplicate, type StoreCall } from "./store-call.ts";
 
 /** The apps in MongoDB. */
-export function createAppStore({ apps }: Collections, call: StoreCall): AppStore {
+export function createAppStore({ apps }: Collections, call: StoreCall, freshRead: FreshRead = {}): AppStore {
   const after = { returnDocument: "after" } as const;
   const live = (appId: string) => ({ _id: { $eq: appId }, deleted: { $eq: false } });
 
@@ -28,7 +29,7 @@ export function createAppStore({ apps }: Collections, call: StoreCall): AppStore
       );
     },
     async find(appId) {
-      return appOf(await call(() => apps.findOne(live(appId))));
+      return appOf(await call(() => apps.findOne(live(appId), freshRead)));
     },
     async list({ limit, after: afterId, runnableBy }) {
       if (limit <= 0) return []; // MongoDB takes 0 for no limit.
@@ -91,6 +92,6 @@ function appOf(document: AppDocument | null): AppRecord | undefined {
 }
 
 function checkApp(document: AppDocument): AppRecord {
-  const { _id, deleted, ...facts } = checkRecord(appDocument, document, `apps/${document._id}`);
+  const { _id, deleted, ...facts } = checkRecord(storedApp, document, `apps/${document._id}`);
   return { id: _id, ...facts };
 }

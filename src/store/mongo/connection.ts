@@ -45,7 +45,10 @@ export async function connectMongo(
 
 function createClient(uri: string, options: MongoClientOptions): MongoClient {
   try {
-    return new MongoClient(uri, options);
+    const client = new MongoClient(uri, options);
+    // The pool reads this option, but the driver takes it from no caller.
+    Object.assign(client.options, { minPoolSizeCheckFrequencyMS: bounds.storePoolLookMs });
+    return client;
   } catch {
     // The driver's own text may quote the URI, which holds a password, so it is not passed on.
     throw new StartRefused(

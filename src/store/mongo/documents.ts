@@ -1,16 +1,24 @@
 import type { Collection, Db } from "mongodb";
 import { z } from "zod";
+import type { UsageDay } from "../../usage/usage-store.ts";
 import {
   appShape,
+  auditShape,
   keyShape,
   memberShape,
   pageNumber,
   runRecordShape,
+  serviceTokenShape,
   sessionShape,
   teamShape,
   userShape,
   windowPageShape,
 } from "../records.ts";
+import type { ControlDocument } from "./control-document.ts";
+
+// A document is written with these fields and no others. What is read may have more: while a fleet
+// is upgraded, a newer instance may have added a field. A field that is added later needs a default
+// for what an older instance writes.
 
 const id = z.string().min(1);
 
@@ -27,6 +35,28 @@ export const keyDocument = z.strictObject({
   requestKey: z.string().min(1),
 });
 export type KeyDocument = z.infer<typeof keyDocument>;
+/** A Keyrun from before keys expired may write while a fleet is upgraded. */
+const laterFields = {
+  expireTimeMs: keyShape.expireTimeMs.default(null),
+  expiredTimeMs: keyShape.expiredTimeMs.default(null),
+  replacesKeyId: keyShape.replacesKeyId.default(null),
+  replacedByKeyId: keyShape.replacedByKeyId.default(null),
+  firstKeyId: keyShape.firstKeyId.default(null),
+  pendingSinceMs: keyShape.pendingSinceMs.default(null),
+  appIds: keyShape.appIds.default([]),
+  requestsPerMinute: keyShape.requestsPerMinute.default(null),
+};
+export const storedKey = keyDocument.extend(laterFields).strip();
+
+/** `slot` and `nameKey` have unique indexes; `service-token-store.ts` describes their values. */
+export const serviceTokenDocument = z.strictObject({
+  _id: id,
+  ...serviceTokenShape,
+  slot: z.string().min(1),
+  nameKey: z.string().min(1),
+});
+export type ServiceTokenDocument = z.infer<typeof serviceTokenDocument>;
+export const storedServiceToken = serviceTokenDocument.strip();
 
 /**
  * A deleted team stays as a document without its facts, so that the version goes up where the id is
@@ -34,9 +64,11 @@ export type KeyDocument = z.infer<typeof keyDocument>;
  */
 export const teamDocument = z.strictObject({ _id: id, ...teamShape, deleted: z.boolean() });
 export type TeamDocument = z.infer<typeof teamDocument>;
+export const storedTeam = teamDocument.strip();
 
 export const memberDocument = z.strictObject({ _id: id, ...memberShape });
 export type MemberDocument = z.infer<typeof memberDocument>;
+export const storedMember = memberDocument.strip();
 
 /** One for each user with access; the e-mail is the id. */
 export interface PreviewDocument {
@@ -50,10 +82,12 @@ export interface PreviewDocument {
  */
 export const appDocument = z.strictObject({ _id: id, ...appShape, deleted: z.boolean() });
 export type AppDocument = z.infer<typeof appDocument>;
+export const storedApp = appDocument.strip();
 
 /** The hash of the token is the id. */
 export const sessionDocument = z.strictObject({ _id: id, ...sessionShape });
 export type SessionDocument = z.infer<typeof sessionDocument>;
+export const storedSession = sessionDocument.strip();
 
 /** The e-mail is the id. */
 export const userDocument = z.strictObject({ _id: id, ...userShape });
@@ -65,22 +99,46 @@ export type WindowPageDocument = z.infer<typeof windowPageDocument>;
 
 /** Without the text, which is read alone. */
 export const runRecordDocument = z.strictObject({ _id: id, ...runRecordShape });
+export const storedRunRecord = runRecordDocument.strip();
 export interface RunRecordDocument extends z.infer<typeof runRecordDocument> {
   readonly text: string | null;
   /** When the record expires, if its text takes room; otherwise null. */
   readonly textExpireTimeMs: number | null;
 }
 
-export const instanceDocument = z.strictObject({ _id: id, incarnation: id, beat: z.int().positive() });
+/**
+ * What one incarnation has counted for a key on a day, as `usage-fields.ts` describes its counts.
+ */
+export interface UsageHoursDocument {
+  readonly _id: string;
+  readonly teamId: string;
+  readonly keyId: string;
+  readonly dayMs: number;
+  readonly incarnation: string;
+  readonly [count: string]: unknown;
+}
+
+export interface UsageDayDocument extends UsageDay {
+  readonly _id: string;
+}
+export const auditDocument = z.strictObject({ _id: id, ...auditShape });
+export type AuditDocument = z.infer<typeof auditDocument>;
+export const storedAuditEvent = auditDocument.strip();
+
+const instanceDocument = z.strictObject({ _id: id, incarnation: id, beat: z.int().positive() });
 export type InstanceDocument = z.infer<typeof instanceDocument>;
+export const storedInstance = instanceDocument.strip();
 
 export interface MetaDocument {
   readonly _id: string;
   readonly version: number;
+  /** In the mark of a copy: the copier that set it. */
+  readonly copier?: string;
 }
 
 export interface Collections {
   readonly keys: Collection<KeyDocument>;
+  readonly serviceTokens: Collection<ServiceTokenDocument>;
   readonly teams: Collection<TeamDocument>;
   readonly members: Collection<MemberDocument>;
   readonly preview: Collection<PreviewDocument>;
@@ -89,13 +147,18 @@ export interface Collections {
   readonly users: Collection<UserDocument>;
   readonly windowPages: Collection<WindowPageDocument>;
   readonly runRecords: Collection<RunRecordDocument>;
+  readonly usageHours: Collection<UsageHoursDocument>;
+  readonly usageDays: Collection<UsageDayDocument>;
+  readonly auditEvents: Collection<AuditDocument>;
   readonly instances: Collection<InstanceDocument>;
+  readonly control: Collection<ControlDocument>;
   readonly meta: Collection<MetaDocument>;
 }
 
 export function collectionsOf(db: Db): Collections {
   return {
     keys: db.collection("keys"),
+    serviceTokens: db.collection("serviceTokens"),
     teams: db.collection("teams"),
     members: db.collection("members"),
     preview: db.collection("preview"),
@@ -104,7 +167,11 @@ export function collectionsOf(db: Db): Collections {
     users: db.collection("users"),
     windowPages: db.collection("windowPages"),
     runRecords: db.collection("runRecords"),
+    usageHours: db.collection("usageHours"),
+    usageDays: db.collection("usageDays"),
+    auditEvents: db.collection("auditEvents"),
     instances: db.collection("instances"),
+    control: db.collection("control"),
     meta: db.collection("meta"),
   };
 }

@@ -2,6 +2,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { bounds } from "../../bounds.ts";
 import type { StoreInspection } from "../store-inspection.ts";
 import { connectMongo, type MongoConnection, mongoRefusal, mongoTooSlow } from "./connection.ts";
+import { createControlStore } from "./control-store.ts";
+import { requireWhole } from "./copy-mark.ts";
 import { type Collections, collectionsOf } from "./documents.ts";
 import { requireKnownSchema } from "./migrations.ts";
 
@@ -40,38 +42,66 @@ async function within<T>(msMax: number, work: Promise<T>, tooSlow: () => Error):
 async function inspect({ db }: MongoConnection): Promise<StoreInspection> {
   const collections = collectionsOf(db);
   const { version, newest } = await requireKnownSchema(collections);
-  const secretVersions: string[] = await collections.keys.distinct("secretVersion");
+  await requireWhole(collections);
   await tryWrites(collections);
   const hello = await db.command({ hello: 1 });
   const server = typeof hello.setName === "string" ? `replica set ${hello.setName}` : "no replica set";
   const schema =
     version < newest ? `schema ${version}, which a start brings to ${newest}` : `schema ${version}`;
+  const [alone, fleet] = await Promise.all([lookForOneAlone(collections), lookForFleet(collections)]);
+  // Read last: an instance that made a key and left meanwhile is not in what was seen above.
+  const { keys, serviceTokens } = collections;
+  const ofKeys: string[] = await keys.distinct("secretVersion");
+  const ofTokens: string[] = await serviceTokens.distinct("secretVersion", { revokeTimeMs: { $eq: null } });
+  const secretVersions = [...new Set([...ofKeys, ...ofTokens])];
   return {
     words: `database ${db.databaseName}, ${schema}, ${server}`,
-    isServed: await isServed(collections),
-    secretVersions,
+    ...{ ...alone, ...fleet, secretVersions, newestSchema: newest },
   };
 }
 
 /** An id that no document has. */
 const nobody = { _id: { $eq: "no such document" } };
 
-async function tryWrites({ meta, instances }: Collections): Promise<void> {
+async function tryWrites({ meta, instances, control }: Collections): Promise<void> {
   await meta.updateOne(nobody, { $set: { version: 1 } }, { upsert: false });
   await instances.deleteOne(nobody);
+  await control.updateOne(nobody, { $set: { joined: 1 } }, { upsert: false });
 }
 
 /** Whether an instance renews its record. One that was killed left a record that stays as it is. */
-async function isServed({ instances }: Collections): Promise<boolean> {
+async function lookForOneAlone({
+  instances,
+}: Collections): Promise<Pick<StoreInspection, "isServed" | "isHeld">> {
   const only = { _id: { $eq: "only" } };
   const first = await instances.findOne(only);
-  if (!first) return false;
-  for (let waitedMs = 0; waitedMs < 2 * bounds.instanceRenewMs; waitedMs += pauseMs) {
+  if (!first) return { isServed: false, isHeld: false };
+  for (let waitedMs = 0; waitedMs < bounds.servedLookMs; waitedMs += pauseMs) {
     await sleep(pauseMs);
     const next = await instances.findOne(only);
-    if (next?.incarnation !== first.incarnation || next.beat !== first.beat) return next !== null;
+    if (!next) return { isServed: false, isHeld: false };
+    if (next.incarnation !== first.incarnation || next.beat !== first.beat) {
+      return { isServed: true, isHeld: true };
+    }
   }
-  return false;
+  return { isServed: false, isHeld: true };
+}
+
+/** The instances of a fleet whose records changed while they were looked at live. */
+async function lookForFleet(
+  collections: Collections,
+): Promise<Pick<StoreInspection, "instances" | "registered">> {
+  const { read } = createControlStore(collections, { call: (work) => work(), freshRead: {} });
+  const first = new Map((await read()).leases.map(({ id, n }) => [id, n]));
+  if (first.size === 0) return { instances: [], registered: [] };
+  for (let waitedMs = 0; ; waitedMs += pauseMs) {
+    await sleep(pauseMs);
+    const { leases } = await read();
+    const live = leases.filter(({ id, n, state }) => state === "live" && n !== first.get(id));
+    if (live.length === leases.length || waitedMs >= bounds.servedLookMs) {
+      return { instances: live, registered: leases };
+    }
+  }
 }
 
 const pauseMs = 250;

@@ -1,23 +1,31 @@
 import type { InstanceRecordStore } from "../../fleet/instance-record-store.ts";
 import { checkRecord } from "../records.ts";
-import { type Collections, instanceDocument } from "./documents.ts";
+import { type Collections, storedInstance } from "./documents.ts";
+import type { FreshRead } from "./fresh-read.ts";
 import { isDuplicate, type StoreCall } from "./store-call.ts";
 
-/** The record of the one instance that serves the database: a document whose id is fixed. */
-export function createInstanceRecordStore({ instances }: Collections, call: StoreCall): InstanceRecordStore {
-  const only = { _id: { $eq: "only" } };
+/**
+ * The record of the one instance that serves the database, or that holds what the id names: a
+ * document whose id is fixed.
+ */
+export function createInstanceRecordStore(
+  { instances }: Collections,
+  call: StoreCall,
+  { freshRead = {}, id = "only" }: { readonly freshRead?: FreshRead; readonly id?: string } = {},
+): InstanceRecordStore {
+  const only = { _id: { $eq: id } };
   const of = (incarnation: string) => ({ ...only, incarnation: { $eq: incarnation } });
 
   return {
     async find() {
-      const document = await call(() => instances.findOne(only));
+      const document = await call(() => instances.findOne(only, freshRead));
       if (!document) return undefined;
-      const { incarnation, beat } = checkRecord(instanceDocument, document, "instances/only");
+      const { incarnation, beat } = checkRecord(storedInstance, document, `instances/${id}`);
       return { incarnation, beat };
     },
     async create(incarnation) {
       try {
-        await call(() => instances.insertOne({ _id: "only", incarnation, beat: 1 }));
+        await call(() => instances.insertOne({ _id: id, incarnation, beat: 1 }));
         return true;
       } catch (thrown) {
         if (isDuplicate(thrown)) return false;

@@ -19,12 +19,17 @@ export function activeSlot(teamId: string, slot: number): string {
   return `${teamId}/${slot}`;
 }
 
-/** The slot of a revoked key, which frees its old slot for another key. */
-export function revokedSlot(keyId: string): string {
+/** The slot of a revoked or expired key, which frees its old slot for another key. */
+export function endedSlot(keyId: string): string {
   return `revoked/${keyId}`;
+}
+
+/** The slot of a key that shares the number of one that it replaces: both count as one. */
+export function successorSlot(teamId: string, slot: number, keyId: string): string {
+  return `${teamId}/${slot}/${keyId}`;
 }
 
 /** The number of an active key's slot. */
 export function slotNumber(slot: string): number {
-  return Number(slot.slice(slot.lastIndexOf("/") + 1));
+  return Number(slot.split("/")[1]);
 }

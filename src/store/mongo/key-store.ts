@@ -1,22 +1,26 @@
 import type { Filter } from "mongodb";
 import { bounds } from "../../bounds.ts";
-import type { KeyCursor, KeyMatch, KeyRecord, KeyStore } from "../../keys/key-store.ts";
-import { checkRecord } from "../records.ts";
-import { type Collections, type KeyDocument, keyDocument } from "./documents.ts";
-import { insertKey } from "./insert-key.ts";
-import { revokedSlot } from "./key-slots.ts";
+import type { KeyCursor, KeyMatch, KeyStore } from "../../keys/key-store.ts";
+import { activeKey, checkKey, keyOf } from "./checked-key.ts";
+import type { Collections, KeyDocument } from "./documents.ts";
+import type { FreshRead } from "./fresh-read.ts";
+import { activeSlots, insertKey } from "./insert-key.ts";
+import { expiryMethods } from "./key-expiry.ts";
+import { endedSlot } from "./key-slots.ts";
+import { rotationMethods } from "./rotate-key.ts";
 import type { StoreCall } from "./store-call.ts";
 
 /** The keys in MongoDB. */
-export function createKeyStore({ keys }: Collections, call: StoreCall): KeyStore {
+export function createKeyStore({ keys }: Collections, call: StoreCall, freshRead: FreshRead = {}): KeyStore {
   return {
     insert: (key, { activeMax }) => insertKey(keys, call, { key, activeMax }),
     async find(keyId) {
-      return keyOf(await call(() => keys.findOne({ _id: { $eq: keyId } })));
+      return keyOf(await call(() => keys.findOne(byId(keyId), freshRead)));
     },
     async list({ limit, ...query }) {
       if (limit <= 0) return []; // MongoDB takes 0 for no limit.
-      const page = keys.find(filterOf(query)).sort(newestFirst).limit(limit);
+      const usable = { ...filterOf(query), pendingSinceMs: { $eq: null } };
+      const page = keys.find(usable).sort(newestFirst).limit(limit);
       return (await call(() => page.toArray())).map(checkKey);
     },
     async placeOf(n, query) {
@@ -28,24 +32,38 @@ export function createKeyStore({ keys }: Collections, call: StoreCall): KeyStore
       const [found] = await call(() => place.toArray());
       return found && { createTimeMs: found.createTimeMs, id: found._id };
     },
-    countActive: (teamId) => call(() => keys.countDocuments({ teamId: { $eq: teamId }, ...active })),
-    countRevoked: (teamId, max) =>
+    async countActive(teamId) {
+      return new Set((await activeSlots(keys, call, teamId)).map(({ number }) => number)).size;
+    },
+    async countRevoked(teamId, max) {
+      const ofTeam = { teamId: { $eq: teamId } };
       // A range, because the index alone answers it. A comparison with null has to read the keys.
-      call(() => keys.countDocuments({ teamId: { $eq: teamId }, revokeTimeMs: { $gte: 0 } }, { limit: max })),
+      const revoked = { ...ofTeam, revokeTimeMs: { $gte: 0 } };
+      const n = await call(() => keys.countDocuments(revoked, { limit: max }));
+      if (n >= max) return n;
+      const expired = { ...ofTeam, revokeTimeMs: { $eq: null }, expiredTimeMs: { $gte: 0 } };
+      return n + (await call(() => keys.countDocuments(expired, { limit: max - n })));
+    },
+    ...expiryMethods(keys, call),
+    ...rotationMethods(keys, call),
     async revoke({ teamId, keyId, revokeTimeMs, revokedBy }) {
       const one = { _id: { $eq: keyId }, teamId: { $eq: teamId } };
-      const revocation = { revokeTimeMs, revokedBy, version: 2, slot: revokedSlot(keyId) };
+      const revocation = { revokeTimeMs, revokedBy, slot: endedSlot(keyId) };
       const after = { returnDocument: "after" } as const;
       const revoked = await call(() =>
-        keys.findOneAndUpdate({ ...one, ...active }, { $set: revocation }, after),
+        keys.findOneAndUpdate(
+          { ...one, revokeTimeMs: { $eq: null } },
+          { $set: revocation, $inc: { version: 1 } },
+          after,
+        ),
       );
       if (revoked) return checkKey(revoked);
       // A write that changes nothing: unlike a read, it waits until the earlier revocation is
       // durable.
-      return keyOf(await call(() => keys.findOneAndUpdate(one, { $max: { version: 2 } }, after)));
+      return keyOf(await call(() => keys.findOneAndUpdate(one, { $max: { version: 1 } }, after)));
     },
     async delete(keyId) {
-      await call(() => keys.deleteOne({ _id: { $eq: keyId } }));
+      await call(() => keys.deleteOne(byId(keyId)));
     },
     async deleteAll(teamId, limit) {
       if (limit <= 0) return [];
@@ -57,7 +75,7 @@ export function createKeyStore({ keys }: Collections, call: StoreCall): KeyStore
     async recordUses(lastUseTimeMsById) {
       const updates = [...lastUseTimeMsById].map(([keyId, timeMs]) => ({
         updateOne: {
-          filter: { _id: { $eq: keyId } },
+          filter: byId(keyId),
           update: { $max: { lastUseTimeMs: timeMs } },
           upsert: false,
         },
@@ -73,7 +91,8 @@ export function createKeyStore({ keys }: Collections, call: StoreCall): KeyStore
   };
 }
 
-const active = { revokeTimeMs: { $eq: null } } as const;
+/** A plain value: FerretDB looks an id up only so. With `$eq` it would read all keys. */
+const byId = (keyId: string) => ({ _id: keyId });
 
 const newestFirst = { createTimeMs: -1, _id: -1 } as const;
 type KeyPlace = Pick<KeyDocument, "_id" | "createTimeMs">;
@@ -86,7 +105,7 @@ function filterOf({
   match,
 }: Omit<Parameters<KeyStore["list"]>[0], "limit">): Filter<KeyDocument> {
   const all: Filter<KeyDocument>[] = [
-    ...(includeRevoked ? [] : [active]),
+    ...(includeRevoked ? [] : [activeKey]),
     // The plain ranges let the index skip what is out of them.
     ...(after ? [{ createTimeMs: { $lte: after.createTimeMs } }, olderThan(after)] : []),
     ...(until ? [{ createTimeMs: { $gte: until.createTimeMs } }, { $nor: [olderThan(until)] }] : []),
@@ -115,17 +134,4 @@ function olderThan({ createTimeMs, id }: KeyCursor): Filter<KeyDocument> {
   return {
     $or: [{ createTimeMs: { $lt: createTimeMs } }, { createTimeMs: { $eq: createTimeMs }, _id: { $lt: id } }],
   };
-}
-
-function keyOf(document: KeyDocument | null): KeyRecord | undefined {
-  return document ? checkKey(document) : undefined;
-}
-
-function checkKey(document: KeyDocument): KeyRecord {
-  const { _id, labelFolded, slot, requestKey, ...facts } = checkRecord(
-    keyDocument,
-    document,
-    `keys/${document._id}`,
-  );
-  return { id: _id, ...facts };
 }

@@ -1,13 +1,18 @@
 import type { MemberRecord, MemberStore } from "../../teams/member-store.ts";
 import { checkRecord } from "../records.ts";
-import { type Collections, type MemberDocument, memberDocument } from "./documents.ts";
+import { type Collections, type MemberDocument, memberDocument, storedMember } from "./documents.ts";
+import type { FreshRead } from "./fresh-read.ts";
 import { repeatOnDuplicate, type StoreCall } from "./store-call.ts";
 
 /** The members of teams in MongoDB. */
-export function createMemberStore({ members }: Collections, call: StoreCall): MemberStore {
+export function createMemberStore(
+  { members }: Collections,
+  call: StoreCall,
+  freshRead: FreshRead = {},
+): MemberStore {
   return {
     async add(member) {
-      const document = checkRecord(memberDocument, { _id: idOf(member), ...member }, "members");
+      const document = checkRecord(memberDocument, { _id: memberIdOf(member), ...member }, "members");
       const { _id, ...facts } = document;
       const write = () =>
         members.findOneAndUpdate(
@@ -19,18 +24,27 @@ export function createMemberStore({ members }: Collections, call: StoreCall): Me
       return checkMember((await repeatOnDuplicate(() => call(write))) ?? document);
     },
     async remove(teamId, email) {
-      const outcome = await call(() => members.deleteOne({ _id: { $eq: idOf({ teamId, email }) } }));
+      const outcome = await call(() => members.deleteOne({ _id: { $eq: memberIdOf({ teamId, email }) } }));
       return outcome.deletedCount === 1;
     },
     async removeAll(teamId, limit) {
       if (limit <= 0) return 0; // MongoDB takes 0 for no limit.
       const batch = members.find({ teamId: { $eq: teamId } }).limit(limit);
-      const ids = (await call(() => batch.project({ _id: 1 }).toArray())).map(({ _id }) => String(_id));
-      if (ids.length === 0) return 0;
-      return (await call(() => members.deleteMany({ _id: { $in: ids } }))).deletedCount;
+      const found = (await call(() => batch.toArray())).map((document) => ({
+        id: document._id,
+        ...checkMember(document),
+      }));
+      if (found.length === 0) return 0;
+      const ids = found.map(({ id }) => id);
+      // If this process stood still in between, a new team may have the id, with newer members.
+      const newest = Math.max(...found.map(({ createTimeMs }) => createTimeMs));
+      const known = { _id: { $in: ids }, createTimeMs: { $lte: newest } };
+      return (await call(() => members.deleteMany(known))).deletedCount;
     },
     async has(teamId, email) {
-      const member = await call(() => members.findOne({ _id: { $eq: idOf({ teamId, email }) } }));
+      const member = await call(() =>
+        members.findOne({ _id: { $eq: memberIdOf({ teamId, email }) } }, freshRead),
+      );
       return member !== null;
     },
     async list({ teamId, limit, after }) {
@@ -51,11 +65,11 @@ export function createMemberStore({ members }: Collections, call: StoreCall): Me
 }
 
 /** A team's id holds no slash, so two memberships never have the same id. */
-function idOf({ teamId, email }: { readonly teamId: string; readonly email: string }): string {
+export function memberIdOf({ teamId, email }: { readonly teamId: string; readonly email: string }): string {
   return `${teamId}/${email}`;
 }
 
 function checkMember(document: MemberDocument): MemberRecord {
-  const { _id, ...member } = checkRecord(memberDocument, document, `members/${document._id}`);
+  const { _id, ...member } = checkRecord(storedMember, document, `members/${document._id}`);
   return member;
 }

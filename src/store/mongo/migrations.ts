@@ -1,28 +1,32 @@
 import { foldCase } from "../../fields/fold-case.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
 import type { Collections } from "./documents.ts";
+import { repeatOnDuplicate } from "./store-call.ts";
 
 /** Changes the documents of one schema into those of the next. */
 export type MigrationStep = (collections: Collections) => Promise<void>;
 
 /**
  * Brings the database up to date, one numbered step after the other, and makes the indexes that are
- * missing. The caller must hold the database alone. Throws StartRefused for a database that a newer
- * Keyrun wrote.
+ * missing. Several instances may do it at once, while others serve. Returns the number of the
+ * newest schema. Throws StartRefused for a database that a newer Keyrun wrote.
  */
 export async function migrate(
   collections: Collections,
   steps: readonly MigrationStep[] = migrations,
-): Promise<void> {
+): Promise<number> {
   const { meta } = collections;
   const { version } = await requireKnownSchema(collections, steps);
   for (const [index, step] of steps.entries()) {
     if (index < version) continue;
     await step(collections);
-    const number = { $set: { version: index + 1 } };
-    await meta.updateOne({ _id: { $eq: "schema" } }, number, { upsert: true });
+    // Never set back: another instance may be further, and its documents are not for older Keyruns.
+    const number = { $max: { version: index + 1 } };
+    const raise = () => meta.updateOne({ _id: { $eq: "schema" } }, number, { upsert: true });
+    await repeatOnDuplicate(raise);
   }
   await ensureIndexes(collections);
+  return steps.length;
 }
 
 /**
@@ -41,8 +45,10 @@ export async function requireKnownSchema(
 }
 
 /**
- * Step n brings schema n − 1 to n. A start that was killed repeats the step that it was in, so a
- * step must be safe to repeat. Never change a step that was released: add another.
+ * Step n brings schema n − 1 to n. A start that was killed repeats the step that it was in, and two
+ * that start together both do it, so a step must be safe to repeat. It only adds: in a fleet,
+ * instances that know no more than schema n − 1 still read and write. Never change a step that was
+ * released: add another.
  */
 const migrations: readonly MigrationStep[] = [
   // The first schema. MongoDB makes a collection with its first document, and no older data exists.
@@ -60,6 +66,16 @@ const migrations: readonly MigrationStep[] = [
     await apps.updateMany({ streamTimeoutMs: { $exists: false } }, { $set: { streamTimeoutMs: 600_000 } });
   },
   // Records of runs; their collection comes with the first document.
+  async () => {},
+  // Several instances may serve. A Keyrun that would not tell them of its changes is refused.
+  async () => {},
+  // Keys expire, are replaced, and may be restricted. A key that has none of it lacks the fields.
+  async () => {},
+  // How keys are used; the collections come with the first document.
+  async () => {},
+  // Tokens of internal services; their collection comes with the first document.
+  async () => {},
+  // The audit log; its collection comes with the first document.
   async () => {},
 ];
 
@@ -94,12 +110,19 @@ const foldedAtOnce = 1_000;
  * Makes plain and unique indexes only. It runs at every start, since the limit of active keys is
  * only as good as its index.
  */
-async function ensureIndexes({ keys, members, sessions, runRecords }: Collections): Promise<void> {
+async function ensureIndexes(collections: Collections): Promise<void> {
+  const { keys, serviceTokens, members, sessions, runRecords, usageHours, usageDays, auditEvents } =
+    collections;
   await keys.createIndex({ slot: 1 }, { unique: true });
   await keys.createIndex({ requestKey: 1 }, { unique: true });
   await keys.createIndex({ teamId: 1, createTimeMs: -1, _id: -1 });
-  await keys.createIndex({ teamId: 1, revokeTimeMs: 1, createTimeMs: -1, _id: -1 });
+  await keys.createIndex({ teamId: 1, revokeTimeMs: 1, expiredTimeMs: 1, createTimeMs: -1, _id: -1 });
+  await keys.createIndex({ revokeTimeMs: 1, expiredTimeMs: 1, expireTimeMs: 1 });
+  await keys.createIndex({ pendingSinceMs: 1 });
   await keys.createIndex({ secretVersion: 1 });
+  await serviceTokens.createIndex({ slot: 1 }, { unique: true });
+  await serviceTokens.createIndex({ nameKey: 1 }, { unique: true });
+  await serviceTokens.createIndex({ createTimeMs: -1, _id: -1 });
   await members.createIndex({ teamId: 1, email: 1 }, { unique: true });
   await members.createIndex({ email: 1, teamId: 1 });
   await sessions.createIndex({ issuer: 1, subject: 1, createTimeMs: -1, _id: -1 });
@@ -109,4 +132,14 @@ async function ensureIndexes({ keys, members, sessions, runRecords }: Collection
   await runRecords.createIndex({ teamId: 1, createTimeMs: 1, textBytes: 1 });
   await runRecords.createIndex({ teamId: 1, textExpireTimeMs: 1 });
   await runRecords.createIndex({ expireTimeMs: 1 });
+  await usageHours.createIndex({ teamId: 1, dayMs: 1, keyId: 1 });
+  await usageDays.createIndex({ teamId: 1, startTimeMs: 1, keyId: 1 });
+  const filters = [{}, { teamId: 1 }, { actor: 1 }, { action: 1 }] as const;
+  const ofTeam = [
+    { teamId: 1, actor: 1 },
+    { teamId: 1, action: 1 },
+  ] as const;
+  for (const filter of [...filters, ...ofTeam]) {
+    await auditEvents.createIndex({ ...filter, timeMs: -1, _id: -1 });
+  }
 }

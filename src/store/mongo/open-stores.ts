@@ -1,20 +1,21 @@
 import type { Db } from "mongodb";
 import { bounds } from "../../bounds.ts";
-import type { Clock } from "../../clock.ts";
-import {
-  type InstanceEvents,
-  type InstanceGuard,
-  type InstanceTimes,
-  takeInstance,
-} from "../../fleet/instance-guard.ts";
-import type { InstanceRecordStore } from "../../fleet/instance-record-store.ts";
+import { awaitNoLoneInstance, registerBesideNoLoneInstance } from "../../fleet/alone-or-fleet.ts";
+import type { ControlStore } from "../../fleet/control-store.ts";
+import type { InstanceGuard } from "../../fleet/instance-guard.ts";
 import { Refusal } from "../../refusal/refusal.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
 import { createLookUpEach } from "../look-up-each.ts";
-import type { Stores } from "../stores.ts";
+import type { FleetStore, Stores } from "../stores.ts";
 import { createAppStore } from "./app-store.ts";
-import { connectMongo, type MongoConnection } from "./connection.ts";
-import { collectionsOf } from "./documents.ts";
+import { createAuditStore } from "./audit-store.ts";
+import { connectMongo } from "./connection.ts";
+import { createControlStore } from "./control-store.ts";
+import { requireWhole } from "./copy-mark.ts";
+import { type Collections, collectionsOf } from "./documents.ts";
+import { writeEventsFirst } from "./event-first.ts";
+import { type FreshRead, freshReadOf } from "./fresh-read.ts";
+import { createHoldTeam } from "./hold-team.ts";
 import { createInstanceRecordStore } from "./instance-record.ts";
 import { createKeyStore } from "./key-store.ts";
 import { createMemberStore } from "./member-store.ts";
@@ -22,23 +23,18 @@ import { migrate } from "./migrations.ts";
 import { createPreviewStore } from "./preview-store.ts";
 import { createRevival, type Revival } from "./revival.ts";
 import { createRunRecordStore } from "./run-record-store.ts";
+import { type AloneParts, instanceTimes, serveAlone } from "./serve-alone.ts";
+import { createServiceTokenStore } from "./service-token-store.ts";
 import { createSessionStore } from "./session-store.ts";
 import { createStoreCall, type StoreCall, whileHolding } from "./store-call.ts";
 import { createTeamStore } from "./team-store.ts";
+import { createUsageStore } from "./usage-store.ts";
 import { createUserStore } from "./user-store.ts";
 import { createWindowStore } from "./window-store.ts";
 
-export interface MongoStoresParts {
+export interface MongoStoresParts extends AloneParts {
   /** May hold a password, so it never appears in a message. */
   readonly uri: string;
-  readonly clock: Clock;
-  /** A new UUID each time. */
-  readonly newIncarnation: () => string;
-  readonly events: InstanceEvents;
-  /** Ends the wait for another instance to leave. */
-  readonly signal?: AbortSignal | undefined;
-  /** The times in `bounds` where it is absent. */
-  readonly times?: InstanceTimes;
   /** How long to wait for the server at the start; `storeStartMsMax` where it is absent. */
   readonly startMsMax?: number;
   /**
@@ -48,12 +44,15 @@ export interface MongoStoresParts {
   readonly revivalMs?: number;
   /** How long one operation may take; `storeTimeoutMs` where it is absent. */
   readonly callMsMax?: number;
+  /** Serve the database together with others, and not alone. */
+  readonly fleet?: boolean;
 }
 
 /**
- * Opens the stores in MongoDB for this instance alone, and brings the database up to date. Throws
- * StartRefused where the server can't be reached, another instance serves the database, or a newer
- * Keyrun wrote it.
+ * Opens the stores in MongoDB, and brings the database up to date. They are for this instance
+ * alone, or for one of a fleet: then it may serve only while it is registered in `fleet.control`.
+ * Throws StartRefused where the server can't be reached, another instance serves the database and
+ * the two may not serve it together, or a newer Keyrun wrote it.
  */
 export async function openMongoStores(parts: MongoStoresParts): Promise<Stores> {
   // Preparing may take long where the server has just started or there are many documents.
@@ -69,26 +68,71 @@ export async function openMongoStores(parts: MongoStoresParts): Promise<Stores> 
     const revival = createRevival(serving.client, { clock: parts.clock, afterMs });
     closers.push(() => revival.close());
     const call = revival.watch(createStoreCall(callMsMax));
-    const guard = await takeInstance({ times: instanceTimes, ...parts, records: recordsOf(serving, call) });
+    const served = {
+      collections: collectionsOf(serving.db),
+      call,
+      freshRead: await call(() => freshReadOf(serving.db, { callMsMax })),
+    };
+    const { guard, control, freshRead }: Serving = parts.fleet
+      ? await serveInFleet(parts, served)
+      : { guard: await serveAlone(parts, served), freshRead: {} };
     closers.push(() => guard.release());
-    await createStoreCall(bounds.storePrepareMsMax)(() => migrate(collectionsOf(preparing.db)));
+    const prepare = createStoreCall(bounds.storePrepareMsMax);
+    const schema = await prepare(async () => {
+      await requireWhole(collectionsOf(preparing.db));
+      return migrate(collectionsOf(preparing.db));
+    });
     await preparing.client.close();
-    return storesOf(serving.db, { guard, revival, call: whileHolding(guard, call) });
+    const guarded = whileHolding(guard, call);
+    const holdTeam = createHoldTeam(collectionsOf(serving.db), {
+      ...{ clock: parts.clock, newIncarnation: parts.newIncarnation },
+      ...{ call: guarded, freshRead },
+    });
+    const fleet = control && { control, schema, holdTeam };
+    return storesOf(serving.db, { guard, revival, call: guarded, freshRead, fleet });
   } catch (thrown) {
     for (const close of closers.reverse()) await close();
     throw startRefusal(thrown);
   }
 }
 
-const instanceTimes: InstanceTimes = {
-  renewMs: bounds.instanceRenewMs,
-  holdMs: bounds.instanceHoldMs,
-  lapseMs: bounds.instanceLapseMs,
-  waitMsMax: bounds.instanceWaitMsMax,
-};
+interface Served {
+  readonly collections: Collections;
+  readonly call: StoreCall;
+  readonly freshRead: FreshRead;
+}
 
-function recordsOf({ db }: MongoConnection, call: StoreCall): InstanceRecordStore {
-  return createInstanceRecordStore(collectionsOf(db), call);
+interface Serving {
+  readonly guard: InstanceGuard;
+  readonly freshRead: FreshRead;
+  readonly control?: ControlStore;
+}
+
+async function serveInFleet(
+  parts: MongoStoresParts,
+  { collections, call, freshRead }: Served,
+): Promise<Serving> {
+  const records = createInstanceRecordStore(collections, call, { freshRead });
+  await awaitNoLoneInstance({ times: instanceTimes, ...parts, records });
+  const control = createControlStore(collections, { call, freshRead });
+  return {
+    guard: untilReleased(),
+    freshRead,
+    control: registerBesideNoLoneInstance(control, records, () =>
+      call(() => requireWhole(collections, freshRead)),
+    ),
+  };
+}
+
+/** The lease in the control document says whether an instance of a fleet may serve. */
+function untilReleased(): InstanceGuard {
+  let released = false;
+  return {
+    holds: () => !released,
+    async release() {
+      released = true;
+    },
+  };
 }
 
 function startRefusal(thrown: unknown): unknown {
@@ -99,33 +143,44 @@ function startRefusal(thrown: unknown): unknown {
 
 function storesOf(
   db: Db,
-  {
-    guard,
-    revival,
-    call,
-  }: { readonly guard: InstanceGuard; readonly revival: Revival; readonly call: StoreCall },
+  parts: {
+    readonly guard: InstanceGuard;
+    readonly revival: Revival;
+    readonly call: StoreCall;
+    readonly freshRead: FreshRead;
+    readonly fleet: FleetStore | undefined;
+  },
 ): Stores {
+  const { guard, revival, call, freshRead, fleet } = parts;
   const collections = collectionsOf(db);
-  const keys = createKeyStore(collections, call);
-  const teams = createTeamStore(collections, call);
-  const apps = createAppStore(collections, call);
+  const keys = createKeyStore(collections, call, freshRead);
+  const teams = createTeamStore(collections, call, freshRead);
+  const apps = createAppStore(collections, call, freshRead);
+  const audit = createAuditStore(collections, call);
   const idOnly = { projection: { _id: 1 } };
   let closed: Promise<void> | undefined;
   const close = async () => {
     await guard.release();
     await revival.close();
   };
-  return {
+  const ports = {
     keys,
     teams,
     apps,
-    members: createMemberStore(collections, call),
-    preview: createPreviewStore(collections, call),
-    sessions: createSessionStore(collections, call),
-    users: createUserStore(collections, call),
+    members: createMemberStore(collections, call, freshRead),
+    preview: createPreviewStore(collections, call, freshRead),
+    sessions: createSessionStore(collections, call, freshRead),
+    serviceTokens: createServiceTokenStore(collections, call, freshRead),
+    users: createUserStore(collections, call, freshRead),
+  };
+  return {
+    ...writeEventsFirst(ports, audit),
+    audit,
     window: createWindowStore(collections, call),
     runRecords: createRunRecordStore(collections, call),
+    usage: createUsageStore(collections, call),
     guard,
+    ...(fleet && { fleet }),
     check: createLookUpEach({ keys, teams, apps }),
     isEmpty: () =>
       call(

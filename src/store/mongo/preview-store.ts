@@ -1,9 +1,14 @@
 import type { PreviewStore } from "../../teams/preview-store.ts";
 import type { Collections } from "./documents.ts";
+import type { FreshRead } from "./fresh-read.ts";
 import { repeatOnDuplicate, type StoreCall } from "./store-call.ts";
 
 /** Preview access in MongoDB: one document for each user with access. */
-export function createPreviewStore({ preview }: Collections, call: StoreCall): PreviewStore {
+export function createPreviewStore(
+  { preview }: Collections,
+  call: StoreCall,
+  freshRead: FreshRead = {},
+): PreviewStore {
   return {
     async set(email, granted) {
       const user = { _id: { $eq: email } };
@@ -12,7 +17,7 @@ export function createPreviewStore({ preview }: Collections, call: StoreCall): P
       await repeatOnDuplicate(() => call(grant));
     },
     async has(email) {
-      return (await call(() => preview.findOne({ _id: { $eq: email } }))) !== null;
+      return (await call(() => preview.findOne({ _id: { $eq: email } }, freshRead))) !== null;
     },
     async list({ limit, after }) {
       if (limit <= 0) return []; // MongoDB takes 0 for no limit.

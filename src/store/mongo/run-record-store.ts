@@ -9,7 +9,7 @@ import type {
 } from "../../run/repeat/run-record-store.ts";
 import { sumByTeam, sumOf } from "../record-sums.ts";
 import { checkRecord } from "../records.ts";
-import { type Collections, type RunRecordDocument, runRecordDocument } from "./documents.ts";
+import { type Collections, type RunRecordDocument, runRecordDocument, storedRunRecord } from "./documents.ts";
 import type { StoreCall } from "./store-call.ts";
 
 /** The records of runs in MongoDB. */
@@ -141,6 +141,6 @@ function takenIn(thrown: unknown): number[] | undefined {
 }
 
 function recordOf(document: unknown): RunRecord {
-  const { _id, ...facts } = checkRecord(runRecordDocument, document, "runRecords");
+  const { _id, ...facts } = checkRecord(storedRunRecord, document, "runRecords");
   return { id: _id, ...facts };
 }

@@ -1,10 +1,15 @@
 import type { SessionRecord, SessionStore } from "../../sign-in/session-store.ts";
 import { checkRecord } from "../records.ts";
-import { type Collections, sessionDocument } from "./documents.ts";
+import { type Collections, sessionDocument, storedSession } from "./documents.ts";
+import type { FreshRead } from "./fresh-read.ts";
 import type { StoreCall } from "./store-call.ts";
 
 /** The sessions in MongoDB. */
-export function createSessionStore({ sessions }: Collections, call: StoreCall): SessionStore {
+export function createSessionStore(
+  { sessions }: Collections,
+  call: StoreCall,
+  freshRead: FreshRead = {},
+): SessionStore {
   return {
     async insert(session, { perUserMax }) {
       const { idHash, ...facts } = session;
@@ -20,7 +25,7 @@ export function createSessionStore({ sessions }: Collections, call: StoreCall): 
       return removed;
     },
     async find(idHash) {
-      const document = await call(() => sessions.findOne({ _id: { $eq: idHash } }));
+      const document = await call(() => sessions.findOne({ _id: { $eq: idHash } }, freshRead));
       return document ? checkSession(document) : undefined;
     },
     async touch(idHash, lastActiveTimeMs) {
@@ -42,6 +47,6 @@ export function createSessionStore({ sessions }: Collections, call: StoreCall): 
 }
 
 function checkSession(document: unknown): SessionRecord {
-  const { _id, ...facts } = checkRecord(sessionDocument, document, "sessions");
+  const { _id, ...facts } = checkRecord(storedSession, document, "sessions");
   return { idHash: _id, ...facts };
 }

@@ -2,6 +2,7 @@ import {
   MongoBulkWriteError,
   MongoClientClosedError,
   MongoError,
+  MongoExpiredSessionError,
   MongoNetworkError,
   MongoNotConnectedError,
   MongoServerClosedError,
@@ -42,13 +43,18 @@ export function createStoreCall(timeoutMs: number): StoreCall {
 }
 
 /**
- * Calls of the one instance that may serve the store: UNAVAILABLE where the guard does not hold.
+ * Calls of the one instance that may serve the store: UNAVAILABLE, or what `lost` makes, where the
+ * guard does not hold.
  * The guard is checked again after the work, because the process may have been frozen in between. A
  * successor may then be serving, which does not know of the write.
  */
-export function whileHolding(guard: InstanceGuard, call: StoreCall): StoreCall {
+export function whileHolding(
+  guard: Pick<InstanceGuard, "holds">,
+  call: StoreCall,
+  lost: () => Error = () => unavailable({ cause: new Error("this instance no longer holds the store") }),
+): StoreCall {
   const check = () => {
-    if (!guard.holds()) throw unavailable({ cause: new Error("this instance no longer holds the store") });
+    if (!guard.holds()) throw lost();
   };
   return async (work) => {
     check();
@@ -106,17 +112,24 @@ const passingErrors = [
   MongoNotConnectedError,
   MongoTopologyClosedError,
   MongoClientClosedError,
+  // No call has a session of its own: its client was closed under it.
+  MongoExpiredSessionError,
   MongoServerClosedError,
   MongoStalePrimaryError,
   MongoWriteConcernError,
 ];
 
+/**
+ * The driver does not export these classes. The second is that of a call that waited for a
+ * connection while the client was closed, as its revival does.
+ */
+const passingNames: ReadonlySet<string> = new Set(["MongoWaitQueueTimeoutError", "MongoPoolClosedError"]);
+
 function isOutOfReach(error: MongoError): boolean {
   return (
     passingErrors.some((kind) => error instanceof kind) ||
     passingCodes.has(error.code) ||
-    // The driver does not export this class.
-    error.name === "MongoWaitQueueTimeoutError" ||
+    passingNames.has(error.name) ||
     error.hasErrorLabel("RetryableWriteError")
   );
 }

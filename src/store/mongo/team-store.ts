@@ -2,11 +2,16 @@ import { z } from "zod";
 import type { NewTeam, TeamRecord, TeamStore } from "../../teams/team-store.ts";
 import { given } from "../given.ts";
 import { checkRecord, teamShape } from "../records.ts";
-import { type Collections, type TeamDocument, teamDocument } from "./documents.ts";
+import { type Collections, storedTeam, type TeamDocument, teamDocument } from "./documents.ts";
+import type { FreshRead } from "./fresh-read.ts";
 import { isDuplicate, type StoreCall } from "./store-call.ts";
 
 /** The teams in MongoDB. */
-export function createTeamStore({ teams }: Collections, call: StoreCall): TeamStore {
+export function createTeamStore(
+  { teams }: Collections,
+  call: StoreCall,
+  freshRead: FreshRead = {},
+): TeamStore {
   const after = { returnDocument: "after" } as const;
   const live = (teamId: string) => ({ _id: { $eq: teamId }, deleted: { $eq: false } });
 
@@ -28,7 +33,7 @@ export function createTeamStore({ teams }: Collections, call: StoreCall): TeamSt
       );
     },
     async find(teamId) {
-      return teamOf(await call(() => teams.findOne(live(teamId))));
+      return teamOf(await call(() => teams.findOne(live(teamId), freshRead)));
     },
     async list({ limit, after: afterId }) {
       if (limit <= 0) return []; // MongoDB takes 0 for no limit.
@@ -81,6 +86,6 @@ function teamOf(document: TeamDocument | null): TeamRecord | undefined {
 }
 
 function checkTeam(document: TeamDocument): TeamRecord {
-  const { _id, deleted, ...facts } = checkRecord(teamDocument, document, `teams/${document._id}`);
+  const { _id, deleted, ...facts } = checkRecord(storedTeam, document, `teams/${document._id}`);
   return { id: _id, ...facts };
 }

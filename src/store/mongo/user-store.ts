@@ -1,10 +1,15 @@
 import type { UserStore } from "../../sign-in/user-store.ts";
 import { checkRecord } from "../records.ts";
 import { type Collections, userDocument } from "./documents.ts";
+import type { FreshRead } from "./fresh-read.ts";
 import { isDuplicate, type StoreCall } from "./store-call.ts";
 
 /** The user that each e-mail belongs to, in MongoDB. */
-export function createUserStore({ users }: Collections, call: StoreCall): UserStore {
+export function createUserStore(
+  { users }: Collections,
+  call: StoreCall,
+  freshRead: FreshRead = {},
+): UserStore {
   return {
     async bind({ email, ...user }) {
       const { _id, issuer, subject } = checkRecord(userDocument, { _id: email, ...user }, "users");
@@ -22,7 +27,7 @@ export function createUserStore({ users }: Collections, call: StoreCall): UserSt
     },
     async isBound({ email, issuer, subject }) {
       const own = { _id: { $eq: email }, issuer: { $eq: issuer }, subject: { $eq: subject } };
-      return (await call(() => users.findOne(own))) !== null;
+      return (await call(() => users.findOne(own, freshRead))) !== null;
     },
     async release(email) {
       await call(() => users.deleteOne({ _id: { $eq: email } }));

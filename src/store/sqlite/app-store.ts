@@ -3,6 +3,7 @@ import type { AppRecord, AppStore } from "../../apps/app-store.ts";
 import { given } from "../given.ts";
 import { appRecord, checkRecord } from "../records.ts";
 import { columnsOf } from "./columns.ts";
+import { parseJson } from "./parse-json.ts";
 import { answer, write } from "./statement.ts";
 
 /** The apps in SQLite; backend and teams are JSON columns. */
@@ -80,16 +81,4 @@ function appOf(row: Record<string, unknown> | undefined): AppRecord | undefined 
 function checkApp(row: Record<string, unknown>): AppRecord {
   const parsed = { ...row, backend: parseJson(row.backend), teamIds: parseJson(row.teamIds) };
   return checkRecord(appRecord, parsed, `apps/${row.id}`);
-}
-
-/**
- * Undefined where the text is not JSON. The parser's own error would quote the text, which may hold
- * a credential.
- */
-function parseJson(text: unknown): unknown {
-  try {
-    return JSON.parse(String(text));
-  } catch {
-    return undefined;
-  }
 }

@@ -15,14 +15,17 @@ import { requireOwnFile } from "./private-file.ts";
  */
 export function inspectSqliteStore({ dataDir }: { readonly dataDir: string }): StoreInspection {
   try {
+    // The lock ends with its process, and a suspended one keeps it.
     const served = isServed(dataDir);
+    const servedBy = { isServed: served, isHeld: served, instances: [], registered: [] };
     const path = join(dataDir, "keyrun.db");
     if (!existsSync(path)) {
-      return { words: "not there yet: the first start makes it", isServed: served, secretVersions: [] };
+      const words = "not there yet: the first start makes it";
+      return { words, ...servedBy, secretVersions: [] };
     }
     // Reading alone would find nothing wrong with a readable store of another user.
     requireOwnFile(path);
-    return { isServed: served, ...readStore(path) };
+    return { ...servedBy, ...readStore(path) };
   } catch (thrown) {
     throw thrown instanceof StartRefused ? thrown : dataFolderRefused(dataDir, "used as a store", thrown);
   }
@@ -32,11 +35,20 @@ function readStore(path: string): Pick<StoreInspection, "words" | "secretVersion
   const db = new DatabaseSync(path, { readOnly: true, timeout: bounds.storeBusyMsMax });
   try {
     const { version, newest } = requireKnownSchema(db);
-    const found = version === 0 ? [] : db.prepare("SELECT DISTINCT secret_version AS v FROM keys").all();
+    const hasTable = db.prepare("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?");
+    const found = Object.entries(secretVersionsIn)
+      .filter(([table]) => hasTable.get(table) !== undefined)
+      .flatMap(([, query]) => db.prepare(query).all());
     const words =
       version < newest ? `schema ${version}: a start brings it to ${newest}` : `schema ${version}`;
-    return { words, secretVersions: found.map(({ v }) => String(v)) };
+    return { words, secretVersions: [...new Set(found.map(({ v }) => String(v)))] };
   } finally {
     db.close();
   }
 }
+
+/** By the table. An older store may lack one. */
+const secretVersionsIn = {
+  keys: "SELECT DISTINCT secret_version AS v FROM keys",
+  service_tokens: "SELECT DISTINCT secret_version AS v FROM service_tokens WHERE revoke_time_ms IS NULL",
+};

@@ -1,9 +1,10 @@
 import type { DatabaseSync } from "node:sqlite";
 import { foldCase } from "../../fields/fold-case.ts";
-import type { KeyRecord, KeyStore } from "../../keys/key-store.ts";
+import type { KeyRecord, KeyStore, RotateKeyOrder, RotateKeyOutcome } from "../../keys/key-store.ts";
 import { checkRecord, keyRecord } from "../records.ts";
 import { columnsOf } from "./columns.ts";
-import { answer, write } from "./statement.ts";
+import { parseJson } from "./parse-json.ts";
+import { answer, write, writeAside } from "./statement.ts";
 
 /** The keys in SQLite. */
 export function createKeyStore(db: DatabaseSync): KeyStore {
@@ -16,8 +17,7 @@ export function createKeyStore(db: DatabaseSync): KeyStore {
         const earlier = statement.findByRequest.get(key.teamId, key.requestId);
         if (earlier) return { kind: "request_id_used", keyId: String(earlier.id) };
         if (countActive(key.teamId) >= activeMax) return { kind: "limit_reached" };
-        const row = checkRecord(keyRecord, key, `keys/${key.id}`);
-        statement.insert.run({ ...row, labelFolded: foldCase(row.label) });
+        insertRow(statement, key);
         return { kind: "inserted" };
       }),
     find: (keyId) => answer(() => keyOf(statement.find.get(keyId))),
@@ -37,13 +37,51 @@ export function createKeyStore(db: DatabaseSync): KeyStore {
       }),
     countActive: (teamId) => answer(() => countActive(teamId)),
     countRevoked: (teamId, max) => answer(() => Number(statement.countRevoked.get(teamId, max)?.n)),
+    async markExpired({ nowMs, limit, teamId = null, before }) {
+      const due = await answer(() => statement.findDue.all(nowMs, teamId, limit));
+      // Most often there is none, and a look needs no lock.
+      if (due.length === 0) return [];
+      if (before)
+        for (const { id, teamId } of due) await before({ keyId: String(id), teamId: String(teamId) });
+      return writeAside(db, () =>
+        due.flatMap(({ id }) => statement.markExpired.all(nowMs, String(id))).map(checkKey),
+      );
+    },
+    countExpiring: ({ fromMs, untilMs, max }) =>
+      answer(() => Number(statement.countExpiring.get(fromMs, untilMs, max)?.n)),
+    update: ({ teamId, keyId, version, change }) =>
+      write(db, () => {
+        const { label = null, expireTimeMs = null, expiredTimeMs = null } = change;
+        const folded = label === null ? null : foldCase(label);
+        const facts = [label, folded, expireTimeMs, expiredTimeMs];
+        return keyOf(statement.update.get(...facts, keyId, teamId, version));
+      }),
+    rotate: (order) => write(db, () => rotateKey(statement, order)),
+    async revokePending({ sinceMs, revokeTimeMs, revokedBy, limit, before }) {
+      const pending = await answer(() => statement.findPending.all(sinceMs, limit));
+      if (pending.length === 0) return { revoked: [], released: [] };
+      if (before)
+        for (const { id, teamId } of pending) await before({ keyId: String(id), teamId: String(teamId) });
+      const facts = [sinceMs, revokeTimeMs, revokedBy];
+      return writeAside(db, () => {
+        const revoked = pending.flatMap(({ id }) => statement.revokePending.all(...facts, String(id)));
+        const released = revoked.flatMap(({ id, teamId }) =>
+          statement.release.all(String(id), String(teamId)),
+        );
+        return { revoked: revoked.map(checkKey), released: released.map(checkKey) };
+      });
+    },
     revoke: ({ teamId, keyId, revokeTimeMs, revokedBy }) =>
-      write(db, () => keyOf(statement.revoke.get(revokeTimeMs, revokedBy, keyId, teamId))),
+      write(db, () => {
+        // A repeat changes no row, so it writes no event.
+        const revoked = statement.revoke.get(revokeTimeMs, revokedBy, keyId, teamId);
+        return keyOf(revoked ?? statement.findOfTeam.get(keyId, teamId));
+      }),
     delete: (keyId) => write(db, () => void statement.delete.run(keyId)),
     deleteAll: (teamId, limit) =>
       write(db, () => statement.deleteAll.all(teamId, limit).map(({ id }) => String(id))),
     recordUses: (lastUseTimeMsById) =>
-      write(db, () => {
+      writeAside(db, () => {
         for (const [keyId, timeMs] of lastUseTimeMsById) statement.recordUse.run(timeMs, keyId);
       }),
     secretVersions: () =>
@@ -51,7 +89,33 @@ export function createKeyStore(db: DatabaseSync): KeyStore {
   };
 }
 
+function insertRow({ insert }: Statements, key: KeyRecord): void {
+  const { appIds, ...row } = checkRecord(keyRecord, key, `keys/${key.id}`);
+  insert.run({ ...row, appIds: JSON.stringify(appIds), labelFolded: foldCase(row.label) });
+}
+
+/** To be done within one transaction. */
+function rotateKey(statement: Statements, order: RotateKeyOrder): RotateKeyOutcome {
+  const { teamId, keyId, version, successor, end } = order;
+  const earlier = statement.findByRequest.get(teamId, successor.requestId);
+  if (earlier) return { kind: "request_id_used", keyId: String(earlier.id) };
+  const { firstKeyId } = successor;
+  if (end.kind === "expire" && statement.findOther.get(teamId, firstKeyId, keyId)) {
+    return { kind: "predecessor_active" };
+  }
+  const ending =
+    end.kind === "expire" ? [end.expireTimeMs, null, null] : [null, end.revokeTimeMs, end.revokedBy];
+  const row = statement.replace.get(successor.id, ...ending, keyId, teamId, version);
+  if (!row) return { kind: "changed" };
+  insertRow(statement, successor);
+  return { kind: "rotated", replaced: checkKey(row), successor };
+}
+
+type Statements = ReturnType<typeof prepare>;
+
 const { names, values, select } = columnsOf(keyRecord.shape);
+
+const active = "revoke_time_ms IS NULL AND expired_time_ms IS NULL";
 
 const newest = { createTimeMs: Number.MAX_SAFE_INTEGER, id: "" };
 const oldest = { createTimeMs: -1, id: "" };
@@ -59,7 +123,7 @@ const oldest = { createTimeMs: -1, id: "" };
 /** The lists of a team's keys; `condition` chooses among all of them. */
 function prepareLists(db: DatabaseSync, condition: string) {
   const keys = `FROM keys WHERE team_id = ?1 AND (create_time_ms, id) < (?3, ?4) ${condition}`;
-  const page = "AND (create_time_ms, id) >= (?5, ?6)";
+  const page = "AND (create_time_ms, id) >= (?5, ?6) AND pending_since_ms IS NULL";
   const order = "ORDER BY create_time_ms DESC, id DESC";
   return {
     list: db.prepare(`SELECT ${select} ${keys} ${page} ${order} LIMIT max(?2, 0)`),
@@ -76,16 +140,42 @@ function prepare(db: DatabaseSync) {
   return {
     // A null request id equals nothing, not even another null.
     findByRequest: db.prepare("SELECT id FROM keys WHERE team_id = ? AND request_id = ?"),
-    countActive: db.prepare("SELECT count(*) AS n FROM keys WHERE team_id = ? AND revoke_time_ms IS NULL"),
-    countRevoked: db.prepare(`SELECT count(*) AS n FROM (
-      SELECT 1 FROM keys WHERE team_id = ? AND revoke_time_ms IS NOT NULL LIMIT ?)`),
+    countActive: db.prepare(`SELECT count(DISTINCT coalesce(first_key_id, id)) AS n FROM keys
+      WHERE team_id = ? AND ${active}`),
+    countRevoked: db.prepare(`SELECT count(*) AS n FROM (SELECT 1 FROM keys
+      WHERE team_id = ? AND (revoke_time_ms IS NOT NULL OR expired_time_ms IS NOT NULL) LIMIT ?)`),
+    findDue: db.prepare(`SELECT id, team_id AS teamId FROM keys WHERE expire_time_ms <= ?1 AND ${active}
+      AND team_id = coalesce(?2, team_id) LIMIT max(?3, 0)`),
+    markExpired: db.prepare(`UPDATE keys SET expired_time_ms = ?1, version = version + 1
+      WHERE id = ?2 AND expire_time_ms <= ?1 AND ${active} RETURNING ${select}`),
+    countExpiring: db.prepare(`SELECT count(*) AS n FROM (SELECT 1 FROM keys
+      WHERE expire_time_ms > ? AND expire_time_ms <= ? AND ${active} LIMIT ?)`),
+    update:
+      db.prepare(`UPDATE keys SET label = coalesce(?1, label), label_folded = coalesce(?2, label_folded),
+      expire_time_ms = coalesce(?3, expire_time_ms), expired_time_ms = coalesce(?4, expired_time_ms),
+      version = version + 1 WHERE id = ?5 AND team_id = ?6 AND version = ?7 RETURNING ${select}`),
+    findOther: db.prepare(`SELECT 1 FROM keys WHERE team_id = ? AND ${active}
+      AND coalesce(first_key_id, id) = ? AND id <> ? LIMIT 1`),
+    replace:
+      db.prepare(`UPDATE keys SET replaced_by_key_id = ?1, expire_time_ms = coalesce(?2, expire_time_ms),
+      revoke_time_ms = ?3, revoked_by = ?4, version = version + 1 WHERE id = ?5 AND team_id = ?6
+      AND version = ?7 AND ${active} AND replaced_by_key_id IS NULL RETURNING ${select}`),
+    findPending: db.prepare(`SELECT id, team_id AS teamId FROM keys
+      WHERE pending_since_ms <= ? LIMIT max(?, 0)`),
+    revokePending: db.prepare(`UPDATE keys SET revoke_time_ms = coalesce(revoke_time_ms, ?2),
+      revoked_by = coalesce(revoked_by, ?3), pending_since_ms = NULL,
+      version = version + (revoke_time_ms IS NULL) WHERE id = ?4 AND pending_since_ms <= ?1
+      RETURNING ${select}`),
+    release: db.prepare(`UPDATE keys SET replaced_by_key_id = NULL, version = version + 1
+      WHERE id = (SELECT replaces_key_id FROM keys WHERE id = ?1) AND team_id = ?2
+      AND replaced_by_key_id = ?1 AND ${active} RETURNING ${select}`),
     insert: db.prepare(`INSERT INTO keys (${names}, label_folded) VALUES (${values}, :labelFolded)`),
     find: db.prepare(`SELECT ${select} FROM keys WHERE id = ?`),
+    findOfTeam: db.prepare(`SELECT ${select} FROM keys WHERE id = ? AND team_id = ?`),
     all: prepareLists(db, ""),
-    active: prepareLists(db, "AND revoke_time_ms IS NULL"),
-    revoke: db.prepare(`UPDATE keys SET revoke_time_ms = coalesce(revoke_time_ms, ?1),
-      revoked_by = coalesce(revoked_by, ?2), version = 2
-      WHERE id = ?3 AND team_id = ?4 RETURNING ${select}`),
+    active: prepareLists(db, `AND ${active}`),
+    revoke: db.prepare(`UPDATE keys SET revoke_time_ms = ?1, revoked_by = ?2, version = version + 1
+      WHERE id = ?3 AND team_id = ?4 AND revoke_time_ms IS NULL RETURNING ${select}`),
     delete: db.prepare("DELETE FROM keys WHERE id = ?"),
     deleteAll: db.prepare(`DELETE FROM keys WHERE id IN (
       SELECT id FROM keys WHERE team_id = ? LIMIT max(?, 0)) RETURNING id`),
@@ -100,5 +190,5 @@ function keyOf(row: Record<string, unknown> | undefined): KeyRecord | undefined 
 }
 
 function checkKey(row: Record<string, unknown>): KeyRecord {
-  return checkRecord(keyRecord, row, `keys/${row.id}`);
+  return checkRecord(keyRecord, { ...row, appIds: parseJson(row.appIds) }, `keys/${row.id}`);
 }

@@ -29,7 +29,7 @@ export function requireKnownSchema(db: DatabaseSync, steps: readonly string[] = 
 }
 
 /** Step n brings schema n − 1 to n. Never change a step that was released: add another. */
-const migrations: readonly string[] = [
+export const migrations: readonly string[] = [
   `
   CREATE TABLE keys (
     id TEXT PRIMARY KEY,
@@ -136,5 +136,93 @@ const migrations: readonly string[] = [
   CREATE INDEX run_records_by_time ON run_records (team_id, create_time_ms, text_bytes);
   CREATE INDEX run_records_by_expiry ON run_records (expire_time_ms);
   CREATE INDEX run_texts_by_expiry ON run_records (team_id, expire_time_ms) WHERE text_bytes > 0
+  `,
+  // Keys expire, are replaced, and may be restricted.
+  `
+  ALTER TABLE keys ADD COLUMN expire_time_ms INTEGER;
+  ALTER TABLE keys ADD COLUMN expired_time_ms INTEGER;
+  ALTER TABLE keys ADD COLUMN replaces_key_id TEXT;
+  ALTER TABLE keys ADD COLUMN replaced_by_key_id TEXT;
+  ALTER TABLE keys ADD COLUMN first_key_id TEXT;
+  ALTER TABLE keys ADD COLUMN pending_since_ms INTEGER;
+  ALTER TABLE keys ADD COLUMN app_ids TEXT NOT NULL DEFAULT '[]';
+  ALTER TABLE keys ADD COLUMN requests_per_minute INTEGER;
+  DROP INDEX active_keys_by_time;
+  CREATE INDEX active_keys_by_time ON keys (team_id, create_time_ms, id)
+    WHERE revoke_time_ms IS NULL AND expired_time_ms IS NULL;
+  DROP INDEX revoked_keys;
+  CREATE INDEX ended_keys ON keys (team_id) WHERE revoke_time_ms IS NOT NULL OR expired_time_ms IS NOT NULL;
+  CREATE INDEX pending_keys ON keys (pending_since_ms) WHERE pending_since_ms IS NOT NULL;
+  CREATE INDEX keys_by_expiry ON keys (expire_time_ms)
+    WHERE expire_time_ms IS NOT NULL AND revoke_time_ms IS NULL AND expired_time_ms IS NULL
+  `,
+  // How keys are used. The keys of the tables are in the order in which a team's time is read.
+  `
+  CREATE TABLE usage_hours (
+    team_id TEXT NOT NULL,
+    start_time_ms INTEGER NOT NULL,
+    key_id TEXT NOT NULL,
+    incarnation TEXT NOT NULL,
+    accepted_count INTEGER NOT NULL,
+    limited_count INTEGER NOT NULL,
+    failed_count INTEGER NOT NULL,
+    app_ms INTEGER NOT NULL,
+    PRIMARY KEY (team_id, start_time_ms, key_id, incarnation)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX usage_hours_by_key ON usage_hours (team_id, key_id, start_time_ms);
+  CREATE TABLE usage_days (
+    team_id TEXT NOT NULL,
+    start_time_ms INTEGER NOT NULL,
+    key_id TEXT NOT NULL,
+    accepted_count INTEGER NOT NULL,
+    limited_count INTEGER NOT NULL,
+    failed_count INTEGER NOT NULL,
+    app_ms INTEGER NOT NULL,
+    PRIMARY KEY (team_id, start_time_ms, key_id)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX usage_days_by_key ON usage_days (team_id, key_id, start_time_ms)
+  `,
+  // Tokens of internal services.
+  `
+  CREATE TABLE service_tokens (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    role TEXT NOT NULL,
+    team_ids TEXT NOT NULL,
+    redacted_value TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    secret_version TEXT NOT NULL,
+    create_time_ms INTEGER NOT NULL,
+    created_by TEXT NOT NULL,
+    last_use_time_ms INTEGER,
+    revoke_time_ms INTEGER,
+    revoked_by TEXT,
+    version INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE UNIQUE INDEX accepted_service_tokens ON service_tokens (name) WHERE revoke_time_ms IS NULL;
+  CREATE INDEX service_tokens_by_time ON service_tokens (create_time_ms, id)
+  `,
+  // The audit log.
+  `
+  CREATE TABLE audit_events (
+    id TEXT PRIMARY KEY,
+    time_ms INTEGER NOT NULL,
+    actor TEXT NOT NULL,
+    address TEXT NOT NULL,
+    channel TEXT NOT NULL,
+    action TEXT NOT NULL,
+    team_id TEXT NOT NULL,
+    target TEXT NOT NULL,
+    request_id TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    count INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX audit_events_by_time ON audit_events (time_ms, id);
+  CREATE INDEX audit_events_by_team ON audit_events (team_id, time_ms, id);
+  CREATE INDEX audit_events_by_team_and_actor ON audit_events (team_id, actor, time_ms, id);
+  CREATE INDEX audit_events_by_team_and_action ON audit_events (team_id, action, time_ms, id);
+  CREATE INDEX audit_events_by_actor ON audit_events (actor, time_ms, id);
+  CREATE INDEX audit_events_by_action ON audit_events (action, time_ms, id)
   `,
 ];

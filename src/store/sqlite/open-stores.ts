@@ -1,21 +1,20 @@
 import { join } from "node:path";
-import type { DatabaseSync } from "node:sqlite";
 import { dataFolderRefused, makeDataFolder } from "../../data-folder/data-folder.ts";
-import { StartRefused } from "../../refusal/start-refused.ts";
 import { createLookUpEach } from "../look-up-each.ts";
 import type { Stores } from "../stores.ts";
 import { createAppStore } from "./app-store.ts";
-import { lockDataFolder } from "./data-folder-lock.ts";
-import { openDatabase } from "./database.ts";
+import { createAuditStore } from "./audit-store.ts";
 import { createKeyStore } from "./key-store.ts";
+import { type LockedDatabase, openLockedDatabase } from "./locked-database.ts";
 import { createMemberStore } from "./member-store.ts";
-import { migrate } from "./migrations.ts";
 import { createPreviewStore } from "./preview-store.ts";
 import { makePrivateFile } from "./private-file.ts";
 import { createRunRecordStore } from "./run-record-store.ts";
+import { createServiceTokenStore } from "./service-token-store.ts";
 import { createSessionStore } from "./session-store.ts";
 import { answer } from "./statement.ts";
 import { createTeamStore } from "./team-store.ts";
+import { createUsageStore } from "./usage-store.ts";
 import { createUserStore } from "./user-store.ts";
 import { createWindowStore } from "./window-store.ts";
 
@@ -25,40 +24,20 @@ import { createWindowStore } from "./window-store.ts";
  * another process holds it, where a newer Keyrun wrote it, or where the folder can't be used.
  */
 export async function openSqliteStores({ dataDir }: { readonly dataDir: string }): Promise<Stores> {
+  const locked = openLockedDatabase(dataDir, {
+    prepare: () => makeDataFolder(dataDir),
+    file: () => makePrivateFile(join(dataDir, "keyrun.db")),
+  });
   try {
-    makeDataFolder(dataDir);
-    const unlock = lockDataFolder(dataDir);
-    try {
-      return openLocked(dataDir, unlock);
-    } catch (thrown) {
-      unlock();
-      throw thrown;
-    }
+    return storesOf(locked);
   } catch (thrown) {
-    throw thrown instanceof StartRefused ? thrown : dataFolderRefused(dataDir, "used as a store", thrown);
+    locked.close();
+    throw dataFolderRefused(dataDir, "used as a store", thrown);
   }
 }
 
-function openLocked(dataDir: string, unlock: () => void): Stores {
-  const db = openDatabase(makePrivateFile(join(dataDir, "keyrun.db")));
-  try {
-    migrate(db);
-    return storesOf(db, unlock);
-  } catch (thrown) {
-    db.close();
-    throw thrown;
-  }
-}
-
-function storesOf(db: DatabaseSync, unlock: () => void): Stores {
+function storesOf({ db, close }: LockedDatabase): Stores {
   const anything = db.prepare("SELECT EXISTS (SELECT 1 FROM teams) OR EXISTS (SELECT 1 FROM apps) AS found");
-  let open = true;
-  const close = async () => {
-    if (!open) return;
-    open = false;
-    db.close();
-    unlock();
-  };
   const [keys, teams, apps] = [createKeyStore(db), createTeamStore(db), createAppStore(db)];
   return {
     keys,
@@ -68,12 +47,15 @@ function storesOf(db: DatabaseSync, unlock: () => void): Stores {
     preview: createPreviewStore(db),
     sessions: createSessionStore(db),
     users: createUserStore(db),
+    serviceTokens: createServiceTokenStore(db),
     window: createWindowStore(db),
     runRecords: createRunRecordStore(db),
+    usage: createUsageStore(db),
+    audit: createAuditStore(db),
     // The lock on the folder lasts as long as the process, so the guard can't lose it.
-    guard: { holds: () => open, release: async () => {} },
+    guard: { holds: () => db.isOpen, release: async () => {} },
     check: createLookUpEach({ keys, teams, apps }),
     isEmpty: () => answer(() => anything.get()?.found === 0),
-    close,
+    close: async () => close(),
   };
 }

@@ -9,7 +9,7 @@ import type {
 import { sumByTeam, sumOf } from "../record-sums.ts";
 import { checkRecord, runRecord } from "../records.ts";
 import { columnsOf } from "./columns.ts";
-import { answer, write } from "./statement.ts";
+import { answer, writeAside } from "./statement.ts";
 
 /** The records of runs in SQLite. */
 export function createRunRecordStore(db: DatabaseSync): RunRecordStore {
@@ -58,7 +58,7 @@ export function createRunRecordStore(db: DatabaseSync): RunRecordStore {
   }
 
   return {
-    write: (changes) => write(db, () => changes.map(make)),
+    write: (changes) => writeAside(db, () => changes.map(make)),
     find: (id) => answer(() => recordOf(statement.find.get(id))),
     textOf: (id, runId) =>
       answer(() => {
@@ -67,9 +67,9 @@ export function createRunRecordStore(db: DatabaseSync): RunRecordStore {
       }),
     totals: (teamId) => answer(() => totalsOf(statement.totals.get(teamId))),
     deleteOldest: (teamId, { createdUntilMs, limit }) =>
-      write(db, () => sumOf(remove(statement.oldest.all(teamId, createdUntilMs, limit)))),
+      writeAside(db, () => sumOf(remove(statement.oldest.all(teamId, createdUntilMs, limit)))),
     dropTexts: (teamId, { bytes, limit }) =>
-      write(db, () => {
+      writeAside(db, () => {
         let freed = 0;
         for (const { id, text_bytes } of statement.oldestTexts.all(teamId, limit)) {
           if (freed >= bytes) break;
@@ -79,8 +79,8 @@ export function createRunRecordStore(db: DatabaseSync): RunRecordStore {
         return freed;
       }),
     deleteExpired: ({ nowMs, limit }) =>
-      write(db, () => sumByTeam(remove(statement.expired.all(nowMs, limit)))),
-    deleteAll: (teamId, limit) => write(db, () => remove(statement.ofTeam.all(teamId, limit)).length),
+      writeAside(db, () => sumByTeam(remove(statement.expired.all(nowMs, limit)))),
+    deleteAll: (teamId, limit) => writeAside(db, () => remove(statement.ofTeam.all(teamId, limit)).length),
   };
 }
 

@@ -1,5 +1,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import { fail, unavailable } from "../../refusal/refusal.ts";
+import { pendingEvent } from "../change-under-way.ts";
+import { withEvent } from "./change-event.ts";
 
 /**
  * The work's result as a promise. An error of SQLite becomes the refusal that callers can act on.
@@ -12,8 +14,20 @@ export async function answer<T>(work: () => T): Promise<T> {
   }
 }
 
-/** As `answer`, for a write: it is one durable transaction. */
-export function write<T>(db: DatabaseSync, work: () => T): Promise<T> {
+/**
+ * As `answer`, for a write: it is one durable transaction. The first one of a change that the audit
+ * log writes down has the event in it, or none if it changes nothing.
+ */
+export async function write<T>(db: DatabaseSync, work: () => T): Promise<T> {
+  const event = pendingEvent();
+  if (!event) return answer(() => transaction(db, work));
+  const { result, outcome } = await answer(() => transaction(db, () => withEvent(db, event, work)));
+  if (outcome !== undefined) event.written(outcome);
+  return result;
+}
+
+/** As `write`, for what belongs to no change that the audit log writes down. */
+export function writeAside<T>(db: DatabaseSync, work: () => T): Promise<T> {
   return answer(() => transaction(db, work));
 }
 

@@ -2,28 +2,31 @@ import type { DatabaseSync } from "node:sqlite";
 import type { WindowStore } from "../../limit/window-store.ts";
 import { checkRecord, windowPageRecord } from "../records.ts";
 import { columnsOf } from "./columns.ts";
-import { write } from "./statement.ts";
+import { answer, write } from "./statement.ts";
 
 /** The window that a clean stop keeps, in SQLite. */
 export function createWindowStore(db: DatabaseSync): WindowStore {
-  const remove = db.prepare("DELETE FROM window_pages");
+  const remove = db.prepare("DELETE FROM window_pages WHERE number = :number AND text = :text");
   const insert = db.prepare(`INSERT INTO window_pages (${names}) VALUES (${values})`);
   const list = db.prepare(`SELECT ${select} FROM window_pages ORDER BY number`);
+  const read = () => list.all().map(checkPage);
 
   return {
     keep: (pages) =>
       write(db, () => {
-        remove.run();
-        for (const [number, text] of pages.entries()) insert.run({ ...checkPage({ number, text }) });
+        const numbers = new Set(read().map(({ number }) => number));
+        let number = 0;
+        for (const text of pages) {
+          while (numbers.has(number)) number++;
+          insert.run({ ...checkPage({ number, text }) });
+          number++;
+        }
       }),
-    async take() {
-      const rows = await write(db, () => {
-        const found = list.all();
-        if (found.length > 0) remove.run();
-        return found;
-      });
-      return rows.map((row) => checkPage(row).text);
-    },
+    read: () => answer(read),
+    remove: (pages) =>
+      write(db, () => {
+        for (const { number, text } of pages) remove.run({ number, text });
+      }),
   };
 }
 

@@ -27,7 +27,11 @@ async function complete(words: string[], env: Record<string, string> = {}) {
 test.each<[string, string[], string[]]>([
   ["commands", ["te"], ["teams"]],
   ["the commands of a group", ["teams", ""], ["create", "list", "set-plan", "delete", "help"]],
-  ["options", ["keys", "create", "--"], ["--json", "--team", "--label", "--help"]],
+  [
+    "options",
+    ["keys", "create", "--"],
+    ["--json", "--team", "--label", "--expires", "--app", "--requests-per-minute", "--help"],
+  ],
   ["an option that may be repeated, again", ["apps", "create", "x", "--team", "demo", "--te"], ["--team"]],
   ["the choices of an option", ["apps", "create", "x", "--backend", ""], ["echo", "http", "grpc"]],
   ["the choices of an argument", ["teams", "set-plan", "demo", "p"], ["pro"]],
@@ -36,6 +40,7 @@ test.each<[string, string[], string[]]>([
   ["teams for <team_id>", ["members", "add", "d"], ["demo"]],
   ["teams after an option", ["members", "list", "--json", ""], ["acme", "demo"]],
   ["apps for <app_id>", ["apps", "show", ""], ["echo"]],
+  ["apps for --app", ["keys", "verify", "--app", ""], ["echo"]],
   ["shells", ["completion", "z"], ["zsh"]],
 ])("it offers %s", async (_, words, offered) => {
   const got = await complete(words);

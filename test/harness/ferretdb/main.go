@@ -3,12 +3,16 @@
 //
 // FerretDB's updates are not atomic between connections: two at once may both read the old document. The gate
 // hands it one wire message at a time, of all connections, and the next one only after the answer, so that a
-// single-document update is atomic as it is in MongoDB. It prints its URI on a line of its own once it serves,
+// single-document update is atomic as it is in MongoDB. The gate also gives each collection the index on ids that
+// FerretDB means to give it: its own is on another expression than its queries, so that SQLite would read every
+// document to find one by its id. It prints its URI on a line of its own once it serves,
 // and ends with its standard input, so that it can't outlive the test run that started it.
 package main
 
 import (
+	"bytes"
 	"context"
+	"database/sql"
 	"encoding/binary"
 	"errors"
 	"flag"
@@ -23,6 +27,7 @@ import (
 	"syscall"
 
 	"github.com/FerretDB/FerretDB/ferretdb"
+	_ "modernc.org/sqlite"
 )
 
 // messageBytesMax is the largest message that MongoDB's protocol allows.
@@ -72,7 +77,7 @@ func serve(listen, dataDir string) error {
 	if err != nil {
 		return err
 	}
-	gate := &gate{socket: socket}
+	gate := &gate{socket: socket, dataDir: dataDir}
 	go gate.accept(listener)
 	fmt.Printf("mongodb://%s/\n", listener.Addr())
 
@@ -85,8 +90,9 @@ func serve(listen, dataDir string) error {
 
 // gate lets one message at a time through to the server behind the socket.
 type gate struct {
-	socket string
-	turn   sync.Mutex
+	socket  string
+	dataDir string
+	turn    sync.Mutex
 }
 
 func (g *gate) accept(listener net.Listener) {
@@ -142,7 +148,53 @@ func (g *gate) exchange(server net.Conn, request []byte) ([]byte, error) {
 		binary.LittleEndian.Uint32(request[16:])&moreToCome != 0 {
 		return nil, nil
 	}
-	return readMessage(server)
+	answer, err := readMessage(server)
+	if err == nil && bytes.Contains(request, []byte("\x02createIndexes\x00")) {
+		err = g.indexIds(databaseOf(request))
+	}
+	return answer, err
+}
+
+// indexIds gives the collections of the database an index on ids, in the words of FerretDB's queries.
+func (g *gate) indexIds(database string) error {
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(g.dataDir, database+".sqlite")+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	rows, err := db.Query("SELECT table_name FROM _ferretdb_collections")
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	var tables []string
+	for rows.Next() {
+		var table string
+		if err := rows.Scan(&table); err != nil {
+			return err
+		}
+		tables = append(tables, table)
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	for _, table := range tables {
+		index := fmt.Sprintf("CREATE INDEX IF NOT EXISTS %q ON %q (_ferretdb_sjson->'$._id')", table+"_by_id", table)
+		if _, err := db.Exec(index); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// databaseOf finds the name of the database in a command: the text "$db", its length, and the name.
+func databaseOf(request []byte) string {
+	_, after, found := bytes.Cut(request, []byte("\x02$db\x00"))
+	if !found || len(after) < 4 {
+		return ""
+	}
+	name, _, _ := bytes.Cut(after[4:], []byte{0})
+	return string(name)
 }
 
 // readMessage reads a whole message: a length of four bytes that counts itself, and what follows.

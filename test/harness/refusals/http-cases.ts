@@ -1,6 +1,7 @@
+import { leakBounds } from "#src/auth/leak-bounds.ts";
 import type { ListenerName } from "#src/auth/policy.ts";
 import { bounds } from "#src/bounds.ts";
-import type { Entry } from "#src/metrics.ts";
+import type { Entry } from "#src/metrics/metrics.ts";
 import type { Reason } from "#src/refusal/reasons.ts";
 import { type Ask, type HttpVersion, http1, http2 } from "./exchange.ts";
 import { secretQuery } from "./protocols.ts";
@@ -15,7 +16,9 @@ interface HttpRefusal {
   readonly path: string;
   readonly host?: string;
   readonly headers?: (world: RefusalWorld) => Readonly<Record<string, string>>;
-  readonly body?: string;
+  readonly body?: string | ((world: RefusalWorld) => string);
+  /** Instead of the one that no line of the log may tell. */
+  readonly query?: string;
 }
 
 const json = { "content-type": "application/json" };
@@ -82,6 +85,28 @@ const onPublic: readonly HttpRefusal[] = [
   },
 ];
 
+/** Reports of leaked keys. The path takes no query. */
+const reports: readonly HttpRefusal[] = [
+  { reason: "METHOD_NOT_ALLOWED", method: "GET" },
+  { reason: "UNSUPPORTED_MEDIA_TYPE", headers: () => ({ "content-type": "text/plain" }), body: "x" },
+  { reason: "REQUEST_TOO_LARGE", body: " ".repeat(leakBounds.reportBytesMax + 1) },
+  { reason: "INVALID_JSON", body: "{" },
+  { reason: "INVALID_ARGUMENT", what: "no key", body: "{}" },
+  {
+    reason: "INVALID_ARGUMENT",
+    what: "a cut key",
+    body: ({ key }: RefusalWorld) => JSON.stringify({ value: key.value.slice(0, -1) }),
+  },
+  {
+    reason: "KEY_NOT_FOUND",
+    what: "an unknown key",
+    body: ({ keyrun }: RefusalWorld) => JSON.stringify({ value: keyrun.unknownKey() }),
+  },
+].map((refusal) => ({
+  ...{ method: "POST", path: "/api/keys/revoke-leaked", headers: () => json, query: "" },
+  ...(refusal as Partial<HttpRefusal> & Pick<HttpRefusal, "reason">),
+}));
+
 const onInternal: readonly HttpRefusal[] = [
   ...["/nowhere", "/healthz", "/", "/sign-in/code", "/api/apps/echo/run", "/api/apps/echo/stream"].map(
     (path) => ({
@@ -105,7 +130,7 @@ const onInternal: readonly HttpRefusal[] = [
 ];
 
 export const httpCases: readonly RefusalCase[] = [http1, http2].flatMap((http) => [
-  ...onPublic.map((refusal) => httpCase(http, "public", refusal)),
+  ...[...onPublic, ...reports].map((refusal) => httpCase(http, "public", refusal)),
   ...onInternal.map((refusal) => httpCase(http, "internal", refusal)),
 ]);
 
@@ -156,12 +181,12 @@ export const oidcCases: readonly RefusalCase[] = [http1, http2].flatMap((http) =
 });
 
 function askOf(refusal: HttpRefusal, world: RefusalWorld, requestId: string): Ask {
-  const { method, path, host, headers, body } = refusal;
+  const { method, path, host, headers, body, query = `?q=${secretQuery}` } = refusal;
   return {
     method,
-    path: `${path}?q=${secretQuery}`,
+    path: `${path}${query}`,
     headers: { ...headers?.(world), "x-request-id": requestId },
     ...(host !== undefined && { host }),
-    ...(body !== undefined && { body }),
+    ...(body !== undefined && { body: typeof body === "string" ? body : body(world) }),
   };
 }

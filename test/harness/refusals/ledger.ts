@@ -1,4 +1,4 @@
-import { type Entry, entries } from "#src/metrics.ts";
+import { type Entry, entries } from "#src/metrics/metrics.ts";
 import { type Reason, reasons } from "#src/refusal/reasons.ts";
 import type { Keyrun } from "../keyrun.ts";
 

@@ -1,7 +1,7 @@
 import { type DescMethod, fromJson, type JsonObject, toBinary } from "@bufbuild/protobuf";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { ListenerName } from "#src/auth/policy.ts";
-import type { Entry } from "#src/metrics.ts";
+import type { Entry } from "#src/metrics/metrics.ts";
 import { type Ask, type HttpVersion, http1, http2 } from "./exchange.ts";
 
 /** Part of the queries. It must not be in any line of the log. */

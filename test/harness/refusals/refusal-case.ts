@@ -1,5 +1,5 @@
 import type { ListenerName } from "#src/auth/policy.ts";
-import type { Entry } from "#src/metrics.ts";
+import type { Entry } from "#src/metrics/metrics.ts";
 import type { Reason } from "#src/refusal/reasons.ts";
 import type { WireAnswer } from "./exchange.ts";
 import type { RefusalWorld } from "./world.ts";

@@ -4,10 +4,14 @@ import { ServerReflection } from "#gen/grpc/reflection/v1/reflection_pb.ts";
 import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
+import { ServiceRole } from "#gen/keyrun/v1/service_token_pb.ts";
+import { ServiceTokenService } from "#gen/keyrun/v1/service_token_service_pb.ts";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
+import { leakBounds } from "#src/auth/leak-bounds.ts";
 import type { ListenerName } from "#src/auth/policy.ts";
 import type { Reason } from "#src/refusal/reasons.ts";
+import { serviceTokenBounds } from "#src/service-tokens/service-token-bounds.ts";
 import type { Ask } from "./exchange.ts";
 import { listeners, type Message, type Protocol, pathOf, rpcProtocols, secretQuery } from "./protocols.ts";
 import { loggedRequest, type RefusalCase } from "./refusal-case.ts";
@@ -49,7 +53,9 @@ const newTeam = async ({ keyrun }: RefusalWorld) => ({ teamId: await keyrun.newT
 
 const { runApp, streamApp } = RunService.method;
 const { createTeam, getTeam } = TeamService.method;
-const { createKey, listKeys, revokeKey, watchKeys } = KeyService.method;
+const { createKey, listKeys, revokeKey, revokeLeakedKey, rotateKey, updateKey, watchKeys } =
+  KeyService.method;
+const { createServiceToken, revokeServiceToken } = ServiceTokenService.method;
 
 /** Calls of internal services, on the internal listener. */
 const ofServices: readonly Omit<RpcRefusal, "listener">[] = [
@@ -127,6 +133,22 @@ const ofServices: readonly Omit<RpcRefusal, "listener">[] = [
     json: ({ teamId = "" }) => ({ teamId }),
   },
   {
+    reason: "KEY_ENDED",
+    method: updateKey,
+    headers: asService,
+    json: ({ teamId = "", keyId = "" }) => ({
+      ...{ teamId, keyId, updateMask: "expireTime", expireTime: "2030-01-01T00:00:00Z" },
+    }),
+    prepare: async ({ revokedKey: { teamId, id } }) => ({ teamId, keyId: id }),
+  },
+  {
+    reason: "KEY_NOT_ROTATABLE",
+    method: rotateKey,
+    headers: asService,
+    json: ({ teamId = "", keyId = "" }) => ({ teamId, keyId }),
+    prepare: async ({ revokedKey: { teamId, id } }) => ({ teamId, keyId: id }),
+  },
+  {
     reason: "REQUEST_ID_USED",
     method: createKey,
     headers: asService,
@@ -136,6 +158,67 @@ const ofServices: readonly Omit<RpcRefusal, "listener">[] = [
       return { teamId };
     },
     json: ({ teamId = "" }) => ({ teamId, requestId: uuid }),
+  },
+  ...[createKey, watchKeys].map(
+    (method): Omit<RpcRefusal, "listener"> => ({
+      reason: "SERVICE_ROLE_REQUIRED",
+      what: method.name,
+      method,
+      headers: ({ verifyToken }) => ({ authorization: `Bearer ${verifyToken}` }),
+      json: { teamId: "demo" },
+    }),
+  ),
+  ...[createKey, watchKeys].map(
+    (method): Omit<RpcRefusal, "listener"> => ({
+      reason: "SERVICE_ROLE_REQUIRED",
+      what: `${method.name}, for another team`,
+      method,
+      headers: ({ manageToken }) => ({ authorization: `Bearer ${manageToken}` }),
+      json: { teamId: "nowhere" },
+    }),
+  ),
+  {
+    reason: "SERVICE_TOKEN_EXISTS",
+    method: createServiceToken,
+    headers: asService,
+    json: { name: "manager", role: "SERVICE_ROLE_VERIFY" },
+  },
+  {
+    reason: "SERVICE_TOKEN_NOT_FOUND",
+    method: revokeServiceToken,
+    headers: asService,
+    json: { serviceTokenId: "nowhere" },
+  },
+  {
+    reason: "SERVICE_TOKEN_OF_SETTINGS",
+    method: revokeServiceToken,
+    headers: asService,
+    json: { serviceTokenId: "local" },
+  },
+  {
+    reason: "SERVICE_TOKEN_LIMIT_REACHED",
+    method: createServiceToken,
+    headers: asService,
+    async prepare({ keyrun }) {
+      const free = async () => {
+        const { serviceTokens } = await keyrun.serviceTokens.listServiceTokens({ pageSize: 100 });
+        return serviceTokenBounds.acceptedMax - serviceTokens.filter(({ id }) => id !== "local").length;
+      };
+      for (let left = await free(); left > 0; left--) await keyrun.newServiceToken(ServiceRole.VERIFY);
+      return {};
+    },
+    json: { name: "one-more", role: "SERVICE_ROLE_VERIFY" },
+  },
+  {
+    reason: "OVERLOADED",
+    what: "VerifyKey, once the service token was right",
+    method: KeyService.method.verifyKey,
+    headers: asService,
+    prepare: async ({ setOverloaded }) => {
+      setOverloaded(true);
+      return {};
+    },
+    undo: async ({ setOverloaded }) => setOverloaded(false),
   },
   {
     reason: "REQUEST_TOO_LARGE",
@@ -275,9 +358,35 @@ const ofForm: readonly Omit<RpcRefusal, "listener">[] = [
   },
 ];
 
+/** Calls of anyone, on the public listener. */
+const ofAnyone: readonly Omit<RpcRefusal, "listener">[] = [
+  { reason: "INVALID_ARGUMENT", what: "a report without a key", method: revokeLeakedKey },
+  {
+    reason: "INVALID_ARGUMENT",
+    what: "the report of a cut key",
+    method: revokeLeakedKey,
+    prepare: async ({ key }) => ({ value: key.value.slice(0, -1) }),
+    json: ({ value = "" }) => ({ value }),
+  },
+  {
+    reason: "KEY_NOT_FOUND",
+    what: "the report of an unknown key",
+    method: revokeLeakedKey,
+    prepare: async ({ keyrun }) => ({ value: keyrun.unknownKey() }),
+    json: ({ value = "" }) => ({ value }),
+  },
+  {
+    reason: "REQUEST_TOO_LARGE",
+    what: "a long report",
+    method: revokeLeakedKey,
+    json: { value: "a".repeat(leakBounds.reportBytesMax) },
+  },
+];
+
 export const rpcCases: readonly RefusalCase[] = [
   ...ofServices.map((refusal) => ({ ...refusal, listener: "internal" as const })),
   ...ofMembers.map((refusal) => ({ ...refusal, listener: "public" as const })),
+  ...ofAnyone.map((refusal) => ({ ...refusal, listener: "public" as const })),
   ...listeners.flatMap((listener) => ofForm.map((refusal) => ({ ...refusal, listener }))),
 ].flatMap((refusal: RpcRefusal) =>
   rpcProtocols.filter(refusal.only ?? (() => true)).map((protocol) => rpcCase(protocol, refusal)),

@@ -38,6 +38,18 @@ const simple: readonly RunRefusal[] = [
     authorization: ({ keyrun }) => `Bearer ${keyrun.unknownKey()}`,
   },
   { reason: "REVOKED_API_KEY", authorization: ({ revokedKey }) => `Bearer ${revokedKey.value}` },
+  {
+    reason: "APP_NOT_ALLOWED",
+    authorization: ({ restrictedKey }) => `Bearer ${restrictedKey.value}`,
+    message: { json: { appId: "unreachable", text: "x" } },
+  },
+  {
+    reason: "APP_NOT_ALLOWED",
+    what: "an app that does not exist",
+    authorization: ({ restrictedKey }) => `Bearer ${restrictedKey.value}`,
+    message: { json: { appId: "nowhere", text: "x" } },
+  },
+  { reason: "EXPIRED_API_KEY", authorization: ({ expiredKey }) => `Bearer ${expiredKey.value}` },
   { reason: "APP_NOT_FOUND", message: { json: { appId: "nowhere", text: "x" } } },
   { reason: "INVALID_ARGUMENT", what: "no text", message: { json: { appId: "echo" } } },
   { reason: "INVALID_ARGUMENT", what: "no message", only: isGrpcAlike, message: bytesOf("\xff\xff") },
@@ -95,6 +107,7 @@ export const runCases: readonly RefusalCase[] = listeners.flatMap((listener) =>
     lateCase(listener, protocol),
     busyCase(listener, protocol),
     unreachableCase(listener, protocol),
+    overloadedCase(listener, protocol),
     ...(isRpc(protocol) ? [deadlineCase(listener, protocol)] : []),
     leftCase(listener, protocol),
     // A stream takes no key for repeats.
@@ -214,6 +227,23 @@ function unreachableCase(listener: ListenerName, protocol: RunProtocol): Refusal
       protocol.http.exchange(
         url(listener),
         askToRun(protocol, { appId: "unreachable", text: "x" }, key.value, { requestId }),
+      ),
+  };
+}
+
+/** The key is a wrong one: the request is refused before anything looks at it. */
+function overloadedCase(listener: ListenerName, protocol: RunProtocol): RefusalCase {
+  return {
+    ...about(listener, protocol, aRun),
+    reason: "OVERLOADED",
+    async prepare({ setOverloaded }) {
+      setOverloaded(true);
+      return async () => setOverloaded(false);
+    },
+    send: ({ url }, requestId) =>
+      protocol.http.exchange(
+        url(listener),
+        askToRun(protocol, { appId: "echo", text: "x" }, "wrong", { requestId }),
       ),
   };
 }

@@ -1,5 +1,6 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { ServiceRole } from "#gen/keyrun/v1/service_token_pb.ts";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import type { ListenerName } from "#src/auth/policy.ts";
 import { freePort } from "../free-port.ts";
@@ -25,8 +26,10 @@ export async function startRefusalWorld() {
   writeFileSync(join(screenFolder, "assets", "main-abc.js"), "");
 
   const app = await startScriptedApp();
+  let overloaded = false;
   const keyrun = await startKeyrun({
     screenFolder,
+    load: { sheds: () => overloaded },
     settings: {
       KEYRUN_BODY_BYTES_MAX: String(limits.bodyBytes),
       KEYRUN_KEYS_PER_TEAM_MAX: String(limits.keysPerTeam),
@@ -49,7 +52,16 @@ export async function startRefusalWorld() {
   const teamId = await keyrun.newTeam(Plan.ENTERPRISE);
   const key = await keyrun.newKey(teamId);
   const revokedKey = await keyrun.newKey(teamId);
+  const restrictedKey = await keyrun.newKey(teamId, { appIds: ["echo"] });
   await keyrun.keys.revokeKey({ teamId, keyId: revokedKey.id });
+  const expiredKey = await keyrun.newKey(teamId);
+  await keyrun.keys.updateKey({
+    ...{ teamId, keyId: expiredKey.id, updateMask: { paths: ["expire_time"] } },
+    expireTime: { seconds: 0n, nanos: 0 },
+  });
+  const { value: verifyToken } = await keyrun.newServiceToken(ServiceRole.VERIFY);
+  const request = { name: "manager", role: ServiceRole.MANAGE, teamIds: ["demo"] };
+  const { value: manageToken } = await keyrun.serviceTokens.createServiceToken(request);
   const { browser } = await signInOwner(keyrun);
   const cookie = [...browser.cookies].map(([name, value]) => `${name}=${value}`).join("; ");
   const nowhere = `http://127.0.0.1:${await freePort()}/`;
@@ -64,11 +76,21 @@ export async function startRefusalWorld() {
     teamId,
     key,
     revokedKey,
+    /** It may run `echo` alone. */
+    restrictedKey,
+    expiredKey,
+    verifyToken,
+    /** The token of the service `manager`, which may manage the team `demo`. */
+    manageToken,
     /** The cookie of the owner's session. The owner is a member of the team `demo`. */
     cookie,
     url(listener: ListenerName, at: "keyrun" | "oidcKeyrun" = "keyrun"): string {
       const { publicUrl, internalUrl } = at === "keyrun" ? keyrun : oidcKeyrun;
       return listener === "public" ? publicUrl : internalUrl;
+    },
+    /** Whether the Keyrun sheds what may be shed. */
+    setOverloaded(now: boolean): void {
+      overloaded = now;
     },
     /** Creates an app on the scripted backend. */
     async newApp(timeoutMs = 30_000): Promise<string> {
@@ -82,8 +104,12 @@ export async function startRefusalWorld() {
     secrets: [
       secretQuery,
       key.value,
+      restrictedKey.value,
       revokedKey.value,
+      expiredKey.value,
       keyrun.serviceToken,
+      verifyToken,
+      manageToken,
       oidcKeyrun.serviceToken,
       cookie.slice(cookie.indexOf("=") + 1),
     ],

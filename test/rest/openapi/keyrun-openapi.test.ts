@@ -12,6 +12,7 @@ import { rateLimitHeaders } from "#src/limit/rate-limit-headers.ts";
 import { type Reason, reasons } from "#src/refusal/reasons.ts";
 import { fail } from "#src/refusal/refusal.ts";
 import { createKeyrunOpenApi } from "#src/rest/openapi/keyrun-openapi.ts";
+import { leakReportReasons } from "#src/rest/openapi/leak-report-answers.ts";
 import { protoWords } from "#src/rest/openapi/proto-words.ts";
 import { runReasons } from "#src/rest/openapi/run-reasons.ts";
 import { ownBufImage } from "../../harness/buf-image.ts";
@@ -65,6 +66,11 @@ function accepts(schema: JsonSchema, value: unknown): boolean {
 const notOfRun: Partial<Record<Reason, string>> = {
   MISSING_CREDENTIAL: "RPCs with other credentials",
   INVALID_CREDENTIAL: "RPCs with other credentials",
+  SERVICE_ROLE_REQUIRED: "RPCs with other credentials",
+  SERVICE_TOKEN_NOT_FOUND: "names a service token",
+  SERVICE_TOKEN_EXISTS: "creates a service token",
+  SERVICE_TOKEN_LIMIT_REACHED: "creates a service token",
+  SERVICE_TOKEN_OF_SETTINGS: "revokes a service token",
   PREVIEW_REQUIRED: "the screen",
   TEAM_NOT_FOUND: "names a team",
   KEY_NOT_FOUND: "names a key",
@@ -74,6 +80,9 @@ const notOfRun: Partial<Record<Reason, string>> = {
   UNIMPLEMENTED: "RPCs",
   MISSING_GRPC_ENCODING: "gRPC",
   KEY_LIMIT_REACHED: "creates a key",
+  KEY_ENDED: "changes a key",
+  KEY_NOT_ROTATABLE: "replaces a key",
+  FLEET_UPGRADING: "creates, changes or replaces a key",
   REQUEST_ID_USED: "creates a key",
   TEAM_EXISTS: "creates a team",
   APP_EXISTS: "creates an app",
@@ -93,6 +102,7 @@ test("the document is valid OpenAPI 3.1 and has exactly the paths of the HTTP ru
   expect(Object.entries(whole.paths).map(([path, item]) => [path, Object.keys(item)])).toEqual([
     ["/api/apps/{app_id}/run", ["post"]],
     ["/api/apps/{app_id}/stream", ["post"]],
+    ["/api/keys/revoke-leaked", ["post"]],
   ]);
 });
 
@@ -277,14 +287,54 @@ describe.each(runReasons)("%s", (reason) => {
   });
 });
 
+describe("the report of a leaked key", () => {
+  const report = whole.paths["/api/keys/revoke-leaked"]!.post!;
+  const value = `acme_${"0".repeat(24)}.${"a".repeat(49)}`;
+
+  test("needs no credential, and takes a whole value and nothing else", () => {
+    expect(report.security).toEqual([]);
+    expect(report.parameters.map(({ name }) => name)).toEqual(["X-Request-Id"]);
+    const { schema } = report.requestBody.content["application/json"]!;
+    expect(accepts(schema, { value })).toBe(true);
+    for (const wrong of [{}, { value: "svc_a.b" }, { value, team: "a" }])
+      expect(accepts(schema, wrong)).toBe(false);
+    const answer = { redactedValue: "acme_123…abcd", revokeTime: "2026-05-04T12:00:00Z" };
+    expect(accepts(report.responses[200]!.content["application/json"]!.schema, answer)).toBe(true);
+  });
+
+  test("has its own refusals, and the headers of the address's allowance", () => {
+    const statuses = [200, 400, 404, 405, 408, 413, 415, 431, 500, 503, 507];
+    expect(Object.keys(report.responses)).toEqual(statuses.map(String));
+    for (const status of [200, 405, 413, 415, 500, 503, 507]) {
+      const { schema, required } = report.responses[status]!.headers["RateLimit-Policy"]!;
+      expect([required, accepts(schema, '"address";q=60;w=60'), accepts(schema, '"team";q=60;w=60')]).toEqual(
+        [true, true, false],
+      );
+      expect(Object.keys(report.responses[status]!.headers)).not.toContain("X-Should-Retry");
+    }
+    expect(JSON.stringify(report.responses[413])).toContain("larger than 1024 bytes");
+  });
+
+  test.each(leakReportReasons)("%s as the server sends it fits its schema, as does the example", (reason) => {
+    const { httpStatus } = reasons[reason];
+    const { schema, examples } = report.responses[httpStatus]!.content["application/json"]!;
+    const refusal = fail(reason, { metadata: { allow: "POST", bytes_max: "1024" }, param: "value" });
+    const sent = refusalResponse(refusal, { requestId: "r-1", accept: undefined, rateHeaders: [] });
+    expect(accepts(schema, JSON.parse(String(sent.body)))).toBe(true);
+    expect(accepts(schema, examples[reason.toLowerCase()]!.value)).toBe(true);
+  });
+});
+
 test("the descriptions are the proto's comments, and everything in the document has one", async () => {
   const comments = new Map((await ownBufImage()).file.flatMap(commentsOf));
   for (const [name, words] of Object.entries(protoWords)) expect(words, name).toBe(comments.get(name));
-  const mentioned = RunService.methods.flatMap(({ name, input, output }) => [
-    `${RunService.typeName}.${name}`,
+  const annotated = [...RunService.methods, KeyService.method.revokeLeakedKey];
+  const mentioned = annotated.flatMap(({ parent, name, input, output }) => [
+    ...[parent.typeName, `${parent.typeName}.${name}`],
     ...[input, output].flatMap(wordsOfMessage),
   ]);
-  expect(Object.keys(protoWords).sort()).toEqual([RunService.typeName, ...mentioned].sort());
+  const own = mentioned.filter((name) => !name.startsWith("google."));
+  expect(Object.keys(protoWords).sort()).toEqual([...new Set(own)].sort());
 });
 
 /** The names of a message, its fields, and the messages inside of it. */

@@ -79,7 +79,7 @@ test("all records of a deleted team go, in bounded writes, and their room is fre
   await store.write(claims.map((claim) => ({ kind: "claim", id: claim.id, claim })));
   await records.claim({ ...claimOf("kept"), teamId: "other" });
   await expect(records.claim(claimOf("a"))).rejects.toMatchObject({ reason: "UNAVAILABLE" });
-  await records.deleteOfTeam("demo");
+  await records.deleteOfTeam("demo", () => {});
   expect(removed).toEqual([bounds.deletedAtOnce, 1, 0]);
   for (const id of ["a", "b", "c"]) expect(await records.claim(claimOf(id))).toBeUndefined();
   expect(await store.find("kept")).toBeDefined();

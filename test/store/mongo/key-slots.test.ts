@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { activeSlot, freeSlots, revokedSlot, slotNumber } from "#src/store/mongo/key-slots.ts";
+import { activeSlot, endedSlot, freeSlots, slotNumber } from "#src/store/mongo/key-slots.ts";
 
 const slots = fc.uniqueArray(fc.integer({ min: 0, max: 12 })).map((used) => new Set(used));
 const activeMax = fc.integer({ min: 0, max: 8 });
@@ -44,5 +44,5 @@ test("inserts that choose from outdated lists never make more active keys than t
 
 test("an active key's slot holds its number, and a revoked key has no such slot", () => {
   expect(slotNumber(activeSlot("team-7", 12))).toBe(12);
-  expect(revokedSlot("k")).not.toBe(revokedSlot("l"));
+  expect(endedSlot("k")).not.toBe(endedSlot("l"));
 });

@@ -29,6 +29,26 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
     expect(await collections.meta.find().toArray()).toEqual([{ _id: "schema", version: 3 }]);
   });
 
+  test("of two instances that do the steps at once, the slower one never sets the number back", async () => {
+    const collections = await emptyDatabase();
+    const reached = Promise.withResolvers<void>();
+    const finished = Promise.withResolvers<void>();
+    const step = async () => {};
+    const slow = async () => {
+      reached.resolve();
+      await finished.promise;
+    };
+    const last = async () => {
+      throw new Error("killed");
+    };
+    const slower = migrate(collections, [slow, last]);
+    await reached.promise;
+    await migrate(collections, [step, step]);
+    finished.resolve();
+    await expect(slower).rejects.toThrow("killed");
+    expect(await collections.meta.find().toArray()).toEqual([{ _id: "schema", version: 2 }]);
+  });
+
   test("a step that fails runs again at the next start, and the steps before it don't", async () => {
     const collections = await emptyDatabase();
     const ran: number[] = [];

@@ -123,7 +123,8 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
       updateApp: () => apps.update("echo", { timeoutMs: 5 }),
       deleteApp: () => apps.delete("echo"),
       keepWindow: () => window.keep(["a"]),
-      takeWindow: () => window.take(),
+      readWindow: () => window.read(),
+      removePages: () => window.remove([{ number: 0, text: "a" }]),
       check: () => check(),
       isEmpty: () => isEmpty(),
     });
@@ -189,12 +190,49 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
     ];
     for (const read of reads) {
       const cause = await causeOf(read());
-      expect(cause).toContain("keys/k does not fit the store's schema at digest, its fields");
+      expect(cause).toContain("keys/k does not fit the store's schema at digest");
       expect(cause).not.toContain("of-the");
     }
     expect(await causeOf(stores.apps.find("a"))).toBe(
-      "Error: apps/a does not fit the store's schema at backend.url",
+      "RecordMisfit: apps/a does not fit the store's schema at backend.url",
     );
+    await stores.close();
+  });
+
+  test("a field that a newer Keyrun wrote is ignored in every document, and stays there", async () => {
+    const uri = databases.createUri();
+    const stores = await openMongoForTest({ uri });
+    const key = keyRecordOf({ id: "k", teamId: "demo" });
+    const team = teamRecordOf({ id: "demo" });
+    const backend = { kind: "grpc", target: "a:1", tls: false } as const;
+    await stores.keys.insert(key, { activeMax: 50 });
+    await stores.teams.insert(team);
+    const app = await stores.apps.insert(newAppOf({ id: "a", backend }));
+    const member = await stores.members.add({ teamId: "demo", email: "ada@example.com", createTimeMs: 1 });
+    const session = { idHash: "h", issuer: "i", subject: "s", email: "ada@example.com" };
+    const times = { createTimeMs: 1, lastActiveTimeMs: 1, expireTimeMs: 9 };
+    await stores.sessions.insert({ ...session, ...times }, { perUserMax: 5 });
+    const claim = { ...{ id: "r", teamId: "demo", fingerprint: "f", runId: "run" }, createTimeMs: 1 };
+    const record = { ...claim, runUntilMs: 2, expireTimeMs: 3 };
+    await stores.runRecords.write([{ kind: "claim", id: "r", claim: record }]);
+    await withClient(uri, async (client) => {
+      const newer = { $set: { newer: { field: 1 } } };
+      for (const name of ["keys", "teams", "apps", "members", "sessions", "runRecords", "instances"])
+        await client.db().collection(name).updateMany({}, newer);
+      await client
+        .db()
+        .collection("apps")
+        .updateMany({}, { $set: { "backend.newer": 1 } });
+    });
+    expect(await stores.keys.find("k")).toEqual(key);
+    expect(await stores.teams.find("demo")).toEqual(team);
+    expect(await stores.apps.find("a")).toEqual(app);
+    expect(await stores.members.list({ teamId: "demo", limit: 5 })).toEqual([member]);
+    expect(await stores.sessions.find("h")).toEqual({ ...session, ...times });
+    expect(await stores.runRecords.find("r")).toEqual({ ...record, state: "running", textBytes: 0 });
+    await stores.teams.update("demo", { plan: "pro" });
+    const kept = await withClient(uri, (client) => client.db().collection("teams").findOne());
+    expect(kept).toMatchObject({ plan: "pro", newer: { field: 1 } });
     await stores.close();
   });
 

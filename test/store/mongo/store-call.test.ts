@@ -1,6 +1,8 @@
-import { MongoServerError } from "mongodb";
-import { expect, test } from "vitest";
+import { MongoClient, MongoServerError } from "mongodb";
+import { describe, expect, test, vi } from "vitest";
 import { createStoreCall, repeatOnDuplicate, whileHolding } from "#src/store/mongo/store-call.ts";
+import { mongodbUri } from "../../harness/mongo-databases.ts";
+import { openTcpProxy } from "../../harness/tcp-proxy.ts";
 
 const call = createStoreCall(20_000);
 const guardOf = (...answers: boolean[]) => ({
@@ -40,6 +42,50 @@ test.for([
 ] as const)("the server's error %i is %s, with the error as private cause", async ([code, reason]) => {
   const error = new MongoServerError({ code, message: "of the server" });
   await expect(call(() => Promise.reject(error))).rejects.toMatchObject({ reason, cause: error });
+});
+
+describe.skipIf(mongodbUri === "")("a client that is closed, as its revival does", () => {
+  /** A client whose server falls silent. */
+  async function silentClient() {
+    const { hostname, port } = new URL(mongodbUri);
+    const proxy = await openTcpProxy({ host: hostname, port: Number(port) });
+    const uri = mongodbUri.replace(/\/\/([^@/]*@)?[^/?]*/, `//$1127.0.0.1:${proxy.port}`);
+    const client = new MongoClient(uri, { directConnection: true, maxPoolSize: 1, waitQueueTimeoutMS: 500 });
+    const ping = () => call(() => client.db().command({ ping: 1 }));
+    await ping();
+    proxy.freeze();
+    return { client, failure: () => ping().catch((thrown: unknown) => thrown), proxy };
+  }
+
+  test("a call that has just begun is UNAVAILABLE", async () => {
+    const { client, failure, proxy } = await silentClient();
+    const failing = failure();
+    await client.close();
+    expect(await failing).toMatchObject({
+      reason: "UNAVAILABLE",
+      cause: { name: "MongoExpiredSessionError" },
+    });
+    await proxy.close();
+  });
+
+  test("calls that wait for a connection are UNAVAILABLE", async () => {
+    const { client, failure, proxy } = await silentClient();
+    let waiting = 0;
+    client.on("connectionCheckOutStarted", () => {
+      waiting += 1;
+    });
+    const failing = [failure(), failure(), failure()];
+    await vi.waitUntil(() => waiting === 3);
+    // The driver ends its sessions first, and waits for a connection to do so. The last of these
+    // calls wait behind it.
+    const more = setInterval(() => failing.push(failure()), 50);
+    await client.close();
+    clearInterval(more);
+    const thrown = await Promise.all(failing);
+    expect(thrown).toMatchObject(thrown.map(() => ({ reason: "UNAVAILABLE" })));
+    expect(thrown.at(-1)).toMatchObject({ cause: { name: "MongoPoolClosedError" } });
+    await proxy.close();
+  });
 });
 
 test("an error that says something about the request is passed on as it is", async () => {

@@ -4,11 +4,15 @@ import { z } from "zod";
 import type { KeyRecord } from "#src/keys/key-store.ts";
 import {
   appRecord,
+  auditRecord,
   keyRecord,
   memberRecord,
   runRecord,
+  serviceTokenRecord,
   sessionRecord,
   teamRecord,
+  usageDayRecord,
+  usageHourRecord,
   userRecord,
   windowPageRecord,
 } from "#src/store/records.ts";
@@ -21,12 +25,16 @@ migrate(db);
 /** The columns of each table beside the fields of its records. */
 const tables: Record<string, z.ZodRawShape> = {
   apps: { ...appRecord.shape, deleted: z.int() },
+  audit_events: auditRecord.shape,
   keys: { ...keyRecord.shape, labelFolded: z.string() },
   members: memberRecord.shape,
   preview: { email: z.string() },
   run_records: { ...runRecord.shape, text: z.instanceof(Uint8Array).nullable() },
+  service_tokens: serviceTokenRecord.shape,
   sessions: sessionRecord.shape,
   teams: { ...teamRecord.shape, deleted: z.int() },
+  usage_days: usageDayRecord.shape,
+  usage_hours: usageHourRecord.shape,
   users: userRecord.shape,
   window_pages: windowPageRecord.shape,
 };

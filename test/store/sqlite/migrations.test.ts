@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, expect, test } from "vitest";
 import { StartRefused } from "#src/refusal/start-refused.ts";
-import { migrate } from "#src/store/sqlite/migrations.ts";
+import { migrate, migrations } from "#src/store/sqlite/migrations.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { keyRecordOf, newAppOf, teamRecordOf } from "../../harness/store-records.ts";
 import { createTempFolders } from "../../harness/temp-folders.ts";
@@ -48,18 +48,26 @@ test("a store of a newer schema is refused and not changed", () => {
 test("what the schemas before held can be read, searched, created beside and deleted", async () => {
   const dataDir = folders.create();
   const path = join(dataDir, "keyrun.db");
-  const made = await openSqliteStores({ dataDir });
   const key = keyRecordOf({ id: "k", teamId: "demo", label: "CI-Dépôt" });
-  await made.keys.insert(key, { activeMax: 5 });
-  await made.keys.insert(keyRecordOf({ id: "l", teamId: "demo", label: "" }), { activeMax: 5 });
-  await made.teams.insert(teamRecordOf({ id: "demo" }));
   const app = newAppOf({ id: "echo", streamTimeoutMs: 5 });
-  await made.apps.insert(app);
-  await made.close();
+  const team = teamRecordOf({ id: "demo" });
   const before = new DatabaseSync(path);
-  before.exec(`DROP INDEX revoked_keys; ALTER TABLE keys DROP COLUMN label_folded;
-    ALTER TABLE apps DROP COLUMN stream_timeout_ms; ALTER TABLE teams DROP COLUMN state; 
-    ALTER TABLE teams DROP COLUMN deleted; DROP TABLE run_records; PRAGMA user_version = 3`);
+  migrate(before, migrations.slice(0, 3));
+  const insertKey = before.prepare(`INSERT INTO keys (id, team_id, label, redacted_value, digest,
+    secret_version, create_time_ms, created_by, version) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1)`);
+  for (const { id, label } of [key, { id: "l", label: "" }]) {
+    const { teamId, redactedValue, digest, secretVersion, createTimeMs, createdBy } = key;
+    insertKey.run(id, teamId, label, redactedValue, digest, secretVersion, createTimeMs, createdBy);
+  }
+  before
+    .prepare("INSERT INTO teams VALUES (?, ?, ?, ?, 1)")
+    .run(team.id, team.displayName, team.plan, team.createTimeMs);
+  before
+    .prepare("INSERT INTO apps VALUES (?, ?, ?, ?, ?, ?, 1, 0)")
+    .run(
+      ...[app.id, app.displayName, JSON.stringify(app.backend), app.timeoutMs],
+      ...[JSON.stringify(app.teamIds), app.createTimeMs],
+    );
   before.close();
 
   const stores = await openSqliteStores({ dataDir });

@@ -2,7 +2,7 @@ import { create } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
 import { KeySchema } from "#gen/keyrun/v1/key_pb.ts";
 import { RpcError } from "../../../web/api/rpc-error.ts";
-import { createKey, type KeyCreator } from "../../../web/keys/create/create-key.ts";
+import { type CreateKeyRequest, createKey, type KeyCreator } from "../../../web/keys/create/create-key.ts";
 
 const request = { teamId: "demo", label: "ci-deploy", requestId: "8d5f3b1e-6c0a-4b7e-9d2f-1a3c5e7f9b0d" };
 const made = create(KeySchema, { id: "k1", requestId: request.requestId });
@@ -60,11 +60,11 @@ test("after an answer that leaves the outcome open, the list is read", async () 
 });
 
 interface Answers {
-  readonly createKey: () => Awaited<ReturnType<KeyCreator["createKey"]>>;
-  readonly listKeys?: () => Awaited<ReturnType<KeyCreator["listKeys"]>>;
+  readonly createKey: () => Awaited<ReturnType<KeyCreator<CreateKeyRequest>["createKey"]>>;
+  readonly listKeys?: () => Awaited<ReturnType<KeyCreator<CreateKeyRequest>["listKeys"]>>;
 }
 
-function server({ createKey, listKeys = () => ({ keys: [] }) }: Answers): KeyCreator {
+function server({ createKey, listKeys = () => ({ keys: [] }) }: Answers): KeyCreator<CreateKeyRequest> {
   return { createKey: async () => createKey(), listKeys: async () => listKeys() };
 }
 

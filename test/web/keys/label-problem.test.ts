@@ -4,7 +4,7 @@ import { bounds as serverBounds } from "#src/bounds.ts";
 import { readLabel } from "#src/fields/plain-text.ts";
 import { Refusal } from "#src/refusal/refusal.ts";
 import { bounds } from "../../../web/bounds.ts";
-import { labelLength, labelProblem } from "../../../web/keys/create/label-problem.ts";
+import { labelLength, labelProblem } from "../../../web/keys/form/label-problem.ts";
 
 test("the screen has the server's bound for a label", () => {
   expect(bounds.labelCodePointsMax).toBe(serverBounds.labelCodePointsMax);

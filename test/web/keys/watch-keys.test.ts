@@ -5,7 +5,7 @@ import { KeySchema } from "#gen/keyrun/v1/key_pb.ts";
 import { type WatchKeysResponse, WatchKeysResponseSchema } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RpcError } from "../../../web/api/rpc-error.ts";
 import { bounds } from "../../../web/bounds.ts";
-import { retryDelayMs, type Watch, watchKeys } from "../../../web/keys/watch-keys.ts";
+import { retryDelayMs, type Watch, watchKeys } from "../../../web/keys/live/watch-keys.ts";
 
 type Event = NonNullable<MessageInitShape<typeof WatchKeysResponseSchema>["event"]>;
 type Stream = (signal: AbortSignal) => AsyncIterable<WatchKeysResponse>;
@@ -20,9 +20,16 @@ afterEach(() => {
 test("changes are reported as they come, and the watch ends with its signal", async () => {
   const key = create(KeySchema, { id: "k1" });
   const { calls, end } = await watching([
-    stream(opened, { case: "created", value: key }, heartbeat, { case: "revoked", value: key }),
+    stream(
+      opened,
+      { case: "created", value: key },
+      heartbeat,
+      { case: "revoked", value: key },
+      { case: "changed", value: key },
+      { case: "used", value: key },
+    ),
   ]);
-  expect(calls).toEqual(["opened", "created k1", "revoked k1", "paused"]);
+  expect(calls).toEqual(["opened", "created k1", "changed k1", "changed k1", "used k1", "paused"]);
   expect(end).toBe("aborted");
 });
 
@@ -95,7 +102,8 @@ async function watching(streams: Stream[]) {
     random: () => 0,
     onOpened: () => calls.push("opened"),
     onCreated: (key) => calls.push(`created ${key.id}`),
-    onRevoked: (key) => calls.push(`revoked ${key.id}`),
+    onChanged: (key) => calls.push(`changed ${key.id}`),
+    onUsed: (key) => calls.push(`used ${key.id}`),
     onPaused: () => calls.push("paused"),
   };
   return { end: await watchKeys(watch, over.signal), calls, waits };

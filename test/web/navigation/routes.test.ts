@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { apiKeysPath, returnPath, routeOf, signInPath } from "../../../web/navigation/routes.ts";
+import { returnPath, routeOf, settingsPath, signInPath } from "../../../web/navigation/routes.ts";
 
 test("each address has its page", () => {
   expect(routeOf("/")).toEqual({ page: "home" });
-  expect(routeOf(apiKeysPath("demo"))).toEqual({ page: "api-keys", teamId: "demo" });
+  expect(routeOf(settingsPath("demo"))).toEqual({ page: "api-keys", teamId: "demo" });
   expect(routeOf("/sign-in")).toEqual({ page: "sign-in" });
   expect(routeOf("/sign-in/link")).toEqual({ page: "sign-in-link" });
   for (const path of [

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { relativeTime } from "../../../web/time/relative-time.ts";
+import { relativeTime, timeUntil } from "../../../web/time/relative-time.ts";
 
 const second = 1_000;
 const minute = 60 * second;
@@ -26,4 +26,12 @@ test.each([
 
 test("a time ahead of this clock is just now, not in the future", () => {
   expect(relativeTime(5 * minute, 0)).toBe("just now");
+});
+
+test("how long it is until a time is rounded down, and a time that has passed is just now", () => {
+  expect(timeUntil(9 * day + hour, 0)).toBe("in 9 days");
+  expect(timeUntil(365 * day, 0)).toBe("in 365 days");
+  expect(timeUntil(800 * day, 0)).toBe("in 2 years");
+  expect(timeUntil(hour, 0)).toBe("in 1 hour");
+  expect(timeUntil(0, hour)).toBe("just now");
 });

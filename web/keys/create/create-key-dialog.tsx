@@ -1,11 +1,15 @@
 import { useState } from "react";
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import { lateRpcs } from "../../api/late-rpcs.ts";
+import { rpcs } from "../../api/rpcs.ts";
 import { useServices } from "../../services.tsx";
+import { draftFields, emptyDraft } from "../form/key-draft.ts";
 import type { KeyListWriter } from "../use-key-list.ts";
 import { type Creation, createKey } from "./create-key.ts";
-import { LabelForm } from "./label-form.tsx";
+import { KeyForm } from "./key-form.tsx";
 import { LostKey } from "./lost-key.tsx";
 import { SaveKey } from "./save-key.tsx";
+import { useLeaveGuard } from "./use-leave-guard.ts";
 
 interface CreateKeyDialogProps {
   readonly teamId: string;
@@ -18,21 +22,29 @@ interface CreateKeyDialogProps {
   onClose(created: Key | null): void;
 }
 
-type Step = { readonly kind: "label" } | { readonly kind: "pending" } | Creation;
+type Step = { readonly kind: "form" } | { readonly kind: "pending" } | Creation;
 
 /**
  * Creates a key, from its label to its value. The value is only in this component's state, so it is
  * gone when the dialog closes.
  */
 export function CreateKeyDialog({ teamId, writer, onRevoking, onClose }: CreateKeyDialogProps) {
-  const { keys } = useServices();
-  const [step, setStep] = useState<Step>({ kind: "label" });
-  const [label, setLabel] = useState("");
+  const { caller, ticker } = useServices();
+  const [step, setStep] = useState<Step>({ kind: "form" });
+  const [draft, setDraft] = useState(emptyDraft);
   const [requestId, setRequestId] = useState(newRequestId);
+  // The answer holds the value, and nobody would see it elsewhere.
+  useLeaveGuard(step.kind === "pending");
 
   async function create() {
     setStep({ kind: "pending" });
-    const creation = await createKey(keys, { teamId, label: label.trim(), requestId });
+    const creation = await createKey(
+      {
+        createKey: (request) => caller.call(lateRpcs.createKey, request),
+        listKeys: (request) => caller.call(rpcs.listKeys, request),
+      },
+      { teamId, requestId, ...draftFields(draft, ticker.readMs()) },
+    );
     if (creation.kind === "created") writer.created(creation.key);
     else void writer.refresh();
     setStep(creation);
@@ -47,21 +59,23 @@ export function CreateKeyDialog({ teamId, writer, onRevoking, onClose }: CreateK
         teamId={teamId}
         keyId={step.keyId}
         writer={writer}
+        words="A key was created but its secret did not reach this browser. Revoke it and create a new one."
         onPending={(pending) => onRevoking(pending ? step.keyId : null)}
         onRevoked={() => {
           setRequestId(newRequestId);
-          setStep({ kind: "label" });
+          setStep({ kind: "form" });
         }}
         onClose={() => onClose(null)}
       />
     );
   }
   return (
-    <LabelForm
-      label={label}
+    <KeyForm
+      teamId={teamId}
+      draft={draft}
       pending={step.kind === "pending"}
       failure={step.kind === "failed" ? step.failure : null}
-      onChange={setLabel}
+      onChange={(change) => setDraft((before) => ({ ...before, ...change }))}
       onSubmit={create}
       onCancel={() => onClose(null)}
     />

@@ -11,14 +11,14 @@ export type Creation =
 
 export interface CreateKeyRequest {
   readonly teamId: string;
-  readonly label: string;
   /** The same for each attempt at one key (AIP-155), so that no attempt makes a second one. */
   readonly requestId: string;
 }
 
 /** The calls that creating a key needs. They bypass the query cache, which would keep the value. */
-export interface KeyCreator {
-  createKey(request: CreateKeyRequest): Promise<{ key?: Key | undefined; value: string }>;
+export interface KeyCreator<Request extends CreateKeyRequest> {
+  /** Creates a key, or makes the one that replaces another. */
+  createKey(request: Request): Promise<{ key?: Key | undefined; value: string }>;
   listKeys(request: { teamId: string }): Promise<{ keys: Key[] }>;
 }
 
@@ -26,7 +26,10 @@ export interface KeyCreator {
  * Creates a key. If the answer was lost, looks for the key among the newest of the team: each names
  * the request that made it.
  */
-export async function createKey(creator: KeyCreator, request: CreateKeyRequest): Promise<Creation> {
+export async function createKey<Request extends CreateKeyRequest>(
+  creator: KeyCreator<Request>,
+  request: Request,
+): Promise<Creation> {
   try {
     const { key, value } = await creator.createKey(request);
     if (key === undefined) throw new Error("The answer holds no key.");
@@ -41,7 +44,10 @@ export async function createKey(creator: KeyCreator, request: CreateKeyRequest):
   }
 }
 
-async function findMade(creator: KeyCreator, request: CreateKeyRequest): Promise<Key | undefined> {
+async function findMade(
+  creator: Pick<KeyCreator<CreateKeyRequest>, "listKeys">,
+  request: CreateKeyRequest,
+): Promise<Key | undefined> {
   try {
     const { keys } = await creator.listKeys({ teamId: request.teamId });
     return keys.find((key) => key.requestId === request.requestId);

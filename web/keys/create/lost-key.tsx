@@ -1,5 +1,6 @@
 import { useRef, useState } from "react";
 import { type Failure, failureOf } from "../../api/failure.ts";
+import { lateRpcs } from "../../api/late-rpcs.ts";
 import { FailureNote } from "../../controls/failure-note.tsx";
 import { Modal } from "../../controls/modal.tsx";
 import { useServices } from "../../services.tsx";
@@ -9,6 +10,8 @@ interface LostKeyProps {
   readonly teamId: string;
   readonly keyId: string;
   readonly writer: KeyListWriter;
+  /** What happened, and what helps. */
+  readonly words: string;
   /** Called with true when the revocation starts, and with false if it failed. */
   onPending(pending: boolean): void;
   /** Called when the key is revoked, so that a new one can be made. */
@@ -17,8 +20,8 @@ interface LostKeyProps {
 }
 
 /** Offers to revoke a key that exists but whose value never arrived, and never will. */
-export function LostKey({ teamId, keyId, writer, onPending, onRevoked, onClose }: LostKeyProps) {
-  const { keys } = useServices();
+export function LostKey({ teamId, keyId, writer, words, onPending, onRevoked, onClose }: LostKeyProps) {
+  const { caller } = useServices();
   const [state, setState] = useState<"asking" | "pending" | Failure>("asking");
   const revokeButton = useRef<HTMLButtonElement>(null);
 
@@ -27,8 +30,8 @@ export function LostKey({ teamId, keyId, writer, onPending, onRevoked, onClose }
     setState("pending");
     onPending(true);
     try {
-      const { key } = await keys.revokeKey({ teamId, keyId });
-      if (key !== undefined) writer.revoked(key);
+      const { key } = await caller.call(lateRpcs.revokeKey, { teamId, keyId });
+      if (key !== undefined) writer.changed(key);
       onRevoked();
     } catch (thrown) {
       onPending(false);
@@ -43,9 +46,7 @@ export function LostKey({ teamId, keyId, writer, onPending, onRevoked, onClose }
       firstFocus={revokeButton}
       onCloseRequest={onClose}
     >
-      <p id="lost-key-text">
-        A key was created but its secret did not reach this browser. Revoke it and create a new one.
-      </p>
+      <p id="lost-key-text">{words}</p>
       {typeof state === "object" && <FailureNote failure={state}>{state.message}</FailureNote>}
       <div className="dialog-buttons">
         <button type="button" className="button" onClick={onClose}>

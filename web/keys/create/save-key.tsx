@@ -1,7 +1,6 @@
-import { useLayoutEffect, useRef, useState } from "react";
+import { type ReactNode, useRef, useState } from "react";
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { Modal } from "../../controls/modal.tsx";
-import { useServices } from "../../services.tsx";
 import { CallChoice } from "../../try-it/call-choice.tsx";
 import { NoApps } from "../../try-it/no-apps.tsx";
 import type { Call } from "../../try-it/snippet.ts";
@@ -11,12 +10,15 @@ import { keyInWords } from "../key-words.ts";
 import { CloseQuestion } from "./close-question.tsx";
 import { SecretBox } from "./secret-box.tsx";
 import { TestRequest } from "./test-request.tsx";
+import { useLeaveGuard } from "./use-leave-guard.ts";
 
 interface SaveKeyProps {
   readonly apiKey: Key;
   /** Shown here once, and nowhere else. */
   readonly value: string;
   readonly teamId: string;
+  /** More to know about the key, below the first sentences. */
+  readonly children?: ReactNode;
   onDone(): void;
 }
 
@@ -24,12 +26,13 @@ interface SaveKeyProps {
  * The second step of creating a key, and the only time that its value is shown. Without a copy, it
  * asks before it closes.
  */
-export function SaveKey({ apiKey, value, teamId, onDone }: SaveKeyProps) {
+export function SaveKey({ apiKey, value, teamId, children, onDone }: SaveKeyProps) {
   const [copied, setCopied] = useState(false);
   const [asking, setAsking] = useState(false);
   const [call, setCall] = useState<Call>("run");
   const copyButton = useRef<HTMLButtonElement>(null);
   const { apps, first, known } = useRunnableApps(teamId);
+  const appId = apiKey.appIds[0] ?? first;
   useLeaveGuard(!copied, () => setAsking(true));
 
   function onCopied() {
@@ -64,6 +67,7 @@ export function SaveKey({ apiKey, value, teamId, onDone }: SaveKeyProps) {
         <strong>For your security it is shown only once: you won’t be able to view it again.</strong> If you
         lose it, revoke it and create a new one.
       </p>
+      {children}
       <SecretBox
         value={value}
         keyName={keyInWords(apiKey)}
@@ -76,10 +80,10 @@ export function SaveKey({ apiKey, value, teamId, onDone }: SaveKeyProps) {
         <>
           <CallChoice call={call} onChoose={setCall} />
           <SnippetBlock
-            facts={{ appId: first, call, real: { url: window.location.origin, key: value } }}
+            facts={{ appId, call, real: { url: window.location.origin, key: value } }}
             onCopied={onCopied}
           />
-          <TestRequest appId={first} call={call} value={value} teamId={teamId} />
+          <TestRequest appId={appId} call={call} value={value} teamId={teamId} />
         </>
       )}
       {asking ? (
@@ -93,26 +97,4 @@ export function SaveKey({ apiKey, value, teamId, onDone }: SaveKeyProps) {
       )}
     </Modal>
   );
-}
-
-/**
- * While `guarded`, leaving the page makes the browser ask. Going elsewhere on the screen calls
- * `ask`.
- */
-function useLeaveGuard(guarded: boolean, ask: () => void) {
-  const { location } = useServices();
-  // Before the paint, so that nobody sees a key that is not guarded yet.
-  useLayoutEffect(() => {
-    if (!guarded) return;
-    const unblock = location.block(() => {
-      ask();
-      return false;
-    });
-    const onBeforeUnload = (event: BeforeUnloadEvent) => event.preventDefault();
-    window.addEventListener("beforeunload", onBeforeUnload);
-    return () => {
-      unblock();
-      window.removeEventListener("beforeunload", onBeforeUnload);
-    };
-  });
 }

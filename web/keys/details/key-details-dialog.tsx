@@ -1,21 +1,30 @@
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { type ReactNode, useRef } from "react";
+import { useRef } from "react";
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { CopyButton } from "../../controls/copy-button.tsx";
 import { Modal } from "../../controls/modal.tsx";
-import { Ago } from "../ago.tsx";
-import { ExactTime } from "../exact-time.tsx";
 import { isActive } from "../key-pages.ts";
+import { endInWords } from "../key-words.ts";
+import { Fact, When } from "./fact.tsx";
+import { LifeFacts } from "./life-facts.tsx";
+import { UsesFact } from "./uses-fact.tsx";
 
 interface KeyDetailsDialogProps {
   readonly apiKey: Key;
+  /** The keys that the page has read. They name the key that this one replaces. */
+  readonly known: readonly Key[];
+  onEdit(): void;
+  onRotate(): void;
   onRevoke(): void;
   onClose(): void;
 }
 
-/** All that is known of a key, in full: the whole label, its id, and the exact times. */
-export function KeyDetailsDialog({ apiKey, onRevoke, onClose }: KeyDetailsDialogProps) {
+/**
+ * All that is known of a key, in full: the whole label, its id, the exact times, and its limits.
+ */
+export function KeyDetailsDialog(props: KeyDetailsDialogProps) {
+  const { apiKey, known, onEdit, onRotate, onRevoke, onClose } = props;
   const closeButton = useRef<HTMLButtonElement>(null);
+  const active = isActive(apiKey);
   return (
     <Modal id="key-details" title="Key details" firstFocus={closeButton} onCloseRequest={onClose}>
       <dl id="key-details-text" className="facts">
@@ -41,51 +50,34 @@ export function KeyDetailsDialog({ apiKey, onRevoke, onClose }: KeyDetailsDialog
             <span className="muted">Never used</span>
           )}
         </Fact>
-        {!isActive(apiKey) && (
-          <Fact name="Revoked">
-            <When time={apiKey.revokeTime} by={apiKey.revokedBy} />
+        <UsesFact apiKey={apiKey} />
+        <LifeFacts apiKey={apiKey} known={known} />
+        {!active && (
+          <Fact name={endInWords(apiKey)}>
+            <When time={apiKey.revokeTime ?? apiKey.expireTime} by={apiKey.revokedBy} />
           </Fact>
         )}
       </dl>
       <div className="dialog-buttons">
-        {isActive(apiKey) && (
-          <button type="button" className="button button-quiet-danger" onClick={onRevoke}>
-            Revoke key…
-          </button>
+        {active && (
+          <>
+            <button type="button" className="button button-quiet-danger" onClick={onRevoke}>
+              Revoke key…
+            </button>
+            {apiKey.replacedByKeyId === "" && (
+              <button type="button" className="button" onClick={onRotate}>
+                Rotate…
+              </button>
+            )}
+            <button type="button" className="button" onClick={onEdit}>
+              Edit…
+            </button>
+          </>
         )}
         <button ref={closeButton} type="button" className="button" onClick={onClose}>
           Close
         </button>
       </div>
     </Modal>
-  );
-}
-
-function Fact({ name, children }: { name: string; children: ReactNode }) {
-  return (
-    <>
-      <dt>{name}</dt>
-      <dd>{children}</dd>
-    </>
-  );
-}
-
-function When({ time, by }: { time: Timestamp | undefined; by?: string }) {
-  return (
-    <>
-      {time && (
-        <>
-          <ExactTime time={time} />{" "}
-          <span className="muted">
-            (<Ago time={time} />)
-          </span>
-        </>
-      )}
-      {by && (
-        <span className="fact-by muted">
-          by <bdi>{by}</bdi>
-        </span>
-      )}
-    </>
   );
 }

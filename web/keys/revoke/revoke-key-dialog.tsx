@@ -1,13 +1,14 @@
 import { useRef, useState } from "react";
-import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import { type Key, KeyState } from "#gen/keyrun/v1/key_pb.ts";
 import { type Failure, failureOf } from "../../api/failure.ts";
+import { lateRpcs } from "../../api/late-rpcs.ts";
 import { FailureNote } from "../../controls/failure-note.tsx";
 import { Modal } from "../../controls/modal.tsx";
 import { WholeLabel } from "../../controls/whole-label.tsx";
 import { useServices } from "../../services.tsx";
 import { keyAsSubject, keyInWords } from "../key-words.ts";
 import type { KeyListWriter } from "../use-key-list.ts";
-import { AlreadyRevoked } from "./already-revoked.tsx";
+import { AlreadyEnded } from "./already-ended.tsx";
 import { RevokeConsequences } from "./revoke-consequences.tsx";
 
 interface RevokeKeyDialogProps {
@@ -15,8 +16,8 @@ interface RevokeKeyDialogProps {
   readonly writer: KeyListWriter;
   /** The person's own e-mail address. It shows whether someone else had revoked the key before. */
   readonly email: string;
-  /** The revoked key, if someone else revoked it while the dialog was open. */
-  readonly revokedElsewhere: Key | null;
+  /** The key as it has ended, if that was not done here while the dialog was open. */
+  readonly endedElsewhere: Key | null;
   /** Called with true when the revocation starts, and with false if it failed. */
   onPending(pending: boolean): void;
   /** Called when the dialog closes: the key was kept, revoked here, or found revoked. */
@@ -25,19 +26,19 @@ interface RevokeKeyDialogProps {
 
 /** Confirms a revocation. Nothing has to be typed: in an incident it must be fast. */
 export function RevokeKeyDialog(props: RevokeKeyDialogProps) {
-  const { apiKey, writer, email, revokedElsewhere, onPending, onClose } = props;
-  const { keys } = useServices();
+  const { apiKey, writer, email, endedElsewhere, onPending, onClose } = props;
+  const { caller } = useServices();
   const [state, setState] = useState<State>("asking");
   const cancelButton = useRef<HTMLButtonElement>(null);
-  const before = revokedElsewhere ?? (isKey(state) ? state : null);
+  const before = endedElsewhere ?? (isKey(state) ? state : null);
 
   async function revoke() {
     if (state === "pending") return;
     setState("pending");
     onPending(true);
     try {
-      const { key } = await keys.revokeKey({ teamId: apiKey.teamId, keyId: apiKey.id });
-      if (key !== undefined) writer.revoked(key);
+      const { key } = await caller.call(lateRpcs.revokeKey, { teamId: apiKey.teamId, keyId: apiKey.id });
+      if (key !== undefined) writer.changed(key);
       if (key === undefined || key.revokedBy === email) onClose("revoked");
       else setState(key);
     } catch (thrown) {
@@ -53,12 +54,16 @@ export function RevokeKeyDialog(props: RevokeKeyDialogProps) {
     <Modal
       id="revoke-key"
       role="alertdialog"
-      title={before === null ? `Revoke ${keyInWords(apiKey)}?` : `${keyAsSubject(apiKey)} is revoked`}
+      title={
+        before === null
+          ? `Revoke ${keyInWords(apiKey)}?`
+          : `${keyAsSubject(apiKey)} ${before.state === KeyState.EXPIRED ? "has expired" : "is revoked"}`
+      }
       firstFocus={cancelButton}
       onCloseRequest={cancel}
     >
       <WholeLabel label={apiKey.label} />
-      {before === null ? <RevokeConsequences apiKey={apiKey} /> : <AlreadyRevoked apiKey={before} />}
+      {before === null ? <RevokeConsequences apiKey={apiKey} /> : <AlreadyEnded apiKey={before} />}
       {before === null && isFailure(state) && (
         <FailureNote failure={state}>Couldn’t revoke the key. {state.message}</FailureNote>
       )}

@@ -11,8 +11,8 @@ interface NoMatchProps {
 
 /** What stands in place of the rows when the view holds no key. */
 export function NoMatch({ list, view, onView }: NoMatchProps) {
-  const { query, unusedOnly, showRevoked } = view;
-  const revoked = list.data ? keyCounts(list.data).revoked : 0;
+  const { query, unusedOnly, showPast } = view;
+  const past = list.data ? keyCounts(list.data).past : 0;
   return (
     <div className="no-match">
       <span className="empty-icon">
@@ -42,9 +42,9 @@ export function NoMatch({ list, view, onView }: NoMatchProps) {
         >
           Show all keys
         </button>
-        {!showRevoked && revoked > 0 && (
-          <button type="button" className="button button-small" onClick={() => onView({ showRevoked: true })}>
-            Search revoked keys, too
+        {!showPast && past > 0 && (
+          <button type="button" className="button button-small" onClick={() => onView({ showPast: true })}>
+            Search past keys, too
           </button>
         )}
       </div>

@@ -1,0 +1,3 @@
+import { announceFleet } from "../announce-fleet.ts";
+
+await announceFleet({ withRedis: true });

@@ -1,0 +1,71 @@
+import type { Clock } from "../clock.ts";
+import { httpMethod, type LoggedRequest } from "../http/outcomes.ts";
+import { isProbe } from "../http/probes.ts";
+import type { RequestNotes, RequestObserver } from "../http/request-notes.ts";
+import type { NameRoute } from "../http/route-names.ts";
+import type { Entry } from "../metrics/metrics.ts";
+import { rowOf } from "../refusal/reasons.ts";
+import type { Refusal } from "../refusal/refusal.ts";
+
+export type WriteLine = (line: string) => void;
+
+export interface AccessLog extends RequestObserver {
+  /** Writes the line of bytes that were refused before they became a request. */
+  unread(refusal: Refusal, entry: Entry, asked: LoggedRequest): void;
+}
+
+export interface AccessLogParts {
+  readonly clock: Clock;
+  readonly nameRoute: NameRoute;
+  /** Called with each line and its newline. */
+  readonly write: WriteLine;
+  /** Cuts secrets from a finished line, as the log does. */
+  readonly redact: (line: string) => string;
+}
+
+/**
+ * One line of JSON for each request, at its end; that of a stream at the end of the stream. Probes
+ * get none. No line has a text of the request, but its id where that can hold no key: the path is
+ * told as its route.
+ */
+export function createAccessLog({ clock, nameRoute, write, redact }: AccessLogParts): AccessLog {
+  const time = () => new Date(clock.unixMs()).toISOString();
+  const tell = (facts: object) =>
+    write(`${redact(JSON.stringify({ level: "info", time: time(), ...facts, msg: "request" }))}\n`);
+  return {
+    ended(notes, status) {
+      const route = nameRoute(notes.head.target);
+      if (isProbe(route)) return;
+      tell(factsOf(notes, { route, status, seconds: (clock.monotonicMs() - notes.begunMs) / 1_000 }));
+    },
+    unread({ reason }, entry, { requestId, address }) {
+      tell({ entry, status: rowOf(reason).httpStatus, outcome: reason, requestId, address });
+    },
+  };
+}
+
+/** What nginx writes where the caller left before it was answered. */
+const noAnswer = 499;
+
+/** Members that are undefined are left out of the line. */
+function factsOf(
+  { head, entry, request, keyId, teamId, appId, outcome, traceId }: RequestNotes,
+  { route, status, seconds }: { route: string | undefined; status: number | undefined; seconds: number },
+): object {
+  const reason = typeof outcome === "object" ? outcome.reason : outcome;
+  const grpcCode = entry === "grpc" && outcome !== undefined ? codeOf(outcome) : undefined;
+  return {
+    ...{ entry, method: httpMethod(head.method), route: route ?? "(no route)", status: status ?? noAnswer },
+    ...{ grpcCode, outcome: reason, teamId, keyId, appId: appId ?? appOf(outcome) },
+    seconds: Math.round(seconds * 1e6) / 1e6,
+    ...{ requestId: request?.requestId, address: request?.address ?? head.peer, trace_id: traceId },
+  };
+}
+
+function codeOf(outcome: "OK" | Refusal): number {
+  return outcome === "OK" ? 0 : rowOf(outcome.reason).code;
+}
+
+function appOf(outcome: RequestNotes["outcome"]): string | undefined {
+  return typeof outcome === "object" ? outcome.appId : undefined;
+}

@@ -1,0 +1,121 @@
+import { createInstanceTokens } from "../auth/instance-tokens.ts";
+import { bounds } from "../bounds.ts";
+import type { Clock } from "../clock.ts";
+import type { NumberedChange } from "../fleet/control-store.ts";
+import type { Fleet, FleetEvents } from "../fleet/fleet.ts";
+import { fleetTimes } from "../fleet/fleet-times.ts";
+import { factsFrom } from "../fleet/instance-facts.ts";
+import { joinFleet } from "../fleet/join-fleet.ts";
+import { bringPlanLimits, planLimitsOf } from "../fleet/plan-limits.ts";
+import { systemTimers } from "../fleet/timers.ts";
+import { awaitMayJoin, factsBefore, refusalToJoin } from "../fleet/who-may-join.ts";
+import type { ServiceSecrets } from "../keys/service-secrets.ts";
+import type { Log } from "../log.ts";
+import type { Metrics } from "../metrics/metrics.ts";
+import { createNudge } from "../rpc/nudge.ts";
+import type { Config, PlanName } from "../settings/config.ts";
+import type { TlsFiles } from "../settings/tls-files.ts";
+import type { FleetStore } from "../store/stores.ts";
+
+export interface EnterFleetParts {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly store: FleetStore;
+  readonly secrets: ServiceSecrets;
+  readonly serviceToken: string;
+  readonly tls: TlsFiles | undefined;
+  readonly newId: () => string;
+  /** Raises the floors that changes of all instances ask for. */
+  readonly apply: (changes: readonly NumberedChange[]) => void;
+  /** Forgets what is cached: changes may have been missed. */
+  readonly clear: () => void;
+  /** Called once if this instance was taken out and may not join again: it should end. */
+  readonly onRefused: ((words: string) => void) | undefined;
+  /** Ends the wait for instances that this one can't serve with. */
+  readonly signal: AbortSignal | undefined;
+}
+
+export interface EnteredFleet extends Fleet {
+  /** Requests a minute of the plan: the settings of the instance that joined last hold for all. */
+  limitOf(plan: PlanName): number;
+}
+
+/**
+ * Makes this process an instance of the fleet that serves the database. Throws StartRefused if it
+ * could not serve with the instances there.
+ */
+export async function enterFleet(parts: EnterFleetParts): Promise<EnteredFleet> {
+  const { config, clock, log, signal } = parts;
+  const { control } = parts.store;
+  const facts = factsFrom(config, {
+    schema: parts.store.schema,
+    secretVersions: parts.secrets.versions,
+    serviceToken: parts.serviceToken,
+  });
+  const onWaiting = (waitMsMax: number) =>
+    log.warn({ waitMsMax }, "this instance can't serve with those of the fleet: waiting for them to leave");
+  await awaitMayJoin({ control, facts, clock, times: fleetTimes, events: { onWaiting }, signal });
+
+  let planLimits = config.planLimits;
+  let isFailing = false;
+  const fleet = await joinFleet({
+    ...{ control, clock, facts },
+    ...{ apply: parts.apply, clear: parts.clear, newId: parts.newId },
+    timers: systemTimers,
+    times: fleetTimes,
+    nudge: nudgeOf(parts),
+    mayJoin: ({ leases }, ownId) => refusalToJoin(facts, factsBefore(leases, ownId)),
+    onView(view) {
+      isFailing = false;
+      planLimits = planLimitsOf(view.planLimits, config.planLimits);
+    },
+    events: {
+      ...eventsOf(parts),
+      onBeatFailed(err) {
+        // One line for an outage, and not four a second.
+        if (!isFailing) log.warn({ err }, "a heartbeat of this instance failed: it is tried again");
+        isFailing = true;
+      },
+    },
+  });
+  // A limit that this instance lowers holds everywhere before it serves.
+  try {
+    await bringPlanLimits(control, fleet, config.planLimits);
+  } catch (thrown) {
+    await fleet.leave();
+    throw thrown;
+  }
+  return { ...fleet, limitOf: (plan) => planLimits[plan] };
+}
+
+function nudgeOf({ secrets, tls, log }: EnterFleetParts): (addresses: readonly string[]) => void {
+  const nudge = createNudge({
+    token: createInstanceTokens(secrets).own,
+    tls,
+    msMax: bounds.nudgeMsMax,
+    onFailed: (address, cause) => log.debug({ address, cause }, "an instance could not be nudged"),
+  });
+  return nudge.send;
+}
+
+function eventsOf({ log, metrics, onRefused }: EnterFleetParts): FleetEvents {
+  return {
+    onRefused: (words) => onRefused?.(words),
+    onHeld() {
+      metrics.leaseTaken();
+      log.info("this instance holds its lease: it admits requests");
+    },
+    onFenced() {
+      metrics.fenced();
+      log.warn("the other instances took this one for dead: it begins anew");
+    },
+    onPushFailed: (err) => log.warn({ err }, "a change could not be told to the fleet: it is tried again"),
+    onSilent(leases) {
+      const instances = leases.map(({ id, facts }) => ({ id, address: facts.address }));
+      log.warn({ instances }, "a change waits for instances that do not answer");
+    },
+    onBarrier: (ms) => metrics.changeSettled(ms / 1_000),
+  };
+}

@@ -1,0 +1,78 @@
+import type { AppRecord } from "../apps/app-store.ts";
+import type { KeyEvidence } from "../auth/key-evidence.ts";
+import type { ControlChange } from "../fleet/control-store.ts";
+import { createSecurityState, raiseFloors } from "../fleet/security-state.ts";
+import type { ServiceTokenEvidence } from "../service-tokens/verify-service-token.ts";
+import type { PlanName } from "../settings/config.ts";
+import type { SessionRecord } from "../sign-in/session-store.ts";
+import type { Stores } from "../store/stores.ts";
+import type { TeamRecord } from "../teams/team-store.ts";
+import type { Caches } from "./caches.ts";
+import { type EnteredFleet, type EnterFleetParts, enterFleet } from "./fleet.ts";
+
+/** How this process stands to others that may serve the same store. */
+export interface Membership {
+  /** Whether this process may admit requests now. Cheap. */
+  readonly mayAdmit: () => boolean;
+  /** Requests a minute of the plan. */
+  readonly limitOf: (plan: PlanName) => number;
+  /** The one function for changes that may take a right away. */
+  readonly changeSecurityState: ChangeCached;
+  /** Undefined: this process serves alone. */
+  readonly fleet: EnteredFleet | undefined;
+  /** From now on the listener is called with the changes of all instances of the fleet. */
+  listen(listener: ChangeListener): void;
+}
+
+export interface ChangeListener {
+  /** Called once the floors of the changes are raised. Must not throw. */
+  apply(changes: readonly ControlChange[]): void;
+  /** Changes may have been missed. Must not throw. */
+  missed(): void;
+}
+
+type ChangeCached = ReturnType<
+  typeof createSecurityState<{
+    key: KeyEvidence;
+    team: TeamRecord;
+    app: AppRecord;
+    session: SessionRecord;
+    "service-token": ServiceTokenEvidence;
+  }>
+>;
+
+export type MembershipParts = Omit<EnterFleetParts, "store" | "apply" | "clear"> & {
+  readonly stores: Stores;
+  readonly caches: Caches;
+};
+
+/**
+ * Joins the fleet that serves the store, if the settings ask for one. Throws StartRefused if this
+ * process could not serve with it.
+ */
+export async function createMembership(parts: MembershipParts): Promise<Membership> {
+  const { stores, config } = parts;
+  const { floors } = parts.caches;
+  const listeners: ChangeListener[] = [];
+  const fleet =
+    stores.fleet &&
+    (await enterFleet({
+      ...parts,
+      store: stores.fleet,
+      apply(changes) {
+        raiseFloors(floors, changes);
+        for (const listener of listeners) listener.apply(changes);
+      },
+      clear() {
+        for (const floored of Object.values(floors)) floored.clear();
+        for (const listener of listeners) listener.missed();
+      },
+    }));
+  return {
+    mayAdmit: fleet?.holds ?? stores.guard.holds,
+    limitOf: fleet?.limitOf ?? ((plan) => config.planLimits[plan]),
+    changeSecurityState: createSecurityState({ floors, ...(fleet && { fleet }) }),
+    fleet,
+    listen: (listener) => void listeners.push(listener),
+  };
+}

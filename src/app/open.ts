@@ -1,0 +1,178 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import type { WriteLine } from "../access-log/access-log.ts";
+import { createAuditLog } from "../audit/audit-log.ts";
+import { createEventIds } from "../audit/event-ids.ts";
+import type { Clock } from "../clock.ts";
+import { createSecretFiles } from "../data-folder/secret-files.ts";
+import type { Fleet } from "../fleet/fleet.ts";
+import type { SharedLimiter } from "../limit/shared/switching-limiter.ts";
+import type { Log } from "../log.ts";
+import type { FleetState } from "../metrics/fleet-meters.ts";
+import { createMetrics } from "../metrics/metrics.ts";
+import type { ProcessState } from "../metrics/process-meters.ts";
+import type { Redact } from "../redaction.ts";
+import type { NameFilePaths } from "../run/name-files.ts";
+import { readScreenFiles } from "../screen/screen-files.ts";
+import { transportLimits } from "../server/transport-limits.ts";
+import { UnreadAnswers } from "../server/unread-answers.ts";
+import type { Config } from "../settings/config.ts";
+import type { HostAndPort } from "../settings/host.ts";
+import type { Stores } from "../store/stores.ts";
+import { isSdkRegistered } from "../traces/registered-sdk.ts";
+import type { Traces } from "../traces/traces.ts";
+import { createCaches } from "./caches.ts";
+import { meterStores } from "./call-meters.ts";
+import { warnOfOtherPrefix } from "./key-prefix.ts";
+import { type WatchedLoad, watchLoad } from "./load.ts";
+import { createMembership, type Membership } from "./membership.ts";
+import { seed } from "./seed.ts";
+import { loadServiceSecrets } from "./service-secrets.ts";
+import { openSharedLimit } from "./shared-limit.ts";
+import type { ScreenNotice } from "./start-words.ts";
+import { loadTlsFiles } from "./tls.ts";
+
+/** What a start needs beside its settings. */
+export interface AppParts {
+  readonly clock: Clock;
+  /**
+   * Says which requests are shed, if not the delay of the event loop. A test in the same process
+   * makes the loop late by its own work, which is no load of Keyrun's.
+   */
+  readonly load?: WatchedLoad;
+  readonly log: Log;
+  readonly version: string;
+  /** The version of Node. */
+  readonly nodeVersion: string;
+  /** Opens the store that the settings name. */
+  readonly openStores: () => Promise<Stores>;
+  /** Called once, when both listeners are bound and before `/readyz` first answers 200. */
+  readonly announce: (started: {
+    readonly publicAddress: HostAndPort;
+    readonly internalAddress: HostAndPort;
+    /** A team that exists; undefined if there is none. */
+    readonly teamId: string | undefined;
+    readonly screen: ScreenNotice;
+  }) => void;
+  /** Ends a start that waits for others to leave. */
+  readonly signal?: AbortSignal;
+  /** Called once if the fleet took this instance out and it may not join again: it should end. */
+  readonly onRefused?: (words: string) => void;
+  /** Called with a secret that the start read or made, before anything could log it. */
+  readonly onSecret?: (secret: string) => void;
+  /** Where the system says how the hosts of apps become addresses, if not in its usual files. */
+  readonly nameFiles?: NameFilePaths | undefined;
+  /** Takes the lines of the access log; undefined: there is none. */
+  readonly writeAccess?: WriteLine | undefined;
+  /** Cuts secrets from what a caller may have written, as the log does. */
+  readonly redact?: Redact;
+  /** Where the built screen is, if there is one. */
+  readonly screenFolder?: string;
+}
+
+/** A start under way. */
+export interface Start {
+  readonly config: Config;
+  readonly parts: AppParts;
+  /** Closes what was opened; the order is that of the opening. */
+  readonly closers: Closer[];
+}
+
+/** What the metrics show of parts that are made later. */
+export interface Observed {
+  process?: () => ProcessState;
+}
+
+export type Closer = () => Promise<unknown>;
+
+export type Opened = Awaited<ReturnType<typeof open>>;
+
+/** Step 1: opens what the wiring needs. */
+export async function open({ config, parts, closers }: Start) {
+  const { clock, log } = parts;
+  const files = createSecretFiles(config.dataDir, randomBytes);
+  const tls = config.grpcTls && loadTlsFiles(config.grpcTls);
+  const traces = await openTraces(parts.version);
+  if (traces) closers.push(traces.close);
+  const opened = await parts.openStores();
+  closers.push(opened.close);
+  const unread = new UnreadAnswers(transportLimits);
+  let membership: Membership | undefined;
+  let sharedLimit: SharedLimiter | undefined;
+  const observed: Observed = {};
+  const load = parts.load ?? watchLoad({ clock, log });
+  const { leftMs } = opened.guard;
+  const metrics = createMetrics({
+    build: { version: parts.version, node: parts.nodeVersion },
+    eventLoopDelayMs: load.p99Ms,
+    unreadAnswerBytes: () => unread.bytes,
+    process: () => observed.process?.(),
+    fleet: () => membership?.fleet && stateOf(membership.fleet),
+    ...((opened.fleet || leftMs) && {
+      leaseLeftSeconds: () => (opened.fleet ? (membership?.fleet?.leftMs() ?? 0) : (leftMs?.() ?? 0)) / 1_000,
+    }),
+    ...(config.sharedLimit && { limitMode: () => sharedLimit?.mode() ?? "shared" }),
+  });
+  const metered = meterStores(opened, { clock, metrics });
+  const system = config.mongodbUri === undefined ? "sqlite" : "mongodb";
+  const stores = traces?.stores(metered, system) ?? metered;
+  const audit = createAuditLog({
+    ...{ clock, log, store: stores.audit, keptDays: config.auditDays },
+    newId: createEventIds(randomBytes),
+  });
+  // After all that may change something, and before the store.
+  closers.push(audit.close);
+  const secrets = await loadServiceSecrets(config, files, { stores, log });
+  await warnOfOtherPrefix(stores, { keyPrefix: config.keyPrefix, log });
+  const serviceToken = config.serviceToken ?? (await files.serviceToken());
+  parts.onSecret?.(serviceToken);
+  const caches = createCaches(stores, { clock, metrics });
+  const { signal } = parts;
+  // Before this instance joins: one that can't serve must not count among the others.
+  sharedLimit = await openSharedLimit({
+    ...{ config, clock, log, metrics, spans: traces?.limit },
+    standing: () => membership?.fleet?.standing(),
+  });
+  if (sharedLimit) closers.push(async () => sharedLimit.close());
+  membership = await createMembership({
+    ...{ config, clock, log, metrics, stores, caches, secrets, serviceToken, tls, signal },
+    onRefused: parts.onRefused,
+    newId: randomUUID,
+  });
+  const { fleet, changeSecurityState } = membership;
+  if (fleet) closers.push(fleet.leave);
+  if (await stores.isEmpty()) {
+    await seed(stores, { clock, changeSecurityState, withDemoTeam: config.mongodbUri === undefined });
+  }
+  const team = (await stores.teams.find("demo")) ?? (await stores.teams.list({ limit: 1 }))[0];
+  const { screenFolder } = parts;
+  const screenFiles = screenFolder === undefined ? undefined : await readScreenFiles(screenFolder);
+  return {
+    ...{
+      audit,
+      traces,
+      tls,
+      stores,
+      secrets,
+      unread,
+      metrics,
+      observed,
+      caches,
+      membership,
+      sharedLimit,
+      load,
+    },
+    ...{ serviceToken, screenFiles, teamId: team?.id },
+  };
+}
+
+/** Undefined where the operator has brought no SDK. Then the API is not even loaded. */
+async function openTraces(version: string): Promise<Traces | undefined> {
+  if (!isSdkRegistered()) return undefined;
+  const { createTraces } = await import("../traces/traces.ts");
+  return createTraces(version);
+}
+
+function stateOf(fleet: Fleet): FleetState {
+  const instances = fleet.members().leases.filter(({ state }) => state === "live").length;
+  return { holds: fleet.holds(), instances };
+}

@@ -1,0 +1,85 @@
+import { bounds } from "../bounds.ts";
+import type { Clock } from "../clock.ts";
+import type { CarriedWindow } from "../limit/shared/carried-window.ts";
+import type { SharedLimiter } from "../limit/shared/switching-limiter.ts";
+import type { Standing } from "../limit/standing.ts";
+import type { Log } from "../log.ts";
+import type { LimitMode, Metrics } from "../metrics/metrics.ts";
+import type { Config } from "../settings/config.ts";
+import type { LimitSpans } from "../traces/limit-spans.ts";
+import { meterSharedLogs } from "./call-meters.ts";
+
+/**
+ * Opens the limits that several instances share; undefined where the settings name no Redis. Then
+ * the client of Redis is not even loaded. Throws StartRefused as `createSharedLimiter` does.
+ */
+export async function openSharedLimit({
+  config,
+  clock,
+  log,
+  metrics,
+  standing,
+  spans,
+}: {
+  readonly config: Pick<Config, "sharedLimit">;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Pick<Metrics, "callsOf">;
+  readonly standing: () => Standing | undefined;
+  readonly spans: LimitSpans | undefined;
+}): Promise<SharedLimiter | undefined> {
+  if (!config.sharedLimit) return undefined;
+  let why: string | undefined;
+  const { createSharedLimiter } = await import("../limit/shared/shared-limiter.ts");
+  const limiter = await createSharedLimiter({
+    ...config.sharedLimit,
+    ...{ clock, standing, windowMs: bounds.limitWindowMs },
+    ...(spans && { watchLogs: spans.logs }),
+    meterLogs: (open) => meterSharedLogs(open, { clock, metrics }),
+    events: {
+      modeChanged({ mode, cause }) {
+        why = undefined;
+        if (mode === "shared") log.info("Redis answers again: limits are shared");
+        else log.warn({ err: cause, mode }, "Redis does not answer: limits go by KEYRUN_LIMIT_FALLBACK");
+      },
+      returnFailed(cause) {
+        // Each reason once, and not every second.
+        const reason = cause instanceof Error ? cause.message : String(cause);
+        if (reason === why) return;
+        why = reason;
+        log.warn({ err: cause }, "Redis is still of no use: it is tried again every second");
+      },
+    },
+  });
+  return spans?.limiter(limiter) ?? limiter;
+}
+
+/**
+ * The way of the counted requests between Redis and the store, where a fleet follows an instance
+ * alone, or the reverse; undefined where the settings name no Redis.
+ */
+export async function openCarriedWindow({
+  config,
+  clock,
+  mode,
+}: {
+  readonly config: Pick<Config, "sharedLimit">;
+  readonly clock: Clock;
+  /** Nothing is read from a Redis that does not answer: a stop must not wait for it. */
+  readonly mode: () => LimitMode;
+}): Promise<CarriedWindow | undefined> {
+  if (!config.sharedLimit) return undefined;
+  const { RedisTrouble } = await import("../limit/shared/redis-trouble.ts");
+  const { createCarriedWindow } = await import("../limit/shared/carried-window.ts");
+  const { save, restore } = createCarriedWindow({
+    ...{ ...config.sharedLimit, clock },
+    windowMs: bounds.limitWindowMs,
+  });
+  return {
+    async save() {
+      if (mode() !== "shared") throw new RedisTrouble("Redis does not answer");
+      return save();
+    },
+    restore,
+  };
+}

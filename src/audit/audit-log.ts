@@ -1,0 +1,210 @@
+import type { Clock } from "../clock.ts";
+import type { Log } from "../log.ts";
+import { rowOf } from "../refusal/reasons.ts";
+import { type Refusal, refusalFrom } from "../refusal/refusal.ts";
+import { auditBounds } from "./audit-bounds.ts";
+import type { AuditEvent, AuditStore } from "./audit-store.ts";
+import type { NewEventId } from "./event-ids.ts";
+import { createJoinedAttempts } from "./joined-attempts.ts";
+import { type ChangeFacts, PendingChange } from "./pending-change.ts";
+import { createWaitingEvents } from "./waiting-events.ts";
+
+/** How the event of a change is written. */
+export interface ChangeForm {
+  /**
+   * `first`: before the work begins, because the work changes nothing in the store. `steps`: with
+   * the first change of several, as unknown until all of them are made. Absent: with the change.
+   */
+  readonly written?: "first" | "steps" | undefined;
+  /** All attempts of an unknown caller are joined. */
+  readonly isUnknown?: boolean | undefined;
+}
+
+/** Writes down who changed what. Each event is in the store and a line of the log. */
+export interface AuditLog {
+  /**
+   * Does the work, with one event for it, also if it is refused. Work that succeeds and changes
+   * nothing is joined with others like it. Returns or throws as the work does. Where the event of a
+   * change can't be written, the change is not made.
+   */
+  during<T>(facts: ChangeFacts, work: () => Promise<T>, form?: ChangeForm): Promise<T>;
+  /** Writes down an attempt that was refused before any work. */
+  refused(facts: ChangeFacts, refusal: Refusal, form?: Pick<ChangeForm, "isUnknown">): void;
+  /** Writes down what Keyrun did by itself, or what was found. Nobody waits for it. */
+  happened(facts: ChangeFacts): void;
+  /**
+   * Writes down that the key has expired, under the id `expired:<key_id>`. Repeating it does
+   * nothing. Await it before the key is marked: then no mark is without its event.
+   */
+  keyExpired(key: EndingKey): Promise<void>;
+  /** As `keyExpired`, for a key that Keyrun revokes by itself, under the id `revoked:<key_id>`. */
+  keyRevoked(key: EndingKey): Promise<void>;
+  /** Resolves when what has happened so far can be listed, or the store does not answer. */
+  flush(): Promise<void>;
+  /** Starts to write joined attempts, and to remove events that are too old. */
+  start(): void;
+  /** Writes what waits. */
+  close(): Promise<void>;
+}
+
+/** A key that Keyrun is about to end. */
+export interface EndingKey {
+  readonly teamId: string;
+  readonly keyId: string;
+  readonly timeMs: number;
+}
+
+export interface AuditLogParts {
+  readonly clock: Pick<Clock, "unixMs">;
+  readonly log: Pick<Log, "info" | "warn">;
+  readonly store: AuditStore;
+  readonly newId: NewEventId;
+  /** Events are kept for so long. */
+  readonly keptDays: number;
+  readonly sweepMs?: number;
+}
+
+export function createAuditLog(parts: AuditLogParts): AuditLog {
+  const { clock, log, store, newId } = parts;
+  const waiting = createWaitingEvents({
+    store,
+    onWriteFailed: (err) => log.warn({ err }, "events of the audit log wait until the store answers"),
+    onDropped: ({ id }) => log.warn({ id }, "an event of the audit log is in this log alone: too many wait"),
+  });
+  /** Each event is told once, when it is known what became of the change. */
+  const tell = ({ id, timeMs, ...event }: AuditEvent) => log.info({ audit: { id, ...event } }, "audit");
+  const later = (event: AuditEvent) => {
+    tell(event);
+    waiting.add(event);
+  };
+  const emit = (event: Omit<AuditEvent, "id">) => later({ ...event, id: newId(event.timeMs) });
+  const ofUnknown = createJoinedAttempts({ clock, emit });
+  const ofKnown = createJoinedAttempts({ clock, emit });
+  const flushJoined = (options = { all: false }) => {
+    for (const each of [ofUnknown, ofKnown]) each.flush(options);
+  };
+  const mayWriteRefused = createMinuteBudget(clock, auditBounds.refusedPerMinuteMax);
+  const sweep = createSweep(parts);
+  const timers: NodeJS.Timeout[] = [];
+
+  /** An attempt that changed nothing. */
+  function nothingChanged(event: AuditEvent, isUnknown: boolean): void {
+    if (isUnknown) ofUnknown.add(event);
+    // One that was done is the repeat of an earlier one, which has its own event.
+    else if (event.outcome === "done" || !mayWriteRefused()) ofKnown.add(event);
+    else later(event);
+  }
+
+  function ended(change: PendingChange, refusal: Refusal | undefined, isUnknown: boolean): void {
+    change.end();
+    const { writtenAs } = change;
+    const isOpen = writtenAs !== undefined && refusal !== undefined && mayHaveChanged(refusal);
+    const outcome = refusal === undefined ? "done" : isOpen ? "unknown" : "refused";
+    const event = change.as(outcome, refusal?.reason);
+    if (writtenAs === undefined) nothingChanged(event, isUnknown);
+    else if (writtenAs === outcome && refusal === undefined) tell(event);
+    else later(event);
+  }
+
+  async function writeOnce(event: AuditEvent): Promise<void> {
+    if (await store.insert(event)) tell(event);
+  }
+
+  return {
+    async during(facts, work, { written, isUnknown = false } = {}) {
+      const timeMs = clock.unixMs();
+      const change = new PendingChange(
+        { ...facts, id: newId(timeMs), timeMs },
+        { hasSteps: written !== undefined },
+      );
+      if (written === "first") {
+        const begun = change.record();
+        await store.write([begun]);
+        change.written(begun.outcome);
+      }
+      try {
+        const result = await change.run(() => store.during(change, work));
+        ended(change, undefined, isUnknown);
+        return result;
+      } catch (thrown) {
+        ended(change, refusalFrom(thrown), isUnknown);
+        throw thrown;
+      }
+    },
+    refused(facts, { reason }, { isUnknown = false } = {}) {
+      const timeMs = clock.unixMs();
+      nothingChanged(
+        { ...facts, id: newId(timeMs), timeMs, outcome: "refused", reason, count: 1 },
+        isUnknown,
+      );
+    },
+    happened(facts) {
+      emit({ ...facts, timeMs: clock.unixMs(), outcome: "done", reason: "", count: 1 });
+    },
+    keyExpired: (key) => writeOnce(endOf(key, { action: "key.expire", id: `expired:${key.keyId}` })),
+    keyRevoked: (key) => writeOnce(endOf(key, { action: "key.revoke", id: `revoked:${key.keyId}` })),
+    flush: waiting.flush,
+    start() {
+      timers.push(setInterval(() => flushJoined(), auditBounds.joinedFlushMs));
+      timers.push(setInterval(sweep.run, parts.sweepMs ?? auditBounds.sweepMs));
+      for (const timer of timers) timer.unref();
+    },
+    async close() {
+      timers.forEach(clearInterval);
+      flushJoined({ all: true });
+      await sweep.idle();
+      await waiting.close();
+    },
+  };
+}
+
+/** After such a refusal, what was begun may have been done, whole or in part. */
+function mayHaveChanged({ reason }: Refusal): boolean {
+  return rowOf(reason).httpStatus >= 499;
+}
+
+function endOf(
+  { teamId, keyId, timeMs }: EndingKey,
+  { action, id }: Pick<AuditEvent, "action" | "id">,
+): AuditEvent {
+  return {
+    ...byKeyrun(action, { teamId, target: keyId }),
+    ...{ id, timeMs, outcome: "done", reason: "", count: 1 },
+  };
+}
+
+/** The facts of what Keyrun does by itself. */
+export function byKeyrun(action: string, { teamId = "", target = "" } = {}): ChangeFacts {
+  return { actor: "Keyrun", address: "", channel: "none", action, teamId, target, requestId: "" };
+}
+
+/** Returns a function that returns true at most `max` times in a minute. */
+function createMinuteBudget(clock: Pick<Clock, "unixMs">, max: number): () => boolean {
+  let minute = 0;
+  let used = 0;
+  return () => {
+    const now = Math.floor(clock.unixMs() / 60_000);
+    used = now === minute ? used + 1 : 1;
+    minute = now;
+    return used <= max;
+  };
+}
+
+const dayMs = 86_400_000;
+
+/** Removes events that are older than the setting allows, a batch at a time. */
+function createSweep({ clock, log, store, keptDays }: AuditLogParts) {
+  let sweeping: Promise<unknown> | undefined;
+  return {
+    run() {
+      const beforeMs = clock.unixMs() - keptDays * dayMs;
+      sweeping ??= store
+        .deleteBefore({ beforeMs, limit: auditBounds.sweepMax })
+        .catch((err) => log.warn({ err }, "old events could not be removed; the next sweep will"))
+        .finally(() => {
+          sweeping = undefined;
+        });
+    },
+    idle: async () => void (await sweeping),
+  };
+}

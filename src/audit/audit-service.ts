@@ -1,0 +1,89 @@
+import { createHash } from "node:crypto";
+import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import type { AuditService, ListEventsRequest } from "#gen/keyrun/v1/audit_service_pb.ts";
+import type { Principal } from "../auth/principal.ts";
+import type { ServiceMethods } from "../auth/service-methods.ts";
+import { cutPage, readPage } from "../fields/page.ts";
+import { auditBounds } from "./audit-bounds.ts";
+import type { AuditLog } from "./audit-log.ts";
+import { auditMessage } from "./audit-message.ts";
+import type { AuditCursor, AuditQuery, AuditStore } from "./audit-store.ts";
+
+/**
+ * `keyrun.v1.AuditService`. An admin may list the events of a deleted team, so nothing asks whether
+ * the team is there. That other callers name a team of their own is checked before. They see its
+ * events alone, and not those of an earlier team with the same id.
+ */
+export function createAuditService({
+  store,
+  log,
+  teamCreateTimeMs,
+}: {
+  readonly store: Pick<AuditStore, "list">;
+  readonly log: Pick<AuditLog, "flush">;
+  /** When the team was created; undefined where there is none. */
+  readonly teamCreateTimeMs: (teamId: string) => Promise<number | undefined>;
+}): ServiceMethods<typeof AuditService> {
+  /** The time of the first event that is about the team as it is now. */
+  async function startOf(teamId: string): Promise<number> {
+    const createTimeMs = (await teamCreateTimeMs(teamId)) ?? Number.MAX_SAFE_INTEGER;
+    // The event has the time at which the creation began.
+    const span = { fromMs: createTimeMs - auditBounds.creationMsMax, beforeMs: createTimeMs + 1 };
+    const [created] = await store.list({ teamId, action: "team.create", ...span, limit: 1 });
+    return created && created.outcome !== "refused" ? created.timeMs : createTimeMs;
+  }
+
+  return {
+    async listEvents(request, { principal }) {
+      const filter = filterOf(request);
+      const scope = scopeOf(filter);
+      const page = readPage(request, scope);
+      const after = page.after === undefined ? {} : { after: readCursor(page.after) };
+      // Then a caller finds what it has done itself.
+      await log.flush();
+      const { teamId, fromMs = 0 } = filter;
+      const isLimited = teamId !== undefined && !seesAll(principal);
+      const seen = isLimited ? { ...filter, fromMs: Math.max(fromMs, await startOf(teamId)) } : filter;
+      const found = await store.list({ ...seen, ...after, limit: page.limit + 1 });
+      const { items, nextPageToken } = cutPage(found, page, scope, writeCursor);
+      return { events: items.map(auditMessage), nextPageToken };
+    },
+  };
+}
+
+/** Whether the caller is not limited to teams. */
+function seesAll(principal: Principal): boolean {
+  return principal.kind === "service" && principal.service?.role !== "manage";
+}
+
+type Filter = Omit<AuditQuery, "limit" | "after">;
+
+function filterOf({ teamId, actor, action, startTime, endTime }: ListEventsRequest): Filter {
+  return {
+    ...(teamId !== "" && { teamId }),
+    ...(actor !== "" && { actor }),
+    ...(action !== "" && { action }),
+    ...(startTime && { fromMs: msOf(startTime) }),
+    ...(endTime && { beforeMs: msOf(endTime) }),
+  };
+}
+
+/** The first whole millisecond at this time or later: events have whole ones. */
+function msOf({ seconds, nanos }: Timestamp): number {
+  return Number(seconds) * 1_000 + Math.ceil(nanos / 1_000_000);
+}
+
+/** A token is bound to the filters. It holds a digest, and so never their texts. */
+function scopeOf({ teamId, actor, action, fromMs, beforeMs }: Filter): string {
+  const meaning = JSON.stringify([teamId, actor, action, fromMs, beforeMs].map((each) => each ?? null));
+  return `events:${createHash("sha256").update(meaning).digest("base64url").slice(0, 22)}`;
+}
+
+function writeCursor({ timeMs, id }: AuditCursor): string {
+  return `${timeMs}/${id}`;
+}
+
+function readCursor(after: string): AuditCursor {
+  const slash = after.indexOf("/");
+  return { timeMs: Number(after.slice(0, slash)), id: after.slice(slash + 1) };
+}

@@ -1,0 +1,70 @@
+/** A change, or the refused attempt at one. Texts are empty where there is nothing to say. */
+export interface AuditEvent {
+  readonly id: string;
+  readonly timeMs: number;
+  readonly actor: string;
+  readonly address: string;
+  /** What the actor used; `none` if Keyrun did it by itself. */
+  readonly channel: "none" | "screen" | "command_line" | "rpc";
+  readonly action: string;
+  readonly teamId: string;
+  /** What it was done to. Never what a caller sent as an id, if that has not the form of one. */
+  readonly target: string;
+  readonly requestId: string;
+  /** What became of it. A change that was begun is unknown until it has ended. */
+  readonly outcome: "done" | "refused" | "unknown";
+  /** The reason of a refusal. */
+  readonly reason: string;
+  /** How many attempts it stands for. */
+  readonly count: number;
+}
+
+/** The event of a change under way, which the store writes. */
+export interface PendingEvent {
+  /** False once it is written, and once the change is over. */
+  readonly isDue: boolean;
+  /** The event as it is to be written beside the first change of the store. */
+  record(): AuditEvent;
+  /** Called when it is written for good, with the outcome that was written. */
+  written(outcome: AuditEvent["outcome"]): void;
+}
+
+/** A place in the list, which is ordered by time and then by id, both descending. */
+export type AuditCursor = Pick<AuditEvent, "timeMs" | "id">;
+
+/** Which events to list. What is absent filters nothing. */
+export interface AuditQuery {
+  readonly limit: number;
+  readonly teamId?: string;
+  readonly actor?: string;
+  readonly action?: string;
+  readonly fromMs?: number;
+  readonly beforeMs?: number;
+  /** Only events after this place. */
+  readonly after?: AuditCursor;
+}
+
+/**
+ * The events. Nothing changes or removes one but `write`, for what became of it, and
+ * `deleteBefore`. That a team is deleted removes none.
+ */
+export interface AuditStore {
+  /**
+   * Does the work, and keeps no change of the work without its event. While the event is due, it is
+   * written once with the first change that the work makes: in the same transaction, or before it,
+   * as unknown. Where the event can't be written, that change is not made: the store refuses it
+   * with UNAVAILABLE or STORE_FULL. Work that changes nothing in the store writes no event.
+   */
+  during<T>(event: PendingEvent, work: () => Promise<T>): Promise<T>;
+  /**
+   * Writes the events. Where an id is there already, its outcome, reason, count, team and target
+   * become those of this event, and nothing else changes.
+   */
+  write(events: readonly AuditEvent[]): Promise<void>;
+  /** Writes the event, and returns true. Does nothing, and returns false, if the id is there. */
+  insert(event: AuditEvent): Promise<boolean>;
+  /** At most `limit` events, newest first; none for a limit of 0 or less. */
+  list(query: AuditQuery): Promise<AuditEvent[]>;
+  /** Removes at most `limit` events older than `beforeMs`, oldest first, and returns how many. */
+  deleteBefore(query: { readonly beforeMs: number; readonly limit: number }): Promise<number>;
+}

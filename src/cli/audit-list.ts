@@ -1,0 +1,105 @@
+import { setTimeout } from "node:timers/promises";
+import type { AuditEventJson } from "#gen/keyrun/v1/audit_event_pb.ts";
+import { systemClock } from "../clock.ts";
+import type { AuditOptions } from "./audit-command.ts";
+import { allPages, pageSize } from "./pages.ts";
+import { printable, printableJson } from "./printable.ts";
+import { printTable, type Row, timeCell } from "./table.ts";
+import type { Terminal } from "./terminal.ts";
+import { readTimeSpan } from "./time-span.ts";
+
+/** How often `--follow` asks for new events. */
+const followMs = 1_000;
+
+/**
+ * How far `--follow` looks back each time: what unknown callers tried is written after its minute.
+ */
+const lookBackMs = 5 * 60_000;
+
+/** Prints the events, newest last, as a log is read. With `--follow`, never ends by itself. */
+export async function listEvents(terminal: Terminal, options: AuditOptions): Promise<void> {
+  const sinceMs = systemClock.unixMs() - readTimeSpan(options.since ?? "1d", "--since");
+  const events = await eventsSince(terminal, options, sinceMs);
+  if (options.follow) return follow(terminal, options, events);
+  if (options.json) return terminal.print(printableJson({ events, nextPageToken: "" }));
+  await printTable(terminal, columns, events.map(rowOf));
+}
+
+async function eventsSince(
+  terminal: Terminal,
+  { team = "", actor = "", action = "" }: AuditOptions,
+  sinceMs: number,
+): Promise<AuditEventJson[]> {
+  const { audit } = await terminal.server();
+  const startTime = new Date(sinceMs).toISOString();
+  const request = { teamId: team, actor, action, startTime, pageSize };
+  const pages = await allPages((pageToken) => audit.listEvents({ ...request, pageToken }));
+  return pages.flatMap((page) => page.events ?? []).reverse();
+}
+
+/** A line for each event, as a whole or as a JSON object, so that other programs can read them. */
+async function follow(
+  terminal: Terminal,
+  options: AuditOptions,
+  events: readonly AuditEventJson[],
+): Promise<never> {
+  let shown = new Map<string, string>();
+  for (let found = events; ; ) {
+    for (const event of found) {
+      // One that was unknown is shown again once it is known what became of it.
+      if (shown.get(event.id ?? "") !== outcomeWords(event))
+        terminal.print(options.json ? jsonLine(event) : lineOf(event));
+    }
+    // What is older than the next look can't come again.
+    shown = new Map(found.map((event) => [event.id ?? "", outcomeWords(event)]));
+    await setTimeout(followMs);
+    found = await eventsSince(terminal, options, systemClock.unixMs() - lookBackMs);
+  }
+}
+
+const columns = [
+  { head: "TIME" },
+  { head: "ACTOR", least: 12 },
+  { head: "ACTION" },
+  { head: "TEAM", least: 8 },
+  { head: "TARGET", least: 12 },
+  { head: "OUTCOME" },
+  { head: "ADDRESS", spare: true },
+  { head: "THROUGH", spare: true },
+] as const;
+
+function rowOf(event: AuditEventJson): Row {
+  const cells = [
+    timeCell(event.time),
+    event.actor ?? "",
+    event.action ?? "",
+    event.teamId || "-",
+    event.target || "-",
+    outcomeWords(event),
+    event.address || "-",
+    channelWords[event.channel ?? ""] ?? "-",
+  ];
+  return { cells, faint: event.outcome === "AUDIT_OUTCOME_REFUSED" };
+}
+
+const channelWords: Readonly<Record<string, string>> = {
+  AUDIT_CHANNEL_SCREEN: "screen",
+  AUDIT_CHANNEL_COMMAND_LINE: "command line",
+  AUDIT_CHANNEL_RPC: "RPC",
+};
+
+function outcomeWords({ outcome, reason = "", count = 1 }: AuditEventJson): string {
+  const times = count === 1 ? "" : ` (${count} times)`;
+  if (outcome === "AUDIT_OUTCOME_REFUSED") return `refused ${reason}`.trim() + times;
+  return (outcome === "AUDIT_OUTCOME_UNKNOWN" ? `unknown ${reason}`.trim() : "done") + times;
+}
+
+function lineOf(event: AuditEventJson): string {
+  const texts = rowOf(event).cells.map((cell) => (typeof cell === "string" ? cell : cell.full));
+  return texts.map(printable).join("  ");
+}
+
+/** A line feed in a text is escaped, so each that is there stands between two members. */
+function jsonLine(event: AuditEventJson): string {
+  return printableJson(event).replaceAll(/\n */g, " ");
+}

@@ -1,0 +1,74 @@
+import { findServiceSecrets } from "../app/service-secrets.ts";
+import { systemClock } from "../clock.ts";
+import { findSecrets } from "../data-folder/secret-files.ts";
+import { Refusal } from "../refusal/refusal.ts";
+import { StartRefused } from "../refusal/start-refused.ts";
+import type { Config } from "../settings/config.ts";
+import { type Environment, readSettings } from "../settings/read-settings.ts";
+import { copyDataFolder } from "../store/copy-data-folder.ts";
+import type { CopiedCounts } from "../store/copy-store.ts";
+import { CommandFailure } from "./command-failure.ts";
+import type { JsonOption, Terminal } from "./terminal.ts";
+
+interface CopyWorld {
+  readonly env: Environment;
+  readFile(path: string): string;
+}
+
+/** Copies what the data folder of the settings holds into the database that they name. */
+export async function copyToMongodb(
+  { env, readFile }: CopyWorld,
+  terminal: Terminal,
+  { json }: JsonOption,
+): Promise<void> {
+  const settings = readSettings(env, readFile);
+  if ("problems" in settings) throw new CommandFailure(settings.problems.join("\n"));
+  const { dataDir, mongodbUri } = settings.ok;
+  if (mongodbUri === undefined) {
+    throw new CommandFailure(
+      "KEYRUN_MONGODB_URI or KEYRUN_MONGODB_URI_FILE must be set: it names the database that takes the copy.",
+    );
+  }
+  try {
+    const counts = await copyDataFolder({ dataDir, mongodbUri }, partsOf(settings.ok, terminal));
+    terminal.print(json ? JSON.stringify(counts, null, 2) : wordsOf(counts));
+  } catch (thrown) {
+    throw failureOf(thrown);
+  }
+  terminal.note(
+    `Start Keyrun with these settings from now on. ${dataDir} is as it was: don't serve it any more, as a key that is revoked in one of the two still works in the other.`,
+  );
+}
+
+function partsOf(config: Config, terminal: Terminal) {
+  const { dataDir } = config;
+  return {
+    clock: systemClock,
+    events: {
+      onWaiting: (waitMsMax: number) =>
+        terminal.note(`Another Keyrun held the database a moment ago: waiting up to ${waitMsMax / 1_000} s.`),
+      onRenewalFailed: () => {},
+      onLost: () => {},
+    },
+    // The keys are of no use without the secrets that they were made with.
+    allow: async (secretVersions: readonly string[]) =>
+      void (await findServiceSecrets(config, { findSecrets: () => findSecrets(dataDir) }, secretVersions)),
+  };
+}
+
+function wordsOf({ teams, members, apps, keys, runRecords }: CopiedCounts): string {
+  return `Copied to MongoDB, and compared: ${count(teams, "team")}, ${count(members, "member")}, ${count(apps, "app")}, ${count(keys, "key")} and ${count(runRecords, "kept answer")}.`;
+}
+
+function count(n: number, what: string): string {
+  return `${n} ${what}${n === 1 ? "" : "s"}`;
+}
+
+function failureOf(thrown: unknown): unknown {
+  if (thrown instanceof StartRefused) return new CommandFailure(thrown.message, { cause: thrown });
+  if (!(thrown instanceof Refusal) || thrown.reason !== "UNAVAILABLE") return thrown;
+  return new CommandFailure(
+    "MongoDB stopped answering while the copy was made. Check that it runs well, and run the command again: it begins anew.",
+    { cause: thrown },
+  );
+}

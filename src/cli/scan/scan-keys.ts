@@ -1,0 +1,163 @@
+import { createKeyText, type KeyText } from "../../keys/key-text.ts";
+import { redactKeyValue } from "../../keys/key-value.ts";
+import { createRedaction, type Redact } from "../../redaction.ts";
+import type { CliWorld } from "../cli.ts";
+import { CommandFailure, wrongUse } from "../command-failure.ts";
+import { printable } from "../printable.ts";
+import { answer, type JsonOption, type Terminal } from "../terminal.ts";
+import { gitObjects, placeOfObject } from "./git-history.ts";
+import { KeyFinder } from "./key-finder.ts";
+import { scanBounds } from "./scan-bounds.ts";
+import { scannedFiles } from "./scanned-files.ts";
+
+export interface ScanOptions extends JsonOption {
+  prefix?: string;
+  history?: boolean;
+}
+
+export type ScanWorld = Pick<CliWorld, "env" | "stdin">;
+
+interface Finding {
+  readonly path: string;
+  readonly line: number;
+  readonly redactedValue: string;
+  /** In a history: the commit in which it appeared first. */
+  readonly commit?: string;
+}
+
+/**
+ * Finds whole keys, whose checksum is right, in files, folders, standard input and, with `history`,
+ * in all objects of git repositories. Prints where each is and no key in full. Ends with 1 where it
+ * has found one, and with 2 where it has found none but could not read everything.
+ */
+export async function scanKeys(
+  world: ScanWorld,
+  terminal: Terminal,
+  { paths, ...options }: ScanOptions & { paths: readonly string[] },
+): Promise<void> {
+  const prefix = options.prefix ?? world.env.KEYRUN_KEY_PREFIX ?? "svc";
+  if (!/^[a-z][a-z0-9]{0,11}$/.test(prefix)) {
+    throw wrongUse("The prefix must have 1 to 12 lower-case letters and digits, and begin with a letter.");
+  }
+  const scan = new Scan(createKeyText(prefix), createRedaction(prefix, []), (finding) => {
+    if (!options.json) terminal.print(lineOf(finding));
+  });
+  const unreadable = (path: string, error: unknown) => {
+    scan.unreadable += 1;
+    terminal.note(`Not read: ${printable(path)}: ${codeOf(error)}`);
+  };
+  for (const path of paths) {
+    if (path === "-") await scan.read("-", asBytes(world.stdin));
+    else {
+      for await (const file of scannedFiles(path, unreadable)) {
+        await scan
+          .read(file.path, file.bytes())
+          .catch((error) => throwUnlessRead(error, file.path, unreadable));
+      }
+      if (options.history) await scan.readHistory(path);
+    }
+  }
+  const { findings, files, objects, bytes } = scan;
+  await answer(terminal, options, { findings, files, objects, bytes, unreadable: scan.unreadable }, () => {
+    const inGit = options.history ? ` and ${counted(objects, "object")} of git` : "";
+    const found = findings.length === 0 ? "No key" : `Found ${counted(findings.length, "key")}`;
+    terminal.note(`${found} in ${counted(files, "file")}${inGit}, ${counted(bytes, "byte")}.`);
+  });
+  terminal.endWith(findings.length > 0 ? 1 : scan.unreadable > 0 ? 2 : 0);
+}
+
+class Scan {
+  readonly findings: Finding[] = [];
+  files = 0;
+  objects = 0;
+  bytes = 0;
+  unreadable = 0;
+  readonly #keys: KeyText;
+  readonly #redact: Redact;
+  readonly #found: (finding: Finding) => void;
+
+  constructor(keys: KeyText, redact: Redact, found: (finding: Finding) => void) {
+    this.#keys = keys;
+    this.#redact = redact;
+    this.#found = found;
+  }
+
+  async read(path: string, pieces: AsyncIterable<Uint8Array>): Promise<void> {
+    const finder = new KeyFinder(this.#keys);
+    this.files += 1;
+    for await (const bytes of pieces) {
+      this.bytes += bytes.length;
+      for (const { line, value } of finder.find(bytes)) this.#note({ path, line }, value);
+    }
+  }
+
+  /** A key that is in several versions of a file is told once for each path. */
+  async readHistory(folder: string): Promise<void> {
+    const hits: { readonly id: string; readonly kind: string; line: number; value: string }[] = [];
+    let finder = new KeyFinder(this.#keys);
+    for await (const { id, kind, isFirst, bytes } of gitObjects(folder)) {
+      if (isFirst) {
+        finder = new KeyFinder(this.#keys);
+        this.objects += 1;
+      }
+      this.bytes += bytes.length;
+      for (const { line, value } of finder.find(bytes)) {
+        if (hits.length === scanBounds.findingsMax) throw tooMany();
+        hits.push({ id, kind, line, value });
+      }
+    }
+    const told = new Set<string>();
+    const places = new Map<string, Awaited<ReturnType<typeof placeOfObject>>>();
+    for (const { id, kind, line, value } of hits) {
+      if (kind === "blob" && !places.has(id) && places.size < scanBounds.objectsLocatedMax)
+        places.set(id, await placeOfObject(folder, id));
+      const { path = `${kind} ${id}`, commit } = places.get(id) ?? {};
+      if (told.has(`${path} ${value}`)) continue;
+      told.add(`${path} ${value}`);
+      this.#note({ path, line, ...(commit !== undefined && { commit }) }, value);
+    }
+  }
+
+  #note(place: Omit<Finding, "redactedValue">, value: string): void {
+    if (this.findings.length === scanBounds.findingsMax) throw tooMany();
+    const path = printable(this.#redact(place.path));
+    const finding = { ...place, path, redactedValue: redactKeyValue(value) };
+    this.findings.push(finding);
+    this.#found(finding);
+  }
+}
+
+function counted(count: number, thing: string): string {
+  return `${count} ${thing}${count === 1 ? "" : "s"}`;
+}
+
+function lineOf({ path, line, commit, redactedValue }: Finding): string {
+  const at = commit === undefined ? "" : ` in commit ${commit.slice(0, 12)}`;
+  return `${path}:${line}${at}  ${redactedValue}`;
+}
+
+function tooMany(): CommandFailure {
+  return new CommandFailure(
+    `The scan has ended at ${scanBounds.findingsMax} keys: scan the folders one by one.`,
+  );
+}
+
+/** An error of a file is told, and the scan goes on. An end of the scan is none. */
+function throwUnlessRead(
+  error: unknown,
+  path: string,
+  unreadable: (path: string, error: unknown) => void,
+): void {
+  if (error instanceof CommandFailure) throw error;
+  unreadable(path, error);
+}
+
+/** The error's code, such as EACCES: its message repeats the path. */
+function codeOf(error: unknown): string {
+  if (error instanceof Error && "code" in error && typeof error.code === "string") return error.code;
+  return error instanceof Error ? error.message : String(error);
+}
+
+async function* asBytes(input: AsyncIterable<Uint8Array | string>): AsyncGenerator<Uint8Array> {
+  for await (const chunk of input) yield typeof chunk === "string" ? Buffer.from(chunk) : chunk;
+}

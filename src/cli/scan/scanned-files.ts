@@ -1,0 +1,64 @@
+import { constants, type Dirent } from "node:fs";
+import { lstat, open, readdir, stat } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { scanBounds } from "./scan-bounds.ts";
+
+export interface ScannedFile {
+  readonly path: string;
+  /** Its bytes, piece by piece. A piece is void once the next is asked for. */
+  bytes(): AsyncIterable<Uint8Array>;
+}
+
+/**
+ * The file, or all files of the folder and below, in the order of their names. Follows the path
+ * itself where it is a link, and no link inside of a folder: a link may lead out of it, or round in
+ * a circle. Leaves out pipes, sockets and devices, which may have no end, and git's objects, which
+ * are compressed. What can't be read is told by `unreadable` and left out.
+ */
+export async function* scannedFiles(
+  path: string,
+  unreadable: (path: string, error: unknown) => void,
+): AsyncGenerator<ScannedFile> {
+  const kind = await stat(path).catch((error) => void unreadable(path, error));
+  if (kind?.isFile()) yield { path, bytes: () => bytesOf(path, constants.O_RDONLY) };
+  if (kind?.isDirectory()) yield* filesIn(path, unreadable);
+}
+
+async function* filesIn(
+  folder: string,
+  unreadable: (path: string, error: unknown) => void,
+): AsyncGenerator<ScannedFile> {
+  const entries = await readdir(folder, { withFileTypes: true }).catch((error): Dirent[] => {
+    unreadable(folder, error);
+    return [];
+  });
+  entries.sort((a, b) => (a.name < b.name ? -1 : 1));
+  for (const entry of entries) {
+    const path = join(folder, entry.name);
+    if (entry.isFile()) yield { path, bytes: () => bytesOf(path, fileItself) };
+    if (entry.isDirectory() && !(await holdsGitObjects(path))) yield* filesIn(path, unreadable);
+  }
+}
+
+const fileItself = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+
+/** In a clone it is `.git/objects`. A bare repository has its `HEAD` beside it. */
+async function holdsGitObjects(folder: string): Promise<boolean> {
+  if (basename(folder) !== "objects") return false;
+  const head = await lstat(join(dirname(folder), "HEAD")).catch(() => undefined);
+  return head?.isFile() ?? false;
+}
+
+async function* bytesOf(path: string, flags: number): AsyncGenerator<Uint8Array> {
+  const file = await open(path, flags);
+  try {
+    const buffer = Buffer.allocUnsafe(scanBounds.chunkBytes);
+    for (;;) {
+      const { bytesRead } = await file.read(buffer, 0, buffer.length);
+      if (bytesRead === 0) return;
+      yield buffer.subarray(0, bytesRead);
+    }
+  } finally {
+    await file.close();
+  }
+}

@@ -1,0 +1,123 @@
+import type { ServiceRoleJson, ServiceTokenJson } from "#gen/keyrun/v1/service_token_pb.ts";
+import { CallRefused } from "./call-errors.ts";
+import { CommandFailure, wrongUse } from "./command-failure.ts";
+import { allPages, pageSize } from "./pages.ts";
+import type { CreateOptions, ListOptions } from "./service-token-commands.ts";
+import { type Column, printTable, type Row, timeCell, timeWords } from "./table.ts";
+import { answer, type JsonOption, type Terminal } from "./terminal.ts";
+
+export async function createServiceToken(
+  terminal: Terminal,
+  name: string,
+  options: CreateOptions,
+): Promise<void> {
+  const { role, team = [] } = options;
+  if (role === "manage" && team.length === 0) {
+    throw wrongUse("--role manage needs --team, the team that the service may manage. It may be repeated.");
+  }
+  if (role !== "manage" && team.length > 0) throw wrongUse("--team is for --role manage.");
+  const { serviceTokens } = await terminal.server();
+  const request = { name, role: roleNumbers[role], teamIds: [...team] };
+  const message = await serviceTokens.createServiceToken(request);
+  await answer(terminal, options, message, () => terminal.print(message.value ?? ""));
+  terminal.note(`Token ${message.serviceToken?.id} of the service ${name} is created, for ${may(message)}.`);
+  terminal.note("It is shown only once: store it where you keep secrets.");
+}
+
+const roleNumbers: Readonly<Record<CreateOptions["role"], ServiceRoleJson>> = {
+  verify: "SERVICE_ROLE_VERIFY",
+  manage: "SERVICE_ROLE_MANAGE",
+  metrics: "SERVICE_ROLE_METRICS",
+  admin: "SERVICE_ROLE_ADMIN",
+};
+
+function may({ serviceToken = {} }: { readonly serviceToken?: ServiceTokenJson }): string {
+  const { teamIds = [] } = serviceToken;
+  const teams = teamIds.length === 0 ? "" : ` of ${teamIds.join(", ")}`;
+  return `the role ${roleWord(serviceToken)}${teams}`;
+}
+
+function roleWord({ role = "SERVICE_ROLE_UNSPECIFIED" }: ServiceTokenJson): string {
+  return role.replace("SERVICE_ROLE_", "").toLowerCase();
+}
+
+export async function listServiceTokens(terminal: Terminal, options: ListOptions): Promise<void> {
+  const { tokens, first } = await allTokens(terminal, options.revoked ?? false);
+  const message = { ...first, serviceTokens: tokens, nextPageToken: "" };
+  await answer(terminal, options, message, () =>
+    printTable(terminal, columnsFor(options), tokens.map(rowOf)),
+  );
+}
+
+async function allTokens(terminal: Terminal, showRevoked: boolean) {
+  const { serviceTokens: client } = await terminal.server();
+  const pages = await allPages((pageToken) => client.listServiceTokens({ pageSize, pageToken, showRevoked }));
+  return { first: pages[0], tokens: pages.flatMap((page) => page.serviceTokens ?? []) };
+}
+
+function columnsFor({ revoked }: ListOptions): Column[] {
+  return [
+    { head: "NAME", least: 10 },
+    { head: "ROLE" },
+    { head: "TEAMS", least: 8 },
+    { head: "TOKEN", spare: true },
+    { head: "ID", spare: true },
+    { head: "CREATED" },
+    { head: "BY", least: 10, spare: true },
+    { head: "LAST USED" },
+    ...(revoked ? [{ head: "REVOKED" }, { head: "BY", least: 10 }] : []),
+  ];
+}
+
+function rowOf(token: ServiceTokenJson): Row {
+  const cells = [
+    token.name ?? "",
+    roleWord(token),
+    (token.teamIds ?? []).join(", ") || "-",
+    token.redactedValue || "-",
+    token.id ?? "",
+    token.createTime === undefined ? "-" : timeCell(token.createTime),
+    token.createdBy || "-",
+    isOfSettings(token) ? "-" : timeCell(token.lastUseTime, "never"),
+    token.revokeTime === undefined ? "" : timeCell(token.revokeTime),
+    token.revokedBy ?? "",
+  ];
+  return { cells, faint: token.revokeTime !== undefined };
+}
+
+/** Nothing is kept of its uses. */
+function isOfSettings({ createTime }: ServiceTokenJson): boolean {
+  return createTime === undefined;
+}
+
+/** Revokes the accepted token of the service with this name; else the token with this id. */
+export async function revokeServiceToken(
+  terminal: Terminal,
+  named: string,
+  options: JsonOption,
+): Promise<void> {
+  const text = named.trim();
+  // A whole token may have been pasted, so what is no name and no id is not repeated.
+  if (!/^[a-z0-9][a-z0-9-]*$/.test(text)) {
+    throw wrongUse(
+      "This names no service token. Give the service's name or the token's id: `./keyrun service-tokens list` shows them.",
+    );
+  }
+  const { serviceTokens } = await terminal.server();
+  const { tokens } = await allTokens(terminal, false);
+  const serviceTokenId = tokens.find(({ name }) => name === text)?.id ?? text;
+  const message = await serviceTokens.revokeServiceToken({ serviceTokenId }).catch((error: unknown) => {
+    const isUnknown = error instanceof CallRefused && error.reason === "SERVICE_TOKEN_NOT_FOUND";
+    throw isUnknown ? unknownToken(text) : error;
+  });
+  const { id, name, revokeTime = "" } = message.serviceToken ?? {};
+  await answer(terminal, options, message, () =>
+    terminal.print(`Token ${id} of the service ${name} was revoked at ${timeWords(revokeTime)}.`),
+  );
+}
+
+function unknownToken(text: string): CommandFailure {
+  return new CommandFailure(
+    `There is no accepted service token \`${text}\`. List them with \`./keyrun service-tokens list --revoked\`.`,
+  );
+}

@@ -1,0 +1,103 @@
+import { type FileHandle, open, readFile, realpath, rename, rm, stat } from "node:fs/promises";
+import { dirname } from "node:path";
+import { environment, serviceSecretsMax } from "../settings/known.ts";
+import { splitList } from "../settings/text.ts";
+import { syncFolder } from "./data-folder.ts";
+
+/** One secret of the list, as it is written and as it is used. */
+export interface HeldSecret {
+  readonly text: string;
+  readonly secret: Buffer;
+}
+
+/** The secrets of the file, newest first, or a sentence on why the file is as it was. */
+export type SecretsChanged = { readonly secrets: readonly Buffer[] } | { readonly refused: string };
+
+/** What becomes of the list; a sentence where it stays. */
+export type SecretsChange = (held: readonly HeldSecret[]) => readonly HeldSecret[] | string;
+
+/**
+ * Changes the list that the file holds, which is then one secret a line. It is durable when the
+ * promise resolves. A crash leaves the old file or the new one, never a part. Two changes at the
+ * same time never lose a secret: the second is refused.
+ */
+export async function changeSecrets(path: string, change: SecretsChange): Promise<SecretsChanged> {
+  try {
+    // A link stays, and the file that it leads to is replaced.
+    return await changeFile(await realpath(path), change);
+  } catch (thrown) {
+    return { refused: refusalOf(path, thrown) };
+  }
+}
+
+/** The change that puts a new secret before the others, which it keeps. */
+export function putFirst(newText: string): SecretsChange {
+  return (held) => [heldSecret(newText), ...held];
+}
+
+/** The change that puts a new secret after the others. */
+export function putLast(newText: string): SecretsChange {
+  return (held) => [...held, heldSecret(newText)];
+}
+
+function heldSecret(text: string): HeldSecret {
+  return { text, secret: Buffer.from(text, "base64url") };
+}
+
+async function changeFile(path: string, change: SecretsChange): Promise<SecretsChanged> {
+  const draftPath = `${path}.new`;
+  // Only one process can make the draft, and only that one may change the list: it reads it after.
+  const draft = await open(draftPath, "wx", 0o600);
+  let isRenamed = false;
+  try {
+    const old = await readFile(path, "utf8");
+    if (!environment.shape.KEYRUN_SECRET.safeParse(old).success) return { refused: damaged(path) };
+    const changed = change(splitList(old).map(heldSecret));
+    if (typeof changed === "string") return { refused: changed };
+    if (changed.length > serviceSecretsMax) return { refused: tooMany(path) };
+    await draft.writeFile(`${changed.map(({ text }) => text).join("\n")}\n`);
+    await keepOwner(draft, path);
+    await draft.sync();
+    await rename(draftPath, path);
+    isRenamed = true;
+    const unsynced = await syncFolder(dirname(path)).then(
+      () => undefined,
+      ({ code }: NodeJS.ErrnoException) => code ?? "unknown",
+    );
+    if (unsynced !== undefined) return { refused: notDurable(path, unsynced) };
+    return { secrets: changed.map(({ secret }) => secret) };
+  } finally {
+    await draft.close();
+    // After the rename, a draft is that of another change.
+    if (!isRenamed) await rm(draftPath, { force: true });
+  }
+}
+
+/** The draft gets the owner of the file, whose place it takes, and at most its rights. */
+async function keepOwner(draft: FileHandle, path: string): Promise<void> {
+  const [own, its] = [await draft.stat(), await stat(path)];
+  if (own.uid !== its.uid || own.gid !== its.gid) await draft.chown(its.uid, its.gid);
+  await draft.chmod(its.mode & 0o640);
+}
+
+function notDurable(path: string, code: string): string {
+  return `The list in ${path} is changed, but its folder can't be synced (${code}): a crash of this machine may undo that. Back the file up, and don't repeat the command.`;
+}
+
+function damaged(path: string): string {
+  return `The file ${path} does not hold a list of secrets: restore it from a backup first.`;
+}
+
+function tooMany(path: string): string {
+  return `The file ${path} holds ${serviceSecretsMax} secrets, as many as it may: remove the last of them that no key needs, and try again.`;
+}
+
+function refusalOf(path: string, thrown: unknown): string {
+  const { code = "unknown", path: named = path } =
+    thrown instanceof Error ? (thrown as NodeJS.ErrnoException) : {};
+  if (code === "EEXIST") {
+    return `The file ${named} is there: another command changes the secrets, or one was ended in the middle. If none runs, remove that file, which holds nothing that is in use, and try again.`;
+  }
+  if (code === "ENOENT") return `There is no file ${path}: the first \`npm start\` makes it.`;
+  return `The file ${path} can't be replaced (${code}): run this as its owner, where its folder can be written and has room. If it comes from elsewhere, change its list there: \`openssl rand -hex 32\` makes a new secret.`;
+}

@@ -1,0 +1,98 @@
+import type { InstanceFacts } from "./instance-facts.ts";
+import type { SecurityKind } from "./security-state.ts";
+
+/** A durable change that every instance must know of: copies below `version` are void. */
+export interface ControlChange {
+  /** "plan-limits": limits of plans that were brought before are lower than those until then. */
+  readonly kind: SecurityKind | "plan-limits";
+  readonly id: string;
+  readonly version: number;
+  /** The team of a key, so that other instances can tell those who watch its keys. */
+  readonly teamId?: string;
+}
+
+/** A change with its place in the order of all changes. */
+export interface NumberedChange extends ControlChange {
+  readonly seq: number;
+}
+
+/** One registration of an instance. */
+export interface LeaseRecord {
+  /** New for every attempt to register. */
+  readonly id: string;
+  /** 1 at registration. Every step that extends the lease raises it by one. */
+  readonly n: number;
+  /** The instance acts on all changes up to this `seq`. */
+  readonly ack: number;
+  /** A fenced record is never live again: its instance must register anew. */
+  readonly state: "live" | "fenced";
+  /** Grows with every registration, so it says who came first. */
+  readonly order: number;
+  readonly facts: InstanceFacts;
+}
+
+/** The limits of plans that one instance brought, for all instances. */
+export interface HeldPlanLimits {
+  /** The `order` of the instance's registration. */
+  readonly order: number;
+  /** Requests a minute of each plan. */
+  readonly limits: Readonly<Record<string, number>>;
+}
+
+/** The whole control record as it was right after one step. */
+export interface ControlView {
+  /** The `seq` of the newest change; 0 where there was none. */
+  readonly seq: number;
+  /** The newest changes, at most 256, by ascending `seq` without a gap, up to `seq`. */
+  readonly recent: readonly NumberedChange[];
+  /** By ascending `order`. */
+  readonly leases: readonly LeaseRecord[];
+  /** They stay when their instance leaves. Absent: no instance has brought any yet. */
+  readonly planLimits?: HeldPlanLimits;
+}
+
+/** The places that a push gave to its changes. */
+export interface PushedSeqs {
+  readonly first: number;
+  readonly last: number;
+}
+
+/**
+ * The one control record of a fleet. Each method is one atomic and durable step on it, and all
+ * steps of all instances form one order. An answer tells the state right after its step. A step
+ * whose answer was lost may have happened, may still happen later, and may be done twice by a
+ * driver that repeats it. Throws as `KeyStore` does.
+ */
+export interface ControlStore {
+  /** Linearizable: it shows every step that was acknowledged before it was called. */
+  read(): Promise<ControlView>;
+  /**
+   * Adds a live record under a new id, with n 1, ack at the newest `seq`, and the next order. Call
+   * it with one id once only, whatever became of the first call. A record that exists under the id
+   * stays as it is.
+   */
+  register(id: string, facts: InstanceFacts): Promise<ControlView>;
+  /**
+   * Raises the live record's n by one, and its ack to `ack` if that is higher. Undefined where the
+   * record is fenced, gone, or an older one, whose n is below `nSeen`, as after the restore of a
+   * backup; it then changes nothing.
+   */
+  beat(id: string, step: { readonly ack: number; readonly nSeen: number }): Promise<ControlView | undefined>;
+  /** Gives each change the next `seq`, in the given order, all in one step. */
+  push(changes: readonly ControlChange[]): Promise<{ readonly seqs: PushedSeqs; readonly view: ControlView }>;
+  /**
+   * Makes the record fenced, also one that is fenced already, and returns it. Undefined where it is
+   * gone; it never comes back.
+   */
+  fence(id: string): Promise<LeaseRecord | undefined>;
+  /**
+   * Makes the limits of plans those that hold, unless an instance with a later order has brought
+   * its own. Returns those that held right before; undefined where there were none, or the later
+   * ones stay. The caller that lowers one announces "plan-limits" after it.
+   */
+  bringPlanLimits(brought: HeldPlanLimits): Promise<HeldPlanLimits | undefined>;
+  /** Removes the record if it is there. */
+  remove(id: string): Promise<void>;
+  /** Removes the record if it is still as it was seen; false where it is not. */
+  removeUnchanged(id: string, seen: Pick<LeaseRecord, "n" | "state">): Promise<boolean>;
+}

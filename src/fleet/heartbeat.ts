@@ -1,0 +1,65 @@
+import type { Clock } from "../clock.ts";
+import type { Timers } from "./timers.ts";
+import { createWake } from "./wake.ts";
+
+/** The steady repetition of one step. */
+export interface Heartbeat {
+  start(): void;
+  /** The next step is due now; if one is under way, right after it. */
+  soon(): void;
+  /** Resolves once the last step is over. May be repeated. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Repeats `step` every `beatMs`, counted from the start of one to the start of the next, and never
+ * two at once. After a step that failed, `soon` does nothing until one has succeeded.
+ */
+export function createHeartbeat(parts: {
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly beatMs: number;
+  readonly step: () => Promise<void>;
+  readonly onFailed: (cause: unknown) => void;
+}): Heartbeat {
+  const { clock, timers, beatMs, step, onFailed } = parts;
+  const pause = createWake(timers);
+  let isDue = false;
+  let hasFailed = false;
+  let stopped = false;
+  let running: Promise<void> | undefined;
+
+  async function run(): Promise<void> {
+    let nextMs = clock.monotonicMs() + beatMs;
+    while (!stopped) {
+      if (!isDue) await pause.within(nextMs - clock.monotonicMs());
+      if (stopped) return;
+      isDue = false;
+      nextMs = clock.monotonicMs() + beatMs;
+      try {
+        await step();
+        hasFailed = false;
+      } catch (cause) {
+        isDue = false;
+        hasFailed = true;
+        onFailed(cause);
+      }
+    }
+  }
+
+  return {
+    start() {
+      running ??= run();
+    },
+    soon() {
+      if (hasFailed) return;
+      isDue = true;
+      pause.now();
+    },
+    async stop() {
+      stopped = true;
+      pause.now();
+      await running;
+    },
+  };
+}

@@ -1,0 +1,62 @@
+import type { Clock } from "../clock.ts";
+import type { ControlStore, ControlView } from "./control-store.ts";
+import { type FleetTimes, lapseMsOf } from "./fleet-times.ts";
+import type { OwnRegistrations } from "./own-registrations.ts";
+import type { Sightings } from "./sightings.ts";
+
+/**
+ * Removes records that nobody acts on any more: those of instances that have long been silent, and
+ * earlier ones of this process. Call it with the view of each heartbeat. It never throws; what
+ * could not be removed is tried again with a later view.
+ *
+ * After a pause between its own views it leaves the records of others alone for the time of a
+ * lapse: while the store was down, nobody else was seen either, and all would have to begin anew.
+ */
+export function createJanitor(parts: {
+  readonly control: Pick<ControlStore, "remove" | "removeUnchanged">;
+  readonly sightings: Sightings;
+  readonly registrations: OwnRegistrations;
+  readonly clock: Clock;
+  readonly times: FleetTimes;
+}): (view: ControlView) => void {
+  const { control, sightings, registrations } = parts;
+  const isResting = createRest(parts);
+  let working = false;
+
+  async function clean(former: readonly string[], resting: boolean): Promise<void> {
+    for (const id of former) await control.remove(id);
+    if (resting) return;
+    for (const { id, n, state } of sightings.lapsed()) {
+      if (!registrations.has(id)) await control.removeUnchanged(id, { n, state });
+    }
+  }
+
+  return ({ leases }) => {
+    const resting = isResting();
+    if (working) return;
+    working = true;
+    const former = registrations.formerAmong(leases.map(({ id }) => id));
+    clean(former, resting)
+      .catch(() => {})
+      .finally(() => {
+        working = false;
+      });
+  };
+}
+
+/**
+ * To be asked at each view: whether the last long pause between two views ended less than a lapse
+ * ago. A pause is long from half a lease on: after a shorter one the others still have the other
+ * half to come back.
+ */
+function createRest({ clock, times }: { readonly clock: Clock; readonly times: FleetTimes }): () => boolean {
+  const lapseMs = lapseMsOf(times);
+  let lastMs: number | undefined;
+  let untilMs = Number.NEGATIVE_INFINITY;
+  return () => {
+    const nowMs = clock.monotonicMs();
+    if (lastMs !== undefined && nowMs - lastMs > times.leaseMs / 2) untilMs = nowMs + lapseMs;
+    lastMs = nowMs;
+    return nowMs < untilMs;
+  };
+}

@@ -1,0 +1,44 @@
+import type { Clock } from "../clock.ts";
+
+/** When a message was sent, on both clocks. */
+export interface SendTime {
+  readonly monotonicMs: number;
+  readonly unixMs: number;
+}
+
+/** The right of this instance to admit requests, for a time. */
+export interface Lease {
+  /** Valid on both clocks. A wall clock that steps forward ends it until the next extension. */
+  holds(): boolean;
+  /** How long it will still be valid if it is not extended; 0 where it is not. */
+  leftMs(): number;
+  /** Take it before the message is sent that may extend the lease. */
+  sendTime(): SendTime;
+  /** The message that was sent then was answered, and all that its answer said was applied. */
+  extend(sent: SendTime): void;
+  /** Ends it at once. */
+  lose(): void;
+}
+
+/**
+ * A lease counts from when its message was sent, never from its answer: others count from later.
+ * The end on the wall clock is replaced each time, because a step back would keep it for ever. It
+ * catches a machine that was stopped together with its monotonic clock.
+ */
+export function createLease(clock: Clock, leaseMs: number): Lease {
+  let untilMs = Number.NEGATIVE_INFINITY;
+  let untilUnixMs = Number.NEGATIVE_INFINITY;
+  return {
+    leftMs: () => Math.max(0, Math.min(untilMs - clock.monotonicMs(), untilUnixMs - clock.unixMs())),
+    holds: () => clock.monotonicMs() < untilMs && clock.unixMs() < untilUnixMs,
+    sendTime: () => ({ monotonicMs: clock.monotonicMs(), unixMs: clock.unixMs() }),
+    extend(sent) {
+      untilMs = Math.max(untilMs, sent.monotonicMs + leaseMs);
+      untilUnixMs = sent.unixMs + leaseMs;
+    },
+    lose() {
+      untilMs = Number.NEGATIVE_INFINITY;
+      untilUnixMs = Number.NEGATIVE_INFINITY;
+    },
+  };
+}

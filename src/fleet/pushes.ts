@@ -1,0 +1,101 @@
+import { bounds } from "../bounds.ts";
+import type { Clock } from "../clock.ts";
+import type { ControlChange, ControlStore, ControlView } from "./control-store.ts";
+import type { Fleet, FleetEvents } from "./fleet.ts";
+import { createUnpushedChanges } from "./unpushed-changes.ts";
+
+/** The way of this process's changes into the control record. */
+export interface Pushes {
+  readonly announce: Fleet["announce"];
+  /** Pushes again what could not be pushed, if nothing else is being pushed. */
+  repeat(): void;
+  /** Resolves once nothing is being pushed. Never rejects. */
+  idle(): Promise<void>;
+}
+
+export interface PushesParts {
+  readonly control: Pick<ControlStore, "push">;
+  readonly clock: Clock;
+  /** Called with the view of each push, before anything waits for other instances. */
+  readonly onPushed: (view: ControlView) => void;
+  readonly pass: (pushed: { readonly seq: number; readonly view: ControlView }) => Promise<void>;
+  readonly events: FleetEvents;
+}
+
+interface Batch {
+  readonly changes: ControlChange[];
+  readonly askedMs: number;
+  /** Whether anybody waits for the barrier. */
+  waits: boolean;
+  readonly passed: PromiseWithResolvers<void>;
+}
+
+/** Changes that are announced while a push is under way share the next push and its barrier. */
+export function createPushes(parts: PushesParts): Pushes {
+  const { control, clock, onPushed, pass, events } = parts;
+  const batches: Batch[] = [];
+  const unpushed = createUnpushedChanges(bounds.unpushedChangesMax);
+  let running: Promise<void> | undefined;
+
+  function batchFor(changes: readonly ControlChange[], waits: boolean): Batch {
+    let batch = batches.at(-1);
+    if (!batch || batch.changes.length + changes.length > bounds.changesPerPushMax) {
+      batch = newBatch(clock);
+      batches.push(batch);
+    }
+    batch.changes.push(...changes);
+    batch.waits ||= waits;
+    running ??= run();
+    return batch;
+  }
+
+  async function run(): Promise<void> {
+    // The changes that are announced in this turn share the first push.
+    await null;
+    for (let batch = batches.shift(); batch; batch = batches.shift()) await push(batch);
+    running = undefined;
+  }
+
+  async function push({ changes, waits, askedMs, passed }: Batch): Promise<void> {
+    try {
+      const { seqs, view } = await control.push(changes);
+      onPushed(view);
+      if (!waits) return passed.resolve();
+      // Not awaited: the next push need not wait for this barrier.
+      void pass({ seq: seqs.last, view }).then(() => {
+        events.onBarrier?.(clock.monotonicMs() - askedMs);
+        passed.resolve();
+      }, passed.reject);
+    } catch (cause) {
+      unpushed.keep(changes);
+      passed.reject(cause);
+      events.onPushFailed?.(cause);
+    }
+  }
+
+  return {
+    async announce(changes, { wait }) {
+      const asked: Promise<void>[] = [];
+      for (let from = 0; from < changes.length; from += bounds.changesPerPushMax) {
+        const part = changes.slice(from, from + bounds.changesPerPushMax);
+        asked.push(batchFor(part, wait).passed.promise);
+      }
+      if (wait) await Promise.all(asked);
+    },
+    repeat() {
+      if (running) return;
+      const changes = unpushed.take(bounds.changesPerPushMax);
+      if (changes.length > 0) batchFor(changes, false);
+    },
+    async idle() {
+      while (running) await running;
+    },
+  };
+}
+
+function newBatch(clock: Clock): Batch {
+  const passed = Promise.withResolvers<void>();
+  // Nobody may be waiting for it.
+  passed.promise.catch(() => {});
+  return { changes: [], askedMs: clock.monotonicMs(), waits: false, passed };
+}

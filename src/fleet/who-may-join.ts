@@ -1,0 +1,90 @@
+import { bounds } from "../bounds.ts";
+import type { Clock } from "../clock.ts";
+import { type AwaitLapseParts, awaitLeasesGone } from "./await-lapse.ts";
+import type { ControlStore, LeaseRecord } from "./control-store.ts";
+import { type FleetTimes, lapseMsOf } from "./fleet-times.ts";
+import type { InstanceFacts } from "./instance-facts.ts";
+
+/**
+ * Says in words why an instance may not join the others, which joined before it; undefined where it
+ * may. It may not where that would break a promise of the others. Of two instances that can't serve
+ * together, the newcomer yields.
+ */
+export function refusalToJoin(own: InstanceFacts, others: readonly InstanceFacts[]): string | undefined {
+  const problems = others.map((other) => problemBetween(own, other));
+  const problem = others.length < bounds.controlLeasesMax ? problems.find(isGiven) : tooMany;
+  return problem && `This Keyrun may not join the fleet of this database: ${problem}`;
+}
+
+const isGiven = (problem: string | undefined) => problem !== undefined;
+const tooMany = `it has ${bounds.controlLeasesMax} instances, and no more may join. Stop one of them first.`;
+
+function problemBetween(own: InstanceFacts, other: InstanceFacts): string | undefined {
+  if (own.protocol < other.protocol || own.schema < other.schema) {
+    return "an instance of it is of a newer version, whose changes this one would not understand. Start the newer version here too.";
+  }
+  if (own.serviceTokenMark !== other.serviceTokenMark) {
+    return "its instances have another service token. Give all of them the same KEYRUN_SERVICE_TOKEN.";
+  }
+  if (own.keyPrefix !== other.keyPrefix) {
+    return `its keys begin with ${other.keyPrefix}_, and those of this one with ${own.keyPrefix}_. Give all of them the same KEYRUN_KEY_PREFIX.`;
+  }
+  return problemOfSecrets(own.secretVersions, other.secretVersions);
+}
+
+/** An instance makes keys with its newest secret, and every other must be able to read them. */
+function problemOfSecrets(own: readonly string[], other: readonly string[]): string | undefined {
+  const [ownNewest, otherNewest] = [own[0], other[0]];
+  if (otherNewest !== undefined && !own.includes(otherNewest)) {
+    return `its instances make keys with a service secret that is not here (version ${otherNewest}). Add it to what KEYRUN_SECRET or KEYRUN_SECRET_FILE holds, after the others.`;
+  }
+  if (ownNewest !== undefined && !other.includes(ownNewest)) {
+    return `the newest service secret here (version ${ownNewest}) is not known to all of its instances, which could not read the keys made here. Put it last here and on every instance, and first only when all have it.`;
+  }
+  return undefined;
+}
+
+/**
+ * The facts of the live instances that joined before the one with this id, or of all others. One
+ * that comes back after a fence joins anew: instances that joined meanwhile did not look at it.
+ */
+export function factsBefore(leases: readonly LeaseRecord[], ownId?: string): InstanceFacts[] {
+  const ownOrder = leases.find(({ id }) => id === ownId)?.order ?? Number.POSITIVE_INFINITY;
+  return leases.flatMap(({ state, order, facts }) => (state === "live" && order < ownOrder ? [facts] : []));
+}
+
+/**
+ * Waits while this instance may not join, until the instances in its way have left or have lapsed.
+ * Without it, records that a crash left would keep out an instance with other settings for ever.
+ * Throws StartRefused, with the words of `refusalToJoin`, as soon as one shows that it lives.
+ */
+export async function awaitMayJoin(
+  parts: Pick<AwaitLapseParts, "events" | "signal"> & {
+    readonly control: ControlStore;
+    readonly facts: InstanceFacts;
+    readonly clock: Clock;
+    readonly times: FleetTimes;
+  },
+): Promise<void> {
+  const lapseMs = lapseMsOf(parts.times);
+  await awaitLeasesGone({
+    ...parts,
+    refusesAtOnce: true,
+    times: { renewMs: parts.times.beatMs, lapseMs, waitMsMax: lapseMs + lapseSlackMs },
+    obstacle(leases) {
+      const words = refusalToJoin(parts.facts, factsBefore(leases));
+      return words === undefined ? undefined : () => words;
+    },
+  });
+}
+
+/** The time of the looks before and after a lapse. */
+const lapseSlackMs = 1_000;
+
+/**
+ * Whether every instance knows this schema. Until then, none may store what restricts a right in a
+ * way that an older instance would not see. A fenced instance counts: its lease may not be over.
+ */
+export function everyInstanceHas(schema: number, leases: readonly LeaseRecord[]): boolean {
+  return leases.every(({ facts }) => facts.schema >= schema);
+}

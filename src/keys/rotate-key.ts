@@ -1,0 +1,197 @@
+import type { Duration } from "@bufbuild/protobuf/wkt";
+import type { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import { actorOf, type Principal } from "../auth/principal.ts";
+import type { ServiceMethods } from "../auth/service-methods.ts";
+import { fail, unavailable } from "../refusal/refusal.ts";
+import { requireTeam, whileTeamsStay } from "../teams/find-team.ts";
+import { evidenceOf } from "./key-evidence-of.ts";
+import { keyLifeBounds } from "./key-life-bounds.ts";
+import { keyMessage } from "./key-message.ts";
+import { keyNotFound } from "./key-not-found.ts";
+import type { KeyRecord, KeyStore, RotateKeyOrder, RotateKeyOutcome } from "./key-store.ts";
+import type { KeyringParts } from "./keyring.ts";
+import { mintKey } from "./new-key.ts";
+import { readRequestId } from "./request-id.ts";
+import type { UpdateKeyParts } from "./update-key.ts";
+
+export interface RotateKeyParts extends Omit<KeyringParts, "activeMax" | "lastUseTimeMs">, UpdateKeyParts {
+  readonly store: KeyStore;
+  readonly expireKeys: (teamId: string) => Promise<void>;
+  /** Called once the revocation of a replaced key is final. */
+  readonly onRevoked: (key: KeyRecord) => void;
+}
+
+/**
+ * `KeyService.RotateKey`. The answer waits until no instance can accept the old key past its end.
+ * Of several rotations of one key at once, exactly one is done.
+ */
+export function createRotateKey(parts: RotateKeyParts): ServiceMethods<typeof KeyService>["rotateKey"] {
+  const { clock, store, teams, publish, withLastUse } = parts;
+  return async (request, { principal }) => {
+    const team = await requireTeam(teams, request.teamId);
+    const { keyId } = request;
+    if (keyId === "") throw fail("INVALID_ARGUMENT", { param: "key_id", problem: "key_id is required." });
+    const overlapMs = readOverlap(request.overlap);
+    const requestId = readRequestId(request.requestId);
+    parts.requireUpgraded();
+    await parts.expireKeys(team.id);
+    for (let tries = 0; tries < keyLifeBounds.changeTriesMax; tries++) {
+      const old = await store.find(keyId);
+      if (!old || old.teamId !== team.id || old.pendingSinceMs !== null) throw keyNotFound(team.id, keyId);
+      const nowMs = clock.unixMs();
+      await requireNewRequest(parts, old, requestId);
+      requireRotatable(old, nowMs);
+      const { order, value } = orderOf(parts, { old, overlapMs, requestId, by: principal, nowMs });
+      const outcome = await whileTeamsStay(
+        teams,
+        { teamIds: [team.id] },
+        { write: () => rotate(parts, order), undo: (written) => undo(parts, written) },
+      );
+      if (outcome.kind === "request_id_used") {
+        throw requestIdUsed(outcome.keyId);
+      }
+      if (outcome.kind === "cut_off") throw cutOff(parts, outcome);
+      if (outcome.kind === "predecessor_active") throw notRotatable(keyId, predecessorWords);
+      // Another change came in between, so the key is looked at again.
+      if (outcome.kind === "changed") continue;
+      const { successor } = outcome;
+      const replaced = withLastUse(outcome.replaced);
+      const isRevoked = replaced.revokeTimeMs !== null;
+      publish({ kind: "created", key: successor });
+      publish({ kind: isRevoked ? "revoked" : "changed", key: replaced });
+      if (isRevoked) parts.onRevoked(replaced);
+      return { key: keyMessage(successor), value, replacedKey: keyMessage(replaced) };
+    }
+    throw unavailable();
+  };
+}
+
+async function rotate(
+  { store, changeSecurityState }: RotateKeyParts,
+  order: RotateKeyOrder,
+): Promise<RotateKeyOutcome> {
+  let outcome: RotateKeyOutcome = { kind: "changed" };
+  await changeSecurityState("key", async () => {
+    outcome = await store.rotate(order);
+    const change = (key: KeyRecord) => {
+      const { id, version, teamId } = key;
+      return { id, version, teamId, value: evidenceOf(key) };
+    };
+    if (outcome.kind === "cut_off") return change(outcome.replaced);
+    if (outcome.kind !== "rotated") return undefined;
+    return [{ ...change(outcome.successor), grants: true }, change(outcome.replaced)];
+  });
+  return outcome;
+}
+
+/** The replaced key has ended as ordered, or will, and nobody gets the value of the new one. */
+function cutOff(
+  { publish, withLastUse, onRevoked }: RotateKeyParts,
+  { replaced, cause }: Extract<RotateKeyOutcome, { kind: "cut_off" }>,
+): unknown {
+  const isRevoked = replaced.revokeTimeMs !== null;
+  publish({ kind: isRevoked ? "revoked" : "changed", key: withLastUse(replaced) });
+  if (isRevoked) onRevoked(replaced);
+  return cause;
+}
+
+/** Nobody has the value of the new key. It was told to the fleet, and may be told again. */
+async function undo(
+  { store, clock, changeSecurityState }: RotateKeyParts,
+  outcome: RotateKeyOutcome,
+): Promise<void> {
+  if (outcome.kind !== "rotated") return;
+  const { id: keyId, teamId } = outcome.successor;
+  const revocation = { teamId, keyId, revokeTimeMs: clock.unixMs(), revokedBy: keyrunActor };
+  await changeSecurityState("key", async () => {
+    const key = await store.revoke(revocation);
+    return key && { id: keyId, version: key.version, teamId, value: evidenceOf(key) };
+  });
+}
+
+/** Who revokes a key that nobody ever got. */
+export const keyrunActor = "Keyrun";
+
+function orderOf(
+  parts: RotateKeyParts,
+  {
+    old,
+    overlapMs,
+    requestId,
+    by,
+    nowMs,
+  }: {
+    readonly old: KeyRecord;
+    readonly overlapMs: number;
+    readonly requestId: string | null;
+    readonly by: Principal;
+    readonly nowMs: number;
+  },
+) {
+  const { teamId, label, expireTimeMs, appIds, requestsPerMinute } = old;
+  const spanEndMs = expireTimeMs === null ? null : nowMs + Math.max(expireTimeMs - old.createTimeMs, 1);
+  const { key, value } = mintKey(parts, {
+    teamId,
+    label,
+    requestId,
+    expireTimeMs: spanEndMs,
+    by,
+    restrictions: { appIds, requestsPerMinute },
+  });
+  const successor: KeyRecord = {
+    ...key,
+    replacesKeyId: old.id,
+    firstKeyId: old.firstKeyId ?? old.id,
+    version: successorVersion,
+  };
+  const end: RotateKeyOrder["end"] =
+    overlapMs === 0
+      ? { kind: "revoke", revokeTimeMs: nowMs, revokedBy: actorOf(by) }
+      : {
+          kind: "expire",
+          expireTimeMs: Math.min(expireTimeMs ?? Number.POSITIVE_INFINITY, nowMs + overlapMs),
+        };
+  return { order: { teamId, keyId: old.id, version: old.version, successor, end }, value };
+}
+
+/** The version of a successor that can be used. It is one lower while it is pending. */
+export const successorVersion = 2;
+
+/** A repeat of the request that has replaced the key learns so, and not that it was replaced. */
+async function requireNewRequest(
+  { store }: RotateKeyParts,
+  { replacedByKeyId }: KeyRecord,
+  requestId: string | null,
+): Promise<void> {
+  if (replacedByKeyId === null || requestId === null) return;
+  const successor = await store.find(replacedByKeyId);
+  if (successor?.requestId === requestId) throw requestIdUsed(replacedByKeyId);
+}
+
+function requestIdUsed(keyId: string) {
+  return fail("REQUEST_ID_USED", { param: "request_id", metadata: { key_id: keyId } });
+}
+
+function requireRotatable(key: KeyRecord, nowMs: number): void {
+  const { id, revokeTimeMs, expiredTimeMs, expireTimeMs, replacedByKeyId } = key;
+  if (revokeTimeMs !== null) throw notRotatable(id, "The key is revoked. Create a new one.");
+  if (expiredTimeMs !== null || nowMs >= (expireTimeMs ?? Number.POSITIVE_INFINITY)) {
+    throw notRotatable(id, "The key has expired. Create a new one.");
+  }
+  if (replacedByKeyId === null) return;
+  throw notRotatable(id, `The key was replaced by \`${replacedByKeyId}\`. Rotate that one.`);
+}
+
+const predecessorWords =
+  "A key that this one replaced still works, so this one can only be rotated without an overlap.";
+
+function notRotatable(keyId: string, problem: string) {
+  return fail("KEY_NOT_ROTATABLE", { problem, metadata: { key_id: keyId } });
+}
+
+function readOverlap(overlap: Duration | undefined): number {
+  if (!overlap) return 0;
+  const ms = Number(overlap.seconds) * 1_000 + Math.floor(overlap.nanos / 1e6);
+  if (ms >= 0 && ms <= keyLifeBounds.overlapMsMax) return ms;
+  throw fail("INVALID_ARGUMENT", { param: "overlap", problem: "overlap must be from 0 to 30 days." });
+}

@@ -1,0 +1,200 @@
+import { Counter, collectDefaultMetrics, Gauge, Registry } from "@prometheus-io/client";
+import { type CallMeter, callMeters, type Service } from "./call-meters.ts";
+import { type FleetState, fleetMeters, leaseMeter } from "./fleet-meters.ts";
+import { type ProcessState, processMeters } from "./process-meters.ts";
+import { type Outcome, requestMeters } from "./request-meters.ts";
+import { type EndedRun, runMeters } from "./run-meters.ts";
+import { byName, tallyOf } from "./tally.ts";
+import { teamMeters, type Verdict } from "./team-meters.ts";
+
+/** How a request came in, by its protocol: HTTP with JSON, gRPC (gRPC-Web included), or Connect. */
+export const entries = ["rest", "grpc", "connect"] as const;
+export type Entry = (typeof entries)[number];
+
+export const storeEntities = ["key", "team", "app", "session", "service_token"] as const;
+export type StoreEntity = (typeof storeEntities)[number];
+
+/** What decides a team's limit: the log that all instances share, or what takes its place. */
+export const limitModes = ["shared", "share", "refuse"] as const;
+export type LimitMode = (typeof limitModes)[number];
+
+/** What is known of a request that has ended. */
+export interface EndedRequest {
+  /** The team of its key; undefined if it showed no key whose secret was right. */
+  readonly teamId: string | undefined;
+  /** Undefined for streams, and for what never became a request. */
+  readonly seconds: number | undefined;
+}
+
+/**
+ * What Keyrun counts. Every label has a bounded set of values, so that callers can't make the
+ * registry grow. Most exist from the start, so that a rate starts at 0 and not at the first event.
+ * No metric has labels for both the team and the app. No method throws.
+ */
+export interface Metrics {
+  /** A request was answered, with success or with this reason of its refusal. */
+  requestEnded(entry: Entry, outcome: Outcome, ended: EndedRequest): void;
+  /** VerifyKey was asked about a key of the team. */
+  keyVerified(teamId: string, verdict: Verdict): void;
+  /** A run was handed to its app. `runEnded` follows once. */
+  runStarted(): void;
+  runEnded(ended: EndedRun): void;
+  /** A stream of the app has ended. */
+  streamEnded(appId: string, outcome: Outcome): void;
+  /** Returns the meter of one operation of another service. Call it once for each. */
+  callsOf(service: Service, operation: string): CallMeter;
+  /** A read reached the store. */
+  storeRead(entity: StoreEntity): void;
+  /** A key was verified without the store. */
+  cachedKeyHit(): void;
+  /** A request was refused by its team's rate limit. */
+  limitRefused(): void;
+  /** A change that may take a right away was known to every instance after this time. */
+  changeSettled(seconds: number): void;
+  /** Others took this instance for dead, and it has begun anew. */
+  fenced(): void;
+  /** A request was refused because this process has too much to do. */
+  shed(): void;
+  /** This instance holds its lease, for the first time or again. */
+  leaseTaken(): void;
+  /** A look-up was refused or delayed because its address has used its allowance. */
+  addressAllowanceRefused(): void;
+  /**
+   * Returns all metrics, with those of the event loop and the process, as text in Prometheus'
+   * format or in that of OpenMetrics.
+   */
+  render(form?: MetricsForm): Promise<string>;
+}
+
+/** The media types of the text formats, without their versions. */
+export const metricsForms = ["text/plain", "application/openmetrics-text"] as const;
+export type MetricsForm = (typeof metricsForms)[number];
+
+/** The whole media types. */
+export const metricsTypes: Readonly<Record<MetricsForm, string>> = {
+  "text/plain": Registry.PROMETHEUS_CONTENT_TYPE,
+  "application/openmetrics-text": Registry.OPENMETRICS_CONTENT_TYPE,
+};
+
+/** What is read when the metrics are rendered. */
+export interface MetricSources {
+  readonly build: { readonly version: string; readonly node: string };
+  /** The bytes of answers that wait for their callers. */
+  readonly unreadAnswerBytes: () => number;
+  /** The p99 of the event loop's delay, by which requests are shed. */
+  readonly eventLoopDelayMs?: () => number;
+  /** Undefined while the process starts. */
+  readonly process?: () => ProcessState | undefined;
+  /** Undefined: this process is in no fleet. */
+  readonly fleet?: () => FleetState | undefined;
+  /** Absent where nothing can end this process's right to its store: then there is no metric. */
+  readonly leaseLeftSeconds?: (() => number) | undefined;
+  /** Absent where this process counts alone: then there is no such metric. */
+  readonly limitMode?: () => LimitMode;
+}
+
+/**
+ * How often the event loop is looked at. Each look wakes an idle process: with the defaults of the
+ * library, 10 ms and 100 ms, they took most of the processor time of an idle Keyrun.
+ */
+const eventLoopLooks = { eventLoopMonitoringPrecision: 100, eventLoopUtilizationTimeout: 1_000 } as const;
+
+export function createMetrics(sources: MetricSources): Metrics {
+  const registry = new Registry();
+  const registers = [registry];
+  collectDefaultMetrics({ register: registry, ...eventLoopLooks });
+  const counter = (name: string, help: string) => tallyOf(new Counter({ name, help, registers }));
+
+  const cachedKeyHits = counter("keyrun_cached_key_hits_total", "Keys verified without the store.");
+  const limitRefusals = counter("keyrun_limit_refusals_total", "Requests refused by their team's limit.");
+  const sheds = counter("keyrun_sheds_total", "Requests refused because the event loop was late.");
+  const addressRefusals = counter(
+    "keyrun_address_allowance_refusals_total",
+    "Look-ups refused or delayed because their address is at its allowance.",
+  );
+  const requests = requestMeters(registers, entries);
+  const teams = teamMeters(registers);
+  const runs = runMeters(registers);
+  const reads = readCounters(registers);
+  const callsOf = callMeters(registers);
+  const fleet = fleetMeters(registers, () => sources.fleet?.());
+  if (sources.leaseLeftSeconds) leaseMeter(registers, sources.leaseLeftSeconds);
+  if (sources.limitMode) limitModeGauge(registers, sources.limitMode);
+  processMeters(registers, { build: sources.build, stateNow: () => sources.process?.() });
+  new Gauge({
+    name: "keyrun_unread_answer_bytes",
+    help: "Bytes of answers that wait in memory until their callers read them.",
+    registers,
+    collect() {
+      this.set(sources.unreadAnswerBytes());
+    },
+  });
+  new Gauge({
+    name: "keyrun_event_loop_delay_p99_seconds",
+    help: "The p99 of the event loop's delay in its last half second.",
+    registers,
+    collect() {
+      this.set((sources.eventLoopDelayMs?.() ?? 0) / 1_000);
+    },
+  });
+  const singles = [cachedKeyHits, limitRefusals, sheds, addressRefusals, ...Object.values(reads)];
+  const waiting = [requests, teams, runs, fleet, ...singles];
+
+  const openMetrics = openMetricsOf(registry);
+
+  return {
+    requestEnded(entry, outcome, { teamId, seconds }) {
+      requests.ended(entry, outcome, seconds);
+      if (teamId !== undefined) teams.ended(teamId, outcome);
+    },
+    keyVerified: teams.verified,
+    runStarted: runs.started,
+    runEnded: runs.ended,
+    streamEnded: runs.streamEnded,
+    callsOf,
+    storeRead: (entity) => reads[entity].add(),
+    cachedKeyHit: cachedKeyHits.add,
+    limitRefused: limitRefusals.add,
+    changeSettled: fleet.changeSettled,
+    fenced: fleet.fenced,
+    shed: sheds.add,
+    leaseTaken: fleet.leaseTaken,
+    addressAllowanceRefused: addressRefusals.add,
+    async render(form = "text/plain") {
+      for (const each of waiting) each.flush();
+      return await (form === "text/plain" ? registry : openMetrics).metrics();
+    },
+  };
+}
+
+function limitModeGauge(registers: Registry[], limitMode: () => LimitMode): void {
+  new Gauge({
+    name: "keyrun_limit_mode",
+    help: "1 for what decides the limits of teams: shared (Redis), or the fallback while it does not answer.",
+    labelNames: ["mode"],
+    registers,
+    collect() {
+      for (const mode of limitModes) this.set({ mode }, mode === limitMode() ? 1 : 0);
+    },
+  });
+}
+
+/**
+ * Returns a registry with the same metrics in the form of OpenMetrics. There the library takes
+ * `_total` from the names of counters for good, so it gets objects that inherit from the metrics.
+ */
+function openMetricsOf(registry: Registry) {
+  const open = new Registry(Registry.OPENMETRICS_CONTENT_TYPE);
+  for (const metric of registry.getMetricsAsArray()) open.registerMetric(Object.create(metric));
+  return open;
+}
+
+function readCounters(registers: Registry[]) {
+  const reads = new Counter({
+    name: "keyrun_store_reads_total",
+    help: "Reads that reached the store, by what was read.",
+    labelNames: ["entity"],
+    registers,
+  });
+  return byName(storeEntities, (entity) => tallyOf(reads.labels({ entity })));
+}

@@ -1,0 +1,51 @@
+import { Code } from "@connectrpc/connect";
+import { bounds } from "../bounds.ts";
+
+// What the reasons of one class have in common. `reasons.ts` is the table of all reasons.
+
+/** Every 401 names the kind of credential that it asks for (RFC 9110, section 15.5.2). */
+const challenge = 'Bearer realm="keyrun"';
+/** The challenge has no `error` if the request had no credential (RFC 6750, section 3). */
+export const authentication = {
+  type: "authentication_error",
+  code: Code.Unauthenticated,
+  httpStatus: 401,
+  log: "debug",
+  headers: { "WWW-Authenticate": `${challenge}, error="invalid_token"` },
+} as const;
+export const withoutCredential = { ...authentication, headers: { "WWW-Authenticate": challenge } } as const;
+export const permission = {
+  type: "permission_error",
+  code: Code.PermissionDenied,
+  httpStatus: 403,
+  log: "debug",
+} as const;
+export const notFound = {
+  type: "not_found_error",
+  code: Code.NotFound,
+  httpStatus: 404,
+  log: "debug",
+} as const;
+export const invalid = {
+  type: "invalid_request_error",
+  code: Code.InvalidArgument,
+  httpStatus: 400,
+  log: "debug",
+} as const;
+export const exists = { ...invalid, code: Code.AlreadyExists, httpStatus: 409 } as const;
+export const exhausted = { ...invalid, code: Code.ResourceExhausted } as const;
+export const failedPrecondition = { ...invalid, code: Code.FailedPrecondition } as const;
+export const unimplemented = { ...invalid, code: Code.Unimplemented } as const;
+export const unavailable = {
+  type: "api_error",
+  code: Code.Unavailable,
+  httpStatus: 503,
+  log: "warn",
+  retryAfterMs: bounds.retryAfterUnavailableMs,
+} as const;
+export const late = {
+  type: "api_error",
+  code: Code.DeadlineExceeded,
+  httpStatus: 504,
+  log: "warn",
+} as const;

@@ -1,0 +1,68 @@
+import type { AddressAllowanceView, Admission, Admit, Applicant } from "../admission/admission.ts";
+import { type AnyoneAdmission, admitAnyone } from "../admission/admit-anyone.ts";
+import type { CredentialKind } from "../auth/credential.ts";
+import type { Principal } from "../auth/principal.ts";
+import type { Binding } from "../transcode/binding.ts";
+import type { MatchedRoute } from "../transcode/route-table.ts";
+import type { RestWork } from "./admitted-request.ts";
+
+/** A method that REST callers call. */
+export interface RestMethod {
+  readonly method: Binding["method"];
+  /**
+   * Returns the work of the method. It is called with the path's values before the body is read,
+   * and refuses what the path alone rules out.
+   */
+  readonly prepare: (
+    principal: Principal,
+    captures: MatchedRoute["captures"],
+  ) => RestWork | Promise<RestWork>;
+}
+
+/** What the policy says of a method on the listener of the REST API. */
+export interface RestPolicy {
+  credentialOf(method: Binding["method"]): CredentialKind | undefined;
+  /** How many bytes a body may have, where those of other methods may have `usualMax`. */
+  requestBytesMaxOf(method: Binding["method"], usualMax: number): number;
+}
+
+/** What was decided about a request before its body is read. */
+export type RestAdmission = Admission | AnyoneAdmission;
+
+/** A method with all that the policy says of it. */
+export interface WiredMethod extends RestMethod {
+  readonly bodyBytesMax: number;
+  admit(applicant: Applicant, allowance: AddressAllowanceView): RestAdmission | Promise<RestAdmission>;
+}
+
+/**
+ * Wires the method of a binding. Throws where there is none, and where the policy asks for a
+ * credential that the REST API does not take.
+ */
+export function wiredMethod(
+  parts: {
+    readonly methods: readonly RestMethod[];
+    readonly policy: RestPolicy;
+    readonly admit: Admit;
+    readonly bodyBytesMax: number;
+  },
+  { method }: Binding,
+): WiredMethod {
+  const rest = parts.methods.find((each) => each.method === method);
+  if (!rest) throw new Error(`No REST method is wired for ${method.toString()}`);
+  return {
+    ...rest,
+    bodyBytesMax: parts.policy.requestBytesMaxOf(method, parts.bodyBytesMax),
+    admit: admissionBy(parts.policy.credentialOf(method), parts.admit, method),
+  };
+}
+
+function admissionBy(
+  credential: CredentialKind | undefined,
+  admit: Admit,
+  method: Binding["method"],
+): WiredMethod["admit"] {
+  if (credential === "api_key") return admit;
+  if (credential === "none") return admitAnyone;
+  throw new Error(`The REST API can't admit callers of ${method.toString()} by: ${credential ?? "no row"}`);
+}

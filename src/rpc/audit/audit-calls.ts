@@ -1,0 +1,125 @@
+import type { DescMethod } from "@bufbuild/protobuf";
+import type { AuditLog } from "../../audit/audit-log.ts";
+import type { ChangeFacts } from "../../audit/pending-change.ts";
+import { type Anyone, actorOf, type Call, type Principal } from "../../auth/principal.ts";
+import type { Refusal } from "../../refusal/refusal.ts";
+import type { Authenticate, AuthResult, Caller } from "../authenticate.ts";
+import { type ServedService, type Work, workOf } from "../served.ts";
+import { type AuditedMethod, auditedMethod } from "./audited-methods.ts";
+
+/** What the audit log needs of the RPC handlers. */
+export interface AuditCalls {
+  /** Writes down a call whose caller may not do it. Does nothing for a method that only reads. */
+  unauthorized(method: DescMethod, request: unknown, refused: { call: Call; refusal: Refusal }): void;
+  /**
+   * The same authentication. It writes down refused calls of methods that change something, and
+   * wrong service tokens, whatever the method.
+   */
+  authenticate(authenticate: Authenticate, isForServices: (method: DescMethod) => boolean): Authenticate;
+  /** Writes down a token that is no service token. All that come from one address are joined. */
+  wrongToken(refused: { readonly address: string; readonly refusal: Refusal }): void;
+}
+
+/** The same service. Each call of a method that changes something has its event. */
+export function auditService(log: AuditLog, { service, implementation }: ServedService): ServedService {
+  const audited = service.methods.flatMap((method) => {
+    const work = workOf(implementation, method);
+    return work ? [[method.localName, auditWork(log, method, work)]] : [];
+  });
+  return { service, implementation: Object.fromEntries(audited) };
+}
+
+/** The same implementation of one method, for a handler that calls it without its service. */
+export function auditMethod<Request, Answer>(
+  log: AuditLog,
+  method: DescMethod,
+  work: (request: Request, call: Call) => Promise<Answer> | Answer,
+): (request: Request, call: Call) => Promise<Answer> {
+  const audited = auditedMethod(method);
+  return async (request, call) => {
+    if (!audited) return work(request, call);
+    const facts = { ...factsOf(audited, call), ...audited.subjectOf(request) };
+    const { written } = audited;
+    return log.during(facts, async () => work(request, call), {
+      written,
+      isUnknown: isUnknown(call.principal),
+    });
+  };
+}
+
+/** The same work of a method, with its event if the method changes something. */
+function auditWork(log: AuditLog, method: DescMethod, work: Work): Work {
+  return auditedMethod(method) ? auditMethod(log, method, work) : work;
+}
+
+export function createAuditCalls(log: AuditLog): AuditCalls {
+  function wrongToken({ address, refusal }: { readonly address: string; readonly refusal: Refusal }): void {
+    // A caller that shows none is most often a person who looks what is here.
+    if (refusal.reason !== "INVALID_CREDENTIAL") return;
+    const facts = { actor: unknown, address, channel: "rpc", action: "service_token.refused" } as const;
+    log.refused({ ...facts, teamId: "", target: "", requestId: "" }, refusal, { isUnknown: true });
+  }
+  return {
+    wrongToken,
+    unauthorized(method, request, { call, refusal }) {
+      const audited = auditedMethod(method);
+      if (!audited) return;
+      const { teamId, target } = audited.subjectOf(request);
+      // The team is not the caller's. Its members need not read what strangers have tried.
+      const subject = { teamId: "", target: teamId === "" ? target : teamId };
+      const facts = { ...factsOf(audited, call), ...subject };
+      log.refused(facts, refusal, { isUnknown: isUnknown(call.principal) });
+    },
+    authenticate: (authenticate, isForServices) => (method, caller) => {
+      const result = authenticate(method, caller);
+      const audited = auditedMethod(method);
+      if (!audited && !isForServices(method)) return result;
+      const note = (decided: AuthResult) => {
+        if (decided.kind === "admitted") return decided;
+        if (audited) noteRefused(log, { audited, caller, decided });
+        else wrongToken({ address: caller.address, refusal: decided.refusal });
+        return decided;
+      };
+      return result instanceof Promise ? result.then(note) : note(result);
+    },
+  };
+}
+
+/** A caller without a credential can repeat this at will, so such attempts are joined. */
+function noteRefused(
+  log: AuditLog,
+  {
+    audited,
+    caller,
+    decided: { principal, refusal },
+  }: { audited: AuditedMethod; caller: Caller; decided: Extract<AuthResult, { kind: "refused" }> },
+): void {
+  const facts = factsOf(audited, { principal, address: caller.address, requestId: "" });
+  log.refused({ ...facts, teamId: "", target: "" }, refusal, { isUnknown: isUnknown(principal) });
+}
+
+function factsOf(
+  { action }: AuditedMethod,
+  {
+    principal,
+    address,
+    requestId,
+  }: Pick<Call, "address" | "requestId"> & { readonly principal: Principal | undefined },
+): Omit<ChangeFacts, "teamId" | "target"> {
+  return { actor: actorIn(principal), address, channel: channelOf(principal), action, requestId };
+}
+
+const unknown = "unknown";
+
+function actorIn(principal: Principal | undefined): string {
+  return isUnknown(principal) ? unknown : actorOf(principal);
+}
+
+function isUnknown(principal: Principal | undefined): principal is undefined | Anyone {
+  return principal === undefined || principal.kind === "anyone";
+}
+
+function channelOf(principal: Principal | undefined): ChangeFacts["channel"] {
+  if (principal?.kind === "session") return "screen";
+  return principal?.kind === "service" && principal.client === "command-line" ? "command_line" : "rpc";
+}

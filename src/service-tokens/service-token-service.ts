@@ -1,0 +1,106 @@
+import type {
+  CreateServiceTokenRequest,
+  ServiceTokenService,
+} from "#gen/keyrun/v1/service_token_service_pb.ts";
+import type { ServiceMethods } from "../auth/service-methods.ts";
+import { cutPage, type Page, readPage } from "../fields/page.ts";
+import { readResourceId } from "../fields/resource-id.ts";
+import type { Log } from "../log.ts";
+import { fail } from "../refusal/refusal.ts";
+import { serviceTokenBounds } from "./service-token-bounds.ts";
+import { localMessage, localName, roleOfNumber, serviceTokenMessage } from "./service-token-message.ts";
+import type { ServiceTokenCursor, ServiceTokenRecord } from "./service-token-store.ts";
+import type { ServiceTokenOrder, ServiceTokens } from "./service-tokens.ts";
+
+/** `keyrun.v1.ServiceTokenService`: the tokens of internal services. */
+export function createServiceTokenService({
+  tokens,
+  log,
+}: {
+  readonly tokens: ServiceTokens;
+  readonly log: Log;
+}): ServiceMethods<typeof ServiceTokenService> {
+  return {
+    async createServiceToken(request, { principal: by }) {
+      const { token, value } = await tokens.create({ ...readOrder(request), by });
+      return { serviceToken: serviceTokenMessage(token), value };
+    },
+    async listServiceTokens({ showRevoked, ...request }) {
+      const scope = `service-tokens:${showRevoked}`;
+      const page = readPage(request, scope);
+      const found = await tokens.list({ ...queryOf(page), includeRevoked: showRevoked });
+      // The token of the settings is like one more record after the last.
+      const isEnd = found.length <= page.limit;
+      const { items, nextPageToken } = cutPage(isEnd ? [...found, local] : found, page, scope, positionOf);
+      return {
+        serviceTokens: items.map((item) => (item === local ? localMessage : serviceTokenMessage(item))),
+        nextPageToken,
+      };
+    },
+    async revokeServiceToken({ serviceTokenId: tokenId }, { principal: by }) {
+      const param = "service_token_id";
+      if (tokenId === "") throw fail("INVALID_ARGUMENT", { param, problem: `${param} is required.` });
+      if (tokenId === localName) throw fail("SERVICE_TOKEN_OF_SETTINGS");
+      const token = await tokens.revoke({ tokenId, by });
+      // A backup that is restored does not know it: this line does.
+      log.info({ serviceTokenId: token.id, name: token.name }, "a service token was revoked");
+      return { serviceToken: serviceTokenMessage(token) };
+    },
+  };
+}
+
+function readOrder({
+  name,
+  role: number,
+  teamIds,
+}: CreateServiceTokenRequest): Omit<ServiceTokenOrder, "by"> {
+  readResourceId(name, "name");
+  if (name === localName) {
+    throw fail("INVALID_ARGUMENT", {
+      param: "name",
+      problem: `name must not be "${localName}": that is the token of the settings.`,
+    });
+  }
+  if (keyrunsOwnNames.includes(name)) {
+    const problem = `name must not be "${name}": records name Keyrun itself or nobody so.`;
+    throw fail("INVALID_ARGUMENT", { param: "name", problem });
+  }
+  const role = roleOfNumber(number);
+  if (role === undefined) {
+    const problem = "role must be VERIFY, MANAGE, METRICS or ADMIN.";
+    throw fail("INVALID_ARGUMENT", { param: "role", problem });
+  }
+  if (role === "manage" && teamIds.length === 0) {
+    const problem = "team_ids is required for the role MANAGE: name the teams that the service may manage.";
+    throw fail("INVALID_ARGUMENT", { param: "team_ids", problem });
+  }
+  if (role !== "manage" && teamIds.length > 0) {
+    const problem = "team_ids is for the role MANAGE alone: every other role is for no team or for all.";
+    throw fail("INVALID_ARGUMENT", { param: "team_ids", problem });
+  }
+  if (teamIds.length > serviceTokenBounds.teamsMax) {
+    const problem = `team_ids must have at most ${serviceTokenBounds.teamsMax} teams.`;
+    throw fail("INVALID_ARGUMENT", { param: "team_ids", problem });
+  }
+  for (const [index, teamId] of teamIds.entries()) readResourceId(teamId, `team_ids[${index}]`);
+  return { name, role, teamIds: [...new Set(teamIds)].sort() };
+}
+
+/** The actors of records who are no service, as far as a service could be named like them. */
+const keyrunsOwnNames: readonly string[] = ["unknown", "keyrun"];
+
+/** Stands in a list of records for the token of the settings. */
+const local = Symbol(localName);
+
+type Listed = ServiceTokenRecord | typeof local;
+
+function queryOf({ limit, after }: Page): { limit: number; after?: ServiceTokenCursor } {
+  if (after === undefined) return { limit: limit + 1 };
+  const [time = "", id = ""] = after.split("/");
+  return { limit: limit + 1, after: { createTimeMs: Number(time), id } };
+}
+
+function positionOf(last: Listed): string {
+  if (last === local) throw new Error("nothing comes after the token of the settings");
+  return `${last.createTimeMs}/${last.id}`;
+}

@@ -1,0 +1,176 @@
+import type { Filter, UpdateFilter } from "mongodb";
+import { bounds } from "../../bounds.ts";
+import type { ControlStore, ControlView, HeldPlanLimits, LeaseRecord } from "../../fleet/control-store.ts";
+import { fail, unavailable } from "../../refusal/refusal.ts";
+import { checkRecord } from "../records.ts";
+import { type ControlDocument, controlDocument } from "./control-document.ts";
+import type { Collections } from "./documents.ts";
+import type { FreshRead } from "./fresh-read.ts";
+import { createRecentReader, withRecent } from "./recent-changes.ts";
+import { isDuplicate, type StoreCall } from "./store-call.ts";
+
+/**
+ * What the instances of a fleet agree on: one document, so that each step on it is one atomic and
+ * linearizable operation. It is written by `findOneAndUpdate` on the primary, acknowledged by a
+ * majority: a deposed primary can't acknowledge one.
+ */
+export function createControlStore(
+  { control }: Pick<Collections, "control">,
+  { call, freshRead }: { readonly call: StoreCall; readonly freshRead: FreshRead },
+): ControlStore {
+  const only = { _id: { $eq: "control" } };
+  const readRecent = createRecentReader();
+  /** The document of the last reply. A write that begins with it saves a read. */
+  let latest: ControlDocument | undefined;
+
+  function checked(document: ControlDocument): ControlDocument {
+    latest = checkRecord(controlDocument, document, "control");
+    return latest;
+  }
+
+  async function write(
+    filter: Filter<ControlDocument>,
+    update: UpdateFilter<ControlDocument>,
+  ): Promise<ControlDocument | undefined> {
+    const all = { $and: [only, filter] };
+    const document = await call(() => control.findOneAndUpdate(all, update, { returnDocument: "after" }));
+    return document ? checked(document) : undefined;
+  }
+
+  /** Reads also what has not reached a majority yet, and makes the document where there is none. */
+  async function readNewest(): Promise<ControlDocument> {
+    const find = () => call(() => control.findOne(only, { readConcern: { level: "local" } }));
+    const found = await find();
+    if (found) return checked(found);
+    try {
+      await call(() => control.insertOne({ _id: "control", ...nothing }));
+    } catch (thrown) {
+      if (!isDuplicate(thrown)) throw thrown;
+    }
+    return checked((await find()) ?? { _id: "control", ...nothing });
+  }
+
+  /**
+   * Writes what depends on the document's contents, on the condition that they are still the same;
+   * undefined: nothing is left to write.
+   * A miss means that another instance's write came first, so all of them together go on.
+   */
+  async function writeFrom(
+    changeOf: (base: ControlDocument) => Change | undefined,
+  ): Promise<ControlDocument> {
+    let base = latest ?? (await readNewest());
+    for (let tries = 0; tries < bounds.controlTriesMax; tries++) {
+      const change = changeOf(base);
+      if (!change) return base;
+      const { filter, update } = change;
+      const written = await write({ $and: [{ seq: { $eq: base.seq } }, filter] }, update);
+      if (written) return written;
+      base = await readNewest();
+    }
+    throw unavailable({ cause: new Error("other instances were faster to write the control document") });
+  }
+
+  const viewOf = ({ seq, recent, leases, planLimits }: ControlDocument): ControlView => ({
+    seq,
+    recent: readRecent(seq, recent),
+    leases: Object.entries(leases)
+      .map(([id, lease]) => ({ id, ...lease }))
+      .sort((one, other) => one.order - other.order),
+    ...(planLimits && { planLimits }),
+  });
+
+  return {
+    async read() {
+      const document = await call(() => control.findOne(only, freshRead));
+      return viewOf(document ? checked(document) : { _id: "control", ...nothing });
+    },
+    async register(id, facts) {
+      const lease = fieldOf(id);
+      // The last reply may be old: an instance that was fenced has had none since.
+      latest = undefined;
+      const written = await writeFrom(({ seq, joined, leases }) => {
+        if (leases[id]) throw idTaken(id);
+        if (Object.keys(leases).length >= bounds.controlLeasesMax) throw tooMany();
+        const record = { n: 1, ack: seq, state: "live", order: joined + 1, facts } as const;
+        return {
+          filter: { joined: { $eq: joined }, [lease]: { $exists: false } },
+          update: { $set: { [lease]: record }, $inc: { joined: 1 } },
+        };
+      });
+      return viewOf(written);
+    },
+    async beat(id, { ack, nSeen }) {
+      const lease = fieldOf(id);
+      const update = { $inc: { [`${lease}.n`]: 1 }, $max: { [`${lease}.ack`]: ack } };
+      // An older record must not get this ack: its number may be another change's by now.
+      const own = { [`${lease}.state`]: { $eq: "live" }, [`${lease}.n`]: { $gte: nSeen } };
+      const written = await write(own, update);
+      return written && viewOf(written);
+    },
+    async push(changes) {
+      const written = await writeFrom(({ recent }) => ({
+        // The number alone would not do. What was read may be of a primary that was deposed before
+        // its write reached a majority: then another change has that number, and would be lost.
+        filter: { recent: { $eq: recent } },
+        update: { $set: { recent: withRecent(recent, changes) }, $inc: { seq: changes.length } },
+      }));
+      const seqs = { first: written.seq - changes.length + 1, last: written.seq };
+      return { seqs, view: viewOf(written) };
+    },
+    async fence(id) {
+      const lease = fieldOf(id);
+      // Without the condition, a record that was removed would come back with nothing but a state.
+      const written = await write({ [lease]: { $exists: true } }, { $set: { [`${lease}.state`]: "fenced" } });
+      return leaseOf(written, id);
+    },
+    async bringPlanLimits(brought) {
+      const order = "planLimits.order";
+      let before: HeldPlanLimits | undefined;
+      await writeFrom(({ planLimits: held }) => {
+        if (held && held.order > brought.order) before = undefined;
+        // With the own order, a first try of this write has happened, and `before` is of that try.
+        if (held && held.order >= brought.order) return undefined;
+        before = held;
+        const filter = { [order]: held ? { $eq: held.order } : { $exists: false } };
+        return { filter, update: { $set: { planLimits: brought } } };
+      });
+      return before;
+    },
+    async remove(id) {
+      const lease = fieldOf(id);
+      await write({ [lease]: { $exists: true } }, { $unset: { [lease]: "" } });
+    },
+    async removeUnchanged(id, { n, state }) {
+      const lease = fieldOf(id);
+      const unchanged = { [`${lease}.n`]: { $eq: n }, [`${lease}.state`]: { $eq: state } };
+      return (await write(unchanged, { $unset: { [lease]: "" } })) !== undefined;
+    },
+  };
+}
+
+interface Change {
+  readonly filter: Filter<ControlDocument>;
+  readonly update: UpdateFilter<ControlDocument>;
+}
+
+const nothing = { seq: 0, joined: 0, recent: "", leases: {} } as const;
+
+/** Ids become names of fields, which must not hold a dot or a dollar sign. */
+function fieldOf(id: string): `leases.${string}` {
+  if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(id)) return `leases.${id}`;
+  throw fail("INTERNAL", { cause: new Error("an instance's id is not a UUID") });
+}
+
+function leaseOf(document: ControlDocument | undefined, id: string): LeaseRecord | undefined {
+  const lease = document?.leases[id];
+  return lease && { id, ...lease };
+}
+
+function idTaken(id: string) {
+  return fail("INTERNAL", { cause: new Error(`the instance ${id} is registered already`) });
+}
+
+function tooMany() {
+  const cause = new Error(`the fleet has ${bounds.controlLeasesMax} instances, and no more may join`);
+  return unavailable({ cause });
+}

@@ -1,0 +1,159 @@
+import type { Collection } from "mongodb";
+import { bounds } from "../../bounds.ts";
+import { unavailable } from "../../refusal/refusal.ts";
+import type {
+  InsertServiceTokenOutcome,
+  ServiceTokenRecord,
+  ServiceTokenStore,
+} from "../../service-tokens/service-token-store.ts";
+import { checkRecord } from "../records.ts";
+import {
+  type Collections,
+  type ServiceTokenDocument,
+  serviceTokenDocument,
+  storedServiceToken,
+} from "./documents.ts";
+import type { FreshRead } from "./fresh-read.ts";
+import { freeSlots, slotNumber } from "./key-slots.ts";
+import { isDuplicate, type StoreCall } from "./store-call.ts";
+
+/** The service tokens in MongoDB. */
+export function createServiceTokenStore(
+  { serviceTokens }: Collections,
+  call: StoreCall,
+  freshRead: FreshRead = {},
+): ServiceTokenStore {
+  const after = { returnDocument: "after" } as const;
+  return {
+    insert: (token, { acceptedMax }) => insert(serviceTokens, call, { token, acceptedMax }),
+    async find(tokenId) {
+      return tokenOf(await call(() => serviceTokens.findOne(byId(tokenId), freshRead)));
+    },
+    async list({ limit, after: place, includeRevoked }) {
+      if (limit <= 0) return []; // MongoDB takes 0 for no limit.
+      const all = [
+        ...(includeRevoked ? [] : [accepted]),
+        ...(place
+          ? [
+              {
+                $or: [
+                  { createTimeMs: { $lt: place.createTimeMs } },
+                  { createTimeMs: { $eq: place.createTimeMs }, _id: { $lt: place.id } },
+                ],
+              },
+            ]
+          : []),
+      ];
+      const page = serviceTokens
+        .find(all.length > 0 ? { $and: all } : {})
+        .sort({ createTimeMs: -1, _id: -1 })
+        .limit(limit);
+      return (await call(() => page.toArray())).map(checkToken);
+    },
+    async revoke({ tokenId, revokeTimeMs, revokedBy }) {
+      const gone = { slot: revokedKey(tokenId), nameKey: revokedKey(tokenId) };
+      const change = { $set: { revokeTimeMs, revokedBy, ...gone }, $inc: { version: 1 } };
+      const revoked = await call(() =>
+        serviceTokens.findOneAndUpdate({ ...byId(tokenId), ...accepted }, change, after),
+      );
+      if (revoked) return checkToken(revoked);
+      // A write that changes nothing: unlike a read, it waits until the earlier revocation is
+      // durable.
+      return tokenOf(
+        await call(() => serviceTokens.findOneAndUpdate(byId(tokenId), { $max: { version: 1 } }, after)),
+      );
+    },
+    async delete(tokenId) {
+      await call(() => serviceTokens.deleteOne(byId(tokenId)));
+    },
+    async leaveTeam(teamId) {
+      const naming = { ...accepted, teamIds: { $eq: teamId } };
+      const ids = await call(() => serviceTokens.find(naming).project({ _id: 1 }).toArray());
+      const left: ServiceTokenRecord[] = [];
+      for (const { _id } of ids) {
+        const change = { $pull: { teamIds: teamId }, $inc: { version: 1 } };
+        const one = { ...byId(String(_id)), ...naming };
+        const changed = tokenOf(await call(() => serviceTokens.findOneAndUpdate(one, change, after)));
+        if (changed) left.push(changed);
+      }
+      return left;
+    },
+    async recordUses(lastUseTimeMsById) {
+      const updates = [...lastUseTimeMsById].map(([tokenId, timeMs]) => ({
+        updateOne: {
+          filter: byId(tokenId),
+          update: { $max: { lastUseTimeMs: timeMs } },
+          upsert: false,
+        },
+      }));
+      for (let start = 0; start < updates.length; start += bounds.usesPerMessageMax) {
+        const message = updates.slice(start, start + bounds.usesPerMessageMax);
+        await call(() => serviceTokens.bulkWrite(message, { ordered: false }));
+      }
+    },
+    secretVersions: () => call(() => serviceTokens.distinct("secretVersion", accepted)),
+  };
+}
+
+/** A plain value: FerretDB looks an id up only so. */
+const byId = (tokenId: string) => ({ _id: tokenId });
+
+const accepted = { revokeTimeMs: { $eq: null } } as const;
+
+/** Frees the slot and the name of a revoked token for another one. */
+function revokedKey(tokenId: string): string {
+  return `revoked/${tokenId}`;
+}
+
+/** The document of a token. An accepted one has the slot of this number. */
+export function serviceTokenDocumentOf(token: ServiceTokenRecord, slot: number): ServiceTokenDocument {
+  const { id, ...facts } = token;
+  const isRevoked = token.revokeTimeMs !== null;
+  const keys = isRevoked
+    ? { slot: revokedKey(id), nameKey: revokedKey(id) }
+    : { slot: `accepted/${slot}`, nameKey: `accepted/${token.name}` };
+  return checkRecord(serviceTokenDocument, { _id: id, ...facts, ...keys }, `serviceTokens/${id}`);
+}
+
+/**
+ * As for keys (`insert-key.ts`): two unique indexes decide, and an insert that loses looks again.
+ * UNAVAILABLE where others were faster `slotAttemptsMax` times.
+ */
+async function insert(
+  serviceTokens: Collection<ServiceTokenDocument>,
+  call: StoreCall,
+  { token, acceptedMax }: { readonly token: ServiceTokenRecord; readonly acceptedMax: number },
+): Promise<InsertServiceTokenOutcome> {
+  for (let attempt = 0; attempt < bounds.slotAttemptsMax; attempt++) {
+    const held = await call(() =>
+      serviceTokens.find(accepted, newest).project({ slot: 1, name: 1 }).toArray(),
+    );
+    if (held.some(({ name }) => name === token.name)) return { kind: "name_used" };
+    const free = freeSlots(new Set(held.map(({ slot }) => slotNumber(String(slot)))), acceptedMax);
+    const slot = free[attempt % free.length];
+    if (slot === undefined) return { kind: "limit_reached" };
+    try {
+      await call(() => serviceTokens.insertOne(serviceTokenDocumentOf(token, slot)));
+      return { kind: "inserted" };
+    } catch (thrown) {
+      if (!isDuplicate(thrown)) throw thrown;
+    }
+  }
+  throw unavailable({ cause: new Error(`no slot was won in ${bounds.slotAttemptsMax} attempts`) });
+}
+
+/** Reads what the index sees: writes that have not reached a majority yet count too. */
+const newest = { readConcern: { level: "local" } } as const;
+
+function tokenOf(document: ServiceTokenDocument | null): ServiceTokenRecord | undefined {
+  return document ? checkToken(document) : undefined;
+}
+
+function checkToken(document: ServiceTokenDocument): ServiceTokenRecord {
+  const { _id, slot, nameKey, ...facts } = checkRecord(
+    storedServiceToken,
+    document,
+    `serviceTokens/${document._id}`,
+  );
+  return { id: _id, ...facts };
+}

@@ -1,0 +1,104 @@
+import { type Attributes, context, type Span, SpanKind, type Tracer, trace } from "@opentelemetry/api";
+import type { BackendRecord } from "../apps/app-store.ts";
+import type { Run, Runner, StreamRunner } from "../run/runner.ts";
+import { contextForApp } from "./carried-context.ts";
+import { endFailed } from "./work-span.ts";
+
+/** The same runner, with a span for each call of an app. The app gets the span as its parent. */
+export function traceRuns(run: Runner, tracer: Tracer): Runner {
+  return (order) => {
+    const span = startSpan(tracer, order, "Run");
+    if (span === undefined) return run(order);
+    try {
+      const output = context.with(trace.setSpan(context.active(), span), () => run(traced(order, span)));
+      if (output instanceof Promise) {
+        output.then(
+          () => span.end(),
+          (thrown: unknown) => endFailed(span, thrown),
+        );
+      } else span.end();
+      return output;
+    } catch (thrown) {
+      endFailed(span, thrown);
+      throw thrown;
+    }
+  };
+}
+
+/** The same for streams: the span ends with the app's output. */
+export function traceStreams(stream: StreamRunner, tracer: Tracer): StreamRunner {
+  return async (order) => {
+    const span = startSpan(tracer, order, "StreamRun");
+    if (span === undefined) return stream(order);
+    try {
+      const pieces = await context.with(trace.setSpan(context.active(), span), () =>
+        stream(traced(order, span)),
+      );
+      return { [Symbol.asyncIterator]: () => endingWith(pieces[Symbol.asyncIterator](), span) };
+    } catch (thrown) {
+      endFailed(span, thrown);
+      throw thrown;
+    }
+  };
+}
+
+function endingWith(pieces: AsyncIterator<string>, span: Span): AsyncIterator<string> {
+  return {
+    async next() {
+      try {
+        const next = await pieces.next();
+        if (next.done) span.end();
+        return next;
+      } catch (thrown) {
+        endFailed(span, thrown);
+        throw thrown;
+      }
+    },
+    async return() {
+      span.end();
+      return (await pieces.return?.()) ?? { done: true, value: undefined };
+    },
+  };
+}
+
+/** Undefined for an app that is no server, and for a run that belongs to no request. */
+function startSpan(tracer: Tracer, { app, teamId, runId }: Run, method: string): Span | undefined {
+  const { backend } = app;
+  if (backend.kind === "echo" || trace.getActiveSpan() === undefined) return undefined;
+  const attributes = {
+    ...serverOf(backend, method),
+    ...{ "keyrun.app": app.id, "keyrun.team": teamId, "keyrun.run_id": runId },
+  };
+  const name = backend.kind === "http" ? "POST" : `${appService}/${method}`;
+  return tracer.startSpan(name, { kind: SpanKind.CLIENT, attributes });
+}
+
+const appService = "keyrun.v1.AppBackendService";
+
+/** Not the whole URL: its path and query may hold a secret of the app. */
+function serverOf(backend: Exclude<BackendRecord, { kind: "echo" }>, method: string): Attributes {
+  if (backend.kind === "http") {
+    const { hostname, port, protocol } = new URL(backend.url);
+    const portOfServer = Number(port) || (protocol === "https:" ? 443 : 80);
+    return { "server.address": hostname, "server.port": portOfServer, "http.request.method": "POST" };
+  }
+  // A target is no part of a URL: not every name that it may have is a host to `URL`.
+  const { target } = backend;
+  const colon = target.lastIndexOf(":");
+  return {
+    "server.address": target.slice(0, colon),
+    "server.port": Number(target.slice(colon + 1)),
+    ...{ "rpc.system": "grpc", "rpc.service": appService, "rpc.method": method },
+  };
+}
+
+function traced(run: Run, span: Span): Run {
+  const { runId, teamId, keyId, app, text, requestId } = run;
+  const attribute = app.backend.kind === "http" ? "http.response.status_code" : "rpc.grpc.status_code";
+  return {
+    ...{ runId, teamId, keyId, app, text, requestId },
+    traceContext: contextForApp(span),
+    whenGone: (end) => run.whenGone(end),
+    answered: (status) => void span.setAttribute(attribute, status),
+  };
+}

@@ -1,0 +1,208 @@
+import { randomBytes } from "node:crypto";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { type Client, Code, createClient, type Transport } from "@connectrpc/connect";
+import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { AuditOutcome } from "#gen/keyrun/v1/audit_event_pb.ts";
+import { AuditService } from "#gen/keyrun/v1/audit_service_pb.ts";
+import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import { ServiceRole } from "#gen/keyrun/v1/service_token_pb.ts";
+import type { AuditEvent } from "#src/audit/audit-store.ts";
+import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import type { Stores } from "#src/store/stores.ts";
+import { type Keyrun, startKeyrun, withAuthorization } from "../harness/keyrun.ts";
+import { createManualClock } from "../harness/manual-clock.ts";
+import { signInOwner } from "../harness/members.ts";
+import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
+import { soon } from "../harness/soon.ts";
+import { createTempFolders } from "../harness/temp-folders.ts";
+
+const { VERIFY, MANAGE, METRICS } = ServiceRole;
+const folders = createTempFolders();
+const databases = createMongoDatabases();
+afterAll(async () => {
+  folders.remove();
+  if (mongodbUri !== "") await databases.drop();
+});
+
+const transports: Readonly<Record<string, (baseUrl: string, token: string) => Transport>> = {
+  gRPC: (baseUrl, token) =>
+    createGrpcTransport({ baseUrl, interceptors: [withAuthorization(`Bearer ${token}`)] }),
+  Connect: (baseUrl, token) =>
+    createConnectTransport({
+      ...{ baseUrl, httpVersion: "1.1" },
+      interceptors: [withAuthorization(`Bearer ${token}`)],
+    }),
+};
+
+/** A Keyrun whose written events the test sees, also those that no list shows yet. */
+async function startWatched(options: Parameters<typeof startKeyrun>[0] = {}) {
+  const written: AuditEvent[] = [];
+  const onStores = (opened: Stores): Stores => ({
+    ...opened,
+    audit: {
+      ...opened.audit,
+      write: (events) => {
+        written.push(...events);
+        return opened.audit.write(events);
+      },
+    },
+  });
+  return { keyrun: await startKeyrun({ ...options, onStores }), written };
+}
+
+describe.each(Object.keys(transports))("over %s", (protocol) => {
+  let keyrun: Keyrun;
+  beforeAll(async () => {
+    keyrun = await startKeyrun();
+    await keyrun.teams.createTeam({ team: { id: "others" } });
+  });
+  afterAll(() => keyrun.close());
+
+  async function attempt(token: string, request: { teamId: string }) {
+    const { keys } = { keys: createClient(KeyService, transports[protocol]!(keyrun.internalUrl, token)) };
+    await expect(keys.createKey(request)).rejects.toMatchObject({ code: Code.PermissionDenied });
+    return (await keyrun.audit.listEvents({ action: "key.create" })).events;
+  }
+
+  test("what a service tried in a team that is not its own is written down under its name", async () => {
+    const { name, value } = await keyrun.newServiceToken(MANAGE, ["demo"]);
+    expect((await attempt(value, { teamId: "others" }))[0]).toMatchObject({
+      ...{ actor: name, teamId: "", target: "others" },
+      ...{ outcome: AuditOutcome.REFUSED, reason: "SERVICE_ROLE_REQUIRED", count: 1 },
+    });
+  });
+
+  test("what a service tried without the role for it is written down under its name", async () => {
+    const { name, value } = await keyrun.newServiceToken(VERIFY);
+    expect((await attempt(value, { teamId: "demo" }))[0]).toMatchObject({
+      ...{ actor: name, outcome: AuditOutcome.REFUSED, reason: "SERVICE_ROLE_REQUIRED", count: 1 },
+    });
+  });
+});
+
+test("wrong service tokens are written down whatever they were shown to, and joined; no token at all is not", async () => {
+  const { keyrun, written } = await startWatched();
+  const { value } = await keyrun.newServiceToken(METRICS);
+  const wrong = `${value.slice(0, -3)}AAA`;
+  for (const transport of Object.values(transports)) {
+    const keys = createClient(KeyService, transport(keyrun.internalUrl, wrong));
+    await expect(keys.listKeys({ teamId: "demo" })).rejects.toMatchObject({ code: Code.Unauthenticated });
+    await expect(keys.verifyKey({ value: "x" })).rejects.toMatchObject({ code: Code.Unauthenticated });
+  }
+  const metrics = (headers: Record<string, string>) => fetch(`${keyrun.internalUrl}/metrics`, { headers });
+  expect((await metrics({ authorization: `Bearer ${wrong}` })).status).toBe(401);
+  expect((await metrics({})).status).toBe(401);
+  expect((await metrics({ authorization: `Bearer ${value}` })).status).toBe(200);
+  const nobody = createClient(KeyService, createGrpcTransport({ baseUrl: keyrun.internalUrl }));
+  await expect(nobody.listKeys({ teamId: "demo" })).rejects.toMatchObject({ code: Code.Unauthenticated });
+  await keyrun.close();
+  const refused = written.filter(({ outcome }) => outcome === "refused");
+  const shared = { actor: "unknown", address: "127.0.0.1", action: "service_token.refused" };
+  expect(refused).toMatchObject(refused.map(() => ({ ...shared, reason: "INVALID_CREDENTIAL" })));
+  expect(refused.reduce((sum, { count }) => sum + count, 0)).toBe(5);
+  expect(refused.length).toBeLessThanOrEqual(2);
+});
+
+test.each([
+  ["the embedded store", () => ({})],
+  ["MongoDB", () => ({ KEYRUN_MONGODB_URI: databases.createUri() })],
+] as const)(
+  "repeated revocations on %s are one more event together, however many they are",
+  async (name, settings) => {
+    if (name === "MongoDB" && mongodbUri === "") return;
+    const { keyrun, written } = await startWatched({ settings: settings() });
+    await keyrun.teams.createTeam({ team: { id: "demo" } }).catch(() => {});
+    const { id: keyId } = await keyrun.newKey("demo");
+    const { id: serviceTokenId, name: service } = await keyrun.newServiceToken(VERIFY);
+    for (let n = 0; n < 5; n++) {
+      await keyrun.keys.revokeKey({ teamId: "demo", keyId });
+      await keyrun.serviceTokens.revokeServiceToken({ serviceTokenId });
+    }
+    const { events } = await keyrun.audit.listEvents({});
+    const of = (action: string) => events.filter((event) => event.action === action);
+    expect(of("key.revoke")).toMatchObject([{ target: keyId, outcome: AuditOutcome.DONE }]);
+    expect(of("service_token.revoke")).toMatchObject([{ target: serviceTokenId }]);
+    expect(of("service_token.create"), service).toMatchObject([{ target: serviceTokenId }]);
+    await keyrun.close();
+    const joined = written.filter(({ count }) => count > 1).map(({ action, count }) => [action, count]);
+    const sums = ["key.revoke", "service_token.revoke"].map((action) =>
+      joined.reduce((sum, [of, count]) => sum + (of === action ? Number(count) : 0), 0),
+    );
+    for (const sum of sums) expect(sum).toBeLessThanOrEqual(4);
+    expect(joined.length).toBeGreaterThan(0);
+  },
+);
+
+describe("an earlier team with the same id", () => {
+  let keyrun: Keyrun;
+  const clock = createManualClock();
+  beforeAll(async () => {
+    keyrun = await startKeyrun({ clock });
+    await keyrun.teams.createTeam({ team: { id: "again" } });
+    const { id: keyId } = await keyrun.newKey("again");
+    await keyrun.keys.revokeKey({ teamId: "again", keyId });
+    await keyrun.teams.deleteTeam({ teamId: "again" });
+    clock.stepWall(1_000);
+    await keyrun.teams.createTeam({ team: { id: "again" } });
+    await keyrun.teams.addMember({ teamId: "again", email: "owner@localhost" });
+  });
+  afterAll(() => keyrun.close());
+
+  const actionsFor = async (audit: Client<typeof AuditService>, span = {}) =>
+    (await audit.listEvents({ teamId: "again", ...span })).events.map(({ action }) => action);
+  const own = ["member.add", "team.create"];
+
+  test("keeps its events from members of the new one, also where they ask for them by time", async () => {
+    const { browser } = await signInOwner(keyrun);
+    const audit = createClient(AuditService, browser.transport);
+    expect(await actionsFor(audit)).toEqual(own);
+    expect(await actionsFor(audit, { startTime: timestampFromMs(1) })).toEqual(own);
+    expect(await actionsFor(audit, { endTime: timestampFromMs(clock.unixMs()) })).toEqual([]);
+  });
+
+  test("keeps its events from a service of the new one, and an admin sees them all", async () => {
+    const { value } = await keyrun.newServiceToken(MANAGE, ["again"]);
+    const audit = createClient(AuditService, transports.gRPC!(keyrun.internalUrl, value));
+    expect(await actionsFor(audit)).toEqual(own);
+    expect(await actionsFor(keyrun.audit)).toContain("team.delete");
+  });
+});
+
+test("a key that is updated to end now has the event of its expiry, once", async () => {
+  const keyrun = await startKeyrun();
+  const { id: keyId } = await keyrun.newKey("demo");
+  const updateMask = { paths: ["expire_time"] };
+  await keyrun.keys.updateKey({
+    ...{ teamId: "demo", keyId, updateMask },
+    expireTime: timestampFromMs(Date.now() - 1_000),
+  });
+  const { events } = await keyrun.audit.listEvents({ teamId: "demo" });
+  const ofKey = events.filter(({ target }) => target === keyId).map(({ action, actor }) => [action, actor]);
+  expect(ofKey.toSorted()).toEqual([
+    ["key.create", "a service"],
+    ["key.expire", "Keyrun"],
+    ["key.update", "a service"],
+  ]);
+  await keyrun.close();
+});
+
+test("a key of a rotation that was cut off is revoked with an event", async () => {
+  const dataDir = folders.create();
+  const settings = { KEYRUN_DATA_DIR: dataDir, KEYRUN_SECRET: randomBytes(32).toString("base64url") };
+  const first = await startKeyrun({ settings });
+  const { id } = await first.newKey("demo");
+  await first.close();
+  const stores = await openSqliteStores({ dataDir });
+  const made = await stores.keys.find(id);
+  if (!made) throw new Error("no key");
+  const orphan = { ...made, id: "7k3f0m9x2a4c6e8g1j5n7p9q", requestId: null, pendingSinceMs: 1 };
+  await stores.keys.insert(orphan, { activeMax: 50 });
+  await stores.close();
+  const keyrun = await startKeyrun({ settings });
+  const revoked = { id: `revoked:${orphan.id}`, teamId: "demo", target: orphan.id, actor: "Keyrun" };
+  await soon(async () => (await keyrun.audit.listEvents({ action: "key.revoke" })).events).toMatchObject([
+    revoked,
+  ]);
+  await keyrun.close();
+});

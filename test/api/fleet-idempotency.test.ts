@@ -1,0 +1,124 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Plan } from "#gen/keyrun/v1/team_pb.ts";
+import { type Caller, connectCallers } from "../harness/callers.ts";
+import { startCountedApp } from "../harness/counted-app.ts";
+import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
+import type { Keyrun } from "../harness/keyrun.ts";
+import { restCaller } from "../harness/rest-caller.ts";
+import { printFigures, testSize } from "../harness/test-size.ts";
+import { fleetMissing, startTwoKeyruns, type TwoKeyruns } from "../harness/two-keyruns.ts";
+
+const rounds = testSize("KEYRUN_TEST_FLEET_REPEAT_KEYS", 40);
+
+describe.skipIf(fleetMissing() !== undefined)("an Idempotency-Key is one over the fleet", () => {
+  let fleet: TwoKeyruns;
+  let app: Awaited<ReturnType<typeof startCountedApp>>;
+  beforeAll(async () => {
+    app = await startCountedApp();
+    fleet = await startTwoKeyruns({ settings: { KEYRUN_PLAN_LIMITS: "free=100000" } });
+    await fleet.one.apps.createApp({ app: { id: "counted", backend: app.backend } });
+  });
+  afterAll(async () => {
+    await fleet.close();
+    await app.close();
+  });
+
+  async function send({ publicUrl }: Keyrun, order: { value: string; key: string; text: string }) {
+    const answer = await fetch(`${publicUrl}/api/apps/counted/run`, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${order.value}`,
+        "content-type": "application/json",
+        "idempotency-key": order.key,
+      },
+      body: JSON.stringify({ text: order.text }),
+    });
+    const body = (await answer.json()) as { runId?: string; text?: string; error?: { code: string } };
+    const header = (name: string) => answer.headers.get(name);
+    return {
+      status: answer.status,
+      body,
+      replayed: header("idempotency-replayed"),
+      retryAfter: header("retry-after"),
+    };
+  }
+
+  test("a key under way on one is in use on the other, and then both tell what came of it", async () => {
+    const { one, other } = fleet;
+    const { value } = await one.newKey(await one.newTeam());
+    const order = { value, key: randomUUID(), text: `wait ${randomUUID()}` };
+    const first = send(one, order);
+    await app.started(order.text);
+    expect(await send(other, order)).toMatchObject({
+      ...{ status: 409, retryAfter: "1", body: { error: { code: "idempotency_key_in_use" } } },
+    });
+    const another = await send(other, { ...order, text: "another text" });
+    expect(another).toMatchObject({ status: 422, body: { error: { code: "idempotency_key_reused" } } });
+    app.release(order.text);
+    const { status, body } = await first;
+    expect(status).toBe(200);
+    expect(await send(other, order)).toMatchObject({
+      status: 200,
+      body: { runId: body.runId },
+      replayed: "true",
+    });
+    expect(await send(one, order)).toMatchObject({
+      status: 200,
+      body: { runId: body.runId },
+      replayed: "true",
+    });
+    expect(app.starts(order.text)).toBe(1);
+  });
+
+  test("a team deleted on one leaves no record behind, whichever instance wrote it", async () => {
+    const { one, other } = fleet;
+    const teamId = await one.newTeam();
+    const key = await one.newKey(teamId);
+    const order = { value: key.value, key: randomUUID(), text: `hello ${randomUUID()}` };
+    expect((await send(other, order)).status).toBe(200);
+    await one.keys.revokeKey({ teamId, keyId: key.id });
+    await one.teams.deleteTeam({ teamId });
+    await other.teams.createTeam({ team: { id: teamId, plan: Plan.FREE } });
+    const { value } = await other.newKey(teamId);
+    expect(await send(one, { ...order, value })).toMatchObject({ status: 200, replayed: null });
+    expect(app.starts(order.text)).toBe(2);
+  });
+
+  test(`the same key from many callers of both starts the app once, for ${rounds} keys`, async () => {
+    const { one, other } = fleet;
+    const authorization = `Bearer ${(await one.newKey(await one.newTeam())).value}`;
+    const connect = connectCallers["Connect over HTTP/1.1"]!;
+    const callers = [one, other].flatMap(({ publicUrl }) => [
+      ...[restCaller(publicUrl), restCaller(publicUrl), connect(publicUrl), grpcJsCaller(publicUrl)],
+    ]);
+    let tries = 0;
+    async function answerOf(caller: Caller, key: string): Promise<string> {
+      for (;;) {
+        tries += 1;
+        const headers = { "idempotency-key": key };
+        const outcome = await caller.run({ appId: "counted", text: key, authorization, headers });
+        if (outcome.kind === "ok") return outcome.answer.runId;
+        expect(outcome.message).toContain("has not ended");
+        // As clients do, but sooner.
+        await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+    }
+    const wrong: string[] = [];
+    let next = 0;
+    const round = async () => {
+      while (next++ < rounds) {
+        const key = `hello-${randomUUID()}`;
+        const runIds = new Set(await Promise.all(callers.map((caller) => answerOf(caller, key))));
+        if (app.starts(key) !== 1 || runIds.size !== 1)
+          wrong.push(`${key}: ${app.starts(key)} starts, ${runIds.size} answers`);
+      }
+    };
+    await Promise.all([round(), round(), round(), round()]);
+    for (const caller of callers) caller.close();
+    printFigures(
+      `the same key from ${callers.length} callers of two instances, ${rounds} keys: ${tries} requests; ${wrong.length} keys started twice`,
+    );
+    expect(wrong).toEqual([]);
+  });
+});

@@ -1,0 +1,162 @@
+import { randomUUID } from "node:crypto";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { KeyState } from "#gen/keyrun/v1/key_pb.ts";
+import { serviceTokenMark } from "#src/fleet/instance-facts.ts";
+import type { KeyStore } from "#src/keys/key-store.ts";
+import { unavailable } from "#src/refusal/refusal.ts";
+import { connectMongo } from "#src/store/mongo/connection.ts";
+import { createControlStore } from "#src/store/mongo/control-store.ts";
+import { collectionsOf } from "#src/store/mongo/documents.ts";
+import { createStoreCall } from "#src/store/mongo/store-call.ts";
+import type { Stores } from "#src/store/stores.ts";
+import { instanceFactsOf } from "../harness/instance-facts.ts";
+import type { Keyrun } from "../harness/keyrun.ts";
+import { restRun } from "../harness/keyrun-process.ts";
+import { soon } from "../harness/soon.ts";
+import { fleetMissing, startTwoKeyruns, type TwoKeyruns } from "../harness/two-keyruns.ts";
+
+describe.skipIf(fleetMissing() !== undefined)("the life of a key in a fleet", () => {
+  let fleet: TwoKeyruns;
+  beforeAll(async () => {
+    fleet = await startTwoKeyruns({ each: [{ onStores: cutOff }, {}] });
+  });
+  afterAll(() => fleet.close());
+
+  let cutsOff = false;
+  /** The real stores, whose rotations can be told as cut off. */
+  function cutOff(stores: Stores): Stores {
+    const rotate: KeyStore["rotate"] = async (order) => {
+      const outcome = await stores.keys.rotate(order);
+      if (!cutsOff || outcome.kind !== "rotated") return outcome;
+      return { kind: "cut_off", replaced: outcome.replaced, cause: unavailable() };
+    };
+    return { ...stores, keys: { ...stores.keys, rotate } };
+  }
+
+  const stateNames = ["", "ACTIVE", "REVOKED", "EXPIRED"];
+  const mask = (...paths: string[]) => ({ updateMask: { paths } });
+  const status = async ({ publicUrl }: Keyrun, value: string) =>
+    (await restRun(publicUrl, { value, appId: "echo", text: "x" })).status;
+
+  /** What those are told who watch the team on the instance. */
+  async function watch({ keys }: Keyrun, teamId: string) {
+    const words: string[] = [];
+    const leaving = new AbortController();
+    const stream = keys.watchKeys({ teamId }, { signal: leaving.signal })[Symbol.asyncIterator]();
+    await stream.next();
+    void (async () => {
+      for (;;) {
+        const { value, done } = await stream.next();
+        if (done) return;
+        const { event } = value;
+        if (event.case !== "created" && event.case !== "changed" && event.case !== "revoked") continue;
+        words.push(`${event.case} ${event.value.id} ${event.value.label} ${stateNames[event.value.state]}`);
+      }
+    })().catch(() => {});
+    onTestFinished(() => leaving.abort());
+    return words;
+  }
+
+  test("an expiry that one brings forward holds on the other with the answer, cached or not", async () => {
+    const { one, other } = fleet;
+    const teamId = await one.newTeam();
+    for (let n = 0; n < 10; n++) {
+      const { id: keyId, value } = await one.newKey(teamId);
+      expect(await status(other, value)).toBe(200);
+      const expireTime = timestampFromMs(0);
+      await one.keys.updateKey({ teamId, keyId, expireTime, ...mask("expire_time") });
+      expect(await status(other, value)).toBe(401);
+    }
+  });
+
+  test("a rotation that is cut off after the old key's end fails, and no instance accepts the old key", async () => {
+    const { one, other } = fleet;
+    const teamId = await one.newTeam();
+    const words = await watch(other, teamId);
+    const { id: keyId, value } = await one.newKey(teamId);
+    expect([await status(one, value), await status(other, value)]).toEqual([200, 200]);
+    cutsOff = true;
+    onTestFinished(() => {
+      cutsOff = false;
+    });
+    await expect(one.keys.rotateKey({ teamId, keyId })).rejects.toMatchObject({ code: Code.Unavailable });
+    expect([await status(one, value), await status(other, value)]).toEqual([401, 401]);
+    await soon(() => words.at(-1)).toBe(`revoked ${keyId}  REVOKED`);
+  });
+
+  test("each change of a key is told once to those who watch on the other, also many, and a deletion is not", async () => {
+    const { one, other } = fleet;
+    const teamId = await one.newTeam();
+    const words = await watch(other, teamId);
+    const { id: keyId } = await one.newKey(teamId);
+    for (const label of ["a", "b", "c", "d"]) {
+      await one.keys.updateKey({ teamId, keyId, label, ...mask("label") });
+      await soon(() => words.at(-1)).toBe(`changed ${keyId} ${label} ACTIVE`);
+    }
+    await one.keys.updateKey({ teamId, keyId, expireTime: timestampFromMs(0), ...mask("expire_time") });
+    await soon(() => words.at(-1)).toBe(`changed ${keyId} d EXPIRED`);
+    await one.keys.revokeKey({ teamId, keyId });
+    await soon(() => words.at(-1)).toBe(`revoked ${keyId} d REVOKED`);
+    expect(words).toHaveLength(7);
+    await one.teams.deleteTeam({ teamId });
+    expect(words).toHaveLength(7);
+  });
+
+  test("a key expires on each, is marked once, and is told as changed", async () => {
+    const { one, other } = fleet;
+    const teamId = await one.newTeam();
+    const [here, there] = [await watch(one, teamId), await watch(other, teamId)];
+    const { id: keyId, value } = await one.newKey(teamId);
+    const endMs = Date.now() + 1_500;
+    await one.keys.updateKey({ teamId, keyId, expireTime: timestampFromMs(endMs), ...mask("expire_time") });
+    expect([await status(one, value), await status(other, value)]).toEqual([200, 200]);
+    await soon(() => Date.now() >= endMs).toBe(true);
+    expect([await status(one, value), await status(other, value)]).toEqual([401, 401]);
+    for (const words of [here, there]) {
+      await soon(() => words.at(-1)).toBe(`changed ${keyId}  EXPIRED`);
+      expect(words).toHaveLength(3);
+    }
+    const { keys } = await other.keys.listKeys({ teamId, showRevoked: true });
+    expect(keys).toMatchObject([{ id: keyId, state: KeyState.EXPIRED }]);
+  });
+
+  test("while an older instance serves too, no key gets an expiry, and nothing is written", async () => {
+    const { one } = fleet;
+    const teamId = await one.newTeam();
+    const { id: keyId } = await one.newKey(teamId);
+    const { client, db } = await connectMongo(one.config.mongodbUri ?? "", {
+      selectionMsMax: 20_000,
+      socketMsMax: 20_000,
+    });
+    onTestFinished(() => client.close());
+    const control = createControlStore(collectionsOf(db), { call: createStoreCall(20_000), freshRead: {} });
+    const [lease] = (await control.read()).leases;
+    const { secretVersions } = lease?.facts ?? { secretVersions: [] };
+    const serviceToken = serviceTokenMark(one.serviceToken);
+    const facts = instanceFactsOf({
+      schema: 7,
+      secretVersions,
+      serviceTokenMark: serviceToken,
+      address: null,
+    });
+    const older = randomUUID();
+    await control.register(older, facts);
+    onTestFinished(() => control.remove(older));
+    const expireTime = timestampFromMs(Date.now() + 600_000);
+    const calls = [
+      () => one.keys.createKey({ teamId, expireTime }),
+      () => one.keys.updateKey({ teamId, keyId, expireTime, ...mask("expire_time") }),
+      () => one.keys.updateKey({ teamId, keyId, label: "x", ...mask("label") }),
+    ];
+    const refusal = { code: Code.FailedPrecondition };
+    await soon(async () => ConnectError.from(await calls[0]!().catch((thrown) => thrown)).code).toBe(
+      refusal.code,
+    );
+    for (const call of calls) await expect(call()).rejects.toMatchObject(refusal);
+    await expect(calls[1]!()).rejects.toThrow(/older Keyrun/);
+    await control.remove(older);
+    await soon(async () => (await calls[1]!().catch(() => undefined))?.key?.id).toBe(keyId);
+  });
+});

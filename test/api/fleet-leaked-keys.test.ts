@@ -1,0 +1,37 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { restRun } from "../harness/keyrun-process.ts";
+import { leakReporters } from "../harness/leak-reporters.ts";
+import { fleetMissing, startTwoKeyruns, type TwoKeyruns } from "../harness/two-keyruns.ts";
+
+describe.skipIf(fleetMissing() !== undefined)("in a fleet", () => {
+  let fleet: TwoKeyruns;
+  beforeAll(async () => {
+    fleet = await startTwoKeyruns({ settings: { KEYRUN_PLAN_LIMITS: "free=100000" } });
+  });
+  afterAll(() => fleet.close());
+  const reporterOf = ({ publicUrl }: { publicUrl: string }) =>
+    leakReporters["REST over HTTP/1.1"]!(publicUrl);
+
+  test("a key that is reported on one instance is refused by the very next run on the other", async () => {
+    const { one, other } = fleet;
+    const teamId = await one.newTeam();
+    for (let n = 0; n < 10; n++) {
+      const { value } = await one.newKey(teamId);
+      const statusOn = async ({ publicUrl }: { publicUrl: string }) =>
+        (await restRun(publicUrl, { value })).status;
+      await expect.poll(() => statusOn(other)).toBe(200);
+      expect((await reporterOf(one).report(value)).reason).toBe("OK");
+      expect(await statusOn(other)).toBe(401);
+    }
+  });
+
+  test("reports on both instances at once are one revocation, and each repeat has its time", async () => {
+    const { one, other } = fleet;
+    const { value } = await one.newKey(await one.newTeam());
+    const reports = [one, other, one, other].map((each) => reporterOf(each).report(value));
+    const outcomes = await Promise.all(reports);
+    outcomes.push(await reporterOf(other).report(value));
+    expect(outcomes.map(({ reason }) => reason)).toEqual(Array(5).fill("OK"));
+    expect(new Set(outcomes.map(({ answer }) => answer?.revokeTime)).size).toBe(1);
+  });
+});

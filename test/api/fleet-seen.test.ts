@@ -1,0 +1,182 @@
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { Plan } from "#gen/keyrun/v1/team_pb.ts";
+import type { Keyrun } from "../harness/keyrun.ts";
+import { restRun } from "../harness/keyrun-process.ts";
+import { restStreamCallers } from "../harness/rest-stream-callers.ts";
+import { soon } from "../harness/soon.ts";
+import { connectStreamCallers } from "../harness/stream-callers.ts";
+import { startTalkingApp } from "../harness/talking-app.ts";
+import { printFigures, timesInWords } from "../harness/test-size.ts";
+import { fleetMissing, startTwoKeyruns, type TwoKeyruns } from "../harness/two-keyruns.ts";
+
+/** The default of KEYRUN_KEYS_PER_TEAM_MAX. */
+const keysMade = 50;
+
+describe.skipIf(fleetMissing() !== undefined)("what one instance of a fleet does is seen on another", () => {
+  let fleet: TwoKeyruns;
+  let app: Awaited<ReturnType<typeof startTalkingApp>>;
+  beforeAll(async () => {
+    app = await startTalkingApp();
+    fleet = await startTwoKeyruns({ settings: { KEYRUN_KEYS_PER_TEAM_MAX: "500" } });
+    await fleet.one.apps.createApp({ app: { id: "talk", backend: app.backend } });
+  });
+  afterAll(async () => {
+    await fleet.close();
+    await app.close();
+  });
+
+  /** Watches a team on an instance. Each event has the time at which it came. */
+  async function watch({ keys }: Keyrun, teamId: string) {
+    const events: { readonly words: string; readonly atMs: number }[] = [];
+    const uses: typeof events = [];
+    const leaving = new AbortController();
+    const stream = keys.watchKeys({ teamId }, { signal: leaving.signal })[Symbol.asyncIterator]();
+    await stream.next();
+    const ended = (async () => {
+      for (;;) {
+        const { value, done } = await stream.next();
+        if (done) return "ended";
+        const { event } = value;
+        if (event.case !== "created" && event.case !== "revoked" && event.case !== "used") continue;
+        const told = { words: `${event.case} ${event.value.id}`, atMs: performance.now() };
+        if (event.case === "used") uses.push(told);
+        else events.push(told);
+      }
+    })().catch(String);
+    onTestFinished(() => leaving.abort());
+    return { events, uses, ended, words: () => events.map(({ words }) => words) };
+  }
+
+  test("a key created or revoked on one is told once to those who watch it on each, within a second", async () => {
+    const { one, other } = fleet;
+    const teamId = await one.newTeam();
+    const [here, there] = [await watch(one, teamId), await watch(other, teamId)];
+    const expected: string[] = [];
+    const tookMs: number[] = [];
+    for (let n = 0; n < 10; n++) {
+      for (const instance of [one, other]) {
+        let beganMs = performance.now();
+        const { id } = await instance.newKey(teamId);
+        expected.push(`created ${id}`);
+        for (const each of [here, there]) {
+          await soon(each.words).toEqual(expected);
+          tookMs.push((each.events.at(-1)?.atMs ?? Number.NaN) - beganMs);
+        }
+        beganMs = performance.now();
+        await instance.keys.revokeKey({ teamId, keyId: id });
+        expected.push(`revoked ${id}`);
+        for (const each of [here, there]) {
+          await soon(each.words).toEqual(expected);
+          tookMs.push((each.events.at(-1)?.atMs ?? Number.NaN) - beganMs);
+        }
+      }
+    }
+    printFigures(`a change of a key until a watcher of a fleet has it: ${timesInWords(tookMs)}`);
+    expect(Math.max(...tookMs)).toBeLessThan(1_000);
+  });
+
+  test("as many keys as a team may have, made at once, are told each once", async () => {
+    const { one, other } = fleet;
+    const teamId = await one.newTeam();
+    const there = await watch(other, teamId);
+    const made = await Promise.all(Array.from({ length: keysMade }, () => one.newKey(teamId)));
+    await soon(() => there.events.length).toBe(keysMade);
+    expect([...there.words()].sort()).toEqual(made.map(({ id }) => `created ${id}`).sort());
+  });
+
+  test("a team deleted on one ends its watches on the other within a second", async () => {
+    const { one, other } = fleet;
+    const teamId = await one.newTeam();
+    const there = await watch(other, teamId);
+    await one.teams.deleteTeam({ teamId });
+    const answeredMs = performance.now();
+    expect(await there.ended).toContain("[not_found]");
+    expect(performance.now() - answeredMs).toBeLessThan(1_000);
+  });
+
+  test("a use on one is told to those who watch its key on the other within two seconds", async () => {
+    const { one, other } = fleet;
+    const { id, teamId, value } = await one.newKey(await one.newTeam());
+    const there = await watch(other, teamId);
+    const tookMs: number[] = [];
+    for (let n = 0; n < 3; n++) {
+      const sentMs = performance.now();
+      expect((await restRun(one.publicUrl, { value, appId: "echo", text: "x" })).status).toBe(200);
+      await soon(() => there.uses.length).toBe(n + 1);
+      expect(there.uses.at(-1)?.words).toBe(`used ${id}`);
+      tookMs.push((there.uses.at(-1)?.atMs ?? Number.NaN) - sentMs);
+    }
+    printFigures(`a use until a watcher on another instance has it: ${timesInWords(tookMs)}`);
+    expect(Math.max(...tookMs)).toBeLessThan(2_000);
+  });
+
+  test("a use on one shows on a list of the other within two seconds", async () => {
+    const { one, other } = fleet;
+    const { id: keyId, teamId, value } = await one.newKey(await one.newTeam());
+    const tookMs: number[] = [];
+    for (let n = 0; n < 3; n++) {
+      const usedMs = Date.now();
+      expect((await restRun(one.publicUrl, { value, appId: "echo", text: "x" })).status).toBe(200);
+      const sentMs = performance.now();
+      await soon(async () => {
+        const { keys } = await other.keys.listKeys({ teamId });
+        const time = keys.find(({ id }) => id === keyId)?.lastUseTime;
+        return Number(time?.seconds ?? 0) * 1_000 + (time?.nanos ?? 0) / 1e6 >= usedMs;
+      }).toBe(true);
+      tookMs.push(performance.now() - sentMs);
+    }
+    printFigures(`a use until a list on another instance shows it: ${timesInWords(tookMs)}`);
+    expect(Math.max(...tookMs)).toBeLessThan(2_000);
+  });
+
+  describe.each([
+    [
+      "a revoked key",
+      (keyId: string, teamId: string) => fleet.one.keys.revokeKey({ teamId, keyId }),
+      "REVOKED_API_KEY",
+    ],
+    [
+      "a team that lost the app",
+      () =>
+        fleet.one.apps.updateApp({
+          app: { id: "talk", teamIds: ["team-of-nobody"] },
+          updateMask: { paths: ["team_ids"] },
+        }),
+      "APP_NOT_FOUND",
+    ],
+  ] as const)("the streams of %s", (_, takeAway, reason) => {
+    test("end on every instance within a second of the answer", async () => {
+      const { one, other } = fleet;
+      await one.teams.createTeam({ team: { id: "team-of-nobody", plan: Plan.FREE } }).catch(() => {});
+      const key = await one.newKey(await one.newTeam(Plan.ENTERPRISE));
+      const callers = [one, other].flatMap(({ publicUrl }) =>
+        Object.values({ ...restStreamCallers, ...connectStreamCallers }).map((make) => make(publicUrl)),
+      );
+      onTestFinished(() => {
+        for (const caller of callers) caller.close();
+      });
+      const streams = await Promise.all(
+        callers.map(async (caller, n) => {
+          const text = `${reason} ${n}`;
+          const stream = caller.open({ appId: "talk", authorization: `Bearer ${key.value}`, text });
+          const first = stream.next();
+          (await app.talk(text)).begin();
+          expect(await first).toMatchObject({ kind: "started" });
+          return stream;
+        }),
+      );
+      const ends = streams.map(async (stream) => ({ end: await stream.next(), atMs: performance.now() }));
+      await takeAway(key.id, key.teamId);
+      const answeredMs = performance.now();
+      const tookMs: number[] = [];
+      for (const each of await Promise.all(ends)) {
+        expect(each.end).toMatchObject({ kind: "refused", reason });
+        tookMs.push(each.atMs - answeredMs);
+      }
+      printFigures(
+        `${streams.length} streams on two instances, ${reason}: ended ${timesInWords(tookMs)} after the answer`,
+      );
+      expect(Math.max(...tookMs)).toBeLessThan(1_000);
+    });
+  });
+});

@@ -1,0 +1,70 @@
+import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import { ServiceRole } from "#gen/keyrun/v1/service_token_pb.ts";
+import { type Keyrun, withAuthorization } from "../harness/keyrun.ts";
+import { soon } from "../harness/soon.ts";
+import { fleetMissing, startTwoKeyruns, type TwoKeyruns } from "../harness/two-keyruns.ts";
+
+describe.skipIf(fleetMissing() !== undefined)("in a fleet, a service token", () => {
+  let fleet: TwoKeyruns;
+  beforeAll(async () => {
+    fleet = await startTwoKeyruns();
+    await fleet.one.teams.createTeam({ team: { id: "acme" } });
+  });
+  afterAll(() => fleet.close());
+
+  const keysAs = (value: string, { internalUrl }: Keyrun) =>
+    createClient(
+      KeyService,
+      createGrpcTransport({
+        baseUrl: internalUrl,
+        interceptors: [withAuthorization(`Bearer ${value}`)],
+      }),
+    );
+  const codeOf = (call: Promise<unknown>) =>
+    call.then(
+      () => 0,
+      (thrown) => ConnectError.from(thrown).code,
+    );
+
+  test("works on each instance at once, and revoked on none, also where it was cached or a stream is open", async () => {
+    const { one, other } = fleet;
+    for (let n = 0; n < 10; n++) {
+      const [maker, user] = n % 2 === 0 ? [one, other] : [other, one];
+      const { id, value } = await maker.newServiceToken(ServiceRole.MANAGE, ["acme"]);
+      const keys = keysAs(value, user);
+      for (let use = 0; use < 3; use++) await keys.listKeys({ teamId: "acme" });
+      const stream = keys.watchKeys({ teamId: "acme" })[Symbol.asyncIterator]();
+      await stream.next();
+      const ended = codeOf(stream.next());
+      await maker.serviceTokens.revokeServiceToken({ serviceTokenId: id });
+      expect(await codeOf(keys.listKeys({ teamId: "acme" }))).toBe(Code.Unauthenticated);
+      expect(await ended).toBe(Code.Unauthenticated);
+    }
+  });
+
+  test("that names a team loses it on each instance once the team is deleted", async () => {
+    const { one, other } = fleet;
+    const teamId = await one.newTeam();
+    const { value } = await one.newServiceToken(ServiceRole.MANAGE, ["acme", teamId]);
+    const keys = keysAs(value, other);
+    await keys.listKeys({ teamId });
+    await one.teams.deleteTeam({ teamId });
+    await one.teams.createTeam({ team: { id: teamId } });
+    expect(await codeOf(keys.listKeys({ teamId }))).toBe(Code.PermissionDenied);
+    await keys.listKeys({ teamId: "acme" });
+  });
+
+  test("shows on one instance that it was used on another", async () => {
+    const { one, other } = fleet;
+    const { id, value } = await one.newServiceToken(ServiceRole.VERIFY);
+    await keysAs(value, other).verifyKey({ value: "none", cost: 0 });
+    const isUsed = async () => {
+      const { serviceTokens } = await one.serviceTokens.listServiceTokens({});
+      return serviceTokens.find((each) => each.id === id)?.lastUseTime !== undefined;
+    };
+    await soon(isUsed).toBe(true);
+  });
+});

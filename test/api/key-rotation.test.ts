@@ -1,0 +1,214 @@
+import { randomUUID } from "node:crypto";
+import { durationFromMs, timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
+import { KeyState } from "#gen/keyrun/v1/key_pb.ts";
+import { Plan } from "#gen/keyrun/v1/team_pb.ts";
+import { type Caller, connectCallers } from "../harness/callers.ts";
+import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
+import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { createManualClock } from "../harness/manual-clock.ts";
+import { restCaller, restH2Caller } from "../harness/rest-caller.ts";
+
+const clock = createManualClock();
+const callers: Caller[] = [];
+let keyrun: Keyrun;
+
+beforeAll(async () => {
+  keyrun = await startKeyrun({ clock });
+  for (const make of [restCaller, restH2Caller, grpcJsCaller, ...Object.values(connectCallers)]) {
+    callers.push(make(keyrun.publicUrl));
+  }
+});
+
+afterAll(async () => {
+  for (const caller of callers) caller.close();
+  await keyrun.close();
+});
+
+const hourMs = 60 * 60_000;
+const dayMs = 24 * hourMs;
+
+const run = (value: string, caller = callers[0]!) =>
+  caller.run({ appId: "echo", text: "x", authorization: `Bearer ${value}` });
+
+async function newKey(facts: { label?: string; expireMs?: number } = {}) {
+  const teamId = await keyrun.newTeam(Plan.ENTERPRISE);
+  const { label = "", expireMs } = facts;
+  const expiry = expireMs === undefined ? {} : { expireTime: timestampFromMs(expireMs) };
+  const { key, value } = await keyrun.keys.createKey({ teamId, label, ...expiry });
+  return { teamId, keyId: key?.id ?? "", value };
+}
+
+const rotate = (key: { teamId: string; keyId: string }, overlapMs = 0, requestId = "") =>
+  keyrun.keys.rotateKey({ ...key, overlap: durationFromMs(overlapMs), requestId });
+
+async function refusalOf(call: Promise<unknown>) {
+  const error = await call.then(
+    () => expect.fail("the call succeeded"),
+    (thrown) => ConnectError.from(thrown),
+  );
+  const [info] = error.findDetails(ErrorInfoSchema);
+  return { code: error.code, reason: info?.reason, metadata: info?.metadata, words: error.rawMessage };
+}
+
+describe("rotating without an overlap", () => {
+  test("revokes the old key at once on every transport, and the new one works", async () => {
+    const old = await newKey({ label: "ci" });
+    for (const caller of callers) expect((await run(old.value, caller)).kind).toBe("ok");
+    const { key, value, replacedKey } = await rotate(old);
+    expect(value).toMatch(/^svc_[0-9a-hjkmnp-tv-z]{24}\.[0-9A-Za-z]{49}$/);
+    expect(key).toMatchObject({
+      ...{ id: value.slice(4, 28), teamId: old.teamId, label: "ci", state: KeyState.ACTIVE },
+      ...{ replacesKeyId: old.keyId, replacedByKeyId: "", createdBy: "a service" },
+    });
+    expect(replacedKey).toMatchObject({
+      ...{ id: old.keyId, state: KeyState.REVOKED, revokedBy: "a service" },
+      ...{ replacesKeyId: "", replacedByKeyId: key?.id },
+    });
+    for (const caller of callers) {
+      expect((await run(value, caller)).kind).toBe("ok");
+      expect(JSON.stringify(await run(old.value, caller))).toContain("REVOKED_API_KEY");
+    }
+    const { keys, activeKeyCount } = await keyrun.keys.listKeys({ teamId: old.teamId });
+    expect([keys.map(({ id }) => id), activeKeyCount]).toEqual([[key?.id], 1]);
+  });
+});
+
+describe("rotating with an overlap", () => {
+  test("lets the old key go on for exactly so long, and says so on every answer to it", async () => {
+    const old = await newKey();
+    const endMs = clock.unixMs() + 30 * dayMs;
+    const { value, replacedKey } = await rotate(old, 30 * dayMs);
+    expect(replacedKey?.state).toBe(KeyState.ACTIVE);
+    expect(replacedKey?.expireTime && timestampMs(replacedKey.expireTime)).toBe(endMs);
+    clock.stepWall(1);
+    for (const caller of callers) {
+      const { headers } = await run(old.value, caller);
+      expect(headers.get("x-key-expires")).toBe(new Date(endMs).toISOString());
+      expect(headers.get("x-key-replaced")).toBe("true");
+      expect((await run(value, caller)).headers.get("x-key-replaced")).toBeNull();
+    }
+    clock.stepWall(30 * dayMs - 2);
+    expect((await run(old.value)).kind).toBe("ok");
+    clock.stepWall(1);
+    for (const caller of callers) {
+      expect(JSON.stringify(await run(old.value, caller))).toContain("EXPIRED_API_KEY");
+      expect((await run(value, caller)).kind).toBe("ok");
+    }
+  });
+
+  test("never puts the old key's own expiry off, and gives the new key the same span", async () => {
+    const beganMs = clock.unixMs();
+    const old = await newKey({ expireMs: beganMs + 10 * dayMs });
+    clock.stepWall(9 * dayMs);
+    const { key, replacedKey } = await rotate(old, 7 * dayMs);
+    expect(replacedKey?.expireTime && timestampMs(replacedKey.expireTime)).toBe(beganMs + 10 * dayMs);
+    expect(key?.expireTime && timestampMs(key.expireTime)).toBe(clock.unixMs() + 10 * dayMs);
+  });
+
+  test("works with all keys that the team may have, and the pair counts as one", async () => {
+    const old = await newKey();
+    await Promise.all(Array.from({ length: 49 }, () => keyrun.newKey(old.teamId)));
+    const { key } = await rotate(old, hourMs);
+    const { activeKeyCount, keys } = await keyrun.keys.listKeys({ teamId: old.teamId, pageSize: 100 });
+    expect([activeKeyCount, keys.length]).toEqual([50, 51]);
+    const refusal = { reason: "KEY_LIMIT_REACHED" };
+    expect(await refusalOf(keyrun.keys.createKey({ teamId: old.teamId }))).toMatchObject(refusal);
+    clock.stepWall(hourMs);
+    expect(await refusalOf(keyrun.keys.createKey({ teamId: old.teamId }))).toMatchObject(refusal);
+    await keyrun.keys.revokeKey({ teamId: old.teamId, keyId: key?.id ?? "" });
+    await keyrun.newKey(old.teamId);
+  });
+
+  test("tells watchers of both keys", async () => {
+    const old = await newKey();
+    const ended = new AbortController();
+    const { teamId } = old;
+    const watch = keyrun.keys.watchKeys({ teamId }, { signal: ended.signal })[Symbol.asyncIterator]();
+    await watch.next();
+    const { key } = await rotate(old, hourMs);
+    expect(await watch.next()).toMatchObject({
+      value: { event: { case: "created", value: { id: key?.id, replacesKeyId: old.keyId } } },
+    });
+    expect(await watch.next()).toMatchObject({
+      value: { event: { case: "changed", value: { id: old.keyId, replacedByKeyId: key?.id } } },
+    });
+    ended.abort();
+  });
+});
+
+describe("a rotation is refused", () => {
+  test("for a key that is revoked, expired or replaced, and says which", async () => {
+    const [revoked, expired, replaced] = [
+      await newKey(),
+      await newKey({ expireMs: clock.unixMs() + hourMs }),
+      await newKey(),
+    ];
+    await keyrun.keys.revokeKey({ teamId: revoked.teamId, keyId: revoked.keyId });
+    clock.stepWall(hourMs);
+    const { key } = await rotate(replaced, hourMs);
+    for (const [old, words] of [
+      [revoked, "revoked"],
+      [expired, "expired"],
+      [replaced, `replaced by \`${key?.id}\``],
+    ] as const) {
+      const refusal = await refusalOf(rotate(old, hourMs));
+      expect(refusal).toMatchObject({ code: Code.FailedPrecondition, reason: "KEY_NOT_ROTATABLE" });
+      expect(refusal.metadata).toEqual({ key_id: old.keyId });
+      expect(refusal.words).toContain(words);
+    }
+  });
+
+  test("with an overlap for a successor while its predecessor lives, and done without one", async () => {
+    const old = await newKey();
+    const { key } = await rotate(old, hourMs);
+    const successor = { teamId: old.teamId, keyId: key?.id ?? "" };
+    expect(await refusalOf(rotate(successor, hourMs))).toMatchObject({ reason: "KEY_NOT_ROTATABLE" });
+    const { value } = await rotate(successor);
+    expect((await run(value)).kind).toBe("ok");
+    expect((await run(old.value)).kind).toBe("ok");
+    expect((await keyrun.keys.listKeys({ teamId: old.teamId })).activeKeyCount).toBe(1);
+  });
+
+  test("with a used request id, by the name of the key that it made", async () => {
+    const [first, second] = [await newKey(), await newKey()];
+    const requestId = randomUUID();
+    const { key } = await rotate(first, hourMs, requestId);
+    expect(key?.requestId).toBe(requestId);
+    expect(await refusalOf(rotate(first, hourMs, requestId))).toMatchObject({
+      ...{ code: Code.AlreadyExists, reason: "REQUEST_ID_USED", metadata: { key_id: key?.id } },
+    });
+    const another = await keyrun.keys.createKey({ teamId: first.teamId });
+    const used = rotate({ teamId: first.teamId, keyId: another.key?.id ?? "" }, 0, requestId);
+    expect(await refusalOf(used)).toMatchObject({
+      ...{ code: Code.AlreadyExists, reason: "REQUEST_ID_USED", metadata: { key_id: key?.id } },
+    });
+    await rotate(second, hourMs, requestId);
+  });
+
+  test.each([-1, 30 * dayMs + 1])("with an overlap of %i ms, which is named", async (overlapMs) => {
+    const refusal = await refusalOf(rotate(await newKey(), overlapMs));
+    expect(refusal).toMatchObject({ code: Code.InvalidArgument });
+    expect(refusal.words).toContain("overlap");
+  });
+
+  test("for another team's key and an unknown key alike", async () => {
+    const [own, other] = [await newKey(), await newKey()];
+    const foreign = await refusalOf(rotate({ teamId: own.teamId, keyId: other.keyId }));
+    const unknown = await refusalOf(rotate({ teamId: own.teamId, keyId: "0".repeat(24) }));
+    expect(foreign.reason).toBe("KEY_NOT_FOUND");
+    expect(unknown.words.replace("0".repeat(24), other.keyId)).toBe(foreign.words);
+  });
+});
+
+test("of many rotations of one key at once exactly one is done, and only its value works", async () => {
+  const old = await newKey();
+  const outcomes = await Promise.allSettled(Array.from({ length: 8 }, () => rotate(old, hourMs)));
+  const done = outcomes.filter((outcome) => outcome.status === "fulfilled");
+  expect(done).toHaveLength(1);
+  expect((await run(done[0]!.value.value)).kind).toBe("ok");
+  const { keys } = await keyrun.keys.listKeys({ teamId: old.teamId, showRevoked: true });
+  expect(keys.map(({ id }) => id).sort()).toEqual([old.keyId, done[0]!.value.key?.id].sort());
+});

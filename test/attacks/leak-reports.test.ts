@@ -1,0 +1,134 @@
+import { performance } from "node:perf_hooks";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { leakBounds } from "#src/auth/leak-bounds.ts";
+import { bounds } from "#src/bounds.ts";
+import { checksumOf } from "#src/keys/key-text.ts";
+import type { Stores } from "#src/store/stores.ts";
+import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { restRun } from "../harness/keyrun-process.ts";
+import { type LeakReporter, leakReporters } from "../harness/leak-reporters.ts";
+
+let keyrun: Keyrun;
+let reporter: LeakReporter;
+const store = { reads: 0, running: 0, runningMax: 0 };
+
+/** The real stores; reads of keys are counted, and how many run at once. */
+function watched(stores: Stores): Stores {
+  const find: Stores["keys"]["find"] = async (keyId) => {
+    store.reads += 1;
+    store.running += 1;
+    store.runningMax = Math.max(store.runningMax, store.running);
+    await new Promise((resolve) => setImmediate(resolve));
+    return stores.keys.find(keyId).finally(() => {
+      store.running -= 1;
+    });
+  };
+  return { ...stores, keys: { ...stores.keys, find } };
+}
+
+beforeAll(async () => {
+  keyrun = await startKeyrun({
+    settings: { KEYRUN_TRUST_PROXY: "1", KEYRUN_PLAN_LIMITS: "free=100000" },
+    onStores: watched,
+  });
+  reporter = leakReporters["REST over HTTP/2"]!(keyrun.publicUrl);
+});
+afterAll(async () => {
+  reporter.close();
+  await keyrun.close();
+});
+
+const from = (address: string) => ({ "x-forwarded-for": address });
+const newKey = async () => keyrun.newKey(await keyrun.newTeam());
+
+function wrongSecretOf(value: string): string {
+  const unchecked = value.slice(0, 29) + keyrun.unknownKey().slice(29, 72);
+  return unchecked + checksumOf(unchecked);
+}
+
+test("10,000 wrong reports of one address read the store little, hold up no run and no other report, and leave nothing", async () => {
+  const [running, lost] = [await newKey(), await newKey()];
+  const readsBefore = store.reads;
+  store.runningMax = 0;
+  const attacker = from("203.0.113.7");
+  const counts = new Map<string, number>();
+  let isOver = false;
+  const attack = Promise.all(
+    Array.from({ length: 100 }, async () => {
+      for (let n = 0; n < 100; n++) {
+        const value = n % 2 === 0 ? keyrun.unknownKey() : wrongSecretOf(running.value);
+        const { reason } = await reporter.report(value, attacker);
+        counts.set(reason, (counts.get(reason) ?? 0) + 1);
+      }
+    }),
+  ).finally(() => {
+    isOver = true;
+  });
+  const runs: number[] = [];
+  const waits: number[] = [];
+  while (!isOver) {
+    const begun = performance.now();
+    runs.push((await restRun(keyrun.publicUrl, { value: running.value })).status);
+    waits.push(performance.now() - begun);
+  }
+  await attack;
+  const other = await reporter.report(lost.value, from("203.0.113.8"));
+  expect(other.reason).toBe("OK");
+  expect(new Set(runs)).toEqual(new Set([200]));
+  expect(Math.max(...waits)).toBeLessThan(2_000);
+  expect([...counts.values()].reduce((sum, count) => sum + count, 0)).toBe(10_000);
+  expect([...counts.keys()].filter((reason) => !["KEY_NOT_FOUND", "UNAVAILABLE"].includes(reason))).toEqual(
+    [],
+  );
+  // Each answer that says so has read once, and no other has. What the runs read is cached.
+  expect(store.reads - readsBefore).toBeLessThanOrEqual((counts.get("KEY_NOT_FOUND") ?? 0) + 3);
+  expect(store.runningMax).toBeLessThanOrEqual(leakBounds.reportsAtOnceMax + 2);
+  expect((await restRun(keyrun.publicUrl, { value: running.value })).status).toBe(200);
+}, 240_000);
+
+test("reports of many addresses at once never hold more look-ups than their own share", async () => {
+  store.runningMax = 0;
+  const outcomes = await Promise.all(
+    Array.from({ length: 200 }, (_, n) => reporter.report(keyrun.unknownKey(), from(`198.51.100.${n}`))),
+  );
+  expect(store.runningMax).toBeLessThanOrEqual(leakBounds.reportsAtOnceMax);
+  expect(leakBounds.reportsAtOnceMax).toBeLessThan(bounds.lookupsMax / 4);
+  expect(new Set(outcomes.map(({ reason }) => reason))).toEqual(new Set(["KEY_NOT_FOUND"]));
+});
+
+test("an unknown id and a wrong secret take the same time", async () => {
+  const known = (await newKey()).value;
+  const timesMs: Record<"unknown" | "wrong", number[]> = { unknown: [], wrong: [] };
+  for (let n = 0; n < 400; n++) {
+    const [kind, value] =
+      n % 2 === 0 ? (["unknown", keyrun.unknownKey()] as const) : (["wrong", wrongSecretOf(known)] as const);
+    const begun = performance.now();
+    const { reason } = await reporter.report(value, from(`192.0.2.${n % 250}`));
+    timesMs[kind].push(performance.now() - begun);
+    expect(reason).toBe("KEY_NOT_FOUND");
+  }
+  const median = (values: number[]) => values.sort((a, b) => a - b)[values.length / 2]!;
+  const [unknown, wrong] = [median(timesMs.unknown), median(timesMs.wrong)];
+  process.stderr.write(`medians: unknown id ${unknown.toFixed(3)} ms, wrong secret ${wrong.toFixed(3)} ms\n`);
+  // More than it takes to return a row, and less than a read that is left out.
+  expect(Math.abs(unknown - wrong)).toBeLessThan(Math.max(unknown, wrong) / 3);
+});
+
+test("100 reports of one key from many addresses while it runs: one revocation, and no run after an answer", async () => {
+  const key = await newKey();
+  let accepted = 0;
+  const first = Promise.withResolvers<void>();
+  const reports = Array.from({ length: 100 }, async (_, n) => {
+    const outcome = await reporter.report(key.value, from(`100.64.0.${n}`));
+    first.resolve();
+    return outcome;
+  });
+  await first.promise;
+  for (let n = 0; n < 20; n++) {
+    if ((await restRun(keyrun.publicUrl, { value: key.value })).status === 200) accepted += 1;
+  }
+  const outcomes = await Promise.all(reports);
+  expect(accepted).toBe(0);
+  expect(new Set(outcomes.map(({ answer }) => answer?.revokeTime)).size).toBe(1);
+  expect(outcomes.every(({ reason }) => reason === "OK")).toBe(true);
+});

@@ -1,0 +1,32 @@
+import { expect, test } from "vitest";
+import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
+import { FleetService } from "#gen/keyrun/v1/fleet_service_pb.ts";
+import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
+import { ServiceTokenService } from "#gen/keyrun/v1/service_token_service_pb.ts";
+import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
+import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
+import { checkPolicy, credentialOf, namesTeam, roleOf } from "#src/auth/policy.ts";
+
+const services = [
+  ...[RunService, KeyService, TeamService, AppService, SessionService, FleetService],
+  ServiceTokenService,
+];
+const methods = services.flatMap((service) => service.methods);
+
+test("every method that takes a service has its least role, and no other method has one", () => {
+  for (const method of methods) {
+    const takesService = credentialOf(method, "internal") === "service";
+    expect(roleOf(method) !== undefined, method.toString()).toBe(takesService);
+  }
+});
+
+test("every method that is limited to a service's teams names a team in its request", () => {
+  const limited = methods.filter((method) => roleOf(method) === "manage");
+  expect(limited.length).toBeGreaterThan(5);
+  expect(limited.filter((method) => !namesTeam(method))).toEqual([]);
+});
+
+test("a method without a row, or a row without its method, stops the start", () => {
+  expect(() => checkPolicy(services.slice(1))).toThrow("not served: keyrun.v1.RunService.RunApp");
+});

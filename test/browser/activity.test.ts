@@ -1,0 +1,208 @@
+import { describe, expect, test } from "vitest";
+import { focused, smallTargets } from "../harness/page-probes.ts";
+import { chromiumEndpoint, openScreen, type Screen } from "../harness/screen.ts";
+import { answerCalls, holdCalls, loseCalls } from "../harness/screen-calls.ts";
+import { makeKeys } from "../harness/screen-flows.ts";
+import { expectWellMade } from "../harness/screen-state.ts";
+import { soon } from "../harness/soon.ts";
+
+const teamId = "demo";
+const path = `/settings/team/${teamId}/activity`;
+
+async function openActivity({ page, signIn, url }: Screen): Promise<void> {
+  await signIn();
+  await page.goto(url(path));
+  await page.getByRole("heading", { level: 1, name: "Activity" }).waitFor();
+}
+
+describe.skipIf(chromiumEndpoint === "")("the activity of a team", () => {
+  test("the navigation leads to it and back, without a new document, and says where one is", async () => {
+    const screen = await openScreen();
+    const { page } = screen;
+    await makeKeys(screen, "ci-deploy");
+    await screen.signIn();
+    await page.evaluate("window.sameDocument = true");
+    const nav = page.getByRole("navigation", { name: "Team settings" });
+    await nav.getByRole("link", { name: "Activity" }).click();
+    await page.getByRole("rowheader", { name: "Create key" }).waitFor();
+    expect(page.url()).toBe(screen.url(path));
+    expect(await page.title()).toBe("Activity · Demo · Keyrun");
+    expect(await nav.locator("[aria-current=page]").textContent()).toBe("Activity");
+    await nav.getByRole("link", { name: "API keys" }).click();
+    await page.getByRole("rowheader", { name: "ci-deploy" }).waitFor();
+    await page.goBack();
+    await page.getByRole("heading", { level: 1, name: "Activity" }).waitFor();
+    expect(await page.evaluate("window.sameDocument")).toBe(true);
+  });
+
+  test("events show newest first: what, on which key, who and from where, and when", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    const [keyId] = await makeKeys(screen, "ci-deploy");
+    await keyrun.keys.revokeKey({ teamId, keyId: keyId! });
+    await openActivity(screen);
+    const table = page.getByRole("table", { name: "Activity of Demo" });
+    await table.getByRole("rowheader", { name: "Revoke key" }).waitFor();
+    const words = await table.getByRole("rowheader").allTextContents();
+    expect(words.slice(0, 2)).toEqual(["Revoke key", "Create key"]);
+    const row = table.getByRole("row").nth(1);
+    await row.getByText("ci-deploy").waitFor();
+    expect(await row.getByRole("cell").nth(1).textContent()).toMatch(/by RPC, from 127\.0\.0\.1|by RPC/);
+    expect(await row.getByRole("cell").nth(2).textContent()).toMatch(/just now|second/);
+    await expectWellMade(page, "activity");
+  });
+
+  test("a change elsewhere shows within seconds while the page is in view", async () => {
+    const screen = await openScreen();
+    const { page } = screen;
+    await page.clock.install();
+    await openActivity(screen);
+    await makeKeys(screen, "ci-deploy");
+    await page.clock.fastForward(5_000);
+    await page.getByRole("rowheader", { name: "Create key" }).waitFor();
+  });
+
+  test("the filters leave out other events, say so, and are taken back, by keyboard", async () => {
+    const screen = await openScreen();
+    const { page } = screen;
+    await makeKeys(screen, "ci-deploy");
+    await openActivity(screen);
+    const events = page.getByRole("rowheader");
+    await events.first().waitFor();
+    await page.getByLabel("What").selectOption("Rotate key");
+    await page.getByText("No event fits the filters").waitFor();
+    await expectWellMade(page, "activity-no-match");
+    await page.getByRole("button", { name: "Show all events" }).focus();
+    await page.keyboard.press("Enter");
+    await page.getByLabel("What").selectOption("Create key");
+    await soon(async () => new Set(await events.allTextContents())).toEqual(new Set(["Create key"]));
+    await page.getByLabel("Who").selectOption({ index: 1 });
+    await events.first().waitFor();
+    await page.getByLabel("What").focus();
+    expect(await focused(page)).toBe("What");
+  });
+
+  test("more than a page: a button loads more, and no event shows twice", async () => {
+    const screen = await openScreen({ settings: { KEYRUN_KEYS_PER_TEAM_MAX: "70" } });
+    const { page } = screen;
+    await makeKeys(screen, ...Array.from({ length: 53 }, (_, index) => `key-${index}`));
+    await openActivity(screen);
+    const events = page.getByRole("rowheader");
+    await soon(() => events.count()).toBe(50);
+    await page.getByRole("button", { name: "Load more" }).click();
+    await soon(() => events.count()).toBeGreaterThan(52);
+  });
+
+  test("only the first page is read again: later ones stay, new events come on top, and outcomes become known", async () => {
+    const screen = await openScreen();
+    const { page } = screen;
+    const event = (id: string, outcome = "DONE") => ({ id, action: id, outcome: `AUDIT_OUTCOME_${outcome}` });
+    const pages = new Map<string, { events: object[]; nextPageToken?: string }>([
+      ["", { events: [event("d", "UNKNOWN"), event("c")], nextPageToken: "after c" }],
+      ["after c", { events: [event("b"), event("a")] }],
+    ]);
+    const asked: string[] = [];
+    await page.route("**/keyrun.v1.AuditService/ListEvents", (route) => {
+      const { pageToken } = route.request().postDataJSON();
+      asked.push(pageToken);
+      return route.fulfill({ json: pages.get(pageToken) });
+    });
+    await page.clock.install();
+    await openActivity(screen);
+    const shown = () => page.getByRole("rowheader").allTextContents();
+    await soon(shown).toEqual(["dOutcome unknown", "c"]);
+    await page.getByRole("button", { name: "Load more" }).click();
+    await soon(shown).toEqual(["dOutcome unknown", "c", "b", "a"]);
+    pages.set("", { events: [event("e"), event("d")], nextPageToken: "after d" });
+    await page.clock.fastForward(5_000);
+    await soon(shown).toEqual(["e", "d", "c", "b", "a"]);
+    expect(asked.filter((token) => token !== "")).toEqual(["after c"]);
+
+    // More has happened between two reads than a page holds.
+    pages.set("", { events: [event("i"), event("h")], nextPageToken: "after h" });
+    pages.set("after h", { events: [event("g"), event("f")], nextPageToken: "after f" });
+    await page.clock.fastForward(5_000);
+    await soon(shown).toEqual(["i", "h", "g", "f"]);
+    pages.set("after f", { events: [event("e")] });
+    await page.getByRole("button", { name: "Load more" }).click();
+    await soon(shown).toEqual(["i", "h", "g", "f", "e"]);
+    expect(asked.filter((token) => token !== "")).toEqual(["after c", "after h", "after f"]);
+  });
+
+  test("loading and failing: empty rows, then what failed and a button that tries again", async () => {
+    const screen = await openScreen();
+    const { page } = screen;
+    await makeKeys(screen, "ci-deploy");
+    await screen.signIn();
+    const release = await holdCalls(page, "AuditService/ListEvents");
+    await page.goto(screen.url(path));
+    await page.locator("table[aria-busy=true]").waitFor();
+    await expectWellMade(page, "activity-loading");
+    release();
+    await page.getByRole("rowheader", { name: "Create key" }).waitFor();
+    const find = await loseCalls(page, "AuditService/ListEvents");
+    await page.reload();
+    const note = page.getByRole("alert");
+    await note.getByText("Couldn’t load the activity.").waitFor();
+    await expectWellMade(page, "activity-failed");
+    await find();
+    await note.getByRole("button", { name: "Try again" }).click();
+    await page.getByRole("rowheader", { name: "Create key" }).waitFor();
+  });
+
+  test("nothing yet, refusals and unknown outcomes are told apart in words", async () => {
+    const screen = await openScreen();
+    const { page } = screen;
+    await screen.signIn();
+    const empty = await answerCalls(page, "AuditService/ListEvents", {});
+    await page.goto(screen.url(path));
+    await page.getByText("Nothing has happened yet").waitFor();
+    await expectWellMade(page, "activity-empty");
+    await empty();
+    const event = (id: string, rest: object) => ({
+      id,
+      actor: "ada@acme.example",
+      action: "key.create",
+      ...rest,
+    });
+    await answerCalls(page, "AuditService/ListEvents", {
+      events: [
+        event("1", { outcome: "AUDIT_OUTCOME_REFUSED", reason: "KEY_LIMIT_REACHED", count: 3 }),
+        event("2", { outcome: "AUDIT_OUTCOME_UNKNOWN", count: 1 }),
+        event("3", { outcome: "AUDIT_OUTCOME_DONE", count: 1, action: "invented.later" }),
+      ],
+    });
+    await page.reload();
+    await page.getByText("Refused: key_limit_reached, 3 times").waitFor();
+    expect(await page.getByRole("rowheader").allTextContents()).toEqual([
+      "Create keyRefused: key_limit_reached, 3 times",
+      "Create keyOutcome unknown",
+      "invented.later",
+    ]);
+  });
+
+  test("a team that the person is not in looks like one that does not exist, and without preview there is none", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    const otherId = await keyrun.newTeam();
+    await screen.signIn();
+    for (const team of [otherId, "nobody"]) {
+      await page.goto(screen.url(`/settings/team/${team}/activity`));
+      await page.getByRole("heading", { name: "Team not found" }).waitFor();
+    }
+    await keyrun.teams.setPreviewAccess({ email: "owner@localhost", granted: false });
+    await page.goto(screen.url(path));
+    await page.getByText("API keys are in preview and limited to selected users.").waitFor();
+    expect(await page.getByRole("link", { name: "Activity" }).count()).toBe(0);
+  });
+
+  test("under a finger every control has 44 px", async () => {
+    const screen = await openScreen({
+      browser: { hasTouch: true, isMobile: true, viewport: { width: 390, height: 844 } },
+    });
+    await makeKeys(screen, "ci-deploy");
+    await openActivity(screen);
+    await screen.page.getByRole("rowheader", { name: "Create key" }).waitFor();
+    await soon(() => smallTargets(screen.page, 44)).toEqual([]);
+  });
+});

@@ -1,0 +1,154 @@
+import { describe, expect, test } from "vitest";
+import { focused, layoutShiftListener, layoutShifts, smallTargets } from "../harness/page-probes.ts";
+import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
+import { holdCalls, loseCalls } from "../harness/screen-calls.ts";
+import { makeKeys } from "../harness/screen-flows.ts";
+import { expectWellMade, takePictures } from "../harness/screen-state.ts";
+import { soon } from "../harness/soon.ts";
+
+const teamId = "demo";
+
+describe.skipIf(chromiumEndpoint === "")("the usage of the last hours and days", () => {
+  test("requests show as bars, and as a table by keyboard, apart by what became of them", async () => {
+    const screen = await openScreen({ settings: { KEYRUN_PLAN_LIMITS: "free=5" } });
+    const { page, keyrun } = screen;
+    const { value } = await keyrun.newKey(teamId);
+    for (let runs = 0; runs < 7; runs++) await screen.run(value);
+    await screen.signIn();
+    const card = page.getByRole("region", { name: "Requests", exact: true });
+    await card.getByText("7 requests, 2 refused by the limit in the last 24 hours").waitFor();
+    expect(await card.locator("svg rect[data-part=answered]").count()).toBe(1);
+    expect(await card.locator("svg rect[data-part=limited]").count()).toBe(1);
+    expect(await card.locator("svg .bar-place").count()).toBe(24);
+    await card.locator("svg .bar-place").last().hover({ force: true });
+    await card
+      .locator("figcaption")
+      .getByText(/^\d.*: 7 requests, 2 refused by the limit$/)
+      .waitFor();
+    await page.getByText("Show the numbers").focus();
+    await page.keyboard.press("Enter");
+    const table = card.getByRole("table", { name: "Requests in the last 24 hours" });
+    expect(await table.getByRole("row").count()).toBe(25);
+    const newest = await table.getByRole("row").nth(1).getByRole("cell").allTextContents();
+    expect(newest).toEqual(["7", "0", "2", expect.stringMatching(/^\d+ ms$/)]);
+    await page.keyboard.press("Tab");
+    expect(await page.evaluate("document.activeElement.getAttribute('aria-label')")).toBe(
+      "Requests in the last 24 hours",
+    );
+    await expectWellMade(page, "usage-history");
+  });
+
+  test("the days of a month replace the hours of a day, by keyboard", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    const { value } = await keyrun.newKey(teamId);
+    await screen.run(value);
+    await screen.signIn();
+    const card = page.getByRole("region", { name: "Requests", exact: true });
+    await card.getByText("1 request in the last 24 hours").waitFor();
+    await card.getByRole("radio", { name: "24 hours" }).focus();
+    await page.keyboard.press("ArrowRight");
+    await card.getByText("1 request in the last 30 days").waitFor();
+    expect(await focused(page)).toBe("30 days");
+    expect(await card.locator("svg .bar-place").count()).toBe(30);
+    await expectWellMade(page, "usage-history-month");
+  });
+
+  test("until the days of a month come, the words still say that the hours of a day are shown", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    const { value } = await keyrun.newKey(teamId);
+    await screen.run(value);
+    await screen.signIn();
+    const card = page.getByRole("region", { name: "Requests", exact: true });
+    await card.getByText("1 request in the last 24 hours").waitFor();
+    const release = await holdCalls(page, "KeyService/GetUsage");
+    const asked = page.waitForRequest("**/keyrun.v1.KeyService/GetUsage");
+    await card.getByRole("radio", { name: "30 days" }).check({ force: true });
+    await asked;
+    expect(await card.locator("figcaption").textContent()).toBe("1 request in the last 24 hours");
+    expect(await card.locator("svg .bar-place").count()).toBe(24);
+    release();
+    await card.getByText("1 request in the last 30 days").waitFor();
+  });
+
+  test("without a used key there is no chart, and it comes with the first use", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    const { value } = await keyrun.newKey(teamId);
+    await screen.signIn();
+    await page.getByText("Never used").waitFor();
+    expect(await page.getByRole("heading", { name: "Requests" }).count()).toBe(0);
+    await screen.run(value);
+    await page.getByRole("heading", { name: "Requests" }).waitFor();
+  });
+
+  test("usage that can't be read says so, and tries again", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    const { value } = await keyrun.newKey(teamId);
+    await screen.run(value);
+    const find = await loseCalls(page, "KeyService/GetUsage");
+    await screen.signIn();
+    const note = page.getByRole("alert");
+    await note.getByText("Couldn’t load the usage. Requests are counted all the same.").waitFor();
+    await expectWellMade(page, "usage-history-failed");
+    await find();
+    await note.getByRole("button", { name: "Try again" }).click();
+    await page.getByText("1 request in the last 24 hours").waitFor();
+  });
+
+  test("the details of a key tell how often it was used", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    const { key, value } = await keyrun.keys.createKey({ teamId, label: "ci-deploy" });
+    const other = await keyrun.newKey(teamId);
+    for (const used of [value, value, other.value]) await screen.run(used);
+    await screen.signIn();
+    await page.getByRole("button", { name: "ci-deploy", exact: true }).click();
+    const dialog = page.getByRole("dialog", { name: "Key details" });
+    await dialog.getByText(key!.id).waitFor();
+    await dialog.getByRole("definition").getByText("2 requests", { exact: true }).waitFor();
+  });
+
+  test.each([320, 412, 768, 1280])("at %i px the chart moves nothing when it comes", async (width) => {
+    const screen = await openScreen({ browser: { viewport: { width, height: 1600 } } });
+    const { keyrun } = screen;
+    const { value } = await keyrun.newKey(teamId);
+    await screen.run(value);
+    await screen.signIn();
+    const page = await screen.context.newPage();
+    await page.addInitScript({ content: layoutShiftListener });
+    const release = await holdCalls(page, "KeyService/GetUsage");
+    await page.goto(screen.url(`/settings/team/${teamId}/api-keys`));
+    await page.getByText("Show the numbers").waitFor();
+    release();
+    await page.getByText("1 request in the last 24 hours").waitFor();
+    const { total, moves } = await layoutShifts(page);
+    expect({ total, moves: total > 0.05 ? moves : [] }).toEqual({ total: expect.any(Number), moves: [] });
+  });
+
+  test("the bars show in forced colours, and under a finger every control has 44 px", async () => {
+    const screen = await openScreen({
+      browser: {
+        forcedColors: "active",
+        hasTouch: true,
+        isMobile: true,
+        viewport: { width: 390, height: 844 },
+      },
+    });
+    const { page, keyrun } = screen;
+    const { value } = await keyrun.newKey(teamId);
+    await screen.run(value);
+    await makeKeys(screen, "ci-deploy");
+    await screen.signIn();
+    await page.getByText("1 request in the last 24 hours").waitFor();
+    const colours = await page.evaluate<string[]>(`[
+      getComputedStyle(document.querySelector(".chart rect[data-part]")).fill,
+      getComputedStyle(document.body).backgroundColor,
+    ]`);
+    expect(new Set(colours).size).toBe(2);
+    await soon(() => smallTargets(page, 44)).toEqual([]);
+    await takePictures(page, "usage-history-forced");
+  });
+});

@@ -1,0 +1,55 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Circumstances, runCommand } from "../harness/command-line.ts";
+import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+
+let keyrun: Keyrun;
+
+beforeAll(async () => {
+  keyrun = await startKeyrun();
+  await run(["apps", "create", "words", "--backend", "echo"]);
+});
+
+afterAll(() => keyrun.close());
+
+const run = (argv: readonly string[], circumstances: Circumstances = {}) =>
+  runCommand(argv, { env: { KEYRUN_DATA_DIR: keyrun.config.dataDir }, ...circumstances });
+
+test("a key is created with its apps and its limit, and a list shows both", async () => {
+  const { teamId } = await keyrun.newKey(await keyrun.newTeam());
+  const limits = ["--app", "echo", "--app", "words", "--requests-per-minute", "10"];
+  const created = await run(["keys", "create", "--team", teamId, "--label", "kiosk", ...limits]);
+  expect([created.code, created.stdout]).toEqual([0, expect.stringMatching(/^svc_\S+\n$/)]);
+  await run(["keys", "create", "--team", teamId, "--app", "echo"]);
+  const listed = await run(["keys", "list", "--team", teamId]);
+  expect(listed.stdout.split("\n").map((line) => line.split(/ {2,}/)[0])).toEqual([
+    ...["LABEL", "- (echo)", "kiosk (2 apps, 10/min)", "-", ""],
+  ]);
+  const json = await run(["keys", "list", "--team", teamId, "--json"]);
+  expect(JSON.parse(json.stdout).keys).toMatchObject([
+    { appIds: ["echo"] },
+    { appIds: ["echo", "words"], requestsPerMinute: 10 },
+    {},
+  ]);
+});
+
+test.each([
+  [["--app", "nowhere"], /^--app: team `demo` has no app `nowhere`\.\n/],
+  [["--requests-per-minute", "61"], /^--requests-per-minute must be from 1 to the plan's limit, 60\.\n/],
+  [["--requests-per-minute", "0"], /^--requests-per-minute must be a whole number/],
+  [["--requests-per-minute", "ten"], /^--requests-per-minute must be a whole number/],
+])("what a key can't be restricted to is named by its option: %j", async (options, words) => {
+  const { code, stdout, stderr } = await run(["keys", "create", "--team", "demo", ...options]);
+  expect([code, stdout]).toEqual([2, ""]);
+  expect(stderr).toMatch(words);
+});
+
+test("a restricted key is good for its app alone, and to look spends nothing", async () => {
+  const { value } = await keyrun.newKey(await keyrun.newTeam(), { appIds: ["echo"] });
+  const verify = (...options: string[]) => run(["keys", "verify", ...options], { stdin: [`${value}\n`] });
+  expect(await verify("--app", "echo")).toMatchObject({ code: 0, stdout: "VALID\n" });
+  for (const options of [["--app", "words"], []]) {
+    expect(await verify(...options)).toMatchObject({ code: 1, stdout: "APP_NOT_ALLOWED\n" });
+  }
+  const json = JSON.parse((await verify("--app", "echo", "--json")).stdout);
+  expect(json.rateLimit).toMatchObject({ limit: 60, remaining: 60 });
+});

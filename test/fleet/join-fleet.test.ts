@@ -1,0 +1,623 @@
+import { describe, expect, test } from "vitest";
+import type { ControlChange, ControlStore } from "#src/fleet/control-store.ts";
+import type { Fleet, FleetParts } from "#src/fleet/fleet.ts";
+import { fleetTimes, lapseMsOf } from "#src/fleet/fleet-times.ts";
+import { joinFleet } from "#src/fleet/join-fleet.ts";
+import { unavailable } from "#src/refusal/refusal.ts";
+import { StartRefused } from "#src/refusal/start-refused.ts";
+import { instanceFactsOf } from "../harness/instance-facts.ts";
+import { memoryControlStore } from "../harness/memory-control-store.ts";
+import { createMachine } from "./simulation/machine.ts";
+import { createVirtualTime } from "./simulation/virtual-time.ts";
+
+const key = (id: string, version = 2): ControlChange => ({ kind: "key", id, version });
+const lapseMs = lapseMsOf(fleetTimes);
+
+/** Instances over one control record in memory, whose steps take a millisecond each. */
+function setUp() {
+  const time = createVirtualTime();
+  const { now } = memoryControlStore();
+  const steps: string[] = [];
+  const fleets = new Map<string, Fleet>();
+  let ids = 0;
+
+  /** `fails` says which steps fail, after they happened or in their place. */
+  function controlOf(name: string, fails: (step: string) => "before" | "after" | undefined): ControlStore {
+    const step = <T>(called: string, happen: () => T) =>
+      new Promise<T>((resolve, reject) => {
+        steps.push(`${name} ${called}`);
+        const failure = fails(called);
+        time.at(time.now() + 1, () => {
+          if (failure === "before") return reject(unavailable());
+          const outcome = happen();
+          if (failure === "after") reject(unavailable());
+          else resolve(outcome);
+        });
+      });
+    return {
+      read: () => step("read", () => now.read()),
+      register: (id, facts) => step("register", () => now.register(id, facts)),
+      beat: (id, beat) => step("beat", () => now.beat(id, beat)),
+      push: (changes) => step(`push ${changes.map(({ id }) => id).join()}`, () => now.push(changes)),
+      fence: (id) => step("fence", () => now.fence(id)),
+      bringPlanLimits: (brought) => step("bringPlanLimits", () => now.bringPlanLimits(brought)),
+      remove: (id) => step("remove", () => now.remove(id)),
+      removeUnchanged: (id, seen) => step("removeUnchanged", () => now.removeUnchanged(id, seen)),
+    };
+  }
+
+  async function join(
+    name: string,
+    parts: Partial<FleetParts> & { fails?: (step: string) => "before" | "after" | undefined } = {},
+  ) {
+    const machine = createMachine(time, { rate: 1, startMs: 0, timerErrorMs: () => 0 });
+    const calls: string[] = [];
+    const joined = joinFleet({
+      control: controlOf(name, parts.fails ?? (() => undefined)),
+      clock: machine.clock,
+      timers: machine.timers(),
+      newId: () => `${name}-${++ids}`,
+      facts: instanceFactsOf({ address: name }),
+      times: fleetTimes,
+      apply: (changes) => calls.push(`apply ${changes.map(({ seq, id }) => `${seq} ${id}`).join()}`),
+      clear: () => calls.push("clear"),
+      nudge: (addresses) => {
+        for (const address of addresses) {
+          calls.push(`nudge ${address}`);
+          time.at(time.now() + 1, () => fleets.get(address)?.nudged());
+        }
+      },
+      ...parts,
+    });
+    joined.catch(() => {});
+    await time.runUntil(time.now() + 10);
+    const fleet = await joined;
+    fleets.set(name, fleet);
+    return { fleet, calls, machine };
+  }
+
+  const pass = (ms: number) => time.runUntil(time.now() + ms);
+  /** How long a promise takes, and how it ends, while time goes on for `ms`. */
+  async function ends(promise: Promise<unknown>, ms: number) {
+    const beganMs = time.now();
+    let end: { readonly ms: number; readonly failed: boolean } | undefined;
+    promise.then(
+      () => (end = { ms: time.now() - beganMs, failed: false }),
+      () => (end = { ms: time.now() - beganMs, failed: true }),
+    );
+    await pass(ms);
+    return end;
+  }
+  const leases = () => now.read().leases;
+  return { time, now, steps, join, pass, ends, leases };
+}
+
+describe("joining", () => {
+  test("an instance holds once it registered and had a heartbeat, with nothing known from before", async () => {
+    const { join, steps, leases } = setUp();
+    const { fleet, calls } = await join("a");
+    expect(steps).toEqual(["a register", "a beat"]);
+    expect(calls).toEqual(["clear"]);
+    expect(fleet.holds()).toBe(true);
+    expect(leases()).toMatchObject([{ id: "a-1", n: 2, state: "live" }]);
+    expect(fleet.members()).toEqual({ ownId: "a-1", leases: leases() });
+  });
+
+  test.each(["register", "beat"])(
+    "a store that does not take the first %s refuses the start",
+    async (step) => {
+      const { join, leases } = setUp();
+      await expect(
+        join("a", { fails: (called) => (called === step ? "before" : undefined) }),
+      ).rejects.toEqual(expect.objectContaining({ reason: "UNAVAILABLE" }));
+      expect(leases()).toEqual([]);
+    },
+  );
+
+  test("an instance that may not join is refused in words, and leaves no record", async () => {
+    const { join, leases } = setUp();
+    const refused = join("a", { mayJoin: ({ leases }, ownId) => `${leases.length} ${ownId} may not` });
+    await expect(refused).rejects.toEqual(new StartRefused("1 a-1 may not"));
+    expect(leases()).toEqual([]);
+  });
+
+  test("one that may not join again after a fence says so once, beats no more, and leaves no record", async () => {
+    const { join, now, leases, pass, steps } = setUp();
+    let words: string | undefined;
+    const events: unknown[] = [];
+    const { fleet } = await join("a", {
+      mayJoin: () => words,
+      events: {
+        onBeatFailed: (cause) => events.push(cause),
+        onRefused: (said) => events.push(`${said}, holds ${fleet.holds()}`),
+      },
+    });
+    words = "another secret";
+    now.fence("a-1");
+    await pass(1_000);
+    expect(events).toEqual(["another secret, holds false"]);
+    expect(steps.slice(-3)).toEqual(["a beat", "a register", "a remove"]);
+    expect(leases().filter(({ state }) => state === "live")).toEqual([]);
+    // Its process ends now, and its requests may still tell others of their changes.
+    words = undefined;
+    await Promise.all([fleet.announce([key("k")], { wait: false }), fleet.leave(), pass(1_000)]);
+    expect(now.read().recent).toMatchObject([{ id: "k" }]);
+    expect(leases().filter(({ state }) => state === "live")).toEqual([]);
+    expect(fleet.holds()).toBe(false);
+  });
+});
+
+test("an instance whose record went back with the database forgets everything before it acknowledges", async () => {
+  const { join, now, leases, pass, ends } = setUp();
+  const fenced: string[] = [];
+  const { fleet, calls } = await join("a", { events: { onFenced: () => fenced.push("a") } });
+  await pass(1_000);
+  const restore = now.backUp();
+  await fleet.announce([key("k1"), key("k2")], { wait: false });
+  await pass(1_000);
+  restore();
+  const before = calls.length;
+  // Another instance takes a right away under a number that this one thinks it knows.
+  const { fleet: other } = await join("b");
+  expect(await ends(other.announce([key("k3")], { wait: true }), 1_000)).toMatchObject({ failed: false });
+  expect(calls.slice(before)).toContain("clear");
+  expect(fenced).toEqual(["a"]);
+  expect(leases().map(({ id }) => id)).not.toContain("a-1");
+  expect(fleet.holds()).toBe(true);
+});
+
+test("a record that went back with the database gets no acknowledgement, even where the reply is lost", async () => {
+  const { join, pass, now } = setUp();
+  let isLost = false;
+  const { fleet, calls } = await join("a", {
+    fails: (step) => (isLost && step === "beat" ? "after" : undefined),
+  });
+  await pass(1_000);
+  const restore = now.backUp();
+  await fleet.announce([key("k1"), key("k2")], { wait: false });
+  await pass(1_000);
+  restore();
+  isLost = true;
+  const { fleet: other } = await join("b");
+  const before = calls.length;
+  // The first instance goes on with what it has cached: the change must wait until it can't.
+  let mayAdmit: boolean | undefined;
+  void other.announce([key("k3")], { wait: true }).then(() => {
+    mayAdmit = fleet.holds() && !calls.slice(before).includes("clear");
+  });
+  await pass(20_000);
+  expect(mayAdmit).toBe(false);
+});
+
+describe("the lease", () => {
+  test("ends its time after the sending of the last heartbeat, and comes back with the next", async () => {
+    let isCut = false;
+    const { join, pass, time } = setUp();
+    const { fleet } = await join("a", { fails: () => (isCut ? "before" : undefined) });
+    await pass(1_000);
+    isCut = true;
+    // The last heartbeat that arrived was sent at most a pause before.
+    await pass(fleetTimes.leaseMs - fleetTimes.beatMs - 1);
+    expect(fleet.holds()).toBe(true);
+    await pass(fleetTimes.beatMs + 1);
+    expect(fleet.holds()).toBe(false);
+    isCut = false;
+    const cutMs = time.now();
+    for (let ms = 0; ms < 1_000 && !fleet.holds(); ms++) await pass(1);
+    expect(time.now() - cutMs).toBeLessThanOrEqual(fleetTimes.beatMs + 2);
+  });
+
+  test("counts from the sending, however long the answer takes", async () => {
+    const { join, pass, time } = setUp();
+    const { fleet, machine } = await join("a");
+    const sentMs = time.now();
+    // The process stops right after it sent a heartbeat, and continues with the answer waiting.
+    await pass(fleetTimes.beatMs - 5);
+    machine.freeze();
+    await pass(fleetTimes.leaseMs - 100);
+    machine.thaw();
+    await pass(0);
+    expect(fleet.holds()).toBe(true);
+    expect(time.now()).toBeGreaterThan(sentMs + fleetTimes.leaseMs - 400);
+  });
+
+  test("a wall clock that steps forward ends it until the next heartbeat, and one that steps back does not keep it", async () => {
+    let isCut = false;
+    const { join, pass } = setUp();
+    const { fleet, machine } = await join("a", { fails: () => (isCut ? "before" : undefined) });
+    machine.stepWall(fleetTimes.leaseMs);
+    expect(fleet.holds()).toBe(false);
+    await pass(fleetTimes.beatMs + 2);
+    expect(fleet.holds()).toBe(true);
+    machine.stepWall(-3_600_000);
+    await pass(fleetTimes.beatMs + 2);
+    // As after a stop of the whole machine, whose monotonic clock does not show it.
+    machine.stepWall(fleetTimes.leaseMs);
+    expect(fleet.holds()).toBe(false);
+    await pass(fleetTimes.beatMs + 2);
+    machine.stepWall(-3_600_000);
+    isCut = true;
+    await pass(fleetTimes.leaseMs + 2);
+    expect(fleet.holds()).toBe(false);
+  });
+
+  test("does not grow by a view that could not be applied, and the change is not acknowledged", async () => {
+    let isBroken = true;
+    const { join, pass, now, leases } = setUp();
+    const { fleet } = await join("a", {
+      apply() {
+        if (isBroken) throw new Error("a floor did not rise");
+      },
+    });
+    now.push([key("k")]);
+    await pass(fleetTimes.leaseMs + 10);
+    expect(fleet.holds()).toBe(false);
+    expect(leases()).toMatchObject([{ ack: 0 }]);
+    isBroken = false;
+    await pass(2 * fleetTimes.beatMs);
+    expect(fleet.holds()).toBe(true);
+    expect(leases()).toMatchObject([{ ack: 1 }]);
+  });
+
+  test("of a fenced instance is lost at once; it forgets everything, registers under a new id and removes the old record", async () => {
+    const { join, pass, now, leases } = setUp();
+    const events: string[] = [];
+    const { fleet, calls } = await join("a", {
+      events: {
+        onFenced: () => events.push(`fenced, holds ${fleet.holds()}`),
+        onHeld: () => events.push("held"),
+      },
+    });
+    now.fence("a-1");
+    await pass(fleetTimes.beatMs + 5);
+    expect(events).toEqual(["held", "fenced, holds false", "held"]);
+    expect(calls).toEqual(["clear", "clear", "clear"]);
+    expect(leases()).toMatchObject([{ id: "a-2", state: "live" }]);
+  });
+});
+
+describe("changes", () => {
+  test("of another instance are applied in order and acknowledged at once after a nudge", async () => {
+    const { join, pass, ends, leases } = setUp();
+    const [a, b] = [await join("a"), await join("b")];
+    expect(await ends(a.fleet.announce([key("k"), key("l")], { wait: true }), 100)).toEqual({
+      ms: expect.closeTo(8, -1),
+      failed: false,
+    });
+    expect(b.calls).toEqual(["clear", "apply 1 k,2 l"]);
+    expect(a.calls).toEqual(["clear", "apply 1 k,2 l", "nudge b"]);
+    await pass(10);
+    expect(leases().map(({ ack }) => ack)).toEqual([2, 2]);
+  });
+
+  test("count as applied, and so are acknowledged, only after their view was taken", async () => {
+    const { join, pass } = setUp();
+    const seen: string[] = [];
+    const { fleet } = await join("a", {
+      onView: ({ seq }) => void seen.push(`view ${seq}`),
+      apply: (changes) => void seen.push(`apply ${changes.map(({ seq }) => seq).join()}`),
+    });
+    await Promise.all([fleet.announce([key("k")], { wait: true }), pass(10)]);
+    expect(seen.indexOf("view 1")).toBeLessThan(seen.indexOf("apply 1"));
+  });
+
+  test("a lost nudge costs one pause between heartbeats and no fence", async () => {
+    const { join, ends, leases } = setUp();
+    const a = await join("a", { nudge() {} });
+    await join("b");
+    const end = await ends(a.fleet.announce([key("k")], { wait: true }), 1_000);
+    expect(end?.ms).toBeLessThan(fleetTimes.beatMs * 2);
+    expect(leases().every(({ state }) => state === "live")).toBe(true);
+  });
+
+  test("a view that does not reach back to all changes makes the instance forget everything", async () => {
+    const { join, pass, now } = setUp();
+    const { calls } = await join("a");
+    now.push(Array.from({ length: 300 }, (_, n) => key(`k${n}`)));
+    await pass(fleetTimes.beatMs);
+    expect(calls.slice(0, 2)).toEqual(["clear", "clear"]);
+    expect(calls[2]).toMatch(/^apply 45 k44,/);
+  });
+
+  test("are applied after their view was shown, whatever step the view came with", async () => {
+    const { join, pass, now, steps } = setUp();
+    const calls: string[] = [];
+    const { fleet } = await join("a", {
+      onView: ({ seq }) => calls.push(`view ${seq}`),
+      apply: (changes) => calls.push(`apply ${changes.map(({ seq }) => seq).join()}`),
+    });
+    // A change that waits for a silent instance makes this one look all the time.
+    now.register("dead", instanceFactsOf());
+    void fleet.announce([key("k")], { wait: true });
+    await pass(8);
+    now.push([key("l")]);
+    steps.length = 0;
+    for (let n = 0; n < 100 && calls.at(-1) !== "apply 2"; n++) await pass(0.5);
+    expect(steps[0]).toBe("a read");
+    expect(calls.slice(-2)).toEqual(["view 2", "apply 2"]);
+    expect(calls.indexOf("view 1")).toBe(calls.indexOf("apply 1") - 1);
+  });
+
+  test("announced while a push is under way share the next one, at most 128", async () => {
+    const { join, steps, pass } = setUp();
+    const { fleet } = await join("a");
+    steps.length = 0;
+    for (const id of ["a", "b"]) void fleet.announce([key(id)], { wait: true });
+    await pass(0);
+    for (const id of ["c", "d"]) void fleet.announce([key(id)], { wait: false });
+    const many = Array.from({ length: 200 }, (_, n) => key(`k${n}`));
+    await Promise.all([fleet.announce(many, { wait: true }), pass(50)]);
+    const pushes = steps.filter((step) => step.startsWith("a push"));
+    expect(pushes.map((push) => push.split(",").length)).toEqual([2, 2, 128, 72]);
+  });
+
+  test("whose push failed are an error to those who wait, and are pushed again with the heartbeat", async () => {
+    let isCut = true;
+    const failures: unknown[] = [];
+    const { join, ends, now } = setUp();
+    const { fleet } = await join("a", {
+      fails: (step) => (isCut && step.startsWith("push") ? "before" : undefined),
+      events: { onPushFailed: (cause) => failures.push(cause) },
+    });
+    const [waits, grants] = [
+      fleet.announce([key("k"), key("l", 3)], { wait: true }),
+      fleet.announce([key("l", 2), key("m")], { wait: false }),
+    ];
+    await grants;
+    expect(await ends(waits, 300)).toEqual({ ms: 1, failed: true });
+    expect(failures.length).toBeGreaterThan(0);
+    isCut = false;
+    await ends(waits, 300);
+    expect(now.read().recent.map(({ id, version }) => `${id} ${version}`)).toEqual(["k 2", "l 3", "m 2"]);
+  });
+
+  test("do not wait for a record that was already seen unchanged for the time of a lapse", async () => {
+    const { join, ends, pass, now, leases } = setUp();
+    const { fleet } = await join("a", {
+      fails: (step) => (step === "removeUnchanged" ? "before" : undefined),
+    });
+    now.register("dead", instanceFactsOf());
+    await pass(lapseMs - fleetTimes.beatMs);
+    expect(await ends(fleet.announce([key("k")], { wait: true }), 10)).toBeUndefined();
+    await pass(2 * fleetTimes.beatMs);
+    expect((await ends(fleet.announce([key("l")], { wait: true }), 100))?.ms).toBeLessThan(10);
+    expect(leases()).toMatchObject([{ id: "a-1" }, { id: "dead", state: "live" }]);
+  });
+
+  test("wait for a silent instance until its lease is over: the time of a lapse after its last heartbeat, without the grace", async () => {
+    const silent: string[][] = [];
+    const { join, ends, now } = setUp();
+    const { fleet } = await join("a", {
+      events: { onSilent: (all) => silent.push(all.map(({ id }) => id)) },
+    });
+    now.register("dead", instanceFactsOf());
+    const end = await ends(fleet.announce([key("k")], { wait: true }), 10_000);
+    expect(silent).toEqual([["dead"]]);
+    expect(end?.failed).toBe(false);
+    expect(end?.ms).toBeGreaterThan(lapseMs);
+    expect(end?.ms).toBeLessThan(lapseMs + 10);
+  });
+
+  test("two instances that wait for one silent instance both wait until its lease is over", async () => {
+    const { join, ends, pass, now } = setUp();
+    const [a, b] = [await join("a"), await join("b")];
+    now.register("dead", instanceFactsOf());
+    void a.fleet.announce([key("k")], { wait: true });
+    await pass(fleetTimes.graceMs + 20);
+    expect(now.read().leases.find(({ id }) => id === "dead")?.state).toBe("fenced");
+    const end = await ends(b.fleet.announce([key("k")], { wait: true }), 10_000);
+    // That another instance fenced it does not make its lease longer, nor shorter.
+    const leftMs = lapseMs - fleetTimes.graceMs - 20;
+    expect(end?.ms).toBeGreaterThan(leftMs - 10);
+    expect(end?.ms).toBeLessThan(leftMs + fleetTimes.beatMs);
+  });
+
+  test("wait anew where the answer to the fence shows a heartbeat that was not seen before", async () => {
+    const { join, ends, now } = setUp();
+    const { fleet } = await join("a", {
+      times: { ...fleetTimes, beatMs: 60_000 },
+      events: { onSilent: () => void now.beat("slow", { ack: 0, nSeen: 0 }) },
+    });
+    now.register("slow", instanceFactsOf());
+    const end = await ends(fleet.announce([key("k")], { wait: true }), 10_000);
+    expect(end?.ms).toBeGreaterThan(fleetTimes.graceMs + lapseMs);
+  });
+
+  test("do not wait for what this process itself registered earlier", async () => {
+    const { join, ends, pass, now, leases } = setUp();
+    const { fleet } = await join("a", { fails: (step) => (step === "remove" ? "before" : undefined) });
+    now.fence("a-1");
+    await pass(2 * fleetTimes.beatMs);
+    expect((await ends(fleet.announce([key("k")], { wait: true }), 5))?.failed).toBe(false);
+    expect(leases().map(({ id }) => id)).toEqual(["a-1", "a-2"]);
+  });
+
+  test("are still looked after when a view that a barrier read could not be applied", async () => {
+    let isBroken = false;
+    const { join, ends, pass, now } = setUp();
+    const { fleet } = await join("a", {
+      // Without heartbeats, only the looks of the barrier see an acknowledgement.
+      fails: (step) => (step === "beat" && now.read().seq > 0 ? "before" : undefined),
+      apply() {
+        if (isBroken) throw new Error("a floor did not rise");
+      },
+    });
+    now.register("slow", instanceFactsOf());
+    const passed = fleet.announce([key("k")], { wait: true });
+    await pass(5);
+    isBroken = true;
+    now.push([key("l")]);
+    await pass(30);
+    isBroken = false;
+    now.beat("slow", { ack: 2, nSeen: 0 });
+    expect(await ends(passed, fleetTimes.graceMs / 2)).toMatchObject({ failed: false });
+  });
+
+  test("are not answered with OK where a fence fails", async () => {
+    const { join, ends, now } = setUp();
+    const { fleet } = await join("a", { fails: (step) => (step === "fence" ? "before" : undefined) });
+    now.register("dead", instanceFactsOf());
+    const end = await ends(fleet.announce([key("k")], { wait: true }), 10_000);
+    expect(end).toEqual({ ms: expect.closeTo(fleetTimes.graceMs, -2), failed: true });
+  });
+});
+
+describe("records of others", () => {
+  test("are removed once they were seen unchanged for the time of a lapse, and not before", async () => {
+    const { join, pass, now, leases } = setUp();
+    await join("a");
+    now.register("dead", instanceFactsOf());
+    await pass(lapseMs);
+    expect(leases()).toHaveLength(2);
+    now.beat("dead", { ack: 0, nSeen: 0 });
+    await pass(lapseMs);
+    expect(leases()).toHaveLength(2);
+    await pass(2 * fleetTimes.beatMs + 5);
+    expect(leases()).toHaveLength(1);
+  });
+
+  test("are left alone after an outage of the store, until all had the time to come back", async () => {
+    let isDown = false;
+    const { join, pass, leases } = setUp();
+    const fails = () => (isDown ? "before" : undefined);
+    await join("a", { fails });
+    await pass(fleetTimes.beatMs / 2);
+    await join("b", { fails });
+    await pass(1_000);
+    isDown = true;
+    await pass(2 * lapseMs);
+    isDown = false;
+    await pass(fleetTimes.beatMs + 10);
+    expect(leases().map(({ id }) => id)).toEqual(["a-1", "b-2"]);
+  });
+
+  test("of instances that did not come back after an outage are removed the time of a lapse later", async () => {
+    let isDown = false;
+    const { join, pass, now, leases } = setUp();
+    await join("a", { fails: () => (isDown ? "before" : undefined) });
+    now.register("dead", instanceFactsOf());
+    await pass(1_000);
+    isDown = true;
+    await pass(lapseMs);
+    isDown = false;
+    await pass(lapseMs - fleetTimes.beatMs);
+    expect(leases()).toHaveLength(2);
+    await pass(4 * fleetTimes.beatMs);
+    expect(leases()).toHaveLength(1);
+  });
+
+  test("under which this process tried to register are removed at once", async () => {
+    let fails = false;
+    const { join, pass, now, leases } = setUp();
+    await join("a", { fails: (step) => (fails && step === "register" ? "after" : undefined) });
+    fails = true;
+    now.fence("a-1");
+    await pass(1_000);
+    expect(leases().length).toBeGreaterThan(3);
+    fails = false;
+    await pass(fleetTimes.beatMs + 20);
+    expect(leases()).toHaveLength(1);
+  });
+});
+
+describe("the heartbeat", () => {
+  test("comes at its pause, also where the store fails and every answer is followed by a nudge", async () => {
+    const failures: unknown[] = [];
+    const { join, pass, steps } = setUp();
+    let isCut = false;
+    const { fleet } = await join("a", {
+      fails: () => (isCut ? "before" : undefined),
+      events: {
+        onBeatFailed(cause) {
+          failures.push(cause);
+        },
+      },
+    });
+    const beatsIn = async (ms: number) => {
+      const before = steps.length;
+      for (let passed = 0; passed < ms; passed++) {
+        if (isCut) fleet.nudged();
+        await pass(1);
+      }
+      return steps.length - before;
+    };
+    expect(await beatsIn(10 * fleetTimes.beatMs)).toBe(10);
+    isCut = true;
+    // The first nudge comes before the first failure.
+    expect(await beatsIn(10 * fleetTimes.beatMs)).toBe(11);
+    expect(failures.length).toBeGreaterThan(9);
+  });
+});
+
+describe("leaving", () => {
+  test("holds no more, ends the heartbeats and removes the record, so that no later change waits", async () => {
+    const { join, pass, ends, steps, leases } = setUp();
+    const [a, b] = [await join("a"), await join("b")];
+    const left = b.fleet.leave();
+    expect(b.fleet.holds()).toBe(false);
+    await Promise.all([left, pass(5)]);
+    expect(leases().map(({ id }) => id)).toEqual(["a-1"]);
+    expect((await ends(a.fleet.announce([key("k")], { wait: true }), 100))?.ms).toBeLessThan(10);
+    steps.length = 0;
+    await pass(1_000);
+    expect(steps.filter((step) => step.startsWith("b"))).toEqual([]);
+    await Promise.all([b.fleet.leave(), pass(5)]);
+  });
+
+  test("during a heartbeat keeps its answer from bringing the lease back", async () => {
+    const { join, pass, steps, leases } = setUp();
+    const { fleet } = await join("a");
+    const beats = () => steps.filter((step) => step === "a beat").length;
+    const before = beats();
+    for (let n = 0; n < 1_000 && beats() === before; n++) await pass(0.5);
+    await Promise.all([fleet.leave(), pass(10)]);
+    expect(fleet.holds()).toBe(false);
+    expect(leases()).toEqual([]);
+  });
+});
+
+describe("the standing", () => {
+  test("is none for a minute after joining, and then the place by order of registration", async () => {
+    const { join, pass } = setUp();
+    const a = await join("a");
+    await pass(30_000);
+    const b = await join("b");
+    await pass(30_000);
+    expect([a.fleet.standing(), b.fleet.standing()]).toEqual([{ place: 0, of: 2 }, undefined]);
+    await pass(30_000);
+    expect(b.fleet.standing()).toEqual({ place: 1, of: 2 });
+  });
+
+  test("counts an instance that left for a minute more, and then closes the gap", async () => {
+    const { join, pass } = setUp();
+    const [a, b] = [await join("a"), await join("b")];
+    await pass(fleetTimes.standingMs);
+    await Promise.all([a.fleet.leave(), pass(300)]);
+    expect(a.fleet.standing()).toBeUndefined();
+    await pass(fleetTimes.standingMs - 600);
+    expect(b.fleet.standing()).toEqual({ place: 1, of: 2 });
+    await pass(600);
+    expect(b.fleet.standing()).toEqual({ place: 0, of: 1 });
+  });
+
+  test("counts a fenced instance that is never removed for a minute more", async () => {
+    const { join, pass, now } = setUp();
+    const fails = (step: string) => (step === "removeUnchanged" ? "before" : undefined);
+    now.register("dead", instanceFactsOf());
+    const { fleet } = await join("a", { fails });
+    now.fence("dead");
+    await pass(fleetTimes.standingMs - 200);
+    expect(fleet.standing()).toBeUndefined();
+    await pass(1_000);
+    expect(fleet.standing()).toEqual({ place: 0, of: 1 });
+  });
+
+  test("of a fenced instance begins anew, and the others count its old and its new record", async () => {
+    const { join, pass, now } = setUp();
+    const [a, b] = [await join("a"), await join("b")];
+    await pass(fleetTimes.standingMs);
+    now.fence("a-1");
+    await pass(600);
+    expect([a.fleet.standing(), b.fleet.standing()]).toEqual([undefined, { place: 1, of: 3 }]);
+  });
+});

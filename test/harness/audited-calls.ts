@@ -1,0 +1,184 @@
+import type { DescMethod } from "@bufbuild/protobuf";
+import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
+import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import { ServiceTokenService } from "#gen/keyrun/v1/service_token_service_pb.ts";
+import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
+import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
+import type { Keyrun } from "./keyrun.ts";
+
+/** A call that the audit log writes down. */
+export interface AuditedCall {
+  readonly request: object;
+  /** What the event says it is about; absent: not known before the call. */
+  readonly teamId?: string;
+  readonly target?: string;
+}
+
+/** How a method that changes something is called so that it is done, and so that it is refused. */
+export interface AuditedCalls {
+  readonly action: string;
+  /** Absent: no service can call it, or it is not served yet. */
+  readonly done?: (keyrun: Keyrun) => Promise<AuditedCall>;
+  readonly refused: AuditedCall;
+}
+
+const noKey = "7k3f0m9x2a4c6e8g1j5n7p9q";
+const email = "grace@example.com";
+let count = 0;
+const newId = () => `made-${++count}`;
+
+/** Every method of Keyrun's own services that changes something. */
+export const auditedCalls: ReadonlyMap<DescMethod, AuditedCalls> = new Map<DescMethod, AuditedCalls>([
+  [
+    KeyService.method.createKey,
+    {
+      action: "key.create",
+      done: async () => ({ request: { teamId: "demo", label: "ci" }, teamId: "demo" }),
+      refused: { request: { teamId: "demo", requestId: "no uuid" }, teamId: "demo", target: "" },
+    },
+  ],
+  [
+    KeyService.method.revokeKey,
+    {
+      action: "key.revoke",
+      async done(keyrun) {
+        const { id: keyId, teamId } = await keyrun.newKey("demo");
+        return { request: { teamId, keyId }, teamId, target: keyId };
+      },
+      refused: { request: { teamId: "demo", keyId: noKey }, teamId: "demo", target: noKey },
+    },
+  ],
+  [
+    KeyService.method.updateKey,
+    {
+      action: "key.update",
+      refused: { request: { teamId: "demo", keyId: noKey }, teamId: "demo", target: noKey },
+    },
+  ],
+  [
+    KeyService.method.rotateKey,
+    {
+      action: "key.rotate",
+      refused: { request: { teamId: "demo", keyId: noKey }, teamId: "demo", target: noKey },
+    },
+  ],
+  [
+    TeamService.method.createTeam,
+    {
+      action: "team.create",
+      async done() {
+        const id = newId();
+        return { request: { team: { id } }, teamId: id, target: "" };
+      },
+      refused: { request: { team: { id: "demo" } }, teamId: "demo", target: "" },
+    },
+  ],
+  [
+    TeamService.method.updateTeam,
+    {
+      action: "team.update",
+      async done(keyrun) {
+        const id = await keyrun.newTeam();
+        const request = { team: { id, displayName: "Acme" }, updateMask: { paths: ["display_name"] } };
+        return { request, teamId: id, target: "" };
+      },
+      refused: { request: { team: { id: "nobody" } }, teamId: "nobody", target: "" },
+    },
+  ],
+  [
+    TeamService.method.deleteTeam,
+    {
+      action: "team.delete",
+      async done(keyrun) {
+        const teamId = await keyrun.newTeam();
+        return { request: { teamId }, teamId, target: "" };
+      },
+      refused: { request: { teamId: "nobody" }, teamId: "nobody", target: "" },
+    },
+  ],
+  [
+    TeamService.method.addMember,
+    {
+      action: "member.add",
+      done: async () => ({ request: { teamId: "demo", email }, teamId: "demo", target: email }),
+      refused: { request: { teamId: "nobody", email }, teamId: "nobody", target: email },
+    },
+  ],
+  [
+    TeamService.method.removeMember,
+    {
+      action: "member.remove",
+      async done(keyrun) {
+        await keyrun.teams.addMember({ teamId: "demo", email });
+        return { request: { teamId: "demo", email }, teamId: "demo", target: email };
+      },
+      refused: { request: { teamId: "nobody", email }, teamId: "nobody", target: email },
+    },
+  ],
+  [
+    TeamService.method.setPreviewAccess,
+    {
+      action: "preview.set",
+      done: async () => ({ request: { email, granted: true }, teamId: "", target: email }),
+      refused: { request: { email: "nobody" }, teamId: "", target: "" },
+    },
+  ],
+  [
+    AppService.method.createApp,
+    {
+      action: "app.create",
+      async done() {
+        const id = newId();
+        return {
+          request: { app: { id, backend: { kind: { case: "echo", value: {} } } } },
+          teamId: "",
+          target: id,
+        };
+      },
+      refused: { request: { app: { id: "echo" } }, teamId: "", target: "echo" },
+    },
+  ],
+  [
+    AppService.method.updateApp,
+    {
+      action: "app.update",
+      async done(keyrun) {
+        const id = newId();
+        await keyrun.apps.createApp({ app: { id, backend: { kind: { case: "echo", value: {} } } } });
+        const request = { app: { id, displayName: "Echo" }, updateMask: { paths: ["display_name"] } };
+        return { request, teamId: "", target: id };
+      },
+      refused: { request: { app: { id: "nothing" } }, teamId: "", target: "nothing" },
+    },
+  ],
+  [
+    AppService.method.deleteApp,
+    {
+      action: "app.delete",
+      async done(keyrun) {
+        const appId = newId();
+        await keyrun.apps.createApp({ app: { id: appId, backend: { kind: { case: "echo", value: {} } } } });
+        return { request: { appId }, teamId: "", target: appId };
+      },
+      refused: { request: { appId: "nothing" }, teamId: "", target: "nothing" },
+    },
+  ],
+  [
+    SessionService.method.createSignInLink,
+    {
+      action: "sign_in_link.create",
+      done: async () => ({ request: {}, teamId: "", target: "" }),
+      refused: { request: {}, teamId: "", target: "" },
+    },
+  ],
+]);
+
+/**
+ * Methods that other tests call: a session's own, one whose callers prove nothing but the key that
+ * they send, and those of a service that has its own tests.
+ */
+export const auditedElsewhere: ReadonlySet<DescMethod> = new Set<DescMethod>([
+  SessionService.method.signOut,
+  KeyService.method.revokeLeakedKey,
+  ...ServiceTokenService.methods,
+]);

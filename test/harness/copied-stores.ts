@@ -1,0 +1,152 @@
+import type { ServiceTokenRecord } from "#src/service-tokens/service-token-store.ts";
+import type { Stores } from "#src/store/stores.ts";
+import { auditEventOf, keyRecordOf, newAppOf, serviceTokenRecordOf } from "./store-records.ts";
+
+const teamIds = ["acme", "beta", "gone"];
+const emails = ["ada@example.com", "bob@example.com", "eve@example.com"];
+const appIds = ["echo", "words", "removed"];
+
+/**
+ * Writes records of every kind: deleted and changed ones, and as many keys and kept answers as
+ * asked. The team acme has all of its active keys.
+ */
+export async function writeEveryKind(
+  stores: Stores,
+  parts: { readonly keys: number; readonly runs: number; readonly secretVersion?: string },
+): Promise<void> {
+  const { keys, runs, secretVersion = "0a1b2c3d" } = parts;
+  for (const id of teamIds) {
+    await stores.teams.insert({ id, displayName: `The ${id}`, plan: "pro", createTimeMs: 1_700_000_000_000 });
+  }
+  await stores.teams.update("beta", { plan: "team" });
+  const ending = await stores.teams.update("gone", { state: "ending" });
+  await stores.teams.delete("gone", ending?.version ?? 0);
+  for (const [index, email] of emails.entries()) {
+    await stores.members.add({
+      teamId: teamIds[index % 2] ?? "",
+      email,
+      createTimeMs: 1_700_000_000_000 + index,
+    });
+    await stores.users.bind({ email, issuer: "https://login.example.com", subject: `subject ${index}` });
+  }
+  await stores.preview.set("ada@example.com", true);
+  const headers = [{ name: "x-token", value: "a credential" }];
+  for (const id of appIds) {
+    await stores.apps.insert(
+      newAppOf({ id, backend: { kind: "http", url: "http://127.0.0.1:1/", headers } }),
+    );
+  }
+  await stores.apps.update("words", { teamIds: ["acme", "beta"], streamTimeoutMs: 5_000 });
+  await stores.apps.delete("removed");
+  await writeKeys(stores, { count: keys, secretVersion });
+  await writeServiceTokens(stores, secretVersion);
+  await writeRuns(stores, runs);
+  await writeUsage(stores);
+  await stores.audit.write(teamIds.map((teamId) => auditEventOf({ id: `event of ${teamId}`, teamId })));
+  await stores.window.keep(["a page of the window", "and another"]);
+}
+
+const usageDayMs = 19_700 * 86_400_000;
+
+/** Two hours of one day, of two incarnations, and the day. */
+async function writeUsage({ usage }: Stores): Promise<void> {
+  const counts = { acceptedCount: 5, limitedCount: 0, failedCount: 2, appMs: 1_234 };
+  const place = { teamId: "acme", keyId: "key000000", startTimeMs: usageDayMs + 3_600_000 };
+  await usage.recordHours([
+    { ...place, incarnation: "one", ...counts },
+    { ...place, incarnation: "two", ...counts, limitedCount: 9 },
+    { ...place, incarnation: "one", ...counts, startTimeMs: usageDayMs + 7_200_000, acceptedCount: 1 },
+  ]);
+  await usage.setDay("acme", usageDayMs);
+}
+
+/** Half of them are revoked, some were made with a request id, and some are restricted. */
+async function writeKeys(
+  { keys }: Stores,
+  { count, secretVersion }: { readonly count: number; readonly secretVersion: string },
+): Promise<void> {
+  for (let n = 0; n < count; n += 1) {
+    const [id, teamId] = [`key${String(n).padStart(6, "0")}`, teamIds[n % 2] ?? ""];
+    const requestId = n % 3 === 0 ? `request ${n}` : null;
+    const label = n % 5 === 0 ? "" : `Straße ${n}`;
+    const createTimeMs = 1_700_000_000_000 + n;
+    const restrictions = n % 7 === 0 ? { appIds: ["words", "echo"], requestsPerMinute: 1 + (n % 60) } : {};
+    const facts = { label, requestId, createTimeMs, secretVersion, ...restrictions };
+    await keys.insert(keyRecordOf({ id, teamId, ...facts }), { activeMax: count });
+    if (n % 4 < 2) {
+      await keys.revoke({ teamId, keyId: id, revokeTimeMs: createTimeMs + 5, revokedBy: "ada@example.com" });
+    }
+  }
+  await keys.recordUses(new Map([["key000002", 1_700_000_900_000]]));
+}
+
+/** One is revoked, whose name another one has. */
+async function writeServiceTokens({ serviceTokens }: Stores, secretVersion: string): Promise<void> {
+  const insert = (id: string, facts: Partial<ServiceTokenRecord>) =>
+    serviceTokens.insert(serviceTokenRecordOf({ id, secretVersion, ...facts }), { acceptedMax: 100 });
+  await insert("t1", { name: "billing", role: "manage", teamIds: ["acme", "beta"] });
+  await insert("t2", { name: "gateway" });
+  await serviceTokens.revoke({ tokenId: "t2", revokeTimeMs: 1_700_000_000_005, revokedBy: "billing" });
+  await insert("t3", { name: "gateway", role: "admin" });
+  await serviceTokens.recordUses(new Map([["t1", 1_700_000_900_000]]));
+}
+
+async function writeRuns({ runRecords }: Stores, count: number): Promise<void> {
+  for (let n = 0; n < count; n += 1) {
+    const [id, runId, teamId] = [`record ${n}`, `run_${n}`, teamIds[n % 2] ?? ""];
+    const times = { createTimeMs: 1_700_000_000_000 + n, runUntilMs: 1_700_000_030_000, expireTimeMs: 9e12 };
+    const claim = { id, teamId, fingerprint: `print ${n}`, runId, ...times };
+    await runRecords.write([{ kind: "claim", id, claim }]);
+    if (n % 3 === 0) continue;
+    const text = n % 3 === 1 ? `a NUL \0 and 🙂 ${n}` : null;
+    const textBytes = text === null ? 0 : Buffer.byteLength(text);
+    const state = text === null ? "app_failed" : "done";
+    await runRecords.write([{ kind: "end", id, runId, state, text, textBytes, expireTimeMs: 9e12 }]);
+  }
+}
+
+const ofAcme = { teamId: "acme", fromMs: 0, untilMs: 2 * usageDayMs };
+const byTime = <Sum extends { readonly startTimeMs: number }>(sums: readonly Sum[]) =>
+  sums.toSorted((a, b) => a.startTimeMs - b.startTimeMs);
+
+/** Everything that the ports say of those records. */
+export async function everyKind(
+  { teams, members, preview, users, apps, keys, serviceTokens, runRecords, usage, audit }: Stores,
+  { runs }: { readonly runs: number },
+) {
+  const listed = teamIds.map(async (teamId) => ({
+    team: await teams.find(teamId),
+    deleted: await teams.deletedVersion(teamId),
+    members: await members.list({ teamId, limit: 100 }),
+    keys: await keys.list({ teamId, limit: 100_000, includeRevoked: true }),
+    byLabel: await keys.list({
+      teamId,
+      limit: 100_000,
+      includeRevoked: false,
+      match: { labelPart: "strasse 1" },
+    }),
+    active: await keys.countActive(teamId),
+    totals: await runRecords.totals(teamId),
+  }));
+  const ofUsers = emails.map(async (email, index) => ({
+    teams: await members.teamIdsOf(email, 10),
+    preview: await preview.has(email),
+    bound: await users.isBound({ email, issuer: "https://login.example.com", subject: `subject ${index}` }),
+  }));
+  const ofRuns = Array.from({ length: runs }, async (_, n) => ({
+    record: await runRecords.find(`record ${n}`),
+    text: await runRecords.textOf(`record ${n}`, `run_${n}`),
+  }));
+  return {
+    teams: await Promise.all(listed),
+    users: await Promise.all(ofUsers),
+    runs: await Promise.all(ofRuns),
+    apps: await apps.list({ limit: 100 }),
+    deletedApps: await Promise.all(appIds.map((id) => apps.deletedVersion(id))),
+    events: await audit.list({ limit: 100 }),
+    serviceTokens: await serviceTokens.list({ limit: 100, includeRevoked: true }),
+    secretVersions: [await keys.secretVersions(), await serviceTokens.secretVersions()],
+    hours: byTime(await usage.hours({ ...ofAcme, except: [] })),
+    days: await usage.days(ofAcme),
+  };
+}

@@ -1,0 +1,91 @@
+import type {
+  ControlStore,
+  ControlView,
+  HeldPlanLimits,
+  LeaseRecord,
+  NumberedChange,
+} from "#src/fleet/control-store.ts";
+import type { InstanceFacts } from "#src/fleet/instance-facts.ts";
+
+const recentMax = 256;
+
+/** The control record in memory. `now` has the steps without their promises, for simulations. */
+export interface MemoryControlStore extends ControlStore {
+  readonly now: MemoryControl;
+}
+
+export type MemoryControl = ReturnType<typeof createMemoryControl>;
+
+export function memoryControlStore(options: { recentMax?: number } = {}): MemoryControlStore {
+  const now = createMemoryControl(options);
+  return {
+    now,
+    read: async () => now.read(),
+    register: async (id, facts) => now.register(id, facts),
+    beat: async (id, step) => now.beat(id, step),
+    push: async (changes) => now.push(changes),
+    fence: async (id) => now.fence(id),
+    bringPlanLimits: async (brought) => now.bringPlanLimits(brought),
+    remove: async (id) => now.remove(id),
+    removeUnchanged: async (id, seen) => now.removeUnchanged(id, seen),
+  };
+}
+
+/** `recentMax` changes are looked back over: a small one makes gaps common. */
+export function createMemoryControl(options: { recentMax?: number } = {}) {
+  let seq = 0;
+  let order = 0;
+  let recent: readonly NumberedChange[] = [];
+  let planLimits: HeldPlanLimits | undefined;
+  const leases = new Map<string, LeaseRecord>();
+  const read = (): ControlView => ({
+    ...{ seq, recent, leases: [...leases.values()] },
+    ...(planLimits && { planLimits }),
+  });
+  return {
+    read,
+    register(id: string, facts: InstanceFacts): ControlView {
+      if (!leases.has(id)) leases.set(id, { id, n: 1, ack: seq, state: "live", order: ++order, facts });
+      return read();
+    },
+    beat(id: string, { ack, nSeen }: Parameters<ControlStore["beat"]>[1]): ControlView | undefined {
+      const lease = leases.get(id);
+      if (lease?.state !== "live" || lease.n < nSeen) return undefined;
+      leases.set(id, { ...lease, n: lease.n + 1, ack: Math.max(lease.ack, ack) });
+      return read();
+    },
+    push(changes: Parameters<ControlStore["push"]>[0]) {
+      const first = seq + 1;
+      const numbered = changes.map((change) => ({ ...change, seq: ++seq }));
+      recent = [...recent, ...numbered].slice(-(options.recentMax ?? recentMax));
+      return { seqs: { first, last: seq }, view: read() };
+    },
+    fence(id: string): LeaseRecord | undefined {
+      const lease = leases.get(id);
+      if (lease) leases.set(id, { ...lease, state: "fenced" });
+      return leases.get(id);
+    },
+    bringPlanLimits(brought: HeldPlanLimits): HeldPlanLimits | undefined {
+      const before = planLimits;
+      if (before && before.order >= brought.order) return undefined;
+      planLimits = brought;
+      return before;
+    },
+    remove(id: string): void {
+      leases.delete(id);
+    },
+    removeUnchanged(id: string, seen: Pick<LeaseRecord, "n" | "state">): boolean {
+      const lease = leases.get(id);
+      return lease?.n === seen.n && lease.state === seen.state && leases.delete(id);
+    },
+    /** Returns what brings all of it back as it is now, as the restore of a backup does. */
+    backUp(): () => void {
+      const kept = { seq, order, recent, leases: [...leases] };
+      return () => {
+        ({ seq, order, recent } = kept);
+        leases.clear();
+        for (const [id, lease] of kept.leases) leases.set(id, lease);
+      };
+    },
+  };
+}

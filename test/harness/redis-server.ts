@@ -1,0 +1,75 @@
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { describe } from "vitest";
+import { freePort } from "./free-port.ts";
+import { createTempFolders } from "./temp-folders.ts";
+
+/** A Redis server for tests, which keeps nothing on disk. */
+export interface RedisServer {
+  readonly port: number;
+  readonly url: string;
+  readonly pid: number;
+  /** Ends it by SIGKILL, as a crash would. What it held is lost. */
+  kill(): Promise<void>;
+  /** Stops the process without ending it: its connections stay open. */
+  freeze(): void;
+  thaw(): void;
+}
+
+/** Why there is no server here; undefined if `redis-server` is installed. */
+export function redisMissing(): string | undefined {
+  return spawnSync("redis-server", ["--version"], { stdio: "ignore" }).status === 0
+    ? undefined
+    : "redis-server is not installed";
+}
+
+/** Starts `redis-server`, on a free port unless one is given, and waits until it is ready. */
+export async function startRedis(
+  options: readonly string[] = [],
+  port: number | undefined = undefined,
+): Promise<RedisServer> {
+  const folders = createTempFolders();
+  const ownPort = port ?? (await freePort());
+  const child = spawn(
+    "redis-server",
+    [
+      ...["--port", String(ownPort), "--bind", "127.0.0.1", "--dir", folders.create()],
+      ...["--save", "", "--appendonly", "no", ...options],
+    ],
+    { stdio: ["ignore", "pipe", "inherit"] },
+  );
+  const killAtExit = () => child.kill("SIGKILL");
+  process.once("exit", killAtExit);
+  const lines: string[] = [];
+  for await (const line of createInterface({ input: child.stdout })) {
+    lines.push(line);
+    if (line.includes("Ready to accept connections")) break;
+  }
+  if (child.exitCode !== null || child.pid === undefined) {
+    throw new Error(`redis-server ended before it was ready:\n${lines.join("\n")}`);
+  }
+  child.stdout.resume();
+  return {
+    port: ownPort,
+    url: `redis://127.0.0.1:${ownPort}`,
+    pid: child.pid,
+    async kill() {
+      process.off("exit", killAtExit);
+      if (child.exitCode === null && child.signalCode === null) {
+        child.kill("SIGKILL");
+        await once(child, "exit");
+      }
+      folders.remove();
+    },
+    freeze: () => void child.kill("SIGSTOP"),
+    thaw: () => void child.kill("SIGCONT"),
+  };
+}
+
+/** A suite on Redis. It is skipped, and says why, where there is no server. */
+export function describeOnRedis(name: string, suite: () => void): void {
+  const missing = redisMissing();
+  if (missing === undefined) describe(name, suite);
+  else describe.skip(`${name} (left out: ${missing})`, suite);
+}

@@ -1,0 +1,8 @@
+// Finds the addresses of one name, with the files that are named, and prints them.
+import { createNameFiles } from "#src/run/name-files.ts";
+import { createResolveHost } from "#src/run/resolve-host.ts";
+
+const [host = "", hosts = "", resolver = ""] = process.argv.slice(2);
+const resolve = createResolveHost(createNameFiles({ hosts, resolver }));
+const { addresses } = await resolve(host, new AbortController().signal);
+process.stdout.write(addresses.map(({ address }) => address).join());

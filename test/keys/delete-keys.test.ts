@@ -1,0 +1,61 @@
+import { afterAll, expect, onTestFinished, test } from "vitest";
+import type { KeyEvidence } from "#src/auth/key-evidence.ts";
+import { bounds } from "#src/bounds.ts";
+import { systemClock } from "#src/clock.ts";
+import { fleetTimes } from "#src/fleet/fleet-times.ts";
+import { joinFleet } from "#src/fleet/join-fleet.ts";
+import { createSecurityState } from "#src/fleet/security-state.ts";
+import { systemTimers } from "#src/fleet/timers.ts";
+import { createDeleteKeys } from "#src/keys/delete-keys.ts";
+import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import { instanceFactsOf } from "../harness/instance-facts.ts";
+import { memoryControlStore } from "../harness/memory-control-store.ts";
+import { keyRecordOf } from "../harness/store-records.ts";
+import { createTempFolders } from "../harness/temp-folders.ts";
+
+const folders = createTempFolders();
+afterAll(() => folders.remove());
+
+/** An instance of a fleet that nobody nudges, and what it learns of keys. */
+async function joinUnnudged(control: ReturnType<typeof memoryControlStore>, name: string) {
+  const learned: string[] = [];
+  let clears = 0;
+  const fleet = await joinFleet({
+    ...{ control, clock: systemClock, timers: systemTimers },
+    newId: () => name,
+    facts: instanceFactsOf(),
+    times: { ...fleetTimes, beatMs: 20 },
+    apply: (changes) => learned.push(...changes.map(({ id }) => id)),
+    clear() {
+      clears++;
+    },
+    nudge: () => {},
+  });
+  onTestFinished(() => fleet.leave());
+  return { fleet, learned, clears: () => clears };
+}
+
+test("however many keys a team has, their deletion makes no instance of a fleet drop what it cached", async () => {
+  const stores = await openSqliteStores({ dataDir: folders.create() });
+  onTestFinished(() => stores.close());
+  const ids = Array.from({ length: bounds.controlRecentMax + 44 }, (_, n) => `k${n}`);
+  for (const id of ids) {
+    const key = keyRecordOf({ id, teamId: "demo", revokeTimeMs: 1, revokedBy: "ada", version: 2 });
+    await stores.keys.insert(key, { activeMax: ids.length });
+  }
+  const control = memoryControlStore();
+  const { fleet } = await joinUnnudged(control, "deleter");
+  const other = await joinUnnudged(control, "other");
+  expect(other.clears()).toBe(1);
+  const changeSecurityState = createSecurityState<{ key: KeyEvidence }>({
+    floors: { key: { raise: () => {} } },
+    fleet,
+  });
+  let steps = 0;
+  await createDeleteKeys({ store: stores.keys, changeSecurityState })("demo", () => steps++);
+  expect(other.clears()).toBe(1);
+  // A revocation whose barrier never ended may have left the key active in a cache there.
+  expect(other.learned.toSorted()).toEqual(ids.toSorted());
+  expect(steps).toBe(Math.ceil((ids.length + 1) / bounds.changesPerPushMax));
+  expect(await stores.keys.countRevoked("demo", 1)).toBe(0);
+});

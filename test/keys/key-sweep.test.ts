@@ -1,0 +1,84 @@
+import { afterAll, expect, onTestFinished, test } from "vitest";
+import type { KeyStore } from "#src/keys/key-store.ts";
+import { createKeySweep } from "#src/keys/key-sweep.ts";
+import { unavailable } from "#src/refusal/refusal.ts";
+import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import { createManualClock } from "../harness/manual-clock.ts";
+import { soon } from "../harness/soon.ts";
+import { keyRecordOf } from "../harness/store-records.ts";
+import { createTempFolders } from "../harness/temp-folders.ts";
+
+const folders = createTempFolders();
+afterAll(() => folders.remove());
+
+/** A sweep of a real store, every few milliseconds. The steps of `failing` fail. */
+async function startSweep() {
+  const stores = await openSqliteStores({ dataDir: folders.create() });
+  const clock = createManualClock();
+  const failing = new Set<"expire" | "revoke" | "count">();
+  const seen = { sweeps: 0, failures: [] as unknown[] };
+  const store: KeyStore = {
+    ...stores.keys,
+    async revokePending(order) {
+      if (failing.has("revoke")) throw unavailable();
+      return stores.keys.revokePending(order);
+    },
+    async countExpiring(span) {
+      if (failing.has("count")) throw unavailable();
+      return stores.keys.countExpiring(span);
+    },
+  };
+  const sweep = createKeySweep({
+    ...{ clock, store, sweepMs: 2 },
+    async expireKeys() {
+      seen.sweeps += 1;
+      if (failing.has("expire")) throw unavailable();
+    },
+    changeSecurityState: (_, write) => write(),
+    revoking: async () => {},
+    onFailed: (cause) => void seen.failures.push(cause),
+  });
+  onTestFinished(async () => {
+    await sweep.close();
+    await stores.close();
+  });
+  const nextSweeps = async () => {
+    const { sweeps } = seen;
+    await soon(() => seen.sweeps > sweeps + 3).toBe(true);
+  };
+  return { clock, failing, keys: stores.keys, seen, sweep, nextSweeps };
+}
+
+test("a step that fails keeps no other from its work", async () => {
+  const { clock, failing, keys, sweep } = await startSweep();
+  const nowMs = clock.unixMs();
+  const key = keyRecordOf({ id: "a", teamId: "demo", pendingSinceMs: 1, expireTimeMs: nowMs + 90_000 });
+  await keys.insert(key, { activeMax: 9 });
+  await keys.insert({ ...key, id: "b", pendingSinceMs: null }, { activeMax: 9 });
+  failing.add("expire");
+  sweep.start();
+  await soon(async () => (await keys.find("a"))?.revokeTimeMs).toBe(nowMs);
+  await soon(sweep.expiringKeys).toBe(1);
+});
+
+test("an outage is told once for each step, and so is the next one", async () => {
+  const { clock, failing, seen, sweep, nextSweeps } = await startSweep();
+  const outage = async () => {
+    for (const step of ["expire", "revoke", "count"] as const) failing.add(step);
+    for (let n = 0; n < 3; n++) {
+      clock.advance(60_000);
+      await nextSweeps();
+    }
+  };
+  sweep.start();
+  await nextSweeps();
+  expect(seen.failures).toHaveLength(0);
+  await outage();
+  expect(seen.failures).toHaveLength(3);
+  failing.clear();
+  clock.advance(60_000);
+  await nextSweeps();
+  expect(seen.failures).toHaveLength(3);
+  await outage();
+  expect(seen.failures).toHaveLength(6);
+});

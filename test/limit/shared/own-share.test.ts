@@ -1,0 +1,67 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { createLimiter } from "#src/limit/limiter.ts";
+import { createOwnShare, shareOf } from "#src/limit/shared/own-share.ts";
+import type { Standing } from "#src/limit/standing.ts";
+import { createManualClock } from "../../harness/manual-clock.ts";
+
+const windowMs = 60_000;
+
+function createTestShare(standing: Standing | undefined) {
+  const clock = createManualClock();
+  const own = createLimiter({ clock, windowMs, logsMax: 10 });
+  return { clock, share: createOwnShare({ own, standing: () => standing, windowMs }) };
+}
+
+test("the shares of all instances add up to the limit, and differ by one at most", () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 100_000 }), fc.integer({ min: 1, max: 30 }), (limit, of) => {
+      const shares = Array.from({ length: of }, (_, place) => shareOf(limit, { place, of }));
+      expect(shares.reduce((sum, one) => sum + one)).toBe(limit);
+      expect(shares[0]! - shares.at(-1)!).toBeLessThanOrEqual(1);
+    }),
+  );
+});
+
+test("no share, one of 0, or a cost above it is refused with UNAVAILABLE", () => {
+  const unavailable = expect.objectContaining({ reason: "UNAVAILABLE", retryAfterMs: 1_000 });
+  expect(() => createTestShare(undefined).share.spend("a", 60, 1)).toThrow(unavailable);
+  expect(() => createTestShare({ place: 2, of: 3 }).share.spend("a", 2, 1)).toThrow(unavailable);
+  expect(() => createTestShare({ place: 0, of: 3 }).share.spend("a", 60, 21)).toThrow(unavailable);
+  expect(createTestShare({ place: 0, of: 3 }).share.spend("a", 60, 20)).toMatchObject({
+    ...{ accepted: true, limit: 60, remaining: 0 },
+  });
+});
+
+test("what Redis accepted here counts against the share", () => {
+  const { clock, share } = createTestShare({ place: 0, of: 2 });
+  share.record("a", 25);
+  expect(share.spend("a", 60, 5)).toMatchObject({ accepted: true, remaining: 0 });
+  clock.advance(1_000);
+  expect(share.spend("a", 60, 1)).toMatchObject({ accepted: false, retryAfterMs: windowMs - 1_000 });
+  expect(share.look("a", 60)).toMatchObject({ limit: 60, remaining: 0 });
+});
+
+test("what is held has no room for others until it is released", () => {
+  const { share } = createTestShare({ place: 0, of: 2 });
+  expect(share.hold("a", 8, 3)).toBeUndefined();
+  expect(share.hold("a", 8, 2)).toMatchObject({ accepted: false, remaining: 1, retryAfterMs: windowMs });
+  expect(share.hold("a", 8, 1)).toBeUndefined();
+  share.release("a", 3);
+  expect(share.hold("a", 8, 3)).toBeUndefined();
+  share.release("a", 1);
+  share.release("a", 3);
+  share.record("a", 4);
+  expect(share.hold("a", 8, 1)).toMatchObject({ accepted: false, remaining: 0, limit: 8 });
+});
+
+test("a key without a share of its own limit is left to the shared log, and its team's room is kept", () => {
+  const { share } = createTestShare({ place: 2, of: 3 });
+  const key = { keyId: "k", limit: 2 };
+  const unavailable = expect.objectContaining({ reason: "UNAVAILABLE" });
+  expect(() => share.spend("a", 60, 1, key)).toThrow(unavailable);
+  for (let n = 0; n < 20; n += 1) expect(share.hold("a", 60, 1, key)).toBeUndefined();
+  expect(share.hold("a", 60, 1, key)).toMatchObject({ accepted: false });
+  for (let n = 0; n < 20; n += 1) share.release("a", 1, key);
+  expect(share.hold("a", 60, 1, key)).toBeUndefined();
+});

@@ -1,0 +1,317 @@
+import type { Clock } from "#src/clock.ts";
+import type { LimitTimers } from "#src/limit/shared/limit-timers.ts";
+import type { Answer, Ask, OpenSharedLogs, SharedLogs } from "#src/limit/shared/shared-logs.ts";
+import { createSwitchingLimiter, type SharedLimiter } from "#src/limit/shared/switching-limiter.ts";
+import { SlidingLog } from "#src/limit/sliding-log.ts";
+import type { Standing } from "#src/limit/standing.ts";
+import { seededRandom } from "../../harness/seeded-random.ts";
+
+const windowMs = 60_000;
+const limit = 12;
+
+/** What a schedule may do beside failing calls. */
+export interface ScheduleKinds {
+  readonly joinsAndLeaves: boolean;
+  readonly faults: boolean;
+  /** Faults come every few seconds, so that several lie in one window. */
+  readonly isStormy?: boolean;
+  /** Replaces what an instance believes of its standing, to break it on purpose. */
+  readonly standing?: (standing: Standing | undefined) => Standing | undefined;
+}
+
+export interface ScheduleOutcome {
+  /** The most that passed within any window, in parts of the limit. */
+  readonly most: number;
+  /** The same, less what the bound allows that window: 0 where the bound is met, and not passed. */
+  readonly overBound: number;
+  readonly accepted: number;
+  readonly switches: number;
+  readonly returns: number;
+  readonly longestMs: number;
+}
+
+/**
+ * Runs the limiters of several instances against one simulated Redis, for some minutes of simulated
+ * time, and counts what they admit of one team. Everything follows from the seed.
+ */
+export async function runSchedule(seed: number, kinds: ScheduleKinds): Promise<ScheduleOutcome> {
+  const random = seededRandom(seed);
+  const chance = (share: number) => random() < share;
+  const between = (low: number, high: number) => low + random() * (high - low);
+  const world = createWorld();
+  const redis = { isUp: true, epoch: 0, log: new SlidingLog(windowMs), slowMs: 0 };
+  /** The instances that the store knows, in the order of their registration. */
+  const registered = new Set<Instance>();
+  const instances: Instance[] = [];
+  const accepted: number[] = [];
+  const emptiedMs: number[] = [];
+  const tally = { switches: 0, returns: 0, longestMs: 0 };
+
+  function openFor(instance: Instance): OpenSharedLogs {
+    const legMs = () => between(0.1, kinds.faults && chance(0.01) ? 90 : 3) + redis.slowMs;
+    const reaches = (epoch: number) => redis.isUp && instance.isLinked && redis.epoch === epoch;
+    return async (lost) => {
+      await world.sleep(2 * legMs());
+      const { epoch } = redis;
+      if (!reaches(epoch)) {
+        await world.sleep(100);
+        throw new Error("unreachable");
+      }
+      let isClosed = false;
+      instance.onBreak = (cause) => {
+        if (!isClosed) lost(cause);
+      };
+      const logs: SharedLogs = {
+        async spend(asks, giveUpMs) {
+          await world.sleep(legMs());
+          // What a frozen server has received, it runs when it wakes.
+          while (redis.epoch === epoch && !redis.isUp) await world.sleep(20);
+          if (redis.epoch !== epoch) throw new Error("reset");
+          if (!instance.isLinked || world.nowMs() + instance.aheadMs > giveUpMs) return await never;
+          const answers = asks.map((ask) => spendOf(redis.log, world.nowMs(), ask));
+          await world.sleep(legMs());
+          return reaches(epoch) ? answers : await never;
+        },
+        close() {
+          isClosed = true;
+        },
+      };
+      return logs;
+    };
+  }
+
+  async function join(isFirst: boolean): Promise<void> {
+    const instance = createInstance(world, { aheadMs: between(0, 1e6), isFirst });
+    instances.push(instance);
+    registered.add(instance);
+    instance.limiter = await createSwitchingLimiter({
+      clock: instance.clock,
+      timers: instance.timers,
+      open: openFor(instance),
+      fallback: "share",
+      standing: () => (kinds.standing ?? ((own) => own))(instance.standing()),
+      ...{ windowMs, logsMax: 10, keyLogsMax: 10, callMsMax: 100, reopenMs: 1_000 },
+      events: { modeChanged: ({ mode }) => (mode === "share" ? tally.switches++ : tally.returns++) },
+    }).catch(() => undefined);
+    if (!instance.limiter) leave(instance);
+    else void heartbeat(instance);
+  }
+
+  async function heartbeat(instance: Instance): Promise<void> {
+    while (!instance.isGone) {
+      instance.see(registered);
+      await world.sleep(between(200, 700));
+    }
+  }
+
+  function leave(instance: Instance): void {
+    instance.isGone = true;
+    instance.limiter?.close();
+    // One that crashed stays registered until its lease is over.
+    void world.sleep(chance(0.5) ? 0 : 6_000).then(() => registered.delete(instance));
+  }
+
+  async function callers(instance: Instance, until: number): Promise<void> {
+    while (!instance.isGone && world.nowMs() < until) {
+      for (let n = chance(0.1) ? 15 : 1; n > 0; n--) void request(instance);
+      await world.sleep(chance(0.05) ? between(0, 20_000) : between(0, 1_500));
+    }
+  }
+
+  async function request(instance: Instance): Promise<void> {
+    const beganMs = world.nowMs();
+    const cost = chance(0.9) ? 1 : 2;
+    try {
+      const decision = await instance.limiter?.spend("team", limit, cost);
+      if (decision?.accepted) for (let n = 0; n < cost; n++) accepted.push(world.nowMs());
+    } catch {
+      // A share that is too small, or the end of the instance.
+    }
+    tally.longestMs = Math.max(tally.longestMs, world.nowMs() - beganMs);
+  }
+
+  async function faults(until: number): Promise<void> {
+    while (world.nowMs() < until) {
+      await world.sleep(between(500, kinds.isStormy ? 8_000 : chance(0.5) ? 20_000 : 90_000));
+      const kind = random();
+      const some = instances[Math.floor(random() * instances.length)];
+      const lengthMs = between(50, kinds.isStormy || chance(0.5) ? 3_000 : 70_000);
+      if (kind < 0.35) {
+        redis.isUp = false;
+        const isLost = chance(0.8);
+        if (isLost) breakAll("reset");
+        await world.sleep(lengthMs);
+        // It comes back empty, or with what it had, and every old connection is gone.
+        if (isLost && chance(0.8)) {
+          redis.log = new SlidingLog(windowMs);
+          emptiedMs.push(world.nowMs());
+        }
+        if (isLost) redis.epoch++;
+        redis.isUp = true;
+      } else if (kind < 0.7 && some) {
+        some.isLinked = false;
+        if (chance(0.5)) some.onBreak("cut");
+        await world.sleep(lengthMs);
+        some.isLinked = true;
+      } else if (kind < 0.8) {
+        redis.slowMs = between(20, 80);
+        await world.sleep(lengthMs / 10);
+        redis.slowMs = 0;
+      } else if (kinds.joinsAndLeaves && kind < 0.9) await joinAndServe(until);
+      else if (kinds.joinsAndLeaves && some && !some.isGone) leave(some);
+    }
+  }
+
+  function breakAll(cause: string): void {
+    redis.epoch++;
+    for (const instance of instances) instance.onBreak(cause);
+  }
+
+  async function joinAndServe(until: number): Promise<void> {
+    if (instances.filter(({ isGone }) => !isGone).length >= 5) return;
+    await join(false);
+    const joined = instances.at(-1);
+    if (joined?.limiter) void callers(joined, until);
+  }
+
+  async function play(): Promise<void> {
+    const until = between(200_000, 500_000);
+    const count = 1 + Math.floor(random() * 4);
+    for (let n = 0; n < count; n++) await join(true);
+    for (const instance of instances) void callers(instance, until);
+    if (kinds.faults) void faults(until);
+    await world.sleep(until + 1_000);
+    for (const instance of instances) instance.isGone = true;
+  }
+
+  await world.run(play());
+  const counted = countWindows(accepted, kinds.joinsAndLeaves ? emptiedMs : []);
+  return { ...counted, accepted: accepted.length, ...tally };
+}
+
+const never = new Promise<never>(() => {});
+
+function spendOf(log: SlidingLog, nowMs: number, { limit: askLimit, cost, count }: Ask): Answer {
+  let taken = 0;
+  let retryAfterMs = 0;
+  for (let n = 0; n < count; n++) {
+    const waitMs = log.spend(nowMs, askLimit, cost);
+    if (waitMs === 0) taken++;
+    else retryAfterMs = waitMs;
+  }
+  return { taken, count: log.count, resetAfterMs: log.resetAfterMs, retryAfterMs };
+}
+
+/** An accepted request counts in Redis up to this long before its caller knows. */
+const callMs = 300;
+
+/**
+ * In any window pass at most 2N. A newcomer does not know that Redis has lost what it counted, so
+ * there N more may pass for each time that Redis came back empty in the window.
+ */
+function countWindows(timesMs: readonly number[], emptiedMs: readonly number[]) {
+  let [most, overBound, first] = [0, Number.NEGATIVE_INFINITY, 0];
+  for (const [n, timeMs] of timesMs.entries()) {
+    while ((timesMs[first] ?? 0) <= timeMs - (windowMs - callMs)) first++;
+    const parts = (n - first + 1) / limit;
+    const emptied = emptiedMs.filter((atMs) => atMs > timeMs - windowMs && atMs <= timeMs).length;
+    most = Math.max(most, parts);
+    overBound = Math.max(overBound, parts - 2 - emptied);
+  }
+  return { most, overBound };
+}
+
+type World = ReturnType<typeof createWorld>;
+
+/** Simulated time: what is due runs in its order, and promises settle in between. */
+function createWorld() {
+  let nowMs = 0;
+  let order = 0;
+  const due: { atMs: number; order: number; run: () => void }[] = [];
+  const at = (atMs: number, run: () => void) => {
+    const one = { atMs, order: order++, run };
+    let [low, high] = [0, due.length];
+    // Kept with the earliest last.
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      const other = due[middle]!;
+      if (other.atMs > atMs || (other.atMs === atMs && other.order < one.order)) low = middle + 1;
+      else high = middle;
+    }
+    due.splice(low, 0, one);
+  };
+  return {
+    nowMs: () => nowMs,
+    after: (ms: number, run: () => void) => at(nowMs + ms, run),
+    sleep: (ms: number) => new Promise<void>((resolve) => at(nowMs + ms, resolve)),
+    async run(play: Promise<void>): Promise<void> {
+      let isOver = false;
+      void play.then(() => {
+        isOver = true;
+      });
+      while (!isOver) {
+        await new Promise(setImmediate);
+        const next = due.pop();
+        if (!next) continue;
+        nowMs = next.atMs;
+        next.run();
+      }
+    },
+  };
+}
+
+interface Instance {
+  readonly aheadMs: number;
+  readonly clock: Clock;
+  readonly timers: LimitTimers;
+  limiter: SharedLimiter | undefined;
+  isLinked: boolean;
+  isGone: boolean;
+  onBreak: (cause: string) => void;
+  /** A heartbeat shows who is registered. */
+  see(registered: ReadonlySet<Instance>): void;
+  standing(): Standing | undefined;
+}
+
+/** Who has left counts for a window more, and a newcomer has no standing for its first one. */
+function createInstance(
+  world: World,
+  { aheadMs, isFirst }: { readonly aheadMs: number; readonly isFirst: boolean },
+): Instance {
+  const joinedMs = isFirst ? Number.NEGATIVE_INFINITY : world.nowMs();
+  const known = new Map<Instance, number>();
+  const instance: Instance = {
+    aheadMs,
+    clock: { monotonicMs: () => world.nowMs() + aheadMs, unixMs: () => world.nowMs() },
+    timers: {
+      after(ms, run) {
+        let isCancelled = false;
+        world.after(ms, () => {
+          if (!isCancelled) run();
+        });
+        return {
+          cancel() {
+            isCancelled = true;
+          },
+        };
+      },
+      soon: (run) => world.after(0, run),
+    },
+    limiter: undefined,
+    isLinked: true,
+    isGone: false,
+    onBreak: () => {},
+    see(registered) {
+      for (const other of registered) if (!known.has(other)) known.set(other, 0);
+      // The order of a Set is that of registration, and newcomers come last.
+      for (const other of registered) known.set(other, world.nowMs());
+    },
+    standing() {
+      if (world.nowMs() < joinedMs + windowMs) return undefined;
+      const counted = [...known].filter(([, seenMs]) => world.nowMs() < seenMs + windowMs);
+      const place = counted.findIndex(([other]) => other === instance);
+      return place < 0 ? undefined : { place, of: counted.length };
+    },
+  };
+  return instance;
+}

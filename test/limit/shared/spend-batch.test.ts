@@ -1,0 +1,106 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { rateLimitHeaders } from "#src/limit/rate-limit-headers.ts";
+import type { Answer, Ask } from "#src/limit/shared/shared-logs.ts";
+import { createSpendBatch } from "#src/limit/shared/spend-batch.ts";
+import { SlidingLog } from "#src/limit/sliding-log.ts";
+
+const windowMs = 60_000;
+
+const spend = fc.record({
+  teamId: fc.constantFrom("a", "b", "c"),
+  limit: fc.constantFrom(1, 3, 8),
+  cost: fc.integer({ min: 0, max: 3 }),
+});
+const turns = fc.array(
+  fc.record({ gapMs: fc.constantFrom(0, 0.5, 100, 20_000, windowMs), spends: fc.array(spend) }),
+  { maxLength: 20 },
+);
+
+test("each spend of a turn is answered as if it had come alone, and its headers tell a wait that is enough", () => {
+  let refusals = 0;
+  fc.assert(
+    fc.property(turns, (all) => {
+      const shared = new Map<string, SlidingLog>();
+      const alone = new Map<string, SlidingLog>();
+      let nowMs = 0;
+      for (const { gapMs, spends } of all) {
+        nowMs += gapMs;
+        const batch = createSpendBatch(100);
+        const got: Answer[] = [];
+        const wanted: Answer[] = [];
+        for (const [n, one] of spends.entries()) {
+          const cost = Math.min(one.cost, one.limit);
+          batch.add({
+            ...{ ...one, cost },
+            answered: (answer) => {
+              got[n] = answer;
+            },
+            unanswered: () => expect.unreachable(),
+          });
+          const log = logOf(alone, one.teamId);
+          const answer = answerOf(log, nowMs, { ...one, cost, count: 1 });
+          wanted.push(answer);
+          if (answer.taken === 0) checkWait(copyOf(log, nowMs), nowMs, { ...one, cost, answer });
+        }
+        batch.answer(batch.asks().map((ask) => answerOf(logOf(shared, ask.teamId), nowMs, ask)));
+        expect(got).toEqual(wanted);
+        refusals += got.filter(({ taken }) => taken === 0).length;
+      }
+    }),
+  );
+  expect(refusals).toBeGreaterThan(500);
+});
+
+/** The headers of a refusal, for a caller that nobody comes before. */
+function checkWait(
+  log: SlidingLog,
+  nowMs: number,
+  { limit, cost, answer }: { limit: number; cost: number; answer: Answer },
+): void {
+  const { count, resetAfterMs, retryAfterMs } = answer;
+  const remaining = Math.max(0, limit - count);
+  const decision = { accepted: false, limit, remaining, resetUnixMs: nowMs + resetAfterMs, retryAfterMs };
+  const headers = rateLimitHeaders(decision, "team", nowMs);
+  const numberOf = (name: string) => Number(headers[headers.indexOf(name) + 1]);
+  expect([numberOf("RateLimit-Remaining"), numberOf("RateLimit-Limit")]).toEqual([remaining, limit]);
+  expect(numberOf("Retry-After-Ms")).toBeLessThanOrEqual(windowMs);
+  expect(numberOf("Retry-After") * 1_000).toBeGreaterThanOrEqual(numberOf("Retry-After-Ms"));
+  expect(log.spend(nowMs + numberOf("Retry-After-Ms"), limit, cost)).toBe(0);
+}
+
+test("alike spends of a team are one ask, and a batch is full at its bound of asks", () => {
+  const batch = createSpendBatch(2);
+  const add = (teamId: string, cost: number) =>
+    batch.add({ teamId, limit: 5, cost, answered: () => {}, unanswered: () => {} });
+  add("a", 1);
+  add("b", 1);
+  for (let n = 0; n < 31; n++) add("a", 1);
+  expect(batch.asks()).toMatchObject([
+    { teamId: "a", count: 32 },
+    { teamId: "b", count: 1 },
+  ]);
+  expect(batch.hasRoom()).toBe(false);
+});
+
+function logOf(logs: Map<string, SlidingLog>, teamId: string): SlidingLog {
+  const log = logs.get(teamId) ?? new SlidingLog(windowMs);
+  logs.set(teamId, log);
+  return log;
+}
+
+function answerOf(log: SlidingLog, nowMs: number, { limit, cost, count }: Ask): Answer {
+  let [taken, retryAfterMs] = [0, 0];
+  for (let n = 0; n < count; n++) {
+    const waitMs = log.spend(nowMs, limit, cost);
+    if (waitMs === 0) taken++;
+    else retryAfterMs = waitMs;
+  }
+  return { taken, count: log.count, resetAfterMs: log.resetAfterMs, retryAfterMs };
+}
+
+function copyOf(log: SlidingLog, nowMs: number): SlidingLog {
+  const copy = new SlidingLog(windowMs);
+  copy.restore(nowMs, log.moments(nowMs), 0);
+  return copy;
+}

@@ -1,0 +1,307 @@
+import { createClient } from "redis";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Answer, Ask, LogState } from "#src/limit/shared/shared-logs.ts";
+import { readSpendReply, spendArguments, spendScript } from "#src/limit/shared/spend-script.ts";
+import { createNaiveLog, type NaiveLog, spendBothNaively } from "../../harness/naive-log.ts";
+import { describeOnRedis, type RedisServer, startRedis } from "../../harness/redis-server.ts";
+import { seededRandom } from "../../harness/seeded-random.ts";
+import { printFigures, testSize } from "../../harness/test-size.ts";
+
+const windowMs = 60_000;
+const windowUs = windowMs * 1_000;
+
+/** The script with a clock that the test sets. */
+const clockLine = "local time = redis.call('TIME')";
+const testScript = spendScript.replace(clockLine, "local time = {0, ARGV[#ARGV]}");
+
+describeOnRedis("the script", () => {
+  let server: RedisServer;
+  let client: ReturnType<typeof createClient>;
+  let sha: string;
+
+  beforeAll(async () => {
+    server = await startRedis();
+    client = createClient({ url: server.url, RESP: 2 });
+    await client.connect();
+    sha = await client.scriptLoad(testScript);
+  });
+
+  afterAll(async () => {
+    client.destroy();
+    await server.kill();
+  });
+
+  async function spendAt(us: number, asks: readonly Ask[]): Promise<readonly Answer[]> {
+    const words = spendArguments(asks, { windowMs, deadlineUs: us });
+    const reply = await client.sendCommand(["EVALSHA", sha, ...words, String(us)]);
+    return readSpendReply(reply, asks).answers!;
+  }
+
+  let teams = 0;
+  const newTeam = () => `team-${teams++}`;
+
+  test("the script reads the server's clock in one place, which these tests replace", () => {
+    expect(spendScript.split("'TIME'")).toHaveLength(2);
+    expect(testScript).not.toBe(spendScript);
+  });
+
+  test("a million commands get the same decision, remaining, reset and wait as a naive log", async () => {
+    const commands = testSize("KEYRUN_TEST_SHARED_COMMANDS", 1_000_000);
+    const teamsAtOnce = 20;
+    const random = seededRandom(718);
+    const pick = <T>(values: readonly T[]): T => values[Math.floor(random() * values.length)]!;
+    const seen = { accepted: 0, refused: 0, downgradeWaits: 0, backSteps: 0, edges: 0, partly: 0 };
+    const began = performance.now();
+    let us = 1_790_000_000_000_000;
+    let done = 0;
+    let logs = newLogs();
+    for (let call = 0; done < commands; call++) {
+      if (call % 3_000 === 2_999) logs = newLogs();
+      const kind = random();
+      if (kind < 0.01) {
+        us -= Math.floor(random() * 100_000_000);
+        seen.backSteps++;
+      } else if (kind < 0.3) {
+        const { state } = pick(logs);
+        us += Math.floor(pick([state.waitUs, state.resetAfterUs])) + pick([-1, 0, 1]);
+        seen.edges++;
+      } else if (kind < 0.31) us += Math.floor(random() * 200_000_000);
+      else if (kind < 0.9) us += Math.floor(random() * 4_000_000);
+      const asks = logs.map((log) => {
+        if (random() < 0.02) log.limit = pick([1, 2, 3, 5, 8, 13, 20, 40]);
+        const cost = random() < 0.7 ? 1 : Math.floor(random() * (log.limit + 1));
+        return { teamId: log.teamId, limit: log.limit, cost, count: pick([1, 1, 1, 2, 4]) };
+      });
+      const answers = await spendAt(us, asks);
+      for (const [n, log] of logs.entries()) {
+        const { limit, cost, count } = asks[n]!;
+        let taken = 0;
+        for (let each = 0; each < count; each++) {
+          log.state = log.spend(us, limit, cost);
+          if (log.state.waitUs === 0) taken++;
+        }
+        done += count;
+        const answer = answers[n]!;
+        const got = {
+          taken: answer.taken,
+          remaining: Math.max(0, limit - answer.count),
+          resetAfterUs: Math.round(answer.resetAfterMs * 1_000),
+          waitUs: Math.round(answer.retryAfterMs * 1_000),
+        };
+        const expected = { taken, ...log.state };
+        if (!sameFields(got, expected)) expect({ call, n, ...got }).toEqual({ call, n, ...expected });
+        seen.accepted += taken;
+        seen.refused += count - taken;
+        if (taken > 0 && taken < count) seen.partly++;
+        if (answer.retryAfterMs > 0 && answer.count > limit) seen.downgradeWaits++;
+      }
+    }
+    // The commands did reach the cases that they are for.
+    for (const [name, count] of Object.entries(seen)) {
+      expect(count, name).toBeGreaterThan(name === "backSteps" ? commands / 50_000 : commands / 1_000);
+    }
+    const seconds = ((performance.now() - began) / 1_000).toFixed(0);
+    printFigures(
+      `shared limit: ${done} commands against the naive log in ${seconds} s: ${JSON.stringify(seen)}`,
+    );
+
+    function newLogs() {
+      return Array.from({ length: teamsAtOnce }, () => {
+        const log = createMicrosecondLog();
+        return { ...log, teamId: newTeam(), limit: 8, state: { waitUs: 0, remaining: 8, resetAfterUs: 0 } };
+      });
+    }
+  });
+
+  test("many commands of keys with and without a limit of their own get the same as two naive logs", async () => {
+    const commands = testSize("KEYRUN_TEST_SHARED_COMMANDS", 300_000);
+    const random = seededRandom(1_618);
+    const pick = <T>(values: readonly T[]): T => values[Math.floor(random() * values.length)]!;
+    const limits = [1, 2, 3, 5, 8, 13, 20];
+    const seen = { taken: 0, byTeam: 0, byKey: 0, byBoth: 0, partly: 0, plain: 0, edges: 0, backSteps: 0 };
+    let us = 1_790_000_000_000_000;
+    let done = 0;
+    let worlds = newTeams();
+    let waitsUs = [0];
+    for (let call = 0; done < commands; call++) {
+      if (call % 1_000 === 999) worlds = newTeams();
+      const kind = random();
+      if (kind < 0.01) {
+        us -= Math.floor(random() * 100_000_000);
+        seen.backSteps++;
+      } else if (kind < 0.3) {
+        us += Math.max(0, Math.round(pick(waitsUs)) + pick([-1, 0, 1]));
+        seen.edges++;
+      } else if (kind < 0.31) us += Math.floor(random() * 200_000_000);
+      else if (kind < 0.9) us += Math.floor(random() * 4_000_000);
+      const spends = worlds.flatMap((world) =>
+        Array.from({ length: 2 }, () => {
+          if (random() < 0.02) world.limit = pick(limits);
+          if (random() < 0.02) pick(world.keys).limit = pick(limits);
+          const own = random() < 0.25 ? undefined : pick(world.keys);
+          const costMax = Math.min(world.limit, own?.limit ?? world.limit);
+          const cost = random() < 0.7 ? 1 : Math.floor(random() * (costMax + 1));
+          const ask: Ask = {
+            ...{ teamId: world.teamId, limit: world.limit, cost, count: pick([1, 1, 1, 2, 4]) },
+            key: own && { keyId: own.keyId, limit: own.limit },
+          };
+          return { world, own, ask };
+        }),
+      );
+      const answers = await spendAt(
+        us,
+        spends.map(({ ask }) => ask),
+      );
+      waitsUs = [];
+      for (const [n, { world, own, ask }] of spends.entries()) {
+        const answer = answers[n]!;
+        const wanted = decideNaively(world.log, own?.log, us, ask);
+        const got = stateOf(answer, ask.limit);
+        const gotKey = answer.key && stateOf(answer.key, ask.key?.limit ?? 0);
+        const same =
+          answer.taken === wanted.taken &&
+          sameFields(got, wanted.team) &&
+          (gotKey === undefined ? wanted.key === undefined : sameFields(gotKey, wanted.key ?? {}));
+        if (!same) expect({ call, n, taken: answer.taken, team: got, key: gotKey }).toEqual(wanted);
+        done += ask.count;
+        waitsUs.push(got.waitUs, got.resetAfterUs, ...(gotKey ? [gotKey.waitUs, gotKey.resetAfterUs] : []));
+        if (own === undefined) seen.plain++;
+        else if (answer.taken === ask.count) seen.taken++;
+        else if (answer.taken > 0) seen.partly++;
+        else if (got.waitUs > 0 && gotKey!.waitUs > 0) seen.byBoth++;
+        else if (got.waitUs > 0) seen.byTeam++;
+        else seen.byKey++;
+      }
+    }
+    for (const [name, count] of Object.entries(seen)) {
+      expect(count, name).toBeGreaterThan(name === "backSteps" ? commands / 50_000 : commands / 1_000);
+    }
+    printFigures(`shared limits of keys: ${done} commands against the naive logs: ${JSON.stringify(seen)}`);
+
+    function newTeams() {
+      const log = () => createNaiveLog(windowUs / 1024, { clock: "of entries" });
+      return Array.from({ length: 10 }, () => ({
+        ...{ teamId: newTeam(), limit: 8, log: log() },
+        keys: ["a", "b"].map((keyId) => ({ keyId, limit: 5, log: log() })),
+      }));
+    }
+  });
+
+  const startUs = 1_790_000_000_000_000;
+
+  test("a call after its deadline spends nothing and says the server's time", async () => {
+    const teamId = newTeam();
+    const asks: Ask[] = [{ teamId, limit: 5, cost: 1, count: 1 }];
+    const words = spendArguments(asks, { windowMs, deadlineUs: startUs });
+    const late = await client.sendCommand(["EVALSHA", sha, ...words, String(startUs + 1)]);
+    expect(readSpendReply(late, asks)).toEqual({ serverUs: startUs + 1, answers: undefined });
+    expect(await client.exists(`keyrun:{${teamId}}:log`)).toBe(0);
+    expect(await spendAt(startUs, asks)).toMatchObject([{ taken: 1, count: 1 }]);
+  });
+
+  test("looking and being refused leave no trace", async () => {
+    const teamId = newTeam();
+    const key = `keyrun:{${teamId}}:log`;
+    await spendAt(startUs, [{ teamId, limit: 5, cost: 0, count: 3 }]);
+    expect(await client.exists(key)).toBe(0);
+    await spendAt(startUs, [{ teamId, limit: 5, cost: 4, count: 1 }]);
+    await client.persist(key);
+    const refusedAndLooked = [
+      { teamId, limit: 5, cost: 2, count: 9 },
+      { teamId, limit: 5, cost: 0, count: 1 },
+    ];
+    expect(await spendAt(startUs + 1_000, refusedAndLooked)).toMatchObject([
+      { taken: 0, count: 4, retryAfterMs: 59_999 },
+      { taken: 1, count: 4, retryAfterMs: 0 },
+    ]);
+    expect([await client.lLen(key), await client.pTTL(key)]).toEqual([4, -1]);
+  });
+
+  test("a log expires with its last entry, and a cost of many thousands is taken whole", async () => {
+    const teamId = newTeam();
+    const key = `keyrun:{${teamId}}:log`;
+    await spendAt(startUs, [{ teamId, limit: 100_000, cost: 100_000, count: 1 }]);
+    expect(await client.lLen(key)).toBe(100_000);
+    const remainingMs = await client.pTTL(key);
+    expect(remainingMs).toBeGreaterThan(windowMs - 5_000);
+    expect(remainingMs).toBeLessThanOrEqual(windowMs + 10);
+    const later = startUs + windowUs;
+    expect(await spendAt(later - 1, [{ teamId, limit: 100_000, cost: 1, count: 1 }])).toMatchObject([
+      { taken: 0, retryAfterMs: 0.001 },
+    ]);
+    await spendAt(later, [{ teamId, limit: 100_000, cost: 1, count: 1 }]);
+    expect(await client.lLen(key)).toBe(1);
+  });
+
+  test("a log takes at most 256 bytes, and 16 for each accepted request", async () => {
+    const worst = { perTeam: 0, perRequest: 0 };
+    for (const requests of [1, 2, 60, 300, 3_000, 100_000]) {
+      // The longest id of a team.
+      const teamId = newTeam().padEnd(63, "x");
+      for (let sent = 0; sent < requests; sent += requests / Math.min(requests, 100)) {
+        const cost = requests / Math.min(requests, 100);
+        await spendAt(startUs + sent * 7, [{ teamId, limit: requests, cost, count: 1 }]);
+      }
+      const key = `keyrun:{${teamId}}:log`;
+      expect(await client.lLen(key)).toBe(requests);
+      const bytes = Number(await client.sendCommand(["MEMORY", "USAGE", key, "SAMPLES", "0"]));
+      expect(bytes, `${requests} requests`).toBeLessThanOrEqual(256 + 16 * requests);
+      if (requests === 1) worst.perTeam = bytes;
+      else worst.perRequest = Math.max(worst.perRequest, requests >= 300 ? bytes / requests : 0);
+    }
+    printFigures(
+      `shared limit: ${worst.perTeam} bytes a team of one, ${worst.perRequest.toFixed(1)} a request`,
+    );
+  });
+});
+
+/** The spends of an ask, one after the other. A tick of the naive logs is a microsecond. */
+function decideNaively(
+  team: NaiveLog,
+  key: NaiveLog | undefined,
+  us: number,
+  { limit, cost, count, key: { limit: keyLimit } = { keyId: "", limit: 0 } }: Ask,
+) {
+  const inUs = ({ waitMs, remaining, resetAfterMs }: ReturnType<NaiveLog["spend"]>) => ({
+    ...{ remaining, waitUs: Math.round(waitMs * 1024), resetAfterUs: Math.round(resetAfterMs * 1024) },
+  });
+  let taken = 0;
+  let [teamState, keyState] = [{ remaining: 0, waitUs: 0, resetAfterUs: 0 }, undefined as object | undefined];
+  for (let n = 0; n < count; n++) {
+    // A clock that was set back stands still at the newest request of both logs.
+    const nowMs = Math.max(us / 1024, team.newestMs(), key?.newestMs() ?? Number.NEGATIVE_INFINITY);
+    if (key === undefined) {
+      teamState = inUs(team.spend(nowMs, limit, cost));
+      if (teamState.waitUs === 0) taken++;
+      continue;
+    }
+    const both = spendBothNaively({ team, key }, nowMs, { limit, keyLimit, cost });
+    [teamState, keyState] = [inUs(both.team), inUs(both.key)];
+    if (both.accepted) taken++;
+  }
+  return { taken, team: teamState, key: keyState };
+}
+
+function stateOf({ count, resetAfterMs, retryAfterMs }: LogState, limit: number) {
+  return {
+    remaining: Math.max(0, limit - count),
+    waitUs: Math.round(retryAfterMs * 1_000),
+    resetAfterUs: Math.round(resetAfterMs * 1_000),
+  };
+}
+
+/** The naive log counts ticks of 1/1024 ms: here a tick is a microsecond. */
+function createMicrosecondLog() {
+  const naive = createNaiveLog(windowUs / 1024, { clock: "of entries" });
+  return {
+    spend(us: number, limit: number, cost: number) {
+      const { waitMs, remaining, resetAfterMs } = naive.spend(us / 1024, limit, cost);
+      return { waitUs: waitMs * 1024, remaining, resetAfterUs: resetAfterMs * 1024 };
+    },
+  };
+}
+
+function sameFields(one: object, other: object): boolean {
+  const entries = Object.entries(one);
+  return entries.every(([name, value]) => Object.is(value, new Map(Object.entries(other)).get(name)));
+}

@@ -1,0 +1,143 @@
+import { randomBytes, randomInt } from "node:crypto";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { MongoClient } from "mongodb";
+import { afterAll, describe, expect, test } from "vitest";
+import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import { everyKind, writeEveryKind } from "../harness/copied-stores.ts";
+import {
+  keyrunCommand,
+  repository,
+  restRun,
+  type Settings,
+  serveKeyrun,
+  spawnKeyrun,
+} from "../harness/keyrun-process.ts";
+import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
+import { openMongoForTest } from "../harness/open-mongo.ts";
+import { createTempFolders } from "../harness/temp-folders.ts";
+import { testSize } from "../harness/test-size.ts";
+
+const folders = createTempFolders();
+afterAll(() => folders.remove());
+
+/** After each kill, the next copy waits until the one that was killed has lapsed: 15 s. */
+const kills = testSize("KEYRUN_TEST_COPY_KILLS", 2);
+const sizes = { keys: 400, runs: 10 };
+
+/** Kills the command at a random point after its first write. */
+async function killInTheMiddle(settings: Settings, uri: string): Promise<void> {
+  const client = new MongoClient(uri);
+  const holder = () => client.db().collection("instances").findOne();
+  const before = await holder();
+  const copying = spawnKeyrun(settings, [
+    process.execPath,
+    join(repository, "bin/keyrun.mjs"),
+    "copy-to-mongodb",
+  ]);
+  const holds = async () => {
+    const now = await holder();
+    return now !== null && now.incarnation !== before?.incarnation;
+  };
+  let ended = false;
+  void copying.exited.then(() => {
+    ended = true;
+  });
+  while (!ended && !(await holds())) await pause(5);
+  await pause(randomInt(400));
+  copying.kill("SIGKILL");
+  expect(await copying.exited, copying.stderr()).toEqual({ code: null, signal: "SIGKILL" });
+  await client.close();
+}
+
+describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
+  const databases = createMongoDatabases();
+  afterAll(() => databases.drop());
+
+  test(`a Keyrun moves to MongoDB with its keys and its secret, though its copy is killed ${kills} times`, {
+    timeout: 120_000 + kills * 30_000,
+  }, async () => {
+    const dataDir = folders.create();
+    const alone = await serveKeyrun(dataDir);
+    const command = (...args: string[]) =>
+      keyrunCommand({ KEYRUN_DATA_DIR: dataDir, ...internal(alone) }, args);
+    const newKey = async () => (await command("keys", "create", "--team", "demo")).stdout.trim();
+    const [kept, revoked] = [await newKey(), await newKey()];
+    await command("keys", "revoke", "--team", "demo", revoked.split(".")[0] ?? "");
+    const uri = databases.createUri();
+    const settings = {
+      KEYRUN_DATA_DIR: dataDir,
+      KEYRUN_MONGODB_URI: uri,
+      KEYRUN_SECRET_FILE: join(dataDir, "secret"),
+    };
+    const whileServed = await keyrunCommand(settings, ["copy-to-mongodb"]);
+    expect(whileServed).toMatchObject({ code: 1, stderr: expect.stringContaining("Stop it first") });
+    alone.kill("SIGTERM");
+    await alone.exited;
+
+    const source = await openSqliteStores({ dataDir });
+    const [secretVersion = ""] = await source.keys.secretVersions();
+    await writeEveryKind(source, { ...sizes, secretVersion });
+    const expected = await everyKind(source, sizes);
+    await source.close();
+    for (let n = 0; n < kills; n += 1) await killInTheMiddle(settings, uri);
+    const copied = await keyrunCommand(settings, ["copy-to-mongodb"]);
+    expect(copied).toMatchObject({
+      code: 0,
+      stdout: "Copied to MongoDB, and compared: 4 teams, 4 members, 3 apps, 402 keys and 10 kept answers.\n",
+      stderr: expect.stringContaining("don't serve it any more"),
+    });
+    expect(await keyrunCommand(settings, ["copy-to-mongodb"])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("A copy into it was finished: start Keyrun on it."),
+    });
+    const target = await openMongoForTest({ uri });
+    expect(await everyKind(target, sizes)).toEqual(expected);
+    await target.close();
+
+    const moved = await serveKeyrun(dataDir, settings);
+    expect((await restRun(moved.publicUrl, { value: kept })).status).toBe(200);
+    expect((await restRun(moved.publicUrl, { value: kept, appId: "words" })).status).toBe(404);
+    const refused = await restRun(moved.publicUrl, { value: revoked });
+    expect(refused).toMatchObject({ status: 401, body: expect.stringContaining("revoked_api_key") });
+    moved.kill("SIGTERM");
+    await moved.exited;
+  });
+
+  test("a copy without the secret that the keys need is refused, and nothing is written", async () => {
+    const [dataDir, uri] = [folders.create(), databases.createUri()];
+    const source = await openSqliteStores({ dataDir });
+    await writeEveryKind(source, { keys: 1, runs: 0 });
+    await source.close();
+    const secretFile = join(folders.create(), "secret");
+    writeFileSync(secretFile, `${randomBytes(32).toString("hex")}\n`, { mode: 0o600 });
+    const settings = { KEYRUN_DATA_DIR: dataDir, KEYRUN_MONGODB_URI: uri, KEYRUN_SECRET_FILE: secretFile };
+    expect(await keyrunCommand(settings, ["copy-to-mongodb"])).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining("keys made with a service secret that is not there"),
+    });
+    const client = new MongoClient(uri);
+    expect(await client.db().listCollections().toArray()).toEqual([]);
+    await client.close();
+  });
+
+  test.each([
+    [{}, "KEYRUN_MONGODB_URI or KEYRUN_MONGODB_URI_FILE must be set"],
+    [
+      { KEYRUN_MONGODB_URI: "mongodb://127.0.0.1:1/keyrun" },
+      "KEYRUN_SECRET_FILE or KEYRUN_SECRET must be set",
+    ],
+  ])("with %j it says what is missing", async (settings, words) => {
+    expect(
+      await keyrunCommand({ KEYRUN_DATA_DIR: folders.create(), ...settings }, ["copy-to-mongodb"]),
+    ).toMatchObject({
+      code: 1,
+      stderr: expect.stringContaining(words),
+    });
+  });
+});
+
+function internal({ internalUrl }: { readonly internalUrl: string }): Settings {
+  return { KEYRUN_GRPC_PORT: new URL(internalUrl).port };
+}

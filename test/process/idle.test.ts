@@ -1,0 +1,28 @@
+import { readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, expect, onTestFinished, test } from "vitest";
+import { serveKeyrun } from "../harness/keyrun-process.ts";
+import { createTempFolders } from "../harness/temp-folders.ts";
+import { printFigures } from "../harness/test-size.ts";
+
+const folders = createTempFolders();
+afterAll(folders.remove);
+
+/** How often the main thread has gone to sleep so far, and so was woken later. */
+function sleepsOf(pid: number): number {
+  const status = readFileSync(`/proc/${pid}/task/${pid}/status`, "utf8");
+  return Number(/^voluntary_ctxt_switches:\s+(\d+)$/m.exec(status)?.[1]);
+}
+
+test("an idle Keyrun wakes at most 60 times a second", async () => {
+  const keyrun = await serveKeyrun(folders.create());
+  onTestFinished(() => keyrun.kill("SIGKILL"));
+  // What a start leaves to be done later is no part of it.
+  await sleep(3_000);
+  const [before, beganMs] = [sleepsOf(keyrun.pid), performance.now()];
+  await sleep(5_000);
+  const perSecond = ((sleepsOf(keyrun.pid) - before) / (performance.now() - beganMs)) * 1_000;
+  printFigures(`an idle Keyrun wakes ${perSecond.toFixed(0)} times a second`);
+  expect(perSecond).toBeGreaterThan(0);
+  expect(perSecond).toBeLessThan(60);
+}, 60_000);

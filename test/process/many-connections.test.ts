@@ -1,0 +1,69 @@
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { quantile } from "../harness/histogram.ts";
+import { keyrunCommand, restRun, type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";
+import { residentMemory } from "../harness/resident-memory.ts";
+import { createTempFolders } from "../harness/temp-folders.ts";
+import { printFigures } from "../harness/test-size.ts";
+
+const connections = 10_000;
+/** Connections that are opened at the same time. */
+const openedAtOnce = 100;
+const megabytesMax = 350;
+const requests = 300;
+
+const folders = createTempFolders();
+const sockets: Socket[] = [];
+let keyrun: ServingKeyrun;
+
+beforeAll(async () => {
+  keyrun = await serveKeyrun(folders.create(), { KEYRUN_PLAN_LIMITS: "free=100000" });
+});
+
+afterAll(async () => {
+  for (const socket of sockets) socket.destroy();
+  keyrun.kill("SIGKILL");
+  await keyrun.exited;
+  folders.remove();
+});
+
+test(`beside ${connections} open connections a caller is served as before, in at most ${megabytesMax} MB`, {
+  timeout: 120_000,
+}, async () => {
+  const made = await keyrunCommand({ KEYRUN_DATA_DIR: keyrun.dataDir }, ["keys", "create", "--team", "demo"]);
+  const value = made.stdout.trim();
+  await timesOf(value);
+  const alone = await timesOf(value);
+  const before = Math.round(residentMemory(keyrun.pid).now);
+  while (sockets.length < connections) await Promise.all(Array.from({ length: openedAtOnce }, open));
+  const beside = await timesOf(value);
+  const after = Math.round(residentMemory(keyrun.pid).peak);
+  const [p99, p99Beside] = [quantile(alone, 0.99), quantile(beside, 0.99)];
+  printFigures(
+    `${connections} connections: ${before} MB before, ${after} MB with them; p99 of a caller ` +
+      `${p99.toFixed(1)} ms alone, ${p99Beside.toFixed(1)} ms beside them`,
+  );
+  expect(after).toBeLessThan(megabytesMax);
+  expect(sockets.filter(({ destroyed }) => destroyed)).toHaveLength(0);
+  // A machine with other work is slow now and then.
+  expect(p99Beside).toBeLessThan(2 * p99 + 20);
+});
+
+/** A connection that has had one answer and stays open. */
+async function open(): Promise<void> {
+  const socket = connect(Number(new URL(keyrun.publicUrl).port), "127.0.0.1");
+  sockets.push(socket);
+  socket.write("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
+  await once(socket, "data");
+}
+
+async function timesOf(value: string): Promise<number[]> {
+  const times: number[] = [];
+  for (let n = 0; n < requests; n += 1) {
+    const beganMs = performance.now();
+    expect((await restRun(keyrun.publicUrl, { value })).status).toBe(200);
+    times.push(performance.now() - beganMs);
+  }
+  return times;
+}

@@ -1,0 +1,133 @@
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import {
+  keyrunCommand,
+  restRun,
+  type ServingKeyrun,
+  type Settings,
+  serveKeyrun,
+} from "../harness/keyrun-process.ts";
+import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
+import { unpackOldKeyrun } from "../harness/old-keyrun.ts";
+import { createTempFolders } from "../harness/temp-folders.ts";
+
+const folders = createTempFolders();
+afterAll(() => folders.remove());
+
+async function start(settings: Settings, command?: readonly string[]) {
+  const dataDir = settings.KEYRUN_DATA_DIR ?? "";
+  const keyrun = await serveKeyrun(dataDir, settings, command);
+  onTestFinished(() => keyrun.kill("SIGKILL"));
+  return keyrun;
+}
+
+async function stop(keyrun: ServingKeyrun): Promise<void> {
+  keyrun.kill("SIGTERM");
+  expect(await keyrun.exited).toEqual({ code: 0, signal: null });
+}
+
+/** Runs a command against the server, and returns what it prints. */
+function commandsOf(keyrun: ServingKeyrun, settings: Settings) {
+  const port = { KEYRUN_GRPC_PORT: new URL(keyrun.internalUrl).port };
+  return async (...args: string[]) => {
+    const { code, stdout, stderr } = await keyrunCommand({ ...settings, ...port }, args);
+    expect(code, stderr).toBe(0);
+    return stdout.trim();
+  };
+}
+
+async function runOnce({ publicUrl }: ServingKeyrun, value: string) {
+  const answer = await fetch(`${publicUrl}/api/apps/echo/run`, {
+    method: "POST",
+    headers: {
+      authorization: `Bearer ${value}`,
+      "content-type": "application/json",
+      "idempotency-key": "order-1",
+    },
+    body: JSON.stringify({ text: "once" }),
+  });
+  const { runId }: { runId: string } = JSON.parse(await answer.text());
+  return { status: answer.status, runId, replayed: answer.headers.get("idempotency-replayed") };
+}
+
+/** What an older Keyrun does not show of a key that has none of it. */
+const laterFields = { replacesKeyId: "", replacedByKeyId: "", appIds: [] };
+
+/** What the command line shows, but for the last use of keys, which the runs of the test change. */
+async function everything(command: ReturnType<typeof commandsOf>) {
+  const parsed = async (...args: string[]) => JSON.parse(await command(...args, "--json"));
+  const { keys } = await parsed("keys", "list", "--team", "acme", "--revoked");
+  return {
+    keys: keys.map(({ lastUseTime, ...key }: Record<string, unknown>) => ({ ...laterFields, ...key })),
+    teams: await parsed("teams", "list"),
+    members: await parsed("members", "list", "acme"),
+    preview: await parsed("preview", "list"),
+    apps: await parsed("apps", "list"),
+  };
+}
+
+async function upgrade(settings: Settings): Promise<void> {
+  const old = await start(settings, unpackOldKeyrun(folders.create(), "proto/BASELINE"));
+  const before = commandsOf(old, settings);
+  await before("teams", "create", "acme", "--plan", "pro");
+  await before("members", "add", "acme", "ada@example.com");
+  await before("preview", "grant", "ada@example.com");
+  await before(
+    "apps",
+    "create",
+    "words",
+    "--backend",
+    "http",
+    "--url",
+    "http://127.0.0.1:9/",
+    "--team",
+    "acme",
+  );
+  const kept = await before("keys", "create", "--team", "acme", "--label", "kept");
+  const revoked = await before("keys", "create", "--team", "acme");
+  await before("keys", "revoke", "--team", "acme", revoked.split(".")[0] ?? "");
+  const first = await runOnce(old, kept);
+  expect(first.status).toBe(200);
+  const expected = await everything(before);
+  await stop(old);
+
+  const upgraded = await start(settings);
+  expect(await everything(commandsOf(upgraded, settings))).toEqual(expected);
+  expect((await restRun(upgraded.publicUrl, { value: kept })).status).toBe(200);
+  expect(await runOnce(upgraded, kept)).toEqual({ ...first, replayed: "true" });
+  const refused = await restRun(upgraded.publicUrl, { value: revoked });
+  expect(refused).toMatchObject({ status: 401, body: expect.stringContaining("revoked_api_key") });
+  const after = commandsOf(upgraded, settings);
+  const ending = await after("keys", "create", "--team", "acme", "--expires", "90d");
+  const rotated = await after(
+    "keys",
+    "rotate",
+    "--team",
+    "acme",
+    kept.split(".")[0] ?? "",
+    "--overlap",
+    "1h",
+  );
+  for (const value of [kept, ending, rotated]) {
+    expect((await restRun(upgraded.publicUrl, { value })).status).toBe(200);
+  }
+  await stop(upgraded);
+}
+
+const longer = { timeout: 120_000 };
+
+test("a data folder of the newest release is taken over with all that is in it", longer, () =>
+  upgrade({ KEYRUN_DATA_DIR: folders.create() }),
+);
+
+describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
+  const databases = createMongoDatabases();
+  afterAll(() => databases.drop());
+
+  test("a database of the newest release is taken over with all that is in it", longer, () =>
+    upgrade({
+      KEYRUN_DATA_DIR: folders.create(),
+      KEYRUN_MONGODB_URI: databases.createUri(),
+      KEYRUN_SECRET: "ab".repeat(32),
+    }),
+  );
+});

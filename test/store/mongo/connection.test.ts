@@ -1,0 +1,30 @@
+import { createHook } from "node:async_hooks";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { connectMongo } from "#src/store/mongo/connection.ts";
+import { createMongoDatabases, mongodbUri } from "../../harness/mongo-databases.ts";
+
+describe.skipIf(mongodbUri === "")("a connection to MongoDB", () => {
+  const databases = createMongoDatabases();
+  afterAll(() => databases.drop());
+
+  test("does not wake an idle process ten times a second to look at its pool", async () => {
+    let looks = 0;
+    const hook = createHook({
+      init(_, type) {
+        if (type === "Timeout" && new Error().stack?.includes("ensureMinPoolSize")) looks += 1;
+      },
+    }).enable();
+    onTestFinished(() => void hook.disable());
+    const { client } = await connectMongo(databases.createUri(), {
+      selectionMsMax: 20_000,
+      socketMsMax: 20_000,
+    });
+    onTestFinished(() => client.close());
+    // Otherwise the driver calls them otherwise now, and none would be seen below.
+    expect(looks).toBeGreaterThan(0);
+    const atStart = looks;
+    await sleep(2_000);
+    expect(looks - atStart).toBeLessThanOrEqual(1);
+  }, 30_000);
+});

@@ -1,0 +1,162 @@
+import { randomUUID } from "node:crypto";
+import { MongoClient } from "mongodb";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { connectMongo } from "#src/store/mongo/connection.ts";
+import { createControlStore } from "#src/store/mongo/control-store.ts";
+import { collectionsOf } from "#src/store/mongo/documents.ts";
+import { migrate } from "#src/store/mongo/migrations.ts";
+import { createStoreCall } from "#src/store/mongo/store-call.ts";
+import type { Stores } from "#src/store/stores.ts";
+import { instanceFactsOf } from "../../harness/instance-facts.ts";
+import { createMongoDatabases, mongodbUri } from "../../harness/mongo-databases.ts";
+import { openMongoForTest, shortInstanceTimes, silentInstanceEvents } from "../../harness/open-mongo.ts";
+import { keyRecordOf, newAppOf, teamRecordOf } from "../../harness/store-records.ts";
+
+describe.skipIf(mongodbUri === "")("the stores of a fleet in MongoDB", () => {
+  const databases = createMongoDatabases();
+  afterAll(() => databases.drop());
+
+  async function open(uri: string, parts: { fleet: boolean; brief?: boolean }): Promise<Stores> {
+    const times = parts.brief ? { times: shortInstanceTimes } : {};
+    const stores = await openMongoForTest({ uri, fleet: parts.fleet, ...times });
+    onTestFinished(() => stores.close());
+    return stores;
+  }
+
+  test("instances that start at once on an empty database all open it, with one schema and every index", async () => {
+    const uri = databases.createUri();
+    const opened = await Promise.all(Array.from({ length: 4 }, () => open(uri, { fleet: true })));
+    expect(opened.map(({ guard }) => guard.holds())).toEqual([true, true, true, true]);
+    const schemas = new Set(opened.map(({ fleet }) => fleet?.schema));
+    const client = await new MongoClient(uri).connect();
+    onTestFinished(() => client.close());
+    expect(await client.db().collection("meta").find().toArray()).toEqual([
+      { _id: "schema", version: [...schemas][0] },
+    ]);
+    expect(schemas.size).toBe(1);
+    const unique = (await client.db().collection("keys").indexes()).filter((index) => index.unique);
+    expect(unique.map(({ name }) => name).sort()).toEqual(["requestKey_1", "slot_1"]);
+    const alone = await openMongoForTest({ uri: databases.createUri() });
+    onTestFinished(() => alone.close());
+    expect(alone.fleet).toBeUndefined();
+  });
+
+  test("what one instance writes, each of the others reads at once", async () => {
+    const uri = databases.createUri();
+    const [one, other] = await Promise.all([open(uri, { fleet: true }), open(uri, { fleet: true })]);
+    await one!.teams.insert(teamRecordOf({ id: "demo" }));
+    const key = keyRecordOf({ id: "k", teamId: "demo" });
+    await other!.keys.insert(key, { activeMax: 5 });
+    await one!.apps.insert(newAppOf({ id: "echo" }));
+    expect(await other!.teams.find("demo")).toBeDefined();
+    expect(await one!.keys.find("k")).toEqual(key);
+    expect(await other!.apps.find("echo")).toBeDefined();
+    await other!.keys.revoke({ teamId: "demo", keyId: "k", revokeTimeMs: 5, revokedBy: "ada" });
+    expect(await one!.keys.find("k")).toMatchObject({ revokeTimeMs: 5, version: 2 });
+  });
+
+  test("a closed instance answers nothing, and the others go on", async () => {
+    const uri = databases.createUri();
+    const [one, other] = await Promise.all([open(uri, { fleet: true }), open(uri, { fleet: true })]);
+    await one!.close();
+    expect(one!.guard.holds()).toBe(false);
+    await expect(one!.teams.find("demo")).rejects.toMatchObject({ reason: "UNAVAILABLE" });
+    await expect(one!.fleet!.control.read()).rejects.toMatchObject({ reason: "UNAVAILABLE" });
+    expect(await other!.teams.find("demo")).toBeUndefined();
+  });
+
+  test("an instance alone is refused while a fleet serves, and starts once its last one has left", async () => {
+    const uri = databases.createUri();
+    const { control } = (await open(uri, { fleet: true })).fleet!;
+    const id = randomUUID();
+    await control.register(id, instanceFactsOf());
+    await expect(open(uri, { fleet: false })).rejects.toThrow(/A fleet serves this MongoDB database/);
+    // It has left no record that would keep an instance of the fleet from coming back.
+    await control.remove(id);
+    await control.register(id, instanceFactsOf());
+    await control.remove(id);
+    const alone = await open(uri, { fleet: false });
+    expect(alone.guard.holds()).toBe(true);
+  });
+
+  test("a fleet is refused while an instance serves alone, and one that is open already can't join", async () => {
+    const uri = databases.createUri();
+    const early = await open(uri, { fleet: true });
+    const alone = await open(uri, { fleet: false });
+    await expect(open(uri, { fleet: true })).rejects.toThrow(/without KEYRUN_REDIS_URL serves/);
+    await expect(early.fleet!.control.register(randomUUID(), instanceFactsOf())).rejects.toMatchObject({
+      reason: "UNAVAILABLE",
+    });
+    expect(alone.guard.holds()).toBe(true);
+    await alone.close();
+    const { leases } = await early.fleet!.control.register(randomUUID(), instanceFactsOf());
+    expect(leases).toHaveLength(1);
+  });
+
+  test("an instance alone that has its record sees a fleet that began while it waited for it", async () => {
+    const uri = databases.createUri();
+    const { client, db } = await connectMongo(uri, { selectionMsMax: 20_000, socketMsMax: 20_000 });
+    onTestFinished(() => client.close());
+    const { instances, control: document } = collectionsOf(db);
+    await instances.insertOne({ _id: "only", incarnation: "crashed", beat: 1 });
+    const control = createControlStore(
+      { control: document },
+      { call: createStoreCall(20_000), freshRead: {} },
+    );
+    const stop = new AbortController();
+    const serve = async () => {
+      const id = randomUUID();
+      await control.register(id, instanceFactsOf());
+      while (!stop.signal.aborted) await control.beat(id, { ack: 0, nSeen: 0 });
+    };
+    let serving: Promise<void> | undefined;
+    const alone = openMongoForTest({
+      uri,
+      times: { renewMs: 20, holdMs: 60_000, lapseMs: 1_000, waitMsMax: 1_200 },
+      events: {
+        ...silentInstanceEvents,
+        onWaiting() {
+          serving ??= serve();
+        },
+      },
+    });
+    await expect(alone).rejects.toThrow(/A fleet serves this MongoDB database/);
+    stop.abort();
+    await serving;
+    expect(await instances.findOne()).toBeNull();
+  });
+
+  test("of an instance alone and one of a fleet that start at once, never both serve", async () => {
+    for (let round = 0; round < 8; round++) {
+      const uri = databases.createUri();
+      const [alone, fleet] = await Promise.allSettled([
+        open(uri, { fleet: false }),
+        open(uri, { fleet: true }).then(async (stores) => {
+          await stores.fleet!.control.register(randomUUID(), instanceFactsOf());
+          return stores;
+        }),
+      ]);
+      expect([alone.status, fleet.status], `round ${round}`).not.toEqual(["fulfilled", "fulfilled"]);
+      for (const one of [alone, fleet]) if (one.status === "fulfilled") await one.value.close();
+    }
+  });
+
+  test("the records of a fleet that crashed hold an instance alone up no longer than a lapse", async () => {
+    const uri = databases.createUri();
+    const crashed = await open(uri, { fleet: true });
+    const id = randomUUID();
+    await crashed.fleet!.control.register(id, instanceFactsOf());
+    const alone = await open(uri, { fleet: false, brief: true });
+    expect(alone.guard.holds()).toBe(true);
+    expect(await crashed.fleet!.control.beat(id, { ack: 0, nSeen: 0 })).toBeUndefined();
+  });
+
+  test("a Keyrun that knows nothing of fleets is refused, as it does not know their schema", async () => {
+    const uri = databases.createUri();
+    await open(uri, { fleet: true });
+    const { client, db } = await connectMongo(uri, { selectionMsMax: 20_000, socketMsMax: 20_000 });
+    onTestFinished(() => client.close());
+    const stepsBeforeFleets = Array.from({ length: 6 }, () => async () => {});
+    await expect(migrate(collectionsOf(db), stepsBeforeFleets)).rejects.toThrow(/A newer Keyrun wrote/);
+  });
+});

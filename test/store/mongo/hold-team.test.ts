@@ -1,0 +1,74 @@
+import { randomUUID } from "node:crypto";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { systemClock } from "#src/clock.ts";
+import { connectMongo } from "#src/store/mongo/connection.ts";
+import { collectionsOf } from "#src/store/mongo/documents.ts";
+import { createHoldTeam } from "#src/store/mongo/hold-team.ts";
+import { createStoreCall } from "#src/store/mongo/store-call.ts";
+import { createMongoDatabases, mongodbUri } from "../../harness/mongo-databases.ts";
+import { openMongoForTest } from "../../harness/open-mongo.ts";
+
+describe.skipIf(mongodbUri === "")("turns for a team's id in MongoDB", () => {
+  const databases = createMongoDatabases();
+  afterAll(() => databases.drop());
+
+  const times = { renewMs: 20, holdMs: 60_000, lapseMs: 1_000, waitMsMax: 1_500 };
+
+  async function instance(uri: string) {
+    const { client, db } = await connectMongo(uri, { selectionMsMax: 20_000, socketMsMax: 20_000 });
+    onTestFinished(() => client.close());
+    return createHoldTeam(collectionsOf(db), {
+      ...{ clock: systemClock, newIncarnation: randomUUID, times },
+      ...{ call: createStoreCall(20_000), freshRead: {} },
+    });
+  }
+
+  test("of several instances one has the turn at a time, for each id apart", async () => {
+    const uri = databases.createUri();
+    const instances = [await instance(uri), await instance(uri), await instance(uri)];
+    let inTurn = 0;
+    const seen: number[] = [];
+    await Promise.all(
+      instances.map(async (holdTeam) => {
+        const guard = await holdTeam("demo");
+        seen.push(++inTurn);
+        await (await holdTeam("another")).release();
+        expect(guard.holds()).toBe(true);
+        inTurn -= 1;
+        await guard.release();
+      }),
+    );
+    expect(seen).toEqual([1, 1, 1]);
+  });
+
+  test("a turn that is kept for too long is UNAVAILABLE to the others", async () => {
+    const uri = databases.createUri();
+    const guard = await (await instance(uri))("demo");
+    await expect((await instance(uri))("demo")).rejects.toMatchObject({ reason: "UNAVAILABLE" });
+    await guard.release();
+  });
+
+  test("the turn of a crashed instance lapses", async () => {
+    const uri = databases.createUri();
+    const { client, db } = await connectMongo(uri, { selectionMsMax: 20_000, socketMsMax: 20_000 });
+    onTestFinished(() => client.close());
+    await collectionsOf(db).instances.insertOne({ _id: "team/demo", incarnation: "crashed", beat: 7 });
+    const guard = await (await instance(uri))("demo");
+    expect(guard.holds()).toBe(true);
+    await guard.release();
+    expect(await collectionsOf(db).instances.countDocuments()).toBe(0);
+  });
+
+  test("the stores of a fleet give them, and those of an instance alone need none", async () => {
+    const uri = databases.createUri();
+    const alone = await openMongoForTest({ uri });
+    expect(alone.fleet).toBeUndefined();
+    await alone.close();
+    const stores = await openMongoForTest({ uri, fleet: true });
+    onTestFinished(() => stores.close());
+    const guard = await stores.fleet!.holdTeam("demo");
+    expect(guard.holds()).toBe(true);
+    await guard.release();
+    expect(guard.holds()).toBe(false);
+  });
+});

@@ -1,0 +1,125 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import type { KeyStore, RotateKeyOrder } from "#src/keys/key-store.ts";
+import { unavailable } from "#src/refusal/refusal.ts";
+import { connectMongo, type MongoConnection } from "#src/store/mongo/connection.ts";
+import { collectionsOf } from "#src/store/mongo/documents.ts";
+import { createKeyStore } from "#src/store/mongo/key-store.ts";
+import { migrate } from "#src/store/mongo/migrations.ts";
+import { createStoreCall, type StoreCall } from "#src/store/mongo/store-call.ts";
+import { createMongoDatabases, mongodbUri } from "../../harness/mongo-databases.ts";
+import { keyRecordOf } from "../../harness/store-records.ts";
+
+describe.skipIf(mongodbUri === "")("a rotation while the store fails", () => {
+  const databases = createMongoDatabases();
+  const plain = createStoreCall(20_000);
+  let connection: MongoConnection;
+  let keys: KeyStore;
+  let calls = 0;
+  let fails: { from: number; until: number; when: "before" | "after" } | undefined;
+  let teamId = "";
+
+  const failing: StoreCall = async (work) => {
+    const n = calls++;
+    const isFailing = fails !== undefined && n >= fails.from && n < fails.until;
+    if (isFailing && fails?.when === "before") throw unavailable();
+    const result = await plain(work);
+    if (isFailing) throw unavailable();
+    return result;
+  };
+
+  beforeAll(async () => {
+    const patient = { selectionMsMax: 20_000, socketMsMax: 20_000 };
+    connection = await connectMongo(databases.createUri(), patient);
+    await migrate(collectionsOf(connection.db));
+    keys = createKeyStore(collectionsOf(connection.db), failing);
+  });
+  afterAll(async () => {
+    await connection.client.close();
+    await databases.drop();
+  });
+  let teams = 0;
+  beforeEach(() => {
+    teamId = `team${teams++}`;
+    fails = undefined;
+  });
+
+  const ends: Readonly<Record<string, RotateKeyOrder["end"]>> = {
+    revoked: { kind: "revoke", revokeTimeMs: 5, revokedBy: "a service" },
+    expiring: { kind: "expire", expireTimeMs: 70 },
+  };
+  /** Without an overlap: two reads and the insert, then the old key's write and the successor's. */
+  const endWrite = { revoked: 3, expiring: 4 };
+
+  async function rotation(end: "revoked" | "expiring", id = "b", version = 1): Promise<RotateKeyOrder> {
+    const keyId = `${teamId}a`;
+    if (version === 1) await keys.insert(keyRecordOf({ id: keyId, teamId }), { activeMax: 9 });
+    const chain = { replacesKeyId: keyId, firstKeyId: keyId, version: 2, createTimeMs: 100 };
+    const successor = keyRecordOf({ id: teamId + id, teamId, ...chain });
+    calls = 0;
+    return { teamId, keyId, version, successor, end: ends[end]! };
+  }
+
+  describe.each(["before", "after"] as const)("fails %s a write", (when) => {
+    test.each(["revoked", "expiring"] as const)("once or twice, is done all the same: %s", async (end) => {
+      for (const n of [0, 1]) {
+        for (const times of [1, 2]) {
+          teamId = `team${teams++}`;
+          const order = await rotation(end);
+          const from = endWrite[end] + n;
+          fails = { from, until: from + times, when };
+          const outcome = await keys.rotate(order);
+          fails = undefined;
+          expect(outcome).toMatchObject({ kind: "rotated", successor: order.successor });
+          expect(await keys.find(order.successor.id)).toEqual(order.successor);
+          expect(await keys.find(order.keyId)).toMatchObject({
+            replacedByKeyId: order.successor.id,
+            version: 2,
+          });
+        }
+      }
+    });
+
+    test("for long, hands over the old key as it is stored, so that it can be announced", async () => {
+      const order = await rotation("revoked");
+      fails = { from: endWrite.revoked + 1, until: Number.POSITIVE_INFINITY, when };
+      const outcome = await keys.rotate(order);
+      fails = undefined;
+      expect(outcome).toMatchObject({ kind: "cut_off", cause: { reason: "UNAVAILABLE" } });
+      expect(outcome).toHaveProperty("replaced", await keys.find(order.keyId));
+    });
+  });
+
+  test("a successor that was revoked in between frees the old key, which is rotated again", async () => {
+    const order = await rotation("expiring");
+    const sweep = { sinceMs: 100, revokeTimeMs: 200, revokedBy: "Keyrun", limit: 9 };
+    fails = { from: endWrite.expiring, until: endWrite.expiring + 1, when: "before" };
+    const rotating = keys.rotate(order);
+    await expect.poll(() => calls).toBe(endWrite.expiring + 1);
+    await createKeyStore(collectionsOf(connection.db), plain).revokePending(sweep);
+    const outcome = await rotating;
+    expect(outcome).toMatchObject({ kind: "cut_off", replaced: { replacedByKeyId: null, version: 3 } });
+    fails = undefined;
+    expect((await keys.rotate(await rotation("revoked", "c", 3))).kind).toBe("rotated");
+  });
+
+  test("a sweep that is cut off at any write is finished by the next one", async () => {
+    const sweep = { sinceMs: 100, revokeTimeMs: 200, revokedBy: "Keyrun", limit: 9 };
+    for (const when of ["before", "after"] as const) {
+      for (const from of [1, 2, 3]) {
+        teamId = `team${teams++}`;
+        const order = await rotation("expiring");
+        fails = { from: endWrite.expiring + 1, until: Number.POSITIVE_INFINITY, when: "before" };
+        expect((await keys.rotate(order)).kind).toBe("cut_off");
+        calls = 0;
+        fails = { from, until: from + 1, when };
+        await expect(keys.revokePending(sweep)).rejects.toMatchObject({ reason: "UNAVAILABLE" });
+        fails = undefined;
+        await keys.revokePending(sweep);
+        const ended = { revokeTimeMs: 200, revokedBy: "Keyrun", pendingSinceMs: null };
+        expect(await keys.find(order.successor.id)).toMatchObject(ended);
+        const free = { replacedByKeyId: null, expireTimeMs: 70, version: 3 };
+        expect(await keys.find(order.keyId)).toMatchObject(free);
+      }
+    }
+  });
+});

@@ -1,0 +1,51 @@
+import { context, trace } from "@opentelemetry/api";
+import { NodeSDK, tracing } from "@opentelemetry/sdk-node";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
+import { readBackend } from "#src/apps/backend-fields.ts";
+import { fail } from "#src/refusal/refusal.ts";
+import { traceRuns } from "#src/traces/app-spans.ts";
+import { appOn, runOf } from "../harness/app-backends.ts";
+
+const exporter = new tracing.InMemorySpanExporter();
+const sdk = new NodeSDK({
+  autoDetectResources: false,
+  spanProcessors: [new tracing.SimpleSpanProcessor(exporter)],
+});
+const tracer = trace.getTracer("test");
+
+beforeAll(() => sdk.start());
+afterAll(() => sdk.shutdown());
+beforeEach(() => exporter.reset());
+
+/** Runs an app as a request does that has a span. */
+function runInRequest(run: Parameters<typeof traceRuns>[0], target: string) {
+  const value = { $typeName: "keyrun.v1.GrpcBackend", target, tls: false } as const;
+  const message = { $typeName: "keyrun.v1.AppBackend", kind: { case: "grpc", value } } as const;
+  const order = runOf(appOn(readBackend(message, undefined)));
+  const request = trace.setSpan(context.active(), tracer.startSpan("request", { root: true }));
+  return context.with(request, () => traceRuns(run, tracer)(order));
+}
+
+test.each([
+  ["worker.1:9001", "worker.1", 9_001],
+  ["1.2.3.400:80", "1.2.3.400", 80],
+  ["a..b:443", "a..b", 443],
+  ["_dns_.host:1", "_dns_.host", 1],
+  ["[::1]:9001", "[::1]", 9_001],
+  ["[1:2]:65535", "[1:2]", 65_535],
+  ["127.0.0.1:9001", "127.0.0.1", 9_001],
+])("each target that an app may have can be run: %s", async (target, address, port) => {
+  expect(await runInRequest(() => Promise.resolve("x"), target)).toBe("x");
+  const [span] = exporter.getFinishedSpans();
+  expect(span?.attributes).toMatchObject({ "server.address": address, "server.port": port });
+});
+
+test("the span of a call that fails at once has ended", () => {
+  const refusal = fail("APP_UNREACHABLE");
+  const run = () => {
+    throw refusal;
+  };
+  expect(() => runInRequest(run, "127.0.0.1:9001")).toThrow(refusal);
+  const [span] = exporter.getFinishedSpans();
+  expect(span?.attributes).toMatchObject({ "error.type": "app_unreachable" });
+});

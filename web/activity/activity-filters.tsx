@@ -1,0 +1,59 @@
+import type { AuditEvent } from "#gen/keyrun/v1/audit_event_pb.ts";
+import { Icon } from "../controls/icon.tsx";
+import { actionWords } from "./event-words.ts";
+import type { ActivityView } from "./use-activity.ts";
+
+interface ActivityFiltersProps {
+  readonly events: readonly AuditEvent[];
+  readonly view: ActivityView;
+  onView(change: Partial<ActivityView>): void;
+}
+
+/** Leaves out events by what was done, and by whom. The people are those of the events shown. */
+export function ActivityFilters({ events, view, onView }: ActivityFiltersProps) {
+  const actors = new Set(events.map(({ actor }) => actor));
+  if (view.actor !== "") actors.add(view.actor);
+  return (
+    <div className="toolbar activity-filters">
+      <Filter
+        label="What"
+        all="Everything"
+        chosen={view.action}
+        choices={[...actionWords].map(([value, words]) => ({ value, words }))}
+        onChoose={(action) => onView({ action })}
+      />
+      <Filter
+        label="Who"
+        all="Everyone"
+        chosen={view.actor}
+        choices={[...actors].sort().map((actor) => ({ value: actor, words: actor }))}
+        onChoose={(actor) => onView({ actor })}
+      />
+    </div>
+  );
+}
+
+interface FilterProps {
+  readonly label: string;
+  /** The words for no filter. */
+  readonly all: string;
+  readonly chosen: string;
+  readonly choices: readonly { readonly value: string; readonly words: string }[];
+  onChoose(value: string): void;
+}
+
+function Filter({ label, all, chosen, choices, onChoose }: FilterProps) {
+  return (
+    <div className="select select-small">
+      <select aria-label={label} value={chosen} onChange={(event) => onChoose(event.currentTarget.value)}>
+        <option value="">{all}</option>
+        {choices.map(({ value, words }) => (
+          <option key={value} value={value}>
+            {words}
+          </option>
+        ))}
+      </select>
+      <Icon name="sort" />
+    </div>
+  );
+}

@@ -1,0 +1,41 @@
+import { AuditChannel, type AuditEvent, AuditOutcome } from "#gen/keyrun/v1/audit_event_pb.ts";
+
+/** What an event is about, as the table and its filter say it. */
+export const actionWords: ReadonlyMap<string, string> = new Map([
+  ["key.create", "Create key"],
+  ["key.update", "Change key"],
+  ["key.rotate", "Rotate key"],
+  ["key.revoke", "Revoke key"],
+  ["key.revoke_leaked", "Report leaked key"],
+  ["key.expire", "Key expired"],
+  ["member.add", "Add member"],
+  ["member.remove", "Remove member"],
+  ["team.create", "Create team"],
+  ["team.update", "Change team"],
+  ["team.delete", "Delete team"],
+]);
+
+/** The words for an action; its name if it is newer than this page. */
+export function actionInWords(action: string): string {
+  return actionWords.get(action) ?? action;
+}
+
+const channelWords = new Map<AuditChannel, string>([
+  [AuditChannel.SCREEN, "on the screen"],
+  [AuditChannel.COMMAND_LINE, "on the command line"],
+  [AuditChannel.RPC, "by RPC"],
+]);
+
+/** How and from where it was done: "on the screen, from 203.0.113.7". Empty if by Keyrun itself. */
+export function originInWords({ channel, address }: AuditEvent): string {
+  const parts = [channelWords.get(channel), address && `from ${address}`];
+  return parts.filter((part) => part).join(", ");
+}
+
+/** What became of it: "Refused: key_limit_reached"; empty if it was done. */
+export function outcomeInWords({ outcome, reason, count }: AuditEvent): string {
+  const times = count > 1 ? `, ${count} times` : "";
+  if (outcome === AuditOutcome.UNKNOWN) return `Outcome unknown${times}`;
+  if (outcome !== AuditOutcome.REFUSED) return "";
+  return `Refused${reason && `: ${reason.toLowerCase()}`}${times}`;
+}

@@ -1,0 +1,27 @@
+import { keepPreviousData } from "@tanstack/react-query";
+import { lateRpcs } from "../../api/late-rpcs.ts";
+import { bounds } from "../../bounds.ts";
+import { useCell } from "../../cell.ts";
+import { useServices } from "../../services.tsx";
+import { useTicking } from "../../time/ticker.ts";
+import { useRpc } from "../../use-rpc.ts";
+import { spanStartMs, type UsageSpan, usageSpans } from "./usage-span.ts";
+
+/**
+ * The usage of a team's keys, or of one of them, read again and again while the page is in view.
+ */
+export function useUsageHistory(teamId: string, span: UsageSpan, keyId = "") {
+  const { sessionEnded, ticker } = useServices();
+  const ended = useCell(sessionEnded);
+  const startTime = useTicking(ticker, (nowMs) => new Date(spanStartMs(span, nowMs)).toISOString());
+  return useRpc(
+    lateRpcs.getUsage,
+    { teamId, startTime, step: usageSpans[span].step, ...(keyId !== "" && { keyId }) },
+    {
+      // The old bars stay while those of the next hour or of another span are loading.
+      placeholderData: keepPreviousData,
+      refetchInterval: ended ? false : bounds.usageHistoryPollMs,
+      refetchOnWindowFocus: true,
+    },
+  );
+}
