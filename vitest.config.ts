@@ -1,16 +1,34 @@
 import { defineConfig } from "vitest/config";
 
+// Tests of processes that compete for the machine, or that measure what one of them takes.
+const alone = ["test/process/**", "test/attacks/**", "test/image/**", "test/house/docs.test.ts"];
+const inBrowser = "test/browser/**";
+
 export default defineConfig({
   test: {
-    // Two projects, so that only runs with tests in a browser build the screen and start one.
+    // One after the other, by `groupOrder`. A run without a file of a project does not set it up, so that only runs
+    // with tests in a browser build the screen and start one.
     projects: [
       {
         extends: true,
         test: {
           name: "keyrun",
           include: ["test/**/*.test.ts"],
-          exclude: ["test/browser/**"],
+          exclude: [...alone, inBrowser],
           globalSetup: ["test/harness/mongo-global.ts"],
+          // Two files at once also on two cores, where Vitest's own choice is one.
+          maxWorkers: 2,
+          sequence: { groupOrder: 0 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "processes",
+          include: alone.map((files) => files.replace("**", "**/*.test.ts")),
+          globalSetup: ["test/harness/mongo-global.ts"],
+          maxWorkers: 1,
+          sequence: { groupOrder: 1 },
         },
       },
       {
@@ -19,7 +37,8 @@ export default defineConfig({
           name: "browser",
           include: ["test/browser/**/*.test.ts"],
           globalSetup: ["test/harness/chromium-global.ts"],
-          testTimeout: 60_000,
+          maxWorkers: 1,
+          sequence: { groupOrder: 2 },
         },
       },
     ],

@@ -178,7 +178,7 @@ test("every setting that the docs name exists", () => {
 // They take minutes. Each runs here in its short form: as the test that it names.
 test("each command on reliability names a test, and settings that this test reads and CONTRIBUTING lists", () => {
   const page = read("docs/reliability.md");
-  const command = /((?:KEYRUN_TEST_\w+=\d+ )*)npx vitest run --project keyrun (test\/[\w./-]+)/g;
+  const command = /((?:KEYRUN_TEST_\w+=\d+ )*)npx vitest run (test\/[\w./-]+)/g;
   const commands = [...page.matchAll(command)].map(([, settings = "", file = ""]) => ({
     file,
     settings: settings.match(/KEYRUN_TEST_\w+(?==)/g) ?? [],
