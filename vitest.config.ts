@@ -44,8 +44,10 @@ export default defineConfig({
     ],
     reporters: ["default", "./test/harness/reporter.ts"],
     pool: "forks",
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    // They end what hangs. On a busy machine what works may take several times as long as alone.
+    testTimeout: 240_000,
+    hookTimeout: 240_000,
+    expect: { poll: { timeout: 60_000 } },
     coverage: { include: ["src/**"] },
   },
 });

@@ -62,7 +62,7 @@ describe("a refusal is answered, counted and logged once:", () => {
       if (answer !== undefined) expectAnswer(one, answer);
       // What ends with its connection has ended.
       const open = () => openConnections(Number(url.port));
-      await expect.poll(open, { timeout: 25_000, interval: 1 }).toBeLessThanOrEqual(openBefore);
+      await expect.poll(open, { interval: 1 }).toBeLessThanOrEqual(openBefore);
       if (answer === undefined) await soon(() => ledger.lines().length).toBeGreaterThan(0);
       expect(await ledger.growth()).toEqual({ [seriesOf(one.entry, one.reason)]: 1 });
       expect(ledger.lines()).toHaveLength(1);
@@ -83,7 +83,7 @@ describe("a refusal is answered, counted and logged once:", () => {
 });
 
 describe("a refusal that takes its time", () => {
-  const timeMax = 60_000;
+  const timeMax = 240_000;
 
   test.each(slowCases.map((one, at) => [nameOf(one), one, at] as const))(
     "is answered and logged once: %s",

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { restRun } from "../harness/keyrun-process.ts";
+import { servedRun } from "../harness/keyrun-process.ts";
 import { leakReporters } from "../harness/leak-reporters.ts";
 import { fleetMissing, startTwoKeyruns, type TwoKeyruns } from "../harness/two-keyruns.ts";
 
@@ -18,7 +18,7 @@ describe.skipIf(fleetMissing() !== undefined)("in a fleet", () => {
     for (let n = 0; n < 10; n++) {
       const { value } = await one.newKey(teamId);
       const statusOn = async ({ publicUrl }: { publicUrl: string }) =>
-        (await restRun(publicUrl, { value })).status;
+        (await servedRun(publicUrl, { value })).status;
       await expect.poll(() => statusOn(other)).toBe(200);
       expect((await reporterOf(one).report(value)).reason).toBe("OK");
       expect(await statusOn(other)).toBe(401);

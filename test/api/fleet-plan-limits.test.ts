@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Keyrun } from "../harness/keyrun.ts";
-import { restRun } from "../harness/keyrun-process.ts";
+import { servedRun } from "../harness/keyrun-process.ts";
 import { soon } from "../harness/soon.ts";
 import { fleetMissing, startTwoKeyruns, type TwoKeyruns } from "../harness/two-keyruns.ts";
 
@@ -15,7 +15,7 @@ describe.skipIf(fleetMissing() !== undefined)("the limits of plans in a fleet", 
 
   /** The limit that the headers of a run tell. */
   async function limitAt({ publicUrl }: Keyrun, value: string): Promise<number> {
-    const { headers } = await restRun(publicUrl, { value, appId: "echo", text: "x" });
+    const { headers } = await servedRun(publicUrl, { value, appId: "echo", text: "x" });
     return Number(headers.get("ratelimit-limit"));
   }
 

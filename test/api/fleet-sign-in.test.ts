@@ -1,6 +1,7 @@
 import { createClient } from "@connectrpc/connect";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
+import { againWhile } from "../harness/asked-again.ts";
 import { type Browser, createBrowser } from "../harness/browser.ts";
 import { freePort } from "../harness/free-port.ts";
 import { type Issuer, passIssuer, startIssuer } from "../harness/issuer.ts";
@@ -39,11 +40,16 @@ describe.skipIf(fleetMissing() !== undefined)("people sign in to a fleet, not to
       headers: { host, "content-type": "application/json", "connect-protocol-version": "1" },
     });
   };
+  /** Asks again where the store was too slow for it, or the instance without its lease. */
   const call = (browser: Browser, instance: Keyrun, method: string) =>
-    load(browser, instance, `${publicUrl}/keyrun.v1.SessionService/${method}`, {
-      method: "POST",
-      body: "{}",
-    });
+    againWhile(
+      ({ status }) => status === 503,
+      () =>
+        load(browser, instance, `${publicUrl}/keyrun.v1.SessionService/${method}`, {
+          method: "POST",
+          body: "{}",
+        }),
+    );
 
   async function signIn(): Promise<Browser> {
     const browser = createBrowser(publicUrl);

@@ -9,7 +9,7 @@ import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
-import { restRun, statusOf } from "../harness/keyrun-process.ts";
+import { restRunOnce, statusOf } from "../harness/keyrun-process.ts";
 
 const services = [
   ...[RunService, KeyService, TeamService, AppService, SessionService, FleetService],
@@ -86,19 +86,19 @@ test("VerifyKey is counted without its address, but only with the right token, a
   // It costs a hash, no more than a refusal.
   expect(await verify(keyrun.unknownKey())).toBe(401);
   expect(asked).toEqual([undefined, undefined]);
-  expect((await restRun(keyrun.publicUrl, { value: keyrun.serviceToken })).status).toBe(503);
+  expect((await restRunOnce(keyrun.publicUrl, { value: keyrun.serviceToken })).status).toBe(503);
   expect(asked.slice(2)).toEqual(["127.0.0.1"]);
 });
 
 test("a key can be revoked while runs are shed, and is refused from the next one that is served", async () => {
   const key = await keyrun.newKey(await keyrun.newTeam());
-  expect((await restRun(keyrun.publicUrl, key)).status).toBe(200);
+  expect((await restRunOnce(keyrun.publicUrl, key)).status).toBe(200);
   overloaded = true;
-  expect((await restRun(keyrun.publicUrl, key)).status).toBe(503);
+  expect((await restRunOnce(keyrun.publicUrl, key)).status).toBe(503);
   await keyrun.keys.revokeKey({ teamId: key.teamId, keyId: key.id });
-  expect((await restRun(keyrun.publicUrl, key)).status).toBe(503);
+  expect((await restRunOnce(keyrun.publicUrl, key)).status).toBe(503);
   overloaded = false;
-  expect(JSON.parse((await restRun(keyrun.publicUrl, key)).body).error.code).toBe("revoked_api_key");
+  expect(JSON.parse((await restRunOnce(keyrun.publicUrl, key)).body).error.code).toBe("revoked_api_key");
 });
 
 test("probes, metrics and the API's description are answered while runs are shed", async () => {
@@ -116,7 +116,7 @@ test("a request that is shed costs its team nothing, is looked up nowhere, and i
   const [readsBefore, shedsBefore] = [await reads(), await sheds()];
   overloaded = true;
   for (const value of [key.value, keyrun.unknownKey(), "wrong"]) {
-    const { status, headers, body } = await restRun(keyrun.publicUrl, { value });
+    const { status, headers, body } = await restRunOnce(keyrun.publicUrl, { value });
     expect([status, JSON.parse(body).error.code, headers.get("retry-after")]).toEqual([
       503,
       "overloaded",
@@ -127,7 +127,7 @@ test("a request that is shed costs its team nothing, is looked up nowhere, and i
   expect((await sheds()) - shedsBefore).toBe(3);
   expect(await reads()).toBe(readsBefore);
   overloaded = false;
-  const { headers } = await restRun(keyrun.publicUrl, key);
+  const { headers } = await restRunOnce(keyrun.publicUrl, key);
   const [limit, remaining] = ["limit", "remaining"].map((name) => Number(headers.get(`ratelimit-${name}`)));
   expect(remaining).toBe((limit ?? 0) - 1);
 });

@@ -91,6 +91,7 @@ test.each(Object.entries({ ...restStreamCallers, ...connectStreamCallers }))(
     const lostMs = performance.now();
     holds = false;
     expect(await stream.next()).toMatchObject({ kind: "refused", reason: "UNAVAILABLE" });
-    expect(performance.now() - lostMs).toBeLessThan(1_000);
+    // Far more than a second: a machine may be busy.
+    expect(performance.now() - lostMs).toBeLessThan(20_000);
   },
 );

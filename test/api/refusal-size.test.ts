@@ -71,4 +71,4 @@ test("a refusal is at most 8 KiB, whatever text the caller wrote wherever it cou
     fc.asyncProperty(fc.constantFrom(...echoes), text, (echo, written) => expectSmall(echo, written)),
     { numRuns: 200 },
   );
-}, 120_000);
+});

@@ -67,7 +67,7 @@ describe.each([
     }
 
     test(`an app is started once for each key, in ${rounds} rounds through a network that cuts`, {
-      timeout: 60_000 + rounds * pauses * 1_000,
+      timeout: 180_000 + rounds * pauses * 1_000,
     }, async () => {
       const wrong: string[] = [];
       let tries = 0;

@@ -19,9 +19,6 @@ test.each([
   },
 ])(
   "bodies of 4,000 chunks of one byte to $to, over 40 connections, take at most 350 MB, and another caller is answered",
-  {
-    timeout: 90_000,
-  },
   async ({ to, path, headers }) => {
     keyrun = await attackedKeyrun();
     const other = startOtherCaller(keyrun);

@@ -6,7 +6,7 @@ describe.skipIf(chromiumEndpoint === "")("the pages of the documentation", () =>
   test.each([
     ["api", "Calling Keyrun"],
     ["errors", "Refusals"],
-  ])("/docs/%s can be read by anybody, on every device", { timeout: 180_000 }, async (name, title) => {
+  ])("/docs/%s can be read by anybody, on every device", async (name, title) => {
     const { page, url } = await openScreen();
     await page.goto(url(`/docs/${name}`));
     expect(await page.title()).toBe(`${title} · Keyrun`);

@@ -32,7 +32,7 @@ describe.skipIf(chromiumEndpoint === "")("all that is known of a key", () => {
     expect(facts.slice(0, 2)).toEqual([label, key!.redactedValue]);
     expect(facts[2]).toContain(key!.id);
     // As German writes it, with the zone.
-    const exact = /^\d\d?\.\d\d?\.\d{4}, \d\d:\d\d:\d\d \S+ \((just now|\d+ seconds? ago)\)/;
+    const exact = /^\d\d?\.\d\d?\.\d{4}, \d\d:\d\d:\d\d \S+ \((just now|\d+ (?:second|minute)s? ago)\)/;
     expect(facts[3]).toMatch(exact);
     expect(facts[3]).toMatch(/by a service$/);
     expect(facts[4]).toMatch(exact);

@@ -61,7 +61,7 @@ describe.skipIf(chromiumEndpoint === "")("the list of keys, in each of its state
     const cells = await rowOf(page, "ci-deploy").getByRole("cell").allTextContents();
     expect(cells).toEqual([
       expect.stringMatching(/^svc_[0-9a-z]{4}….{4}$/),
-      expect.stringMatching(/^(just now|\d+ seconds? ago)by a service$/),
+      expect.stringMatching(/^(just now|\d+ (?:second|minute)s? ago)by a service$/),
       ...["Never used", "Revoke"],
     ]);
     const name = await page.getByRole("button", { name: /^Revoke untitled key svc_.{4}….{4}$/ }).count();
@@ -70,7 +70,7 @@ describe.skipIf(chromiumEndpoint === "")("the list of keys, in each of its state
     await expectWellMade(page, "full");
     await page.getByLabel("Show past keys").check();
     await rowOf(page, "staging")
-      .getByText(/^Revoked (just now|\d+ seconds? ago)/)
+      .getByText(/^Revoked (just now|\d+ (?:second|minute)s? ago)/)
       .waitFor();
     expect(await rowOf(page, "staging").getByRole("button").allTextContents()).toEqual(["staging"]);
     await expectWellMade(page, "full-with-revoked");
@@ -98,7 +98,8 @@ describe.skipIf(chromiumEndpoint === "")("the list of keys, in each of its state
     await screen.signIn();
     failing.break();
     await page.reload();
-    const note = page.getByRole("alert");
+    // On a busy machine another part of the page may fail as well, and say so.
+    const note = page.getByRole("alert").filter({ hasText: "Couldn’t load API keys" });
     await note.getByText("Couldn’t load API keys. Nothing was changed.").waitFor();
     const [code, requestId] = await note.locator("code").allTextContents();
     expect(code).toBe("internal");
@@ -108,7 +109,7 @@ describe.skipIf(chromiumEndpoint === "")("the list of keys, in each of its state
     failing.repair();
     await note.getByRole("button", { name: "Try again" }).click();
     await rowOf(page, "ci-deploy").waitFor();
-    expect(await note.count()).toBe(0);
+    await note.waitFor({ state: "detached" });
   });
 
   test("error of a refresh: the rows stay, greyed, until a refresh succeeds", async () => {

@@ -16,7 +16,7 @@ describe.skipIf(chromiumEndpoint === "")("revoking a key", () => {
     await screen.signIn();
     await page.getByRole("button", { name: "Revoke ci-deploy" }).click();
     const dialog = page.getByRole("alertdialog", { name: "Revoke ci-deploy?" });
-    await dialog.getByText(/^Last used (just now|\d+ seconds? ago) · .*\d:\d\d:\d\d/).waitFor();
+    await dialog.getByText(/^Last used (just now|\d+ (?:second|minute)s? ago) · .*\d:\d\d:\d\d/).waitFor();
     expect(await dialog.textContent()).toContain(
       `${key!.redactedValue} stops working immediately and permanently. Anything still using it gets 401. This can’t be undone.`,
     );
@@ -91,7 +91,9 @@ describe.skipIf(chromiumEndpoint === "")("revoking a key", () => {
     await page.getByRole("button", { name: "Revoke ci-deploy" }).click();
     await keyrun.keys.revokeKey({ teamId: "demo", keyId: keyId! });
     await page.getByRole("button", { name: "Revoke key" }).click();
-    await page.getByText(/^Revoked by a service (just now|\d+ seconds? ago) · .*\d:\d\d:\d\d/).waitFor();
+    await page
+      .getByText(/^Revoked by a service (just now|\d+ (?:second|minute)s? ago) · .*\d:\d\d:\d\d/)
+      .waitFor();
     await page.getByRole("alertdialog", { name: "Key ci-deploy is revoked" }).waitFor();
     await page.getByRole("alertdialog").getByText("Close", { exact: true }).click();
     await soon(() => rowOf(page, "ci-deploy").count()).toBe(0);

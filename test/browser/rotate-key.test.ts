@@ -54,7 +54,7 @@ describe.skipIf(chromiumEndpoint === "")("rotating a key", () => {
     expect(await page.getByRole("button", { name: "Rotate…" }).count()).toBe(0);
     await page
       .getByRole("definition")
-      .getByText(/\((just now|\d+ seconds? ago)\)/)
+      .getByText(/\((just now|\d+ (?:second|minute)s? ago)\)/)
       .first()
       .waitFor();
     await expectWellMade(page, "replaced-details");
@@ -72,7 +72,7 @@ describe.skipIf(chromiumEndpoint === "")("rotating a key", () => {
     await openRotate(screen, "ci-deploy");
     await page.getByLabel("The old key keeps working").selectOption("Not at all");
     await page.getByText("It is revoked at once. Anything still using it gets 401.").waitFor();
-    await page.getByText(/^Last used (just now|\d+ seconds? ago)/).waitFor();
+    await page.getByText(/^Last used (just now|\d+ (?:second|minute)s? ago)/).waitFor();
     await expectWellMade(page, "rotate-at-once");
     await page.getByRole("button", { name: "Rotate key" }).click();
     await page.getByText(/^The old key .* is revoked\.$/).waitFor();

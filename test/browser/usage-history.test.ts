@@ -1,4 +1,5 @@
-import { describe, expect, test } from "vitest";
+import { beforeEach, describe, expect, test } from "vitest";
+import { untilHourHasRoom } from "../harness/hour-border.ts";
 import { focused, layoutShiftListener, layoutShifts, smallTargets } from "../harness/page-probes.ts";
 import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
 import { holdCalls, loseCalls } from "../harness/screen-calls.ts";
@@ -9,6 +10,9 @@ import { soon } from "../harness/soon.ts";
 const teamId = "demo";
 
 describe.skipIf(chromiumEndpoint === "")("the usage of the last hours and days", () => {
+  // All requests of a test are in one hour.
+  beforeEach(untilHourHasRoom, 300_000);
+
   test("requests show as bars, and as a table by keyboard, apart by what became of them", async () => {
     const screen = await openScreen({ settings: { KEYRUN_PLAN_LIMITS: "free=5" } });
     const { page, keyrun } = screen;

@@ -20,4 +20,4 @@ test("--follow shows an event once, and again when it is known what became of it
   expect(lines).toHaveLength(2);
   expect(lines[0]).toContain("unknown");
   expect(lines[1]).toContain("done");
-}, 20_000);
+});

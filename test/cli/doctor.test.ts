@@ -156,7 +156,7 @@ const refused: Record<string, readonly [check: string, make: () => Settings | Pr
 };
 
 describe("what a start refuses, doctor names with the same words, and exits 1:", () => {
-  test.each(Object.entries(refused))("%s", { timeout: 60_000 }, async (_, [check, make]) => {
+  test.each(Object.entries(refused))("%s", async (_, [check, make]) => {
     const made = await make();
     const env = { ...ownPorts, KEYRUN_DATA_DIR: folders.create(), ...made };
     // First doctor: a start may leave files behind, such as a new lock.
@@ -305,7 +305,7 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server, doctor", () => {
       },
     ]);
     expect(checks.map(({ name }) => name)).toEqual(expect.arrayContaining(["token file", "server", "ports"]));
-  }, 60_000);
+  });
 
   test("is bounded in time where MongoDB accepts and never answers", async () => {
     const silent = createServer(() => {});
@@ -316,8 +316,8 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server, doctor", () => {
     const { code, wrong } = await doctor(settings(`mongodb://127.0.0.1:${port}/keyrun`));
     expect(code).toBe(1);
     expect(wrong[0]).toMatchObject({ name: "mongodb", message: expect.stringContaining("can't be reached") });
-    expect(performance.now() - beganMs).toBeLessThan(30_000);
-  }, 60_000);
+    expect(performance.now() - beganMs).toBeLessThan(120_000);
+  });
 });
 
 describe.skipIf(mongodbUri === "" || redisMissing() !== undefined)(
@@ -357,9 +357,6 @@ describe.skipIf(mongodbUri === "" || redisMissing() !== undefined)(
     };
     test.each(Object.entries(unfit))(
       "names a Redis %s with the words of a start, and never its URL",
-      {
-        timeout: 60_000,
-      },
       async (name, make) => {
         const login = name.includes("password") ? `:${password}@` : "";
         const url = `redis://${login}127.0.0.1:${await make()}`;
@@ -401,7 +398,7 @@ describe.skipIf(mongodbUri === "" || redisMissing() !== undefined)(
       const left = await documentsOf(uri);
       expect(await fleet()).toBe("no instance serves the database");
       expect(await documentsOf(uri)).toEqual(left);
-    }, 60_000);
+    });
 
     test("names what keeps this instance from joining those that serve, with the words of a start", async () => {
       const redis = await redisWith([]);
@@ -422,7 +419,7 @@ describe.skipIf(mongodbUri === "" || redisMissing() !== undefined)(
         expect(message).toBe(await refusalOf(refused));
       }
       expect(await doctor(env)).toMatchObject({ code: 0, wrong: [] });
-    }, 60_000);
+    });
 
     test("does not count an instance that was killed, and names one that serves the database alone", async () => {
       const uri = databases.createUri();
@@ -449,6 +446,6 @@ describe.skipIf(mongodbUri === "" || redisMissing() !== undefined)(
       expect(after.checks.find(({ name }) => name === "fleet")?.message).toBe(
         "no instance serves the database",
       );
-    }, 60_000);
+    });
   },
 );

@@ -1,5 +1,6 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { runCommand } from "../harness/command-line.ts";
+import { untilHourHasRoom } from "../harness/hour-border.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 
 let keyrun: Keyrun;
@@ -7,6 +8,9 @@ beforeAll(async () => {
   keyrun = await startKeyrun({ settings: { KEYRUN_PLAN_LIMITS: "free=3" } });
 });
 afterAll(() => keyrun.close());
+
+// All requests of a test are in one hour.
+beforeEach(untilHourHasRoom, 300_000);
 
 const usage = (args: readonly string[], columns?: number) =>
   runCommand(["usage", ...args], {

@@ -23,7 +23,7 @@ describe.skipIf(!installed)("deploy/keyrun.service (left out without systemd-ana
   let traced: Traced;
   beforeAll(async () => {
     traced = await traceKeyrun();
-  }, 120_000);
+  });
 
   /** The unit, with this clone in place of /opt/keyrun. */
   function verify(text: string) {

@@ -29,7 +29,7 @@ export function startAttack(
   onTestFinished(() => void child.kill("SIGKILL"));
   return {
     load: () => load,
-    until: (condition) => expect.poll(() => condition(load), { timeout: 50_000, interval: 50 }).toBe(true),
+    until: (condition) => expect.poll(() => condition(load), { timeout: 150_000, interval: 50 }).toBe(true),
     stop() {
       child.kill("SIGKILL");
       return ended;

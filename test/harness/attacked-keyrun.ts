@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import { manage, readMetric } from "./keyrun.ts";
-import { restRun, serveKeyrun } from "./keyrun-process.ts";
+import { restRunOnce, serveKeyrun } from "./keyrun-process.ts";
 import { type ResidentMemory, residentMemory } from "./resident-memory.ts";
 import { createTempFolders } from "./temp-folders.ts";
 
@@ -31,7 +31,7 @@ export async function attackedKeyrun(): Promise<AttackedKeyrun> {
     port: Number(new URL(keyrun.publicUrl).port),
     key,
     async expectServing() {
-      const { status, body } = await restRun(keyrun.publicUrl, { value: healthyKey, text: "served" });
+      const { status, body } = await restRunOnce(keyrun.publicUrl, { value: healthyKey, text: "served" });
       expect([status, JSON.parse(body).text]).toEqual([200, "served"]);
       healthyRuns += 1;
     },

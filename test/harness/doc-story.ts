@@ -14,9 +14,10 @@ const serverLine = /(npm start|bin\/keyrun\.mjs serve|node examples\/[\w-]+\.ts)
 const readyLine = /(is ready: |listens on ).*\n/;
 /** With which the page says that the server does not start. */
 const refusedWords = "Keyrun can't start: ";
-const readyMsMax = 30_000;
-const endMsMax = 30_000;
-const commandsMsMax = 120_000;
+/** They end what hangs. A machine may be very busy. */
+const readyMsMax = 120_000;
+const endMsMax = 120_000;
+const commandsMsMax = 300_000;
 
 export interface StoryPlace {
   /** An empty folder, which becomes the clone. */

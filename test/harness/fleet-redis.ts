@@ -1,4 +1,4 @@
-import { keptPort } from "./free-port.ts";
+import { freePort } from "./free-port.ts";
 import { type RedisServer, startRedis } from "./redis-server.ts";
 
 /** The Redis of a fleet, which keeps its port over its ends. */
@@ -8,7 +8,7 @@ export interface FleetRedis extends Pick<RedisServer, "port" | "freeze" | "thaw"
 }
 
 export async function startFleetRedis(): Promise<FleetRedis> {
-  let server = await startRedis([], await keptPort());
+  let server = await startRedis([], await freePort());
   const { port } = server;
   return {
     port,

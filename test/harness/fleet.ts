@@ -5,7 +5,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { fakeTimeLibrary } from "./fleet-programs.ts";
 import { type FleetProxies, type FleetProxy, openFleetProxies } from "./fleet-proxies.ts";
 import { type FleetRedis, startFleetRedis } from "./fleet-redis.ts";
-import { keptPort } from "./free-port.ts";
+import { freePort } from "./free-port.ts";
 import { manage } from "./keyrun.ts";
 import {
   type KeyrunProcess,
@@ -16,7 +16,7 @@ import {
   statusOf,
 } from "./keyrun-process.ts";
 import { type MongoServer, mongoServerProgram } from "./mongo-server.ts";
-import { createTempFolders } from "./temp-folders.ts";
+import { createTempFolders, databasesFolder } from "./temp-folders.ts";
 
 /** One place of a fleet: its ports, proxies and folder stay while its process comes and goes. */
 export interface FleetMember {
@@ -30,6 +30,11 @@ export interface FleetMember {
   readonly nudges: FleetProxy;
   /** The process that was started last. */
   process(): ServingKeyrun;
+  /**
+   * The lines in which its processes say that the machine was too busy for them. Without one, no
+   * answer 503 is excused by that.
+   */
+  starvation(): string[];
   /** Starts the process, and resolves once it is ready. */
   start(settings?: Settings): Promise<void>;
   /** Ends it by SIGTERM. Rejects if it does not exit well. */
@@ -51,10 +56,12 @@ export interface Fleet {
   readonly serviceToken: string;
   /** The settings of all members. */
   readonly settings: Settings;
-  /** Clients of a member's internal listener. */
+  /** Clients of a member's internal listener, which ask again where it can't answer now. */
   manage(place?: number): ReturnType<typeof manage>;
   /** Settings with which a further process joins, without proxies, and others that replace them. */
   joining(others?: Settings): Settings;
+  /** Those of all members. */
+  starvation(): string[];
   /** Starts a process with exactly these settings, which `close` ends. It may refuse. */
   spawn(settings: Settings, command?: readonly string[]): KeyrunProcess;
   /** Ends the MongoDB server by SIGKILL. */
@@ -79,7 +86,8 @@ export interface FleetOptions {
 export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
   const { size = 3, settings: given = {}, fakeClocks = [], command, started = true } = options;
   const folders = createTempFolders();
-  const dataDir = folders.create();
+  const databases = createTempFolders(databasesFolder);
+  const dataDir = databases.create();
   let mongo = await startMongoServer(dataDir);
   let mongoPort = portOf(mongo.uri);
   const redis = await startFleetRedis();
@@ -123,6 +131,7 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
     await proxies.close();
     await redis.kill();
     await mongo.kill();
+    databases.remove();
     folders.remove();
   };
   try {
@@ -134,10 +143,11 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
   return {
     ...{ members, redis, serviceToken, settings, joining, close },
     manage(place = 0) {
-      const manager = manage(members[place]!.internalUrl, serviceToken);
+      const manager = manage(members[place]!.internalUrl, serviceToken, { isPatient: true });
       managers.push(manager);
       return manager;
     },
+    starvation: () => members.flatMap((member) => member.starvation()),
     spawn(exact, command) {
       const running = spawnKeyrun(exact, command);
       processes.push(running);
@@ -151,6 +161,10 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
     },
   };
 }
+
+/** Its event loop was late, Redis took 100 ms, or the store or the others missed a heartbeat. */
+export const starved =
+  /the event loop is late|Redis does not answer|a heartbeat of this instance failed|took this one for dead/;
 
 interface Place {
   /** Where MongoDB and Redis listen. */
@@ -166,7 +180,7 @@ async function openMember(
   place: number,
   { ports, proxies, settings, folder, faked, command }: Place,
 ): Promise<FleetMember> {
-  const [port, grpcPort] = [await keptPort(), await keptPort()];
+  const [port, grpcPort] = [await freePort(), await freePort()];
   const mongo = await proxies.open(ports.mongo);
   const redis = await proxies.open(ports.redis);
   const nudges = await proxies.open(grpcPort);
@@ -182,6 +196,7 @@ async function openMember(
     KEYRUN_ADVERTISE_ADDRESS: `127.0.0.1:${nudges.port}`,
     ...(faked && fakeTime(clockFile)),
   };
+  const processes: ServingKeyrun[] = [];
   let running: ServingKeyrun | undefined;
   const current = () => {
     if (!running) throw new Error(`member ${place} was not started`);
@@ -196,8 +211,11 @@ async function openMember(
     ...{ place, publicUrl, mongo, redis, nudges, kill, setClock },
     internalUrl: `http://127.0.0.1:${grpcPort}`,
     process: current,
+    starvation: () =>
+      processes.flatMap(({ stderr }) => stderr().split("\n")).filter((line) => starved.test(line)),
     async start(others = {}) {
       running = await serveKeyrun(join(folder, "data"), { ...settings, ...own, ...others }, command);
+      processes.push(running);
     },
     async stop() {
       current().kill("SIGTERM");

@@ -1,21 +1,12 @@
 import { once } from "node:events";
-import { type AddressInfo, createServer } from "node:net";
-
-/** A loopback port that is not in use, for a server that must know its port before it starts. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
-}
+import { createServer } from "node:net";
 
 /**
- * A port that stays free while its server is down: the system gives connections of clients ports
- * from 32768 on, and could give them that of a server that is about to come back.
+ * A loopback port that is not in use, for a server that must know its port before it starts. It
+ * stays free while its server is down, or where none ever starts: the system gives connections of
+ * clients, and servers that ask for any port, those from 32768 on.
  */
-export async function keptPort(): Promise<number> {
+export async function freePort(): Promise<number> {
   for (;;) {
     const port = 12_000 + Math.floor(Math.random() * 20_000);
     const server = createServer().listen(port, "127.0.0.1");

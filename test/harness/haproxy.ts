@@ -1,9 +1,12 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
+import { connect } from "node:net";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
+import { setTimeout as pause } from "node:timers/promises";
 import type { FleetMember } from "./fleet.ts";
-import { keptPort } from "./free-port.ts";
+import { freePort } from "./free-port.ts";
 import { statusOf } from "./keyrun-process.ts";
 
 /** Debian's HAProxy in front of a fleet, which asks each member for `/readyz`. */
@@ -14,15 +17,18 @@ export interface HaProxy {
   readonly h2Url: string;
   /** HTTP/1.1 to the internal listeners. */
   readonly internalUrl: string;
+  /** Resolves once it sends requests to this member, over each of the three. */
+  untilUp(place: number): Promise<void>;
   close(): Promise<void>;
 }
 
 type Addresses = Pick<FleetMember, "publicUrl" | "internalUrl">;
 
 export async function startHaProxy(folder: string, members: readonly Addresses[]): Promise<HaProxy> {
-  const [http1, http2, internal] = [await keptPort(), await keptPort(), await keptPort()];
+  const [http1, http2, internal] = [await freePort(), await freePort(), await freePort()];
   const path = join(folder, "haproxy.cfg");
-  writeFileSync(path, configuration({ http1, http2, internal }, members));
+  const adminPath = join(folder, "haproxy.sock");
+  writeFileSync(path, configuration({ http1, http2, internal }, { members, adminPath }));
   const child = spawn("haproxy", ["-db", "-f", path], { stdio: ["ignore", "ignore", "pipe"] });
   process.once("exit", () => child.kill("SIGKILL"));
   let words = "";
@@ -32,11 +38,15 @@ export async function startHaProxy(folder: string, members: readonly Addresses[]
   const url = `http://127.0.0.1:${http1}`;
   while ((await statusOf(`${url}/readyz`)) !== 200) {
     if (child.exitCode !== null) throw new Error(`HAProxy ended: ${words}`);
+    await pause(25);
   }
   return {
     url,
     h2Url: `http://127.0.0.1:${http2}`,
     internalUrl: `http://127.0.0.1:${internal}`,
+    async untilUp(place) {
+      while (!(await upCounts(adminPath)).includes(`s${place} 3`)) await pause(50);
+    },
     async close() {
       const gone = once(child, "exit");
       child.kill("SIGTERM");
@@ -51,8 +61,26 @@ interface Ports {
   readonly internal: number;
 }
 
-/** Its checks are quicker than those of a real balancer need to be. */
-function configuration({ http1, http2, internal }: Ports, members: readonly Addresses[]): string {
+/** The servers that are up, each with the number of listeners for which it is. */
+async function upCounts(adminPath: string): Promise<string[]> {
+  const socket = connect(adminPath);
+  socket.end("show stat\n");
+  const rows = (await text(socket)).split("\n").map((row) => row.split(","));
+  const status = rows[0]?.indexOf("status") ?? -1;
+  const up = rows.filter((row) => row[status]?.startsWith("UP")).map((row) => row[1]);
+  return [...new Set(up)].map((name) => `${name} ${up.filter((each) => each === name).length}`);
+}
+
+interface Configured {
+  readonly members: readonly Addresses[];
+  readonly adminPath: string;
+}
+
+/**
+ * Its checks are quicker than those of a real balancer need to be. But they wait for the answer of
+ * a member that a busy machine starves: else all members may be down for it at once.
+ */
+function configuration({ http1, http2, internal }: Ports, { members, adminPath }: Configured): string {
   const check = (publicUrl: string) =>
     `check port ${portOf(publicUrl)} check-proto h1 inter 250ms fall 1 rise 1`;
   const servers = (of: "publicUrl" | "internalUrl", options = "") =>
@@ -63,11 +91,13 @@ function configuration({ http1, http2, internal }: Ports, members: readonly Addr
   return [
     "global",
     "  maxconn 4000",
+    `  stats socket ${adminPath} mode 600 level operator`,
     "defaults",
     "  mode http",
     "  timeout connect 2s",
     "  timeout client 70s",
     "  timeout server 60s",
+    "  timeout check 10s",
     "  option httpchk GET /readyz",
     "  option redispatch 1",
     "  retries 3",

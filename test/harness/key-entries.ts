@@ -1,7 +1,8 @@
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { KeyService, VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
-import { type CallerMaker, connectCallers } from "./callers.ts";
+import { againWhile } from "./asked-again.ts";
+import { type CallerMaker, connectCallers, type RunOutcome } from "./callers.ts";
 import { grpcJsCaller } from "./grpc-js-caller.ts";
 import { withAuthorization } from "./keyrun.ts";
 import type { ServingKeyrun } from "./keyrun-process.ts";
@@ -15,7 +16,10 @@ export type KeyUse =
 /** One way in which a key is presented: a protocol, a version of HTTP, and connections. */
 export interface KeyEntry {
   readonly name: string;
-  /** Rejects if the answer is neither an acceptance nor one of the two refusals. */
+  /**
+   * Rejects if the answer is neither an acceptance nor one of the two refusals. Asks again where a
+   * busy machine made the event loop late, so that Keyrun has not begun with it.
+   */
   use(value: string): Promise<KeyUse>;
   close(): void;
 }
@@ -42,7 +46,8 @@ function runEntry(name: string, make: CallerMaker, url: string): KeyEntry {
     name,
     close: caller.close,
     async use(value) {
-      const outcome = await caller.run({ appId: "echo", text: "x", authorization: `Bearer ${value}` });
+      const order = { appId: "echo", text: "x", authorization: `Bearer ${value}` };
+      const outcome = await againWhile(isShed, () => caller.run(order));
       if (outcome.kind === "ok") return { kind: "accepted" };
       const [info] = outcome.details as { reason?: string }[];
       if (info?.reason === "REVOKED_API_KEY") return { kind: "revoked" };
@@ -54,6 +59,11 @@ function runEntry(name: string, make: CallerMaker, url: string): KeyEntry {
       return { kind: "limited", retryAfterMs };
     },
   };
+}
+
+function isShed(outcome: RunOutcome): boolean {
+  const [info] = outcome.kind === "refused" ? (outcome.details as { reason?: string }[]) : [];
+  return info?.reason === "OVERLOADED";
 }
 
 function verifyEntry(keyrun: ServingKeyrun): KeyEntry {

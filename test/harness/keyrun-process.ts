@@ -1,7 +1,9 @@
 import { execFile, spawn } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { againWhile } from "./asked-again.ts";
 
 export const repository = fileURLToPath(new URL("../../", import.meta.url));
 
@@ -95,7 +97,12 @@ export async function serveKeyrun(
   const running = spawnKeyrun({ ...ports, KEYRUN_DATA_DIR: dataDir, ...settings }, command);
   await running.until(() => running.stdout().includes("curl "));
   const [, publicUrl = "", internal = ""] = /ready: (\S+) \(gRPC (\S+)\)/.exec(running.stdout()) ?? [];
-  while ((await statusOf(`${publicUrl}/readyz`)) !== 200) await running.until(() => true);
+  while ((await statusOf(`${publicUrl}/readyz`)) !== 200) {
+    const ended = running.exited.then(() => {
+      throw new Error(`Keyrun ended before it was ready: ${running.stderr().slice(-2_000)}`);
+    });
+    await Promise.race([pause(10), ended]);
+  }
   return {
     ...running,
     publicUrl,
@@ -132,11 +139,36 @@ function environment(settings: Settings): Record<string, string> {
   return { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "", ...settings };
 }
 
-/** Runs an app over REST, and returns any answer. */
-export async function restRun(
-  publicUrl: string,
-  { value, appId = "echo", text = "x" }: { value: string; appId?: string; text?: string },
-) {
+interface RestRun {
+  readonly value: string;
+  readonly appId?: string;
+  readonly text?: string;
+}
+
+/**
+ * Runs an app over REST, and returns any answer but one: that Keyrun has not begun with it, as the
+ * event loop was late. It then asks again, as the answer says. A busy machine makes it late.
+ */
+export async function restRun(publicUrl: string, run: RestRun) {
+  return againWhile(
+    ({ body }) => body.includes('"code":"overloaded"'),
+    () => restRunOnce(publicUrl, run),
+  );
+}
+
+/**
+ * The same, and asks again at each 503. On a busy machine an instance of a fleet may be without its
+ * lease for a moment, or have no answer of Redis in time. It admits nothing then.
+ */
+export async function servedRun(publicUrl: string, run: RestRun) {
+  return againWhile(
+    ({ status }) => status === 503,
+    () => restRunOnce(publicUrl, run),
+  );
+}
+
+/** The same, and returns any answer. */
+export async function restRunOnce(publicUrl: string, { value, appId = "echo", text = "x" }: RestRun) {
   const answer = await fetch(`${publicUrl}/api/apps/${appId}/run`, {
     method: "POST",
     headers: { authorization: `Bearer ${value}`, "content-type": "application/json" },

@@ -22,6 +22,7 @@ import { writeHostAndPort } from "#src/settings/host.ts";
 import { readSettings } from "#src/settings/read-settings.ts";
 import { openStores } from "#src/store/open-stores.ts";
 import type { Stores } from "#src/store/stores.ts";
+import { askedAgain, asksAgain } from "./asked-again.ts";
 import { createTempFolders } from "./temp-folders.ts";
 
 export interface IssuedKey {
@@ -53,6 +54,8 @@ export interface KeyrunOptions {
   readonly screenFolder?: string;
   /** `debug` if absent. */
   readonly logLevel?: "debug" | "trace";
+  /** Its own clients ask again where it answers that it can't do it now. */
+  readonly isPatient?: boolean;
 }
 
 export type Keyrun = Awaited<ReturnType<typeof startKeyrun>>;
@@ -102,7 +105,7 @@ export async function startKeyrun(options: KeyrunOptions = {}) {
   });
   const publicUrl = `http://${writeHostAndPort(app.publicAddress)}`;
   const internalUrl = `http://${writeHostAndPort(app.internalAddress)}`;
-  const management = manage(internalUrl, serviceToken);
+  const management = manage(internalUrl, serviceToken, { isPatient: options.isPatient ?? false });
   const secrets = createServiceSecrets(config.secrets ?? [secret]);
   const form = createKeyForm(config.keyPrefix, secrets);
   return {
@@ -129,13 +132,20 @@ export async function startKeyrun(options: KeyrunOptions = {}) {
   };
 }
 
-/** Clients of the internal listener, with which tests prepare teams, keys and apps. */
-export function manage(internalUrl: string, serviceToken: string) {
+/**
+ * Clients of the internal listener, with which tests prepare teams, keys and apps. With `isPatient`
+ * they ask again where Keyrun answers that it can't do it now.
+ */
+export function manage(
+  internalUrl: string,
+  serviceToken: string,
+  { isPatient = false }: { isPatient?: boolean } = {},
+) {
   const sessionManager = new Http2SessionManager(internalUrl);
   const transport = createGrpcTransport({
     baseUrl: internalUrl,
     sessionManager,
-    interceptors: [withAuthorization(`Bearer ${serviceToken}`)],
+    interceptors: [...(isPatient ? [asksAgain] : []), withAuthorization(`Bearer ${serviceToken}`)],
   });
   const keys = createClient(KeyService, transport);
   const teams = createClient(TeamService, transport);
@@ -150,18 +160,20 @@ export function manage(internalUrl: string, serviceToken: string) {
     sessions,
     serviceTokens,
     /** A new service token, with a name that no other test uses. */
-    async newServiceToken(role: ServiceRole, teamIds: string[] = []): Promise<IssuedServiceToken> {
-      tokenCount += 1;
-      const name = `service-${tokenCount}`;
-      const { serviceToken, value } = await serviceTokens.createServiceToken({ name, role, teamIds });
-      return { id: serviceToken?.id ?? "", name, value };
-    },
+    newServiceToken: (role: ServiceRole, teamIds: string[] = []): Promise<IssuedServiceToken> =>
+      askedAgain(async () => {
+        tokenCount += 1;
+        const name = `service-${tokenCount}`;
+        const { serviceToken, value } = await serviceTokens.createServiceToken({ name, role, teamIds });
+        return { id: serviceToken?.id ?? "", name, value };
+      }),
     audit,
-    newTeam: (plan: Plan = Plan.FREE) => newTeam(teams, plan),
-    async newKey(teamId: string, restrictions: Restrictions = {}): Promise<IssuedKey> {
-      const { key, value } = await keys.createKey({ teamId, ...restrictions });
-      return { id: key?.id ?? "", teamId, value };
-    },
+    newTeam: (plan: Plan = Plan.FREE) => askedAgain(() => newTeam(teams, plan)),
+    newKey: (teamId: string, restrictions: Restrictions = {}): Promise<IssuedKey> =>
+      askedAgain(async () => {
+        const { key, value } = await keys.createKey({ teamId, ...restrictions });
+        return { id: key?.id ?? "", teamId, value };
+      }),
     disconnect: () => sessionManager.abort(),
   };
 }

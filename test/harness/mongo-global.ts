@@ -1,6 +1,6 @@
 import type { TestProject } from "vitest/node";
 import { type MongoServer, mongoServerProgram } from "./mongo-server.ts";
-import { createTempFolders } from "./temp-folders.ts";
+import { createTempFolders, databasesFolder } from "./temp-folders.ts";
 
 declare module "vitest" {
   interface ProvidedContext {
@@ -9,7 +9,7 @@ declare module "vitest" {
   }
 }
 
-const folders = createTempFolders();
+const folders = createTempFolders(databasesFolder);
 let server: MongoServer | undefined;
 
 /** Finds or starts the MongoDB server of a test run, before all tests. */

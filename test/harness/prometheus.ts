@@ -2,7 +2,8 @@ import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { keptPort } from "./free-port.ts";
+import { setTimeout as pause } from "node:timers/promises";
+import { freePort } from "./free-port.ts";
 import { statusOf } from "./keyrun-process.ts";
 
 /** Debian's Prometheus, which scrapes what its configuration names. */
@@ -32,7 +33,7 @@ export function prometheusMissing(): string | undefined {
 export async function startPrometheus(folder: string, configuration: string): Promise<Prometheus> {
   const file = join(folder, "prometheus.yml");
   writeFileSync(file, configuration);
-  const port = await keptPort();
+  const port = await freePort();
   const options = [
     `--config.file=${file}`,
     `--storage.tsdb.path=${join(folder, "tsdb")}`,
@@ -48,6 +49,7 @@ export async function startPrometheus(folder: string, configuration: string): Pr
   const url = `http://127.0.0.1:${port}`;
   while ((await statusOf(`${url}/-/ready`)) !== 200) {
     if (child.exitCode !== null) throw new Error(`Prometheus ended: ${words}`);
+    await pause(25);
   }
   const read = async (path: string) => {
     const answer = await fetch(`${url}/api/v1/${path}`);

@@ -40,7 +40,7 @@ export async function openScreen(options: ScreenOptions = {}): Promise<Screen> {
     viewport: { width: 1280, height: 860 },
     ...options.browser,
   });
-  context.setDefaultTimeout(20_000);
+  context.setDefaultTimeout(60_000);
   const complaints = await listenForComplaints(context);
   onTestFinished(() => expect(complaints).toEqual([]));
   const page = await context.newPage();

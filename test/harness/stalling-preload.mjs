@@ -1,7 +1,10 @@
 // See stall-on-signal.ts.
-const stallMs = Number(new URL(import.meta.url).searchParams.get("ms"));
+import { existsSync, writeFileSync } from "node:fs";
+
+const hold = new URL(import.meta.url).searchParams.get("hold") ?? "";
+const sleeping = new Int32Array(new SharedArrayBuffer(4));
 
 process.on("SIGUSR2", () => {
-  const until = performance.now() + stallMs;
-  while (performance.now() < until);
+  writeFileSync(`${hold}.begun`, "");
+  while (existsSync(hold)) Atomics.wait(sleeping, 0, 0, 5);
 });

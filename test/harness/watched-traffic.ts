@@ -2,6 +2,7 @@ import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
+import { madeOnce } from "./asked-again.ts";
 import { manage, withAuthorization } from "./keyrun.ts";
 import { restRun } from "./keyrun-process.ts";
 
@@ -25,13 +26,13 @@ export interface WatchedKeyrun {
 /** Needs the plan limits `free=10,pro=100000`. */
 export async function openWatchedTraffic(keyrun: WatchedKeyrun): Promise<WatchedTraffic> {
   const { publicUrl, internalUrl, serviceToken, name } = keyrun;
-  const manager = manage(internalUrl, serviceToken);
+  const manager = manage(internalUrl, serviceToken, { isPatient: true });
   const [busy, small] = [`${name}-busy`, `${name}-small`];
-  await manager.teams.createTeam({ team: { id: busy, plan: Plan.PRO } });
-  await manager.teams.createTeam({ team: { id: small, plan: Plan.FREE } });
+  await madeOnce(() => manager.teams.createTeam({ team: { id: busy, plan: Plan.PRO } }));
+  await madeOnce(() => manager.teams.createTeam({ team: { id: small, plan: Plan.FREE } }));
   const appId = `${name}-app`;
   const http = { kind: { case: "http", value: { url: keyrun.appUrl } } } as const;
-  await manager.apps.createApp({ app: { id: appId, backend: http } });
+  await madeOnce(() => manager.apps.createApp({ app: { id: appId, backend: http } }));
   const first = await manager.newKey(busy);
   const throttled = await manager.newKey(small);
   const transport = createGrpcTransport({

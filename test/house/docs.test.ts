@@ -34,7 +34,7 @@ const needsTools = ({ acts }: (typeof stories)[number]) =>
 const tools = stories.some(needsTools) ? mongoTools() : { folder: "" };
 
 describe("the commands of the docs do what the docs say", () => {
-  test.each(stories.filter((story) => !needsMongo(story)))("$title", { timeout: 300_000 }, ({ acts }) =>
+  test.each(stories.filter((story) => !needsMongo(story)))("$title", { timeout: 600_000 }, ({ acts }) =>
     runStory(acts, { folder: folders.create() }),
   );
 
@@ -43,7 +43,7 @@ describe("the commands of the docs do what the docs say", () => {
     afterAll(() => databases.drop());
 
     const withMongo = stories.filter(needsMongo);
-    test.each(withMongo.filter((story) => !needsRedis(story)))("$title", { timeout: 300_000 }, ({ acts }) =>
+    test.each(withMongo.filter((story) => !needsRedis(story)))("$title", { timeout: 600_000 }, ({ acts }) =>
       runStory(acts, { folder: folders.create(), mongodbUri: databases.createUri() }),
     );
 
@@ -56,10 +56,10 @@ describe("the commands of the docs do what the docs say", () => {
         await runStory(acts, { folder: folders.create(), ...places, programs });
       };
       const withRedis = withMongo.filter(needsRedis);
-      test.each(withRedis.filter((story) => !needsTools(story)))("$title", { timeout: 300_000 }, run);
+      test.each(withRedis.filter((story) => !needsTools(story)))("$title", { timeout: 600_000 }, run);
 
       describe.skipIf("missing" in tools)("with MongoDB's own tools", () => {
-        test.each(withRedis.filter(needsTools))("$title", { timeout: 300_000 }, run);
+        test.each(withRedis.filter(needsTools))("$title", { timeout: 600_000 }, run);
       });
     });
   });

@@ -9,6 +9,7 @@ import { repository, type ServingKeyrun, serveKeyrun } from "../harness/keyrun-p
 import { mongodbUri } from "../harness/mongo-databases.ts";
 import { type Prometheus, prometheusMissing, type Sample, startPrometheus } from "../harness/prometheus.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
+import { soon } from "../harness/soon.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 import { openWatchedTraffic, type WatchedTraffic } from "../harness/watched-traffic.ts";
 
@@ -70,7 +71,7 @@ describe.skipIf(prometheusMissing() !== undefined)("with promtool", () => {
   });
 });
 
-describe.skipIf(missing.length > 0)("in a Prometheus that scrapes real Keyruns", { timeout: 180_000 }, () => {
+describe.skipIf(missing.length > 0)("in a Prometheus that scrapes real Keyruns", { timeout: 600_000 }, () => {
   const folders = createTempFolders();
   const closers: (() => unknown)[] = [];
   let fleet: Fleet;
@@ -102,7 +103,7 @@ describe.skipIf(missing.length > 0)("in a Prometheus that scrapes real Keyruns",
       ),
     );
     closers.push(() => traffic.forEach((each) => void each.close()));
-  }, 120_000);
+  });
 
   afterAll(async () => {
     for (const close of closers.reverse()) await close();
@@ -134,9 +135,10 @@ describe.skipIf(missing.length > 0)("in a Prometheus that scrapes real Keyruns",
   }
 
   test("the configuration of the page scrapes every instance, with the service token", async () => {
-    const states = await prometheus.targets();
-    expect(states.map(({ lastError }) => lastError)).toEqual(["", "", ""]);
-    expect(await prometheus.query('up{job="keyrun"} == 1')).toHaveLength(3);
+    // On a busy machine a scrape may take more than its second. The next one is for that.
+    const errors = async () => (await prometheus.targets()).map(({ lastError }) => lastError);
+    await soon(errors).toEqual(["", "", ""]);
+    await soon(() => prometheus.query('up{job="keyrun"} == 1')).toHaveLength(3);
   });
 
   test("every query of the dashboard finds series with numbers", async () => {
@@ -153,7 +155,8 @@ describe.skipIf(missing.length > 0)("in a Prometheus that scrapes real Keyruns",
     for (const { expr } of alertQueries) {
       await prometheus.query(expr);
       for (const [metric] of expr.matchAll(metricNames)) {
-        expect(await prometheus.query(`count(${metric})`), `${metric} in ${expr}`).toHaveLength(1);
+        const found = await answered(`count(${metric})`, (samples) => samples.length === 1);
+        expect(found, `${metric} in ${expr}`).toHaveLength(1);
       }
     }
   });
@@ -169,7 +172,11 @@ describe.skipIf(missing.length > 0)("in a Prometheus that scrapes real Keyruns",
   });
 
   test("a lease has up to 5 seconds left on MongoDB, and the embedded store has none", async () => {
-    const left = await prometheus.query("keyrun_lease_left_seconds");
+    // A busy machine may starve an instance until it has none, or a scrape of it may fail.
+    const left = await answered(
+      "keyrun_lease_left_seconds",
+      (samples) => samples.length === 2 && samples.every(({ value }) => value > 0),
+    );
     const members = fleet.members.map(({ internalUrl }) => new URL(internalUrl).host);
     expect(left.map(({ metric }) => metric.instance).sort()).toEqual(members.sort());
     for (const { value } of left) {

@@ -1,6 +1,6 @@
 import { afterAll, expect, test } from "vitest";
 import { logOutputBounds } from "#src/log-output.ts";
-import { keyrunCommand, restRun, serveKeyrun } from "../harness/keyrun-process.ts";
+import { keyrunCommand, restRunOnce, serveKeyrun } from "../harness/keyrun-process.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 import { serveWithUnreadLog } from "../harness/unread-log.ts";
 
@@ -18,7 +18,7 @@ test("the lines stand in the log, among its own, and the last ones are there at 
   const dataDir = folders.create();
   const keyrun = await serveKeyrun(dataDir, settings);
   const value = await newKey(dataDir);
-  await Promise.all(Array.from({ length: 50 }, () => restRun(keyrun.publicUrl, { value })));
+  await Promise.all(Array.from({ length: 50 }, () => restRunOnce(keyrun.publicUrl, { value })));
   keyrun.kill("SIGTERM");
   expect(await keyrun.exited).toMatchObject({ code: 0 });
   const lines = keyrun
@@ -45,14 +45,14 @@ test("a reader of the log that has stopped holds up no run, and every line that 
   const send = async () => {
     while (sent < runsMax) {
       sent += 1;
-      const { status } = await restRun(publicUrl, { value });
+      const { status } = await restRunOnce(publicUrl, { value });
       expect(status).toBe(200);
     }
   };
   await Promise.all(Array.from({ length: 16 }, send));
 
   keyrun.readLog();
-  await restRun(publicUrl, { value });
+  await restRunOnce(publicUrl, { value });
   keyrun.child.kill("SIGTERM");
   await keyrun.exited;
   const lines = keyrun.lines();
@@ -62,4 +62,4 @@ test("a reader of the log that has stopped holds up no run, and every line that 
   // The command line's requests and the probes of the harness are no runs, and may be dropped too.
   expect(runs + dropped).toBeGreaterThanOrEqual(sent);
   expect(runs + dropped).toBeLessThanOrEqual(sent + 10);
-}, 120_000);
+});

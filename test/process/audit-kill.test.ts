@@ -21,7 +21,7 @@ const kills = testSize("KEYRUN_TEST_AUDIT_KILLS", 12);
 const writersOfLife = 4;
 const writer = fileURLToPath(new URL("../harness/audited-writer.ts", import.meta.url));
 
-const timeout = { timeout: 60_000 + kills * 10_000 };
+const timeout = { timeout: 180_000 + kills * 10_000 };
 
 describe.skipIf(mongodbUri === "")("on MongoDB", () => {
   test(`kill -9 leaves no change without its event, ${kills} times over`, timeout, async () => {

@@ -101,7 +101,7 @@ test("after calls of every kind no issued key and no service token is found outs
   expect(await searchFolder(keyrun.dataDir, [token, idOf(value)])).toEqual(
     expect.arrayContaining(["service-token: 0", "keyrun.db: 1"]),
   );
-}, 120_000);
+});
 
 const deadBackend = {
   kind: { case: "http" as const, value: { url: "http://127.0.0.1:1/run", headers: [] } },

@@ -56,7 +56,7 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
   afterAll(() => databases.drop());
 
   test(`a Keyrun moves to MongoDB with its keys and its secret, though its copy is killed ${kills} times`, {
-    timeout: 120_000 + kills * 30_000,
+    timeout: 180_000 + kills * 30_000,
   }, async () => {
     const dataDir = folders.create();
     const alone = await serveKeyrun(dataDir);

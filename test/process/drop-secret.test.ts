@@ -26,7 +26,7 @@ afterAll(async () => {
 });
 
 /** Each test starts several servers. */
-const longer = { timeout: 180_000 };
+const longer = { timeout: 300_000 };
 
 /** A Keyrun with these settings, and the file of its secrets. */
 function placeOf(secretFile: string, settings: Settings) {

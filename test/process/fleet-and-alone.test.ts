@@ -1,14 +1,21 @@
+import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type Fleet, startFleet } from "../harness/fleet.ts";
 import { missingFleetPrograms } from "../harness/fleet-programs.ts";
 import { manage } from "../harness/keyrun.ts";
-import { restRun, type ServingKeyrun, type Settings, serveKeyrun } from "../harness/keyrun-process.ts";
+import {
+  restRun,
+  type ServingKeyrun,
+  type Settings,
+  servedRun,
+  serveKeyrun,
+} from "../harness/keyrun-process.ts";
 import { mongodbUri } from "../harness/mongo-databases.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 import { printFigures } from "../harness/test-size.ts";
 
 const limit = 60;
-const timeout = { timeout: 120_000 };
+const timeout = { timeout: 300_000 };
 const folders = createTempFolders();
 let fleet: Fleet;
 
@@ -50,47 +57,68 @@ describe.skipIf(left)("one instance that becomes a fleet, and a fleet that becom
     return Object.fromEntries(Object.entries(settings).filter(([name]) => !ofFleets.includes(name)));
   }
 
-  /** Runs until the limit is reached. Returns when each accepted request was sent. */
-  async function spendAll({ publicUrl }: ServingKeyrun, value: string): Promise<number[]> {
-    const acceptedMs: number[] = [];
-    for (;;) {
+  /**
+   * Runs until the limit is reached. Returns when each accepted request was sent and answered, and
+   * how many got 503: of those some may count, where the answer of Redis came too late.
+   */
+  async function spendAll({ publicUrl }: ServingKeyrun, value: string) {
+    const accepted: { sentMs: number; answeredMs: number }[] = [];
+    for (let unanswered = 0; ; ) {
       const sentMs = performance.now();
       const { status } = await restRun(publicUrl, { value });
-      if (status !== 200) {
-        expect(status).toBe(429);
-        return acceptedMs;
+      if (status === 429) return { accepted, unanswered };
+      if (status === 503) {
+        unanswered += 1;
+        await pause(500);
+        continue;
       }
-      acceptedMs.push(sentMs);
+      expect(status).toBe(200);
+      accepted.push({ sentMs, answeredMs: performance.now() });
+    }
+  }
+
+  /** Does it again where the machine took longer than the window of the limit. */
+  async function withinOneWindow(story: () => Promise<{ beganMs: number; check: () => void }>) {
+    for (let tries = 1; ; tries += 1) {
+      const { beganMs, check } = await story();
+      const tookMs = performance.now() - beganMs;
+      if (tookMs < 60_000) return check();
+      expect(tries, `the machine was too slow for this test: ${tookMs} ms`).toBeLessThan(3);
     }
   }
 
   test.each([
     ["alone", "fleet"],
     ["fleet", "alone"],
-  ] as const)(
-    "from %s to %s no team gets more than its limit in any 60 s",
-    timeout,
-    async (before, after) => {
+  ] as const)("from %s to %s no team gets more than its limit in any 60 s", timeout, (before, after) =>
+    withinOneWindow(async () => {
       const first = await start(settingsOf(before));
       const manager = manage(first.internalUrl, fleet.serviceToken);
       const { value } = await manager.newKey(await manager.newTeam());
       manager.disconnect();
       const spent = await spendAll(first, value);
-      expect(spent).toHaveLength(limit);
+      expect(spent.accepted.length).toBeLessThanOrEqual(limit);
+      expect(spent.accepted.length + spent.unanswered).toBeGreaterThanOrEqual(limit);
       await stop(first);
 
       const second = await start(settingsOf(after));
-      const refused = await restRun(second.publicUrl, { value });
+      const sentMs = performance.now();
+      const refused = await servedRun(second.publicUrl, { value });
+      const answeredMs = performance.now();
       const waitMs = Number(refused.headers.get("retry-after-ms"));
       printFigures(`from ${before} to ${after}: ${refused.status}, wait ${waitMs} ms`);
-      // As without the change: a request leaves a minute after it, to the millisecond.
-      const leavesMs = (spent[0] ?? 0) + 60_000 - performance.now();
-      expect(leavesMs, "the machine was too slow for this test").toBeGreaterThan(0);
-      expect(refused.status).toBe(429);
-      expect(waitMs).toBeGreaterThan(leavesMs - 1);
-      expect(waitMs).toBeLessThan(leavesMs + 5_000);
       await stop(second);
-    },
+      const [oldest = { sentMs: 0, answeredMs: 0 }] = spent.accepted;
+      return {
+        beganMs: oldest.sentMs,
+        check() {
+          expect(refused.status).toBe(429);
+          // As without the change: a request leaves a minute after it, to the millisecond.
+          expect(answeredMs + waitMs).toBeGreaterThan(oldest.sentMs + 60_000 - 1);
+          expect(sentMs + waitMs).toBeLessThan(oldest.answeredMs + 60_000 + 5_000);
+        },
+      };
+    }),
   );
 
   async function newKey({ internalUrl }: ServingKeyrun): Promise<string> {
@@ -101,33 +129,33 @@ describe.skipIf(left)("one instance that becomes a fleet, and a fleet that becom
   }
 
   async function spend({ publicUrl }: ServingKeyrun, value: string, count: number): Promise<void> {
-    for (let n = 0; n < count; n++) expect((await restRun(publicUrl, { value })).status).toBe(200);
+    for (let n = 0; n < count; n++) expect((await servedRun(publicUrl, { value })).status).toBe(200);
   }
 
   test.each(["stop in one moment", "end in one moment, one of them by SIGKILL"])(
     "of two instances that %s the next one alone takes up the running minute",
     timeout,
-    async (how) => {
-      const [first, second] = await Promise.all([start(settingsOf("fleet")), start(settingsOf("fleet"))]);
-      const value = await newKey(first);
-      const startMs = performance.now();
-      await spend(first, value, limit / 2);
-      await spend(second, value, limit / 2);
-      first.kill(how.includes("SIGKILL") ? "SIGKILL" : "SIGTERM");
-      await Promise.all([stop(second), first.exited]);
+    (how) =>
+      withinOneWindow(async () => {
+        const [first, second] = await Promise.all([start(settingsOf("fleet")), start(settingsOf("fleet"))]);
+        const value = await newKey(first);
+        const startMs = performance.now();
+        await spend(first, value, limit / 2);
+        await spend(second, value, limit / 2);
+        first.kill(how.includes("SIGKILL") ? "SIGKILL" : "SIGTERM");
+        await Promise.all([stop(second), first.exited]);
 
-      const alone = await start(settingsOf("alone"));
-      const { status } = await restRun(alone.publicUrl, { value });
-      expect(performance.now() - startMs, "the machine was too slow for this test").toBeLessThan(60_000);
-      expect(status).toBe(429);
-      await stop(alone);
-    },
+        const alone = await start(settingsOf("alone"));
+        const { status } = await servedRun(alone.publicUrl, { value });
+        const check = () => expect(status).toBe(429);
+        const took = { beganMs: startMs, check };
+        await stop(alone);
+        return took;
+      }),
   );
 
-  test(
-    "from a fleet to one alone and back no team gets more than its limit in any 60 s",
-    timeout,
-    async () => {
+  test("from a fleet to one alone and back no team gets more than its limit in any 60 s", timeout, () =>
+    withinOneWindow(async () => {
       const before = await start(settingsOf("fleet"));
       const value = await newKey(before);
       const startMs = performance.now();
@@ -137,10 +165,17 @@ describe.skipIf(left)("one instance that becomes a fleet, and a fleet that becom
       await spend(alone, value, limit - 2);
       await stop(alone);
       const [after, other] = await Promise.all([start(settingsOf("fleet")), start(settingsOf("fleet"))]);
-      const accepted = [...(await spendAll(after, value)), ...(await spendAll(other, value))];
-      expect(performance.now() - startMs, "the machine was too slow for this test").toBeLessThan(60_000);
-      expect(accepted).toHaveLength(1);
+      const spent = [await spendAll(after, value), await spendAll(other, value)];
+      const accepted = spent.reduce((sum, each) => sum + each.accepted.length, 0);
+      const unanswered = spent.reduce((sum, each) => sum + each.unanswered, 0);
       await Promise.all([stop(after), stop(other)]);
-    },
+      return {
+        beganMs: startMs,
+        check() {
+          expect(accepted).toBeLessThanOrEqual(1);
+          expect(accepted + unanswered).toBeGreaterThanOrEqual(1);
+        },
+      };
+    }),
   );
 });

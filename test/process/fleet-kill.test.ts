@@ -64,7 +64,7 @@ describe.skipIf(left)("three instances that create and revoke keys", () => {
   });
 
   test(`kill -9 of an instance in the middle of writes loses and revives no key, ${cycles} times over`, {
-    timeout: 60_000 + cycles * 30_000,
+    timeout: 180_000 + cycles * 30_000,
   }, async () => {
     const writes = new Writes();
     const startsMs: number[] = [];
@@ -77,7 +77,8 @@ describe.skipIf(left)("three instances that create and revoke keys", () => {
       const writing = fleet.members.flatMap(({ place }) =>
         Array.from({ length: writersOfMember }, () => writes.until(place, () => over)),
       );
-      while (writes.acknowledged < target) await new Promise((resolve) => setImmediate(resolve));
+      // With a pause: what looks all the time takes the processor from those that write.
+      while (writes.acknowledged < target) await pause(1);
       await victim.kill();
       over = true;
       await Promise.all(writing);
@@ -110,7 +111,7 @@ describe.skipIf(left)("three instances that create and revoke keys", () => {
 async function outcomeOf(caller: FleetCaller, value: string): Promise<Outcome> {
   for (let tries = 1; ; tries += 1) {
     const { outcome } = await caller.use("rest", value);
-    if (outcome !== "unavailable" || tries === 20) return outcome;
+    if (outcome !== "unavailable" || tries === 240) return outcome;
     await pause(250);
   }
 }

@@ -53,7 +53,7 @@ describe("where the file grpc-address can't be written, Keyrun serves, and the c
     "a folder is in its place": (dataDir) => mkdirSync(join(dataDir, "grpc-address")),
   };
 
-  test.each(Object.entries(faults))("%s", { timeout: 120_000 }, async (_, fault) => {
+  test.each(Object.entries(faults))("%s", async (_, fault) => {
     const dataDir = folders.create();
     fault(dataDir);
     const keyrun = await serve(dataDir);
@@ -71,9 +71,7 @@ describe("where the file grpc-address can't be written, Keyrun serves, and the c
     await stop(keyrun);
   });
 
-  test("a file that a killed process left is removed, so that no command asks at its address", {
-    timeout: 120_000,
-  }, async () => {
+  test("a file that a killed process left is removed, so that no command asks at its address", async () => {
     const dataDir = folders.create();
     const first = await serve(dataDir);
     first.kill("SIGKILL");
@@ -84,7 +82,7 @@ describe("where the file grpc-address can't be written, Keyrun serves, and the c
   });
 });
 
-test("a secret that can't be written refuses the start in words", { timeout: 120_000 }, async () => {
+test("a secret that can't be written refuses the start in words", async () => {
   for (const name of ["secret", "service-token"]) {
     const dataDir = folders.create();
     symlinkSync("/dev/full", join(dataDir, `${name}.new`));

@@ -16,9 +16,10 @@ import {
 import { mongodbUri, withDatabase } from "../harness/mongo-databases.ts";
 import { mongoServerProgram } from "../harness/mongo-server.ts";
 import { openTcpProxy } from "../harness/tcp-proxy.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
+import { createTempFolders, databasesFolder } from "../harness/temp-folders.ts";
 
 const folders = createTempFolders();
+const databases = createTempFolders(databasesFolder);
 const running: KeyrunProcess[] = [];
 
 afterEach(async () => {
@@ -27,7 +28,10 @@ afterEach(async () => {
     await each.exited;
   }
 });
-afterAll(() => folders.remove());
+afterAll(() => {
+  folders.remove();
+  databases.remove();
+});
 
 async function serve(...args: Parameters<typeof serveKeyrun>): Promise<ServingKeyrun> {
   const keyrun = await serveKeyrun(...args);
@@ -61,9 +65,7 @@ function storeLines({ stderr }: ServingKeyrun) {
     .map((line) => JSON.parse(line));
 }
 
-test("while the files of the store are overwritten, readiness is 503 and says why once, and it heals with them", {
-  timeout: 120_000,
-}, async () => {
+test("while the files of the store are overwritten, readiness is 503 and says why once, and it heals with them", async () => {
   const dataDir = folders.create();
   const keyrun = await serve(dataDir);
   const [known, unread] = [await newKey(dataDir), await newKey(dataDir)];
@@ -132,12 +134,10 @@ function elsewhere(program: string) {
 describe.skipIf(mongodbUri === "" || process.env.KEYRUN_TEST_MONGODB_URI)(
   "with a MongoDB server to stop",
   () => {
-    test("readiness is 503 while the server is stopped, and 200 once it is back", {
-      timeout: 180_000,
-    }, async () => {
+    test("readiness is 503 while the server is stopped, and 200 once it is back", async () => {
       const program = mongoServerProgram();
       if ("missing" in program) throw new Error(program.missing);
-      const place = folders.create();
+      const place = databases.create();
       let server = await program.start(place);
       // A server may come back on another port; through a proxy it stays in one place.
       const target = addressOf(server.uri);

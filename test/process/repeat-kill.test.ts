@@ -85,7 +85,7 @@ const finalStatuses = [200, 502, 504];
 const cycles = testSize("KEYRUN_TEST_REPEAT_KILL_CYCLES", 20);
 
 test(`kill -9 at any point: an app is started at most once for a key, and every key gets an answer, ${cycles} times over`, {
-  timeout: 120_000 + cycles * 20_000,
+  timeout: 180_000 + cycles * 20_000,
 }, async () => {
   const dataDir = folders.create();
   const answers = new Map<string, Answer | undefined>();

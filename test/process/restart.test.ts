@@ -29,7 +29,7 @@ afterAll(async () => {
 
 const limit = 60;
 /** A test starts several processes, on a machine that may be busy. */
-const timeout = 120_000;
+const timeout = 300_000;
 
 /** A place that a Keyrun can be started on again and again, with the team `acme` and a key. */
 async function openPlace(settings: Settings) {

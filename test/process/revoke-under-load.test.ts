@@ -39,7 +39,7 @@ const usesAround = 3;
 const totals = { before: 0, inFlight: 0, inFlightAccepted: 0, after: 0, afterAccepted: 0 };
 
 test(`of ${keysRevoked} keys under load, none is accepted by a request that is sent after the OK to its revocation`, {
-  timeout: 120_000 + keysRevoked * 5_000,
+  timeout: 180_000 + keysRevoked * 5_000,
 }, async () => {
   let left = keysRevoked;
   const lane = async () => {

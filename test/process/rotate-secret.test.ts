@@ -28,7 +28,7 @@ afterAll(async () => {
 });
 
 /** Each story starts four servers. */
-const longer = { timeout: 180_000 };
+const longer = { timeout: 300_000 };
 
 /** The settings of a Keyrun, and the file of its secrets. */
 interface Place {

@@ -9,10 +9,9 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { freePort } from "../harness/free-port.ts";
 import {
   type KeyrunProcess,
   keyrunCommand,
@@ -326,11 +325,3 @@ describe("an unsafe start is refused with one sentence and exit code 1, without 
     await serve(dataDir);
   });
 });
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((closed) => server.close(closed));
-  return port;
-}

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { afterAll, expect, test } from "vitest";
 import { logOutputBounds } from "#src/log-output.ts";
-import { restRun } from "../harness/keyrun-process.ts";
+import { restRunOnce } from "../harness/keyrun-process.ts";
 import { residentMemory } from "../harness/resident-memory.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 import { serveWithUnreadLog } from "../harness/unread-log.ts";
@@ -10,7 +10,7 @@ const folders = createTempFolders();
 afterAll(folders.remove);
 
 /** No answer takes so long, even on a busy machine, unless something waits for the reader. */
-const answerMsMax = 5_000;
+const answerMsMax = 30_000;
 /** More than the queue and the buffers of some thousand connections need. */
 const grownMegabytesMax = 150;
 /** A line of a run whose app can't be reached, at least. */
@@ -47,7 +47,7 @@ test.each([{ accessLog: "true" }, { accessLog: "false" }])(
       const fail = async () => {
         while (sent < failuresMax) {
           sent += 1;
-          const { status } = await restRun(publicUrl, { value, appId: "gone" });
+          const { status } = await restRunOnce(publicUrl, { value, appId: "gone" });
           expect(status).toBeGreaterThanOrEqual(502);
           await answerOf(`${publicUrl}/nothing`);
         }
@@ -59,7 +59,7 @@ test.each([{ accessLog: "true" }, { accessLog: "false" }])(
           const probe = await answerOf(`${publicUrl}/healthz`);
           expect(probe.status).toBe(200);
           const begunMs = performance.now();
-          expect(await restRun(publicUrl, { value })).toMatchObject({ status: 200 });
+          expect(await restRunOnce(publicUrl, { value })).toMatchObject({ status: 200 });
           slowest.probeMs = Math.max(slowest.probeMs, probe.ms);
           slowest.runMs = Math.max(slowest.runMs, performance.now() - begunMs);
         }
@@ -101,4 +101,4 @@ test("a process whose reader never comes back ends all the same", async () => {
     keyrun.child.kill("SIGKILL");
     keyrun.readLog();
   }
-}, 60_000);
+});

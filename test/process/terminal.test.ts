@@ -12,7 +12,7 @@ afterEach(async () => {
     await one.exited;
   }
   // The terminal is gone, which ends Keyrun. It then removes the file that says where it is.
-  await vi.waitFor(() => expect(dataDirs.filter(isServed)).toEqual([]), { timeout: 30_000 });
+  await vi.waitFor(() => expect(dataDirs.filter(isServed)).toEqual([]), { timeout: 60_000 });
   folders.remove();
 });
 
@@ -80,5 +80,5 @@ test("Keyrun ends by itself when its terminal is closed", async () => {
   expect(dataDirs.filter(isServed)).toHaveLength(1);
   keyrun.kill("SIGKILL");
   await keyrun.exited;
-  await vi.waitFor(() => expect(dataDirs.filter(isServed)).toEqual([]), { timeout: 30_000 });
+  await vi.waitFor(() => expect(dataDirs.filter(isServed)).toEqual([]), { timeout: 60_000 });
 });

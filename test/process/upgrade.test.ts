@@ -113,7 +113,7 @@ async function upgrade(settings: Settings): Promise<void> {
   await stop(upgraded);
 }
 
-const longer = { timeout: 120_000 };
+const longer = { timeout: 300_000 };
 
 test("a data folder of the newest release is taken over with all that is in it", longer, () =>
   upgrade({ KEYRUN_DATA_DIR: folders.create() }),

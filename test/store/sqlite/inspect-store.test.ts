@@ -31,7 +31,7 @@ async function asOtherUser(dataDir: string): Promise<{ inspected: string; starte
     const started = await outcome(() => openSqliteStores({ dataDir }));
     console.log(JSON.stringify({ inspected, started }));`;
   const args = ["--input-type=module", "-e", program, dataDir, String(otherUser)];
-  const { stdout } = await promisify(execFile)(process.execPath, args, { timeout: 20_000 });
+  const { stdout } = await promisify(execFile)(process.execPath, args);
   return JSON.parse(stdout);
 }
 
