@@ -50,12 +50,11 @@ export function outputOf(
   });
 }
 
-/** The parts of GitHub's form, and as one expression: the secret between what stands around it. */
-export function githubPattern(): { secret: string; before: string; after: string; whole: string } {
+/** The parts of GitHub's form as one expression: the secret between what stands around it. */
+export function githubPattern(): string {
   const text = readFileSync(patternFiles.github, "utf8");
   const part = (title: string) => text.split(`${title}\n`)[1]?.split("\n")[0] ?? "";
-  const [secret, before, after] = [part("Secret format"), part("Before secret"), part("After secret")];
-  return { secret, before, after, whole: `(?:${before})${secret}(?:${after})` };
+  return `(?:${part("Before secret")})${part("Secret format")}(?:${part("After secret")})`;
 }
 
 interface HyperscanAnswer {

@@ -74,7 +74,7 @@ describe("the pattern in the files for other scanners", () => {
 });
 
 describe.skipIf(!hasHyperscan)("the parts of GitHub's form, in Hyperscan", () => {
-  const { whole } = githubPattern();
+  const whole = githubPattern();
 
   /** The matches in texts that are a file each, by its name. */
   async function matchesIn(files: Readonly<Record<string, string>>): Promise<Map<string, string[]>> {
