@@ -147,6 +147,53 @@ export function usageStoreContract(name: string, open: OpenStores): void {
       expect(await usage().days({ ...all(teamId), untilMs: day0 })).toEqual([]);
     });
 
+    test("hours say the same before and after their day is set, and what comes late is seen at once", async () => {
+      const teamId = newPrefix();
+      const one = (facts: Partial<UsageHour>) =>
+        usageHourOf({ teamId, acceptedCount: 1, appMs: 7, ...facts });
+      await usage().recordHours([
+        one({ limitedCount: 2, failedCount: 3 }),
+        one({ acceptedCount: 10, incarnation: "i2" }),
+        one({ acceptedCount: 100, keyId: "k2", startTimeMs: day0 + 11 * hour }),
+        one({ acceptedCount: 1_000, startTimeMs: day0 + 24 * hour }),
+        one({ acceptedCount: 10_000, startTimeMs: day0 + 48 * hour }),
+      ]);
+      const page = { startTimeMs: day0 + 10 * hour, incarnation: "i1" };
+      const seen = async () => [
+        inOrder(await hours(teamId)),
+        inOrder(await usage().hours({ ...all(teamId), keyIds: ["k1", "k2"], except: [] })),
+        inOrder(await usage().hours({ ...all(teamId), fromMs: day0 + 11 * hour, except: [] })),
+        inOrder(await usage().hours({ ...all(teamId), except: [page] })),
+      ];
+      const before = await seen();
+      expect(before.map(accepted)[0]).toEqual([
+        [10, 11],
+        [11, 100],
+        [24, 1_000],
+        [48, 10_000],
+      ]);
+      await usage().setDay(teamId, day0);
+      await usage().setDay(teamId, day0 + day);
+      expect(await seen()).toEqual(before);
+      await usage().recordHours([
+        one({ acceptedCount: 5 }),
+        one({ acceptedCount: 50, incarnation: "i3", startTimeMs: day0 + 13 * hour }),
+      ]);
+      const late = await seen();
+      expect(late.map(accepted)[0]?.slice(0, 3)).toEqual([
+        [10, 15],
+        [11, 100],
+        [13, 50],
+      ]);
+      await usage().setDay(teamId, day0);
+      expect(await seen()).toEqual(late);
+      await usage().deleteHours(teamId, { beforeMs: day0 + day, limit: 100 });
+      expect(accepted(await hours(teamId))).toEqual([
+        [24, 1_000],
+        [48, 10_000],
+      ]);
+    });
+
     test("old hours and days are removed a few at a time, and no others", async () => {
       const [teamId, other] = [newPrefix(), newPrefix()];
       const days = [0, 1, 2];

@@ -1,41 +1,28 @@
-import { execFile, execFileSync, spawnSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
-import { homedir } from "node:os";
-import { delimiter, join } from "node:path";
+import { execFileSync, spawnSync } from "node:child_process";
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { createKeyText } from "#src/keys/key-text.ts";
-import { repository } from "../harness/keyrun-process.ts";
+import {
+  githubPattern,
+  gitleaks,
+  hasHyperscan,
+  hyperscan,
+  missingScanners,
+  outputOf,
+  patternFiles,
+  trufflehog,
+} from "../harness/leak-scanners.ts";
+import { python } from "../harness/python.ts";
 import { seedLeaks } from "../harness/seeded-leaks.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
-const patterns = join(repository, "docs/leaked-keys");
-const gitleaks = findProgram("gitleaks");
-const trufflehog = findProgram("trufflehog");
-const missing =
-  gitleaks === undefined
-    ? "gitleaks is left out: `go install github.com/zricethezav/gitleaks/v8@v8.28.0` includes it."
-    : undefined;
-if (missing !== undefined) process.stderr.write(`${missing}\n`);
+if (missingScanners.length > 0) process.stderr.write(`Left out is ${missingScanners.join("; ")}.\n`);
 
 const folders = createTempFolders();
 afterAll(folders.remove);
 const { folder, leaks, lookalikes } = seedLeaks(folders.create());
 const [cut = "", ...mistyped] = lookalikes;
-
-/** On the PATH, or where Go puts programs. */
-function findProgram(name: string): string | undefined {
-  const places = [...(process.env.PATH ?? "").split(delimiter), join(homedir(), "go/bin")];
-  return places.map((place) => join(place, name)).find((path) => existsSync(path));
-}
-
-function outputOf(program: string, args: readonly string[]): Promise<{ code: number; out: string }> {
-  return new Promise((resolve) => {
-    const options = { maxBuffer: 64 * 1024 * 1024, cwd: folder };
-    execFile(program, args, options, (error, stdout, stderr) =>
-      resolve({ code: error ? Number(error.code) : 0, out: stdout + stderr }),
-    );
-  });
-}
 
 /** The places of the keys that a text holds. */
 const foundIn = (text: string) =>
@@ -46,28 +33,28 @@ const foundIn = (text: string) =>
 
 const committed = ["branch", "first", "removed", "second", "text"];
 
-test("gitleaks is installed where every test is required", () => {
-  expect(process.env.KEYRUN_TEST_REQUIRE_ALL === "1" && missing).toBeFalsy();
+test("the scanners are installed where every test is required", () => {
+  expect(process.env.KEYRUN_TEST_REQUIRE_ALL === "1" ? missingScanners : []).toEqual([]);
 });
 
 describe("the pattern in the files for other scanners", () => {
-  const expressionIn: Readonly<Record<string, RegExp>> = {
-    "gitleaks.toml": /^regex = '''(.*)'''$/m,
-    "trufflehog.yaml": /^ {6}key: '(.*)'$/m,
-    "github-pattern.txt": /^Secret format\n(.*)$/m,
-  };
+  const expressionIn = {
+    gitleaks: /^regex = '''(.*)'''$/m,
+    trufflehog: /^ {6}key: '(.*)'$/m,
+    github: /^Secret format\n(.*)$/m,
+  } as const;
   const { pattern } = createKeyText("svc");
 
-  test.each(Object.entries(expressionIn))("is the form of keys: %s", (file, expression) => {
-    expect(expression.exec(readFileSync(join(patterns, file), "utf8"))?.[1]).toBe(pattern);
+  test.each(["gitleaks", "trufflehog", "github"] as const)("is the form of keys: %s", (scanner) => {
+    const text = readFileSync(patternFiles[scanner], "utf8");
+    expect(expressionIn[scanner].exec(text)?.[1]).toBe(pattern);
   });
 
-  // GitHub runs Hyperscan, of which the pattern uses only what every one of these has, too.
   const engines: Readonly<Record<string, (text: string) => string[]>> = {
     JavaScript: (text) => text.match(new RegExp(pattern, "g")) ?? [],
     Python: (text) =>
       lines(
-        "/usr/bin/python3",
+        python,
         ["-c", "import re,sys\nprint(*re.findall(sys.argv[1],sys.stdin.read()),sep='\\n')", pattern],
         text,
       ),
@@ -84,25 +71,81 @@ describe("the pattern in the files for other scanners", () => {
     expect(found.join("\n")).not.toContain(cut);
     expect(find(`svc_${"x".repeat(24)}.key and svc_id.secret and svc_<id>.<secret>`)).toEqual([]);
   });
+});
 
-  test("with the borders of the GitHub pattern finds a key in every usual place", () => {
-    const text = readFileSync(join(patterns, "github-pattern.txt"), "utf8");
-    const part = (title: string) => text.split(`${title}\n`)[1]?.split("\n")[0] ?? "";
-    const border = (title: string) => part(title).replace("\\A", "^").replace("\\z", "$");
-    const whole = new RegExp(
-      `(?:${border("Before secret")})(${part("Secret format")})(?:${border("After secret")})`,
+describe.skipIf(!hasHyperscan)("the parts of GitHub's form, in Hyperscan", () => {
+  const whole = githubPattern();
+
+  /** The matches in texts that are a file each, by its name. */
+  async function matchesIn(files: Readonly<Record<string, string>>): Promise<Map<string, string[]>> {
+    const place = folders.create();
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(place, name), text);
+    const { matches } = await hyperscan(whole, place);
+    const nameOf = (path: string) => path.slice(place.length + 1);
+    const byName = Map.groupBy(matches, ({ path }) => nameOf(path));
+    return new Map([...byName].map(([name, found]) => [name, found.map(({ text }) => text)]));
+  }
+
+  test("find every key of the files and of the history but that in UTF-16, and none that is cut or of another prefix", async () => {
+    const objects = folders.create();
+    const list = ["cat-file", "--batch-all-objects", "--batch-check=%(objectname) %(objecttype)"];
+    const ids = lines("git", ["-C", folder, ...list], "").filter((object) => object.endsWith(" blob"));
+    for (const id of ids.map((object) => object.split(" ")[0]!)) {
+      writeFileSync(join(objects, id), execFileSync("git", ["-C", folder, "cat-file", "blob", id]));
+    }
+    const inHistory = (await hyperscan(whole, objects)).matches.map(({ text }) => text);
+    expect(foundIn(inHistory.join("\n"))).toEqual([...committed, "binary"].sort());
+    // Each once, and the two mistyped ones, whose checksum it can't compute.
+    expect(inHistory.length).toBe(committed.length + 1 + mistyped.length);
+    for (const value of mistyped) expect(inHistory.join("\n")).toContain(value);
+    const inFiles = await hyperscan(whole, join(folder, "."));
+    const ofTree = inFiles.matches.filter(({ path }) => !path.includes("/.git/"));
+    expect(foundIn(ofTree.map(({ text }) => text).join("\n"))).toEqual(
+      ["binary", "first", "second", "text", "untracked"].sort(),
     );
+  });
+
+  test("find a key in every usual place, and in none where it goes on", async () => {
     const key = leaks.text!;
-    for (const around of [key, `KEY=${key}`, `"${key}"`, `Bearer ${key}\n`, `//${key}@host`, `\t${key};`])
-      expect(whole.exec(around)?.[1], around.replaceAll(key, "…")).toBe(key);
-    expect(whole.test(`${key}0`)).toBe(false);
+    const around = [
+      key,
+      `KEY=${key}`,
+      `"${key}"`,
+      `Bearer ${key}\n`,
+      `//${key}@host`,
+      `\t${key};`,
+      `_${key}_`,
+    ];
+    const usual = await matchesIn(Object.fromEntries(around.map((text, n) => [`${n}`, text])));
+    for (const [n, text] of around.entries()) {
+      const found = usual.get(`${n}`) ?? [];
+      expect([found.length, found[0]?.includes(key)], text.replaceAll(key, "…")).toEqual([1, true]);
+    }
+    const [start, id, secret] = [key.slice(0, 4), key.slice(4, 28), key.slice(28)];
+    const decoys = [
+      ...[
+        `${key}0`,
+        `x${key}`,
+        cut,
+        `${start}${id.toUpperCase()}A${secret}`,
+        `${start}${"i".repeat(24)}${secret}`,
+      ],
+      ...[
+        `${start}${id} ${secret}`,
+        `SVC_${id}${secret}`,
+        `${start}${id}.${secret}`,
+        `${start}${id}-${secret}`,
+      ],
+      ...["svc_<id>.<secret>", "svc_7k3f…x9Qz", `svc_${"x".repeat(24)}.key`, `${start}${id}`],
+    ];
+    expect(await matchesIn(Object.fromEntries(decoys.map((text, n) => [`${n}`, text])))).toEqual(new Map());
   });
 });
 
 const report = ["--no-banner", "--report-format", "json", "--report-path", "-", "--exit-code", "7"];
 
 test.skipIf(gitleaks === undefined)("gitleaks finds the keys in the history and in the files", async () => {
-  const args = ["--config", join(patterns, "gitleaks.toml"), ...report];
+  const args = ["--config", patternFiles.gitleaks, ...report];
   const inHistory = await outputOf(gitleaks!, ["git", ...args, folder]);
   expect([inHistory.code, foundIn(inHistory.out)]).toEqual([7, committed]);
   const inFiles = await outputOf(gitleaks!, ["dir", ...args, folder]);
@@ -112,14 +155,14 @@ test.skipIf(gitleaks === undefined)("gitleaks finds the keys in the history and 
   expect([redacted.code, foundIn(redacted.out)]).toEqual([7, []]);
 });
 
-// It takes minutes to build. Where it is missing, the engines above stand for it.
 if (trufflehog !== undefined) {
+  const program = trufflehog;
   test("TruffleHog finds the keys in the history and in the files, also in binary ones", async () => {
-    const config = ["--config", join(patterns, "trufflehog.yaml")];
+    const config = ["--config", patternFiles.trufflehog];
     const options = [...config, "--no-verification", "--no-update", "--json", "--fail"];
-    const inHistory = await outputOf(trufflehog, ["git", `file://${folder}`, ...options]);
+    const inHistory = await outputOf(program, ["git", `file://${folder}`, ...options]);
     expect([inHistory.code, foundIn(inHistory.out)]).toEqual([183, [...committed, "binary", "wide"].sort()]);
-    const inFiles = await outputOf(trufflehog, ["filesystem", folder, ...options]);
+    const inFiles = await outputOf(program, ["filesystem", folder, ...options]);
     expect(foundIn(inFiles.out)).toEqual(
       expect.arrayContaining(["binary", "first", "second", "text", "untracked", "wide"]),
     );

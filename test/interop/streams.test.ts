@@ -5,11 +5,8 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { StreamAppResponseSchema } from "#gen/keyrun/v1/run_service_pb.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { repository } from "../harness/keyrun-process.ts";
+import { python, pythonEnv, pythonHas } from "../harness/python.ts";
 import { startTalkingApp } from "../harness/talking-app.ts";
-
-/** Debian's own python3, whatever comes first on the PATH. `.ci/run` installs httpx beside it. */
-const python = "/usr/bin/python3";
-const pythonPath = join(repository, "node_modules/.cache/keyrun-python");
 
 let keyrun: Keyrun;
 let app: Awaited<ReturnType<typeof startTalkingApp>>;
@@ -19,8 +16,8 @@ let texts = 0;
 const has = {
   curl: works("curl", ["--version"]),
   grpcurl: works("grpcurl", ["--version"]),
-  grpcio: works(python, ["-c", "import grpc"]),
-  httpx: works(python, ["-c", "import httpx, httpx_sse"]),
+  grpcio: pythonHas("grpc"),
+  httpx: pythonHas("httpx", "httpx_sse"),
 };
 const lacking = Object.entries(has).flatMap(([name, found]) => (found ? [] : [name]));
 if (lacking.length > 0) {
@@ -158,8 +155,7 @@ async function byPython(client: "sse" | "lines" | "grpc"): Promise<unknown> {
 
 function told(program: string, args: readonly string[], input?: object): Promise<string> {
   return new Promise((resolve, reject) => {
-    const env = { ...process.env, PYTHONPATH: pythonPath };
-    const child = execFile(program, args, { cwd: repository, env }, (error, stdout, stderr) => {
+    const child = execFile(program, args, { cwd: repository, env: pythonEnv }, (error, stdout, stderr) => {
       if (error) reject(new Error(stderr, { cause: error }));
       else resolve(stdout);
     });
@@ -177,8 +173,7 @@ function objectsIn(text: string): unknown[] {
 
 function works(program: string, args: readonly string[]): boolean {
   try {
-    const env = { ...process.env, PYTHONPATH: pythonPath };
-    execFileSync(program, args, { stdio: "ignore", env });
+    execFileSync(program, args, { stdio: "ignore" });
     return true;
   } catch {
     return false;

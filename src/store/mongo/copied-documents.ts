@@ -6,7 +6,7 @@ import { activeSlot, endedSlot, successorSlot } from "./key-slots.ts";
 import { memberIdOf } from "./member-store.ts";
 import { serviceTokenDocumentOf } from "./service-token-store.ts";
 import { fieldsOf, placeOf } from "./usage-fields.ts";
-import { dayIdOf } from "./usage-store.ts";
+import { dayIdOf } from "./usage-hours.ts";
 
 /** Any document of a collection that takes a copy. */
 export interface CopiedDocument {
@@ -84,7 +84,7 @@ function documentOf(
       const hour = checkRecord(copiedShapes.usageHours, record, name);
       // Each record has a document of its own: the hours of a day don't share one here.
       const incarnation = `${hour.incarnation}@${hour.startTimeMs}`;
-      return { ...placeOf({ ...hour, incarnation }), ...fieldsOf(hour) };
+      return { ...placeOf({ ...hour, incarnation }), ...fieldsOf(hour), writes: 1 };
     }
     case "usageDays": {
       const day = checkRecord(copiedShapes.usageDays, record, name);

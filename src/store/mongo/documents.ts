@@ -1,4 +1,4 @@
-import type { Collection, Db } from "mongodb";
+import type { Binary, Collection, Db } from "mongodb";
 import { z } from "zod";
 import type { UsageDay } from "../../usage/usage-store.ts";
 import {
@@ -115,11 +115,17 @@ export interface UsageHoursDocument {
   readonly keyId: string;
   readonly dayMs: number;
   readonly incarnation: string;
-  readonly [count: string]: unknown;
+  /** How often it was written. */
+  readonly writes?: number;
+  readonly [count: `${"a" | "l" | "f" | "t"}${number}`]: number;
 }
 
 export interface UsageDayDocument extends UsageDay {
   readonly _id: string;
+  /** The sums of its hours, as `usage-fields.ts` packs them. A document of a copy has none. */
+  readonly hours?: Binary;
+  /** How often all documents of the key and day had been written when `hours` was set. */
+  readonly writes?: number;
 }
 export const auditDocument = z.strictObject({ _id: id, ...auditShape });
 export type AuditDocument = z.infer<typeof auditDocument>;

@@ -132,7 +132,8 @@ async function ensureIndexes(collections: Collections): Promise<void> {
   await runRecords.createIndex({ teamId: 1, createTimeMs: 1, textBytes: 1 });
   await runRecords.createIndex({ teamId: 1, textExpireTimeMs: 1 });
   await runRecords.createIndex({ expireTimeMs: 1 });
-  await usageHours.createIndex({ teamId: 1, dayMs: 1, keyId: 1 });
+  // The writes are in it so that a day's state is known without its documents.
+  await usageHours.createIndex({ teamId: 1, dayMs: 1, keyId: 1, writes: 1 });
   await usageDays.createIndex({ teamId: 1, startTimeMs: 1, keyId: 1 });
   const filters = [{}, { teamId: 1 }, { actor: 1 }, { action: 1 }] as const;
   const ofTeam = [

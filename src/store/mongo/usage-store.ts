@@ -1,21 +1,27 @@
 import type { Collection, Filter } from "mongodb";
-import type { UsageCounts, UsageDay, UsageQuery, UsageStore, UsageSum } from "../../usage/usage-store.ts";
+import type { UsageStore, UsageSum } from "../../usage/usage-store.ts";
 import { checkRecord, usageDayRecord, usageHourRecord } from "../records.ts";
 import type { Collections, UsageDayDocument, UsageHoursDocument } from "./documents.ts";
 import type { StoreCall } from "./store-call.ts";
-import { dayMs, fieldsOf, hoursOf, isIn, placeOf } from "./usage-fields.ts";
+import { dayMs, fieldsOf, hoursOf, packed, placeOf } from "./usage-fields.ts";
+import { createReadHours, dayIdOf, keysOf, merged, writesOf } from "./usage-hours.ts";
 
 /** Documents in one message. */
 const documentsPerMessage = 500;
 
+const countFields = { acceptedCount: 1, limitedCount: 1, failedCount: 1, appMs: 1 } as const;
+
 /** How keys are used, in MongoDB. */
-export function createUsageStore({ usageHours, usageDays }: Collections, call: StoreCall): UsageStore {
+export function createUsageStore(collections: Collections, call: StoreCall): UsageStore {
+  const { usageHours, usageDays } = collections;
+  const readHours = createReadHours(collections, call);
+
   return {
     async recordHours(hours) {
       const updates = hours.map((each) => {
         const hour = checkRecord(usageHourRecord, each, "usageHours");
         const { _id, ...place } = placeOf(hour);
-        const update = { $setOnInsert: place, $max: fieldsOf(hour) };
+        const update = { $setOnInsert: place, $max: fieldsOf(hour), $inc: { writes: 1 } };
         return { updateOne: { filter: { _id }, update, upsert: true } };
       });
       for (let start = 0; start < updates.length; start += documentsPerMessage) {
@@ -23,35 +29,31 @@ export function createUsageStore({ usageHours, usageDays }: Collections, call: S
         await call(() => usageHours.bulkWrite(message, { ordered: false }));
       }
     },
-    async hours({ except, ...query }) {
-      const { fromMs, untilMs, keyIds } = query;
-      const days = { dayMs: { $gt: fromMs - dayMs, $lt: untilMs } };
-      const found = await call(() => usageHours.find({ ...ofKeys(query), ...days }).toArray());
-      const sums = found.flatMap((document) => {
-        const keyId = keyIds ? document.keyId : "";
-        const ofDocument = hoursOf(document, { fromMs, untilMs, keyId });
-        return except.length === 0 ? ofDocument : ofDocument.filter((sum) => !isIn(except, document, sum));
-      });
-      return merged(sums);
-    },
+    hours: ({ except, ...query }) => readHours(query, except),
     async days(query) {
       const { keyIds, fromMs, untilMs } = query;
       const startTimeMs = { $gte: fromMs, $lt: untilMs };
-      const found = await call(() => usageDays.find({ ...ofKeys(query), startTimeMs }).toArray());
-      return merged(found.map(({ _id, teamId, ...day }) => ({ ...day, keyId: keyIds ? day.keyId : "" })));
+      const fields = { _id: 0, startTimeMs: 1, keyId: 1, ...countFields } as const;
+      const days = usageDays.find({ ...keysOf(query), startTimeMs }).project<UsageSum>(fields);
+      const found = await call(() => days.toArray());
+      return merged(keyIds ? found : found.map((day) => ({ ...day, keyId: "" })));
     },
     async setDay(teamId, startTimeMs) {
       const filter = { teamId: { $eq: teamId }, dayMs: { $eq: startTimeMs } };
       const found = await call(() => usageHours.find(filter).toArray());
-      const hours = found.flatMap((document) =>
-        hoursOf(document, { fromMs: 0, untilMs: startTimeMs + dayMs, keyId: document.keyId }),
-      );
-      const updates = merged(hours.map((sum) => ({ ...sum, startTimeMs }))).map(({ keyId, ...sum }) => {
-        const { startTimeMs: _, ...counts } = sum;
+      const time = { fromMs: 0, untilMs: startTimeMs + dayMs };
+      const updates = [...Map.groupBy(found, ({ keyId }) => keyId)].flatMap(([keyId, documents]) => {
+        const hours = merged(documents.flatMap((document) => hoursOf(document, { ...time, keyId })));
         const place = { teamId, keyId, startTimeMs };
-        checkRecord(usageDayRecord, { ...place, ...counts }, "usageDays");
-        const update = { $setOnInsert: place, $max: { ...counts } };
-        return { updateOne: { filter: { _id: dayIdOf(place) }, update, upsert: true } };
+        const writes = documents.reduce((sum, document) => sum + writesOf(document), 0);
+        return merged(hours.map((sum) => ({ ...sum, startTimeMs }))).map(
+          ({ acceptedCount, limitedCount, failedCount, appMs }) => {
+            const counts = { acceptedCount, limitedCount, failedCount, appMs };
+            checkRecord(usageDayRecord, { ...place, ...counts }, "usageDays");
+            const update = { $setOnInsert: place, $max: counts, $set: { hours: packed(hours), writes } };
+            return { updateOne: { filter: { _id: dayIdOf(place) }, update, upsert: true } };
+          },
+        );
       });
       for (let start = 0; start < updates.length; start += documentsPerMessage) {
         const message = updates.slice(start, start + documentsPerMessage);
@@ -92,37 +94,4 @@ export function createUsageStore({ usageHours, usageDays }: Collections, call: S
     if (ids.length > 0) await call(() => collection.deleteMany({ _id: { $in: ids } } as Filter<Document>));
     return ids.length;
   }
-}
-
-export function dayIdOf({ teamId, startTimeMs, keyId }: Omit<UsageDay, keyof UsageCounts>): string {
-  return `${teamId}/${startTimeMs}/${keyId}`;
-}
-
-function ofKeys({ teamId, keyId, keyIds }: UsageQuery) {
-  return {
-    teamId: { $eq: teamId },
-    ...(keyId !== undefined && { keyId: { $eq: keyId } }),
-    ...(keyIds && { keyId: { $in: [...keyIds] } }),
-  };
-}
-
-/** One sum for each time and key. */
-function merged(sums: readonly UsageSum[]): UsageSum[] {
-  const byPlace = new Map<string, UsageSum>();
-  for (const sum of sums) {
-    const place = `${sum.startTimeMs}/${sum.keyId}`;
-    const before = byPlace.get(place);
-    byPlace.set(place, before ? added(before, sum) : sum);
-  }
-  return [...byPlace.values()];
-}
-
-function added(one: UsageSum, other: UsageSum): UsageSum {
-  return {
-    ...one,
-    acceptedCount: one.acceptedCount + other.acceptedCount,
-    limitedCount: one.limitedCount + other.limitedCount,
-    failedCount: one.failedCount + other.failedCount,
-    appMs: one.appMs + other.appMs,
-  };
 }

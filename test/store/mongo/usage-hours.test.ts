@@ -1,0 +1,42 @@
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { connectMongo } from "#src/store/mongo/connection.ts";
+import { collectionsOf } from "#src/store/mongo/documents.ts";
+import { createMongoDatabases, mongodbUri } from "../../harness/mongo-databases.ts";
+import { openMongoForTest } from "../../harness/open-mongo.ts";
+
+const hour = 3_600_000;
+const day = 24 * hour;
+const day0 = 19_700 * day;
+
+describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
+  const databases = createMongoDatabases();
+  afterAll(() => databases.drop());
+
+  test("a long time is read from a document for each key and day, and not from those of each process", async () => {
+    const uri = databases.createUri();
+    const { usage, close } = await openMongoForTest({ uri });
+    onTestFinished(close);
+    const { client, db } = await connectMongo(uri, { selectionMsMax: 20_000, socketMsMax: 20_000 });
+    onTestFinished(() => client.close());
+    const days = [0, 1, 2, 3].map((n) => day0 + n * day);
+    const counts = { acceptedCount: 1, limitedCount: 0, failedCount: 0, appMs: 0 };
+    await usage.recordHours(
+      days.flatMap((startTimeMs) =>
+        ["i1", "i2", "i3"].map((incarnation) => ({
+          ...{ teamId: "t", keyId: "k", startTimeMs, incarnation },
+          ...counts,
+        })),
+      ),
+    );
+    for (const startTimeMs of days.slice(0, 3)) await usage.setDay("t", startTimeMs);
+    // Behind the store's back: what reads these documents sees another count.
+    await collectionsOf(db).usageHours.updateMany({ incarnation: "i1" }, { $set: { a0: 100 } });
+    const accepted = async (untilMs: number) => {
+      const sums = await usage.hours({ teamId: "t", fromMs: day0, untilMs, except: [] });
+      return sums.map(({ acceptedCount }) => acceptedCount).sort((a, b) => a - b);
+    };
+    expect(await accepted(day0 + 4 * day)).toEqual([3, 3, 3, 102]);
+    // Few documents are read at once.
+    expect(await accepted(day0 + 2 * day)).toEqual([102, 102]);
+  });
+});
