@@ -24,8 +24,8 @@ export interface ChangeForm {
 export interface AuditLog {
   /**
    * Does the work, with one event for it, also if it is refused. Work that succeeds and changes
-   * nothing is joined with others like it. Returns or throws as the work does. Where the event of a
-   * change can't be written, the change is not made.
+   * nothing has none: it asked for what was so already. Returns or throws as the work does. Where
+   * the event of a change can't be written, the change is not made.
    */
   during<T>(facts: ChangeFacts, work: () => Promise<T>, form?: ChangeForm): Promise<T>;
   /** Writes down an attempt that was refused before any work. */
@@ -87,12 +87,11 @@ export function createAuditLog(parts: AuditLogParts): AuditLog {
   const sweep = createSweep(parts);
   const timers: NodeJS.Timeout[] = [];
 
-  /** An attempt that changed nothing. */
-  function nothingChanged(event: AuditEvent, isUnknown: boolean): void {
+  /** An attempt that was refused, and of which the store has nothing. */
+  function writeRefused(event: AuditEvent, isUnknown: boolean): void {
     if (isUnknown) ofUnknown.add(event);
-    // One that was done is the repeat of an earlier one, which has its own event.
-    else if (event.outcome === "done" || !mayWriteRefused()) ofKnown.add(event);
-    else later(event);
+    else if (mayWriteRefused()) later(event);
+    else ofKnown.add(event);
   }
 
   function ended(change: PendingChange, refusal: Refusal | undefined, isUnknown: boolean): void {
@@ -101,8 +100,9 @@ export function createAuditLog(parts: AuditLogParts): AuditLog {
     const isOpen = writtenAs !== undefined && refusal !== undefined && mayHaveChanged(refusal);
     const outcome = refusal === undefined ? "done" : isOpen ? "unknown" : "refused";
     const event = change.as(outcome, refusal?.reason);
-    if (writtenAs === undefined) nothingChanged(event, isUnknown);
-    else if (writtenAs === outcome && refusal === undefined) tell(event);
+    if (writtenAs === undefined) {
+      if (refusal !== undefined) writeRefused(event, isUnknown);
+    } else if (writtenAs === outcome && refusal === undefined) tell(event);
     else later(event);
   }
 
@@ -133,10 +133,7 @@ export function createAuditLog(parts: AuditLogParts): AuditLog {
     },
     refused(facts, { reason }, { isUnknown = false } = {}) {
       const timeMs = clock.unixMs();
-      nothingChanged(
-        { ...facts, id: newId(timeMs), timeMs, outcome: "refused", reason, count: 1 },
-        isUnknown,
-      );
+      writeRefused({ ...facts, id: newId(timeMs), timeMs, outcome: "refused", reason, count: 1 }, isUnknown);
     },
     happened(facts) {
       emit({ ...facts, timeMs: clock.unixMs(), outcome: "done", reason: "", count: 1 });

@@ -7,7 +7,7 @@ import { localOwner } from "./local-links.ts";
 import { type HeaderLookup, isOwnHost, isSameOrigin } from "./request-guards.ts";
 import type { ScreenAddress } from "./screen-address.ts";
 import { createSessionCookie } from "./session-cookie.ts";
-import type { Sessions } from "./sessions.ts";
+import type { Sessions, SignedInUser } from "./sessions.ts";
 import type { UserStore } from "./user-store.ts";
 
 /**
@@ -66,11 +66,17 @@ export function createSessionAccess(parts: {
     if (!(await preview.has(email))) throw fail("PREVIEW_REQUIRED");
     const user = await sessions.userOf(sessionId);
     // The local owner has no issuer, so the e-mail can't get another owner.
-    if (!user || (user.issuer !== localOwner.issuer && !(await users.isBound(user)))) throw sessionOver();
+    if (!user || (user.issuer !== localOwner.issuer && !(await hasEmail(user)))) throw sessionOver();
+  }
+
+  /** Whether the e-mail is still this user's. */
+  async function hasEmail({ email, issuer, subject }: SignedInUser): Promise<boolean> {
+    const owner = await users.find(email);
+    return owner?.issuer === issuer && owner.subject === subject;
   }
 
   async function requireMember({ email }: SessionPrincipal, teamId: string): Promise<void> {
-    if (!(await members.has(teamId, email))) throw teamNotFound(teamId);
+    if (!(await members.find(teamId, email))) throw teamNotFound(teamId);
   }
 
   return {

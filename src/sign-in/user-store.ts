@@ -18,8 +18,8 @@ export interface UserStore {
    * run at once, one of them wins.
    */
   bind(user: UserRecord): Promise<boolean>;
-  /** True if the e-mail is this user's now. */
-  isBound(user: UserRecord): Promise<boolean>;
+  /** The user whose e-mail it is now; undefined if it is free. */
+  find(email: string): Promise<UserRecord | undefined>;
   /** Frees the e-mail: the next user who signs in with it gets it. A free e-mail is ignored. */
   release(email: string): Promise<void>;
 }

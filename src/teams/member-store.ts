@@ -13,8 +13,8 @@ export interface MemberStore {
   remove(teamId: string, email: string): Promise<boolean>;
   /** Removes members of a team, at most `limit`, and returns how many it removed. */
   removeAll(teamId: string, limit: number): Promise<number>;
-  /** Whether the person belongs to the team. */
-  has(teamId: string, email: string): Promise<boolean>;
+  /** The member; undefined where the person does not belong to the team. */
+  find(teamId: string, email: string): Promise<MemberRecord | undefined>;
   /**
    * Members of a team by e-mail, ascending by code unit. At most `limit`, and only those after
    * `after` where it is given.

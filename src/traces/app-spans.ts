@@ -2,26 +2,17 @@ import { type Attributes, context, type Span, SpanKind, type Tracer, trace } fro
 import type { BackendRecord } from "../apps/app-store.ts";
 import type { Run, Runner, StreamRunner } from "../run/runner.ts";
 import { contextForApp } from "./carried-context.ts";
-import { endFailed } from "./work-span.ts";
+import { guarded, startGuarded } from "./guarded-span.ts";
+import { endFailed, endingWith, endSpan } from "./work-span.ts";
 
 /** The same runner, with a span for each call of an app. The app gets the span as its parent. */
 export function traceRuns(run: Runner, tracer: Tracer): Runner {
   return (order) => {
     const span = startSpan(tracer, order, "Run");
     if (span === undefined) return run(order);
-    try {
-      const output = context.with(trace.setSpan(context.active(), span), () => run(traced(order, span)));
-      if (output instanceof Promise) {
-        output.then(
-          () => span.end(),
-          (thrown: unknown) => endFailed(span, thrown),
-        );
-      } else span.end();
-      return output;
-    } catch (thrown) {
-      endFailed(span, thrown);
-      throw thrown;
-    }
+    return endingWith(span, () =>
+      context.with(trace.setSpan(context.active(), span), () => run(traced(order, span))),
+    );
   };
 }
 
@@ -34,7 +25,7 @@ export function traceStreams(stream: StreamRunner, tracer: Tracer): StreamRunner
       const pieces = await context.with(trace.setSpan(context.active(), span), () =>
         stream(traced(order, span)),
       );
-      return { [Symbol.asyncIterator]: () => endingWith(pieces[Symbol.asyncIterator](), span) };
+      return { [Symbol.asyncIterator]: () => endingAfter(pieces[Symbol.asyncIterator](), span) };
     } catch (thrown) {
       endFailed(span, thrown);
       throw thrown;
@@ -42,12 +33,12 @@ export function traceStreams(stream: StreamRunner, tracer: Tracer): StreamRunner
   };
 }
 
-function endingWith(pieces: AsyncIterator<string>, span: Span): AsyncIterator<string> {
+function endingAfter(pieces: AsyncIterator<string>, span: Span): AsyncIterator<string> {
   return {
     async next() {
       try {
         const next = await pieces.next();
-        if (next.done) span.end();
+        if (next.done) endSpan(span);
         return next;
       } catch (thrown) {
         endFailed(span, thrown);
@@ -55,7 +46,7 @@ function endingWith(pieces: AsyncIterator<string>, span: Span): AsyncIterator<st
       }
     },
     async return() {
-      span.end();
+      endSpan(span);
       return (await pieces.return?.()) ?? { done: true, value: undefined };
     },
   };
@@ -70,7 +61,7 @@ function startSpan(tracer: Tracer, { app, teamId, runId }: Run, method: string):
     ...{ "keyrun.app": app.id, "keyrun.team": teamId, "keyrun.run_id": runId },
   };
   const name = backend.kind === "http" ? "POST" : `${appService}/${method}`;
-  return tracer.startSpan(name, { kind: SpanKind.CLIENT, attributes });
+  return startGuarded(tracer, name, { kind: SpanKind.CLIENT, attributes });
 }
 
 const appService = "keyrun.v1.AppBackendService";
@@ -99,6 +90,6 @@ function traced(run: Run, span: Span): Run {
     ...{ runId, teamId, keyId, app, text, requestId },
     traceContext: contextForApp(span),
     whenGone: (end) => run.whenGone(end),
-    answered: (status) => void span.setAttribute(attribute, status),
+    answered: (status) => guarded(() => void span.setAttribute(attribute, status)),
   };
 }

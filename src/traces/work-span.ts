@@ -9,6 +9,7 @@ import {
   trace,
 } from "@opentelemetry/api";
 import { Refusal } from "../refusal/refusal.ts";
+import { guarded, startGuarded } from "./guarded-span.ts";
 
 export interface WorkSpan {
   readonly name: string;
@@ -18,8 +19,8 @@ export interface WorkSpan {
 }
 
 /**
- * Does work within a span, a child of the active one. Work for no request gets no span. The result
- * is that of the work, and so is an error.
+ * Does work within a span, a child of the active one. Work for no request gets no span, nor does
+ * work for which the SDK starts none. The result is that of the work, and so is an error.
  */
 export function inWorkSpan<T>(
   tracer: Tracer,
@@ -27,27 +28,40 @@ export function inWorkSpan<T>(
   work: (span: Span | undefined) => T,
 ): T {
   if (trace.getActiveSpan() === undefined) return work(undefined);
-  const span = tracer.startSpan(name, { kind, attributes, links: [...links] });
+  const span = startGuarded(tracer, name, { kind, attributes, links: [...links] });
+  if (span === undefined) return work(undefined);
+  return endingWith(span, () => context.with(trace.setSpan(context.active(), span), () => work(span)));
+}
+
+/** Does the work, and ends the span with it: for a promise, when that is settled. */
+export function endingWith<T>(span: Span, work: () => T): T {
+  let result: T;
   try {
-    const result = context.with(trace.setSpan(context.active(), span), () => work(span));
-    if (result instanceof Promise) {
-      result.then(
-        () => span.end(),
-        (thrown: unknown) => endFailed(span, thrown),
-      );
-    } else span.end();
-    return result;
+    result = work();
   } catch (thrown) {
     endFailed(span, thrown);
     throw thrown;
   }
+  if (result instanceof Promise) {
+    result.then(
+      () => endSpan(span),
+      (thrown: unknown) => endFailed(span, thrown),
+    );
+  } else endSpan(span);
+  return result;
+}
+
+export function endSpan(span: Span): void {
+  guarded(() => span.end());
 }
 
 /** Ends the span as failed. The message of an error may quote a text, so only its kind is told. */
 export function endFailed(span: Span, thrown: unknown): void {
-  span.setAttribute("error.type", errorType(thrown));
-  span.setStatus({ code: SpanStatusCode.ERROR });
-  span.end();
+  guarded(() => {
+    span.setAttribute("error.type", errorType(thrown));
+    span.setStatus({ code: SpanStatusCode.ERROR });
+  });
+  endSpan(span);
 }
 
 function errorType(thrown: unknown): string {

@@ -10,9 +10,12 @@ export function memberStoreContract(name: string, open: OpenStores): void {
     test("a member who was added belongs to the team, and to no other", async () => {
       const [a, b] = [newPrefix(), newPrefix()];
       expect(await members().add(member(a, "ada@example.com"))).toEqual(member(a, "ada@example.com"));
-      expect(await members().has(a, "ada@example.com")).toBe(true);
-      expect(await members().has(b, "ada@example.com")).toBe(false);
-      expect(await members().has(a, "ada@example.co")).toBe(false);
+      expect(await members().find(a, "ada@example.com")).toMatchObject({
+        teamId: a,
+        email: "ada@example.com",
+      });
+      expect(await members().find(b, "ada@example.com")).toBeUndefined();
+      expect(await members().find(a, "ada@example.co")).toBeUndefined();
     });
 
     test("a member who was there before keeps the first time, however many calls add the member at once", async () => {
@@ -30,7 +33,7 @@ export function memberStoreContract(name: string, open: OpenStores): void {
       await members().add(member(teamId, "ada@example.com"));
       expect(await members().remove(teamId, "ada@example.com")).toBe(true);
       expect(await members().remove(teamId, "ada@example.com")).toBe(false);
-      expect(await members().has(teamId, "ada@example.com")).toBe(false);
+      expect(await members().find(teamId, "ada@example.com")).toBeUndefined();
       const back = member(teamId, "ada@example.com", 9_000);
       expect(await members().add(back)).toEqual(back);
     });

@@ -16,12 +16,10 @@ export function userStoreContract(name: string, open: OpenStores): void {
       for (const user of [ada, ada]) expect(await users().bind(user)).toBe(true);
       for (const user of [eve, eve]) expect(await users().bind(user)).toBe(false);
       expect(await users().bind(ada)).toBe(true);
-      expect(await users().isBound(ada)).toBe(true);
-      expect(await users().isBound(eve)).toBe(false);
-      expect(await users().isBound({ ...ada, issuer: "https://new.example" })).toBe(false);
+      expect(await users().find(email)).toEqual(ada);
       await users().release(email);
       await users().release(email);
-      expect(await users().isBound(ada)).toBe(false);
+      expect(await users().find(email)).toBeUndefined();
       expect(await users().bind(eve)).toBe(true);
       expect(await users().bind(ada)).toBe(false);
     });

@@ -1,6 +1,7 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import { ServiceRole } from "#gen/keyrun/v1/service_token_pb.ts";
 import { ServiceTokenService } from "#gen/keyrun/v1/service_token_service_pb.ts";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
@@ -17,8 +18,7 @@ export interface AuditedCall {
 /** How a method that changes something is called so that it is done, and so that it is refused. */
 export interface AuditedCalls {
   readonly action: string;
-  /** Absent: no service can call it, or it is not served yet. */
-  readonly done?: (keyrun: Keyrun) => Promise<AuditedCall>;
+  readonly done: (keyrun: Keyrun) => Promise<AuditedCall>;
   readonly refused: AuditedCall;
 }
 
@@ -52,6 +52,11 @@ export const auditedCalls: ReadonlyMap<DescMethod, AuditedCalls> = new Map<DescM
     KeyService.method.updateKey,
     {
       action: "key.update",
+      async done(keyrun) {
+        const { id: keyId, teamId } = await keyrun.newKey("demo");
+        const request = { teamId, keyId, label: "ci", updateMask: { paths: ["label"] } };
+        return { request, teamId, target: keyId };
+      },
       refused: { request: { teamId: "demo", keyId: noKey }, teamId: "demo", target: noKey },
     },
   ],
@@ -59,7 +64,42 @@ export const auditedCalls: ReadonlyMap<DescMethod, AuditedCalls> = new Map<DescM
     KeyService.method.rotateKey,
     {
       action: "key.rotate",
+      async done(keyrun) {
+        const { id: keyId, teamId } = await keyrun.newKey("demo");
+        return { request: { teamId, keyId }, teamId, target: keyId };
+      },
       refused: { request: { teamId: "demo", keyId: noKey }, teamId: "demo", target: noKey },
+    },
+  ],
+  [
+    KeyService.method.revokeLeakedKey,
+    {
+      action: "key.revoke_leaked",
+      async done(keyrun) {
+        const { id, teamId, value } = await keyrun.newKey("demo");
+        return { request: { value }, teamId, target: id };
+      },
+      refused: { request: { value: "svc_no.key" }, teamId: "", target: "" },
+    },
+  ],
+  [
+    ServiceTokenService.method.createServiceToken,
+    {
+      action: "service_token.create",
+      done: async () => ({ request: { name: newId(), role: ServiceRole.VERIFY }, teamId: "" }),
+      // Keyrun's own name.
+      refused: { request: { name: "keyrun", role: ServiceRole.VERIFY }, teamId: "", target: "keyrun" },
+    },
+  ],
+  [
+    ServiceTokenService.method.revokeServiceToken,
+    {
+      action: "service_token.revoke",
+      async done(keyrun) {
+        const { id } = await keyrun.newServiceToken(ServiceRole.VERIFY);
+        return { request: { serviceTokenId: id }, teamId: "", target: id };
+      },
+      refused: { request: { serviceTokenId: noKey }, teamId: "", target: noKey },
     },
   ],
   [
@@ -173,12 +213,5 @@ export const auditedCalls: ReadonlyMap<DescMethod, AuditedCalls> = new Map<DescM
   ],
 ]);
 
-/**
- * Methods that other tests call: a session's own, one whose callers prove nothing but the key that
- * they send, and those of a service that has its own tests.
- */
-export const auditedElsewhere: ReadonlySet<DescMethod> = new Set<DescMethod>([
-  SessionService.method.signOut,
-  KeyService.method.revokeLeakedKey,
-  ...ServiceTokenService.methods,
-]);
+/** Methods that other tests call: a session's own. */
+export const auditedElsewhere: ReadonlySet<DescMethod> = new Set<DescMethod>([SessionService.method.signOut]);

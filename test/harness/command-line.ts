@@ -1,6 +1,9 @@
 import { readFileSync } from "node:fs";
 import { Readable } from "node:stream";
+import type { Command } from "commander";
 import { type CliWorld, createCli } from "#src/cli/cli.ts";
+import { createProgram } from "#src/cli/program.ts";
+import type { Terminal } from "#src/cli/terminal.ts";
 
 /** What surrounds a command besides its arguments. */
 export interface Circumstances {
@@ -14,13 +17,33 @@ export interface Circumstances {
 }
 
 /** Runs one command in this process. The result is its exit status and everything it wrote. */
-export async function runCommand(
-  argv: readonly string[],
-  { env = {}, stdin = [], serve, nodeVersion = process.versions.node, columns }: Circumstances = {},
-) {
+export async function runCommand(argv: readonly string[], circumstances: Circumstances = {}) {
+  const { world, stdout, stderr } = createWorld(circumstances);
+  const code = await createCli(world).run(argv);
+  return { code, stdout: stdout.join(""), stderr: stderr.join("") };
+}
+
+/** Every command that does something, by the words that call it: no group, and hidden ones too. */
+export function everyCommand(): string[] {
+  // Commands use their terminal only when they run.
+  return wordsBelow(createProgram(createWorld({}).world, {} as Terminal), []);
+}
+
+function wordsBelow({ commands }: Command, words: readonly string[]): string[] {
+  if (commands.length === 0) return [words.join(" ")];
+  return commands.flatMap((each) => wordsBelow(each, [...words, each.name()]));
+}
+
+function createWorld({
+  env = {},
+  stdin = [],
+  serve,
+  nodeVersion = process.versions.node,
+  columns,
+}: Circumstances) {
   const [stdout, stderr]: [string[], string[]] = [[], []];
   const terminal = columns === undefined ? {} : { isTTY: true, columns };
-  const cli = createCli({
+  const world: CliWorld = {
     env,
     nodeVersion,
     stdin: Readable.from(stdin),
@@ -28,7 +51,6 @@ export async function runCommand(
     stderr: { ...terminal, write: (text) => stderr.push(text) },
     readFile: (path) => readFileSync(path, "utf8"),
     serve: serve ?? (() => Promise.reject(new Error("this test starts no server"))),
-  });
-  const code = await cli.run(argv);
-  return { code, stdout: stdout.join(""), stderr: stderr.join("") };
+  };
+  return { world, stdout, stderr };
 }

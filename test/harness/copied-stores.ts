@@ -128,10 +128,10 @@ export async function everyKind(
     active: await keys.countActive(teamId),
     totals: await runRecords.totals(teamId),
   }));
-  const ofUsers = emails.map(async (email, index) => ({
+  const ofUsers = emails.map(async (email) => ({
     teams: await members.teamIdsOf(email, 10),
     preview: await preview.has(email),
-    bound: await users.isBound({ email, issuer: "https://login.example.com", subject: `subject ${index}` }),
+    user: await users.find(email),
   }));
   const ofRuns = Array.from({ length: runs }, async (_, n) => ({
     record: await runRecords.find(`record ${n}`),

@@ -41,8 +41,11 @@ export interface IssuedServiceToken {
 }
 
 export interface KeyrunOptions {
-  /** Added to the harness's own settings: free ports, a folder and a secret. */
-  readonly settings?: Readonly<Record<string, string>>;
+  /**
+   * Added to the harness's own settings: free ports, a folder and a secret. Undefined takes one
+   * away.
+   */
+  readonly settings?: Readonly<Record<string, string | undefined>>;
   readonly clock?: Clock;
   /** Which requests are shed. By default none: a test makes the event loop late by its own work. */
   readonly load?: Load;

@@ -1,5 +1,6 @@
 import { createClient } from "@connectrpc/connect";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { AuditChannel, AuditOutcome } from "#gen/keyrun/v1/audit_event_pb.ts";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { type Browser, createBrowser } from "../harness/browser.ts";
@@ -65,6 +66,13 @@ describe("with an issuer", () => {
     expect(answer.headers["cache-control"]).toBe("no-store");
     expect(await sessionOf(browser)).toMatchObject({ email, previewAccess: false, teams: [] });
     expect([...browser.cookies.keys()].filter((name) => name.startsWith("keyrun-sign-in"))).toEqual([]);
+  });
+
+  test("a sign-in has one event, which names the person", async () => {
+    const { id, email } = newAccount();
+    await signIn(id);
+    const { events } = await keyrun.audit.listEvents({ action: "session.sign_in", actor: email });
+    expect(events).toMatchObject([{ channel: AuditChannel.SCREEN, outcome: AuditOutcome.DONE, teamId: "" }]);
   });
 
   test("membership and preview access go by e-mail", async () => {

@@ -10,21 +10,28 @@ type ChangingPorts = Pick<
 
 /**
  * Whether a method changes what an event may tell. Bookkeeping that no event tells changes not. A
- * function looks whether this call would change anything.
+ * function looks whether what this call asks for is so already: a repeat has no event.
  */
 type Kinds<Port> = {
-  readonly [Method in keyof Port]: "changes" | "reads" | "aside" | Looks<Port, Port[Method]>;
+  readonly [Method in keyof Port]: "changes" | "reads" | "aside" | Look<Port, Port[Method]>;
 };
-type Looks<Port, Method> = Method extends (...given: infer Given) => unknown
-  ? (port: Port, ...given: Given) => Promise<boolean>
+/**
+ * Returns what the call answers if it changes nothing; undefined if it changes something. The call
+ * is then not made: another one could come in between, and it would change something after all.
+ */
+type Look<Port, Method> = Method extends (...given: infer Given) => Promise<infer Answer>
+  ? (port: Port, ...given: Given) => Promise<{ readonly answer: Answer } | undefined>
   : never;
 
 /** Every method of these ports. One that is added does not compile until it has a kind. */
 const kinds: { readonly [Name in keyof ChangingPorts]: Kinds<ChangingPorts[Name]> } = {
   keys: {
     insert: "changes",
-    // A revocation is for ever, so a repeat changes nothing.
-    revoke: async (keys, { keyId }) => (await keys.find(keyId))?.revokeTimeMs === null,
+    async revoke(keys, { teamId, keyId }) {
+      const key = await keys.find(keyId);
+      if (key?.teamId !== teamId) return { answer: undefined };
+      return key.revokeTimeMs === null ? undefined : { answer: key };
+    },
     update: "changes",
     rotate: "changes",
     delete: "changes",
@@ -43,7 +50,10 @@ const kinds: { readonly [Name in keyof ChangingPorts]: Kinds<ChangingPorts[Name]
   },
   serviceTokens: {
     insert: "changes",
-    revoke: async (tokens, { tokenId }) => (await tokens.find(tokenId))?.revokeTimeMs === null,
+    async revoke(tokens, { tokenId }) {
+      const token = await tokens.find(tokenId);
+      return token?.revokeTimeMs === null ? undefined : { answer: token };
+    },
     delete: "changes",
     leaveTeam: "changes",
     recordUses: "aside",
@@ -60,14 +70,23 @@ const kinds: { readonly [Name in keyof ChangingPorts]: Kinds<ChangingPorts[Name]
     deletedVersion: "reads",
   },
   members: {
-    add: "changes",
-    remove: "changes",
+    async add(members, { teamId, email }) {
+      const member = await members.find(teamId, email);
+      return member && { answer: member };
+    },
+    remove: async (members, teamId, email) =>
+      (await members.find(teamId, email)) ? undefined : { answer: false },
     removeAll: "changes",
-    has: "reads",
+    find: "reads",
     list: "reads",
     teamIdsOf: "reads",
   },
-  preview: { set: "changes", has: "reads", list: "reads" },
+  preview: {
+    set: async (preview, email, granted) =>
+      (await preview.has(email)) === granted ? { answer: undefined } : undefined,
+    has: "reads",
+    list: "reads",
+  },
   apps: {
     insert: "changes",
     update: "changes",
@@ -79,33 +98,43 @@ const kinds: { readonly [Name in keyof ChangingPorts]: Kinds<ChangingPorts[Name]
   },
   sessions: {
     insert: "changes",
-    delete: "changes",
+    delete: async (sessions, idHash) => ((await sessions.find(idHash)) ? undefined : { answer: false }),
     // A request that is refused after it touched its session has changed nothing.
     touch: "aside",
     deleteExpired: "aside",
     find: "reads",
   },
-  users: { bind: "changes", release: "changes", isBound: "reads" },
+  users: {
+    async bind(users, { email, issuer, subject }) {
+      const owner = await users.find(email);
+      return owner?.issuer === issuer && owner.subject === subject ? { answer: true } : undefined;
+    },
+    release: async (users, email) => ((await users.find(email)) ? undefined : { answer: undefined }),
+    find: "reads",
+  },
 };
 
 /**
  * The same ports, which write the event of a change before they make it: MongoDB without
- * transactions can't write both at once. The event is unknown until the change has ended.
+ * transactions can't write both at once. The event is unknown until the change has ended. `fresh`
+ * reads what every acknowledged write has left, and nothing that a failover could take back: it
+ * decides that there is nothing to write.
  */
 export function writeEventsFirst<Ports extends ChangingPorts>(
   ports: Ports,
-  audit: Pick<AuditStore, "write">,
+  { audit, fresh }: { readonly audit: Pick<AuditStore, "write">; readonly fresh: ChangingPorts },
 ): Ports {
   const begin = createBegin(audit);
   const port = <Name extends keyof ChangingPorts>(name: Name): ChangingPorts[Name] => {
     const changing = Object.entries(ports[name]).map(([method, work]: [string, unknown]) => {
       const kind: unknown = Reflect.get(kinds[name], method);
-      const looks = typeof kind === "function" ? kind : undefined;
-      if (typeof work !== "function" || (kind !== "changes" && !looks)) return [method, work];
+      const look = typeof kind === "function" ? kind : undefined;
+      if (typeof work !== "function" || (kind !== "changes" && !look)) return [method, work];
       const later = async (...given: unknown[]): Promise<unknown> => {
         const event = pendingEvent();
-        const changes = event && (!looks || (await Reflect.apply(looks, undefined, [ports[name], ...given])));
-        if (changes) await begin(event);
+        const same = event && look && (await Reflect.apply(look, undefined, [fresh[name], ...given]));
+        if (same) return same.answer;
+        if (event) await begin(event);
         return Reflect.apply(work, ports[name], given);
       };
       return [method, later];

@@ -41,11 +41,11 @@ export function createMemberStore(
       const known = { _id: { $in: ids }, createTimeMs: { $lte: newest } };
       return (await call(() => members.deleteMany(known))).deletedCount;
     },
-    async has(teamId, email) {
+    async find(teamId, email) {
       const member = await call(() =>
         members.findOne({ _id: { $eq: memberIdOf({ teamId, email }) } }, freshRead),
       );
-      return member !== null;
+      return member ? checkMember(member) : undefined;
     },
     async list({ teamId, limit, after }) {
       if (limit <= 0) return []; // MongoDB takes 0 for no limit.

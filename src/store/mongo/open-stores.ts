@@ -89,7 +89,8 @@ export async function openMongoStores(parts: MongoStoresParts): Promise<Stores> 
       ...{ call: guarded, freshRead },
     });
     const fleet = control && { control, schema, holdTeam };
-    return storesOf(serving.db, { guard, revival, call: guarded, freshRead, fleet });
+    const reads = { freshRead, linearizable: served.freshRead };
+    return storesOf(serving.db, { guard, revival, call: guarded, reads, fleet });
   } catch (thrown) {
     for (const close of closers.reverse()) await close();
     throw startRefusal(thrown);
@@ -147,15 +148,23 @@ function storesOf(
     readonly guard: InstanceGuard;
     readonly revival: Revival;
     readonly call: StoreCall;
-    readonly freshRead: FreshRead;
+    readonly reads: { readonly freshRead: FreshRead; readonly linearizable: FreshRead };
     readonly fleet: FleetStore | undefined;
   },
 ): Stores {
-  const { guard, revival, call, freshRead, fleet } = parts;
+  const { guard, revival, call, reads, fleet } = parts;
   const collections = collectionsOf(db);
-  const keys = createKeyStore(collections, call, freshRead);
-  const teams = createTeamStore(collections, call, freshRead);
-  const apps = createAppStore(collections, call, freshRead);
+  const portsWith = (read: FreshRead) => ({
+    keys: createKeyStore(collections, call, read),
+    teams: createTeamStore(collections, call, read),
+    apps: createAppStore(collections, call, read),
+    members: createMemberStore(collections, call, read),
+    preview: createPreviewStore(collections, call, read),
+    sessions: createSessionStore(collections, call, read),
+    serviceTokens: createServiceTokenStore(collections, call, read),
+    users: createUserStore(collections, call, read),
+  });
+  const ports = portsWith(reads.freshRead);
   const audit = createAuditStore(collections, call);
   const idOnly = { projection: { _id: 1 } };
   let closed: Promise<void> | undefined;
@@ -163,25 +172,15 @@ function storesOf(
     await guard.release();
     await revival.close();
   };
-  const ports = {
-    keys,
-    teams,
-    apps,
-    members: createMemberStore(collections, call, freshRead),
-    preview: createPreviewStore(collections, call, freshRead),
-    sessions: createSessionStore(collections, call, freshRead),
-    serviceTokens: createServiceTokenStore(collections, call, freshRead),
-    users: createUserStore(collections, call, freshRead),
-  };
   return {
-    ...writeEventsFirst(ports, audit),
+    ...writeEventsFirst(ports, { audit, fresh: portsWith(reads.linearizable) }),
     audit,
     window: createWindowStore(collections, call),
     runRecords: createRunRecordStore(collections, call),
     usage: createUsageStore(collections, call),
     guard,
     ...(fleet && { fleet }),
-    check: createLookUpEach({ keys, teams, apps }),
+    check: createLookUpEach(ports),
     isEmpty: () =>
       call(
         async () =>

@@ -25,9 +25,11 @@ export function createUserStore(
         return (await write(false)).matchedCount === 1;
       }
     },
-    async isBound({ email, issuer, subject }) {
-      const own = { _id: { $eq: email }, issuer: { $eq: issuer }, subject: { $eq: subject } };
-      return (await call(() => users.findOne(own, freshRead))) !== null;
+    async find(email) {
+      const document = await call(() => users.findOne({ _id: { $eq: email } }, freshRead));
+      if (!document) return undefined;
+      const { _id, ...facts } = checkRecord(userDocument, document, "users");
+      return { email: _id, ...facts };
     },
     async release(email) {
       await call(() => users.deleteOne({ _id: { $eq: email } }));

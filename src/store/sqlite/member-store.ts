@@ -6,14 +6,13 @@ import { answer, write } from "./statement.ts";
 
 /** The members of teams in SQLite. */
 export function createMemberStore(db: DatabaseSync): MemberStore {
-  // The update changes nothing. It is there because RETURNING leaves out a row that the insert
-  // skipped.
+  // Returns nothing, and changes no row, where the member is there. So a repeat writes no event.
   const add = db.prepare(`INSERT INTO members (${names}) VALUES (${values})
-    ON CONFLICT DO UPDATE SET create_time_ms = create_time_ms RETURNING ${select}`);
+    ON CONFLICT DO NOTHING RETURNING ${select}`);
   const remove = db.prepare("DELETE FROM members WHERE team_id = ? AND email = ?");
   const removeAll = db.prepare(`DELETE FROM members WHERE team_id = ?1 AND email IN (
     SELECT email FROM members WHERE team_id = ?1 LIMIT max(?2, 0))`);
-  const has = db.prepare("SELECT 1 FROM members WHERE team_id = ? AND email = ?");
+  const find = db.prepare(`SELECT ${select} FROM members WHERE team_id = ? AND email = ?`);
   const list = db.prepare(`SELECT ${select} FROM members
     WHERE team_id = ? AND email > ? ORDER BY email LIMIT max(?, 0)`);
   const teamIdsOf = db.prepare(
@@ -22,10 +21,15 @@ export function createMemberStore(db: DatabaseSync): MemberStore {
   const check = (row: unknown) => checkRecord(memberRecord, row, "members");
 
   return {
-    add: (member) => write(db, () => check(add.get({ ...check(member) }))),
+    add: (member) =>
+      write(db, () => check(add.get({ ...check(member) }) ?? find.get(member.teamId, member.email))),
     remove: (teamId, email) => write(db, () => remove.run(teamId, email).changes === 1),
     removeAll: (teamId, limit) => write(db, () => Number(removeAll.run(teamId, limit).changes)),
-    has: (teamId, email) => answer(() => has.get(teamId, email) !== undefined),
+    find: (teamId, email) =>
+      answer(() => {
+        const row = find.get(teamId, email);
+        return row && check(row);
+      }),
     list: ({ teamId, limit, after }) => answer(() => list.all(teamId, after ?? "", limit).map(check)),
     teamIdsOf: (email, limit) =>
       answer(() => teamIdsOf.all(email, limit).map(({ team_id }) => String(team_id))),

@@ -12,20 +12,23 @@ export function createUserStore(db: DatabaseSync): UserStore {
     ON CONFLICT DO UPDATE SET issuer = excluded.issuer, subject = excluded.subject
     WHERE issuer <> excluded.issuer OR subject = excluded.subject RETURNING email`);
   const findOwn = db.prepare("SELECT 1 FROM users WHERE email = ? AND issuer = ? AND subject = ?");
+  const find = db.prepare(`SELECT ${select} FROM users WHERE email = ?`);
   const release = db.prepare("DELETE FROM users WHERE email = ?");
-
-  const isBound: UserStore["isBound"] = ({ email, issuer, subject }) =>
-    answer(() => findOwn.get(email, issuer, subject) !== undefined);
 
   return {
     async bind(user) {
       // Nearly every sign-in finds its own row and needs no durable write.
-      if (await isBound(user)) return true;
+      const { email, issuer, subject } = user;
+      if (await answer(() => findOwn.get(email, issuer, subject) !== undefined)) return true;
       return write(db, () => bind.get({ ...checkRecord(userRecord, user, "users") }) !== undefined);
     },
-    isBound,
+    find: (email) =>
+      answer(() => {
+        const row = find.get(email);
+        return row && checkRecord(userRecord, row, "users");
+      }),
     release: (email) => write(db, () => void release.run(email)),
   };
 }
 
-const { names, values } = columnsOf(userRecord.shape);
+const { names, values, select } = columnsOf(userRecord.shape);

@@ -111,7 +111,7 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
       updateTeam: () => teams.update("demo", { plan: "pro" }),
       addMember: () => members.add({ teamId: "demo", email: "a@b.de", createTimeMs: 1 }),
       removeMember: () => members.remove("demo", "a@b.de"),
-      hasMember: () => members.has("demo", "a@b.de"),
+      findMember: () => members.find("demo", "a@b.de"),
       listMembers: () => members.list({ teamId: "demo", limit: 10 }),
       teamIdsOf: () => members.teamIdsOf("a@b.de", 10),
       setPreview: () => preview.set("a@b.de", true),

@@ -115,7 +115,7 @@ describe.skipIf(mongodbUri === "")("several instances on one database, at once",
       return await work();
     });
     expect(await sleeper.removeAll("reused", 5)).toBe(0);
-    expect(await other!.members.has("reused", email)).toBe(true);
+    expect(await other!.members.find("reused", email)).toBeDefined();
   });
 
   test("an Idempotency-Key is claimed by one run, and the others meet its record", async () => {

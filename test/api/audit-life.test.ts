@@ -1,0 +1,167 @@
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { Code } from "@connectrpc/connect";
+import { afterAll, afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { AuditOutcome } from "#gen/keyrun/v1/audit_event_pb.ts";
+import { KeyState } from "#gen/keyrun/v1/key_pb.ts";
+import type { AuditEvent } from "#src/audit/audit-store.ts";
+import type { Clock } from "#src/clock.ts";
+import { unavailable } from "#src/refusal/refusal.ts";
+import type { Stores } from "#src/store/stores.ts";
+import { runCommand } from "../harness/command-line.ts";
+import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { createManualClock } from "../harness/manual-clock.ts";
+import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
+import { soon } from "../harness/soon.ts";
+import { auditEventOf } from "../harness/store-records.ts";
+
+const databases = createMongoDatabases();
+afterAll(() => (mongodbUri === "" ? undefined : databases.drop()));
+const embedded = ["the embedded store", () => ({})] as const;
+const mongo = ["MongoDB", () => ({ KEYRUN_MONGODB_URI: databases.createUri() })] as const;
+
+const dayMs = 86_400_000;
+
+/** A Keyrun on such a store, which ends with its test. */
+function createStart(settings: () => Record<string, string>, clock: Clock) {
+  return async (options: Parameters<typeof startKeyrun>[0] = {}): Promise<Keyrun> => {
+    const keyrun = await startKeyrun({ clock, ...options, settings: { ...settings(), ...options.settings } });
+    onTestFinished(() => keyrun.close());
+    await keyrun.teams.createTeam({ team: { id: "demo" } }).catch(() => {});
+    return keyrun;
+  };
+}
+
+const eventsOf = async ({ audit }: Keyrun, target: string) =>
+  (await audit.listEvents({ pageSize: 100 })).events.filter((event) => event.target === target);
+const actionsOf = async (keyrun: Keyrun, target: string) =>
+  (await eventsOf(keyrun, target)).map(({ action }) => action);
+
+describe.each(mongodbUri === "" ? [embedded] : [embedded, mongo])("on %s", (_, settings) => {
+  const clock = createManualClock();
+  const start = createStart(settings, clock);
+
+  async function expiredKey(keyrun: Keyrun) {
+    const expireTime = timestampFromMs(clock.unixMs() + 120_000);
+    const { key, value } = await keyrun.keys.createKey({ teamId: "demo", expireTime });
+    // Its wall clock alone: an instance whose other clock leaps has lost its hold on the store.
+    clock.stepWall(120_001);
+    return { keyId: key?.id ?? "", value };
+  }
+
+  test("a key that ends has one event of it, whoever comes upon it first and however often", async () => {
+    const keyrun = await start();
+    const { keyId } = await expiredKey(keyrun);
+    await Promise.all([1, 2, 3].map(() => keyrun.keys.listKeys({ teamId: "demo" })));
+    await keyrun.keys.listKeys({ teamId: "demo" });
+    const [expired, ...others] = await eventsOf(keyrun, keyId);
+    expect(expired).toMatchObject({
+      ...{ id: `expired:${keyId}`, action: "key.expire", actor: "Keyrun", teamId: "demo", count: 1 },
+      outcome: AuditOutcome.DONE,
+    });
+    expect(others.map(({ action }) => action)).toEqual(["key.create"]);
+    expect(keyrun.logLines.filter((line) => line.includes(`"expired:${keyId}"`))).toHaveLength(1);
+  });
+
+  test("a leak report ends an expired key for ever, too, with one event for the first report", async () => {
+    const keyrun = await start();
+    const { keyId, value } = await expiredKey(keyrun);
+    const first = await keyrun.keys.revokeLeakedKey({ value });
+    expect(await keyrun.keys.revokeLeakedKey({ value })).toEqual(first);
+    const { keys } = await keyrun.keys.listKeys({ teamId: "demo", showRevoked: true });
+    expect(keys.find(({ id }) => id === keyId)).toMatchObject({
+      ...{ state: KeyState.REVOKED, revokedBy: "a leak report", revokeTime: first.revokeTime },
+    });
+    const reports = (await actionsOf(keyrun, keyId)).filter((action) => action === "key.revoke_leaked");
+    expect(reports).toEqual(["key.revoke_leaked"]);
+  });
+
+  test("a change whose answer the store lost is listed as unknown, with its target", async () => {
+    let isLosing = false;
+    const keyrun = await start({
+      onStores: (stores) => ({
+        ...stores,
+        keys: {
+          ...stores.keys,
+          async revoke(order) {
+            const revoked = await stores.keys.revoke(order);
+            if (isLosing) throw unavailable();
+            return revoked;
+          },
+        },
+      }),
+    });
+    const { id: keyId } = await keyrun.newKey("demo");
+    isLosing = true;
+    const revoking = keyrun.keys.revokeKey({ teamId: "demo", keyId });
+    await expect(revoking).rejects.toMatchObject({ code: Code.Unavailable });
+    const [event] = await eventsOf(keyrun, keyId);
+    expect(event).toMatchObject({
+      ...{ action: "key.revoke", teamId: "demo", outcome: AuditOutcome.UNKNOWN, reason: "UNAVAILABLE" },
+    });
+    const env = {
+      KEYRUN_GRPC_HOST: "127.0.0.1",
+      KEYRUN_GRPC_PORT: String(keyrun.app.internalAddress.port),
+      KEYRUN_SERVICE_TOKEN: keyrun.serviceToken,
+    };
+    // The manual clock is years behind the one of the command.
+    const shown = await runCommand(["audit", "--action", "key.revoke", "--since", "9999d"], { env });
+    expect(shown.stdout).toMatch(new RegExp(`key\\.revoke +demo +${keyId} +unknown UNAVAILABLE`));
+  });
+
+  describe("events that are older than KEYRUN_AUDIT_DAYS", () => {
+    afterEach(() => void vi.useRealTimers());
+
+    test("are removed by a sweep, and no others", async () => {
+      // The sweep comes once a minute.
+      vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+      const opened: Stores[] = [];
+      const keyrun = await start({
+        settings: { KEYRUN_AUDIT_DAYS: "3" },
+        onStores: (stores) => {
+          opened.push(stores);
+          return stores;
+        },
+      });
+      const audit = opened[0]!.audit;
+      const at = (id: string, timeMs: number): AuditEvent => auditEventOf({ id, timeMs, teamId: "swept" });
+      const nowMs = clock.unixMs();
+      await audit.write([at("old", nowMs - 3 * dayMs - 1), at("kept", nowMs - 3 * dayMs), at("new", nowMs)]);
+      await vi.advanceTimersByTimeAsync(60_000);
+      const ids = async () => (await audit.list({ teamId: "swept", limit: 9 })).map(({ id }) => id);
+      await soon(ids).toEqual(["new", "kept"]);
+      clock.stepWall(dayMs);
+      await vi.advanceTimersByTimeAsync(60_000);
+      await soon(ids).toEqual(["new"]);
+      expect(await actionsOf(keyrun, "")).toContain("team.create");
+    });
+  });
+});
+
+describe.skipIf(mongodbUri === "")("on MongoDB, which writes an event before its change", () => {
+  test("a change that ended before its event could say so is listed as unknown, and told by the log", async () => {
+    let isLosing = false;
+    const keyrun = await createStart(
+      mongo[1],
+      createManualClock(),
+    )({
+      onStores: (stores: Stores) => ({
+        ...stores,
+        audit: {
+          ...stores.audit,
+          async write(events) {
+            if (isLosing) throw unavailable();
+            await stores.audit.write(events);
+          },
+        },
+      }),
+    });
+    const { id: keyId } = await keyrun.newKey("demo");
+    isLosing = true;
+    await keyrun.keys.revokeKey({ teamId: "demo", keyId });
+    const [event] = await eventsOf(keyrun, keyId);
+    expect(event).toMatchObject({ action: "key.revoke", outcome: AuditOutcome.UNKNOWN, reason: "" });
+    const line = keyrun.logLines.find((each) => each.includes(event?.id ?? "no event"));
+    expect(JSON.parse(line ?? "{}")).toMatchObject({ audit: { target: keyId, outcome: "done" } });
+    isLosing = false;
+  });
+});
