@@ -1,3 +1,4 @@
+import type { ReactNode } from "react";
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { Icon } from "../controls/icon.tsx";
 import { Ago } from "./ago.tsx";
@@ -9,6 +10,8 @@ import { Until } from "./until.tsx";
 interface KeyRowProps {
   readonly apiKey: Key;
   readonly isNew: boolean;
+  /** How the key was used, drawn; absent until it is known. */
+  readonly line: ReactNode;
   /** Someone else revoked the key a moment ago, or it has just expired. */
   readonly departing: boolean;
   onOpen(key: Key): void;
@@ -19,7 +22,7 @@ interface KeyRowProps {
  * One key: its label, which opens its details, its creator, its last use, and the button that
  * revokes it.
  */
-export function KeyRow({ apiKey, isNew, departing, onOpen, onRevoke }: KeyRowProps) {
+export function KeyRow({ apiKey, isNew, line, departing, onOpen, onRevoke }: KeyRowProps) {
   const active = isActive(apiKey);
   return (
     <tr {...tableRoles.row} className={active ? undefined : "past"}>
@@ -57,17 +60,20 @@ export function KeyRow({ apiKey, isNew, departing, onOpen, onRevoke }: KeyRowPro
           just now
         </td>
       ) : (
-        <LastUseAndAction apiKey={apiKey} onRevoke={onRevoke} />
+        <LastUseAndAction {...{ apiKey, line, onRevoke }} />
       )}
     </tr>
   );
 }
 
-function LastUseAndAction({ apiKey, onRevoke }: { apiKey: Key; onRevoke(key: Key): void }) {
+type LastUseAndActionProps = Pick<KeyRowProps, "apiKey" | "line" | "onRevoke">;
+
+function LastUseAndAction({ apiKey, line, onRevoke }: LastUseAndActionProps) {
   return (
     <>
       <td {...tableRoles.cell} data-label={apiKey.lastUseTime && "Used"}>
         {apiKey.lastUseTime ? <Ago time={apiKey.lastUseTime} /> : <span className="muted">Never used</span>}
+        <span className="usage-line">{line}</span>
       </td>
       <td {...tableRoles.cell}>
         {isActive(apiKey) ? (
