@@ -38,6 +38,7 @@ export function KeyRow({ apiKey, isNew, line, departing, onOpen, onRevoke }: Key
           <Icon name="chevron" />
         </button>
         {isNew && active && <span className="badge badge-new">New</span>}
+        {active && isRestricted(apiKey) && <span className="badge badge-past">Restricted</span>}
         {active && apiKey.replacedByKeyId && <span className="badge badge-past">Replaced</span>}
         {!active && <span className="badge badge-past">{endInWords(apiKey)}</span>}
       </th>
@@ -102,6 +103,11 @@ function Ending({ apiKey }: { apiKey: Key }) {
       {apiKey.revokedBy && <By actor={apiKey.revokedBy} />}
     </div>
   );
+}
+
+/** True for a key that may run some apps alone, or has a limit of its own. The details say which. */
+function isRestricted({ appIds, requestsPerMinute }: Key): boolean {
+  return appIds.length > 0 || requestsPerMinute !== undefined;
 }
 
 /** The id of the button that opens a key's details. */
