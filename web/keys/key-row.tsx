@@ -105,7 +105,7 @@ function Ending({ apiKey }: { apiKey: Key }) {
   );
 }
 
-/** True for a key that may run some apps alone, or has a limit of its own. The details say which. */
+/** True for a key that may run some apps alone, or has a limit of its own. The details tell. */
 function isRestricted({ appIds, requestsPerMinute }: Key): boolean {
   return appIds.length > 0 || requestsPerMinute !== undefined;
 }
