@@ -63,6 +63,8 @@ export const bounds = {
   keyAppsMax: 100,
   /** How often the usage of the last hours is read while the page is in view. */
   usageHistoryPollMs: 30_000,
+  /** The most keys of which one call tells the usage. */
+  usageKeysMax: 100,
   /** How often the activity is read while its page is in view. */
   activityPollMs: 5_000,
   activityPageSize: 50,

@@ -10,6 +10,7 @@ import { SignInPage } from "./sign-in/sign-in-page.tsx";
 import styles from "./styles/parts.css?inline";
 import { AppSnippets } from "./try-it/app-snippets.tsx";
 import { UsageHistory } from "./usage/history/usage-history.tsx";
+import { UsageLines } from "./usage/lines/usage-lines.tsx";
 
 // In this file, because a file of its own could arrive late, or not at all.
 const sheet = new CSSStyleSheet();
@@ -22,7 +23,7 @@ document.adoptedStyleSheets.push(sheet);
  */
 export const parts = {
   ...{ AccountMenuContent, ActivityPage, AppSnippets, KeysDialogs, LiveKeys },
-  ...{ KeySearch, NoMatch, UsageHistory },
+  ...{ KeySearch, NoMatch, UsageHistory, UsageLines },
   ...{ NoTeamPage, PreviewOffPage, TeamNotFoundPage, UnknownPage },
   ...{ SignInLinkPage, SignInPage },
 };

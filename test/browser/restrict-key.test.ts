@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { focused } from "../harness/page-probes.ts";
 import { chromiumEndpoint, openScreen, type Screen } from "../harness/screen.ts";
-import { openCreateDialog } from "../harness/screen-flows.ts";
+import { openCreateDialog, rowOf } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
 import { soon } from "../harness/soon.ts";
 
@@ -48,6 +48,7 @@ describe.skipIf(chromiumEndpoint === "")("restricting a key", () => {
     expect(answer.status).toBe(403);
     await dialog.getByRole("button", { name: "Done" }).click();
     await dialog.getByRole("button", { name: "Close anyway" }).click();
+    await rowOf(page, "ci-deploy").getByText("Restricted", { exact: true }).waitFor();
     await page.getByRole("button", { name: "ci-deploy", exact: true }).click();
     const facts = page.getByRole("dialog", { name: "Key details" }).getByRole("definition");
     await facts.getByText("10 requests a minute").waitFor();

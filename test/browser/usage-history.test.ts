@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import { untilHourHasRoom } from "../harness/hour-border.ts";
 import { focused, layoutShiftListener, layoutShifts, smallTargets } from "../harness/page-probes.ts";
+import { createUsageRecorder } from "../harness/recorded-usage.ts";
 import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
 import { holdCalls, loseCalls } from "../harness/screen-calls.ts";
 import { makeKeys } from "../harness/screen-flows.ts";
@@ -56,6 +57,80 @@ describe.skipIf(chromiumEndpoint === "")("the usage of the last hours and days",
     expect(await focused(page)).toBe("30 days");
     expect(await card.locator("svg .bar-place").count()).toBe(30);
     await expectWellMade(page, "usage-history-month");
+  });
+
+  test("by keyboard, the arrows, Home and End go from bar to bar, and its numbers are shown and said", async () => {
+    const { onStores, record } = createUsageRecorder();
+    const screen = await openScreen({ onStores });
+    const { page, keyrun } = screen;
+    const { id, value } = await keyrun.newKey(teamId);
+    await record(id, [
+      9,
+      0,
+      0,
+      6,
+      5,
+      8,
+      ...Array.from({ length: 22 }, (_, day) => 3 + ((day * 5) % 9)),
+      4,
+      2,
+    ]);
+    await screen.run(value);
+    await screen.signIn();
+    const card = page.getByRole("region", { name: "Requests", exact: true });
+    await card.getByRole("radio", { name: "24 hours" }).focus();
+    await page.keyboard.press("ArrowRight");
+    const total = /^\d+ requests in the last 30 days$/;
+    await card.locator("figcaption").getByText(total).waitFor();
+    await page.keyboard.press("Tab");
+    const bars = card.getByRole("slider", { name: "Requests of each day" });
+    expect(await focused(page)).toBe("Requests of each day");
+    /** Where the keyboard is, and what is said and shown of it; these are always the same. */
+    const at = async () => {
+      const said = (await bars.getAttribute("aria-valuetext"))!;
+      expect(await card.locator("figcaption").textContent()).toBe(said);
+      const now = Number(await bars.getAttribute("aria-valuenow"));
+      const marked = await page.evaluate<number[]>(
+        `[...document.querySelectorAll(".bar-place")].flatMap((bar, place) => (bar.matches(".pointed") ? [place] : []))`,
+      );
+      expect(marked).toEqual([now]);
+      return [now, said.replace(/^.*: /, "")];
+    };
+    // It begins at the newest, which has the run of this test, too.
+    expect(await at()).toEqual([29, "3 requests"]);
+    for (const [key, ...expected] of [
+      ["ArrowRight", 29, "3 requests"],
+      ["ArrowLeft", 28, "4 requests"],
+      ["Home", 0, "9 requests"],
+      ["ArrowLeft", 0, "9 requests"],
+      ["ArrowRight", 1, "No requests"],
+      ["ArrowUp", 2, "No requests"],
+      ["End", 29, "3 requests"],
+      ["ArrowDown", 28, "4 requests"],
+    ] as const) {
+      await page.keyboard.press(key);
+      expect([key, ...(await at())]).toEqual([key, ...expected]);
+    }
+    // What the pointer is at comes first, and then the keyboard's place is there again.
+    await card.locator(".bar-place").first().hover({ force: true });
+    await card
+      .locator("figcaption")
+      .getByText(/: 9 requests$/)
+      .waitFor();
+    await page.mouse.move(0, 0);
+    expect(await at()).toEqual([28, "4 requests"]);
+    await expectWellMade(page, "usage-history-focused");
+    await page.keyboard.press("Tab");
+    await card.locator("figcaption").getByText(total).waitFor();
+    // With a day's hours there is no such place.
+    await card.getByRole("radio", { name: "24 hours" }).check({ force: true });
+    await card
+      .locator("figcaption")
+      .getByText(/in the last 24 hours$/)
+      .waitFor();
+    expect(
+      await card.getByRole("slider", { name: "Requests of each hour" }).getAttribute("aria-valuenow"),
+    ).toBe("23");
   });
 
   test("until the days of a month come, the words still say that the hours of a day are shown", async () => {

@@ -1,3 +1,4 @@
+import type { ReactNode } from "react";
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { Icon } from "../controls/icon.tsx";
 import { Ago } from "./ago.tsx";
@@ -9,6 +10,8 @@ import { Until } from "./until.tsx";
 interface KeyRowProps {
   readonly apiKey: Key;
   readonly isNew: boolean;
+  /** How the key was used, drawn; absent until it is known. */
+  readonly line: ReactNode;
   /** Someone else revoked the key a moment ago, or it has just expired. */
   readonly departing: boolean;
   onOpen(key: Key): void;
@@ -19,7 +22,7 @@ interface KeyRowProps {
  * One key: its label, which opens its details, its creator, its last use, and the button that
  * revokes it.
  */
-export function KeyRow({ apiKey, isNew, departing, onOpen, onRevoke }: KeyRowProps) {
+export function KeyRow({ apiKey, isNew, line, departing, onOpen, onRevoke }: KeyRowProps) {
   const active = isActive(apiKey);
   return (
     <tr {...tableRoles.row} className={active ? undefined : "past"}>
@@ -35,6 +38,7 @@ export function KeyRow({ apiKey, isNew, departing, onOpen, onRevoke }: KeyRowPro
           <Icon name="chevron" />
         </button>
         {isNew && active && <span className="badge badge-new">New</span>}
+        {active && isRestricted(apiKey) && <span className="badge badge-past">Restricted</span>}
         {active && apiKey.replacedByKeyId && <span className="badge badge-past">Replaced</span>}
         {!active && <span className="badge badge-past">{endInWords(apiKey)}</span>}
       </th>
@@ -57,17 +61,20 @@ export function KeyRow({ apiKey, isNew, departing, onOpen, onRevoke }: KeyRowPro
           just now
         </td>
       ) : (
-        <LastUseAndAction apiKey={apiKey} onRevoke={onRevoke} />
+        <LastUseAndAction {...{ apiKey, line, onRevoke }} />
       )}
     </tr>
   );
 }
 
-function LastUseAndAction({ apiKey, onRevoke }: { apiKey: Key; onRevoke(key: Key): void }) {
+type LastUseAndActionProps = Pick<KeyRowProps, "apiKey" | "line" | "onRevoke">;
+
+function LastUseAndAction({ apiKey, line, onRevoke }: LastUseAndActionProps) {
   return (
     <>
       <td {...tableRoles.cell} data-label={apiKey.lastUseTime && "Used"}>
         {apiKey.lastUseTime ? <Ago time={apiKey.lastUseTime} /> : <span className="muted">Never used</span>}
+        <span className="usage-line">{line}</span>
       </td>
       <td {...tableRoles.cell}>
         {isActive(apiKey) ? (
@@ -96,6 +103,11 @@ function Ending({ apiKey }: { apiKey: Key }) {
       {apiKey.revokedBy && <By actor={apiKey.revokedBy} />}
     </div>
   );
+}
+
+/** True for a key that may run some apps alone, or has a limit of its own. The details tell. */
+function isRestricted({ appIds, requestsPerMinute }: Key): boolean {
+  return appIds.length > 0 || requestsPerMinute !== undefined;
 }
 
 /** The id of the button that opens a key's details. */

@@ -71,19 +71,25 @@ const dialogTitles = {
   revoke: "Revoke key",
 };
 
-/** What changes the list by itself. Until it is loaded, the list shows what was read. */
+/**
+ * What changes the list by itself, and draws the lines of its keys. Until it is loaded, the list
+ * shows what was read.
+ */
 function Live({ page, teamId }: PageProps & { readonly teamId: string }) {
   const parts = useParts();
   if (typeof parts !== "object") return null;
   const refresh = () => void page.writer.refresh();
   return (
-    <parts.LiveKeys
-      {...{ teamId, onOpened: refresh, onRefused: refresh, onChanged: page.onChanged }}
-      pages={page.list.data}
-      onCreated={page.writer.created}
-      onUsed={page.writer.used}
-      onPaused={page.setPaused}
-    />
+    <>
+      <parts.LiveKeys
+        {...{ teamId, onOpened: refresh, onRefused: refresh, onChanged: page.onChanged }}
+        pages={page.list.data}
+        onCreated={page.writer.created}
+        onUsed={page.writer.used}
+        onPaused={page.setPaused}
+      />
+      <parts.UsageLines teamId={teamId} pages={page.list.data?.pages} onLines={page.setLines} />
+    </>
   );
 }
 
@@ -109,6 +115,7 @@ function KeysContent({ page, teamId, session }: KeysContentProps) {
         rows={page.rows}
         view={page.view}
         newKeyIds={page.newKeyIds}
+        lines={page.lines}
         departing={page.departing}
         onView={page.changeView}
         onCreate={create}

@@ -7,6 +7,7 @@ import { LoadMore, Retry } from "../controls/list-buttons.tsx";
 import { Lazy } from "../lazy/lazy.tsx";
 import { useServices } from "../services.tsx";
 import { TryIt } from "../try-it/try-it.tsx";
+import type { KeyLines } from "../usage/lines/usage-lines.tsx";
 import { EmptyKeys } from "./empty-keys.tsx";
 import { keyCounts, keysOf } from "./key-pages.ts";
 import { isNarrowed, type KeyView } from "./key-view.ts";
@@ -22,6 +23,7 @@ interface KeysSectionProps {
   readonly rows: readonly Key[];
   readonly view: KeyView;
   readonly newKeyIds: ReadonlySet<string>;
+  readonly lines: KeyLines;
   readonly departing: ReadonlyMap<string, Key>;
   onView(change: Partial<KeyView>): void;
   onCreate(): void;

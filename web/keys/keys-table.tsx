@@ -1,5 +1,6 @@
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { Icon } from "../controls/icon.tsx";
+import type { KeyLines } from "../usage/lines/usage-lines.tsx";
 import { KeyRow } from "./key-row.tsx";
 import type { KeySort } from "./key-view.ts";
 import { tableRoles } from "./table-roles.ts";
@@ -8,6 +9,7 @@ interface KeysTableProps {
   readonly teamName: string;
   readonly rows: readonly Key[];
   readonly newKeyIds: ReadonlySet<string>;
+  readonly lines: KeyLines;
   readonly departing: ReadonlyMap<string, Key>;
   /** True when the last read failed, so that the rows may be out of date. */
   readonly stale: boolean;
@@ -27,7 +29,7 @@ export const columns = [
 
 /** The keys. Narrow windows show the rows of the table as cards. */
 export function KeysTable(props: KeysTableProps) {
-  const { teamName, rows, newKeyIds, departing, stale, sort, onSort, onOpen, onRevoke } = props;
+  const { teamName, rows, newKeyIds, lines, departing, stale, sort, onSort, onOpen, onRevoke } = props;
   return (
     <table {...tableRoles.table} className={stale ? "keys stale" : "keys"}>
       <caption className="visually-hidden">API keys of {teamName}</caption>
@@ -38,6 +40,7 @@ export function KeysTable(props: KeysTableProps) {
             key={key.id}
             apiKey={key}
             isNew={newKeyIds.has(key.id)}
+            line={lines.get(key.id)}
             departing={departing.has(key.id)}
             onOpen={onOpen}
             onRevoke={onRevoke}

@@ -2,6 +2,7 @@ import { useEffect, useRef, useState } from "react";
 import { flushSync } from "react-dom";
 import { type Key, KeyState } from "#gen/keyrun/v1/key_pb.ts";
 import { useServices } from "../services.tsx";
+import type { KeyLines } from "../usage/lines/usage-lines.tsx";
 import { isActive, keysOf, visibleKeys } from "./key-pages.ts";
 import { detailsButtonId, revokeButtonId } from "./key-row.tsx";
 import { arranged, firstView, isNarrowed, type KeyView } from "./key-view.ts";
@@ -35,6 +36,7 @@ export function useKeysPage(teamId: string) {
   const [newKeyIds, setNewKeyIds] = useState<ReadonlySet<string>>(new Set());
   const [dialog, setDialog] = useState<KeysDialog | null>(null);
   const [paused, setPaused] = useState(false);
+  const [lines, setLines] = useState<KeyLines>(new Map());
   const writer = useKeyListWriter(teamId);
   const { departing, depart, forget } = useDepartingKeys();
   const heading = useRef<HTMLHeadingElement>(null);
@@ -95,6 +97,8 @@ export function useKeysPage(teamId: string) {
       writer,
       paused,
       setPaused,
+      lines,
+      setLines,
       newKeyIds,
       setNewKeyIds,
       departing,

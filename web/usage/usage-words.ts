@@ -41,5 +41,10 @@ export function limitReachedInWords(resetMs: number): string {
 
 /** "60 requests per minute". */
 export function limitInWords(limit: number): string {
-  return `${wholeNumber(limit)} ${limit === 1 ? "request" : "requests"} per minute`;
+  return `${requestCount(limit)} per minute`;
+}
+
+/** "1,204 requests". */
+export function requestCount(count: number): string {
+  return `${wholeNumber(count)} ${count === 1 ? "request" : "requests"}`;
 }

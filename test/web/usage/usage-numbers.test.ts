@@ -3,6 +3,8 @@ import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { UsagePointSchema } from "#gen/keyrun/v1/key_service_pb.ts";
+import { usageBounds } from "#src/usage/usage-bounds.ts";
+import { bounds } from "../../../web/bounds.ts";
 import {
   numbersInWords,
   requestsOf,
@@ -57,4 +59,10 @@ test("a span has its number of steps, and the last is the one of now", () => {
       expect(lastMs + stepMs).toBeGreaterThan(nowMs);
     }
   }
+});
+
+test("the screen asks for the usage of as many keys at once as Keyrun tells", () => {
+  expect(bounds.usageKeysMax).toBe(usageBounds.listedKeysMax);
+  expect(bounds.usageKeysMax * usageSpans.month.steps).toBeLessThanOrEqual(usageBounds.listedNumbersMax);
+  expect(bounds.keysPageSize).toBeLessThanOrEqual(bounds.usageKeysMax);
 });

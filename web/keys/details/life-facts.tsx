@@ -1,5 +1,5 @@
 import type { Key } from "#gen/keyrun/v1/key_pb.ts";
-import { wholeNumber } from "../../time/local-format.ts";
+import { requestCount } from "../../usage/usage-words.ts";
 import { isActive } from "../key-pages.ts";
 import { Fact, When } from "./fact.tsx";
 
@@ -39,9 +39,7 @@ export function LifeFacts({ apiKey, known }: LifeFactsProps) {
         </Fact>
       )}
       {requestsPerMinute !== undefined && (
-        <Fact name="Limit">
-          {wholeNumber(requestsPerMinute)} {requestsPerMinute === 1 ? "request" : "requests"} a minute
-        </Fact>
+        <Fact name="Limit">{requestCount(requestsPerMinute)} a minute</Fact>
       )}
     </>
   );

@@ -5,7 +5,7 @@ import { Fact } from "./fact.tsx";
 
 /** How much the key was used in the last hours: whether an old key is still needed. */
 export function UsesFact({ apiKey }: { apiKey: Key }) {
-  const { data, isError } = useUsageHistory(apiKey.teamId, "day", apiKey.id);
+  const { data, isError } = useUsageHistory(apiKey.teamId, "day", { keyId: apiKey.id });
   if (apiKey.lastUseTime === undefined) return null;
   return (
     <Fact name="Last 24 hours">

@@ -1,6 +1,7 @@
 import { timestampMs } from "@bufbuild/protobuf/wkt";
 import type { UsagePoint } from "#gen/keyrun/v1/key_service_pb.ts";
 import { wholeNumber } from "../../time/local-format.ts";
+import { requestCount } from "../usage-words.ts";
 
 /** The requests of one step, apart by what became of them. */
 export interface UsageNumbers {
@@ -48,7 +49,7 @@ export function usageSum(steps: readonly UsageNumbers[]): UsageNumbers {
 export function numbersInWords(numbers: UsageNumbers): string {
   const all = requestsOf(numbers);
   return [
-    all === 0 ? "No requests" : `${wholeNumber(all)} ${all === 1 ? "request" : "requests"}`,
+    all === 0 ? "No requests" : requestCount(all),
     numbers.limited > 0 && `${wholeNumber(numbers.limited)} refused by the limit`,
     numbers.failed > 0 && `${wholeNumber(numbers.failed)} failed`,
   ]

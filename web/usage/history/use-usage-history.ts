@@ -7,16 +7,17 @@ import { useTicking } from "../../time/ticker.ts";
 import { useRpc } from "../../use-rpc.ts";
 import { spanStartMs, type UsageSpan, usageSpans } from "./usage-span.ts";
 
-/**
- * The usage of a team's keys, or of one of them, read again and again while the page is in view.
- */
-export function useUsageHistory(teamId: string, span: UsageSpan, keyId = "") {
+/** Of one key alone, or beside the team's usage of each of some keys. */
+type OfKeys = { readonly keyId: string } | { readonly keyIds: string[] };
+
+/** The usage of a team's keys, read again and again while the page is in view. */
+export function useUsageHistory(teamId: string, span: UsageSpan, ofKeys?: OfKeys) {
   const { sessionEnded, ticker } = useServices();
   const ended = useCell(sessionEnded);
   const startTime = useTicking(ticker, (nowMs) => new Date(spanStartMs(span, nowMs)).toISOString());
   return useRpc(
     lateRpcs.getUsage,
-    { teamId, startTime, step: usageSpans[span].step, ...(keyId !== "" && { keyId }) },
+    { teamId, startTime, step: usageSpans[span].step, ...ofKeys },
     {
       // The old bars stay while those of the next hour or of another span are loading.
       placeholderData: keepPreviousData,
