@@ -56,19 +56,22 @@ export async function settlePendingKeys(
 type PendingKey = Pick<KeyDocument, "teamId" | "replacesKeyId"> & { readonly id: string };
 
 /**
- * Deletes the pending key, so that its request can be made anew. False where there is none, or its
- * rotation is done.
+ * Whether the request that made this key is done. If its rotation was cut off before that, or is
+ * slow, it is taken back: the key is deleted, and the request can be made anew.
  */
-export async function withdrawPending(
+export async function isRequestDone(
   keys: Collection<KeyDocument>,
   call: StoreCall,
   keyId: string,
 ): Promise<boolean> {
-  const pending = { _id: { $eq: keyId }, pendingSinceMs: { $gte: 0 }, revokeTimeMs: { $eq: null } };
-  const document = await call(() => keys.findOne(pending, newest));
-  if (!document || (await decidePending(keys, call, { id: keyId, ...document }))) return false;
-  await call(() => keys.deleteOne(pending));
-  return true;
+  const document = await call(() => keys.findOne({ _id: { $eq: keyId } }, newest));
+  // Another caller has taken it back.
+  if (!document) return false;
+  const { pendingSinceMs = null, revokeTimeMs } = document;
+  if (pendingSinceMs === null || revokeTimeMs !== null) return true;
+  if (await decidePending(keys, call, { id: keyId, ...document })) return true;
+  await call(() => keys.deleteOne({ _id: { $eq: keyId }, pendingSinceMs: { $gte: 0 } }));
+  return false;
 }
 
 /**

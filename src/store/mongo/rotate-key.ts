@@ -6,7 +6,7 @@ import { activeKey, checkKey } from "./checked-key.ts";
 import type { KeyDocument } from "./documents.ts";
 import { findByRequestKey, insertDocument, keyDocumentOf, newest } from "./insert-key.ts";
 import { endedSlot, slotNumber, successorSlot } from "./key-slots.ts";
-import { releasePredecessor, settlePendingKeys, withdrawPending } from "./pending-keys.ts";
+import { isRequestDone, releasePredecessor, settlePendingKeys } from "./pending-keys.ts";
 import type { StoreCall } from "./store-call.ts";
 
 const after = { returnDocument: "after" } as const;
@@ -37,12 +37,10 @@ async function rotateKey(
 ): Promise<RotateKeyOutcome> {
   const same = { _id: { $eq: keyId }, teamId: { $eq: teamId }, version: { $eq: version } };
   const one = { ...same, ...activeKey, replacedByKeyId: { $eq: null } };
+  const repeatOf = async (id: string): Promise<RotateKeyOutcome> =>
+    (await isRequestDone(keys, call, id)) ? { kind: "request_id_used", keyId: id } : { kind: "changed" };
   const used = await findByRequestKey(keys, call, successor);
-  if (used !== undefined) {
-    // The request of a rotation that was cut off before it was done, or is done elsewhere now.
-    if (await withdrawPending(keys, call, used)) return { kind: "changed" };
-    return { kind: "request_id_used", keyId: used };
-  }
+  if (used !== undefined) return repeatOf(used);
   const old = await call(() => keys.findOne(one, newest));
   if (!old) return { kind: "changed" };
   const number = slotNumber(old.slot);
@@ -53,7 +51,7 @@ async function rotateKey(
   const document = keyDocumentOf(pending, successorSlot(teamId, number, successor.id));
   if (!(await insertDocument(keys, call, document))) {
     const winner = await findByRequestKey(keys, call, successor);
-    return winner === undefined ? { kind: "changed" } : { kind: "request_id_used", keyId: winner };
+    return winner === undefined ? { kind: "changed" } : repeatOf(winner);
   }
   const named = await repeated(async () => {
     const naming = namingOf(keyId, successor.id, end);
