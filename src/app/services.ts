@@ -189,7 +189,7 @@ export function createServices(parts: ServicesParts) {
     openStreams: () => ({ app: streams.open(), keys: keyEvents.watchers() }),
     keySweep: createKeySweep({
       ...{ clock, store: stores.keys, expireKeys: keyring.expireKeys, changeSecurityState },
-      revoking: parts.audit.keyRevoked,
+      ...{ revoking: parts.audit.keyRevoked, publish, withLastUse: keyring.withLastUse, onRevoked },
       onFailed: (err) => log.warn({ err }, "a sweep of the keys failed; what is left is tried again"),
     }),
     watchedUses: createWatchedUses({ clock, events: keyEvents, list: keyring.list }),

@@ -5,8 +5,11 @@ export const keyLifeBounds = {
   expiryMsMax: 3_653 * 24 * 60 * 60 * 1_000,
   /** How long a replaced key may go on: 30 days. */
   overlapMsMax: 30 * 24 * 60 * 60 * 1_000,
-  /** After this time a new key that can't be used yet is revoked: its rotation was cut off. */
-  pendingMsMax: 60_000,
+  /**
+   * After this time the rotation of a new key that can't be used yet was cut off, and is completed
+   * or taken back. One that is only slow is not harmed: it is tried again.
+   */
+  pendingMsMax: 5_000,
   /** How often a change of a key is tried again because another change came first. */
   changeTriesMax: 20,
   /** How often keys whose expiry has come are marked. */

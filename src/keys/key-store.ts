@@ -87,12 +87,19 @@ export type RotateKeyOutcome =
   /** The key has another version, has ended, or is replaced; no key can be used that could not. */
   | { readonly kind: "changed" }
   /**
-   * The replaced key is written as ordered, and whether its successor can be used is not known or
-   * it was revoked. To be announced, and then `cause` thrown.
+   * The replaced key is written as ordered, and whether its successor can be used by now is not
+   * known, or it was revoked. To be announced, and then `cause` thrown.
    */
   | { readonly kind: "cut_off"; readonly replaced: KeyRecord; readonly cause: unknown }
   /** The key is to expire, and another key with its first key is active; nothing was written. */
   | { readonly kind: "predecessor_active" };
+
+/** What became of keys that were pending. */
+export interface SettledKeys {
+  readonly completed: readonly KeyRecord[];
+  readonly revoked: readonly KeyRecord[];
+  readonly predecessors: readonly KeyRecord[];
+}
 
 /**
  * The keys of all teams. A key is active until it is revoked or marked as expired. A write whose
@@ -166,19 +173,22 @@ export interface KeyStore {
    */
   rotate(order: RotateKeyOrder): Promise<RotateKeyOutcome>;
   /**
-   * Revokes keys that are pending since `sinceMs` or earlier, at most `limit`, and returns them. An
-   * active key that names one of them as its successor is released: it names none any more, so it
-   * can be rotated again, and its version is one higher. If its rotation has brought its expiry
-   * forward, that stays. Awaits
-   * `before` for each key that it is about to revoke.
+   * Ends rotations that were cut off: of the keys that are pending since `sinceMs` or earlier, at
+   * most `limit`. A key that its predecessor names can be used from then on (`completed`): the
+   * rotation was done. Any other is revoked, and its predecessor is whole. The request id of that
+   * rotation can be used again. Awaits `before` for each key that it is about to revoke.
+   *
+   * A key that was revoked while it was pending stays so. An active key that names it is released:
+   * it names none any more, so it can be rotated again, and its version is one higher.
+   * `predecessors` are the keys that named one of all these, as they are then.
    */
-  revokePending(order: {
+  settlePending(order: {
     sinceMs: number;
     revokeTimeMs: number;
     revokedBy: string;
     limit: number;
     before?: (key: { readonly teamId: string; readonly keyId: string }) => Promise<void>;
-  }): Promise<{ readonly revoked: KeyRecord[]; readonly released: KeyRecord[] }>;
+  }): Promise<SettledKeys>;
   /**
    * Revokes the team's key for ever, also an expired one, and returns it, its version one higher. A
    * key that was revoked before stays as it is. Undefined where the team has no such key.

@@ -4,9 +4,10 @@ import type { Clock } from "../clock.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
 import { keyEndNoticeMs } from "../http/key-end.ts";
 import type { ExpireKeys, ExpireKeysParts } from "./expire-keys.ts";
+import type { KeyEvent } from "./key-events.ts";
 import { evidenceOf } from "./key-evidence-of.ts";
 import { keyLifeBounds } from "./key-life-bounds.ts";
-import type { KeyStore } from "./key-store.ts";
+import type { KeyRecord, KeyStore } from "./key-store.ts";
 import { keyrunActor } from "./rotate-key.ts";
 
 /** Looks from time to time after keys that end. The timer does not keep the process alive. */
@@ -19,9 +20,8 @@ export interface KeySweep {
 }
 
 /**
- * Marks keys whose expiry has come, revokes the new keys of rotations that were cut off, and counts
- * keys that expire soon. Each instance of a fleet may
- * do it: a key is marked once.
+ * Marks keys whose expiry has come, completes rotations that were cut off or takes them back, and
+ * counts keys that expire soon. Each instance of a fleet may do it: a key is marked once.
  */
 export function createKeySweep(parts: {
   readonly clock: Clock;
@@ -30,6 +30,10 @@ export function createKeySweep(parts: {
   readonly changeSecurityState: ChangeSecurityState<"key", FlooredChange<KeyEvidence>>;
   /** Called before a key is revoked, which waits for it. Repeating it does nothing. */
   readonly revoking: ExpireKeysParts["expiring"];
+  readonly publish: (event: KeyEvent) => void;
+  readonly withLastUse: (key: KeyRecord) => KeyRecord;
+  /** Called once the revocation of a replaced key is final. */
+  readonly onRevoked: (key: KeyRecord) => void;
   /**
    * Called with the cause when a step fails, and not again until it has succeeded. The next sweep
    * does what is left.
@@ -37,7 +41,8 @@ export function createKeySweep(parts: {
   readonly onFailed: (cause: unknown) => void;
   readonly sweepMs?: number;
 }): KeySweep {
-  const { clock, store, expireKeys, changeSecurityState, onFailed, sweepMs = keyLifeBounds.sweepMs } = parts;
+  const { clock, store, expireKeys, changeSecurityState, publish, withLastUse, onRevoked, onFailed } = parts;
+  const { sweepMs = keyLifeBounds.sweepMs } = parts;
   let timer: NodeJS.Timeout | undefined;
   let sweeping: Promise<void> | undefined;
   /** The steps that failed when they were done last. */
@@ -47,7 +52,7 @@ export function createKeySweep(parts: {
 
   async function sweep(): Promise<void> {
     await step("expire", expireKeys);
-    await step("revoke", revokePending);
+    await step("settle", settlePending);
     if (clock.monotonicMs() - countedMs >= keyLifeBounds.countMs) await step("count", count);
   }
 
@@ -62,8 +67,11 @@ export function createKeySweep(parts: {
     }
   }
 
-  /** A rotation was cut off: nobody has got the value of its new key. */
-  async function revokePending(): Promise<void> {
+  /**
+   * Rotations were cut off. Nobody has got the value of a new key that is completed, so it can only
+   * be rotated.
+   */
+  async function settlePending(): Promise<void> {
     const nowMs = clock.unixMs();
     const order = {
       sinceMs: nowMs - keyLifeBounds.pendingMsMax,
@@ -74,12 +82,21 @@ export function createKeySweep(parts: {
     };
     // Each may release another key, which is a change too.
     const limit = Math.floor(bounds.changesPerPushMax / 2);
-    await changeSecurityState("key", async () => {
-      const { revoked, released } = await store.revokePending({ ...order, limit });
-      return [...revoked, ...released].map((key) => ({
-        ...{ id: key.id, version: key.version, teamId: key.teamId, value: evidenceOf(key) },
-      }));
+    let predecessors: readonly KeyRecord[] = [];
+    const changes = await changeSecurityState("key", async () => {
+      const settled = await store.settlePending({ ...order, limit });
+      predecessors = settled.predecessors;
+      return [
+        ...settled.completed.map((key) => ({ ...changeOf(key), grants: true })),
+        ...[...settled.revoked, ...predecessors].map(changeOf),
+      ];
     });
+    for (const { key, grants } of changes) if (grants) publish({ kind: "created", key });
+    for (const key of predecessors) {
+      const isRevoked = key.revokeTimeMs !== null;
+      publish({ kind: isRevoked ? "revoked" : "changed", key: withLastUse(key) });
+      if (isRevoked) onRevoked(key);
+    }
   }
 
   async function count(): Promise<void> {
@@ -107,4 +124,9 @@ export function createKeySweep(parts: {
       await sweeping;
     },
   };
+}
+
+function changeOf(key: KeyRecord): FlooredChange<KeyEvidence> & { readonly key: KeyRecord } {
+  const { id, version, teamId } = key;
+  return { id, version, teamId, value: evidenceOf(key), key };
 }

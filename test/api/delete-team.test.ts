@@ -1,11 +1,11 @@
-import { Code, ConnectError } from "@connectrpc/connect";
+import { Code } from "@connectrpc/connect";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 import { VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
 import { Plan, TeamState } from "#gen/keyrun/v1/team_pb.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { signInOwner } from "../harness/members.ts";
+import { refusedCall } from "../harness/refused-call.ts";
 
 const clock = createManualClock();
 let keyrun: Keyrun;
@@ -13,15 +13,6 @@ beforeAll(async () => {
   keyrun = await startKeyrun({ clock });
 });
 afterAll(() => keyrun.close());
-
-async function refusalOf(call: Promise<unknown>) {
-  const error = await call.then(
-    () => expect.fail("the call succeeded"),
-    (thrown) => ConnectError.from(thrown),
-  );
-  const [info] = error.findDetails(ErrorInfoSchema);
-  return { code: error.code, reason: info?.reason, metadata: info?.metadata, words: error.rawMessage };
-}
 
 const echo = { kind: { case: "echo" as const, value: {} } };
 
@@ -46,7 +37,7 @@ test("a team without active keys is deleted, and found nowhere any more", async 
     () => keyrun.keys.listKeys({ teamId }),
     () => keyrun.teams.deleteTeam({ teamId }),
   ]) {
-    expect(await refusalOf(call())).toMatchObject({ ...gone, words: `There is no team \`${teamId}\`.` });
+    expect(await refusedCall(call())).toMatchObject({ ...gone, words: `There is no team \`${teamId}\`.` });
   }
   expect((await keyrun.teams.listTeams({})).teams.map(({ id }) => id)).not.toContain(teamId);
 });
@@ -55,7 +46,7 @@ test("a team with active keys stays as it was, and the refusal names the team an
   const teamId = await keyrun.newTeam();
   const keys = [await keyrun.newKey(teamId), await keyrun.newKey(teamId)];
   await keyrun.keys.revokeKey({ teamId, keyId: keys[1]!.id });
-  expect(await refusalOf(keyrun.teams.deleteTeam({ teamId }))).toEqual({
+  expect(await refusedCall(keyrun.teams.deleteTeam({ teamId }))).toEqual({
     code: Code.FailedPrecondition,
     reason: "TEAM_HAS_KEYS",
     metadata: { team_id: teamId, active_key_count: "1" },
@@ -70,7 +61,7 @@ test("a team that an app is limited to stays, because the app would else be for 
   const [teamId, other] = [await keyrun.newTeam(), await keyrun.newTeam()];
   const appId = `only-${teamId}`;
   await keyrun.apps.createApp({ app: { id: appId, backend: echo, teamIds: [teamId] } });
-  expect(await refusalOf(keyrun.teams.deleteTeam({ teamId }))).toMatchObject({
+  expect(await refusedCall(keyrun.teams.deleteTeam({ teamId }))).toMatchObject({
     code: Code.FailedPrecondition,
     reason: "TEAM_HAS_APPS",
     metadata: { team_id: teamId, app_ids: appId },
@@ -87,7 +78,7 @@ test("of many apps, three are named", async () => {
   for (const name of ["a", "b", "c", "d"]) {
     await keyrun.apps.createApp({ app: { id: `${name}-${teamId}`, backend: echo, teamIds: [teamId] } });
   }
-  const refusal = await refusalOf(keyrun.teams.deleteTeam({ teamId }));
+  const refusal = await refusedCall(keyrun.teams.deleteTeam({ teamId }));
   expect(refusal.metadata?.app_ids).toBe(`a-${teamId}, b-${teamId}, c-${teamId} and more`);
 });
 
@@ -109,7 +100,7 @@ test("a deleted team's keys stay refused, from the caches too, and are not those
     expect(await run(key.value)).toEqual({ status: 401, code: "invalid_api_key" });
     clock.advance(61_000);
   }
-  const refusal = await refusalOf(keyrun.keys.revokeKey({ teamId, keyId: key.id }));
+  const refusal = await refusedCall(keyrun.keys.revokeKey({ teamId, keyId: key.id }));
   expect(refusal).toMatchObject({ reason: "KEY_NOT_FOUND", metadata: { team_id: teamId, key_id: key.id } });
 });
 
@@ -133,18 +124,18 @@ test("a member stays signed in and loses the team, and the member's stream of it
   expect(await teamsOf()).toContain(teamId);
   const stream = keys.watchKeys({ teamId })[Symbol.asyncIterator]();
   expect((await stream.next()).value?.event.case).toBe("opened");
-  const ended = refusalOf(stream.next());
+  const ended = refusedCall(stream.next());
   await keyrun.teams.deleteTeam({ teamId });
   expect(await ended).toMatchObject({ code: Code.NotFound, reason: "TEAM_NOT_FOUND" });
   expect(await teamsOf()).not.toContain(teamId);
-  expect(await refusalOf(keys.listKeys({ teamId }))).toMatchObject({ reason: "TEAM_NOT_FOUND" });
+  expect(await refusedCall(keys.listKeys({ teamId }))).toMatchObject({ reason: "TEAM_NOT_FOUND" });
 });
 
 test("a service's stream of the team's keys ends, too", async () => {
   const teamId = await keyrun.newTeam();
   const stream = keyrun.keys.watchKeys({ teamId })[Symbol.asyncIterator]();
   expect((await stream.next()).value?.event.case).toBe("opened");
-  const ended = refusalOf(stream.next());
+  const ended = refusedCall(stream.next());
   await keyrun.teams.deleteTeam({ teamId });
   expect(await ended).toMatchObject({ code: Code.NotFound, reason: "TEAM_NOT_FOUND" });
 });
@@ -165,13 +156,13 @@ test("requests of the last minute still count for a new team with the id, so no 
 describe("an error names what it is about, and repeats nothing that may be a secret:", () => {
   test("an app and a key that are not there", async () => {
     const teamId = await keyrun.newTeam();
-    expect(await refusalOf(keyrun.apps.getApp({ appId: "shuot" }))).toMatchObject({
+    expect(await refusedCall(keyrun.apps.getApp({ appId: "shuot" }))).toMatchObject({
       reason: "APP_NOT_FOUND",
       metadata: { app_id: "shuot" },
       words: "There is no app `shuot`.",
     });
     const keyId = "7k3f0m9x2a4c6e8g1j5n7p9q";
-    expect(await refusalOf(keyrun.keys.revokeKey({ teamId, keyId }))).toMatchObject({
+    expect(await refusedCall(keyrun.keys.revokeKey({ teamId, keyId }))).toMatchObject({
       reason: "KEY_NOT_FOUND",
       metadata: { team_id: teamId, key_id: keyId },
       words: `Team \`${teamId}\` has no key \`${keyId}\`.`,
@@ -190,7 +181,7 @@ describe("an error names what it is about, and repeats nothing that may be a sec
       () => teams.updateTeam({ team: { id: value, plan: Plan.PRO }, updateMask: { paths: ["plan"] } }),
       () => apps.getApp({ appId: value }),
     ]) {
-      expect(JSON.stringify(await refusalOf(call()))).not.toContain(secret.slice(0, 8));
+      expect(JSON.stringify(await refusedCall(call()))).not.toContain(secret.slice(0, 8));
     }
   });
 });

@@ -1,54 +1,27 @@
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
-import { Code, ConnectError } from "@connectrpc/connect";
+import { Code } from "@connectrpc/connect";
 import fc from "fast-check";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
+import { describe, expect, test } from "vitest";
 import { KeyState } from "#gen/keyrun/v1/key_pb.ts";
 import { VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
-import { type Caller, connectCallers } from "../harness/callers.ts";
-import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { agedKeyrun } from "../harness/aged-keyrun.ts";
+import type { Caller } from "../harness/callers.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
-import { restCaller, restH2Caller } from "../harness/rest-caller.ts";
+import { refusedCall } from "../harness/refused-call.ts";
 import { soon } from "../harness/soon.ts";
 
-const clock = createManualClock();
-const callers: Caller[] = [];
-let keyrun: Keyrun;
-
-beforeAll(async () => {
-  keyrun = await startKeyrun({ clock });
-  for (const make of [restCaller, restH2Caller, grpcJsCaller, ...Object.values(connectCallers)]) {
-    callers.push(make(keyrun.publicUrl));
-  }
-});
-
-afterAll(async () => {
-  for (const caller of callers) caller.close();
-  await keyrun.close();
-});
+const { clock, callers, keyrun, run } = agedKeyrun();
 
 const minuteMs = 60_000;
 const dayMs = 24 * 60 * minuteMs;
 
-const run = (value: string, caller = callers[0]!) =>
-  caller.run({ appId: "echo", text: "x", authorization: `Bearer ${value}` });
-
 async function keyUntil(expireMs: number, teamId?: string) {
-  const team = teamId ?? (await keyrun.newTeam(Plan.ENTERPRISE));
+  const team = teamId ?? (await keyrun().newTeam(Plan.ENTERPRISE));
   const expireTime = timestampFromMs(expireMs);
-  const { key, value } = await keyrun.keys.createKey({ teamId: team, expireTime });
+  const { key, value } = await keyrun().keys.createKey({ teamId: team, expireTime });
   return { teamId: team, keyId: key?.id ?? "", value, key };
-}
-
-async function refusalOf(call: Promise<unknown>) {
-  const error = await call.then(
-    () => expect.fail("the call succeeded"),
-    (thrown) => ConnectError.from(thrown),
-  );
-  const [info] = error.findDetails(ErrorInfoSchema);
-  return { code: error.code, reason: info?.reason, metadata: info?.metadata, words: error.rawMessage };
 }
 
 describe("a key with an expiry", () => {
@@ -58,7 +31,7 @@ describe("a key with an expiry", () => {
     const uncached = await keyUntil(expireMs, teamId);
     clock.stepWall(dayMs - 1);
     for (const caller of callers) expect(await run(value, caller)).toMatchObject({ kind: "ok" });
-    expect(await keyrun.keys.verifyKey({ value, cost: 0 })).toMatchObject({ verdict: Verdict.VALID });
+    expect(await keyrun().keys.verifyKey({ value, cost: 0 })).toMatchObject({ verdict: Verdict.VALID });
     clock.stepWall(1);
     for (const used of [value, uncached.value]) {
       for (const caller of callers) {
@@ -68,7 +41,7 @@ describe("a key with an expiry", () => {
         expect(JSON.stringify(outcome)).toContain(new Date(expireMs).toISOString());
       }
     }
-    const verdict = await keyrun.keys.verifyKey({ value, cost: 0 });
+    const verdict = await keyrun().keys.verifyKey({ value, cost: 0 });
     expect(verdict).toMatchObject({ verdict: Verdict.EXPIRED, keyId, teamId, plan: Plan.ENTERPRISE });
     expect(verdict.rateLimit).toBeUndefined();
   });
@@ -95,19 +68,19 @@ describe("a key with an expiry", () => {
     const wrong = `${value.slice(0, -1)}${value.endsWith("0") ? "1" : "0"}`;
     expect(JSON.stringify(await run(wrong))).toContain("INVALID_API_KEY");
     expect(JSON.stringify(await run(value))).toContain("EXPIRED_API_KEY");
-    await keyrun.keys.revokeKey({ teamId, keyId });
+    await keyrun().keys.revokeKey({ teamId, keyId });
     expect(JSON.stringify(await run(value))).toContain("REVOKED_API_KEY");
-    expect(await keyrun.keys.verifyKey({ value })).toMatchObject({ verdict: Verdict.REVOKED });
+    expect(await keyrun().keys.verifyKey({ value })).toMatchObject({ verdict: Verdict.REVOKED });
   });
 
   test("is marked by the sweep, and then refused whatever the clock does", async () => {
     const { teamId, keyId, value } = await keyUntil(clock.unixMs() + minuteMs);
     clock.stepWall(minuteMs);
-    const marked = async () => (await keyrun.keys.listKeys({ teamId, showRevoked: true })).keys[0]?.state;
+    const marked = async () => (await keyrun().keys.listKeys({ teamId, showRevoked: true })).keys[0]?.state;
     await soon(marked).toBe(KeyState.EXPIRED);
     clock.stepWall(-minuteMs);
     expect(JSON.stringify(await run(value))).toContain("EXPIRED_API_KEY");
-    expect(await refusalOf(keyrun.keys.updateKey(later(teamId, keyId)))).toMatchObject({
+    expect(await refusedCall(keyrun().keys.updateKey(later(teamId, keyId)))).toMatchObject({
       code: Code.FailedPrecondition,
       reason: "KEY_ENDED",
     });
@@ -120,25 +93,29 @@ describe("a key with an expiry", () => {
   });
 
   test("counts no longer from its expiry on: it makes room, is not listed, and hinders no deletion of its team", async () => {
-    const teamId = await keyrun.newTeam();
+    const teamId = await keyrun().newTeam();
     const expireMs = clock.unixMs() + minuteMs;
     await Promise.all(Array.from({ length: 50 }, () => keyUntil(expireMs, teamId)));
     clock.stepWall(minuteMs - 1);
-    expect(await refusalOf(keyrun.keys.createKey({ teamId }))).toMatchObject({ reason: "KEY_LIMIT_REACHED" });
-    expect(await refusalOf(keyrun.teams.deleteTeam({ teamId }))).toMatchObject({ reason: "TEAM_HAS_KEYS" });
+    expect(await refusedCall(keyrun().keys.createKey({ teamId }))).toMatchObject({
+      reason: "KEY_LIMIT_REACHED",
+    });
+    expect(await refusedCall(keyrun().teams.deleteTeam({ teamId }))).toMatchObject({
+      reason: "TEAM_HAS_KEYS",
+    });
     clock.stepWall(1);
-    const { key } = await keyrun.keys.createKey({ teamId });
-    const listed = await keyrun.keys.listKeys({ teamId });
+    const { key } = await keyrun().keys.createKey({ teamId });
+    const listed = await keyrun().keys.listKeys({ teamId });
     expect(listed).toMatchObject({ keys: [key], activeKeyCount: 1, revokedKeyCount: 50 });
     expect(listed.keys).toHaveLength(1);
-    await keyrun.keys.revokeKey({ teamId, keyId: key?.id ?? "" });
-    await keyrun.teams.deleteTeam({ teamId });
+    await keyrun().keys.revokeKey({ teamId, keyId: key?.id ?? "" });
+    await keyrun().teams.deleteTeam({ teamId });
   });
 
   test("is told to watchers as changed, once it is marked", async () => {
     const { teamId, keyId } = await keyUntil(clock.unixMs() + minuteMs);
     const ended = new AbortController();
-    const watch = keyrun.keys.watchKeys({ teamId }, { signal: ended.signal })[Symbol.asyncIterator]();
+    const watch = keyrun().keys.watchKeys({ teamId }, { signal: ended.signal })[Symbol.asyncIterator]();
     expect(await watch.next()).toMatchObject({ value: { event: { case: "opened" } } });
     clock.stepWall(minuteMs);
     expect(await watch.next()).toMatchObject({
@@ -152,12 +129,12 @@ describe("a key with an expiry", () => {
     ["past", -1],
     ["more than 10 years away", 3_653 * dayMs + 1],
   ])("is not created %s: the field is named", async (_, span) => {
-    const teamId = await keyrun.newTeam();
+    const teamId = await keyrun().newTeam();
     const expireTime = timestampFromMs(clock.unixMs() + span);
-    const refusal = await refusalOf(keyrun.keys.createKey({ teamId, expireTime }));
+    const refusal = await refusedCall(keyrun().keys.createKey({ teamId, expireTime }));
     expect(refusal).toMatchObject({ code: Code.InvalidArgument, reason: "INVALID_ARGUMENT" });
     expect(refusal.words).toContain("expire_time");
-    expect((await keyrun.keys.listKeys({ teamId })).activeKeyCount).toBe(0);
+    expect((await keyrun().keys.listKeys({ teamId })).activeKeyCount).toBe(0);
   });
 });
 
@@ -181,11 +158,11 @@ describe("answers to a key", () => {
   });
 
   test("say it where the team's limit refuses, and never to a key without an expiry", async () => {
-    const teamId = await keyrun.newTeam();
+    const teamId = await keyrun().newTeam();
     const { value } = await keyUntil(clock.unixMs() + dayMs, teamId);
-    const lasting = await keyrun.newKey(teamId);
+    const lasting = await keyrun().newKey(teamId);
     expect(await headersOf(lasting.value, "echo", callers[0]!)).toBeNull();
-    await keyrun.keys.verifyKey({ value, cost: 59 });
+    await keyrun().keys.verifyKey({ value, cost: 59 });
     for (const caller of callers) {
       const outcome = await run(value, caller);
       expect(outcome.kind).toBe("refused");
@@ -198,13 +175,13 @@ describe("UpdateKey", () => {
   const mask = (...paths: string[]) => ({ updateMask: { paths } });
 
   test("changes the label alone, also of a key that has ended, and tells watchers", async () => {
-    const teamId = await keyrun.newTeam();
-    const { id: keyId } = await keyrun.newKey(teamId);
+    const teamId = await keyrun().newTeam();
+    const { id: keyId } = await keyrun().newKey(teamId);
     const ended = new AbortController();
-    const watch = keyrun.keys.watchKeys({ teamId }, { signal: ended.signal })[Symbol.asyncIterator]();
+    const watch = keyrun().keys.watchKeys({ teamId }, { signal: ended.signal })[Symbol.asyncIterator]();
     await watch.next();
     const expireTime = timestampFromMs(clock.unixMs());
-    const { key } = await keyrun.keys.updateKey({
+    const { key } = await keyrun().keys.updateKey({
       teamId,
       keyId,
       label: " new ",
@@ -217,11 +194,11 @@ describe("UpdateKey", () => {
       value: { event: { case: "changed", value: { id: keyId, label: "new" } } },
     });
     ended.abort();
-    await keyrun.keys.revokeKey({ teamId, keyId });
-    const again = await keyrun.keys.updateKey({ teamId, keyId, ...mask("label") });
+    await keyrun().keys.revokeKey({ teamId, keyId });
+    const again = await keyrun().keys.updateKey({ teamId, keyId, ...mask("label") });
     expect(again.key).toMatchObject({ label: "", state: KeyState.REVOKED, revokedBy: "a service" });
     expect(
-      await refusalOf(keyrun.keys.updateKey({ teamId, keyId, expireTime, ...mask("expire_time") })),
+      await refusedCall(keyrun().keys.updateKey({ teamId, keyId, expireTime, ...mask("expire_time") })),
     ).toEqual(expect.objectContaining({ code: Code.FailedPrecondition, reason: "KEY_ENDED" }));
   });
 
@@ -229,10 +206,10 @@ describe("UpdateKey", () => {
     const { teamId, keyId, value } = await keyUntil(clock.unixMs() + 30 * dayMs);
     const nearer = clock.unixMs() + 5_000;
     const update = (ms: number) =>
-      keyrun.keys.updateKey({ teamId, keyId, expireTime: timestampFromMs(ms), ...mask("expire_time") });
+      keyrun().keys.updateKey({ teamId, keyId, expireTime: timestampFromMs(ms), ...mask("expire_time") });
     const { key } = await update(nearer);
     expect(key?.expireTime && timestampMs(key.expireTime)).toBe(nearer);
-    expect(await refusalOf(update(nearer + 1))).toMatchObject({ code: Code.InvalidArgument });
+    expect(await refusedCall(update(nearer + 1))).toMatchObject({ code: Code.InvalidArgument });
     expect(await run(value)).toMatchObject({ kind: "ok" });
     const { key: over } = await update(1);
     expect(over?.state).toBe(KeyState.EXPIRED);
@@ -242,10 +219,10 @@ describe("UpdateKey", () => {
   });
 
   test("gives a key without an expiry one", async () => {
-    const teamId = await keyrun.newTeam();
-    const { id: keyId, value } = await keyrun.newKey(teamId);
+    const teamId = await keyrun().newTeam();
+    const { id: keyId, value } = await keyrun().newKey(teamId);
     const expireTime = timestampFromMs(clock.unixMs() + 1_000);
-    await keyrun.keys.updateKey({ teamId, keyId, expireTime, ...mask("expire_time") });
+    await keyrun().keys.updateKey({ teamId, keyId, expireTime, ...mask("expire_time") });
     expect((await run(value)).kind).toBe("ok");
     clock.stepWall(1_000);
     expect(JSON.stringify(await run(value))).toContain("EXPIRED_API_KEY");
@@ -257,19 +234,19 @@ describe("UpdateKey", () => {
     ["with an expiry that is named and not given", mask("expire_time"), "expire_time"],
     ["with a label that misleads", { label: "a\nb", ...mask("label") }, "label"],
   ])("%s is refused, and says by which name", async (_, fields, name) => {
-    const teamId = await keyrun.newTeam();
-    const { id: keyId } = await keyrun.newKey(teamId);
-    const refusal = await refusalOf(keyrun.keys.updateKey({ teamId, keyId, ...fields }));
+    const teamId = await keyrun().newTeam();
+    const { id: keyId } = await keyrun().newKey(teamId);
+    const refusal = await refusedCall(keyrun().keys.updateKey({ teamId, keyId, ...fields }));
     expect(refusal).toMatchObject({ code: Code.InvalidArgument, reason: "INVALID_ARGUMENT" });
     expect(refusal.words).toContain(name);
   });
 
   test("of another team's key, and of an unknown key, is refused alike", async () => {
-    const [teamId, other] = [await keyrun.newTeam(), await keyrun.newTeam()];
-    const { id: keyId } = await keyrun.newKey(other);
+    const [teamId, other] = [await keyrun().newTeam(), await keyrun().newTeam()];
+    const { id: keyId } = await keyrun().newKey(other);
     const change = { label: "x", ...mask("label") };
-    const foreign = await refusalOf(keyrun.keys.updateKey({ teamId, keyId, ...change }));
-    const unknown = await refusalOf(keyrun.keys.updateKey({ teamId, keyId: "0".repeat(24), ...change }));
+    const foreign = await refusedCall(keyrun().keys.updateKey({ teamId, keyId, ...change }));
+    const unknown = await refusedCall(keyrun().keys.updateKey({ teamId, keyId: "0".repeat(24), ...change }));
     expect(foreign.reason).toBe("KEY_NOT_FOUND");
     expect(unknown.words.replace("0".repeat(24), keyId)).toBe(foreign.words);
   });

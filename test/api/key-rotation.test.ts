@@ -1,57 +1,27 @@
 import { randomUUID } from "node:crypto";
 import { durationFromMs, timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
-import { Code, ConnectError } from "@connectrpc/connect";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
+import { Code } from "@connectrpc/connect";
+import { describe, expect, test } from "vitest";
 import { KeyState } from "#gen/keyrun/v1/key_pb.ts";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
-import { type Caller, connectCallers } from "../harness/callers.ts";
-import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
-import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
-import { createManualClock } from "../harness/manual-clock.ts";
-import { restCaller, restH2Caller } from "../harness/rest-caller.ts";
+import { agedKeyrun } from "../harness/aged-keyrun.ts";
+import { refusedCall } from "../harness/refused-call.ts";
 
-const clock = createManualClock();
-const callers: Caller[] = [];
-let keyrun: Keyrun;
-
-beforeAll(async () => {
-  keyrun = await startKeyrun({ clock });
-  for (const make of [restCaller, restH2Caller, grpcJsCaller, ...Object.values(connectCallers)]) {
-    callers.push(make(keyrun.publicUrl));
-  }
-});
-
-afterAll(async () => {
-  for (const caller of callers) caller.close();
-  await keyrun.close();
-});
+const { clock, callers, keyrun, run } = agedKeyrun();
 
 const hourMs = 60 * 60_000;
 const dayMs = 24 * hourMs;
 
-const run = (value: string, caller = callers[0]!) =>
-  caller.run({ appId: "echo", text: "x", authorization: `Bearer ${value}` });
-
 async function newKey(facts: { label?: string; expireMs?: number } = {}) {
-  const teamId = await keyrun.newTeam(Plan.ENTERPRISE);
+  const teamId = await keyrun().newTeam(Plan.ENTERPRISE);
   const { label = "", expireMs } = facts;
   const expiry = expireMs === undefined ? {} : { expireTime: timestampFromMs(expireMs) };
-  const { key, value } = await keyrun.keys.createKey({ teamId, label, ...expiry });
+  const { key, value } = await keyrun().keys.createKey({ teamId, label, ...expiry });
   return { teamId, keyId: key?.id ?? "", value };
 }
 
 const rotate = (key: { teamId: string; keyId: string }, overlapMs = 0, requestId = "") =>
-  keyrun.keys.rotateKey({ ...key, overlap: durationFromMs(overlapMs), requestId });
-
-async function refusalOf(call: Promise<unknown>) {
-  const error = await call.then(
-    () => expect.fail("the call succeeded"),
-    (thrown) => ConnectError.from(thrown),
-  );
-  const [info] = error.findDetails(ErrorInfoSchema);
-  return { code: error.code, reason: info?.reason, metadata: info?.metadata, words: error.rawMessage };
-}
+  keyrun().keys.rotateKey({ ...key, overlap: durationFromMs(overlapMs), requestId });
 
 describe("rotating without an overlap", () => {
   test("revokes the old key at once on every transport, and the new one works", async () => {
@@ -71,7 +41,7 @@ describe("rotating without an overlap", () => {
       expect((await run(value, caller)).kind).toBe("ok");
       expect(JSON.stringify(await run(old.value, caller))).toContain("REVOKED_API_KEY");
     }
-    const { keys, activeKeyCount } = await keyrun.keys.listKeys({ teamId: old.teamId });
+    const { keys, activeKeyCount } = await keyrun().keys.listKeys({ teamId: old.teamId });
     expect([keys.map(({ id }) => id), activeKeyCount]).toEqual([[key?.id], 1]);
   });
 });
@@ -110,23 +80,23 @@ describe("rotating with an overlap", () => {
 
   test("works with all keys that the team may have, and the pair counts as one", async () => {
     const old = await newKey();
-    await Promise.all(Array.from({ length: 49 }, () => keyrun.newKey(old.teamId)));
+    await Promise.all(Array.from({ length: 49 }, () => keyrun().newKey(old.teamId)));
     const { key } = await rotate(old, hourMs);
-    const { activeKeyCount, keys } = await keyrun.keys.listKeys({ teamId: old.teamId, pageSize: 100 });
+    const { activeKeyCount, keys } = await keyrun().keys.listKeys({ teamId: old.teamId, pageSize: 100 });
     expect([activeKeyCount, keys.length]).toEqual([50, 51]);
     const refusal = { reason: "KEY_LIMIT_REACHED" };
-    expect(await refusalOf(keyrun.keys.createKey({ teamId: old.teamId }))).toMatchObject(refusal);
+    expect(await refusedCall(keyrun().keys.createKey({ teamId: old.teamId }))).toMatchObject(refusal);
     clock.stepWall(hourMs);
-    expect(await refusalOf(keyrun.keys.createKey({ teamId: old.teamId }))).toMatchObject(refusal);
-    await keyrun.keys.revokeKey({ teamId: old.teamId, keyId: key?.id ?? "" });
-    await keyrun.newKey(old.teamId);
+    expect(await refusedCall(keyrun().keys.createKey({ teamId: old.teamId }))).toMatchObject(refusal);
+    await keyrun().keys.revokeKey({ teamId: old.teamId, keyId: key?.id ?? "" });
+    await keyrun().newKey(old.teamId);
   });
 
   test("tells watchers of both keys", async () => {
     const old = await newKey();
     const ended = new AbortController();
     const { teamId } = old;
-    const watch = keyrun.keys.watchKeys({ teamId }, { signal: ended.signal })[Symbol.asyncIterator]();
+    const watch = keyrun().keys.watchKeys({ teamId }, { signal: ended.signal })[Symbol.asyncIterator]();
     await watch.next();
     const { key } = await rotate(old, hourMs);
     expect(await watch.next()).toMatchObject({
@@ -146,7 +116,7 @@ describe("a rotation is refused", () => {
       await newKey({ expireMs: clock.unixMs() + hourMs }),
       await newKey(),
     ];
-    await keyrun.keys.revokeKey({ teamId: revoked.teamId, keyId: revoked.keyId });
+    await keyrun().keys.revokeKey({ teamId: revoked.teamId, keyId: revoked.keyId });
     clock.stepWall(hourMs);
     const { key } = await rotate(replaced, hourMs);
     for (const [old, words] of [
@@ -154,7 +124,7 @@ describe("a rotation is refused", () => {
       [expired, "expired"],
       [replaced, `replaced by \`${key?.id}\``],
     ] as const) {
-      const refusal = await refusalOf(rotate(old, hourMs));
+      const refusal = await refusedCall(rotate(old, hourMs));
       expect(refusal).toMatchObject({ code: Code.FailedPrecondition, reason: "KEY_NOT_ROTATABLE" });
       expect(refusal.metadata).toEqual({ key_id: old.keyId });
       expect(refusal.words).toContain(words);
@@ -165,11 +135,11 @@ describe("a rotation is refused", () => {
     const old = await newKey();
     const { key } = await rotate(old, hourMs);
     const successor = { teamId: old.teamId, keyId: key?.id ?? "" };
-    expect(await refusalOf(rotate(successor, hourMs))).toMatchObject({ reason: "KEY_NOT_ROTATABLE" });
+    expect(await refusedCall(rotate(successor, hourMs))).toMatchObject({ reason: "KEY_NOT_ROTATABLE" });
     const { value } = await rotate(successor);
     expect((await run(value)).kind).toBe("ok");
     expect((await run(old.value)).kind).toBe("ok");
-    expect((await keyrun.keys.listKeys({ teamId: old.teamId })).activeKeyCount).toBe(1);
+    expect((await keyrun().keys.listKeys({ teamId: old.teamId })).activeKeyCount).toBe(1);
   });
 
   test("with a used request id, by the name of the key that it made", async () => {
@@ -177,27 +147,27 @@ describe("a rotation is refused", () => {
     const requestId = randomUUID();
     const { key } = await rotate(first, hourMs, requestId);
     expect(key?.requestId).toBe(requestId);
-    expect(await refusalOf(rotate(first, hourMs, requestId))).toMatchObject({
+    expect(await refusedCall(rotate(first, hourMs, requestId))).toMatchObject({
       ...{ code: Code.AlreadyExists, reason: "REQUEST_ID_USED", metadata: { key_id: key?.id } },
     });
-    const another = await keyrun.keys.createKey({ teamId: first.teamId });
+    const another = await keyrun().keys.createKey({ teamId: first.teamId });
     const used = rotate({ teamId: first.teamId, keyId: another.key?.id ?? "" }, 0, requestId);
-    expect(await refusalOf(used)).toMatchObject({
+    expect(await refusedCall(used)).toMatchObject({
       ...{ code: Code.AlreadyExists, reason: "REQUEST_ID_USED", metadata: { key_id: key?.id } },
     });
     await rotate(second, hourMs, requestId);
   });
 
   test.each([-1, 30 * dayMs + 1])("with an overlap of %i ms, which is named", async (overlapMs) => {
-    const refusal = await refusalOf(rotate(await newKey(), overlapMs));
+    const refusal = await refusedCall(rotate(await newKey(), overlapMs));
     expect(refusal).toMatchObject({ code: Code.InvalidArgument });
     expect(refusal.words).toContain("overlap");
   });
 
   test("for another team's key and an unknown key alike", async () => {
     const [own, other] = [await newKey(), await newKey()];
-    const foreign = await refusalOf(rotate({ teamId: own.teamId, keyId: other.keyId }));
-    const unknown = await refusalOf(rotate({ teamId: own.teamId, keyId: "0".repeat(24) }));
+    const foreign = await refusedCall(rotate({ teamId: own.teamId, keyId: other.keyId }));
+    const unknown = await refusedCall(rotate({ teamId: own.teamId, keyId: "0".repeat(24) }));
     expect(foreign.reason).toBe("KEY_NOT_FOUND");
     expect(unknown.words.replace("0".repeat(24), other.keyId)).toBe(foreign.words);
   });
@@ -209,6 +179,6 @@ test("of many rotations of one key at once exactly one is done, and only its val
   const done = outcomes.filter((outcome) => outcome.status === "fulfilled");
   expect(done).toHaveLength(1);
   expect((await run(done[0]!.value.value)).kind).toBe("ok");
-  const { keys } = await keyrun.keys.listKeys({ teamId: old.teamId, showRevoked: true });
+  const { keys } = await keyrun().keys.listKeys({ teamId: old.teamId, showRevoked: true });
   expect(keys.map(({ id }) => id).sort()).toEqual([old.keyId, done[0]!.value.key?.id].sort());
 });

@@ -157,41 +157,59 @@ export function keyRotationContract(name: string, open: OpenStores): void {
         (await keys().list({ teamId, limit: 9, includeRevoked: true })).map(({ id }) => id);
       expect(await list()).toEqual([]);
       const order = { sinceMs: 10, revokeTimeMs: 20, revokedBy: "Keyrun" };
-      const none = { revoked: [], released: [] };
-      expect(await keys().revokePending({ ...order, limit: 0 })).toEqual(none);
+      const none = { completed: [], revoked: [], predecessors: [] };
+      expect(await keys().settlePending({ ...order, limit: 0 })).toEqual(none);
       const facts = { pendingSinceMs: null, revokeTimeMs: 20, revokedBy: "Keyrun", version: 2 };
       const begun: unknown[] = [];
       const before = async (key: { readonly teamId: string; readonly keyId: string }) => {
         begun.push([key, (await keys().find(key.keyId))?.revokeTimeMs]);
       };
-      expect(await keys().revokePending({ ...order, limit: 9, before })).toEqual({
+      expect(await keys().settlePending({ ...order, limit: 9, before })).toEqual({
         ...none,
         revoked: [{ ...early, ...facts }],
       });
       expect(begun).toEqual([[{ teamId, keyId: early.id }, null]]);
-      expect(await keys().revokePending({ ...order, limit: 9 })).toEqual(none);
+      expect(await keys().settlePending({ ...order, limit: 9 })).toEqual(none);
       expect(await keys().find(late.id)).toEqual(late);
       expect(await list()).toEqual([early.id]);
     });
 
-    test("an active key whose successor was revoked as pending can be rotated again, and keeps its expiry", async () => {
+    test("a rotation whose old key names the pending key is completed, and any other is taken back", async () => {
       const teamId = newPrefix();
       const chain = { replacesKeyId: `${teamId}a`, firstKeyId: `${teamId}a`, pendingSinceMs: 10 };
-      const old = await inserted(teamId, {
-        id: `${teamId}a`,
-        replacedByKeyId: `${teamId}b`,
-        expireTimeMs: 90,
-      });
-      await inserted(teamId, { id: `${teamId}b`, ...chain });
-      // A rotation that lost: the old key names another.
+      const ends = { replacedByKeyId: `${teamId}b`, expireTimeMs: 90 };
+      const old = await inserted(teamId, { id: `${teamId}a`, ...ends });
+      const pending = await inserted(teamId, { id: `${teamId}b`, ...chain });
+      const gone = { revokeTimeMs: 7, revokedBy: "ada", replacedByKeyId: `${teamId}f` };
+      const revoked = await inserted(teamId, { id: `${teamId}e`, ...gone });
+      const late = { replacesKeyId: revoked.id, firstKeyId: revoked.id, pendingSinceMs: 10 };
+      const successor = await inserted(teamId, { id: `${teamId}f`, ...late });
+      // Of rotations that lost: the old key names another, or none.
       await inserted(teamId, { id: `${teamId}c`, ...chain });
+      const free = await inserted(teamId, { id: `${teamId}g` });
+      const requestId = "11111111-2222-4333-8444-555555555555";
+      const lost = { replacesKeyId: free.id, firstKeyId: free.id, requestId, pendingSinceMs: 10 };
+      await inserted(teamId, { id: `${teamId}d`, ...lost });
       const order = { sinceMs: 10, revokeTimeMs: 20, revokedBy: "Keyrun", limit: 9 };
-      const { revoked, released } = await keys().revokePending(order);
-      expect(revoked.map(({ id }) => id).sort()).toEqual([`${teamId}b`, `${teamId}c`]);
-      const free = { ...old, replacedByKeyId: null, version: 2 };
-      expect(released).toEqual([free]);
-      expect(await keys().find(old.id)).toEqual(free);
-      expect((await keys().rotate(orderOf(free, `${teamId}d`))).kind).toBe("rotated");
+      const begun: string[] = [];
+      const before = async ({ keyId }: { keyId: string }) => void begun.push(keyId);
+      const settled = await keys().settlePending({ ...order, before });
+      const byId = (some: readonly KeyRecord[]) => some.toSorted((a, b) => (a.id < b.id ? -1 : 1));
+      const usable = { pendingSinceMs: null, version: 2 };
+      expect(byId(settled.completed)).toEqual([
+        { ...pending, ...usable },
+        { ...successor, ...usable },
+      ]);
+      expect(byId(settled.predecessors)).toEqual([old, revoked]);
+      expect(byId(settled.revoked).map(({ id }) => id)).toEqual([`${teamId}c`, `${teamId}d`]);
+      expect(begun.sort()).toEqual([`${teamId}c`, `${teamId}d`]);
+      expect(await keys().find(pending.id)).toEqual({ ...pending, ...usable });
+      expect(await keys().find(old.id)).toEqual(old);
+      // What was taken back can be asked for again, with the same request id.
+      const now = (await keys().find(free.id))!;
+      expect(now).toEqual({ ...free, version: now.version });
+      const again = orderOf(now, `${teamId}h`, revoke, { requestId });
+      expect((await keys().rotate(again)).kind).toBe("rotated");
     });
 
     const endings = {
@@ -211,10 +229,10 @@ export function keyRotationContract(name: string, open: OpenStores): void {
         if (end === "revoked") await keys().revoke({ teamId, keyId: a, ...endings.revoked });
         await keys().revoke({ teamId, keyId: b, revokeTimeMs: 8, revokedBy: "lin" });
         const order = { sinceMs: 10, revokeTimeMs: 20, revokedBy: "Keyrun", limit: 9 };
-        const { revoked, released } = await keys().revokePending(order);
+        const { revoked, predecessors } = await keys().settlePending(order);
         const facts = { pendingSinceMs: null, revokeTimeMs: 8, revokedBy: "lin", version: 2 };
         expect(revoked).toEqual([{ ...pending, ...facts }]);
-        expect(released).toHaveLength(n === 0 ? 1 : 0);
+        expect(predecessors).toHaveLength(n === 0 ? 1 : 0);
         expect(await keys().find(a)).toEqual({
           ...old,
           ...endings[end],

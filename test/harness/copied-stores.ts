@@ -1,3 +1,4 @@
+import type { KeyRecord, RotateKeyOrder } from "#src/keys/key-store.ts";
 import type { ServiceTokenRecord } from "#src/service-tokens/service-token-store.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { auditEventOf, keyRecordOf, newAppOf, serviceTokenRecordOf } from "./store-records.ts";
@@ -39,11 +40,57 @@ export async function writeEveryKind(
   await stores.apps.update("words", { teamIds: ["acme", "beta"], streamTimeoutMs: 5_000 });
   await stores.apps.delete("removed");
   await writeKeys(stores, { count: keys, secretVersion });
+  await writeFamilies(stores, secretVersion);
   await writeServiceTokens(stores, secretVersion);
   await writeRuns(stores, runs);
   await writeUsage(stores);
-  await stores.audit.write(teamIds.map((teamId) => auditEventOf({ id: `event of ${teamId}`, teamId })));
+  await stores.audit.write([
+    ...teamIds.map((teamId) => auditEventOf({ id: `event of ${teamId}`, teamId })),
+    ...(["done", "unknown"] as const).map((outcome) =>
+      auditEventOf({ id: outcome, teamId: "beta", action: "key.rotate", target: families.old, outcome }),
+    ),
+  ]);
   await stores.window.keep(["a page of the window", "and another"]);
+}
+
+/**
+ * Keys of the team beta, each of these with an end of its own. A copy meets the successor of the
+ * first pair before its predecessor.
+ */
+export const families = {
+  old: "family-old",
+  successor: "family-new",
+  oldEndMs: 9_000_000_000_000,
+  chain: ["chain-1", "chain-2", "chain-3"],
+  expired: "expired-1",
+} as const;
+
+/** A pair with an overlap, a key that was replaced twice without one, and one that has expired. */
+async function writeFamilies({ keys }: Stores, secretVersion: string): Promise<void> {
+  const roomy = { activeMax: 1_000_000 };
+  const record = (id: string, facts: Partial<KeyRecord> = {}) =>
+    keyRecordOf({ id, teamId: "beta", secretVersion, createTimeMs: 1_700_000_500_000, ...facts });
+  const rotate = async (keyId: string, successor: KeyRecord, end: RotateKeyOrder["end"]) => {
+    const { version = 0 } = (await keys.find(keyId)) ?? {};
+    const outcome = await keys.rotate({ teamId: "beta", keyId, version, successor, end });
+    if (outcome.kind !== "rotated") throw new Error(`${keyId}: ${outcome.kind}`);
+  };
+  const expired = record(families.expired, { expireTimeMs: 1_700_000_600_000 });
+  await keys.insert(expired, roomy);
+  await keys.markExpired({ nowMs: 1_700_000_700_000, limit: 9, teamId: "beta" });
+  const { old, successor, oldEndMs } = families;
+  const restrictions = { appIds: ["words"], requestsPerMinute: 7, label: "paired" };
+  await keys.insert(record(old, { ...restrictions, expireTimeMs: oldEndMs + 5 }), roomy);
+  const chainOf = (id: string) => ({ replacesKeyId: id, version: 2 });
+  const expiring = { kind: "expire", expireTimeMs: oldEndMs } as const;
+  const next = { ...restrictions, ...chainOf(old), firstKeyId: old, expireTimeMs: oldEndMs + 9 };
+  await rotate(old, record(successor, { ...next, requestId: "a rotation" }), expiring);
+  const [first, second, third] = families.chain;
+  const revoke = { kind: "revoke", revokeTimeMs: 1_700_000_800_000, revokedBy: "billing" } as const;
+  await keys.insert(record(first), roomy);
+  await rotate(first, record(second, { ...chainOf(first), firstKeyId: first }), revoke);
+  await rotate(second, record(third, { ...chainOf(second), firstKeyId: first }), revoke);
+  await keys.recordUses(new Map([old, successor].map((id, n) => [id, 1_700_000_910_000 + n])));
 }
 
 const usageDayMs = 19_700 * 86_400_000;
@@ -56,8 +103,11 @@ async function writeUsage({ usage }: Stores): Promise<void> {
     { ...place, incarnation: "one", ...counts },
     { ...place, incarnation: "two", ...counts, limitedCount: 9 },
     { ...place, incarnation: "one", ...counts, startTimeMs: usageDayMs + 7_200_000, acceptedCount: 1 },
+    { ...place, incarnation: "one", ...counts, teamId: "beta", keyId: families.old },
+    { ...place, incarnation: "one", ...counts, teamId: "beta", keyId: families.successor },
   ]);
   await usage.setDay("acme", usageDayMs);
+  await usage.setDay("beta", usageDayMs);
 }
 
 /** Half of them are revoked, some were made with a request id, and some are restricted. */
@@ -105,7 +155,7 @@ async function writeRuns({ runRecords }: Stores, count: number): Promise<void> {
   }
 }
 
-const ofAcme = { teamId: "acme", fromMs: 0, untilMs: 2 * usageDayMs };
+const usageOf = (teamId: string) => ({ teamId, fromMs: 0, untilMs: 2 * usageDayMs });
 const byTime = <Sum extends { readonly startTimeMs: number }>(sums: readonly Sum[]) =>
   sums.toSorted((a, b) => a.startTimeMs - b.startTimeMs);
 
@@ -146,7 +196,13 @@ export async function everyKind(
     events: await audit.list({ limit: 100 }),
     serviceTokens: await serviceTokens.list({ limit: 100, includeRevoked: true }),
     secretVersions: [await keys.secretVersions(), await serviceTokens.secretVersions()],
-    hours: byTime(await usage.hours({ ...ofAcme, except: [] })),
-    days: await usage.days(ofAcme),
+    hours: byTime(await usage.hours({ ...usageOf("acme"), except: [] })),
+    days: await usage.days(usageOf("acme")),
+    ofPair: await Promise.all(
+      [families.old, families.successor].map(async (keyId) => ({
+        hours: await usage.hours({ ...usageOf("beta"), keyId, except: [] }),
+        days: await usage.days({ ...usageOf("beta"), keyId }),
+      })),
+    ),
   };
 }

@@ -10,7 +10,7 @@ export const securityWrites: Readonly<Record<string, readonly string[]>> = {
     "keys.update",
     "keys.markExpired",
     "keys.rotate",
-    "keys.revokePending",
+    "keys.settlePending",
     "keys.revoke",
     "keys.delete",
     "keys.deleteAll",

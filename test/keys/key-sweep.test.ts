@@ -1,4 +1,5 @@
 import { afterAll, expect, onTestFinished, test } from "vitest";
+import { keyLifeBounds } from "#src/keys/key-life-bounds.ts";
 import type { KeyStore } from "#src/keys/key-store.ts";
 import { createKeySweep } from "#src/keys/key-sweep.ts";
 import { unavailable } from "#src/refusal/refusal.ts";
@@ -15,13 +16,13 @@ afterAll(() => folders.remove());
 async function startSweep() {
   const stores = await openSqliteStores({ dataDir: folders.create() });
   const clock = createManualClock();
-  const failing = new Set<"expire" | "revoke" | "count">();
-  const seen = { sweeps: 0, failures: [] as unknown[] };
+  const failing = new Set<"expire" | "settle" | "count">();
+  const seen = { sweeps: 0, failures: [] as unknown[], told: [] as string[] };
   const store: KeyStore = {
     ...stores.keys,
-    async revokePending(order) {
-      if (failing.has("revoke")) throw unavailable();
-      return stores.keys.revokePending(order);
+    async settlePending(order) {
+      if (failing.has("settle")) throw unavailable();
+      return stores.keys.settlePending(order);
     },
     async countExpiring(span) {
       if (failing.has("count")) throw unavailable();
@@ -36,6 +37,9 @@ async function startSweep() {
     },
     changeSecurityState: (_, write) => write(),
     revoking: async () => {},
+    publish: ({ kind, key }) => void seen.told.push(`${kind} ${key.id}`),
+    withLastUse: (key) => key,
+    onRevoked: ({ id }) => void seen.told.push(`final ${id}`),
     onFailed: (cause) => void seen.failures.push(cause),
   });
   onTestFinished(async () => {
@@ -64,7 +68,7 @@ test("a step that fails keeps no other from its work", async () => {
 test("an outage is told once for each step, and so is the next one", async () => {
   const { clock, failing, seen, sweep, nextSweeps } = await startSweep();
   const outage = async () => {
-    for (const step of ["expire", "revoke", "count"] as const) failing.add(step);
+    for (const step of ["expire", "settle", "count"] as const) failing.add(step);
     for (let n = 0; n < 3; n++) {
       clock.advance(60_000);
       await nextSweeps();
@@ -81,4 +85,29 @@ test("an outage is told once for each step, and so is the next one", async () =>
   expect(seen.failures).toHaveLength(3);
   await outage();
   expect(seen.failures).toHaveLength(6);
+});
+
+test("a rotation that was cut off once it was done is completed, and those who watch are told", async () => {
+  const { clock, keys, seen, sweep } = await startSweep();
+  const since = clock.unixMs();
+  for (const end of [{ expireTimeMs: since + 90_000 }, { revokeTimeMs: 5, revokedBy: "ada" }]) {
+    const id = "expireTimeMs" in end ? "a" : "b";
+    const old = { id, teamId: "demo", replacedByKeyId: `${id}2`, ...end };
+    await keys.insert(keyRecordOf(old), { activeMax: 9 });
+    const chain = { replacesKeyId: id, firstKeyId: id, pendingSinceMs: since };
+    await keys.insert(keyRecordOf({ id: `${id}2`, teamId: "demo", ...chain }), { activeMax: 9 });
+  }
+  clock.advance(keyLifeBounds.pendingMsMax - 1);
+  sweep.start();
+  await soon(() => seen.sweeps > 3).toBe(true);
+  expect(seen.told).toEqual([]);
+  clock.advance(1);
+  await soon(() => seen.told.toSorted()).toEqual([
+    "changed a",
+    "created a2",
+    "created b2",
+    "final b",
+    "revoked b",
+  ]);
+  expect(await keys.find("b2")).toMatchObject({ pendingSinceMs: null, revokeTimeMs: null, version: 2 });
 });

@@ -4,8 +4,10 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { MongoClient } from "mongodb";
 import { afterAll, describe, expect, test } from "vitest";
+import { VerifyKeyResponse_Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { everyKind, writeEveryKind } from "../harness/copied-stores.ts";
+import { manage } from "../harness/keyrun.ts";
 import {
   keyrunCommand,
   repository,
@@ -64,7 +66,16 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
       keyrunCommand({ KEYRUN_DATA_DIR: dataDir, ...internal(alone) }, args);
     const newKey = async () => (await command("keys", "create", "--team", "demo")).stdout.trim();
     const [kept, revoked] = [await newKey(), await newKey()];
-    await command("keys", "revoke", "--team", "demo", revoked.split(".")[0] ?? "");
+    const idOf = (value: string) => value.split(".")[0] ?? "";
+    await command("keys", "revoke", "--team", "demo", idOf(revoked));
+    const [overlapped, ended] = [await newKey(), await newKey()];
+    const rotate = async (value: string, ...options: string[]) =>
+      (await command("keys", "rotate", "--team", "demo", idOf(value), ...options)).stdout.trim();
+    const successors = [await rotate(overlapped, "--overlap", "1h"), await rotate(ended)];
+    const before = await restRun(alone.publicUrl, { value: overlapped });
+    expect([before.status, before.headers.get("x-key-replaced")]).toEqual([200, "true"]);
+    const created = await command("service-tokens", "create", "gateway", "--role", "verify");
+    const token = created.stdout.trim();
     const uri = databases.createUri();
     const settings = {
       KEYRUN_DATA_DIR: dataDir,
@@ -85,7 +96,7 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
     const copied = await keyrunCommand(settings, ["copy-to-mongodb"]);
     expect(copied).toMatchObject({
       code: 0,
-      stdout: "Copied to MongoDB, and compared: 4 teams, 4 members, 3 apps, 402 keys and 10 kept answers.\n",
+      stdout: "Copied to MongoDB, and compared: 4 teams, 4 members, 3 apps, 412 keys and 10 kept answers.\n",
       stderr: expect.stringContaining("don't serve it any more"),
     });
     expect(await keyrunCommand(settings, ["copy-to-mongodb"])).toMatchObject({
@@ -101,6 +112,16 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
     expect((await restRun(moved.publicUrl, { value: kept, appId: "words" })).status).toBe(404);
     const refused = await restRun(moved.publicUrl, { value: revoked });
     expect(refused).toMatchObject({ status: 401, body: expect.stringContaining("revoked_api_key") });
+    // The rotated pairs go on, and the overlap ends when it was promised.
+    const after = await restRun(moved.publicUrl, { value: overlapped });
+    expect([after.status, after.headers.get("x-key-replaced")]).toEqual([200, "true"]);
+    expect(after.headers.get("x-key-expires")).toBe(before.headers.get("x-key-expires"));
+    for (const value of successors) expect((await restRun(moved.publicUrl, { value })).status).toBe(200);
+    expect((await restRun(moved.publicUrl, { value: ended })).body).toContain("revoked_api_key");
+    const gateway = manage(moved.internalUrl, token);
+    const { verdict } = await gateway.keys.verifyKey({ value: kept, cost: 0 });
+    expect(verdict).toBe(VerifyKeyResponse_Verdict.VALID);
+    gateway.disconnect();
     moved.kill("SIGTERM");
     await moved.exited;
   });

@@ -1,84 +1,46 @@
 import { randomBytes } from "node:crypto";
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, afterEach, describe, expect, test } from "vitest";
-import {
-  keyrunCommand,
-  restRun,
-  type ServingKeyrun,
-  type Settings,
-  serveKeyrun,
-  spawnKeyrun,
-} from "../harness/keyrun-process.ts";
-import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
+import { describe, expect, test } from "vitest";
+import { keyrunCommand, type Settings, spawnKeyrun } from "../harness/keyrun-process.ts";
+import { mongodbUri } from "../harness/mongo-databases.ts";
+import { type SecretPlace, secretPlaces } from "../harness/secret-places.ts";
 
-const folders = createTempFolders();
-const databases = createMongoDatabases();
-const running: ServingKeyrun[] = [];
-afterEach(async () => {
-  for (const keyrun of running.splice(0)) {
-    keyrun.kill("SIGKILL");
-    await keyrun.exited;
-  }
-});
-afterAll(async () => {
-  if (mongodbUri !== "") await databases.drop();
-  folders.remove();
-});
+const { embedded, onMongo, newFolder } = secretPlaces();
 
 /** Each story starts four servers. */
 const longer = { timeout: 300_000 };
 
-/** The settings of a Keyrun, and the file of its secrets. */
-interface Place {
-  readonly dataDir: string;
-  readonly secretFile: string;
-  readonly settings: Settings;
-}
-
-async function start({ dataDir, settings }: Place) {
-  const keyrun = await serveKeyrun(dataDir, settings);
-  running.push(keyrun);
-  const command = (...args: string[]) => keyrunCommand({ KEYRUN_DATA_DIR: dataDir, ...settings }, args);
-  const newKey = async () => (await command("keys", "create", "--team", "demo")).stdout.trim();
-  const statusOf = async (value: string) => (await restRun(keyrun.publicUrl, { value })).status;
-  const stop = async () => {
-    keyrun.kill("SIGTERM");
-    expect(await keyrun.exited).toEqual({ code: 0, signal: null });
-  };
-  return { command, newKey, statusOf, stop };
-}
-
-async function rotationStory(place: Place): Promise<void> {
-  const first = await start(place);
+async function rotationStory(place: SecretPlace): Promise<void> {
+  const { command, newKey, start } = place;
+  const first = await start();
   // With MongoDB there is no team yet.
-  if (place.settings.KEYRUN_MONGODB_URI) await first.command("teams", "create", "demo");
-  const before = await first.newKey();
-  const [oldSecret = ""] = readFileSync(place.secretFile, "utf8").trim().split("\n");
-  const rotated = await first.command("secrets", "rotate");
+  if (place.settings.KEYRUN_MONGODB_URI) await command("teams", "create", "demo");
+  const before = await newKey();
+  const [oldSecret = ""] = place.held();
+  const rotated = await command("secrets", "rotate");
   expect(rotated).toMatchObject({ code: 0, stderr: expect.stringContaining("restart Keyrun") });
   const [, newest, old] = /version (\w{8}), before version (\w{8})\.\n$/.exec(rotated.stdout) ?? [];
   expect(newest).not.toBe(old);
   // The running server still knows the old secret alone.
-  const between = await first.newKey();
+  const between = await newKey();
   expect(await first.statusOf(between)).toBe(200);
   await first.stop();
 
-  const second = await start(place);
-  const after = await second.newKey();
+  const second = await start();
+  const after = await newKey();
   for (const value of [before, between, after]) expect(await second.statusOf(value)).toBe(200);
   await second.stop();
 
   // The first secret of the list made the last key, and the second one those before.
-  const [newSecret = "", kept = ""] = readFileSync(place.secretFile, "utf8").trim().split("\n");
+  const [newSecret = "", kept = ""] = place.held();
   expect(kept).toBe(oldSecret);
   for (const [secret, missing] of [
     [newSecret, old],
     [oldSecret, newest],
   ] as const) {
     writeFileSync(place.secretFile, `${secret}\n`);
-    const refused = spawnKeyrun({ KEYRUN_DATA_DIR: place.dataDir, ...place.settings });
+    const refused = spawnKeyrun(place.settings);
     expect(await refused.exited).toMatchObject({ code: 1 });
     expect(refused.stderr()).toContain(`(version ${missing}). Add it, after the others, to `);
     const named = place.settings.KEYRUN_SECRET_FILE ? "KEYRUN_SECRET_FILE" : place.secretFile;
@@ -90,41 +52,36 @@ test(
   "keys made before and after a rotation work after a restart, on the embedded store",
   longer,
   async () => {
-    const dataDir = folders.create();
-    await rotationStory({ dataDir, secretFile: join(dataDir, "secret"), settings: {} });
+    await rotationStory(embedded());
   },
 );
 
 describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
   test("keys made before and after a rotation work after a restart, on MongoDB", longer, async () => {
-    const secretFile = join(folders.create(), "keyrun-secret");
-    writeFileSync(secretFile, `${randomBytes(32).toString("hex")}\n`, { mode: 0o600 });
-    const settings = { KEYRUN_MONGODB_URI: databases.createUri(), KEYRUN_SECRET_FILE: secretFile };
-    await rotationStory({ dataDir: folders.create(), secretFile, settings });
+    await rotationStory(onMongo());
   });
 });
 
 test("start names the older secrets that no key needs, by their versions", async () => {
-  const dataDir = folders.create();
-  const rotate = () => keyrunCommand({ KEYRUN_DATA_DIR: dataDir }, ["secrets", "rotate", "--json"]);
-  await (await start({ dataDir, secretFile: "", settings: {} })).stop();
+  const { command, newKey, start } = embedded();
+  const rotate = () => command("secrets", "rotate", "--json");
+  await (await start()).stop();
   await rotate();
-  const middle = await start({ dataDir, secretFile: "", settings: {} });
-  await middle.newKey();
+  const middle = await start();
+  await newKey();
   await middle.stop();
   const { versions } = JSON.parse((await rotate()).stdout);
-  const listed = await keyrunCommand({ KEYRUN_DATA_DIR: dataDir }, ["secrets", "list"]);
+  const listed = await command("secrets", "list");
   expect(listed.stdout).toBe(
     `1. version ${versions[0]}, which makes new keys\n2. version ${versions[1]}\n3. version ${versions[2]}\n`,
   );
-  await start({ dataDir, secretFile: "", settings: {} });
-  const logged = running.at(-1)?.stderr() ?? "";
+  const logged = (await start()).stderr();
   expect(logged).toContain(`"versions":["${versions[2]}"]`);
   expect(logged).toContain("no key needs these older secrets any more");
 });
 
 test("a rotation needs no server, and says what to do where there is no file to change", async () => {
-  const dataDir = folders.create();
+  const dataDir = newFolder();
   const rotate = (settings: Settings) =>
     keyrunCommand({ KEYRUN_DATA_DIR: dataDir, ...settings }, ["secrets", "rotate"]);
   expect(await rotate({})).toMatchObject({ code: 1, stderr: expect.stringContaining("There is no file") });

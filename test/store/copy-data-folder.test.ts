@@ -12,7 +12,7 @@ import { openMongoTarget } from "#src/store/mongo/copy-target.ts";
 import { collectionsOf } from "#src/store/mongo/documents.ts";
 import { openSqliteSource } from "#src/store/sqlite/copy-source.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
-import { everyKind, writeEveryKind } from "../harness/copied-stores.ts";
+import { everyKind, families, writeEveryKind } from "../harness/copied-stores.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";
 import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
 import { openMongoForTest, silentInstanceEvents } from "../harness/open-mongo.ts";
@@ -46,7 +46,7 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
     const dataDir = await filledFolder();
     const uri = databases.createUri();
     const counts = await copy(dataDir, uri);
-    expect(counts).toMatchObject({ teams: 3, members: 3, preview: 1, users: 3, apps: 3, keys: 1_100 });
+    expect(counts).toMatchObject({ teams: 3, members: 3, preview: 1, users: 3, apps: 3, keys: 1_106 });
 
     const source = await openSqliteStores({ dataDir });
     const expected = await everyKind(source, sizes);
@@ -64,6 +64,23 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
     expect(full).toEqual({ kind: "limit_reached" });
     const one = await target.keys.insert(keyRecordOf({ id: "more", teamId: "acme" }), { activeMax: 276 });
     expect(one).toEqual({ kind: "inserted" });
+    // A pair counts as one until both have ended, and is replaced as before.
+    expect(expected.teams[1]).toMatchObject({ active: 277 });
+    const { old, successor, oldEndMs } = families;
+    expect(await target.keys.find(old)).toMatchObject({
+      ...{ replacedByKeyId: successor, expireTimeMs: oldEndMs, appIds: ["words"], requestsPerMinute: 7 },
+    });
+    const { version = 0 } = (await target.keys.find(successor)) ?? {};
+    const third = keyRecordOf({ id: "third", teamId: "beta", replacesKeyId: successor, firstKeyId: old });
+    const order = { teamId: "beta", keyId: successor, version, successor: { ...third, version: 2 } };
+    const later = { kind: "expire", expireTimeMs: oldEndMs + 1 } as const;
+    expect(await target.keys.rotate({ ...order, end: later })).toEqual({ kind: "predecessor_active" });
+    const beta = keyRecordOf({ id: "of beta", teamId: "beta" });
+    expect(await target.keys.insert(beta, { activeMax: 277 })).toEqual({ kind: "limit_reached" });
+    await target.keys.markExpired({ nowMs: oldEndMs, limit: 9, teamId: "beta" });
+    expect(await target.keys.countActive("beta")).toBe(277);
+    expect((await target.keys.rotate({ ...order, end: later })).kind).toBe("rotated");
+    expect(await target.keys.countActive("beta")).toBe(277);
     const again = keyRecordOf({ id: "again", teamId: "acme", requestId: "request 6" });
     expect(await target.keys.insert(again, { activeMax: 999 })).toEqual({
       kind: "request_id_used",

@@ -39,7 +39,7 @@ const kinds: { readonly [Name in keyof ChangingPorts]: Kinds<ChangingPorts[Name]
     recordUses: "aside",
     // The event of an expiry is written before it by itself.
     markExpired: "aside",
-    revokePending: "aside",
+    settlePending: "aside",
     find: "reads",
     list: "reads",
     placeOf: "reads",

@@ -57,7 +57,12 @@ export function keyDocumentOf(key: KeyRecord, slot: string): KeyDocument {
   return checkRecord(keyDocument, { _id: id, ...facts, ...made }, `keys/${id}`);
 }
 
-function requestKeyOf({ id, teamId, requestId }: KeyRecord): string {
+/** The value of the index that gives a team's request id to one key. */
+export function requestKeyOf({
+  id,
+  teamId,
+  requestId,
+}: Pick<KeyRecord, "id" | "teamId" | "requestId">): string {
   return requestId === null ? `none/${id}` : `${teamId}/${requestId}`;
 }
 

@@ -2,52 +2,102 @@ import type { Collection } from "mongodb";
 import type { KeyRecord, KeyStore } from "../../keys/key-store.ts";
 import { activeKey, checkKey, keyOf } from "./checked-key.ts";
 import type { KeyDocument } from "./documents.ts";
+import { newest, requestKeyOf } from "./insert-key.ts";
 import { endedSlot } from "./key-slots.ts";
 import type { StoreCall } from "./store-call.ts";
 
 const after = { returnDocument: "after" } as const;
 
 /**
- * `KeyStore.revokePending` without transactions. A key stays pending until its predecessor has been
- * released, so what stops in between is done by the next call.
+ * `KeyStore.settlePending` without transactions. A key stays pending until everything else is done,
+ * so what stops in between is done by the next call.
  */
-export async function revokePendingKeys(
+export async function settlePendingKeys(
   keys: Collection<KeyDocument>,
   call: StoreCall,
-  { sinceMs, revokeTimeMs, revokedBy, limit, before }: Parameters<KeyStore["revokePending"]>[0],
-): ReturnType<KeyStore["revokePending"]> {
-  const revoked: KeyRecord[] = [];
-  const released: KeyRecord[] = [];
-  if (limit <= 0) return { revoked, released }; // MongoDB takes 0 for no limit.
+  { sinceMs, revokeTimeMs, revokedBy, limit, before }: Parameters<KeyStore["settlePending"]>[0],
+): ReturnType<KeyStore["settlePending"]> {
+  const settled = {
+    completed: [] as KeyRecord[],
+    revoked: [] as KeyRecord[],
+    predecessors: [] as KeyRecord[],
+  };
+  if (limit <= 0) return settled; // MongoDB takes 0 for no limit.
   // Zero, because null is below every number.
   const pending = { pendingSinceMs: { $gte: 0, $lte: sinceMs } };
   const found = keys.find(pending).limit(limit);
   for (const { _id, ...facts } of await call(() => found.toArray())) {
     const one = { _id: { $eq: _id }, ...pending };
+    const unrevoked = { ...one, revokeTimeMs: { $eq: null } };
     if (facts.revokeTimeMs === null) {
+      const naming = await decidePending(keys, call, { id: _id, ...facts });
+      if (naming) {
+        const usable = { $set: { pendingSinceMs: null }, $inc: { version: 1 } };
+        const document = await call(() => keys.findOneAndUpdate(unrevoked, usable, after));
+        if (!document) continue;
+        settled.completed.push(checkKey(document));
+        settled.predecessors.push(naming);
+        continue;
+      }
       await before?.({ keyId: _id, teamId: facts.teamId });
-      const unrevoked = { ...one, revokeTimeMs: { $eq: null } };
-      const revocation = { $set: { revokeTimeMs, revokedBy, slot: endedSlot(_id) }, $inc: { version: 1 } };
-      // It may have become usable in between.
+      const requestKey = requestKeyOf({ id: _id, teamId: facts.teamId, requestId: null });
+      const ended = { revokeTimeMs, revokedBy, slot: endedSlot(_id), requestId: null, requestKey };
+      const revocation = { $set: ended, $inc: { version: 1 } };
       if (!(await call(() => keys.findOneAndUpdate(unrevoked, revocation)))) continue;
     }
-    const predecessor = await releasePredecessor(keys, call, { id: _id, ...facts });
-    if (predecessor) released.push(predecessor);
+    const released = await releasePredecessor(keys, call, { id: _id, ...facts });
+    if (released) settled.predecessors.push(released);
     const document = await call(() => keys.findOneAndUpdate(one, { $set: { pendingSinceMs: null } }, after));
-    if (document) revoked.push(checkKey(document));
+    if (document) settled.revoked.push(checkKey(document));
   }
-  return { revoked, released };
+  return settled;
+}
+
+type PendingKey = Pick<KeyDocument, "teamId" | "replacesKeyId"> & { readonly id: string };
+
+/**
+ * Whether the request that made this key is done. If its rotation was cut off before that, or is
+ * slow, it is taken back: the key is deleted, and the request can be made anew.
+ */
+export async function isRequestDone(
+  keys: Collection<KeyDocument>,
+  call: StoreCall,
+  keyId: string,
+): Promise<boolean> {
+  const document = await call(() => keys.findOne({ _id: { $eq: keyId } }, newest));
+  // Another caller has taken it back.
+  if (!document) return false;
+  const { pendingSinceMs = null, revokeTimeMs } = document;
+  if (pendingSinceMs === null || revokeTimeMs !== null) return true;
+  if (await decidePending(keys, call, { id: keyId, ...document })) return true;
+  await call(() => keys.deleteOne({ _id: { $eq: keyId }, pendingSinceMs: { $gte: 0 } }));
+  return false;
+}
+
+/**
+ * Decides for good whether the rotation of a pending key is done: it is once the predecessor names
+ * the key. Returns that predecessor. If it does not name it, it gets another version: then no write
+ * that is still on its way can do so.
+ */
+async function decidePending(
+  keys: Collection<KeyDocument>,
+  call: StoreCall,
+  { id, teamId, replacesKeyId = null }: PendingKey,
+): Promise<KeyRecord | undefined> {
+  if (replacesKeyId === null) return undefined;
+  const one = { _id: { $eq: replacesKeyId }, teamId: { $eq: teamId } };
+  const free = { ...one, ...activeKey, replacedByKeyId: { $eq: null } };
+  if (await call(() => keys.findOneAndUpdate(free, { $inc: { version: 1 } }))) return undefined;
+  // A write that changes nothing: unlike a read, it waits until what it finds is durable.
+  const naming = { ...one, replacedByKeyId: { $eq: id } };
+  return keyOf(await call(() => keys.findOneAndUpdate(naming, { $max: { version: 1 } }, after)));
 }
 
 /** The active key that names this one, which is revoked, as its successor names none any more. */
 export async function releasePredecessor(
   keys: Collection<KeyDocument>,
   call: StoreCall,
-  {
-    id,
-    teamId,
-    replacesKeyId = null,
-  }: Pick<KeyDocument, "teamId" | "replacesKeyId"> & { readonly id: string },
+  { id, teamId, replacesKeyId = null }: PendingKey,
 ): Promise<KeyRecord | undefined> {
   if (replacesKeyId === null) return undefined;
   const naming = { teamId: { $eq: teamId }, ...activeKey, replacedByKeyId: { $eq: id } };

@@ -6,15 +6,16 @@ import { activeKey, checkKey } from "./checked-key.ts";
 import type { KeyDocument } from "./documents.ts";
 import { findByRequestKey, insertDocument, keyDocumentOf, newest } from "./insert-key.ts";
 import { endedSlot, slotNumber, successorSlot } from "./key-slots.ts";
-import { releasePredecessor, revokePendingKeys } from "./pending-keys.ts";
+import { isRequestDone, releasePredecessor, settlePendingKeys } from "./pending-keys.ts";
 import type { StoreCall } from "./store-call.ts";
 
 const after = { returnDocument: "after" } as const;
 
 /**
- * `KeyStore.rotate` and `revokePending` without transactions. The successor is first written as
+ * `KeyStore.rotate` and `settlePending` without transactions. The successor is first written as
  * pending. One conditional write on the old key then decides, and only after it the successor can
- * be used. What stops in between leaves a pending successor, which nobody can use.
+ * be used. What stops in between leaves a pending successor: if the old key names it, the rotation
+ * is done and is only to be completed, and else nothing has happened.
  *
  * Both writes may be repeated, and are where the store fails: whether the old key has ended should
  * be known.
@@ -22,10 +23,10 @@ const after = { returnDocument: "after" } as const;
 export function rotationMethods(
   keys: Collection<KeyDocument>,
   call: StoreCall,
-): Pick<KeyStore, "rotate" | "revokePending"> {
+): Pick<KeyStore, "rotate" | "settlePending"> {
   return {
     rotate: (order) => rotateKey(keys, call, order),
-    revokePending: (order) => revokePendingKeys(keys, call, order),
+    settlePending: (order) => settlePendingKeys(keys, call, order),
   };
 }
 
@@ -36,8 +37,10 @@ async function rotateKey(
 ): Promise<RotateKeyOutcome> {
   const same = { _id: { $eq: keyId }, teamId: { $eq: teamId }, version: { $eq: version } };
   const one = { ...same, ...activeKey, replacedByKeyId: { $eq: null } };
+  const repeatOf = async (id: string): Promise<RotateKeyOutcome> =>
+    (await isRequestDone(keys, call, id)) ? { kind: "request_id_used", keyId: id } : { kind: "changed" };
   const used = await findByRequestKey(keys, call, successor);
-  if (used !== undefined) return { kind: "request_id_used", keyId: used };
+  if (used !== undefined) return repeatOf(used);
   const old = await call(() => keys.findOne(one, newest));
   if (!old) return { kind: "changed" };
   const number = slotNumber(old.slot);
@@ -48,7 +51,7 @@ async function rotateKey(
   const document = keyDocumentOf(pending, successorSlot(teamId, number, successor.id));
   if (!(await insertDocument(keys, call, document))) {
     const winner = await findByRequestKey(keys, call, successor);
-    return winner === undefined ? { kind: "changed" } : { kind: "request_id_used", keyId: winner };
+    return winner === undefined ? { kind: "changed" } : repeatOf(winner);
   }
   const named = await repeated(async () => {
     const naming = namingOf(keyId, successor.id, end);
@@ -69,7 +72,7 @@ async function rotateKey(
     const made = await repeated(() => call(() => keys.findOneAndUpdate(waiting, usable, after)));
     if (made) return { kind: "rotated", replaced, successor: checkKey(made) };
     const released = await repeated(() => releasePredecessor(keys, call, successor));
-    const cause = unavailable({ cause: new Error("the new key waited too long, and was revoked") });
+    const cause = unavailable({ cause: new Error("the new key was revoked before it could be used") });
     return { kind: "cut_off", replaced: released ?? replaced, cause };
   } catch (cause) {
     return { kind: "cut_off", replaced, cause };

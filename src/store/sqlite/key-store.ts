@@ -2,8 +2,8 @@ import type { DatabaseSync } from "node:sqlite";
 import { foldCase } from "../../fields/fold-case.ts";
 import type { KeyRecord, KeyStore, RotateKeyOrder, RotateKeyOutcome } from "../../keys/key-store.ts";
 import { checkRecord, keyRecord } from "../records.ts";
-import { columnsOf } from "./columns.ts";
-import { parseJson } from "./parse-json.ts";
+import { activeKey, checkKey, keyColumns, keyOf } from "./checked-key.ts";
+import { settlePendingKeys } from "./pending-keys.ts";
 import { answer, write, writeAside } from "./statement.ts";
 
 /** The keys in SQLite. */
@@ -57,20 +57,7 @@ export function createKeyStore(db: DatabaseSync): KeyStore {
         return keyOf(statement.update.get(...facts, keyId, teamId, version));
       }),
     rotate: (order) => write(db, () => rotateKey(statement, order)),
-    async revokePending({ sinceMs, revokeTimeMs, revokedBy, limit, before }) {
-      const pending = await answer(() => statement.findPending.all(sinceMs, limit));
-      if (pending.length === 0) return { revoked: [], released: [] };
-      if (before)
-        for (const { id, teamId } of pending) await before({ keyId: String(id), teamId: String(teamId) });
-      const facts = [sinceMs, revokeTimeMs, revokedBy];
-      return writeAside(db, () => {
-        const revoked = pending.flatMap(({ id }) => statement.revokePending.all(...facts, String(id)));
-        const released = revoked.flatMap(({ id, teamId }) =>
-          statement.release.all(String(id), String(teamId)),
-        );
-        return { revoked: revoked.map(checkKey), released: released.map(checkKey) };
-      });
-    },
+    settlePending: settlePendingKeys(db),
     revoke: ({ teamId, keyId, revokeTimeMs, revokedBy }) =>
       write(db, () => {
         // A repeat changes no row, so it writes no event.
@@ -113,9 +100,7 @@ function rotateKey(statement: Statements, order: RotateKeyOrder): RotateKeyOutco
 
 type Statements = ReturnType<typeof prepare>;
 
-const { names, values, select } = columnsOf(keyRecord.shape);
-
-const active = "revoke_time_ms IS NULL AND expired_time_ms IS NULL";
+const { names, values, select } = keyColumns;
 
 const newest = { createTimeMs: Number.MAX_SAFE_INTEGER, id: "" };
 const oldest = { createTimeMs: -1, id: "" };
@@ -141,39 +126,30 @@ function prepare(db: DatabaseSync) {
     // A null request id equals nothing, not even another null.
     findByRequest: db.prepare("SELECT id FROM keys WHERE team_id = ? AND request_id = ?"),
     countActive: db.prepare(`SELECT count(DISTINCT coalesce(first_key_id, id)) AS n FROM keys
-      WHERE team_id = ? AND ${active}`),
+      WHERE team_id = ? AND ${activeKey}`),
     countRevoked: db.prepare(`SELECT count(*) AS n FROM (SELECT 1 FROM keys
       WHERE team_id = ? AND (revoke_time_ms IS NOT NULL OR expired_time_ms IS NOT NULL) LIMIT ?)`),
-    findDue: db.prepare(`SELECT id, team_id AS teamId FROM keys WHERE expire_time_ms <= ?1 AND ${active}
+    findDue: db.prepare(`SELECT id, team_id AS teamId FROM keys WHERE expire_time_ms <= ?1 AND ${activeKey}
       AND team_id = coalesce(?2, team_id) LIMIT max(?3, 0)`),
     markExpired: db.prepare(`UPDATE keys SET expired_time_ms = ?1, version = version + 1
-      WHERE id = ?2 AND expire_time_ms <= ?1 AND ${active} RETURNING ${select}`),
+      WHERE id = ?2 AND expire_time_ms <= ?1 AND ${activeKey} RETURNING ${select}`),
     countExpiring: db.prepare(`SELECT count(*) AS n FROM (SELECT 1 FROM keys
-      WHERE expire_time_ms > ? AND expire_time_ms <= ? AND ${active} LIMIT ?)`),
+      WHERE expire_time_ms > ? AND expire_time_ms <= ? AND ${activeKey} LIMIT ?)`),
     update:
       db.prepare(`UPDATE keys SET label = coalesce(?1, label), label_folded = coalesce(?2, label_folded),
       expire_time_ms = coalesce(?3, expire_time_ms), expired_time_ms = coalesce(?4, expired_time_ms),
       version = version + 1 WHERE id = ?5 AND team_id = ?6 AND version = ?7 RETURNING ${select}`),
-    findOther: db.prepare(`SELECT 1 FROM keys WHERE team_id = ? AND ${active}
+    findOther: db.prepare(`SELECT 1 FROM keys WHERE team_id = ? AND ${activeKey}
       AND coalesce(first_key_id, id) = ? AND id <> ? LIMIT 1`),
     replace:
       db.prepare(`UPDATE keys SET replaced_by_key_id = ?1, expire_time_ms = coalesce(?2, expire_time_ms),
       revoke_time_ms = ?3, revoked_by = ?4, version = version + 1 WHERE id = ?5 AND team_id = ?6
-      AND version = ?7 AND ${active} AND replaced_by_key_id IS NULL RETURNING ${select}`),
-    findPending: db.prepare(`SELECT id, team_id AS teamId FROM keys
-      WHERE pending_since_ms <= ? LIMIT max(?, 0)`),
-    revokePending: db.prepare(`UPDATE keys SET revoke_time_ms = coalesce(revoke_time_ms, ?2),
-      revoked_by = coalesce(revoked_by, ?3), pending_since_ms = NULL,
-      version = version + (revoke_time_ms IS NULL) WHERE id = ?4 AND pending_since_ms <= ?1
-      RETURNING ${select}`),
-    release: db.prepare(`UPDATE keys SET replaced_by_key_id = NULL, version = version + 1
-      WHERE id = (SELECT replaces_key_id FROM keys WHERE id = ?1) AND team_id = ?2
-      AND replaced_by_key_id = ?1 AND ${active} RETURNING ${select}`),
+      AND version = ?7 AND ${activeKey} AND replaced_by_key_id IS NULL RETURNING ${select}`),
     insert: db.prepare(`INSERT INTO keys (${names}, label_folded) VALUES (${values}, :labelFolded)`),
     find: db.prepare(`SELECT ${select} FROM keys WHERE id = ?`),
     findOfTeam: db.prepare(`SELECT ${select} FROM keys WHERE id = ? AND team_id = ?`),
     all: prepareLists(db, ""),
-    active: prepareLists(db, `AND ${active}`),
+    active: prepareLists(db, `AND ${activeKey}`),
     revoke: db.prepare(`UPDATE keys SET revoke_time_ms = ?1, revoked_by = ?2, version = version + 1
       WHERE id = ?3 AND team_id = ?4 AND revoke_time_ms IS NULL RETURNING ${select}`),
     delete: db.prepare("DELETE FROM keys WHERE id = ?"),
@@ -183,12 +159,4 @@ function prepare(db: DatabaseSync) {
       WHERE id = ?2 AND coalesce(last_use_time_ms, -1) < ?1`),
     secretVersions: db.prepare("SELECT DISTINCT secret_version FROM keys"),
   };
-}
-
-function keyOf(row: Record<string, unknown> | undefined): KeyRecord | undefined {
-  return row && checkKey(row);
-}
-
-function checkKey(row: Record<string, unknown>): KeyRecord {
-  return checkRecord(keyRecord, { ...row, appIds: parseJson(row.appIds) }, `keys/${row.id}`);
 }

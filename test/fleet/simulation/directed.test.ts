@@ -81,6 +81,19 @@ const stories: Record<keyof typeof mutants, Story> = {
       ask(world, 1, { fromMs: 501, toMs: 3_000 });
     },
   },
+  "a rotation that ends the old key around the one port": {
+    run(world) {
+      world.time.at(501, () => world.rotate(0, "key", { hasOverlap: true }));
+      ask(world, 1, { fromMs: 501, toMs: 3_000 });
+    },
+  },
+  "a rotation that ends the old key as a change that grants": {
+    run(world) {
+      world.time.at(500, () => world.setCut(1, true));
+      world.time.at(501, () => world.rotate(0, "key", { hasOverlap: false }));
+      ask(world, 1, { fromMs: 501, toMs: 3_000 });
+    },
+  },
   "key reads that may be stale": {
     run(world) {
       world.time.at(500, () => world.revoke(0, "key"));

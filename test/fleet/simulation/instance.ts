@@ -21,15 +21,22 @@ const teamId = "demo";
 
 /** One process: the production modules of an instance, over a simulated machine and store. */
 export interface Instance {
-  /**
-   * Decides about a request as Keyrun does: the version of the team's plan; undefined: refused.
-   */
-  admit(keyId: string): Promise<number | undefined>;
+  /** Decides about a request as Keyrun does; undefined: refused. */
+  admit(keyId: string): Promise<Admitted | undefined>;
   /** Resolves where an operator would get OK. */
   revoke(keyId: string): Promise<void>;
+  /** Replaces the key by another one, as `RotateKey` does: it is revoked, or gets an expiry. */
+  rotate(keyId: string, options: { readonly hasOverlap: boolean }): Promise<void>;
   /** Gives the team another plan; returns the version that it then has. */
   changePlan(options: { readonly grants: boolean }): Promise<number>;
   readonly fleet: Fleet;
+}
+
+/** By what a request was admitted. */
+export interface Admitted {
+  readonly planVersion: number;
+  /** Whether the key was known to be replaced. */
+  readonly isReplaced: boolean;
 }
 
 export interface InstanceParts {
@@ -88,7 +95,8 @@ export async function startInstance(parts: InstanceParts): Promise<Instance> {
     fleet,
     async admit(keyId) {
       const decision = await decide(keyId);
-      return decision.kind === "admitted" ? Number(decision.plan) : undefined;
+      if (decision.kind !== "admitted") return undefined;
+      return { planVersion: Number(decision.plan), isReplaced: decision.end?.isReplaced ?? false };
     },
     async revoke(keyId) {
       if (mutant.revoke) {
@@ -96,6 +104,19 @@ export async function startInstance(parts: InstanceParts): Promise<Instance> {
         return await mutant.revoke({ keyId, changeSecurityState, setKey, isRevoked });
       }
       await changeSecurityState("key", async () => ({ ...(await setKey(keyId)), teamId }));
+    },
+    async rotate(keyId, { hasOverlap }) {
+      const newKey = () => callStore("write key", () => parts.keys.set(parts.newId(), 2));
+      const setOld = () =>
+        callStore("write key", () => parts.keys.set(keyId, 2, hasOverlap ? { isReplaced: true } : {}));
+      if (mutant.rotate) return await mutant.rotate({ changeSecurityState, newKey, setOld });
+      await changeSecurityState("key", async () => {
+        const successor = await newKey();
+        return [
+          { ...successor, teamId, grants: true },
+          { ...(await setOld()), teamId },
+        ];
+      });
     },
     async changePlan({ grants }) {
       const changed = await changeSecurityState("team", async () => {
@@ -158,6 +179,8 @@ function factsOf(index: number) {
   };
 }
 
+const replacedEnd = { timeMs: 0, time: "", isReplaced: true };
+
 /**
  * The production decision about a key. A plan's name is the team's version here, so that a decision
  * shows on which knowledge it rests.
@@ -169,9 +192,9 @@ function decideOf(parts: {
   readonly mayAdmit: () => boolean;
 }) {
   const { clock, keys, teams, mayAdmit } = parts;
-  const verdictOf = ({ id: keyId, version }: SimulatedRecord): KeyVerdict =>
-    version === 1
-      ? { kind: "valid", keyId, teamId, restrictions: null }
+  const verdictOf = ({ id: keyId, version, isReplaced = false }: SimulatedRecord): KeyVerdict =>
+    version === 1 || isReplaced
+      ? { kind: "valid", keyId, teamId, restrictions: null, ...(isReplaced && { end: replacedEnd }) }
       : { kind: "revoked", keyId, teamId, revokeTimeMs: 0 };
   const teamOf = ({ id, version }: SimulatedRecord): TeamRecord => ({
     ...{ id, displayName: id, plan: String(version) as PlanName, version, state: "active" },

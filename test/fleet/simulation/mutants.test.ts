@@ -17,6 +17,8 @@ const common = [
   "an acknowledgement before the change is applied",
   "a lifetime that a read makes longer",
   "a write that goes around the one port",
+  "a rotation that ends the old key around the one port",
+  "a rotation that ends the old key as a change that grants",
 ] as const satisfies readonly (keyof typeof mutants)[];
 
 describe("random schedules find an error that is common", () => {

@@ -35,6 +35,11 @@ export interface Mutant {
     readonly setKey: (id: string) => Promise<SimulatedRecord>;
     readonly isRevoked: () => Promise<boolean>;
   }) => Promise<void>;
+  readonly rotate?: (parts: {
+    readonly changeSecurityState: ChangeSimulated;
+    readonly newKey: () => Promise<SimulatedRecord>;
+    readonly setOld: () => Promise<SimulatedRecord>;
+  }) => Promise<void>;
 }
 
 export const unmutated: Mutant = {};
@@ -177,6 +182,20 @@ export const mutants = {
   "a write that goes around the one port": {
     async revoke({ keyId, setKey }) {
       await setKey(keyId);
+    },
+  },
+  "a rotation that ends the old key around the one port": {
+    async rotate({ changeSecurityState, newKey, setOld }) {
+      await setOld();
+      await changeSecurityState("key", async () => ({ ...(await newKey()), grants: true }));
+    },
+  },
+  "a rotation that ends the old key as a change that grants": {
+    async rotate({ changeSecurityState, newKey, setOld }) {
+      await changeSecurityState("key", async () => {
+        const successor = await newKey();
+        return [successor, await setOld()].map((key) => ({ ...key, grants: true }));
+      });
     },
   },
 } satisfies Record<string, Mutant>;

@@ -4,14 +4,19 @@ import type { VirtualTime } from "./virtual-time.ts";
 export interface SimulatedRecord {
   readonly id: string;
   readonly version: number;
+  /** A key that was replaced with an overlap: it is live until its new expiry. */
+  readonly isReplaced?: boolean;
 }
 
-/** Records with their whole history. A key is live at version 1 and revoked at version 2. */
+/**
+ * Records with their whole history. A key is live at version 1. At version 2 it is revoked, or
+ * replaced.
+ */
 export interface SimulatedRecords {
   find(id: string): SimulatedRecord;
   /** As a replica that lags by this time would answer. */
   findStale(id: string, lagMs: number): SimulatedRecord;
-  set(id: string, version: number): SimulatedRecord;
+  set(id: string, version: number, facts?: Pick<SimulatedRecord, "isReplaced">): SimulatedRecord;
 }
 
 export function createSimulatedRecords(time: VirtualTime): SimulatedRecords {
@@ -26,8 +31,8 @@ export function createSimulatedRecords(time: VirtualTime): SimulatedRecords {
   return {
     find: (id) => historyOf(id).at(-1)!.record,
     findStale: (id, lagMs) => historyOf(id).findLast(({ sinceMs }) => sinceMs <= time.now() - lagMs)!.record,
-    set(id, version) {
-      const record = { id, version };
+    set(id, version, facts) {
+      const record = { id, version, ...facts };
       historyOf(id).push({ record, sinceMs: time.now() });
       return record;
     },

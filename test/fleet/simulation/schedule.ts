@@ -20,6 +20,8 @@ const timeSets: readonly Partial<FleetTimes>[] = [
 ];
 /** Used all the time, so that every instance has them in its cache, and revoked. */
 const warmKeyIds = ["a", "b"];
+/** Used all the time too, and replaced with an overlap. */
+const overlappedKeyId = "e";
 /** Used only around its revocation, so that reads of it are under way. */
 const coldKeyId = "c";
 /** Never revoked while there are faults: it shows by which plan it is decided. */
@@ -101,7 +103,7 @@ function startAll(world: World, random: Random, { leaseMs }: FleetTimes): void {
 function planTraffic(world: World, random: Random, plan: { times: FleetTimes; untilMs: number }): void {
   const everyMs = plan.times.leaseMs / 6;
   for (const index of indexes(world)) {
-    for (const keyId of [...warmKeyIds, lastingKeyId]) {
+    for (const keyId of [...warmKeyIds, overlappedKeyId, lastingKeyId]) {
       for (
         let ms = random.between(0, everyMs);
         ms < plan.untilMs;
@@ -123,11 +125,11 @@ function probe(world: World, random: Random, { leaseMs }: FleetTimes, keyId = la
   }
 }
 
-/** Revocations, often at several instances at once, and changes of the plan. */
+/** Revocations and rotations, often at several instances at once, and changes of the plan. */
 function planChanges(world: World, random: Random, plan: { times: FleetTimes; untilMs: number }): void {
   const { leaseMs } = plan.times;
   const someTime = () => random.between(leaseMs / 2, plan.untilMs);
-  for (const keyId of [...warmKeyIds, coldKeyId]) {
+  for (const keyId of [...warmKeyIds, coldKeyId, overlappedKeyId]) {
     const firstMs = someTime();
     for (const index of indexes(world)) {
       for (let n = 0; n < 3; n++) {
@@ -138,7 +140,13 @@ function planChanges(world: World, random: Random, plan: { times: FleetTimes; un
     for (let n = 0; n < revokes; n++) {
       const ms =
         n === 0 ? firstMs : firstMs + leaseMs * random.pick([0, 0.01, 0.2, 0.6, 1.1]) * random.next();
-      world.time.at(ms, () => world.revoke(random.whole(world.size), keyId));
+      const hasOverlap = keyId === overlappedKeyId;
+      const isRotated = hasOverlap || random.chance(0.4);
+      world.time.at(ms, () => {
+        const index = random.whole(world.size);
+        if (isRotated) world.rotate(index, keyId, { hasOverlap });
+        else world.revoke(index, keyId);
+      });
     }
   }
   for (let changes = random.whole(4); changes > 0; changes--) {

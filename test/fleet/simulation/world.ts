@@ -1,6 +1,6 @@
 import type { FleetTimes } from "#src/fleet/fleet-times.ts";
 import { createMemoryControl } from "../../harness/memory-control-store.ts";
-import { type Instance, startInstance } from "./instance.ts";
+import { type Admitted, type Instance, startInstance } from "./instance.ts";
 import { createMachine } from "./machine.ts";
 import type { Mutant } from "./mutants.ts";
 import { createSimulatedRecords } from "./records.ts";
@@ -50,6 +50,8 @@ export function createWorld(options: WorldOptions) {
   const counts = { admitted: 0, refused: 0, oks: 0, fenced: 0 };
   const asked: Asked[] = [];
   const okMsOf = new Map<string, number>();
+  /** When it was answered that a key is replaced, and has a new expiry. */
+  const replacedMsOf = new Map<string, number>();
   const planOks: { readonly okMs: number; readonly version: number }[] = [];
   let storeIsUp = true;
   let ids = 0;
@@ -113,6 +115,12 @@ export function createWorld(options: WorldOptions) {
     if (outcome === "ok") counts.oks += 1;
   }
 
+  /** What the first OK has promised holds from then on. */
+  function noteOk(msOf: Map<string, number>, keyId: string): void {
+    msOf.set(keyId, Math.min(msOf.get(keyId) ?? Number.POSITIVE_INFINITY, time.now()));
+    options.onOk?.({ keyId });
+  }
+
   interface Request {
     readonly keyId: string;
     /** In real time, and by the clock of the machine when its process took the request up. */
@@ -120,15 +128,21 @@ export function createWorld(options: WorldOptions) {
     readonly takenMs: number;
   }
 
-  function judge(node: Node, { keyId, sentMs, takenMs }: Request, planVersion: number): void {
+  function judge(node: Node, { keyId, sentMs, takenMs }: Request, by: Admitted): void {
     counts.admitted += 1;
     const okMs = okMsOf.get(keyId);
     const at = `at ${time.now().toFixed(1)} ms instance ${node.index} admitted a request`;
     if (okMs !== undefined && sentMs > okMs) {
       violations.push(`${at} with ${keyId}, sent at ${sentMs.toFixed(1)}, revoked at ${okMs.toFixed(1)}`);
     }
-    if (planOks.some((ok) => sentMs > ok.okMs && planVersion < ok.version)) {
-      violations.push(`${at} by plan ${planVersion}, sent at ${sentMs.toFixed(1)} after a later plan's OK`);
+    const replacedMs = replacedMsOf.get(keyId);
+    if (replacedMs !== undefined && sentMs > replacedMs && !by.isReplaced) {
+      violations.push(`${at} with ${keyId} as if it had no expiry, sent at ${sentMs.toFixed(1)}`);
+    }
+    if (planOks.some((ok) => sentMs > ok.okMs && by.planVersion < ok.version)) {
+      violations.push(
+        `${at} by plan ${by.planVersion}, sent at ${sentMs.toFixed(1)} after a later plan's OK`,
+      );
     }
     const ageMs = takenMs - (node.readMs.get(keyId) ?? 0);
     if (ageMs > options.ttlMs) violations.push(`${at} with ${keyId}, read ${ageMs.toFixed(1)} ms ago`);
@@ -185,9 +199,9 @@ export function createWorld(options: WorldOptions) {
       machine.deliver(machine.process(), () => {
         const request = { keyId, sentMs, takenMs: machine.clock.monotonicMs() };
         node.instance?.admit(keyId).then(
-          (planVersion) => {
-            if (planVersion === undefined) counts.refused += 1;
-            else judge(node, request, planVersion);
+          (by) => {
+            if (by === undefined) counts.refused += 1;
+            else judge(node, request, by);
           },
           () => {
             counts.refused += 1;
@@ -198,10 +212,13 @@ export function createWorld(options: WorldOptions) {
     revoke: (index: number, keyId: string) =>
       ask(index, async (instance) => {
         await instance.revoke(keyId);
-        return () => {
-          okMsOf.set(keyId, Math.min(okMsOf.get(keyId) ?? Number.POSITIVE_INFINITY, time.now()));
-          options.onOk?.({ keyId });
-        };
+        return () => noteOk(okMsOf, keyId);
+      }),
+    /** Revokes the key, or with an overlap gives it an expiry. One key is always replaced alike. */
+    rotate: (index: number, keyId: string, how: { readonly hasOverlap: boolean }) =>
+      ask(index, async (instance) => {
+        await instance.rotate(keyId, how);
+        return () => noteOk(how.hasOverlap ? replacedMsOf : okMsOf, keyId);
       }),
     changePlan: (index: number, change: { readonly grants: boolean }) =>
       ask(index, async (instance) => {

@@ -15,12 +15,15 @@ describe.skipIf(mongodbUri === "")("a rotation while the store fails", () => {
   let connection: MongoConnection;
   let keys: KeyStore;
   let calls = 0;
-  let fails: { from: number; until: number; when: "before" | "after" } | undefined;
+  let fails:
+    | { from: number; until: number; when: "before" | "after"; meanwhile?: () => Promise<unknown> }
+    | undefined;
   let teamId = "";
 
   const failing: StoreCall = async (work) => {
     const n = calls++;
     const isFailing = fails !== undefined && n >= fails.from && n < fails.until;
+    if (isFailing) await fails?.meanwhile?.();
     if (isFailing && fails?.when === "before") throw unavailable();
     const result = await plain(work);
     if (isFailing) throw unavailable();
@@ -89,36 +92,89 @@ describe.skipIf(mongodbUri === "")("a rotation while the store fails", () => {
     });
   });
 
+  const sweep = { sinceMs: 100, revokeTimeMs: 200, revokedBy: "Keyrun", limit: 9 };
+  /** Stops a rotation before its call `at`, does the work, and lets the rotation try it again. */
+  function meanwhile(order: RotateKeyOrder, at: number, work: (keys: KeyStore) => Promise<unknown>) {
+    const other = createKeyStore(collectionsOf(connection.db), plain);
+    fails = { from: at, until: at + 1, when: "before", meanwhile: () => work(other) };
+    return keys.rotate(order);
+  }
+
+  test("a sweep in the middle takes back what the old key does not name yet, and completes the rest", async () => {
+    const early = await rotation("expiring");
+    expect(await meanwhile(early, endWrite.expiring, (other) => other.settlePending(sweep))).toEqual({
+      kind: "changed",
+    });
+    expect(await keys.find(early.successor.id)).toBeUndefined();
+    const whole = { replacedByKeyId: null, expireTimeMs: null, version: 2 };
+    expect(await keys.find(early.keyId)).toMatchObject(whole);
+    teamId = `team${teams++}`;
+    const late = await rotation("expiring");
+    const outcome = await meanwhile(late, endWrite.expiring + 1, (other) => other.settlePending(sweep));
+    expect(outcome).toMatchObject({ kind: "rotated", successor: late.successor });
+    expect(await keys.find(late.successor.id)).toEqual(late.successor);
+  });
+
   test("a successor that was revoked in between frees the old key, which is rotated again", async () => {
     const order = await rotation("expiring");
-    const sweep = { sinceMs: 100, revokeTimeMs: 200, revokedBy: "Keyrun", limit: 9 };
-    fails = { from: endWrite.expiring, until: endWrite.expiring + 1, when: "before" };
-    const rotating = keys.rotate(order);
-    await expect.poll(() => calls).toBe(endWrite.expiring + 1);
-    await createKeyStore(collectionsOf(connection.db), plain).revokePending(sweep);
-    const outcome = await rotating;
+    const { id: keyId } = order.successor;
+    const revocation = { teamId, keyId, revokeTimeMs: 200, revokedBy: "ada" };
+    const outcome = await meanwhile(order, endWrite.expiring + 1, (other) => other.revoke(revocation));
     expect(outcome).toMatchObject({ kind: "cut_off", replaced: { replacedByKeyId: null, version: 3 } });
     fails = undefined;
     expect((await keys.rotate(await rotation("revoked", "c", 3))).kind).toBe("rotated");
   });
 
-  test("a sweep that is cut off at any write is finished by the next one", async () => {
-    const sweep = { sinceMs: 100, revokeTimeMs: 200, revokedBy: "Keyrun", limit: 9 };
-    for (const when of ["before", "after"] as const) {
-      for (const from of [1, 2, 3]) {
+  const requestId = "11111111-2222-4333-8444-555555555555";
+  test.each(["revoked", "expiring"] as const)(
+    "the repeat of a request that was cut off before it was done does it, and one after that is told so: %s",
+    async (end) => {
+      for (const isDone of [false, true]) {
         teamId = `team${teams++}`;
-        const order = await rotation("expiring");
-        fails = { from: endWrite.expiring + 1, until: Number.POSITIVE_INFINITY, when: "before" };
-        expect((await keys.rotate(order)).kind).toBe("cut_off");
-        calls = 0;
-        fails = { from, until: from + 1, when };
-        await expect(keys.revokePending(sweep)).rejects.toMatchObject({ reason: "UNAVAILABLE" });
+        const order = await rotation(end);
+        const asked = { ...order, successor: { ...order.successor, requestId } };
+        fails = { from: endWrite[end] + (isDone ? 1 : 0), until: Number.POSITIVE_INFINITY, when: "before" };
+        const outcome = await keys.rotate(asked).catch(() => "failed");
         fails = undefined;
-        await keys.revokePending(sweep);
-        const ended = { revokeTimeMs: 200, revokedBy: "Keyrun", pendingSinceMs: null };
-        expect(await keys.find(order.successor.id)).toMatchObject(ended);
-        const free = { replacedByKeyId: null, expireTimeMs: 70, version: 3 };
-        expect(await keys.find(order.keyId)).toMatchObject(free);
+        expect(outcome).toEqual(isDone ? expect.objectContaining({ kind: "cut_off" }) : "failed");
+        const { version } = (await keys.find(order.keyId))!;
+        const again = { ...asked, version, successor: { ...asked.successor, id: `${teamId}c` } };
+        if (isDone) {
+          const used = { kind: "request_id_used", keyId: order.successor.id };
+          expect(await keys.rotate(again)).toEqual(used);
+        } else {
+          expect(await keys.rotate(again)).toEqual({ kind: "changed" });
+          expect((await keys.rotate({ ...again, version: version + 1 })).kind).toBe("rotated");
+          expect(await keys.find(order.successor.id)).toBeUndefined();
+        }
+      }
+    },
+  );
+
+  test("a sweep that is cut off at any write is finished by the next one", async () => {
+    for (const end of ["revoked", "expiring"] as const) {
+      for (const when of ["before", "after"] as const) {
+        for (const isDone of [false, true]) {
+          for (const from of isDone ? [1, 2, 3] : [1, 2, 3, 4]) {
+            teamId = `team${teams++}`;
+            const order = await rotation(end);
+            const cutOff = endWrite[end] + (isDone ? 1 : 0);
+            fails = { from: cutOff, until: Number.POSITIVE_INFINITY, when: "before" };
+            await keys.rotate(order).catch(() => undefined);
+            calls = 0;
+            fails = { from, until: from + 1, when };
+            await expect(keys.settlePending(sweep)).rejects.toMatchObject({ reason: "UNAVAILABLE" });
+            fails = undefined;
+            await keys.settlePending(sweep);
+            const ended = { revokeTimeMs: 200, revokedBy: "Keyrun", pendingSinceMs: null };
+            expect(await keys.find(order.successor.id)).toMatchObject(isDone ? order.successor : ended);
+            const whole = { replacedByKeyId: null, expireTimeMs: null, revokeTimeMs: null };
+            const { kind, ...ordered } = order.end;
+            expect(await keys.find(order.keyId)).toMatchObject(
+              isDone ? { replacedByKeyId: order.successor.id, ...ordered, version: 2 } : whole,
+            );
+          }
+        }
       }
     }
   });
