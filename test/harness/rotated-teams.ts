@@ -70,7 +70,7 @@ export interface RotationAsked {
  * What came of one call: `done`, `unanswered`, or the reason of its refusal with the key that it
  * names.
  */
-export async function rotateOnce(
+async function rotateOnce(
   { keys }: Manager,
   team: RotatedTeam,
   { old, overlapMs, requestId }: RotationAsked,
