@@ -60,7 +60,7 @@ export async function rotateUntilKilled(manager: Manager, team: RotatedTeam): Pr
   }
 }
 
-export interface RotationAsked {
+interface RotationAsked {
   readonly old: RotatedKey;
   readonly overlapMs: number;
   readonly requestId: string;
