@@ -127,7 +127,8 @@ describe("to count a request and its run", () => {
     expect(Math.min(...ns)).toBeLessThan(5_000);
   });
 
-  // A time can't decide on a busy machine. What would make it dearer is garbage, and that is counted.
+  // A time can't decide on a busy machine. What would make it dearer is garbage, which is
+  // counted.
   test("allocates nothing", async () => {
     const startsMs: number[] = [];
     const observer = new PerformanceObserver((list) => {
