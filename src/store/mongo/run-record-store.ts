@@ -71,7 +71,8 @@ export function createRunRecordStore({ runRecords }: Collections, call: StoreCal
       return document ? recordOf(document) : undefined;
     },
     async textOf(id, runId) {
-      const text = { projection: { _id: 0, text: 1 } };
+      // As new as the record: what it says is there must not be missing here.
+      const text = { projection: { _id: 0, text: 1 }, readConcern: { level: "local" } } as const;
       const found = await call(() => runRecords.findOne({ _id: { $eq: id }, runId: { $eq: runId } }, text));
       return typeof found?.text === "string" ? found.text : null;
     },
