@@ -99,6 +99,8 @@ export interface SettledKeys {
   readonly completed: readonly KeyRecord[];
   readonly revoked: readonly KeyRecord[];
   readonly predecessors: readonly KeyRecord[];
+  /** Why the rest was not done. All that is told here was. */
+  readonly failed?: unknown;
 }
 
 /**

@@ -7,7 +7,7 @@ import type { ExpireKeys, ExpireKeysParts } from "./expire-keys.ts";
 import type { KeyEvent } from "./key-events.ts";
 import { evidenceOf } from "./key-evidence-of.ts";
 import { keyLifeBounds } from "./key-life-bounds.ts";
-import type { KeyRecord, KeyStore } from "./key-store.ts";
+import type { KeyRecord, KeyStore, SettledKeys } from "./key-store.ts";
 import { keyrunActor } from "./rotate-key.ts";
 
 /** Looks from time to time after keys that end. The timer does not keep the process alive. */
@@ -82,21 +82,22 @@ export function createKeySweep(parts: {
     };
     // Each may release another key, which is a change too.
     const limit = Math.floor(bounds.changesPerPushMax / 2);
-    let predecessors: readonly KeyRecord[] = [];
+    let settled: SettledKeys = { completed: [], revoked: [], predecessors: [] };
     const changes = await changeSecurityState("key", async () => {
-      const settled = await store.settlePending({ ...order, limit });
-      predecessors = settled.predecessors;
+      settled = await store.settlePending({ ...order, limit });
       return [
         ...settled.completed.map((key) => ({ ...changeOf(key), grants: true })),
-        ...[...settled.revoked, ...predecessors].map(changeOf),
+        ...[...settled.revoked, ...settled.predecessors].map(changeOf),
       ];
     });
     for (const { key, grants } of changes) if (grants) publish({ kind: "created", key });
-    for (const key of predecessors) {
+    for (const key of settled.predecessors) {
       const isRevoked = key.revokeTimeMs !== null;
       publish({ kind: isRevoked ? "revoked" : "changed", key: withLastUse(key) });
       if (isRevoked) onRevoked(key);
     }
+    // What was done is announced all the same: the next sweep does not find it.
+    if (settled.failed !== undefined) throw settled.failed;
   }
 
   async function count(): Promise<void> {

@@ -3,7 +3,7 @@ import type { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { actorOf, type Principal } from "../auth/principal.ts";
 import type { ServiceMethods } from "../auth/service-methods.ts";
 import { fail, unavailable } from "../refusal/refusal.ts";
-import { requireTeam, whileTeamsStay } from "../teams/find-team.ts";
+import { requireLasting, requireTeam } from "../teams/find-team.ts";
 import { evidenceOf } from "./key-evidence-of.ts";
 import { keyLifeBounds } from "./key-life-bounds.ts";
 import { keyMessage } from "./key-message.ts";
@@ -42,11 +42,10 @@ export function createRotateKey(parts: RotateKeyParts): ServiceMethods<typeof Ke
       await requireNewRequest(parts, old, requestId);
       requireRotatable(old, nowMs);
       const { order, value } = orderOf(parts, { old, overlapMs, requestId, by: principal, nowMs });
-      const outcome = await whileTeamsStay(
-        teams,
-        { teamIds: [team.id] },
-        { write: () => rotate(parts, order), undo: (written) => undo(parts, written) },
-      );
+      // Not looked at again after the write, as for a new key: what the old key lost can't be given
+      // back. A team whose key is rotated has an active one all the while, so it is not deleted.
+      await requireLasting(teams, team.id);
+      const outcome = await rotate(parts, order);
       if (outcome.kind === "request_id_used") {
         throw requestIdUsed(outcome.keyId);
       }
@@ -93,20 +92,6 @@ function cutOff(
   publish({ kind: isRevoked ? "revoked" : "changed", key: withLastUse(replaced) });
   if (isRevoked) onRevoked(replaced);
   return cause;
-}
-
-/** Nobody has the value of the new key. It was told to the fleet, and may be told again. */
-async function undo(
-  { store, clock, changeSecurityState }: RotateKeyParts,
-  outcome: RotateKeyOutcome,
-): Promise<void> {
-  if (outcome.kind !== "rotated") return;
-  const { id: keyId, teamId } = outcome.successor;
-  const revocation = { teamId, keyId, revokeTimeMs: clock.unixMs(), revokedBy: keyrunActor };
-  await changeSecurityState("key", async () => {
-    const key = await store.revoke(revocation);
-    return key && { id: keyId, version: key.version, teamId, value: evidenceOf(key) };
-  });
 }
 
 /** Who revokes a key that nobody ever got. */

@@ -61,10 +61,11 @@ export async function whileTeamsStay<T>(
   return written;
 }
 
-async function requireLasting(
+/** As `requireTeam`. Throws TEAM_ENDING where the team is being deleted. */
+export async function requireLasting(
   teams: RecordSource<TeamRecord>,
   teamId: string,
-  param: string | undefined,
+  param?: string,
 ): Promise<TeamRecord> {
   const team = await requireTeam(teams, teamId, param);
   if (team.state === "active") return team;

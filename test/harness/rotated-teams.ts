@@ -90,10 +90,14 @@ async function rotateOnce(
     const [info] = thrown.findDetails(ErrorInfoSchema);
     const isAnswer = thrown.code === Code.AlreadyExists || thrown.code === Code.FailedPrecondition;
     if (isAnswer) return `${info?.reason} ${info?.metadata.key_id ?? ""}`;
+    if (!mayBeDone.has(thrown.code)) throw thrown;
     old.unanswered.push({ overlapMs, requestId });
     return "unanswered";
   }
 }
+
+/** After these, nobody knows whether the rotation is done. */
+const mayBeDone = new Set([Code.Unavailable, Code.Canceled, Code.Aborted]);
 
 /** All keys of the team, also those that have ended, by their ids. */
 export async function listTeam({ keys }: Manager, { id: teamId }: RotatedTeam): Promise<Map<string, Key>> {

@@ -16,13 +16,15 @@ afterAll(() => folders.remove());
 async function startSweep() {
   const stores = await openSqliteStores({ dataDir: folders.create() });
   const clock = createManualClock();
+  let shortBy: unknown;
   const failing = new Set<"expire" | "settle" | "count">();
   const seen = { sweeps: 0, failures: [] as unknown[], told: [] as string[] };
   const store: KeyStore = {
     ...stores.keys,
     async settlePending(order) {
       if (failing.has("settle")) throw unavailable();
-      return stores.keys.settlePending(order);
+      const settled = await stores.keys.settlePending(order);
+      return shortBy === undefined ? settled : { ...settled, failed: shortBy };
     },
     async countExpiring(span) {
       if (failing.has("count")) throw unavailable();
@@ -50,7 +52,11 @@ async function startSweep() {
     const { sweeps } = seen;
     await soon(() => seen.sweeps > sweeps + 3).toBe(true);
   };
-  return { clock, failing, keys: stores.keys, seen, sweep, nextSweeps };
+  /** From here on, the store does some of the work and then fails. */
+  const cutShort = (cause: unknown) => {
+    shortBy = cause;
+  };
+  return { clock, failing, cutShort, keys: stores.keys, seen, sweep, nextSweeps };
 }
 
 test("a step that fails keeps no other from its work", async () => {
@@ -110,4 +116,19 @@ test("a rotation that was cut off once it was done is completed, and those who w
     "revoked b",
   ]);
   expect(await keys.find("b2")).toMatchObject({ pendingSinceMs: null, revokeTimeMs: null, version: 2 });
+});
+
+test("what a sweep did before the store failed is told all the same", async () => {
+  const { clock, keys, seen, sweep, cutShort } = await startSweep();
+  const since = clock.unixMs();
+  const chain = { replacesKeyId: "a", firstKeyId: "a", pendingSinceMs: since };
+  const old = { id: "a", teamId: "demo", replacedByKeyId: "a2", revokeTimeMs: 5, revokedBy: "ada" };
+  await keys.insert(keyRecordOf(old), { activeMax: 9 });
+  await keys.insert(keyRecordOf({ id: "a2", teamId: "demo", ...chain }), { activeMax: 9 });
+  const cause = unavailable();
+  cutShort(cause);
+  clock.advance(keyLifeBounds.pendingMsMax);
+  sweep.start();
+  await soon(() => seen.told).toEqual(["created a2", "revoked a", "final a"]);
+  await soon(() => seen.failures).toEqual([cause]);
 });

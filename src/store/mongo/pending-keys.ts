@@ -26,31 +26,38 @@ export async function settlePendingKeys(
   // Zero, because null is below every number.
   const pending = { pendingSinceMs: { $gte: 0, $lte: sinceMs } };
   const found = keys.find(pending).limit(limit);
-  for (const { _id, ...facts } of await call(() => found.toArray())) {
+  const documents = await call(() => found.toArray());
+  try {
+    for (const document of documents) await settle(document);
+  } catch (failed) {
+    return { ...settled, failed };
+  }
+  return settled;
+
+  async function settle({ _id, ...facts }: KeyDocument): Promise<void> {
     const one = { _id: { $eq: _id }, ...pending };
     const unrevoked = { ...one, revokeTimeMs: { $eq: null } };
     if (facts.revokeTimeMs === null) {
       const naming = await decidePending(keys, call, { id: _id, ...facts });
       if (naming) {
-        const usable = { $set: { pendingSinceMs: null }, $inc: { version: 1 } };
-        const document = await call(() => keys.findOneAndUpdate(unrevoked, usable, after));
-        if (!document) continue;
-        settled.completed.push(checkKey(document));
+        // Told also where the answer to the next write is lost: nobody looks at it again then.
         settled.predecessors.push(naming);
-        continue;
+        const usable = { $set: { pendingSinceMs: null }, $inc: { version: 1 } };
+        const completed = await call(() => keys.findOneAndUpdate(unrevoked, usable, after));
+        if (completed) settled.completed.push(checkKey(completed));
+        return;
       }
       await before?.({ keyId: _id, teamId: facts.teamId });
       const requestKey = requestKeyOf({ id: _id, teamId: facts.teamId, requestId: null });
       const ended = { revokeTimeMs, revokedBy, slot: endedSlot(_id), requestId: null, requestKey };
       const revocation = { $set: ended, $inc: { version: 1 } };
-      if (!(await call(() => keys.findOneAndUpdate(unrevoked, revocation)))) continue;
+      if (!(await call(() => keys.findOneAndUpdate(unrevoked, revocation)))) return;
     }
     const released = await releasePredecessor(keys, call, { id: _id, ...facts });
     if (released) settled.predecessors.push(released);
-    const document = await call(() => keys.findOneAndUpdate(one, { $set: { pendingSinceMs: null } }, after));
-    if (document) settled.revoked.push(checkKey(document));
+    const revoked = await call(() => keys.findOneAndUpdate(one, { $set: { pendingSinceMs: null } }, after));
+    if (revoked) settled.revoked.push(checkKey(revoked));
   }
-  return settled;
 }
 
 type PendingKey = Pick<KeyDocument, "teamId" | "replacesKeyId"> & { readonly id: string };

@@ -71,7 +71,10 @@ async function rotateKey(
     const usable = { $set: { pendingSinceMs: null }, $max: { version: successor.version } };
     const made = await repeated(() => call(() => keys.findOneAndUpdate(waiting, usable, after)));
     if (made) return { kind: "rotated", replaced, successor: checkKey(made) };
-    const released = await repeated(() => releasePredecessor(keys, call, successor));
+    // One that was pending no more is a key like any other, which was used, revoked or replaced.
+    const stays = { _id: { $eq: successor.id }, pendingSinceMs: { $eq: null } };
+    const wasMade = await repeated(() => call(() => keys.findOne(stays, newest)));
+    const released = wasMade ? null : await repeated(() => releasePredecessor(keys, call, successor));
     const cause = unavailable({ cause: new Error("the new key was revoked before it could be used") });
     return { kind: "cut_off", replaced: released ?? replaced, cause };
   } catch (cause) {
