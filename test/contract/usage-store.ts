@@ -175,8 +175,13 @@ export function usageStoreContract(name: string, open: OpenStores): void {
       await usage().setDay(teamId, day0);
       await usage().setDay(teamId, day0 + day);
       expect(await seen()).toEqual(before);
+      // First what is there already grows, and then something comes beside it.
+      await usage().recordHours([one({ acceptedCount: 5 })]);
+      expect((await seen()).map(accepted)[0]?.slice(0, 2)).toEqual([
+        [10, 15],
+        [11, 100],
+      ]);
       await usage().recordHours([
-        one({ acceptedCount: 5 }),
         one({ acceptedCount: 50, incarnation: "i3", startTimeMs: day0 + 13 * hour }),
       ]);
       const late = await seen();

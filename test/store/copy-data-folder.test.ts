@@ -58,6 +58,13 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
     const target = await openMongoForTest({ uri });
     expect(await everyKind(target, sizes)).toEqual(expected);
     expect(await target.window.read()).toEqual(pages);
+    const client = new MongoClient(uri);
+    const days = await collectionsOf(client.db()).usageDays.find().toArray();
+    // So that a month is soon read. Each document of an hour counts as one write.
+    expect(
+      days.filter(({ packedHours, packedWrites }) => packedHours && packedWrites).length,
+    ).toBeGreaterThan(1);
+    await client.close();
 
     // The bounds of a team's keys hold on: by number, and by request id.
     const full = await target.keys.insert(keyRecordOf({ id: "more", teamId: "acme" }), { activeMax: 275 });

@@ -11,7 +11,7 @@ import { dayMs, hourMs } from "#src/usage/usage-bounds.ts";
 import type { UsageHour, UsageStore } from "#src/usage/usage-store.ts";
 import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
 import { openMongoForTest } from "../harness/open-mongo.ts";
-import { printFigures } from "../harness/test-size.ts";
+import { printFigures, testSize } from "../harness/test-size.ts";
 import { openTestStores } from "./open-test-stores.ts";
 
 const days = 35;
@@ -81,20 +81,22 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
   const databases = createMongoDatabases();
   afterAll(() => databases.drop());
 
-  // FerretDB has no index for it and reads every document, so it gets three days.
-  test("in MongoDB, the usage of three days is read soon", { timeout: 300_000 }, async () => {
+  // FerretDB has no index for it and reads every document, so it gets three days of the 35.
+  const mongoDays = testSize("KEYRUN_TEST_USAGE_DAYS", 3);
+
+  test(`in MongoDB, the usage of ${mongoDays} days is read soon`, { timeout: 300_000 }, async () => {
     const uri = databases.createUri();
     const stores = await openMongoForTest({ uri });
     onTestFinished(() => stores.close());
     const { client, db } = await connectMongo(uri, { selectionMsMax: 20_000, socketMsMax: 20_000 });
     onTestFinished(() => client.close());
-    const firstMs = todayMs - 2 * dayMs;
+    const firstMs = todayMs - (mongoDays - 1) * dayMs;
     for (const hours of daysOfHours(firstMs)) {
       // What `recordHours` would make of them, hour by hour.
-      const documents = new Map<string, ReturnType<typeof placeOf>>();
+      const documents = new Map<string, ReturnType<typeof placeOf> & { readonly writes: number }>();
       for (const hour of hours) {
         const place = placeOf(hour);
-        documents.set(place._id, { ...place, ...documents.get(place._id), ...fieldsOf(hour) });
+        documents.set(place._id, { ...place, ...documents.get(place._id), ...fieldsOf(hour), writes: 1 });
       }
       await collectionsOf(db).usageHours.insertMany([...documents.values()]);
     }

@@ -3,6 +3,7 @@ import type { Db } from "mongodb";
 import { bounds } from "../../bounds.ts";
 import type { InstanceGuard } from "../../fleet/instance-guard.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
+import type { UsageStore } from "../../usage/usage-store.ts";
 import { type CopiedName, copiedNames } from "../copied-records.ts";
 import type { CopyTarget } from "../copy-store.ts";
 import { connectMongo } from "./connection.ts";
@@ -12,6 +13,7 @@ import { collectionsOf } from "./documents.ts";
 import { migrate, requireKnownSchema } from "./migrations.ts";
 import { type AloneParts, serveAlone } from "./serve-alone.ts";
 import { createStoreCall, type StoreCall, whileHolding } from "./store-call.ts";
+import { createUsageStore } from "./usage-store.ts";
 
 /**
  * A database of MongoDB that takes a copy. It is held meanwhile, as by an instance that serves it
@@ -71,12 +73,28 @@ function targetOf(db: Db, { call, copier, close }: Taking & { close: () => Promi
     },
     count: (name) => call(() => collectionOf(db, name).countDocuments()),
     async finish() {
+      await packDays(createUsageStore(collectionsOf(db), call));
       // The guard alone is not enough: this process may be frozen after the check of it, for as
       // long as another copier needs to begin anew.
       if (!(await call(() => endCopy(collectionsOf(db), copier)))) throw lostDatabase();
     },
     close,
   };
+}
+
+/**
+ * Packs the hours of the days that were set: in a copy, each hour of a process has a document of
+ * its own, and a month of a team would be slow to read for as long.
+ */
+async function packDays(usage: UsageStore): Promise<void> {
+  let teamId = await usage.teamAfter("");
+  while (teamId !== undefined) {
+    const newestMs = (await usage.newestDay(teamId)) ?? Number.NEGATIVE_INFINITY;
+    for (const startMs of await usage.daysWithHours(teamId)) {
+      if (startMs <= newestMs) await usage.setDay(teamId, startMs);
+    }
+    teamId = await usage.teamAfter(teamId);
+  }
 }
 
 /** From here on, no Keyrun starts on the database until the copy is whole. */

@@ -122,10 +122,10 @@ export interface UsageHoursDocument {
 
 export interface UsageDayDocument extends UsageDay {
   readonly _id: string;
-  /** The sums of its hours, as `usage-fields.ts` packs them. A document of a copy has none. */
-  readonly hours?: Binary;
-  /** How often all documents of the key and day had been written when `hours` was set. */
-  readonly writes?: number;
+  /** The sums of its hours. */
+  readonly packedHours?: Binary;
+  /** How often all documents of the key and day had been written when `packedHours` was set. */
+  readonly packedWrites?: number;
 }
 export const auditDocument = z.strictObject({ _id: id, ...auditShape });
 export type AuditDocument = z.infer<typeof auditDocument>;

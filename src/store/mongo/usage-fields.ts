@@ -1,4 +1,3 @@
-import { Binary } from "mongodb";
 import type { CountedPage, UsageCounts, UsageHour, UsageSum } from "../../usage/usage-store.ts";
 import type { UsageHoursDocument } from "./documents.ts";
 
@@ -6,8 +5,9 @@ import type { UsageHoursDocument } from "./documents.ts";
 // what was limited, `f13` what failed, and `t13` the milliseconds. One document for each hour would
 // be 24 times as many to read. What is 0 is left out.
 
-const hourMs = 3_600_000;
-export const dayMs = 24 * hourMs;
+export const hourMs = 3_600_000;
+export const hoursOfDay = 24;
+export const dayMs = hoursOfDay * hourMs;
 
 const letters = {
   a: "acceptedCount",
@@ -15,7 +15,13 @@ const letters = {
   f: "failedCount",
   t: "appMs",
 } as const satisfies Record<string, keyof UsageCounts>;
-const names = Object.values(letters);
+export const countNames = Object.values(letters);
+
+/** The fields of each hour, of which a query reads thousands. */
+const fieldsOfHours = Array.from(
+  { length: hoursOfDay },
+  (_, hour) => [`a${hour}`, `l${hour}`, `f${hour}`, `t${hour}`] as const,
+);
 
 /** What says of which key, day and incarnation the document is. */
 export function placeOf({ teamId, keyId, startTimeMs, incarnation }: Omit<UsageHour, keyof UsageCounts>) {
@@ -27,9 +33,14 @@ export function dayOf(unixMs: number): number {
   return Math.floor(unixMs / dayMs) * dayMs;
 }
 
+/** The number of the hour within its day, from 0 to 23. */
+export function hourOf(unixMs: number): number {
+  return (unixMs - dayOf(unixMs)) / hourMs;
+}
+
 /** The counts of one hour, under their names. */
 export function fieldsOf(hour: UsageHour): Record<string, number> {
-  const number = (hour.startTimeMs - dayOf(hour.startTimeMs)) / hourMs;
+  const number = hourOf(hour.startTimeMs);
   const counts = Object.entries(letters).map(([letter, name]) => [`${letter}${number}`, hour[name]] as const);
   return Object.fromEntries(counts.filter(([, count]) => count > 0));
 }
@@ -40,52 +51,15 @@ export function hoursOf(
   { fromMs, untilMs, keyId }: { readonly fromMs: number; readonly untilMs: number; readonly keyId: string },
 ): UsageSum[] {
   const sums: UsageSum[] = [];
-  for (let hour = 0; hour < 24; hour++) {
+  for (const [hour, [accepted, limited, failed, app]] of fieldsOfHours.entries()) {
     const startTimeMs = document.dayMs + hour * hourMs;
     if (startTimeMs < fromMs || startTimeMs >= untilMs) continue;
-    const count = (letter: keyof typeof letters) => Number(document[`${letter}${hour}`] ?? 0);
-    const [acceptedCount, limitedCount] = [count("a"), count("l")];
-    const [failedCount, appMs] = [count("f"), count("t")];
+    const { [accepted]: acceptedCount = 0, [limited]: limitedCount = 0 } = document;
+    const { [failed]: failedCount = 0, [app]: appMs = 0 } = document;
     if (acceptedCount + limitedCount + failedCount + appMs === 0) continue;
     sums.push({ startTimeMs, keyId, acceptedCount, limitedCount, failedCount, appMs });
   }
   return sums;
-}
-
-/** The counts of a day's hours in 768 bytes. To read 96 fields takes ten times as long. */
-export function packed(hours: readonly UsageSum[]): Binary {
-  const bytes = new DataView(new ArrayBuffer(24 * names.length * 8));
-  for (const sum of hours) {
-    const hour = (sum.startTimeMs - dayOf(sum.startTimeMs)) / hourMs;
-    for (const [n, name] of names.entries()) bytes.setFloat64(placeIn(hour, n), sum[name], true);
-  }
-  return new Binary(Buffer.from(bytes.buffer));
-}
-
-function placeIn(hour: number, name: number): number {
-  return (hour * names.length + name) * 8;
-}
-
-/** Adds what `packed` has packed: the hours that have a count and are within the time. */
-export function addPacked(
-  sums: UsageSums,
-  { buffer }: Binary,
-  ofDayMs: number,
-  { fromMs, untilMs, keyId }: { readonly fromMs: number; readonly untilMs: number; readonly keyId: string },
-): void {
-  const bytes = new DataView(buffer.buffer, buffer.byteOffset, buffer.byteLength);
-  for (let hour = 0; hour < 24; hour++) {
-    const startTimeMs = ofDayMs + hour * hourMs;
-    if (startTimeMs < fromMs || startTimeMs >= untilMs) continue;
-    const count = (n: number) => bytes.getFloat64(placeIn(hour, n), true);
-    const [acceptedCount, limitedCount, failedCount, appMs] = [count(0), count(1), count(2), count(3)];
-    if (acceptedCount + limitedCount + failedCount + appMs === 0) continue;
-    const sum = sums.at(startTimeMs, keyId);
-    sum.acceptedCount += acceptedCount;
-    sum.limitedCount += limitedCount;
-    sum.failedCount += failedCount;
-    sum.appMs += appMs;
-  }
 }
 
 type GrowingSum = { -readonly [Name in keyof UsageSum]: UsageSum[Name] };
@@ -112,7 +86,7 @@ export class UsageSums {
   add(sums: readonly UsageSum[]): this {
     for (const each of sums) {
       const sum = this.at(each.startTimeMs, each.keyId);
-      for (const name of names) sum[name] += each[name];
+      for (const name of countNames) sum[name] += each[name];
     }
     return this;
   }

@@ -1,39 +1,48 @@
 import type { CountedPage, UsageCounts, UsageDay, UsageQuery, UsageSum } from "../../usage/usage-store.ts";
 import type { Collections, UsageDayDocument, UsageHoursDocument } from "./documents.ts";
+import { addPacked } from "./packed-hours.ts";
 import type { StoreCall } from "./store-call.ts";
-import { addPacked, dayMs, dayOf, hoursOf, isIn, UsageSums } from "./usage-fields.ts";
+import { dayMs, dayOf, hoursOf, isIn, UsageSums } from "./usage-fields.ts";
 
-type WholeDay = Pick<UsageDay, "keyId" | "startTimeMs"> & Required<Pick<UsageDayDocument, "_id" | "hours">>;
+/** Without a key where all keys count together. */
+type WholeDay = Pick<UsageDay, "startTimeMs"> &
+  Partial<Pick<UsageDay, "keyId">> &
+  Required<Pick<UsageDayDocument, "packedHours">>;
+
+/** All in one message, up to the size of one. Untold, MongoDB sends 101 documents first. */
+export const usageBatch = { batchSize: 10_000 } as const;
 
 /** The hours of keys, of which a month may have thousands of documents. */
 export function createReadHours({ usageHours, usageDays }: Collections, call: StoreCall) {
   /**
-   * The days of keys whose packed hours are what their documents say, as none of them was written
-   * since, and the other days. Fleets and restarts make many documents of a key's day, each with
-   * up to 96 fields: without this, a month of 50 keys takes 5,000 of them and more.
+   * The days whose packed hours are what the documents say, as none of them was written since, and
+   * the other days. Fleets and restarts make many documents of a key's day, each with up to 96
+   * fields: without this, a month of 50 keys takes 5,000 of them and more.
    */
   async function wholeDays(query: UsageQuery, except: readonly CountedPage[]) {
-    const fields = { _id: 0, keyId: 1, dayMs: 1, writes: 1 } as const;
-    const states = usageHours.find(filterOf(query)).project<UsageHoursDocument>(fields);
-    const writes = new Map<string, number>();
-    const otherDays = new Map<string, number>();
-    for (const state of await call(() => states.toArray())) {
-      const id = dayIdOf({ teamId: query.teamId, keyId: state.keyId, startTimeMs: state.dayMs });
-      writes.set(id, (writes.get(id) ?? 0) + writesOf(state));
-      otherDays.set(id, state.dayMs);
-    }
-    const excepted = new Set(except.map(({ startTimeMs }) => dayOf(startTimeMs)));
+    const ofDays = { _id: 0, startTimeMs: 1, packedHours: 1, packedWrites: 1 } as const;
+    const fields = query.keyIds ? ({ ...ofDays, keyId: 1 } as const) : ofDays;
     const days = usageDays
-      .find({ ...keysOf(query), startTimeMs: filterOf(query).dayMs })
-      .project<WholeDay & { writes?: number }>({ keyId: 1, startTimeMs: 1, hours: 1, writes: 1 });
-    const whole = new Map<string, WholeDay>();
-    for (const day of await call(() => days.toArray())) {
-      if (day.writes === undefined || day.writes !== writes.get(day._id)) continue;
-      if (excepted.has(day.startTimeMs)) continue;
-      whole.set(day._id, day);
-      otherDays.delete(day._id);
+      .find({ ...keysOf(query), startTimeMs: filterOf(query).dayMs }, usageBatch)
+      .project<WholeDay & Pick<UsageDayDocument, "packedWrites">>(fields);
+    // They are read first. So no key has more writes here than there, and where the sums of all
+    // keys are the same, so is each of them.
+    const packedDays = Map.groupBy(await call(() => days.toArray()), ({ startTimeMs }) => startTimeMs);
+    const states = usageHours.aggregate<{ _id: number; writes: number }>([
+      { $match: filterOf(query) },
+      { $group: { _id: "$dayMs", writes: { $sum: "$writes" } } },
+    ]);
+    const excepted = new Set(except.map(({ startTimeMs }) => dayOf(startTimeMs)));
+    const whole: WholeDay[] = [];
+    const otherDays: number[] = [];
+    for (const { _id: startMs, writes } of await call(() => states.toArray())) {
+      const ofDay = packedDays.get(startMs) ?? [];
+      const packedWrites = ofDay.reduce((sum, day) => sum + (day.packedWrites ?? Number.NaN), 0);
+      // Hours without a count of their writes are of an early Keyrun.
+      if (writes > 0 && packedWrites === writes && !excepted.has(startMs)) whole.push(...ofDay);
+      else otherDays.push(startMs);
     }
-    return { whole, otherDays: [...new Set(otherDays.values())] };
+    return { whole, otherDays };
   }
 
   return async (query: UsageQuery, except: readonly CountedPage[]): Promise<UsageSum[]> => {
@@ -43,13 +52,12 @@ export function createReadHours({ usageHours, usageDays }: Collections, call: St
     const isLarge = query.keyId === undefined && query.untilMs - query.fromMs > 2 * dayMs;
     const { whole, otherDays } = isLarge ? await wholeDays(query, except) : nothingWhole;
     const rest = otherDays ? { ...filter, dayMs: { $in: otherDays } } : filter;
-    const documents = await call(() => usageHours.find(rest).toArray());
+    const documents = await call(() => usageHours.find(rest, usageBatch).toArray());
     const sums = new UsageSums();
-    for (const { hours, startTimeMs, keyId } of whole.values()) {
-      addPacked(sums, hours, startTimeMs, { ...query, keyId: keyIdOf(keyId) });
+    for (const { packedHours, startTimeMs, keyId = "" } of whole) {
+      addPacked(sums, packedHours, startTimeMs, { ...query, keyId });
     }
     for (const document of documents) {
-      if (whole.has(dayIdOf({ ...document, startTimeMs: document.dayMs }))) continue;
       const hours = hoursOf(document, { ...query, keyId: keyIdOf(document.keyId) });
       sums.add(except.length === 0 ? hours : hours.filter((sum) => !isIn(except, document, sum)));
     }
@@ -57,7 +65,7 @@ export function createReadHours({ usageHours, usageDays }: Collections, call: St
   };
 }
 
-const nothingWhole = { whole: new Map<string, WholeDay>(), otherDays: undefined };
+const nothingWhole = { whole: [], otherDays: undefined };
 
 export function dayIdOf({ teamId, startTimeMs, keyId }: Omit<UsageDay, keyof UsageCounts>): string {
   return `${teamId}/${startTimeMs}/${keyId}`;

@@ -2,9 +2,10 @@ import type { Collection, Filter } from "mongodb";
 import type { UsageStore, UsageSum } from "../../usage/usage-store.ts";
 import { checkRecord, usageDayRecord, usageHourRecord } from "../records.ts";
 import type { Collections, UsageDayDocument, UsageHoursDocument } from "./documents.ts";
+import { packed } from "./packed-hours.ts";
 import type { StoreCall } from "./store-call.ts";
-import { dayMs, fieldsOf, hoursOf, packed, placeOf } from "./usage-fields.ts";
-import { createReadHours, dayIdOf, keysOf, merged, writesOf } from "./usage-hours.ts";
+import { dayMs, fieldsOf, hoursOf, placeOf } from "./usage-fields.ts";
+import { createReadHours, dayIdOf, keysOf, merged, usageBatch, writesOf } from "./usage-hours.ts";
 
 /** Documents in one message. */
 const documentsPerMessage = 500;
@@ -34,23 +35,27 @@ export function createUsageStore(collections: Collections, call: StoreCall): Usa
       const { keyIds, fromMs, untilMs } = query;
       const startTimeMs = { $gte: fromMs, $lt: untilMs };
       const fields = { _id: 0, startTimeMs: 1, keyId: 1, ...countFields } as const;
-      const days = usageDays.find({ ...keysOf(query), startTimeMs }).project<UsageSum>(fields);
+      const days = usageDays.find({ ...keysOf(query), startTimeMs }, usageBatch).project<UsageSum>(fields);
       const found = await call(() => days.toArray());
       return merged(keyIds ? found : found.map((day) => ({ ...day, keyId: "" })));
     },
     async setDay(teamId, startTimeMs) {
       const filter = { teamId: { $eq: teamId }, dayMs: { $eq: startTimeMs } };
-      const found = await call(() => usageHours.find(filter).toArray());
+      const found = await call(() => usageHours.find(filter, usageBatch).toArray());
       const time = { fromMs: 0, untilMs: startTimeMs + dayMs };
       const updates = [...Map.groupBy(found, ({ keyId }) => keyId)].flatMap(([keyId, documents]) => {
         const hours = merged(documents.flatMap((document) => hoursOf(document, { ...time, keyId })));
         const place = { teamId, keyId, startTimeMs };
-        const writes = documents.reduce((sum, document) => sum + writesOf(document), 0);
+        const packedWrites = documents.reduce((sum, document) => sum + writesOf(document), 0);
         return merged(hours.map((sum) => ({ ...sum, startTimeMs }))).map(
           ({ acceptedCount, limitedCount, failedCount, appMs }) => {
             const counts = { acceptedCount, limitedCount, failedCount, appMs };
             checkRecord(usageDayRecord, { ...place, ...counts }, "usageDays");
-            const update = { $setOnInsert: place, $max: counts, $set: { hours: packed(hours), writes } };
+            const update = {
+              $setOnInsert: place,
+              $max: counts,
+              $set: { packedHours: packed(hours), packedWrites },
+            };
             return { updateOne: { filter: { _id: dayIdOf(place) }, update, upsert: true } };
           },
         );
