@@ -81,15 +81,18 @@ export interface FleetOptions {
   readonly command?: readonly string[] | undefined;
   /** False to start the members later. */
   readonly started?: boolean;
+  /** A replica set that the test has started. The members' way to it has no proxy. */
+  readonly replicaSet?: { readonly uri: string } | undefined;
 }
 
 export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
-  const { size = 3, settings: given = {}, fakeClocks = [], command, started = true } = options;
+  const { size = 3, settings: given = {}, fakeClocks = [], command, started = true, replicaSet } = options;
   const folders = createTempFolders();
   const databases = createTempFolders(databasesFolder);
   const dataDir = databases.create();
-  let mongo = await startMongoServer(dataDir);
+  let mongo = replicaSet ? { ...replicaSet, kill: async () => {} } : await startMongoServer(dataDir);
   let mongoPort = portOf(mongo.uri);
+  const databaseUri = (port: number) => replicaSet?.uri ?? mongoUri(port);
   const redis = await startFleetRedis();
   const proxies = await openFleetProxies();
   const serviceToken = randomBytes(32).toString("base64url");
@@ -107,7 +110,10 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
     const faked = fakeClocks.includes(place);
     const ports = { mongo: mongoPort, redis: redis.port };
     members.push(
-      await openMember(place, { ports, proxies, settings, folder: folders.create(), faked, command }),
+      await openMember(place, {
+        ...{ ports, proxies, settings, faked, command, databaseUri },
+        folder: folders.create(),
+      }),
     );
   }
   const managers: ReturnType<typeof manage>[] = [];
@@ -117,7 +123,7 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
     KEYRUN_PORT: "0",
     KEYRUN_GRPC_PORT: "0",
     KEYRUN_DATA_DIR: folders.create(),
-    KEYRUN_MONGODB_URI: mongoUri(mongoPort),
+    KEYRUN_MONGODB_URI: databaseUri(mongoPort),
     KEYRUN_REDIS_URL: `redis://127.0.0.1:${redis.port}`,
     ...others,
   });
@@ -174,11 +180,12 @@ interface Place {
   readonly folder: string;
   readonly faked: boolean;
   readonly command: readonly string[] | undefined;
+  databaseUri(port: number): string;
 }
 
 async function openMember(
   place: number,
-  { ports, proxies, settings, folder, faked, command }: Place,
+  { ports, proxies, settings, folder, faked, command, databaseUri }: Place,
 ): Promise<FleetMember> {
   const [port, grpcPort] = [await freePort(), await freePort()];
   const mongo = await proxies.open(ports.mongo);
@@ -191,7 +198,7 @@ async function openMember(
   const own: Settings = {
     KEYRUN_PORT: `${port}`,
     KEYRUN_GRPC_PORT: `${grpcPort}`,
-    KEYRUN_MONGODB_URI: mongoUri(mongo.port),
+    KEYRUN_MONGODB_URI: databaseUri(mongo.port),
     KEYRUN_REDIS_URL: `redis://127.0.0.1:${redis.port}`,
     KEYRUN_ADVERTISE_ADDRESS: `127.0.0.1:${nudges.port}`,
     ...(faked && fakeTime(clockFile)),
@@ -237,8 +244,9 @@ async function startMongoServer(dataDir: string): Promise<MongoServer> {
   return program.start(dataDir);
 }
 
+/** The first, where the URI names several. */
 function portOf(uri: string): number {
-  return Number(new URL(uri).port);
+  return Number(/:(\d+)/.exec(uri)?.[1]);
 }
 
 /** A replica set names its own addresses, and the driver would go past the proxy to them. */

@@ -56,7 +56,7 @@ async function startFerretDb(
     stdio: ["pipe", "pipe", "inherit"],
   });
   for await (const line of createInterface({ input: child.stdout }))
-    return { uri: line, kill: () => kill(child) };
+    return { uri: line, kill: () => killServer(child) };
   throw new Error("FerretDB ended before it was ready");
 }
 
@@ -87,10 +87,11 @@ async function startMongod(dataDir: string, address?: MongoAddress): Promise<Mon
   // The first connection to the replica set waits until its only member is the primary.
   const client = await new MongoClient(uri).connect();
   await client.close();
-  return { uri, kill: () => kill(child) };
+  return { uri, kill: () => killServer(child) };
 }
 
-function kill(child: ChildProcess): Promise<void> {
+/** By SIGKILL. Resolves once the process has ended, also where it had before. */
+export function killServer(child: ChildProcess): Promise<void> {
   return new Promise((resolve) => {
     if (child.exitCode !== null || child.signalCode !== null) return resolve();
     child.once("exit", () => resolve());
