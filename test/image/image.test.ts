@@ -1,5 +1,14 @@
 import { createHash } from "node:crypto";
-import { chownSync, existsSync, globSync, lstatSync, readdirSync, readFileSync, readlinkSync } from "node:fs";
+import {
+  chownSync,
+  existsSync,
+  globSync,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+} from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
@@ -269,8 +278,10 @@ function packagesIn(root: string, below: string): string[] {
     });
 }
 
+/** Not what an absolute link of the image leads to on this machine. */
 function filesIn(folder: string): string[] {
+  const root = realpathSync(folder);
   return readdirSync(folder, { withFileTypes: true, recursive: true })
-    .filter((entry) => entry.isFile())
+    .filter((entry) => entry.isFile() && realpathSync(entry.parentPath).startsWith(root))
     .map(({ parentPath, name }) => join(parentPath, name));
 }
