@@ -53,7 +53,7 @@ function SignedInPages({ route }: { route: Route }) {
   if (signedOut) return <SignedOutPage />;
   if (mustSignIn) return null;
   const unavailable = failure !== null && session.data === undefined && (
-    <UnavailablePage failure={failure} onRetry={() => void session.refetch()} />
+    <UnavailablePage failure={failure} read={session} />
   );
   const teamId = "teamId" in route ? route.teamId : undefined;
   // From `/`, the screen goes on to the keys of the first team.

@@ -5,6 +5,7 @@ import {
   useInfiniteQuery,
   useQuery,
 } from "@tanstack/react-query";
+import { useState } from "react";
 import type { Rpc } from "./api/rpcs.ts";
 import { useServices } from "./services.tsx";
 
@@ -20,11 +21,12 @@ type QueryOptions<O> = Omit<UseQueryOptions<O, Error, O>, "queryKey" | "queryFn"
 /** The answer of an RPC, from the cache or from Keyrun. */
 export function useRpc<I, O>(rpc: Rpc<I, O>, input: I, options: QueryOptions<O> = {}) {
   const { caller } = useServices();
-  return useQuery({
+  const read = useQuery({
     ...options,
     queryKey: rpcKey(rpc, input),
     queryFn: ({ signal }) => caller.call(rpc, input, { signal }),
   });
+  return useLastError(read);
 }
 
 type Pages<O> = InfiniteData<O, string>;
@@ -47,7 +49,7 @@ export function useRpcPages<I extends { pageToken?: string }, O extends { nextPa
   { joined, ...options }: PagesOptions<I, O> = {},
 ) {
   const { caller } = useServices();
-  return useInfiniteQuery({
+  const read = useInfiniteQuery({
     ...options,
     queryKey: rpcKey(rpc, input as Partial<I>),
     async queryFn({ client, queryKey, signal, pageParam }) {
@@ -60,4 +62,24 @@ export function useRpcPages<I extends { pageToken?: string }, O extends { nextPa
     initialPageParam: "",
     getNextPageParam: ({ nextPageToken }) => nextPageToken || undefined,
   });
+  return useLastError(read);
+}
+
+interface Read {
+  readonly data: unknown;
+  readonly error: Error | null;
+  readonly errorUpdateCount: number;
+}
+
+/**
+ * The read, with its last error until it has an answer. React Query forgets the error of a read
+ * without an answer as soon as it reads again. What says so on the page would go, with the focus on
+ * its button, and come back, to be read out again.
+ */
+function useLastError<R extends Read>(read: R) {
+  const [last, setLast] = useState<Error | null>(null);
+  if (read.error !== null && read.error !== last) setLast(read.error);
+  const failedBefore = read.data === undefined && read.errorUpdateCount > 0;
+  const error = failedBefore ? (read.error ?? last) : read.error;
+  return { ...read, error, isError: error !== null };
 }

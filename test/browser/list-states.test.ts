@@ -112,6 +112,24 @@ describe.skipIf(chromiumEndpoint === "")("the list of keys, in each of its state
     await note.waitFor({ state: "detached" });
   });
 
+  test("error: what says so, and the focus on its button, stay while the page tries again", async () => {
+    const failing = createFailingList();
+    const screen = await openScreen({ onStores: failing.onStores });
+    const { page } = screen;
+    await screen.signIn();
+    failing.break();
+    await page.reload();
+    const retry = page.getByRole("alert").getByRole("button", { name: "Try again" });
+    const shown = await retry.elementHandle();
+    const release = await holdCalls(page, "KeyService/ListKeys");
+    await retry.press("Enter");
+    await page.getByRole("button", { name: "Trying…" }).waitFor();
+    expect(await page.locator("table[aria-busy=true]").count()).toBe(0);
+    release();
+    await retry.waitFor();
+    expect(await shown!.evaluate((button) => button === button.ownerDocument.activeElement)).toBe(true);
+  });
+
   test("error of a refresh: the rows stay, greyed, until a refresh succeeds", async () => {
     const failing = createFailingList();
     const screen = await openScreen({ onStores: failing.onStores });

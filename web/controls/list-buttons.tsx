@@ -1,5 +1,5 @@
 /** What these buttons need of a read: a part of what React Query returns. */
-interface Read {
+export interface Read {
   readonly isFetching: boolean;
   refetch(): Promise<unknown>;
 }
