@@ -72,7 +72,8 @@ export function createAuditLog(parts: AuditLogParts): AuditLog {
     onDropped: ({ id }) => log.warn({ id }, "an event of the audit log is in this log alone: too many wait"),
   });
   /** Each event is told once, when it is known what became of the change. */
-  const tell = ({ id, timeMs, ...event }: AuditEvent) => log.info({ audit: { id, ...event } }, "audit");
+  const tell = ({ id, timeMs, ...event }: AuditEvent) =>
+    log.info({ audit: { id, time: new Date(timeMs).toISOString(), ...event } }, "audit");
   const later = (event: AuditEvent) => {
     tell(event);
     waiting.add(event);
@@ -172,7 +173,7 @@ function endOf(
 
 /** The facts of what Keyrun does by itself. */
 export function byKeyrun(action: string, { teamId = "", target = "" } = {}): ChangeFacts {
-  return { actor: "Keyrun", address: "", channel: "none", action, teamId, target, requestId: "" };
+  return { actor: "Keyrun", address: "", channel: "none", action, teamId, target, detail: "", requestId: "" };
 }
 
 /** Returns a function that returns true at most `max` times in a minute. */

@@ -10,6 +10,8 @@ export interface AuditEvent {
   readonly teamId: string;
   /** What it was done to. Never what a caller sent as an id, if that has not the form of one. */
   readonly target: string;
+  /** What exactly: `name=value` pairs with a space between two. Nothing in it is a free text. */
+  readonly detail: string;
   readonly requestId: string;
   /** What became of it. A change that was begun is unknown until it has ended. */
   readonly outcome: "done" | "refused" | "unknown";
@@ -57,8 +59,8 @@ export interface AuditStore {
    */
   during<T>(event: PendingEvent, work: () => Promise<T>): Promise<T>;
   /**
-   * Writes the events. Where an id is there already, its outcome, reason, count, team and target
-   * become those of this event, and nothing else changes.
+   * Writes the events. Where an id is there already, its outcome, reason, count, team, target and
+   * detail become those of this event, and nothing else changes.
    */
   write(events: readonly AuditEvent[]): Promise<void>;
   /** Writes the event, and returns true. Does nothing, and returns false, if the id is there. */

@@ -39,7 +39,7 @@ export function createJoinedAttempts({
 
   function emitJoined(): void {
     for (const { attempt, timeMs, count } of joined.values()) {
-      emit({ ...attempt, timeMs, count, teamId: "", target: "", requestId: "" });
+      emit({ ...attempt, timeMs, count, teamId: "", target: "", detail: "", requestId: "" });
     }
     joined.clear();
   }
@@ -93,6 +93,7 @@ const beyond = {
   action: "attempts.more",
   teamId: "",
   target: "",
+  detail: "",
   requestId: "",
   outcome: "refused",
   reason: "",

@@ -4,8 +4,8 @@ import type { AuditEvent, PendingEvent } from "./audit-store.ts";
 /** What an event says of a change, before it is known what becomes of it. */
 export type ChangeFacts = Omit<AuditEvent, "id" | "timeMs" | "outcome" | "reason" | "count">;
 
-/** What a change turns out to be about. */
-export type ChangeSubject = Partial<Pick<AuditEvent, "teamId" | "target">>;
+/** What a change turns out to be about, and what exactly it is. */
+export type ChangeSubject = Partial<Pick<AuditEvent, "teamId" | "target" | "detail">>;
 
 const underWay = new AsyncLocalStorage<PendingChange>();
 

@@ -66,6 +66,7 @@ const columns = [
   { head: "OUTCOME" },
   { head: "ADDRESS", spare: true },
   { head: "THROUGH", spare: true },
+  { head: "DETAIL", least: 12 },
 ] as const;
 
 function rowOf(event: AuditEventJson): Row {
@@ -78,6 +79,7 @@ function rowOf(event: AuditEventJson): Row {
     outcomeWords(event),
     event.address || "-",
     channelWords[event.channel ?? ""] ?? "-",
+    event.detail || "-",
   ];
   return { cells, faint: event.outcome === "AUDIT_OUTCOME_REFUSED" };
 }

@@ -1,5 +1,6 @@
 import type { Duration } from "@bufbuild/protobuf/wkt";
 import type { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import { noteSubject } from "../audit/pending-change.ts";
 import { actorOf, type Principal } from "../auth/principal.ts";
 import type { ServiceMethods } from "../auth/service-methods.ts";
 import { fail, unavailable } from "../refusal/refusal.ts";
@@ -45,6 +46,7 @@ export function createRotateKey(parts: RotateKeyParts): ServiceMethods<typeof Ke
       // Not looked at again after the write, as for a new key: what the old key lost can't be given
       // back. A team whose key is rotated has an active one all the while, so it is not deleted.
       await requireLasting(teams, team.id);
+      noteSubject({ detail: `overlap=${overlapMs / 1000}s replaced_by_key_id=${order.successor.id}` });
       const outcome = await rotate(parts, order);
       if (outcome.kind === "request_id_used") {
         throw requestIdUsed(outcome.keyId);

@@ -188,7 +188,8 @@ function noteFailed({ audit }: SignInHandlerParts, request: HttpRequest, refusal
 }
 
 function signInFacts({ address, requestId }: HttpRequest, actor: string): ChangeFacts {
-  return { actor, address, channel: "screen", action: "session.sign_in", teamId: "", target: "", requestId };
+  const subject = { teamId: "", target: "", detail: "" };
+  return { actor, address, channel: "screen", action: "session.sign_in", ...subject, requestId };
 }
 
 function redirect(

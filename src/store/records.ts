@@ -145,6 +145,7 @@ export const auditShape = {
   action: z.string().min(1),
   teamId: z.string(),
   target: z.string(),
+  detail: z.string(),
   requestId: z.string(),
   outcome: z.enum(["done", "refused", "unknown"]),
   reason: z.string(),

@@ -1,4 +1,5 @@
 import type { DescMethod, DescService, MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -8,6 +9,7 @@ import { AuditService, type ListEventsRequestSchema } from "#gen/keyrun/v1/audit
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { ServiceTokenService } from "#gen/keyrun/v1/service_token_service_pb.ts";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
+import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import type { AuditEvent } from "#src/audit/audit-store.ts";
 import { auditedMethod } from "#src/rpc/audit/audited-methods.ts";
@@ -25,6 +27,9 @@ test("each method that changes something is called here or has its own test", ()
   const unknown = changing.filter((method) => !auditedCalls.has(method) && !auditedElsewhere.has(method));
   expect(unknown.map(String)).toEqual([]);
 });
+
+/** The id of the new key is known only when it is made. */
+const replacedBy = /^overlap=0s replaced_by_key_id=[0-9a-z]{24}$/;
 
 const databases = createMongoDatabases();
 afterAll(() => (mongodbUri === "" ? undefined : databases.drop()));
@@ -84,11 +89,12 @@ describe.each(mongodbUri === "" ? stores : [...stores, mongo])("with %s", (_, se
       if (method.name === "CreateSignInLink" && settings !== stores[0]?.[1]) return;
       const asked = await done(keyrun);
       const found = await eventsOf(async () => expect(await call(method, asked)).toBeUndefined());
-      const { teamId, target } = { ...found[0], ...asked };
+      const { teamId, target, detail = "" } = asked;
       expect(found).toMatchObject([
         {
-          ...{ action, teamId, target, actor: "a service", address: "127.0.0.1" },
+          ...{ action, teamId, target: target ?? found[0]?.target, actor: "a service", address: "127.0.0.1" },
           ...{ channel: AuditChannel.RPC, outcome: AuditOutcome.DONE, reason: "", count: 1 },
+          detail: method.name === "RotateKey" ? expect.stringMatching(replacedBy) : detail,
         },
       ]);
       expect(found[0]?.requestId).not.toBe("");
@@ -99,13 +105,35 @@ describe.each(mongodbUri === "" ? stores : [...stores, mongo])("with %s", (_, se
     "%s has exactly one event also when it is refused",
     async (_name, method, { action, refused }) => {
       const found = await eventsOf(async () => expect(await call(method, refused)).toBeDefined());
-      const { teamId, target } = refused;
+      const { teamId, target, detail = "" } = refused;
       expect(found).toMatchObject([
-        { action, teamId, target, outcome: AuditOutcome.REFUSED, count: 1, actor: "a service" },
+        { action, teamId, target, detail, outcome: AuditOutcome.REFUSED, count: 1, actor: "a service" },
       ]);
       expect(found[0]?.reason).toMatch(/^[A-Z_]+$/);
     },
   );
+
+  test("what an update sets is in its event, and of what it names only what Keyrun knows", async () => {
+    const { id: keyId } = await keyrun.newKey("demo");
+    const expireTime = timestampFromMs(Date.now() + 3_600_000);
+    const details = async (work: () => Promise<unknown>) =>
+      (await eventsOf(work)).map(({ detail }) => detail);
+    const paths = ["expire_time", "label"];
+    const update = () => keyrun.keys.updateKey({ teamId: "demo", keyId, expireTime, updateMask: { paths } });
+    const time = new Date(timestampMs(expireTime)).toISOString();
+    expect(await details(update)).toEqual([`changed=label,expire_time expire_time=${time}`]);
+    const id = await keyrun.newTeam();
+    const team = { id, displayName: "plan=free", plan: Plan.PRO };
+    expect(
+      await details(async () => {
+        await keyrun.teams.updateTeam({ team, updateMask: { paths: ["plan", "display_name"] } });
+        await keyrun.teams.updateTeam({ team, updateMask: { paths: ["plan", "a=b c"] } }).catch(() => {});
+      }),
+    ).toEqual(["changed=plan plan=pro", "changed=display_name,plan plan=pro"]);
+    await keyrun.teams.setPreviewAccess({ email: "grace@example.com", granted: true });
+    const withdraw = () => keyrun.teams.setPreviewAccess({ email: "grace@example.com", granted: false });
+    expect(await details(withdraw)).toEqual(["granted=false"]);
+  });
 
   test("reading, verifying and running write no event", async () => {
     const { value, id } = await keyrun.newKey("demo");

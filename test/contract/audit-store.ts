@@ -54,7 +54,13 @@ export function auditStoreContract(name: string, open: OpenStores): void {
       const teamId = newPrefix();
       const begun = auditEventOf({ id: `${teamId}e`, teamId, outcome: "unknown", target: "" });
       await audit().write([begun]);
-      const ended = { outcome: "refused", reason: "KEY_NOT_FOUND", target: "k", count: 3 } as const;
+      const ended = {
+        outcome: "refused",
+        reason: "KEY_NOT_FOUND",
+        target: "k",
+        detail: "plan=pro",
+        count: 3,
+      } as const;
       await audit().write([{ ...begun, ...ended, timeMs: 9, actor: "mallory", action: "nothing" }]);
       expect(await listOf(teamId)).toEqual([{ ...begun, ...ended }]);
     });

@@ -4,6 +4,7 @@ import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { ServiceRole } from "#gen/keyrun/v1/service_token_pb.ts";
 import { ServiceTokenService } from "#gen/keyrun/v1/service_token_service_pb.ts";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
+import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import type { Keyrun } from "./keyrun.ts";
 
@@ -13,6 +14,8 @@ export interface AuditedCall {
   /** What the event says it is about; absent: not known before the call. */
   readonly teamId?: string;
   readonly target?: string;
+  /** What exactly was done, as far as the request says it; absent: nothing. */
+  readonly detail?: string;
 }
 
 /** How a method that changes something is called so that it is done, and so that it is refused. */
@@ -55,7 +58,7 @@ export const auditedCalls: ReadonlyMap<DescMethod, AuditedCalls> = new Map<DescM
       async done(keyrun) {
         const { id: keyId, teamId } = await keyrun.newKey("demo");
         const request = { teamId, keyId, label: "ci", updateMask: { paths: ["label"] } };
-        return { request, teamId, target: keyId };
+        return { request, teamId, target: keyId, detail: "changed=label" };
       },
       refused: { request: { teamId: "demo", keyId: noKey }, teamId: "demo", target: noKey },
     },
@@ -86,9 +89,19 @@ export const auditedCalls: ReadonlyMap<DescMethod, AuditedCalls> = new Map<DescM
     ServiceTokenService.method.createServiceToken,
     {
       action: "service_token.create",
-      done: async () => ({ request: { name: newId(), role: ServiceRole.VERIFY }, teamId: "" }),
-      // Keyrun's own name.
-      refused: { request: { name: "keyrun", role: ServiceRole.VERIFY }, teamId: "", target: "keyrun" },
+      async done() {
+        const name = newId();
+        return {
+          request: { name, role: ServiceRole.VERIFY },
+          teamId: "",
+          detail: `name=${name} role=verify`,
+        };
+      },
+      refused: {
+        // Keyrun's own name.
+        request: { name: "keyrun", role: ServiceRole.VERIFY },
+        ...{ teamId: "", target: "keyrun", detail: "name=keyrun role=verify" },
+      },
     },
   ],
   [
@@ -108,7 +121,8 @@ export const auditedCalls: ReadonlyMap<DescMethod, AuditedCalls> = new Map<DescM
       action: "team.create",
       async done() {
         const id = newId();
-        return { request: { team: { id } }, teamId: id, target: "" };
+        const request = { team: { id, plan: Plan.PRO } };
+        return { request, teamId: id, target: "", detail: "plan=pro" };
       },
       refused: { request: { team: { id: "demo" } }, teamId: "demo", target: "" },
     },
@@ -120,7 +134,7 @@ export const auditedCalls: ReadonlyMap<DescMethod, AuditedCalls> = new Map<DescM
       async done(keyrun) {
         const id = await keyrun.newTeam();
         const request = { team: { id, displayName: "Acme" }, updateMask: { paths: ["display_name"] } };
-        return { request, teamId: id, target: "" };
+        return { request, teamId: id, target: "", detail: "changed=display_name" };
       },
       refused: { request: { team: { id: "nobody" } }, teamId: "nobody", target: "" },
     },
@@ -159,8 +173,11 @@ export const auditedCalls: ReadonlyMap<DescMethod, AuditedCalls> = new Map<DescM
     TeamService.method.setPreviewAccess,
     {
       action: "preview.set",
-      done: async () => ({ request: { email, granted: true }, teamId: "", target: email }),
-      refused: { request: { email: "nobody" }, teamId: "", target: "" },
+      done: async () => ({
+        request: { email, granted: true },
+        ...{ teamId: "", target: email, detail: "granted=true" },
+      }),
+      refused: { request: { email: "nobody" }, teamId: "", target: "", detail: "granted=false" },
     },
   ],
   [
@@ -186,7 +203,7 @@ export const auditedCalls: ReadonlyMap<DescMethod, AuditedCalls> = new Map<DescM
         const id = newId();
         await keyrun.apps.createApp({ app: { id, backend: { kind: { case: "echo", value: {} } } } });
         const request = { app: { id, displayName: "Echo" }, updateMask: { paths: ["display_name"] } };
-        return { request, teamId: "", target: id };
+        return { request, teamId: "", target: id, detail: "changed=display_name" };
       },
       refused: { request: { app: { id: "nothing" } }, teamId: "", target: "nothing" },
     },

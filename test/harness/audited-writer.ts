@@ -34,7 +34,7 @@ async function writeForEver(writer: number): Promise<never> {
     const keyId = `${life}-${writer}-${n}`;
     const facts = (action: string) => ({
       ...({ actor: "ada@example.com", address: "", channel: "rpc", action } as const),
-      ...{ teamId, target: keyId, requestId: "" },
+      ...{ teamId, target: keyId, detail: "", requestId: "" },
     });
     await audit.during(facts("key.create"), async () => {
       await stores.keys.insert(keyRecordOf({ id: keyId, teamId, createTimeMs: n }), { activeMax: 1_000 });

@@ -78,6 +78,7 @@ export function auditEventOf(facts: Partial<AuditEvent> & Pick<AuditEvent, "id">
   return {
     timeMs: 1_700_000_000_000,
     actor: "ada@example.com",
+    detail: "",
     address: "203.0.113.7",
     channel: "screen",
     action: "key.create",

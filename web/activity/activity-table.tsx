@@ -7,7 +7,7 @@ import { useServices } from "../services.tsx";
 import { dayInWords } from "../time/day-format.ts";
 import { timeOfDay } from "../time/local-format.ts";
 import { useTicking } from "../time/ticker.ts";
-import { actionInWords, originInWords, outcomeInWords } from "./event-words.ts";
+import { actionInWords, detailInWords, originInWords, outcomeInWords } from "./event-words.ts";
 
 interface ActivityTableProps {
   readonly events: readonly AuditEvent[];
@@ -53,11 +53,17 @@ function EventRow({ event, keyNames }: { event: AuditEvent } & Pick<ActivityTabl
   const outcome = outcomeInWords(event);
   const origin = originInWords(event);
   const key = keyNames.get(event.target);
+  const details = detailInWords(event, (keyId) => keyNames.get(keyId)?.redactedValue ?? keyId);
   return (
     <tr {...tableRoles.row}>
       <th {...tableRoles.rowHeader}>
         {actionInWords(event.action)}
         {outcome !== "" && <span className="event-outcome">{outcome}</span>}
+        {details.map((words) => (
+          <span key={words} className="event-detail">
+            {words}
+          </span>
+        ))}
       </th>
       <td {...tableRoles.cell}>
         {key?.label && <bdi className="event-name">{key.label}</bdi>}

@@ -32,6 +32,24 @@ export function originInWords({ channel, address }: AuditEvent): string {
   return parts.filter((part) => part).join(", ");
 }
 
+/**
+ * What exactly was done, of the event's `name=value` pairs: ["Plan: pro"]. A key is named by
+ * `keyName`.
+ */
+export function detailInWords({ detail }: AuditEvent, keyName: (keyId: string) => string): string[] {
+  const pairs = detail.split(" ").filter((pair) => pair.includes("="));
+  return pairs.map((pair) => {
+    const name = pair.slice(0, pair.indexOf("="));
+    const value = pair.slice(name.length + 1);
+    if (name === "replaced_by_key_id") return `Replaced by: ${keyName(value)}`;
+    return `${name.charAt(0).toUpperCase()}${inWords(name.slice(1))}: ${inWords(value)}`;
+  });
+}
+
+function inWords(text: string): string {
+  return text.replaceAll("_", " ").replaceAll(",", ", ");
+}
+
 /** What became of it: "Refused: key_limit_reached"; empty if it was done. */
 export function outcomeInWords({ outcome, reason, count }: AuditEvent): string {
   const times = count > 1 ? `, ${count} times` : "";

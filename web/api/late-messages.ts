@@ -108,6 +108,7 @@ const auditEvent = message<AuditEvent>("keyrun.v1.AuditEvent", {
   outcome: enumeration(AuditOutcome, "AUDIT_OUTCOME_"),
   reason: text,
   count: int32,
+  detail: text,
 });
 
 export const listEventsResponse = message<ListEventsResponse>("keyrun.v1.ListEventsResponse", {

@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file keyrun/v1/audit_event.proto.
  */
 export const file_keyrun_v1_audit_event: GenFile = /*@__PURE__*/
-  fileDesc("ChtrZXlydW4vdjEvYXVkaXRfZXZlbnQucHJvdG8SCWtleXJ1bi52MSKaAgoKQXVkaXRFdmVudBIKCgJpZBgBIAEoCRIoCgR0aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVhY3RvchgDIAEoCRIPCgdhZGRyZXNzGAQgASgJEigKB2NoYW5uZWwYBSABKA4yFy5rZXlydW4udjEuQXVkaXRDaGFubmVsEg4KBmFjdGlvbhgGIAEoCRIPCgd0ZWFtX2lkGAcgASgJEg4KBnRhcmdldBgIIAEoCRISCgpyZXF1ZXN0X2lkGAkgASgJEigKB291dGNvbWUYCiABKA4yFy5rZXlydW4udjEuQXVkaXRPdXRjb21lEg4KBnJlYXNvbhgLIAEoCRINCgVjb3VudBgMIAEoBSp+CgxBdWRpdENoYW5uZWwSHQoZQVVESVRfQ0hBTk5FTF9VTlNQRUNJRklFRBAAEhgKFEFVRElUX0NIQU5ORUxfU0NSRUVOEAESHgoaQVVESVRfQ0hBTk5FTF9DT01NQU5EX0xJTkUQAhIVChFBVURJVF9DSEFOTkVMX1JQQxADKnsKDEF1ZGl0T3V0Y29tZRIdChlBVURJVF9PVVRDT01FX1VOU1BFQ0lGSUVEEAASFgoSQVVESVRfT1VUQ09NRV9ET05FEAESGQoVQVVESVRfT1VUQ09NRV9SRUZVU0VEEAISGQoVQVVESVRfT1VUQ09NRV9VTktOT1dOEANiBnByb3RvMw", [file_google_protobuf_timestamp]);
+  fileDesc("ChtrZXlydW4vdjEvYXVkaXRfZXZlbnQucHJvdG8SCWtleXJ1bi52MSKqAgoKQXVkaXRFdmVudBIKCgJpZBgBIAEoCRIoCgR0aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVhY3RvchgDIAEoCRIPCgdhZGRyZXNzGAQgASgJEigKB2NoYW5uZWwYBSABKA4yFy5rZXlydW4udjEuQXVkaXRDaGFubmVsEg4KBmFjdGlvbhgGIAEoCRIPCgd0ZWFtX2lkGAcgASgJEg4KBnRhcmdldBgIIAEoCRISCgpyZXF1ZXN0X2lkGAkgASgJEigKB291dGNvbWUYCiABKA4yFy5rZXlydW4udjEuQXVkaXRPdXRjb21lEg4KBnJlYXNvbhgLIAEoCRINCgVjb3VudBgMIAEoBRIOCgZkZXRhaWwYDSABKAkqfgoMQXVkaXRDaGFubmVsEh0KGUFVRElUX0NIQU5ORUxfVU5TUEVDSUZJRUQQABIYChRBVURJVF9DSEFOTkVMX1NDUkVFThABEh4KGkFVRElUX0NIQU5ORUxfQ09NTUFORF9MSU5FEAISFQoRQVVESVRfQ0hBTk5FTF9SUEMQAyp7CgxBdWRpdE91dGNvbWUSHQoZQVVESVRfT1VUQ09NRV9VTlNQRUNJRklFRBAAEhYKEkFVRElUX09VVENPTUVfRE9ORRABEhkKFUFVRElUX09VVENPTUVfUkVGVVNFRBACEhkKFUFVRElUX09VVENPTUVfVU5LTk9XThADYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
  * A change, or the refused attempt at one. It never holds a secret.
@@ -111,6 +111,15 @@ export type AuditEvent = Message<"keyrun.v1.AuditEvent"> & {
    * @generated from field: int32 count = 12;
    */
   count: number;
+
+  /**
+   * Output only. What exactly was done or tried: pairs of a name and a value with a
+   * space between two of them, such as the fields that an update named. It is
+   * empty if there is no more to say. Example: "plan=pro".
+   *
+   * @generated from field: string detail = 13;
+   */
+  detail: string;
 };
 
 /**
@@ -210,6 +219,15 @@ export type AuditEventJson = {
    * @generated from field: int32 count = 12;
    */
   count?: number;
+
+  /**
+   * Output only. What exactly was done or tried: pairs of a name and a value with a
+   * space between two of them, such as the fields that an update named. It is
+   * empty if there is no more to say. Example: "plan=pro".
+   *
+   * @generated from field: string detail = 13;
+   */
+  detail?: string;
 };
 
 /**

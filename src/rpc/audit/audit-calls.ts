@@ -1,6 +1,6 @@
 import type { DescMethod } from "@bufbuild/protobuf";
 import type { AuditLog } from "../../audit/audit-log.ts";
-import type { ChangeFacts } from "../../audit/pending-change.ts";
+import type { ChangeFacts, ChangeSubject } from "../../audit/pending-change.ts";
 import { type Anyone, actorOf, type Call, type Principal } from "../../auth/principal.ts";
 import type { Refusal } from "../../refusal/refusal.ts";
 import type { Authenticate, AuthResult, Caller } from "../authenticate.ts";
@@ -57,16 +57,18 @@ export function createAuditCalls(log: AuditLog): AuditCalls {
     // A caller that shows none is most often a person who looks what is here.
     if (refusal.reason !== "INVALID_CREDENTIAL") return;
     const facts = { actor: unknown, address, channel: "rpc", action: "service_token.refused" } as const;
-    log.refused({ ...facts, teamId: "", target: "", requestId: "" }, refusal, { isUnknown: true });
+    log.refused({ ...facts, teamId: "", target: "", detail: "", requestId: "" }, refusal, {
+      isUnknown: true,
+    });
   }
   return {
     wrongToken,
     unauthorized(method, request, { call, refusal }) {
       const audited = auditedMethod(method);
       if (!audited) return;
-      const { teamId, target } = audited.subjectOf(request);
+      const { teamId, target, detail } = audited.subjectOf(request);
       // The team is not the caller's. Its members need not read what strangers have tried.
-      const subject = { teamId: "", target: teamId === "" ? target : teamId };
+      const subject = { teamId: "", target: teamId === "" ? target : teamId, detail };
       const facts = { ...factsOf(audited, call), ...subject };
       log.refused(facts, refusal, { isUnknown: isUnknown(call.principal) });
     },
@@ -95,7 +97,7 @@ function noteRefused(
   }: { audited: AuditedMethod; caller: Caller; decided: Extract<AuthResult, { kind: "refused" }> },
 ): void {
   const facts = factsOf(audited, { principal, address: caller.address, requestId: "" });
-  log.refused({ ...facts, teamId: "", target: "" }, refusal, { isUnknown: isUnknown(principal) });
+  log.refused({ ...facts, teamId: "", target: "", detail: "" }, refusal, { isUnknown: isUnknown(principal) });
 }
 
 function factsOf(
@@ -105,7 +107,7 @@ function factsOf(
     address,
     requestId,
   }: Pick<Call, "address" | "requestId"> & { readonly principal: Principal | undefined },
-): Omit<ChangeFacts, "teamId" | "target"> {
+): Omit<ChangeFacts, keyof ChangeSubject> {
   return { actor: actorIn(principal), address, channel: channelOf(principal), action, requestId };
 }
 

@@ -5,26 +5,34 @@ import {
   isMessage,
   type MessageShape,
 } from "@bufbuild/protobuf";
+import { AppSchema } from "#gen/keyrun/v1/app_pb.ts";
 import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
 import { AuditService } from "#gen/keyrun/v1/audit_service_pb.ts";
 import { FleetService } from "#gen/keyrun/v1/fleet_service_pb.ts";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
+import { ServiceRoleSchema } from "#gen/keyrun/v1/service_token_pb.ts";
 import { ServiceTokenService } from "#gen/keyrun/v1/service_token_service_pb.ts";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
+import { PlanSchema, type Team, TeamSchema } from "#gen/keyrun/v1/team_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import type { ChangeForm } from "../../audit/audit-log.ts";
+import type { ChangeSubject } from "../../audit/pending-change.ts";
 import { normalEmail } from "../../fields/email.ts";
 import { isResourceId } from "../../fields/resource-id.ts";
 import { isKeyId } from "../../keys/key-value.ts";
 import { mayHoldSecret } from "../../redaction.ts";
+import { detailOf, enumText, maskedFields, spanText, timeText } from "./event-detail.ts";
 
 /** What the audit log says of a call of a method that changes something. */
 export interface AuditedMethod {
   readonly action: string;
   readonly written: ChangeForm["written"];
-  /** The ids that the request names. One that has not the form of an id is left out. */
-  subjectOf(request: unknown): { readonly teamId: string; readonly target: string };
+  /**
+   * What the request is about, and what exactly it asks for. An id that has not the form of one is
+   * left out.
+   */
+  subjectOf(request: unknown): Required<ChangeSubject>;
 }
 
 /** The fields of a request that name what it is about, each with the form that it must have. */
@@ -34,6 +42,7 @@ interface Named {
   readonly app?: string | undefined;
   readonly email?: string | undefined;
   readonly serviceToken?: string | undefined;
+  readonly detail?: Parameters<typeof detailOf>[0];
 }
 
 const { createTeam, updateTeam, deleteTeam, addMember, removeMember, setPreviewAccess } = TeamService.method;
@@ -48,27 +57,52 @@ const { createServiceToken, revokeServiceToken } = ServiceTokenService.method;
  */
 const changes: ReadonlyMap<DescMethod, AuditedMethod> = new Map([
   // Keyrun makes the id of the key, and the keyring notes it.
-  change(createKey, "key.create", ({ teamId }) => ({ team: teamId })),
-  change(updateKey, "key.update", ({ teamId, keyId }) => ({ team: teamId, key: keyId })),
-  change(rotateKey, "key.rotate", ({ teamId, keyId }) => ({ team: teamId, key: keyId }), "steps"),
+  change(createKey, "key.create", ({ teamId, expireTime }) => ({
+    team: teamId,
+    detail: { expire_time: timeText(expireTime) },
+  })),
+  change(updateKey, "key.update", ({ teamId, keyId, updateMask, expireTime }) => {
+    const changed = maskedFields(updateMask, updateKey.input);
+    const ends = changed.includes("expire_time");
+    return {
+      ...{ team: teamId, key: keyId },
+      detail: { changed, expire_time: ends ? timeText(expireTime) : undefined },
+    };
+  }),
+  change(
+    rotateKey,
+    "key.rotate",
+    ({ teamId, keyId, overlap }) => ({ team: teamId, key: keyId, detail: { overlap: spanText(overlap) } }),
+    "steps",
+  ),
   change(revokeKey, "key.revoke", ({ teamId, keyId }) => ({ team: teamId, key: keyId })),
   change(revokeLeakedKey, "key.revoke_leaked", () => ({})),
 
-  change(createTeam, "team.create", ({ team }) => ({ team: team?.id })),
-  change(updateTeam, "team.update", ({ team }) => ({ team: team?.id })),
+  change(createTeam, "team.create", ({ team }) => ({ team: team?.id, detail: { plan: planOf(team) } })),
+  change(updateTeam, "team.update", ({ team, updateMask }) => {
+    const changed = maskedFields(updateMask, TeamSchema);
+    const plan = changed.includes("plan") ? planOf(team) : undefined;
+    return { team: team?.id, detail: { changed, plan } };
+  }),
   change(deleteTeam, "team.delete", ({ teamId }) => ({ team: teamId }), "steps"),
   change(addMember, "member.add", ({ teamId, email }) => ({ team: teamId, email })),
   change(removeMember, "member.remove", ({ teamId, email }) => ({ team: teamId, email })),
-  change(setPreviewAccess, "preview.set", ({ email }) => ({ email })),
+  change(setPreviewAccess, "preview.set", ({ email, granted }) => ({ email, detail: { granted } })),
 
   change(createApp, "app.create", ({ app }) => ({ app: app?.id })),
-  change(updateApp, "app.update", ({ app }) => ({ app: app?.id })),
+  change(updateApp, "app.update", ({ app, updateMask }) => ({
+    app: app?.id,
+    detail: { changed: maskedFields(updateMask, AppSchema) },
+  })),
   change(deleteApp, "app.delete", ({ appId }) => ({ app: appId })),
 
   change(signOut, "session.sign_out", () => ({})),
   change(createSignInLink, "sign_in_link.create", () => ({}), "first"),
 
-  change(createServiceToken, "service_token.create", ({ name }) => ({ app: name })),
+  change(createServiceToken, "service_token.create", ({ name, role }) => ({
+    app: name,
+    detail: { name: isResourceId(name) ? name : "", role: enumText(ServiceRoleSchema, role) },
+  })),
   change(revokeServiceToken, "service_token.revoke", ({ serviceTokenId }) => ({
     serviceToken: serviceTokenId,
   })),
@@ -123,14 +157,21 @@ function change<Input extends DescMessage>(
   return [method, { action, written, subjectOf }];
 }
 
-/** The team, and what of it the change is about; nothing if it is the team itself. */
-function subject({ team = "", key, app, email, serviceToken }: Named) {
-  const teamId = isResourceId(team) ? team : "";
-  if (key !== undefined) return { teamId, target: isKeyId(key) ? key : "" };
-  if (app !== undefined) return { teamId, target: isResourceId(app) ? app : "" };
-  if (email !== undefined) return { teamId, target: plainEmail(email) };
-  if (serviceToken !== undefined) return { teamId, target: isKeyId(serviceToken) ? serviceToken : "" };
-  return { teamId, target: "" };
+function subject({ team = "", detail = {}, ...named }: Named): Required<ChangeSubject> {
+  return { teamId: isResourceId(team) ? team : "", target: targetOf(named), detail: detailOf(detail) };
+}
+
+/** What of the team the change is about; nothing if it is the team itself. */
+function targetOf({ key, app, email, serviceToken }: Omit<Named, "team" | "detail">): string {
+  if (key !== undefined) return isKeyId(key) ? key : "";
+  if (app !== undefined) return isResourceId(app) ? app : "";
+  if (email !== undefined) return plainEmail(email);
+  if (serviceToken !== undefined) return isKeyId(serviceToken) ? serviceToken : "";
+  return "";
+}
+
+function planOf(team: Team | undefined): string | undefined {
+  return team && enumText(PlanSchema, team.plan);
 }
 
 /** People paste keys into any field, and a key before an `@` has the form of an e-mail. */

@@ -56,10 +56,10 @@ function filterOf({ teamId, actor, action, fromMs, beforeMs, after }: Omit<Audit
 }
 
 function updateOf(event: AuditEvent) {
-  const { _id, outcome, reason, count, teamId, target, ...facts } = documentOf(event);
+  const { _id, outcome, reason, count, teamId, target, detail, ...facts } = documentOf(event);
   return {
     filter: byId(_id),
-    update: { $set: { outcome, reason, count, teamId, target }, $setOnInsert: facts },
+    update: { $set: { outcome, reason, count, teamId, target, detail }, $setOnInsert: facts },
   };
 }
 

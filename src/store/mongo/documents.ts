@@ -129,7 +129,8 @@ export interface UsageDayDocument extends UsageDay {
 }
 export const auditDocument = z.strictObject({ _id: id, ...auditShape });
 export type AuditDocument = z.infer<typeof auditDocument>;
-export const storedAuditEvent = auditDocument.strip();
+/** The first events had no detail, and an instance that knows of none still writes such. */
+export const storedAuditEvent = auditDocument.extend({ detail: z.string().default("") }).strip();
 
 const instanceDocument = z.strictObject({ _id: id, incarnation: id, beat: z.int().positive() });
 export type InstanceDocument = z.infer<typeof instanceDocument>;

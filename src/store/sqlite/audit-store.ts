@@ -48,8 +48,8 @@ export function createAuditStore(db: DatabaseSync): AuditStore {
 }
 
 const { names, values, select } = columnsOf(auditRecord.shape);
-const { outcome, reason, count, teamId, target } = auditRecord.shape;
-const { setExcluded } = columnsOf({ outcome, reason, count, teamId, target });
+const { outcome, reason, count, teamId, target, detail } = auditRecord.shape;
+const { setExcluded } = columnsOf({ outcome, reason, count, teamId, target, detail });
 
 const conditions = {
   teamId: "team_id = :teamId",

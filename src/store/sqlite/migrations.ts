@@ -225,4 +225,6 @@ export const migrations: readonly string[] = [
   CREATE INDEX audit_events_by_actor ON audit_events (actor, time_ms, id);
   CREATE INDEX audit_events_by_action ON audit_events (action, time_ms, id)
   `,
+  // Events tell what exactly was done.
+  "ALTER TABLE audit_events ADD COLUMN detail TEXT NOT NULL DEFAULT ''",
 ];
