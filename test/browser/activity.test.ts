@@ -170,6 +170,10 @@ describe.skipIf(chromiumEndpoint === "")("the activity of a team", () => {
         event("1", { outcome: "AUDIT_OUTCOME_REFUSED", reason: "KEY_LIMIT_REACHED", count: 3 }),
         event("2", { outcome: "AUDIT_OUTCOME_UNKNOWN", count: 1 }),
         event("3", { outcome: "AUDIT_OUTCOME_DONE", count: 1, action: "invented.later" }),
+        event("4", {
+          ...{ outcome: "AUDIT_OUTCOME_DONE", count: 1, action: "key.rotate" },
+          detail: "overlap=3600s replaced_by_key_id=7k3f0m9x2a4c6e8g1j5n7p9q",
+        }),
       ],
     });
     await page.reload();
@@ -178,7 +182,9 @@ describe.skipIf(chromiumEndpoint === "")("the activity of a team", () => {
       "Create keyRefused: key_limit_reached, 3 times",
       "Create keyOutcome unknown",
       "invented.later",
+      "Rotate keyOverlap: 3600sReplaced by: 7k3f0m9x2a4c6e8g1j5n7p9q",
     ]);
+    await expectWellMade(page, "activity-outcomes");
   });
 
   test("a team that the person is not in looks like one that does not exist, and without preview there is none", async () => {
