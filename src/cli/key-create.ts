@@ -3,7 +3,7 @@ import type { TeamOption } from "./key-commands.ts";
 import { timeWords } from "./table.ts";
 import { chooseTeam } from "./team-choice.ts";
 import { answer, type Terminal } from "./terminal.ts";
-import { readExpiry } from "./time-options.ts";
+import { readNewExpiry } from "./time-options.ts";
 
 export interface CreateKeyOptions extends TeamOption {
   readonly label?: string;
@@ -13,7 +13,7 @@ export interface CreateKeyOptions extends TeamOption {
 }
 
 export async function createKey(terminal: Terminal, options: CreateKeyOptions): Promise<void> {
-  const expiry = options.expires === undefined ? {} : { expireTime: readExpiry(options.expires) };
+  const expiry = options.expires === undefined ? {} : { expireTime: readNewExpiry(options.expires) };
   const { app: appIds = [], requestsPerMinute: perMinute } = options;
   const restrictions = {
     // An older server knows no such field.

@@ -1,8 +1,8 @@
 import { systemClock } from "../clock.ts";
 import { wrongUse } from "./command-failure.ts";
 
-const dayMs = 86_400_000;
-const unitMs: Readonly<Record<string, number>> = { d: dayMs, h: dayMs / 24, m: dayMs / 24 / 60 };
+const minuteMs = 60_000;
+const unitMs: Readonly<Record<string, number>> = { d: 1_440 * minuteMs, h: 60 * minuteMs, m: minuteMs };
 
 /** A time like 90d, 12h or 30m in milliseconds; undefined where the text is none. */
 function spanIn(text: string): number | undefined {
@@ -23,12 +23,33 @@ export function readDuration(text: string, option: string): string {
   return `${(text === "0" ? 0 : readSpan(text, option)) / 1_000}s`;
 }
 
-/** The moment that `--expires` names, in RFC 3339. A date is its first moment in UTC. */
-export function readExpiry(text: string): string {
-  const span = spanIn(text);
-  if (span !== undefined && span > 0) return new Date(systemClock.unixMs() + span).toISOString();
-  const isTime = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,3})?)?(Z|[+-]\d\d:\d\d))?$/.test(text);
-  const timeMs = isTime ? Date.parse(text) : Number.NaN;
-  if (!Number.isNaN(timeMs)) return new Date(timeMs).toISOString();
-  throw wrongUse("--expires must be a time from now, like 90d or 12h, or a date, like 2027-01-31.");
+/**
+ * The end of a new key that `--expires` names, in RFC 3339. The server takes a minute or more, and
+ * the call needs time to get there, so the shortest span is made `allowanceMs` longer.
+ */
+export function readNewExpiry(text: string): string {
+  return momentOf(text, minuteMs + allowanceMs);
 }
+
+/** The end that a key gets later, which may be at once: the moment that `--expires` names. */
+export function readExpiry(text: string): string {
+  return momentOf(text, 0);
+}
+
+/** Enough for a slow call, or for a clock that is a little behind the server's. */
+const allowanceMs = 5_000;
+
+/** The moment in RFC 3339. A date is its first moment in UTC. */
+function momentOf(text: string, spanMsMin: number): string {
+  const span = spanIn(text);
+  if (span !== undefined && span > 0) {
+    return new Date(systemClock.unixMs() + Math.max(span, spanMsMin)).toISOString();
+  }
+  const timeMs = timeForm.test(text) ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(timeMs)) {
+    throw wrongUse("--expires must be a time from now, like 90d or 12h, or a date, like 2027-01-31.");
+  }
+  return new Date(timeMs).toISOString();
+}
+
+const timeForm = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/;

@@ -63,6 +63,22 @@ test.each(["soon", "0d", "90", "2031-13-01", "-1d"])(
   },
 );
 
+test("a minute is enough for a new key, and it lives a few seconds longer at most", async () => {
+  const teamId = await keyrun.newTeam();
+  expect(await run("create", "--team", teamId, "--expires", "1m")).toMatchObject({ code: 0 });
+  const { createTime, expireTime } = await onlyKey(teamId);
+  const livesMs = timestampMs(expireTime!) - timestampMs(createTime!);
+  expect(livesMs).toBeGreaterThanOrEqual(60_000);
+  expect(livesMs).toBeLessThanOrEqual(65_000);
+});
+
+test("an expiry that is brought forward to a minute from now is no second later", async () => {
+  const teamId = await keyrun.newTeam();
+  const { id } = await keyrun.newKey(teamId);
+  expect(await run("update", "--team", teamId, id, "--expires", "1m")).toMatchObject({ code: 0 });
+  expect(await expiryOf(teamId)).toBeLessThanOrEqual(Date.now() + 60_000);
+});
+
 test("an expiry that the server refuses is named as the option", async () => {
   const teamId = await keyrun.newTeam();
   const { code, stdout, stderr } = await run("create", "--team", teamId, "--expires", "2001-01-01");
