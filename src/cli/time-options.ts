@@ -45,11 +45,18 @@ function momentOf(text: string, spanMsMin: number): string {
   if (span !== undefined && span > 0) {
     return new Date(systemClock.unixMs() + Math.max(span, spanMsMin)).toISOString();
   }
-  const timeMs = timeForm.test(text) ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(timeMs)) {
+  const [, day] = timeForm.exec(text) ?? [];
+  const timeMs = Date.parse(text);
+  if (day === undefined || Number.isNaN(timeMs)) {
     throw wrongUse("--expires must be a time from now, like 90d or 12h, or a date, like 2027-01-31.");
   }
+  if (!isDay(day)) throw wrongUse(`--expires must be a day that exists: ${day} does not.`);
   return new Date(timeMs).toISOString();
 }
 
-const timeForm = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/;
+const timeForm = /^(\d{4}-\d\d-\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/;
+
+/** `Date.parse` takes the 31st of every month, and goes on into the next one. */
+function isDay(day: string): boolean {
+  return new Date(Date.parse(day)).toISOString().startsWith(day);
+}

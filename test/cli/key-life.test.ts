@@ -79,6 +79,25 @@ test("an expiry that is brought forward to a minute from now is no second later"
   expect(await expiryOf(teamId)).toBeLessThanOrEqual(Date.now() + 60_000);
 });
 
+test.each(["2027-02-31", "2031-02-29T10:00:00Z", "2031-04-31T23:59:59+02:00"])(
+  "--expires %s is refused as a day that does not exist, and means no later one",
+  async (given) => {
+    const teamId = await keyrun.newTeam();
+    const { id } = await keyrun.newKey(teamId);
+    const stderr = `--expires must be a day that exists: ${given.slice(0, 10)} does not.\n`;
+    const refused = { code: 2, stdout: "", stderr };
+    expect(await run("create", "--team", teamId, "--expires", given)).toEqual(refused);
+    expect(await run("update", "--team", teamId, id, "--expires", given)).toEqual(refused);
+    expect(await expiryOf(teamId)).toBeUndefined();
+  },
+);
+
+test("an expiry on the leap day of a leap year is taken", async () => {
+  const teamId = await keyrun.newTeam();
+  expect(await run("create", "--team", teamId, "--expires", "2028-02-29")).toMatchObject({ code: 0 });
+  expect(await expiryOf(teamId)).toBe(Date.UTC(2028, 1, 29));
+});
+
 test("an expiry that the server refuses is named as the option", async () => {
   const teamId = await keyrun.newTeam();
   const { code, stdout, stderr } = await run("create", "--team", teamId, "--expires", "2001-01-01");
