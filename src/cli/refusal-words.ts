@@ -106,7 +106,10 @@ const fillers: readonly (readonly [RegExp, readonly string[]])[] = [
   [/(^|\.)stream_timeout$/, ["--stream-timeout"]],
 ];
 
-/** The words with the option or argument of the command in place of the field's path. */
+/**
+ * The words with the option or argument of the command in place of the field's path, with which a
+ * refusal begins. Further on, the same letters may be a plain word, such as the verb "name".
+ */
 function inOptions(words: string, field: string, command: Command): string {
   const known = new Set([
     ...command.options.map(({ long }) => long),
@@ -115,5 +118,6 @@ function inOptions(words: string, field: string, command: Command): string {
   const names = fillers.find(([form]) => form.test(field))?.[1] ?? [];
   const name = names.find((candidate) => known.has(candidate));
   if (name === undefined) return words;
-  return words.includes(field) ? words.replaceAll(field, name) : `${name}: ${words}`;
+  const begins = [`${field} `, `${field}:`].some((head) => words.startsWith(head));
+  return begins ? name + words.slice(field.length) : `${name}: ${words}`;
 }

@@ -79,6 +79,14 @@ describe("service-tokens", () => {
     expect(stderr).toContain(words);
   });
 
+  test.each(["keyrun", "unknown"])("create refuses the name %s in a sentence", async (name) => {
+    expect(await run(["service-tokens", "create", name, "--role", "admin"])).toEqual({
+      code: 2,
+      stdout: "",
+      stderr: `<name> must not be "${name}": records name Keyrun itself or nobody so.\n`,
+    });
+  });
+
   test("create says how to free a name that is taken", async () => {
     const { name } = await keyrun.newServiceToken(ServiceRole.VERIFY);
     const { code, stderr } = await run(["service-tokens", "create", name, "--role", "verify"]);

@@ -72,11 +72,21 @@ test.each<[string[], string]>([
   [["apps", "create", "x", "--backend", "echo", "--timeout", "31s"], "--timeout"],
   [["apps", "create", "x", "--backend", "echo", "--stream-timeout", "3601s"], "--stream-timeout"],
   [["apps", "update", "echo", "--name", "y".repeat(129)], "--name"],
+  [["apps", "create", "x", ...backend, ...Array(33).fill("--header=a: b")], "--header"],
+  [["apps", "create", "x", "--backend", "echo", "--team", "ACME"], "--team"],
+  [["keys", "create", "--team", "demo", "--app", "no-such-app"], "--app"],
+  [["keys", "create", "--team", "demo", "--requests-per-minute", "999999999"], "--requests-per-minute"],
+  [["keys", "create", "--team", "demo", "--expires", "99999d"], "--expires"],
+  [["keys", "rotate", "--team", "demo", "0".repeat(24), "--overlap", "31d"], "--overlap"],
+  [["keys", "update", "--team", "demo", "0".repeat(24), "--expires", "99999d"], "--expires"],
+  [["service-tokens", "create", "UP", "--role", "verify"], "<name>"],
+  [["service-tokens", "create", "local", "--role", "verify"], "<name>"],
+  [["service-tokens", "create", "x", "--role", "manage", "--team", "UP"], "--team"],
 ])("%j is wrong use, told by the option or argument at fault", async (argv, name) => {
   const { code, stdout, stderr } = await run(argv);
   expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
   expect(stderr.startsWith(name)).toBe(true);
-  expect(stderr).not.toMatch(/app\.|team\.|display_name|team_id\b(?!>)|backend\./);
+  expect(stderr).not.toMatch(/\b(app|team|backend)\.\w|\b[a-z]+_[a-z_]+\b(?!>)/);
 });
 
 test("--team may be left out where there is one team, and else the teams are named", async () => {
