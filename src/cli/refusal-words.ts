@@ -89,6 +89,7 @@ const fillers: readonly (readonly [RegExp, readonly string[]])[] = [
   [/(^|\.)label$/, ["--label"]],
   [/(^|\.)query$/, ["--search"]],
   [/^expire_time$/, ["--expires"]],
+  [/^start_time$/, ["--since"]],
   [/^overlap$/, ["--overlap"]],
   [/(^|\.)email$/, ["<email>"]],
   [/(^|\.)plan$/, ["--plan", "<plan>"]],

@@ -57,7 +57,8 @@ function readTime({ startTime, endTime, step }: GetUsageRequest, nowMs: number):
   const untilMs = (Math.floor(endMs / stepMs) + 1) * stepMs;
   const max = usageBounds.pointsMax;
   if ((untilMs - fromMs) / stepMs > max) {
-    refuse("start_time", `From start_time to end_time there are more than ${max} steps.`);
+    const help = "Choose a later time, or longer steps.";
+    refuse("start_time", `start_time is too early: an answer has at most ${max} steps. ${help}`);
   }
   return { fromMs, untilMs, stepMs };
 }

@@ -82,6 +82,8 @@ test.each<[string[], string]>([
   [["service-tokens", "create", "UP", "--role", "verify"], "<name>"],
   [["service-tokens", "create", "local", "--role", "verify"], "<name>"],
   [["service-tokens", "create", "x", "--role", "manage", "--team", "UP"], "--team"],
+  [["usage", "--team", "demo", "--since", "99999d"], "--since"],
+  [["usage", "--team", "demo", "--since", "999d", "--step", "hour"], "--since"],
 ])("%j is wrong use, told by the option or argument at fault", async (argv, name) => {
   const { code, stdout, stderr } = await run(argv);
   expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
