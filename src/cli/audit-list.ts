@@ -1,26 +1,29 @@
 import { setTimeout } from "node:timers/promises";
 import type { AuditEventJson } from "#gen/keyrun/v1/audit_event_pb.ts";
-import { systemClock } from "../clock.ts";
+import { type Clock, systemClock } from "../clock.ts";
 import type { AuditOptions } from "./audit-command.ts";
 import { allPages, pageSize } from "./pages.ts";
 import { printable, printableJson } from "./printable.ts";
 import { printTable, type Row, timeCell } from "./table.ts";
 import type { Terminal } from "./terminal.ts";
-import { readTimeSpan } from "./time-span.ts";
+import { readSpan } from "./time-options.ts";
 
-/** How often `--follow` asks for new events. */
-const followMs = 1_000;
+/** The time of `--follow`, which a test gives. */
+export interface FollowTime extends Pick<Clock, "unixMs"> {
+  wait(ms: number): Promise<unknown>;
+}
 
-/**
- * How far `--follow` looks back each time: what unknown callers tried is written after its minute.
- */
-const lookBackMs = 5 * 60_000;
+const realTime: FollowTime = { unixMs: systemClock.unixMs, wait: setTimeout };
 
 /** Prints the events, newest last, as a log is read. With `--follow`, never ends by itself. */
-export async function listEvents(terminal: Terminal, options: AuditOptions): Promise<void> {
-  const sinceMs = systemClock.unixMs() - readTimeSpan(options.since ?? "1d", "--since");
+export async function listEvents(
+  terminal: Terminal,
+  options: AuditOptions,
+  time: FollowTime = realTime,
+): Promise<void> {
+  const sinceMs = time.unixMs() - readSpan(options.since ?? "1d", "--since");
+  if (options.follow) return follow(terminal, options, { sinceMs, time });
   const events = await eventsSince(terminal, options, sinceMs);
-  if (options.follow) return follow(terminal, options, events);
   if (options.json) return terminal.print(printableJson({ events, nextPageToken: "" }));
   await printTable(terminal, columns, events.map(rowOf));
 }
@@ -37,23 +40,38 @@ async function eventsSince(
   return pages.flatMap((page) => page.events ?? []).reverse();
 }
 
-/** A line for each event, as a whole or as a JSON object, so that other programs can read them. */
+/** How often `--follow` asks for new events. */
+const followMs = 1_000;
+/** How far it looks back: joined attempts are written after their minute. */
+const lookBackMs = 5 * 60_000;
+/** Each so often it looks back further: `attempts.more` is written after its hour. */
+const looksPerFarLook = 60;
+const farLookBackMs = 65 * 60_000;
+
+/**
+ * A line for each event, as a whole or as a JSON object, so that other programs can read them. One
+ * that is written late comes late, and none is older than `sinceMs`.
+ */
 async function follow(
   terminal: Terminal,
   options: AuditOptions,
-  events: readonly AuditEventJson[],
+  { sinceMs, time }: { readonly sinceMs: number; readonly time: FollowTime },
 ): Promise<never> {
   let shown = new Map<string, string>();
-  for (let found = events; ; ) {
+  for (let look = 0; ; look++) {
+    const isFar = look % looksPerFarLook === 0;
+    const backMs = isFar ? farLookBackMs : lookBackMs;
+    const fromMs = look === 0 ? sinceMs : Math.max(sinceMs, time.unixMs() - backMs);
+    const found = await eventsSince(terminal, options, fromMs);
     for (const event of found) {
       // One that was unknown is shown again once it is known what became of it.
       if (shown.get(event.id ?? "") !== outcomeWords(event))
         terminal.print(options.json ? jsonLine(event) : lineOf(event));
     }
-    // What is older than the next look can't come again.
-    shown = new Map(found.map((event) => [event.id ?? "", outcomeWords(event)]));
-    await setTimeout(followMs);
-    found = await eventsSince(terminal, options, systemClock.unixMs() - lookBackMs);
+    // What is older than a far look can't come again.
+    if (isFar) shown = new Map();
+    for (const event of found) shown.set(event.id ?? "", outcomeWords(event));
+    await time.wait(followMs);
   }
 }
 
