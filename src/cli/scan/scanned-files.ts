@@ -12,16 +12,17 @@ export interface ScannedFile {
 /**
  * The file, or all files of the folder and below, in the order of their names. Follows the path
  * itself where it is a link, and no link inside of a folder: a link may lead out of it, or round in
- * a circle. Leaves out pipes, sockets and devices, which may have no end, and git's objects, which
- * are compressed. What can't be read is told by `unreadable` and left out.
+ * a circle. Reads the path itself to its end also where it is a pipe or a device, such as
+ * /dev/stdin. Inside of a folder these and sockets are left out, since they may have no end, and so
+ * are git's objects, which are compressed. What can't be read is told by `unreadable` and left out.
  */
 export async function* scannedFiles(
   path: string,
   unreadable: (path: string, error: unknown) => void,
 ): AsyncGenerator<ScannedFile> {
   const kind = await stat(path).catch((error) => void unreadable(path, error));
-  if (kind?.isFile()) yield { path, bytes: () => bytesOf(path, constants.O_RDONLY) };
   if (kind?.isDirectory()) yield* filesIn(path, unreadable);
+  else if (kind) yield { path, bytes: () => bytesOf(path, constants.O_RDONLY) };
 }
 
 async function* filesIn(

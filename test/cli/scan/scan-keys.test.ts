@@ -1,8 +1,10 @@
-import { execFileSync, spawn } from "node:child_process";
+import { execFileSync, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
 import { chmodSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { join } from "node:path";
 import fc from "fast-check";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { KeyFinder } from "#src/cli/scan/key-finder.ts";
 import { scanBounds } from "#src/cli/scan/scan-bounds.ts";
 import { createKeyText } from "#src/keys/key-text.ts";
@@ -185,6 +187,40 @@ test("no link is followed out of a folder, no pipe is opened, and git's compress
   expect((await scan(place)).stdout).toContain(".git/config:1");
 });
 
+test("a pipe that is named is read to its end", async () => {
+  const key = newKeyValue();
+  const pipe = join(folders.create(), "pipe");
+  execFileSync("mkfifo", [pipe]);
+  for (const text of [key, "nothing"]) {
+    const writer = spawn("sh", ["-c", `printf 'a\nb %s\n' "$TEXT" > '${pipe}'`], { env: { TEXT: text } });
+    const code = text === key ? 1 : 0;
+    const stdout = text === key ? `${pipe}:2  ${redactKeyValue(key)}\n` : "";
+    expect(await scan(pipe)).toMatchObject({ code, stdout, stderr: expect.stringContaining("in 1 file, ") });
+    writer.kill();
+  }
+});
+
+test.each(["cat FILE | SCAN /dev/stdin", "SCAN <(cat FILE)", "SCAN /dev/stdin < FILE"])(
+  "%s finds the key",
+  (command) => {
+    const key = newKeyValue();
+    const file = join(folders.create(), "key.txt");
+    writeFileSync(file, key);
+    const program = `'${process.execPath}' '${join(repository, "bin/keyrun.mjs")}' keys scan`;
+    const line = command.replace("FILE", `'${file}'`).replace("SCAN", program);
+    const { status, stdout } = spawnSync("bash", ["-c", line], { encoding: "utf8" });
+    expect({ status, stdout }).toEqual({ status: 1, stdout: expect.stringContaining(redactKeyValue(key)) });
+  },
+);
+
+test("a named socket is told as not read", async () => {
+  const path = join(folders.create(), "socket");
+  const server = createServer().listen(path);
+  await once(server, "listening");
+  onTestFinished(() => void server.close());
+  expect(await scan(path)).toMatchObject({ code: 2, stderr: expect.stringContaining(`${path}: ENXIO`) });
+});
+
 test("a key in the name of a file is not printed", async () => {
   const place = folders.create();
   const key = newKeyValue();
@@ -238,19 +274,22 @@ describe("the finder", () => {
   });
 });
 
-test("a large file is streamed: the memory does not grow with it, and a key across two pieces is found", async () => {
-  const place = folders.create();
-  const big = join(place, "big.log");
-  const key = newKeyValue();
-  const filler = Buffer.alloc(64 * 1024 * 1024 + scanBounds.chunkBytes - 40, "a line of a log\n");
-  writeFileSync(big, Buffer.concat([filler, Buffer.from(key), filler, filler]));
-  const program = spawn(process.execPath, [join(repository, "bin/keyrun.mjs"), "keys", "scan", big], {
-    env: { ...process.env, NODE_OPTIONS: "--max-old-space-size=40" },
-  });
-  let stdout = "";
-  program.stdout.on("data", (chunk) => {
-    stdout += chunk;
-  });
-  const code = await new Promise((resolve) => program.on("close", resolve));
-  expect({ code, stdout }).toEqual({ code: 1, stdout: expect.stringContaining(redactKeyValue(key)) });
-});
+test.each(["big.log", "/dev/stdin"])(
+  "a large %s is streamed: the memory does not grow with it, and a key across two pieces is found",
+  async (named) => {
+    const place = folders.create();
+    const big = join(place, "big.log");
+    const key = newKeyValue();
+    const filler = Buffer.alloc(64 * 1024 * 1024 + scanBounds.chunkBytes - 40, "a line of a log\n");
+    writeFileSync(big, Buffer.concat([filler, Buffer.from(key), filler, filler]));
+    const command = `cat big.log | "$NODE" --max-old-space-size=40 "$KEYRUN" keys scan ${named}`;
+    const env = { ...process.env, NODE: process.execPath, KEYRUN: join(repository, "bin/keyrun.mjs") };
+    const program = spawn("sh", ["-c", command], { cwd: place, env });
+    let stdout = "";
+    program.stdout.on("data", (chunk) => {
+      stdout += chunk;
+    });
+    const code = await new Promise((resolve) => program.on("close", resolve));
+    expect({ code, stdout }).toEqual({ code: 1, stdout: expect.stringContaining(redactKeyValue(key)) });
+  },
+);
