@@ -1,5 +1,6 @@
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
-import { CommandFailure } from "../command-failure.ts";
+import { realpath, stat } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
 import { scanBounds } from "./scan-bounds.ts";
 
 /** A piece of an object of a git repository. */
@@ -16,15 +17,39 @@ export interface ObjectPlace {
   readonly path: string;
 }
 
+export interface Repository {
+  /** Its own folder, which tells it from others. Worktrees of one clone share it. */
+  readonly id: string;
+  /** A folder that it holds. */
+  readonly folder: string;
+}
+
+/**
+ * The repository that holds the file or folder; undefined for what no repository can hold, such as
+ * a pipe, and for a path that is not there. Throws a sentence where git finds none.
+ */
+export async function repositoryOf(path: string): Promise<Repository | undefined> {
+  const kind = await stat(path).catch(() => undefined);
+  if (!kind?.isDirectory() && !kind?.isFile()) return undefined;
+  const folder = kind.isFile() ? dirname(path) : path;
+  const git = startGit(folder, ["rev-parse", "--git-common-dir"]);
+  let own = "";
+  for await (const line of linesOf(git.child.stdout)) own ||= line;
+  await git.end();
+  return { id: await realpath(resolve(folder, own)), folder };
+}
+
 /**
  * Every object of the repository that holds the folder, piece by piece: all that was ever committed
  * on any branch and not yet collected as garbage, also what no branch has any more. Asks no server,
- * and runs nothing that the repository's own settings name.
+ * and runs nothing that the repository's own settings name. Throws a sentence, after what could be
+ * read, if that was not all.
  */
 export async function* gitObjects(folder: string): AsyncGenerator<ObjectPiece> {
   const git = startGit(folder, ["cat-file", "--batch", "--batch-all-objects", "--buffer", "--unordered"]);
-  yield* readObjects(git.child.stdout);
+  const damaged = yield* readObjects(git.child.stdout);
   await git.end();
+  if (damaged > 0) throw new Error(`git can't read ${damaged} of its objects: \`git fsck\` names them`);
 }
 
 /** The commit in which the object appeared first, and its path there; undefined if none has it. */
@@ -53,17 +78,14 @@ const safeSettings = {
 
 function startGit(folder: string, args: readonly string[]) {
   const settings = Object.entries(safeSettings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
-  const child: ChildProcessWithoutNullStreams = spawn("git", ["--no-pager", ...settings, ...args], {
-    cwd: folder,
-    env: { ...gitEnvironment(), GIT_NO_LAZY_FETCH: "1", GIT_TERMINAL_PROMPT: "0", LC_ALL: "C" },
-  });
+  const child = spawned([...settings, ...args], folder);
   child.stdin.end();
   let words = "";
   child.stderr.on("data", (chunk: Buffer) => {
     words = (words + chunk.toString()).slice(0, scanBounds.gitWordsMax);
   });
   const ended = new Promise<number | null>((resolve, reject) => {
-    child.on("error", (error) => reject(gitFailure(folder, error.message)));
+    child.on("error", (error) => reject(notStarted(error)));
     child.on("close", resolve);
   });
   // It is awaited once all of the output is read.
@@ -71,9 +93,31 @@ function startGit(folder: string, args: readonly string[]) {
   return {
     child,
     async end() {
-      if ((await ended) !== 0) throw gitFailure(folder, words.trim().split("\n")[0] ?? "");
+      if ((await ended) !== 0) throw refusalOf(words);
     },
   };
+}
+
+function spawned(args: readonly string[], folder: string): ChildProcessWithoutNullStreams {
+  const env = { ...gitEnvironment(), GIT_NO_LAZY_FETCH: "1", GIT_TERMINAL_PROMPT: "0", LC_ALL: "C" };
+  try {
+    return spawn("git", ["--no-pager", ...args], { cwd: folder, env });
+  } catch (error) {
+    // Some faults come as an event, and some are thrown.
+    throw notStarted(error);
+  }
+}
+
+/** What is missing is git, and not the folder: `repositoryOf` has looked. */
+function notStarted(error: unknown): Error {
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  const why = code === "ENOENT" ? "git is not installed" : `git could not be started (${code})`;
+  return new Error(why, { cause: error });
+}
+
+function refusalOf(words: string): Error {
+  if (words.includes("not a git repository")) return new Error("it is not in a git repository");
+  return new Error(`git says: ${words.trim().split("\n")[0]}`);
 }
 
 /** Without the repository that a hook of git names: the folder says which one is meant. */
@@ -82,12 +126,12 @@ function gitEnvironment(): NodeJS.ProcessEnv {
   return others;
 }
 
-function gitFailure(folder: string, words: string): CommandFailure {
-  return new CommandFailure(`The history of ${folder} could not be read: ${words}`, { exitCode: 2 });
-}
-
-/** Reads `<id> <kind> <size>\n<bytes>\n` again and again. */
-async function* readObjects(output: AsyncIterable<Buffer>): AsyncGenerator<ObjectPiece> {
+/**
+ * Reads `<id> <kind> <size>\n<bytes>\n` again and again. The result is how many damaged objects
+ * there are: git has a line for each, without a size, and does not fail.
+ */
+async function* readObjects(output: AsyncIterable<Buffer>): AsyncGenerator<ObjectPiece, number> {
+  let damaged = 0;
   let head = "";
   let object: { id: string; kind: string; left: number; isFirst: boolean } | undefined;
   for await (const chunk of output) {
@@ -100,7 +144,8 @@ async function* readObjects(output: AsyncIterable<Buffer>): AsyncGenerator<Objec
         if (end < 0) continue;
         const [id = "", kind = "", size = ""] = head.split(" ");
         head = "";
-        if (size !== "") object = { id, kind, left: Number(size), isFirst: true };
+        if (size === "") damaged += 1;
+        else object = { id, kind, left: Number(size), isFirst: true };
         continue;
       }
       const bytes = chunk.subarray(at, at + object.left);
@@ -115,6 +160,7 @@ async function* readObjects(output: AsyncIterable<Buffer>): AsyncGenerator<Objec
       }
     }
   }
+  return damaged;
 }
 
 async function* linesOf(output: AsyncIterable<Buffer>): AsyncGenerator<string> {

@@ -5,7 +5,7 @@ import type { CliWorld } from "../cli.ts";
 import { CommandFailure, wrongUse } from "../command-failure.ts";
 import { printable } from "../printable.ts";
 import { answer, type JsonOption, type Terminal } from "../terminal.ts";
-import { gitObjects, placeOfObject } from "./git-history.ts";
+import { gitObjects, placeOfObject, repositoryOf } from "./git-history.ts";
 import { KeyFinder } from "./key-finder.ts";
 import { scanBounds } from "./scan-bounds.ts";
 import { scannedFiles } from "./scanned-files.ts";
@@ -23,6 +23,14 @@ interface Finding {
   readonly redactedValue: string;
   /** In a history: the commit in which it appeared first. */
   readonly commit?: string;
+}
+
+/** A key in an object of a history. */
+interface Hit {
+  readonly id: string;
+  readonly kind: string;
+  readonly line: number;
+  readonly value: string;
 }
 
 /**
@@ -54,7 +62,10 @@ export async function scanKeys(
           .read(file.path, file.bytes())
           .catch((error) => throwUnlessRead(error, file.path, unreadable));
       }
-      if (options.history) await scan.readHistory(path);
+      if (options.history) {
+        const history = `the history of ${path}`;
+        await scan.readHistory(path).catch((error) => throwUnlessRead(error, history, unreadable));
+      }
     }
   }
   const { findings, files, objects, bytes } = scan;
@@ -75,6 +86,7 @@ class Scan {
   readonly #keys: KeyText;
   readonly #redact: Redact;
   readonly #found: (finding: Finding) => void;
+  readonly #repositories = new Set<string>();
 
   constructor(keys: KeyText, redact: Redact, found: (finding: Finding) => void) {
     this.#keys = keys;
@@ -91,9 +103,24 @@ class Scan {
     }
   }
 
-  /** A key that is in several versions of a file is told once for each path. */
-  async readHistory(folder: string): Promise<void> {
-    const hits: { readonly id: string; readonly kind: string; line: number; value: string }[] = [];
+  /**
+   * Reads the repository that holds the path, once for all paths that it holds. Throws a sentence
+   * if it can't be read to its end; what was found until then is told.
+   */
+  async readHistory(path: string): Promise<void> {
+    const repository = await repositoryOf(path);
+    if (repository === undefined || this.#repositories.has(repository.id)) return;
+    this.#repositories.add(repository.id);
+    const { folder } = repository;
+    const hits: Hit[] = [];
+    try {
+      await this.#readObjects(folder, hits);
+    } finally {
+      await this.#noteHits(folder, hits);
+    }
+  }
+
+  async #readObjects(folder: string, hits: Hit[]): Promise<void> {
     let finder = new KeyFinder(this.#keys);
     for await (const { id, kind, isFirst, bytes } of gitObjects(folder)) {
       if (isFirst) {
@@ -106,11 +133,17 @@ class Scan {
         hits.push({ id, kind, line, value });
       }
     }
+  }
+
+  /** A key that is in several versions of a file is told once for each path. */
+  async #noteHits(folder: string, hits: readonly Hit[]): Promise<void> {
     const told = new Set<string>();
     const places = new Map<string, Awaited<ReturnType<typeof placeOfObject>>>();
     for (const { id, kind, line, value } of hits) {
-      if (kind === "blob" && !places.has(id) && places.size < scanBounds.objectsLocatedMax)
-        places.set(id, await placeOfObject(folder, id));
+      if (kind === "blob" && !places.has(id) && places.size < scanBounds.objectsLocatedMax) {
+        // Git may be unable to read the commits. The object itself is a place, too.
+        places.set(id, await placeOfObject(folder, id).catch(() => undefined));
+      }
       const { path = `${kind} ${id}`, commit } = places.get(id) ?? {};
       if (told.has(`${path} ${value}`)) continue;
       told.add(`${path} ${value}`);

@@ -144,12 +144,78 @@ test("the prefix is the setting's, or the option's", async () => {
   expect(await runCommand(["keys", "scan", "-"], { stdin, env })).toMatchObject({ code: 1 });
 });
 
-test("wrong use is exit 2: no path, a prefix that no key can have, a folder without a history", async () => {
+test("wrong use is exit 2: no path, a prefix that no key can have", async () => {
   expect((await scan()).code).toBe(2);
   expect((await scan("--prefix", "A_", folder)).code).toBe(2);
-  const { code, stderr } = await scan("--history", folders.create());
-  expect(code).toBe(2);
-  expect(stderr).toContain("not a git repository");
+});
+
+describe("a history that can't be read", () => {
+  test("is one part that is not read: all else is scanned and told", async () => {
+    const place = folders.create();
+    const [file, clean, missing] = [join(place, "a.txt"), folders.create(), join(place, "missing")];
+    const notRead = (path: string) => `Not read: the history of ${path}: it is not in a git repository\n`;
+    expect(await scan("--history", clean)).toEqual({
+      code: 2,
+      stdout: "",
+      stderr: `${notRead(clean)}No key in 0 files and 0 objects of git, 0 bytes.\n`,
+    });
+    writeFileSync(file, "nothing");
+    expect(await scan("--history", file)).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(notRead(file)),
+    });
+    expect(await scan("--history", missing)).toMatchObject({
+      code: 2,
+      stderr: expect.stringMatching(/^Not read: \S+missing: ENOENT\nNo key/),
+    });
+    const key = newKeyValue();
+    writeFileSync(file, key);
+    expect(await scan("--history", clean, place, folder)).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining(`${file}:1  ${redactKeyValue(key)}\n`),
+      stderr: expect.stringMatching(/^Not read: .+\nNot read: .+\nFound \d+ keys in /),
+    });
+    const { code, stdout } = await scan("--json", "--history", place);
+    const { findings, unreadable } = JSON.parse(stdout);
+    expect({ code, found: findings.length, unreadable }).toEqual({ code: 1, found: 1, unreadable: 1 });
+  });
+
+  test("for want of git is told so", () => {
+    const place = folders.create();
+    const program = [join(repository, "bin/keyrun.mjs"), "keys", "scan", "--history", place];
+    const env = { PATH: folders.create() };
+    const { status, stderr } = spawnSync(process.execPath, program, { env, encoding: "utf8" });
+    expect(status).toBe(2);
+    expect(stderr).toContain(`Not read: the history of ${place}: git is not installed\n`);
+  });
+
+  test("for a damaged object is told so, and what the others hold is found", async () => {
+    const place = folders.create();
+    execFileSync("git", ["clone", "--quiet", "--no-hardlinks", folder, place], { stdio: "pipe" });
+    const added = (text: string) =>
+      execFileSync("git", ["hash-object", "-w", "--stdin"], { cwd: place, input: text }).toString().trim();
+    const id = added("whole");
+    expect((await scan("--history", place)).stderr).not.toContain("Not read");
+    const object = join(place, ".git/objects", id.slice(0, 2), id.slice(2));
+    chmodSync(object, 0o600);
+    writeFileSync(object, "damaged");
+    const { code, stdout, stderr } = await scan("--history", place);
+    expect({ code, found: stdout.includes(redactKeyValue(leaks.removed!)) }).toEqual({
+      code: 1,
+      found: true,
+    });
+    expect(stderr).toContain(`Not read: the history of ${place}: git can't read 1 of its objects`);
+  });
+});
+
+test("the history is read of the repository that holds a file, and once for all paths in it", async () => {
+  const file = join(folder, "config/app.env");
+  const alone = await scan("--history", file);
+  expect(alone.stdout).toContain(`removed.env:2 in commit `);
+  const { stdout, stderr } = await scan("--history", file, join(folder, "config"), folder);
+  expect(stdout.split("removed.env:2 in commit ")).toHaveLength(2);
+  const objectsOf = (text: string) => /\d+ objects/.exec(text)?.[0];
+  expect(objectsOf(stderr)).toBe(objectsOf(alone.stderr));
 });
 
 test("what can't be read is told, and nothing found is then no success", async () => {
