@@ -79,9 +79,9 @@ function decideNow(
     : spent(parts, verdict, team, { rate, cost });
 }
 
-function keyLimitOf({ keyId, restrictions }: ValidVerdict): KeyLimit | undefined {
+function keyLimitOf({ firstKeyId, restrictions }: ValidVerdict): KeyLimit | undefined {
   const limit = restrictions === null ? null : restrictions.requestsPerMinute;
-  return limit === null ? undefined : { keyId, limit };
+  return limit === null ? undefined : { firstKeyId, limit };
 }
 
 function costTooHigh(most: string): Refusal {

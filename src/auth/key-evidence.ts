@@ -7,6 +7,8 @@ import type { KeyRestrictions } from "./key-restrictions.ts";
  */
 export interface KeyEvidence {
   readonly id: string;
+  /** The first key of the rotations that led to this one; its own id where it is the first. */
+  readonly firstKeyId: string;
   readonly teamId: string;
   /** HMAC-SHA-256 of the full value. */
   readonly digest: Buffer;
@@ -31,6 +33,8 @@ export type KeyVerdict =
   | {
       readonly kind: "valid";
       readonly keyId: string;
+      /** As in `KeyEvidence`: the limit of its own is counted for all keys with one first key. */
+      readonly firstKeyId: string;
       readonly teamId: string;
       readonly restrictions: KeyRestrictions | null;
       /** Absent: the key does not expire. */
@@ -56,13 +60,13 @@ export const invalidKey: KeyVerdict = Object.freeze({ kind: "invalid" });
 
 /** What a key whose secret matched is at this moment. The clock is read only if the key expires. */
 export function verdictOf(evidence: KeyEvidence, clock: Pick<Clock, "unixMs">): KeyVerdict {
-  const { id: keyId, teamId, revokeTimeMs, expireTimeMs, restrictions, end } = evidence;
+  const { id: keyId, firstKeyId, teamId, revokeTimeMs, expireTimeMs, restrictions, end } = evidence;
   if (revokeTimeMs !== null) return { kind: "revoked", keyId, teamId, revokeTimeMs };
   if (evidence.isPending) return invalidKey;
   if (expireTimeMs !== null && (evidence.isExpired || clock.unixMs() >= expireTimeMs)) {
     return { kind: "expired", keyId, teamId, expireTimeMs };
   }
-  return { kind: "valid", keyId, teamId, restrictions, end };
+  return { kind: "valid", keyId, firstKeyId, teamId, restrictions, end };
 }
 
 /**

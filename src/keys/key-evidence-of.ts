@@ -7,6 +7,7 @@ export function evidenceOf(key: KeyRecord): KeyEvidence {
   const { id, teamId, secretVersion, revokeTimeMs, expireTimeMs, replacedByKeyId, version } = key;
   return {
     ...{ id, teamId, secretVersion, revokeTimeMs, expireTimeMs, version },
+    firstKeyId: key.firstKeyId ?? id,
     digest: Buffer.from(key.digest, "base64url"),
     restrictions: restrictionsOf(key),
     isExpired: key.expiredTimeMs !== null,

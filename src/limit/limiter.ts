@@ -112,7 +112,9 @@ export function createLimiter(options: {
   function look(id: string, limit: number, key?: KeyLimit): LimitDecision {
     advance();
     const team = lookAt(table, id, limit);
-    return key === undefined ? team : { ...team, key: lookAt(keyTable, keyLogId(id, key.keyId), key.limit) };
+    return key === undefined
+      ? team
+      : { ...team, key: lookAt(keyTable, keyLogId(id, key.firstKeyId), key.limit) };
   }
 
   function lookAt(logs: LogTable, id: string, limit: number): LimitDecision {
@@ -124,7 +126,7 @@ export function createLimiter(options: {
   /** Asks both logs before it takes from either. */
   function spendBoth(id: string, limit: number, cost: number, key: KeyLimit): LimitDecision {
     advance();
-    const keyLog = keyLogId(id, key.keyId);
+    const keyLog = keyLogId(id, key.firstKeyId);
     let [team, own] = [table.find(id), keyTable.find(keyLog)];
     const teamWaitMs = (team?.log ?? emptyLog).waitMs(nowMs, limit, cost);
     const keyWaitMs = (own?.log ?? emptyLog).waitMs(nowMs, key.limit, cost);
@@ -189,7 +191,7 @@ export function createLimiter(options: {
         // The table is in the order of the last acceptance.
         for (const { id, moments } of some.reverse()) into.add(id).log.restore(nowMs, moments, laterMs);
       };
-      const isOfKey = ({ id }: { readonly id: string }) => ownerOfLog(id).keyId !== undefined;
+      const isOfKey = ({ id }: { readonly id: string }) => ownerOfLog(id).firstKeyId !== undefined;
       takeUp(table, all.filter((one) => !isOfKey(one)).slice(0, logsMax));
       takeUp(keyTable, all.filter(isOfKey).slice(0, keyLogsMax));
     },

@@ -2,10 +2,12 @@ import { expect, test } from "vitest";
 import { createDecide } from "#src/admission/decide.ts";
 import { type KeyVerdict, unguarded } from "#src/auth/key-evidence.ts";
 import { createLimiter, type LimitDecision, type TeamLimiter } from "#src/limit/limiter.ts";
+import { readWindow, writeWindow } from "#src/limit/saved-window.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { teamRecordOf } from "../harness/store-records.ts";
 
-const valid: KeyVerdict = { kind: "valid", keyId: "k1", teamId: "demo", restrictions: null };
+const named = { keyId: "k1", firstKeyId: "k1", teamId: "demo" };
+const valid: KeyVerdict = { kind: "valid", ...named, restrictions: null };
 const revoked: KeyVerdict = { kind: "revoked", keyId: "k1", teamId: "demo", revokeTimeMs: 5 };
 const demo = teamRecordOf({ id: "demo" });
 
@@ -36,7 +38,12 @@ function setUp(facts: { limiter?: TeamLimiter; isTeamCached?: boolean } = {}) {
     mayAdmit: () => world.holds,
   });
   const ask = (cost = 1) => decide("svc_x.y", { cost, address: "192.0.2.1", guard: unguarded });
-  return { world, ask, remaining: () => counted.look("demo", 2).remaining };
+  return { clock, counted, world, ask, remaining: () => counted.look("demo", 2).remaining };
+}
+
+/** A key that may make one request a minute, and came by rotations from `k1` or is it. */
+function limitedKey(keyId: string): KeyVerdict {
+  return { ...named, kind: "valid", keyId, restrictions: { appIds: [], requestsPerMinute: 1 } };
 }
 
 /** A limiter that another process keeps; the test decides when it answers. */
@@ -94,6 +101,43 @@ test("each request that costs something counts once for its key's usage: as acce
   await decision;
   expect(shared.world.counted).toEqual(["demo/k1 limited"]);
   expect(world.counted.length).toBe(3);
+});
+
+test("a key and those that came from it by rotations have one limit of their own, whose log is dropped once it is empty", () => {
+  const { clock, counted, world, ask } = setUp();
+  const spent = { key: { accepted: false, limit: 1, remaining: 0 } };
+  world.verdict = limitedKey("k1");
+  expect(ask()).toMatchObject({ kind: "admitted", rate: { key: { remaining: 0 } } });
+  for (const keyId of ["k2", "k1", "k3", "k2"]) {
+    world.verdict = limitedKey(keyId);
+    expect(ask()).toMatchObject({ kind: "limited", keyId, rate: spent });
+    expect(ask(0)).toMatchObject({ kind: "admitted", rate: { key: { remaining: 0 } } });
+  }
+  expect(world.counted).toEqual([
+    "demo/k1 accepted",
+    ...["k2", "k1", "k3", "k2"].map((id) => `demo/${id} limited`),
+  ]);
+  // The team's log, and one for all three keys.
+  expect(counted.size()).toBe(2);
+  clock.advance(60_000);
+  const admitted = ask();
+  expect(admitted).toMatchObject({ kind: "admitted", keyId: "k2", rate: { key: { remaining: 0 } } });
+  expect(counted.size()).toBe(2);
+  clock.advance(60_000);
+  const rateNow = "rateNow" in admitted ? admitted.rateNow() : undefined;
+  expect(rateNow).toMatchObject({ remaining: 2, key: { remaining: 1 } });
+  expect(counted.size()).toBe(0);
+});
+
+test("a saved window has what a key spent, also for a key that came from it by a rotation since", () => {
+  const first = setUp();
+  first.world.verdict = limitedKey("k2");
+  first.ask();
+  const { pages } = writeWindow(first.counted.save());
+  const next = setUp();
+  next.counted.restore(readWindow(pages));
+  next.world.verdict = limitedKey("k3");
+  expect(next.ask()).toMatchObject({ kind: "limited", keyId: "k3", rate: { key: { remaining: 0 } } });
 });
 
 test("the hold on the store is checked again after the key or the team was read, also for a revoked or invalid key", async () => {

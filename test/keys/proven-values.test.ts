@@ -9,6 +9,7 @@ const secrets = createServiceSecrets([randomBytes(32)]);
 function evidence(): KeyEvidence {
   return {
     id: "id",
+    firstKeyId: "id",
     teamId: "demo",
     digest: Buffer.alloc(32),
     secretVersion: secrets.newestVersion,

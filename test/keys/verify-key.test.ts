@@ -17,6 +17,7 @@ function setUp(facts: Partial<KeyEvidence> = {}) {
   const digest = secrets.digest(secrets.newestVersion, value) ?? Buffer.alloc(0);
   const evidence: KeyEvidence = {
     id,
+    firstKeyId: id,
     teamId: "demo",
     digest,
     secretVersion: secrets.newestVersion,
@@ -69,13 +70,25 @@ function sameIdOtherSecret(id: string): string {
 test("a cached key is verified at once, without a promise and without a read", () => {
   const { id, value, evidence, cached, verify, reads } = setUp();
   cached.set(id, evidence);
-  expect(verify(value)).toEqual({ kind: "valid", keyId: id, teamId: "demo", restrictions: null });
+  expect(verify(value)).toEqual({
+    kind: "valid",
+    keyId: id,
+    firstKeyId: id,
+    teamId: "demo",
+    restrictions: null,
+  });
   expect(reads()).toBe(0);
 });
 
 test("a key that is not cached is read from the store once", async () => {
   const { id, value, verify, reads } = setUp();
-  expect(await verify(value)).toEqual({ kind: "valid", keyId: id, teamId: "demo", restrictions: null });
+  expect(await verify(value)).toEqual({
+    kind: "valid",
+    keyId: id,
+    firstKeyId: id,
+    teamId: "demo",
+    restrictions: null,
+  });
   expect(reads()).toBe(1);
 });
 

@@ -8,7 +8,7 @@ import { createNaiveLog, spendBothNaively } from "../harness/naive-log.ts";
 import { seededRandom } from "../harness/seeded-random.ts";
 
 const windowMs = 60_000;
-const key = (limit: number, keyId = "k"): KeyLimit => ({ keyId, limit });
+const key = (limit: number, firstKeyId = "k"): KeyLimit => ({ firstKeyId, limit });
 
 function createTestLimiter(options: { logsMax?: number; keyLogsMax?: number } = {}) {
   const clock = createManualClock();
@@ -23,7 +23,7 @@ test("a million commands of keys with and without a limit of their own get the s
   for (let run = 0; run < 100; run++) {
     const { clock, limiter } = createTestLimiter();
     const team = createNaiveLog(windowMs);
-    const keys = ["a", "b"].map((keyId) => ({ keyId, limit: 5, log: createNaiveLog(windowMs) }));
+    const keys = ["a", "b"].map((firstKeyId) => ({ firstKeyId, limit: 5, log: createNaiveLog(windowMs) }));
     let [limit, nowMs] = [8, 0];
     let waits = [0, 0];
     for (let command = 0; command < 10_000; command++) {
@@ -53,7 +53,7 @@ test("a million commands of keys with and without a limit of their own get the s
         continue;
       }
       const wanted = spendBothNaively({ team, key: one.log }, nowMs, { limit, keyLimit: one.limit, cost });
-      const got = limiter.spend("team", limit, cost, key(one.limit, one.keyId));
+      const got = limiter.spend("team", limit, cost, key(one.limit, one.firstKeyId));
       if (got.accepted !== wanted.accepted) expect({ run, command, got }).toEqual({ run, command, wanted });
       expectState(got, clock.unixMs(), wanted.team);
       expectState(got.key, clock.unixMs(), wanted.key);

@@ -93,7 +93,7 @@ async function* logIdsOf(call: Call): AsyncGenerator<readonly string[]> {
 function logIdOf(name: string): string {
   const owner = ownerOfRedisKey(name);
   if (owner === undefined) return "";
-  return owner.keyId === undefined ? owner.teamId : keyLogId(owner.teamId, owner.keyId);
+  return owner.firstKeyId === undefined ? owner.teamId : keyLogId(owner.teamId, owner.firstKeyId);
 }
 
 function areNumbers(value: unknown): value is number[] {

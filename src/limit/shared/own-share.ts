@@ -67,11 +67,11 @@ export function createOwnShare({
       const keyShare = hasKeyShare ? keyShareFor(key, cost) : undefined;
       const seen = own.look(id, share, keyShare);
       const heldNow = held.get(id) ?? 0;
-      const keyHeldNow = key ? (held.get(keyLogId(id, key.keyId)) ?? 0) : 0;
+      const keyHeldNow = key ? (held.get(keyLogId(id, key.firstKeyId)) ?? 0) : 0;
       const hasRoom = heldNow + cost <= seen.remaining;
       if (hasRoom && (!seen.key || keyHeldNow + cost <= seen.key.remaining)) {
         add(id, cost);
-        if (key) add(keyLogId(id, key.keyId), cost);
+        if (key) add(keyLogId(id, key.firstKeyId), cost);
         return undefined;
       }
       const isCounted = cost > seen.remaining || (seen.key && cost > seen.key.remaining);
@@ -88,7 +88,7 @@ export function createOwnShare({
     },
     release(id, cost, key) {
       add(id, -cost);
-      if (key) add(keyLogId(id, key.keyId), -cost);
+      if (key) add(keyLogId(id, key.firstKeyId), -cost);
     },
     look(id, limit, key) {
       const share = shareOf(limit, standing());

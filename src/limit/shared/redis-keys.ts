@@ -1,12 +1,12 @@
 /** The names of the logs in Redis: those of a team and of its keys have one hash tag. */
 export function redisKeyOf({
   teamId,
-  keyId,
+  firstKeyId,
 }: {
   readonly teamId: string;
-  readonly keyId: string | undefined;
+  readonly firstKeyId: string | undefined;
 }) {
-  return keyId === undefined ? `keyrun:{${teamId}}:log` : `keyrun:{${teamId}}:key:${keyId}:log`;
+  return firstKeyId === undefined ? `keyrun:{${teamId}}:log` : `keyrun:{${teamId}}:key:${firstKeyId}:log`;
 }
 
 /** Fits the names of all logs, and few others. */
@@ -14,8 +14,8 @@ export const redisKeysPattern = "keyrun:{*}:*log";
 
 /** Whose log has this name; undefined where it is none. */
 export function ownerOfRedisKey(name: string) {
-  const { teamId, keyId } = form.exec(name)?.groups ?? {};
-  return teamId === undefined ? undefined : { teamId, keyId };
+  const { teamId, firstKeyId } = form.exec(name)?.groups ?? {};
+  return teamId === undefined ? undefined : { teamId, firstKeyId };
 }
 
-const form = /^keyrun:\{(?<teamId>[^/{}]+)\}:(?:key:(?<keyId>[^:/{}]+):)?log$/;
+const form = /^keyrun:\{(?<teamId>[^/{}]+)\}:(?:key:(?<firstKeyId>[^:/{}]+):)?log$/;

@@ -66,7 +66,7 @@ interface WaitingAsk extends Ask {
 }
 
 function isSame(one: KeyLimit | undefined, other: KeyLimit | undefined): boolean {
-  return one === other || (one?.keyId === other?.keyId && one?.limit === other?.limit);
+  return one === other || (one?.firstKeyId === other?.firstKeyId && one?.limit === other?.limit);
 }
 
 function answerEach({ cost, spenders }: WaitingAsk, answer: Answer): void {

@@ -120,8 +120,8 @@ export function spendArguments(
   const keys: string[] = [];
   const words = [String(windowMs * 1_000), String(Math.floor(deadlineUs))];
   for (const { teamId, limit, cost, count, key } of asks) {
-    keys.push(redisKeyOf({ teamId, keyId: undefined }));
-    if (key !== undefined) keys.push(redisKeyOf({ teamId, keyId: key.keyId }));
+    keys.push(redisKeyOf({ teamId, firstKeyId: undefined }));
+    if (key !== undefined) keys.push(redisKeyOf({ teamId, firstKeyId: key.firstKeyId }));
     words.push(String(limit), String(cost), String(count), String(key?.limit ?? 0));
   }
   return [String(keys.length), ...keys, ...words];

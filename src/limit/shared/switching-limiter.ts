@@ -102,13 +102,13 @@ export async function createSwitchingLimiter(parts: SwitchingLimiterParts): Prom
       retryAfterMs: log.retryAfterMs,
     });
     if (key === undefined || answer.key === undefined) return stateOf(answer, limit);
-    learnedOfKeys.learn(keyLogId(id, key.keyId), answer.key);
+    learnedOfKeys.learn(keyLogId(id, key.firstKeyId), answer.key);
     return { ...stateOf(answer, limit), key: stateOf(answer.key, key.limit) };
   }
 
   function lookShared(id: string, limit: number, key: KeyLimit | undefined): LimitDecision {
     const team = learned.look(id, limit);
-    return key ? { ...team, key: learnedOfKeys.look(keyLogId(id, key.keyId), key.limit) } : team;
+    return key ? { ...team, key: learnedOfKeys.look(keyLogId(id, key.firstKeyId), key.limit) } : team;
   }
 
   return {

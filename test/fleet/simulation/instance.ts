@@ -194,7 +194,14 @@ function decideOf(parts: {
   const { clock, keys, teams, mayAdmit } = parts;
   const verdictOf = ({ id: keyId, version, isReplaced = false }: SimulatedRecord): KeyVerdict =>
     version === 1 || isReplaced
-      ? { kind: "valid", keyId, teamId, restrictions: null, ...(isReplaced && { end: replacedEnd }) }
+      ? {
+          kind: "valid",
+          keyId,
+          firstKeyId: keyId,
+          teamId,
+          restrictions: null,
+          ...(isReplaced && { end: replacedEnd }),
+        }
       : { kind: "revoked", keyId, teamId, revokeTimeMs: 0 };
   const teamOf = ({ id, version }: SimulatedRecord): TeamRecord => ({
     ...{ id, displayName: id, plan: String(version) as PlanName, version, state: "active" },

@@ -12,7 +12,7 @@ import { describeOnRedis, startRedis } from "../../harness/redis-server.ts";
 import { soon } from "../../harness/soon.ts";
 
 const windowMs = 60_000;
-const key = (limit: number, keyId = "k"): KeyLimit => ({ keyId, limit });
+const key = (limit: number, firstKeyId = "k"): KeyLimit => ({ firstKeyId, limit });
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {

@@ -57,7 +57,7 @@ test("what is held has no room for others until it is released", () => {
 
 test("a key without a share of its own limit is left to the shared log, and its team's room is kept", () => {
   const { share } = createTestShare({ place: 2, of: 3 });
-  const key = { keyId: "k", limit: 2 };
+  const key = { firstKeyId: "k", limit: 2 };
   const unavailable = expect.objectContaining({ reason: "UNAVAILABLE" });
   expect(() => share.spend("a", 60, 1, key)).toThrow(unavailable);
   for (let n = 0; n < 20; n += 1) expect(share.hold("a", 60, 1, key)).toBeUndefined();

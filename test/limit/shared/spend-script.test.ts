@@ -143,7 +143,7 @@ describeOnRedis("the script", () => {
           const cost = random() < 0.7 ? 1 : Math.floor(random() * (costMax + 1));
           const ask: Ask = {
             ...{ teamId: world.teamId, limit: world.limit, cost, count: pick([1, 1, 1, 2, 4]) },
-            key: own && { keyId: own.keyId, limit: own.limit },
+            key: own && { firstKeyId: own.firstKeyId, limit: own.limit },
           };
           return { world, own, ask };
         }),
@@ -182,7 +182,7 @@ describeOnRedis("the script", () => {
       const log = () => createNaiveLog(windowUs / 1024, { clock: "of entries" });
       return Array.from({ length: 10 }, () => ({
         ...{ teamId: newTeam(), limit: 8, log: log() },
-        keys: ["a", "b"].map((keyId) => ({ keyId, limit: 5, log: log() })),
+        keys: ["a", "b"].map((firstKeyId) => ({ firstKeyId, limit: 5, log: log() })),
       }));
     }
   });
@@ -260,7 +260,7 @@ function decideNaively(
   team: NaiveLog,
   key: NaiveLog | undefined,
   us: number,
-  { limit, cost, count, key: { limit: keyLimit } = { keyId: "", limit: 0 } }: Ask,
+  { limit, cost, count, key: { limit: keyLimit } = { firstKeyId: "", limit: 0 } }: Ask,
 ) {
   const inUs = ({ waitMs, remaining, resetAfterMs }: ReturnType<NaiveLog["spend"]>) => ({
     ...{ remaining, waitUs: Math.round(waitMs * 1024), resetAfterUs: Math.round(resetAfterMs * 1024) },
