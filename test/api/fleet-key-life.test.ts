@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { KeyState } from "#gen/keyrun/v1/key_pb.ts";
@@ -84,6 +84,32 @@ describe.skipIf(fleetMissing() !== undefined)("the life of a key in a fleet", ()
     await expect(one.keys.rotateKey({ teamId, keyId })).rejects.toMatchObject({ code: Code.Unavailable });
     expect([await status(one, value), await status(other, value)]).toEqual([401, 401]);
     await soon(() => words.at(-1)).toBe(`revoked ${keyId}  REVOKED`);
+  });
+
+  test("a key and its successors have one limit of their own over all instances", async () => {
+    const { one, other } = fleet;
+    const old = await one.newKey(await one.newTeam(), { requestsPerMinute: 4 });
+    const run = ({ publicUrl }: Keyrun, value: string) => servedRun(publicUrl, { value });
+    const spent = [await status(one, old.value), await status(other, old.value)];
+    while (spent.at(-1) === 200) spent.push(await status(one, old.value));
+    expect(spent.length).toBeLessThanOrEqual(5);
+    const values = [old.value];
+    let keyId = old.id;
+    for (const [keyrun, overlap] of [
+      [other, durationFromMs(60_000)],
+      [one, undefined],
+    ] as const) {
+      const { key, value } = await keyrun.keys.rotateKey({ teamId: old.teamId, keyId, overlap });
+      keyId = key?.id ?? "";
+      values.push(value);
+    }
+    for (const keyrun of [one, other]) {
+      const [first, , last] = await Promise.all(values.map((value) => run(keyrun, value)));
+      for (const refused of [first, last]) {
+        expect([refused?.status, refused?.headers.get("ratelimit-limit")]).toEqual([429, "4"]);
+        expect(refused?.headers.get("ratelimit")).toContain('"key";r=0;t=');
+      }
+    }
   });
 
   test("each change of a key is told once to those who watch on the other, also many, and a deletion is not", async () => {
