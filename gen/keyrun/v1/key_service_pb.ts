@@ -1780,6 +1780,7 @@ export const KeyService: GenService<{
    * Replaces a key by a new one with the same label, span until its expiry and
    * restrictions. The new key's full value appears in this answer and nowhere
    * else. The old key ends after the overlap, if its own expiry is not earlier.
+   * If it has a limit of its own, both keys share it.
    * A key that is revoked, expired or replaced is not rotated: the error is
    * FAILED_PRECONDITION with the reason KEY_NOT_ROTATABLE.
    *
