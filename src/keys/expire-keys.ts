@@ -20,7 +20,10 @@ export interface ExpireKeysParts {
   readonly changeSecurityState: ChangeSecurityState<"key", FlooredChange<KeyEvidence>>;
   readonly withLastUse: (key: KeyRecord) => KeyRecord;
   readonly publish: (event: KeyEvent) => void;
-  /** Called before a key is marked, which waits for it. Repeating it does nothing. */
+  /**
+   * Called before a key is marked, which waits for it. Repeating it does nothing. The key's time is
+   * over by then in the store, so the key has expired also if another change comes before the mark.
+   */
   readonly expiring: (key: {
     readonly teamId: string;
     readonly keyId: string;

@@ -60,11 +60,10 @@ export type InsertKeyOutcome =
   /** The team has `activeMax` active keys; nothing was written. */
   | { readonly kind: "limit_reached" };
 
-/** What an update writes. A key that is marked as expired is not active any more. */
+/** What an update writes. Only `markExpired` marks a key as expired. */
 export interface KeyChange {
   readonly label?: string;
   readonly expireTimeMs?: number;
-  readonly expiredTimeMs?: number;
 }
 
 export interface RotateKeyOrder {
@@ -145,13 +144,15 @@ export interface KeyStore {
   countRevoked(teamId: string, max: number): Promise<number>;
   /**
    * Marks active keys whose expiry is `nowMs` or earlier as expired, at most `limit`, and only the
-   * team's where one is named. Returns those that it marked, as they are then, in no order. Awaits
-   * `before` for each key that it is about to mark; a key that is revoked meanwhile is not marked.
+   * team's or this key where one is named. Returns those that it marked, as they are then, in no
+   * order. Awaits `before` for each key that it is about to mark; a key that is revoked meanwhile is
+   * not marked.
    */
   markExpired(order: {
     nowMs: number;
     limit: number;
     teamId?: string;
+    keyId?: string;
     before?: (key: { readonly teamId: string; readonly keyId: string }) => Promise<void>;
   }): Promise<KeyRecord[]>;
   /**

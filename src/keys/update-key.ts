@@ -36,7 +36,7 @@ export interface UpdateKeyParts {
  * only of a key that is active: the answer waits until no instance can accept the key past it.
  */
 export function createUpdateKey(parts: UpdateKeyParts): ServiceMethods<typeof KeyService>["updateKey"] {
-  const { store, teams, changeSecurityState, withLastUse, publish } = parts;
+  const { store, teams, withLastUse, publish } = parts;
   return async (request) => {
     const team = await requireTeam(teams, request.teamId);
     const { keyId } = request;
@@ -48,28 +48,51 @@ export function createUpdateKey(parts: UpdateKeyParts): ServiceMethods<typeof Ke
       if (!stored || stored.teamId !== team.id || stored.pendingSinceMs !== null) {
         throw keyNotFound(team.id, keyId);
       }
-      const change = changeOf(stored, asked, parts.clock.unixMs());
-      const { expiredTimeMs } = change;
-      // As every key that is marked as expired, it has the event of that before the mark.
-      if (expiredTimeMs !== undefined) {
-        await parts.expiring({ teamId: team.id, keyId, timeMs: expiredTimeMs });
-      }
-      const changed = await changeSecurityState("key", async () => {
-        const { version } = stored;
-        const key = await store.update({ teamId: team.id, keyId, version, change });
-        const grants = change.expireTimeMs === undefined;
-        return (
-          key && { id: keyId, version: key.version, teamId: team.id, value: evidenceOf(key), grants, key }
-        );
-      });
+      const nowMs = parts.clock.unixMs();
+      const written = await write(parts, { stored, change: changeOf(stored, asked, nowMs), nowMs });
       // Another change came in between, so the key is looked at again.
-      if (!changed) continue;
-      const key = withLastUse(changed.key);
+      if (!written) continue;
+      const key = withLastUse(written.key);
       publish({ kind: "changed", key });
+      if (written.failed !== undefined) throw written.failed;
       return { key: keyMessage(key) };
     }
     throw unavailable();
   };
+}
+
+/**
+ * Writes the change; undefined where another one came first. A key whose time is over by it is then
+ * marked as the sweep does it: first the event of its expiry, then the mark. If that fails or is
+ * cut off, the sweep does it. `failed` says why it failed, and is to be thrown once all are told.
+ */
+async function write(
+  { store, changeSecurityState, expiring }: UpdateKeyParts,
+  {
+    stored,
+    change,
+    nowMs,
+  }: { readonly stored: KeyRecord; readonly change: KeyChange; readonly nowMs: number },
+): Promise<{ readonly key: KeyRecord; readonly failed?: unknown } | undefined> {
+  const { id: keyId, teamId, version } = stored;
+  const { expireTimeMs = Number.POSITIVE_INFINITY } = change;
+  let failed: unknown;
+  const changed = await changeSecurityState("key", async () => {
+    let key = await store.update({ teamId, keyId, version, change });
+    if (key && expireTimeMs <= nowMs) {
+      const before = () => expiring({ teamId, keyId, timeMs: nowMs });
+      try {
+        const [marked] = await store.markExpired({ nowMs, limit: 1, teamId, keyId, before });
+        // The sweep may have marked it, or somebody revoked it.
+        key = marked ?? (await store.find(keyId)) ?? key;
+      } catch (thrown) {
+        failed = thrown;
+      }
+    }
+    const grants = change.expireTimeMs === undefined;
+    return key && { id: keyId, version: key.version, teamId, value: evidenceOf(key), grants, key };
+  });
+  return changed && { key: changed.key, failed };
 }
 
 interface Asked {
@@ -107,6 +130,5 @@ function changeOf(stored: KeyRecord, { label, expireTimeMs }: Asked, nowMs: numb
     const problem = `expire_time must not be later than the key's present expiry, ${new Date(present).toISOString()}.`;
     throw fail("INVALID_ARGUMENT", { param: "expire_time", problem });
   }
-  if (expireTimeMs > nowMs) return { ...relabelled, expireTimeMs };
-  return { ...relabelled, expireTimeMs: nowMs, expiredTimeMs: nowMs };
+  return { ...relabelled, expireTimeMs: Math.max(expireTimeMs, nowMs) };
 }

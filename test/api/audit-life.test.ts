@@ -1,8 +1,10 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { Code } from "@connectrpc/connect";
+import { Code, ConnectError } from "@connectrpc/connect";
 import { afterAll, afterEach, describe, expect, onTestFinished, test, vi } from "vitest";
+import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 import { AuditOutcome } from "#gen/keyrun/v1/audit_event_pb.ts";
 import { KeyState } from "#gen/keyrun/v1/key_pb.ts";
+import { VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
 import type { AuditEvent } from "#src/audit/audit-store.ts";
 import type { Clock } from "#src/clock.ts";
 import { unavailable } from "#src/refusal/refusal.ts";
@@ -36,6 +38,18 @@ const eventsOf = async ({ audit }: Keyrun, target: string) =>
 const actionsOf = async (keyrun: Keyrun, target: string) =>
   (await eventsOf(keyrun, target)).map(({ action }) => action);
 
+function once(work: () => Promise<void>): () => Promise<void> {
+  let isDone = false;
+  return async () => {
+    if (isDone) return;
+    isDone = true;
+    await work();
+  };
+}
+
+const refusalOf = (thrown: unknown) =>
+  ConnectError.from(thrown).findDetails(ErrorInfoSchema)[0]?.reason ?? String(thrown);
+
 describe.each(mongodbUri === "" ? [embedded] : [embedded, mongo])("on %s", (_, settings) => {
   const clock = createManualClock();
   const start = createStart(settings, clock);
@@ -60,6 +74,80 @@ describe.each(mongodbUri === "" ? [embedded] : [embedded, mongo])("on %s", (_, s
     });
     expect(others.map(({ action }) => action)).toEqual(["key.create"]);
     expect(keyrun.logLines.filter((line) => line.includes(`"expired:${keyId}"`))).toHaveLength(1);
+  });
+
+  describe("an update that ends a key at once", () => {
+    const ends = (keyId: string) => ({
+      ...{ teamId: "demo", keyId, expireTime: timestampFromMs(1) },
+      updateMask: { paths: ["expire_time"] },
+    });
+
+    test.each([
+      ["before it", 0],
+      ["between it and the mark", 1],
+    ] as const)(
+      "and a revocation that comes %s leave no event of what did not happen",
+      async (_when, isLate) => {
+        let revoke = async () => {};
+        const between = (isDue: number) => (isDue === isLate ? revoke() : undefined);
+        const keyrun = await start({
+          onStores: (stores) => ({
+            ...stores,
+            keys: {
+              ...stores.keys,
+              async update(order) {
+                await between(0);
+                return stores.keys.update(order);
+              },
+              async markExpired(order) {
+                if (order.keyId !== undefined) await between(1);
+                return stores.keys.markExpired(order);
+              },
+            },
+          }),
+        });
+        const { id: keyId } = await keyrun.newKey("demo");
+        revoke = once(async () => void (await keyrun.keys.revokeKey({ teamId: "demo", keyId })));
+        const outcome = await keyrun.keys.updateKey(ends(keyId)).catch((thrown) => refusalOf(thrown));
+        const { keys } = await keyrun.keys.listKeys({ teamId: "demo", showRevoked: true });
+        const key = keys.find(({ id }) => id === keyId);
+        expect(key?.state).toBe(KeyState.REVOKED);
+        expect(key?.expireTime === undefined).toBe(isLate === 0);
+        expect(outcome).toEqual(isLate === 0 ? "KEY_ENDED" : expect.objectContaining({ key }));
+        const done = (await eventsOf(keyrun, keyId)).filter(({ outcome }) => outcome === AuditOutcome.DONE);
+        const actions = isLate === 0 ? [] : ["key.update"];
+        expect(done.map(({ action }) => action).toSorted()).toEqual(["key.create", "key.revoke", ...actions]);
+      },
+    );
+
+    test("and is cut off before its mark is completed by the sweep, with one event", async () => {
+      let isCut = true;
+      const keyrun = await start({
+        onStores: (stores) => ({
+          ...stores,
+          audit: {
+            ...stores.audit,
+            async insert(event) {
+              if (isCut) throw unavailable();
+              return stores.audit.insert(event);
+            },
+          },
+        }),
+      });
+      const { id: keyId, value } = await keyrun.newKey("demo");
+      expect(await keyrun.keys.verifyKey({ value, cost: 0 })).toMatchObject({ verdict: Verdict.VALID });
+      await expect(keyrun.keys.updateKey(ends(keyId))).rejects.toMatchObject({ code: Code.Unavailable });
+      expect(await keyrun.keys.verifyKey({ value, cost: 0 })).toMatchObject({ verdict: Verdict.EXPIRED });
+      expect(await actionsOf(keyrun, keyId)).not.toContain("key.expire");
+      isCut = false;
+      const stateOf = async () => {
+        const { keys } = await keyrun.keys.listKeys({ teamId: "demo", showRevoked: true });
+        return keys.find(({ id }) => id === keyId)?.state;
+      };
+      await soon(stateOf).toBe(KeyState.EXPIRED);
+      const expired = (await actionsOf(keyrun, keyId)).filter((action) => action === "key.expire");
+      expect(expired).toHaveLength(1);
+    });
   });
 
   test("a leak report ends an expired key for ever, too, with one event for the first report", async () => {

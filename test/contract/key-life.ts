@@ -54,6 +54,18 @@ export function keyLifeContract(name: string, open: OpenStores): void {
         for (const teamId of [a, b]) expect((await keys().find(`${teamId}k`))?.expiredTimeMs).toBe(7);
       });
 
+      test("marks only the key that is named, and only of the team that is named with it", async () => {
+        const [teamId, other] = [newPrefix(), newPrefix()];
+        const named = await inserted({ id: `${teamId}a`, teamId, expireTimeMs: 7 });
+        const beside = await inserted({ id: `${teamId}b`, teamId, expireTimeMs: 7 });
+        const order = { nowMs: 7, limit: 9, keyId: named.id };
+        expect(await keys().markExpired({ ...order, teamId: other })).toEqual([]);
+        const marked = { ...named, expiredTimeMs: 7, version: 2 };
+        expect(await keys().markExpired({ ...order, teamId })).toEqual([marked]);
+        expect(await keys().markExpired({ ...order, teamId })).toEqual([]);
+        expect(await keys().find(beside.id)).toEqual(beside);
+      });
+
       test("a marked key makes room among the active ones, and is listed and counted with the revoked", async () => {
         const teamId = newPrefix();
         const [first, second] = [`${teamId}k1`, `${teamId}k2`];
@@ -145,16 +157,6 @@ export function keyLifeContract(name: string, open: OpenStores): void {
         );
         const written = answers.filter((answer) => answer !== undefined);
         expect(written).toEqual([await keys().find(key.id)]);
-      });
-
-      test("a key that it marks as expired makes room at once", async () => {
-        const teamId = newPrefix();
-        const insert = (id: string) => keys().insert(keyRecordOf({ id, teamId }), { activeMax: 1 });
-        await insert(`${teamId}k1`);
-        const change = { expireTimeMs: 9, expiredTimeMs: 9 };
-        await keys().update({ teamId, keyId: `${teamId}k1`, version: 1, change });
-        expect(await keys().countActive(teamId)).toBe(0);
-        expect(await insert(`${teamId}k2`)).toEqual({ kind: "inserted" });
       });
     });
 

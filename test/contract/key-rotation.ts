@@ -222,10 +222,11 @@ export function keyRotationContract(name: string, open: OpenStores): void {
       const ends: readonly (keyof typeof endings)[] = ["not", "expired", "revoked"];
       for (const [n, end] of ends.entries()) {
         const [a, b] = [`${teamId}a${n}`, `${teamId}b${n}`];
-        const old = await inserted(teamId, { id: a, replacedByKeyId: b });
+        const expiry = end === "expired" ? { expireTimeMs: 7 } : {};
+        const old = await inserted(teamId, { id: a, replacedByKeyId: b, ...expiry });
         const chain = { replacesKeyId: a, firstKeyId: a, pendingSinceMs: 10 };
         const pending = await inserted(teamId, { id: b, ...chain });
-        if (end === "expired") await keys().update({ teamId, keyId: a, version: 1, change: endings.expired });
+        if (end === "expired") await keys().markExpired({ nowMs: 7, limit: 9, teamId });
         if (end === "revoked") await keys().revoke({ teamId, keyId: a, ...endings.revoked });
         await keys().revoke({ teamId, keyId: b, revokeTimeMs: 8, revokedBy: "lin" });
         const order = { sinceMs: 10, revokeTimeMs: 20, revokedBy: "Keyrun", limit: 9 };

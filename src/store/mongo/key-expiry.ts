@@ -12,11 +12,15 @@ export function expiryMethods(
   call: StoreCall,
 ): Pick<KeyStore, "markExpired" | "countExpiring" | "update"> {
   return {
-    async markExpired({ nowMs, limit, teamId, before }) {
+    async markExpired({ nowMs, limit, teamId, keyId, before }) {
       if (limit <= 0) return []; // MongoDB takes 0 for no limit.
       // Zero, because null is below every number.
       const due = { ...activeKey, expireTimeMs: { $gte: 0, $lte: nowMs } };
-      const filter = { ...(teamId !== undefined && { teamId: { $eq: teamId } }), ...due };
+      const filter = {
+        ...(teamId !== undefined && { teamId: { $eq: teamId } }),
+        ...(keyId !== undefined && { _id: { $eq: keyId } }),
+        ...due,
+      };
       // What the next insert sees must be seen here too.
       const found = keys.find(filter, { readConcern: { level: "local" } }).limit(limit);
       const ids = await call(() => found.project<{ _id: string; teamId: string }>({ teamId: 1 }).toArray());
@@ -37,12 +41,8 @@ export function expiryMethods(
       ),
     async update({ teamId, keyId, version, change }) {
       const one = { _id: { $eq: keyId }, teamId: { $eq: teamId }, version: { $eq: version } };
-      const { label, expiredTimeMs } = change;
-      const facts = {
-        ...change,
-        ...(label !== undefined && { labelFolded: foldCase(label) }),
-        ...(expiredTimeMs !== undefined && { slot: endedSlot(keyId) }),
-      };
+      const { label } = change;
+      const facts = { ...change, ...(label !== undefined && { labelFolded: foldCase(label) }) };
       const update = { $set: facts, $inc: { version: 1 } };
       return keyOf(await call(() => keys.findOneAndUpdate(one, update, { returnDocument: "after" })));
     },

@@ -37,8 +37,8 @@ export function createKeyStore(db: DatabaseSync): KeyStore {
       }),
     countActive: (teamId) => answer(() => countActive(teamId)),
     countRevoked: (teamId, max) => answer(() => Number(statement.countRevoked.get(teamId, max)?.n)),
-    async markExpired({ nowMs, limit, teamId = null, before }) {
-      const due = await answer(() => statement.findDue.all(nowMs, teamId, limit));
+    async markExpired({ nowMs, limit, teamId = null, keyId = null, before }) {
+      const due = await answer(() => statement.findDue.all(nowMs, teamId, limit, keyId));
       // Most often there is none, and a look needs no lock.
       if (due.length === 0) return [];
       if (before)
@@ -51,10 +51,9 @@ export function createKeyStore(db: DatabaseSync): KeyStore {
       answer(() => Number(statement.countExpiring.get(fromMs, untilMs, max)?.n)),
     update: ({ teamId, keyId, version, change }) =>
       write(db, () => {
-        const { label = null, expireTimeMs = null, expiredTimeMs = null } = change;
+        const { label = null, expireTimeMs = null } = change;
         const folded = label === null ? null : foldCase(label);
-        const facts = [label, folded, expireTimeMs, expiredTimeMs];
-        return keyOf(statement.update.get(...facts, keyId, teamId, version));
+        return keyOf(statement.update.get(label, folded, expireTimeMs, keyId, teamId, version));
       }),
     rotate: (order) => write(db, () => rotateKey(statement, order)),
     settlePending: settlePendingKeys(db),
@@ -130,15 +129,15 @@ function prepare(db: DatabaseSync) {
     countRevoked: db.prepare(`SELECT count(*) AS n FROM (SELECT 1 FROM keys
       WHERE team_id = ? AND (revoke_time_ms IS NOT NULL OR expired_time_ms IS NOT NULL) LIMIT ?)`),
     findDue: db.prepare(`SELECT id, team_id AS teamId FROM keys WHERE expire_time_ms <= ?1 AND ${activeKey}
-      AND team_id = coalesce(?2, team_id) LIMIT max(?3, 0)`),
+      AND team_id = coalesce(?2, team_id) AND id = coalesce(?4, id) LIMIT max(?3, 0)`),
     markExpired: db.prepare(`UPDATE keys SET expired_time_ms = ?1, version = version + 1
       WHERE id = ?2 AND expire_time_ms <= ?1 AND ${activeKey} RETURNING ${select}`),
     countExpiring: db.prepare(`SELECT count(*) AS n FROM (SELECT 1 FROM keys
       WHERE expire_time_ms > ? AND expire_time_ms <= ? AND ${activeKey} LIMIT ?)`),
     update:
       db.prepare(`UPDATE keys SET label = coalesce(?1, label), label_folded = coalesce(?2, label_folded),
-      expire_time_ms = coalesce(?3, expire_time_ms), expired_time_ms = coalesce(?4, expired_time_ms),
-      version = version + 1 WHERE id = ?5 AND team_id = ?6 AND version = ?7 RETURNING ${select}`),
+      expire_time_ms = coalesce(?3, expire_time_ms), version = version + 1
+      WHERE id = ?4 AND team_id = ?5 AND version = ?6 RETURNING ${select}`),
     findOther: db.prepare(`SELECT 1 FROM keys WHERE team_id = ? AND ${activeKey}
       AND coalesce(first_key_id, id) = ? AND id <> ? LIMIT 1`),
     replace:
