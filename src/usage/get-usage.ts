@@ -1,5 +1,5 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import { durationFromMs, type Timestamp, timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import { durationFromMs, type Timestamp, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import {
   type GetUsageRequest,
   type KeyService,
@@ -77,12 +77,13 @@ function readStep(step: UsageStep): number {
 
 function readMs(time: Timestamp | undefined, param: string): number | undefined {
   if (time === undefined) return undefined;
-  const ms = timestampMs(time);
-  if (ms >= 0 && ms <= latestMs) return ms;
+  const ms = Number(time.seconds) * 1_000 + Math.floor(time.nanos / 1e6);
+  if (ms >= 0 && ms < tooLateMs) return ms;
   return refuse(param, `${param} must be a time from 1970 to 9999.`);
 }
 
-const latestMs = Date.UTC(9999, 11, 31);
+/** The end of the year 9999, which is that of a timestamp, too. */
+const tooLateMs = Date.UTC(10_000, 0, 1);
 
 async function requireKey({ keys }: GetUsageParts, request: GetUsageRequest): Promise<string | undefined> {
   const { teamId, keyId } = request;

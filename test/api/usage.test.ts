@@ -122,6 +122,23 @@ test("several keys are told each for itself, in the order asked; one without a r
   }
 });
 
+test("a time may be any from 1970 to the last nanosecond of 9999", async () => {
+  const { teamId } = await newTeamKey();
+  const last = { seconds: 253_402_300_799n, nanos: 999_999_999 };
+  const lastHour = Date.UTC(9999, 11, 31, 23);
+  for (const [step, startMs] of [
+    [UsageStep.HOUR, lastHour],
+    [UsageStep.DAY, Date.UTC(9999, 11, 31)],
+  ] as const) {
+    const startTime = timestampFromMs(lastHour);
+    const { points } = await keyrun.keys.getUsage({ teamId, step, startTime, endTime: last });
+    expect(points.map(({ startTime }) => timestampMs(startTime!))).toEqual([startMs]);
+  }
+  const first = timestampFromMs(0);
+  const { points } = await keyrun.keys.getUsage({ teamId, startTime: first, endTime: first });
+  expect(points).toHaveLength(1);
+});
+
 test("what can't be answered is refused, and the field is named", async () => {
   const [key, other] = [await newTeamKey(), await newTeamKey()];
   const { teamId } = key;
