@@ -4,6 +4,7 @@ import type { AuditService, ListEventsRequest } from "#gen/keyrun/v1/audit_servi
 import type { Principal } from "../auth/principal.ts";
 import type { ServiceMethods } from "../auth/service-methods.ts";
 import { cutPage, readPage } from "../fields/page.ts";
+import { fail } from "../refusal/refusal.ts";
 import { auditBounds } from "./audit-bounds.ts";
 import type { AuditLog } from "./audit-log.ts";
 import { auditMessage } from "./audit-message.ts";
@@ -59,6 +60,10 @@ function seesAll(principal: Principal): boolean {
 type Filter = Omit<AuditQuery, "limit" | "after">;
 
 function filterOf({ teamId, actor, action, startTime, endTime }: ListEventsRequest): Filter {
+  if (startTime && endTime && msOf(startTime) > msOf(endTime)) {
+    const problem = "start_time must not be after end_time.";
+    throw fail("INVALID_ARGUMENT", { param: "start_time", problem });
+  }
   return {
     ...(teamId !== "" && { teamId }),
     ...(actor !== "" && { actor }),

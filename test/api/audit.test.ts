@@ -212,6 +212,14 @@ describe.each(mongodbUri === "" ? stores : [...stores, mongo])("with %s", (_, se
     expect(await events({ teamId, actor: "nobody" })).toEqual([]);
   });
 
+  test("a start after the end is refused, as of usage, and a start at the end lists nothing", async () => {
+    const [endTime, startTime] = [timestampFromMs(5_000), timestampFromMs(5_001)];
+    await expect(keyrun.audit.listEvents({ startTime, endTime })).rejects.toMatchObject({
+      ...{ code: Code.InvalidArgument, rawMessage: "start_time must not be after end_time." },
+    });
+    expect(await events({ startTime: endTime, endTime })).toEqual([]);
+  });
+
   test("the events of a team stay when it is deleted", async () => {
     const teamId = await keyrun.newTeam();
     await keyrun.teams.deleteTeam({ teamId });
