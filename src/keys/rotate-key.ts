@@ -176,9 +176,11 @@ function notRotatable(keyId: string, problem: string) {
   return fail("KEY_NOT_ROTATABLE", { problem, metadata: { key_id: keyId } });
 }
 
+/** Rounded up: only an overlap of exactly 0 revokes the old key at once. */
 function readOverlap(overlap: Duration | undefined): number {
   if (!overlap) return 0;
-  const ms = Number(overlap.seconds) * 1_000 + Math.floor(overlap.nanos / 1e6);
-  if (ms >= 0 && ms <= keyLifeBounds.overlapMsMax) return ms;
+  const { seconds, nanos } = overlap;
+  const ms = Number(seconds) * 1_000 + Math.ceil(nanos / 1e6);
+  if (seconds >= 0n && nanos >= 0 && ms <= keyLifeBounds.overlapMsMax) return ms;
   throw fail("INVALID_ARGUMENT", { param: "overlap", problem: "overlap must be from 0 to 30 days." });
 }

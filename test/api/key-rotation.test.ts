@@ -92,6 +92,17 @@ describe("rotating with an overlap", () => {
     await keyrun().newKey(old.teamId);
   });
 
+  test("lasts for the next whole millisecond, also where it is shorter than one", async () => {
+    const old = await newKey();
+    const overlap = { seconds: 0n, nanos: 900_000 };
+    const { replacedKey } = await keyrun().keys.rotateKey({ ...old, overlap });
+    expect(replacedKey?.state).toBe(KeyState.ACTIVE);
+    expect(replacedKey?.expireTime && timestampMs(replacedKey.expireTime)).toBe(clock.unixMs() + 1);
+    expect((await run(old.value)).kind).toBe("ok");
+    clock.stepWall(1);
+    expect(JSON.stringify(await run(old.value))).toContain("EXPIRED_API_KEY");
+  });
+
   test("tells watchers of both keys", async () => {
     const old = await newKey();
     const ended = new AbortController();
@@ -162,6 +173,14 @@ describe("a rotation is refused", () => {
     const refusal = await refusedCall(rotate(await newKey(), overlapMs));
     expect(refusal).toMatchObject({ code: Code.InvalidArgument });
     expect(refusal.words).toContain("overlap");
+  });
+
+  test.each([
+    ["shorter than nothing", { seconds: 0n, nanos: -1 }],
+    ["longer than 30 days", { seconds: BigInt((30 * dayMs) / 1_000), nanos: 1 }],
+  ])("with an overlap that is a nanosecond %s", async (_, overlap) => {
+    const refusal = await refusedCall(keyrun().keys.rotateKey({ ...(await newKey()), overlap }));
+    expect(refusal).toMatchObject({ code: Code.InvalidArgument });
   });
 
   test("for another team's key and an unknown key alike", async () => {
