@@ -116,7 +116,9 @@ function orderOf(
   },
 ) {
   const { teamId, label, expireTimeMs, appIds, requestsPerMinute } = old;
-  const spanEndMs = expireTimeMs === null ? null : nowMs + Math.max(expireTimeMs - old.createTimeMs, 1);
+  // An update may have left the old key less than a new one must have.
+  const spanMs = Math.max((expireTimeMs ?? 0) - old.createTimeMs, keyLifeBounds.expiryMsMin);
+  const spanEndMs = expireTimeMs === null ? null : nowMs + spanMs;
   const { key, value } = mintKey(parts, {
     teamId,
     label,

@@ -78,6 +78,16 @@ describe("rotating with an overlap", () => {
     expect(key?.expireTime && timestampMs(key.expireTime)).toBe(clock.unixMs() + 10 * dayMs);
   });
 
+  test("gives the new key at least the minute of a new key, where the old one's span was made shorter", async () => {
+    const old = await newKey();
+    const expireTime = timestampFromMs(clock.unixMs() + 5_000);
+    const { teamId, keyId } = old;
+    await keyrun().keys.updateKey({ teamId, keyId, expireTime, updateMask: { paths: ["expire_time"] } });
+    const { key, replacedKey } = await rotate(old, hourMs);
+    expect(replacedKey?.expireTime).toEqual(expireTime);
+    expect(key?.expireTime && timestampMs(key.expireTime)).toBe(clock.unixMs() + 60_000);
+  });
+
   test("works with all keys that the team may have, and the pair counts as one", async () => {
     const old = await newKey();
     await Promise.all(Array.from({ length: 49 }, () => keyrun().newKey(old.teamId)));
