@@ -3,12 +3,12 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import type { AuditService, ListEventsRequest } from "#gen/keyrun/v1/audit_service_pb.ts";
 import type { Principal } from "../auth/principal.ts";
 import type { ServiceMethods } from "../auth/service-methods.ts";
-import { cutPage, readPage } from "../fields/page.ts";
+import { cutPage, readPage, readPlace, writePlace } from "../fields/page.ts";
 import { fail } from "../refusal/refusal.ts";
 import { auditBounds } from "./audit-bounds.ts";
 import type { AuditLog } from "./audit-log.ts";
 import { auditMessage } from "./audit-message.ts";
-import type { AuditCursor, AuditQuery, AuditStore } from "./audit-store.ts";
+import type { AuditQuery, AuditStore } from "./audit-store.ts";
 
 /**
  * `keyrun.v1.AuditService`. An admin may list the events of a deleted team, so nothing asks whether
@@ -39,14 +39,14 @@ export function createAuditService({
       const filter = filterOf(request);
       const scope = scopeOf(filter);
       const page = readPage(request, scope);
-      const after = page.after === undefined ? {} : { after: readCursor(page.after) };
+      const after = page.after === undefined ? {} : { after: readPlace(page.after) };
       // Then a caller finds what it has done itself.
       await log.flush();
       const { teamId, fromMs = 0 } = filter;
       const isLimited = teamId !== undefined && !seesAll(principal);
       const seen = isLimited ? { ...filter, fromMs: Math.max(fromMs, await startOf(teamId)) } : filter;
       const found = await store.list({ ...seen, ...after, limit: page.limit + 1 });
-      const { items, nextPageToken } = cutPage(found, page, scope, writeCursor);
+      const { items, nextPageToken } = cutPage(found, page, scope, writePlace);
       return { events: items.map(auditMessage), nextPageToken };
     },
   };
@@ -82,13 +82,4 @@ function msOf({ seconds, nanos }: Timestamp): number {
 function scopeOf({ teamId, actor, action, fromMs, beforeMs }: Filter): string {
   const meaning = JSON.stringify([teamId, actor, action, fromMs, beforeMs].map((each) => each ?? null));
   return `events:${createHash("sha256").update(meaning).digest("base64url").slice(0, 22)}`;
-}
-
-function writeCursor({ timeMs, id }: AuditCursor): string {
-  return `${timeMs}/${id}`;
-}
-
-function readCursor(after: string): AuditCursor {
-  const slash = after.indexOf("/");
-  return { timeMs: Number(after.slice(0, slash)), id: after.slice(slash + 1) };
 }

@@ -60,7 +60,29 @@ function readToken(token: string, scope: string): string {
   } catch {
     // Refused below.
   }
-  throw fail("INVALID_ARGUMENT", {
+  throw badToken();
+}
+
+/** A position in a list that is ordered by time and then by id. */
+export interface Place {
+  readonly timeMs: number;
+  readonly id: string;
+}
+
+export function writePlace({ timeMs, id }: Place): string {
+  return `${timeMs}/${id}`;
+}
+
+/** Refuses what `writePlace` can't have written: anyone can make a token with the right scope. */
+export function readPlace(after: string): Place {
+  const [, time, id] = /^([0-9]{1,16})\/([!-~]+)$/.exec(after) ?? [];
+  const timeMs = Number(time);
+  if (id !== undefined && Number.isSafeInteger(timeMs)) return { timeMs, id };
+  throw badToken();
+}
+
+function badToken() {
+  return fail("INVALID_ARGUMENT", {
     param: "page_token",
     problem:
       "page_token must be the next_page_token of the previous page, and all other fields must be unchanged.",

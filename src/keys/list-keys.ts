@@ -4,7 +4,7 @@ import type { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import type { ServiceMethods } from "../auth/service-methods.ts";
 import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import { cutPage, readPage } from "../fields/page.ts";
+import { cutPage, readPage, readPlace, writePlace } from "../fields/page.ts";
 import { requireTeam } from "../teams/find-team.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import { keyMessage } from "./key-message.ts";
@@ -90,10 +90,10 @@ function scopeOf(teamId: string, showRevoked: boolean, match: KeyMatch | undefin
 }
 
 function writeCursor({ createTimeMs, id }: KeyCursor): string {
-  return `${createTimeMs}/${id}`;
+  return writePlace({ timeMs: createTimeMs, id });
 }
 
 function readCursor(after: string): KeyCursor {
-  const [time = "", id = ""] = after.split("/");
-  return { createTimeMs: Number(time), id };
+  const { timeMs, id } = readPlace(after);
+  return { createTimeMs: timeMs, id };
 }

@@ -3,7 +3,7 @@ import type {
   ServiceTokenService,
 } from "#gen/keyrun/v1/service_token_service_pb.ts";
 import type { ServiceMethods } from "../auth/service-methods.ts";
-import { cutPage, type Page, readPage } from "../fields/page.ts";
+import { cutPage, type Page, readPage, readPlace, writePlace } from "../fields/page.ts";
 import { readResourceId } from "../fields/resource-id.ts";
 import type { Log } from "../log.ts";
 import { fail } from "../refusal/refusal.ts";
@@ -96,11 +96,11 @@ type Listed = ServiceTokenRecord | typeof local;
 
 function queryOf({ limit, after }: Page): { limit: number; after?: ServiceTokenCursor } {
   if (after === undefined) return { limit: limit + 1 };
-  const [time = "", id = ""] = after.split("/");
-  return { limit: limit + 1, after: { createTimeMs: Number(time), id } };
+  const { timeMs, id } = readPlace(after);
+  return { limit: limit + 1, after: { createTimeMs: timeMs, id } };
 }
 
 function positionOf(last: Listed): string {
   if (last === local) throw new Error("nothing comes after the token of the settings");
-  return `${last.createTimeMs}/${last.id}`;
+  return writePlace({ timeMs: last.createTimeMs, id: last.id });
 }

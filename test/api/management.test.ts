@@ -1,6 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
+import { ServiceRole } from "#gen/keyrun/v1/service_token_pb.ts";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
@@ -199,3 +200,40 @@ describe("apps", () => {
     expect(text).not.toContain(value);
   });
 });
+
+test.each([
+  ["events", (page: Page) => keyrun.audit.listEvents(page)],
+  ["keys", (page: Page) => keyrun.keys.listKeys({ ...page, teamId: "demo" })],
+  ["service tokens", (page: Page) => keyrun.serviceTokens.listServiceTokens(page)],
+])("a page token of the %s whose position no page can end at is refused", async (_, list) => {
+  for (let n = 0; n < 2; n++) {
+    await keyrun.newKey("demo");
+    await keyrun.newServiceToken(ServiceRole.VERIFY);
+  }
+  const { nextPageToken } = await list({ pageSize: 1, pageToken: "" });
+  const [scope, position] = JSON.parse(Buffer.from(nextPageToken, "base64url").toString());
+  const at = (place: string) => {
+    const pageToken = Buffer.from(JSON.stringify([scope, place])).toString("base64url");
+    return list({ pageSize: 1, pageToken });
+  };
+  expect(await at(position)).toEqual(await list({ pageSize: 1, pageToken: nextPageToken }));
+  for (const place of [
+    "",
+    "garbage",
+    "/a",
+    "5/",
+    "x/a",
+    "-5/a",
+    "1.5/a",
+    "1e3/a",
+    " 5/a",
+    `${"9".repeat(16)}/a`,
+  ]) {
+    expect(await reasonOf(at(place))).toEqual(["InvalidArgument", "INVALID_ARGUMENT"]);
+  }
+});
+
+interface Page {
+  readonly pageSize: number;
+  readonly pageToken: string;
+}
