@@ -12,6 +12,8 @@ export const keyLifeBounds = {
   pendingMsMax: 5_000,
   /** How often a change of a key is tried again because another change came first. */
   changeTriesMax: 20,
+  /** How many successors of a key are read to tell which one may be rotated in its place. */
+  successorsReadMax: 20,
   /** How often keys whose expiry has come are marked. */
   sweepMs: 2_000,
   /** How often the keys that expire soon are counted, and up to which number. */

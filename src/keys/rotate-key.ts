@@ -41,7 +41,7 @@ export function createRotateKey(parts: RotateKeyParts): ServiceMethods<typeof Ke
       if (!old || old.teamId !== team.id || old.pendingSinceMs !== null) throw keyNotFound(team.id, keyId);
       const nowMs = clock.unixMs();
       await requireNewRequest(parts, old, requestId);
-      requireRotatable(old, nowMs);
+      await requireRotatable(store, old, nowMs);
       const { order, value } = orderOf(parts, { old, overlapMs, requestId, by: principal, nowMs });
       // Not looked at again after the write, as for a new key: what the old key lost can't be given
       // back. A team whose key is rotated has an active one all the while, so it is not deleted.
@@ -161,14 +161,31 @@ function requestIdUsed(keyId: string) {
   return fail("REQUEST_ID_USED", { param: "request_id", metadata: { key_id: keyId } });
 }
 
-function requireRotatable(key: KeyRecord, nowMs: number): void {
-  const { id, revokeTimeMs, expiredTimeMs, expireTimeMs, replacedByKeyId } = key;
-  if (revokeTimeMs !== null) throw notRotatable(id, "The key is revoked. Create a new one.");
-  if (expiredTimeMs !== null || nowMs >= (expireTimeMs ?? Number.POSITIVE_INFINITY)) {
-    throw notRotatable(id, "The key has expired. Create a new one.");
+async function requireRotatable(store: KeyStore, key: KeyRecord, nowMs: number): Promise<void> {
+  const end = endOf(key, nowMs);
+  if (end !== undefined) throw notRotatable(key.id, `The key ${end}. Create a new one.`);
+  if (key.replacedByKeyId !== null) throw notRotatable(key.id, await replacedWords(store, key, nowMs));
+}
+
+/** How the key has ended; undefined for one that is active. */
+function endOf({ revokeTimeMs, expiredTimeMs, expireTimeMs }: KeyRecord, nowMs: number): string | undefined {
+  if (revokeTimeMs !== null) return "is revoked";
+  const isOver = expiredTimeMs !== null || nowMs >= (expireTimeMs ?? Number.POSITIVE_INFINITY);
+  return isOver ? "has expired" : undefined;
+}
+
+/** What to do in place of rotating a key that was replaced: only its newest successor may be. */
+async function replacedWords(store: KeyStore, key: KeyRecord, nowMs: number): Promise<string> {
+  let newest = key;
+  for (let read = 0; newest.replacedByKeyId !== null; read++) {
+    const next =
+      read < keyLifeBounds.successorsReadMax ? await store.find(newest.replacedByKeyId) : undefined;
+    if (!next) return "The key was replaced more than once. List the keys, and rotate the newest one.";
+    newest = next;
   }
-  if (replacedByKeyId === null) return;
-  throw notRotatable(id, `The key was replaced by \`${replacedByKeyId}\`. Rotate that one.`);
+  const end = endOf(newest, nowMs);
+  if (end === undefined) return `The key was replaced by \`${newest.id}\`. Rotate that one.`;
+  return `The key was replaced by \`${newest.id}\`, which ${end}. Create a new one.`;
 }
 
 const predecessorWords =

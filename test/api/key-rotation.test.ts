@@ -4,6 +4,7 @@ import { Code } from "@connectrpc/connect";
 import { describe, expect, test } from "vitest";
 import { KeyState } from "#gen/keyrun/v1/key_pb.ts";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
+import { keyLifeBounds } from "#src/keys/key-life-bounds.ts";
 import { agedKeyrun } from "../harness/aged-keyrun.ts";
 import { refusedCall } from "../harness/refused-call.ts";
 
@@ -150,6 +151,33 @@ describe("a rotation is refused", () => {
       expect(refusal.metadata).toEqual({ key_id: old.keyId });
       expect(refusal.words).toContain(words);
     }
+  });
+
+  test("for a replaced key by the name of its newest successor, or by the advice to create one", async () => {
+    const old = await newKey();
+    const { teamId } = old;
+    const { key: second } = await rotate(old, hourMs);
+    const { key: third } = await rotate({ teamId, keyId: second?.id ?? "" });
+    const advice = async () => (await refusedCall(rotate(old))).words;
+    expect(await advice()).toContain(`replaced by \`${third?.id}\`. Rotate that one.`);
+    const { key: fourth } = await rotate({ teamId, keyId: third?.id ?? "" });
+    expect(await advice()).toContain(`replaced by \`${fourth?.id}\`. Rotate that one.`);
+    await keyrun().keys.revokeKey({ teamId, keyId: fourth?.id ?? "" });
+    expect(await advice()).toContain(`replaced by \`${fourth?.id}\`, which is revoked. Create a new one.`);
+  });
+
+  test("for a key that was replaced too often by the advice to look for the newest one", async () => {
+    const old = await newKey();
+    const { teamId } = old;
+    let { key: newest } = await rotate(old, hourMs);
+    const { successorsReadMax } = keyLifeBounds;
+    const advice = async () => (await refusedCall(rotate(old))).words;
+    for (let n = 1; n < successorsReadMax; n++) {
+      ({ key: newest } = await rotate({ teamId, keyId: newest?.id ?? "" }));
+    }
+    expect(await advice()).toContain(`replaced by \`${newest?.id}\``);
+    await rotate({ teamId, keyId: newest?.id ?? "" });
+    expect(await advice()).toContain("List the keys, and rotate the newest one.");
   });
 
   test("with an overlap for a successor while its predecessor lives, and done without one", async () => {
