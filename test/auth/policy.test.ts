@@ -1,5 +1,7 @@
+import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
 import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
+import { AuditService } from "#gen/keyrun/v1/audit_service_pb.ts";
 import { FleetService } from "#gen/keyrun/v1/fleet_service_pb.ts";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
@@ -11,7 +13,9 @@ import { checkPolicy, credentialOf, namesTeam, roleOf } from "#src/auth/policy.t
 const services = [
   ...[RunService, KeyService, TeamService, AppService, SessionService, FleetService],
   ServiceTokenService,
+  AuditService,
 ];
+const page = readFileSync("docs/service-tokens.md", "utf8");
 const methods = services.flatMap((service) => service.methods);
 
 test("every method that takes a service has its least role, and no other method has one", () => {
@@ -26,6 +30,16 @@ test("every method that is limited to a service's teams names a team in its requ
   expect(limited.length).toBeGreaterThan(5);
   expect(limited.filter((method) => !namesTeam(method))).toEqual([]);
 });
+
+test.each(["verify", "manage", "metrics"])(
+  "the page of service tokens names the methods of %s, and no other",
+  (role) => {
+    const row = page.split("\n").find((line) => line.startsWith(`| \`${role}\` |`)) ?? "";
+    const named = [...row.matchAll(/`([A-Z][A-Za-z]+)`/g)].map(([, name]) => name);
+    const allowed = methods.filter((method) => roleOf(method) === role).map(({ name }) => name);
+    expect(named.toSorted()).toEqual(allowed.toSorted());
+  },
+);
 
 test("a method without a row, or a row without its method, stops the start", () => {
   expect(() => checkPolicy(services.slice(1))).toThrow("not served: keyrun.v1.RunService.RunApp");
