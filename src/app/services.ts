@@ -50,8 +50,8 @@ import type { TeamBelongings } from "../teams/delete-team.ts";
 import { createTeamService } from "../teams/team-service.ts";
 import type { Traces } from "../traces/traces.ts";
 import { createGetUsage } from "../usage/get-usage.ts";
-import { createUsage } from "../usage/usage.ts";
 import type { Caches } from "./caches.ts";
+import { createKeyUsage } from "./key-usage.ts";
 import type { Membership } from "./membership.ts";
 import { meterRuns, meterVerdicts, meterVerify } from "./meters.ts";
 import { noteCallers } from "./note-callers.ts";
@@ -128,7 +128,7 @@ export function createServices(parts: ServicesParts) {
     parts.membership.listen(createFleetKeyEvents({ events: keyEvents, find, lastUseTimeMs }));
   }
   const incarnation = randomBytes(8).toString("hex");
-  const usage = createUsage({ clock, store: stores.usage, log, incarnation });
+  const usage = createKeyUsage({ clock, store: stores.usage, log, incarnation }, parts.membership);
   const limits = { clock, limiter: parts.sharedLimit ?? limiter, limitOf, teams: caches.teams };
   const decide = createDecide({
     ...limits,
@@ -235,7 +235,7 @@ export function createServices(parts: ServicesParts) {
           belongings: {
             countActiveKeys: keyring.countActive,
             appsLimitedTo: stores.apps.limitedTo,
-            deleteKeys: createDeleteKeys({ store: stores.keys, changeSecurityState }),
+            deleteKeys: createDeleteKeys({ ...keyringParts, onDeleted: usage.keyDeleted }),
             deleteRunRecords: repeatable.deleteOfTeam,
             deleteUsage: usage.deleteOfTeam,
             leaveServiceTokens: parts.leaveServiceTokens,

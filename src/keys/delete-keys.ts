@@ -20,9 +20,12 @@ const keysAtOnce = bounds.changesPerPushMax;
 export function createDeleteKeys({
   store,
   changeSecurityState,
+  onDeleted,
 }: {
   readonly store: KeyStore;
   readonly changeSecurityState: ChangeSecurityState<"key", FlooredChange<KeyEvidence>>;
+  /** Called once no instance accepts the key. */
+  readonly onDeleted: (keyId: string) => void;
 }): (teamId: string, before: () => void) => Promise<void> {
   return async (teamId, before) => {
     for (let deleted: number = keysAtOnce; deleted === keysAtOnce; ) {
@@ -31,6 +34,7 @@ export function createDeleteKeys({
         const ids = await store.deleteAll(teamId, keysAtOnce);
         return ids.map((id) => ({ id, version: deletedKeyVersion, teamId }));
       });
+      for (const { id } of changes) onDeleted(id);
       deleted = changes.length;
     }
   };

@@ -29,6 +29,11 @@ export interface HeldUsage extends CountUsage {
   written(): void;
   /** Lets go of what a team has. */
   forget(teamId: string): void;
+  /**
+   * Lets go of what a deleted key has. A run of it that ends later is not counted: it may end when
+   * a new team has the id of the key's team.
+   */
+  forgetKey(keyId: string): void;
   /** How many counts were lost for want of room since the last call. */
   takeLost(): number;
   /** What is held of a time: the stored counts of these pages are in `sums` already. */
@@ -44,9 +49,11 @@ export function createHeldUsage(options: {
   incarnation: string;
   countsMax?: number;
   pageCountsMax?: number;
+  deletedKeysMax?: number;
 }): HeldUsage {
   const { incarnation, countsMax = usageBounds.heldCountsMax } = options;
-  const { pageCountsMax = usageBounds.pageCountsMax } = options;
+  const { pageCountsMax = usageBounds.pageCountsMax, deletedKeysMax = usageBounds.deletedKeysMax } = options;
+  const deletedKeys = new Set<string>();
   let current: Page | undefined;
   let pages: readonly Page[] = [];
   let newestMs = Number.NEGATIVE_INFINITY;
@@ -109,6 +116,7 @@ export function createHeldUsage(options: {
       counts.hasChanged = true;
     },
     ran({ teamId, keyId }, hasFailed, appMs, unixMs) {
+      if (deletedKeys.has(keyId)) return;
       const counts = countsOf(teamId, keyId, unixMs);
       if (counts === undefined) return;
       if (hasFailed) counts.failed += 1;
@@ -150,6 +158,14 @@ export function createHeldUsage(options: {
           if (owner === teamId && counts.delete(keyId)) held -= 1;
         }
       }
+    },
+    forgetKey(keyId) {
+      deletedKeys.add(keyId);
+      for (const first of deletedKeys) {
+        if (deletedKeys.size <= deletedKeysMax) break;
+        deletedKeys.delete(first);
+      }
+      for (const { counts } of pages) if (counts.delete(keyId)) held -= 1;
     },
     takeLost() {
       const since = lost;

@@ -6,6 +6,8 @@ export const usageBounds = {
   heldCountsMax: 200_000,
   /** Counts of one page. A page that is fuller is closed, so that it can go once it is written. */
   pageCountsMax: 100_000,
+  /** Deleted keys whose runs are not counted when they end. The first one goes past it. */
+  deletedKeysMax: 20_000,
   /** Counts in one write: a write of the embedded store stops all other work. */
   countsPerWriteMax: 1_000,
   /** How long hours are kept, and days: 13 months. */

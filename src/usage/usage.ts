@@ -13,6 +13,8 @@ export interface Usage {
   readonly count: CountUsage;
   readonly runEnded: RunEnded;
   readonly read: ReadUsage;
+  /** Lets go of what a deleted key has, and counts no run of it that ends later. */
+  keyDeleted(keyId: string): void;
   /** Deletes the counts of a team. Calls `before` before each write. */
   deleteOfTeam(teamId: string, before: () => void): Promise<void>;
   /** Starts to write, to set days, and to remove what is old. */
@@ -48,6 +50,7 @@ export function createUsage({ clock, store, log, incarnation, flushMs }: UsagePa
     count: held,
     runEnded: createCountRuns(held, () => clock.unixMs()),
     read: createReadUsage({ store, held, nowMs: () => clock.unixMs() }),
+    keyDeleted: held.forgetKey,
     async deleteOfTeam(teamId, before) {
       // A write that runs may hold counts of the team.
       held.forget(teamId);

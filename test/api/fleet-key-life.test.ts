@@ -14,6 +14,7 @@ import type { Stores } from "#src/store/stores.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";
 import type { Keyrun } from "../harness/keyrun.ts";
 import { servedRun } from "../harness/keyrun-process.ts";
+import { startScriptedApp } from "../harness/scripted-app.ts";
 import { soon } from "../harness/soon.ts";
 import { fleetMissing, startTwoKeyruns, type TwoKeyruns } from "../harness/two-keyruns.ts";
 
@@ -110,6 +111,25 @@ describe.skipIf(fleetMissing() !== undefined)("the life of a key in a fleet", ()
         expect(refused?.headers.get("ratelimit")).toContain('"key";r=0;t=');
       }
     }
+  });
+
+  test("a run that ends on the other after its team was deleted shows in no new team of its id", async () => {
+    const { one, other } = fleet;
+    const teamId = await one.newTeam();
+    const key = await one.newKey(teamId);
+    const app = await startScriptedApp();
+    onTestFinished(app.close);
+    await one.apps.createApp({ app: { id: "waiting", backend: app.backend } });
+    const running = servedRun(other.publicUrl, { value: key.value, appId: "waiting", text: "wait" });
+    await app.waits(1);
+    await one.keys.revokeKey({ teamId, keyId: key.id });
+    await one.teams.deleteTeam({ teamId });
+    await one.teams.createTeam({ team: { id: teamId } });
+    app.drop();
+    expect((await running).status).toBe(502);
+    const { points } = await other.keys.getUsage({ teamId });
+    const counts = points.map((point) => [point.acceptedCount, point.failedCount]);
+    expect(counts.flat().filter((count) => count > 0n)).toEqual([]);
   });
 
   test("each change of a key is told once to those who watch on the other, also many, and a deletion is not", async () => {

@@ -30,11 +30,11 @@ async function newTeamKey(): Promise<IssuedKey> {
   return keyrun.newKey(await keyrun.newTeam());
 }
 
-const run = (key: IssuedKey, appId = "echo", stream = false) =>
+const run = (key: IssuedKey, appId = "echo", stream = false, text = "fail") =>
   fetch(`${keyrun.publicUrl}/api/apps/${appId}/${stream ? "stream" : "run"}`, {
     method: "POST",
     headers: { authorization: `Bearer ${key.value}`, "content-type": "application/json" },
-    body: '{"text":"fail"}',
+    body: JSON.stringify({ text }),
   }).then(async (answer) => {
     await answer.text();
     return answer.status;
@@ -197,6 +197,30 @@ test("a deleted team leaves no usage to the next team of its id", async () => {
   await keyrun.teams.createTeam({ team: { id: teamId } });
   expect(totals(await keyrun.keys.getUsage({ teamId }))).toEqual([0, 0, 0]);
 });
+
+test.each([false, true])(
+  "a run that ends after its team was deleted counts nothing in the next team of its id, streamed: %s",
+  async (stream) => {
+    const key = await newTeamKey();
+    const { teamId } = key;
+    const app = await startScriptedApp();
+    onTestFinished(app.close);
+    const appId = `waiting-${stream}`;
+    await keyrun.apps.createApp({ app: { id: appId, backend: app.backend } });
+    const running = run(key, appId, stream, "wait");
+    await app.waits(1);
+    await keyrun.keys.revokeKey({ teamId, keyId: key.id });
+    await keyrun.teams.deleteTeam({ teamId });
+    await keyrun.teams.createTeam({ team: { id: teamId } });
+    const used = await keyrun.newKey(teamId);
+    expect(await run(used)).toBe(200);
+    // The app fails it.
+    app.drop();
+    await running;
+    expect(await run(used)).toBe(200);
+    expect(totals(await keyrun.keys.getUsage({ teamId }))).toEqual([2, 0, 0]);
+  },
+);
 
 test("a clean stop writes what was counted, and the next start reads it", async () => {
   const folders = createTempFolders();

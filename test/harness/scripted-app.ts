@@ -37,6 +37,8 @@ export async function startScriptedApp() {
     release() {
       for (const response of waiting) end(response, "released");
     },
+    /** Fails the runs that wait. */
+    drop: () => server.closeAllConnections(),
     async close() {
       server.closeAllConnections();
       await new Promise((closed) => server.close(closed));

@@ -52,7 +52,10 @@ test("however many keys a team has, their deletion makes no instance of a fleet 
     fleet,
   });
   let steps = 0;
-  await createDeleteKeys({ store: stores.keys, changeSecurityState })("demo", () => steps++);
+  const deleted: string[] = [];
+  const onDeleted = (id: string) => void deleted.push(id);
+  await createDeleteKeys({ store: stores.keys, changeSecurityState, onDeleted })("demo", () => steps++);
+  expect(deleted.toSorted()).toEqual(ids.toSorted());
   expect(other.clears()).toBe(1);
   // A revocation whose barrier never ended may have left the key active in a cache there.
   expect(other.learned.toSorted()).toEqual(ids.toSorted());

@@ -353,3 +353,16 @@ test("what a deleted team has is let go of", () => {
   expect(keys(held.take())).toEqual(["b", "c"]);
   expect(held.takeLost()).toBe(0);
 });
+
+test("a run of a deleted key counts nothing when it ends, up to the bound of deleted keys", () => {
+  const held = createHeldUsage({ incarnation: "one", deletedKeysMax: 2 });
+  const ran = (keyId: string) => held.ran({ teamId: "t", keyId }, true, 5, midnightMs);
+  held.accepted("t", "a", midnightMs);
+  for (const keyId of ["a", "b"]) held.forgetKey(keyId);
+  for (const keyId of ["a", "b", "c"]) ran(keyId);
+  const keys = () => held.take().map(({ keyId }) => keyId);
+  expect(keys()).toEqual(["c"]);
+  held.forgetKey("d");
+  for (const keyId of ["a", "b", "d"]) ran(keyId);
+  expect(keys()).toEqual(["a"]);
+});
