@@ -145,8 +145,8 @@ export interface KeyStore {
   /**
    * Marks active keys whose expiry is `nowMs` or earlier as expired, at most `limit`, and only the
    * team's or this key where one is named. Returns those that it marked, as they are then, in no
-   * order. Awaits `before` for each key that it is about to mark; a key that is revoked meanwhile is
-   * not marked.
+   * order. Awaits `before` for each key that it is about to mark; a key that is revoked meanwhile
+   * is not marked.
    */
   markExpired(order: {
     nowMs: number;
