@@ -15,6 +15,8 @@ export const auditBounds = {
   /** How often old events are removed, and how many at once: a batch holds up all other work. */
   sweepMs: 60_000,
   sweepMax: 500,
+  /** Between two batches of one sweep. */
+  sweepPauseMs: 50,
   /** Events of a changed secret that a start looks through for the last one. */
   secretEventsMax: 20,
   /** The longest time from the begin of a team's creation to the team's time of creation. */

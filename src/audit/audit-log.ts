@@ -1,3 +1,4 @@
+import { setTimeout } from "node:timers/promises";
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import { rowOf } from "../refusal/reasons.ts";
@@ -150,7 +151,7 @@ export function createAuditLog(parts: AuditLogParts): AuditLog {
     async close() {
       timers.forEach(clearInterval);
       flushJoined({ all: true });
-      await sweep.idle();
+      await sweep.close();
       await waiting.close();
     },
   };
@@ -190,19 +191,34 @@ function createMinuteBudget(clock: Pick<Clock, "unixMs">, max: number): () => bo
 
 const dayMs = 86_400_000;
 
-/** Removes events that are older than the setting allows, a batch at a time. */
+/**
+ * Removes all events that are older than the setting allows, a batch at a time: were it one batch a
+ * sweep, callers who change much could write faster than events go.
+ */
 function createSweep({ clock, log, store, keptDays }: AuditLogParts) {
   let sweeping: Promise<unknown> | undefined;
+  let isClosed = false;
+
+  async function removeOld(): Promise<void> {
+    const beforeMs = clock.unixMs() - keptDays * dayMs;
+    const limit = auditBounds.sweepMax;
+    while (!isClosed && (await store.deleteBefore({ beforeMs, limit })) === limit) {
+      // Others first: a batch holds them up.
+      await setTimeout(auditBounds.sweepPauseMs);
+    }
+  }
+
   return {
     run() {
-      const beforeMs = clock.unixMs() - keptDays * dayMs;
-      sweeping ??= store
-        .deleteBefore({ beforeMs, limit: auditBounds.sweepMax })
+      sweeping ??= removeOld()
         .catch((err) => log.warn({ err }, "old events could not be removed; the next sweep will"))
         .finally(() => {
           sweeping = undefined;
         });
     },
-    idle: async () => void (await sweeping),
+    async close() {
+      isClosed = true;
+      await sweeping;
+    },
   };
 }

@@ -7,6 +7,7 @@ import { readWindow, writeWindow } from "#src/limit/saved-window.ts";
 import { createCarriedWindow } from "#src/limit/shared/carried-window.ts";
 import { createOwnShare } from "#src/limit/shared/own-share.ts";
 import { createSharedLimiter } from "#src/limit/shared/shared-limiter.ts";
+import type { LimitMode } from "#src/metrics/metrics.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { describeOnRedis, startRedis } from "../../harness/redis-server.ts";
 import { soon } from "../../harness/soon.ts";
@@ -32,11 +33,11 @@ async function start() {
   return { server, client };
 }
 
-async function open(redisUrl: string, place = 0, of = 1) {
+async function open(redisUrl: string, place = 0, of = 1, modes: LimitMode[] = []) {
   const limiter = await createSharedLimiter({
     ...{ redisUrl, fallback: "share", clock: systemClock, windowMs, startMsMax: 0 },
     standing: () => ({ place, of }),
-    events: { modeChanged: () => {} },
+    events: { modeChanged: ({ mode }) => modes.push(mode) },
   });
   closers.push(limiter.close);
   return limiter;
@@ -67,13 +68,25 @@ describeOnRedis("limits of keys that several instances share", () => {
 
   test("of parallel requests of several keys of a team, each gets at most its own limit, and all together the team's", async () => {
     const { server } = await start();
-    const limiters = await Promise.all([0, 1].map((place) => open(server.url, place, 2)));
+    const modes: LimitMode[] = [];
+    const limiters = await Promise.all([0, 1].map((place) => open(server.url, place, 2, modes)));
     const keys = [key(40, "a"), key(70, "b"), undefined];
-    const spends = Array.from({ length: 9_000 }, async (_, n) => {
-      const own = keys[n % 3];
-      return { own, decision: await limiters[n % 2]!.spend("demo", 200, 1, own) };
-    });
-    const decisions = await Promise.all(spends);
+    const spendAll = (teamId: string) =>
+      Promise.all(
+        Array.from({ length: 9_000 }, async (_, n) => {
+          const own = keys[n % 3];
+          return { own, decision: await limiters[n % 2]!.spend(teamId, 200, 1, own) };
+        }),
+      );
+    let decisions: Awaited<ReturnType<typeof spendAll>> = [];
+    // Where a busy machine silenced Redis for a moment, an instance took its share instead. That is
+    // not what this test is about, so another team spends.
+    for (let tries = 0; tries < 4; tries++) {
+      await soon(() => limiters.map((limiter) => limiter.mode())).toEqual(["shared", "shared"]);
+      modes.length = 0;
+      decisions = await spendAll(`demo-${tries}`);
+      if (modes.length === 0) break;
+    }
     const of = (own: KeyLimit | undefined) =>
       accepted(decisions.filter((one) => one.own === own).map(({ decision }) => decision));
     expect(of(keys[0])).toBeLessThanOrEqual(40);
