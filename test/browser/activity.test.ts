@@ -1,4 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { bounds } from "../../web/bounds.ts";
+import { holdTimers } from "../harness/held-timers.ts";
 import { focused, smallTargets } from "../harness/page-probes.ts";
 import { chromiumEndpoint, openScreen, type Screen } from "../harness/screen.ts";
 import { answerCalls, holdCalls, loseCalls } from "../harness/screen-calls.ts";
@@ -47,7 +49,7 @@ describe.skipIf(chromiumEndpoint === "")("the activity of a team", () => {
     expect(words.slice(0, 2)).toEqual(["Revoke key", "Create key"]);
     const row = table.getByRole("row").nth(1);
     await row.getByText("ci-deploy").waitFor();
-    expect(await row.getByRole("cell").nth(1).textContent()).toMatch(/by RPC, from 127\.0\.0\.1|by RPC/);
+    expect(await row.getByRole("cell").nth(1).textContent()).toMatch(/by RPC, from 127\.0\.0\.1/);
     expect(await row.getByRole("cell").nth(2).textContent()).toMatch(/just now|second|minute/);
     await expectWellMade(page, "activity");
   });
@@ -79,7 +81,8 @@ describe.skipIf(chromiumEndpoint === "")("the activity of a team", () => {
     await page.getByLabel("Who").selectOption({ index: 1 });
     await events.first().waitFor();
     await page.getByLabel("What").focus();
-    expect(await focused(page)).toBe("What");
+    await page.keyboard.press("Tab");
+    await soon(() => focused(page)).toBe("Who");
   });
 
   test("more than a page: a button loads more, and no event shows twice", async () => {
@@ -141,6 +144,8 @@ describe.skipIf(chromiumEndpoint === "")("the activity of a team", () => {
     release();
     await page.getByRole("rowheader", { name: "Create key" }).waitFor();
     const find = await loseCalls(page, "AuditService/ListEvents");
+    // Only the button reads again.
+    await holdTimers(screen, bounds.activityPollMs);
     await page.reload();
     const note = page.getByRole("alert");
     await note.getByText("Couldn’t load the activity.").waitFor();
@@ -199,7 +204,8 @@ describe.skipIf(chromiumEndpoint === "")("the activity of a team", () => {
     await keyrun.teams.setPreviewAccess({ email: "owner@localhost", granted: false });
     await page.goto(screen.url(path));
     await page.getByText("API keys are in preview and limited to selected users.").waitFor();
-    expect(await page.getByRole("link", { name: "Activity" }).count()).toBe(0);
+    // The list may be refused before the session is read.
+    await soon(() => page.getByRole("link", { name: "Activity" }).count()).toBe(0);
   });
 
   test("under a finger every control has 44 px", async () => {

@@ -1,4 +1,6 @@
 import { beforeEach, describe, expect, test } from "vitest";
+import { bounds } from "../../web/bounds.ts";
+import { holdTimers } from "../harness/held-timers.ts";
 import { untilHourHasRoom } from "../harness/hour-border.ts";
 import { focused, layoutShiftListener, layoutShifts, smallTargets } from "../harness/page-probes.ts";
 import { createUsageRecorder } from "../harness/recorded-usage.ts";
@@ -168,6 +170,8 @@ describe.skipIf(chromiumEndpoint === "")("the usage of the last hours and days",
     const { value } = await keyrun.newKey(teamId);
     await screen.run(value);
     const find = await loseCalls(page, "KeyService/GetUsage");
+    // Only the button reads again.
+    await holdTimers(screen, bounds.usageHistoryPollMs);
     await screen.signIn();
     const note = page.getByRole("alert");
     await note.getByText("Couldn’t load the usage. Requests are counted all the same.").waitFor();

@@ -1,4 +1,4 @@
-import type { Locator, Page } from "playwright-core";
+import type { ElementHandle, Locator, Page } from "playwright-core";
 
 // Code that runs inside the page is a string, so the types of this repository need no DOM.
 
@@ -13,6 +13,13 @@ export function colourOf(place: Locator): Promise<string> {
 }
 
 declare function getComputedStyle(element: unknown): { readonly color: string };
+
+/** True if this very element has the focus. */
+export function hasFocus(element: ElementHandle): Promise<boolean> {
+  return element.evaluate((one) => one === document.activeElement);
+}
+
+declare const document: { readonly activeElement: unknown };
 
 /** The focused element, by its label or text; by its tag if it is no control. */
 export function focused(page: Page): Promise<string> {
