@@ -2,6 +2,7 @@ import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
 import { systemClock } from "#src/clock.ts";
 import { bounds } from "../../web/bounds.ts";
+import { holdTimers } from "../harness/held-timers.ts";
 import { focused } from "../harness/page-probes.ts";
 import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
 import { holdCalls } from "../harness/screen-calls.ts";
@@ -43,6 +44,7 @@ describe.skipIf(chromiumEndpoint === "")("finding a key among many", () => {
     const { page, keyrun } = screen;
     const ids = await makeKeys(screen, ...many);
     const { keys } = await keyrun.keys.listKeys({ teamId });
+    await holdTimers(screen, bounds.statusMs);
     await screen.signIn();
     await field(page).fill(" DEPLOY ");
     await soon(() => labels(page)).toEqual(["Deploy to staging", "ci-deploy"]);
@@ -95,6 +97,7 @@ describe.skipIf(chromiumEndpoint === "")("finding a key among many", () => {
     await makeKeys(screen, ...many);
     // When the stream of changes opens, the keys are read again: another search, of the same text.
     await holdCalls(page, "KeyService/WatchKeys");
+    const pass = await holdTimers(screen, bounds.searchDelayMs);
     await screen.signIn();
     await field(page).waitFor();
     const searches: string[] = [];
@@ -114,8 +117,10 @@ describe.skipIf(chromiumEndpoint === "")("finding a key among many", () => {
       if (request.url().endsWith("ListKeys")) aborted.push(queryOf(request.postData()));
     });
     await field(page).pressSequentially("one");
+    await pass();
     await soon(() => searches).toEqual(["one"]);
     await field(page).fill("two");
+    await pass();
     await soon(() => labels(page)).toEqual(["two"]);
     await soon(() => aborted).toEqual(["one"]);
     release();
@@ -129,6 +134,7 @@ describe.skipIf(chromiumEndpoint === "")("finding a key among many", () => {
     await makeKeys(screen, ...many);
     const [revokedId] = await makeKeys(screen, "old-name");
     await keyrun.keys.revokeKey({ teamId, keyId: revokedId! });
+    await holdTimers(screen, bounds.statusMs);
     await screen.signIn();
     await field(page).fill("old-name");
     await page.getByRole("heading", { name: "No key matches “old-name”" }).waitFor();
@@ -150,6 +156,7 @@ describe.skipIf(chromiumEndpoint === "")("finding a key among many", () => {
     const { value } = await keyrun.keys.createKey({ teamId, label: "used" });
     await screen.run(value);
     await makeKeys(screen, "newest");
+    await holdTimers(screen, bounds.statusMs);
     await screen.signIn();
     const header = (name: string) => page.getByRole("columnheader", { name });
     expect(await page.getByRole("columnheader").getByRole("button").count()).toBe(0);
@@ -187,6 +194,7 @@ describe.skipIf(chromiumEndpoint === "")("finding a key among many", () => {
     behindMs = 0;
     await makeKeys(screen, ...many.slice(3));
     expect((await screen.run(value)).status).toBe(200);
+    await holdTimers(screen, bounds.statusMs, bounds.copiedMs);
     await screen.signIn();
     await page.getByLabel("Unused for 90 days").check();
     await soon(() => labels(page)).toEqual(["idle too", "idle"]);
@@ -206,6 +214,7 @@ describe.skipIf(chromiumEndpoint === "")("finding a key among many", () => {
     const { page, keyrun } = screen;
     const ids = await makeKeys(screen, ...many);
     const opened = page.waitForResponse("**/keyrun.v1.KeyService/WatchKeys");
+    await holdTimers(screen, bounds.statusMs, bounds.departingRowMs);
     await screen.signIn();
     await opened;
     await field(page).fill("deploy");
