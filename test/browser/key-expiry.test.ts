@@ -1,5 +1,8 @@
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
+import type { Request } from "playwright-core";
 import { beforeEach, describe, expect, test } from "vitest";
+import { bounds } from "../../web/bounds.ts";
+import { holdTimers } from "../harness/held-timers.ts";
 import { untilHourHasRoom } from "../harness/hour-border.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { focused } from "../harness/page-probes.ts";
@@ -115,6 +118,7 @@ describe.skipIf(chromiumEndpoint === "")("the expiry of a key", () => {
     await makeKeyUntil(screen, "ci-deploy", clock.unixMs() + 5 * minuteMs);
     await makeKeys(screen, "other");
     await page.clock.install();
+    const pass = await holdTimers(screen, bounds.departingRowMs, bounds.statusMs);
     await screen.signIn();
     await page.getByText("Live updates paused, retrying").waitFor();
     await page.getByRole("button", { name: "ci-deploy", exact: true }).click();
@@ -126,7 +130,7 @@ describe.skipIf(chromiumEndpoint === "")("the expiry of a key", () => {
     await page.keyboard.press("Escape");
     await rowOf(page, "ci-deploy").getByText("Expired just now").waitFor();
     await page.getByRole("status").getByText("Key ci-deploy has expired").waitFor({ state: "attached" });
-    await page.clock.fastForward(5_000);
+    await pass();
     await rowOf(page, "ci-deploy").waitFor({ state: "detached" });
     await page.getByText("1 active key (up to 50), 1 past").waitFor();
   });
@@ -139,14 +143,17 @@ describe.skipIf(chromiumEndpoint === "")("the expiry of a key", () => {
     await makeKeyUntil(screen, "ci-deploy", clock.unixMs() + 5 * minuteMs);
     const { keys } = await screen.keyrun.keys.listKeys({ teamId });
     let reads = 0;
-    page.on("response", (response) => {
-      if (response.request().postData()?.includes(keys[0]!.id)) reads += 1;
+    const isRead = (request: Request) => request.postData()?.includes(keys[0]!.id) ?? false;
+    page.on("request", (request) => {
+      if (isRead(request)) reads += 1;
     });
+    const answered = page.waitForResponse((response) => isRead(response.request()));
     await page.clock.install();
     await screen.signIn();
     await page.getByText("Live updates paused, retrying").waitFor();
-    await page.clock.fastForward(6 * minuteMs);
-    await soon(() => reads).toBe(1);
+    // From here on, time passes in the page only as this test says.
+    await page.clock.pauseAt(Date.now() + 6 * minuteMs);
+    await (await answered).finished();
     for (let seconds = 0; seconds < 4; seconds++) await page.clock.fastForward(1_000);
     expect(reads).toBe(1);
     await rowOf(page, "ci-deploy").getByText("Expires just now").waitFor();
@@ -180,6 +187,7 @@ describe.skipIf(chromiumEndpoint === "")("the expiry of a key", () => {
     const screen = await openScreen({ browser: { timezoneId: "UTC" } });
     const { page, keyrun } = screen;
     await makeKeyUntil(screen, "ci-deploy", Date.now() + 60 * dayMs);
+    await holdTimers(screen, bounds.statusMs);
     await screen.signIn();
     await page.getByRole("button", { name: "ci-deploy", exact: true }).click();
     await page.getByRole("button", { name: "Edit…" }).focus();
