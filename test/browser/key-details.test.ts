@@ -1,4 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { bounds } from "../../web/bounds.ts";
+import { holdTimers } from "../harness/held-timers.ts";
 import { focused, readClipboard } from "../harness/page-probes.ts";
 import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
 import { clipboard, createByHand, makeKeys, rowOf } from "../harness/screen-flows.ts";
@@ -73,6 +75,7 @@ describe.skipIf(chromiumEndpoint === "")("all that is known of a key", () => {
     const { page, keyrun } = screen;
     const ids = await makeKeys(screen, ...longLabels);
     await keyrun.keys.revokeKey({ teamId, keyId: ids[1]! });
+    const pass = await holdTimers(screen, bounds.statusMs);
     await screen.signIn();
     await page.getByLabel("Show past keys").check();
     await page.getByText("Revoked", { exact: true }).waitFor();
@@ -85,6 +88,7 @@ describe.skipIf(chromiumEndpoint === "")("all that is known of a key", () => {
     await dialog.getByRole("button", { name: "Done" }).click();
     const message = await page.locator(".toast").boundingBox();
     expect(message!.height).toBeLessThan(72);
+    await pass();
     // Two lines of a label and one of the key, also beside a badge; cards have one line for the
     // label.
     for (const [width, heightMax] of [

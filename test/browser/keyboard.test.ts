@@ -1,5 +1,7 @@
 import type { Page } from "playwright-core";
 import { describe, expect, test } from "vitest";
+import { bounds } from "../../web/bounds.ts";
+import { holdTimers } from "../harness/held-timers.ts";
 import { firstFocuses, firstFocusListener, focused, readClipboard } from "../harness/page-probes.ts";
 import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
 import { clipboard, createByHand, wholePage } from "../harness/screen-flows.ts";
@@ -52,6 +54,7 @@ describe.skipIf(chromiumEndpoint === "")("by keyboard alone", () => {
   test("a key is created, copied and revoked, and the focus is always where the next step is", async () => {
     const screen = await openScreen({ browser: clipboard });
     const { page } = screen;
+    await holdTimers(screen, bounds.copiedMs);
     await screen.signIn();
     const { keyboard } = page;
     await tabTo(page, "Create new secret key");

@@ -1,4 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { bounds } from "../../web/bounds.ts";
+import { holdTimers } from "../harness/held-timers.ts";
 import { focused } from "../harness/page-probes.ts";
 import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
 import { holdCalls, loseCalls } from "../harness/screen-calls.ts";
@@ -34,6 +36,7 @@ describe.skipIf(chromiumEndpoint === "")("revoking a key", () => {
     const screen = await openScreen();
     const { page } = screen;
     await makeKeys(screen, "third", "second", "first");
+    await holdTimers(screen, bounds.statusMs);
     await screen.signIn();
     for (const [label, next] of [
       ["first", "Revoke second"],

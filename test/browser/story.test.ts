@@ -1,4 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { bounds } from "../../web/bounds.ts";
+import { holdTimers } from "../harness/held-timers.ts";
 import { readClipboard } from "../harness/page-probes.ts";
 import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
 import { clipboard, createByHand } from "../harness/screen-flows.ts";
@@ -8,6 +10,7 @@ describe.skipIf(chromiumEndpoint === "")("the life of a key, as a person sees it
   test("after sign-in by a one-time link, a key is created, copied, tried, used, and refused once it is revoked", async () => {
     const screen = await openScreen({ browser: clipboard });
     const { page } = screen;
+    await holdTimers(screen, bounds.copiedMs, bounds.statusMs);
     await screen.signIn();
     expect(page.url()).toBe(screen.url("/settings/team/demo/api-keys"));
 
