@@ -4,6 +4,7 @@ import { layoutShiftListener, layoutShifts } from "../harness/page-probes.ts";
 import { chromiumEndpoint, openScreen, type Screen } from "../harness/screen.ts";
 import { holdCalls, type RpcName } from "../harness/screen-calls.ts";
 import { makeKeys } from "../harness/screen-flows.ts";
+import { soon } from "../harness/soon.ts";
 
 /** The most that the parts of the page may move in total while it loads. */
 const layoutShiftMax = 0.05;
@@ -70,6 +71,7 @@ describe.skipIf(chromiumEndpoint === "")("while the page loads, nothing moves", 
     await screen.signIn();
     const blocked = await holdScripts(page);
     await page.goto(screen.url(keysPath), { waitUntil: "commit" });
+    await styled(page);
     const places = async () => ({
       heading: await page.getByText("API keys", { exact: true }).last().boundingBox(),
       card: await page.locator(".usage").boundingBox(),
@@ -90,6 +92,7 @@ describe.skipIf(chromiumEndpoint === "")("while the page loads, nothing moves", 
     const { page } = screen;
     const blocked = await holdScripts(page);
     await page.goto(screen.url("/sign-in"), { waitUntil: "commit" });
+    await styled(page);
     await page.locator("#first-view").waitFor({ state: "attached" });
     expect(await page.locator("#first-view").isVisible()).toBe(false);
     blocked();
@@ -109,6 +112,16 @@ function signs(page: Page) {
 async function whole(page: Page): Promise<void> {
   await Promise.all(signs(page).map(({ sign }) => sign.waitFor()));
   await page.getByRole("combobox", { name: "App" }).waitFor();
+}
+
+/** Waits for the style sheets. Until they are there, the document has other places. */
+async function styled(page: Page): Promise<void> {
+  await soon(() =>
+    page.evaluate<boolean>(`(() => {
+      const links = [...document.querySelectorAll("link[rel=stylesheet]")];
+      return links.length > 0 && links.every(({ sheet }) => sheet !== null);
+    })()`),
+  ).toBe(true);
 }
 
 async function expectStill(page: Page): Promise<void> {

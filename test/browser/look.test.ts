@@ -68,6 +68,8 @@ describe.skipIf(chromiumEndpoint === "")("for each person and device", () => {
     const { page } = screen;
     await makeKeys(screen, "ci-deploy");
     await screen.signIn();
+    await wholePage(page);
+    await page.locator("meter").waitFor();
     const edges = await page.evaluate<string[]>(`[...document.querySelectorAll("main .button, meter")]
       .filter((one) => getComputedStyle(one).borderTopColor === getComputedStyle(document.body).backgroundColor
         || getComputedStyle(one).borderTopStyle === "none")

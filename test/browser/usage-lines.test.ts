@@ -28,7 +28,7 @@ describe.skipIf(chromiumEndpoint === "")("the line in the row of a key", () => {
     const words = `${all.toLocaleString("en")} requests in 30 days, ${weekdays.at(-1)! + 1} today`;
     // The cell says how long ago the last use was, and how many there were.
     await rowOf(page, "ci-deploy")
-      .getByRole("cell", { name: new RegExp(`^(just now|\\d+ seconds? ago) ?${words}$`) })
+      .getByRole("cell", { name: new RegExp(`^(just now|\\d+ (?:second|minute)s? ago) ?${words}$`) })
       .waitFor();
     await wordsOf(page, "Nightly reports").getByText("1 request in 30 days, 1 today").waitFor();
     await rowOf(page, "Staging").locator("polyline").waitFor();
