@@ -1,8 +1,10 @@
+import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { fail } from "#src/refusal/refusal.ts";
 import { appOn, callerThatLeaves, openAppRunner, refusalOf, runOf } from "../../harness/app-backends.ts";
 import { soon } from "../../harness/soon.ts";
 import { type AppKind, appKinds, readPieces, type Script, type Talk } from "../../harness/streamed-apps.ts";
+import { unlessStalled } from "../../harness/unless-stalled.ts";
 
 /** An app whose one talk the test leads. */
 async function ledApp(kind: AppKind) {
@@ -95,32 +97,6 @@ describe.each(Object.entries(appKinds))("%s", (_, kind: AppKind) => {
     await using runner = openAppRunner();
     const refusal = await refusalOf(runner.stream(runOf(appOn(server.backend))).then(() => "a stream"));
     expect(refusal).toMatchObject({ reason: "APP_UNREACHABLE", mayHaveRun: false });
-  });
-
-  test("that is silent for too long is APP_TIMEOUT, before its answer and in the middle", async () => {
-    await using runner = openAppRunner({ silenceMsMax: 1_000 });
-    for (const begins of [false, true]) {
-      await using server = await ledApp(kind);
-      const streaming = runner.stream(runOf(appOn(server.backend)));
-      const ended = streaming.then(readPieces, (refusal) => ({ pieces: [], refusal }));
-      const talk = await server.talk;
-      if (begins) talk.begin();
-      expect(await ended).toMatchObject({ pieces: [], refusal: { reason: "APP_TIMEOUT", mayHaveRun: true } });
-      if (!begins) await talk.gone;
-    }
-  });
-
-  test("past its stream timeout is APP_TIMEOUT, however much it says, and its call is cancelled", async () => {
-    await using server = await ledApp(kind);
-    await using runner = openAppRunner();
-    const streaming = runner.stream(runOf(appOn(server.backend, { streamTimeoutMs: 1_000 })));
-    const talk = await server.talk;
-    talk.begin();
-    const saying = setInterval(() => talk.say("on "), 5);
-    const { refusal } = await readPieces(await streaming);
-    expect(refusal).toMatchObject({ reason: "APP_TIMEOUT", mayHaveRun: true });
-    await talk.gone;
-    clearInterval(saying);
   });
 
   test("is cancelled at once when its caller leaves: before the answer, while a piece is awaited, and between pieces", async () => {
@@ -221,46 +197,92 @@ describe.each(Object.entries(appKinds))("%s", (_, kind: AppKind) => {
   });
 });
 
+const msMax = 1_000;
+/** A longer pause of the machine may end a talk before the app hears of it. */
+const stallMsMax = msMax / 2;
+
+/** The app's talk, unless the stream has ended before there is one. */
+function talkOf(server: { talk: Promise<Talk> }, streaming: Promise<unknown>): Promise<Talk> {
+  return Promise.race([server.talk, streaming.then(() => server.talk)]);
+}
+
+// They mostly wait, so those of all kinds wait at once.
+describe.concurrent.each(Object.entries(appKinds))("%s", (_, kind: AppKind) => {
+  test.for([
+    { when: "before its answer", begins: false },
+    { when: "in the middle", begins: true },
+  ])("that is silent for too long $when is APP_TIMEOUT", ({ begins }, { expect }) =>
+    unlessStalled(stallMsMax, async () => {
+      await using runner = openAppRunner({ silenceMsMax: msMax });
+      await using server = await ledApp(kind);
+      const streaming = runner.stream(runOf(appOn(server.backend)));
+      const ended = streaming.then(readPieces, (refusal) => ({ pieces: [], refusal }));
+      const talk = await talkOf(server, streaming);
+      if (begins) talk.begin();
+      expect(await ended).toMatchObject({ pieces: [], refusal: { reason: "APP_TIMEOUT", mayHaveRun: true } });
+      if (!begins) await talk.gone;
+    }),
+  );
+
+  test("past its stream timeout is APP_TIMEOUT, however much it says, and its call is cancelled", ({
+    expect,
+  }) =>
+    unlessStalled(stallMsMax, async () => {
+      await using server = await ledApp(kind);
+      await using runner = openAppRunner();
+      const streaming = runner.stream(runOf(appOn(server.backend, { streamTimeoutMs: msMax })));
+      const talk = await talkOf(server, streaming);
+      talk.begin();
+      const saying = setInterval(() => talk.say("on "), 5);
+      const { refusal } = await streaming.then(readPieces).finally(() => clearInterval(saying));
+      expect(refusal).toMatchObject({ reason: "APP_TIMEOUT", mayHaveRun: true });
+      await talk.gone;
+    }));
+
+  if (kind.isWhole) return;
+
+  test("stays alive by signs of life and by pieces alone", ({ expect }) =>
+    unlessStalled(stallMsMax, async () => {
+      await using server = await kind.serve((talk) => {
+        let signs = 0;
+        const living = setInterval(() => {
+          signs += 1;
+          if (signs % 10 === 0) talk.say("on ");
+          else talk.live();
+          if (signs < 80) return;
+          clearInterval(living);
+          talk.end();
+        }, 40);
+      });
+      await using runner = openAppRunner({ silenceMsMax: msMax });
+      const startedMs = performance.now();
+      const { pieces, refusal } = await readPieces(await runner.stream(runOf(appOn(server.backend))));
+      expect({ pieces, refusal }).toEqual({
+        pieces: Array.from({ length: 8 }, () => "on "),
+        refusal: undefined,
+      });
+      expect(performance.now() - startedMs).toBeGreaterThan(3 * msMax);
+    }));
+
+  test("isn't blamed for the time that its reader takes", ({ expect }) =>
+    unlessStalled(stallMsMax, async () => {
+      await using server = await ledApp(kind);
+      await using runner = openAppRunner({ silenceMsMax: msMax });
+      const streaming = runner.stream(runOf(appOn(server.backend)));
+      const talk = await server.talk;
+      talk.say("a");
+      const stream = iterate(await streaming);
+      expect(await stream.next()).toEqual({ done: false, value: "a" });
+      await pause(2 * msMax);
+      talk.say("b");
+      expect(await stream.next()).toEqual({ done: false, value: "b" });
+      await stream.return?.();
+    }));
+});
+
 const streaming = Object.entries(appKinds).filter(([, { isWhole }]) => !isWhole);
 
 describe.each(streaming)("%s", (_, kind: AppKind) => {
-  test("stays alive by signs of life and by pieces alone", async () => {
-    const silenceMsMax = 400;
-    await using server = await kind.serve((talk) => {
-      let signs = 0;
-      const living = setInterval(() => {
-        signs += 1;
-        if (signs % 10 === 0) talk.say("on ");
-        else talk.live();
-        if (signs < 80) return;
-        clearInterval(living);
-        talk.end();
-      }, 20);
-    });
-    await using runner = openAppRunner({ silenceMsMax });
-    const startedMs = performance.now();
-    const { pieces, refusal } = await readPieces(await runner.stream(runOf(appOn(server.backend))));
-    expect({ pieces, refusal }).toEqual({
-      pieces: Array.from({ length: 8 }, () => "on "),
-      refusal: undefined,
-    });
-    expect(performance.now() - startedMs).toBeGreaterThan(3 * silenceMsMax);
-  });
-
-  test("isn't blamed for the time that its reader takes", async () => {
-    await using server = await ledApp(kind);
-    await using runner = openAppRunner({ silenceMsMax: 50 });
-    const streaming = runner.stream(runOf(appOn(server.backend)));
-    const talk = await server.talk;
-    talk.say("a");
-    const stream = iterate(await streaming);
-    expect(await stream.next()).toEqual({ done: false, value: "a" });
-    await new Promise((slept) => setTimeout(slept, 200));
-    talk.say("b");
-    expect(await stream.next()).toEqual({ done: false, value: "b" });
-    await stream.return?.();
-  });
-
   test("is slowed down by a slow reader, loses nothing, and takes nothing from other runs", async () => {
     const piece = "x".repeat(1_000);
     const total = 16_000;
