@@ -150,10 +150,12 @@ interface RestRun {
  * event loop was late. It then asks again, as the answer says. A busy machine makes it late.
  */
 export async function restRun(publicUrl: string, run: RestRun) {
-  return againWhile(
-    ({ body }) => body.includes('"code":"overloaded"'),
-    () => restRunOnce(publicUrl, run),
-  );
+  return againWhile(isOverloaded, () => restRunOnce(publicUrl, run));
+}
+
+/** Keyrun has not begun with it, as the event loop was late. */
+export function isOverloaded({ body }: { readonly body: string }): boolean {
+  return body.includes('"code":"overloaded"');
 }
 
 /**
