@@ -170,13 +170,13 @@ describe.skipIf(left)("three instances that refuse without Redis", () => {
 
   test("the headers of a team count on over all instances and entries", async () => {
     let value = await newKey(Plan.FREE);
-    const resets = new Set<string>();
+    const resets: number[] = [];
     for (let n = 1, tries = 1; n <= 24; n += 1) {
       const entry = fleetEntries[Math.floor(n / 3) % fleetEntries.length]!;
       const { outcome, headers, body } = await limited.callers[n % 3]!.use(entry, value);
       if (outcome === "unavailable" && tries < triesMax) {
         value = await newKey(Plan.FREE);
-        resets.clear();
+        resets.length = 0;
         [n, tries] = [0, tries + 1];
         await pause(2_000);
         continue;
@@ -191,10 +191,11 @@ describe.skipIf(left)("three instances that refuse without Redis", () => {
         "ratelimit-limit": `${smallLimit}`,
         "ratelimit-remaining": `${remaining}`,
       });
-      resets.add(headers["ratelimit-reset"] ?? "none");
+      resets.push(Number(headers["ratelimit-reset"]));
     }
-    // Of the first request, whichever instance says it.
-    expect(resets.size).toBe(1);
+    // Of the first request, whichever instance says it. Each reckons it by its own clock, and an
+    // answer of Redis that comes late makes it later.
+    expect(Math.max(...resets) - Math.min(...resets)).toBeLessThan(5);
   });
 
   test("while Redis stands still, all requests get 503 within 100 ms and their own time, and spend nothing", async () => {
