@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import { manage, readMetric } from "./keyrun.ts";
-import { restRunOnce, serveKeyrun } from "./keyrun-process.ts";
+import { restRun, serveKeyrun } from "./keyrun-process.ts";
 import { type ResidentMemory, residentMemory } from "./resident-memory.ts";
 import { createTempFolders } from "./temp-folders.ts";
 
@@ -10,7 +10,10 @@ export interface AttackedKeyrun {
   readonly port: number;
   /** A key that works: an attack that is taken for a good request runs the app. */
   readonly key: string;
-  /** Runs the app for another team, on a connection of its own. Rejects if that does not work. */
+  /**
+   * Runs the app for another team, on a connection of its own. Rejects if that does not work. It
+   * comes from the address of the attacker, so it asks again where the load of the two is shed.
+   */
   expectServing(): Promise<void>;
   /** The runs of the app that no healthy caller has asked for. */
   runsByAttacks(): Promise<number>;
@@ -31,7 +34,7 @@ export async function attackedKeyrun(): Promise<AttackedKeyrun> {
     port: Number(new URL(keyrun.publicUrl).port),
     key,
     async expectServing() {
-      const { status, body } = await restRunOnce(keyrun.publicUrl, { value: healthyKey, text: "served" });
+      const { status, body } = await restRun(keyrun.publicUrl, { value: healthyKey, text: "served" });
       expect([status, JSON.parse(body).text]).toEqual([200, "served"]);
       healthyRuns += 1;
     },
