@@ -30,7 +30,9 @@ export async function writeUntilKilled(
     kill,
   }: { place: string; firstNumber: number; lines: number; kill?: () => unknown },
 ): Promise<void> {
-  const child = spawn(process.execPath, [writer, place, String(firstNumber)], {
+  // A writer without its server waits for it so long. A server that lives may be slow.
+  const callMsMax = kill ? 3_000 : 20_000;
+  const child = spawn(process.execPath, [writer, place, String(firstNumber), String(callMsMax)], {
     stdio: ["ignore", "pipe", "pipe"],
   });
   const problems: string[] = [];

@@ -1,17 +1,18 @@
 // A process that writes keys until it is killed, and reports each acknowledged write on standard
-// output. Arguments: the store (a folder or a MongoDB URI), and the first number for names of keys.
+// output. Arguments: the store (a folder or a MongoDB URI), the first number for names of keys, and
+// for how many milliseconds a call of MongoDB may take.
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { openMongoForTest } from "./open-mongo.ts";
 import { keyRecordOf, newAppOf } from "./store-records.ts";
 
-const [place = "", firstNumber = "0"] = process.argv.slice(2);
+const [place = "", firstNumber = "0", callMsMax = ""] = process.argv.slice(2);
 
 await writeForEver(await open(), Number(firstNumber));
 
 function open(): Promise<Stores> {
   return place.startsWith("mongodb")
-    ? openMongoForTest({ uri: place, callMsMax: 2_000 })
+    ? openMongoForTest({ uri: place, callMsMax: Number(callMsMax) })
     : openSqliteStores({ dataDir: place });
 }
 
