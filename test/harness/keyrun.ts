@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { randomBytes, randomUUID } from "node:crypto";
 import { type Client, createClient, type Interceptor } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
@@ -18,8 +18,10 @@ import { createServiceSecrets } from "#src/keys/service-secrets.ts";
 import { createLog } from "#src/log.ts";
 import { createRedaction } from "#src/redaction.ts";
 import type { NameFilePaths } from "#src/run/name-files.ts";
+import type { Config } from "#src/settings/config.ts";
 import { writeHostAndPort } from "#src/settings/host.ts";
 import { readSettings } from "#src/settings/read-settings.ts";
+import { openMongoStores } from "#src/store/mongo/open-stores.ts";
 import { openStores } from "#src/store/open-stores.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { askedAgain, asksAgain } from "./asked-again.ts";
@@ -94,7 +96,7 @@ export async function startKeyrun(options: KeyrunOptions = {}) {
     version: "0.0.0-test",
     nodeVersion: process.versions.node,
     openStores: async () => {
-      const stores = await openStores(config, { clock, events: quietEvents });
+      const stores = await openStoresOf(config, { clock, events: quietEvents });
       return onStores?.(stores) ?? stores;
     },
     writeAccess: config.accessLog ? (line) => void accessLines.push(line.trimEnd()) : undefined,
@@ -133,6 +135,17 @@ export async function startKeyrun(options: KeyrunOptions = {}) {
       folders.remove();
     },
   };
+}
+
+/**
+ * The stores that the settings name. MongoDB may take longer than Keyrun waits for it elsewhere, as
+ * a busy machine may stop it for a second. An instance of a fleet waits no longer than its lease
+ * lets it, and its tests ask again.
+ */
+function openStoresOf(config: Config, parts: Parameters<typeof openStores>[1]): Promise<Stores> {
+  return config.mongodbUri === undefined || config.sharedLimit !== undefined
+    ? openStores(config, parts)
+    : openMongoStores({ ...parts, uri: config.mongodbUri, newIncarnation: randomUUID, callMsMax: 20_000 });
 }
 
 /**
