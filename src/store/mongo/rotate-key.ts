@@ -45,7 +45,9 @@ async function rotateKey(
   if (!old) return { kind: "changed" };
   const number = slotNumber(old.slot);
   if (end.kind === "expire" && (await hasOther(keys, call, { teamId, keyId, number }))) {
-    return { kind: "predecessor_active" };
+    // It may be the successor of a rotation that was done since the old key was read.
+    const isSame = await call(() => keys.findOne(one, newest));
+    return { kind: isSame ? "predecessor_active" : "changed" };
   }
   const pending = { ...successor, pendingSinceMs: successor.createTimeMs, version: successor.version - 1 };
   const document = keyDocumentOf(pending, successorSlot(teamId, number, successor.id));

@@ -171,6 +171,20 @@ describe.skipIf(mongodbUri === "")("a rotation while the store fails", () => {
     },
   );
 
+  test("another rotation that is done in between is seen as one, and not as an older key that still works", async () => {
+    const order = await rotation("expiring");
+    const other = { ...order, successor: { ...order.successor, id: `${teamId}c` } };
+    let at = 0;
+    const slow = createKeyStore(collectionsOf(connection.db), async (work) => {
+      at += 1;
+      // Its third call looks for such a key.
+      if (at === 3) expect(await keys.rotate(other)).toMatchObject({ kind: "rotated" });
+      return plain(work);
+    });
+    expect(await slow.rotate(order)).toEqual({ kind: "changed" });
+    expect(at).toBeGreaterThan(3);
+  });
+
   test("a sweep that is cut off at any write is finished by the next one", async () => {
     // What other tests have left pending.
     await keys.settlePending({ ...sweep, limit: 99 });
