@@ -166,6 +166,7 @@ describe("an event loop that stood still for 2 s", () => {
   });
 
   test("is told in the log once when it begins and once when it ends, and not for each request", async () => {
+    await whileStalled(() => usesAtOnce("rest", atOnce));
     const lines = keyrun
       .stderr()
       .split("\n")
