@@ -135,6 +135,14 @@ export function keyrunCommand(settings: Settings, args: readonly string[], stdin
   });
 }
 
+/** The same, and asks again while the server, or MongoDB behind it, can't answer in time. */
+export function servedCommand(settings: Settings, args: readonly string[]) {
+  return againWhile(
+    ({ stderr }) => stderr.includes("can't answer this now"),
+    () => keyrunCommand(settings, args),
+  );
+}
+
 function environment(settings: Settings): Record<string, string> {
   return { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "", ...settings };
 }

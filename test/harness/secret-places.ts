@@ -2,7 +2,14 @@ import { randomBytes } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, expect } from "vitest";
-import { keyrunCommand, restRun, type ServingKeyrun, type Settings, serveKeyrun } from "./keyrun-process.ts";
+import {
+  keyrunCommand,
+  type ServingKeyrun,
+  type Settings,
+  servedCommand,
+  servedRun,
+  serveKeyrun,
+} from "./keyrun-process.ts";
 import { createMongoDatabases, mongodbUri } from "./mongo-databases.ts";
 import { createTempFolders } from "./temp-folders.ts";
 
@@ -52,13 +59,13 @@ function placeOf(running: ServingKeyrun[], secretFile: string, settings: Setting
     command,
     /** The secrets that the file holds, newest first. */
     held: () => readFileSync(secretFile, "utf8").trim().split("\n"),
-    newKey: async () => (await command("keys", "create", "--team", "demo")).stdout.trim(),
+    newKey: async () => (await servedCommand(settings, ["keys", "create", "--team", "demo"])).stdout.trim(),
     async start() {
       const keyrun = await serveKeyrun(settings.KEYRUN_DATA_DIR ?? "", settings);
       running.push(keyrun);
       return {
         ...keyrun,
-        statusOf: async (value: string) => (await restRun(keyrun.publicUrl, { value })).status,
+        statusOf: async (value: string) => (await servedRun(keyrun.publicUrl, { value })).status,
         /** Ends it by SIGTERM. */
         async stop() {
           keyrun.kill("SIGTERM");

@@ -2,10 +2,10 @@ import { MongoClient } from "mongodb";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
 import {
   type KeyrunProcess,
-  keyrunCommand,
-  restRun,
   type ServingKeyrun,
   type Settings,
+  servedCommand,
+  servedRun,
   serveKeyrun,
   spawnKeyrun,
 } from "../harness/keyrun-process.ts";
@@ -41,7 +41,7 @@ async function openPlace(settings: Settings) {
   };
   const first = await start();
   const command = async (args: string[]) => {
-    const outcome = await keyrunCommand({ KEYRUN_DATA_DIR: dataDir, ...settings }, args);
+    const outcome = await servedCommand({ KEYRUN_DATA_DIR: dataDir, ...settings }, args);
     expect(outcome.code).toBe(0);
     return outcome.stdout.trim();
   };
@@ -51,8 +51,8 @@ async function openPlace(settings: Settings) {
 }
 
 async function spendAll({ publicUrl }: ServingKeyrun, value: string): Promise<void> {
-  for (let n = 0; n < limit; n++) expect((await restRun(publicUrl, { value })).status).toBe(200);
-  expect((await restRun(publicUrl, { value })).status).toBe(429);
+  for (let n = 0; n < limit; n++) expect((await servedRun(publicUrl, { value })).status).toBe(200);
+  expect((await servedRun(publicUrl, { value })).status).toBe(429);
 }
 
 async function stop(keyrun: ServingKeyrun): Promise<void> {
@@ -68,7 +68,7 @@ function restartTests(places: () => { settings: Settings; afterKill?: () => Prom
     await spendAll(first, value);
     const afterSeconds = Date.now() / 1_000;
     await stop(first);
-    const refused = await restRun((await start()).publicUrl, { value });
+    const refused = await servedRun((await start()).publicUrl, { value });
     expect(refused.status).toBe(429);
     expect(refused.headers.get("ratelimit-limit")).toBe(String(limit));
     expect(refused.headers.get("ratelimit-remaining")).toBe("0");
@@ -86,7 +86,7 @@ function restartTests(places: () => { settings: Settings; afterKill?: () => Prom
     await spendAll(first, value);
     await stop(first);
     await stop(await start());
-    expect((await restRun((await start()).publicUrl, { value })).status).toBe(429);
+    expect((await servedRun((await start()).publicUrl, { value })).status).toBe(429);
   });
 
   test("after a kill the window is empty, also where an earlier clean stop had kept one", async () => {
@@ -95,7 +95,7 @@ function restartTests(places: () => { settings: Settings; afterKill?: () => Prom
     await spendAll(first, value);
     await stop(first);
     const second = await start();
-    expect((await restRun(second.publicUrl, { value })).status).toBe(429);
+    expect((await servedRun(second.publicUrl, { value })).status).toBe(429);
     second.kill("SIGKILL");
     await second.exited;
     await afterKill?.();
@@ -119,7 +119,7 @@ describe("on the embedded store", { timeout }, () => {
     });
     running.push(refused);
     expect(await refused.exited).toEqual({ code: 1, signal: null });
-    expect((await restRun((await start()).publicUrl, { value })).status).toBe(429);
+    expect((await servedRun((await start()).publicUrl, { value })).status).toBe(429);
   });
 });
 

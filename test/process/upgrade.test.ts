@@ -1,9 +1,9 @@
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import {
-  keyrunCommand,
-  restRun,
   type ServingKeyrun,
   type Settings,
+  servedCommand,
+  servedRun,
   serveKeyrun,
 } from "../harness/keyrun-process.ts";
 import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
@@ -29,7 +29,7 @@ async function stop(keyrun: ServingKeyrun): Promise<void> {
 function commandsOf(keyrun: ServingKeyrun, settings: Settings) {
   const port = { KEYRUN_GRPC_PORT: new URL(keyrun.internalUrl).port };
   return async (...args: string[]) => {
-    const { code, stdout, stderr } = await keyrunCommand({ ...settings, ...port }, args);
+    const { code, stdout, stderr } = await servedCommand({ ...settings, ...port }, args);
     expect(code, stderr).toBe(0);
     return stdout.trim();
   };
@@ -92,9 +92,9 @@ async function upgrade(settings: Settings): Promise<void> {
 
   const upgraded = await start(settings);
   expect(await everything(commandsOf(upgraded, settings))).toEqual(expected);
-  expect((await restRun(upgraded.publicUrl, { value: kept })).status).toBe(200);
+  expect((await servedRun(upgraded.publicUrl, { value: kept })).status).toBe(200);
   expect(await runOnce(upgraded, kept)).toEqual({ ...first, replayed: "true" });
-  const refused = await restRun(upgraded.publicUrl, { value: revoked });
+  const refused = await servedRun(upgraded.publicUrl, { value: revoked });
   expect(refused).toMatchObject({ status: 401, body: expect.stringContaining("revoked_api_key") });
   const after = commandsOf(upgraded, settings);
   const ending = await after("keys", "create", "--team", "acme", "--expires", "90d");
@@ -108,7 +108,7 @@ async function upgrade(settings: Settings): Promise<void> {
     "1h",
   );
   for (const value of [kept, ending, rotated]) {
-    expect((await restRun(upgraded.publicUrl, { value })).status).toBe(200);
+    expect((await servedRun(upgraded.publicUrl, { value })).status).toBe(200);
   }
   await stop(upgraded);
 }
