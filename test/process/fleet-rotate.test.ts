@@ -44,8 +44,8 @@ describe.skipIf(left)("three instances that rotate keys", () => {
   const rotate = (place: number, { id: keyId }: { id: string }, overlapMs: number, requestId = "") =>
     managers[place]!.keys.rotateKey({ teamId, keyId, overlap: durationFromMs(overlapMs), requestId });
   /**
-   * All outcomes. Throws where a rotation got no answer, as of an instance without its lease. It may
-   * have been made, so the round begins again with another key.
+   * All outcomes. Throws where a rotation got no answer, as of an instance without its lease. It
+   * may have been made, so the round begins again with another key.
    */
   async function settled(rotations: readonly Promise<RotateKeyResponse>[]) {
     const outcomes = await Promise.allSettled(rotations);

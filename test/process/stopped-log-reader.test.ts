@@ -83,7 +83,7 @@ test.each([{ accessLog: "true" }, { accessLog: "false" }])(
       const written = lines.filter(({ appId, level }) => level === "warn" && appId === "gone").length;
       const counted = written + sum("dropped") - sum("droppedRequests");
       expect(counted).toBeGreaterThanOrEqual(sent);
-      // A busy machine makes the event loop late now and then, and what says so may be dropped, too.
+      // A busy machine makes the event loop late now and then, and its line may be dropped, too.
       expect(counted).toBeLessThanOrEqual(sent + 10);
       expect(lines.at(-1)).toMatchObject({ msg: "stopped" });
     } finally {

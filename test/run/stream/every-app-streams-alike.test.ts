@@ -198,7 +198,7 @@ describe.each(Object.entries(appKinds))("%s", (_, kind: AppKind) => {
 });
 
 const msMax = 1_000;
-/** A longer pause of the machine may end a talk before the app hears of it. */
+/** After a longer pause of the machine, a stream may have ended without a word to the app. */
 const stallMsMax = msMax / 2;
 
 /** The app's talk, unless the stream has ended before there is one. */
