@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { servedRun } from "../harness/keyrun-process.ts";
-import { leakReporters } from "../harness/leak-reporters.ts";
+import { leakReporters, reportedBy } from "../harness/leak-reporters.ts";
 import { fleetMissing, startTwoKeyruns, type TwoKeyruns } from "../harness/two-keyruns.ts";
 
 describe.skipIf(fleetMissing() !== undefined)("in a fleet", () => {
@@ -20,7 +20,7 @@ describe.skipIf(fleetMissing() !== undefined)("in a fleet", () => {
       const statusOn = async ({ publicUrl }: { publicUrl: string }) =>
         (await servedRun(publicUrl, { value })).status;
       await expect.poll(() => statusOn(other)).toBe(200);
-      expect((await reporterOf(one).report(value)).reason).toBe("OK");
+      expect((await reportedBy(reporterOf(one), value)).reason).toBe("OK");
       expect(await statusOn(other)).toBe(401);
     }
   });
@@ -28,9 +28,9 @@ describe.skipIf(fleetMissing() !== undefined)("in a fleet", () => {
   test("reports on both instances at once are one revocation, and each repeat has its time", async () => {
     const { one, other } = fleet;
     const { value } = await one.newKey(await one.newTeam());
-    const reports = [one, other, one, other].map((each) => reporterOf(each).report(value));
+    const reports = [one, other, one, other].map((each) => reportedBy(reporterOf(each), value));
     const outcomes = await Promise.all(reports);
-    outcomes.push(await reporterOf(other).report(value));
+    outcomes.push(await reportedBy(reporterOf(other), value));
     expect(outcomes.map(({ reason }) => reason)).toEqual(Array(5).fill("OK"));
     expect(new Set(outcomes.map(({ answer }) => answer?.revokeTime)).size).toBe(1);
   });

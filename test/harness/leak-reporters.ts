@@ -11,6 +11,7 @@ import {
 } from "@connectrpc/connect-node";
 import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 import { KeyService, RevokeLeakedKeyResponseSchema } from "#gen/keyrun/v1/key_service_pb.ts";
+import { againWhile } from "./asked-again.ts";
 import { h2cRequest } from "./h2c-client.ts";
 
 export interface ReportOutcome {
@@ -53,6 +54,14 @@ export const leakReporters: Readonly<Record<string, (url: string) => LeakReporte
       createGrpcTransport({ ...options, sendCompression: compressionGzip, compressMinBytes: 0 }),
     ),
 };
+
+/** Reports again where the report can't be answered now, as its answer says. */
+export function reportedBy(reporter: LeakReporter, ...report: Parameters<LeakReporter["report"]>) {
+  return againWhile(
+    ({ reason }) => reason === "UNAVAILABLE",
+    () => reporter.report(...report),
+  );
+}
 
 export const leakPath = "/api/keys/revoke-leaked";
 
