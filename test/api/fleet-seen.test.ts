@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
-import { madeOnce } from "../harness/asked-again.ts";
+import { againWhile, askedAgain, deletedOnce, madeOnce } from "../harness/asked-again.ts";
 import type { Keyrun } from "../harness/keyrun.ts";
 import { servedRun } from "../harness/keyrun-process.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
@@ -37,8 +37,11 @@ describe.skipIf(fleetMissing() !== undefined)("what one instance of a fleet does
     const events: { readonly words: string; readonly atMs: number }[] = [];
     const uses: typeof events = [];
     const leaving = new AbortController();
-    const stream = keys.watchKeys({ teamId }, { signal: leaving.signal })[Symbol.asyncIterator]();
-    await stream.next();
+    const stream = await askedAgain(async () => {
+      const opened = keys.watchKeys({ teamId }, { signal: leaving.signal })[Symbol.asyncIterator]();
+      await opened.next();
+      return opened;
+    });
     const ended = (async () => {
       for (;;) {
         const { value, done } = await stream.next();
@@ -96,7 +99,7 @@ describe.skipIf(fleetMissing() !== undefined)("what one instance of a fleet does
     const { one, other } = fleet;
     const teamId = await one.newTeam();
     const there = await watch(other, teamId);
-    await one.teams.deleteTeam({ teamId });
+    await deletedOnce(() => one.teams.deleteTeam({ teamId }));
     const answeredMs = performance.now();
     expect(await there.ended).toContain("[not_found]");
     expect(performance.now() - answeredMs).toBeLessThan(lateMsMax);
@@ -165,11 +168,18 @@ describe.skipIf(fleetMissing() !== undefined)("what one instance of a fleet does
       });
       const streams = await Promise.all(
         callers.map(async (caller, n) => {
-          const text = `${reason} ${n}`;
-          const stream = caller.open({ appId: "talk", authorization: `Bearer ${key.value}`, text });
-          const first = stream.next();
-          (await app.talk(text)).begin();
-          expect(await first).toMatchObject({ kind: "started" });
+          let tries = 0;
+          const { stream, first } = await againWhile(
+            ({ first }) => first.kind === "refused" && first.reason === "UNAVAILABLE",
+            async () => {
+              tries += 1;
+              const text = `${reason} ${n} ${tries}`;
+              const stream = caller.open({ appId: "talk", authorization: `Bearer ${key.value}`, text });
+              void app.talk(text).then((talk) => talk.begin());
+              return { stream, first: await stream.next() };
+            },
+          );
+          expect(first).toMatchObject({ kind: "started" });
           return stream;
         }),
       );

@@ -1,7 +1,7 @@
 import { createClient } from "@connectrpc/connect";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
-import { againWhile } from "../harness/asked-again.ts";
+import { againWhile, askedAgain } from "../harness/asked-again.ts";
 import { type Browser, createBrowser } from "../harness/browser.ts";
 import { freePort } from "../harness/free-port.ts";
 import { type Issuer, passIssuer, startIssuer } from "../harness/issuer.ts";
@@ -51,13 +51,17 @@ describe.skipIf(fleetMissing() !== undefined)("people sign in to a fleet, not to
         }),
     );
 
+  /** Begins anew where the store was too slow for the end of it: a code is good for one try. */
   async function signIn(): Promise<Browser> {
-    const browser = createBrowser(publicUrl);
-    const callback = await passIssuer(browser, `${publicUrl}/sign-in`, "ada");
-    expect(await load(browser, fleet.other, callback)).toMatchObject({
-      status: 302,
-      headers: { location: "/" },
-    });
+    const { browser, answer } = await againWhile(
+      ({ answer }) => answer.status === 503,
+      async () => {
+        const browser = createBrowser(publicUrl);
+        const callback = await passIssuer(browser, `${publicUrl}/sign-in`, "ada");
+        return { browser, answer: await load(browser, fleet.other, callback) };
+      },
+    );
+    expect(answer).toMatchObject({ status: 302, headers: { location: "/" } });
     return browser;
   }
 
@@ -67,9 +71,8 @@ describe.skipIf(fleetMissing() !== undefined)("people sign in to a fleet, not to
       const answer = await call(browser, instance, "GetSession");
       expect([answer.status, JSON.parse(answer.body).email]).toEqual([200, "ada@example.com"]);
     }
-    expect((await createClient(SessionService, browser.transport).getSession({})).email).toBe(
-      "ada@example.com",
-    );
+    const sessions = createClient(SessionService, browser.transport);
+    expect((await askedAgain(() => sessions.getSession({}))).email).toBe("ada@example.com");
   });
 
   test("a sign-out on one is final on the other with the very next request, although it knew the session", async () => {

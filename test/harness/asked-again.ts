@@ -22,12 +22,22 @@ export async function askedAgain<Result>(ask: () => Promise<Result>): Promise<Re
 }
 
 /** The same for what makes something by its id: a try without an answer may have made it. */
-export async function madeOnce(make: () => Promise<unknown>): Promise<void> {
+export function madeOnce(make: () => Promise<unknown>): Promise<void> {
+  return doneOnce(make, Code.AlreadyExists);
+}
+
+/** The same for what deletes something. */
+export function deletedOnce(remove: () => Promise<unknown>): Promise<void> {
+  return doneOnce(remove, Code.NotFound);
+}
+
+/** A repeat gets the code where an earlier try was done. */
+async function doneOnce(work: () => Promise<unknown>, doneCode: Code): Promise<void> {
   let tries = 0;
   await askedAgain(async () => {
     tries += 1;
-    await make().catch((thrown) => {
-      if (tries === 1 || ConnectError.from(thrown).code !== Code.AlreadyExists) throw thrown;
+    await work().catch((thrown) => {
+      if (tries === 1 || ConnectError.from(thrown).code !== doneCode) throw thrown;
     });
   });
 }
