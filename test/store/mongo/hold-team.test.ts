@@ -12,13 +12,13 @@ describe.skipIf(mongodbUri === "")("turns for a team's id in MongoDB", () => {
   const databases = createMongoDatabases();
   afterAll(() => databases.drop());
 
-  const times = { renewMs: 20, holdMs: 60_000, lapseMs: 1_000, waitMsMax: 1_500 };
+  const times = { renewMs: 20, holdMs: 60_000, lapseMs: 1_000, waitMsMax: 20_000 };
 
-  async function instance(uri: string) {
+  async function instance(uri: string, { waitMsMax } = times) {
     const { client, db } = await connectMongo(uri, { selectionMsMax: 20_000, socketMsMax: 20_000 });
     onTestFinished(() => client.close());
     return createHoldTeam(collectionsOf(db), {
-      ...{ clock: systemClock, newIncarnation: randomUUID, times },
+      ...{ clock: systemClock, newIncarnation: randomUUID, times: { ...times, waitMsMax } },
       ...{ call: createStoreCall(20_000), freshRead: {} },
     });
   }
@@ -44,7 +44,8 @@ describe.skipIf(mongodbUri === "")("turns for a team's id in MongoDB", () => {
   test("a turn that is kept for too long is UNAVAILABLE to the others", async () => {
     const uri = databases.createUri();
     const guard = await (await instance(uri))("demo");
-    await expect((await instance(uri))("demo")).rejects.toMatchObject({ reason: "UNAVAILABLE" });
+    const impatient = await instance(uri, { ...times, waitMsMax: 1_500 });
+    await expect(impatient("demo")).rejects.toMatchObject({ reason: "UNAVAILABLE" });
     await guard.release();
   });
 

@@ -61,7 +61,8 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
       });
       await first.teams.insert(teamRecordOf({ id: "demo" }));
       proxy.freeze();
-      const second = await openMongoForTest({ uri, times: shortInstanceTimes });
+      // It waits no longer than the first one's lapse, and holds on through a pause of the machine.
+      const second = await openMongoForTest({ uri, times: { ...shortInstanceTimes, holdMs: 60_000 } });
       expect(first.guard.holds()).toBe(false);
       proxy.mend();
       await vi.waitFor(() => expect(lost).toHaveBeenCalledTimes(1), { timeout: 60_000 });
