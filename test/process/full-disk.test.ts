@@ -58,7 +58,7 @@ describe("where the file grpc-address can't be written, Keyrun serves, and the c
     fault(dataDir);
     const keyrun = await serve(dataDir);
     const { port } = new URL(keyrun.internalUrl);
-    const warnings = withoutAudit(keyrun.stderr()).map((line) => JSON.parse(line));
+    const warnings = linesOfDisk(keyrun.stderr()).map((line) => JSON.parse(line));
     expect(warnings).toMatchObject([
       { level: "warn", address: `127.0.0.1:${port}`, msg: expect.stringContaining("KEYRUN_GRPC_PORT") },
     ]);
@@ -158,7 +158,7 @@ describe.skipIf(!mayMount)("on a disk of its own that is full", { timeout: 240_0
     free();
     const third = await serve(dataDir);
     expect((await restRun(third.publicUrl, { value })).status).toBe(200);
-    expect(withoutAudit(third.stderr())).toEqual([]);
+    expect(linesOfDisk(third.stderr())).toEqual([]);
   });
 
   test("a first start is refused in one sentence or serves, whatever room there is", async () => {
@@ -187,7 +187,7 @@ describe.skipIf(!mayMount)("on a disk of its own that is full", { timeout: 240_0
   });
 });
 
-/** The lines of the log that are no events of the audit log. */
-function withoutAudit(stderr: string): string[] {
-  return stderr.split("\n").filter((line) => line !== "" && !line.includes('"msg":"audit"'));
+/** The log without the audit log, and without what a busy machine adds. */
+function linesOfDisk(stderr: string): string[] {
+  return stderr.split("\n").filter((line) => line !== "" && !/"msg":"(audit"|the event loop is)/.test(line));
 }

@@ -46,7 +46,8 @@ test("Ctrl-C in a terminal is answered with sentences, and the exit status is 0"
   keyrun.type("\x03");
   await expect(keyrun.exited).resolves.toEqual({ code: 0, signal: null });
   const said = keyrun.stdout().slice(keyrun.stdout().indexOf("^C"));
-  expect(said.split(/\r?\n/)).toEqual([
+  // A busy machine may make the event loop late.
+  expect(said.split(/\r?\n/).filter((line) => !line.includes("the event loop is"))).toEqual([
     "^C",
     "Keyrun stops. What still runs has 10 s to end; Ctrl-C again ends it at once.",
     "Keyrun has stopped.",
