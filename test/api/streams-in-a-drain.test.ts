@@ -10,7 +10,7 @@ let app: Awaited<ReturnType<typeof startTalkingApp>>;
 
 beforeAll(async () => {
   app = await startTalkingApp();
-  keyrun = await startKeyrun({ settings: { KEYRUN_DRAIN_MS_MAX: "1500" } });
+  keyrun = await startKeyrun({ settings: { KEYRUN_DRAIN_MS_MAX: "4000" } });
   await keyrun.apps.createApp({ app: { id: "talk", backend: app.backend } });
 });
 

@@ -65,7 +65,7 @@ test("the process becomes unready at once, and the listener accepts requests for
     markUnready: () => readiness.set(false, "draining"),
     drainables: [server.listener],
     requests: server.requests,
-    delayMs: 300,
+    delayMs: 1_500,
     msMax: 1_000,
     abortGraceMs: 1_000,
     abortReason: drainReason,
