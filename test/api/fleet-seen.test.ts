@@ -32,6 +32,23 @@ describe.skipIf(fleetMissing() !== undefined)("what one instance of a fleet does
   const wordsOf = (events: readonly { readonly words: string }[], id: string) =>
     events.map(({ words }) => words).filter((words) => words.endsWith(id));
 
+  let cutOffs = 0;
+
+  /**
+   * Does it again where it fails and a watch was cut off meanwhile: an instance that may have missed
+   * a change ends its watches, as it must, so that their clients list the keys again.
+   */
+  async function unlessCutOff(story: () => Promise<void>): Promise<void> {
+    for (let tries = 1; ; tries += 1) {
+      const before = cutOffs;
+      try {
+        return await story();
+      } catch (thrown) {
+        if (tries === 3 || cutOffs === before) throw thrown;
+      }
+    }
+  }
+
   /** Watches a team on an instance. Each event has the time at which it came. */
   async function watch({ keys }: Keyrun, teamId: string) {
     const events: { readonly words: string; readonly atMs: number }[] = [];
@@ -52,48 +69,53 @@ describe.skipIf(fleetMissing() !== undefined)("what one instance of a fleet does
         if (event.case === "used") uses.push(told);
         else events.push(told);
       }
-    })().catch(String);
+    })().catch((thrown) => {
+      if (!leaving.signal.aborted && String(thrown).includes("[unavailable]")) cutOffs += 1;
+      return String(thrown);
+    });
     onTestFinished(() => leaving.abort());
     return { events, uses, ended, words: (id = "") => wordsOf(events, id) };
   }
 
-  test("a key created or revoked on one is told once to those who watch it on each, within a second", async () => {
-    const { one, other } = fleet;
-    const teamId = await one.newTeam();
-    const [here, there] = [await watch(one, teamId), await watch(other, teamId)];
-    const tookMs: number[] = [];
-    for (let n = 0; n < 10; n++) {
-      for (const instance of [one, other]) {
-        let beganMs = performance.now();
-        const { id } = await instance.newKey(teamId);
-        for (const each of [here, there]) {
-          await soon(() => each.words(id)).toEqual([`created ${id}`]);
-          tookMs.push((each.events.at(-1)?.atMs ?? Number.NaN) - beganMs);
-        }
-        beganMs = performance.now();
-        await instance.keys.revokeKey({ teamId, keyId: id });
-        for (const each of [here, there]) {
-          await soon(() => each.words(id)).toEqual([`created ${id}`, `revoked ${id}`]);
-          tookMs.push((each.events.at(-1)?.atMs ?? Number.NaN) - beganMs);
+  test("a key created or revoked on one is told once to those who watch it on each, within a second", () =>
+    unlessCutOff(async () => {
+      const { one, other } = fleet;
+      const teamId = await one.newTeam();
+      const [here, there] = [await watch(one, teamId), await watch(other, teamId)];
+      const tookMs: number[] = [];
+      for (let n = 0; n < 10; n++) {
+        for (const instance of [one, other]) {
+          let beganMs = performance.now();
+          const { id } = await instance.newKey(teamId);
+          for (const each of [here, there]) {
+            await soon(() => each.words(id)).toEqual([`created ${id}`]);
+            tookMs.push((each.events.at(-1)?.atMs ?? Number.NaN) - beganMs);
+          }
+          beganMs = performance.now();
+          await instance.keys.revokeKey({ teamId, keyId: id });
+          for (const each of [here, there]) {
+            await soon(() => each.words(id)).toEqual([`created ${id}`, `revoked ${id}`]);
+            tookMs.push((each.events.at(-1)?.atMs ?? Number.NaN) - beganMs);
+          }
         }
       }
-    }
-    for (const { words } of [here, there]) expect(words()).toHaveLength(new Set(words()).size);
-    printFigures(`a change of a key until a watcher of a fleet has it: ${timesInWords(tookMs)}`);
-    expect(Math.max(...tookMs)).toBeLessThan(lateMsMax);
-  });
+      for (const { words } of [here, there]) expect(words()).toHaveLength(new Set(words()).size);
+      printFigures(`a change of a key until a watcher of a fleet has it: ${timesInWords(tookMs)}`);
+      expect(Math.max(...tookMs)).toBeLessThan(lateMsMax);
+    }));
 
-  test("as many keys as a team may have, made at once, are told each once", async () => {
-    const { one, other } = fleet;
-    const teamId = await one.newTeam();
-    const there = await watch(other, teamId);
-    // A store that takes over a second for so many is asked again.
-    const made = await Promise.all(Array.from({ length: keysMade }, () => one.newKey(teamId)));
-    for (const { id } of made) await soon(() => there.words(id)).toEqual([`created ${id}`]);
-    // What was made without an answer is told at most once, too.
-    const told = there.words();
-    expect(told).toHaveLength(new Set(told).size);
-  });
+  test("as many keys as a team may have, made at once, are told each once", () =>
+    unlessCutOff(async () => {
+      const { one, other } = fleet;
+      const teamId = await one.newTeam();
+      const there = await watch(other, teamId);
+      // A store that takes over a second for so many is asked again.
+      const made = await Promise.all(Array.from({ length: keysMade }, () => one.newKey(teamId)));
+      for (const { id } of made) await soon(() => there.words(id)).toEqual([`created ${id}`]);
+      // What was made without an answer is told at most once, too.
+      const told = there.words();
+      expect(told).toHaveLength(new Set(told).size);
+    }));
 
   test("a team deleted on one ends its watches on the other within a second", async () => {
     const { one, other } = fleet;
@@ -105,21 +127,22 @@ describe.skipIf(fleetMissing() !== undefined)("what one instance of a fleet does
     expect(performance.now() - answeredMs).toBeLessThan(lateMsMax);
   });
 
-  test("a use on one is told to those who watch its key on the other within two seconds", async () => {
-    const { one, other } = fleet;
-    const { id, teamId, value } = await one.newKey(await one.newTeam());
-    const there = await watch(other, teamId);
-    const tookMs: number[] = [];
-    for (let n = 0; n < 3; n++) {
-      const sentMs = performance.now();
-      expect((await servedRun(one.publicUrl, { value, appId: "echo", text: "x" })).status).toBe(200);
-      await soon(() => there.uses.length).toBe(n + 1);
-      expect(there.uses.at(-1)?.words).toBe(`used ${id}`);
-      tookMs.push((there.uses.at(-1)?.atMs ?? Number.NaN) - sentMs);
-    }
-    printFigures(`a use until a watcher on another instance has it: ${timesInWords(tookMs)}`);
-    expect(Math.max(...tookMs)).toBeLessThan(lateMsMax);
-  });
+  test("a use on one is told to those who watch its key on the other within two seconds", () =>
+    unlessCutOff(async () => {
+      const { one, other } = fleet;
+      const { id, teamId, value } = await one.newKey(await one.newTeam());
+      const there = await watch(other, teamId);
+      const tookMs: number[] = [];
+      for (let n = 0; n < 3; n++) {
+        const sentMs = performance.now();
+        expect((await servedRun(one.publicUrl, { value, appId: "echo", text: "x" })).status).toBe(200);
+        await soon(() => there.uses.length).toBe(n + 1);
+        expect(there.uses.at(-1)?.words).toBe(`used ${id}`);
+        tookMs.push((there.uses.at(-1)?.atMs ?? Number.NaN) - sentMs);
+      }
+      printFigures(`a use until a watcher on another instance has it: ${timesInWords(tookMs)}`);
+      expect(Math.max(...tookMs)).toBeLessThan(lateMsMax);
+    }));
 
   test("a use on one shows on a list of the other within two seconds", async () => {
     const { one, other } = fleet;
