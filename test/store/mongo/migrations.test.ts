@@ -5,7 +5,7 @@ import { type Collections, collectionsOf } from "#src/store/mongo/documents.ts";
 import { migrate } from "#src/store/mongo/migrations.ts";
 import { createMongoDatabases, mongodbUri } from "../../harness/mongo-databases.ts";
 import { openMongoForTest } from "../../harness/open-mongo.ts";
-import { keyRecordOf, newAppOf, teamRecordOf } from "../../harness/store-records.ts";
+import { auditEventOf, keyRecordOf, newAppOf, teamRecordOf } from "../../harness/store-records.ts";
 
 describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
   const databases = createMongoDatabases();
@@ -85,11 +85,14 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
     await made.teams.insert(teamRecordOf({ id: "demo" }));
     const app = newAppOf({ id: "echo", streamTimeoutMs: 5 });
     await made.apps.insert(app);
+    const event = auditEventOf({ id: "e", detail: "plan=pro" });
+    await made.audit.write([event]);
     await made.close();
     const { client, db } = await connectMongo(uri, { selectionMsMax: 20_000, socketMsMax: 20_000 });
     await db.collection("keys").updateMany({}, { $unset: { labelFolded: "" } });
     await db.collection("apps").updateMany({}, { $unset: { streamTimeoutMs: "" } });
     await db.collection("teams").updateMany({}, { $unset: { state: "", deleted: "" } });
+    await collectionsOf(db).auditEvents.updateMany({}, { $unset: { detail: "" } });
     await collectionsOf(db).meta.updateOne({ _id: "schema" }, { $set: { version: 2 } });
     await client.close();
 
@@ -99,6 +102,7 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
     expect(found).toEqual([key]);
     expect(await stores.apps.find("echo")).toEqual({ ...app, streamTimeoutMs: 600_000, version: 1 });
     expect(await stores.teams.find("demo")).toEqual(teamRecordOf({ id: "demo" }));
+    expect(await stores.audit.list({ limit: 5 })).toEqual([{ ...event, detail: "" }]);
     await stores.teams.update("demo", { state: "ending" });
     expect(await stores.teams.delete("demo", 2)).toBe(3);
     await stores.close();

@@ -2,9 +2,10 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, expect, test } from "vitest";
 import { StartRefused } from "#src/refusal/start-refused.ts";
+import { columnsOf } from "#src/store/sqlite/columns.ts";
 import { migrate, migrations } from "#src/store/sqlite/migrations.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
-import { keyRecordOf, newAppOf, teamRecordOf } from "../../harness/store-records.ts";
+import { auditEventOf, keyRecordOf, newAppOf, teamRecordOf } from "../../harness/store-records.ts";
 import { createTempFolders } from "../../harness/temp-folders.ts";
 
 const folders = createTempFolders();
@@ -78,5 +79,20 @@ test("what the schemas before held can be read, searched, created beside and del
   expect(await stores.teams.find("demo")).toEqual(teamRecordOf({ id: "demo" }));
   await stores.teams.update("demo", { state: "ending" });
   expect(await stores.teams.delete("demo", 2)).toBe(3);
+  await stores.close();
+});
+
+test("events from before they had a detail are listed with an empty one", async () => {
+  const dataDir = folders.create();
+  const before = new DatabaseSync(join(dataDir, "keyrun.db"));
+  const withDetail = migrations.findIndex((step) => step.includes("ADD COLUMN detail"));
+  migrate(before, migrations.slice(0, withDetail));
+  const { detail: _, ...event } = auditEventOf({ id: "e", teamId: "demo" });
+  const { names, values } = columnsOf(event);
+  before.prepare(`INSERT INTO audit_events (${names}) VALUES (${values})`).run(event);
+  before.close();
+
+  const stores = await openSqliteStores({ dataDir });
+  expect(await stores.audit.list({ limit: 5 })).toEqual([{ ...event, detail: "" }]);
   await stores.close();
 });
