@@ -35,8 +35,8 @@ describe.skipIf(fleetMissing() !== undefined)("what one instance of a fleet does
   let cutOffs = 0;
 
   /**
-   * Does it again where it fails and a watch was cut off meanwhile: an instance that may have missed
-   * a change ends its watches, as it must, so that their clients list the keys again.
+   * Does it again where it fails and a watch was cut off meanwhile: an instance that may have
+   * missed a change ends its watches, as it must, so that their clients list the keys again.
    */
   async function unlessCutOff(story: () => Promise<void>): Promise<void> {
     for (let tries = 1; ; tries += 1) {

@@ -187,8 +187,12 @@ describe.skipIf(chromiumEndpoint === "")("the activity of a team", () => {
       "Create keyRefused: key_limit_reached, 3 times",
       "Create keyOutcome unknown",
       "invented.later",
-      "Rotate keyOverlap: 3600sReplaced by: 7k3f0m9x2a4c6e8g1j5n7p9q",
+      "Rotate key",
     ]);
+    const rotation = page.getByRole("row", { name: /^Rotate key/ });
+    expect(await rotation.getByRole("cell").first().textContent()).toBe(
+      "overlap: 3600sreplaced by: 7k3f0m9x2a4c6e8g1j5n7p9q",
+    );
     await expectWellMade(page, "activity-outcomes");
   });
 

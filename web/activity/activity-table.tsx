@@ -59,15 +59,13 @@ function EventRow({ event, keyNames }: { event: AuditEvent } & Pick<ActivityTabl
       <th {...tableRoles.rowHeader}>
         {actionInWords(event.action)}
         {outcome !== "" && <span className="event-outcome">{outcome}</span>}
-        {details.map((words) => (
-          <span key={words} className="event-detail">
-            {words}
-          </span>
-        ))}
       </th>
       <td {...tableRoles.cell}>
         {key?.label && <bdi className="event-name">{key.label}</bdi>}
         {event.target !== "" && <code>{key?.redactedValue ?? event.target}</code>}
+        {details.map((words) => (
+          <span key={words}>{words}</span>
+        ))}
       </td>
       <td {...tableRoles.cell}>
         <bdi className="event-name">{event.actor}</bdi>

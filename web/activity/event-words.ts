@@ -33,21 +33,15 @@ export function originInWords({ channel, address }: AuditEvent): string {
 }
 
 /**
- * What exactly was done, of the event's `name=value` pairs: ["Plan: pro"]. A key is named by
+ * What exactly was done, of the event's `name=value` pairs: ["plan: pro"]. A key is named by
  * `keyName`.
  */
 export function detailInWords({ detail }: AuditEvent, keyName: (keyId: string) => string): string[] {
-  const pairs = detail.split(" ").filter((pair) => pair.includes("="));
-  return pairs.map((pair) => {
-    const name = pair.slice(0, pair.indexOf("="));
-    const value = pair.slice(name.length + 1);
-    if (name === "replaced_by_key_id") return `Replaced by: ${keyName(value)}`;
-    return `${name.charAt(0).toUpperCase()}${inWords(name.slice(1))}: ${inWords(value)}`;
-  });
-}
-
-function inWords(text: string): string {
-  return text.replaceAll("_", " ").replaceAll(",", ", ");
+  return [...detail.matchAll(/(\w+)=(\S+)/g)].map(([, name, value = ""]) =>
+    name === "replaced_by_key_id"
+      ? `replaced by: ${keyName(value)}`
+      : `${name}: ${value}`.replace(/_/g, " ").replace(/,/g, ", "),
+  );
 }
 
 /** What became of it: "Refused: key_limit_reached"; empty if it was done. */
