@@ -4,6 +4,7 @@ import { parseArgs } from "node:util";
 import { measure, type Plan } from "./measure.ts";
 import { questions } from "./questions.ts";
 import { tableOf } from "./table.ts";
+import { measureTurns, turnTableOf } from "./turns.ts";
 
 // Measures what a request costs each server, all in one run; see README.md.
 const { values } = parseArgs({
@@ -23,7 +24,7 @@ const plan: Plan = {
   memoryRequests: wholeNumber("memory-requests", 0),
   connections: values.connections === undefined ? undefined : [wholeNumber("connections", 1)],
 };
-const names = questions.map(({ name }) => name);
+const names = [...questions.map(({ name }) => name), "turns"];
 if (values.only !== undefined && !names.includes(values.only)) {
   throw new Error(`--only takes one of ${names.join(", ")}.`);
 }
@@ -46,6 +47,12 @@ function wholeNumber(name: "rounds" | "requests" | "connections" | "memory-reque
   if (!Number.isInteger(number) || number < min)
     throw new Error(`--${name} takes a whole number from ${min}.`);
   return number;
+}
+
+if (values.only === undefined || values.only === "turns") {
+  const table = `${turnTableOf(await measureTurns(plan.rounds))}\n\n${machine}`;
+  console.log(`\n${table}`);
+  if (values.write) write("turns", table);
 }
 
 /** Writes the answer to one question into its place in the README. */

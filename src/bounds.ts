@@ -224,6 +224,11 @@ export const bounds = {
   /** How many options of an `Accept` or `Accept-Encoding` header are read, and parts of each. */
   preferencesMax: 32,
   preferenceParametersMax: 8,
+  /**
+   * Bytes that the runs of all teams hold in memory, if the process may use four times as much, and
+   * no setting says otherwise.
+   */
+  runBytesMax: 192 * 1024 * 1024,
   /** Bytes of answers that wait in memory until their callers read them, of all connections. */
   unreadBytesMax: 96 * 1024 * 1024,
   /** The same for one connection. Less than what Node itself allows an HTTP/2 session, 10 MB. */

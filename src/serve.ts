@@ -1,9 +1,11 @@
 import { readFileSync } from "node:fs";
+import { totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
-import { setFlagsFromString } from "node:v8";
+import { getHeapStatistics, setFlagsFromString } from "node:v8";
 import type { AppParts } from "./app/open.ts";
 import { type App, startApp } from "./app/start.ts";
 import { commandFrom, startWords, stopWords } from "./app/start-words.ts";
+import { bounds } from "./bounds.ts";
 import { systemClock } from "./clock.ts";
 import type { InstanceEvents } from "./fleet/instance-guard.ts";
 import { createLog, type Log } from "./log.ts";
@@ -50,6 +52,7 @@ export async function serve(): Promise<number> {
       log,
       version: readVersion(),
       nodeVersion: process.versions.node,
+      runBytesMax: Math.min(bounds.runBytesMax, Math.floor(memoryBytes() / 4)),
       onSecret: (secret) => void secrets.push(secret),
       signal: ending.signal,
       openStores: () => openStores(config, { clock: systemClock, events, signal: ending.signal }),
@@ -71,6 +74,13 @@ export async function serve(): Promise<number> {
     if (error instanceof StartRefused) return refuse([error.message]);
     throw error;
   }
+}
+
+/** The memory that this process may use: of the machine, of its container, and of its heap. */
+function memoryBytes(): number {
+  // A container without a limit has one that no machine reaches.
+  const constrained = process.constrainedMemory() || Number.POSITIVE_INFINITY;
+  return Math.min(totalmem(), constrained, getHeapStatistics().heap_size_limit);
 }
 
 function refuse(problems: readonly string[]): number {

@@ -17,6 +17,7 @@ import type { HttpHandler, Mount } from "../http/handler.ts";
 import type { Outcomes } from "../http/outcomes.ts";
 import { createRequestIds } from "../ids/request-ids.ts";
 import { createAddressAllowance } from "../limit/address-allowance.ts";
+import type { ByteBudget } from "../limit/byte-budget.ts";
 import type { Log } from "../log.ts";
 import type { Entry, Metrics } from "../metrics/metrics.ts";
 import { createMetricsHandler } from "../rest/metrics-handler.ts";
@@ -46,6 +47,7 @@ export interface ListenersParts {
   readonly watching: Watching;
   readonly requests: RequestTracker;
   readonly unread: UnreadAnswers;
+  readonly bytes: ByteBudget;
   readonly admit: Admit;
   readonly load: Load;
   readonly audit: AuditCalls;
@@ -118,12 +120,12 @@ export function createInternalListener(
 }
 
 function listenerBasis(parts: ListenersParts, entry: Entry) {
-  const { config, clock, log, outcomes, requests, unread, watching } = parts;
+  const { config, clock, log, outcomes, requests, unread, bytes, watching } = parts;
   const newRequestId = createRequestIds(randomBytes);
   const { trustProxyHops, connectionsMax } = config;
   const basis = { clock, requests, outcomes, newRequestId, report: createTransportLog(log) };
   return {
-    serve: createServe({ ...basis, trustProxyHops } satisfies ServeOptions),
+    serve: createServe({ ...basis, bytes, trustProxyHops } satisfies ServeOptions),
     options: {
       ...basis,
       entry,

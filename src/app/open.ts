@@ -2,9 +2,11 @@ import { randomBytes, randomUUID } from "node:crypto";
 import type { WriteLine } from "../access-log/access-log.ts";
 import { createAuditLog } from "../audit/audit-log.ts";
 import { createEventIds } from "../audit/event-ids.ts";
+import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
 import { createSecretFiles } from "../data-folder/secret-files.ts";
 import type { Fleet } from "../fleet/fleet.ts";
+import { ByteBudget } from "../limit/byte-budget.ts";
 import type { SharedLimiter } from "../limit/shared/switching-limiter.ts";
 import type { Log } from "../log.ts";
 import type { FleetState } from "../metrics/fleet-meters.ts";
@@ -63,6 +65,8 @@ export interface AppParts {
   readonly nameFiles?: NameFilePaths | undefined;
   /** Takes the lines of the access log; undefined: there is none. */
   readonly writeAccess?: WriteLine | undefined;
+  /** The bytes that runs may hold where no setting says it. */
+  readonly runBytesMax?: number;
   /** Cuts secrets from what a caller may have written, as the log does. */
   readonly redact?: Redact;
   /** Where the built screen is, if there is one. */
@@ -96,6 +100,7 @@ export async function open({ config, parts, closers }: Start) {
   const opened = await parts.openStores();
   closers.push(opened.close);
   const unread = new UnreadAnswers(transportLimits);
+  const bytes = new ByteBudget(clock, config.runBytesMax ?? parts.runBytesMax ?? bounds.runBytesMax);
   let membership: Membership | undefined;
   let sharedLimit: SharedLimiter | undefined;
   const observed: Observed = {};
@@ -105,6 +110,7 @@ export async function open({ config, parts, closers }: Start) {
     build: { version: parts.version, node: parts.nodeVersion },
     eventLoopDelayMs: load.p99Ms,
     unreadAnswerBytes: () => unread.bytes,
+    runBytes: () => bytes.bytes,
     process: () => observed.process?.(),
     fleet: () => membership?.fleet && stateOf(membership.fleet),
     ...((opened.fleet || leftMs) && {
@@ -154,6 +160,7 @@ export async function open({ config, parts, closers }: Start) {
       stores,
       secrets,
       unread,
+      bytes,
       metrics,
       observed,
       caches,

@@ -31,6 +31,7 @@ import { createUpdateKey } from "../keys/update-key.ts";
 import { createVerifyKey } from "../keys/verify-key.ts";
 import { createWatchKeys, type WatchKeysParts } from "../keys/watch-keys.ts";
 import { createWatchedUses } from "../keys/watched-uses.ts";
+import type { ByteBudget } from "../limit/byte-budget.ts";
 import { limitBounds } from "../limit/limit-bounds.ts";
 import { createLimiter, type TeamLimiter } from "../limit/limiter.ts";
 import type { Log } from "../log.ts";
@@ -63,6 +64,7 @@ export interface ServicesParts {
   readonly log: Log;
   readonly audit: AuditLog;
   readonly metrics: Metrics;
+  readonly bytes: ByteBudget;
   readonly stores: Stores;
   readonly caches: Caches;
   readonly membership: Membership;
@@ -89,7 +91,7 @@ const keyLifeSchema = 8;
 
 /** Creates Keyrun's own services and the checks that a run must pass, in the order of a request. */
 export function createServices(parts: ServicesParts) {
-  const { config, clock, log, metrics, stores, caches, secrets, traces } = parts;
+  const { config, clock, log, metrics, stores, caches, secrets, traces, bytes } = parts;
   const { keysPerTeamMax, keyPrefix } = config;
   const { members, preview, users } = stores;
   const { changeSecurityState, mayAdmit, limitOf, fleet } = parts.membership;
@@ -149,7 +151,7 @@ export function createServices(parts: ServicesParts) {
   const stream = traces?.stream(runner.stream) ?? runner.stream;
   const newRunId = createRunIds(randomBytes);
   const repeatable = createRepeatableRuns({
-    ...{ clock, store: stores.runRecords, run, newRunId },
+    ...{ clock, store: stores.runRecords, run, newRunId, bytes },
     keptHours: config.idempotencyHours,
     isShared: stores.fleet !== undefined,
     async recordsMaxOf(teamId) {
@@ -162,7 +164,7 @@ export function createServices(parts: ServicesParts) {
   const slots = createRunSlots({ clock, appRunsMax: config.appStreamsMax, runsMax: bounds.streamsMax });
   const streams = createStreamMeters({ slots, stream, metrics, ...ended });
   const runService = createRunService({
-    ...{ findRunnableApp, run, stream: streams.stream, repeatable, newRunId },
+    ...{ findRunnableApp, run, stream: streams.stream, repeatable, newRunId, bytes },
     slots: streams.slots,
     watchRights: createWatchRights({ recheckMs: bounds.streamRecheckMs, mayAdmit }),
     startMsMax: bounds.streamQuietMs,

@@ -76,7 +76,8 @@ type Wired = Awaited<ReturnType<typeof wire>>;
 /** Step 2: services, handlers and listeners, in the order of a request. Nothing is served yet. */
 async function wire({ config, parts, closers }: Start, opened: Opened) {
   const { clock, log, version } = parts;
-  const { audit, stores, secrets, unread, metrics, caches, membership, sharedLimit, load, traces } = opened;
+  const { audit, stores, secrets, unread, bytes, metrics, caches, membership, sharedLimit, load, traces } =
+    opened;
   const isWatched = parts.writeAccess !== undefined || traces !== undefined;
   const shared = { config, clock, log, stores, caches, secrets, membership };
   const signIn = await createSignIn(shared);
@@ -85,7 +86,7 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
   const { leaveTeam: leaveServiceTokens } = serviceAccess;
   const { nameFiles } = parts;
   const services = createServices({
-    ...{ ...shared, load, metrics, sharedLimit, watchAccess, nameFiles },
+    ...{ ...shared, load, metrics, bytes, sharedLimit, watchAccess, nameFiles },
     ...{ audit, traces, isWatched, leaveServiceTokens },
   });
   const carried = await openCarriedWindow({ config, clock, mode: () => sharedLimit?.mode() ?? "shared" });
@@ -124,7 +125,7 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
   const watching = createWatching({ ...parts, nameRoute, traces });
   const requests = createRequestTracker();
   const basis = {
-    ...{ config, clock, log, metrics, requests, unread, services: all },
+    ...{ config, clock, log, metrics, requests, unread, bytes, services: all },
     outcomes: watching.outcomes(createOutcomes({ log, metrics, clock, nameRoute })),
     watching,
     admit: services.admit,

@@ -19,6 +19,10 @@ export interface ChangeForm {
   readonly written?: "first" | "steps" | undefined;
   /** All attempts of an unknown caller are joined. */
   readonly isUnknown?: boolean | undefined;
+  /**
+   * All refused attempts are joined, also a known caller's: it may try as many values as it likes.
+   */
+  readonly isGuess?: boolean | undefined;
 }
 
 /** Writes down who changed what. Each event is in the store and a line of the log. */
@@ -30,7 +34,7 @@ export interface AuditLog {
    */
   during<T>(facts: ChangeFacts, work: () => Promise<T>, form?: ChangeForm): Promise<T>;
   /** Writes down an attempt that was refused before any work. */
-  refused(facts: ChangeFacts, refusal: Refusal, form?: Pick<ChangeForm, "isUnknown">): void;
+  refused(facts: ChangeFacts, refusal: Refusal, form?: Omit<ChangeForm, "written">): void;
   /** Writes down what Keyrun did by itself, or what was found. Nobody waits for it. */
   happened(facts: ChangeFacts): void;
   /**
@@ -90,20 +94,20 @@ export function createAuditLog(parts: AuditLogParts): AuditLog {
   const timers: NodeJS.Timeout[] = [];
 
   /** An attempt that was refused, and of which the store has nothing. */
-  function writeRefused(event: AuditEvent, isUnknown: boolean): void {
+  function writeRefused(event: AuditEvent, { isUnknown, isGuess }: ChangeForm): void {
     if (isUnknown) ofUnknown.add(event);
-    else if (mayWriteRefused()) later(event);
+    else if (!isGuess && mayWriteRefused()) later(event);
     else ofKnown.add(event);
   }
 
-  function ended(change: PendingChange, refusal: Refusal | undefined, isUnknown: boolean): void {
+  function ended(change: PendingChange, refusal: Refusal | undefined, form: ChangeForm): void {
     change.end();
     const { writtenAs } = change;
     const isOpen = writtenAs !== undefined && refusal !== undefined && mayHaveChanged(refusal);
     const outcome = refusal === undefined ? "done" : isOpen ? "unknown" : "refused";
     const event = change.as(outcome, refusal?.reason);
     if (writtenAs === undefined) {
-      if (refusal !== undefined) writeRefused(event, isUnknown);
+      if (refusal !== undefined) writeRefused(event, form);
     } else if (writtenAs === outcome && refusal === undefined) tell(event);
     else later(event);
   }
@@ -113,29 +117,29 @@ export function createAuditLog(parts: AuditLogParts): AuditLog {
   }
 
   return {
-    async during(facts, work, { written, isUnknown = false } = {}) {
+    async during(facts, work, form = {}) {
       const timeMs = clock.unixMs();
       const change = new PendingChange(
         { ...facts, id: newId(timeMs), timeMs },
-        { hasSteps: written !== undefined },
+        { hasSteps: form.written !== undefined },
       );
-      if (written === "first") {
+      if (form.written === "first") {
         const begun = change.record();
         await store.write([begun]);
         change.written(begun.outcome);
       }
       try {
         const result = await change.run(() => store.during(change, work));
-        ended(change, undefined, isUnknown);
+        ended(change, undefined, form);
         return result;
       } catch (thrown) {
-        ended(change, refusalFrom(thrown), isUnknown);
+        ended(change, refusalFrom(thrown), form);
         throw thrown;
       }
     },
-    refused(facts, { reason }, { isUnknown = false } = {}) {
+    refused(facts, { reason }, form = {}) {
       const timeMs = clock.unixMs();
-      writeRefused({ ...facts, id: newId(timeMs), timeMs, outcome: "refused", reason, count: 1 }, isUnknown);
+      writeRefused({ ...facts, id: newId(timeMs), timeMs, outcome: "refused", reason, count: 1 }, form);
     },
     happened(facts) {
       emit({ ...facts, timeMs: clock.unixMs(), outcome: "done", reason: "", count: 1 });

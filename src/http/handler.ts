@@ -40,7 +40,7 @@ export interface HttpRequest {
    * taken wait with the caller. Throws a refusal if the rest will not come: the one with which
    * `signal` is aborted, otherwise CANCELLED.
    */
-  bodyChunks(): AsyncIterable<Uint8Array>;
+  bodyChunks(bytesOf?: BytesOfBody): BodyChunkSource;
   /**
    * Returns a signal that is aborted when the caller disconnects before the last byte of the
    * response is written, or at the end of the drain. Created on the first call.
@@ -52,6 +52,15 @@ export interface HttpRequest {
    */
   whenGone(end: EndCall): void;
 }
+
+/** Chunks of a body. They count as held until `release`, or until no more of them can come. */
+export interface BodyChunkSource extends AsyncIterable<Uint8Array> {
+  /** Call it when nothing needs a chunk any more. */
+  release(): void;
+}
+
+/** What a body takes of which so many bytes have come, with what is made of it to read it. */
+export type BytesOfBody = (arrived: number) => number;
 
 /** All bytes of a body. */
 export interface WholeBody {

@@ -1,7 +1,7 @@
 import { Code, ConnectError } from "@connectrpc/connect";
 import { errorToJson } from "@connectrpc/connect/protocol-connect";
-import { errorDetails, errorDetailsJson } from "../refusal/error-details.ts";
-import { rowOf } from "../refusal/reasons.ts";
+import { errorDetailsJson, rpcDetails } from "../refusal/error-details.ts";
+import { type Reason, rowOf } from "../refusal/reasons.ts";
 import { filled, type Refusal, repeatHeaders } from "../refusal/refusal.ts";
 import { statusOf } from "./grpc-status.ts";
 import type { HttpRequest, RefusalForm, WholeResponse } from "./handler.ts";
@@ -109,11 +109,22 @@ function errorBody(refusal: Refusal, requestId: string) {
 
 /** The error of Connect's unary protocol: https://connectrpc.com/docs/protocol/#error-end-stream */
 function connectBody(refusal: Refusal) {
-  // A path that nobody serves is an unimplemented method to Connect, as the status 404 is.
-  const code = refusal.reason === "NOT_FOUND" ? Code.Unimplemented : rowOf(refusal.reason).code;
-  const error = new ConnectError(refusal.message, code, undefined, errorDetails(refusal));
+  const ofStatus = codeOfStatus[refusal.reason];
+  const code = ofStatus ?? rowOf(refusal.reason).code;
+  const details = ofStatus === undefined ? rpcDetails(refusal) : [];
+  const error = new ConnectError(refusal.message, code, undefined, details);
   return Object.fromEntries(Object.entries(errorToJson(error, undefined) ?? {}));
 }
+
+/**
+ * What the status alone says to a client of Connect where its request is not one of Connect's. Like
+ * any framework's own error, it has no details.
+ */
+const codeOfStatus: Partial<Record<Reason, Code>> = {
+  NOT_FOUND: Code.Unimplemented,
+  METHOD_NOT_ALLOWED: Code.Unknown,
+  UNSUPPORTED_MEDIA_TYPE: Code.Unknown,
+};
 
 /** RFC 9457. */
 function problemBody(refusal: Refusal, requestId: string) {

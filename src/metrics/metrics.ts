@@ -81,6 +81,8 @@ export interface MetricSources {
   readonly build: { readonly version: string; readonly node: string };
   /** The bytes of answers that wait for their callers. */
   readonly unreadAnswerBytes: () => number;
+  /** Bytes that runs hold. */
+  readonly runBytes: () => number;
   /** The p99 of the event loop's delay, by which requests are shed. */
   readonly eventLoopDelayMs?: () => number;
   /** Undefined while the process starts. */
@@ -107,7 +109,10 @@ export function createMetrics(sources: MetricSources): Metrics {
 
   const cachedKeyHits = counter("keyrun_cached_key_hits_total", "Keys verified without the store.");
   const limitRefusals = counter("keyrun_limit_refusals_total", "Requests refused by their team's limit.");
-  const sheds = counter("keyrun_sheds_total", "Requests refused because the event loop was late.");
+  const sheds = counter(
+    "keyrun_sheds_total",
+    "Requests refused because the event loop was late, or because runs hold as many bytes as they may.",
+  );
   const addressRefusals = counter(
     "keyrun_address_allowance_refusals_total",
     "Look-ups refused or delayed because their address is at its allowance.",
@@ -127,6 +132,14 @@ export function createMetrics(sources: MetricSources): Metrics {
     registers,
     collect() {
       this.set(sources.unreadAnswerBytes());
+    },
+  });
+  new Gauge({
+    name: "keyrun_run_bytes",
+    help: "Bytes of bodies, texts and outputs that runs hold in memory.",
+    registers,
+    collect() {
+      this.set(sources.runBytes());
     },
   });
   new Gauge({

@@ -26,7 +26,7 @@ export interface ErrorDetail<Desc extends DescMessage = DescMessage> {
  * Returns the facts of a refusal as AIP-193 defines them: exactly one ErrorInfo, and where they
  * apply BadRequest (which field), QuotaFailure (which limit) and RetryInfo (how long to wait).
  */
-export function errorDetails(refusal: Refusal): ErrorDetail[] {
+function errorDetails(refusal: Refusal): ErrorDetail[] {
   const { reason, param, metadata, message, retryAfterMs } = refusal;
   const details: ErrorDetail[] = [
     detail(ErrorInfoSchema, { reason, domain: "keyrun", metadata: { ...metadata } }),
@@ -44,6 +44,11 @@ export function errorDetails(refusal: Refusal): ErrorDetail[] {
     details.push(detail(RetryInfoSchema, { retryDelay: durationFromMs(Math.ceil(retryAfterMs)) }));
   }
   return details;
+}
+
+/** The details that a gRPC or Connect status has: none where a framework of RPCs has the error. */
+export function rpcDetails(refusal: Refusal): ErrorDetail[] {
+  return rowOf(refusal.reason).withoutRpcDetails ? [] : errorDetails(refusal);
 }
 
 /** The same details as JSON objects with `@type`, for HTTP bodies (the ProtoJSON form of `Any`). */

@@ -30,6 +30,12 @@ export interface ReasonRow {
   readonly retryAfterMs?: number;
   /** The app may have done its work, so a repeat could do it twice. */
   readonly unsafeToRepeat?: true;
+  /**
+   * An error that every framework of RPCs has: of framing, of a method that nobody serves, of the
+   * caller's own deadline. Clients of gRPC and Connect know its code, and expect no details with it
+   * (Connect's conformance suite). Over REST it has them like any other.
+   */
+  readonly withoutRpcDetails?: true;
   /** Headers of the HTTP response, over REST and Connect; `{name}` is filled from the metadata. */
   readonly headers?: Readonly<Record<string, string>>;
 }

@@ -68,10 +68,16 @@ export const reasons = {
     headers: { Allow: "{allow}" },
     words: "This path does not allow this method. Use one of: {allow}.",
   },
-  UNIMPLEMENTED: { ...unimplemented, httpStatus: 501, words: "This method is not served here." },
+  UNIMPLEMENTED: {
+    ...unimplemented,
+    withoutRpcDetails: true,
+    httpStatus: 501,
+    words: "This method is not served here.",
+  },
   // gRPC's compression.md requires this code, although the fault is the caller's.
   MISSING_GRPC_ENCODING: {
     ...invalid,
+    withoutRpcDetails: true,
     code: Code.Internal,
     words:
       "The message is marked as compressed, but no grpc-encoding was sent. Name it, or send the message plain.",
@@ -93,6 +99,7 @@ export const reasons = {
   },
   REQUEST_TOO_LARGE: {
     ...exhausted,
+    withoutRpcDetails: true,
     httpStatus: 413,
     words: "The body is larger than {bytes_max} bytes. Send a smaller body.",
   },
@@ -194,7 +201,11 @@ export const reasons = {
     words:
       "The app has done its work for this Idempotency-Key, but its answer is no longer kept. To run the app again, send a new key.",
   },
-  DEADLINE_EXCEEDED: { ...late, words: "The request was not done by its deadline." },
+  DEADLINE_EXCEEDED: {
+    ...late,
+    withoutRpcDetails: true,
+    words: "The request was not done by its deadline.",
+  },
   CANCELLED: {
     type: "api_error",
     log: "debug",
@@ -215,7 +226,7 @@ export const reasons = {
   OVERLOADED: {
     ...unavailable,
     log: "debug",
-    words: "Keyrun has more to do than it can, and did not begin with this. Try again in a second.",
+    words: "Keyrun has more to do, or more to hold, than it can. Try again in a second.",
   },
   STORE_FULL: {
     type: "api_error",

@@ -1,5 +1,6 @@
 import { createConnectHandler } from "./connect/connect-handler.ts";
 import { createGrpcHandler } from "./grpc/grpc-handler.ts";
+import { boundMessageFields } from "./message-fields.ts";
 import type { FindRpc, RpcParts } from "./rpc-parts.ts";
 
 /**
@@ -7,6 +8,7 @@ import type { FindRpc, RpcParts } from "./rpc-parts.ts";
  * internal service, has its own handler. Connect serves everything else.
  */
 export function createRpcHandler(parts: RpcParts): FindRpc {
+  boundMessageFields();
   const findGrpc = createGrpcHandler(parts);
   const findConnect = createConnectHandler(parts);
   return (request) => findGrpc(request) ?? findConnect(request);

@@ -6,7 +6,7 @@ import { aboutApp, fail, Refusal } from "../refusal/refusal.ts";
 import { cutPiece } from "./cut-piece.ts";
 import { runBounds } from "./run-bounds.ts";
 import type { RunSlots } from "./run-slots.ts";
-import type { Run, StreamRunner } from "./runner.ts";
+import { type Run, type StreamRunner, takeText } from "./runner.ts";
 import type { CheckRight, WatchRights } from "./watch-rights.ts";
 
 export interface AppStreamParts {
@@ -94,6 +94,7 @@ export class AppStream implements AsyncIterableIterator<StreamAppResponse, undef
     this.#release = () => {
       releaseSlot();
       stopWatching();
+      run.held.release();
     };
     this.#pieces = stream(run).then((pieces) => pieces[Symbol.asyncIterator]());
     await this.#begun(this.#pieces, startMsMax);
@@ -170,18 +171,21 @@ class StreamedRun implements Run {
   readonly teamId: string;
   readonly keyId: string;
   readonly app: Run["app"];
-  readonly text: string;
+  text: string;
+  readonly held: Run["held"];
   readonly requestId: string;
   readonly traceContext: TraceContext | undefined;
   #ended: Refusal | undefined;
   #onEnd: EndCall | undefined;
 
-  constructor({ runId, teamId, keyId, app, text, requestId, traceContext }: Run) {
+  constructor(run: Run) {
+    const { runId, teamId, keyId, app, held, requestId, traceContext } = run;
     this.runId = runId;
     this.teamId = teamId;
     this.keyId = keyId;
     this.app = app;
-    this.text = text;
+    this.text = takeText(run);
+    this.held = held;
     this.requestId = requestId;
     this.traceContext = traceContext;
   }

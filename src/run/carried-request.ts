@@ -6,6 +6,8 @@ export interface Carrier {
   giveUp(): void;
   /** Closes the connection if it has not taken everything that was written. */
   closeUnlessWritten(): void;
+  /** Calls back once the system has taken everything that was written, if it ever does. */
+  whenWritten(done: () => void): void;
   /** The error that ended the connection. Undefined while there is none. */
   readonly error: Error | undefined;
 }

@@ -2,6 +2,7 @@ import { logVerbosity, setLogVerbosity } from "@grpc/grpc-js";
 import type { Clock } from "../clock.ts";
 import type { BackendRunner } from "./backend-runner.ts";
 import { createGrpcChannels } from "./grpc-channels.ts";
+import { GrpcRequest } from "./grpc-messages.ts";
 import { GrpcText } from "./grpc-text.ts";
 import type { HostLookup } from "./host-lookup.ts";
 import { runBounds } from "./run-bounds.ts";
@@ -31,13 +32,15 @@ export function createGrpcRunner(options: {
   return {
     run(run, backend, limits) {
       const times = timesUntil(limits.deadlineMs);
-      const text = new GrpcText(channels.acquire(backend), run, times, outputBytesMax);
+      const request = new GrpcRequest(run);
+      const text = new GrpcText(channels.acquire(backend), request, times, outputBytesMax);
       limits.whenOver((refusal) => text.cancel(refusal));
       return text.output;
     },
     stream(run, backend, deadlineMs) {
       const methods = ["streamRun", "run"] as const;
-      return new GrpcPieces(channels.acquire(backend), run, { ...timesUntil(deadlineMs), methods });
+      const request = new GrpcRequest(run);
+      return new GrpcPieces(channels.acquire(backend), request, { ...timesUntil(deadlineMs), methods });
     },
     close: () => channels.close(),
   };

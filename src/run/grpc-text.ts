@@ -1,9 +1,9 @@
+import { overloaded } from "../limit/byte-budget.ts";
 import type { Refusal } from "../refusal/refusal.ts";
 import { appFailed, endedBy } from "./backend-runner.ts";
 import { type CallEnd, type CallTimes, type GrpcAnswer, type GrpcCall, startCall } from "./grpc-call.ts";
 import type { ChannelLease } from "./grpc-channels.ts";
-import { grpcPaths, requestOf, textOf } from "./grpc-messages.ts";
-import type { Run } from "./runner.ts";
+import { type GrpcRequest, grpcPaths, textOf } from "./grpc-messages.ts";
 import { GrpcPieces } from "./stream/grpc-pieces.ts";
 import { wholeOutput } from "./stream/whole-output.ts";
 
@@ -14,7 +14,7 @@ import { wholeOutput } from "./stream/whole-output.ts";
  */
 export class GrpcText implements GrpcAnswer {
   readonly #channel: ChannelLease;
-  readonly #run: Run;
+  readonly #request: GrpcRequest;
   readonly #times: CallTimes;
   readonly #outputBytesMax: number;
   readonly #output = Promise.withResolvers<string>();
@@ -24,13 +24,13 @@ export class GrpcText implements GrpcAnswer {
   #pieces: GrpcPieces | undefined;
 
   /** Releases the channel when it is over. */
-  constructor(channel: ChannelLease, run: Run, times: CallTimes, outputBytesMax: number) {
+  constructor(channel: ChannelLease, request: GrpcRequest, times: CallTimes, outputBytesMax: number) {
     this.#channel = channel;
-    this.#run = run;
+    this.#request = request;
     this.#times = times;
     this.#outputBytesMax = outputBytesMax;
-    const request = { path: grpcPaths.run, message: requestOf(run), run, ...times };
-    this.#call = startCall(channel, request, this);
+    const { message, run } = request;
+    this.#call = startCall(channel, { path: grpcPaths.run, message, run, ...times }, this);
     this.#call.read();
   }
 
@@ -58,6 +58,9 @@ export class GrpcText implements GrpcAnswer {
       this.cancel(appFailed("Run sent two messages."));
       return;
     }
+    this.#request.drop();
+    // The text that comes of it may take two bytes for each of these.
+    if (!this.#request.run.held.take(2 * bytes.length)) this.cancel(overloaded({ mayHaveRun: true }));
     this.#message = bytes;
     // Only after all messages does the library tell how the call ended.
     this.#call.read();
@@ -68,6 +71,7 @@ export class GrpcText implements GrpcAnswer {
       this.#join();
       return;
     }
+    this.#request.drop();
     if (!end.isOk && end.refusal.reason === "APP_TIMEOUT") this.#channel.retire();
     this.#channel.release();
     const outcome = end.isOk ? this.#text() : end.refusal;
@@ -82,7 +86,7 @@ export class GrpcText implements GrpcAnswer {
 
   #join(): void {
     const how = { ...this.#times, methods: ["streamRun"] } as const;
-    this.#pieces = new GrpcPieces(this.#channel, this.#run, how);
-    this.#output.resolve(wholeOutput(this.#pieces, this.#outputBytesMax));
+    this.#pieces = new GrpcPieces(this.#channel, this.#request, how);
+    this.#output.resolve(wholeOutput(this.#pieces, this.#outputBytesMax, this.#request.run.held));
   }
 }

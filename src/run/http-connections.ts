@@ -168,6 +168,11 @@ class Connection extends UndiciClient {
     if (this.#socket && this.#socket.writableLength > 0) this.#socket.destroy();
   }
 
+  whenWritten(done: () => void): void {
+    if (this.#socket?.writableLength === 0) done();
+    else this.#socket?.once("drain", done);
+  }
+
   get error(): Error | undefined {
     return this.#socket?.errored ?? undefined;
   }

@@ -11,11 +11,14 @@ export interface HttpCall {
   readonly path: string;
   /** Names and values, alternating. The exchange adds `X-Keyrun-Deadline-Ms` and the length. */
   readonly headers: readonly string[];
-  readonly body: Buffer;
+  /** Empty once it was written: its memory is then freed, if it is worth that. */
+  body: Buffer;
   /** The monotonic time that `X-Keyrun-Deadline-Ms` tells as the whole milliseconds left. */
   readonly deadlineMs: number;
   /** Called with the status of the answer. */
   answered?(status: number): void;
+  /** Called with the size of a body that was freed before the end of the exchange. */
+  freed?(bytes: number): void;
 }
 
 export type AnswerHeaders = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>[2];
@@ -141,6 +144,21 @@ export class HttpExchange extends CarriedRequest {
     this.#controller = controller;
   }
 
+  /** undici keeps the body until the end of the answer, so its memory is freed by hand. */
+  onRequestSent(): void {
+    if (this.#call.body.length >= runBounds.freedBodyBytesMin) this.carrier?.whenWritten(() => this.#free());
+  }
+
+  #free(): void {
+    const { body } = this.#call;
+    // Other buffers may share the memory of a small one.
+    if (!(body.buffer instanceof ArrayBuffer) || body.buffer.byteLength !== body.length) return;
+    const bytes = body.length;
+    this.#call.body = noBytes;
+    body.buffer.transfer(0);
+    this.#call.freed?.(bytes);
+  }
+
   onResponseStart(_: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
     if (status < 200 || this.#isOver) return;
     this.#call.answered?.(status);
@@ -181,5 +199,6 @@ export class HttpExchange extends CarriedRequest {
   }
 }
 
+const noBytes: Buffer = Buffer.alloc(0);
 const notSent = new Error("The call was not sent.");
 const aborted = new Error("The exchange was aborted.");

@@ -4,7 +4,8 @@ import type { BackendRecord } from "../apps/app-store.ts";
 import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
 import { traceHeaders } from "../http/trace-context.ts";
-import type { Refusal } from "../refusal/refusal.ts";
+import { type HeldBytes, overloaded } from "../limit/byte-budget.ts";
+import { Refusal, refusalFrom } from "../refusal/refusal.ts";
 import { appFailed, type BackendRunner } from "./backend-runner.ts";
 import { type HostLookup, lookupOf } from "./host-lookup.ts";
 import { createHttpConnections } from "./http-connections.ts";
@@ -17,7 +18,8 @@ import {
   type HttpExchange,
 } from "./http-exchange.ts";
 import { runBounds } from "./run-bounds.ts";
-import type { Run } from "./runner.ts";
+import { type Run, takeText } from "./runner.ts";
+import { ByteBuffer } from "./stream/byte-buffer.ts";
 import { HttpPieces, isStreamType } from "./stream/http-pieces.ts";
 import { jsonIn, memberText } from "./stream/message-text.ts";
 import { wholeOutput } from "./stream/whole-output.ts";
@@ -73,7 +75,7 @@ export function createHttpRunner(options: {
       const connections = ofRuns.of(run.app, target.origin);
       const call = callOf(run, target, target.headers, limits.deadlineMs);
       return new Promise((resolve, reject) => {
-        const reader = new TextReader(outputBytesMax, { resolve, reject });
+        const reader = new TextReader(outputBytesMax, run.held, { resolve, reject });
         const exchange = beginExchange({ connections, clock }, call, reader);
         reader.exchange = exchange;
         limits.whenOver((refusal) => exchange.abort(refusal));
@@ -83,7 +85,9 @@ export function createHttpRunner(options: {
       const target = targetOf(backend);
       const connections = ofStreams.of(run.app, target.origin);
       const call = callOf(run, target, target.streamHeaders, deadlineMs);
-      return new HttpPieces(streamBounds, (reader) => beginExchange({ connections, clock }, call, reader));
+      return new HttpPieces({ ...streamBounds, held: run.held }, (reader) =>
+        beginExchange({ connections, clock }, call, reader),
+      );
     },
     close() {
       ofRuns.close();
@@ -126,12 +130,15 @@ function readTarget({ url, headers }: HttpBackend): Target {
 }
 
 function callOf(run: Run, target: Target, headers: readonly string[], deadlineMs: number): HttpCall {
+  const body = Buffer.from(bodyOf(run));
+  if (!run.held.take(body.length)) throw overloaded();
   return {
     path: target.path,
     headers: [...headers, "X-Request-Id", run.requestId, ...traceHeaders(traceFor(target, run))],
-    body: Buffer.from(bodyOf(run)),
+    body,
     deadlineMs,
     answered: (status) => run.answered?.(status),
+    freed: (bytes) => run.held.give(bytes),
   };
 }
 
@@ -142,22 +149,32 @@ function traceFor(target: Target, { traceContext }: Run): Run["traceContext"] {
 }
 
 function bodyOf(run: Run): string {
-  return JSON.stringify({ runId: run.runId, teamId: run.teamId, appId: run.app.id, text: run.text });
+  return JSON.stringify({ runId: run.runId, teamId: run.teamId, appId: run.app.id, text: takeText(run) });
 }
 
-/** Reads the text of a 200. Everything else ends the exchange. */
+/**
+ * Reads the text of a 200, and ends the exchange for everything else. It copies what comes into one
+ * buffer, so that an answer in small chunks costs its bytes, and keeps no read alive.
+ */
 class TextReader implements AnswerReader {
   exchange: HttpExchange | undefined;
   readonly #bytesMax: number;
   readonly #settle: { resolve(text: string): void; reject(refusal: Refusal): void };
-  #first: Buffer | undefined;
-  #more: Buffer[] | undefined;
+  readonly #held: HeldBytes;
+  readonly #body: ByteBuffer;
   #pieces: HttpPieces | undefined;
-  #bytes = 0;
 
-  constructor(bytesMax: number, settle: { resolve(text: string): void; reject(refusal: Refusal): void }) {
+  constructor(
+    bytesMax: number,
+    held: HeldBytes,
+    settle: { resolve(text: string): void; reject(refusal: Refusal): void },
+  ) {
     this.#bytesMax = bytesMax;
+    this.#held = held;
     this.#settle = settle;
+    // The text that comes of it may take two bytes for each of these.
+    const grow = (bytes: number) => held.take(2 * bytes);
+    this.#body = new ByteBuffer(bytesMax, `The answer has more than ${bytesMax} bytes.`, { grow });
   }
 
   onHead(status: number, headers: AnswerHeaders): void {
@@ -170,10 +187,10 @@ class TextReader implements AnswerReader {
   #join(status: number, headers: AnswerHeaders): void {
     const { exchange } = this;
     if (!exchange) return;
-    const pieces = new HttpPieces(streamBoundsOf(this.#bytesMax), () => exchange);
+    const pieces = new HttpPieces({ ...streamBoundsOf(this.#bytesMax), held: this.#held }, () => exchange);
     pieces.onHead(status, headers);
     this.#pieces = pieces;
-    wholeOutput(pieces, this.#bytesMax).then(this.#settle.resolve, this.#settle.reject);
+    wholeOutput(pieces, this.#bytesMax, this.#held).then(this.#settle.resolve, this.#settle.reject);
   }
 
   onBytes(bytes: Buffer): void {
@@ -181,14 +198,11 @@ class TextReader implements AnswerReader {
       this.#pieces.onBytes(bytes);
       return;
     }
-    this.#bytes += bytes.byteLength;
-    if (this.#bytes > this.#bytesMax) {
-      this.exchange?.abort(appFailed(`The answer has more than ${this.#bytesMax} bytes.`));
-    } else if (this.#first === undefined) {
-      this.#first = bytes;
-    } else {
-      this.#more ??= [this.#first];
-      this.#more.push(bytes);
+    try {
+      this.#body.append(bytes);
+    } catch (tooMany) {
+      if (!(tooMany instanceof Refusal)) throw tooMany;
+      this.exchange?.abort(tooMany);
     }
   }
 
@@ -202,17 +216,18 @@ class TextReader implements AnswerReader {
       reject(refusal);
       return;
     }
-    const body = this.#more ? Buffer.concat(this.#more, this.#bytes) : (this.#first ?? noBytes);
-    const text = textIn(body);
-    if (typeof text === "string") resolve(text);
-    else reject(text);
+    try {
+      resolve(textIn(this.#body.take()));
+    } catch (thrown) {
+      reject(refusalFrom(thrown));
+    }
   }
 }
 
-const noBytes: Buffer = Buffer.alloc(0);
-
-function textIn(body: Buffer): string | Refusal {
+function textIn(body: Buffer): string {
   const answer = isUtf8(body) ? jsonIn(body.toString()) : undefined;
-  if (answer === undefined) return appFailed("The answer is not JSON in UTF-8.");
-  return memberText(answer) ?? appFailed("The answer is not a JSON object with a string `text`.");
+  if (answer === undefined) throw appFailed("The answer is not JSON in UTF-8.");
+  const text = memberText(answer);
+  if (text === undefined) throw appFailed("The answer is not a JSON object with a string `text`.");
+  return text;
 }

@@ -73,6 +73,8 @@ export const runBounds = {
   searchDomainsMax: 32,
   /** How long the connection to a backend may take, with the look-up of its name and with TLS. */
   backendConnectMsMax: 5_000,
+  /** From this size on, the body of a call to an app is freed as soon as it is written. */
+  freedBodyBytesMin: 64 * 1024,
   /** Size of the headers that an HTTP backend may answer with. */
   backendHeaderBytesMax: 16 * 1024,
   /** Apps on HTTP backends whose connections are kept while they have no run. */

@@ -13,6 +13,7 @@ import type { Call, KeyPrincipal } from "../auth/principal.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import { isResourceId } from "../fields/resource-id.ts";
 import { readTraceContext, type TraceContext } from "../http/trace-context.ts";
+import { type ByteBudget, type HeldBytes, overloaded, textBytes } from "../limit/byte-budget.ts";
 import { aboutApp, fail, Refusal } from "../refusal/refusal.ts";
 import { AppStream, type AppStreamParts, type StreamOrder } from "./app-stream.ts";
 import { idempotencyHeader, refuseIdempotencyKey, replayedHeader } from "./repeat/idempotency-key.ts";
@@ -69,15 +70,16 @@ export interface RunServiceParts extends AppStreamParts {
   readonly repeatable: Pick<RepeatableRuns, "run">;
   readonly newRunId: () => string;
   readonly checkKey: CheckKey;
+  readonly bytes: ByteBudget;
 }
 
 export function createRunService(parts: RunServiceParts): RunMethods {
-  const begin = (app: AppRecord, text: string, call: Call): Run =>
-    new StartedRun(call, { runId: parts.newRunId(), app, text });
+  const begin = (app: AppRecord, text: string, call: Call): StartedRun =>
+    new StartedRun(call, { runId: parts.newRunId(), app, text, bytes: parts.bytes });
 
   const runFound: RunMethods["runFound"] = (app, request, call) => {
     noteApp(call, app);
-    const text = textOf(request);
+    const text = takeTextOf(request);
     const key = call.header(idempotencyHeader);
     if (key !== undefined) {
       const { teamId, keyId } = keyOf(call);
@@ -110,38 +112,60 @@ export function createRunService(parts: RunServiceParts): RunMethods {
       const checked = parts.checkKey(key.keyId);
       return checked instanceof Promise ? checked.then(checkApp) : checkApp();
     };
-    return { run: begin(app, textOf(request), call), checkRight };
+    return { run: begin(app, takeTextOf(request), call), checkRight };
   };
+
+  /** Waits for the app, and counts the text that waits with it. */
+  async function foundLater(
+    { text = "" }: Pick<RunAppRequest, "text">,
+    call: Call,
+    app: Promise<AppRecord>,
+  ): Promise<AppRecord> {
+    const held = parts.bytes.open(keyOf(call).teamId);
+    try {
+      if (!held.take(textBytes(text))) throw overloaded();
+      return await app;
+    } finally {
+      held.release();
+    }
+  }
 
   return {
     runApp(request, call) {
       const app = parts.findRunnableApp(keyOf(call), request.appId);
       return app instanceof Promise
-        ? app.then((found) => runFound(found, request, call))
+        ? foundLater(request, call, app).then((found) => runFound(found, request, call))
         : runFound(app, request, call);
     },
     runFound,
     streamApp(request, call) {
       const app = parts.findRunnableApp(keyOf(call), request.appId);
       const ordered =
-        app instanceof Promise ? app.then((found) => order(found, request, call)) : order(app, request, call);
+        app instanceof Promise
+          ? foundLater(request, call, app).then((found) => order(found, request, call))
+          : order(app, request, call);
       return new AppStream(parts, ordered);
     },
     streamFound: (app, request, call) => new AppStream(parts, order(app, request, call)),
   };
 }
 
-function textOf({ text }: Pick<RunAppRequest, "text">): string {
+/** The message is kept until the end of the call, but not its text. */
+function takeTextOf(request: Pick<RunAppRequest, "text">): string {
+  const { text } = request;
+  request.text = "";
   if (text !== undefined) return text;
   const problem = "text is required: a string, which may be empty.";
   throw fail("INVALID_ARGUMENT", { param: "text", problem });
 }
 
-async function answerLater(run: Run, output: Promise<string>): Promise<RunAppResponse> {
+async function answerLater(run: StartedRun, output: Promise<string>): Promise<RunAppResponse> {
   try {
     return answerOf(run, await output);
   } catch (thrown) {
     throw thrown instanceof Refusal ? aboutApp(thrown, run.app.id) : thrown;
+  } finally {
+    run.release();
   }
 }
 
@@ -164,10 +188,15 @@ class StartedRun implements Run {
   readonly teamId: string;
   readonly keyId: string;
   readonly app: AppRecord;
-  readonly text: string;
+  text: string;
   readonly #call: Call;
+  readonly #bytes: ByteBudget;
+  #held: HeldBytes | undefined;
 
-  constructor(call: Call, { runId, app, text }: Pick<Run, "runId" | "app" | "text">) {
+  constructor(
+    call: Call,
+    { runId, app, text, bytes }: Pick<Run, "runId" | "app" | "text"> & { bytes: ByteBudget },
+  ) {
     const { teamId, keyId } = keyOf(call);
     this.runId = runId;
     this.teamId = teamId;
@@ -175,6 +204,16 @@ class StartedRun implements Run {
     this.app = app;
     this.text = text;
     this.#call = call;
+    this.#bytes = bytes;
+  }
+
+  get held(): HeldBytes {
+    this.#held ??= this.#bytes.open(this.teamId);
+    return this.#held;
+  }
+
+  release(): void {
+    this.#held?.release();
   }
 
   get requestId(): string {

@@ -1,5 +1,6 @@
 import type { AppRecord } from "../apps/app-store.ts";
 import type { TraceContext } from "../http/trace-context.ts";
+import type { HeldBytes } from "../limit/byte-budget.ts";
 import type { Refusal } from "../refusal/refusal.ts";
 
 /** One run of an app, as a backend gets it. */
@@ -8,7 +9,10 @@ export interface Run {
   readonly teamId: string;
   readonly keyId: string;
   readonly app: AppRecord;
-  readonly text: string;
+  /** Empty once a runner has taken it with `takeText`: a run that waits for its app holds none. */
+  text: string;
+  /** Counts the bytes that the run holds. The maker of the run releases it at its end. */
+  readonly held: HeldBytes;
   readonly requestId: string;
   /** What the app gets as `traceparent` and `tracestate`; undefined if it gets none. */
   readonly traceContext?: TraceContext | undefined;
@@ -21,10 +25,18 @@ export interface Run {
   whenGone(end: (refusal: Refusal) => void): void;
 }
 
+/** Returns the text of the run, which the run then does not keep. */
+export function takeText(run: { text: string }): string {
+  const { text } = run;
+  run.text = "";
+  return text;
+}
+
 /**
- * Runs the app once and returns its output. Refuses with APP_BUSY before it starts, APP_UNREACHABLE
- * if nothing of it could be sent, APP_TIMEOUT after the app's timeout, the refusal of `whenGone` if
- * the caller leaves, and APP_FAILED in all other cases. A run that was sent is never sent again.
+ * Runs the app once and returns its output. Refuses with APP_BUSY before it starts, OVERLOADED if
+ * there is no room for its bytes, APP_UNREACHABLE if nothing of it could be sent, APP_TIMEOUT after
+ * the app's timeout, the refusal of `whenGone` if the caller leaves, and APP_FAILED in all other
+ * cases. A run that was sent is never sent again.
  * Synchronous if the app takes no time; a refusal is always a rejected promise.
  */
 export type Runner = (run: Run) => string | Promise<string>;

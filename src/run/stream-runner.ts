@@ -1,9 +1,10 @@
 import type { BackendRecord } from "../apps/app-store.ts";
 import type { Clock } from "../clock.ts";
+import { overloaded, textBytes } from "../limit/byte-budget.ts";
 import { unavailable } from "../refusal/refusal.ts";
 import type { BackendRunner } from "./backend-runner.ts";
 import { runBounds } from "./run-bounds.ts";
-import type { Run, StreamRunner } from "./runner.ts";
+import { type Run, type StreamRunner, takeText } from "./runner.ts";
 import { EchoPieces } from "./stream/echo-pieces.ts";
 import type { PieceSource } from "./stream/piece-source.ts";
 import { RunningStreams } from "./stream/running-streams.ts";
@@ -32,7 +33,7 @@ export function createStreamRunner(parts: {
   function begin(run: Run, backend: BackendRecord, deadlineMs: number): PieceSource {
     switch (backend.kind) {
       case "echo":
-        return new EchoPieces(run.text);
+        return echoOf(run);
       case "http":
         return http.stream(run, backend, deadlineMs);
       case "grpc":
@@ -50,4 +51,10 @@ export function createStreamRunner(parts: {
       await streams.end(unavailable({ mayHaveRun: true }));
     },
   };
+}
+
+function echoOf(run: Run): PieceSource {
+  const text = takeText(run);
+  if (!run.held.take(textBytes(text))) throw overloaded();
+  return new EchoPieces(text);
 }

@@ -32,6 +32,8 @@ export interface Config {
   readonly keysPerTeamMax: number;
   readonly bodyBytesMax: number;
   readonly appOutputBytesMax: number;
+  /** Bytes that runs hold in memory. Undefined: by the memory of the process. */
+  readonly runBytesMax: number | undefined;
   /** Runs of one app at once. */
   readonly appRunsMax: number;
   /** Answers to runs with an Idempotency-Key are kept for so long. With 0 the header is refused. */

@@ -161,6 +161,11 @@ export const environment = z.object({
     does: "Largest answer of an app, in bytes. If the app streams: its largest message.",
     example: "65536",
   }),
+  KEYRUN_RUN_BYTES_MAX: optionalSetting(wholeNumber({ min: 16 * 1024 * 1024, max: 8 * 1024 ** 3 }), {
+    whenAbsent: "a quarter of the memory that the process may use, at most 201326592",
+    does: "Bytes of bodies, texts and outputs that all runs hold in memory, on each instance. A request for which there is no room is refused with `overloaded`. One team gets half of them, or a quarter while others run apps.",
+    example: "67108864",
+  }),
   KEYRUN_APP_RUNS_MAX: setting(wholeNumber({ min: 1, max: 10_000 }), {
     byDefault: "64",
     does: "Runs of one app at the same time, on each instance. A further run is refused with `app_busy`. While teams share an app, one of them gets three quarters.",

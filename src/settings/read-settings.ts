@@ -104,6 +104,7 @@ function configFrom(settings: Parsed): Config {
     keysPerTeamMax: settings.KEYRUN_KEYS_PER_TEAM_MAX,
     bodyBytesMax: settings.KEYRUN_BODY_BYTES_MAX,
     appOutputBytesMax: settings.KEYRUN_APP_OUTPUT_BYTES_MAX,
+    runBytesMax: settings.KEYRUN_RUN_BYTES_MAX,
     appRunsMax: settings.KEYRUN_APP_RUNS_MAX,
     idempotencyHours: settings.KEYRUN_IDEMPOTENCY_HOURS,
     appStreamsMax: settings.KEYRUN_APP_STREAMS_MAX,

@@ -1,6 +1,6 @@
 import { type Attributes, context, type Span, SpanKind, type Tracer, trace } from "@opentelemetry/api";
 import type { BackendRecord } from "../apps/app-store.ts";
-import type { Run, Runner, StreamRunner } from "../run/runner.ts";
+import { type Run, type Runner, type StreamRunner, takeText } from "../run/runner.ts";
 import { contextForApp } from "./carried-context.ts";
 import { guarded, startGuarded } from "./guarded-span.ts";
 import { endFailed, endingWith, endSpan } from "./work-span.ts";
@@ -84,10 +84,10 @@ function serverOf(backend: Exclude<BackendRecord, { kind: "echo" }>, method: str
 }
 
 function traced(run: Run, span: Span): Run {
-  const { runId, teamId, keyId, app, text, requestId } = run;
+  const { runId, teamId, keyId, app, held, requestId } = run;
   const attribute = app.backend.kind === "http" ? "http.response.status_code" : "rpc.grpc.status_code";
   return {
-    ...{ runId, teamId, keyId, app, text, requestId },
+    ...{ runId, teamId, keyId, app, held, requestId, text: takeText(run) },
     traceContext: contextForApp(span),
     whenGone: (end) => run.whenGone(end),
     answered: (status) => guarded(() => void span.setAttribute(attribute, status)),

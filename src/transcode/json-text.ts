@@ -3,8 +3,16 @@ import type { Problem } from "./problem.ts";
 import { problem } from "./problem.ts";
 
 /**
- * Parses bytes as JSON in UTF-8 (RFC 8259). A byte order mark or text after the value is refused.
- * If a key is repeated, the last one wins, as in `JSON.parse`.
+ * How many values a JSON text may have, names not counted. Reading makes an object of nearly each,
+ * all in one turn of the event loop: 1 MiB of `[],` would hold up everybody else for 60 ms.
+ */
+export const jsonValuesMax = 20_000;
+
+/**
+ * Parses bytes as JSON in UTF-8 (RFC 8259). A byte order mark or text after the value is refused,
+ * and so is an object, at any depth, that has a name twice: `JSON.parse` would take the last one,
+ * and another reader of the same bytes the first. More than `jsonValuesMax` values are refused
+ * before they are read.
  */
 export function parseJson(bytes: Uint8Array): { kind: "json"; json: JsonValue; text: string } | Problem {
   let text: string;
@@ -13,8 +21,13 @@ export function parseJson(bytes: Uint8Array): { kind: "json"; json: JsonValue; t
   } catch {
     return problem("invalid_json", "The body is not valid UTF-8, as JSON must be.");
   }
+  const { members, values } = countSigns(text);
+  if (values > jsonValuesMax) return problem("invalid_argument", tooManyValues);
   try {
-    return { kind: "json", json: JSON.parse(text), text };
+    const json: JsonValue = JSON.parse(text);
+    if (members > 1 && members !== membersOf(json))
+      return problem("invalid_json", "The body has an object with one name twice. Send each name once.");
+    return { kind: "json", json, text };
   } catch {
     // The parser's message quotes a part of the body, which may be a secret, so it is not passed
     // on.
@@ -22,6 +35,49 @@ export function parseJson(bytes: Uint8Array): { kind: "json"; json: JsonValue; t
     return problem("invalid_json", `The body is not valid JSON.${mark}`);
   }
 }
+
+/** For a body that `hasTooManyValues`. */
+export const tooManyValues = `The body has more than ${jsonValuesMax} values. Send fewer.`;
+
+/** Whether a text, if it is JSON, has more than `jsonValuesMax` values. */
+export function hasTooManyValues(text: string): boolean {
+  // Each value but the first has a sign before it.
+  return text.length > jsonValuesMax && countSigns(text).values > jsonValuesMax;
+}
+
+/**
+ * How many members the objects of a JSON text have, and how many values it has at most: each member
+ * has one colon outside of strings, and each value a comma or an opening bracket before it. Past
+ * `jsonValuesMax` it stops.
+ */
+function countSigns(text: string): { members: number; values: number } {
+  let members = 0;
+  let values = 1;
+  let isInString = false;
+  for (let at = 0; at < text.length && values <= jsonValuesMax; at++) {
+    const code = text.charCodeAt(at);
+    if (code === quote) isInString = !isInString;
+    else if (isInString) at += code === backslash ? 1 : 0;
+    else if (code === colon) members++;
+    else if (code === comma || code === bracket || code === brace) values++;
+  }
+  return { members, values };
+}
+
+/** How many members are left in the parsed objects. No recursion: the depth has no bound. */
+function membersOf(json: JsonValue): number {
+  let members = 0;
+  const unread = [json];
+  for (let value = unread.pop(); value !== undefined; value = unread.pop()) {
+    if (typeof value !== "object" || value === null) continue;
+    const items = Array.isArray(value) ? value : Object.values(value);
+    if (items !== value) members += items.length;
+    for (const item of items) if (typeof item === "object" && item !== null) unread.push(item);
+  }
+  return members;
+}
+
+const [quote, backslash, colon, comma, bracket, brace] = [0x22, 0x5c, 0x3a, 0x2c, 0x5b, 0x7b];
 
 /**
  * Parses the text again and returns every number that is no safe integer as a string of its digits.

@@ -104,6 +104,23 @@ test("wrong service tokens are written down whatever they were shown to, and joi
   expect(refused.length).toBeLessThanOrEqual(2);
 });
 
+test("refused leak reports of a known service are joined as those of strangers are, with its name", async () => {
+  const clock = createManualClock();
+  const { keyrun, written } = await startWatched({ clock });
+  const { value } = await keyrun.newServiceToken(VERIFY);
+  const keys = createClient(KeyService, transports.gRPC!(keyrun.internalUrl, value));
+  const key = await keyrun.newKey(await keyrun.newTeam());
+  for (let n = 0; n < 20; n++) {
+    const report = keys.revokeLeakedKey({ value: keyrun.unknownKey() });
+    await expect(report).rejects.toMatchObject({ code: Code.NotFound });
+  }
+  await keys.revokeLeakedKey({ value: key.value });
+  await keyrun.close();
+  const reports = written.filter(({ action }) => action === "key.revoke_leaked");
+  expect(reports.map(({ outcome, count }) => [outcome, count])).toEqual([["refused", 20]]);
+  expect(reports[0]?.actor).not.toBe("unknown");
+});
+
 describe.each([
   ["the embedded store", () => ({})],
   ["MongoDB", () => ({ KEYRUN_MONGODB_URI: databases.createUri() })],

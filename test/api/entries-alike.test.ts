@@ -138,6 +138,8 @@ const bodies: readonly (readonly [string, string | Buffer])[] = [
   ["trailing text", '{"text":"a"} x'],
   ["a byte order mark", '\ufeff{"text":"a"}'],
   ["bytes that are not UTF-8", Buffer.from('{"text":"a\xff"}', "latin1")],
+  ["a name that is there twice", '{"text":"a","text":"b"}'],
+  ["a name that is there twice, once escaped", '{"text":"a","t\\u0065xt":"b"}'],
   ["half of a surrogate pair", '{"text":"\\ud800"}'],
   ["a number for a text", '{"text":7}'],
   ["an unknown field", '{"text":"a","colour":"red"}'],

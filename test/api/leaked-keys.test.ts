@@ -260,9 +260,11 @@ test("the value is taken from the body alone, as JSON in a POST", async () => {
     await post(leakPath, { body: `value=${value}`, headers: { "content-type": "text/plain" } }),
     await post(leakPath, { body: `{"value":${value}` }),
     await post(leakPath, { body: JSON.stringify({ value, team_id: "demo" }) }),
+    await post(leakPath, { body: `{"value":"x","value":"${value}"}` }),
+    await post(leakPath, { body: `{"value":"x","v\\u0061lue":"${value}"}` }),
     await post(`${leakPath}/`, { body }),
   ];
-  expect(answers.map(({ status }) => status)).toEqual([405, 400, 415, 400, 400, 404]);
+  expect(answers.map(({ status }) => status)).toEqual([405, 400, 415, 400, 400, 400, 400, 404]);
   for (const answer of answers) expect(await answer.text()).not.toContain(value.slice(29));
   expect(await runStatus(value)).toBe(200);
   const problem = await post(leakPath, {

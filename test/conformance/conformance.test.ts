@@ -36,7 +36,6 @@ test.skipIf(runner === undefined)(
   async () => {
     const { status, told } = await run(runner ?? "", [
       ...["--mode", "server", "--conf", `${folder}/features.yaml`],
-      ...["--known-failing", `@${folder}/known-failing.txt`, "--known-flaky", `@${folder}/known-flaky.txt`],
       ...skipped,
       ...["--", process.execPath, `${folder}/server.ts`],
     ]);

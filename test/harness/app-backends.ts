@@ -10,6 +10,7 @@ import {
 } from "#gen/keyrun/v1/app_backend_service_pb.ts";
 import type { AppRecord, BackendRecord } from "#src/apps/app-store.ts";
 import { type Clock, systemClock } from "#src/clock.ts";
+import { ByteBudget } from "#src/limit/byte-budget.ts";
 import { fail, Refusal } from "#src/refusal/refusal.ts";
 import { type AppRunner, createAppRunner } from "#src/run/app-runner.ts";
 import type { NameFilePaths } from "#src/run/name-files.ts";
@@ -49,7 +50,8 @@ export function appOn(backend: BackendRecord, facts: Partial<AppRecord> = {}): A
 
 export function runOf(app: AppRecord, facts: Partial<Run> = {}): Run {
   const base = { runId: "run_1", teamId: "demo", keyId: "k", text: "hello", requestId: "req-1" };
-  return { ...base, app, whenGone: () => {}, ...facts };
+  const held = new ByteBudget(systemClock, Number.POSITIVE_INFINITY).open("demo");
+  return { ...base, app, held, whenGone: () => {}, ...facts };
 }
 
 /** A caller that leaves when `leave` is called, by itself or for the reason of the argument. */

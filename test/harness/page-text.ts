@@ -42,6 +42,7 @@ const kinds: readonly (readonly [pattern: RegExp, word: string])[] = [
   [/\b[0-9a-hjkmnp-tv-z]{24}\b/g, "<id>"],
   [/\bversion [0-9a-f]{8}\b/g, "version <version>"],
   [/\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z/g, "<time>"],
+  [/\b\d{4}-\d{2}-\d{2}\b/g, "<day>"],
   [/^(RateLimit-Reset|Date): .*/gm, "$1: <time>"],
   [/;t=\d+/g, ";t=<seconds>"],
 ];

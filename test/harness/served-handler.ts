@@ -3,6 +3,7 @@ import { systemClock } from "#src/clock.ts";
 import type { HttpHandler, Mount } from "#src/http/handler.ts";
 import type { LoggedRequest, Outcomes } from "#src/http/outcomes.ts";
 import type { RequestHead } from "#src/http/request-head.ts";
+import { ByteBudget } from "#src/limit/byte-budget.ts";
 import { createRequestTracker, type RequestTracker } from "#src/server/exchange/request-tracker.ts";
 import { createServe } from "#src/server/exchange/serve.ts";
 import { createListener, type Listener, type ListenerOptions } from "#src/server/listener.ts";
@@ -69,7 +70,8 @@ export async function serveMounts(
     outcomes,
     report: (event: TransportEvent) => void events.push(event),
   };
-  const serve = createServe({ ...shared, trustProxyHops, clock: systemClock });
+  const bytes = new ByteBudget(systemClock, Number.POSITIVE_INFINITY);
+  const serve = createServe({ ...shared, trustProxyHops, clock: systemClock, bytes });
   const findMount = makeFindMount(outcomes);
   const listener = createListener({
     connectionsMax: 20_000,

@@ -5,6 +5,7 @@ export function testMetrics(sources: Partial<MetricSources> = {}): Metrics {
   return createMetrics({
     build: { version: "0.0.0-test", node: process.versions.node },
     unreadAnswerBytes: () => 0,
+    runBytes: () => 0,
     ...sources,
   });
 }

@@ -38,7 +38,7 @@ test("every series without a team, an app or a rare outcome is there at 0 before
   const unmoved = after.filter(([, value]) => value === 0).map(([name]) => name);
   // What ended is no longer running, and 99 s is past every bucket but the last.
   const still =
-    /^keyrun_(runs_running|unread_answer_bytes|event_loop_delay_p99_seconds|connections|open_streams|active_keys|expiring_keys|fleet_(instances|lost)|\w+_seconds_bucket)/;
+    /^keyrun_(runs_running|run_bytes|unread_answer_bytes|event_loop_delay_p99_seconds|connections|open_streams|active_keys|expiring_keys|fleet_(instances|lost)|\w+_seconds_bucket)/;
   expect(unmoved.filter((name) => !still.test(name))).toEqual([]);
 });
 

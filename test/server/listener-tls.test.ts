@@ -87,6 +87,25 @@ withTls("TLS older than 1.2 is refused", async () => {
   expect(await old.closed()).toBe("");
 });
 
+withTls("TLS 1.2 is served with AEAD suites, and no suite with CBC is", async () => {
+  const answerWith = async (suites: string) => {
+    const caller = rawTlsSocket({
+      ...client(),
+      maxVersion: "TLSv1.2",
+      ALPNProtocols: ["http/1.1"],
+      ciphers: suites,
+    });
+    caller.send(get);
+    return (await caller.closed()).slice(0, 13);
+  };
+  for (const cipher of ["AES128-GCM-SHA256", "AES256-GCM-SHA384", "CHACHA20-POLY1305"]) {
+    expect(await answerWith(`ECDHE-RSA-${cipher}:ECDHE-ECDSA-${cipher}`)).toBe("HTTP/1.1 200 ");
+  }
+  for (const suites of ["AES128-SHA256", "AES256-SHA384", "AES128-SHA", "AES256-SHA"]) {
+    expect(await answerWith(`ECDHE-RSA-${suites}:ECDHE-ECDSA-${suites}:${suites}:@SECLEVEL=0`)).toBe("");
+  }
+});
+
 withTls(
   "a handshake that never ends is closed in time, and bytes that are not TLS end their connection",
   async () => {

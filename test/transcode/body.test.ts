@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { jsonValuesMax } from "#src/transcode/json-text.ts";
 import { edgeOf, ruleOf } from "../harness/transcoding.ts";
 
 const whole = edgeOf("POST /v1/{name=shelves/*} *", "POST /v1/nested/{book.author.full_name} *");
@@ -161,10 +162,35 @@ test("the error about a body never repeats the body", () => {
   expect(words).not.toContain("secret");
 });
 
-test("the last of duplicate keys wins", () => {
-  expect(whole.send("POST /v1/shelves/1", '{"requestId":"a","requestId":"b"}').json).toMatchObject({
-    requestId: "b",
+test.each([
+  ["of the message", '{"requestId":"a","requestId":"b"}'],
+  ["with equal values", '{"requestId":"a","requestId":"a"}'],
+  ["after unescaping", String.raw`{"requestId":"a","request\u0049d":"b"}`],
+  ["of an unknown field", '{"nope":1,"nope":2}'],
+  ["that is empty", '{"":1,"":2}'],
+  ["of an object within", '{"book":{"author":{"fullName":"a","fullName":"b"}}}'],
+  ["in a value that the second replaces", '{"book":{"name":"a","mainTitle":"b"},"book":{}}'],
+  ["beside strings full of signs", String.raw`{"requestId":"\":\\","requestId":":"}`],
+  ["that is __proto__", '{"__proto__":1,"__proto__":2}'],
+])("a name that an object has twice is invalid JSON: %s", (_, body) => {
+  expect(whole.send("POST /v1/shelves/1", body)).toMatchObject({
+    kind: "invalid_json",
+    words: expect.stringContaining("one name twice"),
   });
+});
+
+test("names are compared within one object, and signs within strings don't count", () => {
+  for (const requestId of ['":', '\\"::"', "\\", "é:\u2028:", '{"requestId":1,"requestId":2}']) {
+    const body = { requestId, book: { name: ":", author: { fullName: requestId } } };
+    expect(whole.send("POST /v1/shelves/1", body).json).toMatchObject(body);
+  }
+  const books = [{ name: "a" }, { name: "b" }];
+  expect(field.send("PUT /v1/n/books", books).json).toMatchObject({ books });
+});
+
+test("a body of any depth is searched for repeated names", () => {
+  const deep = `${'{"a":'.repeat(19_000)}{"b":1,"b":2}${"}".repeat(19_000)}`;
+  expect(whole.send("POST /v1/shelves/1", deep).kind).toBe("invalid_json");
 });
 
 test("one field under both of its names is refused", () => {
@@ -227,7 +253,7 @@ test.each([
 test("a message nested too deeply is refused, however deep, and one at the bound is not", () => {
   const nested = (depth: number) => `{"book":${'{"sequel":'.repeat(depth)}{}${"}".repeat(depth)}}`;
   expect(whole.send("POST /v1/shelves/1", nested(98)).kind).toBe("message");
-  for (const depth of [99, 100_000]) {
+  for (const depth of [99, 19_000]) {
     const sent = whole.send("POST /v1/shelves/1", nested(depth));
     expect(sent).toMatchObject({
       kind: "invalid_argument",
@@ -238,9 +264,30 @@ test("a message nested too deeply is refused, however deep, and one at the bound
 });
 
 test("reading large integers again does not get around the bound on depth", () => {
-  const deep = `${'{"sequel":'.repeat(100_000)}{}${"}".repeat(100_000)}`;
+  const deep = `${'{"sequel":'.repeat(19_000)}{}${"}".repeat(19_000)}`;
   const sent = whole.send("POST /v1/shelves/1", `{"book":{"number":9007199254740993,"sequel":${deep}}}`);
   expect(sent).toMatchObject({ kind: "invalid_argument", words: expect.stringContaining("deeper than 100") });
+});
+
+test.each([
+  ["arrays in arrays", `${"[".repeat(jsonValuesMax)}${"]".repeat(jsonValuesMax)}`],
+  ["objects in objects", `${'{"a":'.repeat(jsonValuesMax)}0${"}".repeat(jsonValuesMax)}`],
+  ["objects side by side", `[{}${",{}".repeat(jsonValuesMax)}]`],
+  ["an array that does not end", `${"[".repeat(jsonValuesMax)}`],
+])("a body with more values than are read in one turn is refused before it is read: %s", (_, value) => {
+  expect(rich.send("POST /v1/rich", `{"value":${value}}`)).toMatchObject({
+    kind: "invalid_argument",
+    words: expect.stringContaining(`more than ${jsonValuesMax} values`),
+  });
+});
+
+test("as many values as are read in one turn are read, whatever signs their texts have", () => {
+  const texts = Array.from({ length: jsonValuesMax - 3 }, () => '",[{\\');
+  expect(rich.send("POST /v1/rich", JSON.stringify({ value: texts })).kind).toBe("message");
+  expect(rich.send("POST /v1/rich", JSON.stringify({ value: [...texts, ""] })).kind).toBe("message");
+  expect(rich.send("POST /v1/rich", JSON.stringify({ value: [...texts, "", ""] })).kind).toBe(
+    "invalid_argument",
+  );
 });
 
 test("large integers are exact down to the deepest allowed message", () => {
@@ -253,7 +300,7 @@ test("large integers are exact down to the deepest allowed message", () => {
 test("free JSON nested too deeply is refused, and at the bound it is read", () => {
   const nested = (depth: number) => `{"value":${"[".repeat(depth)}${"]".repeat(depth)}}`;
   expect(rich.send("POST /v1/rich", nested(99)).kind).toBe("message");
-  for (const depth of [100, 100_000]) {
+  for (const depth of [100, 19_000]) {
     expect(rich.send("POST /v1/rich", nested(depth))).toMatchObject({
       kind: "invalid_argument",
       words: expect.stringContaining("deeper than 100"),

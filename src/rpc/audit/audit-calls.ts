@@ -39,11 +39,8 @@ export function auditMethod<Request, Answer>(
   return async (request, call) => {
     if (!audited) return work(request, call);
     const facts = { ...factsOf(audited, call), ...audited.subjectOf(request) };
-    const { written } = audited;
-    return log.during(facts, async () => work(request, call), {
-      written,
-      isUnknown: isUnknown(call.principal),
-    });
+    const form = { ...audited.form, isUnknown: isUnknown(call.principal) };
+    return log.during(facts, async () => work(request, call), form);
   };
 }
 
@@ -70,7 +67,7 @@ export function createAuditCalls(log: AuditLog): AuditCalls {
       // The team is not the caller's. Its members need not read what strangers have tried.
       const subject = { teamId: "", target: teamId === "" ? target : teamId, detail };
       const facts = { ...factsOf(audited, call), ...subject };
-      log.refused(facts, refusal, { isUnknown: isUnknown(call.principal) });
+      log.refused(facts, refusal, { ...audited.form, isUnknown: isUnknown(call.principal) });
     },
     authenticate: (authenticate, isForServices) => (method, caller) => {
       const result = authenticate(method, caller);
@@ -97,7 +94,8 @@ function noteRefused(
   }: { audited: AuditedMethod; caller: Caller; decided: Extract<AuthResult, { kind: "refused" }> },
 ): void {
   const facts = factsOf(audited, { principal, address: caller.address, requestId: "" });
-  log.refused({ ...facts, teamId: "", target: "", detail: "" }, refusal, { isUnknown: isUnknown(principal) });
+  const form = { ...audited.form, isUnknown: isUnknown(principal) };
+  log.refused({ ...facts, teamId: "", target: "", detail: "" }, refusal, form);
 }
 
 function factsOf(

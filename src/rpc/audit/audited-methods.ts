@@ -27,7 +27,7 @@ import { detailOf, enumText, maskedFields, spanText, timeText } from "./event-de
 /** What the audit log says of a call of a method that changes something. */
 export interface AuditedMethod {
   readonly action: string;
-  readonly written: ChangeForm["written"];
+  readonly form: Pick<ChangeForm, "written" | "isGuess">;
   /**
    * What the request is about, and what exactly it asks for. An id that has not the form of one is
    * left out.
@@ -73,10 +73,10 @@ const changes: ReadonlyMap<DescMethod, AuditedMethod> = new Map([
     rotateKey,
     "key.rotate",
     ({ teamId, keyId, overlap }) => ({ team: teamId, key: keyId, detail: { overlap: spanText(overlap) } }),
-    "steps",
+    { written: "steps" },
   ),
   change(revokeKey, "key.revoke", ({ teamId, keyId }) => ({ team: teamId, key: keyId })),
-  change(revokeLeakedKey, "key.revoke_leaked", () => ({})),
+  change(revokeLeakedKey, "key.revoke_leaked", () => ({}), { isGuess: true }),
 
   change(createTeam, "team.create", ({ team }) => ({ team: team?.id, detail: { plan: planOf(team) } })),
   change(updateTeam, "team.update", ({ team, updateMask }) => {
@@ -84,7 +84,7 @@ const changes: ReadonlyMap<DescMethod, AuditedMethod> = new Map([
     const plan = changed.includes("plan") ? planOf(team) : undefined;
     return { team: team?.id, detail: { changed, plan } };
   }),
-  change(deleteTeam, "team.delete", ({ teamId }) => ({ team: teamId }), "steps"),
+  change(deleteTeam, "team.delete", ({ teamId }) => ({ team: teamId }), { written: "steps" }),
   change(addMember, "member.add", ({ teamId, email }) => ({ team: teamId, email })),
   change(removeMember, "member.remove", ({ teamId, email }) => ({ team: teamId, email })),
   change(setPreviewAccess, "preview.set", ({ email, granted }) => ({ email, detail: { granted } })),
@@ -97,7 +97,7 @@ const changes: ReadonlyMap<DescMethod, AuditedMethod> = new Map([
   change(deleteApp, "app.delete", ({ appId }) => ({ app: appId })),
 
   change(signOut, "session.sign_out", () => ({})),
-  change(createSignInLink, "sign_in_link.create", () => ({}), "first"),
+  change(createSignInLink, "sign_in_link.create", () => ({}), { written: "first" }),
 
   change(createServiceToken, "service_token.create", ({ name, role }) => ({
     app: name,
@@ -150,11 +150,11 @@ function change<Input extends DescMessage>(
   method: DescMethod & { readonly methodKind: "unary"; readonly input: Input },
   action: string,
   named: (request: MessageShape<Input>) => Named,
-  written?: ChangeForm["written"],
+  form: AuditedMethod["form"] = {},
 ): readonly [DescMethod, AuditedMethod] {
   const subjectOf = (request: unknown) =>
     subject(isMessage(request, method.input) ? named(request as MessageShape<Input>) : {});
-  return [method, { action, written, subjectOf }];
+  return [method, { action, form, subjectOf }];
 }
 
 function subject({ team = "", detail = {}, ...named }: Named): Required<ChangeSubject> {

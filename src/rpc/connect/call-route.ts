@@ -1,6 +1,6 @@
 import { createContextValues } from "@connectrpc/connect";
 import type { UniversalServerResponse } from "@connectrpc/connect/protocol";
-import type { HttpRequest, HttpResponse } from "../../http/handler.ts";
+import type { BytesOfBody, HttpRequest, HttpResponse } from "../../http/handler.ts";
 import { flatHeaders, headersOf } from "../../http/headers.ts";
 import { untilEnded } from "../../http/until-ended.ts";
 import { beforeWork } from "../../http/whole-body.ts";
@@ -14,13 +14,14 @@ import { shortenTimeouts } from "./timeout-headers.ts";
 export async function callRoute(
   route: RpcRoute,
   request: HttpRequest,
-  onRefusal: (refusal: Refusal) => void,
+  { onRefusal, messageBytesMax }: { onRefusal: (refusal: Refusal) => void; messageBytesMax: number },
 ): Promise<HttpResponse> {
   const state: CallState = {
     request,
     principal: undefined,
     rateNow: undefined,
     deadline: undefined,
+    chunks: undefined,
   };
   const header = headersOf(request.rawHeaders);
   shortenTimeouts(header);
@@ -32,7 +33,7 @@ export async function callRoute(
     // Connect reads only the query.
     url: `http://localhost${request.target}`,
     header,
-    body: bodyOf(state, onRefusal),
+    body: bodyOf(state, onRefusal, messageBytesMax),
     signal: request.signal(),
     contextValues: createContextValues().set(callStateKey, state),
   });
@@ -43,9 +44,14 @@ export async function callRoute(
  * The body ends with the call, because Connect reads it to its end even past the deadline. Throws
  * refusals as ConnectErrors, because Connect sends every other error as INTERNAL.
  */
-async function* bodyOf(state: CallState, onRefusal: (refusal: Refusal) => void): AsyncGenerator<Uint8Array> {
+async function* bodyOf(
+  state: CallState,
+  onRefusal: (refusal: Refusal) => void,
+  messageBytesMax: number,
+): AsyncGenerator<Uint8Array> {
   try {
-    const chunks = state.request.bodyChunks();
+    const chunks = state.request.bodyChunks(bytesOf(state.request, messageBytesMax));
+    state.chunks = chunks;
     yield* state.deadline ? untilEnded(chunks, state.deadline.signal) : chunks;
   } catch (thrown) {
     if (!(thrown instanceof Refusal)) throw thrown;
@@ -54,6 +60,22 @@ async function* bodyOf(state: CallState, onRefusal: (refusal: Refusal) => void):
     throw connectErrorFrom(refusal);
   }
 }
+
+/**
+ * What Connect holds of a body of which so many bytes have come: its chunks, and the whole that it
+ * makes of them. A compressed message may become the longest at once, and Connect can't be asked
+ * for its size before that.
+ */
+function bytesOf(request: HttpRequest, messageBytesMax: number): BytesOfBody {
+  const isCompressed = encodingHeaders.some((name) => (request.header(name) ?? "identity") !== "identity");
+  if (!isCompressed) return (arrived) => 2 * arrived;
+  return (arrived) => 2 * arrived + Math.min(messageBytesMax, inflatedMax * arrived);
+}
+
+const encodingHeaders = ["content-encoding", "grpc-encoding", "connect-content-encoding"];
+
+/** How many bytes may come of one compressed byte: more than of gzip, and few texts of Brotli. */
+const inflatedMax = 16 * 1024;
 
 async function answerOf({ status, header, body, trailer }: UniversalServerResponse): Promise<HttpResponse> {
   // Counted in `adaptService`, because a gRPC status may follow a body that began with 200.

@@ -53,7 +53,8 @@ function mountsOf(parts: RpcParts, route: RpcRoute): Record<"grpc" | "connect", 
       if (isForeignHost) return { refusal: fail("MISDIRECTED_REQUEST") };
       const refusal = routeRefusal(route, request);
       if (refusal) return { refusal, headers: addressHeaders(parts, route, request) };
-      return callRoute(route, request, (late) => parts.outcomes.refused(late, entry, request));
+      const onRefusal = (late: Refusal) => parts.outcomes.refused(late, entry, request);
+      return callRoute(route, request, { onRefusal, messageBytesMax: parts.messageBytesMax });
     },
   });
   return { grpc: mount("grpc"), connect: mount("connect") };

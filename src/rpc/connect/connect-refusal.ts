@@ -1,5 +1,5 @@
 import { Code, ConnectError, type HandlerContext } from "@connectrpc/connect";
-import { errorDetails } from "../../refusal/error-details.ts";
+import { rpcDetails } from "../../refusal/error-details.ts";
 import { rowOf } from "../../refusal/reasons.ts";
 import { isUnsafeToRepeat, type Refusal, repeatHeaders } from "../../refusal/refusal.ts";
 import type { RpcParts } from "../rpc-parts.ts";
@@ -15,7 +15,7 @@ const settled = new WeakSet<ConnectError>();
 export function connectErrorFrom(refusal: Refusal): ConnectError {
   const { code } = rowOf(refusal.reason);
   const metadata = Object.fromEntries(repeatHeaders(refusal));
-  return settle(new ConnectError(refusal.message, code, metadata, errorDetails(refusal), refusal.cause));
+  return settle(new ConnectError(refusal.message, code, metadata, rpcDetails(refusal), refusal.cause));
 }
 
 /** Counts and logs the refusal of a call. Marks the response if its status alone would mislead. */

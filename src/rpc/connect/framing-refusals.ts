@@ -1,16 +1,17 @@
 import { Code, ConnectError, type HandlerContext } from "@connectrpc/connect";
 import { bounds } from "../../bounds.ts";
 import { cutText } from "../../refusal/cut-text.ts";
-import { errorDetails } from "../../refusal/error-details.ts";
+import { rpcDetails } from "../../refusal/error-details.ts";
 import { rowOf } from "../../refusal/reasons.ts";
 import { fail, Refusal } from "../../refusal/refusal.ts";
 import type { RpcParts } from "../rpc-parts.ts";
 import { countRefusal, isSettled } from "./connect-refusal.ts";
 
 /**
- * Adds an ErrorInfo to the errors that Connect creates itself: a message over the bound, a message
- * that can't be read, an unknown compression. Connect has no hook for them, but it aborts the call
- * with the error before it sends it, and the error's code and details are plain properties.
+ * Gives the errors that Connect creates itself the words and the code of our refusals, and counts
+ * them: a message over the bound, a message that can't be read, an unknown compression. Connect has
+ * no hook for them, but it aborts the call with the error before it sends it, and the error's code
+ * and details are plain properties.
  */
 export function explainFraming(
   context: HandlerContext,
@@ -23,7 +24,7 @@ export function explainFraming(
     countRefusal(context, parts, refusal);
     // Connect sends any other error as INTERNAL, without its message.
     if (!(error instanceof ConnectError)) return;
-    error.details.push(...errorDetails(refusal));
+    error.details.push(...rpcDetails(refusal));
     // Connect sends unreadable bytes as INTERNAL, but the fault is the caller's, as with JSON.
     Object.assign(error, { code: rowOf(refusal.reason).code, rawMessage: refusal.message });
   };

@@ -1,6 +1,7 @@
 import { createRegistry, type DescFile, type Registry } from "@bufbuild/protobuf";
 import { Code, ConnectError, type ConnectRouter, createConnectRouter } from "@connectrpc/connect";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
+import { hasTooManyValues, tooManyValues } from "../../transcode/json-text.ts";
 import type { RpcParts } from "../rpc-parts.ts";
 import type { ServedService } from "../served.ts";
 import { adaptService } from "./adapt-work.ts";
@@ -43,8 +44,17 @@ function unserved(): never {
 const jsonOptions = {
   ignoreUnknownFields: false,
   alwaysEmitImplicit: true,
-  textDecoder: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }),
+  textDecoder: { decode: decodeJson },
 };
+
+const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+
+/** Refuses what would take long to read, before it is read. */
+function decodeJson(bytes: Uint8Array): string {
+  const text = utf8.decode(bytes);
+  if (hasTooManyValues(text)) throw new ConnectError(tooManyValues, Code.InvalidArgument);
+  return text;
+}
 
 /**
  * Returns all messages of the services' files and their imports, for `google.protobuf.Any` in JSON.

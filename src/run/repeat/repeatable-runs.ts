@@ -4,9 +4,10 @@ import type { Call } from "../../auth/principal.ts";
 import { bounds } from "../../bounds.ts";
 import type { Clock } from "../../clock.ts";
 import { readTraceContext } from "../../http/trace-context.ts";
+import { type ByteBudget, overloaded, textBytes } from "../../limit/byte-budget.ts";
 import { fail, unavailable } from "../../refusal/refusal.ts";
 import { runBounds } from "../run-bounds.ts";
-import type { Run, Runner } from "../runner.ts";
+import { type Run, type Runner, takeText } from "../runner.ts";
 import { readIdempotencyKey, refuseIdempotencyKey } from "./idempotency-key.ts";
 import { outcomeOf, type RunOutcome, replayedRefusal } from "./run-outcome.ts";
 import type { RunClaim, RunRecord, RunRecordStore } from "./run-record-store.ts";
@@ -18,7 +19,8 @@ export interface RepeatableOrder {
   readonly teamId: string;
   readonly keyId: string;
   readonly app: AppRecord;
-  readonly text: string;
+  /** Empty once the run has begun, or what came of an earlier one is known. */
+  text: string;
   /** The value of the header, as it was sent. */
   readonly key: string;
 }
@@ -60,6 +62,7 @@ export interface RepeatableRunsParts {
   /** Other instances use the store too. Their wall clocks may differ from this one's. */
   readonly isShared?: boolean;
   readonly run: Runner;
+  readonly bytes: ByteBudget;
   readonly newRunId: () => string;
   /** How long what came of a run is kept. With 0, a key is refused. */
   readonly keptHours: number;
@@ -70,7 +73,7 @@ export interface RepeatableRunsParts {
 }
 
 export function createRepeatableRuns(parts: RepeatableRunsParts): RepeatableRuns {
-  const { clock, keptHours } = parts;
+  const { clock, keptHours, bytes } = parts;
   const skewMs = parts.isShared ? runBounds.clockSkewMsMax : 0;
   // By the clock of every instance, the key is kept for as long as was promised.
   const keptMs = keptHours * hourMs + skewMs;
@@ -81,16 +84,34 @@ export function createRepeatableRuns(parts: RepeatableRunsParts): RepeatableRuns
 
   async function run(order: RepeatableOrder, call: Call): Promise<RepeatableAnswer> {
     if (keptHours === 0) refuseIdempotencyKey(call, "Idempotency-Key is turned off here.");
-    const { id, fingerprint } = namesOf(order);
+    const names = namesOf(order);
+    const held = bytes.open(order.teamId);
+    let next: Awaited<ReturnType<typeof claimOrFind>>;
+    try {
+      if (!held.take(textBytes(order.text))) throw overloaded();
+      next = await claimOrFind(order, names);
+    } finally {
+      held.release();
+    }
+    if (next.kind === "claimed") return await begin(order, { ...next, call });
+    // What waits for an answer needs no text.
+    order.text = "";
+    return next.kind === "here"
+      ? await join(next.here, names.fingerprint, call)
+      : await replay(next.found, names.fingerprint);
+  }
+
+  async function claimOrFind(order: RepeatableOrder, names: Pick<RunClaim, "id" | "fingerprint">) {
+    const { id } = names;
     for (let tries = 0; tries < bounds.claimTriesMax; tries++) {
       const here = underWay.get(id);
-      if (here) return await join(here, fingerprint, call);
+      if (here) return { kind: "here", here } as const;
       const begunMs = clock.monotonicMs();
-      const claim = claimOf(order, { id, fingerprint });
+      const claim = claimOf(order, names);
       const found = await records.claim(claim);
-      if (!found) return await begin(order, { claim, call, begunMs });
+      if (!found) return { kind: "claimed", claim, begunMs } as const;
       if (found.expireTimeMs <= clock.unixMs()) await records.removeExpired(found);
-      else if (underWay.get(id)?.claim.runId !== found.runId) return await replay(found, fingerprint);
+      else if (underWay.get(id)?.claim.runId !== found.runId) return { kind: "found", found } as const;
     }
     throw unavailable();
   }
@@ -126,7 +147,7 @@ export function createRepeatableRuns(parts: RepeatableRunsParts): RepeatableRuns
 
   /** Runs the app for nobody in particular, and keeps what came of it. Never rejects. */
   async function carryOut(
-    { keyId, app, text }: RepeatableOrder,
+    order: RepeatableOrder,
     {
       claim,
       begunMs,
@@ -134,12 +155,20 @@ export function createRepeatableRuns(parts: RepeatableRunsParts): RepeatableRuns
     }: Pick<Run, "requestId" | "traceContext"> & { claim: RunClaim; begunMs: number },
   ): Promise<RunOutcome> {
     const { teamId, runId } = claim;
+    const { keyId, app } = order;
+    const held = bytes.open(teamId);
+    const run: Run = { runId, teamId, keyId, app, text: takeText(order), held, ...asked, whenGone: () => {} };
     const outcome = await outcomeOf(() => {
       // The record would say too early that the app can't be at work any more.
       if (clock.monotonicMs() - begunMs > runBounds.claimMsMax) throw unavailable();
-      return parts.run({ runId, teamId, keyId, app, text, ...asked, whenGone: () => {} });
+      // Its output is its text, which is kept until it is written.
+      if (app.backend.kind === "echo" && !held.take(textBytes(run.text))) throw overloaded();
+      return parts.run(run);
     });
-    const ended = () => void underWay.delete(claim.id);
+    const ended = () => {
+      underWay.delete(claim.id);
+      held.release();
+    };
     if (outcome.kind === "kept") await records.end(claim, outcome, ended);
     if (outcome.kind === "not_started") await records.release(claim, ended);
     if (outcome.kind === "unknown") ended();
@@ -165,9 +194,15 @@ export function createRepeatableRuns(parts: RepeatableRunsParts): RepeatableRuns
       throw replayedRefusal("app_failed");
     }
     if (state !== "done") throw replayedRefusal(state);
-    const text = await records.textOf(found);
-    if (text === null) throw fail("IDEMPOTENCY_ANSWER_GONE");
-    return { runId, text, isReplayed: true };
+    const held = bytes.open(found.teamId);
+    try {
+      if (!held.take(2 * found.textBytes)) throw overloaded();
+      const text = await records.textOf(found);
+      if (text === null) throw fail("IDEMPOTENCY_ANSWER_GONE");
+      return { runId, text, isReplayed: true };
+    } finally {
+      held.release();
+    }
   }
 
   async function idle(): Promise<void> {

@@ -1,3 +1,4 @@
+import { overloaded } from "../../limit/byte-budget.ts";
 import { appFailed } from "../backend-runner.ts";
 
 /**
@@ -7,20 +8,30 @@ import { appFailed } from "../backend-runner.ts";
 export class ByteBuffer {
   readonly #bytesMax: number;
   readonly #tooMany: string;
+  readonly #memory: { grow?(bytes: number): boolean; shrink?(bytes: number): void };
   #bytes: Buffer = Buffer.alloc(0);
   #length = 0;
 
-  /** `tooMany` is what the log says of more bytes than `bytesMax`. */
-  constructor(bytesMax: number, tooMany: string) {
+  /**
+   * `tooMany` is what the log says of more bytes than `bytesMax`. `grow` is called before the
+   * buffer takes so much more memory, and returns false where there is no room for it; `shrink`
+   * when it has given its memory away.
+   */
+  constructor(
+    bytesMax: number,
+    tooMany: string,
+    memory: { grow?(bytes: number): boolean; shrink?(bytes: number): void } = {},
+  ) {
     this.#bytesMax = bytesMax;
     this.#tooMany = tooMany;
+    this.#memory = memory;
   }
 
   get isEmpty(): boolean {
     return this.#length === 0;
   }
 
-  /** Throws APP_FAILED where there are too many. */
+  /** Throws APP_FAILED where there are too many, and OVERLOADED where there is no room for them. */
   append(bytes: Buffer): void {
     const length = this.#length + bytes.byteLength;
     if (length > this.#bytesMax) throw appFailed(this.#tooMany);
@@ -32,15 +43,16 @@ export class ByteBuffer {
   /** Returns the bytes, and is empty afterwards. */
   take(): Buffer {
     const taken = this.#bytes.subarray(0, this.#length);
+    this.#memory.shrink?.(this.#bytes.byteLength);
     this.#bytes = Buffer.alloc(0);
     this.#length = 0;
     return taken;
   }
 
   #grow(length: number): void {
-    const grown = Buffer.allocUnsafeSlow(
-      Math.min(this.#bytesMax, Math.max(2 * this.#bytes.byteLength, length)),
-    );
+    const size = Math.min(this.#bytesMax, Math.max(2 * this.#bytes.byteLength, length));
+    if (this.#memory.grow?.(size - this.#bytes.byteLength) === false) throw overloaded({ mayHaveRun: true });
+    const grown = Buffer.allocUnsafeSlow(size);
     this.#bytes.copy(grown, 0, 0, this.#length);
     this.#bytes = grown;
   }

@@ -1,4 +1,5 @@
 import { appFailed } from "../backend-runner.ts";
+import { ByteBuffer } from "./byte-buffer.ts";
 import { LineReader } from "./line-reader.ts";
 import { textOfPart, toldError } from "./message-text.ts";
 import type { PieceDecoder } from "./piece-decoder.ts";
@@ -12,14 +13,15 @@ import type { PieceDecoder } from "./piece-decoder.ts";
  */
 export class EventStreamDecoder implements PieceDecoder {
   readonly #lines: LineReader;
-  readonly #bytesMax: number;
   #isFirstLine = true;
-  #data: string | undefined;
+  /** The data of the event, where it has any: bytes, so that a line costs no more than these. */
+  readonly #data: ByteBuffer;
+  #hasData = false;
   #isError = false;
 
   constructor(bytesMax: number) {
     this.#lines = new LineReader({ bytesMax, endsAtCr: true });
-    this.#bytesMax = bytesMax;
+    this.#data = new ByteBuffer(bytesMax, `An event of the answer has more than ${bytesMax} bytes.`);
   }
 
   feed(bytes: Buffer): void {
@@ -31,50 +33,58 @@ export class EventStreamDecoder implements PieceDecoder {
       const read = this.#lines.next();
       if (read === undefined) return undefined;
       const line = this.#withoutMark(read);
-      if (line === "") return this.#dispatch();
-      if (line.startsWith(":")) return "";
+      if (line.byteLength === 0) return this.#dispatch();
+      if (line[0] === colonByte) return "";
       this.#readField(line);
     }
   }
 
   end(): undefined {
     const rest = this.#withoutMark(this.#lines.rest());
-    if (this.#data !== undefined || !(rest === "" || rest.startsWith(":"))) {
+    if (this.#hasData || !(rest.byteLength === 0 || rest[0] === colonByte)) {
       throw appFailed("The answer ended within an event.");
     }
   }
 
   /** The body may begin with a byte order mark. */
-  #withoutMark(line: string): string {
+  #withoutMark(line: Buffer): Buffer {
     const isFirst = this.#isFirstLine;
     this.#isFirstLine = false;
-    return isFirst && line.startsWith(byteOrderMark) ? line.slice(byteOrderMark.length) : line;
+    return isFirst && line.indexOf(byteOrderMark) === 0 ? line.subarray(byteOrderMark.byteLength) : line;
   }
 
-  #readField(line: string): void {
-    const colon = line.indexOf(":");
-    const name = colon < 0 ? line : line.slice(0, colon);
+  #readField(line: Buffer): void {
+    const colon = line.indexOf(colonByte);
+    const nameEnd = colon < 0 ? line.byteLength : colon;
+    // Longer names mean nothing, and are not decoded.
+    const name = nameEnd > namesBytesMax ? "" : line.toString("latin1", 0, nameEnd);
     if (name !== "data" && name !== "event") return;
-    const value = colon < 0 ? "" : line.slice(line[colon + 1] === " " ? colon + 2 : colon + 1);
-    if (name === "event") this.#isError = value === "error";
+    const valueStart = colon < 0 ? nameEnd : line[colon + 1] === space ? colon + 2 : colon + 1;
+    const value = line.subarray(valueStart);
+    if (name === "event") this.#isError = value.equals(errorType);
     else this.#append(value);
   }
 
-  #append(value: string): void {
-    this.#data = this.#data === undefined ? value : `${this.#data}\n${value}`;
-    if (this.#data.length > this.#bytesMax) {
-      throw appFailed(`An event of the answer has more than ${this.#bytesMax} bytes.`);
-    }
+  #append(value: Buffer): void {
+    if (this.#hasData) this.#data.append(lineFeed);
+    this.#hasData = true;
+    this.#data.append(value);
   }
 
   #dispatch(): string {
-    const data = this.#data;
+    const hadData = this.#hasData;
     const isError = this.#isError;
-    this.#data = undefined;
+    this.#hasData = false;
     this.#isError = false;
+    const data = this.#data.take();
     if (isError) throw toldError();
-    return data === undefined ? "" : textOfPart(data);
+    return hadData ? textOfPart(data.toString()) : "";
   }
 }
 
-const byteOrderMark = "\ufeff";
+const byteOrderMark = Buffer.from("\ufeff");
+const lineFeed = Buffer.from("\n");
+const errorType = Buffer.from("error");
+const namesBytesMax = "event".length;
+const colonByte = 0x3a;
+const space = 0x20;

@@ -2,8 +2,7 @@ import type { Refusal } from "../../refusal/refusal.ts";
 import { appFailed, endedBy } from "../backend-runner.ts";
 import { type CallEnd, type CallTimes, type GrpcAnswer, type GrpcCall, startCall } from "../grpc-call.ts";
 import type { ChannelLease } from "../grpc-channels.ts";
-import { type GrpcMethod, grpcPaths, requestOf, textOf } from "../grpc-messages.ts";
-import type { Run } from "../runner.ts";
+import { type GrpcMethod, type GrpcRequest, grpcPaths, textOf } from "../grpc-messages.ts";
 import { Mailbox } from "./mailbox.ts";
 import type { PieceSource } from "./piece-source.ts";
 
@@ -13,7 +12,7 @@ import type { PieceSource } from "./piece-source.ts";
  */
 export class GrpcPieces implements PieceSource, GrpcAnswer {
   readonly #channel: ChannelLease;
-  readonly #run: Run;
+  readonly #request: GrpcRequest;
   readonly #times: CallTimes;
   readonly #methods: GrpcMethod[];
   readonly #begun = Promise.withResolvers<void>();
@@ -28,9 +27,13 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
   #cancelled: Refusal | undefined;
 
   /** Releases the channel when it is over. */
-  constructor(channel: ChannelLease, run: Run, how: CallTimes & { methods: readonly GrpcMethod[] }) {
+  constructor(
+    channel: ChannelLease,
+    request: GrpcRequest,
+    how: CallTimes & { methods: readonly GrpcMethod[] },
+  ) {
     this.#channel = channel;
-    this.#run = run;
+    this.#request = request;
     this.#times = { msLeft: how.msLeft };
     this.#methods = [...how.methods];
     // The one that cancels it may not wait for its begin.
@@ -78,6 +81,7 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
     if (this.#cancelled) return;
     this.#isReading = false;
     this.#messages += 1;
+    this.#request.drop();
     this.#begun.resolve();
     if (this.#method === "run" && this.#messages > 1) this.cancel(appFailed("Run sent two messages."));
     else if (this.#waiting.isWaitedFor) this.#hand(bytes);
@@ -90,6 +94,7 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
       this.#startNext();
       return;
     }
+    this.#request.drop();
     if (!end.isOk && end.refusal.reason === "APP_TIMEOUT") this.#channel.retire();
     this.#channel.release();
     this.#over.resolve();
@@ -107,8 +112,8 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
     this.#method = this.#methods.shift() ?? this.#method;
     const request = {
       path: grpcPaths[this.#method],
-      message: requestOf(this.#run),
-      run: this.#run,
+      message: this.#request.message,
+      run: this.#request.run,
       ...this.#times,
     };
     this.#isReading = false;

@@ -1,3 +1,4 @@
+import type { HeldBytes } from "../../limit/byte-budget.ts";
 import { Refusal } from "../../refusal/refusal.ts";
 import { appFailed } from "../backend-runner.ts";
 import { type AnswerHeaders, type AnswerReader, answerFault, type HttpExchange } from "../http-exchange.ts";
@@ -15,6 +16,8 @@ export interface AnswerBounds {
   readonly messageBytesMax: number;
   /** Bytes of the whole body, with comments and the framing of messages. */
   readonly bodyBytesMax: number;
+  /** Counts what was read and waits. */
+  readonly held: HeldBytes;
 }
 
 /**
@@ -42,7 +45,11 @@ export class HttpPieces implements PieceSource, AnswerReader {
 
   constructor(bounds: AnswerBounds, begin: (reader: AnswerReader) => HttpExchange) {
     this.#bounds = bounds;
-    this.#unread = new ByteBuffer(bounds.bodyBytesMax, "The answer is too long.");
+    const { held } = bounds;
+    this.#unread = new ByteBuffer(bounds.bodyBytesMax, "The answer is too long.", {
+      grow: (bytes) => held.take(bytes),
+      shrink: (bytes) => held.give(bytes),
+    });
     // The one that cancels it may not wait for its begin.
     this.#begun.promise.catch(() => {});
     this.#exchange = begin(this);
@@ -102,7 +109,7 @@ export class HttpPieces implements PieceSource, AnswerReader {
       });
       if (!this.#waiting.isWaitedFor) this.#noteAhead(bytes);
     } else {
-      this.#unread.append(bytes);
+      this.#keep(bytes);
       this.#noteAhead(bytes);
     }
   }
@@ -119,6 +126,15 @@ export class HttpPieces implements PieceSource, AnswerReader {
     } else if (this.#waiting.isWaitedFor) {
       this.#hand(() => this.#last());
       if (this.#waiting.isWaitedFor) this.#waiting.put(undefined);
+    }
+  }
+
+  #keep(bytes: Buffer): void {
+    try {
+      this.#unread.append(bytes);
+    } catch (thrown) {
+      if (!(thrown instanceof Refusal)) throw thrown;
+      this.cancel(thrown);
     }
   }
 

@@ -27,7 +27,8 @@ export class JsonLinesDecoder implements PieceDecoder {
   }
 }
 
-function textOfLine(line: string): string {
+function textOfLine(bytes: Buffer): string {
+  const line = bytes.toString();
   return emptyLine.test(line) ? "" : textOfPart(line);
 }
 

@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import { appFailed } from "../backend-runner.ts";
 import { ByteBuffer } from "./byte-buffer.ts";
 
@@ -37,10 +38,10 @@ export class LineReader {
   }
 
   /**
-   * The next line without its end. Undefined where it needs more bytes. Throws APP_FAILED for a
-   * line of too many bytes, or one that is not UTF-8.
+   * The next line without its end, valid until the next call of `feed`. Undefined where it needs
+   * more bytes. Throws APP_FAILED for a line of too many bytes, or one that is not UTF-8.
    */
-  next(): string | undefined {
+  next(): Buffer | undefined {
     const end = this.#nextEnd();
     if (end < 0) {
       this.#unfinished.append(this.#chunk.subarray(this.#position));
@@ -50,14 +51,14 @@ export class LineReader {
     }
     const line = this.#chunk.subarray(this.#position, end);
     this.#passEnd(end);
-    if (this.#unfinished.isEmpty) return this.#textOf(line);
+    if (this.#unfinished.isEmpty) return this.#checked(line);
     this.#unfinished.append(line);
-    return this.#textOf(this.#unfinished.take());
+    return this.#checked(this.#unfinished.take());
   }
 
   /** The line that no line end completes. Empty where there is none. */
-  rest(): string {
-    return this.#textOf(this.#unfinished.take());
+  rest(): Buffer {
+    return this.#checked(this.#unfinished.take());
   }
 
   #nextEnd(): number {
@@ -77,11 +78,12 @@ export class LineReader {
     if (this.#cr >= 0 && this.#cr < next) this.#cr = chunk.indexOf(cr, next);
   }
 
-  #textOf(line: Buffer): string {
+  #checked(line: Buffer): Buffer {
     if (line.byteLength > this.#bytesMax) {
       throw appFailed(`A line of the answer has more than ${this.#bytesMax} bytes.`);
     }
-    return decodeUtf8(line);
+    if (!isUtf8(line)) throw notUtf8();
+    return line;
   }
 }
 
@@ -89,13 +91,12 @@ const noBytes = Buffer.alloc(0);
 const lf = 0x0a;
 const cr = 0x0d;
 
-const strictUtf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-
 /** Throws APP_FAILED for what is not UTF-8. A byte order mark is kept. */
 export function decodeUtf8(bytes: Buffer): string {
-  try {
-    return strictUtf8.decode(bytes);
-  } catch {
-    throw appFailed("The answer is not UTF-8.");
-  }
+  if (!isUtf8(bytes)) throw notUtf8();
+  return bytes.toString();
+}
+
+function notUtf8() {
+  return appFailed("The answer is not UTF-8.");
 }

@@ -1,3 +1,4 @@
+import { hasTooManyValues, jsonValuesMax } from "../../transcode/json-text.ts";
 import { appFailed } from "../backend-runner.ts";
 
 /**
@@ -32,9 +33,11 @@ export function memberText(message: unknown): string | undefined {
 
 /**
  * What the JSON holds; undefined if it is no JSON. The parser's error quotes what the app sent,
- * which belongs to the team, so it is not kept as a cause.
+ * which belongs to the team, so it is not kept as a cause. Throws APP_FAILED for JSON with more
+ * values than may be read in one turn of the event loop.
  */
 export function jsonIn(json: string): unknown {
+  if (hasTooManyValues(json)) throw appFailed(`A message in JSON has more than ${jsonValuesMax} values.`);
   try {
     return JSON.parse(json);
   } catch {

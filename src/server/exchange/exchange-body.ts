@@ -1,5 +1,6 @@
-import type { BodyOutcome } from "../../http/handler.ts";
+import type { BodyOutcome, BytesOfBody } from "../../http/handler.ts";
 import { headerOf, type RequestHead } from "../../http/request-head.ts";
+import { type HeldBytes, overloaded } from "../../limit/byte-budget.ts";
 import type { Refusal } from "../../refusal/refusal.ts";
 import { type Incoming, isGone, isHttp2Request, isHttp2Response, type NodeRequest } from "../node-http.ts";
 import type { TransportLimits } from "../transport-limits.ts";
@@ -43,20 +44,23 @@ export class ExchangeBody {
 
   /**
    * Reads the whole body, after `atHand` returned undefined. At the first byte over `bytesMax` the
-   * outcome is `too_large`.
+   * outcome is `too_large`. While it waits, `held` counts what has arrived; where there is no room
+   * for it, the outcome is OVERLOADED.
    */
-  read(bytesMax: number): Promise<BodyOutcome> {
+  read(bytesMax: number, held?: HeldBytes): Promise<BodyOutcome> {
     continueIfExpected(this.#incoming);
     const arriving = this.#collect();
     return new Promise((resolve) => {
       this.#end = (outcome) => {
         this.#end = undefined;
         arriving.watch(() => {});
+        held?.release();
         resolve(outcome);
       };
       const look = () => {
         const outcome = outcomeOf(arriving, bytesMax);
         if (outcome !== undefined) this.#end?.(outcome);
+        else if (held?.takeUpTo(arriving.size) === false) this.#end?.({ kind: "gone", reason: overloaded() });
       };
       arriving.watch(look);
       arriving.allow(bytesMax);
@@ -65,9 +69,9 @@ export class ExchangeBody {
   }
 
   /** Returns the body in chunks. What is not taken waits with the sender, past a bound. */
-  chunks(): BodyChunks {
+  chunks(held: HeldBytes | undefined, bytesOf: BytesOfBody): BodyChunks {
     this.#ask();
-    this.#chunks = new BodyChunks(this.#incoming, this.#collect());
+    this.#chunks = new BodyChunks(this.#incoming, this.#collect(), { held, bytesOf });
     continueIfExpected(this.#incoming);
     return this.#chunks;
   }

@@ -1,7 +1,9 @@
 import { type EndCall, inTurn } from "../../http/end-calls.ts";
 import type {
   Answer,
+  BodyChunkSource,
   BodyOutcome,
+  BytesOfBody,
   HttpRequest,
   HttpResponse,
   Mount,
@@ -122,11 +124,11 @@ export class Exchange extends RequestFacts implements HttpRequest, Abortable, Ta
     const atHand = this.#body.atHand(bytesMax);
     if (atHand !== undefined) return atHand;
     this.#watch();
-    return this.#body.read(bytesMax);
+    return this.#body.read(bytesMax, this.openHeld());
   }
 
-  bodyChunks(): AsyncIterable<Uint8Array> {
-    const chunks = this.#body.chunks();
+  bodyChunks(bytesOf: BytesOfBody = (arrived) => arrived): BodyChunkSource {
+    const chunks = this.#body.chunks(this.openHeld(), bytesOf);
     this.#watch();
     if (this.#abortReason !== undefined) chunks.fail(this.#abortReason);
     return chunks;

@@ -7,6 +7,7 @@ import {
   requestIdOf,
 } from "../../http/request-head.ts";
 import type { RequestNotes } from "../../http/request-notes.ts";
+import type { ByteBudget, HeldBytes } from "../../limit/byte-budget.ts";
 import { type Incoming, isRefusedByParser, type NodeResponse } from "../node-http.ts";
 
 export interface RequestFactsOptions {
@@ -14,6 +15,8 @@ export interface RequestFactsOptions {
   /** How many proxies in front are trusted to name the client's address. */
   readonly trustProxyHops: number;
   readonly clock: Pick<Clock, "monotonicMs">;
+  /** Counts the bodies of the requests with a key. */
+  readonly bytes: ByteBudget;
 }
 
 /**
@@ -38,6 +41,11 @@ export class RequestFacts {
     this.notes = notes;
     this.#options = options;
     this.startMs = options.clock.monotonicMs();
+  }
+
+  /** Holds nothing yet. Undefined if the request has no key: its body is not that of a run. */
+  openHeld(): HeldBytes | undefined {
+    return this.teamId === undefined ? undefined : this.#options.bytes.open(this.teamId);
   }
 
   get isCounted(): boolean {

@@ -1,22 +1,36 @@
 import { fromBinary } from "@bufbuild/protobuf";
+import { Code } from "@connectrpc/connect";
+import { codeFromString } from "@connectrpc/connect/protocol-connect";
 import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 import { StatusSchema } from "#gen/google/rpc/status_pb.ts";
+import { type Reason, reasons, rowOf } from "#src/refusal/reasons.ts";
 import type { WireAnswer } from "./exchange.ts";
 
 /**
- * Returns the reason that an answer names in the form of its protocol; undefined if it names none.
+ * Returns the reason that an answer names in the form of its protocol: the code alone where its
+ * status has no details, as any framework's own error. Undefined if it names none.
  */
 export function reasonOfAnswer({ headers, trailers, body }: WireAnswer): string | undefined {
   const type = String(headers["content-type"] ?? "");
   const isWeb = type.startsWith("application/grpc-web");
-  const status = trailers[statusDetails] ?? headers[statusDetails] ?? (isWeb ? webTrailer(body) : undefined);
+  const trailer = (name: string) =>
+    trailers[name] ?? headers[name] ?? (isWeb ? webTrailer(body, name) : undefined);
+  const status = trailer("grpc-status-details-bin");
   if (status !== undefined) return reasonOfStatus(String(status));
+  const code = trailer("grpc-status");
+  if (code !== undefined) return bareReasons.get(Number(code));
   if (type === "application/connect+json") return reasonOfJson(lastMessage(body));
   if (type === "application/problem+json") return JSON.parse(body.toString()).code.toUpperCase();
   return type.includes("json") ? reasonOfJson(body) : undefined;
 }
 
-const statusDetails = "grpc-status-details-bin";
+/** The reasons without details, each of which has a code of its own. */
+const bareReasons: ReadonlyMap<Code, string> = new Map(
+  Object.keys(reasons)
+    .map((reason) => [rowOf(reason as Reason), reason] as const)
+    .filter(([row]) => row.withoutRpcDetails)
+    .map(([row, reason]) => [row.code, reason]),
+);
 
 function reasonOfStatus(base64: string): string | undefined {
   const { details } = fromBinary(StatusSchema, Buffer.from(base64, "base64"));
@@ -28,6 +42,7 @@ function reasonsOf(typeUrl: string, value: Uint8Array): string[] {
 }
 
 interface ConnectError {
+  readonly code?: string;
   readonly details?: readonly { readonly type: string; readonly value: string }[];
 }
 
@@ -40,7 +55,8 @@ function reasonOfJson(bytes: Uint8Array): string | undefined {
     Buffer.from(bytes).toString(),
   );
   if (told.error?.requestId !== undefined) return told.error.code.toUpperCase();
-  const details = told.error?.details ?? told.details ?? [];
+  const { code = "", details = [] } = told.error ?? told;
+  if (details.length === 0) return bareReasons.get(codeFromString(code) ?? Code.Unknown);
   return details.flatMap(({ type, value }) => reasonsOf(type, Buffer.from(value, "base64")))[0];
 }
 
@@ -60,9 +76,9 @@ function lastMessage(body: Buffer): Buffer {
 }
 
 /** gRPC-Web sends its trailers in the body, as lines. */
-function webTrailer(body: Buffer): string | undefined {
+function webTrailer(body: Buffer, name: string): string | undefined {
   const trailers = messagesIn(body).find(({ flags }) => (flags & 0x80) !== 0);
   const lines = trailers?.bytes.toString("latin1").split("\r\n") ?? [];
-  const line = lines.find((each) => each.toLowerCase().startsWith(`${statusDetails}:`));
-  return line?.slice(statusDetails.length + 1).trim();
+  const line = lines.find((each) => each.toLowerCase().startsWith(`${name}:`));
+  return line?.slice(name.length + 1).trim();
 }

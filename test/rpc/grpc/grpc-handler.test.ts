@@ -8,6 +8,7 @@ import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunAppRequestSchema, RunAppResponseSchema, RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
+import { type Reason, rowOf } from "#src/refusal/reasons.ts";
 import { frameOf, prefixBytes } from "#src/rpc/grpc/frame.ts";
 import { h2cSession } from "../../harness/h2c-client.ts";
 import { type Keyrun, startKeyrun } from "../../harness/keyrun.ts";
@@ -51,7 +52,7 @@ function send(body: Uint8Array, headers: Record<string, string> = {}): Promise<R
   return answer;
 }
 
-/** Returns the status, and the reason in its one ErrorInfo. */
+/** Returns the status, and the reasons in its details. */
 function outcomeOf({ trailers }: RawGrpcAnswer) {
   const details = Buffer.from(String(trailers["grpc-status-details-bin"] ?? ""), "base64");
   const infos = fromBinary(StatusSchema, details).details.flatMap(
@@ -60,7 +61,11 @@ function outcomeOf({ trailers }: RawGrpcAnswer) {
   return { status: trailers["grpc-status"], reasons: infos.map(({ reason }) => reason) };
 }
 
-const refusedAs = (status: string, reason: string) => ({ status, reasons: [reason] });
+/** Errors that every framework of RPCs has are told by their code alone. */
+const refusedAs = (status: string, reason: Reason) => ({
+  status,
+  reasons: rowOf(reason).withoutRpcDetails ? [] : [reason],
+});
 
 test("the answer is a head, one message and a status, however the request's message was split", async () => {
   const { stream, answer } = call({ "x-request-id": "mine" });
@@ -88,7 +93,7 @@ test("the answer is a head, one message and a status, however the request's mess
 
 describe("a body that is not one message is refused, counted, and charged to the rate limit", () => {
   const compressed = Uint8Array.from(frame("x"), (byte, at) => (at === 0 ? 1 : byte));
-  test.each([
+  test.each<[string, Uint8Array, string, Reason]>([
     ["none", new Uint8Array(0), "12", "UNIMPLEMENTED"],
     ["two messages", Buffer.concat([frame("a"), frame("b")]), "12", "UNIMPLEMENTED"],
     ["a part of one", frame("hello").subarray(0, 9), "3", "INVALID_ARGUMENT"],

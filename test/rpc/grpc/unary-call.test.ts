@@ -37,7 +37,7 @@ function callOf({
     isCounted: false,
     requestId: "req",
     readBody: () => body,
-    async *bodyChunks() {},
+    bodyChunks: () => ({ async *[Symbol.asyncIterator]() {}, release: () => {} }),
     signal: () => caller.signal,
     whenGone: (end) => whenAborted(caller.signal, end),
   };

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { ByteBudget } from "#src/limit/byte-budget.ts";
 import { Refusal } from "#src/refusal/refusal.ts";
 import { createRecordSweep } from "#src/run/repeat/record-sweep.ts";
 import { createRepeatableRuns, type RepeatableOrder } from "#src/run/repeat/repeatable-runs.ts";
@@ -40,7 +41,13 @@ function instance(
   { clock, run }: { clock: ManualClock; run: Parameters<typeof createRepeatableRuns>[0]["run"] },
 ) {
   return createRepeatableRuns({
-    ...{ clock, store: stores.runRecords, run, newRunId: () => `run-${randomUUID()}` },
+    ...{
+      clock,
+      store: stores.runRecords,
+      run,
+      bytes: new ByteBudget(clock, Number.POSITIVE_INFINITY),
+      newRunId: () => `run-${randomUUID()}`,
+    },
     ...{ keptHours: 24, isShared: true, recordsMaxOf: async () => 10_000 },
     onWriteFailed: (cause) => expect.unreachable(String(cause)),
   });

@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { systemClock } from "#src/clock.ts";
+import { ByteBudget } from "#src/limit/byte-budget.ts";
 import { createHttpConnections } from "#src/run/http-connections.ts";
 import { beginExchange } from "#src/run/http-exchange.ts";
 import { HttpPieces } from "#src/run/stream/http-pieces.ts";
@@ -231,7 +232,8 @@ test("an app that sends comments without end is cut off at the bound of the body
     body: Buffer.from("{}"),
     deadlineMs: systemClock.monotonicMs() + 60_000,
   };
-  const pieces = new HttpPieces({ messageBytesMax: 100, bodyBytesMax: 1_000_000 }, (reader) =>
+  const held = new ByteBudget(systemClock, 10_000_000).open("demo");
+  const pieces = new HttpPieces({ messageBytesMax: 100, bodyBytesMax: 1_000_000, held }, (reader) =>
     beginExchange({ connections, clock: systemClock }, call, reader),
   );
   await pieces.begun;

@@ -1,0 +1,104 @@
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { Plan } from "#gen/keyrun/v1/team_pb.ts";
+import { bodyOf, serveGrpc, serveHttp } from "../harness/app-backends.ts";
+import { type Keyrun, readMetric, startKeyrun } from "../harness/keyrun.ts";
+import { restRun } from "../harness/keyrun-process.ts";
+
+const bytesMax = 16 * 1024 * 1024;
+const text = "x".repeat(1_000_000);
+
+let keyrun: Keyrun;
+beforeEach(async () => {
+  keyrun = await startKeyrun({ settings: { KEYRUN_RUN_BYTES_MAX: String(bytesMax) } });
+});
+afterEach(() => keyrun.close());
+
+const newKey = async () => (await keyrun.newKey(await keyrun.newTeam(Plan.ENTERPRISE))).value;
+const held = () => readMetric(keyrun.internalUrl, keyrun.serviceToken, "keyrun_run_bytes");
+const expectHeld = (bytes: number) => expect.poll(held, { timeout: 30_000 }).toBe(bytes);
+
+/** Sends a run of the echo, but for its last byte. */
+function upload(value: string): { socket: Socket; answer: Promise<string> } {
+  const body = JSON.stringify({ text });
+  const { port } = new URL(keyrun.publicUrl);
+  const socket = connect(Number(port), "127.0.0.1");
+  const head = [
+    "POST /api/apps/echo/run HTTP/1.1",
+    ...["Host: a", `Authorization: Bearer ${value}`, "Content-Type: application/json"],
+    `Content-Length: ${body.length}`,
+  ];
+  socket.write(`${head.join("\r\n")}\r\n\r\n${body.slice(0, -1)}`);
+  const answer = once(socket, "data").then(([bytes]) => String(bytes));
+  answer.catch(() => {});
+  return { socket, answer };
+}
+
+test("uploads of one team that do not end hold half of the bound, are refused past it, and another team is served", async () => {
+  const [greedy, other] = [await newKey(), await newKey()];
+  let refused = 0;
+  const uploads = Array.from({ length: 20 }, () => {
+    const each = upload(greedy);
+    each.answer.then((answer) => {
+      expect(answer).toMatch(/^HTTP\/1.1 503 /);
+      expect(answer).toMatch(/^retry-after: 1\r$/im);
+      expect(answer).toContain('"code":"overloaded"');
+      expect(answer).not.toMatch(/x-should-retry/i);
+      refused += 1;
+    });
+    return each;
+  });
+  await expect.poll(() => refused, { timeout: 30_000 }).toBeGreaterThanOrEqual(12);
+  expect(await held()).toBeLessThanOrEqual(bytesMax / 2);
+  expect((await restRun(keyrun.publicUrl, { value: other, text: "served" })).status).toBe(200);
+  for (const { socket } of uploads) socket.destroy();
+  await expectHeld(0);
+});
+
+test("runs that wait for HTTP apps hold nothing once the apps have read their texts", async () => {
+  const value = await newKey();
+  const waiting: (() => void)[] = [];
+  await using server = await serveHttp((request, response) => {
+    bodyOf(request).then(() => waiting.push(() => response.end(JSON.stringify({ text: "done" }))));
+  });
+  await keyrun.apps.createApp({
+    app: { id: "slow", backend: { kind: { case: "http", value: server.backend } } },
+  });
+  const runs = Array.from({ length: 6 }, () => restRun(keyrun.publicUrl, { value, appId: "slow", text }));
+  await expect.poll(() => waiting.length, { timeout: 30_000 }).toBe(6);
+  await expectHeld(0);
+  for (const answer of waiting) answer();
+  expect((await Promise.all(runs)).map(({ status }) => status)).toEqual(Array(6).fill(200));
+  await expectHeld(0);
+});
+
+test("runs that wait for gRPC apps hold their request, and give it back at their end, whatever that is", async () => {
+  const value = await newKey();
+  const waiting: (() => void)[] = [];
+  await using server = await serveGrpc((_, answer) => {
+    waiting.push(() => answer(null, { text: "done" }));
+  });
+  const { target, tls } = server.backend;
+  await keyrun.apps.createApp({
+    app: { id: "slow", backend: { kind: { case: "grpc", value: { target, tls } } } },
+  });
+  const ends = [new AbortController(), new AbortController()];
+  const runs = ends.map(({ signal }) =>
+    fetch(`${keyrun.publicUrl}/api/apps/slow/run`, {
+      ...{ method: "POST", signal, body: JSON.stringify({ text }) },
+      headers: { authorization: `Bearer ${value}`, "content-type": "application/json" },
+    }).then(
+      ({ status }) => status,
+      () => "left",
+    ),
+  );
+  await expect.poll(() => waiting.length, { timeout: 30_000 }).toBe(2);
+  expect(await held()).toBeGreaterThanOrEqual(4_000_000);
+  expect(await held()).toBeLessThanOrEqual(bytesMax / 2);
+  ends[0]?.abort();
+  expect(await runs[0]).toBe("left");
+  for (const answer of waiting) answer();
+  expect(await runs[1]).toBe(200);
+  await expectHeld(0);
+});
