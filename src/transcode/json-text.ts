@@ -25,8 +25,7 @@ export function parseJson(bytes: Uint8Array): { kind: "json"; json: JsonValue; t
   if (values > jsonValuesMax) return problem("invalid_argument", tooManyValues);
   try {
     const json: JsonValue = JSON.parse(text);
-    if (members > 1 && members !== membersOf(json))
-      return problem("invalid_json", "The body has an object with one name twice. Send each name once.");
+    if (members > 1 && members !== membersOf(json)) return problem("invalid_json", nameTwice);
     return { kind: "json", json, text };
   } catch {
     // The parser's message quotes a part of the body, which may be a secret, so it is not passed
@@ -35,6 +34,9 @@ export function parseJson(bytes: Uint8Array): { kind: "json"; json: JsonValue; t
     return problem("invalid_json", `The body is not valid JSON.${mark}`);
   }
 }
+
+/** For a body in which an object has a name twice. */
+export const nameTwice = "The body has an object with one name twice. Send each name once.";
 
 /** For a body that `hasTooManyValues`. */
 export const tooManyValues = `The body has more than ${jsonValuesMax} values. Send fewer.`;

@@ -101,7 +101,9 @@ describe.each(mongodbUri === "" ? stores : [...stores, mongo])("with %s", (_, se
     },
   );
 
-  test.each(cases.filter(([name]) => name !== "CreateSignInLink"))(
+  // Refused leak reports are joined, and written a minute later: `audit-services.test.ts` has them.
+  const joined = ["CreateSignInLink", "RevokeLeakedKey"];
+  test.each(cases.filter(([name]) => !joined.includes(name)))(
     "%s has exactly one event also when it is refused",
     async (_name, method, { action, refused }) => {
       const found = await eventsOf(async () => expect(await call(method, refused)).toBeDefined());

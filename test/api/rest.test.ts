@@ -339,9 +339,10 @@ describe("the body", () => {
     expect((await ask({ body: "{}" })).error?.message).toBe(missing);
   });
 
-  test("with two equal names takes the last", async () => {
-    const { text } = await ask({ body: '{"text":"first","text":"last"}' });
-    expect(JSON.parse(text).text).toBe("last");
+  test("with two equal names is refused", async () => {
+    const answer = await ask({ body: '{"text":"first","text":"last"}' });
+    expect(answer.status).toBe(400);
+    expect(answer.error).toMatchObject({ code: "invalid_json", message: expect.stringContaining("twice") });
   });
 
   test("a long name of a field is cut in the refusal, but not the words after it", async () => {

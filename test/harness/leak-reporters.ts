@@ -13,6 +13,7 @@ import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 import { KeyService, RevokeLeakedKeyResponseSchema } from "#gen/keyrun/v1/key_service_pb.ts";
 import { againWhile } from "./asked-again.ts";
 import { h2cRequest } from "./h2c-client.ts";
+import { bareReasons } from "./refusals/reason-of-answer.ts";
 
 export interface ReportOutcome {
   /** `OK`, or the reason of the refusal. */
@@ -121,7 +122,8 @@ function rpcReporter(transport: Transport, close: () => void): LeakReporter {
         const error = ConnectError.from(thrown);
         keep(error.metadata);
         const [info] = error.findDetails(ErrorInfoSchema);
-        return { reason: info?.reason ?? "", message: error.rawMessage, headers };
+        const reason = info?.reason ?? bareReasons.get(error.code) ?? "";
+        return { reason, message: error.rawMessage, headers };
       }
     },
   };

@@ -10,6 +10,7 @@ import {
 import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 import { RunService, type StreamAppResponse } from "#gen/keyrun/v1/run_service_pb.ts";
 import { type CallerMaker, detailJson } from "./callers.ts";
+import { bareReasons } from "./refusals/reason-of-answer.ts";
 
 /** A request for a stream, independent of the protocol. */
 export interface StreamOrder {
@@ -173,8 +174,9 @@ function eventOf({ event }: StreamAppResponse): StreamEvent {
     : { kind: "delta", text: event.value.text };
 }
 
-/** The reason in the error's details; "" if the client itself ended the call. */
-function reasonOf({ details }: ConnectError): string {
+/** The reason in the error's details, or of its code; "" if the client itself ended the call. */
+function reasonOf({ code, details }: ConnectError): string {
+  if (details.length === 0) return bareReasons.get(code) ?? "";
   const info = details.find((one) => "type" in one && one.type === ErrorInfoSchema.typeName);
   return info && "value" in info && info.value instanceof Uint8Array
     ? fromBinary(ErrorInfoSchema, info.value).reason

@@ -4,6 +4,7 @@ import { cutText } from "../../refusal/cut-text.ts";
 import { rpcDetails } from "../../refusal/error-details.ts";
 import { rowOf } from "../../refusal/reasons.ts";
 import { fail, Refusal } from "../../refusal/refusal.ts";
+import { nameTwice } from "../../transcode/json-text.ts";
 import type { RpcParts } from "../rpc-parts.ts";
 import { countRefusal, isSettled } from "./connect-refusal.ts";
 
@@ -73,6 +74,7 @@ function noEncoding(protocolName: string): Refusal {
 /** Names the wrong field, as REST does, if the JSON does not fit the message. */
 function jsonRefusal({ cause, rawMessage }: ConnectError): Refusal {
   if (isNoJson(cause)) return fail("INVALID_JSON");
+  if (duplicateName.test(rawMessage)) return fail("INVALID_JSON", { problem: nameTwice });
   const [, begin, unknown, end] = unknownField.exec(rawMessage) ?? [];
   if (unknown !== undefined) {
     const shown = cutText(unknown, bounds.refusalNameBytesMax);
@@ -92,6 +94,7 @@ function isNoJson(cause: unknown): boolean {
   );
 }
 
-/** Match the messages in which protobuf-es names the field that it can't read. */
+/** Match the messages in which protobuf-es says what it can't read. */
+const duplicateName = /^cannot decode message \S+ from JSON: duplicate object key "/;
 const unknownField = /^(cannot decode message \S+ from JSON: key ")([\s\S]*)(" is unknown)$/;
 const fieldAtFault = /^cannot decode field \S+\.(\w+) from JSON: /;

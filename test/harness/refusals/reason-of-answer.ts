@@ -24,8 +24,8 @@ export function reasonOfAnswer({ headers, trailers, body }: WireAnswer): string 
   return type.includes("json") ? reasonOfJson(body) : undefined;
 }
 
-/** The reasons without details, each of which has a code of its own. */
-const bareReasons: ReadonlyMap<Code, string> = new Map(
+/** The reasons without details, by their codes: no two of them share one. */
+export const bareReasons: ReadonlyMap<Code, string> = new Map(
   Object.keys(reasons)
     .map((reason) => [rowOf(reason as Reason), reason] as const)
     .filter(([row]) => row.withoutRpcDetails)
