@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { Marked, type Tokens } from "marked";
 import type { Plugin } from "vite";
 
-const place = /<!-- (docs\/[\w-]+\.md) -->/;
+const place = /<!-- (docs\/[\w-]+\.md|SECURITY\.md) -->/;
 /** The pages that the screen's server has, by their names in the repository's `docs/`. */
 const served = new Map([
   ["api.md", "/docs/api"],
@@ -11,8 +11,9 @@ const served = new Map([
 ]);
 
 /**
- * Puts a page of `docs/` into each document that names it in a comment, as HTML. Headings get an
- * id, so that links reach them. A link to a file that is not served becomes plain text.
+ * Puts a page of `docs/`, or SECURITY.md, into each document that names it in a comment, as HTML.
+ * Headings get an id, so that links reach them. A link to a file that is not served becomes plain
+ * text.
  */
 export function docsPages(): Plugin {
   return {

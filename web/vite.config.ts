@@ -22,7 +22,7 @@ export default defineConfig({
     modulePreload: false,
     assetsInlineLimit: 0,
     rollupOptions: {
-      input: ["index.html", "docs/api.html", "docs/errors.html"].map(
+      input: ["index.html", "docs/api.html", "docs/errors.html", "docs/security.html"].map(
         (name) => `${import.meta.dirname}/${name}`,
       ),
     },

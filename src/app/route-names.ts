@@ -7,7 +7,7 @@ import { bindingsOf } from "../transcode/binding.ts";
 const ownPaths = [
   ...["/healthz", "/readyz", "/openapi.json", "/metrics"],
   ...["/", "/settings", "/settings/**", "/sign-in", "/sign-in/link", "/sign-in/code", "/sign-in/callback"],
-  ...["/docs/api", "/docs/errors"],
+  ...["/docs/api", "/docs/errors", "/docs/security", "/.well-known/security.txt"],
 ];
 
 /** Names the routes of all services and of the screen's files. */

@@ -1,4 +1,5 @@
 import type { AuditLog } from "../audit/audit-log.ts";
+import type { Clock } from "../clock.ts";
 import type { HttpHandler } from "../http/handler.ts";
 import type { ScreenFiles } from "../screen/screen-files.ts";
 import { createScreenHandler } from "../screen/screen-handler.ts";
@@ -13,18 +14,16 @@ import type { ScreenNotice } from "./start-words.ts";
 export type WithScreen = (next: HttpHandler) => HttpHandler;
 
 export function createWithScreen(
-  signIn: SignIn & { readonly audit: AuditLog },
+  signIn: SignIn & { readonly audit: AuditLog; readonly clock: Clock },
   files: ScreenFiles | undefined,
 ): WithScreen {
-  const { access, method, address, sessions, audit } = signIn;
+  const { access, method, address, sessions, audit, clock } = signIn;
   return (next) => {
     if (!access || !method) return next;
     const documents = files
       ? createScreenHandler({
-          files,
+          ...{ files, address, clock, next },
           isOwnHost: (request) => access.isOwnHost((name) => request.header(name)),
-          secure: () => address().secure,
-          next,
         })
       : next;
     return createSignInHandler({ address, sessions, method, audit, next: documents });

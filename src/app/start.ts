@@ -135,7 +135,7 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
     isInstanceToken: createInstanceTokens(secrets).isOne,
     sessions: signIn.access,
   };
-  const withScreen = createWithScreen({ ...signIn, audit }, opened.screenFiles);
+  const withScreen = createWithScreen({ ...signIn, audit, clock }, opened.screenFiles);
   const handler = await createPublicHandler({ config, clock, version, readiness, services, withScreen });
   const publicListener = createPublicListener({ ...basis, handler });
   const internalListener = createInternalListener({ ...basis, tls: opened.tls });

@@ -78,8 +78,10 @@ export function publicCode({ reason }: Refusal): string {
 
 /** The headers of the reason, filled from the metadata: names and values, alternating. */
 export function reasonHeaders({ reason, metadata }: Refusal): string[] {
-  const { headers = {} } = rowOf(reason);
-  return Object.entries(headers).flatMap(([name, text]) => [name, filled(text, metadata)]);
+  return Object.entries(rowOf(reason).headers ?? {}).flatMap(([name, text]) => {
+    const fact = /^\{(\w+)\}$/.exec(text)?.[1];
+    return fact !== undefined && metadata[fact] === undefined ? [] : [name, filled(text, metadata)];
+  });
 }
 
 function refusalHeaders(refusal: Refusal): string[] {

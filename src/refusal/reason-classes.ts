@@ -5,7 +5,7 @@ import { bounds } from "../bounds.ts";
 
 /** Every 401 names the kind of credential that it asks for (RFC 9110, section 15.5.2). */
 const challenge = 'Bearer realm="keyrun"';
-/** The challenge has no `error` if the request had no credential (RFC 6750, section 3). */
+/** The challenge has no `error` if the request had no bearer token (RFC 6750, section 3.1). */
 export const authentication = {
   type: "authentication_error",
   code: Code.Unauthenticated,
@@ -20,11 +20,14 @@ export const permission = {
   httpStatus: 403,
   log: "debug",
 } as const;
+/** Caches may keep such an answer unasked (RFC 9110, section 15.1), but the thing may come. */
+const uncached = { "Cache-Control": "no-store" } as const;
 export const notFound = {
   type: "not_found_error",
   code: Code.NotFound,
   httpStatus: 404,
   log: "debug",
+  headers: uncached,
 } as const;
 export const invalid = {
   type: "invalid_request_error",
@@ -35,7 +38,7 @@ export const invalid = {
 export const exists = { ...invalid, code: Code.AlreadyExists, httpStatus: 409 } as const;
 export const exhausted = { ...invalid, code: Code.ResourceExhausted } as const;
 export const failedPrecondition = { ...invalid, code: Code.FailedPrecondition } as const;
-export const unimplemented = { ...invalid, code: Code.Unimplemented } as const;
+export const unimplemented = { ...invalid, code: Code.Unimplemented, headers: uncached } as const;
 export const unavailable = {
   type: "api_error",
   code: Code.Unavailable,

@@ -36,6 +36,9 @@ export interface ReasonRow {
    * (Connect's conformance suite). Over REST it has them like any other.
    */
   readonly withoutRpcDetails?: true;
-  /** Headers of the HTTP response, over REST and Connect; `{name}` is filled from the metadata. */
+  /**
+   * Headers of the HTTP response, over REST and Connect. `{name}` is filled from the metadata; a
+   * header whose name is not in there is left off.
+   */
   readonly headers?: Readonly<Record<string, string>>;
 }

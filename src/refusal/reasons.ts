@@ -26,7 +26,7 @@ export const reasons = {
     words: "No API key was sent. Send the header `Authorization: Bearer <API key>`.",
   },
   MALFORMED_AUTHORIZATION: {
-    ...authentication,
+    ...withoutCredential,
     words: "The Authorization header can't be read. Send it once, as `Authorization: Bearer <API key>`.",
   },
   INVALID_API_KEY: {
@@ -65,7 +65,7 @@ export const reasons = {
   METHOD_NOT_ALLOWED: {
     ...unimplemented,
     httpStatus: 405,
-    headers: { Allow: "{allow}" },
+    headers: { ...unimplemented.headers, Allow: "{allow}" },
     words: "This path does not allow this method. Use one of: {allow}.",
   },
   UNIMPLEMENTED: {
@@ -106,6 +106,8 @@ export const reasons = {
   UNSUPPORTED_MEDIA_TYPE: {
     ...invalid,
     httpStatus: 415,
+    // The one that is known names what was wrong: the type or the compression.
+    headers: { Accept: "{accept}", "Accept-Encoding": "{accept_encoding}" },
     words: "The body must be JSON, uncompressed. Send `Content-Type: application/json`.",
   },
   RATE_LIMIT_EXCEEDED: {

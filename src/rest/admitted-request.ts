@@ -212,8 +212,8 @@ const problemReasons = {
 } as const;
 
 /** The name of the field is cut before the words that follow it, so that they are not cut off. */
-function problemRefusal({ problem: kind, param, words }: Problem): Refusal {
+function problemRefusal({ problem: kind, param, words, readable }: Problem): Refusal {
   const reason = problemReasons[kind];
-  if (param === null) return fail(reason, { problem: words });
+  if (param === null) return fail(reason, { problem: words, metadata: { ...readable } });
   return fail(reason, { param, problem: `${cutText(param, bounds.refusalNameBytesMax)} ${words}` });
 }

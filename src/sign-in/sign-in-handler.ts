@@ -152,7 +152,7 @@ async function requireCode(
   // else.
   if (!isSameOrigin(headersOf(request), parts.address())) throw fail("CROSS_SITE_REQUEST");
   if (!/^application\/json\s*(;|$)/i.test(request.header("content-type") ?? "")) {
-    throw fail("UNSUPPORTED_MEDIA_TYPE");
+    throw fail("UNSUPPORTED_MEDIA_TYPE", { metadata: { accept: "application/json" } });
   }
   const body = await request.readBody(bounds.signInBodyBytesMax);
   const bytes = wholeBody(body, bounds.signInBodyBytesMax);

@@ -14,10 +14,8 @@ export interface BodyHeaders {
 export function checkJsonHeaders(headers: BodyHeaders): Problem | undefined {
   const { contentType } = headers;
   if (contentType !== undefined && contentType !== "application/json" && !isJsonType(contentType)) {
-    return problem(
-      "unsupported_media_type",
-      "Send the body as JSON in UTF-8, with Content-Type: application/json.",
-    );
+    const words = "Send the body as JSON in UTF-8, with Content-Type: application/json.";
+    return { ...problem("unsupported_media_type", words), readable: { accept: "application/json" } };
   }
   return checkEncoding(headers);
 }
@@ -25,7 +23,8 @@ export function checkJsonHeaders(headers: BodyHeaders): Problem | undefined {
 /** Returns undefined if the body is not compressed. */
 export function checkEncoding({ contentEncoding }: BodyHeaders): Problem | undefined {
   if (contentEncoding === undefined || /^\s*(identity)?\s*$/i.test(contentEncoding)) return undefined;
-  return problem("unsupported_media_type", "Send the body uncompressed, without Content-Encoding.");
+  const words = "Send the body uncompressed, without Content-Encoding.";
+  return { ...problem("unsupported_media_type", words), readable: { accept_encoding: "identity" } };
 }
 
 /** An empty Content-Type counts as none. */

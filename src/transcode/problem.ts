@@ -15,6 +15,8 @@ export interface Problem {
    * name, and the words follow it.
    */
   readonly words: string;
+  /** With an unsupported type or compression: what is read instead. */
+  readonly readable?: { readonly accept: string } | { readonly accept_encoding: string };
 }
 
 export function problem(kind: Problem["problem"], words: string): Problem {

@@ -171,6 +171,7 @@ describe("method and path, decided before the key", () => {
       const answer = await ask({ method, headers: { authorization: undefined } });
       expect(answer.status).toBe(405);
       expect(answer.headers.get("allow")).toBe("POST");
+      expect(answer.headers.get("cache-control")).toBe("no-store");
       expect(policy(answer)).toBe(ofAddress);
       expect(answer.headers.get("x-request-id")).not.toBeNull();
       if (method === "HEAD") expect(answer.text).toBe("");
@@ -193,6 +194,7 @@ describe("method and path, decided before the key", () => {
     expect(answer.status).toBe(404);
     expect(answer.error).toMatchObject({ code: "not_found", type: "not_found_error", status: "NOT_FOUND" });
     expect([...answer.headers.keys()].filter((name) => name.startsWith("ratelimit"))).toEqual([]);
+    expect(answer.headers.get("cache-control")).toBe("no-store");
     expect(answer.headers.get("x-request-id")).not.toBeNull();
   });
 
@@ -276,9 +278,11 @@ describe("the body", () => {
     "application/grpc-not",
     "json",
     "multipart/form-data",
-  ])("of the type %s is 415", async (type) => {
+  ])("of the type %s is 415, with Accept and nothing of compression", async (type) => {
     const answer = await ask({ headers: { "content-type": type } });
     expect(answer.status).toBe(415);
+    expect(answer.headers.get("accept")).toBe("application/json");
+    expect(answer.headers.get("accept-encoding")).toBeNull();
     expect(answer.error).toMatchObject({ code: "unsupported_media_type", param: null });
   });
 
@@ -291,8 +295,11 @@ describe("the body", () => {
     expect(answersIn(await client.closed())[0]?.status).toBe(415);
   });
 
-  test("compressed is 415", async () => {
-    expect((await ask({ headers: { "content-encoding": "gzip" } })).status).toBe(415);
+  test("compressed is 415, with Accept-Encoding and nothing of types", async () => {
+    const answer = await ask({ headers: { "content-encoding": "gzip" } });
+    expect(answer.status).toBe(415);
+    expect(answer.headers.get("accept-encoding")).toBe("identity");
+    expect(answer.headers.get("accept")).toBeNull();
     expect((await ask({ headers: { "content-encoding": "identity" } })).status).toBe(200);
   });
 

@@ -465,7 +465,7 @@ function expectedDetails(outcome: RunOutcome, { reason, metadata = {}, param, re
 }
 
 function challengeFor(reason: Reason): string {
-  return reason === "MISSING_API_KEY"
+  return reason === "MISSING_API_KEY" || reason === "MALFORMED_AUTHORIZATION"
     ? 'Bearer realm="keyrun"'
     : 'Bearer realm="keyrun", error="invalid_token"';
 }

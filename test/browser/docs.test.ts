@@ -6,6 +6,7 @@ describe.skipIf(chromiumEndpoint === "")("the pages of the documentation", () =>
   test.each([
     ["api", "Calling Keyrun"],
     ["errors", "Refusals"],
+    ["security", "Security"],
   ])("/docs/%s can be read by anybody, on every device", async (name, title) => {
     const { page, url } = await openScreen();
     await page.goto(url(`/docs/${name}`));
@@ -24,8 +25,9 @@ describe.skipIf(chromiumEndpoint === "")("the pages of the documentation", () =>
 
   test("every link on them leads to something that is there", async () => {
     const { page, url } = await openScreen();
-    const seen = new Set<string>();
-    for (const path of ["/docs/api", "/docs/errors"]) {
+    const text = await (await page.request.get(url("/.well-known/security.txt"))).text();
+    const seen = new Set(text.match(/http\S+/g));
+    for (const path of ["/docs/api", "/docs/errors", "/docs/security"]) {
       await page.goto(url(path));
       const links = await page.evaluate<string[]>("[...document.links].map(({ href }) => href)");
       for (const link of links.filter((one) => one.startsWith(url("/")))) seen.add(link);

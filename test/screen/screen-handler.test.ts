@@ -7,6 +7,7 @@ import { brotliCompressSync, brotliDecompressSync, gunzipSync, gzipSync } from "
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readScreenFiles } from "#src/screen/screen-files.ts";
 import { createScreenHandler } from "#src/screen/screen-handler.ts";
+import { createManualClock } from "../harness/manual-clock.ts";
 import { jsonAnswer, type ServedHandler, serveHandler } from "../harness/served-handler.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
@@ -17,6 +18,7 @@ const picture = Buffer.from([0x89, 0x50, 0x4e, 0x47]);
 const elsewhere = jsonAnswer(404, { elsewhere: true });
 
 let served: ServedHandler;
+const clock = createManualClock();
 const site = { secure: false, isOwn: true };
 beforeAll(async () => {
   const folder = folders.create();
@@ -28,13 +30,14 @@ beforeAll(async () => {
   writeFileSync(join(folder, "assets", "a.png"), picture);
   writeFileSync(join(folder, "robots.txt"), "none");
   mkdirSync(join(folder, "docs"));
-  writeFileSync(join(folder, "docs", "api.html"), page);
+  for (const name of ["api.html", "security.html"]) writeFileSync(join(folder, "docs", name), page);
   const files = await readScreenFiles(folder);
   served = await serveHandler(
     createScreenHandler({
       files: files!,
       isOwnHost: () => site.isOwn,
-      secure: () => site.secure,
+      address: () => ({ origin: "https://keys.example.com", secure: site.secure }),
+      clock,
       next: () => elsewhere,
     }),
   );
@@ -96,6 +99,25 @@ describe("the document", () => {
     expect(answer.body.toString()).toBe(page);
     const known = await load("/docs/api", { headers: { "if-none-match": answer.headers.etag! } });
     expect(known.status).toBe(304);
+  });
+
+  test("says where to report a fault, in a text that is the same for a day", async () => {
+    const texts: string[] = [];
+    for (const hours of [0, 1, 24]) {
+      clock.advance(hours * 3_600_000);
+      const answer = await load("/.well-known/security.txt");
+      expect(answer.status).toBe(200);
+      expect(answer.headers["content-type"]).toBe("text/plain; charset=utf-8");
+      texts.push(answer.body.toString());
+    }
+    const textOf = (expires: string) => `Contact: https://keys.example.com/docs/security#how-to-report-a-fault
+Expires: ${expires}
+Preferred-Languages: en
+Canonical: https://keys.example.com/.well-known/security.txt
+`;
+    const first = textOf("2023-12-14T00:00:00.000Z");
+    expect(texts).toEqual([first, first, textOf("2023-12-15T00:00:00.000Z")]);
+    expect((await load("/docs/security")).body.toString()).toBe(page);
   });
 
   test("may run only its own files, may not be framed, and may not turn text into script", async () => {

@@ -77,7 +77,9 @@ function carriedOn(group: HeaderGroup, status: number): Carried {
   // Some responses with these statuses are sent before a limit is known: those of the HTTP parser,
   // and the one for an unknown path.
   const ends = group.runsApps && !unprovenStatuses.includes(status) ? keyEndNames : [];
-  if (status === 404) return { always: identityNames, sometimes: [...rateNames, ...ends] };
+  if (status === 404) {
+    return { always: [...identityNames, ...ownOn(group, status).always], sometimes: [...rateNames, ...ends] };
+  }
   if (status === 400) return { always: identityNames, sometimes: [...rateNames, ...ends, "X-Should-Retry"] };
   const own = ownOn(group, status);
   const replayed = group.runsApps && replayedStatuses.includes(status) ? ["Idempotency-Replayed"] : [];
@@ -91,6 +93,8 @@ function carriedOn(group: HeaderGroup, status: number): Carried {
 function ownOn({ reasons, runsApps }: HeaderGroup, status: number): Carried {
   // A limit's own wait, to the millisecond.
   if (status === 429) return { always: ["Retry-After", "Retry-After-Ms"], sometimes: [] };
+  // What was wrong with the body: its type or its compression.
+  if (status === 415) return { always: [], sometimes: ["Accept", "Accept-Encoding"] };
   const rows = reasons.map(rowOf).filter(({ httpStatus }) => httpStatus === status);
   const always = new Set(rows.flatMap(({ headers = {} }) => Object.keys(headers)));
   const sometimes: string[] = [];
@@ -175,11 +179,22 @@ const keyEndHeaders: Record<string, JsonObject> = {
 
 const refusalHeaders: Record<string, JsonObject> = {
   "WWW-Authenticate": {
-    description: 'The challenge (RFC 6750); `error="invalid_token"` unless no key was sent.',
+    description: 'The challenge (RFC 6750); `error="invalid_token"` unless no bearer token was sent.',
     required: true,
     schema: { type: "string", pattern: '^Bearer realm="keyrun"(, error="invalid_token")?$' },
   },
   Allow: { description: "The methods that the path takes.", required: true, schema: { type: "string" } },
+  Accept: {
+    description: "The media types that a body may have, if that was wrong.",
+    required: true,
+    schema: { type: "string" },
+  },
+  "Accept-Encoding": {
+    description: "The compressions that a body may have, if that was wrong: `identity` is none.",
+    required: true,
+    schema: { type: "string" },
+  },
+  "Cache-Control": { description: "No cache keeps it.", required: true, schema: { const: "no-store" } },
   "Retry-After": {
     description:
       "Whole seconds to wait, rounded up. A request sent then succeeds, unless another request used the free place first.",

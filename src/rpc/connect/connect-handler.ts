@@ -81,9 +81,10 @@ function routeRefusal(route: RpcRoute, request: HttpRequest): Refusal | undefine
   // In Connect's own protocol a method has one of two kinds: https://connectrpc.com/docs/protocol/
   const isUnary = method.methodKind === "unary";
   const connect = isUnary ? ["application/json", "application/proto"] : ["application/connect+json"];
-  const types = [...connect, "application/grpc-web", "application/grpc"].map((one) => `\`${one}\``);
+  const types = [...connect, "application/grpc-web", "application/grpc"];
   return fail("UNSUPPORTED_MEDIA_TYPE", {
-    problem: `Send a Content-Type that is one of: ${types.join(", ")}.`,
+    problem: `Send a Content-Type that is one of: ${types.map((one) => `\`${one}\``).join(", ")}.`,
+    metadata: { accept: types.join(", ") },
   });
 }
 

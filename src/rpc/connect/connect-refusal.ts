@@ -1,4 +1,6 @@
 import { Code, ConnectError, type HandlerContext } from "@connectrpc/connect";
+import { pairsOf } from "../../http/headers.ts";
+import { reasonHeaders } from "../../http/refusal-response.ts";
 import { rpcDetails } from "../../refusal/error-details.ts";
 import { rowOf } from "../../refusal/reasons.ts";
 import { isUnsafeToRepeat, type Refusal, repeatHeaders } from "../../refusal/refusal.ts";
@@ -18,19 +20,22 @@ export function connectErrorFrom(refusal: Refusal): ConnectError {
   return settle(new ConnectError(refusal.message, code, metadata, rpcDetails(refusal), refusal.cause));
 }
 
-/** Counts and logs the refusal of a call. Marks the response if its status alone would mislead. */
+/**
+ * Counts and logs the refusal of a call. Over Connect, which has HTTP statuses, it sets the headers
+ * of the reason, and marks the response if its status alone would mislead.
+ */
 export function countRefusal(
   context: HandlerContext,
   { outcomes }: Pick<RpcParts, "outcomes">,
   refusal: Refusal,
 ): void {
   outcomes.refused(refusal, entryOf(context), callStateOf(context).request);
+  if (context.protocolName !== "connect") return;
+  for (const [name, value] of pairsOf(reasonHeaders(refusal))) context.responseHeader.set(name, value);
   // RESOURCE_EXHAUSTED is HTTP 429 over Connect, and clients repeat a 429, even if no wait helps.
   const isLasting =
     rowOf(refusal.reason).code === Code.ResourceExhausted && refusal.retryAfterMs === undefined;
-  if (context.protocolName === "connect" && isLasting && !isUnsafeToRepeat(refusal)) {
-    context.responseHeader.set("x-should-retry", "false");
-  }
+  if (isLasting && !isUnsafeToRepeat(refusal)) context.responseHeader.set("x-should-retry", "false");
 }
 
 /** Marks the error as counted: it is sent unchanged. */

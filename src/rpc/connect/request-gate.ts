@@ -1,6 +1,6 @@
 import type { ConnectError, HandlerContext } from "@connectrpc/connect";
 import type { Clock } from "../../clock.ts";
-import { reasonHeaders } from "../../http/refusal-response.ts";
+import { pairsOf } from "../../http/headers.ts";
 import { rateReportHeaders } from "../../limit/rate-limit-headers.ts";
 import { fail, type Refusal } from "../../refusal/refusal.ts";
 import { CallDeadline, isOver, whenAborted } from "../call-deadline.ts";
@@ -36,10 +36,6 @@ export function createRequestGate(parts: RpcParts): (context: HandlerContext) =>
 /** Counts the refusal, and returns the error that Connect sends for it. */
 function refused(context: HandlerContext, parts: RpcParts, refusal: Refusal): ConnectError {
   countRefusal(context, parts, refusal);
-  // gRPC has no HTTP status 401, so it needs no challenge.
-  if (context.protocolName === "connect") {
-    for (const [name, value] of pairs(reasonHeaders(refusal))) context.responseHeader.set(name, value);
-  }
   return connectErrorFrom(refusal);
 }
 
@@ -49,14 +45,14 @@ function refused(context: HandlerContext, parts: RpcParts, refusal: Refusal): Co
  */
 function setRate(context: HandlerContext, metadata: readonly string[]): void {
   const target = context.protocolName === "connect" ? context.responseHeader : context.responseTrailer;
-  for (const [name, value] of pairs(metadata)) target.set(name, value);
+  for (const [name, value] of pairsOf(metadata)) target.set(name, value);
 }
 
 /** Sets the current rate limit in the headers of a success. */
 export function rateOnSuccess(context: HandlerContext, clock: Clock): void {
   const { rateNow } = callStateOf(context);
   if (!rateNow) return;
-  for (const [name, value] of pairs(rateReportHeaders(rateNow(), clock))) {
+  for (const [name, value] of pairsOf(rateReportHeaders(rateNow(), clock))) {
     context.responseTrailer.delete(name);
     context.responseHeader.set(name, value);
   }
@@ -66,9 +62,4 @@ export function rateOnSuccess(context: HandlerContext, clock: Clock): void {
 export function rateOnRefusal(context: HandlerContext, clock: Clock): void {
   const { rateNow } = callStateOf(context);
   if (rateNow) setRate(context, rateReportHeaders(rateNow(), clock));
-}
-
-/** Returns alternating names and values as pairs. */
-function* pairs(flat: readonly string[]): Generator<[string, string]> {
-  for (let i = 0; i + 1 < flat.length; i += 2) yield [String(flat[i]), String(flat[i + 1])];
 }

@@ -33,6 +33,7 @@ test.each(["GET", "PUT", "OPTIONS", "DELETE"])(
     const response = await ask(run, method);
     expect(response.status).toBe(405);
     expect(response.headers.get("allow")).toBe("POST");
+    expect(response.headers.get("cache-control")).toBe("no-store");
     expect(response.headers.get("ratelimit-policy")).toBe('"address";q=60;w=60');
     expect(response.headers.get("content-length")).not.toBeNull();
     expect(response.headers.get("x-request-id")).toBe("mine");
@@ -60,6 +61,8 @@ test.each([
   expect(error).toMatchObject({ code: "unsupported_media_type", requestId: "mine" });
   expect(response.headers.has("ratelimit-policy")).toBe(path === run);
   expect(error.message).toContain(path === run ? "`application/json`" : "`application/connect+json`");
+  const connect = path === run ? "application/json, application/proto" : "application/connect+json";
+  expect(response.headers.get("accept")).toBe(`${connect}, application/grpc-web, application/grpc`);
 });
 
 test.each([
@@ -83,6 +86,17 @@ test("an invalid credential gets a challenge that names an error, on either list
     const response = await postConnect(url, rpc, { token: "nobody", body: "{}" });
     expect(response.status).toBe(401);
     expect(response.headers.get("www-authenticate")).toBe('Bearer realm="keyrun", error="invalid_token"');
+  }
+});
+
+test("no cache keeps that something is not there, since it may come", async () => {
+  for (const [rpc, body, status] of [
+    ["TeamService/GetTeam", '{"teamId":"nobody"}', 404],
+    ["TeamService/Nothing", "{}", 404],
+  ] as const) {
+    const response = await postConnect(keyrun.internalUrl, rpc, { token: keyrun.serviceToken, body });
+    expect(response.status).toBe(status);
+    expect(response.headers.get("cache-control")).toBe("no-store");
   }
 });
 
