@@ -23,6 +23,8 @@ export const bounds = {
   lookupWaitersMax: 20_000,
   /** Time to write the answers to requests that the drain aborted. */
   abortGraceMs: 1_000,
+  /** For this last part of the time of a drain, the ports are closed also where requests run. */
+  drainPortClosedMs: 500,
   verifiedKeysMax: 100_000,
   verifiedKeyTtlMs: 60_000,
   /** Ids known not to be in the store. */

@@ -167,16 +167,16 @@ function watchAccessOf({ watchAccess }: SignIn, { check }: ServiceAccess): SignI
 
 /** Open streams end when the drain begins; otherwise they would hold it up to its end. */
 function streams({ keyEvents }: Services, streamsEnd: AbortController): Drainable {
-  const stopAccepting = () => {
+  const closeConnections = () => {
     keyEvents.close();
     streamsEnd.abort();
   };
-  return { stopAccepting, drained: async () => {}, destroy: () => {} };
+  return { closeConnections, stopAccepting: () => {}, drained: async () => {}, destroy: () => {} };
 }
 
 /** A run with a key goes on when its caller leaves, so the drain waits for the runs themselves. */
 function repeatableRuns({ repeatable }: Services): Drainable {
-  return { stopAccepting: () => {}, drained: repeatable.idle, destroy: () => {} };
+  return { closeConnections: () => {}, stopAccepting: () => {}, drained: repeatable.idle, destroy: () => {} };
 }
 
 /** Step 3: binds the listeners, says where they are, and turns ready. */
@@ -231,6 +231,7 @@ async function drainAll({ config, parts }: Start, wired: Wired): Promise<void> {
     requests,
     delayMs: config.drainDelayMs,
     msMax: config.drainMsMax,
+    portClosedMs: bounds.drainPortClosedMs,
     abortGraceMs: bounds.abortGraceMs,
     abortReason: () => unavailable({ mayHaveRun: true }),
   });

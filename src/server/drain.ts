@@ -4,6 +4,11 @@ import type { RequestTracker } from "./exchange/request-tracker.ts";
 
 /** Something that accepts requests: a listener, or a part that holds long streams open. */
 export interface Drainable {
+  /**
+   * Ends what would stay open by itself: idle connections and long streams. A request may still
+   * come, on a connection that closes after it. Called once.
+   */
+  closeConnections(): void;
   /** Accepts nothing new from now on. What is running may end. Called once. */
   stopAccepting(): void;
   /** Resolves once all connections or streams are closed. */
@@ -23,6 +28,8 @@ export interface DrainPlan {
   readonly delayMs: number;
   /** How long running requests may go on after that. */
   readonly msMax: number;
+  /** How long before the end of `msMax` the listeners stop accepting at the latest. */
+  readonly portClosedMs: number;
   /** How long writing the answers to the aborted requests may take after that. */
   readonly abortGraceMs: number;
   /** Returns the refusal with which requests are aborted at the end. */
@@ -36,15 +43,17 @@ export interface DrainOutcome {
 
 /**
  * Shuts the drainables down without failing a request that ends in time. The steps: become unready,
- * serve for `delayMs`, stop accepting, wait, abort the requests that are left so that they are
- * answered, destroy. Takes at most the sum of the three times. Never rejects.
+ * serve for `delayMs`, close connections, stop accepting, wait, abort the requests that are left so
+ * that they are answered, destroy. Takes at most the sum of the three times. Never rejects.
+ *
+ * With a delay, which says that a balancer probes, the ports stay open while requests run: a
+ * balancer that can't connect may take the process for dead, and end its requests.
  */
 export async function drain(plan: DrainPlan): Promise<DrainOutcome> {
   plan.markUnready();
   await sleep(plan.delayMs);
-  for (const drainable of plan.drainables) drainable.stopAccepting();
-  const closed = Promise.all(plan.drainables.map((drainable) => drainable.drained()));
-  await firstOf(closed, plan.msMax);
+  for (const drainable of plan.drainables) drainable.closeConnections();
+  await firstOf(closePorts(plan), plan.msMax);
   const aborted = plan.requests.running();
   if (aborted > 0) {
     plan.requests.abortAll(plan.abortReason());
@@ -52,6 +61,12 @@ export async function drain(plan: DrainPlan): Promise<DrainOutcome> {
   }
   for (const drainable of plan.drainables) drainable.destroy();
   return { aborted };
+}
+
+async function closePorts({ drainables, requests, delayMs, msMax, portClosedMs }: DrainPlan): Promise<void> {
+  if (delayMs > 0) await firstOf(requests.idle(), Math.max(0, msMax - portClosedMs));
+  for (const drainable of drainables) drainable.stopAccepting();
+  await Promise.all(drainables.map((drainable) => drainable.drained()));
 }
 
 /** Waits for the promise, but at most `msMax`. Leaves no timer running. */

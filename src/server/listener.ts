@@ -80,15 +80,14 @@ export function createListener(options: ListenerOptions): Listener {
   const checking = setInterval(check, limits.checkIntervalMs).unref();
   http1.once("close", () => clearInterval(checking));
   let stopping: NodeJS.Timeout | undefined;
+  let isPortClosed = false;
 
-  const stopAccepting = () => {
-    if (stopping !== undefined) return;
-    // We do not use http.Server's own close: it closes idle connections at once, and requests that
-    // are on their way to them are lost.
-    Server.prototype.close.call(http1);
+  // The second call is for connections that were accepted after the first.
+  const closeConnections = () => {
     answers.closeConnections();
     http2.closeSessions();
     const idle = silentSince(speakingHttp1);
+    clearTimeout(stopping);
     stopping = setTimeout(() => {
       for (const socket of undecided) socket.destroy();
       const busy = answers.busySockets();
@@ -96,8 +95,17 @@ export function createListener(options: ListenerOptions): Listener {
       http2.closeSessions();
     }, limits.idleCloseDelayMs);
   };
+  const stopAccepting = () => {
+    if (isPortClosed) return;
+    isPortClosed = true;
+    // We do not use http.Server's own close: it closes idle connections at once, and requests that
+    // are on their way to them are lost.
+    Server.prototype.close.call(http1);
+    closeConnections();
+  };
   return {
     listen: (at) => listen(http1, at, report),
+    closeConnections,
     stopAccepting,
     connections: () => connections.all.size,
     drained: () => closed,

@@ -102,7 +102,7 @@ describe("compose.yaml", () => {
     const delayMs = Number(given?.KEYRUN_DRAIN_DELAY_MS);
     const drainMs = environment.shape.KEYRUN_DRAIN_MS_MAX.parse(given?.KEYRUN_DRAIN_MS_MAX);
     expect(Number.parseInt(grace!, 10) * 1_000).toBeGreaterThanOrEqual(delayMs + Number(drainMs) + 5_000);
-    const [, inter, fall] = /check .*inter (\d+)s fall (\d+)/.exec(read("deploy/haproxy.cfg")) ?? [];
+    const [, inter, fall] = /check inter (\d+)s .*fall (\d+)/.exec(read("deploy/haproxy.cfg")) ?? [];
     expect((Number(inter) * Number(fall) + 1) * 1_000).toBeLessThan(delayMs);
   });
 });

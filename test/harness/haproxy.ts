@@ -7,7 +7,7 @@ import { text } from "node:stream/consumers";
 import { setTimeout as pause } from "node:timers/promises";
 import type { FleetMember } from "./fleet.ts";
 import { freePort } from "./free-port.ts";
-import { statusOf } from "./keyrun-process.ts";
+import { repository, type Settings, statusOf } from "./keyrun-process.ts";
 
 /** Debian's HAProxy in front of a fleet, which asks each member for `/readyz`. */
 export interface HaProxy {
@@ -22,6 +22,17 @@ export interface HaProxy {
   close(): Promise<void>;
 }
 
+/** HAProxy with the file of compose.yaml, in front of two members. */
+export interface ShippedHaProxy {
+  /** HTTP/1.1, HTTP/2 without TLS, and gRPC. */
+  readonly url: string;
+  /** Resolves once it sends requests to this member, or says that it is down, or that it drains. */
+  until(place: 0 | 1, state: "UP" | "DOWN" | "NOLB"): Promise<void>;
+  /** How often it took this member for down so far. */
+  downs(place: 0 | 1): number;
+  close(): Promise<void>;
+}
+
 type Addresses = Pick<FleetMember, "publicUrl" | "internalUrl">;
 
 export async function startHaProxy(folder: string, members: readonly Addresses[]): Promise<HaProxy> {
@@ -29,24 +40,61 @@ export async function startHaProxy(folder: string, members: readonly Addresses[]
   const path = join(folder, "haproxy.cfg");
   const adminPath = join(folder, "haproxy.sock");
   writeFileSync(path, configuration({ http1, http2, internal }, { members, adminPath }));
-  const child = spawn("haproxy", ["-db", "-f", path], { stdio: ["ignore", "ignore", "pipe"] });
-  process.once("exit", () => child.kill("SIGKILL"));
-  let words = "";
-  child.stderr.setEncoding("utf8").on("data", (text: string) => {
-    words += text;
-  });
   const url = `http://127.0.0.1:${http1}`;
-  while ((await statusOf(`${url}/readyz`)) !== 200) {
-    if (child.exitCode !== null) throw new Error(`HAProxy ended: ${words}`);
-    await pause(25);
-  }
+  const { close } = await runHaProxy([path], { url });
   return {
     url,
     h2Url: `http://127.0.0.1:${http2}`,
     internalUrl: `http://127.0.0.1:${internal}`,
     async untilUp(place) {
-      while (!(await upCounts(adminPath)).includes(`s${place} 3`)) await pause(50);
+      while ((await countOf(adminPath, { name: `s${place}`, state: "UP" })) < 3) await pause(50);
     },
+    close,
+  };
+}
+
+export async function startShippedHaProxy(
+  folder: string,
+  [first, second]: readonly [Addresses, Addresses],
+): Promise<ShippedHaProxy> {
+  const address = `127.0.0.1:${await freePort()}`;
+  const adminPath = join(folder, "haproxy.sock");
+  const path = join(folder, "admin.cfg");
+  writeFileSync(path, `global\n${adminSocket(adminPath)}\n`);
+  const url = `http://${address}`;
+  const env = {
+    BALANCER_ADDRESS: address,
+    KEYRUN_1_ADDRESS: new URL(first.publicUrl).host,
+    KEYRUN_2_ADDRESS: new URL(second.publicUrl).host,
+  };
+  const { words, close } = await runHaProxy([join(repository, "deploy/haproxy.cfg"), path], { url, env });
+  return {
+    url,
+    async until(place, state) {
+      while ((await countOf(adminPath, { name: `keyrun-${place + 1}`, state })) < 2) await pause(50);
+    },
+    downs: (place) => words().split(`Server http/keyrun-${place + 1} is DOWN`).length - 1,
+    close,
+  };
+}
+
+/** Resolves once a member behind it is ready. */
+async function runHaProxy(paths: readonly string[], { url, env }: { url: string; env?: Settings }) {
+  const child = spawn("haproxy", ["-db", ...paths.flatMap((path) => ["-f", path])], {
+    stdio: ["ignore", "ignore", "pipe"],
+    env: { ...process.env, ...env },
+  });
+  process.once("exit", () => child.kill("SIGKILL"));
+  let words = "";
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    words += text;
+  });
+  while ((await statusOf(`${url}/readyz`)) !== 200) {
+    if (child.exitCode !== null) throw new Error(`HAProxy ended: ${words}`);
+    await pause(25);
+  }
+  return {
+    words: () => words,
     async close() {
       const gone = once(child, "exit");
       child.kill("SIGTERM");
@@ -61,14 +109,17 @@ interface Ports {
   readonly internal: number;
 }
 
-/** The servers that are up, each with the number of listeners for which it is. */
-async function upCounts(adminPath: string): Promise<string[]> {
+/** In how many backends the server has this state. */
+async function countOf(adminPath: string, { name, state }: { name: string; state: string }): Promise<number> {
   const socket = connect(adminPath);
   socket.end("show stat\n");
   const rows = (await text(socket)).split("\n").map((row) => row.split(","));
   const status = rows[0]?.indexOf("status") ?? -1;
-  const up = rows.filter((row) => row[status]?.startsWith("UP")).map((row) => row[1]);
-  return [...new Set(up)].map((name) => `${name} ${up.filter((each) => each === name).length}`);
+  return rows.filter((row) => row[1] === name && row[status]?.startsWith(state)).length;
+}
+
+function adminSocket(path: string): string {
+  return `  stats socket ${path} mode 600 level operator`;
 }
 
 interface Configured {
@@ -91,7 +142,7 @@ function configuration({ http1, http2, internal }: Ports, { members, adminPath }
   return [
     "global",
     "  maxconn 4000",
-    `  stats socket ${adminPath} mode 600 level operator`,
+    adminSocket(adminPath),
     "defaults",
     "  mode http",
     "  timeout connect 2s",

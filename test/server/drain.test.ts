@@ -24,7 +24,7 @@ const drainReason = () => fail("UNAVAILABLE", { mayHaveRun: true });
 
 function drained(
   { listener, requests }: ServedHandler,
-  times: Partial<Record<"delayMs" | "msMax", number>> = {},
+  times: Partial<Record<"delayMs" | "msMax" | "portClosedMs", number>> = {},
 ) {
   return drain({
     markUnready: () => undefined,
@@ -32,6 +32,7 @@ function drained(
     requests,
     delayMs: 0,
     msMax: 60_000,
+    portClosedMs: 500,
     abortGraceMs: 2_000,
     abortReason: drainReason,
     ...times,
@@ -67,6 +68,7 @@ test("the process becomes unready at once, and the listener accepts requests for
     requests: server.requests,
     delayMs: 1_500,
     msMax: 1_000,
+    portClosedMs: 500,
     abortGraceMs: 1_000,
     abortReason: drainReason,
   });
@@ -95,6 +97,40 @@ test("a running request succeeds, its answer says that its connection closes, an
   const [answer] = answersIn(await client.closed());
   expect([answer!.status, answer!.headers.get("connection")]).toEqual([200, "close"]);
   expect((await over2).status).toBe(200);
+  expect(await whole).toEqual({ aborted: 0 });
+});
+
+test("after a drain delay the port stays open while a request runs: a balancer ends those of an instance that it takes for dead", async () => {
+  const { drainable, finish } = heldDoor();
+  const server = await served(drainable);
+  const client = rawSocket({ port: server.port });
+  client.send(get);
+  await soon(() => finish.length).toBe(1);
+  const whole = drained(server, { delayMs: 1 });
+  const session = await h2cSession(server.url);
+  await soon(() => session.closed).toBe(true);
+  const probe = rawSocket({ port: server.port });
+  probe.send(get);
+  await soon(() => finish.length).toBe(2);
+  finish[1]!();
+  const [probed] = answersIn(await probe.closed());
+  expect([probed!.status, probed!.headers.get("connection")]).toEqual([200, "close"]);
+  finish[0]!();
+  expect(answersIn(await client.closed()).map(({ status }) => status)).toEqual([200]);
+  expect(await whole).toEqual({ aborted: 0 });
+  expect(await rawSocket({ port: server.port }).closed()).toBe("");
+});
+
+test("the port is closed before the end of the drain's time, however long requests run", async () => {
+  const { drainable, finish } = heldDoor();
+  const server = await served(drainable);
+  const client = rawSocket({ port: server.port });
+  client.send(get);
+  await soon(() => finish.length).toBe(1);
+  const whole = drained(server, { delayMs: 1, msMax: 60_000, portClosedMs: 59_900 });
+  for (;;) if ((await rawSocket({ port: server.port }).closed()) === "") break;
+  finish[0]!();
+  expect(answersIn(await client.closed()).map(({ status }) => status)).toEqual([200]);
   expect(await whole).toEqual({ aborted: 0 });
 });
 
@@ -187,6 +223,7 @@ test("a handler that ignores its signal can't delay the process: its connection 
     requests: server.requests,
     delayMs: 0,
     msMax: 50,
+    portClosedMs: 0,
     abortGraceMs: 50,
     abortReason: drainReason,
   });

@@ -1,0 +1,193 @@
+import { Agent, request } from "node:http";
+import { setTimeout as pause } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { connectCallers } from "../harness/callers.ts";
+import { type Fleet, type FleetMember, startFleet } from "../harness/fleet.ts";
+import { missingFleetPrograms } from "../harness/fleet-programs.ts";
+import { type ShippedHaProxy, startShippedHaProxy } from "../harness/haproxy.ts";
+import { restRunOnce } from "../harness/keyrun-process.ts";
+import { mongodbUri } from "../harness/mongo-databases.ts";
+import { startScriptedApp } from "../harness/scripted-app.ts";
+import { createTempFolders } from "../harness/temp-folders.ts";
+import { printFigures } from "../harness/test-size.ts";
+
+/** Over HTTP/1.1, each with one connection that it keeps, and as gRPC clients. */
+const restCallers = 12;
+const grpcCallers = 4;
+const drainDelayMs = 2_500;
+/** More than HAProxy needs to find that a port is closed. */
+const afterDelayMs = 4_000;
+/** Ends the test where callers wait until the balancer gives up: that is after `timeout server`. */
+const hangGuardMs = 40_000;
+
+const folders = createTempFolders();
+let app: Awaited<ReturnType<typeof startScriptedApp>>;
+let fleet: Fleet;
+let members: readonly [FleetMember, FleetMember];
+let haproxy: ShippedHaProxy;
+let value: string;
+
+interface Answered {
+  readonly beganMs: number;
+  readonly endedMs: number;
+  /** Undefined: accepted. */
+  readonly failure: string | undefined;
+}
+
+/** One request after the other, until it is ended. */
+function startCaller(send: () => Promise<string | undefined>) {
+  const answers: Answered[] = [];
+  let isOver = false;
+  const loop = async () => {
+    while (!isOver) {
+      const beganMs = performance.now();
+      const failure = await send();
+      answers.push({ beganMs, endedMs: performance.now(), failure });
+      await pause(20);
+    }
+  };
+  const looping = loop();
+  return {
+    answers,
+    end() {
+      isOver = true;
+      return looping;
+    },
+  };
+}
+
+async function restSend(agent: Agent): Promise<string | undefined> {
+  const headers = { authorization: `Bearer ${value}`, "content-type": "application/json" };
+  return new Promise((resolve) => {
+    const sent = request(`${haproxy.url}/api/apps/echo/run`, { agent, method: "POST", headers }, (answer) => {
+      let body = "";
+      answer.setEncoding("utf8").on("data", (text: string) => {
+        body += text;
+      });
+      answer.on("close", () =>
+        resolve(answer.statusCode === 200 ? undefined : `${answer.statusCode} ${body}`),
+      );
+    });
+    sent.on("error", (cause) => resolve(`${cause}`));
+    sent.end('{"text":"x"}');
+  });
+}
+
+function startLoad() {
+  const rest = Array.from({ length: restCallers }, () => {
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    return startCaller(() => restSend(agent));
+  });
+  const connect = connectCallers.gRPC!(haproxy.url);
+  const grpc = Array.from({ length: grpcCallers }, () =>
+    startCaller(async () => {
+      const answer = await connect.run({ appId: "echo", text: "x", authorization: `Bearer ${value}` });
+      return answer.kind === "ok" ? undefined : answer.message;
+    }),
+  );
+  const callers = [...rest, ...grpc];
+  const of = (hasFailed: boolean) =>
+    callers.flatMap(({ answers }) => answers.filter(({ failure }) => (failure !== undefined) === hasFailed));
+  return {
+    /** Resolves once each caller's request was accepted that it sent from now on. */
+    async served(): Promise<void> {
+      const sinceMs = performance.now();
+      const isServed = ({ answers }: (typeof callers)[number]) =>
+        answers.some(({ beganMs, failure }) => beganMs >= sinceMs && failure === undefined);
+      await expect.poll(() => callers.filter(isServed).length, { timeout: hangGuardMs }).toBe(callers.length);
+    },
+    async end() {
+      await Promise.all(callers.map((caller) => caller.end()));
+      connect.close();
+      const gaps = callers.flatMap(({ answers }) => {
+        const accepted = answers.filter(({ failure }) => failure === undefined);
+        return accepted.slice(1).map(({ endedMs }, place) => endedMs - accepted[place]!.endedMs);
+      });
+      const failures = of(true);
+      const isBusy = ({ failure = "" }: Answered) => /can't answer this now|has more to do/.test(failure);
+      const excused = fleet.starvation().length > 0 ? failures.filter(isBusy) : [];
+      const failed = failures.filter((each) => !excused.includes(each));
+      const words = `${of(false).length} accepted, ${failed.length} failed, at most ${inSeconds(Math.max(...gaps))} s apart`;
+      if (excused.length > 0) printFigures(`${excused.length} answers of a starved instance`);
+      return { failed, words };
+    },
+  };
+}
+
+const left = mongodbUri === "" || missingFleetPrograms().length > 0;
+
+describe.skipIf(left)("two instances behind the balancer of compose.yaml", () => {
+  beforeAll(async () => {
+    app = await startScriptedApp();
+    const settings = { KEYRUN_DRAIN_DELAY_MS: `${drainDelayMs}`, KEYRUN_DRAIN_MS_MAX: "60000" };
+    fleet = await startFleet({ size: 2, settings });
+    members = [fleet.members[0]!, fleet.members[1]!];
+    haproxy = await startShippedHaProxy(folders.create(), members);
+    for (const place of [0, 1] as const) await haproxy.until(place, "UP");
+    const management = fleet.manage(1);
+    await management.apps.createApp({ app: { id: "scripted", backend: app.backend } });
+    ({ value } = await management.newKey(await management.newTeam()));
+  });
+  afterAll(async () => {
+    members?.[0].resume();
+    await haproxy?.close();
+    await fleet?.close();
+    await app?.close();
+    folders.remove();
+  });
+
+  test("a drain fails nothing: neither what comes meanwhile, nor a run that takes longer than the delay", async () => {
+    const [leaving] = members;
+    // Where the machine held up the other one, too, the balancer had nobody to turn to.
+    const downs = haproxy.downs(1);
+    const load = startLoad();
+    await load.served();
+    const runs = Array.from({ length: 8 }, () =>
+      restRunOnce(haproxy.url, { value, appId: "scripted", text: "wait" }),
+    );
+    await app.waits(runs.length);
+    leaving.process().kill("SIGTERM");
+    await haproxy.until(0, "NOLB");
+    await pause(drainDelayMs + afterDelayMs);
+    app.release();
+    const answers = await Promise.all(runs);
+    expect((await leaving.process().exited).code).toBe(0);
+    await haproxy.until(0, "DOWN");
+    await leaving.start();
+    await haproxy.until(0, "UP");
+    const { failed, words } = await load.end();
+    printFigures(`drained: ${words}`);
+    if (haproxy.downs(1) > downs) return;
+    expect(failed.slice(0, 3)).toEqual([]);
+    expect(answers.map(({ status }) => status)).toEqual(runs.map(() => 200));
+  });
+
+  test.each([
+    ["frozen", () => members[0].pause()],
+    ["killed", () => members[0].kill()],
+  ] as const)(
+    "an instance that is %s holds up no caller: each is served again while it is gone",
+    async (how, stop) => {
+      const downs = haproxy.downs(1);
+      const load = startLoad();
+      await load.served();
+      await stop();
+      await haproxy.until(0, "DOWN");
+      const downMs = performance.now();
+      await load.served();
+      const { failed, words } = await load.end();
+      printFigures(`${how}: ${words}`);
+      members[0].resume();
+      if (how === "killed") await members[0].start();
+      await haproxy.until(0, "UP");
+      if (haproxy.downs(1) > downs) return;
+      // What was under way on that instance: of each caller, at most one request.
+      expect(failed.length).toBeLessThanOrEqual(restCallers + grpcCallers);
+      expect(failed.filter(({ beganMs }) => beganMs > downMs)).toEqual([]);
+    },
+  );
+});
+
+function inSeconds(ms: number): string {
+  return (ms / 1_000).toFixed(1);
+}
