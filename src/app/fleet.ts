@@ -1,14 +1,20 @@
 import { createInstanceTokens } from "../auth/instance-tokens.ts";
 import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
-import type { NumberedChange } from "../fleet/control-store.ts";
+import type { InstanceLimits, LeaseRecord, NumberedChange } from "../fleet/control-store.ts";
 import type { Fleet, FleetEvents } from "../fleet/fleet.ts";
 import { fleetTimes } from "../fleet/fleet-times.ts";
 import { factsFrom } from "../fleet/instance-facts.ts";
 import { joinFleet } from "../fleet/join-fleet.ts";
 import { bringPlanLimits, planLimitsOf } from "../fleet/plan-limits.ts";
 import { systemTimers } from "../fleet/timers.ts";
-import { awaitMayJoin, factsBefore, refusalToJoin } from "../fleet/who-may-join.ts";
+import {
+  awaitMayJoin,
+  factsBefore,
+  leasesBefore,
+  refusalOfRedis,
+  refusalToJoin,
+} from "../fleet/who-may-join.ts";
 import type { ServiceSecrets } from "../keys/service-secrets.ts";
 import type { Log } from "../log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
@@ -29,6 +35,8 @@ export interface EnterFleetParts {
   readonly newId: () => string;
   /** Raises the floors that changes of all instances ask for. */
   readonly apply: (changes: readonly NumberedChange[]) => void;
+  /** How this instance counts requests; its share is added. Undefined: it is not told. */
+  readonly limits: (() => Omit<InstanceLimits, "share">) | undefined;
   /** Forgets what is cached: changes may have been missed. */
   readonly clear: () => void;
   /** Called once if this instance was taken out and may not join again: it should end. */
@@ -40,6 +48,8 @@ export interface EnterFleetParts {
 export interface EnteredFleet extends Fleet {
   /** Requests a minute of the plan: the settings of the instance that joined last hold for all. */
   limitOf(plan: PlanName): number;
+  /** The marks of the Redises in which others share limits now, or those that joined earlier. */
+  redisMarksOf(others: "all" | "earlier"): readonly string[];
 }
 
 /**
@@ -56,17 +66,25 @@ export async function enterFleet(parts: EnterFleetParts): Promise<EnteredFleet> 
   });
   const onWaiting = (waitMsMax: number) =>
     log.warn({ waitMsMax }, "this instance can't serve with those of the fleet: waiting for them to leave");
-  await awaitMayJoin({ control, facts, clock, times: fleetTimes, events: { onWaiting }, signal });
+  const redisMark = () => parts.limits?.().redisMark ?? undefined;
+  await awaitMayJoin({
+    ...{ control, facts, redisMark: redisMark(), clock, times: fleetTimes, events: { onWaiting }, signal },
+  });
 
   let planLimits = config.planLimits;
   let isFailing = false;
+  let joined: Fleet | undefined;
   const fleet = await joinFleet({
-    ...{ control, clock, facts },
+    ...{ control, clock, facts, ...(parts.limits && { limits: limitsWith(parts.limits, () => joined) }) },
     ...{ apply: parts.apply, clear: parts.clear, newId: parts.newId },
     timers: systemTimers,
     times: fleetTimes,
     nudge: nudgeOf(parts),
-    mayJoin: ({ leases }, ownId) => refusalToJoin(facts, factsBefore(leases, ownId)),
+    mayJoin({ leases }, ownId) {
+      const words = refusalToJoin(facts, factsBefore(leases, ownId));
+      // Later, a Redis that came back while this instance stood still is no reason to end.
+      return words ?? (joined ? undefined : refusalOfRedis(redisMark(), leasesBefore(leases, ownId)));
+    },
     onView(view) {
       isFailing = false;
       planLimits = planLimitsOf(view.planLimits, config.planLimits);
@@ -80,6 +98,7 @@ export async function enterFleet(parts: EnterFleetParts): Promise<EnteredFleet> 
       },
     },
   });
+  joined = fleet;
   // A limit that this instance lowers holds everywhere before it serves.
   try {
     await bringPlanLimits(control, fleet, config.planLimits);
@@ -87,7 +106,26 @@ export async function enterFleet(parts: EnterFleetParts): Promise<EnteredFleet> 
     await fleet.leave();
     throw thrown;
   }
-  return { ...fleet, limitOf: (plan) => planLimits[plan] };
+  return {
+    ...fleet,
+    limitOf: (plan) => planLimits[plan],
+    redisMarksOf(others) {
+      const { ownId, leases } = fleet.members();
+      const isOther = (lease: LeaseRecord) => lease.state === "live" && lease.id !== ownId;
+      const asked = others === "all" ? leases.filter(isOther) : leasesBefore(leases, ownId);
+      return asked.flatMap(({ limits }) => limits?.redisMark ?? []);
+    },
+  };
+}
+
+function limitsWith(
+  limits: () => Omit<InstanceLimits, "share">,
+  fleet: () => Pick<Fleet, "standing"> | undefined,
+): () => InstanceLimits {
+  return () => {
+    const standing = fleet()?.standing();
+    return { ...limits(), share: standing ? `${standing.place + 1}/${standing.of}` : null };
+  };
 }
 
 function nudgeOf({ secrets, tls, log }: EnterFleetParts): (addresses: readonly string[]) => void {

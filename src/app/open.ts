@@ -133,14 +133,25 @@ export async function open({ config, parts, closers }: Start) {
   parts.onSecret?.(serviceToken);
   const caches = createCaches(stores, { clock, metrics });
   const { signal } = parts;
+  let redisMark: string | null = null;
+  const fleetOfRedis = stores.fleet && {
+    id: stores.fleet.id,
+    newMark: () => randomBytes(4).toString("hex"),
+    // A start compares as it joins: only then can it tell who is alive.
+    marksOf: (others: "all" | "earlier") => membership?.fleet?.redisMarksOf(others) ?? [],
+    onMark(mark: string | undefined) {
+      redisMark = mark ?? null;
+    },
+  };
   // Before this instance joins: one that can't serve must not count among the others.
   sharedLimit = await openSharedLimit({
-    ...{ config, clock, log, metrics, spans: traces?.limit },
+    ...{ config, fleet: fleetOfRedis, clock, log, metrics, spans: traces?.limit },
     standing: () => membership?.fleet?.standing(),
   });
   if (sharedLimit) closers.push(async () => sharedLimit.close());
+  const limits = sharedLimit && (() => ({ mode: sharedLimit.mode(), redisMark }));
   membership = await createMembership({
-    ...{ config, clock, log, metrics, stores, caches, secrets, serviceToken, tls, signal },
+    ...{ config, clock, log, metrics, stores, caches, secrets, serviceToken, tls, signal, limits },
     onRefused: parts.onRefused,
     newId: randomUUID,
   });

@@ -1,6 +1,7 @@
 import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
 import type { CarriedWindow } from "../limit/shared/carried-window.ts";
+import type { FleetOfRedis } from "../limit/shared/redis-mark.ts";
 import type { SharedLimiter } from "../limit/shared/switching-limiter.ts";
 import type { Standing } from "../limit/standing.ts";
 import type { Log } from "../log.ts";
@@ -15,6 +16,7 @@ import { meterSharedLogs } from "./call-meters.ts";
  */
 export async function openSharedLimit({
   config,
+  fleet,
   clock,
   log,
   metrics,
@@ -22,24 +24,28 @@ export async function openSharedLimit({
   spans,
 }: {
   readonly config: Pick<Config, "sharedLimit">;
+  readonly fleet: FleetOfRedis | undefined;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Pick<Metrics, "callsOf">;
   readonly standing: () => Standing | undefined;
   readonly spans: LimitSpans | undefined;
 }): Promise<SharedLimiter | undefined> {
-  if (!config.sharedLimit) return undefined;
+  if (!config.sharedLimit || !fleet) return undefined;
   let why: string | undefined;
   const { createSharedLimiter } = await import("../limit/shared/shared-limiter.ts");
+  const { ForeignRedis } = await import("../limit/shared/redis-trouble.ts");
+  const isForeign = (cause: unknown) => cause instanceof ForeignRedis;
   const limiter = await createSharedLimiter({
     ...config.sharedLimit,
-    ...{ clock, standing, windowMs: bounds.limitWindowMs },
+    ...{ fleet, clock, standing, windowMs: bounds.limitWindowMs },
     ...(spans && { watchLogs: spans.logs }),
     meterLogs: (open) => meterSharedLogs(open, { clock, metrics }),
     events: {
       modeChanged({ mode, cause }) {
         why = undefined;
         if (mode === "shared") log.info("Redis answers again: limits are shared");
+        else if (isForeign(cause)) log.error({ err: cause, mode }, foreignWords);
         else log.warn({ err: cause, mode }, "Redis does not answer: limits go by KEYRUN_LIMIT_FALLBACK");
       },
       returnFailed(cause) {
@@ -47,12 +53,16 @@ export async function openSharedLimit({
         const reason = cause instanceof Error ? cause.message : String(cause);
         if (reason === why) return;
         why = reason;
-        log.warn({ err: cause }, "Redis is still of no use: it is tried again every second");
+        if (isForeign(cause)) log.error({ err: cause }, foreignWords);
+        else log.warn({ err: cause }, "Redis is still of no use: it is tried again every second");
       },
     },
   });
   return spans?.limiter(limiter) ?? limiter;
 }
+
+const foreignWords =
+  "Redis is not that of this fleet: limits go by KEYRUN_LIMIT_FALLBACK, and it is tried again every second";
 
 /**
  * The way of the counted requests between Redis and the store, where a fleet follows an instance
@@ -60,19 +70,21 @@ export async function openSharedLimit({
  */
 export async function openCarriedWindow({
   config,
+  fleetId,
   clock,
   mode,
 }: {
   readonly config: Pick<Config, "sharedLimit">;
+  readonly fleetId: string | undefined;
   readonly clock: Clock;
   /** Nothing is read from a Redis that does not answer: a stop must not wait for it. */
   readonly mode: () => LimitMode;
 }): Promise<CarriedWindow | undefined> {
-  if (!config.sharedLimit) return undefined;
+  if (!config.sharedLimit || fleetId === undefined) return undefined;
   const { RedisTrouble } = await import("../limit/shared/redis-trouble.ts");
   const { createCarriedWindow } = await import("../limit/shared/carried-window.ts");
   const { save, restore } = createCarriedWindow({
-    ...{ ...config.sharedLimit, clock },
+    ...{ ...config.sharedLimit, fleetId, clock },
     windowMs: bounds.limitWindowMs,
   });
   return {

@@ -89,7 +89,10 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
     ...{ ...shared, load, metrics, bytes, sharedLimit, watchAccess, nameFiles },
     ...{ audit, traces, isWatched, leaveServiceTokens },
   });
-  const carried = await openCarriedWindow({ config, clock, mode: () => sharedLimit?.mode() ?? "shared" });
+  const carried = await openCarriedWindow({
+    ...{ config, fleetId: stores.fleet?.id, clock },
+    mode: () => sharedLimit?.mode() ?? "shared",
+  });
   const window = { limiter: carried ?? services.limiter, store: stores.window, log };
   await takeUpWindow(window);
   // A start that fails from here on keeps what it took up.

@@ -65,7 +65,7 @@ async function* findings({ env, nodeVersion, readFile }: DoctorWorld): AsyncGene
   const inspection = store;
   if (inspection) yield* storeFindings(config, inspection);
   const { sharedLimit } = config;
-  if (sharedLimit) yield await find("redis", () => startChecks.redis(sharedLimit));
+  if (sharedLimit) yield await find("redis", () => startChecks.redis(sharedLimit, store));
   yield await find("token file", () => startChecks.token(config));
   yield* serverFindings(config, env, store?.isServed ?? false);
 }

@@ -94,10 +94,17 @@ function ownFacts(config: Config, { newestSchema = 0 }: StoreInspection): Instan
   return factsFrom(config, { schema: newestSchema, secretVersions, serviceToken });
 }
 
-async function redis({ redisUrl }: SharedLimitConfig): Promise<string> {
+/** Without an inspection nobody knows which fleet's Redis it has to be. */
+async function redis(
+  { redisUrl }: SharedLimitConfig,
+  inspection: StoreInspection | undefined,
+): Promise<string> {
   const { checkRedis } = await import("../limit/shared/check-redis.ts");
-  await checkRedis({ redisUrl, clock: systemClock });
-  return "it can be written, and evicts nothing";
+  const { fleetId = "none yet", instances = [] } = inspection ?? {};
+  const marks = instances.flatMap(({ limits }) => limits?.redisMark ?? []);
+  const isMarked = await checkRedis({ redisUrl, fleet: { id: fleetId, marks }, clock: systemClock });
+  const whose = isMarked ? `is that of this fleet (id ${fleetId})` : "no fleet uses it now";
+  return `it can be written, evicts nothing, and ${whose}`;
 }
 
 async function secrets(config: Config, { secretVersions }: StoreInspection): Promise<string> {

@@ -62,10 +62,10 @@ export function registerBesideNoLoneInstance(
 ): ControlStore {
   return {
     ...control,
-    async register(id, facts) {
+    async register(id, facts, limits) {
       // Most often this look is enough, and no instance sees a record that comes and goes.
       if (await records.find()) throw servedAlone();
-      const view = await control.register(id, facts);
+      const view = await control.register(id, facts, limits);
       try {
         if (await records.find()) throw servedAlone();
         await requireServable();

@@ -16,6 +16,16 @@ export interface NumberedChange extends ControlChange {
   readonly seq: number;
 }
 
+/** How an instance counts the requests of teams now. */
+export interface InstanceLimits {
+  /** `shared` with the others in Redis, else as KEYRUN_LIMIT_FALLBACK says. */
+  readonly mode: "shared" | "share" | "refuse";
+  /** The mark of the Redis in which it counts; null where it counts in none. */
+  readonly redisMark: string | null;
+  /** Its share of each limit without Redis, like `1/3`; null where it has none yet. */
+  readonly share: string | null;
+}
+
 /** One registration of an instance. */
 export interface LeaseRecord {
   /** New for every attempt to register. */
@@ -29,6 +39,8 @@ export interface LeaseRecord {
   /** Grows with every registration, so it says who came first. */
   readonly order: number;
   readonly facts: InstanceFacts;
+  /** As of its last heartbeat. Absent: its version says nothing of it. */
+  readonly limits?: InstanceLimits | undefined;
 }
 
 /** The limits of plans that one instance brought, for all instances. */
@@ -57,6 +69,13 @@ export interface PushedSeqs {
   readonly last: number;
 }
 
+/** What a heartbeat says. */
+export interface BeatStep {
+  readonly ack: number;
+  readonly nSeen: number;
+  readonly limits?: InstanceLimits;
+}
+
 /**
  * The one control record of a fleet. Each method is one atomic and durable step on it, and all
  * steps of all instances form one order. An answer tells the state right after its step. A step
@@ -71,13 +90,13 @@ export interface ControlStore {
    * it with one id once only, whatever became of the first call. A record that exists under the id
    * stays as it is.
    */
-  register(id: string, facts: InstanceFacts): Promise<ControlView>;
+  register(id: string, facts: InstanceFacts, limits?: InstanceLimits): Promise<ControlView>;
   /**
-   * Raises the live record's n by one, and its ack to `ack` if that is higher. Undefined where the
-   * record is fenced, gone, or an older one, whose n is below `nSeen`, as after the restore of a
-   * backup; it then changes nothing.
+   * Raises the live record's n by one, its ack to `ack` if that is higher, and notes the limits, if
+   * any. Undefined where the record is fenced, gone, or an older one, whose n is below `nSeen`, as
+   * after the restore of a backup; it then changes nothing.
    */
-  beat(id: string, step: { readonly ack: number; readonly nSeen: number }): Promise<ControlView | undefined>;
+  beat(id: string, step: BeatStep): Promise<ControlView | undefined>;
   /** Gives each change the next `seq`, in the given order, all in one step. */
   push(changes: readonly ControlChange[]): Promise<{ readonly seqs: PushedSeqs; readonly view: ControlView }>;
   /**

@@ -4,6 +4,7 @@ import type {
   ControlChange,
   ControlStore,
   ControlView,
+  InstanceLimits,
   LeaseRecord,
   NumberedChange,
 } from "./control-store.ts";
@@ -78,6 +79,8 @@ export interface FleetParts {
   /** Unique for ever, at every call. */
   readonly newId: () => string;
   readonly facts: InstanceFacts;
+  /** How this instance counts now, for the others. Absent: they are told nothing of it. */
+  readonly limits?: () => InstanceLimits;
   readonly times: FleetTimes;
   /**
    * Raises the floors of changes that others or this process pushed, by ascending seq. Must do it

@@ -42,6 +42,11 @@ export function createRegistration(parts: RegistrationParts): Registration {
   let ownN = 0;
   let isOver = false;
 
+  function limitsNow() {
+    const limits = parts.limits?.();
+    return limits && { limits };
+  }
+
   function extend(sent: SendTime): void {
     const held = lease.holds();
     lease.extend(sent);
@@ -69,7 +74,7 @@ export function createRegistration(parts: RegistrationParts): Registration {
     // its record must not look as if this instance had stood still.
     const id = registrations.next();
     const sent = lease.sendTime();
-    const view = await control.register(id, facts);
+    const view = await control.register(id, facts, parts.limits?.());
     const words = mayJoin?.(view, id);
     if (!isOver && words === undefined) return begin(id, sent, view);
     // Where it can't be removed, it lapses by itself.
@@ -85,7 +90,7 @@ export function createRegistration(parts: RegistrationParts): Registration {
       const seq = applied.seq();
       if (id === undefined || seq === undefined) return await register();
       const sent = lease.sendTime();
-      const view = await control.beat(id, { ack: seq, nSeen: ownN });
+      const view = await control.beat(id, { ack: seq, nSeen: ownN, ...limitsNow() });
       if (isOver) return;
       if (!view) {
         forget();

@@ -45,12 +45,32 @@ function problemOfSecrets(own: readonly string[], other: readonly string[]): str
 }
 
 /**
+ * Says in words why an instance may not start that shares limits in the Redis of this mark: each of
+ * two Redises would count on its own, so each team would get its limit twice.
+ */
+export function refusalOfRedis(redisMark: string | undefined, others: readonly LeaseRecord[]) {
+  const isElsewhere = ({ limits }: LeaseRecord) =>
+    typeof limits?.redisMark === "string" && limits.redisMark !== redisMark;
+  const other = others.find((each) => each.state === "live" && isElsewhere(each));
+  // Without a mark this instance counts in no Redis now. It compares when it does.
+  if (!other || redisMark === undefined) return undefined;
+  const { facts, limits } = other;
+  const who = facts.address === null ? "an instance of it" : `its instance at ${facts.address}`;
+  return `This Keyrun may not join the fleet of this database: ${who} shares limits in another Redis (of mark ${limits?.redisMark}) than that of KEYRUN_REDIS_URL here (of mark ${redisMark}). Give all of them the same KEYRUN_REDIS_URL.`;
+}
+
+/**
  * The facts of the live instances that joined before the one with this id, or of all others. One
  * that comes back after a fence joins anew: instances that joined meanwhile did not look at it.
  */
 export function factsBefore(leases: readonly LeaseRecord[], ownId?: string): InstanceFacts[] {
+  return leasesBefore(leases, ownId).map(({ facts }) => facts);
+}
+
+/** The records of the same instances. */
+export function leasesBefore(leases: readonly LeaseRecord[], ownId?: string): LeaseRecord[] {
   const ownOrder = leases.find(({ id }) => id === ownId)?.order ?? Number.POSITIVE_INFINITY;
-  return leases.flatMap(({ state, order, facts }) => (state === "live" && order < ownOrder ? [facts] : []));
+  return leases.filter(({ state, order }) => state === "live" && order < ownOrder);
 }
 
 /**
@@ -62,6 +82,8 @@ export async function awaitMayJoin(
   parts: Pick<AwaitLapseParts, "events" | "signal"> & {
     readonly control: ControlStore;
     readonly facts: InstanceFacts;
+    /** The mark of its Redis. */
+    readonly redisMark: string | undefined;
     readonly clock: Clock;
     readonly times: FleetTimes;
   },
@@ -72,7 +94,8 @@ export async function awaitMayJoin(
     refusesAtOnce: true,
     times: { renewMs: parts.times.beatMs, lapseMs, waitMsMax: lapseMs + lapseSlackMs },
     obstacle(leases) {
-      const words = refusalToJoin(parts.facts, factsBefore(leases));
+      const words =
+        refusalToJoin(parts.facts, factsBefore(leases)) ?? refusalOfRedis(parts.redisMark, leases);
       return words === undefined ? undefined : () => words;
     },
   });

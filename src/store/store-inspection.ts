@@ -21,6 +21,8 @@ export interface StoreInspection {
   readonly registered: readonly LeaseRecord[];
   /** As `KeyStore.secretVersions`; read after all of the above. */
   readonly secretVersions: readonly string[];
+  /** The id of its fleet; absent where it never had one. */
+  readonly fleetId?: string;
   /** The newest schema that this Keyrun knows; absent for the embedded store: it has no fleet. */
   readonly newestSchema?: number;
 }

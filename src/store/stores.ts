@@ -46,6 +46,8 @@ export interface Stores {
 }
 
 export interface FleetStore {
+  /** The id of the fleet, for ever: random, and of letters and digits. */
+  readonly id: string;
   readonly control: ControlStore;
   /** The schema that this Keyrun knows, and to which it has brought the database. */
   readonly schema: number;

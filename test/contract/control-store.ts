@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { ControlChange, ControlStore } from "#src/fleet/control-store.ts";
+import type { ControlChange, ControlStore, InstanceLimits } from "#src/fleet/control-store.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";
 
 /**
@@ -73,6 +73,19 @@ export function controlStoreContract(
       expect(view).toMatchObject({ seq: 3, leases: [{ id, n: 2, ack: 2, state: "live" }] });
       expect(view?.recent.map((change) => change.id)).toEqual(["a", "b", "c"]);
       expect((await control.beat(id, { ack: 1, nSeen: 0 }))?.leases).toMatchObject([{ n: 3, ack: 2 }]);
+    });
+
+    test("a registration and each heartbeat note how the instance counts, for all to see", async () => {
+      const [control, other] = await open(2);
+      const id = randomUUID();
+      const before: InstanceLimits = { mode: "refuse", redisMark: null, share: null };
+      await control.register(id, instanceFactsOf(), before);
+      expect((await other!.read()).leases).toMatchObject([{ id, limits: before }]);
+      const limits: InstanceLimits = { mode: "shared", redisMark: "0a1b2c3d", share: "2/3" };
+      expect((await control.beat(id, { ack: 0, nSeen: 0, limits }))?.leases).toMatchObject([{ id, limits }]);
+      // One of an older version says nothing, and nothing is forgotten.
+      await control.beat(id, { ack: 0, nSeen: 0 });
+      expect((await other!.read()).leases).toMatchObject([{ id, n: 3, limits }]);
     });
 
     test("a heartbeat of an unknown, a fenced or a removed instance changes nothing", async () => {

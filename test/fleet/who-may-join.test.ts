@@ -133,6 +133,7 @@ describe("records that a crash left", () => {
       awaitMayJoin({
         clock,
         facts,
+        redisMark: undefined,
         times: { ...fleetTimes, beatMs: 1 },
         events: { onWaiting: (waitMsMax) => waits.push(waitMsMax) },
         control: {

@@ -2,6 +2,7 @@ import type {
   ControlStore,
   ControlView,
   HeldPlanLimits,
+  InstanceLimits,
   LeaseRecord,
   NumberedChange,
 } from "#src/fleet/control-store.ts";
@@ -21,7 +22,7 @@ export function memoryControlStore(options: { recentMax?: number } = {}): Memory
   return {
     now,
     read: async () => now.read(),
-    register: async (id, facts) => now.register(id, facts),
+    register: async (id, facts, limits) => now.register(id, facts, limits),
     beat: async (id, step) => now.beat(id, step),
     push: async (changes) => now.push(changes),
     fence: async (id) => now.fence(id),
@@ -44,14 +45,16 @@ export function createMemoryControl(options: { recentMax?: number } = {}) {
   });
   return {
     read,
-    register(id: string, facts: InstanceFacts): ControlView {
-      if (!leases.has(id)) leases.set(id, { id, n: 1, ack: seq, state: "live", order: ++order, facts });
+    register(id: string, facts: InstanceFacts, limits?: InstanceLimits): ControlView {
+      const said = limits && { limits };
+      if (!leases.has(id))
+        leases.set(id, { id, n: 1, ack: seq, state: "live", order: ++order, facts, ...said });
       return read();
     },
-    beat(id: string, { ack, nSeen }: Parameters<ControlStore["beat"]>[1]): ControlView | undefined {
+    beat(id: string, { ack, nSeen, limits }: Parameters<ControlStore["beat"]>[1]): ControlView | undefined {
       const lease = leases.get(id);
       if (lease?.state !== "live" || lease.n < nSeen) return undefined;
-      leases.set(id, { ...lease, n: lease.n + 1, ack: Math.max(lease.ack, ack) });
+      leases.set(id, { ...lease, n: lease.n + 1, ack: Math.max(lease.ack, ack), ...(limits && { limits }) });
       return read();
     },
     push(changes: Parameters<ControlStore["push"]>[0]) {

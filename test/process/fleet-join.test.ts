@@ -1,12 +1,13 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { MongoClient } from "mongodb";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { type Fleet, startFleet } from "../harness/fleet.ts";
 import { missingFleetPrograms } from "../harness/fleet-programs.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";
 import { type KeyrunProcess, type Settings, servedRun } from "../harness/keyrun-process.ts";
 import { mongodbUri } from "../harness/mongo-databases.ts";
 import { unpackOldKeyrun } from "../harness/old-keyrun.ts";
+import { startRedis } from "../harness/redis-server.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 import { printFigures } from "../harness/test-size.ts";
 
@@ -85,6 +86,28 @@ describe.skipIf(left)("an instance that may not join a fleet of two", () => {
     });
   }
 
+  test("another Redis: it is refused in words, and no team gets its limit twice", async () => {
+    const redis = await startRedis();
+    onTestFinished(redis.kill);
+    const refusal = await refusalOf(fleet.spawn(fleet.joining({ KEYRUN_REDIS_URL: redis.url })));
+    printFigures(`another Redis, after ${refusal.ms.toFixed(0)} ms: ${refusal.words}`);
+    expect(refusal.words).toMatch(
+      /its instance at 127\.0\.0\.1:\d+ shares limits in another Redis \(of mark/,
+    );
+    await expectServed();
+  });
+
+  test("the Redis of another fleet: it is refused in words, with the ids of both", async () => {
+    const { KEYRUN_MONGODB_URI: uri = "" } = fleet.joining();
+    const database = { KEYRUN_MONGODB_URI: uri.replace("/keyrun?", "/another-fleet?") };
+    const refusal = await refusalOf(fleet.spawn(fleet.joining(database)));
+    printFigures(`the Redis of another fleet, after ${refusal.ms.toFixed(0)} ms: ${refusal.words}`);
+    expect(refusal.words).toMatch(
+      /in use by another fleet, of id [0-9a-f]{12}, and this one has id [0-9a-f]{12}/,
+    );
+    await expectServed();
+  });
+
   test("KEYRUN_REDIS_URL without KEYRUN_MONGODB_URI is refused in words", async () => {
     const refusal = await refusalOf(fleet.spawn(without(fleet.joining(), "KEYRUN_MONGODB_URI")));
     printFigures(`Redis without MongoDB, after ${refusal.ms.toFixed(0)} ms: ${refusal.words}`);
@@ -135,10 +158,17 @@ describe.skipIf(left)("a fleet's instance beside one that serves alone", () => {
   };
 
   for (const [name, command] of Object.entries(lones)) {
-    // Each has a database of its own.
-    test.concurrent(`${name}: it is refused in words, and starts once the other has left`, async () => {
+    // Each has a database and a Redis of its own.
+    test.concurrent(`${name}: it is refused in words, and starts once the other has left`, async ({
+      onTestFinished,
+    }) => {
       const { KEYRUN_MONGODB_URI: uri = "" } = fleet.joining();
-      const database = { KEYRUN_MONGODB_URI: uri.replace("/keyrun?", `/${name.replaceAll(" ", "-")}?`) };
+      const redis = await startRedis();
+      onTestFinished(redis.kill);
+      const database = {
+        KEYRUN_MONGODB_URI: uri.replace("/keyrun?", `/${name.replaceAll(" ", "-")}?`),
+        KEYRUN_REDIS_URL: redis.url,
+      };
       const lone = fleet.spawn(alone(fleet.joining(database)), command());
       await lone.until(() => lone.stdout().includes("ready: "));
       const refusal = await refusalOf(fleet.spawn(fleet.joining(database)));

@@ -5,6 +5,7 @@ import { systemClock } from "#src/clock.ts";
 import { createSharedLimiter } from "#src/limit/shared/shared-limiter.ts";
 import type { SharedLimiter } from "#src/limit/shared/switching-limiter.ts";
 import { createLimitSpans } from "#src/traces/limit-spans.ts";
+import { fleetOfRedis } from "../harness/fleet-of-redis.ts";
 import { describeOnRedis, type RedisServer, startRedis } from "../harness/redis-server.ts";
 
 describeOnRedis("the limit that instances share, traced", () => {
@@ -23,6 +24,7 @@ describeOnRedis("the limit that instances share, traced", () => {
     const spans = createLimitSpans(tracer);
     const shared = await createSharedLimiter({
       redisUrl: redis.url,
+      fleet: fleetOfRedis(),
       fallback: "share",
       clock: systemClock,
       standing: () => undefined,

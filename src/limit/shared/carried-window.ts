@@ -13,6 +13,8 @@ import { RedisTrouble, troubleOf } from "./redis-trouble.ts";
 export interface CarriedWindowParts {
   /** May hold a password, so it never appears in a message. */
   readonly redisUrl: string;
+  /** The id of the fleet whose logs are meant. */
+  readonly fleetId: string;
   readonly clock: Clock;
   readonly windowMs: number;
 }
@@ -37,14 +39,15 @@ export interface CarriedWindow {
 }
 
 export function createCarriedWindow(parts: CarriedWindowParts): CarriedWindow {
-  const { clock, windowMs } = parts;
+  const { clock, windowMs, fleetId } = parts;
+  const keyOf = (logId: string) => redisKeyOf(fleetId, ownerOfLog(logId));
   const windowUs = String(windowMs * 1_000);
   return {
     save: () =>
       withRedis(parts, async (call) => {
         const logs: { readonly id: string; readonly moments: number[] }[] = [];
         let numbers = 0;
-        for await (const ids of logIdsOf(call)) {
+        for await (const ids of logIdsOf(call, fleetId)) {
           for (const id of ids) {
             // One at a time: the other instances wait for Redis meanwhile.
             const moments = await call(["EVAL", readLogScript, "1", keyOf(id), windowUs]);
@@ -73,14 +76,12 @@ export function createCarriedWindow(parts: CarriedWindowParts): CarriedWindow {
 /** More than a store has room for: a moment is written with five characters or more. */
 const numbersMax = (bounds.savedPagesMax * bounds.savedPageCharactersMax * 2) / 5;
 
-const keyOf = (logId: string) => redisKeyOf(ownerOfLog(logId));
-
 /** The ids of the logs of teams and keys, each once, some at a time. */
-async function* logIdsOf(call: Call): AsyncGenerator<readonly string[]> {
+async function* logIdsOf(call: Call, fleetId: string): AsyncGenerator<readonly string[]> {
   const seen = new Set<string>();
   let cursor = "0";
   do {
-    const words = ["SCAN", cursor, "MATCH", redisKeysPattern, "COUNT", "100"];
+    const words = ["SCAN", cursor, "MATCH", redisKeysPattern(fleetId), "COUNT", "100"];
     const [next, keys] = await call<[string, string[]]>(words);
     const ids = keys.map(logIdOf).filter((id) => id !== "" && !seen.has(id));
     for (const id of ids) seen.add(id);

@@ -13,6 +13,10 @@ export const redisBounds = {
   sharedCallLagMsMax: 2_000,
   /** How often a call is repeated that came too late to be counted. */
   sharedCallRepeatsMax: 16,
+  /** How long the mark of a fleet stays in Redis after its last instance has left it. */
+  fleetMarkMs: 60_000,
+  /** How often each instance looks at the mark. */
+  fleetMarkLookMs: 5_000,
   /** How long the requests that count may take from Redis to the store, or back. */
   carriedWindowMsMax: 10_000,
   /** How long Redis may be silent meanwhile. */

@@ -1,7 +1,9 @@
 import type { Clock } from "../../clock.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
 import type { LimitTimers } from "./limit-timers.ts";
+import { redisBounds } from "./redis-bounds.ts";
 import { createRedisClient, type RedisClient } from "./redis-client.ts";
+import { type FleetOfRedis, keepRedis, markScript, takeRedis } from "./redis-mark.ts";
 import { RedisTrouble, troubleOf, unfitWords } from "./redis-trouble.ts";
 import { createServerClock } from "./server-clock.ts";
 import type { Ask, SharedLogs } from "./shared-logs.ts";
@@ -10,6 +12,7 @@ import { readSpendReply, spendArguments, spendScript } from "./spend-script.ts";
 export interface RedisLogsParts {
   /** May hold a password, so it never appears in a message. */
   readonly redisUrl: string;
+  readonly fleet: FleetOfRedis;
   readonly clock: Clock;
   readonly timers: LimitTimers;
   readonly windowMs: number;
@@ -22,13 +25,16 @@ export interface RedisLogsParts {
 /**
  * Opens a connection to Redis, and proves by a write that it is of use: a replica still answers
  * what only reads. Rejects with StartRefused, in words, where this Redis must not be used, and with
- * RedisTrouble where it can't be reached.
+ * RedisTrouble where it can't be reached, or is not that of the fleet.
  */
 export async function openRedisLogs(parts: RedisLogsParts): Promise<SharedLogs> {
   const client = createRedisClient(parts);
   let isDone = false;
+  let looking: { cancel(): void } | undefined;
   const drop = () => {
+    if (!isDone) parts.fleet.onMark(undefined);
     isDone = true;
+    looking?.cancel();
     client.destroy();
   };
   // A connection that comes after the end of its time is not known to `destroy` before.
@@ -39,14 +45,23 @@ export async function openRedisLogs(parts: RedisLogsParts): Promise<SharedLogs> 
     parts.timers.soon(() => late.reject(new RedisTrouble(`silent for ${parts.openMsMax} ms`))),
   );
   try {
-    const opening = prepare(client);
+    const opening = prepare(client, parts);
     opening.catch(() => {});
-    const { scriptSha, serverUs } = await Promise.race([opening, late.promise]);
-    client.on("terminated", (cause: unknown) => {
+    const { scriptSha, serverUs, mark } = await Promise.race([opening, late.promise]);
+    const fail = (cause: unknown) => {
       if (!isDone) parts.lost(troubleOf(cause));
       drop();
-    });
+    };
+    client.on("terminated", fail);
     if (!client.isReady) throw new RedisTrouble("closed");
+    const look = (known: string) => {
+      if (isDone) return;
+      parts.fleet.onMark(known);
+      looking = parts.timers.after(redisBounds.fleetMarkLookMs, () => {
+        keepRedis(markScriptOn(client), parts.fleet, known).then(look, fail);
+      });
+    };
+    look(mark);
     return logsOf(client, parts, { scriptSha, serverUs, drop });
   } catch (thrown) {
     drop();
@@ -56,7 +71,10 @@ export async function openRedisLogs(parts: RedisLogsParts): Promise<SharedLogs> 
   }
 }
 
-async function prepare(client: RedisClient) {
+const markScriptOn = (client: RedisClient) => (words: readonly string[]) =>
+  client.sendCommand(["EVAL", markScript, ...words]);
+
+async function prepare(client: RedisClient, { fleet }: RedisLogsParts) {
   await client.connect();
   const info = client.sendCommand<string>(["INFO"]);
   const rest = Promise.all([
@@ -69,18 +87,19 @@ async function prepare(client: RedisClient) {
   const unfit = unfitWords(await info);
   if (unfit !== undefined) throw new StartRefused(unfit);
   const [scriptSha, [seconds, microseconds]] = await rest;
-  return { scriptSha, serverUs: Number(seconds) * 1_000_000 + Number(microseconds) };
+  const mark = await takeRedis(markScriptOn(client), fleet);
+  return { scriptSha, mark, serverUs: Number(seconds) * 1_000_000 + Number(microseconds) };
 }
 
 function logsOf(
   client: RedisClient,
-  { clock, windowMs }: RedisLogsParts,
+  { clock, windowMs, fleet: { id: fleetId } }: RedisLogsParts,
   { scriptSha, serverUs, drop }: { scriptSha: string; serverUs: number; drop: () => void },
 ): SharedLogs {
   const serverClock = createServerClock(clock, serverUs);
 
   async function call(asks: readonly Ask[], giveUpMs: number) {
-    const words = spendArguments(asks, { windowMs, deadlineUs: serverClock.atUs(giveUpMs) });
+    const words = spendArguments(asks, { fleetId, windowMs, deadlineUs: serverClock.atUs(giveUpMs) });
     const reply = await client.sendCommand(["EVALSHA", scriptSha, ...words]).catch((thrown: unknown) => {
       // Someone has flushed the scripts. Then nothing was run.
       if (!/^NOSCRIPT/.test(String(thrown instanceof Error && thrown.message))) throw thrown;

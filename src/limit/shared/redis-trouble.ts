@@ -3,6 +3,9 @@ export class RedisTrouble extends Error {
   override readonly name = "RedisTrouble";
 }
 
+/** This Redis must not be used, whatever it answers: it is not that of this fleet. */
+export class ForeignRedis extends RedisTrouble {}
+
 /**
  * The trouble without anything that may hold a secret: the code of Redis' refusal (READONLY, OOM,
  * WRONGPASS) or of the system's (ECONNREFUSED), else the name of the error.
@@ -20,7 +23,9 @@ function codeOf(error: Error): string {
 }
 
 /** Why a start with this Redis is refused after this trouble; undefined where a retry may help. */
-export function refusalWords({ message }: RedisTrouble): string | undefined {
+export function refusalWords(trouble: RedisTrouble): string | undefined {
+  const { message } = trouble;
+  if (trouble instanceof ForeignRedis) return `Keyrun can't use the Redis of KEYRUN_REDIS_URL: ${message}.`;
   if (["WRONGPASS", "NOAUTH"].includes(message)) {
     return "Redis refuses Keyrun's user or password: check those in KEYRUN_REDIS_URL.";
   }

@@ -6,12 +6,14 @@ import { type LimitTimers, systemLimitTimers } from "./limit-timers.ts";
 import { reachRedis } from "./reach-redis.ts";
 import { redisBounds } from "./redis-bounds.ts";
 import { openRedisLogs } from "./redis-logs.ts";
+import type { FleetOfRedis } from "./redis-mark.ts";
 import type { OpenSharedLogs, SharedLogs } from "./shared-logs.ts";
 import { createSwitchingLimiter, type SharedLimiter, type SharedLimiterEvents } from "./switching-limiter.ts";
 
 export interface SharedLimiterParts {
   /** May hold a password, so it never appears in a message. */
   readonly redisUrl: string;
+  readonly fleet: FleetOfRedis;
   readonly fallback: "share" | "refuse";
   readonly clock: Clock;
   /** Undefined: this instance has no share yet. */
@@ -29,14 +31,14 @@ export interface SharedLimiterParts {
 
 /**
  * The limits of teams over all instances, in Redis. Throws StartRefused, in words, where Redis
- * can't be reached or must not be used.
+ * can't be reached, must not be used, or is another fleet's.
  */
 export async function createSharedLimiter(parts: SharedLimiterParts): Promise<SharedLimiter> {
-  const { redisUrl, clock, windowMs, timers = systemLimitTimers } = parts;
+  const { redisUrl, fleet, clock, windowMs, timers = systemLimitTimers } = parts;
   const { watchLogs, meterLogs = (open) => open } = parts;
   let openMsMax: number = redisBounds.redisStartTryMsMax;
   const open: OpenSharedLogs = async (lost) => {
-    const logs = await openRedisLogs({ redisUrl, clock, timers, windowMs, openMsMax, lost });
+    const logs = await openRedisLogs({ redisUrl, fleet, clock, timers, windowMs, openMsMax, lost });
     return watchLogs?.(logs) ?? logs;
   };
   const create = () =>

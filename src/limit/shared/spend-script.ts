@@ -115,13 +115,17 @@ return answers
 /** The keys and arguments of the script, after its name or text. */
 export function spendArguments(
   asks: readonly Ask[],
-  { windowMs, deadlineUs }: { readonly windowMs: number; readonly deadlineUs: number },
+  {
+    fleetId,
+    windowMs,
+    deadlineUs,
+  }: { readonly fleetId: string; readonly windowMs: number; readonly deadlineUs: number },
 ): string[] {
   const keys: string[] = [];
   const words = [String(windowMs * 1_000), String(Math.floor(deadlineUs))];
   for (const { teamId, limit, cost, count, key } of asks) {
-    keys.push(redisKeyOf({ teamId, firstKeyId: undefined }));
-    if (key !== undefined) keys.push(redisKeyOf({ teamId, firstKeyId: key.firstKeyId }));
+    keys.push(redisKeyOf(fleetId, { teamId, firstKeyId: undefined }));
+    if (key !== undefined) keys.push(redisKeyOf(fleetId, { teamId, firstKeyId: key.firstKeyId }));
     words.push(String(limit), String(cost), String(count), String(key?.limit ?? 0));
   }
   return [String(keys.length), ...keys, ...words];

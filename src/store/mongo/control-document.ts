@@ -14,12 +14,19 @@ const facts = z.object({
   address: z.string().nullable().default(null),
 }) satisfies z.ZodType<LeaseRecord["facts"]>;
 
+const limits = z.object({
+  mode: z.enum(["shared", "share", "refuse"]),
+  redisMark: z.string().nullable(),
+  share: z.string().nullable(),
+}) satisfies z.ZodType<LeaseRecord["limits"]>;
+
 const lease = z.object({
   n: count,
   ack: count,
   state: z.enum(["live", "fenced"]),
   order: count,
   facts,
+  limits: limits.optional(),
 }) satisfies z.ZodType<Omit<LeaseRecord, "id">>;
 
 const planLimits = z.object({

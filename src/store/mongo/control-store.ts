@@ -84,7 +84,7 @@ export function createControlStore(
       const document = await call(() => control.findOne(only, freshRead));
       return viewOf(document ? checked(document) : { _id: "control", ...nothing });
     },
-    async register(id, facts) {
+    async register(id, facts, limits) {
       const lease = fieldOf(id);
       // The last reply may be old: an instance that was fenced has had none since.
       latest = undefined;
@@ -92,16 +92,20 @@ export function createControlStore(
         if (leases[id]) throw idTaken(id);
         if (Object.keys(leases).length >= bounds.controlLeasesMax) throw tooMany();
         const record = { n: 1, ack: seq, state: "live", order: joined + 1, facts } as const;
+        const held = limits ? { ...record, limits } : record;
         return {
           filter: { joined: { $eq: joined }, [lease]: { $exists: false } },
-          update: { $set: { [lease]: record }, $inc: { joined: 1 } },
+          update: { $set: { [lease]: held }, $inc: { joined: 1 } },
         };
       });
       return viewOf(written);
     },
-    async beat(id, { ack, nSeen }) {
+    async beat(id, { ack, nSeen, limits }) {
       const lease = fieldOf(id);
-      const update = { $inc: { [`${lease}.n`]: 1 }, $max: { [`${lease}.ack`]: ack } };
+      const update = {
+        ...{ $inc: { [`${lease}.n`]: 1 }, $max: { [`${lease}.ack`]: ack } },
+        ...(limits && { $set: { [`${lease}.limits`]: limits } }),
+      };
       // An older record must not get this ack: its number may be another change's by now.
       const own = { [`${lease}.state`]: { $eq: "live" }, [`${lease}.n`]: { $gte: nSeen } };
       const written = await write(own, update);

@@ -139,6 +139,8 @@ export const storedInstance = instanceDocument.strip();
 export interface MetaDocument {
   readonly _id: string;
   readonly version: number;
+  /** In the document of the fleet: its id. */
+  readonly fleetId?: string;
   /** In the mark of a copy: the copier that set it. */
   readonly copier?: string;
 }

@@ -49,6 +49,7 @@ async function inspect({ db }: MongoConnection): Promise<StoreInspection> {
   const schema =
     version < newest ? `schema ${version}, which a start brings to ${newest}` : `schema ${version}`;
   const [alone, fleet] = await Promise.all([lookForOneAlone(collections), lookForFleet(collections)]);
+  const fleetId = (await collections.meta.findOne({ _id: { $eq: "fleet" } }))?.fleetId;
   // Read last: an instance that made a key and left meanwhile is not in what was seen above.
   const { keys, serviceTokens } = collections;
   const ofKeys: string[] = await keys.distinct("secretVersion");
@@ -57,6 +58,7 @@ async function inspect({ db }: MongoConnection): Promise<StoreInspection> {
   return {
     words: `database ${db.databaseName}, ${schema}, ${server}`,
     ...{ ...alone, ...fleet, secretVersions, newestSchema: newest },
+    ...(fleetId !== undefined && { fleetId }),
   };
 }
 

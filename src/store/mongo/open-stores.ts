@@ -26,7 +26,7 @@ import { createRunRecordStore } from "./run-record-store.ts";
 import { type AloneParts, instanceTimes, serveAlone } from "./serve-alone.ts";
 import { createServiceTokenStore } from "./service-token-store.ts";
 import { createSessionStore } from "./session-store.ts";
-import { createStoreCall, type StoreCall, whileHolding } from "./store-call.ts";
+import { createStoreCall, repeatOnDuplicate, type StoreCall, whileHolding } from "./store-call.ts";
 import { createTeamStore } from "./team-store.ts";
 import { createUsageStore } from "./usage-store.ts";
 import { createUserStore } from "./user-store.ts";
@@ -88,7 +88,7 @@ export async function openMongoStores(parts: MongoStoresParts): Promise<Stores> 
       ...{ clock: parts.clock, newIncarnation: parts.newIncarnation },
       ...{ call: guarded, freshRead },
     });
-    const fleet = control && { control, schema, holdTeam };
+    const fleet = control && { id: await fleetIdOf(served, parts), control, schema, holdTeam };
     const reads = { freshRead, linearizable: served.freshRead };
     return storesOf(serving.db, { guard, revival, call: guarded, reads, fleet });
   } catch (thrown) {
@@ -135,6 +135,21 @@ function untilReleased(): InstanceGuard {
     },
   };
 }
+
+/** The first instance gives it. In a backup it goes with the data, so a restored fleet keeps it. */
+async function fleetIdOf(
+  { collections: { meta }, call }: Served,
+  { newIncarnation }: MongoStoresParts,
+): Promise<string> {
+  const only = { _id: { $eq: "fleet" } };
+  const fleetId = newIncarnation().replaceAll("-", "").slice(0, fleetIdLength);
+  const first = { $setOnInsert: { version: 1, fleetId } };
+  const options = { upsert: true, returnDocument: "after" } as const;
+  const document = await call(() => repeatOnDuplicate(() => meta.findOneAndUpdate(only, first, options)));
+  return document?.fleetId ?? fleetId;
+}
+
+const fleetIdLength = 12;
 
 function startRefusal(thrown: unknown): unknown {
   if (!(thrown instanceof Refusal) || thrown.reason !== "UNAVAILABLE") return thrown;

@@ -26,7 +26,8 @@ describeOnRedis("the counted requests", () => {
     await server.kill();
   });
 
-  const carried = (redisUrl = server.url) => createCarriedWindow({ redisUrl, clock: systemClock, windowMs });
+  const carried = (redisUrl = server.url) =>
+    createCarriedWindow({ redisUrl, fleetId: "fleet", clock: systemClock, windowMs });
   const byTeam = ({ logs }: SavedWindow) => new Map([...logs].map(({ id, moments }) => [id, moments]));
 
   test("go to Redis and back without one that is lost, or older than it is", async () => {
@@ -81,8 +82,8 @@ describeOnRedis("the counted requests", () => {
     const gone = [{ id: "gone", moments: [1_024, 3] }];
     await carried().restore({ savedUnixMs: savedUnixMs - windowMs, logs: gone });
     expect(await countsOf()).toEqual({ new: 2 });
-    expect(await client.exists("keyrun:{gone}:log")).toBe(0);
-    expect(await client.pTTL("keyrun:{new}:log")).toBeGreaterThan(windowMs - 5_000);
+    expect(await client.exists("keyrun:fleet:{gone}:log")).toBe(0);
+    expect(await client.pTTL("keyrun:fleet:{new}:log")).toBeGreaterThan(windowMs - 5_000);
   });
 
   test("what one alone counted since is added to an old log in Redis, once, and a later log keeps all", async () => {
@@ -104,12 +105,12 @@ describeOnRedis("the counted requests", () => {
       const [seconds, microseconds] = await client.sendCommand<[string, string]>(["TIME"]);
       const now = `${seconds}${microseconds.padStart(6, "0")}`;
       await client.rPush(
-        `keyrun:{${id}}:log`,
+        `keyrun:fleet:{${id}}:log`,
         Array.from({ length: later }, () => now),
       );
       await carried().restore(alone);
       expect((await countsOf())[id]).toBe(total + later);
-      const times = (await client.lRange(`keyrun:{${id}}:log`, 0, -1)).map(Number);
+      const times = (await client.lRange(`keyrun:fleet:{${id}}:log`, 0, -1)).map(Number);
       expect(times).toEqual(times.toSorted((one, other) => one - other));
       expect(times.at(-1)).toBe(Number(now));
     }
@@ -119,12 +120,12 @@ describeOnRedis("the counted requests", () => {
     await client.flushAll();
     const savedUnixMs = Date.now();
     await carried().restore({ savedUnixMs, logs: [{ id: "here", moments: [1_024, 3] }] });
-    const before = await client.lRange("keyrun:{here}:log", 0, -1);
+    const before = await client.lRange("keyrun:fleet:{here}:log", 0, -1);
     // By a clock that is ahead.
     const stale = { id: "here", moments: [0, 3] };
     const saved = { savedUnixMs: savedUnixMs + 5_000, isShared: true };
     await carried().restore({ ...saved, logs: [stale, { id: "lost", moments: [1_024, 2] }] });
-    expect(await client.lRange("keyrun:{here}:log", 0, -1)).toEqual(before);
+    expect(await client.lRange("keyrun:fleet:{here}:log", 0, -1)).toEqual(before);
     expect(await countsOf()).toEqual({ here: 3, lost: 2 });
     expect((await carried().save()).isShared).toBe(true);
   });

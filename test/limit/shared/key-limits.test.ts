@@ -8,6 +8,7 @@ import { createCarriedWindow } from "#src/limit/shared/carried-window.ts";
 import { createOwnShare } from "#src/limit/shared/own-share.ts";
 import { createSharedLimiter } from "#src/limit/shared/shared-limiter.ts";
 import type { LimitMode } from "#src/metrics/metrics.ts";
+import { fleetOfRedis } from "../../harness/fleet-of-redis.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { describeOnRedis, startRedis } from "../../harness/redis-server.ts";
 import { soon } from "../../harness/soon.ts";
@@ -35,7 +36,7 @@ async function start() {
 
 async function open(redisUrl: string, place = 0, of = 1, modes: LimitMode[] = []) {
   const limiter = await createSharedLimiter({
-    ...{ redisUrl, fallback: "share", clock: systemClock, windowMs, startMsMax: 0 },
+    ...{ redisUrl, fleet: fleetOfRedis(), fallback: "share", clock: systemClock, windowMs, startMsMax: 0 },
     standing: () => ({ place, of }),
     events: { modeChanged: ({ mode }) => modes.push(mode) },
   });
@@ -100,10 +101,13 @@ describeOnRedis("limits of keys that several instances share", () => {
     await limiter.spend("demo", 60, 3, key(5));
     await limiter.spend("demo", 60, 3, key(5));
     await limiter.spend("demo", 60, 1);
-    expect((await client.keys("keyrun:{*")).sort()).toEqual(["keyrun:{demo}:key:k:log", "keyrun:{demo}:log"]);
-    expect(await client.lLen("keyrun:{demo}:log")).toBe(4);
-    expect(await client.lLen("keyrun:{demo}:key:k:log")).toBe(3);
-    expect(await client.pTTL("keyrun:{demo}:key:k:log")).toBeGreaterThan(windowMs - 5_000);
+    expect((await client.keys("keyrun:fleet:{*")).sort()).toEqual([
+      "keyrun:fleet:{demo}:key:k:log",
+      "keyrun:fleet:{demo}:log",
+    ]);
+    expect(await client.lLen("keyrun:fleet:{demo}:log")).toBe(4);
+    expect(await client.lLen("keyrun:fleet:{demo}:key:k:log")).toBe(3);
+    expect(await client.pTTL("keyrun:fleet:{demo}:key:k:log")).toBeGreaterThan(windowMs - 5_000);
     expect(limiter.look("demo", 60, key(5))).toMatchObject({ remaining: 56, key: { remaining: 2 } });
   });
 
@@ -130,7 +134,12 @@ describeOnRedis("limits of keys that several instances share", () => {
     const limiter = await open(server.url);
     await limiter.spend("demo", 60, 4, key(5));
     await limiter.spend("plain", 60, 2);
-    const carried = createCarriedWindow({ redisUrl: server.url, clock: systemClock, windowMs });
+    const carried = createCarriedWindow({
+      fleetId: "fleet",
+      redisUrl: server.url,
+      clock: systemClock,
+      windowMs,
+    });
     const { pages, leftOut } = writeWindow(await carried.save());
     expect(leftOut).toBe(0);
     const alone = createLimiter({ clock: systemClock, windowMs, logsMax: 10 });

@@ -7,6 +7,7 @@ import type { SharedLimiter } from "#src/limit/shared/switching-limiter.ts";
 import type { LimitMode } from "#src/metrics/metrics.ts";
 import { Refusal } from "#src/refusal/refusal.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
+import { fleetOfRedis } from "../../harness/fleet-of-redis.ts";
 import { freePort } from "../../harness/free-port.ts";
 import { quantile } from "../../harness/histogram.ts";
 import { describeOnRedis, type RedisServer, startRedis } from "../../harness/redis-server.ts";
@@ -57,7 +58,7 @@ async function unlessSwitched(story: () => Promise<void>): Promise<void> {
 async function open(redisUrl: string, parts: Partial<SharedLimiterParts> = {}) {
   const modes: LimitMode[] = [];
   const limiter = await createSharedLimiter({
-    ...{ redisUrl, fallback: "share", clock: systemClock, windowMs, startMsMax: 0 },
+    ...{ redisUrl, fleet: fleetOfRedis(), fallback: "share", clock: systemClock, windowMs, startMsMax: 0 },
     standing: () => ({ place: 0, of: 1 }),
     events: {
       modeChanged({ mode }) {
@@ -225,7 +226,7 @@ describeOnRedis("while Redis does not answer", () => {
     for (const { modes } of members) await soon(() => modes.at(-1)).toBe("shared");
     expect(mostInWindow(acceptedMs)).toBeLessThanOrEqual(limit);
     expectNoWait(tookMs);
-    expect(await admin.lLen("keyrun:{team}:log")).toBeLessThanOrEqual(before.accepted);
+    expect(await admin.lLen("keyrun:fleet:{team}:log")).toBeLessThanOrEqual(before.accepted);
   });
 
   test("calls that wait in a frozen server spend nothing when it wakes", async () => {
@@ -243,7 +244,7 @@ describeOnRedis("while Redis does not answer", () => {
     // Only the first had its whole time. The others ended with it.
     server.thaw();
     await soon(() => modes.at(-1)).toBe("shared");
-    expect(await admin.lLen("keyrun:{team}:log")).toBe(7);
+    expect(await admin.lLen("keyrun:fleet:{team}:log")).toBe(7);
   });
 });
 

@@ -32,7 +32,7 @@ describeOnRedis("the script", () => {
   });
 
   async function spendAt(us: number, asks: readonly Ask[]): Promise<readonly Answer[]> {
-    const words = spendArguments(asks, { windowMs, deadlineUs: us });
+    const words = spendArguments(asks, { fleetId: "fleet", windowMs, deadlineUs: us });
     const reply = await client.sendCommand(["EVALSHA", sha, ...words, String(us)]);
     return readSpendReply(reply, asks).answers!;
   }
@@ -192,16 +192,16 @@ describeOnRedis("the script", () => {
   test("a call after its deadline spends nothing and says the server's time", async () => {
     const teamId = newTeam();
     const asks: Ask[] = [{ teamId, limit: 5, cost: 1, count: 1 }];
-    const words = spendArguments(asks, { windowMs, deadlineUs: startUs });
+    const words = spendArguments(asks, { fleetId: "fleet", windowMs, deadlineUs: startUs });
     const late = await client.sendCommand(["EVALSHA", sha, ...words, String(startUs + 1)]);
     expect(readSpendReply(late, asks)).toEqual({ serverUs: startUs + 1, answers: undefined });
-    expect(await client.exists(`keyrun:{${teamId}}:log`)).toBe(0);
+    expect(await client.exists(`keyrun:fleet:{${teamId}}:log`)).toBe(0);
     expect(await spendAt(startUs, asks)).toMatchObject([{ taken: 1, count: 1 }]);
   });
 
   test("looking and being refused leave no trace", async () => {
     const teamId = newTeam();
-    const key = `keyrun:{${teamId}}:log`;
+    const key = `keyrun:fleet:{${teamId}}:log`;
     await spendAt(startUs, [{ teamId, limit: 5, cost: 0, count: 3 }]);
     expect(await client.exists(key)).toBe(0);
     await spendAt(startUs, [{ teamId, limit: 5, cost: 4, count: 1 }]);
@@ -219,7 +219,7 @@ describeOnRedis("the script", () => {
 
   test("a log expires with its last entry, and a cost of many thousands is taken whole", async () => {
     const teamId = newTeam();
-    const key = `keyrun:{${teamId}}:log`;
+    const key = `keyrun:fleet:{${teamId}}:log`;
     await spendAt(startUs, [{ teamId, limit: 100_000, cost: 100_000, count: 1 }]);
     expect(await client.lLen(key)).toBe(100_000);
     const remainingMs = await client.pTTL(key);
@@ -236,13 +236,13 @@ describeOnRedis("the script", () => {
   test("a log takes at most 256 bytes, and 16 for each accepted request", async () => {
     const worst = { perTeam: 0, perRequest: 0 };
     for (const requests of [1, 2, 60, 300, 3_000, 100_000]) {
-      // The longest id of a team.
-      const teamId = newTeam().padEnd(63, "x");
+      // The longest id of a team. That of the fleet is as long as a real one.
+      const teamId = newTeam().padEnd(63 + 12 - "fleet".length, "x");
       for (let sent = 0; sent < requests; sent += requests / Math.min(requests, 100)) {
         const cost = requests / Math.min(requests, 100);
         await spendAt(startUs + sent * 7, [{ teamId, limit: requests, cost, count: 1 }]);
       }
-      const key = `keyrun:{${teamId}}:log`;
+      const key = `keyrun:fleet:{${teamId}}:log`;
       expect(await client.lLen(key)).toBe(requests);
       const bytes = Number(await client.sendCommand(["MEMORY", "USAGE", key, "SAMPLES", "0"]));
       expect(bytes, `${requests} requests`).toBeLessThanOrEqual(256 + 16 * requests);

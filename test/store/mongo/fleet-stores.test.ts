@@ -23,17 +23,20 @@ describe.skipIf(mongodbUri === "")("the stores of a fleet in MongoDB", () => {
     return stores;
   }
 
-  test("instances that start at once on an empty database all open it, with one schema and every index", async () => {
+  test("instances that start at once on an empty database all open it, with one schema, one id and every index", async () => {
     const uri = databases.createUri();
     const opened = await Promise.all(Array.from({ length: 4 }, () => open(uri, { fleet: true })));
     expect(opened.map(({ guard }) => guard.holds())).toEqual([true, true, true, true]);
     const schemas = new Set(opened.map(({ fleet }) => fleet?.schema));
     const client = await new MongoClient(uri).connect();
     onTestFinished(() => client.close());
-    expect(await client.db().collection("meta").find().toArray()).toEqual([
+    const [fleetId, ...otherIds] = new Set(opened.map(({ fleet }) => fleet?.id));
+    expect(await client.db().collection("meta").find().sort({ _id: 1 }).toArray()).toEqual([
+      { _id: "fleet", version: 1, fleetId },
       { _id: "schema", version: [...schemas][0] },
     ]);
-    expect(schemas.size).toBe(1);
+    expect([schemas.size, otherIds]).toEqual([1, []]);
+    expect(fleetId).toMatch(/^[0-9a-f]{12}$/);
     const unique = (await client.db().collection("keys").indexes()).filter((index) => index.unique);
     expect(unique.map(({ name }) => name).sort()).toEqual(["requestKey_1", "slot_1"]);
     const alone = await openMongoForTest({ uri: databases.createUri() });

@@ -1,0 +1,6 @@
+import type { FleetOfRedis } from "#src/limit/shared/redis-mark.ts";
+
+/** A fleet whose other instances share limits nowhere, as while a test has one instance. */
+export function fleetOfRedis(parts: Partial<FleetOfRedis> = {}): FleetOfRedis {
+  return { id: "fleet", newMark: () => "mark", marksOf: () => [], onMark: () => {}, ...parts };
+}

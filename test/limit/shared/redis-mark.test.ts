@@ -1,0 +1,179 @@
+import { createClient } from "redis";
+import { afterEach, expect, test } from "vitest";
+import { systemClock } from "#src/clock.ts";
+import { type LimitTimers, systemLimitTimers } from "#src/limit/shared/limit-timers.ts";
+import { redisBounds } from "#src/limit/shared/redis-bounds.ts";
+import { createSharedLimiter } from "#src/limit/shared/shared-limiter.ts";
+import type { LimitMode } from "#src/metrics/metrics.ts";
+import { StartRefused } from "#src/refusal/start-refused.ts";
+import { fleetOfRedis } from "../../harness/fleet-of-redis.ts";
+import { describeOnRedis, type RedisServer, startRedis } from "../../harness/redis-server.ts";
+import { soon } from "../../harness/soon.ts";
+import { openTcpProxy } from "../../harness/tcp-proxy.ts";
+
+const windowMs = 60_000;
+const limit = 60;
+
+const closers: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+async function start(port?: number): Promise<RedisServer> {
+  const server = await startRedis([], port);
+  closers.push(server.kill);
+  return server;
+}
+
+async function administer(server: RedisServer) {
+  const client = createClient({ url: server.url, RESP: 2, socket: { reconnectStrategy: false } });
+  client.on("error", () => {});
+  await client.connect();
+  closers.push(() => client.destroy());
+  return client;
+}
+
+/** The looks at the mark are more frequent. */
+const timers: LimitTimers = {
+  ...systemLimitTimers,
+  after: (ms, run) => systemLimitTimers.after(ms === redisBounds.fleetMarkLookMs ? 50 : ms, run),
+};
+
+let marks = 0;
+
+/** Instances of one fleet; each knows the marks of the others as the fleet's store shows them. */
+function openFleet(id: string) {
+  const held: (string | undefined)[] = [];
+  return async (redisUrl: string) => {
+    const place = held.push(undefined) - 1;
+    let isJoined = false;
+    const seen = { modes: [] as LimitMode[], troubles: [] as string[], mark: () => held[place] };
+    const fleet = fleetOfRedis({
+      id,
+      newMark: () => `mark-${++marks}`,
+      // A start compares later, as it joins.
+      marksOf: (others) =>
+        held.flatMap((mark, at) => {
+          const isOther = others === "all" ? at !== place : at < place;
+          return isJoined && isOther && mark !== undefined ? [mark] : [];
+        }),
+      onMark: (mark) => {
+        held[place] = mark;
+      },
+    });
+    const say = (cause: unknown) => seen.troubles.push(String(cause));
+    const limiter = await createSharedLimiter({
+      ...{ redisUrl, fleet, fallback: "refuse", clock: systemClock, timers, windowMs, startMsMax: 0 },
+      standing: () => undefined,
+      events: {
+        modeChanged({ mode, cause }) {
+          seen.modes.push(mode);
+          if (cause !== undefined) say(cause);
+        },
+        returnFailed: say,
+      },
+    });
+    closers.push(limiter.close);
+    isJoined = true;
+    return { ...seen, limiter };
+  };
+}
+
+/** A way to a Redis that may lead to another one later. */
+async function openWay({ port }: RedisServer) {
+  const target = { host: "127.0.0.1", port };
+  const proxy = await openTcpProxy(target);
+  closers.push(proxy.close);
+  return {
+    url: `redis://127.0.0.1:${proxy.port}`,
+    lead(to: RedisServer) {
+      target.port = to.port;
+      proxy.mend();
+    },
+  };
+}
+
+describeOnRedis("the Redis of a fleet", () => {
+  test("is refused to another fleet in words, with the ids of both, and is free when the first has left", async () => {
+    const server = await start();
+    const client = await administer(server);
+    await openFleet("aaaa")(server.url);
+    const refused: unknown = await openFleet("bbbb")(server.url).catch((thrown: unknown) => thrown);
+    expect(refused).toBeInstanceOf(StartRefused);
+    expect(String(refused)).toMatch(/another fleet, of id aaaa, and this one has id bbbb/);
+    const leftMs = await client.pTTL("keyrun:fleet");
+    expect(leftMs).toBeGreaterThan(0);
+    expect(leftMs).toBeLessThanOrEqual(60_000);
+  });
+
+  test("counts two fleets with equal ids of teams apart, even if both got in", async () => {
+    const server = await start();
+    const client = await administer(server);
+    const one = await openFleet("aaaa")(server.url);
+    await client.del("keyrun:fleet");
+    const other = await openFleet("bbbb")(server.url);
+    expect(await one.limiter.spend("team", limit, limit)).toMatchObject({ accepted: true, remaining: 0 });
+    expect(await other.limiter.spend("team", limit, limit)).toMatchObject({ accepted: true, remaining: 0 });
+  });
+
+  test("is not changed for that of another fleet while an instance runs: it is tried again, and taken when it is right", async () => {
+    const [own, foreign] = [await start(), await start()];
+    await openFleet("bbbb")(foreign.url);
+    const way = await openWay(own);
+    const one = await openFleet("aaaa")(way.url);
+    way.lead(foreign);
+    await soon(() => one.troubles.at(-1)).toMatch(/another fleet, of id bbbb, and this one has id aaaa/);
+    expect(one.limiter.mode()).toBe("refuse");
+    expect(() => one.limiter.spend("team", limit, 1)).toThrow();
+    way.lead(own);
+    await soon(() => one.modes).toEqual(["refuse", "shared"]);
+  });
+
+  test("is not changed for an empty one while another instance counts in it, but when none does", async () => {
+    const [own, empty] = [await start(), await start()];
+    const openOne = openFleet("aaaa");
+    const ways = [await openWay(own), await openWay(own)] as const;
+    const [first, second] = [await openOne(ways[0].url), await openOne(ways[1].url)];
+    expect(second.mark()).toBe(first.mark());
+    ways[0].lead(empty);
+    await soon(() => first.troubles.at(-1)).toMatch(
+      /another Redis than the one in which the other instances/,
+    );
+    expect(first.limiter.mode()).toBe("refuse");
+    expect(second.limiter.mode()).toBe("shared");
+    ways[1].lead(empty);
+    await soon(() => [first.limiter.mode(), second.limiter.mode()]).toEqual(["shared", "shared"]);
+    expect(second.mark()).toBe(first.mark());
+    const spends = [first, second].map(({ limiter }) => limiter.spend("team", limit, limit));
+    expect((await Promise.all(spends)).filter(({ accepted }) => accepted)).toHaveLength(1);
+  });
+
+  test("gets its mark again when it came back empty, or was emptied", async () => {
+    const server = await start();
+    const openOne = openFleet("aaaa");
+    const [first, second] = [await openOne(server.url), await openOne(server.url)];
+    const client = await administer(server);
+    const [before] = await client.lRange("keyrun:fleet", 0, -1);
+    await client.flushAll();
+    await soon(() => client.lRange("keyrun:fleet", 0, -1)).toEqual([before]);
+    expect([first.modes, second.modes]).toEqual([[], []]);
+    await server.kill();
+    await soon(() => [first.modes, second.modes]).toEqual([["refuse"], ["refuse"]]);
+    const back = await administer(await start(server.port));
+    await soon(() => [first.limiter.mode(), second.limiter.mode()]).toEqual(["shared", "shared"]);
+    expect(await back.lRange("keyrun:fleet", 0, -1)).toEqual([`aaaa ${first.mark()}`]);
+    expect(second.mark()).toBe(first.mark());
+  });
+
+  test("is one: of two instances that came to count in two, the later one yields", async () => {
+    const [own, other] = [await start(), await start()];
+    const openOne = openFleet("aaaa");
+    const first = await openOne(own.url);
+    const second = await openOne(other.url);
+    await soon(() => second.troubles.at(-1)).toMatch(
+      /another Redis than the one in which the other instances/,
+    );
+    expect(second.limiter.mode()).toBe("refuse");
+    expect(first.modes).toEqual([]);
+  });
+});
