@@ -1,6 +1,7 @@
 import { isIP, type LookupFunction, connect as openTcp, type Socket } from "node:net";
 import { connect as openTls, type SecureContext } from "node:tls";
 import type { buildConnector, Pool } from "undici";
+import undiciSymbols from "undici/lib/core/symbols.js";
 import UndiciClient from "undici/lib/dispatcher/client.js";
 import UndiciPool from "undici/lib/dispatcher/pool.js";
 import type { AppRecord } from "../apps/app-store.ts";
@@ -131,6 +132,13 @@ class Connection extends UndiciClient {
   #socket: Socket | undefined;
   #isOpening = false;
 
+  constructor(...parameters: ConstructorParameters<typeof UndiciClient>) {
+    super(...parameters);
+    this.on("connect", () => {
+      if (this.#socket) guardHeads(this.#socket);
+    });
+  }
+
   override dispatch(...[options, handler]: Parameters<UndiciClient["dispatch"]>): boolean {
     if (handler instanceof CarriedRequest) handler.carrier = this;
     return super.dispatch(options, handler);
@@ -176,6 +184,25 @@ class Connection extends UndiciClient {
   get error(): Error | undefined {
     return this.#socket?.errored ?? undefined;
   }
+}
+
+/**
+ * undici ends a connection on which the server says 100, although a client must pass over each
+ * interim head (RFC 9110, section 15.2): here it reads 102 instead. It also bounds only the bytes
+ * of a head or trailer, and keeps two objects for each field, however small.
+ */
+function guardHeads(socket: Socket): void {
+  const parser = (socket as Socket & { [undiciSymbols.kParser]: undiciSymbols.Parser })[
+    undiciSymbols.kParser
+  ];
+  const { onHeaderField, onHeadersComplete } = parser;
+  parser.onHeaderField = (name) => {
+    if (parser.headers.length < 2 * runBounds.backendHeaderFieldsMax) return onHeaderField.call(parser, name);
+    socket.destroy(new Error(`A head or trailer has more than ${runBounds.backendHeaderFieldsMax} fields`));
+    return -1;
+  };
+  parser.onHeadersComplete = (status, ...rest) =>
+    onHeadersComplete.call(parser, status === 100 ? 102 : status, ...rest);
 }
 
 type Connector = (to: Parameters<buildConnector.connector>[0]) => Socket;

@@ -66,6 +66,7 @@ export class HttpExchange extends CarriedRequest {
   #msLeft = 0;
   #hasBegunAgain = false;
   #controller: Dispatcher.DispatchController | undefined;
+  #interimHeads = 0;
   #isOver = false;
 
   constructor(connections: AppConnections, clock: Clock, call: HttpCall, reader: AnswerReader) {
@@ -160,9 +161,20 @@ export class HttpExchange extends CarriedRequest {
   }
 
   onResponseStart(_: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
-    if (status < 200 || this.#isOver) return;
+    if (this.#isOver) return;
+    if (status < 200) {
+      this.#countInterim();
+      return;
+    }
     this.#call.answered?.(status);
     this.#reader.onHead(status, headers);
+  }
+
+  #countInterim(): void {
+    this.#interimHeads += 1;
+    const { backendInterimHeadsMax } = runBounds;
+    if (this.#interimHeads <= backendInterimHeadsMax) return;
+    this.abort(appFailed(`The backend sent more than ${backendInterimHeadsMax} heads before its answer.`));
   }
 
   onResponseData(_: Dispatcher.DispatchController, bytes: Buffer): void {

@@ -77,6 +77,10 @@ export const runBounds = {
   freedBodyBytesMin: 64 * 1024,
   /** Size of the headers that an HTTP backend may answer with. */
   backendHeaderBytesMax: 16 * 1024,
+  /** The same in fields, for each head and for the trailer: a field may have one byte. */
+  backendHeaderFieldsMax: 512,
+  /** Heads with a status below 200, such as 100, that an HTTP backend may send for a run. */
+  backendInterimHeadsMax: 64,
   /** Apps on HTTP backends whose connections are kept while they have no run. */
   backendIdleAppsMax: 256,
   /** How long an unused connection is kept: less than the 5 s after which many servers close it. */

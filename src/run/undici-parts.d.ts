@@ -12,3 +12,16 @@ declare module "undici/lib/dispatcher/pool.js" {
 
   export = Pool;
 }
+
+declare module "undici/lib/core/symbols.js" {
+  /** A socket of a client has its parser under this name. */
+  const kParser: unique symbol;
+
+  interface Parser {
+    /** The names and values of the head or trailer that is read, alternating. */
+    readonly headers: readonly Buffer[];
+    /** Called with a name, or a part of one. -1 ends the parsing. */
+    onHeaderField(name: Buffer): number;
+    onHeadersComplete(status: number, isUpgrade: boolean, isKept: boolean): number;
+  }
+}

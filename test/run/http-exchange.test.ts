@@ -57,6 +57,7 @@ function serveBytes(...answers: string[]) {
 }
 
 const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 
 describe("an exchange that waits for a connection", () => {
   test("tells the app the time that is left when it is sent, not when it began", async () => {
@@ -110,20 +111,58 @@ describe("an exchange that waits for a connection", () => {
 });
 
 describe("the answer", () => {
-  test("may come after other heads, which are passed over", async () => {
+  test.each([
+    ["103 Early Hints", "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"],
+    ["100 Continue, unasked,", "HTTP/1.1 100 Continue\r\n\r\n"],
+    ["several of both", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n".repeat(8)],
+  ])("may come after %s, and the connection is used again", async (_, interim) => {
+    const { begin } = openConnections({ connectionsMax: 1 });
+    await using server = await serveBytes(`${interim}${ok}`, ok);
+    for (let runs = 0; runs < 2; runs += 1) {
+      const { ended, seen } = begin(http(server.port));
+      expect(await ended).toBeUndefined();
+      expect(seen).toEqual({ heads: [200], text: "ok" });
+      await turn();
+    }
+    expect(server.sockets).toHaveLength(1);
+  });
+
+  test("may come after 100 Continue in pieces", async () => {
     const { begin } = openConnections();
-    await using server = await serveBytes(`HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n${ok}`);
+    await using server = await serveTcp((socket) =>
+      socket.once("data", async () => {
+        for (const byte of `HTTP/1.1 100 Continue\r\n\r\n${ok}`) {
+          socket.write(byte);
+          await turn();
+        }
+      }),
+    );
     const { ended, seen } = begin(http(server.port));
     expect(await ended).toBeUndefined();
     expect(seen).toEqual({ heads: [200], text: "ok" });
   });
 
-  test("fails if the server says 100 without being asked, and nothing is sent again", async () => {
+  test.each(["100 Continue", "102 Processing"])("fails after 65 times %s", async (status) => {
     const { begin } = openConnections();
-    await using server = await serveBytes(`HTTP/1.1 100 Continue\r\n\r\n${ok}`, ok);
-    const { ended } = begin(http(server.port));
-    expect(await ended).toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
+    await using server = await serveBytes(`${`HTTP/1.1 ${status}\r\n\r\n`.repeat(65)}${ok}`, ok);
+    const refusal = await begin(http(server.port)).ended;
+    expect(refusal).toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
+    expect(refusal && causeOf(refusal)).toMatch(/more than 64 heads/);
     expect(server.sockets).toHaveLength(1);
+  });
+
+  test.each([
+    ["head", (fields: string) => `HTTP/1.1 200 OK\r\nContent-Length: 2\r\n${fields}\r\nok`],
+    ["trailer", (fields: string) => `${chunked}2\r\nok\r\n0\r\n${fields}\r\n`],
+    ["interim head", (fields: string) => `HTTP/1.1 103 Early Hints\r\n${fields}\r\n${ok}`],
+  ])("may have 500 fields in its %s, and fails with 600, however small", async (_, answerWith) => {
+    const { begin } = openConnections();
+    await using server = await serveBytes(answerWith("a:\r\n".repeat(500)), answerWith("a:\r\n".repeat(600)));
+    expect(await begin(http(server.port)).ended).toBeUndefined();
+    await turn();
+    const refusal = await begin(http(server.port)).ended;
+    expect(refusal).toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
+    expect(refusal && causeOf(refusal)).toMatch(/more than 512 fields/);
   });
 
   test("is whole at the end of the connection if it has no length", async () => {
