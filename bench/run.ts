@@ -10,6 +10,7 @@ import { measureTurns, turnTableOf } from "./turns.ts";
 const { values } = parseArgs({
   options: {
     only: { type: "string" },
+    case: { type: "string", default: "" },
     rounds: { type: "string", default: "9" },
     requests: { type: "string", default: "4000" },
     connections: { type: "string" },
@@ -50,7 +51,7 @@ function wholeNumber(name: "rounds" | "requests" | "connections" | "memory-reque
 }
 
 if (values.only === undefined || values.only === "turns") {
-  const table = `${turnTableOf(await measureTurns(plan.rounds))}\n\n${machine}`;
+  const table = `${turnTableOf(await measureTurns(plan.rounds, values.case))}\n\n${machine}`;
   console.log(`\n${table}`);
   if (values.write) write("turns", table);
 }

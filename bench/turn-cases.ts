@@ -1,5 +1,5 @@
 // What is sent for `npm run bench -- --only turns`, by every way in.
-import { connect as connectHttp2 } from "node:http2";
+import { type ClientHttp2Session, connect as connectHttp2 } from "node:http2";
 import { setTimeout as sleep } from "node:timers/promises";
 import { create, type DescMethod, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
@@ -45,8 +45,15 @@ export async function createTurnCases(parts: TurnParts): Promise<readonly TurnCa
   const bearer = { authorization: `Bearer ${value}` };
   const service = { authorization: `Bearer ${serviceToken}` };
   const json = { "content-type": "application/json" };
-  const session = connectHttp2(`http://127.0.0.1:${internalPort}`);
-  session.unref();
+  // Keyrun closes a session that was idle for a minute.
+  let session: ClientHttp2Session | undefined;
+  const openSession = () => {
+    if (session === undefined || session.closed || session.destroyed) {
+      session = connectHttp2(`http://127.0.0.1:${internalPort}`).on("error", () => {});
+      session.unref();
+    }
+    return session;
+  };
 
   const rest = (path: string, sent: Sent) => () => sendHttp1(port, path, sent);
   const connect =
@@ -56,7 +63,7 @@ export async function createTurnCases(parts: TurnParts): Promise<readonly TurnCa
   const grpc =
     (method: string, body: Buffer, headers: Sent["headers"] = service) =>
     () =>
-      sendGrpc(session, method, { body, headers });
+      sendGrpc(openSession(), method, { body, headers });
   const call = <M extends DescMethod>(method: M, message: MessageInitShape<M["input"]>) =>
     grpc(pathOf(method), grpcFrame(toBinary(method.input, create(method.input, message))));
   const of = (group: string, name: string, send: () => Promise<string>): TurnCase => ({

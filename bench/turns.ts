@@ -46,7 +46,10 @@ export async function measureTurns(rounds: number, only = ""): Promise<readonly 
     await sleep(5_000);
     const rows: TurnRow[] = [];
     for (const each of cases) {
-      if (`${each.group} ${each.name}`.includes(only)) rows.push(await measureCase(meter, each, rounds));
+      if (!`${each.group}: ${each.name}`.includes(only)) continue;
+      const row = await measureCase(meter, each, rounds);
+      console.log(rowOf(row));
+      rows.push(row);
     }
     return rows;
   } finally {
@@ -98,16 +101,18 @@ export function turnTableOf(rows: readonly TurnRow[]): string {
     "",
     "| what | answer | longest turn | of these for the garbage collector | the slowest of all rounds | all turns |",
     "| --- | --- | ---: | ---: | ---: | ---: |",
-    ...rows.map(({ group, name, outcome, rounds }) => {
-      const sorted = rounds.toSorted((a, b) => a.longestMs - b.longestMs);
-      const median = sorted[Math.floor((sorted.length - 1) / 2)]!;
-      const worst = sorted.at(-1)!;
-      const cells = [
-        `${group}: ${name}`,
-        outcome,
-        ...[median.longestMs, median.collectedMs, worst.longestMs, median.wholeMs].map((ms) => ms.toFixed(1)),
-      ];
-      return `| ${cells.join(" | ")} |`;
-    }),
+    ...rows.map(rowOf),
   ].join("\n");
+}
+
+function rowOf({ group, name, outcome, rounds }: TurnRow): string {
+  const sorted = rounds.toSorted((a, b) => a.longestMs - b.longestMs);
+  const median = sorted[Math.floor((sorted.length - 1) / 2)]!;
+  const worst = sorted.at(-1)!;
+  const cells = [
+    `${group}: ${name}`,
+    outcome,
+    ...[median.longestMs, median.collectedMs, worst.longestMs, median.wholeMs].map((ms) => ms.toFixed(1)),
+  ];
+  return `| ${cells.join(" | ")} |`;
 }
