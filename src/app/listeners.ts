@@ -86,6 +86,7 @@ export function createPublicListener(
   return createListener({
     ...options,
     connectionsPerAddressMax: config.connectionsPerAddressMax,
+    unprovenStreamsMax: bounds.unprovenStreamsMax,
     isConversation: isConversation(parts.services),
     onRequest: dispatch(findRpc, { http: handler, serve, watching: parts.watching }),
   });

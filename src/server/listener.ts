@@ -20,6 +20,11 @@ export interface ListenerOptions extends RunningAnswersOptions, ConnectionsOptio
   /** Undefined: plaintext, HTTP/1.1 and HTTP/2 on one port by what the caller speaks. */
   readonly tls?: ListenerTls | undefined;
   readonly limits?: TransportLimits;
+  /**
+   * The streams that all HTTP/2 sessions share on which no key was right yet. Undefined: no bound,
+   * where the callers are internal services.
+   */
+  readonly unprovenStreamsMax?: number | undefined;
   /** Shared by the listeners of a process. By default the listener has its own. */
   readonly unread?: UnreadAnswers;
   /**
@@ -50,7 +55,8 @@ export function createListener(options: ListenerOptions): Listener {
   const answers = createRunningAnswers(options, { limits, unread });
   const connections = createConnections(options);
   const http1 = createHttp1Server({ ...options, limits, tls, running: answers.all });
-  const http2 = createHttp2Acceptor({ limits, report, unread, running: answers.all });
+  const { unprovenStreamsMax } = options;
+  const http2 = createHttp2Acceptor({ limits, unprovenStreamsMax, report, unread, running: answers.all });
   for (const server of [http1, http2.server]) {
     // An unknown expectation may be ignored (RFC 9110, section 10.1.1).
     for (const event of ["request", "checkContinue", "checkExpectation"]) server.on(event, answers.take);
@@ -59,9 +65,12 @@ export function createListener(options: ListenerOptions): Listener {
   http2.server.on("connect", answers.take);
   const undecided = new Set<Socket>();
   const speakingHttp1 = new Set<Socket>();
-  const { peekMsMax } = limits;
-  const start = createStaggered(limits.connectionStartsPerTurnMax);
-  const split = { connections, undecided, speakingHttp1, peekMsMax, start, acceptHttp2: http2.accept };
+  const { peekMsMax, fewFirstBytesMax } = limits;
+  const staggered = createStaggered(limits.connectionStartsPerTurnMax, limits.heldStartTurnsMax);
+  const split = {
+    ...{ connections, undecided, speakingHttp1, peekMsMax, staggered, fewFirstBytesMax },
+    acceptHttp2: http2.accept,
+  };
   if (tls === undefined) splitByPreface(http1, split);
   else splitByAlpn(http1, split);
   http1.maxConnections = options.connectionsMax;

@@ -54,6 +54,10 @@ export interface TransportLimits {
   readonly concurrentStreamsMax: number;
   /** Connections that begin in one turn of the event loop. The others wait for the next. */
   readonly connectionStartsPerTurnMax: number;
+  /** Up to so many first bytes, a connection begins before those that bring more. */
+  readonly fewFirstBytesMax: number;
+  /** For how many turns the others wait while new connections arrive: Node's queue has 511. */
+  readonly heldStartTurnsMax: number;
   /** How long an HTTP/2 session may read nothing although answers wait for it. */
   readonly unreadSessionMsMax: number;
   /** Requests that wait for the end of their turn of the event loop. */
@@ -111,6 +115,8 @@ export const transportLimits: TransportLimits = Object.freeze({
   writeBytesPerSecondMin: 16 * 1024,
   concurrentStreamsMax: 128,
   connectionStartsPerTurnMax: 4,
+  fewFirstBytesMax: 1_024,
+  heldStartTurnsMax: 512,
   unreadSessionMsMax: 60_000,
   batchedRequestsMax: 512,
   unreadBytesMax: bounds.unreadBytesMax,

@@ -81,6 +81,10 @@ export class UnreadConnection {
   heldByteMs = 0;
   /** For how long nothing was read. */
   stalledMs = 0;
+  /** Whether a key was right on it. */
+  isProven = false;
+  /** Called once, when that is so. */
+  onProven: (() => void) | undefined;
   #bytesBefore = 0;
   #writtenBefore = 0;
 
@@ -120,6 +124,13 @@ export class UnreadAnswer {
     this.#all = all;
     this.#connection = connection;
     connection.requests += 1;
+  }
+
+  /** A key was right on the connection. */
+  prove(): void {
+    if (this.#connection.isProven) return;
+    this.#connection.isProven = true;
+    this.#connection.onProven?.();
   }
 
   /** Whether a request may begin, although its answer may be large. */

@@ -3,13 +3,15 @@ import type { Socket } from "node:net";
 import { isHttp2Response, type NodeResponse } from "../node-http.ts";
 import { errorCode, type Report } from "../transport-event.ts";
 import type { TransportLimits } from "../transport-limits.ts";
-import type { UnreadAnswers } from "../unread-answers.ts";
+import type { UnreadAnswers, UnreadConnection } from "../unread-answers.ts";
 
 export interface Http2ServerOptions {
   readonly limits: TransportLimits;
   /** The answers that are not finished, over HTTP/1.1 and HTTP/2. */
   readonly running: Iterable<NodeResponse>;
   readonly unread: UnreadAnswers;
+  /** See `ListenerOptions`. */
+  readonly unprovenStreamsMax: number | undefined;
   readonly report: Report;
 }
 
@@ -26,9 +28,11 @@ export interface Http2Acceptor {
   closeSessions(): void;
 }
 
-export function createHttp2Acceptor({ limits, running, unread, report }: Http2ServerOptions): Http2Acceptor {
+export function createHttp2Acceptor(options: Http2ServerOptions): Http2Acceptor {
+  const { limits, running, unread, report } = options;
   const server = createServer(http2Options(limits));
   const sessions = new Set<ServerHttp2Session>();
+  const shareStreams = createStreamShares(limits, options.unprovenStreamsMax);
   server.on("sessionError", (error) => report({ kind: "session_failed", code: errorCode(error) }));
   return {
     server,
@@ -39,7 +43,7 @@ export function createHttp2Acceptor({ limits, running, unread, report }: Http2Se
       socket.allowHalfOpen = false;
       server.once("session", (session) => {
         sessions.add(session);
-        unread.add(session, socket, "http2");
+        shareStreams(session, socket, unread.add(session, socket, "http2"));
         socket.once("close", () => sessions.delete(session));
         limitIdleTime(session, { socket, limits, running });
       });
@@ -48,6 +52,33 @@ export function createHttp2Acceptor({ limits, running, unread, report }: Http2Se
     closeSessions() {
       for (const session of sessions) session.close();
     },
+  };
+}
+
+/**
+ * Everything that arrives on a session at once is parsed in one turn of the event loop, and Node
+ * can't be told to read less of it: 200 sessions of 128 streams each held everybody up for 2 s. So
+ * sessions on which no key was right yet share a number of streams: the more of them there are, the
+ * fewer the next one gets. Its client is told so (SETTINGS), and gets the others with its first
+ * right key. Streams past that are refused unprocessed, without a word of ours.
+ */
+function createStreamShares(
+  { concurrentStreamsMax }: TransportLimits,
+  unprovenStreamsMax = Number.POSITIVE_INFINITY,
+): (session: ServerHttp2Session, socket: Socket, connection: UnreadConnection) => void {
+  let unproven = 0;
+  return (session, socket, connection) => {
+    unproven += 1;
+    const share = Math.max(1, Math.floor(unprovenStreamsMax / unproven));
+    const isLess = share < concurrentStreamsMax;
+    if (isLess) session.settings({ maxConcurrentStreams: share });
+    socket.once("close", () => {
+      if (!connection.isProven) unproven -= 1;
+    });
+    connection.onProven = () => {
+      unproven -= 1;
+      if (isLess && !session.destroyed) session.settings({ maxConcurrentStreams: concurrentStreamsMax });
+    };
   };
 }
 

@@ -9,13 +9,13 @@ const http2Preface = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
 /**
  * Reads the first bytes of a connection and puts them back. It is HTTP/2 once its whole preface has
  * arrived, and HTTP/1.1 as soon as the bytes differ from the preface. Calls `onProtocol` once, with
- * the socket paused. If the socket ends or `msMax` is over before that, destroys the socket
- * instead: the timeouts of the servers do not apply to it yet.
+ * the number of the bytes and with the socket paused. If the socket ends or `msMax` is over before
+ * that, destroys the socket instead: the timeouts of the servers do not apply to it yet.
  */
 export function peekProtocol(
   socket: Socket,
   msMax: number,
-  onProtocol: (protocol: "http1" | "http2") => void,
+  onProtocol: (protocol: "http1" | "http2", bytes: number) => void,
 ): void {
   let seen: Buffer = Buffer.alloc(0);
   const abandon = () => {
@@ -30,7 +30,7 @@ export function peekProtocol(
     if (protocol === undefined) return;
     stop();
     socket.unshift(seen);
-    onProtocol(protocol);
+    onProtocol(protocol, seen.length);
   };
   const timer = setTimeout(abandon, msMax);
   const stop = () => {

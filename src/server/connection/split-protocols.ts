@@ -3,6 +3,7 @@ import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { Connections } from "./connections.ts";
 import { peekProtocol } from "./peek.ts";
+import type { Staggered } from "./staggered.ts";
 
 export interface Split {
   readonly connections: Connections;
@@ -12,10 +13,12 @@ export interface Split {
   readonly speakingHttp1: Set<Socket>;
   readonly peekMsMax: number;
   /**
-   * Starts a connection soon, few in one turn of the event loop: everything that a connection
-   * brings at once is parsed in one turn, before any of it can be refused.
+   * Few connections start in one turn of the event loop: everything that a connection brings at
+   * once is parsed in one turn, before any of it can be refused.
    */
-  start(connection: () => void): void;
+  readonly staggered: Staggered;
+  /** A connection whose first bytes are more has many. */
+  readonly fewFirstBytesMax: number;
   /** Takes over a socket whose next bytes are HTTP/2's preface. */
   acceptHttp2(socket: Socket): void;
 }
@@ -29,6 +32,7 @@ export function splitByPreface(http1: Server, split: Split): void {
   const { undecided } = split;
   http1.on("connection", (socket: Socket) => {
     if (!split.connections.admit(socket)) return;
+    split.staggered.accepted();
     keepWhileOpen(undecided, socket);
     const start = (protocol: "http1" | "http2") => {
       undecided.delete(socket);
@@ -37,7 +41,9 @@ export function splitByPreface(http1: Server, split: Split): void {
       keepWhileOpen(split.speakingHttp1, socket);
       acceptHttp1(socket);
     };
-    peekProtocol(socket, split.peekMsMax, (protocol) => split.start(() => start(protocol)));
+    peekProtocol(socket, split.peekMsMax, (protocol, bytes) =>
+      split.staggered.start(() => start(protocol), bytes <= split.fewFirstBytesMax ? "few" : "many"),
+    );
   });
 }
 

@@ -9,6 +9,7 @@ import {
 import type { RequestNotes } from "../../http/request-notes.ts";
 import type { ByteBudget, HeldBytes } from "../../limit/byte-budget.ts";
 import { type Incoming, isRefusedByParser, type NodeResponse } from "../node-http.ts";
+import type { UnreadAnswer } from "../unread-answers.ts";
 
 export interface RequestFactsOptions {
   newRequestId(): string;
@@ -25,22 +26,34 @@ export interface RequestFactsOptions {
  */
 export class RequestFacts {
   readonly startMs: number;
-  teamId: string | undefined;
   isStream = false;
+  #teamId: string | undefined;
   readonly #head: RequestHead;
   readonly #res: NodeResponse;
+  readonly #unread: UnreadAnswer;
   readonly notes: RequestNotes | undefined;
   readonly #options: RequestFactsOptions;
   #isCounted = false;
   #address: string | undefined;
   #requestId: string | undefined;
 
-  constructor({ head, res, notes }: Incoming, options: RequestFactsOptions) {
+  constructor({ head, res, notes, unread }: Incoming, options: RequestFactsOptions) {
     this.#head = head;
     this.#res = res;
+    this.#unread = unread;
     this.notes = notes;
     this.#options = options;
     this.startMs = options.clock.monotonicMs();
+  }
+
+  get teamId(): string | undefined {
+    return this.#teamId;
+  }
+
+  /** The key of the request is right. */
+  set teamId(teamId: string | undefined) {
+    this.#teamId = teamId;
+    this.#unread.prove();
   }
 
   /** Holds nothing yet. Undefined if the request has no key: its body is not that of a run. */
