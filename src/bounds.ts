@@ -41,6 +41,8 @@ export const bounds = {
   storeLockMsMax: 250,
   /** How long a start waits to reach MongoDB. */
   storeStartMsMax: 10_000,
+  /** The pause before a start begins anew that the store has ended. */
+  storeStartPauseMs: 500,
   /** How long a start waits for the indexes and migrations of MongoDB. */
   storePrepareMsMax: 60_000,
   /** How long one connection to MongoDB may take to open. */

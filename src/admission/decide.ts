@@ -4,7 +4,8 @@ import type { RecordSource } from "../cache/record-source.ts";
 import type { Clock } from "../clock.ts";
 import type { KeyLimit } from "../limit/key-limit.ts";
 import type { LimitDecision, TeamLimiter } from "../limit/limiter.ts";
-import { fail, type Refusal, unavailable } from "../refusal/refusal.ts";
+import { refuseFor } from "../refusal/outage.ts";
+import { fail, type Refusal } from "../refusal/refusal.ts";
 import type { PlanName } from "../settings/config.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import type { CountUsage } from "../usage/held-usage.ts";
@@ -21,6 +22,8 @@ export interface DecideParts {
   readonly usage: Pick<CountUsage, "accepted" | "limited">;
   /** Whether this process may admit at all: false once its hold on the store has lapsed. */
   readonly mayAdmit: () => boolean;
+  /** Why not, for the log, as far as known. */
+  readonly whyNot?: () => unknown;
 }
 
 type Decided = Decision<LimitDecision>;
@@ -126,6 +129,6 @@ function spent(
   return { kind: "admitted", keyId, teamId, plan, restrictions, end, rate, rateNow };
 }
 
-function requireHold({ mayAdmit }: DecideParts): void {
-  if (!mayAdmit()) throw unavailable();
+function requireHold({ mayAdmit, whyNot }: DecideParts): void {
+  if (!mayAdmit()) throw refuseFor("lease", whyNot?.());
 }

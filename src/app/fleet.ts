@@ -22,6 +22,7 @@ import { createNudge } from "../rpc/nudge.ts";
 import type { Config, PlanName } from "../settings/config.ts";
 import type { TlsFiles } from "../settings/tls-files.ts";
 import type { FleetStore } from "../store/stores.ts";
+import { createHoldLog } from "./hold-log.ts";
 
 export interface EnterFleetParts {
   readonly config: Config;
@@ -49,6 +50,10 @@ export interface EnteredFleet extends Fleet {
   /** Requests a minute of the plan: the settings of the instance that joined last hold for all. */
   limitOf(plan: PlanName): number;
   /** The marks of the Redises in which others share limits now, or those that joined earlier. */
+  /** Why it does not hold, for the log; undefined where it does. */
+  whyNot(): unknown;
+  /** Looks whether it holds, for the log. Call it regularly. */
+  lookAtHold(): void;
   redisMarksOf(others: "all" | "earlier"): readonly string[];
 }
 
@@ -73,6 +78,10 @@ export async function enterFleet(parts: EnterFleetParts): Promise<EnteredFleet> 
 
   let planLimits = config.planLimits;
   let isFailing = false;
+  /** The last trouble of its heartbeats, since it held last. */
+  let trouble: unknown;
+  const whyNot = () => (joined?.holds() === false ? (trouble ?? stoodStill) : trouble);
+  const holdLog = createHoldLog({ holds: () => joined?.holds() ?? true, whyNot, log });
   let joined: Fleet | undefined;
   const fleet = await joinFleet({
     ...{ control, clock, facts, ...(parts.limits && { limits: limitsWith(parts.limits, () => joined) }) },
@@ -87,11 +96,23 @@ export async function enterFleet(parts: EnterFleetParts): Promise<EnteredFleet> 
     },
     onView(view) {
       isFailing = false;
+      if (joined?.holds()) trouble = undefined;
       planLimits = planLimitsOf(view.planLimits, config.planLimits);
     },
     events: {
       ...eventsOf(parts),
+      onHeld() {
+        parts.metrics.leaseTaken();
+        holdLog.held(joined && (trouble ?? stoodStill));
+        trouble = undefined;
+      },
+      onFenced() {
+        parts.metrics.fenced();
+        trouble = new Error("the other instances took this one for dead");
+        log.warn("the other instances took this one for dead: it begins anew");
+      },
       onBeatFailed(err) {
+        trouble = err;
         // One line for an outage, and not four a second.
         if (!isFailing) log.warn({ err }, "a heartbeat of this instance failed: it is tried again");
         isFailing = true;
@@ -108,6 +129,8 @@ export async function enterFleet(parts: EnterFleetParts): Promise<EnteredFleet> 
   }
   return {
     ...fleet,
+    whyNot,
+    lookAtHold: holdLog.look,
     limitOf: (plan) => planLimits[plan],
     redisMarksOf(others) {
       const { ownId, leases } = fleet.members();
@@ -117,6 +140,10 @@ export async function enterFleet(parts: EnterFleetParts): Promise<EnteredFleet> 
     },
   };
 }
+
+const stoodStill = new Error(
+  "no heartbeat was answered for 5 s: this process or its host stood still, or its clock was set",
+);
 
 function limitsWith(
   limits: () => Omit<InstanceLimits, "share">,
@@ -141,14 +168,6 @@ function nudgeOf({ secrets, tls, log }: EnterFleetParts): (addresses: readonly s
 function eventsOf({ log, metrics, onRefused }: EnterFleetParts): FleetEvents {
   return {
     onRefused: (words) => onRefused?.(words),
-    onHeld() {
-      metrics.leaseTaken();
-      log.info("this instance holds its lease: it admits requests");
-    },
-    onFenced() {
-      metrics.fenced();
-      log.warn("the other instances took this one for dead: it begins anew");
-    },
     onPushFailed: (err) => log.warn({ err }, "a change could not be told to the fleet: it is tried again"),
     onSilent(leases) {
       const instances = leases.map(({ id, facts }) => ({ id, address: facts.address }));

@@ -9,11 +9,16 @@ import type { Stores } from "../store/stores.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import type { Caches } from "./caches.ts";
 import { type EnteredFleet, type EnterFleetParts, enterFleet } from "./fleet.ts";
+import { createHoldLog } from "./hold-log.ts";
 
 /** How this process stands to others that may serve the same store. */
 export interface Membership {
   /** Whether this process may admit requests now. Cheap. */
   readonly mayAdmit: () => boolean;
+  /** Why it may not, for the log; undefined where it may, or nobody knows. */
+  readonly whyNot: () => unknown;
+  /** Looks whether it still may, for the log. Call it regularly. */
+  readonly lookAtHold: () => void;
   /** Requests a minute of the plan. */
   readonly limitOf: (plan: PlanName) => number;
   /** The one function for changes that may take a right away. */
@@ -68,8 +73,12 @@ export async function createMembership(parts: MembershipParts): Promise<Membersh
         for (const listener of listeners) listener.missed();
       },
     }));
+  const { guard } = stores;
+  const alone = { whyNot: () => guard.whyNot?.(), holds: guard.holds };
+  const { holds, whyNot } = fleet ?? alone;
   return {
-    mayAdmit: fleet?.holds ?? stores.guard.holds,
+    ...{ mayAdmit: holds, whyNot },
+    lookAtHold: fleet?.lookAtHold ?? createHoldLog({ ...alone, log: parts.log }).look,
     limitOf: fleet?.limitOf ?? ((plan) => config.planLimits[plan]),
     changeSecurityState: createSecurityState({ floors, ...(fleet && { fleet }) }),
     fleet,

@@ -94,7 +94,7 @@ export function createServices(parts: ServicesParts) {
   const { config, clock, log, metrics, stores, caches, secrets, traces, bytes } = parts;
   const { keysPerTeamMax, keyPrefix } = config;
   const { members, preview, users } = stores;
-  const { changeSecurityState, mayAdmit, limitOf, fleet } = parts.membership;
+  const { changeSecurityState, mayAdmit, whyNot, limitOf, fleet } = parts.membership;
   const teams = currentRecords(caches.teams, mayAdmit);
   const form = createKeyForm(config.keyPrefix, secrets);
   const verifyKey = meterVerify(createVerifyKey({ clock, form, secrets, evidence: caches.keys }), metrics);
@@ -137,7 +137,7 @@ export function createServices(parts: ServicesParts) {
     verifyKey,
     keyUsed: lastUses.record,
     usage: usage.count,
-    mayAdmit,
+    ...{ mayAdmit, whyNot },
   });
   const runner = createAppRunner({
     clock,

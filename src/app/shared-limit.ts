@@ -44,7 +44,7 @@ export async function openSharedLimit({
     events: {
       modeChanged({ mode, cause }) {
         why = undefined;
-        if (mode === "shared") log.info("Redis answers again: limits are shared");
+        if (mode === "shared") log.info({ cause }, "Redis answers again: limits are shared");
         else if (isForeign(cause)) log.error({ err: cause, mode }, foreignWords);
         else log.warn({ err: cause, mode }, "Redis does not answer: limits go by KEYRUN_LIMIT_FALLBACK");
       },

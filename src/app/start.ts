@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { AuditService } from "#gen/keyrun/v1/audit_service_pb.ts";
 import { FleetService } from "#gen/keyrun/v1/fleet_service_pb.ts";
 import { createAuditService } from "../audit/audit-service.ts";
@@ -6,6 +7,7 @@ import { checkPolicy } from "../auth/policy.ts";
 import { bounds } from "../bounds.ts";
 import { createFleetService } from "../fleet/fleet-service.ts";
 import { createOutcomes } from "../http/outcomes.ts";
+import { cutText } from "../refusal/cut-text.ts";
 import { Refusal, unavailable } from "../refusal/refusal.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import { auditService, createAuditCalls } from "../rpc/audit/audit-calls.ts";
@@ -46,23 +48,32 @@ export interface App {
 /**
  * The composition root: settings become stores, services and listeners, in three steps. Throws
  * StartRefused, with words for the operator, if it would be unsafe to go on. Then
- * nothing stays open.
+ * nothing stays open. Where the store fails meanwhile, it begins anew, for `storeStartMsMax`.
  */
 export async function startApp(config: Config, parts: AppParts): Promise<App> {
-  const closers: Closer[] = [];
-  const start = { config, parts, closers };
-  try {
-    return await serve(start, await wire(start, await open(start)));
-  } catch (thrown) {
-    await closeInReverse(closers);
-    throw storeRefused(thrown) ?? thrown;
+  const { clock, log, signal } = parts;
+  const untilMs = clock.monotonicMs() + bounds.storeStartMsMax;
+  for (;;) {
+    const closers: Closer[] = [];
+    const start = { config, parts, closers };
+    try {
+      return await serve(start, await wire(start, await open(start)));
+    } catch (thrown) {
+      await closeInReverse(closers);
+      if (!(thrown instanceof Refusal) || !storeReasons.includes(thrown.reason)) throw thrown;
+      const isPassing = thrown.reason === "UNAVAILABLE" && clock.monotonicMs() < untilMs;
+      if (!isPassing || signal?.aborted) throw storeRefused(thrown, parts);
+      log.warn({ cause: thrown.cause }, "the store failed during the start: it is tried again");
+      await sleep(bounds.storeStartPauseMs, undefined, { signal }).catch(() => {});
+    }
   }
 }
 
 /** A store that opens may fail at the first write, as on a full disk. */
-function storeRefused(thrown: unknown): StartRefused | undefined {
-  if (!(thrown instanceof Refusal) || !storeReasons.includes(thrown.reason)) return undefined;
-  return new StartRefused(`The store failed during the start. ${thrown.message}`, { cause: thrown.cause });
+function storeRefused({ message, cause }: Refusal, { redact = (text) => text }: AppParts): StartRefused {
+  const why =
+    cause instanceof Error ? ` (${cutText(redact(cause.message), bounds.refusalMessageBytesMax)})` : "";
+  return new StartRefused(`The store failed during the start${why}. ${message}`, { cause });
 }
 
 const storeReasons: readonly string[] = ["STORE_FULL", "UNAVAILABLE"];
@@ -108,7 +119,7 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
   );
   closers.push(services.runner.close);
 
-  const storeReadiness = createStoreReadiness({ stores, log, mayAdmit: membership.mayAdmit });
+  const storeReadiness = createStoreReadiness({ stores, log, ...membership });
   const { readiness } = storeReadiness;
   const streamsEnd = new AbortController();
   const teamCreateTimeMs = async (teamId: string) => (await stores.teams.find(teamId))?.createTimeMs;

@@ -14,10 +14,12 @@ export interface StoreReadiness {
 export function createStoreReadiness({
   stores: { check },
   mayAdmit,
+  lookAtHold,
   log,
 }: {
   readonly stores: Pick<Stores, "check">;
   readonly mayAdmit: () => boolean;
+  readonly lookAtHold: () => void;
   readonly log: Log;
 }): StoreReadiness {
   let watch: StoreWatch | undefined;
@@ -39,7 +41,11 @@ export function createStoreReadiness({
           readiness.look();
         },
       });
-      const looking = setInterval(readiness.look, bounds.readinessLookMs).unref();
+      const look = () => {
+        lookAtHold();
+        readiness.look();
+      };
+      const looking = setInterval(look, bounds.readinessLookMs).unref();
       readiness.set(true);
       return async () => {
         watch?.close();

@@ -1,4 +1,4 @@
-import { unavailable } from "../refusal/refusal.ts";
+import { refuseFor } from "../refusal/outage.ts";
 import type { RecordSource } from "./record-source.ts";
 
 /**
@@ -12,7 +12,7 @@ export function currentRecords<V>(source: RecordSource<V>, mayAdmit: () => boole
     async load(id) {
       const record = await source.load(id);
       if (mayAdmit()) return record;
-      throw unavailable({ cause: new Error("this instance has no lease: its records may be out of date") });
+      throw refuseFor("lease");
     },
   };
 }

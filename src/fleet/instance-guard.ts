@@ -15,6 +15,8 @@ export interface InstanceGuard {
    * where nobody can take the store over.
    */
   leftMs?(): number;
+  /** The error of the last renewal, if that failed. Absent as `leftMs` is. */
+  whyNot?(): unknown;
   /**
    * Leaves the store to the next process; `holds` returns false from then on. Never throws, and may
    * be repeated.
@@ -106,6 +108,7 @@ function holdInstance(
 ): InstanceGuard {
   let renewedMs = held.sentMs;
   let over = false;
+  let trouble: unknown;
   const stop = new AbortController();
   const renewing = renewUntilStopped();
 
@@ -119,18 +122,22 @@ function holdInstance(
   async function renew(): Promise<void> {
     const sentMs = clock.monotonicMs();
     try {
-      if (await records.renew(held.incarnation)) renewedMs = sentMs;
-      else if (!over) {
+      if (await records.renew(held.incarnation)) {
+        renewedMs = sentMs;
+        trouble = undefined;
+      } else if (!over) {
         over = true;
         events.onLost();
       }
     } catch (cause) {
+      trouble = cause;
       events.onRenewalFailed(cause);
     }
   }
 
   return {
     leftMs: () => (over ? 0 : Math.max(0, renewedMs + times.holdMs - clock.monotonicMs())),
+    whyNot: () => trouble,
     holds: () => !over && clock.monotonicMs() - renewedMs < times.holdMs,
     async release() {
       over = true;

@@ -1,6 +1,7 @@
 import type { Clock } from "../clock.ts";
 import type { Log } from "../log.ts";
 import type { Entry, Metrics } from "../metrics/metrics.ts";
+import { Outage } from "../refusal/outage.ts";
 import { rowOf } from "../refusal/reasons.ts";
 import { filled, type Refusal } from "../refusal/refusal.ts";
 import type { RequestNotes } from "./request-notes.ts";
@@ -41,7 +42,7 @@ export interface Outcomes {
 
 export interface OutcomesParts {
   readonly log: Log;
-  readonly metrics: Pick<Metrics, "requestEnded" | "limitRefused" | "shed">;
+  readonly metrics: Pick<Metrics, "requestEnded" | "limitRefused" | "shed" | "outageRefused">;
   readonly clock: Pick<Clock, "monotonicMs">;
   readonly nameRoute: NameRoute;
 }
@@ -65,6 +66,7 @@ export function createOutcomes({ log, metrics, clock, nameRoute }: OutcomesParts
       metrics.requestEnded(entry, reason, ended(asked));
       if (reason === "RATE_LIMIT_EXCEEDED") metrics.limitRefused();
       if (reason === "OVERLOADED") metrics.shed();
+      if (cause instanceof Outage) metrics.outageRefused(cause.kind);
       const row = rowOf(reason);
       const request = target === "" ? method : `${httpMethod(method)} ${nameRoute(target) ?? "(no route)"}`;
       const details = { ...(appId !== undefined && { appId }), ...(cause !== undefined && { cause }) };

@@ -3,7 +3,8 @@ import type { WatchKeysRequest, WatchKeysResponseSchema } from "#gen/keyrun/v1/k
 import type { Call, Principal } from "../auth/principal.ts";
 import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import { fail, Refusal, refusalFrom, unavailable } from "../refusal/refusal.ts";
+import { refuseFor } from "../refusal/outage.ts";
+import { fail, Refusal, refusalFrom } from "../refusal/refusal.ts";
 import { requireTeam, teamNotFound } from "../teams/find-team.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import type { KeyEvent, KeyEvents, KeyWatch } from "./key-events.ts";
@@ -43,7 +44,7 @@ export function createWatchKeys(parts: WatchKeysParts): WatchKeys {
   const { teams, events, heartbeatMs = bounds.keyWatchHeartbeatMs } = parts;
   return async function* ({ teamId }, call) {
     const team = await requireTeam(teams, teamId);
-    if (!parts.mayAdmit()) throw unavailable();
+    if (!parts.mayAdmit()) throw refuseFor("lease");
     const watch = events.watch(team.id);
     const stopChecking = keepChecking(parts, { principal: call.principal, team, watch });
     const stop = () => {
@@ -102,5 +103,5 @@ async function checkTeam(
   const team = await requireTeam(teams, id);
   // A new team got the id.
   if (team.createTimeMs !== createTimeMs) throw teamNotFound(id);
-  if (!mayAdmit()) throw unavailable();
+  if (!mayAdmit()) throw refuseFor("lease");
 }

@@ -1,4 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from "@prometheus-io/client";
+import { type OutageKind, outageKinds } from "../refusal/outage.ts";
 import { type CallMeter, callMeters, type Service } from "./call-meters.ts";
 import { type FleetState, fleetMeters, leaseMeter } from "./fleet-meters.ts";
 import { type ProcessState, processMeters } from "./process-meters.ts";
@@ -55,6 +56,8 @@ export interface Metrics {
   fenced(): void;
   /** A request was refused because this process has too much to do. */
   shed(): void;
+  /** A request was refused because this process has lost what it needs. */
+  outageRefused(kind: OutageKind): void;
   /** This instance holds its lease, for the first time or again. */
   leaseTaken(): void;
   /** A look-up was refused or delayed because its address has used its allowance. */
@@ -150,7 +153,9 @@ export function createMetrics(sources: MetricSources): Metrics {
       this.set((sources.eventLoopDelayMs?.() ?? 0) / 1_000);
     },
   });
-  const singles = [cachedKeyHits, limitRefusals, sheds, addressRefusals, ...Object.values(reads)];
+  const outages = outageCounters(registers);
+  const parted = [...Object.values(reads), ...Object.values(outages)];
+  const singles = [cachedKeyHits, limitRefusals, sheds, addressRefusals, ...parted];
   const waiting = [requests, teams, runs, fleet, ...singles];
 
   const openMetrics = openMetricsOf(registry);
@@ -171,6 +176,7 @@ export function createMetrics(sources: MetricSources): Metrics {
     changeSettled: fleet.changeSettled,
     fenced: fleet.fenced,
     shed: sheds.add,
+    outageRefused: (kind) => outages[kind].add(),
     leaseTaken: fleet.leaseTaken,
     addressAllowanceRefused: addressRefusals.add,
     async render(form = "text/plain") {
@@ -200,6 +206,16 @@ function openMetricsOf(registry: Registry) {
   const open = new Registry(Registry.OPENMETRICS_CONTENT_TYPE);
   for (const metric of registry.getMetricsAsArray()) open.registerMetric(Object.create(metric));
   return open;
+}
+
+function outageCounters(registers: Registry[]) {
+  const refused = new Counter({
+    name: "keyrun_outage_refusals_total",
+    help: "Requests refused because this process has no lease on the store, or because Redis does not answer.",
+    labelNames: ["cause"],
+    registers,
+  });
+  return byName(outageKinds, (cause) => tallyOf(refused.labels({ cause })));
 }
 
 function readCounters(registers: Registry[]) {

@@ -4,7 +4,7 @@ import type { RecordSource } from "../cache/record-source.ts";
 import type { Clock } from "../clock.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
 import type { RandomBytes } from "../ids/random-bytes.ts";
-import { unavailable } from "../refusal/refusal.ts";
+import { refuseFor } from "../refusal/outage.ts";
 import { hashToken, newToken } from "./opaque-token.ts";
 import { createEndings } from "./session-endings.ts";
 import type { SessionRecord, SessionStore } from "./session-store.ts";
@@ -96,7 +96,7 @@ export function createSessions(parts: SessionsParts): Sessions {
     const isIdleCopy = known !== undefined && !hasExpired(known) && isIdle(known);
     const session = isIdleCopy ? await parts.reread(sessionId) : known;
     // The last step: what was read meanwhile may be out of date.
-    if (!mayAdmit()) throw unavailable();
+    if (!mayAdmit()) throw refuseFor("lease");
     return session && !hasExpired(session) && !isIdle(session) ? session : undefined;
   }
 

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { entries, storeEntities } from "#src/metrics/metrics.ts";
+import { outageKinds } from "#src/refusal/outage.ts";
 import { reasons } from "#src/refusal/reasons.ts";
 import { seriesOf, testMetrics } from "../harness/test-metrics.ts";
 
@@ -29,6 +30,7 @@ test("every series without a team, an app or a rare outcome is there at 0 before
   metrics.cachedKeyHit();
   metrics.limitRefused();
   metrics.shed();
+  for (const kind of outageKinds) metrics.outageRefused(kind);
   metrics.addressAllowanceRefused();
   metrics.changeSettled(99);
   metrics.fenced();

@@ -119,15 +119,30 @@ function lastAcceptedMs(uses: readonly Use[]): number {
 
 async function storeReads(): Promise<number> {
   let sum = 0;
-  for (const { internalUrl } of fleet.members) {
-    const answer = await fetch(`${internalUrl}/metrics`, {
-      headers: { authorization: `Bearer ${fleet.serviceToken}` },
-    });
-    for (const line of (await answer.text()).split("\n")) {
-      if (line.startsWith("keyrun_store_reads_total")) sum += Number(line.split(" ").at(-1));
-    }
-  }
+  for (const { place } of fleet.members) sum += await metricOf(place, "keyrun_store_reads_total");
   return sum;
+}
+
+/** The sum of all series whose names and labels begin so. */
+async function metricOf(place: number, series: string): Promise<number> {
+  const answer = await fetch(`${fleet.members[place]!.internalUrl}/metrics`, {
+    headers: { authorization: `Bearer ${fleet.serviceToken}` },
+  });
+  const lines = (await answer.text()).split("\n").filter((line) => line.startsWith(series));
+  return lines.reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
+}
+
+interface LogLine {
+  readonly level?: string;
+  readonly msg?: string;
+  readonly reason?: string;
+  readonly cause?: { readonly message?: string };
+}
+
+/** The log of the process that was started last. */
+function linesOf(place: number): LogLine[] {
+  const lines = fleet.members[place]!.process().stderr().split("\n");
+  return lines.filter((line) => line.startsWith("{") && line.endsWith("}")).map((line) => JSON.parse(line));
 }
 
 const left = mongodbUri === "" || missingFleetPrograms().length > 0;
@@ -214,6 +229,7 @@ describe.skipIf(left)("three instances whose MongoDB is in trouble", () => {
     const said = [starvationOf(0), starvationOf(1)];
     const running = load();
     await pause(300);
+    const linesBefore = linesOf(2).length;
     const { mongo, place } = fleet.members[2]!;
     await mongo.freeze();
     const goneMs = running.nowMs();
@@ -237,6 +253,18 @@ describe.skipIf(left)("three instances whose MongoDB is in trouble", () => {
     );
     expectOnlyUnavailable(running.uses);
     for (const other of [0, 1]) expectServed(running.uses, other, said[other]!);
+    const lines = linesOf(2).slice(linesBefore);
+    const causes = (words: string) =>
+      lines.filter(({ msg }) => msg?.includes(words)).map(({ cause }) => typeof cause?.message);
+    expect(causes("has lost its lease")).toEqual(["string"]);
+    expect(causes("holds its lease")).toEqual(["string"]);
+    const refused = at(running.uses, place).filter(({ outcome }) => outcome === "unavailable");
+    const warned = lines.filter(({ level, reason }) => level === "warn" && reason === "UNAVAILABLE");
+    const counted = await metricOf(2, 'keyrun_outage_refusals_total{cause="lease"}');
+    printFigures(`${refused.length} refused, ${warned.length} lines of it, ${counted} counted by the lease`);
+    // Those whose keys were not in the cache any more before the lease was over.
+    expect(warned.length).toBeLessThan(10);
+    expect(counted).toBeGreaterThan(refused.length - 10);
     expect(miss.outcome).toBe("unavailable");
     expect(missMs).toBeLessThan(lateMsMax);
     expect(heldMs).toBeGreaterThan(leaseMsMin);

@@ -1,4 +1,4 @@
-import { unavailable } from "../../refusal/refusal.ts";
+import { refuseFor } from "../../refusal/outage.ts";
 import { type KeyLimit, keyLogId } from "../key-limit.ts";
 import type { LimitDecision, Limiter } from "../limiter.ts";
 import type { Standing } from "../standing.ts";
@@ -41,7 +41,7 @@ export function createOwnShare({
 
   function shareFor(limit: number, cost: number): number {
     const share = shareOf(limit, standing());
-    if (share === 0 || cost > share) throw unavailable();
+    if (share === 0 || cost > share) throw refuseFor("redis", noShare);
     return share;
   }
 
@@ -102,6 +102,8 @@ export function createOwnShare({
     },
   };
 }
+
+const noShare = new Error("this instance has no share of the limit yet, or less than the cost");
 
 /** The same decision, which names whole limits in the place of shares. */
 function withLimits(

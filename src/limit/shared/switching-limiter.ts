@@ -1,4 +1,5 @@
 import type { LimitMode } from "../../metrics/metrics.ts";
+import { refuseFor } from "../../refusal/outage.ts";
 import { unavailable } from "../../refusal/refusal.ts";
 import { type KeyLimit, keyLogId } from "../key-limit.ts";
 import { createLimiter, type LimitDecision, type TeamLimiter } from "../limiter.ts";
@@ -24,7 +25,11 @@ export interface SwitchingLimiterParts
 
 export interface SharedLimiterEvents {
   /** Called once for each change of the mode, and never for a request. */
-  readonly modeChanged: (change: { readonly mode: LimitMode; readonly cause?: unknown }) => void;
+  readonly modeChanged: (change: {
+    readonly mode: LimitMode;
+    /** Why the shared logs are of no use; for `shared`, why they were not. */
+    readonly cause: unknown;
+  }) => void;
   /** An attempt to come back failed. The next one follows in a second. */
   readonly returnFailed?: (cause: unknown) => void;
 }
@@ -52,18 +57,27 @@ export async function createSwitchingLimiter(parts: SwitchingLimiterParts): Prom
   const learnedOfKeys = createLearnedLogs(clock, keyLogsMax);
   let bothUntilMs = Number.NEGATIVE_INFINITY;
   let isClosed = false;
+  /** Why the shared logs were last of no use. */
+  let trouble: unknown;
   const connection = await keepConnection({
     ...parts,
-    onDropped: (cause) => events.modeChanged({ mode: fallback, cause }),
-    onReopenFailed: (cause) => events.returnFailed?.(cause),
+    onDropped(cause) {
+      trouble = cause;
+      events.modeChanged({ mode: fallback, cause });
+    },
+    onReopenFailed(cause) {
+      trouble = cause;
+      events.returnFailed?.(cause);
+    },
     onReturned() {
       bothUntilMs = clock.monotonicMs() + windowMs;
-      events.modeChanged({ mode: "shared" });
+      events.modeChanged({ mode: "shared", cause: trouble });
     },
   });
 
   function spendApart({ id, limit, cost, key }: Spend): LimitDecision {
-    if (isClosed || fallback === "refuse") throw unavailable();
+    if (isClosed) throw unavailable();
+    if (fallback === "refuse") throw refuseFor("redis", trouble);
     return own.spend(id, limit, cost, key);
   }
 

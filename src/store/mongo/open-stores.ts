@@ -3,8 +3,6 @@ import { bounds } from "../../bounds.ts";
 import { awaitNoLoneInstance, registerBesideNoLoneInstance } from "../../fleet/alone-or-fleet.ts";
 import type { ControlStore } from "../../fleet/control-store.ts";
 import type { InstanceGuard } from "../../fleet/instance-guard.ts";
-import { Refusal } from "../../refusal/refusal.ts";
-import { StartRefused } from "../../refusal/start-refused.ts";
 import { createLookUpEach } from "../look-up-each.ts";
 import type { FleetStore, Stores } from "../stores.ts";
 import { createAppStore } from "./app-store.ts";
@@ -52,7 +50,8 @@ export interface MongoStoresParts extends AloneParts {
  * Opens the stores in MongoDB, and brings the database up to date. They are for this instance
  * alone, or for one of a fleet: then it may serve only while it is registered in `fleet.control`.
  * Throws StartRefused where the server can't be reached, another instance serves the database and
- * the two may not serve it together, or a newer Keyrun wrote it.
+ * the two may not serve it together, or a newer Keyrun wrote it, and UNAVAILABLE where the server
+ * fails meanwhile.
  */
 export async function openMongoStores(parts: MongoStoresParts): Promise<Stores> {
   // Preparing may take long where the server has just started or there are many documents.
@@ -93,7 +92,7 @@ export async function openMongoStores(parts: MongoStoresParts): Promise<Stores> 
     return storesOf(serving.db, { guard, revival, call: guarded, reads, fleet });
   } catch (thrown) {
     for (const close of closers.reverse()) await close();
-    throw startRefusal(thrown);
+    throw thrown;
   }
 }
 
@@ -150,12 +149,6 @@ async function fleetIdOf(
 }
 
 const fleetIdLength = 12;
-
-function startRefusal(thrown: unknown): unknown {
-  if (!(thrown instanceof Refusal) || thrown.reason !== "UNAVAILABLE") return thrown;
-  const problem = "MongoDB stopped answering while Keyrun started. Check that it runs well, and start again.";
-  return new StartRefused(problem, { cause: thrown.cause });
-}
 
 function storesOf(
   db: Db,
