@@ -171,7 +171,7 @@ function eventsOf({ log, metrics, onRefused }: EnterFleetParts): FleetEvents {
     onPushFailed: (err) => log.warn({ err }, "a change could not be told to the fleet: it is tried again"),
     onSilent(leases) {
       const instances = leases.map(({ id, facts }) => ({ id, address: facts.address }));
-      log.warn({ instances }, "a change waits for instances that do not answer");
+      log.warn({ instances }, "a change waited until the leases of instances that did not answer were over");
     },
     onBarrier: (ms) => metrics.changeSettled(ms / 1_000),
   };

@@ -10,9 +10,8 @@ import { createWake, type Wake } from "./wake.ts";
 /** What makes a change wait until no instance can act on older knowledge. */
 export interface Barriers {
   /**
-   * Resolves once every lease of the push's view has acknowledged `seq`, is gone, or has lapsed.
-   * After the grace it fences the rest, so that they begin anew, and waits until their leases are
-   * over. Rejects where the store does not take a fence.
+   * Resolves once every lease of the push's view has acknowledged `seq`, is gone, or has lapsed: at
+   * most the time of a lapse after the push, whatever the store does. Never rejects.
    */
   pass(pushed: { readonly seq: number; readonly view: ControlView }): Promise<void>;
   /** A view came in, with whatever step. */
@@ -20,10 +19,10 @@ export interface Barriers {
 }
 
 export interface BarrierParts {
-  readonly control: Pick<ControlStore, "read" | "fence">;
+  readonly control: Pick<ControlStore, "read">;
   readonly clock: Clock;
   readonly timers: Timers;
-  readonly times: Pick<FleetTimes, "graceMs" | "beatMs">;
+  readonly times: Pick<FleetTimes, "beatMs">;
   readonly sightings: Sightings;
   readonly isOwn: (id: string) => boolean;
   /** Takes each view that was read for the barriers. */
@@ -37,17 +36,15 @@ interface Waiting {
 }
 
 export function createBarriers(parts: BarrierParts): Barriers {
-  const { clock, timers, times } = parts;
   const waiting = new Set<Waiting>();
   const look = createLooks(parts, () => waiting.size > 0);
   return {
     async pass(pushed) {
-      const barrier = { set: createWaitSet(pushed, parts), wake: createWake(timers) };
-      const graceOverMs = clock.monotonicMs() + times.graceMs;
+      const barrier = { set: createWaitSet(pushed, parts), wake: createWake(parts.timers) };
       waiting.add(barrier);
       try {
         look();
-        await untilEmpty(parts, barrier, graceOverMs);
+        await untilEmpty(parts, barrier);
       } finally {
         waiting.delete(barrier);
       }
@@ -61,28 +58,17 @@ export function createBarriers(parts: BarrierParts): Barriers {
   };
 }
 
-async function untilEmpty(parts: BarrierParts, { set, wake }: Waiting, graceOverMs: number): Promise<void> {
-  const { clock } = parts;
-  for (let hasFenced = false; ; ) {
-    // Timers may be early, so only the clock says what is over.
-    const nowMs = clock.monotonicMs();
-    const lapseMs = set.takeLapsed(nowMs) ?? Number.POSITIVE_INFINITY;
-    if (set.left().length === 0) return;
-    if (!hasFenced && nowMs >= graceOverMs) {
-      await fenceAll(parts, set);
-      hasFenced = true;
-      continue;
-    }
-    const nextMs = hasFenced ? lapseMs : Math.min(lapseMs, graceOverMs);
-    await wake.within(Math.min(nextMs - nowMs, parts.times.graceMs));
+async function untilEmpty({ clock, events }: BarrierParts, { set, wake }: Waiting): Promise<void> {
+  const beganMs = clock.monotonicMs();
+  // Timers may be early, so only the clock says what is over.
+  for (let nowMs = beganMs; ; nowMs = clock.monotonicMs()) {
+    const lapsed = set.takeLapsed(nowMs);
+    // Those that were over before are long dead, and nobody waited for them.
+    if (nowMs > beganMs && lapsed.length > 0) events.onSilent?.(lapsed);
+    const nextMs = set.nextLapseMs();
+    if (nextMs === undefined) return;
+    await wake.within(nextMs - nowMs);
   }
-}
-
-/** Also those that another process has fenced: one may be gone by now, or have acknowledged. */
-async function fenceAll({ control, events }: BarrierParts, set: WaitSet): Promise<void> {
-  const silent = set.left();
-  events.onSilent?.(silent);
-  await Promise.all(silent.map(async ({ id }) => set.fenced(id, await control.fence(id))));
 }
 
 /** The first look follows a push after this time, and each later one after a longer pause. */

@@ -34,7 +34,7 @@ export interface LeaseRecord {
   readonly n: number;
   /** The instance acts on all changes up to this `seq`. */
   readonly ack: number;
-  /** A fenced record is never live again: its instance must register anew. */
+  /** Fenced by an older Keyrun: never live again, so its instance must register anew. */
   readonly state: "live" | "fenced";
   /** Grows with every registration, so it says who came first. */
   readonly order: number;
@@ -99,11 +99,6 @@ export interface ControlStore {
   beat(id: string, step: BeatStep): Promise<ControlView | undefined>;
   /** Gives each change the next `seq`, in the given order, all in one step. */
   push(changes: readonly ControlChange[]): Promise<{ readonly seqs: PushedSeqs; readonly view: ControlView }>;
-  /**
-   * Makes the record fenced, also one that is fenced already, and returns it. Undefined where it is
-   * gone; it never comes back.
-   */
-  fence(id: string): Promise<LeaseRecord | undefined>;
   /**
    * Makes the limits of plans those that hold, unless an instance with a later order has brought
    * its own. Returns those that held right before; undefined where there were none, or the later

@@ -4,11 +4,6 @@ export interface FleetTimes {
   readonly leaseMs: number;
   /** The pause from one heartbeat to the next. */
   readonly beatMs: number;
-  /**
-   * How long a change waits for acknowledgements before it fences. More than `beatMs` and two round
-   * trips, or a single lost nudge gets a healthy instance fenced.
-   */
-  readonly graceMs: number;
   /** By how much the rate of a monotonic clock may be wrong: 0.01 is 1 %. */
   readonly clockRateError: number;
   /** How long a departed instance still counts for shares, and a new one has none. */
@@ -19,7 +14,6 @@ export interface FleetTimes {
 export const fleetTimes: FleetTimes = {
   leaseMs: 5_000,
   beatMs: 250,
-  graceMs: 500,
   clockRateError: 0.01,
   standingMs: 60_000,
 };

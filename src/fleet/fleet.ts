@@ -53,8 +53,8 @@ export interface FleetEvents {
   /** This instance holds a lease again, or for the first time. */
   onHeld?(): void;
   /**
-   * Others fenced this instance or removed its record, or the record went back in time with the
-   * database; it forgot everything and registers anew.
+   * Others removed this instance's record, or the record went back in time with the database; it
+   * forgot everything and registers anew.
    */
   onFenced?(): void;
   /**
@@ -66,7 +66,7 @@ export interface FleetEvents {
   onBeatFailed?(cause: unknown): void;
   /** A push failed; it is repeated with the next heartbeat. */
   onPushFailed?(cause: unknown): void;
-  /** Instances that did not acknowledge in time; a change waits until their leases have lapsed. */
+  /** Instances that did not acknowledge a change, which waited until their leases had lapsed. */
   onSilent?(leases: readonly LeaseRecord[]): void;
   /** A change has passed the barrier `ms` after its push was asked for. */
   onBarrier?(ms: number): void;

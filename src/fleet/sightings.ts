@@ -5,8 +5,6 @@ import type { ControlView, LeaseRecord } from "./control-store.ts";
 export interface Sightings {
   /** Notes all records of a view. Views may come late and out of order. */
   see(view: ControlView): void;
-  /** Notes one record. Its n only ever grows, and it is never live again once it was fenced. */
-  seeRecord(record: LeaseRecord): void;
   /**
    * When the lease of the record is over, if no later step extends it; undefined where it is not
    * there. What extended it was sent before its n was first seen. A fence is no such step: it makes
@@ -20,6 +18,7 @@ export interface Sightings {
 export function createSightings(clock: Clock, lapseMs: number): Sightings {
   const sightings = new Map<string, Sighting>();
 
+  /** Its n only ever grows, and it is never live again once it was fenced. */
   function seeRecord({ id, n, state }: LeaseRecord): void {
     const seen = sightings.get(id);
     if (!seen || n > seen.n) sightings.set(id, { n, state, sinceMs: clock.monotonicMs() });
@@ -34,7 +33,6 @@ export function createSightings(clock: Clock, lapseMs: number): Sightings {
       for (const id of sightings.keys()) if (!present.has(id)) sightings.delete(id);
       for (const record of leases) seeRecord(record);
     },
-    seeRecord,
     lapseTimeMs(id) {
       const seen = sightings.get(id);
       return seen && seen.sinceMs + lapseMs;

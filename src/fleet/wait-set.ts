@@ -5,28 +5,30 @@ import type { Sightings } from "./sightings.ts";
 export interface WaitSet {
   /** Takes out those that acknowledged or are gone. A view from before the change is ignored. */
   take(view: ControlView): void;
-  /** Takes out those whose leases are over by `nowMs`, and returns when the next one may be. */
-  takeLapsed(nowMs: number): number | undefined;
-  /** Notes what fencing one of them returned. */
-  fenced(id: string, record: LeaseRecord | undefined): void;
-  /** Those that are left, as they were at the push. */
-  left(): readonly LeaseRecord[];
+  /** Takes out those whose leases are over by `nowMs`, and returns their records of the push. */
+  takeLapsed(nowMs: number): readonly LeaseRecord[];
+  /** When the next lease is over; undefined where none is left. */
+  nextLapseMs(): number | undefined;
 }
 
 /**
  * Begins with every lease of the push's own view, whether it looks alive or not. `isOwn` are the
  * registrations of this process: it raised its own floors before the push.
+ *
+ * Only leases from before the push matter, and they are over the time of a lapse after it at the
+ * latest. A heartbeat that came after the push was answered with the change, so the lease that it
+ * extends knows of it. That is why nobody has to be fenced, however long it does not acknowledge.
  */
 export function createWaitSet(
-  pushed: { readonly seq: number; readonly view: ControlView },
-  parts: { readonly sightings: Sightings; readonly isOwn: (id: string) => boolean },
+  { seq, view: pushed }: { readonly seq: number; readonly view: ControlView },
+  { sightings, isOwn }: { readonly sightings: Sightings; readonly isOwn: (id: string) => boolean },
 ): WaitSet {
-  const { seq } = pushed;
-  const { sightings, isOwn } = parts;
-  // Seen no earlier than now: a lease that is extended after the push knows of the change.
-  sightings.see(pushed.view);
+  sightings.see(pushed);
   const waiting = new Map(
-    pushed.view.leases.filter(({ id }) => !isOwn(id)).map((record) => [record.id, record]),
+    pushed.leases.flatMap((record) => {
+      const lapseMs = sightings.lapseTimeMs(record.id);
+      return isOwn(record.id) || lapseMs === undefined ? [] : [[record.id, { record, lapseMs }]];
+    }),
   );
   return {
     take(view) {
@@ -38,19 +40,13 @@ export function createWaitSet(
       }
     },
     takeLapsed(nowMs) {
-      let nextMs: number | undefined;
-      for (const id of waiting.keys()) {
-        const lapseMs = sightings.lapseTimeMs(id);
-        if (lapseMs === undefined) continue;
-        if (lapseMs <= nowMs) waiting.delete(id);
-        else nextMs = Math.min(nextMs ?? lapseMs, lapseMs);
-      }
-      return nextMs;
+      const lapsed = [...waiting.values()].filter(({ lapseMs }) => lapseMs <= nowMs);
+      for (const { record } of lapsed) waiting.delete(record.id);
+      return lapsed.map(({ record }) => record);
     },
-    fenced(id, record) {
-      if (!record || record.ack >= seq) waiting.delete(id);
-      else sightings.seeRecord(record);
+    nextLapseMs() {
+      if (waiting.size === 0) return undefined;
+      return Math.min(...[...waiting.values()].map(({ lapseMs }) => lapseMs));
     },
-    left: () => [...waiting.values()],
   };
 }

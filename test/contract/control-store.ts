@@ -88,21 +88,16 @@ export function controlStoreContract(
       expect((await other!.read()).leases).toMatchObject([{ id, n: 3, limits }]);
     });
 
-    test("a heartbeat of an unknown, a fenced or a removed instance changes nothing", async () => {
+    test("a heartbeat of an unknown or a removed instance changes nothing", async () => {
       const [control, other] = await open(2);
-      const [stays, fenced, removed] = [randomUUID(), randomUUID(), randomUUID()];
+      const [stays, removed] = [randomUUID(), randomUUID()];
       expect(await control.beat(stays, { ack: 0, nSeen: 0 })).toBeUndefined();
-      for (const id of [stays, fenced, removed]) await control.register(id, instanceFactsOf());
-      await other!.fence(fenced);
+      for (const id of [stays, removed]) await control.register(id, instanceFactsOf());
       await other!.remove(removed);
       const before = await control.read();
-      expect(await control.beat(fenced, { ack: 7, nSeen: 0 })).toBeUndefined();
       expect(await control.beat(removed, { ack: 7, nSeen: 0 })).toBeUndefined();
       expect(await control.read()).toEqual(before);
-      expect(before.leases.map(({ id, state }) => ({ id, state }))).toEqual([
-        { id: stays, state: "live" },
-        { id: fenced, state: "fenced" },
-      ]);
+      expect(before.leases).toMatchObject([{ id: stays, state: "live" }]);
     });
 
     test("a heartbeat of a record that went back changes nothing", async () => {
@@ -175,21 +170,6 @@ export function controlStoreContract(
       }
     });
 
-    test("a fence ends the record's life but keeps it, and may be repeated; one that is gone stays gone", async () => {
-      const [control, other] = await open(2);
-      const [id, gone] = [randomUUID(), randomUUID()];
-      await control.register(id, instanceFactsOf());
-      await control.register(gone, instanceFactsOf());
-      await control.remove(gone);
-      await control.beat(id, { ack: 0, nSeen: 0 });
-      const fenced = { id, n: 2, ack: 0, state: "fenced", order: 1, facts: instanceFactsOf() };
-      expect(await other!.fence(id)).toEqual(fenced);
-      expect(await control.fence(id)).toEqual(fenced);
-      expect(await other!.fence(gone)).toBeUndefined();
-      expect(await other!.fence(randomUUID())).toBeUndefined();
-      expect((await control.read()).leases).toEqual([fenced]);
-    });
-
     test("the limits of plans are those of the latest order, also when its record is gone", async () => {
       const [control, other] = await open(2);
       const [id, later] = [randomUUID(), randomUUID()];
@@ -223,10 +203,8 @@ export function controlStoreContract(
       await control.beat(id, { ack: 0, nSeen: 0 });
       expect(await other!.removeUnchanged(id, { n: 1, state: "live" })).toBe(false);
       expect(await other!.removeUnchanged(id, { n: 2, state: "fenced" })).toBe(false);
-      await control.fence(id);
+      expect(await other!.removeUnchanged(id, { n: 2, state: "live" })).toBe(true);
       expect(await other!.removeUnchanged(id, { n: 2, state: "live" })).toBe(false);
-      expect(await other!.removeUnchanged(id, { n: 2, state: "fenced" })).toBe(true);
-      expect(await other!.removeUnchanged(id, { n: 2, state: "fenced" })).toBe(false);
       await control.remove(id);
       expect((await control.read()).leases).toEqual([]);
     });

@@ -89,7 +89,7 @@ test("records of a fleet that crashed hold a start up for the time of a lapse, a
   const control = memoryControlStore();
   const [live, fenced] = [randomUUID(), randomUUID()];
   for (const id of [live, fenced]) await control.register(id, instanceFactsOf());
-  await control.fence(fenced);
+  control.now.fence(fenced);
   const { parts, look, looks } = watched();
   await awaitNoFleet({ ...parts, control: looking(control, look) });
   expect(looks()).toBe(16);

@@ -15,7 +15,7 @@ function viewOf(seq: number, leases: readonly LeaseRecord[]): ControlView {
   return { seq, recent: [], leases };
 }
 
-/** Waits for `a` and `b` after a push that got 10. */
+/** Waits for `a` and `b` after a push that got 10. `left` ends the wait for those that are left. */
 function setUp() {
   const clock = createManualClock();
   const sightings = createSightings(clock, lapseMs);
@@ -23,59 +23,59 @@ function setUp() {
   sightings.see(viewOf(9, view.leases));
   clock.advance(400);
   const set = createWaitSet({ seq: 10, view }, { sightings, isOwn: (id) => id === "own" });
-  return { clock, sightings, set, left: () => set.left().map(({ id }) => id) };
+  return { clock, sightings, set, left: () => set.takeLapsed(Infinity).map(({ id }) => id) };
 }
 
 test("it waits for every other lease of the push, and for each until it acknowledged this change", () => {
+  expect(setUp().left()).toEqual(["a", "b"]);
   const { set, left } = setUp();
-  expect(left()).toEqual(["a", "b"]);
-  set.take(viewOf(12, [recordOf("a", { n: 6, ack: 9 }), recordOf("b", { n: 6, ack: 10 })]));
+  const one = viewOf(12, [recordOf("a", { n: 6, ack: 9 }), recordOf("b", { n: 6, ack: 10 })]);
+  set.take(one);
   expect(left()).toEqual(["a"]);
-  set.take(viewOf(12, [recordOf("a", { n: 7, ack: 12 })]));
-  expect(left()).toEqual([]);
+  const another = setUp();
+  another.set.take(one);
+  another.set.take(viewOf(12, [recordOf("a", { n: 7, ack: 12 })]));
+  expect(another.set.nextLapseMs()).toBeUndefined();
 });
 
 test("a record that is gone is not waited for, but a late view from before the push says nothing", () => {
   const { set, left } = setUp();
   set.take(viewOf(9, []));
-  expect(left()).toEqual(["a", "b"]);
+  expect(set.nextLapseMs()).toBe(1_000);
   set.take(viewOf(10, [recordOf("a")]));
   expect(left()).toEqual(["a"]);
 });
 
-test("a lease is over once its record was unchanged for the time of a lapse, also before the push", () => {
-  const { clock, sightings, set, left } = setUp();
-  clock.advance(100);
-  sightings.see(viewOf(10, [recordOf("a"), recordOf("b", { n: 6 })]));
-  expect(set.takeLapsed(clock.monotonicMs())).toBe(1_000);
-  clock.advance(499);
-  expect(set.takeLapsed(clock.monotonicMs())).toBe(1_000);
+test("a lease is over the time of a lapse after its last heartbeat before the push, whatever comes later", () => {
+  const { clock, sightings, set } = setUp();
+  expect(set.nextLapseMs()).toBe(1_000);
+  clock.advance(599);
+  // It went on, and what it went on with is answered with the change.
+  const later = viewOf(10, [recordOf("a"), recordOf("b", { n: 6 })]);
+  sightings.see(later);
+  set.take(later);
+  expect(set.takeLapsed(clock.monotonicMs())).toEqual([]);
   clock.advance(1);
-  expect(set.takeLapsed(clock.monotonicMs())).toBe(1_500);
-  expect(left()).toEqual(["b"]);
+  expect(set.takeLapsed(clock.monotonicMs()).map(({ id }) => id)).toEqual(["a", "b"]);
+  expect(set.nextLapseMs()).toBeUndefined();
 });
 
-test("a fence makes no lease longer, but shows the last heartbeat; a fenced record that is gone or acknowledged is not waited for", () => {
-  const { clock, set, left } = setUp();
-  clock.advance(300);
-  set.fenced("a", recordOf("a", { state: "fenced" }));
-  set.fenced("b", recordOf("b", { n: 6, state: "fenced" }));
-  expect(set.takeLapsed(clock.monotonicMs())).toBe(1_000);
-  clock.advance(300);
-  expect(set.takeLapsed(clock.monotonicMs())).toBe(1_700);
-  expect(left()).toEqual(["b"]);
-  const another = setUp();
-  another.set.fenced("a", undefined);
-  another.set.fenced("b", recordOf("b", { state: "fenced", ack: 10 }));
-  expect(another.left()).toEqual([]);
+test("a record that was not seen before the push is waited for from then on", () => {
+  const clock = createManualClock();
+  const sightings = createSightings(clock, lapseMs);
+  clock.advance(400);
+  const set = createWaitSet(
+    { seq: 10, view: viewOf(10, [recordOf("a")]) },
+    { sightings, isOwn: () => false },
+  );
+  expect(set.nextLapseMs()).toBe(1_400);
 });
 
 test("a late view does not make a record look unchanged for longer", () => {
-  const { clock, sightings, set } = setUp();
+  const { clock, sightings } = setUp();
   clock.advance(100);
   sightings.see(viewOf(10, [recordOf("a", { n: 6 }), recordOf("b", { n: 6, state: "fenced" })]));
   clock.advance(100);
   sightings.see(viewOf(10, [recordOf("a"), recordOf("b", { n: 6 })]));
-  expect(set.takeLapsed(clock.monotonicMs())).toBe(1_500);
-  expect(sightings.lapseTimeMs("b")).toBe(1_500);
+  expect([sightings.lapseTimeMs("a"), sightings.lapseTimeMs("b")]).toEqual([1_500, 1_500]);
 });

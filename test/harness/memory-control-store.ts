@@ -25,7 +25,6 @@ export function memoryControlStore(options: { recentMax?: number } = {}): Memory
     register: async (id, facts, limits) => now.register(id, facts, limits),
     beat: async (id, step) => now.beat(id, step),
     push: async (changes) => now.push(changes),
-    fence: async (id) => now.fence(id),
     bringPlanLimits: async (brought) => now.bringPlanLimits(brought),
     remove: async (id) => now.remove(id),
     removeUnchanged: async (id, seen) => now.removeUnchanged(id, seen),
@@ -63,6 +62,7 @@ export function createMemoryControl(options: { recentMax?: number } = {}) {
       recent = [...recent, ...numbered].slice(-(options.recentMax ?? recentMax));
       return { seqs: { first, last: seq }, view: read() };
     },
+    /** As a Keyrun did that still fenced. */
     fence(id: string): LeaseRecord | undefined {
       const lease = leases.get(id);
       if (lease) leases.set(id, { ...lease, state: "fenced" });

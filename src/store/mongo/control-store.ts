@@ -1,6 +1,6 @@
 import type { Filter, UpdateFilter } from "mongodb";
 import { bounds } from "../../bounds.ts";
-import type { ControlStore, ControlView, HeldPlanLimits, LeaseRecord } from "../../fleet/control-store.ts";
+import type { ControlStore, ControlView, HeldPlanLimits } from "../../fleet/control-store.ts";
 import { fail, unavailable } from "../../refusal/refusal.ts";
 import { checkRecord } from "../records.ts";
 import { type ControlDocument, controlDocument } from "./control-document.ts";
@@ -86,7 +86,7 @@ export function createControlStore(
     },
     async register(id, facts, limits) {
       const lease = fieldOf(id);
-      // The last reply may be old: an instance that was fenced has had none since.
+      // The last reply may be old: an instance that was removed has had none since.
       latest = undefined;
       const written = await writeFrom(({ seq, joined, leases }) => {
         if (leases[id]) throw idTaken(id);
@@ -120,12 +120,6 @@ export function createControlStore(
       }));
       const seqs = { first: written.seq - changes.length + 1, last: written.seq };
       return { seqs, view: viewOf(written) };
-    },
-    async fence(id) {
-      const lease = fieldOf(id);
-      // Without the condition, a record that was removed would come back with nothing but a state.
-      const written = await write({ [lease]: { $exists: true } }, { $set: { [`${lease}.state`]: "fenced" } });
-      return leaseOf(written, id);
     },
     async bringPlanLimits(brought) {
       const order = "planLimits.order";
@@ -163,11 +157,6 @@ const nothing = { seq: 0, joined: 0, recent: "", leases: {} } as const;
 function fieldOf(id: string): `leases.${string}` {
   if (/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(id)) return `leases.${id}`;
   throw fail("INTERNAL", { cause: new Error("an instance's id is not a UUID") });
-}
-
-function leaseOf(document: ControlDocument | undefined, id: string): LeaseRecord | undefined {
-  const lease = document?.leases[id];
-  return lease && { id, ...lease };
 }
 
 function idTaken(id: string) {

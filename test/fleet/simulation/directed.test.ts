@@ -3,7 +3,7 @@ import { fleetTimes } from "#src/fleet/fleet-times.ts";
 import { type Mutant, mutants, unmutated } from "./mutants.ts";
 import { createWorld, type World } from "./world.ts";
 
-const times = { ...fleetTimes, leaseMs: 1_000, beatMs: 100, graceMs: 250 };
+const times = { ...fleetTimes, leaseMs: 1_000, beatMs: 100 };
 
 interface Story {
   readonly rates?: readonly number[];
@@ -65,8 +65,7 @@ function cutOff(world: World): void {
 const stories: Record<keyof typeof mutants, Story> = {
   "no barrier at all": { run: cutOff },
   "serving without a lease": { run: cutOff },
-  "a silent peer is assumed dead after the grace": { run: cutOff },
-  "no wait after fencing": { run: cutOff },
+  "a silent peer is assumed dead before its lease is over": { run: cutOff },
   "a lapse counted from the first heartbeat": {
     run(world) {
       // All have had heartbeats for longer than a lapse.
@@ -107,7 +106,7 @@ const stories: Record<keyof typeof mutants, Story> = {
       world.time.at(520, () => world.revoke(2, "key"));
     },
   },
-  "fencing by deleting the record": {
+  "the record of a silent peer is removed before its lease is over": {
     run(world) {
       cutOff(world);
       world.time.at(800, () => world.revoke(2, "key"));
@@ -188,7 +187,7 @@ const stories: Record<keyof typeof mutants, Story> = {
     timeoutMs: 80,
     run(world, rules) {
       world.time.at(450, () => {
-        world.control.fence(world.control.read().leases.find(({ facts }) => facts.address === "1")!.id);
+        world.control.remove(world.control.read().leases.find(({ facts }) => facts.address === "1")!.id);
         // Attempts are made from 506 to 1604, and happen; the answer to the one at 1704 arrives.
         for (let n = 0; n < 12; n++) rules.push({ call: "register", machine: 1, answerMs: undefined });
       });

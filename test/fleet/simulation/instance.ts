@@ -165,7 +165,6 @@ function controlOf({ callStore, control, mutant }: InstanceParts): ControlStore 
       }),
     beat: (id, step) => callStore("beat", () => control.beat(id, step)),
     push: (changes) => callStore("push", () => control.push(changes)),
-    fence: (id) => callStore("fence", () => control.fence(id)),
     bringPlanLimits: (brought) => callStore("bring plan limits", () => control.bringPlanLimits(brought)),
     remove: (id) => callStore("remove", () => control.remove(id)),
     removeUnchanged: (id, seen) => callStore("remove", () => control.removeUnchanged(id, seen)),

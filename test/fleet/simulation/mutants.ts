@@ -61,17 +61,9 @@ export const mutants = {
     },
   },
   "serving without a lease": { fleet: (fleet) => ({ ...fleet, holds: () => true }) },
-  "a silent peer is assumed dead after the grace": {
-    control: (control) => ({ ...control, fence: async () => undefined }),
-  },
-  "no wait after fencing": {
-    control: (control) => ({
-      ...control,
-      async fence(id) {
-        await control.fence(id);
-        return undefined;
-      },
-    }),
+  "a silent peer is assumed dead before its lease is over": {
+    // A third of it.
+    times: (times) => ({ ...times, clockRateError: -0.5 }),
   },
   "a lapse counted from the first heartbeat": {
     control: (control) => ({
@@ -86,21 +78,26 @@ export const mutants = {
         const { seqs, view } = await control.push(changes);
         return { seqs, view: withoutBeats(view) };
       },
-      async fence(id) {
-        const record = await control.fence(id);
-        return record && { ...record, n: 1 };
-      },
     }),
   },
-  "fencing by deleting the record": {
-    control: (control) => ({
-      ...control,
-      async fence(id) {
-        const fenced = await control.fence(id);
-        await control.remove(id);
-        return fenced;
-      },
-    }),
+  "the record of a silent peer is removed before its lease is over": {
+    control: (control, { clock, times }) => {
+      let pushedMs = Number.POSITIVE_INFINITY;
+      return {
+        ...control,
+        async push(changes) {
+          pushedMs = clock.monotonicMs();
+          return await control.push(changes);
+        },
+        async read() {
+          const view = await control.read();
+          if (clock.monotonicMs() < pushedMs + 2 * times.beatMs) return view;
+          const silent = view.leases.filter(({ ack }) => ack < view.seq);
+          for (const { id } of silent) await control.remove(id);
+          return view;
+        },
+      };
+    },
   },
   "the push comes before the key's write": {
     async revoke({ keyId, changeSecurityState, setKey }) {

@@ -47,7 +47,7 @@ export function createWorld(options: WorldOptions) {
   const keys = createSimulatedRecords(time);
   const teams = createSimulatedRecords(time);
   const violations: string[] = [];
-  const counts = { admitted: 0, refused: 0, oks: 0, fenced: 0 };
+  const counts = { admitted: 0, refused: 0, oks: 0, lapsed: 0 };
   const asked: Asked[] = [];
   const okMsOf = new Map<string, number>();
   /** When it was answered that a key is replaced, and has a new expiry. */
@@ -80,7 +80,7 @@ export function createWorld(options: WorldOptions) {
       nudge: (addresses) => addresses.forEach((address) => void nudge(nodeOf(Number(address)))),
       onRead: ({ id }) => node.readMs.set(id, machine.clock.monotonicMs()),
       onSilent() {
-        counts.fenced += 1;
+        counts.lapsed += 1;
       },
     }).then(
       (instance) => {

@@ -49,6 +49,19 @@ describe.skipIf(mongodbUri === "")("the control document in MongoDB", () => {
     expect((await control.register(again, instanceFactsOf())).leases).toHaveLength(bounds.controlLeasesMax);
   });
 
+  test("an instance that an older Keyrun fenced has no more heartbeats, until its record is removed", async () => {
+    const { control, document } = await open();
+    const id = randomUUID();
+    await control.register(id, instanceFactsOf());
+    await document.updateOne(only, { $set: { [`leases.${id}.state`]: "fenced" } });
+    const before = await control.read();
+    expect(before.leases).toMatchObject([{ id, n: 1, state: "fenced" }]);
+    expect(await control.beat(id, { ack: 7, nSeen: 0 })).toBeUndefined();
+    expect(await control.removeUnchanged(id, { n: 1, state: "live" })).toBe(false);
+    expect(await control.read()).toEqual(before);
+    expect(await control.removeUnchanged(id, { n: 1, state: "fenced" })).toBe(true);
+  });
+
   test("what a newer Keyrun wrote beside is ignored, and stays", async () => {
     const { control, document } = await open();
     const id = randomUUID();
@@ -126,7 +139,7 @@ describe.skipIf(mongodbUri === "")("the control document in MongoDB", () => {
     for (const id of ["", "a.b", "$where", "__proto__", `${randomUUID()}.n`, randomUUID().toUpperCase()]) {
       await expect(control.register(id, instanceFactsOf())).rejects.toThrow();
       await expect(control.beat(id, { ack: 0, nSeen: 0 })).rejects.toThrow();
-      await expect(control.fence(id)).rejects.toThrow();
+      await expect(control.remove(id)).rejects.toThrow();
     }
     expect(await control.read()).toEqual({ seq: 0, recent: [], leases: [] });
   });

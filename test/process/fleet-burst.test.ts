@@ -1,0 +1,106 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Fleet, startFleet } from "../harness/fleet.ts";
+import { missingFleetPrograms } from "../harness/fleet-programs.ts";
+import { freePort } from "../harness/free-port.ts";
+import { manage, readMetric } from "../harness/keyrun.ts";
+import { type KeyrunProcess, statusOf } from "../harness/keyrun-process.ts";
+import { mongodbUri } from "../harness/mongo-databases.ts";
+import { printFigures, testSize, timesInWords } from "../harness/test-size.ts";
+
+const instances = testSize("KEYRUN_TEST_BURST_INSTANCES", 8);
+const revocations = testSize("KEYRUN_TEST_BURST_REVOCATIONS", 50);
+/** How often they are revoked at once, each time with keys of their own. */
+const bursts = testSize("KEYRUN_TEST_BURSTS", 1);
+
+let fleet: Fleet;
+const members: Member[] = [];
+
+/** A process of the fleet, straight at MongoDB and Redis: it should cost as little as it can. */
+interface Member {
+  readonly process: KeyrunProcess;
+  readonly internalUrl: string;
+  readonly management: ReturnType<typeof manage>;
+}
+
+async function startMember(): Promise<Member> {
+  const [port, grpcPort] = [await freePort(), await freePort()];
+  const process = fleet.spawn(
+    fleet.joining({
+      KEYRUN_PORT: `${port}`,
+      KEYRUN_GRPC_PORT: `${grpcPort}`,
+      KEYRUN_ADVERTISE_ADDRESS: `127.0.0.1:${grpcPort}`,
+    }),
+  );
+  await process.until(() => process.stdout().includes("curl "));
+  while ((await statusOf(`http://127.0.0.1:${port}/readyz`)) !== 200) await pause(25);
+  const internalUrl = `http://127.0.0.1:${grpcPort}`;
+  return { process, internalUrl, management: manage(internalUrl, fleet.serviceToken) };
+}
+
+/** Over all instances. */
+async function sumOf(series: string): Promise<number> {
+  const each = members.map(({ internalUrl }) => readMetric(internalUrl, fleet.serviceToken, series));
+  return (await Promise.all(each)).reduce((sum, value) => sum + value, 0);
+}
+
+async function newKeys() {
+  const prepare = manage(members[0]!.internalUrl, fleet.serviceToken, { isPatient: true });
+  try {
+    const teamId = await prepare.newTeam();
+    const keys = [];
+    for (let n = 0; n < revocations; n += 1) keys.push(await prepare.newKey(teamId));
+    return keys;
+  } finally {
+    prepare.disconnect();
+  }
+}
+
+describe.skipIf(mongodbUri === "" || missingFleetPrograms().length > 0)(`${instances} idle instances`, () => {
+  beforeAll(async () => {
+    fleet = await startFleet({ size: 0 });
+    for (let n = 0; n < instances; n += 1) members.push(await startMember());
+  });
+  afterAll(async () => {
+    for (const { management } of members) management.disconnect();
+    await fleet?.close();
+  });
+
+  test(`of ${revocations} revocations at once none fails, and none takes a healthy instance for dead`, {
+    timeout: 300_000 + bursts * 60_000,
+  }, async () => {
+    const before = {
+      taken: await sumOf("keyrun_fleet_lease_taken_total"),
+      fenced: await sumOf("keyrun_fleet_fenced_total"),
+    };
+    const failed: unknown[] = [];
+    const times: number[] = [];
+    for (let burst = 0; burst < bursts; burst += 1) {
+      const keys = await newKeys();
+      await pause(2_000);
+      const beganMs = performance.now();
+      await Promise.all(
+        keys.map(async ({ teamId, id }, n) => {
+          await members[n % instances]!.management.keys.revokeKey({ teamId, keyId: id })
+            .then(() => times.push(performance.now() - beganMs))
+            .catch((thrown) => failed.push(thrown));
+        }),
+      );
+    }
+    const fenced = (await sumOf("keyrun_fleet_fenced_total")) - before.fenced;
+    const anew = (await sumOf("keyrun_fleet_lease_taken_total")) - before.taken;
+    const silent = members.flatMap(({ process }) =>
+      process
+        .stderr()
+        .split("\n")
+        .filter((line) => line.includes("did not answer")),
+    );
+    printFigures(
+      `${bursts} times ${revocations} revocations at once on ${instances} instances: ${timesInWords(times)}; ` +
+        `${failed.length} failed, ${silent.length} waited for a silent instance, ${fenced} instances were fenced, ` +
+        `${anew} took a lease anew`,
+    );
+    expect(failed).toEqual([]);
+    expect({ silent, fenced, anew }).toEqual({ silent: [], fenced: 0, anew: 0 });
+  });
+});
