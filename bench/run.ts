@@ -3,6 +3,7 @@ import { cpus } from "node:os";
 import { parseArgs } from "node:util";
 import { measure, type Plan } from "./measure.ts";
 import { questions } from "./questions.ts";
+import { measureStreams, streamTableOf } from "./stream-costs.ts";
 import { tableOf } from "./table.ts";
 import { measureTurns, turnTableOf } from "./turns.ts";
 
@@ -25,7 +26,7 @@ const plan: Plan = {
   memoryRequests: wholeNumber("memory-requests", 0),
   connections: values.connections === undefined ? undefined : [wholeNumber("connections", 1)],
 };
-const names = [...questions.map(({ name }) => name), "turns"];
+const names = [...questions.map(({ name }) => name), "streams", "turns"];
 if (values.only !== undefined && !names.includes(values.only)) {
   throw new Error(`--only takes one of ${names.join(", ")}.`);
 }
@@ -48,6 +49,12 @@ function wholeNumber(name: "rounds" | "requests" | "connections" | "memory-reque
   if (!Number.isInteger(number) || number < min)
     throw new Error(`--${name} takes a whole number from ${min}.`);
   return number;
+}
+
+if (values.only === undefined || values.only === "streams") {
+  const table = `${streamTableOf(await measureStreams(plan.rounds))}\n\n${machine}`;
+  console.log(`\n${table}`);
+  if (values.write) write("streams", table);
 }
 
 if (values.only === undefined || values.only === "turns") {

@@ -2,7 +2,7 @@ import type { Clock } from "../clock.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { refusalFrom } from "../refusal/refusal.ts";
 import type { RunSlots } from "../run/run-slots.ts";
-import type { StreamRunner } from "../run/runner.ts";
+import type { PieceIterator, StreamRunner } from "../run/runner.ts";
 import type { RunEnded } from "../usage/count-runs.ts";
 
 /**
@@ -61,8 +61,9 @@ export function createStreamMeters({
 type Ended = (outcome: Parameters<Metrics["streamEnded"]>[1]) => void;
 
 /** Passes on what the iterator does: a return must reach it also while it waits for a piece. */
-function counted(pieces: AsyncIterator<string>, ended: Ended): AsyncIterator<string> {
+function counted(pieces: PieceIterator, ended: Ended): PieceIterator {
   return {
+    takeShort: () => pieces.takeShort(),
     async next() {
       try {
         const next = await pieces.next();

@@ -3,6 +3,7 @@ import type { HttpRequest } from "../http/handler.ts";
 import type { Outcomes } from "../http/outcomes.ts";
 import { preferredType } from "../http/preference.ts";
 import { refusalJson } from "../http/refusal-response.ts";
+import { hasShortTexts, type ShortTexts } from "../http/short-texts.ts";
 import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 import type { EncodedResponse } from "../transcode/encode.ts";
 import { type StreamForm, streamForms, streamTypes } from "../transcode/stream-form.ts";
@@ -64,6 +65,9 @@ const over: Text = { done: true, value: undefined };
  */
 class StreamTexts {
   readonly #messages: AsyncIterator<Message, undefined>;
+  readonly #short: ShortTexts<Message> | undefined;
+  /** What stands around the text of a short message. */
+  #around: readonly [before: string, after: string] | undefined;
   readonly #parts: StreamParts;
   readonly #quiet: NodeJS.Timeout;
   #gone: Refusal | undefined;
@@ -75,6 +79,7 @@ class StreamTexts {
   constructor(messages: AsyncIterable<Message>, parts: StreamParts) {
     this.#messages = messages[Symbol.asyncIterator]();
     this.#parts = parts;
+    if (hasShortTexts<Message>(messages)) this.#short = messages;
     parts.request.whenGone((refusal) => {
       this.#gone = refusal;
       this.#wake?.reject(refusal);
@@ -88,7 +93,7 @@ class StreamTexts {
     try {
       const come = await this.#come();
       if (come === "quiet") return this.#begun(form.quiet);
-      if (!come.done) return this.#begun(form.message(encode(come.value)));
+      if (!come.done) return this.#begun(form.message(encode(come.value)) + this.#joined());
       this.#end();
       outcomes.succeeded("rest", request);
       return textOf(form.end);
@@ -110,6 +115,26 @@ class StreamTexts {
     this.#wake?.reject(refusal);
     this.#parts.outcomes.refused(refusal, "rest", this.#parts.request);
     return over;
+  }
+
+  /** The messages that are there as well, in one text with the one before them. */
+  #joined(): string {
+    let joined = "";
+    while (joined.length < joinedMax) {
+      const text = this.#short?.takeShortText();
+      if (text === undefined) break;
+      this.#around ??= this.#aroundText();
+      joined += this.#around[0] + JSON.stringify(text) + this.#around[1];
+    }
+    return joined;
+  }
+
+  #aroundText(): readonly [string, string] {
+    const { form, encode } = this.#parts;
+    const message = this.#short?.withText(sample);
+    const [before, after] = message ? form.message(encode(message)).split(JSON.stringify(sample)) : [];
+    if (before === undefined || after === undefined) throw new Error("the message does not hold its text");
+    return [before, after];
   }
 
   #begun(text: string): Text {
@@ -141,6 +166,12 @@ class StreamTexts {
     this.#messages.return?.().catch(() => {});
   }
 }
+
+/** From this length on, no more is joined: a reader that stops costs the memory of one text. */
+const joinedMax = 14 * 1024;
+
+/** A text that nothing else of a message has. */
+const sample = "\u0001";
 
 function textOf(text: string): Text {
   return { done: false, value: Buffer.from(text) };

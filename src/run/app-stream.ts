@@ -1,13 +1,14 @@
 import { create } from "@bufbuild/protobuf";
 import { type StreamAppResponse, StreamAppResponseSchema } from "#gen/keyrun/v1/run_service_pb.ts";
 import { type EndCall, inTurn } from "../http/end-calls.ts";
+import type { ShortTexts } from "../http/short-texts.ts";
 import type { TraceContext } from "../http/trace-context.ts";
 import { aboutApp, fail, Refusal } from "../refusal/refusal.ts";
 import { cutPiece } from "./cut-piece.ts";
 import { runBounds } from "./run-bounds.ts";
 import type { RunSlots } from "./run-slots.ts";
-import { type Run, type StreamRunner, takeText } from "./runner.ts";
-import type { CheckRight, WatchRights } from "./watch-rights.ts";
+import { type PieceIterator, type Run, type StreamRunner, takeText } from "./runner.ts";
+import type { CheckRight, RightsWatch, WatchRights } from "./watch-rights.ts";
 
 export interface AppStreamParts {
   readonly stream: StreamRunner;
@@ -30,15 +31,21 @@ const over: Next = { done: true, value: undefined };
 /**
  * The messages of one stream: `started` as soon as the app has begun to answer, or at the latest
  * after `startMsMax`, then its output in deltas. It holds one slot of the app until its end. The
- * app is asked for the next piece only when the caller has taken everything before it. The app's
+ * app is asked for the next piece only when the caller has taken everything before it. The rights
+ * are checked with each message, and with the first of those that are taken together. The app's
  * call ends at once when the caller is gone, a right is gone, or the iterator is returned, even
  * while it waits for the app: therefore this is no generator.
  */
-export class AppStream implements AsyncIterableIterator<StreamAppResponse, undefined> {
+export class AppStream
+  implements AsyncIterableIterator<StreamAppResponse, undefined>, ShortTexts<StreamAppResponse>
+{
   readonly #parts: AppStreamParts;
   readonly #order: StreamOrder | Promise<StreamOrder>;
   #run: StreamedRun | undefined;
-  #pieces: Promise<AsyncIterator<string>> | undefined;
+  #pieces: Promise<PieceIterator> | undefined;
+  /** The same, once the app has begun to answer. */
+  #begunPieces: PieceIterator | undefined;
+  #rights: RightsWatch | undefined;
   #piece = "";
   /** How much of the piece was passed on. */
   #passed = 0;
@@ -81,6 +88,15 @@ export class AppStream implements AsyncIterableIterator<StreamAppResponse, undef
     return over;
   }
 
+  takeShortText(): string | undefined {
+    const isReady = !this.#isOver && this.#ended === undefined && this.#passed === this.#piece.length;
+    return isReady ? this.#begunPieces?.takeShort() : undefined;
+  }
+
+  withText(text: string): StreamAppResponse {
+    return deltaMessage(text);
+  }
+
   async #start(): Promise<StreamAppResponse | undefined> {
     const { run: asked, checkRight } = await this.#order;
     if (this.#isOver) return undefined;
@@ -90,13 +106,17 @@ export class AppStream implements AsyncIterableIterator<StreamAppResponse, undef
     if (this.#ended) throw this.#ended;
     const { stream, slots, watchRights, startMsMax } = this.#parts;
     const releaseSlot = slots.acquire(run.app, run.teamId);
-    const stopWatching = watchRights(checkRight, (refusal) => this.#end(refusal));
+    const rights = watchRights(checkRight, (refusal) => this.#end(refusal));
+    this.#rights = rights;
     this.#release = () => {
       releaseSlot();
-      stopWatching();
+      rights.stop();
       run.held.release();
     };
-    this.#pieces = stream(run).then((pieces) => pieces[Symbol.asyncIterator]());
+    this.#pieces = stream(run).then((pieces) => {
+      this.#begunPieces = pieces[Symbol.asyncIterator]();
+      return this.#begunPieces;
+    });
     await this.#begun(this.#pieces, startMsMax);
     return startedMessage(run);
   }
@@ -113,7 +133,7 @@ export class AppStream implements AsyncIterableIterator<StreamAppResponse, undef
   }
 
   /** Returns undefined at the end of the output. */
-  async #nextDelta(pieces: Promise<AsyncIterator<string>>): Promise<StreamAppResponse | undefined> {
+  async #nextDelta(pieces: Promise<PieceIterator>): Promise<StreamAppResponse | undefined> {
     if (this.#passed === this.#piece.length) {
       const begun = await this.#unlessEnded(pieces);
       const next = await this.#unlessEnded(begun.next());
@@ -121,6 +141,8 @@ export class AppStream implements AsyncIterableIterator<StreamAppResponse, undef
       this.#piece = next.value;
       this.#passed = 0;
     }
+    this.#rights?.look();
+    if (this.#ended) throw this.#ended;
     const text = cutPiece(this.#piece, this.#passed, runBounds.streamDeltaBytesMax);
     this.#passed += text.length;
     // What was passed on is not kept while the caller is slow.

@@ -47,4 +47,16 @@ export type Runner = (run: Run) => string | Promise<string>;
  * iteration ends with the app's whole output, and throws a refusal if the stream breaks off. To
  * return the iterator ends the run. At most one piece waits in memory while nobody asks for it.
  */
-export type StreamRunner = (run: Run) => Promise<AsyncIterable<string>>;
+export type StreamRunner = (run: Run) => Promise<Pieces>;
+
+export interface Pieces {
+  [Symbol.asyncIterator](): PieceIterator;
+}
+
+export interface PieceIterator extends AsyncIterator<string> {
+  /**
+   * Takes the next piece, if it is there already and has at most `shortTextMax` code units.
+   * Undefined if not, and where other streams wait for their turn.
+   */
+  takeShort(): string | undefined;
+}

@@ -7,11 +7,17 @@ import { Refusal, unavailable } from "../refusal/refusal.ts";
  */
 export type CheckRight = () => void | Promise<void>;
 
-/**
- * Checks the rights again and again until the returned function is called. Calls `end` once, when a
- * right is gone.
- */
-export type WatchRights = (check: CheckRight, end: (refusal: Refusal) => void) => () => void;
+/** Checks the rights again and again until it is stopped. Calls `end` when a right is gone. */
+export type WatchRights = (check: CheckRight, end: (refusal: Refusal) => void) => RightsWatch;
+
+export interface RightsWatch {
+  /**
+   * Checks now, too: a loss that is known in memory ends the stream before this returns. At most
+   * one check of the store is under way.
+   */
+  look(): void;
+  stop(): void;
+}
 
 /**
  * One timer for all streams, because a timer for each would cost more than the checks. A right that
@@ -41,11 +47,14 @@ export function createWatchRights({
     const one: Watched = { check, end, isAsking: false };
     watched.add(one);
     ticking ??= setInterval(tick, recheckMs).unref();
-    return () => {
-      watched.delete(one);
-      if (watched.size > 0) return;
-      clearInterval(ticking);
-      ticking = undefined;
+    return {
+      look: () => look(one),
+      stop() {
+        watched.delete(one);
+        if (watched.size > 0) return;
+        clearInterval(ticking);
+        ticking = undefined;
+      },
     };
   };
 }

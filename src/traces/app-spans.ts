@@ -1,6 +1,6 @@
 import { type Attributes, context, type Span, SpanKind, type Tracer, trace } from "@opentelemetry/api";
 import type { BackendRecord } from "../apps/app-store.ts";
-import { type Run, type Runner, type StreamRunner, takeText } from "../run/runner.ts";
+import { type PieceIterator, type Run, type Runner, type StreamRunner, takeText } from "../run/runner.ts";
 import { contextForApp } from "./carried-context.ts";
 import { guarded, startGuarded } from "./guarded-span.ts";
 import { endFailed, endingWith, endSpan } from "./work-span.ts";
@@ -33,8 +33,9 @@ export function traceStreams(stream: StreamRunner, tracer: Tracer): StreamRunner
   };
 }
 
-function endingAfter(pieces: AsyncIterator<string>, span: Span): AsyncIterator<string> {
+function endingAfter(pieces: PieceIterator, span: Span): PieceIterator {
   return {
+    takeShort: () => pieces.takeShort(),
     async next() {
       try {
         const next = await pieces.next();

@@ -11,6 +11,7 @@ export function scriptedStream() {
   const failing: ((thrown: unknown) => void)[] = [];
   const seen = { asked: 0, returned: 0, runs: [] as Run[], gone: undefined as Refusal | undefined };
   const iterator = {
+    takeShort: () => undefined,
     next() {
       seen.asked += 1;
       return new Promise<IteratorResult<string, undefined>>((resolve, reject) => {

@@ -28,8 +28,11 @@ function open({ startMsMax = 60_000, order }: { startMsMax?: number; order?: Pro
       watchRights(_check, end) {
         held.watches += 1;
         rights.lose = end;
-        return () => {
-          held.watches -= 1;
+        return {
+          look() {},
+          stop() {
+            held.watches -= 1;
+          },
         };
       },
     },

@@ -9,7 +9,7 @@ const mayAdmit = () => true;
 function watching(check: () => void | Promise<void>) {
   const ends: string[] = [];
   const watch = createWatchRights({ recheckMs: 5, mayAdmit });
-  const stop = watch(check, ({ reason }: Refusal) => {
+  const { stop } = watch(check, ({ reason }: Refusal) => {
     ends.push(reason);
     stop();
   });
@@ -46,7 +46,7 @@ test("the checks for all streams belong to no request, so not to the first one",
   const watch = createWatchRights({ recheckMs: 5, mayAdmit });
   for (const name of ["first", "second"]) {
     const check = () => void seen.push(request.getStore());
-    request.run(name, () => onTestFinished(watch(check, () => {})));
+    request.run(name, () => onTestFinished(watch(check, () => {}).stop));
   }
   await soon(() => seen.length).toBeGreaterThan(4);
   expect(new Set(seen)).toEqual(new Set([undefined]));
@@ -86,7 +86,7 @@ test("a check that waits is not asked a second time, and does not hold up the ot
     ),
   ];
   onTestFinished(() => {
-    for (const stop of stops) stop();
+    for (const { stop } of stops) stop();
   });
   await soon(() => asked.fast).toBeGreaterThan(5);
   expect(asked.slow).toBe(1);
@@ -102,15 +102,15 @@ test("a process that may not admit requests any more ends all streams, also thos
   const stops = checks.map((check, n) =>
     watch(check, ({ reason, mayHaveRun }) => {
       ends.push(`${reason} ${mayHaveRun}`);
-      stops[n]?.();
+      stops[n]?.stop();
     }),
   );
   let ticks = 0;
-  const stopTicks = watch(
+  const ticking = watch(
     () => void ticks++,
     () => {},
   );
-  onTestFinished(() => stopTicks());
+  onTestFinished(() => ticking.stop());
   await soon(() => ticks).toBeGreaterThan(3);
   expect(ends).toEqual([]);
   holds = false;

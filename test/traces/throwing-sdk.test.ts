@@ -3,6 +3,7 @@ import { NodeSDK, tracing } from "@opentelemetry/sdk-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readBackend } from "#src/apps/backend-fields.ts";
 import { fail, Refusal } from "#src/refusal/refusal.ts";
+import type { Pieces } from "#src/run/runner.ts";
 import { traceRuns, traceStreams } from "#src/traces/app-spans.ts";
 import { inWorkSpan } from "#src/traces/work-span.ts";
 import { appOn, runOf } from "../harness/app-backends.ts";
@@ -50,12 +51,16 @@ const order = runOf(
 const refused = () => fail("UNAVAILABLE");
 const span = { name: "find keys", attributes: {} };
 
-async function* pieces() {
+async function* generated() {
   yield "a";
   yield "b";
 }
 
-async function textOf(stream: AsyncIterable<string>): Promise<string> {
+function pieces() {
+  return { [Symbol.asyncIterator]: () => Object.assign(generated(), { takeShort: () => undefined }) };
+}
+
+async function textOf(stream: Pieces): Promise<string> {
   let text = "";
   for await (const piece of stream) text += piece;
   return text;

@@ -1,6 +1,7 @@
-import type { DescMethod } from "@bufbuild/protobuf";
+import type { DescMethod, Message } from "@bufbuild/protobuf";
 import { ConnectError, type HandlerContext } from "@connectrpc/connect";
 import type { Call, Principal } from "../../auth/principal.ts";
+import { hasShortTexts, type ShortTexts } from "../../http/short-texts.ts";
 import { untilEnded } from "../../http/until-ended.ts";
 import { fail } from "../../refusal/refusal.ts";
 import type { CallDeadline } from "../call-deadline.ts";
@@ -12,6 +13,7 @@ import { callOf, callStateOf, deadlineOf, entryOf } from "./call-state.ts";
 import { connectErrorFrom, countRefusal, isSettled, settle } from "./connect-refusal.ts";
 import { framingRefusal } from "./framing-refusals.ts";
 import { rateOnRefusal, rateOnSuccess } from "./request-gate.ts";
+import { ShortFrames } from "./short-frames.ts";
 
 /** Returns the implementation in the form that Connect calls. */
 export function adaptService(parts: RpcParts, { service, implementation }: ServedService): object {
@@ -57,10 +59,12 @@ function streamed(parts: RpcParts, method: DescMethod, work: Work) {
       const call = callOf(context, deadline);
       const answers: unknown = work(await authorized(parts, context, { input, call }), call);
       if (!isAsyncIterable(answers)) throw new Error(`${method.toString()} answers with no stream`);
+      const short = hasShortTexts<Message>(answers) ? shortFramesOf(context, method, answers) : undefined;
       let isFirst = true;
       for await (const answer of untilEnded(answers, deadline.signal)) {
         if (isFirst) rateOnSuccess(context, parts.clock);
         isFirst = false;
+        callStateOf(context).behind = short?.take();
         yield answer;
       }
       if (isFirst) rateOnSuccess(context, parts.clock);
@@ -76,6 +80,14 @@ function streamed(parts: RpcParts, method: DescMethod, work: Work) {
       }
     }
   };
+}
+
+function shortFramesOf(
+  { responseHeader }: HandlerContext,
+  { output }: DescMethod,
+  answers: ShortTexts<Message>,
+): ShortFrames {
+  return new ShortFrames(answers, output, responseHeader.get("content-type") ?? "");
 }
 
 /**

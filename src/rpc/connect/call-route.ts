@@ -22,6 +22,7 @@ export async function callRoute(
     rateNow: undefined,
     deadline: undefined,
     chunks: undefined,
+    behind: undefined,
   };
   const header = headersOf(request.rawHeaders);
   shortenTimeouts(header);
@@ -37,7 +38,7 @@ export async function callRoute(
     signal: request.signal(),
     contextValues: createContextValues().set(callStateKey, state),
   });
-  return answerOf(response);
+  return answerOf(response, state);
 }
 
 /**
@@ -77,7 +78,10 @@ const encodingHeaders = ["content-encoding", "grpc-encoding", "connect-content-e
 /** How many bytes may come of one compressed byte: more than of gzip, and few texts of Brotli. */
 const inflatedMax = 16 * 1024;
 
-async function answerOf({ status, header, body, trailer }: UniversalServerResponse): Promise<HttpResponse> {
+async function answerOf(
+  { status, header, body, trailer }: UniversalServerResponse,
+  state: CallState,
+): Promise<HttpResponse> {
   // Counted in `adaptService`, because a gRPC status may follow a body that began with 200.
   const head = { status, headers: flatHeaders(header), uncounted: true } as const;
   if (body === undefined) return { ...head, body: "" };
@@ -86,11 +90,33 @@ async function answerOf({ status, header, body, trailer }: UniversalServerRespon
     header.delete("content-length");
     return { ...head, headers: flatHeaders(header), body: await wholeOf(body) };
   }
-  return { ...head, body, ...(trailer && { trailers: () => flatHeaders(trailer) }) };
+  return { ...head, body: withFrames(body, state), ...(trailer && { trailers: () => flatHeaders(trailer) }) };
 }
 
 async function wholeOf(body: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of body) chunks.push(chunk);
   return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
+}
+
+/**
+ * Each chunk is one message, which Connect asks for only when the one before is written. What the
+ * work has left to go with it follows in the same chunk. Not a generator, because that could not be
+ * returned while it waits.
+ */
+function withFrames(body: AsyncIterable<Uint8Array>, state: CallState): AsyncIterable<Uint8Array> {
+  const chunks = body[Symbol.asyncIterator]();
+  const joined: AsyncIterator<Uint8Array> = {
+    async next() {
+      const next = await chunks.next();
+      const { behind } = state;
+      state.behind = undefined;
+      if (next.done || behind === undefined) return next;
+      return { done: false, value: Buffer.concat([next.value, behind]) };
+    },
+    async return() {
+      return (await chunks.return?.()) ?? { done: true, value: undefined };
+    },
+  };
+  return { [Symbol.asyncIterator]: () => joined };
 }

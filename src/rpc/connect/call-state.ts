@@ -16,6 +16,8 @@ export interface CallState {
   chunks: BodyChunkSource | undefined;
   /** Set by the request gate if a limit was checked: returns the current numbers. */
   rateNow: (() => RateReport) | undefined;
+  /** Frames that go behind the next chunk of the body, which is one of Connect's. */
+  behind: Uint8Array | undefined;
 }
 
 export const callStateKey: ContextKey<CallState | undefined> = createContextKey<CallState | undefined>(

@@ -5,16 +5,18 @@ import type { PieceSource } from "./piece-source.ts";
 export class EchoPieces implements PieceSource {
   readonly begun: Promise<void> = Promise.resolve();
   readonly over: Promise<void> = Promise.resolve();
-  readonly #words: Iterator<RegExpExecArray, undefined>;
+  readonly #text: string;
+  readonly #word = new RegExp(wordForm);
   #refusal: Refusal | undefined;
 
   constructor(text: string) {
-    this.#words = text.matchAll(wordForm);
+    this.#text = text;
   }
 
   next(): string | undefined {
     if (this.#refusal) throw this.#refusal;
-    return this.#words.next().value?.[0];
+    const start = this.#word.lastIndex;
+    return this.#word.test(this.#text) ? this.#text.slice(start, this.#word.lastIndex) : undefined;
   }
 
   cancel(reason: Refusal): void {
@@ -22,4 +24,4 @@ export class EchoPieces implements PieceSource {
   }
 }
 
-const wordForm = /\S*\s+|\S+/g;
+const wordForm = /\S*\s+|\S+/y;

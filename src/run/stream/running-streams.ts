@@ -1,7 +1,9 @@
 import type { Clock } from "../../clock.ts";
+import { shortTextMax } from "../../http/short-texts.ts";
+import { streamTurns } from "../../limit/stream-turns.ts";
 import { fail, Refusal } from "../../refusal/refusal.ts";
 import { appFailed } from "../backend-runner.ts";
-import type { Run } from "../runner.ts";
+import type { Pieces, Run } from "../runner.ts";
 import type { PieceSource } from "./piece-source.ts";
 
 /** Starts the exchange of a stream. The deadline is in monotonic time. */
@@ -26,7 +28,7 @@ export class RunningStreams {
   }
 
   /** Starts the run, with all limits of a stream. Promises what `StreamRunner` does. */
-  async open(run: Run, start: StartSource): Promise<AsyncIterable<string>> {
+  async open(run: Run, start: StartSource): Promise<Pieces> {
     let gone: Refusal | undefined;
     let stream: RunningStream | undefined;
     run.whenGone((refusal) => {
@@ -53,7 +55,7 @@ export class RunningStreams {
 }
 
 /** One stream: the texts of its source, and the limits that end it. */
-class RunningStream implements AsyncIterableIterator<string> {
+class RunningStream implements Pieces, AsyncIterator<string> {
   readonly #source: PieceSource;
   readonly #bytesMax: number;
   readonly #deadline: NodeJS.Timeout;
@@ -61,6 +63,8 @@ class RunningStream implements AsyncIterableIterator<string> {
   #isWaiting = true;
   #bytes = 0;
   #isOver = false;
+  /** What the source gave that was not taken. */
+  #peeked: PieceSource["next"] | undefined;
   /** Why it ended before its end. The next piece that is asked for gets it. */
   #refusal: unknown;
   readonly #ended = Promise.withResolvers<void>();
@@ -91,6 +95,37 @@ class RunningStream implements AsyncIterableIterator<string> {
       this.end(thrown);
       throw thrown;
     }
+  }
+
+  /** Call it only while nobody waits for a piece. */
+  takeShort(): string | undefined {
+    while (!this.#isOver && this.#peeked === undefined && streamTurns.mayGoOn()) {
+      const text = this.#peek();
+      if (typeof text !== "string" || text === "") continue;
+      const bytes = this.#bytes + Buffer.byteLength(text);
+      if (text.length <= shortTextMax && bytes <= this.#bytesMax && text.isWellFormed()) {
+        this.#bytes = bytes;
+        return text;
+      }
+      this.#peeked = () => text;
+    }
+    return undefined;
+  }
+
+  /** What is no text, because it has to be waited for or is the end, is kept for `next`. */
+  #peek(): string | undefined {
+    try {
+      const text = this.#source.next();
+      if (typeof text === "string") return text;
+      // It may fail before it is asked for.
+      text?.catch(() => {});
+      this.#peeked = () => text;
+    } catch (thrown) {
+      this.#peeked = () => {
+        throw thrown;
+      };
+    }
+    return undefined;
   }
 
   /** Ask for one piece at a time. */
@@ -124,7 +159,7 @@ class RunningStream implements AsyncIterableIterator<string> {
 
   async #nextText(): Promise<string | undefined> {
     while (!this.#isOver) {
-      let text = this.#source.next();
+      let text = this.#takeNext();
       if (text instanceof Promise) {
         this.#silence.refresh();
         this.#isWaiting = true;
@@ -134,6 +169,12 @@ class RunningStream implements AsyncIterableIterator<string> {
       if (text !== "") return text === undefined ? undefined : this.#checked(text);
     }
     return undefined;
+  }
+
+  #takeNext(): ReturnType<PieceSource["next"]> {
+    const peeked = this.#peeked;
+    this.#peeked = undefined;
+    return peeked === undefined ? this.#source.next() : peeked();
   }
 
   #checked(text: string): string {

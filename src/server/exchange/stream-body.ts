@@ -1,3 +1,4 @@
+import { streamTurns } from "../../limit/stream-turns.ts";
 import { unavailable } from "../../refusal/refusal.ts";
 import { cutOff, type Incoming, isGone, isHttp2Response, type NodeResponse, noteRead } from "../node-http.ts";
 
@@ -51,10 +52,12 @@ async function writeAll(
 ): Promise<boolean> {
   const { res } = incoming;
   for (;;) {
+    if (isGone(res)) return false;
     const next = await chunks.next();
     if (isGone(res)) return false;
     if (next.done) return true;
     await writeSlowly(incoming, next.value, stalledMsMax);
+    await streamTurns.turn();
   }
 }
 
