@@ -32,6 +32,8 @@ export interface EnterFleetParts {
   readonly store: FleetStore;
   readonly secrets: ServiceSecrets;
   readonly serviceToken: string;
+  /** The version of Keyrun. */
+  readonly version: string;
   readonly tls: TlsFiles | undefined;
   readonly newId: () => string;
   /** Raises the floors that changes of all instances ask for. */
@@ -65,6 +67,7 @@ export async function enterFleet(parts: EnterFleetParts): Promise<EnteredFleet> 
   const { config, clock, log, signal } = parts;
   const { control } = parts.store;
   const facts = factsFrom(config, {
+    version: parts.version,
     schema: parts.store.schema,
     secretVersions: parts.secrets.versions,
     serviceToken: parts.serviceToken,

@@ -153,7 +153,7 @@ export async function open({ config, parts, closers }: Start) {
   membership = await createMembership({
     ...{ config, clock, log, metrics, stores, caches, secrets, serviceToken, tls, signal, limits },
     onRefused: parts.onRefused,
-    newId: randomUUID,
+    ...{ newId: randomUUID, version: parts.version },
   });
   const { fleet, changeSecurityState } = membership;
   if (fleet) closers.push(fleet.leave);

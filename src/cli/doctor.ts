@@ -81,17 +81,23 @@ async function* storeFindings(config: Config, inspection: StoreInspection): Asyn
 
 /**
  * What a server that runs says, or whether the ports of one to start are free. A server that does
- * not run is no fault: nothing else may serve the store then.
+ * not run is no fault: nothing else may serve the store then. One that answers does run, whatever
+ * is known of the store.
  */
 async function* serverFindings(config: Config, env: Environment, isServed: boolean): AsyncGenerator<Finding> {
-  const server = await find("server", () => checkServer(config, env));
-  if (!server.ok && !isServed) {
+  let isRunning = false;
+  const answered = () => {
+    isRunning = true;
+  };
+  const server = await find("server", () => checkServer(config, env, answered));
+  if (!server.ok && !isRunning && !isServed) {
     yield { name: "server", ok: true, message: "it does not run: start it with `npm start`" };
     const { startChecks } = await import("./start-checks.ts");
     yield await find("ports", () => startChecks.ports(config));
     return;
   }
-  yield server.ok ? server : { ...server, message: `${server.message} ${servedWords}` };
+  const isHeld = !server.ok && isServed;
+  yield isHeld ? { ...server, message: `${server.message} ${servedWords}` } : server;
   // Only a running server can say whether it accepts the token.
   if (server.ok) yield await find("token", () => checkToken(config, env));
 }
@@ -117,12 +123,13 @@ function checkNode(version: string): string {
   throw new CommandFailure(`this is Node ${version}: install Node ${leastNode} or newer.`);
 }
 
-function checkServer(config: Config, env: Environment): Promise<string> {
+function checkServer(config: Config, env: Environment, answered: () => void): Promise<string> {
   return ask({ address: readAddress(config, env), tls: config.grpcTls }, async ({ health, address }) => {
     const { status } = await health.check({});
+    answered();
     if (status === "SERVING") return `it serves at ${address}`;
     throw new CommandFailure(
-      `it runs at ${address} and does not serve: it is starting or stopping, see its log.`,
+      `it runs at ${address} and does not serve now: it has lost its store, or is starting or stopping. See its log.`,
     );
   });
 }

@@ -61,6 +61,15 @@ export function createProgram(world: CliWorld, terminal: Terminal): Command {
   addServiceTokenCommands(program, terminal);
   addAuditCommand(program, terminal);
   addSignInCommand(program, terminal);
+  const fleet = program
+    .command("fleet")
+    .description("List the instances of a fleet, as the database knows them.")
+    .option("--json", "print the instances as JSON")
+    .action(async (options: JsonOption) => {
+      const { listInstances } = await import("./fleet-list.ts");
+      await listInstances(world, terminal, options);
+    });
+  withExamples(fleet, ["fleet"]);
   addSecretsCommands(program, terminal, world);
   const copy = program
     .command("copy-to-mongodb")

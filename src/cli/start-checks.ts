@@ -16,6 +16,7 @@ import { StartRefused } from "../refusal/start-refused.ts";
 import type { Config, SharedLimitConfig } from "../settings/config.ts";
 import { type HostAndPort, writeHostAndPort } from "../settings/host.ts";
 import { inspectStore, type StoreInspection } from "../store/store-inspection.ts";
+import { readVersion } from "../version.ts";
 import { CommandFailure } from "./command-failure.ts";
 
 /**
@@ -91,7 +92,7 @@ function fleet(config: Config, inspection: StoreInspection): string {
 function ownFacts(config: Config, { newestSchema = 0 }: StoreInspection): InstanceFacts {
   const { serviceToken = "", secrets: own = [] } = config;
   const secretVersions = createServiceSecrets(own).versions;
-  return factsFrom(config, { schema: newestSchema, secretVersions, serviceToken });
+  return factsFrom(config, { version: readVersion(), schema: newestSchema, secretVersions, serviceToken });
 }
 
 /** Without an inspection nobody knows which fleet's Redis it has to be. */

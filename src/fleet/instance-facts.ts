@@ -8,6 +8,8 @@ import type { Config } from "../settings/config.ts";
 export interface InstanceFacts {
   /** The version of the protocol that the instances speak with each other: `fleetProtocol`. */
   readonly protocol: number;
+  /** The version of Keyrun, for people; "" of one that does not say it. */
+  readonly version: string;
   /** The schema of the store that the instance knows. */
   readonly schema: number;
   /** The versions of the secrets whose keys the instance can read, newest first. */
@@ -25,7 +27,7 @@ export function factsFrom(
   {
     serviceToken,
     ...known
-  }: Pick<InstanceFacts, "schema" | "secretVersions"> & { readonly serviceToken: string },
+  }: Pick<InstanceFacts, "version" | "schema" | "secretVersions"> & { readonly serviceToken: string },
 ): InstanceFacts {
   return {
     ...{ protocol: fleetProtocol, keyPrefix, ...known },

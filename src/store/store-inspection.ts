@@ -1,6 +1,12 @@
 import type { LeaseRecord } from "../fleet/control-store.ts";
 import type { Config } from "../settings/config.ts";
 
+/** An instance of a fleet, as it was seen. */
+export interface SeenInstance extends LeaseRecord {
+  /** How long the look saw no heartbeat of it, up to its end. */
+  readonly silentMs: number;
+}
+
 /**
  * What a look at a store found. Nothing in the store was changed by it, though SQLite may have put
  * an empty log and its shared memory beside the file.
@@ -18,7 +24,7 @@ export interface StoreInspection {
   /** The instances of a fleet that serve the store now, by order of registration. */
   readonly instances: readonly LeaseRecord[];
   /** All of a fleet that have not left, also those that are silent and may go on. */
-  readonly registered: readonly LeaseRecord[];
+  readonly registered: readonly SeenInstance[];
   /** As `KeyStore.secretVersions`; read after all of the above. */
   readonly secretVersions: readonly string[];
   /** The id of its fleet; absent where it never had one. */

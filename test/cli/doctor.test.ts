@@ -18,6 +18,7 @@ import { instanceFactsOf } from "../harness/instance-facts.ts";
 import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
 import { silentInstanceEvents } from "../harness/open-mongo.ts";
 import { redisMissing, startRedis } from "../harness/redis-server.ts";
+import { soon } from "../harness/soon.ts";
 import { keyRecordOf } from "../harness/store-records.ts";
 import { openTcpProxy } from "../harness/tcp-proxy.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
@@ -307,6 +308,30 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server, doctor", () => {
     expect(checks.map(({ name }) => name)).toEqual(expect.arrayContaining(["token file", "server", "ports"]));
   });
 
+  test("says of a server that has lost its MongoDB that it runs, and not that its ports are taken", async () => {
+    const uri = databases.createUri();
+    const [, host = "", port = ""] = /^mongodb:\/\/([^:/]+):(\d+)/.exec(uri) ?? [];
+    const proxy = await openTcpProxy({ host, port: Number(port) });
+    onTestFinished(() => proxy.close());
+    const near = new URL(uri.replace(`${host}:${port}`, `127.0.0.1:${proxy.port}`));
+    near.search = "?directConnection=true";
+    const ports = { KEYRUN_PORT: String(await freePort()), KEYRUN_GRPC_PORT: String(await freePort()) };
+    const env = { ...settings(near.href), ...ports };
+    const app = await start(env);
+    onTestFinished(() => app.close());
+    proxy.cut();
+    const readyz = `http://127.0.0.1:${app.publicAddress.port}/readyz`;
+    await soon(async () => (await fetch(readyz)).status).toBe(503);
+    const { code, checks, wrong } = await doctor(env);
+    expect(code).toBe(1);
+    expect(wrong).toMatchObject([
+      { name: "mongodb", message: expect.stringContaining("can't be reached") },
+      { name: "server", message: expect.stringContaining("and does not serve now: it has lost its store") },
+    ]);
+    expect(checks.map(({ name }) => name)).not.toContain("ports");
+    proxy.mend();
+  });
+
   test("is bounded in time where MongoDB accepts and never answers", async () => {
     const silent = createServer(() => {});
     await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
@@ -419,6 +444,31 @@ describe.skipIf(mongodbUri === "" || redisMissing() !== undefined)(
         expect(message).toBe(await refusalOf(refused));
       }
       expect(await doctor(env)).toMatchObject({ code: 0, wrong: [] });
+    });
+
+    test("names a Redis that is another one, or another fleet's, with the words of a start", async () => {
+      const [redis, other] = [await redisWith([]), await redisWith([])];
+      const env = settings(databases.createUri(), redis.url);
+      const one = await start(env);
+      onTestFinished(() => one.close());
+      const { checks } = await doctor(env);
+      expect(checks.find(({ name }) => name === "redis")?.message).toMatch(
+        /^it can be written, evicts nothing, and is that of this fleet \(id [0-9a-f]{12}\)$/,
+      );
+      const elsewhere = await doctor({ ...env, KEYRUN_REDIS_URL: other.url });
+      expect(elsewhere.wrong).toMatchObject([
+        {
+          name: "redis",
+          message: expect.stringContaining("it is another Redis than the one in which the other"),
+        },
+      ]);
+      // The look has not marked it.
+      const foreign = await start(settings(databases.createUri(), other.url));
+      onTestFinished(() => foreign.close());
+      const taken = await doctor({ ...env, KEYRUN_REDIS_URL: other.url });
+      expect(taken.wrong).toMatchObject([
+        { name: "redis", message: expect.stringContaining("it is in use by another fleet, of id") },
+      ]);
     });
 
     test("does not count an instance that was killed, and names one that serves the database alone", async () => {

@@ -212,6 +212,7 @@ export const readingCommands: ReadonlyMap<string, (keyrun: Keyrun) => Promise<Co
 /** Commands that need no running server. What they have changed is written at the next start. */
 export const offlineCommands: readonly string[] = [
   "serve",
+  "fleet",
   "secrets rotate",
   "secrets add",
   "secrets promote",

@@ -7,6 +7,7 @@ const count = z.int().nonnegative();
 // ignored, and a field that is added later needs a default.
 const facts = z.object({
   protocol: count,
+  version: z.string().default(""),
   schema: count,
   secretVersions: z.array(z.string()),
   serviceTokenMark: z.string(),

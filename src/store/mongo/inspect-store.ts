@@ -96,12 +96,18 @@ async function lookForFleet(
   const { read } = createControlStore(collections, { call: (work) => work(), freshRead: {} });
   const first = new Map((await read()).leases.map(({ id, n }) => [id, n]));
   if (first.size === 0) return { instances: [], registered: [] };
+  const seen = new Map([...first].map(([id, n]) => [id, { n, silentMs: 0 }]));
   for (let waitedMs = 0; ; waitedMs += pauseMs) {
     await sleep(pauseMs);
-    const { leases } = await read();
-    const live = leases.filter(({ id, n, state }) => state === "live" && n !== first.get(id));
-    if (live.length === leases.length || waitedMs >= bounds.servedLookMs) {
-      return { instances: live, registered: leases };
+    const registered = (await read()).leases.map((lease) => {
+      const before = seen.get(lease.id);
+      const silentMs = before?.n === lease.n ? before.silentMs + pauseMs : 0;
+      seen.set(lease.id, { n: lease.n, silentMs });
+      return { ...lease, silentMs };
+    });
+    const instances = registered.filter(({ id, n, state }) => state === "live" && n !== first.get(id));
+    if (instances.length === registered.length || waitedMs >= bounds.servedLookMs) {
+      return { instances, registered };
     }
   }
 }

@@ -173,7 +173,14 @@ function controlOf({ callStore, control, mutant }: InstanceParts): ControlStore 
 
 function factsOf(index: number) {
   return {
-    ...{ protocol: 1, schema: 7, secretVersions: ["1"], serviceTokenMark: "", keyPrefix: "kr" },
+    ...{
+      version: "0.0.0-test",
+      protocol: 1,
+      schema: 7,
+      secretVersions: ["1"],
+      serviceTokenMark: "",
+      keyPrefix: "kr",
+    },
     address: String(index),
   };
 }

@@ -1,0 +1,73 @@
+import { fleetTimes } from "../fleet/fleet-times.ts";
+import { StartRefused } from "../refusal/start-refused.ts";
+import { type Environment, readSettings } from "../settings/read-settings.ts";
+import { inspectStore, type SeenInstance, type StoreInspection } from "../store/store-inspection.ts";
+import { CommandFailure } from "./command-failure.ts";
+import { printTable } from "./table.ts";
+import type { JsonOption, Terminal } from "./terminal.ts";
+
+export interface FleetWorld {
+  readonly env: Environment;
+  readFile(path: string): string;
+}
+
+/**
+ * Prints the instances of the fleet, by order of registration. It asks the store and none of them,
+ * so it works whichever of them is in trouble.
+ */
+export async function listInstances(
+  world: FleetWorld,
+  terminal: Terminal,
+  { json }: JsonOption,
+): Promise<void> {
+  const store = await lookAtStore(world);
+  const instances = store.registered.map(instanceOf);
+  if (json) {
+    return terminal.print(JSON.stringify({ fleetId: store.fleetId ?? null, instances }, null, 2));
+  }
+  if (instances.length === 0) return terminal.note("No instance of a fleet serves the database.");
+  const heads = ["ADDRESS", "VERSION", "STATE", "LEASE LEFT", "SHARE", "LIMITS", "REDIS"];
+  await printTable(
+    terminal,
+    heads.map((head) => ({ head })),
+    instances.map((each) => ({
+      cells: [
+        ...[each.address ?? "-", each.version ?? "-", each.state],
+        `${(each.leaseLeftMs / 1_000).toFixed(1)} s`,
+        ...[each.share ?? "-", each.limitMode ?? "-", each.redisMark ?? "-"],
+      ],
+      faint: each.state !== "live",
+    })),
+  );
+}
+
+/** What is known of an instance, as `--json` prints it. */
+function instanceOf({ id, facts, state, silentMs, limits }: SeenInstance) {
+  const isSilent = silentMs >= fleetTimes.leaseMs / 4;
+  return {
+    id,
+    address: facts.address,
+    version: facts.version === "" ? null : facts.version,
+    state: state === "live" && isSilent ? "silent" : state,
+    /** At most: it counts from before the heartbeat that was seen. */
+    leaseLeftMs: state === "live" ? Math.max(0, fleetTimes.leaseMs - silentMs) : 0,
+    share: limits?.share ?? null,
+    limitMode: limits?.mode ?? null,
+    redisMark: limits?.redisMark ?? null,
+  };
+}
+
+const lookMsMax = 5_000;
+
+async function lookAtStore({ env, readFile }: FleetWorld): Promise<StoreInspection> {
+  const settings = readSettings(env, readFile);
+  if ("problems" in settings) throw new CommandFailure(settings.problems.join("\n"));
+  if (settings.ok.mongodbUri === undefined) {
+    throw new CommandFailure("A data folder has no fleet: set KEYRUN_MONGODB_URI to the database of one.");
+  }
+  try {
+    return await inspectStore(settings.ok, { msMax: lookMsMax });
+  } catch (thrown) {
+    throw thrown instanceof StartRefused ? new CommandFailure(thrown.message, { cause: thrown }) : thrown;
+  }
+}
