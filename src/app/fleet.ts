@@ -44,6 +44,8 @@ export interface EnterFleetParts {
   readonly clear: () => void;
   /** Called once if this instance was taken out and may not join again: it should end. */
   readonly onRefused: ((words: string) => void) | undefined;
+  /** As in `FleetParts`. */
+  readonly handsShareOver: () => boolean;
   /** Ends the wait for instances that this one can't serve with. */
   readonly signal: AbortSignal | undefined;
 }
@@ -88,7 +90,7 @@ export async function enterFleet(parts: EnterFleetParts): Promise<EnteredFleet> 
   let joined: Fleet | undefined;
   const fleet = await joinFleet({
     ...{ control, clock, facts, ...(parts.limits && { limits: limitsWith(parts.limits, () => joined) }) },
-    ...{ apply: parts.apply, clear: parts.clear, newId: parts.newId },
+    ...{ apply: parts.apply, clear: parts.clear, newId: parts.newId, handsShareOver: parts.handsShareOver },
     timers: systemTimers,
     times: fleetTimes,
     nudge: nudgeOf(parts),

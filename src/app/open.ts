@@ -154,6 +154,7 @@ export async function open({ config, parts, closers }: Start) {
     ...{ config, clock, log, metrics, stores, caches, secrets, serviceToken, tls, signal, limits },
     onRefused: parts.onRefused,
     ...{ newId: randomUUID, version: parts.version },
+    handsShareOver: () => sharedLimit?.isAllShared() ?? false,
   });
   const { fleet, changeSecurityState } = membership;
   if (fleet) closers.push(fleet.leave);

@@ -41,6 +41,16 @@ export interface LeaseRecord {
   readonly facts: InstanceFacts;
   /** As of its last heartbeat. Absent: its version says nothing of it. */
   readonly limits?: InstanceLimits | undefined;
+  /** The share of the limits that it took over from an instance that had left. */
+  readonly share?: HandedShare | undefined;
+}
+
+/** The share of the limits that an instance had when it left, for another one. */
+export interface HandedShare {
+  /** The `order` of the instance that had the share first. Of one slot there is one share. */
+  readonly slot: number;
+  readonly place: number;
+  readonly of: number;
 }
 
 /** The limits of plans that one instance brought, for all instances. */
@@ -61,6 +71,8 @@ export interface ControlView {
   readonly leases: readonly LeaseRecord[];
   /** They stay when their instance leaves. Absent: no instance has brought any yet. */
   readonly planLimits?: HeldPlanLimits;
+  /** Shares of instances that left, until they are taken over. Each slot once. Absent: none. */
+  readonly vacant?: readonly HandedShare[];
 }
 
 /** The places that a push gave to its changes. */
@@ -107,6 +119,15 @@ export interface ControlStore {
   bringPlanLimits(brought: HeldPlanLimits): Promise<HeldPlanLimits | undefined>;
   /** Removes the record if it is there. */
   remove(id: string): Promise<void>;
+  /** Removes the record if it is live, and makes its share vacant in the same step. */
+  vacate(id: string, share: HandedShare): Promise<void>;
+  /**
+   * Gives a vacant share to the live record; false where the share is not vacant any more, is
+   * another one, or the record is not live or has taken one over before.
+   */
+  takeOver(id: string, share: HandedShare): Promise<boolean>;
+  /** Removes the share if it is vacant. */
+  dropVacant(slot: number): Promise<void>;
   /** Removes the record if it is still as it was seen; false where it is not. */
   removeUnchanged(id: string, seen: Pick<LeaseRecord, "n" | "state">): Promise<boolean>;
 }

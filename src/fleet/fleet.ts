@@ -37,8 +37,9 @@ export interface Fleet {
   members(): { readonly ownId: string | undefined; readonly leases: readonly LeaseRecord[] };
   /**
    * This instance's place among those that share a limit, by order of registration. An instance
-   * that left still counts for `standingMs`. Undefined: no share, because this instance registered
-   * less than `standingMs` ago, or is not registered.
+   * that left still counts for `standingMs`, or until another one has taken over its share, for
+   * twice as long at most. Undefined: no share, because this instance registered less than
+   * `standingMs` ago and took none over, or is not registered.
    */
   standing(): Standing | undefined;
   /**
@@ -101,5 +102,10 @@ export interface FleetParts {
    * and so before they are acknowledged and the lease grows. Where it throws, neither happens.
    */
   readonly onView?: (view: ControlView) => void;
+  /**
+   * Asked when this instance leaves: whether all that it admitted in the last `standingMs` is in
+   * the shared log. Then another instance may take over its share of the limits at once.
+   */
+  readonly handsShareOver?: () => boolean;
   readonly events?: FleetEvents;
 }

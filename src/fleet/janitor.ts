@@ -3,23 +3,25 @@ import type { ControlStore, ControlView } from "./control-store.ts";
 import { type FleetTimes, lapseMsOf } from "./fleet-times.ts";
 import type { OwnRegistrations } from "./own-registrations.ts";
 import type { Sightings } from "./sightings.ts";
+import type { Standings } from "./standings.ts";
 
 /**
- * Removes records that nobody acts on any more: those of instances that have long been silent, and
- * earlier ones of this process. Call it with the view of each heartbeat. It never throws; what
- * could not be removed is tried again with a later view.
+ * Removes records that nobody acts on any more: those of instances that have long been silent,
+ * earlier ones of this process, and shares that nobody took over. Call it with the view of each
+ * heartbeat. It never throws; what could not be removed is tried again with a later view.
  *
  * After a pause between its own views it leaves the records of others alone for the time of a
  * lapse: while the store was down, nobody else was seen either, and all would have to begin anew.
  */
 export function createJanitor(parts: {
-  readonly control: Pick<ControlStore, "remove" | "removeUnchanged">;
+  readonly control: Pick<ControlStore, "remove" | "removeUnchanged" | "dropVacant">;
   readonly sightings: Sightings;
+  readonly standings: Pick<Standings, "longVacant">;
   readonly registrations: OwnRegistrations;
   readonly clock: Clock;
   readonly times: FleetTimes;
 }): (view: ControlView) => void {
-  const { control, sightings, registrations } = parts;
+  const { control, sightings, standings, registrations } = parts;
   const isResting = createRest(parts);
   let working = false;
 
@@ -29,6 +31,7 @@ export function createJanitor(parts: {
     for (const { id, n, state } of sightings.lapsed()) {
       if (!registrations.has(id)) await control.removeUnchanged(id, { n, state });
     }
+    for (const slot of standings.longVacant()) await control.dropVacant(slot);
   }
 
   return ({ leases }) => {

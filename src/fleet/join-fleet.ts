@@ -26,7 +26,7 @@ export async function joinFleet(parts: FleetParts): Promise<Fleet> {
   const sightings = createSightings(clock, lapseMsOf(times));
   const standings = createStandings(clock, times.standingMs);
   const registrations = createOwnRegistrations(parts.newId);
-  const clean = createJanitor({ control, sightings, registrations, clock, times });
+  const clean = createJanitor({ control, sightings, standings, registrations, clock, times });
   let leases: readonly LeaseRecord[] = [];
 
   const isOwn = registrations.has;
@@ -54,8 +54,21 @@ export async function joinFleet(parts: FleetParts): Promise<Fleet> {
       standings.see(view);
       learn(view);
       clean(view);
+      void takeOver(view);
     },
   });
+
+  let isTakingOver = false;
+  /** While this instance has no share of the limits, it takes that of one that has left. */
+  async function takeOver({ vacant: [share] = [] }: ControlView): Promise<void> {
+    const id = registration.ownId();
+    if (isTakingOver || id === undefined || !share || standings.standingOf(id)) return;
+    isTakingOver = true;
+    const isTaken = await control.takeOver(id, share).catch(() => false);
+    isTakingOver = false;
+    // The next view shows it, or what else is vacant.
+    if (isTaken) heartbeat.soon();
+  }
 
   const pushes = createPushes({
     ...{ control, clock, events, pass: barriers.pass },
@@ -86,11 +99,13 @@ export async function joinFleet(parts: FleetParts): Promise<Fleet> {
 
   async function leave(): Promise<void> {
     const id = registration.ownId();
+    const share = parts.handsShareOver?.() ? standings.shareOf(id) : undefined;
     registration.end();
     await heartbeat.stop();
     await pushes.idle();
+    if (id === undefined) return;
     // Where it can't be removed, it lapses by itself.
-    if (id !== undefined) await control.remove(id).catch(() => {});
+    await (share ? control.vacate(id, share) : control.remove(id)).catch(() => {});
   }
 
   try {

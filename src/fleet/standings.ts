@@ -1,53 +1,91 @@
 import type { Clock } from "../clock.ts";
 import type { Standing } from "../limit/standing.ts";
-import type { ControlView } from "./control-store.ts";
+import type { ControlView, HandedShare, LeaseRecord } from "./control-store.ts";
 
 /** Who shares the limits, by what the heartbeats showed. */
 export interface Standings {
-  /** Notes who is live in the view of a registration or heartbeat. */
+  /** Notes who is live, and which shares are vacant, in the view of a registration or heartbeat. */
   see(view: ControlView): void;
   /** This instance registered under `id` just now. */
   joined(id: string): void;
   /**
-   * The place of `id`, which must be this instance's own. An instance that is no longer live counts
-   * for `standingMs` more: what it admitted lately is still in the window of the limit. For the
-   * same time after it joined, an instance has no place.
+   * The place of `id`, which must be this instance's own. A share that nobody has any more counts
+   * for `standingMs` more: what was admitted by it lately is still in the window of the limit. For
+   * the same time after it joined, an instance has no place, except by a share that it took over.
    */
   standingOf(id: string | undefined): Standing | undefined;
+  /** The share of `id`, for the instance that comes after this one; undefined where it has none. */
+  shareOf(id: string | undefined): HandedShare | undefined;
+  /** Slots that have been vacant for `standingMs`. Nobody comes for them any more. */
+  longVacant(): number[];
 }
 
+/**
+ * A slot is a share of the limits over the time of all instances that had it, one after the other.
+ * It is counted from the `order` of the first one, as long as a view shows that it is taken or
+ * vacant, and `standingMs` after that. So no instance stops counting a slot that another one may
+ * still take over.
+ */
 export function createStandings(clock: Clock, standingMs: number): Standings {
-  const members = new Map<string, Member>();
+  const slots = new Map<number, Slot>();
   let own: { readonly id: string; readonly sinceMs: number } | undefined;
-  const counts = ({ departedMs }: Member, nowMs: number) =>
-    departedMs === undefined || nowMs < departedMs + standingMs;
+  let ownRecord: LeaseRecord | undefined;
+  const counts = ({ goneMs }: Slot, nowMs: number) => goneMs === undefined || nowMs < goneMs + standingMs;
+
+  function standingOf(id: string | undefined): Standing | undefined {
+    const nowMs = clock.monotonicMs();
+    if (own === undefined || own.id !== id || ownRecord?.id !== id) return undefined;
+    const counted = [...slots].filter(([, slot]) => counts(slot, nowMs));
+    const ownSlot = slotOf(ownRecord);
+    const seen = { place: counted.filter(([slot]) => slot < ownSlot).length, of: counted.length };
+    if (nowMs >= own.sinceMs + standingMs) return seen;
+    const { share } = ownRecord;
+    // Its former owner may have counted instances that had left before this one joined.
+    return share && { place: Math.max(seen.place, share.place), of: Math.max(seen.of, share.of) };
+  }
 
   return {
-    see({ leases }) {
+    see({ leases, vacant = [] }) {
       const nowMs = clock.monotonicMs();
-      const live = new Map(
-        leases.filter(({ state }) => state === "live").map(({ id, order }) => [id, order]),
-      );
-      for (const [id, order] of live) if (!members.has(id)) members.set(id, { order, departedMs: undefined });
-      for (const [id, member] of members) {
-        if (!live.has(id)) member.departedMs ??= nowMs;
-        if (!counts(member, nowMs)) members.delete(id);
+      const live = leases.filter(({ state }) => state === "live");
+      ownRecord = live.find(({ id }) => id === own?.id);
+      const vacantSlots = new Set(vacant.map(({ slot }) => slot));
+      const shown = new Set([...live.map(slotOf), ...vacantSlots]);
+      for (const slot of shown) {
+        const vacantMs = vacantSlots.has(slot) ? (slots.get(slot)?.vacantMs ?? nowMs) : undefined;
+        slots.set(slot, { vacantMs, goneMs: undefined });
+      }
+      // It never had the share of its own order.
+      for (const { order, share } of live) if (share) slots.delete(order);
+      for (const [number, slot] of slots) {
+        if (!shown.has(number)) slot.goneMs ??= nowMs;
+        if (!counts(slot, nowMs)) slots.delete(number);
       }
     },
     joined(id) {
       own = { id, sinceMs: clock.monotonicMs() };
     },
-    standingOf(id) {
+    standingOf,
+    shareOf(id) {
+      const standing = standingOf(id);
+      return standing && ownRecord && { slot: slotOf(ownRecord), ...standing };
+    },
+    longVacant() {
       const nowMs = clock.monotonicMs();
-      const self = id === undefined ? undefined : members.get(id);
-      if (!self || !own || own.id !== id || nowMs < own.sinceMs + standingMs) return undefined;
-      const counted = [...members.values()].filter((member) => counts(member, nowMs));
-      return { place: counted.filter(({ order }) => order < self.order).length, of: counted.length };
+      return [...slots].flatMap(([number, { vacantMs = nowMs }]) =>
+        nowMs >= vacantMs + standingMs ? [number] : [],
+      );
     },
   };
 }
 
-interface Member {
-  readonly order: number;
-  departedMs: number | undefined;
+interface Slot {
+  /** Since when it is vacant. */
+  readonly vacantMs: number | undefined;
+  /** Since when no view shows it. */
+  goneMs: number | undefined;
+}
+
+function slotOf({ order, share }: LeaseRecord): number {
+  return share?.slot ?? order;
 }

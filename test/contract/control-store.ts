@@ -111,6 +111,42 @@ export function controlStoreContract(
       expect((await control.beat(id, { ack: 0, nSeen: 2 }))?.leases).toMatchObject([{ id, n: 3 }]);
     });
 
+    test("the share of one that leaves goes to one other instance, and a second one gets none", async () => {
+      const [control, other] = await open(2);
+      const [leaves, heir, late] = [randomUUID(), randomUUID(), randomUUID()];
+      for (const id of [leaves, heir, late]) await control.register(id, instanceFactsOf());
+      const share = { slot: 1, place: 0, of: 3 };
+      await control.vacate(leaves, share);
+      await control.vacate(leaves, { ...share, of: 9 });
+      expect((await other!.read()).vacant).toEqual([share]);
+      expect(await control.takeOver(heir, { ...share, of: 2 })).toBe(false);
+      expect(await control.takeOver(heir, { ...share, slot: 2 })).toBe(false);
+      expect(await control.takeOver(randomUUID(), share)).toBe(false);
+      const taken = await Promise.all([control.takeOver(heir, share), other!.takeOver(late, share)]);
+      expect(taken.toSorted()).toEqual([false, true]);
+      const { leases, vacant } = await other!.read();
+      expect(vacant).toBeUndefined();
+      expect(leases.map((lease) => lease.share)).toEqual(taken.map((isHeir) => (isHeir ? share : undefined)));
+    });
+
+    test("an instance takes over one share only", async () => {
+      const [control] = await open(1);
+      const [first, second, heir] = [randomUUID(), randomUUID(), randomUUID()];
+      for (const id of [first, second, heir]) await control.register(id, instanceFactsOf());
+      const [one, two] = [
+        { slot: 1, place: 0, of: 3 },
+        { slot: 2, place: 1, of: 3 },
+      ];
+      await control.vacate(first, one);
+      await control.vacate(second, two);
+      expect(await control.takeOver(heir, two)).toBe(true);
+      expect(await control.takeOver(heir, one)).toBe(false);
+      expect((await control.read()).vacant).toEqual([one]);
+      await control.dropVacant(1);
+      await control.dropVacant(1);
+      expect(await control.read()).not.toHaveProperty("vacant");
+    });
+
     test("each change gets a number of its own, and keeps what it says", async () => {
       const [control] = await open(1);
       const changes: ControlChange[] = [

@@ -41,6 +41,9 @@ function setUp() {
       push: (changes) => step(`push ${changes.map(({ id }) => id).join()}`, () => now.push(changes)),
       bringPlanLimits: (brought) => step("bringPlanLimits", () => now.bringPlanLimits(brought)),
       remove: (id) => step("remove", () => now.remove(id)),
+      vacate: (id, share) => step("vacate", () => now.vacate(id, share)),
+      takeOver: (id, share) => step("takeOver", () => now.takeOver(id, share)),
+      dropVacant: (slot) => step("dropVacant", () => now.dropVacant(slot)),
       removeUnchanged: (id, seen) => step("removeUnchanged", () => now.removeUnchanged(id, seen)),
     };
   }
@@ -594,6 +597,9 @@ describe("leaving", () => {
   });
 });
 
+/** All that it admitted is in the shared log. */
+const hands: Partial<FleetParts> = { handsShareOver: () => true };
+
 describe("the standing", () => {
   test("is none for a minute after joining, and then the place by order of registration", async () => {
     const { join, pass } = setUp();
@@ -615,6 +621,64 @@ describe("the standing", () => {
     await pass(fleetTimes.standingMs - 600);
     expect(b.fleet.standing()).toEqual({ place: 1, of: 2 });
     await pass(600);
+    expect(b.fleet.standing()).toEqual({ place: 0, of: 1 });
+  });
+
+  test("of one that left in good order goes to the next that joins, at once, and the others count both as one", async () => {
+    const { join, pass } = setUp();
+    const names = ["a", "b", "c"];
+    const fleets = [];
+    for (const name of names) fleets.push((await join(name, hands)).fleet);
+    await pass(fleetTimes.standingMs);
+    for (const [place, name] of names.entries()) {
+      await Promise.all([fleets[place]!.leave(), pass(300)]);
+      fleets[place] = (await join(`${name}'`, hands)).fleet;
+      await pass(500);
+      expect(fleets.map((fleet) => fleet.standing())).toEqual(
+        names.map((_, each) => ({ place: each, of: 3 })),
+      );
+    }
+    await pass(3 * fleetTimes.standingMs);
+    expect(fleets.map((fleet) => fleet.standing())).toEqual(names.map((_, each) => ({ place: each, of: 3 })));
+  });
+
+  test("of one that joined before another left is that one's once it has left", async () => {
+    const { join, pass } = setUp();
+    const [a, b] = [await join("a", hands), await join("b", hands)];
+    await pass(fleetTimes.standingMs);
+    const late = await join("c", hands);
+    await pass(1_000);
+    expect([late.fleet.standing(), b.fleet.standing()]).toEqual([undefined, { place: 1, of: 3 }]);
+    await Promise.all([a.fleet.leave(), pass(1_000)]);
+    // The one that left knew of three.
+    expect([late.fleet.standing(), b.fleet.standing()]).toEqual([
+      { place: 0, of: 3 },
+      { place: 1, of: 2 },
+    ]);
+  });
+
+  test("is nobody's where the one that left admitted something that Redis does not count, or had none", async () => {
+    const { join, pass } = setUp();
+    const [a, b] = [await join("a"), await join("b", hands)];
+    await pass(fleetTimes.standingMs);
+    const young = await join("c", hands);
+    await pass(500);
+    await Promise.all([a.fleet.leave(), young.fleet.leave(), pass(300)]);
+    const { fleet } = await join("d", hands);
+    await pass(1_000);
+    expect([fleet.standing(), b.fleet.standing()]).toEqual([undefined, { place: 1, of: 4 }]);
+  });
+
+  test("may be taken over for a minute, and counts for another one", async () => {
+    const { join, pass, now } = setUp();
+    const [a, b] = [await join("a", hands), await join("b", hands)];
+    await pass(fleetTimes.standingMs);
+    await Promise.all([a.fleet.leave(), pass(fleetTimes.standingMs - 500)]);
+    expect(now.read().vacant).toEqual([{ slot: 1, place: 0, of: 2 }]);
+    await pass(1_000);
+    expect(now.read().vacant).toBeUndefined();
+    expect(b.fleet.standing()).toEqual({ place: 1, of: 2 });
+    await pass(fleetTimes.standingMs);
     expect(b.fleet.standing()).toEqual({ place: 0, of: 1 });
   });
 

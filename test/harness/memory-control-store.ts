@@ -1,6 +1,7 @@
 import type {
   ControlStore,
   ControlView,
+  HandedShare,
   HeldPlanLimits,
   InstanceLimits,
   LeaseRecord,
@@ -27,6 +28,9 @@ export function memoryControlStore(options: { recentMax?: number } = {}): Memory
     push: async (changes) => now.push(changes),
     bringPlanLimits: async (brought) => now.bringPlanLimits(brought),
     remove: async (id) => now.remove(id),
+    vacate: async (id, share) => now.vacate(id, share),
+    takeOver: async (id, share) => now.takeOver(id, share),
+    dropVacant: async (slot) => now.dropVacant(slot),
     removeUnchanged: async (id, seen) => now.removeUnchanged(id, seen),
   };
 }
@@ -38,9 +42,11 @@ export function createMemoryControl(options: { recentMax?: number } = {}) {
   let recent: readonly NumberedChange[] = [];
   let planLimits: HeldPlanLimits | undefined;
   const leases = new Map<string, LeaseRecord>();
+  const vacant = new Map<number, HandedShare>();
   const read = (): ControlView => ({
     ...{ seq, recent, leases: [...leases.values()] },
     ...(planLimits && { planLimits }),
+    ...(vacant.size > 0 && { vacant: [...vacant.values()] }),
   });
   return {
     read,
@@ -76,6 +82,21 @@ export function createMemoryControl(options: { recentMax?: number } = {}) {
     },
     remove(id: string): void {
       leases.delete(id);
+    },
+    vacate(id: string, share: HandedShare): void {
+      if (leases.get(id)?.state !== "live") return;
+      leases.delete(id);
+      vacant.set(share.slot, share);
+    },
+    takeOver(id: string, { slot, place, of }: HandedShare): boolean {
+      const [lease, share] = [leases.get(id), vacant.get(slot)];
+      if (lease?.state !== "live" || lease.share || share?.place !== place || share.of !== of) return false;
+      vacant.delete(slot);
+      leases.set(id, { ...lease, share });
+      return true;
+    },
+    dropVacant(slot: number): void {
+      vacant.delete(slot);
     },
     removeUnchanged(id: string, seen: Pick<LeaseRecord, "n" | "state">): boolean {
       const lease = leases.get(id);

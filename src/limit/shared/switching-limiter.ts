@@ -38,6 +38,8 @@ export interface SharedLimiterEvents {
 export interface SharedLimiter extends TeamLimiter {
   /** What holds now: `shared`, or the fallback. */
   mode(): LimitMode;
+  /** Whether all that this instance admitted in the last window is in the shared log. */
+  isAllShared(): boolean;
   /** Drops the connection. Spends that wait, and later ones, are refused with UNAVAILABLE. */
   close(): void;
 }
@@ -56,6 +58,7 @@ export async function createSwitchingLimiter(parts: SwitchingLimiterParts): Prom
   const learned = createLearnedLogs(clock, logsMax);
   const learnedOfKeys = createLearnedLogs(clock, keyLogsMax);
   let bothUntilMs = Number.NEGATIVE_INFINITY;
+  let apartMs = Number.NEGATIVE_INFINITY;
   let isClosed = false;
   /** Why the shared logs were last of no use. */
   let trouble: unknown;
@@ -78,7 +81,9 @@ export async function createSwitchingLimiter(parts: SwitchingLimiterParts): Prom
   function spendApart({ id, limit, cost, key }: Spend): LimitDecision {
     if (isClosed) throw unavailable();
     if (fallback === "refuse") throw refuseFor("redis", trouble);
-    return own.spend(id, limit, cost, key);
+    const decision = own.spend(id, limit, cost, key);
+    if (decision.accepted) apartMs = clock.monotonicMs();
+    return decision;
   }
 
   function spendShared(batches: CallBatches, spend: Spend) {
@@ -135,6 +140,7 @@ export async function createSwitchingLimiter(parts: SwitchingLimiterParts): Prom
       const apart = connection.batches() === undefined && fallback === "share";
       return (apart ? own.look(id, limit, key) : undefined) ?? lookShared(id, limit, key);
     },
+    isAllShared: () => clock.monotonicMs() >= apartMs + windowMs,
     mode: () => (connection.batches() ? "shared" : fallback),
     close() {
       isClosed = true;

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { HeldPlanLimits, LeaseRecord } from "../../fleet/control-store.ts";
+import type { HandedShare, HeldPlanLimits, LeaseRecord } from "../../fleet/control-store.ts";
 
 const count = z.int().nonnegative();
 
@@ -21,6 +21,8 @@ const limits = z.object({
   share: z.string().nullable(),
 }) satisfies z.ZodType<LeaseRecord["limits"]>;
 
+const share = z.object({ slot: count, place: count, of: count }) satisfies z.ZodType<HandedShare>;
+
 const lease = z.object({
   n: count,
   ack: count,
@@ -28,6 +30,7 @@ const lease = z.object({
   order: count,
   facts,
   limits: limits.optional(),
+  share: share.optional(),
 }) satisfies z.ZodType<Omit<LeaseRecord, "id">>;
 
 const planLimits = z.object({
@@ -47,5 +50,7 @@ export const controlDocument = z.object({
   /** By the instance's id. */
   leases: z.record(z.string(), lease).default({}),
   planLimits: planLimits.optional(),
+  /** By the slot. */
+  vacant: z.record(z.string(), share).default({}),
 });
 export type ControlDocument = z.infer<typeof controlDocument>;

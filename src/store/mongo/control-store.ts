@@ -70,13 +70,14 @@ export function createControlStore(
     throw unavailable({ cause: new Error("other instances were faster to write the control document") });
   }
 
-  const viewOf = ({ seq, recent, leases, planLimits }: ControlDocument): ControlView => ({
+  const viewOf = ({ seq, recent, leases, planLimits, vacant }: ControlDocument): ControlView => ({
     seq,
     recent: readRecent(seq, recent),
     leases: Object.entries(leases)
       .map(([id, lease]) => ({ id, ...lease }))
       .sort((one, other) => one.order - other.order),
     ...(planLimits && { planLimits }),
+    ...(Object.keys(vacant).length > 0 && { vacant: Object.values(vacant) }),
   });
 
   return {
@@ -138,6 +139,22 @@ export function createControlStore(
       const lease = fieldOf(id);
       await write({ [lease]: { $exists: true } }, { $unset: { [lease]: "" } });
     },
+    async vacate(id, share) {
+      const lease = fieldOf(id);
+      const update = { $unset: { [lease]: "" }, $set: { [`vacant.${share.slot}`]: share } } as const;
+      await write({ [`${lease}.state`]: { $eq: "live" } }, update);
+    },
+    async takeOver(id, { slot, place, of }) {
+      const [lease, vacant] = [fieldOf(id), `vacant.${slot}`] as const;
+      const isSame = { [`${vacant}.place`]: { $eq: place }, [`${vacant}.of`]: { $eq: of } };
+      const update = { $unset: { [vacant]: "" }, $set: { [`${lease}.share`]: { slot, place, of } } } as const;
+      const mayTake = { [`${lease}.state`]: { $eq: "live" }, [`${lease}.share`]: { $exists: false } };
+      return (await write({ ...isSame, ...mayTake }, update)) !== undefined;
+    },
+    async dropVacant(slot) {
+      const vacant = `vacant.${slot}` as const;
+      await write({ [vacant]: { $exists: true } }, { $unset: { [vacant]: "" } });
+    },
     async removeUnchanged(id, { n, state }) {
       const lease = fieldOf(id);
       const unchanged = { [`${lease}.n`]: { $eq: n }, [`${lease}.state`]: { $eq: state } };
@@ -151,7 +168,7 @@ interface Change {
   readonly update: UpdateFilter<ControlDocument>;
 }
 
-const nothing = { seq: 0, joined: 0, recent: "", leases: {} } as const;
+const nothing = { seq: 0, joined: 0, recent: "", leases: {}, vacant: {} } as const;
 
 /** Ids become names of fields, which must not hold a dot or a dollar sign. */
 function fieldOf(id: string): `leases.${string}` {

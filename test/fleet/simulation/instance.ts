@@ -167,6 +167,9 @@ function controlOf({ callStore, control, mutant }: InstanceParts): ControlStore 
     push: (changes) => callStore("push", () => control.push(changes)),
     bringPlanLimits: (brought) => callStore("bring plan limits", () => control.bringPlanLimits(brought)),
     remove: (id) => callStore("remove", () => control.remove(id)),
+    vacate: (id, share) => callStore("remove", () => control.vacate(id, share)),
+    takeOver: (id, share) => callStore("take over", () => control.takeOver(id, share)),
+    dropVacant: (slot) => callStore("remove", () => control.dropVacant(slot)),
     removeUnchanged: (id, seen) => callStore("remove", () => control.removeUnchanged(id, seen)),
   };
 }

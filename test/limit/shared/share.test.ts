@@ -14,6 +14,7 @@ async function runAll(kinds: ScheduleKinds, count = schedules) {
     switches: 0,
     returns: 0,
     longestMs: 0,
+    handed: 0,
   };
   for (let seed = 1; seed <= count; seed++) {
     const outcome: ScheduleOutcome = await runSchedule(seed, kinds);
@@ -22,6 +23,7 @@ async function runAll(kinds: ScheduleKinds, count = schedules) {
     total.accepted += outcome.accepted;
     total.switches += outcome.switches;
     total.returns += outcome.returns;
+    total.handed += outcome.handed;
     total.longestMs = Math.max(total.longestMs, outcome.longestMs);
   }
   return total;
@@ -52,6 +54,25 @@ describe.each([
     expect(total.overBound, `seed ${total.seed}`).toBeLessThanOrEqual(0);
     expect(total.longestMs).toBeLessThan(100.001);
   });
+});
+
+const rolling = { faults: true, joinsAndLeaves: true, rollingRestarts: true };
+
+describe.each([
+  { name: "", isStormy: false },
+  { name: ", every few seconds", isStormy: true },
+])("however Redis fails and comes back$name, while instances are restarted in turn", ({ name, isStormy }) => {
+  test("shares go from one to the next, and no more pass than where they do not", async () => {
+    const total = await runAll({ ...rolling, isStormy });
+    printFigures(`rolling restarts${name}, ${schedules} schedules: ${JSON.stringify(total)}`);
+    expect(total.overBound, `seed ${total.seed}`).toBeLessThanOrEqual(0);
+    expect(total.handed).toBeGreaterThan(schedules);
+  });
+});
+
+test("the simulation sees instances that hand on a share from which they admitted", async () => {
+  const total = await runAll({ ...rolling, isStormy: true, handsShareOver: () => true }, 60);
+  expect(total.overBound).toBeGreaterThan(0);
 });
 
 test("the simulation sees an instance that takes all for its share", async () => {

@@ -1,9 +1,12 @@
 import type { Clock } from "#src/clock.ts";
+import { createStandings, type Standings } from "#src/fleet/standings.ts";
 import type { LimitTimers } from "#src/limit/shared/limit-timers.ts";
 import type { Answer, Ask, OpenSharedLogs, SharedLogs } from "#src/limit/shared/shared-logs.ts";
 import { createSwitchingLimiter, type SharedLimiter } from "#src/limit/shared/switching-limiter.ts";
 import { SlidingLog } from "#src/limit/sliding-log.ts";
 import type { Standing } from "#src/limit/standing.ts";
+import { instanceFactsOf } from "../../harness/instance-facts.ts";
+import { createMemoryControl } from "../../harness/memory-control-store.ts";
 import { seededRandom } from "../../harness/seeded-random.ts";
 
 const windowMs = 60_000;
@@ -15,6 +18,10 @@ export interface ScheduleKinds {
   readonly faults: boolean;
   /** Faults come every few seconds, so that several lie in one window. */
   readonly isStormy?: boolean;
+  /** Instances leave in good order and others take their places, again and again. */
+  readonly rollingRestarts?: boolean;
+  /** Replaces what an instance says of itself when it leaves, to break it on purpose. */
+  readonly handsShareOver?: (own: boolean) => boolean;
   /** Replaces what an instance believes of its standing, to break it on purpose. */
   readonly standing?: (standing: Standing | undefined) => Standing | undefined;
 }
@@ -28,6 +35,8 @@ export interface ScheduleOutcome {
   readonly switches: number;
   readonly returns: number;
   readonly longestMs: number;
+  /** Shares that went from an instance that left to another one. */
+  readonly handed: number;
 }
 
 /**
@@ -40,12 +49,11 @@ export async function runSchedule(seed: number, kinds: ScheduleKinds): Promise<S
   const between = (low: number, high: number) => low + random() * (high - low);
   const world = createWorld();
   const redis = { isUp: true, epoch: 0, log: new SlidingLog(windowMs), slowMs: 0 };
-  /** The instances that the store knows, in the order of their registration. */
-  const registered = new Set<Instance>();
+  const control = createMemoryControl();
   const instances: Instance[] = [];
   const accepted: number[] = [];
   const emptiedMs: number[] = [];
-  const tally = { switches: 0, returns: 0, longestMs: 0 };
+  const tally = { switches: 0, returns: 0, longestMs: 0, handed: 0 };
 
   function openFor(instance: Instance): OpenSharedLogs {
     const legMs = () => between(0.1, kinds.faults && chance(0.01) ? 90 : 3) + redis.slowMs;
@@ -81,9 +89,12 @@ export async function runSchedule(seed: number, kinds: ScheduleKinds): Promise<S
   }
 
   async function join(isFirst: boolean): Promise<void> {
-    const instance = createInstance(world, { aheadMs: between(0, 1e6), isFirst });
+    const id = String(instances.length);
+    const instance = createInstance(world, { id, aheadMs: between(0, 1e6), isFirst });
     instances.push(instance);
-    registered.add(instance);
+    const view = control.register(id, instanceFactsOf());
+    instance.joined();
+    instance.standings.see(view);
     instance.limiter = await createSwitchingLimiter({
       clock: instance.clock,
       timers: instance.timers,
@@ -93,22 +104,53 @@ export async function runSchedule(seed: number, kinds: ScheduleKinds): Promise<S
       ...{ windowMs, logsMax: 10, keyLogsMax: 10, callMsMax: 100, reopenMs: 1_000 },
       events: { modeChanged: ({ mode }) => (mode === "share" ? tally.switches++ : tally.returns++) },
     }).catch(() => undefined);
-    if (!instance.limiter) leave(instance);
+    if (!instance.limiter) crash(instance);
     else void heartbeat(instance);
   }
 
   async function heartbeat(instance: Instance): Promise<void> {
     while (!instance.isGone) {
-      instance.see(registered);
-      await world.sleep(between(200, 700));
+      const view = control.read();
+      await world.sleep(between(1, 100));
+      instance.standings.see(view);
+      const [share] = view.vacant ?? [];
+      if (share && !instance.standing() && control.takeOver(instance.id, share)) tally.handed++;
+      for (const slot of instance.standings.longVacant()) control.dropVacant(slot);
+      await world.sleep(between(100, 600));
     }
   }
 
-  function leave(instance: Instance): void {
+  /** It stays registered until its lease is over, or others saw that its process is gone. */
+  function crash(instance: Instance): void {
     instance.isGone = true;
     instance.limiter?.close();
-    // One that crashed stays registered until its lease is over.
-    void world.sleep(chance(0.5) ? 0 : 6_000).then(() => registered.delete(instance));
+    void world.sleep(chance(0.5) ? 0 : 6_000).then(() => control.remove(instance.id));
+  }
+
+  /** In good order, as after SIGTERM. */
+  function leave(instance: Instance): void {
+    const isAllShared = instance.limiter?.isAllShared() ?? false;
+    const hands = (kinds.handsShareOver ?? ((own) => own))(isAllShared);
+    const share = hands ? instance.standings.shareOf(instance.id) : undefined;
+    instance.isGone = true;
+    instance.limiter?.close();
+    if (share) control.vacate(instance.id, share);
+    else control.remove(instance.id);
+  }
+
+  /** The new one comes after the old one has left, or before. */
+  async function rollingRestarts(until: number): Promise<void> {
+    while (world.nowMs() < until) {
+      await world.sleep(between(500, chance(0.7) ? 20_000 : 90_000));
+      for (const old of instances.filter(({ isGone }) => !isGone)) {
+        const isBefore = chance(0.3);
+        if (isBefore) await joinAndServe(until);
+        await world.sleep(between(0, 3_000));
+        if (!old.isGone) leave(old);
+        await world.sleep(chance(0.9) ? between(0, 5_000) : between(0, 90_000));
+        if (!isBefore) await joinAndServe(until);
+      }
+    }
   }
 
   async function callers(instance: Instance, until: number): Promise<void> {
@@ -158,7 +200,7 @@ export async function runSchedule(seed: number, kinds: ScheduleKinds): Promise<S
         await world.sleep(lengthMs / 10);
         redis.slowMs = 0;
       } else if (kinds.joinsAndLeaves && kind < 0.9) await joinAndServe(until);
-      else if (kinds.joinsAndLeaves && some && !some.isGone) leave(some);
+      else if (kinds.joinsAndLeaves && some && !some.isGone) (chance(0.5) ? leave : crash)(some);
     }
   }
 
@@ -180,6 +222,7 @@ export async function runSchedule(seed: number, kinds: ScheduleKinds): Promise<S
     for (let n = 0; n < count; n++) await join(true);
     for (const instance of instances) void callers(instance, until);
     if (kinds.faults) void faults(until);
+    if (kinds.rollingRestarts) void rollingRestarts(until);
     await world.sleep(until + 1_000);
     for (const instance of instances) instance.isGone = true;
   }
@@ -261,28 +304,35 @@ function createWorld() {
 }
 
 interface Instance {
+  readonly id: string;
   readonly aheadMs: number;
   readonly clock: Clock;
   readonly timers: LimitTimers;
+  readonly standings: Standings;
   limiter: SharedLimiter | undefined;
   isLinked: boolean;
   isGone: boolean;
   onBreak: (cause: string) => void;
-  /** A heartbeat shows who is registered. */
-  see(registered: ReadonlySet<Instance>): void;
+  /** It registered just now. The first ones have been there for a window. */
+  joined(): void;
   standing(): Standing | undefined;
 }
 
-/** Who has left counts for a window more, and a newcomer has no standing for its first one. */
 function createInstance(
   world: World,
-  { aheadMs, isFirst }: { readonly aheadMs: number; readonly isFirst: boolean },
+  { id, aheadMs, isFirst }: { readonly id: string; readonly aheadMs: number; readonly isFirst: boolean },
 ): Instance {
-  const joinedMs = isFirst ? Number.NEGATIVE_INFINITY : world.nowMs();
-  const known = new Map<Instance, number>();
-  const instance: Instance = {
+  let agoMs = isFirst ? windowMs : 0;
+  const clock: Clock = {
+    monotonicMs: () => world.nowMs() + aheadMs - agoMs,
+    unixMs: () => world.nowMs(),
+  };
+  const standings = createStandings(clock, windowMs);
+  return {
+    id,
     aheadMs,
-    clock: { monotonicMs: () => world.nowMs() + aheadMs, unixMs: () => world.nowMs() },
+    clock,
+    standings,
     timers: {
       after(ms, run) {
         let isCancelled = false;
@@ -301,17 +351,10 @@ function createInstance(
     isLinked: true,
     isGone: false,
     onBreak: () => {},
-    see(registered) {
-      for (const other of registered) if (!known.has(other)) known.set(other, 0);
-      // The order of a Set is that of registration, and newcomers come last.
-      for (const other of registered) known.set(other, world.nowMs());
+    joined() {
+      standings.joined(id);
+      agoMs = 0;
     },
-    standing() {
-      if (world.nowMs() < joinedMs + windowMs) return undefined;
-      const counted = [...known].filter(([, seenMs]) => world.nowMs() < seenMs + windowMs);
-      const place = counted.findIndex(([other]) => other === instance);
-      return place < 0 ? undefined : { place, of: counted.length };
-    },
+    standing: () => standings.standingOf(id),
   };
-  return instance;
 }
