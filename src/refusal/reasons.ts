@@ -58,7 +58,7 @@ export const reasons = {
   },
   APP_NOT_FOUND: {
     ...notFound,
-    words: "The team has no app with this id. Check the app id in the path.",
+    words: "The team has no app with this id. Check the app id.",
   },
   TEAM_NOT_FOUND: { ...notFound, words: "There is no team with this id." },
   KEY_NOT_FOUND: { ...notFound, words: "The team has no key with this id." },

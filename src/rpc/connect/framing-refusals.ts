@@ -1,12 +1,10 @@
 import { Code, ConnectError, type HandlerContext } from "@connectrpc/connect";
-import { bounds } from "../../bounds.ts";
-import { cutText } from "../../refusal/cut-text.ts";
 import { rpcDetails } from "../../refusal/error-details.ts";
 import { rowOf } from "../../refusal/reasons.ts";
 import { fail, Refusal } from "../../refusal/refusal.ts";
-import { nameTwice } from "../../transcode/json-text.ts";
 import type { RpcParts } from "../rpc-parts.ts";
 import { countRefusal, isSettled } from "./connect-refusal.ts";
+import { jsonRefusal, unreadable } from "./json-refusal.ts";
 
 /**
  * Gives the errors that Connect creates itself the words and the code of our refusals, and counts
@@ -37,7 +35,7 @@ export function explainFraming(
  * a call, which are counted elsewhere.
  */
 export function framingRefusal(
-  { protocolName }: HandlerContext,
+  { protocolName, method }: HandlerContext,
   { messageBytesMax }: Pick<RpcParts, "messageBytesMax">,
   error: unknown,
 ): Refusal | undefined {
@@ -51,14 +49,16 @@ export function framingRefusal(
     case Code.ResourceExhausted:
       return fail("REQUEST_TOO_LARGE", { metadata: { bytes_max: String(messageBytesMax) } });
     case Code.InvalidArgument:
-      return jsonRefusal(error);
+      return jsonRefusal(error, method.input);
     case Code.Unimplemented:
       return fail("UNIMPLEMENTED", { problem: rawMessage });
     default:
       // Only their messages distinguish these two errors from a fault of the server.
       if (rawMessage.startsWith("received compressed envelope")) return noEncoding(protocolName);
-      if (rawMessage === "decompression failed" || rawMessage.startsWith("parse binary: "))
-        return fail("INVALID_ARGUMENT", { problem: rawMessage });
+      if (rawMessage === "decompression failed")
+        return fail("INVALID_ARGUMENT", { problem: "The message can't be decompressed." });
+      if (rawMessage.startsWith("parse binary: "))
+        return fail("INVALID_ARGUMENT", { problem: unreadable(method.input) });
       return fail("INTERNAL", { cause: error });
   }
 }
@@ -70,31 +70,3 @@ function noEncoding(protocolName: string): Refusal {
   const problem = refusal.message.replace("grpc-encoding", "connect-content-encoding");
   return fail("MISSING_GRPC_ENCODING", { problem });
 }
-
-/** Names the wrong field, as REST does, if the JSON does not fit the message. */
-function jsonRefusal({ cause, rawMessage }: ConnectError): Refusal {
-  if (isNoJson(cause)) return fail("INVALID_JSON");
-  if (duplicateName.test(rawMessage)) return fail("INVALID_JSON", { problem: nameTwice });
-  const [, begin, unknown, end] = unknownField.exec(rawMessage) ?? [];
-  if (unknown !== undefined) {
-    const shown = cutText(unknown, bounds.refusalNameBytesMax);
-    // REST writes an empty name in this way too.
-    return fail("INVALID_ARGUMENT", { problem: `${begin}${shown}${end}`, param: unknown || '""' });
-  }
-  const [, param] = fieldAtFault.exec(rawMessage) ?? [];
-  return fail("INVALID_ARGUMENT", { problem: rawMessage, ...(param !== undefined && { param }) });
-}
-
-/** Whether the bytes are not UTF-8 or not JSON: protobuf-es keeps the parser's error as a cause. */
-function isNoJson(cause: unknown): boolean {
-  if (!(cause instanceof Error)) return false;
-  return (
-    cause.cause instanceof SyntaxError ||
-    ("code" in cause && cause.code === "ERR_ENCODING_INVALID_ENCODED_DATA")
-  );
-}
-
-/** Match the messages in which protobuf-es says what it can't read. */
-const duplicateName = /^cannot decode message \S+ from JSON: duplicate object key "/;
-const unknownField = /^(cannot decode message \S+ from JSON: key ")([\s\S]*)(" is unknown)$/;
-const fieldAtFault = /^cannot decode field \S+\.(\w+) from JSON: /;

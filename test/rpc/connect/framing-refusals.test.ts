@@ -46,14 +46,39 @@ test.each([
   });
 });
 
+const notHere = "is no field here. Remove it, or check its spelling.";
+
 test.each([
-  ["that nobody knows", '{"teamId":"demo","colour":"red"}', "colour"],
-  ["of no name", '{"teamId":"demo","":1}', '""'],
-  ["whose name is two lines", '{"teamId":"demo","a\\nb":1}', "a\nb"],
-  ["of another type", '{"teamId":7}', "team_id"],
-  ["out of its range", '{"teamId":"demo","pageSize":1e99}', "page_size"],
-])("a field %s is refused by name, although Connect refuses it by itself", async (_, body, field) => {
-  expect(await list({}, body)).toMatchObject({ status: 400, reasons: ["INVALID_ARGUMENT"], fields: [field] });
+  ["that nobody knows", '{"teamId":"demo","colour":"red"}', "colour", `colour ${notHere}`],
+  ["of no name", '{"teamId":"demo","":1}', '""', `"" ${notHere}`],
+  ["whose name is two lines", '{"teamId":"demo","a\\nb":1}', "a\nb", `a\nb ${notHere}`],
+  ["of another type", '{"teamId":7}', "team_id", "team_id must be a string."],
+  [
+    "out of its range",
+    '{"teamId":"demo","pageSize":1e99}',
+    "page_size",
+    "page_size must be a whole number from -2147483648 to 2147483647.",
+  ],
+  [
+    "with both of its names",
+    '{"teamId":"a","team_id":"b"}',
+    "team_id",
+    "team_id is there twice. Send it once.",
+  ],
+])(
+  "a field %s is refused by name and in our words, although Connect refuses it by itself",
+  async (_, body, field, message) => {
+    expect(await list({}, body)).toEqual({
+      status: 400,
+      message,
+      reasons: ["INVALID_ARGUMENT"],
+      fields: [field],
+    });
+  },
+);
+
+test("a message that is no object is refused in our words", async () => {
+  expect((await list({}, "[]")).message).toBe("The body must be a JSON object.");
 });
 
 test("a text that is not UTF-8 is refused, and never runs an app with replaced characters", async () => {
@@ -71,6 +96,7 @@ test("a text that is not UTF-8 is refused, and never runs an app with replaced c
 test("bytes that are not a message are refused as the caller's fault, and not as INTERNAL", async () => {
   expect(await list({ "Content-Type": "application/proto" }, "[")).toMatchObject({
     status: 400,
+    message: "The message can't be read as keyrun.v1.ListKeysRequest.",
     reasons: ["INVALID_ARGUMENT"],
   });
 });
