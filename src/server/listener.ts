@@ -4,7 +4,8 @@ import type { HostAndPort } from "../settings/host.ts";
 import { type ConnectionsOptions, createConnections } from "./connection/connections.ts";
 import { createHttp1Server, type ListenerTls } from "./connection/http1-server.ts";
 import { createHttp2Acceptor } from "./connection/http2-server.ts";
-import { splitByAlpn, splitByPreface } from "./connection/split-protocols.ts";
+import { createIdleBound } from "./connection/idle-bound.ts";
+import { keepWhileOpen, splitByAlpn, splitByPreface } from "./connection/split-protocols.ts";
 import { createStaggered } from "./connection/staggered.ts";
 import type { Drainable } from "./drain.ts";
 import { createRunningAnswers, type RunningAnswersOptions } from "./exchange/running-answers.ts";
@@ -55,8 +56,26 @@ export function createListener(options: ListenerOptions): Listener {
   const answers = createRunningAnswers(options, { limits, unread });
   const connections = createConnections(options);
   const http1 = createHttp1Server({ ...options, limits, tls, running: answers.all });
+  const speakingHttp1 = new Set<Socket>();
   const { unprovenStreamsMax } = options;
   const http2 = createHttp2Acceptor({ limits, unprovenStreamsMax, report, unread, running: answers.all });
+  const boundIdle = createIdleBound({
+    http1: speakingHttp1,
+    http2: http2.sessions,
+    connectionsMax: options.connectionsMax,
+    unread,
+    limits,
+    report,
+  });
+  const onHttp1 = (socket: Socket) => {
+    keepWhileOpen(speakingHttp1, socket);
+    unread.add(socket, socket, "http1");
+    boundIdle();
+  };
+  const acceptHttp2 = (socket: Socket) => {
+    http2.accept(socket);
+    boundIdle();
+  };
   for (const server of [http1, http2.server]) {
     // An unknown expectation may be ignored (RFC 9110, section 10.1.1).
     for (const event of ["request", "checkContinue", "checkExpectation"]) server.on(event, answers.take);
@@ -64,13 +83,9 @@ export function createListener(options: ListenerOptions): Listener {
   // `node:http` has no response for a CONNECT, so the HTTP/1.1 server refuses it itself.
   http2.server.on("connect", answers.take);
   const undecided = new Set<Socket>();
-  const speakingHttp1 = new Set<Socket>();
   const { peekMsMax, fewFirstBytesMax } = limits;
   const staggered = createStaggered(limits.connectionStartsPerTurnMax, limits.heldStartTurnsMax);
-  const split = {
-    ...{ connections, undecided, speakingHttp1, peekMsMax, staggered, fewFirstBytesMax },
-    acceptHttp2: http2.accept,
-  };
+  const split = { connections, undecided, onHttp1, peekMsMax, staggered, fewFirstBytesMax, acceptHttp2 };
   if (tls === undefined) splitByPreface(http1, split);
   else splitByAlpn(http1, split);
   http1.maxConnections = options.connectionsMax;

@@ -20,6 +20,8 @@ export type TransportEvent =
       readonly bytes: number;
       readonly address: string;
     }
+  /** An idle connection was closed because all connections together took too much memory. */
+  | { readonly kind: "idle_connection_closed"; readonly address: string }
   /**
    * Reported once: `X-Forwarded-For` arrives although no proxy is trusted, so all callers share one
    * address.

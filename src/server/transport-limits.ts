@@ -40,6 +40,16 @@ export interface TransportLimits {
    * for its answer. Each further check comes after twice the time.
    */
   readonly halfClosedCheckMs: number;
+  /**
+   * Bytes that the connections of a listener may take while they are idle. Past them the idlest are
+   * closed.
+   */
+  readonly idleBytesMax: number;
+  /**
+   * What a connection takes without a request, nearly all of it in Node. A session of HTTP/2
+   * takes 22 KB, and as much can't be used again when it has taken the place of others.
+   */
+  readonly idleBytes: { readonly http1: number; readonly http2: number };
   /** How long the bytes that show whether it is HTTP/2 or HTTP/1.1 may take. */
   readonly peekMsMax: number;
   readonly tlsHandshakeMsMax: number;
@@ -109,6 +119,8 @@ export const transportLimits: TransportLimits = Object.freeze({
   keepAliveMs: 65_000,
   keepAliveGraceMs: 1_000,
   halfClosedCheckMs: 100,
+  idleBytesMax: bounds.idleConnectionBytesMax,
+  idleBytes: { http1: 13 * 1024, http2: 48 * 1024 },
   peekMsMax: 10_000,
   tlsHandshakeMsMax: 10_000,
   stalledWriteMsMax: 30_000,

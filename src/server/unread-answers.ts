@@ -20,6 +20,9 @@ export class UnreadAnswers {
     this.limits = limits;
   }
 
+  /** How many connections began, and requests ended. */
+  uses = 0;
+
   /** Returns the count of a connection, by the object that `add` was called with. */
   of(connection: object): UnreadConnection | undefined {
     return this.#connections.get(connection);
@@ -28,6 +31,8 @@ export class UnreadAnswers {
   /** Counts for a connection until its socket is closed. */
   add(connection: object, socket: Socket, protocol: "http1" | "http2"): UnreadConnection {
     const added = new UnreadConnection(socket, protocol);
+    this.uses += 1;
+    added.lastUse = this.uses;
     if (socket.destroyed) return added;
     this.#connections.set(connection, added);
     socket.once("close", () => this.#connections.delete(connection));
@@ -72,6 +77,8 @@ export class UnreadConnection {
   readonly #isHttp2: boolean;
   /** Its requests that are not finished. */
   requests = 0;
+  /** Grows from use to use of all connections: at its start, and at the end of each request. */
+  lastUse = 0;
   bytes = 0;
   /** How many answers had no room since the last look. */
   refusals = 0;
@@ -176,6 +183,8 @@ export class UnreadAnswer {
   end(): void {
     this.remove(this.#bytes);
     this.#connection.requests -= 1;
+    this.#all.uses += 1;
+    this.#connection.lastUse = this.#all.uses;
   }
 
   #change(bytes: number): void {

@@ -1,6 +1,7 @@
-import { once } from "node:events";
+import { on, once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { h2Opening, headersFrame } from "../harness/h2-frames.ts";
 import { quantile } from "../harness/histogram.ts";
 import { keyrunCommand, restRun, type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";
 import { residentMemory } from "../harness/resident-memory.ts";
@@ -51,12 +52,41 @@ test(`beside ${connections} open connections a caller is served as before, in at
   expect(p99Beside).toSatisfy(isAsBefore);
 });
 
+test(`with ${connections} HTTP/2 sessions more, the idlest connections close, in at most ${megabytesMax} MB`, async () => {
+  for (let opened = 0; opened < connections; opened += openedAtOnce)
+    await Promise.all(Array.from({ length: openedAtOnce }, openSession));
+  const { peak } = residentMemory(keyrun.pid);
+  const left = sockets.filter(({ destroyed }) => !destroyed).length;
+  printFigures(
+    `${connections} HTTP/2 sessions more: ${Math.round(peak)} MB at most, ${left} of all are open`,
+  );
+  expect(peak).toBeLessThan(megabytesMax);
+  expect(left).toBeGreaterThan(2_000);
+});
+
 /** A connection that has had one answer and stays open. */
 async function open(): Promise<void> {
   const socket = connect(Number(new URL(keyrun.publicUrl).port), "127.0.0.1");
   sockets.push(socket);
   socket.write("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n");
   await once(socket, "data");
+}
+
+/** The same over HTTP/2. */
+async function openSession(): Promise<void> {
+  const socket = connect(Number(new URL(keyrun.publicUrl).port), "127.0.0.1");
+  sockets.push(socket);
+  socket.on("error", () => {});
+  const request = [":method GET", ":scheme http", ":path /healthz", ":authority a"];
+  const fields = request.map((field) => field.split(" ") as [string, string]);
+  socket.write(Buffer.concat([h2Opening, headersFrame(1, fields)]));
+  let bytes = 0;
+  // The server's SETTINGS are shorter.
+  for await (const [chunk] of on(socket, "data", { close: ["close"] })) {
+    bytes += chunk.length;
+    if (bytes > 60) break;
+  }
+  socket.resume();
 }
 
 async function timesOf(value: string): Promise<number[]> {

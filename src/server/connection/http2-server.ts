@@ -19,6 +19,7 @@ export interface Http2ServerOptions {
 export interface Http2Acceptor {
   /** Emits `request` and `checkContinue`, as `node:http` does. */
   readonly server: Http2Server;
+  readonly sessions: ReadonlySet<ServerHttp2Session>;
   /** Takes over a socket whose next bytes are HTTP/2's preface. */
   accept(socket: Socket): void;
   /**
@@ -36,6 +37,7 @@ export function createHttp2Acceptor(options: Http2ServerOptions): Http2Acceptor 
   server.on("sessionError", (error) => report({ kind: "session_failed", code: errorCode(error) }));
   return {
     server,
+    sessions,
     accept(socket) {
       if (socket.destroyed) return;
       // HTTP/1.1's server accepts half-open sockets. A session whose peer has closed its end would
@@ -44,7 +46,10 @@ export function createHttp2Acceptor(options: Http2ServerOptions): Http2Acceptor 
       server.once("session", (session) => {
         sessions.add(session);
         shareStreams(session, socket, unread.add(session, socket, "http2"));
-        socket.once("close", () => sessions.delete(session));
+        socket.once("close", () => {
+          sessions.delete(session);
+          stopTimer(session);
+        });
         limitIdleTime(session, { socket, limits, running });
       });
       server.emit("connection", socket);
@@ -129,6 +134,14 @@ function limitIdleTime(
     soon(() => session.destroy());
   });
   socket.once("finish", () => soon(() => socket.destroy()));
+}
+
+/**
+ * Node stops a session's timer only after the session is destroyed, when that does nothing. The
+ * timer would keep the closed session in memory until its time is over.
+ */
+function stopTimer(session: ServerHttp2Session): void {
+  session.setTimeout.call(Object.create(session, { destroyed: { value: false } }), 0);
 }
 
 function runsOn(session: ServerHttp2Session, running: Iterable<NodeResponse>): boolean {

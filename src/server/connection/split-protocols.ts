@@ -9,8 +9,8 @@ export interface Split {
   readonly connections: Connections;
   /** Holds the open connections whose protocol is not known yet. */
   readonly undecided: Set<Socket>;
-  /** Holds the open connections that speak HTTP/1.1. */
-  readonly speakingHttp1: Set<Socket>;
+  /** Called with each connection that speaks HTTP/1.1, before the server gets it. */
+  onHttp1(socket: Socket): void;
   readonly peekMsMax: number;
   /**
    * Few connections start in one turn of the event loop: everything that a connection brings at
@@ -38,7 +38,7 @@ export function splitByPreface(http1: Server, split: Split): void {
       undecided.delete(socket);
       if (socket.destroyed) return;
       if (protocol === "http2") return split.acceptHttp2(socket);
-      keepWhileOpen(split.speakingHttp1, socket);
+      split.onHttp1(socket);
       acceptHttp1(socket);
     };
     peekProtocol(socket, split.peekMsMax, (protocol, bytes) =>
@@ -57,12 +57,12 @@ export function splitByAlpn(https1: Server, split: Split): void {
   https1.on("secureConnection", (socket: TLSSocket) => {
     socket.on("error", () => undefined);
     if (socket.alpnProtocol === "h2") return split.acceptHttp2(socket);
-    keepWhileOpen(split.speakingHttp1, socket);
+    split.onHttp1(socket);
     acceptHttp1(socket);
   });
 }
 
-function keepWhileOpen(sockets: Set<Socket>, socket: Socket): void {
+export function keepWhileOpen(sockets: Set<Socket>, socket: Socket): void {
   sockets.add(socket);
   socket.once("close", () => sockets.delete(socket));
 }

@@ -153,9 +153,8 @@ function refuseAndClose(incoming: Incoming, refusal: Refusal, requestId: string)
 }
 
 function connectionOf(req: NodeRequest, unread: UnreadAnswers): UnreadConnection {
-  if (!isHttp2Request(req)) return unread.of(req.socket) ?? unread.add(req.socket, req.socket, "http1");
-  const { session } = req.stream;
-  return (session && unread.of(session)) ?? unread.nobody;
+  const connection = isHttp2Request(req) ? req.stream.session : req.socket;
+  return (connection && unread.of(connection)) ?? unread.nobody;
 }
 
 /** Whether another answer must be sent first on the same connection. */
