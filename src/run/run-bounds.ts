@@ -53,6 +53,9 @@ export const runBounds = {
    * What was read with the last of it waits too, so up to one read, 64 KiB, more.
    */
   streamAheadBytes: 64 * 1024,
+  /** The same of a gRPC app: messages, and the bytes past which no other one is asked for. */
+  streamAheadMessages: 64,
+  streamAheadMessageBytes: 16 * 1024,
   /** How long the look-up of a backend's host name may take. */
   hostLookupMsMax: 5_000,
   /** How long a name server may take before it is asked again. */

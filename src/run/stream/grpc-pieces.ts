@@ -1,8 +1,10 @@
+import { streamTurns } from "../../limit/stream-turns.ts";
 import type { Refusal } from "../../refusal/refusal.ts";
 import { appFailed, endedBy } from "../backend-runner.ts";
 import { type CallEnd, type CallTimes, type GrpcAnswer, type GrpcCall, startCall } from "../grpc-call.ts";
 import type { ChannelLease } from "../grpc-channels.ts";
 import { type GrpcMethod, type GrpcRequest, grpcPaths, textOf } from "../grpc-messages.ts";
+import { runBounds } from "../run-bounds.ts";
 import { Mailbox } from "./mailbox.ts";
 import type { PieceSource } from "./piece-source.ts";
 
@@ -22,7 +24,10 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
   #call: GrpcCall | undefined;
   #isReading = false;
   #messages = 0;
-  #message: Buffer | undefined;
+  /** What was read ahead, so that small messages can be passed on together. */
+  #ahead: Buffer[] = [];
+  #aheadBytes = 0;
+  #hasAsked = false;
   #end: { readonly refusal?: Refusal } | undefined;
   #cancelled: Refusal | undefined;
 
@@ -51,9 +56,10 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
 
   next(): string | undefined | Promise<string | undefined> {
     if (this.#cancelled) throw this.#cancelled;
-    const message = this.#message;
+    const message = this.#ahead.shift();
     if (message) {
-      this.#message = undefined;
+      this.#aheadBytes -= message.length;
+      this.#readAhead();
       const text = textOf(message);
       if (typeof text === "string") return text;
       throw text;
@@ -84,8 +90,12 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
     this.#request.drop();
     this.#begun.resolve();
     if (this.#method === "run" && this.#messages > 1) this.cancel(appFailed("Run sent two messages."));
-    else if (this.#waiting.isWaitedFor) this.#hand(bytes);
-    else this.#message = bytes;
+    else {
+      this.#ahead.push(bytes);
+      this.#aheadBytes += bytes.length;
+      if (streamTurns.mayRead()) this.#readAhead();
+      this.#askForTurn();
+    }
   }
 
   onEnd(end: CallEnd): void {
@@ -102,10 +112,32 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
     this.#settle(this.#cancelled ? endedBy(this.#cancelled, outcome) : outcome);
   }
 
-  #hand(message: Buffer): void {
+  /** Hands what has come to the one who waits, in a turn of the stream's own. */
+  #askForTurn(): void {
+    if (this.#hasAsked || !this.#waiting.isWaitedFor) return;
+    this.#hasAsked = true;
+    streamTurns.ask(() => {
+      this.#hasAsked = false;
+      if (this.#waiting.isWaitedFor) this.#hand();
+    });
+  }
+
+  #hand(): void {
+    const message = this.#ahead.shift();
+    if (message === undefined) {
+      if (this.#end) this.#waiting.put(undefined);
+      return;
+    }
+    this.#aheadBytes -= message.length;
     const text = textOf(message);
     if (typeof text === "string") this.#waiting.put(text);
     else this.cancel(text);
+  }
+
+  #readAhead(): void {
+    const { streamAheadMessages, streamAheadMessageBytes } = runBounds;
+    const hasRoom = this.#ahead.length < streamAheadMessages && this.#aheadBytes < streamAheadMessageBytes;
+    if (hasRoom && !this.#end) this.#read();
   }
 
   #startNext(): void {
@@ -131,13 +163,11 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
 
   #settle(refusal: Refusal | undefined): void {
     this.#end = refusal ? { refusal } : {};
-    if (refusal) {
-      this.#begun.reject(refusal);
-      this.#waiting.fail(refusal);
-    } else {
-      this.#begun.resolve();
-      if (this.#waiting.isWaitedFor) this.#waiting.put(undefined);
-    }
+    if (refusal) this.#begun.reject(refusal);
+    else this.#begun.resolve();
+    // What came before a failure is passed on first, unless the reader ended it.
+    if (refusal && (this.#cancelled || this.#ahead.length === 0)) this.#waiting.fail(refusal);
+    else this.#askForTurn();
   }
 
   #missing(): Refusal | undefined {

@@ -1,4 +1,5 @@
 import type { HeldBytes } from "../../limit/byte-budget.ts";
+import { streamTurns } from "../../limit/stream-turns.ts";
 import { Refusal } from "../../refusal/refusal.ts";
 import { appFailed } from "../backend-runner.ts";
 import { type AnswerHeaders, type AnswerReader, answerFault, type HttpExchange } from "../http-exchange.ts";
@@ -40,6 +41,7 @@ export class HttpPieces implements PieceSource, AnswerReader {
   #bytes = 0;
   #isOver = false;
   #isDrained = false;
+  #hasAsked = false;
   #failure: Refusal | undefined;
   #cancelled: Refusal | undefined;
 
@@ -64,20 +66,50 @@ export class HttpPieces implements PieceSource, AnswerReader {
   }
 
   next(): string | undefined | Promise<string | undefined> {
+    const taken = this.#take();
+    if (taken !== needsMore) return taken;
+    const waiting = this.#waiting.wait();
+    this.#readOn();
+    return waiting;
+  }
+
+  /** What `next` gives, unless it has to wait for it. */
+  #take(): string | undefined | typeof needsMore {
     for (;;) {
       if (this.#cancelled) throw this.#cancelled;
       const text = this.#decoder?.next();
       if (text !== undefined) return text;
-      if (!this.#unread.isEmpty) {
-        this.#decoder?.feed(this.#unread.take());
-        continue;
-      }
-      if (this.#failure) throw this.#failure;
-      if (this.#isOver) return this.#last();
-      this.#aheadBytes = 0;
-      const waiting = this.#waiting.wait();
-      this.#exchange?.resume();
-      return waiting;
+      if (this.#unread.isEmpty) break;
+      this.#decoder?.feed(this.#unread.take());
+    }
+    if (this.#failure) throw this.#failure;
+    return this.#isOver ? this.#last() : needsMore;
+  }
+
+  #readOn(): void {
+    this.#aheadBytes = 0;
+    this.#exchange?.resume();
+  }
+
+  /** Hands what has come to the one who waits, in a turn of the stream's own. */
+  #askForTurn(): void {
+    if (this.#hasAsked || !this.#waiting.isWaitedFor) return;
+    this.#hasAsked = true;
+    streamTurns.ask(() => {
+      this.#hasAsked = false;
+      if (this.#waiting.isWaitedFor) this.#hand();
+    });
+  }
+
+  /** Hands over the next text, the end, or the failure to read one. */
+  #hand(): void {
+    try {
+      const taken = this.#take();
+      if (taken === needsMore) this.#readOn();
+      else this.#waiting.put(taken);
+    } catch (thrown) {
+      this.#waiting.fail(thrown);
+      if (thrown instanceof Refusal) this.cancel(thrown);
     }
   }
 
@@ -102,15 +134,13 @@ export class HttpPieces implements PieceSource, AnswerReader {
     this.#bytes += bytes.byteLength;
     if (this.#bytes > bodyBytesMax) {
       this.cancel(appFailed(`The answer has more than ${bodyBytesMax} bytes.`));
-    } else if (this.#waiting.isWaitedFor) {
-      this.#hand(() => {
-        this.#decoder?.feed(bytes);
-        return this.#decoder?.next();
-      });
-      if (!this.#waiting.isWaitedFor) this.#noteAhead(bytes);
     } else {
       this.#keep(bytes);
-      this.#noteAhead(bytes);
+      if (this.#cancelled) return;
+      this.#aheadBytes += bytes.byteLength;
+      const mayRead = streamTurns.mayRead();
+      if (!mayRead || this.#aheadBytes >= runBounds.streamAheadBytes) this.#exchange?.pause();
+      this.#askForTurn();
     }
   }
 
@@ -120,13 +150,9 @@ export class HttpPieces implements PieceSource, AnswerReader {
     const isUnsent = refusal !== undefined && this.#cancelled?.reason === "APP_TIMEOUT";
     this.#failure = isUnsent ? refusal : (this.#cancelled ?? refusal);
     this.#over.resolve();
-    if (this.#failure) {
-      this.#begun.reject(this.#failure);
-      this.#waiting.fail(this.#failure);
-    } else if (this.#waiting.isWaitedFor) {
-      this.#hand(() => this.#last());
-      if (this.#waiting.isWaitedFor) this.#waiting.put(undefined);
-    }
+    if (this.#failure) this.#begun.reject(this.#failure);
+    if (this.#cancelled) this.#waiting.fail(this.#failure);
+    else this.#askForTurn();
   }
 
   #keep(bytes: Buffer): void {
@@ -138,23 +164,6 @@ export class HttpPieces implements PieceSource, AnswerReader {
     }
   }
 
-  #noteAhead(bytes: Buffer): void {
-    this.#aheadBytes += bytes.byteLength;
-    if (this.#aheadBytes >= runBounds.streamAheadBytes) this.#exchange?.pause();
-  }
-
-  /** Hands the text to the one who waits, or the failure to read it. */
-  #hand(read: () => string | undefined): void {
-    try {
-      const text = read();
-      if (text === undefined) return;
-      this.#waiting.put(text);
-    } catch (thrown) {
-      this.#waiting.fail(thrown);
-      if (thrown instanceof Refusal) this.cancel(thrown);
-    }
-  }
-
   /** What the end of the body completes, once. */
   #last(): string | undefined {
     if (this.#isDrained) return undefined;
@@ -162,6 +171,8 @@ export class HttpPieces implements PieceSource, AnswerReader {
     return this.#decoder?.end();
   }
 }
+
+const needsMore = Symbol("needs more");
 
 /** Whether this is the type of an answer that has many messages. */
 export function isStreamType(contentType: string | string[] | undefined): boolean {

@@ -1,4 +1,5 @@
 import { type HeldBytes, overloaded } from "../../limit/byte-budget.ts";
+import { streamTurns } from "../../limit/stream-turns.ts";
 import { Refusal } from "../../refusal/refusal.ts";
 import { appFailed } from "../backend-runner.ts";
 import type { PieceSource } from "./piece-source.ts";
@@ -12,7 +13,9 @@ export async function wholeOutput(source: PieceSource, bytesMax: number, held: H
   let bytes = 0;
   try {
     for (;;) {
-      const text = await source.next();
+      if (!streamTurns.mayGoOn()) await streamTurns.turn();
+      const next = source.next();
+      const text = next instanceof Promise ? await next : next;
       if (text === undefined) return whole;
       const more = Buffer.byteLength(text);
       bytes += more;
