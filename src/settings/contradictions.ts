@@ -18,6 +18,7 @@ export function contradictions(textOf: (name: string) => string | undefined): st
     ...storeProblems(textOf),
     ...sharedLimitProblems(textOf),
     ...portProblems(textOf),
+    ...bytesProblems(textOf),
   ];
 }
 
@@ -88,4 +89,19 @@ function portProblems(textOf: (name: string) => string | undefined): string[] {
     port === textOf("KEYRUN_GRPC_PORT") &&
     textOf("KEYRUN_HOST") === textOf("KEYRUN_GRPC_HOST");
   return collides ? ["KEYRUN_PORT and KEYRUN_GRPC_PORT must differ where the hosts are the same."] : [];
+}
+
+/**
+ * While other teams run apps, a team has a quarter of the bytes of all runs, and a call of an app
+ * over gRPC takes twice its body.
+ */
+function bytesProblems(textOf: (name: string) => string | undefined): string[] {
+  const runBytesMax = textOf("KEYRUN_RUN_BYTES_MAX");
+  if (runBytesMax === undefined) return [];
+  return ["KEYRUN_BODY_BYTES_MAX", "KEYRUN_APP_OUTPUT_BYTES_MAX"]
+    .filter((name) => 8 * Number(textOf(name)) > Number(runBytesMax))
+    .map(
+      (name) =>
+        `KEYRUN_RUN_BYTES_MAX must be at least eight times ${name}: a team gets a quarter of it, and a run may hold its body twice.`,
+    );
 }
