@@ -61,10 +61,11 @@ export async function measureStreams(rounds: number, only = ""): Promise<readonl
       (port: number, appId: string, more = {}) =>
       () =>
         postHttp1(port, `/api/apps/${appId}/stream`, { ...headers, ...more });
+    const version = { "connect-protocol-version": "1" };
     const rpc = (type: string, body: Buffer) => () =>
       postHttp2(
         keyrun.port,
-        { authorization: `Bearer ${value}`, "content-type": type, te: "trailers" },
+        { authorization: `Bearer ${value}`, "content-type": type, te: "trailers", ...version },
         body,
       );
     const message = toBinary(StreamAppRequestSchema, create(StreamAppRequestSchema, { appId: "echo", text }));
@@ -149,8 +150,12 @@ async function postHttp2(port: number, headers: Record<string, string>, body: Bu
 /** Each word takes some bytes of framing, so fewer were no answer. */
 async function bytesOf(body: AsyncIterable<Buffer>): Promise<number> {
   let bytes = 0;
-  for await (const chunk of body) bytes += chunk.length;
-  if (bytes < 10 * words) throw new Error(`the answer has ${bytes} bytes`);
+  let last: Buffer | undefined;
+  for await (const chunk of body) {
+    bytes += chunk.length;
+    last = chunk;
+  }
+  if (bytes < 10 * words) throw new Error(`the answer has ${bytes} bytes, and ends with ${last}`);
   return bytes;
 }
 
