@@ -3,6 +3,7 @@ import { framesIn, frameTypes, h2Opening, headersFrame } from "../harness/h2-fra
 import { h2cRequest, h2cSession } from "../harness/h2c-client.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { rawSocket } from "../harness/raw-socket.ts";
+import { http2 } from "../harness/refusals/exchange.ts";
 
 let keyrun: Keyrun;
 
@@ -56,3 +57,18 @@ test.each(["application/grpc", "application/grpc-web"])(
     session.close();
   },
 );
+
+test.each([
+  ["a unary call", "RunApp", ""],
+  ["a unary call with a query", "RunApp", "?q=1"],
+  ["a stream", "StreamApp", ""],
+])("%s that is refused over gRPC has the request's id beside its status", async (_, method, query) => {
+  const answer = await http2.exchange(keyrun.internalUrl, {
+    method: "POST",
+    path: `/keyrun.v1.RunService/${method}${query}`,
+    headers: { "content-type": "application/grpc", te: "trailers", "x-request-id": "mine" },
+    body: Buffer.alloc(5),
+  });
+  const last = "grpc-status" in answer.headers ? answer.headers : answer.trailers;
+  expect(last).toMatchObject({ "grpc-status": "16", "x-request-id": "mine" });
+});

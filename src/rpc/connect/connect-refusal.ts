@@ -22,15 +22,20 @@ export function connectErrorFrom(refusal: Refusal): ConnectError {
 
 /**
  * Counts and logs the refusal of a call. Over Connect, which has HTTP statuses, it sets the headers
- * of the reason, and marks the response if its status alone would mislead.
+ * of the reason, and marks the response if its status alone would mislead. Over gRPC it puts the
+ * request's id where a refusal without a message has all that it has: into the trailers.
  */
 export function countRefusal(
   context: HandlerContext,
   { outcomes }: Pick<RpcParts, "outcomes">,
   refusal: Refusal,
 ): void {
-  outcomes.refused(refusal, entryOf(context), callStateOf(context).request);
-  if (context.protocolName !== "connect") return;
+  const { request } = callStateOf(context);
+  outcomes.refused(refusal, entryOf(context), request);
+  if (context.protocolName !== "connect") {
+    context.responseTrailer.set("x-request-id", request.requestId);
+    return;
+  }
   for (const [name, value] of pairsOf(reasonHeaders(refusal))) context.responseHeader.set(name, value);
   // RESOURCE_EXHAUSTED is HTTP 429 over Connect, and clients repeat a 429, even if no wait helps.
   const isLasting =

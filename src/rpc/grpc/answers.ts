@@ -37,7 +37,7 @@ export function errorAnswer(thrown: unknown, { requestId, rateHeaders, call }: A
     status: 200,
     headers: ["content-type", contentType, "x-request-id", requestId, ...flatHeaders(set?.headers)],
     body: "",
-    trailers: [...rateHeaders, ...flatHeaders(set?.trailers), ...status],
+    trailers: ["x-request-id", requestId, ...rateHeaders, ...flatHeaders(set?.trailers), ...status],
   };
   return { refusal, response };
 }
