@@ -1,6 +1,7 @@
 import type { KeyEvidence } from "../auth/key-evidence.ts";
 import { bounds } from "../bounds.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
+import { ownTurn } from "../own-turn.ts";
 import type { KeyStore } from "./key-store.ts";
 
 /** Above every version that a stored key has. */
@@ -36,6 +37,7 @@ export function createDeleteKeys({
       });
       for (const { id } of changes) onDeleted(id);
       deleted = changes.length;
+      await ownTurn();
     }
   };
 }

@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
-import { setImmediate } from "node:timers/promises";
 import type { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import type { ServiceMethods } from "../auth/service-methods.ts";
 import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import { cutPage, readPage, readPlace, writePlace } from "../fields/page.ts";
+import { ownTurn } from "../own-turn.ts";
 import { requireTeam } from "../teams/find-team.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import { keyMessage } from "./key-message.ts";
@@ -33,6 +33,8 @@ export function createListKeys(parts: ListKeysParts): ServiceMethods<typeof KeyS
       ...(page.after !== undefined && { after: readCursor(page.after) }),
       includeRevoked: showRevoked,
     };
+    // To count the keys of a large team takes milliseconds.
+    await ownTurn();
     // First, because it marks keys whose expiry has come.
     const activeKeyCount = await keyring.countActive(team.id);
     const [{ found, stoppedAt }, revokedKeyCount] = await Promise.all([
@@ -69,7 +71,7 @@ async function search(
   const found: KeyRecord[] = [];
   let { after } = query;
   for (let step = 0; step < bounds.keySearchStepsMax; step++) {
-    if (step > 0) await setImmediate();
+    if (step > 0) await ownTurn();
     const from = { ...query, ...(after && { after }) };
     const until = await keyring.placeOf(bounds.keysSearchedAtOnce, from);
     const rest = limit - found.length;

@@ -5,7 +5,7 @@ import { importedPath, readFacts, type SourceFacts } from "./source-facts.ts";
  * its own. A new folder or file directly in `src/` needs a line here.
  */
 const stages = [
-  ["bin", "gen", "clock", "bounds", "redaction", "misleading", "version"],
+  ["bin", "gen", "clock", "bounds", "own-turn", "redaction", "misleading", "version"],
   ["refusal"],
   ["ids", "fields", "log", "log-output", "terminal-log", "metrics", "settings"],
   ["data-folder"],

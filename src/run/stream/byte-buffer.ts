@@ -1,6 +1,8 @@
 import { overloaded } from "../../limit/byte-budget.ts";
 import { appFailed } from "../backend-runner.ts";
 
+const noBytes = Buffer.alloc(0);
+
 /**
  * Collects bytes up to a bound. It copies them, so that many small chunks cost no more than their
  * bytes, and no chunk is kept for a part of it.
@@ -9,7 +11,7 @@ export class ByteBuffer {
   readonly #bytesMax: number;
   readonly #tooMany: string;
   readonly #memory: { grow?(bytes: number): boolean; shrink?(bytes: number): void };
-  #bytes: Buffer = Buffer.alloc(0);
+  #bytes: Buffer = noBytes;
   #length = 0;
 
   /**
@@ -42,9 +44,10 @@ export class ByteBuffer {
 
   /** Returns the bytes, and is empty afterwards. */
   take(): Buffer {
+    if (this.#bytes === noBytes) return noBytes;
     const taken = this.#bytes.subarray(0, this.#length);
     this.#memory.shrink?.(this.#bytes.byteLength);
-    this.#bytes = Buffer.alloc(0);
+    this.#bytes = noBytes;
     this.#length = 0;
     return taken;
   }

@@ -72,6 +72,7 @@ export class EventStreamDecoder implements PieceDecoder {
   }
 
   #dispatch(): string {
+    if (!this.#hasData && !this.#isError) return "";
     const hadData = this.#hasData;
     const isError = this.#isError;
     this.#hasData = false;

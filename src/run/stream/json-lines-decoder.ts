@@ -28,6 +28,7 @@ export class JsonLinesDecoder implements PieceDecoder {
 }
 
 function textOfLine(bytes: Buffer): string {
+  if (bytes.byteLength === 0) return "";
   const line = bytes.toString();
   return emptyLine.test(line) ? "" : textOfPart(line);
 }

@@ -49,8 +49,10 @@ export class LineReader {
       this.#position = 0;
       return undefined;
     }
-    const line = this.#chunk.subarray(this.#position, end);
+    const isEmpty = end === this.#position && this.#unfinished.isEmpty;
+    const line = isEmpty ? noBytes : this.#chunk.subarray(this.#position, end);
     this.#passEnd(end);
+    if (isEmpty) return line;
     if (this.#unfinished.isEmpty) return this.#checked(line);
     this.#unfinished.append(line);
     return this.#checked(this.#unfinished.take());

@@ -1,6 +1,7 @@
 import type { BodyOutcome, BytesOfBody } from "../../http/handler.ts";
 import { headerOf, type RequestHead } from "../../http/request-head.ts";
 import { type HeldBytes, overloaded } from "../../limit/byte-budget.ts";
+import { ownTurn } from "../../own-turn.ts";
 import type { Refusal } from "../../refusal/refusal.ts";
 import { type Incoming, isGone, isHttp2Request, isHttp2Response, type NodeRequest } from "../node-http.ts";
 import type { TransportLimits } from "../transport-limits.ts";
@@ -27,8 +28,9 @@ export class ExchangeBody {
   }
 
   /**
-   * Returns the outcome if it is known without waiting: the body has arrived whole, its announced
-   * length is over `bytesMax`, or the rest will never come. Otherwise undefined: then call `read`.
+   * Returns the outcome if it is known without waiting: the body has arrived whole and is not long,
+   * its announced length is over `bytesMax`, or the rest will never come. Otherwise undefined: then
+   * call `read`.
    */
   atHand(bytesMax: number): BodyOutcome | undefined {
     this.#ask();
@@ -37,6 +39,7 @@ export class ExchangeBody {
     if (declaredBytes(head, req) > bytesMax) return { kind: "too_large" };
     // If the caller expects a 100 and gets none, Node closes the connection.
     if (headerOf(head, "expect") !== undefined) return undefined;
+    if ((this.#arriving?.size ?? req.readableLength) >= longBodyBytes) return undefined;
     const outcome = this.#arriving ? outcomeOf(this.#arriving, bytesMax) : readAtOnce(req, bytesMax);
     if (outcome?.kind === "whole") this.#state = "read";
     return outcome;
@@ -59,7 +62,10 @@ export class ExchangeBody {
       };
       const look = () => {
         const outcome = outcomeOf(arriving, bytesMax);
-        if (outcome !== undefined) this.#end?.(outcome);
+        if (outcome?.kind === "whole" && outcome.bytes.length >= longBodyBytes) {
+          arriving.watch(() => {});
+          void ownTurn().then(() => this.#end?.(outcome));
+        } else if (outcome !== undefined) this.#end?.(outcome);
         else if (held?.takeUpTo(arriving.size) === false) this.#end?.({ kind: "gone", reason: overloaded() });
       };
       arriving.watch(look);
@@ -165,3 +171,6 @@ function declaredBytes(head: RequestHead, req: NodeRequest): number {
 }
 
 const noBytes: Buffer = Buffer.alloc(0);
+
+/** To parse and check a body from this length on takes a good part of a millisecond. */
+const longBodyBytes = 64 * 1024;

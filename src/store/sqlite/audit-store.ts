@@ -1,5 +1,6 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { AuditEvent, AuditQuery, AuditStore } from "../../audit/audit-store.ts";
+import { ownTurn } from "../../own-turn.ts";
 import { whileChanging } from "../change-under-way.ts";
 import { auditRecord, checkRecord } from "../records.ts";
 import { insertEvent } from "./change-event.ts";
@@ -16,15 +17,26 @@ export function createAuditStore(db: DatabaseSync): AuditStore {
   const lists = new Map<string, StatementSync>();
 
   /** There are few kinds of filters, so there are few statements. */
-  function listOf(conditions: readonly string[]): StatementSync {
+  function listOf(columns: string, conditions: readonly string[], limit: string): StatementSync {
     const where = conditions.length === 0 ? "" : `WHERE ${conditions.join(" AND ")}`;
-    const known = lists.get(where);
+    const text = `SELECT ${columns} FROM audit_events ${where} ORDER BY time_ms DESC, id DESC ${limit}`;
+    const known = lists.get(text);
     if (known) return known;
-    const made = db.prepare(
-      `SELECT ${select} FROM audit_events ${where} ORDER BY time_ms DESC, id DESC LIMIT max(:limit, 0)`,
-    );
-    lists.set(where, made);
+    const made = db.prepare(text);
+    lists.set(text, made);
     return made;
+  }
+
+  function page({ after, until, limit, ...filter }: AuditQuery & { until?: Place }): AuditEvent[] {
+    const list = listOf(select, conditionsOf(filter, { after, until }), "LIMIT max(:limit, 0)");
+    return list.all({ ...filter, ...placesIn({ after, until }), limit }).map(checkEvent);
+  }
+
+  /** The place of the event that has so many before it, of those that the filter finds. */
+  function placeOf(count: number, { after, ...filter }: Omit<AuditQuery, "limit">): Place | undefined {
+    const list = listOf("time_ms, id", conditionsOf(filter, { after }), "LIMIT 1 OFFSET :count");
+    const row = list.get({ ...filter, ...placesIn({ after }), count });
+    return row && { timeMs: Number(row.time_ms), id: String(row.id) };
   }
 
   return {
@@ -34,14 +46,21 @@ export function createAuditStore(db: DatabaseSync): AuditStore {
         for (const event of events) write.run({ ...checkEvent(event) });
       }),
     insert: (event) => writeAside(db, () => insert.run({ ...checkEvent(event) }).changes === 1),
-    list: ({ after, limit, ...filter }) =>
-      answer(() => {
-        const given = Object.keys(conditions).filter((name) => name in filter);
-        const place = after && { afterMs: after.timeMs, afterId: after.id };
-        const texts = given.map((name) => conditions[name as keyof typeof conditions]);
-        const list = listOf(place ? [...texts, "(time_ms, id) < (:afterMs, :afterId)"] : texts);
-        return list.all({ ...filter, ...place, limit }).map(checkEvent);
-      }),
+    async list(query) {
+      const { actor, action, limit: limitMax, ...rest } = query;
+      if (actor === undefined || action === undefined) return await answer(() => page(query));
+      // No index has both, and an actor may have done very many other things.
+      const found: AuditEvent[] = [];
+      for (let { after } = query; ; ) {
+        await ownTurn();
+        const from = { ...rest, actor, ...(after && { after }) };
+        const until = await answer(() => placeOf(eventsSearchedAtOnce, from));
+        const limit = limitMax - found.length;
+        found.push(...(await answer(() => page({ ...from, action, limit, ...(until && { until }) }))));
+        if (until === undefined || found.length >= limitMax) return found;
+        after = until;
+      }
+    },
     deleteBefore: ({ beforeMs, limit }) =>
       writeAside(db, () => Number(deleteBefore.run(beforeMs, limit).changes)),
   };
@@ -51,6 +70,11 @@ const { names, values, select } = columnsOf(auditRecord.shape);
 const { outcome, reason, count, teamId, target, detail } = auditRecord.shape;
 const { setExcluded } = columnsOf({ outcome, reason, count, teamId, target, detail });
 
+type Place = NonNullable<AuditQuery["after"]>;
+
+/** How many events of an actor are looked at in one turn of the event loop. */
+const eventsSearchedAtOnce = 5_000;
+
 const conditions = {
   teamId: "team_id = :teamId",
   actor: "actor = :actor",
@@ -58,6 +82,30 @@ const conditions = {
   fromMs: "time_ms >= :fromMs",
   beforeMs: "time_ms < :beforeMs",
 } satisfies Record<keyof Omit<AuditQuery, "limit" | "after">, string>;
+
+/** `until` is the last place, and `after` is before the first one. */
+function conditionsOf(
+  filter: Omit<AuditQuery, "limit" | "after">,
+  { after, until }: { after: Place | undefined; until?: Place | undefined },
+): string[] {
+  const given = Object.keys(conditions).filter((name) => name in filter);
+  // Of an actor and an action, SQLite may take the index of either; the place is of the actor's.
+  const isOfBoth = filter.actor !== undefined && filter.action !== undefined;
+  return [
+    ...given.map((name) =>
+      isOfBoth && name === "action" ? "+action = :action" : conditions[name as keyof typeof conditions],
+    ),
+    ...(after ? ["(time_ms, id) < (:afterMs, :afterId)"] : []),
+    ...(until ? ["(time_ms, id) >= (:untilMs, :untilId)"] : []),
+  ];
+}
+
+function placesIn({ after, until }: { after: Place | undefined; until?: Place | undefined }) {
+  return {
+    ...(after && { afterMs: after.timeMs, afterId: after.id }),
+    ...(until && { untilMs: until.timeMs, untilId: until.id }),
+  };
+}
 
 function checkEvent(row: unknown): AuditEvent {
   return checkRecord(auditRecord, row, "audit_events");

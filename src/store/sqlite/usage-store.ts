@@ -1,12 +1,15 @@
 import type { DatabaseSync } from "node:sqlite";
-import { setImmediate } from "node:timers/promises";
+import { ownTurn } from "../../own-turn.ts";
 import type { CountedPage, UsageQuery, UsageStore, UsageSum } from "../../usage/usage-store.ts";
 import { checkRecord, usageDayRecord, usageHourRecord } from "../records.ts";
 import { columnsOf } from "./columns.ts";
 import { answer, writeAside } from "./statement.ts";
 
 const dayMs = 86_400_000;
-const weekMs = 7 * dayMs;
+const hourMs = 3_600_000;
+
+/** How many hours or days are read at once: a team of 10,000 keys has 40,000 rows in so many. */
+const stepsAtOnce = 4;
 
 /** How keys are used, in SQLite. */
 export function createUsageStore(db: DatabaseSync): UsageStore {
@@ -21,6 +24,24 @@ export function createUsageStore(db: DatabaseSync): UsageStore {
     return (keyId === undefined ? of.ofAll.all(...place) : of.ofOne.all(...place, keyId)).map(sumOf);
   }
 
+  /** A read stops all other work, and a year of a team may have millions of rows. */
+  async function sumInTurns(
+    of: Sums,
+    {
+      except,
+      stepMs,
+      ...query
+    }: UsageQuery & { readonly except: readonly CountedPage[]; readonly stepMs: number },
+  ): Promise<UsageSum[]> {
+    const sums: UsageSum[] = [];
+    for (let { fromMs } = query; fromMs < query.untilMs; fromMs += stepsAtOnce * stepMs) {
+      const part = { ...query, fromMs, untilMs: Math.min(query.untilMs, fromMs + stepsAtOnce * stepMs) };
+      await ownTurn();
+      for (const each of await answer(() => sum(of, part, except))) sums.push(each);
+    }
+    return sums;
+  }
+
   return {
     recordHours: (hours) =>
       writeAside(db, () => {
@@ -28,17 +49,8 @@ export function createUsageStore(db: DatabaseSync): UsageStore {
           statement.recordHours.run({ ...checkRecord(usageHourRecord, hour, "usage_hours") });
         }
       }),
-    async hours({ except, ...query }) {
-      const sums: UsageSum[] = [];
-      for (let { fromMs } = query; fromMs < query.untilMs; fromMs += weekMs) {
-        const week = { ...query, fromMs, untilMs: Math.min(query.untilMs, fromMs + weekMs) };
-        sums.push(...(await answer(() => sum(statement.hours, week, except))));
-        // A read stops all other work, and a month of a team has over 100,000 rows.
-        await setImmediate();
-      }
-      return sums;
-    },
-    days: (query) => answer(() => sum(statement.days, query, [])),
+    hours: ({ except, ...query }) => sumInTurns(statement.hours, { ...query, except, stepMs: hourMs }),
+    days: (query) => sumInTurns(statement.days, { ...query, except: [], stepMs: dayMs }),
     setDay: (teamId, startTimeMs) =>
       writeAside(db, () => void statement.setDay.run(teamId, startTimeMs, startTimeMs + dayMs)),
     newestDay: (teamId) => answer(() => timeOf(statement.newestDay.get(teamId))),
