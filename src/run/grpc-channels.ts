@@ -6,6 +6,7 @@ import {
   credentials,
 } from "@grpc/grpc-js";
 import { ClosableCredentials } from "./closable-credentials.ts";
+import { registerCollectingCalls } from "./collecting-call.ts";
 import { hostLookupOption, hostScheme, registerHostScheme } from "./grpc-host-resolver.ts";
 import type { HostLookup } from "./host-lookup.ts";
 import { runBounds } from "./run-bounds.ts";
@@ -42,6 +43,7 @@ export function createGrpcChannels(options: {
   idleChannelsMax: number;
 }): GrpcChannels {
   registerHostScheme();
+  registerCollectingCalls();
   const clientOptions = channelOptions(options);
   const securityOf = createSecurity();
   // The map is in order of use: the first channel is the one used longest ago.
