@@ -9,6 +9,7 @@ import { type CallState, callStateKey } from "./call-state.ts";
 import { connectErrorFrom } from "./connect-refusal.ts";
 import type { RpcRoute } from "./routes.ts";
 import { shortenTimeouts } from "./timeout-headers.ts";
+import { wholeMessages } from "./whole-messages.ts";
 
 /** Serves a request with Connect's handler of one method. */
 export async function callRoute(
@@ -53,7 +54,9 @@ async function* bodyOf(
   try {
     const chunks = state.request.bodyChunks(bytesOf(state.request, messageBytesMax));
     state.chunks = chunks;
-    yield* state.deadline ? untilEnded(chunks, state.deadline.signal) : chunks;
+    const taken = state.deadline ? untilEnded(chunks, state.deadline.signal) : chunks;
+    const isEnveloped = envelopedType.test(state.request.header("content-type") ?? "");
+    yield* wholeMessages(taken, { isEnveloped, bytesMax: messageBytesMax });
   } catch (thrown) {
     if (!(thrown instanceof Refusal)) throw thrown;
     const refusal = beforeWork(thrown);
@@ -61,6 +64,9 @@ async function* bodyOf(
     throw connectErrorFrom(refusal);
   }
 }
+
+/** The types of the protocols that put each message into an envelope with its length. */
+const envelopedType = /^application\/(grpc|connect\+)/i;
 
 /**
  * What Connect holds of a body of which so many bytes have come: its chunks, and the whole that it
