@@ -6,6 +6,8 @@ import { create, toBinary } from "@bufbuild/protobuf";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { StreamRunResponseSchema } from "#gen/keyrun/v1/app_backend_service_pb.ts";
 import { EventStreamDecoder } from "#src/run/stream/event-stream-decoder.ts";
+import type { PieceSource } from "#src/run/stream/piece-source.ts";
+import { wholeOutput } from "#src/run/stream/whole-output.ts";
 import { appOn, openAppRunner, runOf, serveTcp } from "../harness/app-backends.ts";
 import { fieldBlock, frame, framesIn, frameTypes } from "../harness/h2-frames.ts";
 
@@ -56,6 +58,31 @@ function heldBytes(): number {
   const { heapUsed, external } = process.memoryUsage();
   return heapUsed + external;
 }
+
+test("a whole output costs its bytes, although each of its characters came in a message of its own", async () => {
+  const pieces = 500_000;
+  let given = 0;
+  const waits = Promise.withResolvers<void>();
+  const ends = Promise.withResolvers<undefined>();
+  const source: PieceSource = {
+    begun: Promise.resolve(),
+    over: Promise.resolve(),
+    next() {
+      given += 1;
+      if (given <= pieces) return "x";
+      waits.resolve();
+      return ends.promise;
+    },
+    cancel: () => {},
+  };
+  const { held } = runOf(appOn({ kind: "echo" }));
+  const before = heldBytes();
+  const output = wholeOutput(source, 1024 * 1024, held);
+  await waits.promise;
+  expect(heldBytes() - before).toBeLessThan(4 * 1024 * 1024);
+  ends.resolve(undefined);
+  expect(await output).toBe("x".repeat(pieces));
+});
 
 describe("four gRPC apps that send each byte in a DATA frame of its own", () => {
   const bytes = 50_000;
