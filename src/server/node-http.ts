@@ -147,10 +147,30 @@ export function send(res: NodeResponse, response: WholeResponse): void {
     sendHeadAlone(res, response);
     return;
   }
-  writeHead(res, response, lengthOf(response));
+  if (isHttp2Response(res) && response.trailers === undefined) respondWithoutTrailers(res, response);
+  else writeHead(res, response, lengthOf(response));
   if (response.trailers !== undefined) addTrailers(res, response.trailers);
   if (response.body.length === 0) res.end();
   else res.end(response.body);
+}
+
+/**
+ * Writes the head. The last frame of the body then has the end of the stream: after `writeHead`
+ * Node would leave room for trailers, and send that end in a frame of its own, a turn later.
+ */
+function respondWithoutTrailers(res: Http2ServerResponse, response: WholeResponse): void {
+  const { status, headers } = response;
+  const named: Record<string, string | string[]> = { ":status": String(status) };
+  for (let at = 0; at + 1 < headers.length; at += 2) {
+    const name = (headers[at] ?? "").toLowerCase();
+    const known = named[name];
+    const value = headers[at + 1] ?? "";
+    named[name] = known === undefined ? value : [known, value].flat();
+  }
+  const length = lengthOf(response);
+  if (length !== undefined) named["content-length"] = String(length);
+  res.statusCode = status;
+  res.stream.respond(named);
 }
 
 /**

@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { createContextValues } from "@connectrpc/connect";
 import type { UniversalServerResponse } from "@connectrpc/connect/protocol";
 import type { BytesOfBody, HttpRequest, HttpResponse } from "../../http/handler.ts";
@@ -96,7 +97,22 @@ async function answerOf(
     header.delete("content-length");
     return { ...head, headers: flatHeaders(header), body: await wholeOf(body) };
   }
-  return { ...head, body: withFrames(body, state), ...(trailer && { trailers: () => flatHeaders(trailer) }) };
+  const frames = withFrames(body, state);
+  const trailers = trailer && { trailers: () => flatHeaders(trailer) };
+  const first = frames.next();
+  // Some clients that read the end of a stream break off their own upload at once, and then lose an
+  // answer whose end comes later. So a refusal before the first message is sent as a whole.
+  const known = await Promise.race([first, setImmediate(undefined)]);
+  if (known?.done === false && isEndOfStream(known.value)) {
+    await frames.next();
+    return { ...head, ...trailers, body: known.value };
+  }
+  return { ...head, ...trailers, body: after(first, frames) };
+}
+
+/** The flags of the last message: Connect's end of the stream, and gRPC-Web's trailers. */
+function isEndOfStream(message: Uint8Array): boolean {
+  return ((message[0] ?? 0) & 0x82) !== 0;
 }
 
 async function wholeOf(body: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
@@ -110,19 +126,32 @@ async function wholeOf(body: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
  * work has left to go with it follows in the same chunk. Not a generator, because that could not be
  * returned while it waits.
  */
-function withFrames(body: AsyncIterable<Uint8Array>, state: CallState): AsyncIterable<Uint8Array> {
+function withFrames(body: AsyncIterable<Uint8Array>, state: CallState) {
   const chunks = body[Symbol.asyncIterator]();
-  const joined: AsyncIterator<Uint8Array> = {
-    async next() {
+  return {
+    async next(): Promise<IteratorResult<Uint8Array>> {
       const next = await chunks.next();
       const { behind } = state;
       state.behind = undefined;
       if (next.done || behind === undefined) return next;
       return { done: false, value: Buffer.concat([next.value, behind]) };
     },
-    async return() {
+    async return(): Promise<IteratorResult<Uint8Array>> {
       return (await chunks.return?.()) ?? { done: true, value: undefined };
     },
   };
-  return { [Symbol.asyncIterator]: () => joined };
+}
+
+/** The chunks of a body of which the first was asked for. */
+function after(
+  first: Promise<IteratorResult<Uint8Array>>,
+  frames: ReturnType<typeof withFrames>,
+): AsyncIterable<Uint8Array> {
+  let asked: typeof first | undefined = first;
+  const next = () => {
+    const result = asked ?? frames.next();
+    asked = undefined;
+    return result;
+  };
+  return { [Symbol.asyncIterator]: () => ({ next, return: frames.return }) };
 }
