@@ -34,6 +34,8 @@ export function countRefusal(
   outcomes.refused(refusal, entryOf(context), request);
   if (context.protocolName !== "connect") {
     context.responseTrailer.set("x-request-id", request.requestId);
+    // Clients of gRPC-Web join both places, and would see it twice. A head that is sent keeps it.
+    context.responseHeader.delete("x-request-id");
     return;
   }
   for (const [name, value] of pairsOf(reasonHeaders(refusal))) context.responseHeader.set(name, value);

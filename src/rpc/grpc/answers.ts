@@ -35,7 +35,7 @@ export function errorAnswer(thrown: unknown, { requestId, rateHeaders, call }: A
   const status = thrown instanceof ConnectError ? foreignStatus(thrown) : statusOf(refusal);
   const response = {
     status: 200,
-    headers: ["content-type", contentType, "x-request-id", requestId, ...flatHeaders(set?.headers)],
+    headers: ["content-type", contentType, ...flatHeaders(set?.headers)],
     body: "",
     trailers: ["x-request-id", requestId, ...rateHeaders, ...flatHeaders(set?.trailers), ...status],
   };
