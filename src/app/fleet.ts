@@ -53,11 +53,11 @@ export interface EnterFleetParts {
 export interface EnteredFleet extends Fleet {
   /** Requests a minute of the plan: the settings of the instance that joined last hold for all. */
   limitOf(plan: PlanName): number;
-  /** The marks of the Redises in which others share limits now, or those that joined earlier. */
   /** Why it does not hold, for the log; undefined where it does. */
   whyNot(): unknown;
   /** Looks whether it holds, for the log. Call it regularly. */
   lookAtHold(): void;
+  /** The marks of the Redises in which others share limits now, or those that joined earlier. */
   redisMarksOf(others: "all" | "earlier"): readonly string[];
 }
 

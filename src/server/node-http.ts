@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { constants, type Http2ServerRequest, type Http2ServerResponse } from "node:http2";
 import type { HttpResponse, Trailers, WholeResponse } from "../http/handler.ts";
+import { pairsOf } from "../http/headers.ts";
 import type { RequestHead } from "../http/request-head.ts";
 import type { RequestNotes } from "../http/request-notes.ts";
 import type { UnreadAnswer } from "./unread-answers.ts";
@@ -161,10 +162,9 @@ export function send(res: NodeResponse, response: WholeResponse): void {
 function respondWithoutTrailers(res: Http2ServerResponse, response: WholeResponse): void {
   const { status, headers } = response;
   const named: Record<string, string | string[]> = { ":status": String(status) };
-  for (let at = 0; at + 1 < headers.length; at += 2) {
-    const name = (headers[at] ?? "").toLowerCase();
+  for (const [asWritten, value] of pairsOf(headers)) {
+    const name = asWritten.toLowerCase();
     const known = named[name];
-    const value = headers[at + 1] ?? "";
     named[name] = known === undefined ? value : [known, value].flat();
   }
   const length = lengthOf(response);

@@ -27,7 +27,6 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
   /** What was read ahead, so that small messages can be passed on together. */
   #ahead: Buffer[] = [];
   #aheadBytes = 0;
-  #hasAsked = false;
   #end: { readonly refusal?: Refusal } | undefined;
   #cancelled: Refusal | undefined;
 
@@ -94,7 +93,7 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
       this.#ahead.push(bytes);
       this.#aheadBytes += bytes.length;
       if (streamTurns.mayRead()) this.#readAhead();
-      this.#askForTurn();
+      this.#waiting.inTurn(() => this.#hand());
     }
   }
 
@@ -110,16 +109,6 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
     this.#over.resolve();
     const outcome = end.isOk ? this.#missing() : end.refusal;
     this.#settle(this.#cancelled ? endedBy(this.#cancelled, outcome) : outcome);
-  }
-
-  /** Hands what has come to the one who waits, in a turn of the stream's own. */
-  #askForTurn(): void {
-    if (this.#hasAsked || !this.#waiting.isWaitedFor) return;
-    this.#hasAsked = true;
-    streamTurns.ask(() => {
-      this.#hasAsked = false;
-      if (this.#waiting.isWaitedFor) this.#hand();
-    });
   }
 
   #hand(): void {
@@ -167,7 +156,7 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
     else this.#begun.resolve();
     // What came before a failure is passed on first, unless the reader ended it.
     if (refusal && (this.#cancelled || this.#ahead.length === 0)) this.#waiting.fail(refusal);
-    else this.#askForTurn();
+    else this.#waiting.inTurn(() => this.#hand());
   }
 
   #missing(): Refusal | undefined {

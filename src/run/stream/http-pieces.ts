@@ -41,7 +41,6 @@ export class HttpPieces implements PieceSource, AnswerReader {
   #bytes = 0;
   #isOver = false;
   #isDrained = false;
-  #hasAsked = false;
   #failure: Refusal | undefined;
   #cancelled: Refusal | undefined;
 
@@ -91,16 +90,6 @@ export class HttpPieces implements PieceSource, AnswerReader {
     this.#exchange?.resume();
   }
 
-  /** Hands what has come to the one who waits, in a turn of the stream's own. */
-  #askForTurn(): void {
-    if (this.#hasAsked || !this.#waiting.isWaitedFor) return;
-    this.#hasAsked = true;
-    streamTurns.ask(() => {
-      this.#hasAsked = false;
-      if (this.#waiting.isWaitedFor) this.#hand();
-    });
-  }
-
   /** Hands over the next text, the end, or the failure to read one. */
   #hand(): void {
     try {
@@ -140,7 +129,7 @@ export class HttpPieces implements PieceSource, AnswerReader {
       this.#aheadBytes += bytes.byteLength;
       const mayRead = streamTurns.mayRead();
       if (!mayRead || this.#aheadBytes >= runBounds.streamAheadBytes) this.#exchange?.pause();
-      this.#askForTurn();
+      this.#waiting.inTurn(() => this.#hand());
     }
   }
 
@@ -152,7 +141,7 @@ export class HttpPieces implements PieceSource, AnswerReader {
     this.#over.resolve();
     if (this.#failure) this.#begun.reject(this.#failure);
     if (this.#cancelled) this.#waiting.fail(this.#failure);
-    else this.#askForTurn();
+    else this.#waiting.inTurn(() => this.#hand());
   }
 
   #keep(bytes: Buffer): void {
