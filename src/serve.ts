@@ -62,7 +62,7 @@ export async function serve(): Promise<number> {
       },
       writeAccess: config.accessLog ? output.writeAccess : undefined,
       redact: createRedaction(keyPrefix, secrets),
-      announce: (started) => process.stdout.write(wordsFor(started)),
+      announce: (started) => process.stdout.write(wordsFor(started, config)),
       screenFolder: fileURLToPath(new URL("../web/dist", import.meta.url)),
     });
     const exitCode = await stop(app, await ending.promise, { config, log });
@@ -88,13 +88,18 @@ function refuse(problems: readonly string[]): number {
   return 1;
 }
 
-function wordsFor({ publicAddress, internalAddress, teamId, screen }: Parameters<AppParts["announce"]>[0]) {
+function wordsFor(
+  { publicAddress, internalAddress, teamId, screen }: Parameters<AppParts["announce"]>[0],
+  { dataDir }: Config,
+) {
+  const root = fileURLToPath(new URL("..", import.meta.url));
   return startWords({
     publicUrl: `http://${writeHostAndPort(publicAddress)}`,
     grpcAddress: writeHostAndPort(internalAddress),
     teamId,
-    command: commandFrom(process.cwd(), fileURLToPath(new URL("..", import.meta.url))),
+    command: commandFrom({ cwd: process.cwd(), root, dataDir }),
     screen,
+    isOnTerminal: process.stdout.isTTY,
   });
 }
 

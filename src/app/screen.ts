@@ -30,9 +30,10 @@ export function createWithScreen(
   };
 }
 
-/** Makes the first one-time link, where sign-in is local. */
+/** What is said of the screen at start. Makes no link yet. */
 export function screenNotice(signIn: SignIn, files: ScreenFiles | undefined): ScreenNotice {
   if (signIn.mode === "off") return { kind: "off" };
   if (!files) return { kind: "not_built" };
-  return { kind: "open", url: signIn.address().origin, link: signIn.links?.create().url };
+  const { address, links } = signIn;
+  return { kind: "open", url: address().origin, newLink: links && (() => links.create().url) };
 }

@@ -1,10 +1,13 @@
-import { join, relative } from "node:path";
+import { join, resolve } from "node:path";
 import { signInOffWords } from "../sign-in/session-service.ts";
 
 /** What the start text says about the screen. */
 export type ScreenNotice =
-  /** `link` signs the owner in, once, and is a secret. Undefined if people sign in at an issuer. */
-  | { readonly kind: "open"; readonly url: string; readonly link: string | undefined }
+  /**
+   * `newLink` makes a link that signs the owner in, once, and is a secret. Undefined if people sign
+   * in at an issuer.
+   */
+  | { readonly kind: "open"; readonly url: string; readonly newLink: (() => string) | undefined }
   /** Nobody can sign in. */
   | { readonly kind: "off" }
   | { readonly kind: "not_built" };
@@ -21,13 +24,15 @@ export function startWords(at: {
   /** How to call the command line from the folder that Keyrun was started in. */
   readonly command: string;
   readonly screen: ScreenNotice;
+  /** False where the text may be kept for others to read, as in a file, a pipe or a journal. */
+  readonly isOnTerminal: boolean;
 }): string {
   return `Keyrun is ready: ${at.publicUrl} (gRPC ${at.grpcAddress})
 
 ${keyWords(at)}
 Run an app with it:
   curl -sS -X POST ${at.publicUrl}/api/apps/echo/run -H "Authorization: Bearer $KEYRUN_API_KEY" -H "Content-Type: application/json" -d '{"text":"hello"}'
-${screenWords(at.screen)}
+${screenWords(at)}
 `;
 }
 
@@ -40,22 +45,37 @@ ${createKey("my-team")}`;
 }
 
 /**
- * How a shell in the folder `cwd` calls the program `keyrun` in the folder `root`: by a short name
- * where it is the same folder, else by its whole path.
+ * How a shell in the folder `cwd` calls the program `keyrun` in the folder `root`, for a Keyrun
+ * that was started in `cwd`, too: by a short name in a clone, else by whole paths, which work in
+ * every folder.
  */
-export function commandFrom(cwd: string, root: string): string {
-  if (relative(cwd, root) === "") return "./keyrun";
-  const path = join(root, "keyrun");
+export function commandFrom(at: {
+  readonly cwd: string;
+  readonly root: string;
+  readonly dataDir: string;
+}): string {
+  const [cwd, root, dataDir] = [resolve(at.cwd), resolve(at.root), resolve(at.cwd, at.dataDir)];
+  const program = cwd === root ? "./keyrun" : shellWord(join(root, "keyrun"));
+  return dataDir === join(root, "data") && cwd === root
+    ? program
+    : `KEYRUN_DATA_DIR=${shellWord(dataDir)} ${program}`;
+}
+
+function shellWord(path: string): string {
   return /^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }
 
-function screenWords(screen: ScreenNotice): string {
+function screenWords({ screen, isOnTerminal, command }: Parameters<typeof startWords>[0]): string {
   if (screen.kind === "off") return signInOffWords;
   if (screen.kind === "not_built") {
     return "The screen is not built yet: run `npm run build:web`, and start again.";
   }
-  if (screen.link === undefined) return `Manage keys in the browser:\n  ${screen.url}`;
-  return `Manage keys in the browser, with a link that works once, for 10 minutes:\n  ${screen.link}`;
+  const { url, newLink } = screen;
+  if (newLink === undefined) return `Manage keys in the browser:\n  ${url}`;
+  const link = "a link that works once, for 10 minutes";
+  return isOnTerminal
+    ? `Manage keys in the browser, with ${link}:\n  ${newLink()}`
+    : `Manage keys in the browser, with ${link}. This prints one:\n  ${command} sign-in-link`;
 }
 
 /** What a person at the terminal reads when Keyrun begins to stop. `why` may be a signal. */

@@ -6,6 +6,7 @@ const at = {
   publicUrl: "http://127.0.0.1:8080",
   grpcAddress: "127.0.0.1:8081",
   screen: { kind: "off" },
+  isOnTerminal: false,
 } as const;
 
 test("the words name a team that exists, and say nothing about making one", () => {
@@ -22,13 +23,26 @@ test("where there is no team, the words make one first and then a key for it", (
 `);
 });
 
-test("the command is short in Keyrun's own folder, and a whole path elsewhere that a shell reads as one word", () => {
-  expect(commandFrom("/opt/keyrun", "/opt/keyrun/")).toBe("./keyrun");
-  expect(commandFrom("/home/ada", "/opt/keyrun")).toBe("/opt/keyrun/keyrun");
-  expect(commandFrom("/opt/keyrun/data", "/opt/keyrun")).toBe("/opt/keyrun/keyrun");
+test("a link is made only for the terminal that shows it, and elsewhere the words say how to make one", () => {
+  let links = 0;
+  const newLink = () => `http://127.0.0.1:8080/sign-in/link#code=${++links}`;
+  const screen = { kind: "open", url: at.publicUrl, newLink } as const;
+  const of = (isOnTerminal: boolean) =>
+    startWords({ ...at, screen, isOnTerminal, teamId: "demo", command: "/opt/keyrun/keyrun" });
+  expect(of(false)).toContain("\n  /opt/keyrun/keyrun sign-in-link\n");
+  expect(links).toBe(0);
+  expect(of(true)).toContain("\n  http://127.0.0.1:8080/sign-in/link#code=1\n");
+});
+
+test("the command is short in Keyrun's own folder, and elsewhere whole paths, each of which a shell reads as one word", () => {
+  const inFolder = (cwd: string, dataDir = "data") => commandFrom({ cwd, root: "/opt/keyrun/", dataDir });
+  expect(inFolder("/opt/keyrun")).toBe("./keyrun");
+  expect(inFolder("/opt/keyrun", "/opt/keyrun/data/")).toBe("./keyrun");
+  expect(inFolder("/opt/keyrun", "data.second")).toBe("KEYRUN_DATA_DIR=/opt/keyrun/data.second ./keyrun");
+  expect(inFolder("/srv/keyrun")).toBe("KEYRUN_DATA_DIR=/srv/keyrun/data /opt/keyrun/keyrun");
   for (const root of ["/opt/my keyrun", "/opt/ada's $HOME", "/opt/a;b"]) {
-    const command = commandFrom("/", root);
+    const command = commandFrom({ cwd: "/", root, dataDir: root });
     const said = spawnSync("sh", ["-c", `printf '%s' ${command}`], { encoding: "utf8" }).stdout;
-    expect(said).toBe(`${root}/keyrun`);
+    expect(said).toBe(`KEYRUN_DATA_DIR=${root}${root}/keyrun`);
   }
 });

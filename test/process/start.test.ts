@@ -10,17 +10,21 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
+import { promisify } from "node:util";
 import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { createBrowser } from "../harness/browser.ts";
 import { freePort } from "../harness/free-port.ts";
 import {
   type KeyrunProcess,
   keyrunCommand,
+  repository,
   restRun,
   type ServingKeyrun,
   serveKeyrun,
   spawnKeyrun,
   statusOf,
 } from "../harness/keyrun-process.ts";
+import { buildScreen } from "../harness/screen-build.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
 const folders = createTempFolders();
@@ -53,32 +57,41 @@ async function refused(settings: Record<string, string>) {
   return { code, stdout: keyrun.stdout(), stderr: keyrun.stderr() };
 }
 
-test("start prints the address, how to create a key and how to run an app, and the printed curl works", async () => {
+test("start prints the address, how to create a key and how to run an app, and what is printed works", async () => {
   const keyrun = await serve(folders.create());
-  const { publicUrl, internalUrl } = keyrun;
+  const { publicUrl, internalUrl, dataDir } = keyrun;
   const curl = `curl -sS -X POST ${publicUrl}/api/apps/echo/run -H "Authorization: Bearer $KEYRUN_API_KEY" -H "Content-Type: application/json" -d '{"text":"hello"}'`;
+  const makeKey = `export KEYRUN_API_KEY=$(KEYRUN_DATA_DIR=${dataDir} ./keyrun keys create --team demo)`;
   const [words, screenWords] = keyrun.stdout().split(/(?<=hello"}'\n)/);
   // The last lines are about the screen and depend on whether it is built.
   expect(screenWords).toMatch(/^(Manage keys in the browser|The screen is not built yet)/);
   expect(words).toBe(`Keyrun is ready: ${publicUrl} (gRPC ${internalUrl.slice("http://".length)})
 
 Make a key, which is shown this once:
-  export KEYRUN_API_KEY=$(./keyrun keys create --team demo)
+  ${makeKey}
 Run an app with it:
   ${curl}
 `);
-  const created = await keyrunCommand({ KEYRUN_DATA_DIR: keyrun.dataDir }, [
-    "keys",
-    "create",
-    "--team",
-    "demo",
-  ]);
-  const env = { PATH: process.env.PATH, KEYRUN_API_KEY: created.stdout.trim() };
-  const answer = await new Promise<string>((resolve, reject) => {
-    execFile("sh", ["-c", curl], { env }, (error, stdout) => (error ? reject(error) : resolve(stdout)));
+  expect(JSON.parse((await typed(`${makeKey}\n${curl}`)).stdout)).toMatchObject({
+    appId: "echo",
+    text: "hello",
   });
-  expect(JSON.parse(answer)).toMatchObject({ appId: "echo", text: "hello" });
 });
+
+test("where nobody may read along, start prints no link but the command for one, which works", async () => {
+  buildScreen();
+  const keyrun = await serve(folders.create());
+  const [command = ""] = /(?<=^ {2}).+ sign-in-link$/m.exec(keyrun.stdout()) ?? [];
+  expect(command).toBe(`KEYRUN_DATA_DIR=${keyrun.dataDir} ./keyrun sign-in-link`);
+  expect(keyrun.stdout() + keyrun.stderr()).not.toMatch(/sign-in\/link|code=/);
+  const link = (await typed(command)).stdout.trim();
+  expect((await createBrowser(keyrun.publicUrl).openLink(link)).status).toBe(204);
+});
+
+/** Types the lines into a new shell in the clone, which has no setting. */
+function typed(lines: string) {
+  return promisify(execFile)("sh", ["-c", lines], { cwd: repository, env: { PATH: process.env.PATH } });
+}
 
 test("the text is printed before /readyz first answers 200", async () => {
   const [port, grpcPort] = [await freePort(), await freePort()];

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, expect, test, vi } from "vitest";
+import { createBrowser } from "../harness/browser.ts";
 import { type KeyrunProcess, spawnKeyrun } from "../harness/keyrun-process.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
@@ -36,9 +37,16 @@ function startOnTerminal(settings: Record<string, string> = {}): KeyrunProcess {
 
 /** What the start text says, as soon as all of it is there. */
 async function publicUrlOf(keyrun: KeyrunProcess): Promise<string> {
-  await keyrun.until(() => keyrun.stdout().includes("/sign-in/link#"));
+  await keyrun.until(() => /\/sign-in\/link#\S+\s/.test(keyrun.stdout()));
   return /ready: (\S+)/.exec(keyrun.stdout())?.[1] ?? "";
 }
+
+test("a terminal shows a link, which signs the owner in", async () => {
+  const keyrun = startOnTerminal();
+  const url = await publicUrlOf(keyrun);
+  const [link = ""] = /http\S+\/sign-in\/link#code=[\w-]{43}/.exec(keyrun.stdout()) ?? [];
+  expect((await createBrowser(url).openLink(link)).status).toBe(204);
+});
 
 test("Ctrl-C in a terminal is answered with sentences, and the exit status is 0", async () => {
   const keyrun = startOnTerminal();
