@@ -1,4 +1,3 @@
-import { once } from "node:events";
 import {
   type ClientHttp2Session,
   type ClientHttp2Stream,
@@ -23,7 +22,10 @@ export async function h2cSession(url: string): Promise<ClientHttp2Session> {
   // Lets a test send the same header twice, as a hostile caller would.
   const session = connect(url, { strictSingleValueFields: false } as SecureClientSessionOptions);
   session.on("error", () => undefined);
-  await once(session, "remoteSettings");
+  await new Promise<void>((resolve, reject) => {
+    session.once("remoteSettings", () => resolve());
+    session.once("close", () => reject(new Error("The session closed before its settings came.")));
+  });
   return session;
 }
 

@@ -23,8 +23,14 @@ export const restCaller: CallerMaker = (url) => ({
 /** REST over one HTTP/2 connection. */
 export const restH2Caller: CallerMaker = (url) => {
   const session = h2cSession(url);
+  // Perhaps nothing is ever asked of it.
+  session.catch(() => {});
   return {
-    close: () => void session.then((open) => open.destroy()),
+    close: () =>
+      void session.then(
+        (open) => open.destroy(),
+        () => {},
+      ),
     async run(order) {
       const { path, headers: sent, body } = requestOf(order);
       const answer = await h2cRequest(

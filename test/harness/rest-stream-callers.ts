@@ -53,15 +53,22 @@ function http1(url: string): Client {
 
 function http2(url: string): Client {
   const session = h2cSession(url);
+  // Perhaps nothing is ever asked of it.
+  session.catch(() => {});
   return {
-    close: () => void session.then((open) => open.destroy()),
+    close: () =>
+      void session.then(
+        (open) => open.destroy(),
+        () => {},
+      ),
     async ask({ path, headers, body, leaving }) {
       const sent = { ":method": "POST", ":path": path, ...Object.fromEntries(headers) };
       const stream = (await session).request(sent, { signal: leaving });
       stream.setEncoding("utf8").end(body);
       const received = new Headers();
       const status = await new Promise<number>((resolve, reject) => {
-        stream.once("error", reject).once("response", (head) => {
+        stream.once("error", reject).once("close", () => reject(new Error("The stream has no head.")));
+        stream.once("response", (head) => {
           for (const [name, value] of Object.entries(head)) {
             if (!name.startsWith(":")) received.set(name, String(value));
           }
