@@ -4,7 +4,7 @@
  */
 export interface ShortTexts<Message> extends AsyncIterable<Message> {
   /**
-   * Takes the text of the next message, if that is there already and its text is short: at most
+   * Takes the text of the next message, if that is there already and its text is short: 1 to
    * `shortTextMax` UTF-16 code units, well-formed. Undefined if not, and where others wait for
    * their turn: the next message then comes by iteration. Call it only while nobody waits for one.
    */

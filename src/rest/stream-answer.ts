@@ -3,7 +3,8 @@ import type { HttpRequest } from "../http/handler.ts";
 import type { Outcomes } from "../http/outcomes.ts";
 import { preferredType } from "../http/preference.ts";
 import { refusalJson } from "../http/refusal-response.ts";
-import { hasShortTexts, type ShortTexts } from "../http/short-texts.ts";
+import { ShortFrames } from "../http/short-frames.ts";
+import { hasShortTexts } from "../http/short-texts.ts";
 import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 import type { EncodedResponse } from "../transcode/encode.ts";
 import { type StreamForm, streamForms, streamTypes } from "../transcode/stream-form.ts";
@@ -65,9 +66,7 @@ const over: Text = { done: true, value: undefined };
  */
 class StreamTexts {
   readonly #messages: AsyncIterator<Message, undefined>;
-  readonly #short: ShortTexts<Message> | undefined;
-  /** What stands around the text of a short message. */
-  #around: readonly [before: string, after: string] | undefined;
+  readonly #short: ShortFrames<Message> | undefined;
   readonly #parts: StreamParts;
   readonly #quiet: NodeJS.Timeout;
   #gone: Refusal | undefined;
@@ -79,7 +78,8 @@ class StreamTexts {
   constructor(messages: AsyncIterable<Message>, parts: StreamParts) {
     this.#messages = messages[Symbol.asyncIterator]();
     this.#parts = parts;
-    if (hasShortTexts<Message>(messages)) this.#short = messages;
+    const form = { isJson: true, frameOf: (message: Message) => this.#frameOf(message) };
+    if (hasShortTexts<Message>(messages)) this.#short = new ShortFrames(messages, form);
     parts.request.whenGone((refusal) => {
       this.#gone = refusal;
       this.#wake?.reject(refusal);
@@ -88,12 +88,15 @@ class StreamTexts {
   }
 
   async next(): Promise<Text> {
-    const { request, outcomes, form, encode } = this.#parts;
+    const { request, outcomes, form } = this.#parts;
     if (this.#isOver) return over;
     try {
       const come = await this.#come();
-      if (come === "quiet") return this.#begun(form.quiet);
-      if (!come.done) return this.#begun(form.message(encode(come.value)) + this.#joined());
+      if (come === "quiet") return this.#begun(Buffer.from(form.quiet));
+      if (!come.done) {
+        const frame = this.#frameOf(come.value);
+        return this.#begun(this.#short?.joinTo(frame) ?? frame);
+      }
       this.#end();
       outcomes.succeeded("rest", request);
       return textOf(form.end);
@@ -117,30 +120,15 @@ class StreamTexts {
     return over;
   }
 
-  /** The messages that are there as well, in one text with the one before them. */
-  #joined(): string {
-    let joined = "";
-    while (joined.length < joinedMax) {
-      const text = this.#short?.takeShortText();
-      if (text === undefined) break;
-      this.#around ??= this.#aroundText();
-      joined += this.#around[0] + JSON.stringify(text) + this.#around[1];
-    }
-    return joined;
-  }
-
-  #aroundText(): readonly [string, string] {
+  #frameOf(message: Message): Uint8Array {
     const { form, encode } = this.#parts;
-    const message = this.#short?.withText(sample);
-    const [before, after] = message ? form.message(encode(message)).split(JSON.stringify(sample)) : [];
-    if (before === undefined || after === undefined) throw new Error("the message does not hold its text");
-    return [before, after];
+    return Buffer.from(form.message(encode(message)));
   }
 
-  #begun(text: string): Text {
+  #begun(text: Uint8Array): Text {
     this.#hasBegun = true;
     this.#parts.request.isStream = true;
-    return textOf(text);
+    return { done: false, value: text };
   }
 
   /** Waits for the next message, the end of the request, or the end of the silence. */
@@ -166,12 +154,6 @@ class StreamTexts {
     this.#messages.return?.().catch(() => {});
   }
 }
-
-/** From this length on, no more is joined: a reader that stops costs the memory of one text. */
-const joinedMax = 14 * 1024;
-
-/** A text that nothing else of a message has. */
-const sample = "\u0001";
 
 function textOf(text: string): Text {
   return { done: false, value: Buffer.from(text) };

@@ -24,7 +24,7 @@ export async function callRoute(
     rateNow: undefined,
     deadline: undefined,
     chunks: undefined,
-    behind: undefined,
+    short: undefined,
   };
   const header = headersOf(request.rawHeaders);
   shortenTimeouts(header);
@@ -131,10 +131,8 @@ function withFrames(body: AsyncIterable<Uint8Array>, state: CallState) {
   return {
     async next(): Promise<IteratorResult<Uint8Array>> {
       const next = await chunks.next();
-      const { behind } = state;
-      state.behind = undefined;
-      if (next.done || behind === undefined) return next;
-      return { done: false, value: Buffer.concat([next.value, behind]) };
+      if (next.done || state.short === undefined) return next;
+      return { done: false, value: state.short.joinTo(next.value) };
     },
     async return(): Promise<IteratorResult<Uint8Array>> {
       return (await chunks.return?.()) ?? { done: true, value: undefined };

@@ -1,0 +1,85 @@
+import type { ShortTexts } from "./short-texts.ts";
+
+export interface FrameForm<Message> {
+  /** The bytes of one message, with all that stands around it. */
+  readonly frameOf: (message: Message) => Uint8Array;
+  /** Whether the text stands in JSON. Otherwise it stands there as it is, in UTF-8. */
+  readonly isJson: boolean;
+}
+
+/**
+ * The frames of messages that are there together. They differ only in their texts, so each is
+ * written as the bytes that stand before every text of its length, the text, and those behind it.
+ */
+export class ShortFrames<Message> {
+  readonly #messages: ShortTexts<Message>;
+  readonly #form: FrameForm<Message>;
+  /** By the bytes that the text takes, because a frame may tell its length. */
+  readonly #around: (readonly [before: Uint8Array, after: Uint8Array])[] = [];
+
+  constructor(messages: ShortTexts<Message>, form: FrameForm<Message>) {
+    this.#messages = messages;
+    this.#form = form;
+  }
+
+  /** Takes the messages that are there, and returns this frame with theirs behind it. */
+  joinTo(first: Uint8Array): Uint8Array {
+    let text = first.length < joinedBytesMax ? this.#messages.takeShortText() : undefined;
+    if (text === undefined) return first;
+    const frames = Buffer.allocUnsafe(joinedBytesMax + frameBytesMax);
+    frames.set(first);
+    let at = first.length;
+    while (text !== undefined) {
+      at = this.#writePlain(frames, at, text) ?? this.#write(frames, at, text);
+      text = at < joinedBytesMax ? this.#messages.takeShortText() : undefined;
+    }
+    return frames.subarray(0, at);
+  }
+
+  /** The same as `#write`, for less. Undefined if the text may take other bytes in the frame. */
+  #writePlain(frames: Buffer, at: number, text: string): number | undefined {
+    if (text.length > loopedMax) return undefined;
+    const [before, after] = this.#around[text.length] ?? this.#newAround(text.length);
+    let end = at + before.length;
+    for (let n = 0; n < text.length; n++) {
+      const unit = text.charCodeAt(n);
+      if (unit < 0x20 || unit > 0x7e || unit === quote || unit === backslash) return undefined;
+      frames[end++] = unit;
+    }
+    frames.set(before, at);
+    frames.set(after, end);
+    return end + after.length;
+  }
+
+  #write(frames: Buffer, at: number, text: string): number {
+    const written = this.#form.isJson ? JSON.stringify(text).slice(1, -1) : text;
+    const bytes = Buffer.byteLength(written);
+    const [before, after] = this.#around[bytes] ?? this.#newAround(bytes);
+    frames.set(before, at);
+    const end = at + before.length + frames.write(written, at + before.length);
+    frames.set(after, end);
+    return end + after.length;
+  }
+
+  /** Two frames show which of their bytes are the text's. */
+  #newAround(bytes: number): readonly [Uint8Array, Uint8Array] {
+    const frameOf = (unit: string) => this.#form.frameOf(this.#messages.withText(unit.repeat(bytes)));
+    const [frame, other] = [frameOf("a"), frameOf("b")];
+    const start = frame.findIndex((byte, n) => byte !== other[n]);
+    const around = [
+      new Uint8Array(frame.subarray(0, start)),
+      new Uint8Array(frame.subarray(start + bytes)),
+    ] as const;
+    this.#around[bytes] = around;
+    return around;
+  }
+}
+
+/** From this length on, no more is joined. A reader that stops costs the memory of one of these. */
+const joinedBytesMax = 14 * 1024;
+/** More than a short text can take: in JSON six bytes for each of its units. */
+const frameBytesMax = 2 * 1024;
+/** Shorter texts are written faster unit by unit. */
+const loopedMax = 24;
+const quote = 0x22;
+const backslash = 0x5c;
