@@ -37,7 +37,7 @@ export async function promoteSecret(
     if (!last || held.length < 2) return `${file.path} holds one secret. Add one with \`secrets add\` first.`;
     const version = secretVersion(last.secret);
     const behind = instances.find(({ facts }) => !facts.secretVersions.includes(version));
-    if (!behind) return [last, ...held.slice(0, -1)];
+    if (!behind) return [{ ...last, isUnpromoted: false }, ...held.slice(0, -1)];
     return `${inWords(behind)} does not know version ${version} yet, and could not read the keys made with it. Put this file there, restart it, and try again.`;
   });
   const [newest, ...older] = versions;
@@ -60,7 +60,8 @@ export async function dropSecret(
   const versions = await file.change((held) => {
     dropped = options.version ?? versionOf(held.at(-1));
     const place = held.findIndex((each) => versionOf(each) === dropped);
-    const problem = problemOfDrop({ version: dropped, place, path: file.path, store });
+    const isUnpromoted = held[place]?.isUnpromoted ?? false;
+    const problem = problemOfDrop({ version: dropped, place, isUnpromoted, path: file.path, store });
     return problem ?? held.toSpliced(place, 1);
   });
   say(terminal, options, {
@@ -73,13 +74,17 @@ export async function dropSecret(
 function problemOfDrop(drop: {
   readonly version: string;
   readonly place: number;
+  readonly isUnpromoted: boolean;
   readonly path: string;
   readonly store: StoreInspection;
 }): string | undefined {
-  const { version, place, path, store } = drop;
+  const { version, place, isUnpromoted, path, store } = drop;
   if (place < 0) return `${path} holds no secret of version ${version}: see \`secrets list\`.`;
   if (place === 0) {
     return `The secret of version ${version} is the first in ${path} and makes new keys, so it can't be removed.`;
+  }
+  if (isUnpromoted) {
+    return `The secret of version ${version} was added and never promoted, so it is newer than the first. Run \`secrets promote\` before you drop an old secret. If you don't want the new one after all, remove its line and the one before it from every copy of ${path}.`;
   }
   const maker = problemOfMakers(version, store);
   if (maker !== undefined) return maker;

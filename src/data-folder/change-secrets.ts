@@ -1,13 +1,15 @@
 import { type FileHandle, open, readFile, realpath, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
 import { environment, serviceSecretsMax } from "../settings/known.ts";
-import { splitList } from "../settings/text.ts";
+import { splitSecrets, unpromotedMark } from "../settings/text.ts";
 import { syncFolder } from "./data-folder.ts";
 
 /** One secret of the list, as it is written and as it is used. */
 export interface HeldSecret {
   readonly text: string;
   readonly secret: Buffer;
+  /** True from `secrets add` to `secrets promote`: the secret is newer than the first. */
+  readonly isUnpromoted: boolean;
 }
 
 /** The secrets of the file, newest first, or a sentence on why the file is as it was. */
@@ -17,9 +19,10 @@ export type SecretsChanged = { readonly secrets: readonly Buffer[] } | { readonl
 export type SecretsChange = (held: readonly HeldSecret[]) => readonly HeldSecret[] | string;
 
 /**
- * Changes the list that the file holds, which is then one secret a line. It is durable when the
- * promise resolves. A crash leaves the old file or the new one, never a part. Two changes at the
- * same time never lose a secret: the second is refused.
+ * Changes the list that the file holds, which is then one secret a line, with a line before each
+ * that is not promoted yet. It is durable when the promise resolves. A crash leaves the old file or
+ * the new one, never a part. Two changes at the same time never lose a secret: the second is
+ * refused.
  */
 export async function changeSecrets(path: string, change: SecretsChange): Promise<SecretsChanged> {
   try {
@@ -32,16 +35,16 @@ export async function changeSecrets(path: string, change: SecretsChange): Promis
 
 /** The change that puts a new secret before the others, which it keeps. */
 export function putFirst(newText: string): SecretsChange {
-  return (held) => [heldSecret(newText), ...held];
+  return (held) => [heldSecret({ text: newText, isUnpromoted: false }), ...held];
 }
 
-/** The change that puts a new secret after the others. */
+/** The change that puts a new secret after the others, where it waits to be promoted. */
 export function putLast(newText: string): SecretsChange {
-  return (held) => [...held, heldSecret(newText)];
+  return (held) => [...held, heldSecret({ text: newText, isUnpromoted: true })];
 }
 
-function heldSecret(text: string): HeldSecret {
-  return { text, secret: Buffer.from(text, "base64url") };
+function heldSecret({ text, isUnpromoted }: Omit<HeldSecret, "secret">): HeldSecret {
+  return { text, secret: Buffer.from(text, "base64url"), isUnpromoted };
 }
 
 async function changeFile(path: string, change: SecretsChange): Promise<SecretsChanged> {
@@ -52,10 +55,13 @@ async function changeFile(path: string, change: SecretsChange): Promise<SecretsC
   try {
     const old = await readFile(path, "utf8");
     if (!environment.shape.KEYRUN_SECRET.safeParse(old).success) return { refused: damaged(path) };
-    const changed = change(splitList(old).map(heldSecret));
+    const changed = change(splitSecrets(old).map(heldSecret));
     if (typeof changed === "string") return { refused: changed };
     if (changed.length > serviceSecretsMax) return { refused: tooMany(path) };
-    await draft.writeFile(`${changed.map(({ text }) => text).join("\n")}\n`);
+    const lines = changed.flatMap(({ text, isUnpromoted }) =>
+      isUnpromoted ? [unpromotedMark, text] : [text],
+    );
+    await draft.writeFile(`${lines.join("\n")}\n`);
     await keepOwner(draft, path);
     await draft.sync();
     await rename(draftPath, path);

@@ -124,7 +124,7 @@ export function numbersByName<Name extends string>(
 export function secretList({ bytesMin, countMax }: { bytesMin: number; countMax: number }) {
   const what = `1 to ${countMax} base64url texts, separated by commas or lines, each of ${bytesMin} bytes or more; \`openssl rand -hex 32\` makes one`;
   return text(what, (value) => {
-    const secrets = splitList(value).map((part) => {
+    const secrets = splitSecrets(value).map(({ text: part }) => {
       const wellFormed = base64urlForm.test(part) && part.replace(/=+$/, "").length % 4 !== 1;
       return wellFormed ? Buffer.from(part, "base64url") : Buffer.alloc(0);
     });
@@ -133,9 +133,16 @@ export function secretList({ bytesMin, countMax }: { bytesMin: number; countMax:
   });
 }
 
-/** The parts of a list that is separated by commas or by the ends of lines. */
-export function splitList(value: string): string[] {
-  return value.trim().split(/\s*[,\n]\s*/);
+/**
+ * The texts of a list that is separated by commas or by the ends of lines. The mark stands as one
+ * more part before a text that was added and never promoted.
+ */
+export function splitSecrets(value: string) {
+  const parts = value.trim().split(/\s*[,\n]\s*/);
+  const texts = parts.map((text, place) => ({ text, isUnpromoted: parts[place - 1] === unpromotedMark }));
+  return texts.filter(({ text }, place) => text !== unpromotedMark || place === parts.length - 1);
 }
+
+export const unpromotedMark = "# not promoted yet:";
 
 const base64urlForm = /^[A-Za-z0-9_-]+={0,2}$/;

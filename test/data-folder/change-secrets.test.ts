@@ -14,7 +14,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
-import { changeSecrets, putFirst } from "#src/data-folder/change-secrets.ts";
+import { changeSecrets, putFirst, putLast } from "#src/data-folder/change-secrets.ts";
 import { createSecretFiles, newSecretText } from "#src/data-folder/secret-files.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
@@ -61,8 +61,31 @@ test.each([",", "\n", ", ", "\r\n", "\n\n"])(
   },
 );
 
+test("an added secret is marked in the file, which start reads as before, until another list has it without", async () => {
+  const [old, added, third] = [newText(), newText(), newText()];
+  const path = newFile(old);
+  await changeSecrets(path, putLast(added));
+  expect(read(path)).toBe(`${old}\n# not promoted yet:\n${added}\n`);
+  const start = () => createSecretFiles(join(path, ".."), randomBytes).findSecrets();
+  expect(await start()).toEqual([old, added].map((text) => Buffer.from(text, "base64url")));
+  await changeSecrets(path, putFirst(third));
+  expect(read(path)).toBe(`${third}\n${old}\n# not promoted yet:\n${added}\n`);
+  // As a setting has it, where a list is one line.
+  writeFileSync(path, read(path).replaceAll("\n", ",").slice(0, -1));
+  expect(await start()).toHaveLength(3);
+});
+
 test("what is no list of secrets is never replaced, and neither used by start", async () => {
-  for (const text of ["", "short", `${newText()},`, `${newText()},short`, `${newText()} ${newText()}`]) {
+  const mark = "# not promoted yet:";
+  const notLists = [mark, `${newText()}\n${mark}`, `${newText()}\n# mine\n${newText()}`];
+  for (const text of [
+    ...notLists,
+    "",
+    "short",
+    `${newText()},`,
+    `${newText()},short`,
+    `${newText()} ${newText()}`,
+  ]) {
     const path = newFile(text);
     expect(await refusalOf(path)).toMatch(/does not hold a list of secrets/);
     expect(read(path)).toBe(text);

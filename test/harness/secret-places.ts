@@ -51,6 +51,11 @@ export function secretPlaces() {
   };
 }
 
+/** The secrets that a file holds, in their order. */
+export function heldIn(secretFile: string): string[] {
+  return readFileSync(secretFile, "utf8").match(/^[\w-]{43}$/gm) ?? [];
+}
+
 function placeOf(running: ServingKeyrun[], secretFile: string, settings: Settings) {
   const command = (...args: string[]) => keyrunCommand(settings, args);
   return {
@@ -58,7 +63,7 @@ function placeOf(running: ServingKeyrun[], secretFile: string, settings: Setting
     secretFile,
     command,
     /** The secrets that the file holds, newest first. */
-    held: () => readFileSync(secretFile, "utf8").trim().split("\n"),
+    held: () => heldIn(secretFile),
     newKey: async () => (await servedCommand(settings, ["keys", "create", "--team", "demo"])).stdout.trim(),
     async start() {
       const keyrun = await serveKeyrun(settings.KEYRUN_DATA_DIR ?? "", settings);

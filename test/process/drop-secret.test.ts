@@ -1,4 +1,5 @@
 import { randomBytes, randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { MongoClient } from "mongodb";
 import { describe, expect, test } from "vitest";
 import { createServiceSecrets } from "#src/keys/service-secrets.ts";
@@ -13,9 +14,13 @@ const { embedded, onMongo } = secretPlaces();
 /** Each test starts several servers. */
 const longer = { timeout: 300_000 };
 
-async function refusedToDrop({ command, held }: SecretPlace, words: RegExp): Promise<void> {
+async function refusedToDrop(
+  { command, held }: SecretPlace,
+  words: RegExp,
+  ...version: string[]
+): Promise<void> {
   const before = held();
-  const { code, stderr } = await command("secrets", "drop");
+  const { code, stderr } = await command("secrets", "drop", ...version);
   expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(words) });
   expect(held()).toEqual(before);
   for (const text of before) expect(stderr).not.toContain(text);
@@ -43,6 +48,34 @@ test(
   longer,
   async () => {
     await dropStory(embedded());
+  },
+);
+
+test(
+  "a secret that was added is not dropped before it was promoted, and the old one goes then",
+  longer,
+  async () => {
+    const place = embedded();
+    const { command, held, secretFile, start } = place;
+    await (await start()).stop();
+    expect(await command("secrets", "add")).toMatchObject({ code: 0 });
+    const [old, added] = held();
+    const before = readFileSync(secretFile, "utf8");
+    const { versions } = JSON.parse((await command("secrets", "list", "--json")).stdout);
+    await refusedToDrop(place, /was added and never promoted.*`secrets promote`/);
+    await refusedToDrop(place, /was added and never promoted/, versions[1]);
+    expect(readFileSync(secretFile, "utf8")).toBe(before);
+    // A start reads the file, and a rotation keeps the mark.
+    await (await start()).stop();
+    expect(await command("secrets", "rotate")).toMatchObject({ code: 0 });
+    await refusedToDrop(place, /was added and never promoted/);
+
+    expect(await command("secrets", "promote")).toMatchObject({ code: 0 });
+    const [, rotated] = held();
+    expect(held()).toEqual([added, rotated, old]);
+    expect(await command("secrets", "drop")).toMatchObject({ code: 0 });
+    expect(held()).toEqual([added, rotated]);
+    expect(readFileSync(secretFile, "utf8")).toBe(`${added}\n${rotated}\n`);
   },
 );
 

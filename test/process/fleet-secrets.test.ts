@@ -1,11 +1,12 @@
 import { randomBytes } from "node:crypto";
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Fleet, startFleet } from "../harness/fleet.ts";
 import { missingFleetPrograms } from "../harness/fleet-programs.ts";
 import { keyrunCommand, type Settings } from "../harness/keyrun-process.ts";
 import { mongodbUri } from "../harness/mongo-databases.ts";
+import { heldIn } from "../harness/secret-places.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
 const folders = createTempFolders();
@@ -19,7 +20,7 @@ async function secrets(...args: string[]) {
   return await keyrunCommand(ofHost, ["secrets", ...args]);
 }
 
-const held = () => readFileSync(secretFile, "utf8").trim().split("\n");
+const held = () => heldIn(secretFile);
 const restart = async (places: readonly number[]) => {
   for (const place of places) {
     const member = fleet.members[place]!;
@@ -61,6 +62,7 @@ describe.skipIf(left)("the commands for the secret of a fleet", () => {
     await restart([0]);
     await refusedFor(/The instance at 127\.0\.0\.1:\d+ does not know version \w{8} yet/, "promote");
     await restart([1]);
+    await refusedFor(/was added and never promoted.*`secrets promote`/, "drop");
     const [, added = ""] = held();
     expect(await secrets("promote", "--json")).toMatchObject({ code: 0 });
     expect(held()).toEqual([added, old]);
