@@ -17,7 +17,7 @@ export const runBounds = {
   recountMsMin: 1_000,
   /**
    * By how much the wall clocks of the machines of a fleet may differ. A run on another one is
-   * called dead so much later, and a record is kept for so much longer.
+   * called failed so much later, and a record is kept for so much longer.
    */
   clockSkewMsMax: 5_000,
   /** Changes of records in one write, and the bytes of their texts, unless one alone has more. */
@@ -37,6 +37,11 @@ export const runBounds = {
   recordRetryMs: 1_000,
   unwrittenRunsMax: 10_000,
   unwrittenTextBytesMax: 64 * 1024 * 1024,
+  /**
+   * How long after the latest time at which the app may be at work its outcome is still written
+   * again, so that an election of a new primary in MongoDB loses none.
+   */
+  outcomeRetryMsMax: 30_000,
   /** How often expired records of runs are removed, and how many at once. */
   recordSweepMs: 60_000,
   recordSweepMax: 200,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { RunClaim, RunEnd } from "#src/run/repeat/run-record-store.ts";
+import type { RunClaim, RunEnd, RunRelease, RunState } from "#src/run/repeat/run-record-store.ts";
 import type { OpenStores } from "./opened-stores.ts";
 import { openedStores } from "./opened-stores.ts";
 
@@ -19,6 +19,9 @@ export function runRecordStoreContract(name: string, open: OpenStores): void {
       ...{ kind: "end", id, runId, state: "done", text, textBytes: Buffer.byteLength(text ?? "") },
       ...{ expireTimeMs: far },
       ...facts,
+    });
+    const releaseOf = ({ id, runId }: RunClaim, state: RunState = "running"): RunRelease => ({
+      ...{ kind: "release", id, runId, state },
     });
     /** Claims a record and ends it with a text. */
     const keep = async (one: RunClaim, text: string) => {
@@ -75,11 +78,32 @@ export function runRecordStoreContract(name: string, open: OpenStores): void {
     test("a release frees the key, but only of its own run", async () => {
       const one = claimOf(newPrefix());
       await claim(one);
-      await records().write([{ kind: "release", id: one.id, runId: "another" }]);
+      await records().write([releaseOf({ ...one, runId: "another" })]);
       expect(await records().find(one.id)).toEqual(claimed(one));
-      await records().write([{ kind: "release", id: one.id, runId: one.runId }]);
+      await records().write([releaseOf(one)]);
       expect(await claim({ ...one, runId: "next" })).toBeUndefined();
     });
+
+    test.each([
+      ["done", "text"],
+      ["app_failed", null],
+    ] as const)(
+      "the first end stands: of a run that is %s, nothing is changed or freed",
+      async (state, text) => {
+        const one = claimOf(newPrefix());
+        await claim(one);
+        await records().write([endOf(one, text, { state, expireTimeMs: 5_000 })]);
+        const ended = await records().find(one.id);
+        expect(ended).toMatchObject({ state, expireTimeMs: 5_000 });
+        for (const late of [endOf(one, "late"), endOf(one, null, { state: "app_timeout" }), releaseOf(one)]) {
+          expect(await records().write([late])).toEqual([undefined]);
+          expect(await records().find(one.id)).toEqual(ended);
+        }
+        expect(await records().textOf(one.id, one.runId)).toBe(text);
+        await records().write([releaseOf(one, state)]);
+        expect(await records().find(one.id)).toBeUndefined();
+      },
+    );
 
     test("one write makes changes of every kind, and answers each in its place", async () => {
       const prefix = newPrefix();
@@ -90,7 +114,7 @@ export function runRecordStoreContract(name: string, open: OpenStores): void {
         { kind: "claim", id: other.id, claim: other },
         endOf(ended!, "text"),
         { kind: "claim", id: free!.id, claim: free! },
-        { kind: "release", id: released!.id, runId: released!.runId },
+        releaseOf(released!),
       ]);
       expect(outcomes).toEqual([claimed(taken!), undefined, undefined, undefined]);
       expect(await records().find(free!.id)).toEqual(claimed(free!));

@@ -75,6 +75,8 @@ export interface RepeatableRunsParts {
 export function createRepeatableRuns(parts: RepeatableRunsParts): RepeatableRuns {
   const { clock, keptHours, bytes } = parts;
   const skewMs = parts.isShared ? runBounds.clockSkewMsMax : 0;
+  // The owner of a run may be another instance, and still try to write what came of it.
+  const ownerMs = parts.isShared ? runBounds.outcomeRetryMsMax + skewMs : 0;
   // By the clock of every instance, the key is kept for as long as was promised.
   const keptMs = keptHours * hourMs + skewMs;
   const records = createRunRecords({ ...parts, keptMs });
@@ -104,16 +106,30 @@ export function createRepeatableRuns(parts: RepeatableRunsParts): RepeatableRuns
   async function claimOrFind(order: RepeatableOrder, names: Pick<RunClaim, "id" | "fingerprint">) {
     const { id } = names;
     for (let tries = 0; tries < bounds.claimTriesMax; tries++) {
-      const here = underWay.get(id);
+      const here = hereOf(id);
       if (here) return { kind: "here", here } as const;
       const begunMs = clock.monotonicMs();
       const claim = claimOf(order, names);
       const found = await records.claim(claim);
       if (!found) return { kind: "claimed", claim, begunMs } as const;
       if (found.expireTimeMs <= clock.unixMs()) await records.removeExpired(found);
-      else if (underWay.get(id)?.claim.runId !== found.runId) return { kind: "found", found } as const;
+      else if (hereOf(id)?.claim.runId === found.runId) continue;
+      // What the owner does meanwhile stands, if it is the first: the next claim meets it.
+      else if (isLost(found)) await records.fail(found);
+      else return { kind: "found", found } as const;
     }
     throw unavailable();
+  }
+
+  /** The run of this process, as long as no other instance may tell another outcome. */
+  function hereOf(id: string): RunUnderWay | undefined {
+    const here = underWay.get(id);
+    return here && clock.monotonicMs() < here.untilMs ? here : undefined;
+  }
+
+  /** Whether the run's owner has had all the time in which it may write what came of it. */
+  function isLost({ state, runUntilMs }: RunRecord): boolean {
+    return state === "running" && clock.unixMs() >= runUntilMs + ownerMs;
   }
 
   function claimOf({ teamId, app }: RepeatableOrder, names: Pick<RunClaim, "id" | "fingerprint">): RunClaim {
@@ -132,13 +148,14 @@ export function createRepeatableRuns(parts: RepeatableRunsParts): RepeatableRuns
     running += 1;
     const { requestId } = call;
     const traceContext = readTraceContext((name) => call.header(name));
-    const answered = carryOut(order, { claim, requestId, traceContext, begunMs }).finally(() => {
+    const untilMs = begunMs + (claim.runUntilMs - claim.createTimeMs) + runBounds.outcomeRetryMsMax;
+    const answered = carryOut(order, { claim, requestId, traceContext, begunMs, untilMs }).finally(() => {
       running -= 1;
       if (running > 0) return;
       for (const resolve of whenIdle) resolve();
       whenIdle = [];
     });
-    const here = new RunUnderWay(claim, answered);
+    const here = new RunUnderWay({ claim, untilMs }, answered);
     underWay.set(claim.id, here);
     const outcome = await here.outcome(call);
     if (outcome.kind !== "kept" || outcome.state !== "done") throw outcome.refusal;
@@ -151,8 +168,9 @@ export function createRepeatableRuns(parts: RepeatableRunsParts): RepeatableRuns
     {
       claim,
       begunMs,
+      untilMs,
       ...asked
-    }: Pick<Run, "requestId" | "traceContext"> & { claim: RunClaim; begunMs: number },
+    }: Pick<Run, "requestId" | "traceContext"> & { claim: RunClaim; begunMs: number; untilMs: number },
   ): Promise<RunOutcome> {
     const { teamId, runId } = claim;
     const { keyId, app } = order;
@@ -166,12 +184,18 @@ export function createRepeatableRuns(parts: RepeatableRunsParts): RepeatableRuns
       return parts.run(run);
     });
     const ended = () => {
-      underWay.delete(claim.id);
+      if (underWay.get(claim.id)?.claim === claim) underWay.delete(claim.id);
       held.release();
     };
-    if (outcome.kind === "kept") await records.end(claim, outcome, ended);
-    if (outcome.kind === "not_started") await records.release(claim, ended);
-    if (outcome.kind === "unknown") ended();
+    if (outcome.kind !== "kept") {
+      held.release();
+      if (outcome.kind === "not_started") await records.release(claim, ended);
+      else ended();
+      return outcome;
+    }
+    await records.end(claim, outcome, { untilMs, done: ended });
+    // Another instance may have written first that the run has failed: a repeat is told.
+    if (clock.monotonicMs() >= untilMs) return { kind: "unknown", refusal: fail("IDEMPOTENCY_KEY_IN_USE") };
     return outcome;
   }
 
@@ -188,11 +212,8 @@ export function createRepeatableRuns(parts: RepeatableRunsParts): RepeatableRuns
   async function replay(found: RunRecord, fingerprint: string): Promise<RepeatableAnswer> {
     const { runId, state } = found;
     if (found.fingerprint !== fingerprint) throw fail("IDEMPOTENCY_KEY_REUSED");
-    if (state === "running") {
-      // It runs on another instance, or its process has ended. The app may still be at work.
-      if (clock.unixMs() < found.runUntilMs + skewMs) throw fail("IDEMPOTENCY_KEY_IN_USE");
-      throw replayedRefusal("app_failed");
-    }
+    // It runs on another instance, or its process has ended. The app may still be at work.
+    if (state === "running") throw fail("IDEMPOTENCY_KEY_IN_USE");
     if (state !== "done") throw replayedRefusal(state);
     const held = bytes.open(found.teamId);
     try {

@@ -26,10 +26,13 @@ export type RunClaim = Omit<RunRecord, "state" | "textBytes">;
 export type RunRecordChange =
   /** Adds a record in state `running`, unless there is one with this id, expired or not. */
   | { readonly kind: "claim"; readonly id: string; readonly claim: RunClaim }
-  /** Writes what came of a run. Changes nothing where the record is gone or of another run. */
+  /**
+   * Writes what came of a run. Changes nothing where the record is gone, of another run, or has an
+   * end: the first one stands.
+   */
   | RunEnd
-  /** Removes the record. Changes nothing where it is of another run. */
-  | { readonly kind: "release"; readonly id: string; readonly runId: string };
+  /** Removes the record. Changes nothing where it is of another run, or in another state. */
+  | RunRelease;
 
 export interface RunEnd {
   readonly kind: "end";
@@ -40,6 +43,13 @@ export interface RunEnd {
   readonly text: string | null;
   readonly textBytes: number;
   readonly expireTimeMs: number;
+}
+
+export interface RunRelease {
+  readonly kind: "release";
+  readonly id: string;
+  readonly runId: string;
+  readonly state: RunState;
 }
 
 /** Records, and the bytes of their texts. */

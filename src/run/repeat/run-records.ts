@@ -6,7 +6,7 @@ import { runBounds } from "../run-bounds.ts";
 import { createRecordSweep } from "./record-sweep.ts";
 import { createRecordWriter } from "./record-writer.ts";
 import type { RunOutcome } from "./run-outcome.ts";
-import type { RunClaim, RunEnd, RunRecord, RunRecordStore } from "./run-record-store.ts";
+import type { RunClaim, RunEnd, RunRecord, RunRecordStore, RunRelease } from "./run-record-store.ts";
 import { createTeamRoom } from "./team-room.ts";
 import { createUnwrittenChanges } from "./unwritten-changes.ts";
 
@@ -18,12 +18,19 @@ export interface RunRecords {
    */
   claim(claim: RunClaim): Promise<RunRecord | undefined>;
   /**
-   * Writes what came of a run. Resolves once the store took it or failed: it is then written later.
-   * Calls `done` when it is written, or given up. Never rejects.
+   * Writes what came of a run, unless `fail` came first. Resolves once the store took it or failed:
+   * it is then written later. Calls `done` when it is written, or given up at `untilMs` by the
+   * monotonic clock. Never rejects.
    */
-  end(claim: RunClaim, outcome: RunOutcome & { kind: "kept" }, done: () => void): Promise<void>;
-  /** Frees the key. Resolves and calls `done` as `end` does. */
+  end(
+    claim: RunClaim,
+    outcome: RunOutcome & { kind: "kept" },
+    end: { untilMs: number; done: () => void },
+  ): Promise<void>;
+  /** Frees the key, unless `fail` came first. Resolves and calls `done` as `end` does. */
   release(claim: RunClaim, done: () => void): Promise<void>;
+  /** Writes that the run has failed, unless its owner has written what came of it. */
+  fail(found: RunRecord): Promise<void>;
   /** Removes a record that has expired, if it is still there. */
   removeExpired(found: RunRecord): Promise<void>;
   /** The kept text of a run; null: it is no longer kept. */
@@ -52,13 +59,13 @@ export function createRunRecords(parts: {
   const { clock, store, keptMs, onWriteFailed } = parts;
   const { write } = createRecordWriter(store);
   const room = createTeamRoom({ store, sharedBy: parts.isShared ? { clock } : undefined });
-  const unwritten = createUnwrittenChanges({ write });
+  const unwritten = createUnwrittenChanges({ clock, write });
   const sweep = createRecordSweep({ clock, store, onRemoved: room.removed, onFailed: onWriteFailed });
   const removals = new Map<string, Promise<void>>();
 
   async function writeOrRetry(
     change: Parameters<typeof unwritten.add>[0],
-    { teamId, done }: { teamId: string; done: () => void },
+    { teamId, untilMs, done }: { teamId: string; untilMs: number; done: () => void },
   ): Promise<void> {
     try {
       await write(change);
@@ -66,7 +73,7 @@ export function createRunRecords(parts: {
     } catch (cause) {
       onWriteFailed(cause);
       room.forget(teamId);
-      unwritten.add(change, done);
+      unwritten.add(change, { untilMs, done });
     }
   }
 
@@ -86,11 +93,12 @@ export function createRunRecords(parts: {
         return found;
       } catch (cause) {
         // It may be written all the same, and would hold the key for a run that never starts.
-        unwritten.add({ kind: "release", id, runId }, () => room.forget(teamId));
+        const done = () => room.forget(teamId);
+        unwritten.add({ kind: "release", id, runId, state: "running" }, { untilMs: never, done });
         throw unavailable({ cause });
       }
     },
-    async end({ id, teamId, runId }, outcome, done) {
+    async end({ id, teamId, runId }, outcome, { untilMs, done }) {
       const whole = outcome.state === "done" ? outcome.text : null;
       const bytes = whole === null ? 0 : Buffer.byteLength(whole);
       const text = bytes > runBounds.keptTextBytesMax ? null : whole;
@@ -98,18 +106,23 @@ export function createRunRecords(parts: {
       const expireTimeMs = clock.unixMs() + keptMs;
       if (textBytes > 0) await room.takeText(teamId, textBytes).catch(onWriteFailed);
       const end: RunEnd = { kind: "end", id, runId, state: outcome.state, text, textBytes, expireTimeMs };
-      await writeOrRetry(end, { teamId, done });
+      await writeOrRetry(end, { teamId, untilMs, done });
     },
     async release({ id, teamId, runId }, done) {
-      await writeOrRetry({ kind: "release", id, runId }, { teamId, done });
+      const release: RunRelease = { kind: "release", id, runId, state: "running" };
+      await writeOrRetry(release, { teamId, untilMs: never, done });
       room.giveRecord(teamId);
     },
-    removeExpired({ id, teamId, runId, textBytes }) {
+    async fail({ id, runId }) {
+      const expireTimeMs = clock.unixMs() + keptMs;
+      await write({ kind: "end", id, runId, state: "app_failed", text: null, textBytes: 0, expireTimeMs });
+    },
+    removeExpired({ id, teamId, runId, state, textBytes }) {
       // All who met the record at once share its removal, so that it is counted once. To count the
       // team's records again would take long where there are many.
       const removal =
         removals.get(runId) ??
-        write({ kind: "release", id, runId })
+        write({ kind: "release", id, runId, state })
           .then(() => room.removed(teamId, { records: 1, textBytes }))
           .finally(() => removals.delete(runId));
       removals.set(runId, removal);
@@ -132,6 +145,9 @@ export function createRunRecords(parts: {
     },
   };
 }
+
+/** A key that is freed late does no harm, and nothing large waits for it. */
+const never = Number.POSITIVE_INFINITY;
 
 function noRoom(recordsMax: number): string {
   return `The team has sent ${recordsMax} Idempotency-Keys within an hour, and no more are kept. Repeat the request later, or send it without a key.`;

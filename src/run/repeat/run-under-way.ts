@@ -7,13 +7,16 @@ import type { RunClaim } from "./run-record-store.ts";
 /** A run with a key whose outcome is not in the store yet, and those who wait for it. */
 export class RunUnderWay {
   readonly claim: RunClaim;
+  /** By the monotonic clock: from then on another instance may tell that the run has failed. */
+  readonly untilMs: number;
   readonly #answered: Promise<RunOutcome>;
   #outcome: RunOutcome | undefined;
   #waiters = 0;
 
   /** `answered` never rejects. */
-  constructor(claim: RunClaim, answered: Promise<RunOutcome>) {
+  constructor({ claim, untilMs }: { claim: RunClaim; untilMs: number }, answered: Promise<RunOutcome>) {
     this.claim = claim;
+    this.untilMs = untilMs;
     this.#answered = answered.then((outcome) => {
       this.#outcome = outcome;
       return outcome;

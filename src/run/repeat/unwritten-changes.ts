@@ -1,27 +1,34 @@
+import type { Clock } from "../../clock.ts";
 import { runBounds } from "../run-bounds.ts";
-import type { RunRecordChange } from "./run-record-store.ts";
+import type { RunEnd, RunRecordChange, RunRelease } from "./run-record-store.ts";
 
 /** Changes that the store could not take. They are tried again until it does. */
 export interface UnwrittenChanges {
-  /** Keeps the change in memory, and calls `done` once it is written or given up. */
-  add(change: Exclude<RunRecordChange, { kind: "claim" }>, done: () => void): void;
+  /**
+   * Keeps the change in memory, and calls `done` once: when it is written, or given up at
+   * `untilMs` by the monotonic clock.
+   */
+  add(change: RunEnd | RunRelease, end: { untilMs: number; done: () => void }): void;
   /** Tries once to write what is left, and stops trying. Never rejects. */
   close(): Promise<void>;
 }
 
 interface Unwritten {
-  readonly change: Exclude<RunRecordChange, { kind: "claim" }>;
+  readonly change: RunEnd | RunRelease;
+  readonly untilMs: number;
   readonly done: () => void;
 }
 
 /**
- * Past the bounds the oldest is given up. Its record then stays in state `running`, as if the
- * process had been killed, which never lets an app start twice.
+ * Past the bounds in number and bytes the oldest is given up. The record of a change given up stays
+ * in state `running`, as if the process had been killed, which never lets an app start twice.
  */
 export function createUnwrittenChanges({
+  clock,
   write,
   retryMs = runBounds.recordRetryMs,
 }: {
+  clock: Clock;
   write: (change: RunRecordChange) => Promise<unknown>;
   retryMs?: number;
 }): UnwrittenChanges {
@@ -50,7 +57,14 @@ export function createUnwrittenChanges({
     timer = undefined;
   }
 
+  /** A write of one of them may be under way, and is not waited for. */
+  function giveUpLate(): void {
+    const nowMs = clock.monotonicMs();
+    for (const one of waiting) if (one.untilMs <= nowMs) remove(one);
+  }
+
   function tryOnce(): Promise<void> {
+    giveUpLate();
     trying ??= tryAll().finally(() => {
       trying = undefined;
     });
@@ -58,8 +72,8 @@ export function createUnwrittenChanges({
   }
 
   return {
-    add(change, done) {
-      const one = { change, done };
+    add(change, end) {
+      const one = { change, ...end };
       waiting.add(one);
       textBytes += bytesOf(one);
       for (const oldest of waiting) {

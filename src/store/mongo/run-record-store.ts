@@ -119,7 +119,8 @@ const withoutText = { projection: { text: 0, textExpireTimeMs: 0 } };
 
 function operationOf(change: RunRecordChange): AnyBulkWriteOperation<RunRecordDocument> {
   if (change.kind === "claim") return insertOf(change.claim);
-  const filter = { _id: { $eq: change.id }, runId: { $eq: change.runId } };
+  const from = change.kind === "release" ? change.state : "running";
+  const filter = { _id: { $eq: change.id }, runId: { $eq: change.runId }, state: { $eq: from } };
   if (change.kind === "release") return { deleteOne: { filter } };
   const { state, text, textBytes, expireTimeMs } = change;
   const kept = { state, text, textBytes, expireTimeMs };

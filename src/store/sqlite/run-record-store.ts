@@ -35,7 +35,7 @@ export function createRunRecordStore(db: DatabaseSync): RunRecordStore {
         return undefined;
       }
       case "release":
-        statement.release.run(change.id, change.runId);
+        statement.release.run(change.id, change.runId, change.state);
         return undefined;
     }
   }
@@ -91,8 +91,8 @@ function prepare(db: DatabaseSync) {
   return {
     claim: db.prepare(`INSERT INTO run_records (${names}) VALUES (${values}) ON CONFLICT DO NOTHING`),
     end: db.prepare(`UPDATE run_records SET state = ?1, text = ?2, text_bytes = ?3, expire_time_ms = ?4
-      WHERE id = ?5 AND run_id = ?6`),
-    release: db.prepare("DELETE FROM run_records WHERE id = ? AND run_id = ?"),
+      WHERE id = ?5 AND run_id = ?6 AND state = 'running'`),
+    release: db.prepare("DELETE FROM run_records WHERE id = ? AND run_id = ? AND state = ?"),
     find: db.prepare(`SELECT ${select} FROM run_records WHERE id = ?`),
     textOf: db.prepare("SELECT text FROM run_records WHERE id = ? AND run_id = ?"),
     totals: db.prepare(`SELECT count(*) AS records, coalesce(sum(text_bytes), 0) AS text_bytes

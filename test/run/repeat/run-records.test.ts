@@ -209,7 +209,7 @@ test("the changes of one turn share a write, and those of one id keep their orde
       return changes.map(() => undefined);
     },
   });
-  const release = (id: string, runId: string) => ({ kind: "release", id, runId }) as const;
+  const release = (id: string, runId: string) => ({ kind: "release", id, runId, state: "running" }) as const;
   const many = Array.from({ length: runBounds.recordChangesAtOnce }, (_, n) => release(`k${n}`, "r"));
   await Promise.all([...many, release("k0", "second"), release("last", "r")].map(write));
   expect(writes.map((changes) => changes.length)).toEqual([many.length, 2]);
@@ -224,7 +224,7 @@ test("a write that fails rejects its changes alone, and the next ones are writte
       return changes.map(() => undefined);
     },
   });
-  const release = { kind: "release", id: "k", runId: "r" } as const;
+  const release = { kind: "release", id: "k", runId: "r", state: "running" } as const;
   await expect(write(release)).rejects.toMatchObject({ reason: "UNAVAILABLE" });
   fails = false;
   await expect(write(release)).resolves.toBeUndefined();
