@@ -149,7 +149,10 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
     isInstanceToken: createInstanceTokens(secrets).isOne,
     sessions: signIn.access,
   };
-  const withScreen = createWithScreen({ ...signIn, audit, clock }, opened.screenFiles);
+  const withScreen = createWithScreen(
+    { ...signIn, audit, clock, publicUrl: config.publicUrl },
+    opened.screenFiles,
+  );
   const handler = await createPublicHandler({ config, clock, version, readiness, services, withScreen });
   const publicListener = createPublicListener({ ...basis, handler });
   const internalListener = createInternalListener({ ...basis, tls: opened.tls });

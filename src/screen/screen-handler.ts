@@ -9,10 +9,13 @@ import { securityText, securityTextPath } from "./security-text.ts";
 
 export interface ScreenHandlerParts {
   readonly files: ScreenFiles;
-  /** True if the request names one of the screen's own hosts. */
-  readonly isOwnHost: (request: HttpRequest) => boolean;
-  /** The start of the screen's links, and whether browsers use HTTPS. */
-  readonly address: () => { readonly origin: string; readonly secure: boolean };
+  /**
+   * True if the request names one of the screen's own hosts. Absent where nobody can sign in: then
+   * the documentation is served without the screen, under every host.
+   */
+  readonly isOwnHost?: (request: HttpRequest) => boolean;
+  /** The start of links to this Keyrun, and whether browsers use HTTPS alone. */
+  readonly address: (request: HttpRequest) => { readonly origin: string; readonly secure: boolean };
   readonly clock: Pick<Clock, "unixMs">;
   /** Gets the requests for every other path. */
   readonly next: HttpHandler;
@@ -27,14 +30,14 @@ export function createScreenHandler(parts: ScreenHandlerParts): HttpHandler {
   const { next } = parts;
   return (request) => {
     const path = pathOf(request.target);
-    const isDocument = documentPaths.test(path);
-    const file = fileAt(parts, isDocument ? "/index.html" : path);
+    const isDocument = parts.isOwnHost !== undefined && documentPaths.test(path);
+    const file = fileAt(parts, request, isDocument ? "/index.html" : path);
     if (!file || path.endsWith(".html")) return next(request);
-    if (!parts.isOwnHost(request)) throw fail("MISDIRECTED_REQUEST");
+    if (parts.isOwnHost?.(request) === false) throw fail("MISDIRECTED_REQUEST");
     if (request.method !== "GET" && request.method !== "HEAD") {
       throw fail("METHOD_NOT_ALLOWED", { metadata: { allow: "GET, HEAD" } });
     }
-    const headers = screenHeaders({ secure: parts.address().secure });
+    const headers = screenHeaders(parts.address(request));
     return staticAnswer(request, file, { headers, caching: isDocument ? "no-store" : cachingOf(path) });
   };
 }
@@ -45,9 +48,13 @@ const documentPaths = /^\/($|settings(\/|$)|sign-in(\/link)?$)/;
 /** The pages of the documentation, which anybody may read. */
 const docsPaths = /^\/docs\/[\w-]+$/;
 
-function fileAt({ files, address, clock }: ScreenHandlerParts, path: string): StaticBody | undefined {
+function fileAt(
+  { files, address, clock }: ScreenHandlerParts,
+  request: HttpRequest,
+  path: string,
+): StaticBody | undefined {
   if (path === securityTextPath && files.has("/docs/security.html")) {
-    return securityText({ origin: address().origin, nowMs: clock.unixMs() });
+    return securityText({ origin: address(request).origin, nowMs: clock.unixMs() });
   }
   return files.get(docsPaths.test(path) ? `${path}.html` : path);
 }

@@ -8,7 +8,7 @@ const validDays = 30;
 
 /**
  * Says where to report a fault of this Keyrun (RFC 9116): at its page of SECURITY.md. The same text
- * for a day of UTC. `origin` is the start of the screen's links: scheme, host and port.
+ * for a day of UTC. `origin` is the start of links to this Keyrun: scheme, host and port.
  */
 export function securityText({ origin, nowMs }: { origin: string; nowMs: number }): StaticBody {
   const expires = new Date((Math.floor(nowMs / dayMs) + validDays) * dayMs);

@@ -115,7 +115,7 @@ export const environment = z.object({
   }),
   KEYRUN_PUBLIC_URL: optionalSetting(origin(), {
     whenAbsent: "the public listener's own address",
-    does: "Address at which browsers reach Keyrun. The screen answers under no other host.",
+    does: "Address at which browsers reach Keyrun. The screen answers under no other host, and security.txt names it.",
     example: "https://keyrun.example.com",
   }),
   KEYRUN_OIDC_ISSUER: optionalSetting(issuer(), {

@@ -1,3 +1,5 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -6,12 +8,17 @@ import { createBrowser } from "../harness/browser.ts";
 import { freePort } from "../harness/free-port.ts";
 import { type Keyrun, startKeyrun, withAuthorization } from "../harness/keyrun.ts";
 import { newSignInLink } from "../harness/members.ts";
+import { createTempFolders } from "../harness/temp-folders.ts";
 
 let keyrun: Keyrun;
 beforeAll(async () => {
   keyrun = await startKeyrun();
 });
-afterAll(() => keyrun.close());
+const folders = createTempFolders();
+afterAll(async () => {
+  await keyrun.close();
+  folders.remove();
+});
 
 const post = (body: string, headers: Record<string, string> = {}) => ({
   method: "POST",
@@ -111,6 +118,36 @@ describe("off the loopback, without an issuer", () => {
       await own.close();
     }
   });
+});
+
+test("without a screen the documentation is there all the same, and security.txt, which names it by the address that is known", async () => {
+  const screenFolder = folders.create();
+  mkdirSync(join(screenFolder, "docs"));
+  for (const name of ["index.html", "docs/api.html", "docs/security.html"]) {
+    writeFileSync(join(screenFolder, name), `<!doctype html><title>${name}</title>`);
+  }
+  const contactOf = async (settings: Record<string, string>, host: string) => {
+    const own = await startKeyrun({ settings: { KEYRUN_HOST: "0.0.0.0", ...settings }, screenFolder });
+    try {
+      const origin = `http://127.0.0.1:${own.app.publicAddress.port}`;
+      const load = (path: string) => createBrowser(origin).load(origin + path, { headers: { host } });
+      for (const path of ["/docs/api", "/docs/security"]) expect((await load(path)).status).toBe(200);
+      for (const path of ["/", "/sign-in", "/index.html"]) expect((await load(path)).status).toBe(404);
+      const { status, headers, body } = await load("/.well-known/security.txt");
+      expect({ status, hsts: "strict-transport-security" in headers }).toEqual({
+        status: 200,
+        hsts: "KEYRUN_PUBLIC_URL" in settings,
+      });
+      return /^Contact: (.*)$/m.exec(body)?.[1];
+    } finally {
+      await own.close();
+    }
+  };
+  const page = "/docs/security#how-to-report-a-fault";
+  const publicUrl = { KEYRUN_PUBLIC_URL: "https://keys.example.com" };
+  expect(await contactOf(publicUrl, "10.0.0.1:8080")).toBe(`https://keys.example.com${page}`);
+  expect(await contactOf({}, "Keys.example.com")).toBe(`https://keys.example.com${page}`);
+  expect(await contactOf({}, "localhost:8080")).toBe(`http://localhost:8080${page}`);
 });
 
 test("with an issuer a service gets no link, and the refusal says where to sign in", async () => {
