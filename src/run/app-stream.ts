@@ -3,6 +3,7 @@ import { type StreamAppResponse, StreamAppResponseSchema } from "#gen/keyrun/v1/
 import { type EndCall, inTurn } from "../http/end-calls.ts";
 import type { ShortTexts } from "../http/short-texts.ts";
 import type { TraceContext } from "../http/trace-context.ts";
+import { overloaded, textBytes } from "../limit/byte-budget.ts";
 import { aboutApp, fail, Refusal } from "../refusal/refusal.ts";
 import { cutPiece } from "./cut-piece.ts";
 import { runBounds } from "./run-bounds.ts";
@@ -47,6 +48,7 @@ export class AppStream
   #begunPieces: PieceIterator | undefined;
   #rights: RightsWatch | undefined;
   #piece = "";
+  #pieceBytes = 0;
   /** How much of the piece was passed on. */
   #passed = 0;
   #ended: Refusal | undefined;
@@ -138,8 +140,7 @@ export class AppStream
       const begun = await this.#unlessEnded(pieces);
       const next = await this.#unlessEnded(begun.next());
       if (next.done) return undefined;
-      this.#piece = next.value;
-      this.#passed = 0;
+      this.#keepPiece(next.value);
     }
     this.#rights?.look();
     if (this.#ended) throw this.#ended;
@@ -150,7 +151,18 @@ export class AppStream
     return deltaMessage(text);
   }
 
+  /** A piece that is passed on at once, whole, is not counted. */
+  #keepPiece(piece: string): void {
+    const bytes = piece.length > runBounds.streamDeltaBytesMax / 3 ? textBytes(piece) : 0;
+    if (this.#run?.held.take(bytes) === false) throw overloaded({ mayHaveRun: true });
+    this.#piece = piece;
+    this.#pieceBytes = bytes;
+    this.#passed = 0;
+  }
+
   #forgetPiece(): void {
+    this.#run?.held.give(this.#pieceBytes);
+    this.#pieceBytes = 0;
     this.#piece = "";
     this.#passed = 0;
   }

@@ -1,6 +1,7 @@
 import type { ClientHttp2Stream } from "node:http2";
+import { Metadata } from "@grpc/grpc-js";
 import subchannelCall from "@grpc/grpc-js/build/src/subchannel-call.js";
-import { ByteBuffer } from "./stream/byte-buffer.ts";
+import { ByteBuffer, type Memory } from "./stream/byte-buffer.ts";
 
 /**
  * Makes gRPC's calls collect what comes into buffers. By itself the library keeps each DATA frame
@@ -20,8 +21,40 @@ class CollectingCall extends Http2SubchannelCall {
     super(stream, tracker, listener, transport, id);
     collectWhilePaused(stream);
     const bytesMax = transport.getOptions()["grpc.max_receive_message_length"] ?? defaultMessageBytesMax;
-    Object.assign(this, { decoder: new MessageDecoder(bytesMax < 0 ? Number.POSITIVE_INFINITY : bytesMax) });
+    const memory = memoryIn(stream.sentHeaders);
+    const decoder = new MessageDecoder(bytesMax < 0 ? Number.POSITIVE_INFINITY : bytesMax, memory);
+    Object.assign(this, { decoder });
   }
+}
+
+/** The metadata of a call, and what counts the message of its answer that is not whole yet. */
+export class CountedMetadata extends Metadata {
+  readonly memory: Memory;
+
+  constructor(memory: Memory) {
+    super();
+    this.memory = memory;
+  }
+
+  /** The library gives its own copies to the connection. */
+  override clone(): Metadata {
+    const cloned = new CountedMetadata(this.memory);
+    cloned.setOptions(this.getOptions());
+    cloned.merge(this);
+    return cloned;
+  }
+
+  override toHttp2Headers() {
+    return Object.assign(super.toHttp2Headers(), { [counted]: this });
+  }
+}
+
+/** HTTP/2 sends no header that is named by a symbol. */
+const counted = Symbol("counted");
+
+function memoryIn(headers: object = {}): Memory | undefined {
+  const metadata: unknown = Reflect.get(headers, counted);
+  return metadata instanceof CountedMetadata ? metadata.memory : undefined;
 }
 
 /** The library's own default. */
@@ -52,17 +85,19 @@ function collectWhilePaused(stream: ClientHttp2Stream): void {
 /** Cuts the bytes of an answer into messages, each with its prefix: a flag and its length. */
 class MessageDecoder {
   readonly #bytesMax: number;
+  readonly #memory: Memory | undefined;
   readonly #prefix = Buffer.alloc(prefixBytes);
   #prefixLength = 0;
   #message: ByteBuffer | undefined;
   /** What is missing of the message. */
   #bytesLeft = 0;
 
-  constructor(bytesMax: number) {
+  constructor(bytesMax: number, memory: Memory | undefined) {
     this.#bytesMax = bytesMax;
+    this.#memory = memory;
   }
 
-  /** Throws at a message of more than `bytesMax` bytes. */
+  /** Throws at a message of more than `bytesMax` bytes, or one that there is no room for. */
   write(bytes: Buffer): Buffer[] {
     const messages: Buffer[] = [];
     for (let at = 0; at < bytes.byteLength; ) {
@@ -85,7 +120,7 @@ class MessageDecoder {
     if (this.#bytesLeft > this.#bytesMax) {
       throw new Error(`Received message larger than max (${this.#bytesLeft} vs ${this.#bytesMax})`);
     }
-    this.#message = new ByteBuffer(prefixBytes + this.#bytesLeft, "");
+    this.#message = new ByteBuffer(prefixBytes + this.#bytesLeft, "", this.#memory);
     this.#message.append(this.#prefix);
     return read;
   }

@@ -1,8 +1,10 @@
-import { connectivityState, Metadata, status } from "@grpc/grpc-js";
+import { connectivityState, status } from "@grpc/grpc-js";
 import { systemClock } from "../clock.ts";
 import { traceHeaders } from "../http/trace-context.ts";
+import { overloaded } from "../limit/byte-budget.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
 import { appFailed, appUnreachable, nameOfFailure } from "./backend-runner.ts";
+import { CountedMetadata } from "./collecting-call.ts";
 import type { ChannelLease } from "./grpc-channels.ts";
 import { runBounds } from "./run-bounds.ts";
 import type { Run } from "./runner.ts";
@@ -42,7 +44,7 @@ export interface CallTimes {
 }
 
 /** The parts of a run that go into the metadata of its call, and get the status of that. */
-type CarriedRun = Pick<Run, "requestId" | "traceContext" | "answered">;
+type CarriedRun = Pick<Run, "requestId" | "traceContext" | "answered" | "held">;
 
 /**
  * Sends one message and no more. It uses the channel without the library's client, which would read
@@ -64,7 +66,15 @@ export function startCall(
   const isSent = () => call.getPeer() !== connection.getTarget();
   const noConnection = isConnected ? neverLate : callIfNotConnected(channel, cancel);
   let mayHideMessage = false;
-  const metadata = new Metadata();
+  const { held } = request.run;
+  let hasRoom = true;
+  const metadata = new CountedMetadata({
+    grow(bytes) {
+      hasRoom &&= held.take(bytes);
+      return hasRoom;
+    },
+    shrink: (bytes) => held.give(bytes),
+  });
   metadata.set("x-request-id", request.run.requestId);
   const carried = traceHeaders(request.run.traceContext);
   for (let at = 0; at + 1 < carried.length; at += 2) metadata.set(carried[at] ?? "", carried[at + 1] ?? "");
@@ -80,6 +90,10 @@ export function startCall(
       const isLate = noConnection.stop();
       if (isSent()) request.run.answered?.(code);
       if (code === status.OK) return answer.onEnd({ isOk: true });
+      if (!hasRoom) {
+        const refusal = overloaded({ mayHaveRun: true });
+        return answer.onEnd({ isOk: false, refusal, isUnimplemented: false });
+      }
       const isUnimplemented = code === status.UNIMPLEMENTED && !mayHideMessage && isSent();
       const refusal = isSent() ? failed(code, details) : unreachable(code, details, isLate);
       answer.onEnd({ isOk: false, refusal, isUnimplemented });

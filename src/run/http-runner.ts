@@ -173,8 +173,8 @@ class TextReader implements AnswerReader {
     this.#held = held;
     this.#settle = settle;
     // The text that comes of it may take two bytes for each of these.
-    const grow = (bytes: number) => held.take(2 * bytes);
-    this.#body = new ByteBuffer(bytesMax, `The answer has more than ${bytesMax} bytes.`, { grow });
+    const memory = { grow: (bytes: number) => held.take(2 * bytes), shrink: () => {} };
+    this.#body = new ByteBuffer(bytesMax, `The answer has more than ${bytesMax} bytes.`, memory);
   }
 
   onHead(status: number, headers: AnswerHeaders): void {

@@ -1,8 +1,10 @@
 import { once } from "node:events";
+import { connect as connectHttp2 } from "node:http2";
 import { connect, type Socket } from "node:net";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { bodyOf, serveGrpc, serveHttp } from "../harness/app-backends.ts";
+import { serveHostileApps } from "../harness/hostile-apps.ts";
 import { type Keyrun, readMetric, startKeyrun } from "../harness/keyrun.ts";
 import { restRun } from "../harness/keyrun-process.ts";
 
@@ -102,3 +104,39 @@ test("runs that wait for gRPC apps hold their request, and give it back at their
   expect(await runs[1]).toBe(200);
   await expectHeld(0);
 });
+
+test.each([
+  "line-without-end",
+  "event-without-end",
+  "whole-but-a-byte",
+  "long-events",
+  "long-wide-lines",
+  "grpc-message-without-end",
+  "grpc-long-messages",
+] as const)(
+  "unread streams of the app %s are counted, refused past the bound, and give all back",
+  async (name) => {
+    const [greedy, other] = [await newKey(), await newKey()];
+    await using apps = await serveHostileApps();
+    await keyrun.apps.createApp({ app: { id: name, backend: apps.backends[name] } });
+    const session = connectHttp2(keyrun.publicUrl);
+    const headers = {
+      ...{ ":method": "POST", ":path": `/api/apps/${name}/stream`, authorization: `Bearer ${greedy}` },
+      ...{ "content-type": "application/json", accept: "application/x-ndjson" },
+    };
+    for (let opened = 0; opened < 20; opened += 1) {
+      session
+        .request(headers)
+        .on("error", () => {})
+        .end('{"text":"x"}');
+    }
+    // Each of them would hold a megabyte or more.
+    await expect.poll(held, { timeout: 30_000 }).toBeGreaterThan(0.75 * (bytesMax / 2));
+    const refused = () => keyrun.metric(`keyrun_app_runs_total{app="${name}",outcome="other"}`);
+    await expect.poll(refused, { timeout: 30_000 }).toBeGreaterThanOrEqual(4);
+    expect(await held()).toBeLessThanOrEqual(bytesMax / 2);
+    expect((await restRun(keyrun.publicUrl, { value: other, text: "served" })).status).toBe(200);
+    session.destroy();
+    await expectHeld(0);
+  },
+);

@@ -1,7 +1,20 @@
-import { overloaded } from "../../limit/byte-budget.ts";
+import { type HeldBytes, overloaded } from "../../limit/byte-budget.ts";
 import { appFailed } from "../backend-runner.ts";
 
 const noBytes = Buffer.alloc(0);
+
+/** Counts what buffers take. */
+export interface Memory {
+  /** Called before so much more is taken. Returns false where there is no room for it. */
+  grow(bytes: number): boolean;
+  /** Called when so much was given away. */
+  shrink(bytes: number): void;
+}
+
+/** Counts it as held. */
+export function memoryOf(held: HeldBytes): Memory {
+  return { grow: (bytes) => held.take(bytes), shrink: (bytes) => held.give(bytes) };
+}
 
 /**
  * Collects bytes up to a bound. It copies them, so that many small chunks cost no more than their
@@ -10,20 +23,12 @@ const noBytes = Buffer.alloc(0);
 export class ByteBuffer {
   readonly #bytesMax: number;
   readonly #tooMany: string;
-  readonly #memory: { grow?(bytes: number): boolean; shrink?(bytes: number): void };
+  readonly #memory: Memory | undefined;
   #bytes: Buffer = noBytes;
   #length = 0;
 
-  /**
-   * `tooMany` is what the log says of more bytes than `bytesMax`. `grow` is called before the
-   * buffer takes so much more memory, and returns false where there is no room for it; `shrink`
-   * when it has given its memory away.
-   */
-  constructor(
-    bytesMax: number,
-    tooMany: string,
-    memory: { grow?(bytes: number): boolean; shrink?(bytes: number): void } = {},
-  ) {
+  /** `tooMany` is what the log says of more bytes than `bytesMax`. */
+  constructor(bytesMax: number, tooMany: string, memory?: Memory) {
     this.#bytesMax = bytesMax;
     this.#tooMany = tooMany;
     this.#memory = memory;
@@ -46,7 +51,7 @@ export class ByteBuffer {
   take(): Buffer {
     if (this.#bytes === noBytes) return noBytes;
     const taken = this.#bytes.subarray(0, this.#length);
-    this.#memory.shrink?.(this.#bytes.byteLength);
+    this.#memory?.shrink(this.#bytes.byteLength);
     this.#bytes = noBytes;
     this.#length = 0;
     return taken;
@@ -54,7 +59,7 @@ export class ByteBuffer {
 
   #grow(length: number): void {
     const size = Math.min(this.#bytesMax, Math.max(2 * this.#bytes.byteLength, length));
-    if (this.#memory.grow?.(size - this.#bytes.byteLength) === false) throw overloaded({ mayHaveRun: true });
+    if (this.#memory?.grow(size - this.#bytes.byteLength) === false) throw overloaded({ mayHaveRun: true });
     const grown = Buffer.allocUnsafeSlow(size);
     this.#bytes.copy(grown, 0, 0, this.#length);
     this.#bytes = grown;

@@ -1,5 +1,5 @@
 import { appFailed } from "../backend-runner.ts";
-import { ByteBuffer } from "./byte-buffer.ts";
+import { ByteBuffer, type Memory } from "./byte-buffer.ts";
 import { LineReader } from "./line-reader.ts";
 import { textOfPart, toldError } from "./message-text.ts";
 import type { PieceDecoder } from "./piece-decoder.ts";
@@ -19,9 +19,10 @@ export class EventStreamDecoder implements PieceDecoder {
   #hasData = false;
   #isError = false;
 
-  constructor(bytesMax: number) {
-    this.#lines = new LineReader({ bytesMax, endsAtCr: true });
-    this.#data = new ByteBuffer(bytesMax, `An event of the answer has more than ${bytesMax} bytes.`);
+  constructor(bytesMax: number, memory?: Memory) {
+    this.#lines = new LineReader({ bytesMax, endsAtCr: true, memory });
+    const tooMany = `An event of the answer has more than ${bytesMax} bytes.`;
+    this.#data = new ByteBuffer(bytesMax, tooMany, memory);
   }
 
   feed(bytes: Buffer): void {

@@ -1,3 +1,4 @@
+import { overloaded } from "../../limit/byte-budget.ts";
 import { streamTurns } from "../../limit/stream-turns.ts";
 import type { Refusal } from "../../refusal/refusal.ts";
 import { appFailed, endedBy } from "../backend-runner.ts";
@@ -55,9 +56,8 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
 
   next(): string | undefined | Promise<string | undefined> {
     if (this.#cancelled) throw this.#cancelled;
-    const message = this.#ahead.shift();
+    const message = this.#takeAhead();
     if (message) {
-      this.#aheadBytes -= message.length;
       this.#readAhead();
       const text = textOf(message);
       if (typeof text === "string") return text;
@@ -89,6 +89,7 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
     this.#request.drop();
     this.#begun.resolve();
     if (this.#method === "run" && this.#messages > 1) this.cancel(appFailed("Run sent two messages."));
+    else if (!this.#request.run.held.take(bytes.length)) this.cancel(overloaded({ mayHaveRun: true }));
     else {
       this.#ahead.push(bytes);
       this.#aheadBytes += bytes.length;
@@ -112,15 +113,22 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
   }
 
   #hand(): void {
-    const message = this.#ahead.shift();
+    const message = this.#takeAhead();
     if (message === undefined) {
       if (this.#end) this.#waiting.put(undefined);
       return;
     }
-    this.#aheadBytes -= message.length;
     const text = textOf(message);
     if (typeof text === "string") this.#waiting.put(text);
     else this.cancel(text);
+  }
+
+  #takeAhead(): Buffer | undefined {
+    const message = this.#ahead.shift();
+    const bytes = message?.length ?? 0;
+    this.#aheadBytes -= bytes;
+    this.#request.run.held.give(bytes);
+    return message;
   }
 
   #readAhead(): void {

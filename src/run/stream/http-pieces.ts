@@ -4,7 +4,7 @@ import { Refusal } from "../../refusal/refusal.ts";
 import { appFailed } from "../backend-runner.ts";
 import { type AnswerHeaders, type AnswerReader, answerFault, type HttpExchange } from "../http-exchange.ts";
 import { runBounds } from "../run-bounds.ts";
-import { ByteBuffer } from "./byte-buffer.ts";
+import { ByteBuffer, type Memory, memoryOf } from "./byte-buffer.ts";
 import { EventStreamDecoder } from "./event-stream-decoder.ts";
 import { JsonLinesDecoder } from "./json-lines-decoder.ts";
 import { Mailbox } from "./mailbox.ts";
@@ -17,7 +17,7 @@ export interface AnswerBounds {
   readonly messageBytesMax: number;
   /** Bytes of the whole body, with comments and the framing of messages. */
   readonly bodyBytesMax: number;
-  /** Counts what was read and waits. */
+  /** Counts what was read and waits, and the message that is not whole yet. */
   readonly held: HeldBytes;
 }
 
@@ -30,6 +30,7 @@ export interface AnswerBounds {
 export class HttpPieces implements PieceSource, AnswerReader {
   readonly #bounds: AnswerBounds;
   readonly #exchange: HttpExchange | undefined;
+  readonly #memory: Memory;
   readonly #begun = Promise.withResolvers<void>();
   readonly #over = Promise.withResolvers<void>();
   readonly #waiting = new Mailbox<string | undefined>();
@@ -46,11 +47,8 @@ export class HttpPieces implements PieceSource, AnswerReader {
 
   constructor(bounds: AnswerBounds, begin: (reader: AnswerReader) => HttpExchange) {
     this.#bounds = bounds;
-    const { held } = bounds;
-    this.#unread = new ByteBuffer(bounds.bodyBytesMax, "The answer is too long.", {
-      grow: (bytes) => held.take(bytes),
-      shrink: (bytes) => held.give(bytes),
-    });
+    this.#memory = memoryOf(bounds.held);
+    this.#unread = new ByteBuffer(bounds.bodyBytesMax, "The answer is too long.", this.#memory);
     // The one that cancels it may not wait for its begin.
     this.#begun.promise.catch(() => {});
     this.#exchange = begin(this);
@@ -114,7 +112,8 @@ export class HttpPieces implements PieceSource, AnswerReader {
       this.cancel(fault);
       return;
     }
-    this.#decoder = decoderOf(headers["content-type"], this.#bounds.messageBytesMax);
+    const { messageBytesMax } = this.#bounds;
+    this.#decoder = decoderOf(headers["content-type"], messageBytesMax, this.#memory);
     this.#begun.resolve();
   }
 
@@ -173,14 +172,18 @@ export function isStreamType(contentType: string | string[] | undefined): boolea
  * Any type but those of streams is read as whole JSON, as the answer of a run is: an app that can
  * be run can be streamed.
  */
-function decoderOf(contentType: string | string[] | undefined, bytesMax: number): PieceDecoder {
+function decoderOf(
+  contentType: string | string[] | undefined,
+  bytesMax: number,
+  memory: Memory,
+): PieceDecoder {
   switch (typeOf(contentType)) {
     case eventStream:
-      return new EventStreamDecoder(bytesMax);
+      return new EventStreamDecoder(bytesMax, memory);
     case jsonLines:
-      return new JsonLinesDecoder(bytesMax);
+      return new JsonLinesDecoder(bytesMax, memory);
     default:
-      return new WholeJsonDecoder(bytesMax);
+      return new WholeJsonDecoder(bytesMax, memory);
   }
 }
 

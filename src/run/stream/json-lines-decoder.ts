@@ -1,3 +1,4 @@
+import type { Memory } from "./byte-buffer.ts";
 import { LineReader } from "./line-reader.ts";
 import { textOfPart } from "./message-text.ts";
 import type { PieceDecoder } from "./piece-decoder.ts";
@@ -9,8 +10,8 @@ import type { PieceDecoder } from "./piece-decoder.ts";
 export class JsonLinesDecoder implements PieceDecoder {
   readonly #lines: LineReader;
 
-  constructor(bytesMax: number) {
-    this.#lines = new LineReader({ bytesMax, endsAtCr: false });
+  constructor(bytesMax: number, memory?: Memory) {
+    this.#lines = new LineReader({ bytesMax, endsAtCr: false, memory });
   }
 
   feed(bytes: Buffer): void {

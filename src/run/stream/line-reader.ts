@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { appFailed } from "../backend-runner.ts";
-import { ByteBuffer } from "./byte-buffer.ts";
+import { ByteBuffer, type Memory } from "./byte-buffer.ts";
 
 /**
  * Cuts bytes into lines of strict UTF-8. A line may end with LF or CRLF, and with `endsAtCr` also
@@ -19,10 +19,12 @@ export class LineReader {
   /** The last chunk ended with CR, so that an LF at the start of this one belongs to it. */
   #skipsLf = false;
 
-  constructor({ bytesMax, endsAtCr }: { bytesMax: number; endsAtCr: boolean }) {
+  constructor(how: { bytesMax: number; endsAtCr: boolean; memory: Memory | undefined }) {
+    const { bytesMax, endsAtCr, memory } = how;
     this.#bytesMax = bytesMax;
     this.#endsAtCr = endsAtCr;
-    this.#unfinished = new ByteBuffer(bytesMax, `A line of the answer has more than ${bytesMax} bytes.`);
+    const tooMany = `A line of the answer has more than ${bytesMax} bytes.`;
+    this.#unfinished = new ByteBuffer(bytesMax, tooMany, memory);
   }
 
   /** Gives it the next bytes. Call it only after `next` has returned undefined. */

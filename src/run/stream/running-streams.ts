@@ -1,5 +1,6 @@
 import type { Clock } from "../../clock.ts";
 import { shortTextMax } from "../../http/short-texts.ts";
+import { type HeldBytes, overloaded, textBytes } from "../../limit/byte-budget.ts";
 import { streamTurns } from "../../limit/stream-turns.ts";
 import { fail, Refusal } from "../../refusal/refusal.ts";
 import { appFailed } from "../backend-runner.ts";
@@ -38,7 +39,7 @@ export class RunningStreams {
     if (gone !== undefined) throw gone;
     const { streamTimeoutMs } = run.app;
     const source = start(this.#clock.monotonicMs() + streamTimeoutMs);
-    const started = new RunningStream(source, streamTimeoutMs, this.#bounds);
+    const started = new RunningStream(source, run.held, { timeoutMs: streamTimeoutMs, ...this.#bounds });
     stream = started;
     this.#running.add(started);
     started.over.then(() => this.#running.delete(started));
@@ -57,6 +58,7 @@ export class RunningStreams {
 /** One stream: the texts of its source, and the limits that end it. */
 class RunningStream implements Pieces, AsyncIterator<string> {
   readonly #source: PieceSource;
+  readonly #held: HeldBytes;
   readonly #bytesMax: number;
   readonly #deadline: NodeJS.Timeout;
   readonly #silence: NodeJS.Timeout;
@@ -71,8 +73,13 @@ class RunningStream implements Pieces, AsyncIterator<string> {
   /** Resolves when the stream has ended, and its exchange is over. */
   readonly over: Promise<void>;
 
-  constructor(source: PieceSource, timeoutMs: number, { silenceMsMax, bytesMax }: StreamBounds) {
+  constructor(
+    source: PieceSource,
+    held: HeldBytes,
+    { timeoutMs, silenceMsMax, bytesMax }: StreamBounds & { readonly timeoutMs: number },
+  ) {
     this.#source = source;
+    this.#held = held;
     this.over = this.#ended.promise.then(() => source.over);
     this.#bytesMax = bytesMax;
     const late = () => this.end(timedOut(`The stream did not end within ${timeoutMs} ms.`));
@@ -107,9 +114,20 @@ class RunningStream implements Pieces, AsyncIterator<string> {
         this.#bytes = bytes;
         return text;
       }
-      this.#peeked = () => text;
+      this.#peeked = this.#kept(text);
     }
     return undefined;
+  }
+
+  /** A text that waits until it is asked for: it may be long. */
+  #kept(text: string): PieceSource["next"] {
+    const bytes = textBytes(text);
+    const hasRoom = this.#held.take(bytes);
+    return () => {
+      if (!hasRoom) throw overloaded({ mayHaveRun: true });
+      this.#held.give(bytes);
+      return text;
+    };
   }
 
   /** What is no text, because it has to be waited for or is the end, is kept for `next`. */

@@ -1,4 +1,4 @@
-import { ByteBuffer } from "./byte-buffer.ts";
+import { ByteBuffer, type Memory } from "./byte-buffer.ts";
 import { decodeUtf8 } from "./line-reader.ts";
 import { textOfJson } from "./message-text.ts";
 import type { PieceDecoder } from "./piece-decoder.ts";
@@ -7,8 +7,8 @@ import type { PieceDecoder } from "./piece-decoder.ts";
 export class WholeJsonDecoder implements PieceDecoder {
   readonly #body: ByteBuffer;
 
-  constructor(bytesMax: number) {
-    this.#body = new ByteBuffer(bytesMax, `The answer has more than ${bytesMax} bytes.`);
+  constructor(bytesMax: number, memory?: Memory) {
+    this.#body = new ByteBuffer(bytesMax, `The answer has more than ${bytesMax} bytes.`, memory);
   }
 
   feed(bytes: Buffer): void {
