@@ -37,6 +37,14 @@ export const bounds = {
   storeTimeoutMs: 1_000,
   /** How long the embedded store, and so the whole process, waits for another program's lock. */
   storeBusyMsMax: 50,
+  /**
+   * Bytes of the disk that the embedded store keeps for changes that take a right away. SQLite
+   * copies its log into the database when the log has 1,000 pages of 4 KiB. The reserve has room
+   * for such a log, and for the database to grow by all of it.
+   */
+  storeReserveBytes: 8 * 1024 * 1024,
+  /** How much of it is given up at once: what else fills the disk may take what is free. */
+  storeReservePieceBytes: 256 * 1024,
   /** How long a start waits for its data folder, whose lock `keyrun doctor` takes briefly. */
   storeLockMsMax: 250,
   /** How long a start waits to reach MongoDB. */

@@ -16,6 +16,7 @@ import type { Config } from "./settings/config.ts";
 import { writeHostAndPort } from "./settings/host.ts";
 import { readSettings } from "./settings/read-settings.ts";
 import { openStores } from "./store/open-stores.ts";
+import type { ReserveState } from "./store/sqlite/disk-reserve.ts";
 import { isSdkRegistered } from "./traces/registered-sdk.ts";
 import { readVersion } from "./version.ts";
 
@@ -55,7 +56,8 @@ export async function serve(): Promise<number> {
       runBytesMax: Math.min(bounds.runBytesMax, Math.floor(memoryBytes() / 4)),
       onSecret: (secret) => void secrets.push(secret),
       signal: ending.signal,
-      openStores: () => openStores(config, { clock: systemClock, events, signal: ending.signal }),
+      openStores: () =>
+        openStores(config, { clock: systemClock, events, signal: ending.signal, onReserve: reserveLog(log) }),
       onRefused: (words) => {
         log.fatal({ words }, "the fleet took this instance out, and it may not join again: it stops");
         ending.end({ exitCode: 1, why: "may not join the fleet again" });
@@ -184,4 +186,19 @@ async function stop(
   if (process.stderr.isTTY) process.stderr.write("Keyrun has stopped.\n");
   else log.info("stopped");
   return exitCode;
+}
+
+/** Logs for the operator what becomes of the room that is kept for revocations on a full disk. */
+function reserveLog(log: Log): (state: ReserveState) => void {
+  const bytes = bounds.storeReserveBytes;
+  return (state) => {
+    if (state === "whole") log.info("there is room on the disk: the reserve for revocations is whole");
+    else if (state === "absent")
+      log.warn({ bytes }, "the disk has no room for the reserve for revocations: make room");
+    else
+      log.warn(
+        { bytes },
+        "the disk is full: the reserve is used for revocations, and every other change is refused: make room",
+      );
+  };
 }

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import type { Clock } from "../clock.ts";
 import type { InstanceEvents } from "../fleet/instance-guard.ts";
 import type { Config } from "../settings/config.ts";
+import type { ReserveState } from "./sqlite/disk-reserve.ts";
 import type { Stores } from "./stores.ts";
 
 /**
@@ -19,11 +20,13 @@ export async function openStores(
     readonly clock: Clock;
     readonly events: InstanceEvents;
     readonly signal?: AbortSignal;
+    /** As in `openSqliteStores`. */
+    readonly onReserve?: (state: ReserveState) => void;
   },
 ): Promise<Stores> {
   if (mongodbUri === undefined) {
     const { openSqliteStores } = await import("./sqlite/open-stores.ts");
-    return openSqliteStores({ dataDir });
+    return openSqliteStores({ dataDir, onReserve: parts.onReserve });
   }
   const { openMongoStores } = await import("./mongo/open-stores.ts");
   return openMongoStores({

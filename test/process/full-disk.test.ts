@@ -6,11 +6,15 @@ import {
   openSync,
   readdirSync,
   rmSync,
+  statSync,
   symlinkSync,
   writeSync,
 } from "node:fs";
 import { join } from "node:path";
 import { afterAll, afterEach, describe, expect, onTestFinished, test } from "vitest";
+import { bounds } from "#src/bounds.ts";
+import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import type { Stores } from "#src/store/stores.ts";
 import {
   type KeyrunProcess,
   keyrunCommand,
@@ -20,7 +24,9 @@ import {
   serveKeyrun,
   spawnKeyrun,
 } from "../harness/keyrun-process.ts";
+import { auditEventOf, keyRecordOf } from "../harness/store-records.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
+import { printFigures, testSize } from "../harness/test-size.ts";
 
 const folders = createTempFolders();
 const running: KeyrunProcess[] = [];
@@ -107,10 +113,10 @@ const mayMount = (() => {
 })();
 
 describe.skipIf(!mayMount)("on a disk of its own that is full", { timeout: 240_000 }, () => {
-  /** A file system of 2 MiB. `leave` fills it but for so many bytes. */
+  /** A file system of 64 MiB. `leave` fills it but for so many bytes. */
   function mountDisk() {
     const mount = folders.create();
-    execFileSync("mount", ["-t", "tmpfs", "-o", "size=2m", "tmpfs", mount]);
+    execFileSync("mount", ["-t", "tmpfs", "-o", "size=64m", "tmpfs", mount]);
     onTestFinished(async () => {
       for (const each of running.splice(0)) {
         each.kill("SIGKILL");
@@ -161,6 +167,112 @@ describe.skipIf(!mayMount)("on a disk of its own that is full", { timeout: 240_0
     expect(linesOfDisk(third.stderr())).toEqual([]);
   });
 
+  test("a revocation is final, also after kill -9, and no other change takes the room that is kept for it", async () => {
+    const { dataDir, leave, free } = mountDisk();
+    const reserveBytes = () => statSync(join(dataDir, "keyrun.reserve")).size;
+    const first = await serve(dataDir);
+    const make = async () => (await keyrunCommand({ KEYRUN_DATA_DIR: dataDir }, createKey)).stdout.trim();
+    const [leaked = "", lost = "", kept = ""] = [await make(), await make(), await make()];
+    await stop(first);
+    expect(reserveBytes()).toBe(bounds.storeReserveBytes);
+
+    leave(0);
+    const second = await serve(dataDir);
+    const commandAt =
+      ({ internalUrl }: ServingKeyrun) =>
+      (args: readonly string[]) =>
+        keyrunCommand({ KEYRUN_DATA_DIR: dataDir, KEYRUN_GRPC_PORT: new URL(internalUrl).port }, args);
+    const command = commandAt(second);
+    expect((await command(createKey)).stderr).toContain("no room left");
+    expect(reserveBytes()).toBe(bounds.storeReserveBytes);
+    // Both the key's finder and the operator end a key.
+    expect(await report(second, leaked)).toMatchObject({ status: 200 });
+    expect(await command(["keys", "revoke", "--team", "demo", lost.slice(4, 28)])).toMatchObject({ code: 0 });
+    expect(reserveBytes()).toBeLessThan(bounds.storeReserveBytes);
+    const statuses = async ({ publicUrl }: ServingKeyrun) =>
+      Promise.all([leaked, lost, kept].map(async (value) => (await restRun(publicUrl, { value })).status));
+    expect(await statuses(second)).toEqual([401, 401, 200]);
+    // The piece that was given up is larger than what the revocations took.
+    expect((await command(createKey)).stderr).toContain("no room left");
+    second.kill("SIGKILL");
+    await second.exited;
+
+    const third = await serve(dataDir);
+    expect(await statuses(third)).toEqual([401, 401, 200]);
+    const commandNow = commandAt(third);
+    expect((await commandNow(createKey)).stderr).toContain("no room left");
+    const { stdout: events } = await commandNow(["audit", "--json"]);
+    for (const action of ["key.revoke_leaked", "key.revoke"]) {
+      expect(events.match(new RegExp(`"${action}"`, "g"))).toHaveLength(1);
+    }
+    expect(await report(third, kept)).toMatchObject({ status: 200 });
+    for (const { stderr } of [second, third])
+      expect(reserveLines(stderr())).toMatchObject([{ level: "warn" }]);
+
+    free();
+    expect(await commandNow(createKey)).toMatchObject({ code: 0 });
+    expect(reserveBytes()).toBe(bounds.storeReserveBytes);
+    expect(reserveLines(third.stderr())).toMatchObject([{ level: "warn" }, { level: "info" }]);
+    expect(await statuses(third)).toEqual([401, 401, 401]);
+  });
+
+  test("without room for the reserve a start says so and serves, and makes it once there is room", async () => {
+    const { dataDir, leave, free } = mountDisk();
+    leave(2 * 1_024 * 1_024);
+    const keyrun = await serve(dataDir);
+    expect(reserveLines(keyrun.stderr())).toMatchObject([
+      { level: "warn", msg: expect.stringContaining("no room") },
+    ]);
+    expect(readdirSync(dataDir)).not.toContain("keyrun.reserve");
+    const command = () => keyrunCommand({ KEYRUN_DATA_DIR: dataDir }, createKey);
+    expect(await command()).toMatchObject({ code: 0 });
+    free();
+    expect(await command()).toMatchObject({ code: 0 });
+    expect(statSync(join(dataDir, "keyrun.reserve")).size).toBe(bounds.storeReserveBytes);
+    expect(reserveLines(keyrun.stderr())).toMatchObject([{ level: "warn" }, { level: "info" }]);
+  });
+
+  test("each of very many revocations is written with its event, and no creation in between is", async () => {
+    const { dataDir, leave } = mountDisk();
+    const open = () => openSqliteStores({ dataDir });
+    const count = testSize("KEYRUN_TEST_FULL_DISK_REVOCATIONS", 500);
+    const ids = Array.from({ length: count }, (_, n) => `key${(n * 7_919) % 1_000_003}`);
+    let events = 0;
+    const change = <T>({ audit }: Stores, work: () => Promise<T>) => {
+      const event = auditEventOf({
+        id: `event${events}`,
+        timeMs: events,
+        action: "key.revoke",
+        teamId: "demo",
+      });
+      events++;
+      return audit.during({ isDue: true, record: () => event, written() {} }, work);
+    };
+    const first = await open();
+    const insert = ({ keys }: Stores, id: string) =>
+      keys.insert(keyRecordOf({ id, teamId: "demo", label: `the label of ${id}` }), { activeMax: count });
+    for (const id of ids) await change(first, () => insert(first, id));
+    await first.close();
+
+    leave(0);
+    // SQLite has to begin a log, of which it has no block.
+    const stores = await open();
+    onTestFinished(stores.close);
+    for (const [n, keyId] of ids.entries()) {
+      const order = { teamId: "demo", keyId, revokeTimeMs: n, revokedBy: "ada@example.com" };
+      expect(await change(stores, () => stores.keys.revoke(order))).toMatchObject({ revokeTimeMs: n });
+      if (n % 50 > 0) continue;
+      const creation = change(stores, () => insert(stores, `new${n}`));
+      await expect(creation).rejects.toMatchObject({ reason: "STORE_FULL" });
+    }
+    expect(await stores.keys.countActive("demo")).toBe(0);
+    expect(await stores.audit.list({ limit: 3 * count })).toHaveLength(2 * count);
+    const left = statSync(join(dataDir, "keyrun.reserve")).size;
+    printFigures(
+      `${count} revocations on a full disk: ${left} of ${bounds.storeReserveBytes} bytes are left`,
+    );
+  });
+
   test("a first start is refused in one sentence or serves, whatever room there is", async () => {
     const { dataDir, leave, free } = mountDisk();
     const outcomes = new Set<string>();
@@ -186,6 +298,22 @@ describe.skipIf(!mayMount)("on a disk of its own that is full", { timeout: 240_0
     expect(outcomes).toEqual(new Set(["serves", "refused"]));
   });
 });
+
+/** Sends the key as one that was found. */
+function report({ publicUrl }: ServingKeyrun, value: string): Promise<Response> {
+  return fetch(`${publicUrl}/api/keys/revoke-leaked`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ value }),
+  });
+}
+
+/** The lines of the log about the blocks that are kept for revocations. */
+function reserveLines(stderr: string): unknown[] {
+  return linesOfDisk(stderr)
+    .map((line) => JSON.parse(line))
+    .filter(({ msg }) => /the reserve/.test(msg));
+}
 
 /** The log without the audit log, and without what a busy machine adds. */
 function linesOfDisk(stderr: string): string[] {

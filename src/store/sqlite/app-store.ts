@@ -4,7 +4,7 @@ import { given } from "../given.ts";
 import { appRecord, checkRecord } from "../records.ts";
 import { columnsOf } from "./columns.ts";
 import { parseJson } from "./parse-json.ts";
-import { answer, write } from "./statement.ts";
+import { answer, write, writeRevocation } from "./statement.ts";
 
 /** The apps in SQLite; backend and teams are JSON columns. */
 export function createAppStore(db: DatabaseSync): AppStore {
@@ -30,7 +30,7 @@ export function createAppStore(db: DatabaseSync): AppStore {
         return app && appOf(statement.update.get(rowOf({ ...app, ...given(change) })));
       }),
     delete: (appId) =>
-      write(db, () => {
+      writeRevocation(db, () => {
         const row = statement.delete.get(appId);
         return row && Number(row.version);
       }),

@@ -17,6 +17,11 @@ export function insertEvent(db: DatabaseSync): StatementSync {
   return prepared(db).insert;
 }
 
+/** How many rows this connection has changed. */
+export function totalChanges(db: DatabaseSync): number {
+  return Number(prepared(db).totalChanges.get()?.n);
+}
+
 /**
  * Does the work in the transaction that is open, and adds the event if the work has changed a row.
  * Returns the outcome that was written, which counts once the transaction is durable.
@@ -26,12 +31,11 @@ export function withEvent<T>(
   event: PendingEvent,
   work: () => T,
 ): { readonly result: T; readonly outcome: AuditEvent["outcome"] | undefined } {
-  const { insert, totalChanges } = prepared(db);
-  const before = totalChanges.get()?.n;
+  const before = totalChanges(db);
   const result = work();
-  if (totalChanges.get()?.n === before) return { result, outcome: undefined };
+  if (totalChanges(db) === before) return { result, outcome: undefined };
   const record = checkRecord(auditRecord, event.record(), "audit_events");
-  insert.run({ ...record });
+  insertEvent(db).run({ ...record });
   return { result, outcome: record.outcome };
 }
 

@@ -6,6 +6,7 @@ import { dataFolderRefused } from "../../data-folder/data-folder.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
 import type { StoreInspection } from "../store-inspection.ts";
 import { isServed } from "./data-folder-lock.ts";
+import { reserveState } from "./disk-reserve.ts";
 import { requireKnownSchema } from "./migrations.ts";
 import { requireOwnFile } from "./private-file.ts";
 
@@ -25,11 +26,16 @@ export function inspectSqliteStore({ dataDir }: { readonly dataDir: string }): S
     }
     // Reading alone would find nothing wrong with a readable store of another user.
     requireOwnFile(path);
-    return { ...servedBy, ...readStore(path) };
+    const { words, secretVersions } = readStore(path);
+    const isFull = reserveState(dataDir) === "given_up";
+    return { ...servedBy, secretVersions, words: isFull ? `${words}; ${reserveWords}` : words };
   } catch (thrown) {
     throw thrown instanceof StartRefused ? thrown : dataFolderRefused(dataDir, "used as a store", thrown);
   }
 }
+
+const reserveWords =
+  "the disk was full, and revocations have used a part of keyrun.reserve. Make room: until then, every other change is refused";
 
 function readStore(path: string): Pick<StoreInspection, "words" | "secretVersions"> {
   const db = new DatabaseSync(path, { readOnly: true, timeout: bounds.storeBusyMsMax });

@@ -4,7 +4,7 @@ import type { KeyRecord, KeyStore, RotateKeyOrder, RotateKeyOutcome } from "../.
 import { checkRecord, keyRecord } from "../records.ts";
 import { activeKey, checkKey, keyColumns, keyOf } from "./checked-key.ts";
 import { settlePendingKeys } from "./pending-keys.ts";
-import { answer, write, writeAside } from "./statement.ts";
+import { answer, write, writeAside, writeRevocation } from "./statement.ts";
 
 /** The keys in SQLite. */
 export function createKeyStore(db: DatabaseSync): KeyStore {
@@ -58,14 +58,14 @@ export function createKeyStore(db: DatabaseSync): KeyStore {
     rotate: (order) => write(db, () => rotateKey(statement, order)),
     settlePending: settlePendingKeys(db),
     revoke: ({ teamId, keyId, revokeTimeMs, revokedBy }) =>
-      write(db, () => {
+      writeRevocation(db, () => {
         // A repeat changes no row, so it writes no event.
         const revoked = statement.revoke.get(revokeTimeMs, revokedBy, keyId, teamId);
         return keyOf(revoked ?? statement.findOfTeam.get(keyId, teamId));
       }),
-    delete: (keyId) => write(db, () => void statement.delete.run(keyId)),
+    delete: (keyId) => writeRevocation(db, () => void statement.delete.run(keyId)),
     deleteAll: (teamId, limit) =>
-      write(db, () => statement.deleteAll.all(teamId, limit).map(({ id }) => String(id))),
+      writeRevocation(db, () => statement.deleteAll.all(teamId, limit).map(({ id }) => String(id))),
     recordUses: (lastUseTimeMsById) =>
       writeAside(db, () => {
         for (const [keyId, timeMs] of lastUseTimeMsById) statement.recordUse.run(timeMs, keyId);

@@ -2,7 +2,7 @@ import type { DatabaseSync } from "node:sqlite";
 import type { MemberStore } from "../../teams/member-store.ts";
 import { checkRecord, memberRecord } from "../records.ts";
 import { columnsOf } from "./columns.ts";
-import { answer, write } from "./statement.ts";
+import { answer, write, writeRevocation } from "./statement.ts";
 
 /** The members of teams in SQLite. */
 export function createMemberStore(db: DatabaseSync): MemberStore {
@@ -23,8 +23,8 @@ export function createMemberStore(db: DatabaseSync): MemberStore {
   return {
     add: (member) =>
       write(db, () => check(add.get({ ...check(member) }) ?? find.get(member.teamId, member.email))),
-    remove: (teamId, email) => write(db, () => remove.run(teamId, email).changes === 1),
-    removeAll: (teamId, limit) => write(db, () => Number(removeAll.run(teamId, limit).changes)),
+    remove: (teamId, email) => writeRevocation(db, () => remove.run(teamId, email).changes === 1),
+    removeAll: (teamId, limit) => writeRevocation(db, () => Number(removeAll.run(teamId, limit).changes)),
     find: (teamId, email) =>
       answer(() => {
         const row = find.get(teamId, email);

@@ -4,6 +4,7 @@ import { createLookUpEach } from "../look-up-each.ts";
 import type { Stores } from "../stores.ts";
 import { createAppStore } from "./app-store.ts";
 import { createAuditStore } from "./audit-store.ts";
+import { openReserve, type ReserveState, setReserve } from "./disk-reserve.ts";
 import { createKeyStore } from "./key-store.ts";
 import { type LockedDatabase, openLockedDatabase } from "./locked-database.ts";
 import { createMemberStore } from "./member-store.ts";
@@ -23,12 +24,20 @@ import { createWindowStore } from "./window-store.ts";
  * it is missing (mode 0700; its files 0600). One process for each folder: throws StartRefused where
  * another process holds it, where a newer Keyrun wrote it, or where the folder can't be used.
  */
-export async function openSqliteStores({ dataDir }: { readonly dataDir: string }): Promise<Stores> {
+export async function openSqliteStores({
+  dataDir,
+  onReserve = () => {},
+}: {
+  readonly dataDir: string;
+  /** Called with each new state of the blocks that are kept for changes that take a right away. */
+  readonly onReserve?: ((state: ReserveState) => void) | undefined;
+}): Promise<Stores> {
   const locked = openLockedDatabase(dataDir, {
     prepare: () => makeDataFolder(dataDir),
     file: () => makePrivateFile(join(dataDir, "keyrun.db")),
   });
   try {
+    setReserve(locked.db, openReserve(dataDir, onReserve));
     return storesOf(locked);
   } catch (thrown) {
     locked.close();

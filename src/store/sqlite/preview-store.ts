@@ -1,6 +1,6 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { PreviewStore } from "../../teams/preview-store.ts";
-import { answer, write } from "./statement.ts";
+import { answer, write, writeRevocation } from "./statement.ts";
 
 /** Preview access in SQLite: one row for each user with access. */
 export function createPreviewStore(db: DatabaseSync): PreviewStore {
@@ -10,7 +10,8 @@ export function createPreviewStore(db: DatabaseSync): PreviewStore {
   const list = db.prepare("SELECT email FROM preview WHERE email > ? ORDER BY email LIMIT max(?, 0)");
 
   return {
-    set: (email, granted) => write(db, () => void (granted ? grant : withdraw).run(email)),
+    set: (email, granted) =>
+      granted ? write(db, () => void grant.run(email)) : writeRevocation(db, () => void withdraw.run(email)),
     has: (email) => answer(() => has.get(email) !== undefined),
     list: ({ limit, after }) => answer(() => list.all(after ?? "", limit).map((row) => String(row.email))),
   };

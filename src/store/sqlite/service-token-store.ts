@@ -3,7 +3,7 @@ import type { ServiceTokenRecord, ServiceTokenStore } from "../../service-tokens
 import { checkRecord, serviceTokenRecord } from "../records.ts";
 import { columnsOf } from "./columns.ts";
 import { parseJson } from "./parse-json.ts";
-import { answer, write, writeAside } from "./statement.ts";
+import { answer, write, writeAside, writeRevocation } from "./statement.ts";
 
 /** The service tokens in SQLite. */
 export function createServiceTokenStore(db: DatabaseSync): ServiceTokenStore {
@@ -25,13 +25,13 @@ export function createServiceTokenStore(db: DatabaseSync): ServiceTokenStore {
         return list.all(after.createTimeMs, after.id, limit).map(checkToken);
       }),
     revoke: ({ tokenId, revokeTimeMs, revokedBy }) =>
-      write(db, () => {
+      writeRevocation(db, () => {
         statement.revoke.run(revokeTimeMs, revokedBy, tokenId);
         return tokenOf(statement.find.get(tokenId));
       }),
-    delete: (tokenId) => write(db, () => void statement.delete.run(tokenId)),
+    delete: (tokenId) => writeRevocation(db, () => void statement.delete.run(tokenId)),
     leaveTeam: (teamId) =>
-      write(db, () => {
+      writeRevocation(db, () => {
         const naming = statement.naming.all(teamId).map(checkToken);
         return naming.map((token) => {
           const left = token.teamIds.filter((each) => each !== teamId);

@@ -2,7 +2,7 @@ import type { DatabaseSync } from "node:sqlite";
 import type { SessionStore } from "../../sign-in/session-store.ts";
 import { checkRecord, sessionRecord } from "../records.ts";
 import { columnsOf } from "./columns.ts";
-import { answer, write, writeAside } from "./statement.ts";
+import { answer, write, writeAside, writeRevocation } from "./statement.ts";
 
 /** The sessions in SQLite. */
 export function createSessionStore(db: DatabaseSync): SessionStore {
@@ -25,7 +25,7 @@ export function createSessionStore(db: DatabaseSync): SessionStore {
     // A request that is refused after it touched its session has changed nothing.
     touch: (idHash, lastActiveTimeMs) =>
       writeAside(db, () => void statement.touch.run(lastActiveTimeMs, idHash)),
-    delete: (idHash) => write(db, () => statement.delete.run(idHash).changes === 1),
+    delete: (idHash) => writeRevocation(db, () => statement.delete.run(idHash).changes === 1),
     deleteExpired: ({ nowMs, idleSinceMs, limit }) =>
       write(db, () => Number(statement.deleteExpired.run(nowMs, idleSinceMs, limit).changes)),
   };

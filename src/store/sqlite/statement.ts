@@ -1,7 +1,8 @@
 import type { DatabaseSync } from "node:sqlite";
 import { fail, unavailable } from "../../refusal/refusal.ts";
 import { pendingEvent } from "../change-under-way.ts";
-import { withEvent } from "./change-event.ts";
+import { totalChanges, withEvent } from "./change-event.ts";
+import { reserveOf } from "./disk-reserve.ts";
 
 /**
  * The work's result as a promise. An error of SQLite becomes the refusal that callers can act on.
@@ -18,17 +19,69 @@ export async function answer<T>(work: () => T): Promise<T> {
  * As `answer`, for a write: it is one durable transaction. The first one of a change that the audit
  * log writes down has the event in it, or none if it changes nothing.
  */
-export async function write<T>(db: DatabaseSync, work: () => T): Promise<T> {
-  const event = pendingEvent();
-  if (!event) return answer(() => transaction(db, work));
-  const { result, outcome } = await answer(() => transaction(db, () => withEvent(db, event, work)));
-  if (outcome !== undefined) event.written(outcome);
-  return result;
+export function write<T>(db: DatabaseSync, work: () => T): Promise<T> {
+  return writeChange(db, work, transactionOfRoom);
+}
+
+/**
+ * As `write`, for a change that only takes a right away: on a full disk the reserve is given up to
+ * it. No caller may be able to repeat it without end. Each right is taken once; only an operator
+ * can mark a team again and again. All of these changes are in disk-reserve.test.ts.
+ */
+export function writeRevocation<T>(db: DatabaseSync, work: () => T): Promise<T> {
+  return writeChange(db, work, transactionOfReserve);
 }
 
 /** As `write`, for what belongs to no change that the audit log writes down. */
 export function writeAside<T>(db: DatabaseSync, work: () => T): Promise<T> {
-  return answer(() => transaction(db, work));
+  return answer(() => transactionOfRoom(db, work));
+}
+
+async function writeChange<T>(
+  db: DatabaseSync,
+  work: () => T,
+  transact: <R>(db: DatabaseSync, work: () => R) => R,
+): Promise<T> {
+  const event = pendingEvent();
+  if (!event) return answer(() => transact(db, work));
+  const { result, outcome } = await answer(() => transact(db, () => withEvent(db, event, work)));
+  if (outcome !== undefined) event.written(outcome);
+  return result;
+}
+
+/** What changes nothing needs no room, so it is done also while the reserve is given up. */
+function transactionOfRoom<T>(db: DatabaseSync, work: () => T): T {
+  if (!reserveOf(db)?.isGivenUp()) return transaction(db, work);
+  return transaction(db, () => {
+    const before = totalChanges(db);
+    const result = work();
+    if (totalChanges(db) !== before) throw fail("STORE_FULL");
+    return result;
+  });
+}
+
+/**
+ * Before a piece of the reserve is given up, SQLite's log is copied into the database: the next
+ * write then begins the log anew, in blocks that it has.
+ */
+function transactionOfReserve<T>(db: DatabaseSync, work: () => T): T {
+  for (let isFirst = true; ; isFirst = false) {
+    try {
+      return transaction(db, work);
+    } catch (thrown) {
+      if (resultCode(thrown) !== sqlite.full) throw thrown;
+      if (!isFirst && !reserveOf(db)?.giveUp()) throw thrown;
+      copyLog(db);
+    }
+  }
+}
+
+function copyLog(db: DatabaseSync): void {
+  try {
+    db.exec("PRAGMA wal_checkpoint(PASSIVE)");
+  } catch {
+    // The database has no room to grow. The change may still find some at the end of the log.
+  }
 }
 
 /**

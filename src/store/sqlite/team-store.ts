@@ -2,7 +2,7 @@ import type { DatabaseSync } from "node:sqlite";
 import type { TeamRecord, TeamStore } from "../../teams/team-store.ts";
 import { checkRecord, teamRecord } from "../records.ts";
 import { columnsOf } from "./columns.ts";
-import { answer, write } from "./statement.ts";
+import { answer, write, writeRevocation } from "./statement.ts";
 
 /** The teams in SQLite. */
 export function createTeamStore(db: DatabaseSync): TeamStore {
@@ -17,9 +17,12 @@ export function createTeamStore(db: DatabaseSync): TeamStore {
       }),
     find: (teamId) => answer(() => teamOf(statement.find.get(teamId))),
     list: ({ limit, after }) => answer(() => statement.list.all(after ?? "", limit).map(checkTeam)),
-    update: (teamId, { displayName = null, plan = null, state = null }) =>
-      write(db, () => teamOf(statement.update.get(displayName, plan, state, teamId))),
-    delete: (teamId, version) => write(db, () => versionOf(statement.delete.get(teamId, version))),
+    update: (teamId, { displayName = null, plan = null, state = null }) => {
+      const update = () => teamOf(statement.update.get(displayName, plan, state, teamId));
+      // Only a deletion changes the state. It takes the mark away again where the team is in use.
+      return state === null ? write(db, update) : writeRevocation(db, update);
+    },
+    delete: (teamId, version) => writeRevocation(db, () => versionOf(statement.delete.get(teamId, version))),
     deletedVersion: (teamId) => answer(() => versionOf(statement.deletedVersion.get(teamId))),
   };
 }

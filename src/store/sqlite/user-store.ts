@@ -2,7 +2,7 @@ import type { DatabaseSync } from "node:sqlite";
 import type { UserStore } from "../../sign-in/user-store.ts";
 import { checkRecord, userRecord } from "../records.ts";
 import { columnsOf } from "./columns.ts";
-import { answer, write } from "./statement.ts";
+import { answer, write, writeRevocation } from "./statement.ts";
 
 /** The user that each e-mail belongs to, in SQLite. */
 export function createUserStore(db: DatabaseSync): UserStore {
@@ -27,7 +27,7 @@ export function createUserStore(db: DatabaseSync): UserStore {
         const row = find.get(email);
         return row && checkRecord(userRecord, row, "users");
       }),
-    release: (email) => write(db, () => void release.run(email)),
+    release: (email) => writeRevocation(db, () => void release.run(email)),
   };
 }
 

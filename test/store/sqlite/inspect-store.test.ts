@@ -1,6 +1,6 @@
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, chownSync, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { chmodSync, chownSync, existsSync, readdirSync, readFileSync, statSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, expect, onTestFinished, test } from "vitest";
@@ -61,6 +61,14 @@ test("a look leaves the mode of the store as it was", async () => {
   chmodSync(path, 0o640);
   inspectSqliteStore({ dataDir });
   expect((statSync(path).mode & 0o7777).toString(8)).toBe("640");
+});
+
+test("a look says that the reserve for revocations is given up", async () => {
+  const dataDir = folders.create();
+  await (await openSqliteStores({ dataDir })).close();
+  expect(inspectSqliteStore({ dataDir }).words).toMatch(/^schema \d+$/);
+  truncateSync(join(dataDir, "keyrun.reserve"), 4_096);
+  expect(inspectSqliteStore({ dataDir }).words).toMatch(/^schema \d+; the disk was full.+Make room/);
 });
 
 test("looks at a folder refuse no start on it at the same instant", async () => {

@@ -70,7 +70,7 @@ test("only its owner may use the folder and every file in it", async () => {
   await stores.teams.insert(teamRecordOf({ id: "demo" }));
   const mode = (path: string) => (statSync(path).mode & 0o777).toString(8);
   expect(mode(dataDir)).toBe("700");
-  for (const name of ["keyrun.db", "keyrun.db-wal", "keyrun.db-shm", "keyrun.lock"]) {
+  for (const name of ["keyrun.db", "keyrun.db-wal", "keyrun.db-shm", "keyrun.lock", "keyrun.reserve"]) {
     expect([name, mode(join(dataDir, name))]).toEqual([name, "600"]);
   }
   await stores.close();
