@@ -5,6 +5,7 @@ import type { Clock } from "../clock.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
 import type { RandomBytes } from "../ids/random-bytes.ts";
 import { refuseFor } from "../refusal/outage.ts";
+import { Refusal } from "../refusal/refusal.ts";
 import { hashToken, newToken } from "./opaque-token.ts";
 import { createEndings } from "./session-endings.ts";
 import type { SessionRecord, SessionStore } from "./session-store.ts";
@@ -151,6 +152,10 @@ export function createSessions(parts: SessionsParts): Sessions {
         const value = { ...session, lastActiveTimeMs };
         // Another instance reads a session anew before it takes it for idle.
         return { id: sessionId, version: liveVersion, value, untold: true };
+      }).catch((thrown: unknown) => {
+        // The activity may be a revocation, which a full disk must not stop. The session ends
+        // earlier then.
+        if (!(thrown instanceof Refusal && thrown.reason === "STORE_FULL")) throw thrown;
       });
     },
     end,

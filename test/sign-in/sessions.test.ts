@@ -1,8 +1,9 @@
 import { randomBytes } from "node:crypto";
-import { afterAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { bounds } from "#src/bounds.ts";
 import { createFlooredCache } from "#src/cache/floored-cache.ts";
 import { createSecurityState } from "#src/fleet/security-state.ts";
+import { fail } from "#src/refusal/refusal.ts";
 import { hashToken } from "#src/sign-in/opaque-token.ts";
 import type { SessionRecord } from "#src/sign-in/session-store.ts";
 import { createSessions, sessionVersionOf } from "#src/sign-in/sessions.ts";
@@ -138,6 +139,21 @@ describe("a session", () => {
     await sessions.noteActivity(idOf(token));
     clock.advance(10);
     expect(await sessions.find(token)).toBeDefined();
+  });
+
+  test("goes on where the store is full and can't note an activity, which may be a revocation", async () => {
+    const { sessions, stores, clock } = world;
+    const token = await sessions.begin(ada);
+    clock.advance(bounds.sessionIdleMsMax - 1);
+    const touch = vi.spyOn(stores.sessions, "touch").mockRejectedValueOnce(fail("STORE_FULL"));
+    await sessions.noteActivity(idOf(token));
+    expect(touch).toHaveBeenCalledOnce();
+    expect(await sessions.find(token)).toBeDefined();
+    clock.advance(1);
+    expect(await sessions.find(token)).toBeUndefined();
+    touch.mockRejectedValueOnce(fail("UNAVAILABLE"));
+    const other = await sessions.begin(ada);
+    await expect(sessions.noteActivity(idOf(other))).rejects.toMatchObject({ reason: "UNAVAILABLE" });
   });
 
   test("that is over does not come back by activity", async () => {
