@@ -1,15 +1,39 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
+import { fleetTimes } from "#src/fleet/fleet-times.ts";
+import { joinFleet } from "#src/fleet/join-fleet.ts";
+import { instanceFactsOf } from "../harness/instance-facts.ts";
 import { type IssuedKey, type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { createManualClock } from "../harness/manual-clock.ts";
+import { memoryControlStore } from "../harness/memory-control-store.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
 import { connectStreamCallers, readAll, type StreamCaller, textIn } from "../harness/stream-callers.ts";
 import { countTurns } from "../harness/stream-writes.ts";
 
-/** What one stream may be given in one turn: a part, and a message that did not fit into it. */
+/**
+ * What one stream may be given in one turn: a part, and a message that did not fit into it. All
+ * streams of words together are given no more: as many as have time are a thousand.
+ */
 const turnBytesMax = 32 * 1024;
+
+/**
+ * The time that streams share is counted here: each look at the clock is a tenth of a millisecond.
+ * So it is the same number of words that fits into a turn, however fast or busy the machine is.
+ */
+vi.mock("#src/limit/stream-turns.ts", async (load) => {
+  const real = await load<typeof import("#src/limit/stream-turns.ts")>();
+  let nowMs = 0;
+  const monotonicMs = () => {
+    nowMs += 0.1;
+    return nowMs;
+  };
+  const streamTurns = new real.StreamTurns({ monotonicMs, unixMs: () => 0 }, setImmediate);
+  return { ...real, streamTurns };
+});
 
 let keyrun: Keyrun;
 let chatty: Awaited<ReturnType<typeof startChattyApp>>;
@@ -66,6 +90,37 @@ async function isLive(): Promise<void> {
   expect(status).toBe(200);
 }
 
+/** An instance of a fleet whose store answers a heartbeat in the next turn. */
+async function joinOne() {
+  const clock = createManualClock();
+  const control = memoryControlStore();
+  const fleet = await joinFleet({
+    control: {
+      ...control,
+      async beat(id, step) {
+        await nextTurn();
+        return control.beat(id, step);
+      },
+    },
+    ...{ clock, newId: () => "one", facts: instanceFactsOf(), times: fleetTimes },
+    timers: { after: () => ({ cancel() {} }) },
+    ...{ apply() {}, clear() {}, nudge() {} },
+  });
+  onTestFinished(() => fleet.leave());
+  return {
+    /** Resolves once a heartbeat has renewed the lease, of which a millisecond was left. */
+    async renew(): Promise<void> {
+      clock.advance(fleetTimes.leaseMs - 1);
+      expect([fleet.holds(), fleet.leftMs()]).toEqual([true, 1]);
+      fleet.nudged();
+      for (let waited = 0; fleet.leftMs() === 1; waited++) {
+        if (waited > 1_000) throw new Error("the lease is not renewed");
+        await nextTurn();
+      }
+    },
+  };
+}
+
 async function largest(work: () => Promise<number>, times = 10): Promise<number> {
   const all: number[] = [];
   for (let n = 0; n < times; n++) all.push(await work());
@@ -86,7 +141,7 @@ describe.each(Object.entries(callers))("%s", (_, make) => {
   test("many words are passed on together, but over many turns", async () => {
     const words = 20_000;
     const text = "a ".repeat(words);
-    using turns = countTurns();
+    using turns = countTurns({ bytesMax: 4 * turnBytesMax });
     const { events, end } = await readAll(
       caller.open({ appId: "echo", text, authorization: `Bearer ${key.value}` }),
     );
@@ -132,15 +187,20 @@ describe.each(["REST with events over HTTP/1.1", "Connect with JSON over HTTP/1.
     }
 
     test.each([1, 4, 64])("nobody waits for %i streams of a chatty app", async (count) => {
-      using turns = countTurns();
+      using turns = countTurns({ bytesMax: turnBytesMax });
+      const { renew } = await joinOne();
       await run(other);
       await isLive();
       const runAlone = await largest(() => turns.of(() => run(other)));
       const liveAlone = await largest(() => turns.of(isLive));
       const revokeAlone = await turns.of(revokeAnother);
+      const renewAlone = await largest(() => turns.of(renew));
       const streams = Array.from({ length: count }, () =>
         caller.open({ appId: "chatty", text: "", authorization: `Bearer ${key.value}` }),
       );
+      onTestFinished(() => {
+        for (const stream of streams) stream.leave();
+      });
       await Promise.all(streams.map((stream) => stream.next()));
       for (const stream of streams) void readAll(stream);
       turns.take();
@@ -148,10 +208,9 @@ describe.each(["REST with events over HTTP/1.1", "Connect with JSON over HTTP/1.
       expect(await largest(() => turns.of(isLive))).toBeLessThanOrEqual(2 * liveAlone);
       const revoke = await turns.of(revokeAnother);
       expect(revoke).toBeLessThanOrEqual(2 * revokeAlone);
-      for (const written of turns.take()) {
-        expect(Math.max(...written.map(({ bytes }) => bytes))).toBeLessThanOrEqual(turnBytesMax);
-      }
-      for (const stream of streams) stream.leave();
+      expect(await largest(() => turns.of(renew))).toBeLessThanOrEqual(renewAlone);
+      expect(turns.mostBytes()).toBeLessThanOrEqual(turnBytesMax);
+      expect(turns.take()).toHaveLength(count);
     });
   },
 );

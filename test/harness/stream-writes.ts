@@ -10,10 +10,13 @@ export interface TurnWrites {
 
 /**
  * Counts the turns of this process's event loop, and what each stream is given in each of them. The
- * loop does not sleep meanwhile, so that every turn is one pass.
+ * loop does not sleep meanwhile, so that every turn is one pass. Streams that together write more
+ * than `bytesMax` in one turn fail, so that a test of a loop that they hold up comes to its end.
  */
-export function countTurns() {
+export function countTurns({ bytesMax }: { bytesMax: number }) {
   let turn = 0;
+  let inTurn = { turn, bytes: 0 };
+  let mostBytes = 0;
   const perAnswer = new Map<object, TurnWrites[]>();
   const note = (answer: ServerResponse | Http2ServerResponse, chunk: unknown) => {
     if (!/stream/i.test(answer.req.url ?? "")) return;
@@ -22,8 +25,13 @@ export function countTurns() {
     if (all.at(-1)?.turn !== turn) all.push({ turn, bytes: 0, writes: 0 });
     const last = all.at(-1);
     if (last === undefined) return;
-    last.bytes += Buffer.byteLength(chunk as Uint8Array);
+    const bytes = Buffer.byteLength(chunk as Uint8Array);
+    last.bytes += bytes;
     last.writes += 1;
+    if (inTurn.turn !== turn) inTurn = { turn, bytes: 0 };
+    inTurn.bytes += bytes;
+    mostBytes = Math.max(mostBytes, inTurn.bytes);
+    if (inTurn.bytes > bytesMax) throw new Error(`the streams wrote over ${bytesMax} bytes in one turn`);
   };
   const restore = [ServerResponse.prototype, Http2ServerResponse.prototype].map((proto) => {
     const write: unknown = Reflect.get(proto, "write");
@@ -39,7 +47,8 @@ export function countTurns() {
     next = setImmediate(count);
   });
   return {
-    now: () => turn,
+    /** The most bytes that all streams together were given in one turn. */
+    mostBytes: () => mostBytes,
     /** How many turns the work takes. */
     async of(work: () => Promise<unknown>): Promise<number> {
       const from = turn;

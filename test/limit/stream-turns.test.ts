@@ -25,14 +25,21 @@ function loop() {
   };
 }
 
+/** Far more than fits into a turn. A test of what would never end ends here. */
+const stepsMax = 10_000;
+
 /** A stream that is always ready, and works for as long as it may, in steps of this time. */
 function busyStream({ turns, pass }: ReturnType<typeof loop>, stepMs: number) {
   const served: number[] = [];
   let turn = 0;
   const work = () => {
     served.push(turn);
-    do pass(stepMs);
-    while (turns.mayGoOn());
+    let steps = 0;
+    do {
+      pass(stepMs);
+      steps += 1;
+      if (steps > stepsMax) throw new Error("a part of a turn does not end");
+    } while (turns.mayGoOn());
     turns.ask(work);
   };
   turns.ask(work);
@@ -83,7 +90,7 @@ test("reads of apps end for this turn after some time, and go on in the next", (
   const { turns, turn, pass } = loop();
   const readsInTurn = () => {
     let reads = 0;
-    while (turns.mayRead()) {
+    while (reads < stepsMax && turns.mayRead()) {
       reads += 1;
       pass(0.01);
     }
