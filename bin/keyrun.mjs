@@ -41,11 +41,12 @@ function runOn(node) {
   // `detached` gives the server a process group of its own. A terminal sends Ctrl-C to a group, and
   // this process passes it on: the server would get it twice, and a second signal means "stop
   // without waiting".
-  // The flags are those of ./keyrun, which says why.
+  // The flags and the setting of malloc are those of ./keyrun, which says why.
   const flags = ["--max-semi-space-size=8", "--initial-old-space-size=100"];
   const child = spawn(node, [...flags, fileURLToPath(import.meta.url), ...process.argv.slice(2)], {
     stdio: "inherit",
     detached: true,
+    env: { MALLOC_MMAP_THRESHOLD_: "131072", ...process.env },
   });
   child.on("error", (error) => {
     // "Not found" for a file that exists means that its libc is missing: the packages need glibc.

@@ -14,7 +14,7 @@ if (what === "stay") {
   setInterval(() => {}, 1_000);
   console.log("ready");
 } else if (what === "flags") {
-  console.log(JSON.stringify(process.execArgv));
+  console.log(JSON.stringify([process.env.MALLOC_MMAP_THRESHOLD_, ...process.execArgv]));
 } else {
   console.log(JSON.stringify({ pid: process.pid, node: process.execPath, folder: process.cwd(), args }));
   process.exitCode = 7;
@@ -77,12 +77,14 @@ test("it becomes main.ts on the installed Node, with the caller's folder, argume
   expect(code).toBe(7);
 });
 
-test("it and npm start set the sizes of the heap, as only the start of a process can", async () => {
+test("it and npm start set the sizes of the heap and of malloc, as only the start of a process can", async () => {
   const { stdout } = await run(["flags"]);
   const flags = ["--max-semi-space-size=8", "--initial-old-space-size=100"];
-  expect(JSON.parse(stdout)).toEqual(flags);
+  expect(JSON.parse(stdout)).toEqual(["131072", ...flags]);
   const { scripts } = JSON.parse(await readFile(join(repository, "package.json"), "utf8"));
-  expect(scripts.start).toBe(`exec node ${flags.join(" ")} bin/keyrun.mjs serve`);
+  expect(scripts.start).toBe(
+    `MALLOC_MMAP_THRESHOLD_=131072 exec node ${flags.join(" ")} bin/keyrun.mjs serve`,
+  );
 });
 
 test("it finds its clone from any folder, and through symbolic links", async () => {

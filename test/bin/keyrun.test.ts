@@ -12,8 +12,8 @@ import { findOldNode } from "../harness/old-node.ts";
 const main = `
 import { readFileSync } from "node:fs";
 const [what, ...args]: string[] = process.argv.slice(2);
-const facts: { pid: number; major: number; args: string[]; flags: string[] } = {
-  pid: process.pid, major: Number(process.versions.node.split(".")[0]), args, flags: process.execArgv,
+const facts: { pid: number; major: number; args: string[]; flags: string[]; malloc: string | undefined } = {
+  pid: process.pid, major: Number(process.versions.node.split(".")[0]), args, flags: process.execArgv, malloc: process.env.MALLOC_MMAP_THRESHOLD_,
 };
 if (what === "tell") {
   console.log(JSON.stringify({ ...facts, stdin: readFileSync(0, "utf8") }));
@@ -93,6 +93,7 @@ describe.skipIf(oldNode === undefined)("on an old Node (skipped where the PATH h
         args: ["a b", "--c"],
         stdin: "from stdin",
         flags,
+        malloc: "131072",
       });
       expect(code).toBe(7);
     });

@@ -14,7 +14,8 @@ export interface Exit {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** The real process, started as by `npm start`. Its environment contains only its settings. */
+/** The real process, started as by `npm start`. Its environment contains only what that
+ * sets, and its settings. */
 export interface KeyrunProcess {
   readonly pid: number;
   /** Everything written so far. */
@@ -144,7 +145,8 @@ export function servedCommand(settings: Settings, args: readonly string[]) {
 }
 
 function environment(settings: Settings): Record<string, string> {
-  return { PATH: process.env.PATH ?? "", HOME: process.env.HOME ?? "", ...settings };
+  const { PATH = "", HOME = "" } = process.env;
+  return { PATH, HOME, MALLOC_MMAP_THRESHOLD_: "131072", ...settings };
 }
 
 interface RestRun {
