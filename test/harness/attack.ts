@@ -15,7 +15,7 @@ export interface Attack {
 
 /** Starts one of the programs in `attackers/`, with its arguments. */
 export function startAttack(
-  name: "tiny-chunks" | "unread-streams" | "unread-runs" | "unread-pipeline",
+  name: "run-memory" | "tiny-chunks" | "unread-streams" | "unread-runs" | "unread-pipeline",
   args: readonly (string | number)[],
 ): Attack {
   const script = fileURLToPath(new URL(`attackers/${name}.ts`, import.meta.url));
