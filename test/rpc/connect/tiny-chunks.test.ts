@@ -67,6 +67,13 @@ test.each([
   if (part === 1) expect(ends).toEqual([10, 15, 25, 34]);
 });
 
+test("of many envelopes that come at once few are passed on together, because each takes time", async () => {
+  const envelopes = Buffer.alloc(5 * 10_000);
+  const passed = await passedOn(envelopes, envelopes.length, { isEnveloped: true });
+  expect(Buffer.concat(passed)).toEqual(envelopes);
+  expect(Math.max(...passed.map(({ length }) => length))).toBeLessThanOrEqual(5 * 32);
+});
+
 test("what is too long is passed on before its end", async () => {
   const [prefix] = await passedOn(framed(Buffer.alloc(101)), 1, { isEnveloped: true });
   expect(prefix).toHaveLength(5);
