@@ -1,4 +1,5 @@
 import { bounds } from "../bounds.ts";
+import { streamTurns } from "../limit/stream-turns.ts";
 import { type Refusal, unavailable } from "../refusal/refusal.ts";
 import type { KeyRecord } from "./key-store.ts";
 
@@ -131,7 +132,11 @@ function createWatch(queueMax: number, onEnd: () => void): Watch {
       return true;
     },
     async next(quietMs) {
-      if (queue.length === 0 && !ended) await wokenWithin(quietMs, (resolve) => (wake = resolve));
+      if (queue.length === 0 && !ended) {
+        await wokenWithin(quietMs, (resolve) => (wake = resolve));
+        // One change wakes many, and each takes longer to send it than the change took.
+        await streamTurns.turn();
+      }
       if (ended) throw ended;
       return queue.shift() ?? "quiet";
     },

@@ -1,3 +1,4 @@
+import { setImmediate as turn } from "node:timers/promises";
 import { create, fromJson, type JsonObject, toJson } from "@bufbuild/protobuf";
 import { afterAll, beforeEach, describe, expect, test } from "vitest";
 import { AppSchema } from "#gen/keyrun/v1/app_pb.ts";
@@ -346,6 +347,7 @@ describe("a change is announced once it is durable and before it is answered", (
     for (;;) {
       const app = await stores.apps.find(id);
       if (app !== undefined) return app;
+      await turn();
     }
   }
 });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { createKeyEvents, type KeyEvent } from "#src/keys/key-events.ts";
 import { fail } from "#src/refusal/refusal.ts";
+import { countTurns } from "../harness/counted-turns.ts";
 import { keyRecordOf } from "../harness/store-records.ts";
 
 const limits = { watchersMax: 3, perTeamMax: 2, queueMax: 4 };
@@ -73,4 +74,19 @@ describe("the bounds", () => {
     }
     expect(() => events.watch("demo")).toThrow(expect.objectContaining({ reason: "UNAVAILABLE" }));
   });
+});
+
+test("the watchers that one change wakes share the turns of the event loop", async () => {
+  const events = createKeyEvents({ watchersMax: 5, perTeamMax: 5, queueMax: 1 });
+  const turns = countTurns();
+  const waiting = Array.from({ length: 5 }, async () => {
+    await events.watch("demo").next(long);
+    const at = turns();
+    // More than all streams together have in a turn.
+    const untilMs = performance.now() + 12;
+    while (performance.now() < untilMs);
+    return at;
+  });
+  events.publish(created("a"));
+  expect(new Set(await Promise.all(waiting)).size).toBe(5);
 });

@@ -1,4 +1,5 @@
 import type { DatabaseSync } from "node:sqlite";
+import { createOwnTurns } from "../../own-turn.ts";
 import { fail, unavailable } from "../../refusal/refusal.ts";
 import { pendingEvent } from "../change-under-way.ts";
 import { totalChanges, withEvent } from "./change-event.ts";
@@ -16,8 +17,9 @@ export async function answer<T>(work: () => T): Promise<T> {
 }
 
 /**
- * As `answer`, for a write: it is one durable transaction. The first one of a change that the audit
- * log writes down has the event in it, or none if it changes nothing.
+ * As `answer`, for a write: it is one durable transaction, in a later turn of the event loop. The
+ * first one of a change that the audit log writes down has the event in it, or none if it changes
+ * nothing.
  */
 export function write<T>(db: DatabaseSync, work: () => T): Promise<T> {
   return writeChange(db, work, transactionOfRoom);
@@ -42,12 +44,16 @@ async function writeChange<T>(
   work: () => T,
   transact: <R>(db: DatabaseSync, work: () => R) => R,
 ): Promise<T> {
+  await writeTurn();
   const event = pendingEvent();
   if (!event) return answer(() => transact(db, work));
   const { result, outcome } = await answer(() => transact(db, () => withEvent(db, event, work)));
   if (outcome !== undefined) event.written(outcome);
   return result;
 }
+
+/** Each write takes about a millisecond, and on a slow disk several. */
+const writeTurn = createOwnTurns(4);
 
 /** What changes nothing needs no room, so it is done also while the reserve is given up. */
 function transactionOfRoom<T>(db: DatabaseSync, work: () => T): T {

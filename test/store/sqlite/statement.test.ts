@@ -3,6 +3,7 @@ import { afterAll, expect, test } from "vitest";
 import { openDatabase } from "#src/store/sqlite/database.ts";
 import { createKeyStore } from "#src/store/sqlite/key-store.ts";
 import { migrate } from "#src/store/sqlite/migrations.ts";
+import { countTurns } from "../../harness/counted-turns.ts";
 import { keyRecordOf } from "../../harness/store-records.ts";
 import { createTempFolders } from "../../harness/temp-folders.ts";
 
@@ -44,5 +45,24 @@ test("uses are written whole or not at all", async () => {
   ]);
   await expect(keys.recordUses(uses)).rejects.toThrow();
   expect((await keys.find("k"))?.lastUseTimeMs).toBeNull();
+  db.close();
+});
+
+test("of many changes at once at most four are written in a turn of the event loop, in their order", async () => {
+  const db = openDatabase(join(folders.create(), "keyrun.db"));
+  migrate(db);
+  const keys = createKeyStore(db);
+  const turns = countTurns();
+  const ids = Array.from({ length: 20 }, (_, n) => `k${n}`);
+  const written: { readonly id: string; readonly turn: number }[] = [];
+  await Promise.all(
+    ids.map(async (id) => {
+      await keys.insert(keyRecordOf({ id, teamId: "demo" }), { activeMax: 20 });
+      written.push({ id, turn: turns() });
+    }),
+  );
+  expect(written.map(({ id }) => id)).toEqual(ids);
+  const inTurns = [...Map.groupBy(written, ({ turn }) => turn).values()];
+  expect(Math.max(...inTurns.map(({ length }) => length))).toBeLessThanOrEqual(4);
   db.close();
 });
