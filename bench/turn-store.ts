@@ -17,7 +17,7 @@ const dayMs = 24 * hourMs;
 export async function fillStore(dataDir: string, secret: Buffer): Promise<readonly string[]> {
   await openSqliteStores({ dataDir }).then((stores) => stores.close());
   const db = new DatabaseSync(join(dataDir, "keyrun.db"));
-  db.exec("PRAGMA synchronous = OFF; BEGIN");
+  db.exec("BEGIN");
   const nowMs = Date.now();
   for (const team of ["big", "busy", "used", "gone"]) {
     db.prepare(`INSERT INTO teams (id, display_name, plan, create_time_ms, version)
