@@ -19,6 +19,11 @@ const unclocked = 16;
  * of its work that its app or its caller can repeat without end. Each gets a part of every turn, in
  * the order in which they asked; what does not fit comes first in the next turn. So everything else
  * that the process does waits for at most a few milliseconds of streams.
+ *
+ * Each of few streams gets a part of every turn, or of every second one. To pass on one message
+ * takes about 0.1 ms, so past about 60 streams that always have more, each waits longer: of 256,
+ * for six turns. Smaller parts would serve 50 instead of 30 of these in a turn, and cost up to 40 %
+ * more processor time.
  */
 export class StreamTurns {
   readonly #clock: Clock;
