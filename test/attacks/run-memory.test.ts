@@ -3,7 +3,7 @@ import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { startAttack } from "../harness/attack.ts";
 import { serveHostileApps } from "../harness/hostile-apps.ts";
 import { manage } from "../harness/keyrun.ts";
-import { restRun, type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";
+import { isOverloaded, restRunOnce, type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";
 import { residentMemory } from "../harness/resident-memory.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 import { printFigures, testSize } from "../harness/test-size.ts";
@@ -92,9 +92,14 @@ async function attack(name: string, parts: (typeof attacks)[string], share: numb
   const running = startAttack("run-memory", [port, key, ...asked]);
   await running.until(({ requests }) => requests > 0);
   const end = performance.now() + holdMs;
-  do {
-    expect((await restRun(keyrun.publicUrl, { value: other, text: "served" })).status).toBe(200);
-  } while (performance.now() < end);
+  let served = 0;
+  while (served === 0 || performance.now() < end) {
+    const answer = await restRunOnce(keyrun.publicUrl, { value: other, text: "served" });
+    // The attackers take the processor, too: the event loop may be late. Room for bytes there is.
+    expect(answer.body).not.toContain("holds as many bytes");
+    if (!isOverloaded(answer)) expect(answer.status).toBe(200);
+    if (answer.status === 200) served += 1;
+  }
   await running.stop();
   const { requests } = running.load();
   const { now, peak } = residentMemory(keyrun.pid);
