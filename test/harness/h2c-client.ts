@@ -29,6 +29,14 @@ export async function h2cSession(url: string): Promise<ClientHttp2Session> {
   return session;
 }
 
+/** A session that is opened at once, although perhaps nothing is ever asked of it. */
+export function openH2cSession(url: string) {
+  const session = h2cSession(url);
+  const nothing = () => {};
+  session.catch(nothing);
+  return { session, close: () => void session.then((open) => open.destroy(), nothing) };
+}
+
 /** Sends a request and reads the whole answer. Rejects if the stream ends without one. */
 export function h2cRequest(
   session: ClientHttp2Session,

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { createServer as createHttp2Server, type ServerHttp2Stream } from "node:http2";
-import { type AddressInfo, createServer, type Socket } from "node:net";
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import type { Writable } from "node:stream";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { StreamRunResponseSchema } from "#gen/keyrun/v1/app_backend_service_pb.ts";
 import { framed } from "./refusals/protocols.ts";
@@ -25,11 +26,17 @@ const answers: Readonly<Record<string, (socket: Socket) => void>> = {
   "bytes-in-chunks": (socket) => {
     write(socket, [headOf("application/x-ndjson"), "1\r\nx\r\n".repeat(1_000_000)]);
   },
-  "long-events": (socket) => repeat(socket, [headOf("text/event-stream"), eventOf(longText)]),
-  "long-wide-lines": (socket) => {
-    repeat(socket, [headOf("application/x-ndjson"), chunk(`${JSON.stringify({ text: wideText })}\n`)]);
+  "long-events": (socket) => {
+    socket.write(headOf("text/event-stream"));
+    repeat(socket, Buffer.from(eventOf(longText)));
   },
-  "heads-without-end": (socket) => repeat(socket, ["", "HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n"]),
+  "long-wide-lines": (socket) => {
+    socket.write(headOf("application/x-ndjson"));
+    repeat(socket, Buffer.from(chunk(`${JSON.stringify({ text: wideText })}\n`)));
+  },
+  "heads-without-end": (socket) => {
+    repeat(socket, Buffer.from("HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n"));
+  },
   "long-head": (socket) => write(socket, [`HTTP/1.1 200 OK\r\n${"a: b\r\n".repeat(510)}`]),
   "long-answer": (socket) => endWith(socket, whole),
   "dense-answer": (socket) => {
@@ -46,13 +53,8 @@ const message = framed(
 const grpcAnswers: Readonly<Record<string, (stream: ServerHttp2Stream) => void>> = {
   "grpc-silent": () => {},
   "grpc-message-without-end": (stream) => void stream.write(message.subarray(0, -1)),
-  "grpc-long-messages": (stream) => sayAgain(stream),
+  "grpc-long-messages": (stream) => repeat(stream, message),
 };
-
-const hostileApps = {
-  http: Object.keys(answers),
-  grpc: Object.keys(grpcAnswers),
-} as const;
 
 /** Servers for these apps. The path of a call, or the port of a gRPC app, names the app. */
 export async function serveHostileApps() {
@@ -76,11 +78,11 @@ export async function serveHostileApps() {
   });
   const port = await listen(http);
   const backends: Record<string, { kind: object }> = {};
-  for (const name of hostileApps.http) {
+  for (const name of Object.keys(answers)) {
     const url = `http://127.0.0.1:${port}/${name}`;
     backends[name] = { kind: { case: "http", value: { url } } };
   }
-  const servers = [http];
+  const servers: Server[] = [http];
   for (const [name, answer] of Object.entries(grpcAnswers)) {
     const server = createHttp2Server({ maxSessionMemory: 10_000 });
     server.on("connection", keep).on("stream", (stream) => {
@@ -90,7 +92,7 @@ export async function serveHostileApps() {
     });
     const target = `127.0.0.1:${await listen(server)}`;
     backends[name] = { kind: { case: "grpc", value: { target } } };
-    servers.push(server as unknown as typeof http);
+    servers.push(server);
   }
   return {
     backends: backends as Record<string, { kind: { case: "http"; value: { url: string } } }>,
@@ -110,26 +112,16 @@ function endWith(socket: Socket, body: string): void {
 }
 
 /** Says it again as long as the connection takes it. */
-function repeat(socket: Socket, [head = "", part = ""]: readonly string[]): void {
-  const bytes = Buffer.from(part);
-  socket.write(head);
+function repeat(to: Writable, bytes: Uint8Array): void {
   const fill = () => {
-    while (!socket.destroyed && socket.write(bytes));
+    while (!to.destroyed && to.write(bytes));
   };
-  socket.on("drain", fill);
+  to.on("drain", fill);
   fill();
 }
 
-function sayAgain(stream: ServerHttp2Stream): void {
-  const fill = () => {
-    while (!stream.destroyed && stream.write(message));
-  };
-  stream.on("drain", fill);
-  fill();
-}
-
-async function listen(server: { listen(port: number, host: string): unknown; address(): unknown }) {
+async function listen(server: Server): Promise<number> {
   server.listen(0, "127.0.0.1");
-  await once(server as never, "listening");
+  await once(server, "listening");
   return (server.address() as AddressInfo).port;
 }

@@ -14,8 +14,10 @@ export interface Exit {
   readonly signal: NodeJS.Signals | null;
 }
 
-/** The real process, started as by `npm start`. Its environment contains only what that
- * sets, and its settings. */
+/**
+ * The real process, started as by `npm start`. Its environment contains only what that sets, and
+ * its settings.
+ */
 export interface KeyrunProcess {
   readonly pid: number;
   /** Everything written so far. */

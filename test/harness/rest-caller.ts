@@ -2,7 +2,7 @@ import type { JsonValue } from "@bufbuild/protobuf";
 import { Code } from "@connectrpc/connect";
 import { codeName } from "#src/http/refusal-response.ts";
 import type { CallerMaker, RunOrder, RunOutcome } from "./callers.ts";
-import { h2cRequest, h2cSession } from "./h2c-client.ts";
+import { h2cRequest, openH2cSession } from "./h2c-client.ts";
 
 interface Received {
   readonly status: number;
@@ -22,15 +22,9 @@ export const restCaller: CallerMaker = (url) => ({
 
 /** REST over one HTTP/2 connection. */
 export const restH2Caller: CallerMaker = (url) => {
-  const session = h2cSession(url);
-  // Perhaps nothing is ever asked of it.
-  session.catch(() => {});
+  const { session, close } = openH2cSession(url);
   return {
-    close: () =>
-      void session.then(
-        (open) => open.destroy(),
-        () => {},
-      ),
+    close,
     async run(order) {
       const { path, headers: sent, body } = requestOf(order);
       const answer = await h2cRequest(

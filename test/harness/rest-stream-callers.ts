@@ -1,7 +1,7 @@
 import { Code } from "@connectrpc/connect";
 import { createParser } from "eventsource-parser";
 import { codeName } from "#src/http/refusal-response.ts";
-import { h2cSession } from "./h2c-client.ts";
+import { openH2cSession } from "./h2c-client.ts";
 import type {
   RefusalWords,
   StreamCallerMaker,
@@ -52,15 +52,9 @@ function http1(url: string): Client {
 }
 
 function http2(url: string): Client {
-  const session = h2cSession(url);
-  // Perhaps nothing is ever asked of it.
-  session.catch(() => {});
+  const { session, close } = openH2cSession(url);
   return {
-    close: () =>
-      void session.then(
-        (open) => open.destroy(),
-        () => {},
-      ),
+    close,
     async ask({ path, headers, body, leaving }) {
       const sent = { ":method": "POST", ":path": path, ...Object.fromEntries(headers) };
       const stream = (await session).request(sent, { signal: leaving });

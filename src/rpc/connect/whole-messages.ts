@@ -1,3 +1,5 @@
+import { prefixBytes } from "../grpc/frame.ts";
+
 /**
  * Passes a body on at the ends of its messages, few of them at once. Connect keeps each chunk as an
  * object until its message is whole, so a body that comes byte by byte would take hundreds of times
@@ -51,5 +53,4 @@ function envelopesIn(bytes: Uint8Array, bytesMax: number): number {
 }
 
 const messagesAtOnce = 32;
-const prefixBytes = 5;
 const noBytes = new Uint8Array(0);
