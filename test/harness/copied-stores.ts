@@ -155,7 +155,8 @@ async function writeRuns({ runRecords }: Stores, count: number): Promise<void> {
   }
 }
 
-const usageOf = (teamId: string) => ({ teamId, fromMs: 0, untilMs: 2 * usageDayMs });
+const dayMs = 86_400_000;
+const usageOf = (teamId: string) => ({ teamId, fromMs: usageDayMs - dayMs, untilMs: usageDayMs + 2 * dayMs });
 const byTime = <Sum extends { readonly startTimeMs: number }>(sums: readonly Sum[]) =>
   sums.toSorted((a, b) => a.startTimeMs - b.startTimeMs);
 
