@@ -17,6 +17,8 @@ export interface CliWorld {
   readonly stdout: OutputStream & { write(text: string): unknown };
   readonly stderr: OutputStream & { write(text: string): unknown };
   readFile(path: string): string;
+  /** How long `doctor` looks at MongoDB; 5 s where it is absent. */
+  readonly storeMsMax?: number;
   /** Runs the server until a signal stops it. The result is the exit status. */
   serve(): Promise<number>;
 }

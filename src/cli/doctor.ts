@@ -14,6 +14,8 @@ interface DoctorWorld {
   readonly env: Environment;
   readonly nodeVersion: string;
   readFile(path: string): string;
+  /** As in `CliWorld`. */
+  readonly storeMsMax?: number;
 }
 
 /** Returns a sentence on what is well, or throws a CommandFailure that says how to fix it. */
@@ -44,7 +46,8 @@ export async function runDoctor(
   return checks.every(({ ok }) => ok) ? 0 : 1;
 }
 
-async function* findings({ env, nodeVersion, readFile }: DoctorWorld): AsyncGenerator<Finding> {
+async function* findings(world: DoctorWorld): AsyncGenerator<Finding> {
+  const { env, nodeVersion, readFile, storeMsMax } = world;
   yield await find("node", () => checkNode(nodeVersion));
   const settings = readSettings(env, readFile);
   if ("problems" in settings) {
@@ -59,7 +62,7 @@ async function* findings({ env, nodeVersion, readFile }: DoctorWorld): AsyncGene
   if (grpcTls) yield await find("tls", () => startChecks.tls(grpcTls));
   let store: StoreInspection | undefined;
   yield await find(config.mongodbUri === undefined ? "store" : "mongodb", async () => {
-    store = await startChecks.store(config);
+    store = await startChecks.store(config, storeMsMax);
     return store.words;
   });
   const inspection = store;

@@ -69,11 +69,9 @@ function tls(files: NonNullable<Config["grpcTls"]>): string {
   return "the files can be used together";
 }
 
-/** How long a look at MongoDB may take. */
-const storeMsMax = 5_000;
-
-function store(config: Config): Promise<StoreInspection> {
-  return inspectStore(config, { msMax: storeMsMax });
+/** `msMax` is how long a look at MongoDB may take. */
+function store(config: Config, msMax = 5_000): Promise<StoreInspection> {
+  return inspectStore(config, { msMax });
 }
 
 /** Whether this instance could serve the database beside those that serve it now. */

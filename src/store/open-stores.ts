@@ -20,6 +20,8 @@ export async function openStores(
     readonly clock: Clock;
     readonly events: InstanceEvents;
     readonly signal?: AbortSignal;
+    /** As in `openMongoStores`. */
+    readonly startMsMax?: number;
     /** As in `openSqliteStores`. */
     readonly onReserve?: (state: ReserveState) => void;
   },

@@ -12,6 +12,7 @@ export interface Circumstances {
   readonly stdin?: readonly string[];
   readonly serve?: CliWorld["serve"];
   readonly nodeVersion?: string;
+  readonly storeMsMax?: number;
   /** The width of the terminal that the command writes to. Absent: it writes to pipes. */
   readonly columns?: number;
 }
@@ -40,10 +41,12 @@ function createWorld({
   serve,
   nodeVersion = process.versions.node,
   columns,
+  ...others
 }: Circumstances) {
   const [stdout, stderr]: [string[], string[]] = [[], []];
   const terminal = columns === undefined ? {} : { isTTY: true, columns };
   const world: CliWorld = {
+    ...others,
     env,
     nodeVersion,
     stdin: Readable.from(stdin),
