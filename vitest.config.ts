@@ -1,21 +1,52 @@
 import { defineConfig } from "vitest/config";
 
 // Tests of processes that compete for the machine, or that measure what one of them takes.
-const alone = ["test/process/**", "test/attacks/**", "test/image/**", "test/house/docs.test.ts"];
-const inBrowser = "test/browser/**";
+const processes = ["test/{process,attacks,image}/**/*.test.ts", "test/house/docs.test.ts"];
+const browser = ["test/browser/**/*.test.ts"];
+const campaigns = ["test/campaigns/**/*.test.ts"];
+
+// They need more than Node and npm: MongoDB, Redis, openssl, Python, …
+const services = [
+  "test/api/fleet-*.test.ts",
+  "test/cli/{completion/shells,fleet,tls}.test.ts",
+  "test/{conformance,interop}/*.test.ts",
+  "test/contract/mongo.test.ts",
+  "test/deploy/systemd.test.ts",
+  "test/limit/shared/{carried-window,redis-mark,shared-limiter,spend-script}.test.ts",
+  "test/metrics/prometheus.test.ts",
+  "test/run/backend-tls.test.ts",
+  "test/server/listener-tls.test.ts",
+  "test/settings/tls-files.test.ts",
+  "test/store/copy-data-folder.test.ts",
+  "test/store/mongo/{connection,control-store,fleet-stores,hold-team,insert-key,migrations}.test.ts",
+  "test/store/mongo/{rotate-key,several-stores,usage-hours}.test.ts",
+  "test/traces/limit-spans.test.ts",
+  "test/usage/usage-cost.test.ts",
+];
+
+// Of the tiers `quick` and `services`: what needs more than Node and npm is in the second one alone.
+const mixed = [
+  "test/api/{audit,audit-life,audit-services,delete-team-steps,idempotency,repeat-storm,service-tokens}.test.ts",
+  "test/bin/{check-node,keyrun}.test.ts",
+  "test/cli/{audited-commands,connection,doctor}.test.ts",
+  "test/limit/shared/key-limits.test.ts",
+  "test/run/{resolve-host,repeat/cut-off-owner,repeat/several-instances}.test.ts",
+  "test/store/{store-inspection,mongo/open-stores,mongo/store-call,sqlite/inspect-store}.test.ts",
+];
+
+const withMongo = { provide: { isQuick: false }, globalSetup: ["test/harness/mongo-global.ts"] };
 
 export default defineConfig({
   test: {
-    // One after the other, by `groupOrder`. A run without a file of a project does not set it up, so that only runs
-    // with tests in a browser build the screen and start one.
+    // The tiers of CONTRIBUTING, one after the other, by `groupOrder`. A run without a file of one does not set it up.
     projects: [
       {
         extends: true,
         test: {
-          name: "keyrun",
+          name: "quick",
           include: ["test/**/*.test.ts"],
-          exclude: [...alone, inBrowser],
-          globalSetup: ["test/harness/mongo-global.ts"],
+          exclude: [...services, ...processes, ...browser, ...campaigns],
+          provide: { isQuick: true, mongodbUri: "" },
           // Two files at once also on two cores, where Vitest's own choice is one.
           maxWorkers: 2,
           sequence: { groupOrder: 0 },
@@ -24,21 +55,42 @@ export default defineConfig({
       {
         extends: true,
         test: {
-          name: "processes",
-          include: alone.map((files) => files.replace("**", "**/*.test.ts")),
-          globalSetup: ["test/harness/mongo-global.ts"],
-          maxWorkers: 1,
+          ...withMongo,
+          name: "services",
+          include: [...services, ...mixed],
+          maxWorkers: 2,
           sequence: { groupOrder: 1 },
         },
       },
       {
         extends: true,
         test: {
-          name: "browser",
-          include: ["test/browser/**/*.test.ts"],
-          globalSetup: ["test/harness/chromium-global.ts"],
+          ...withMongo,
+          name: "processes",
+          include: processes,
           maxWorkers: 1,
           sequence: { groupOrder: 2 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "browser",
+          include: browser,
+          provide: { isQuick: false, mongodbUri: "" },
+          globalSetup: ["test/harness/chromium-global.ts"],
+          maxWorkers: 1,
+          sequence: { groupOrder: 3 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          ...withMongo,
+          name: "campaigns",
+          include: campaigns,
+          maxWorkers: 1,
+          sequence: { groupOrder: 4 },
         },
       },
     ],

@@ -12,12 +12,13 @@ import type { Stores } from "#src/store/stores.ts";
 import { runCommand } from "../harness/command-line.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
-import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../harness/mongo-databases.ts";
+import { describeWith, mongodbMissing, storesOfTier } from "../harness/needs.ts";
 import { soon } from "../harness/soon.ts";
 import { auditEventOf } from "../harness/store-records.ts";
 
 const databases = createMongoDatabases();
-afterAll(() => (mongodbUri === "" ? undefined : databases.drop()));
+afterAll(() => databases.drop());
 const embedded = ["the embedded store", () => ({})] as const;
 const mongo = ["MongoDB", () => ({ KEYRUN_MONGODB_URI: databases.createUri() })] as const;
 
@@ -50,7 +51,7 @@ function once(work: () => Promise<void>): () => Promise<void> {
 const refusalOf = (thrown: unknown) =>
   ConnectError.from(thrown).findDetails(ErrorInfoSchema)[0]?.reason ?? String(thrown);
 
-describe.each(mongodbUri === "" ? [embedded] : [embedded, mongo])("on %s", (_, settings) => {
+describe.each(storesOfTier<typeof embedded | typeof mongo>(embedded, mongo))("on %s", (_, settings) => {
   const clock = createManualClock();
   const start = createStart(settings, clock);
 
@@ -225,7 +226,7 @@ describe.each(mongodbUri === "" ? [embedded] : [embedded, mongo])("on %s", (_, s
   });
 });
 
-describe.skipIf(mongodbUri === "")("on MongoDB, which writes an event before its change", () => {
+describeWith(mongodbMissing)("on MongoDB, which writes an event before its change", () => {
   test("a change that ended before its event could say so is listed as unknown, and told by the log", async () => {
     let isLosing = false;
     const keyrun = await createStart(

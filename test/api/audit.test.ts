@@ -18,7 +18,8 @@ import { createBrowser } from "../harness/browser.ts";
 import { runCommand } from "../harness/command-line.ts";
 import { type Keyrun, startKeyrun, withAuthorization } from "../harness/keyrun.ts";
 import { newSignInLink, signInOwner } from "../harness/members.ts";
-import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../harness/mongo-databases.ts";
+import { storesOfTier } from "../harness/needs.ts";
 
 const services = [KeyService, TeamService, AppService, SessionService, ServiceTokenService];
 const changing = services.flatMap(({ methods }) => methods.filter((each) => auditedMethod(each)));
@@ -32,11 +33,11 @@ test("each method that changes something is called here or has its own test", ()
 const replacedBy = /^overlap=0s replaced_by_key_id=[0-9a-z]{24}$/;
 
 const databases = createMongoDatabases();
-afterAll(() => (mongodbUri === "" ? undefined : databases.drop()));
-const stores = [["the embedded store", () => ({})] as const];
+afterAll(() => databases.drop());
+const embedded = ["the embedded store", () => ({})] as const;
 const mongo = ["MongoDB", () => ({ KEYRUN_MONGODB_URI: databases.createUri() })] as const;
 
-describe.each(mongodbUri === "" ? stores : [...stores, mongo])("with %s", (_, settings) => {
+describe.each(storesOfTier<typeof embedded | typeof mongo>(embedded, mongo))("with %s", (_, settings) => {
   let keyrun: Keyrun;
   const written: AuditEvent[] = [];
   beforeAll(async () => {
@@ -86,7 +87,7 @@ describe.each(mongodbUri === "" ? stores : [...stores, mongo])("with %s", (_, se
   test.each(cases)(
     "%s has exactly one event, which says that it was done",
     async (_name, method, { action, done }) => {
-      if (method.name === "CreateSignInLink" && settings !== stores[0]?.[1]) return;
+      if (method.name === "CreateSignInLink" && settings !== embedded[1]) return;
       const asked = await done(keyrun);
       const found = await eventsOf(async () => expect(await call(method, asked)).toBeUndefined());
       const { teamId, target, detail = "" } = asked;

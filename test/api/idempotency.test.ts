@@ -9,7 +9,8 @@ import { freePort } from "../harness/free-port.ts";
 import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
-import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../harness/mongo-databases.ts";
+import { storesOfTier } from "../harness/needs.ts";
 import { restCaller, restH2Caller } from "../harness/rest-caller.ts";
 import { soon } from "../harness/soon.ts";
 
@@ -24,11 +25,13 @@ const callers = {
   "gRPC by grpc-js": grpcJsCaller,
 };
 
-describe.each([
-  ["the embedded store", () => ({}), true],
-  ["MongoDB", () => ({ KEYRUN_MONGODB_URI: databases.createUri() }), mongodbUri !== ""],
-] as const)("with %s", (_, settings, isThere) => {
-  describe.skipIf(!isThere)("a run with an Idempotency-Key", () => {
+describe.each(
+  storesOfTier<[string, () => Record<string, string>]>(
+    ["the embedded store", () => ({})],
+    ["MongoDB", () => ({ KEYRUN_MONGODB_URI: databases.createUri() })],
+  ),
+)("with %s", (_, settings) => {
+  describe("a run with an Idempotency-Key", () => {
     const clock = createManualClock();
     /** Ends of runs are lost, as if the process had been killed before it could write them. */
     let losesEnds = false;

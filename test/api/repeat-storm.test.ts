@@ -5,7 +5,8 @@ import { type Caller, connectCallers } from "../harness/callers.ts";
 import { startCountedApp } from "../harness/counted-app.ts";
 import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
-import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../harness/mongo-databases.ts";
+import { storesOfTier } from "../harness/needs.ts";
 import { restCaller } from "../harness/rest-caller.ts";
 import { openTcpProxy, type TcpProxy } from "../harness/tcp-proxy.ts";
 import { printFigures, testSize } from "../harness/test-size.ts";
@@ -16,17 +17,14 @@ afterAll(() => databases.drop());
 const all = testSize("KEYRUN_TEST_REPEAT_ROUNDS", 200);
 const retriesMax = 2_000;
 
-describe.each([
-  ["the embedded store", { rounds: all, pauses: 1 }, () => ({}), true],
-  // The server that the tests build where there is no mongod is slow: it is cut less often.
-  [
-    "MongoDB",
-    { rounds: all, pauses: 8 },
-    () => ({ KEYRUN_MONGODB_URI: databases.createUri() }),
-    mongodbUri !== "",
-  ],
-] as const)("with %s", (store, { rounds, pauses }, settings, isThere) => {
-  describe.skipIf(!isThere)("the same key from many callers", () => {
+describe.each(
+  storesOfTier<[string, { rounds: number; pauses: number }, () => Record<string, string>]>(
+    ["the embedded store", { rounds: all, pauses: 1 }, () => ({})],
+    // The server that the tests build where there is no mongod is slow: it is cut less often.
+    ["MongoDB", { rounds: all, pauses: 8 }, () => ({ KEYRUN_MONGODB_URI: databases.createUri() })],
+  ),
+)("with %s", (store, { rounds, pauses }, settings) => {
+  describe("the same key from many callers", () => {
     let keyrun: Keyrun;
     let app: Awaited<ReturnType<typeof startCountedApp>>;
     let proxy: TcpProxy;

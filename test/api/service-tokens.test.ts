@@ -12,7 +12,8 @@ import { serviceTokenBounds } from "#src/service-tokens/service-token-bounds.ts"
 import { createServiceTokenForm } from "#src/service-tokens/verify-service-token.ts";
 import { type Keyrun, startKeyrun, withAuthorization } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
-import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../harness/mongo-databases.ts";
+import { storesOfTier } from "../harness/needs.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
 const { VERIFY, MANAGE, METRICS, ADMIN } = ServiceRole;
@@ -50,11 +51,13 @@ async function refusalOf(call: Promise<unknown>) {
 const databases = createMongoDatabases();
 afterAll(() => databases.drop());
 
-describe.each([
-  ["the embedded store", () => ({}), true],
-  ["MongoDB", () => ({ KEYRUN_MONGODB_URI: databases.createUri() }), mongodbUri !== ""],
-] as const)("with %s", (_, settings, isThere) => {
-  describe.skipIf(!isThere)("service tokens", () => {
+describe.each(
+  storesOfTier<[string, () => Record<string, string>]>(
+    ["the embedded store", () => ({})],
+    ["MongoDB", () => ({ KEYRUN_MONGODB_URI: databases.createUri() })],
+  ),
+)("with %s", (_, settings) => {
+  describe("service tokens", () => {
     let keyrun: Keyrun;
     beforeAll(async () => {
       keyrun = await startKeyrun({ settings: settings(), logLevel: "trace" });

@@ -3,7 +3,8 @@ import { cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
+import { describeWith } from "../harness/needs.ts";
 import { findOldNode } from "../harness/old-node.ts";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
@@ -33,7 +34,7 @@ test("a Node that is new enough goes on without a word", async () => {
   expect(checked).toEqual({ code: 0, stdout: "", stderr: "" });
 });
 
-describe.skipIf(oldNode === undefined)("on an old Node alone (skipped where the PATH has none)", () => {
+describeWith(oldNode === undefined ? "the PATH has no old Node" : undefined)("on an old Node alone", () => {
   test.each(runTypeScript)("npm run %s says in a sentence which one is needed, and exits 1", async (name) => {
     const { code, stdout, stderr } = await run("npm", ["run", "--silent", name]);
     expect(stderr).toMatch(

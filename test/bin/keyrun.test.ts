@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { describeWith } from "../harness/needs.ts";
 import { findOldNode } from "../harness/old-node.ts";
 
 // The launcher in a folder of its own, before a small main.ts that tells what reached it.
@@ -78,7 +79,7 @@ test("on a Node that is new enough, main.ts runs in the same process", async () 
   expect(code).toBe(7);
 });
 
-describe.skipIf(oldNode === undefined)("on an old Node (skipped where the PATH has none)", () => {
+describeWith(oldNode === undefined ? "the PATH has no old Node" : undefined)("on an old Node", () => {
   describe.skipIf(process.platform !== "linux")("with the packaged one", () => {
     beforeEach(() => symlink(packaged, join(folder, "node_modules", packageName)));
 

@@ -9,7 +9,8 @@ import {
 } from "../harness/audited-commands.ts";
 import { type Circumstances, everyCommand, runCommand } from "../harness/command-line.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
-import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../harness/mongo-databases.ts";
+import { mongodbUri } from "../harness/needs.ts";
 import { openMongoForTest } from "../harness/open-mongo.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
@@ -17,7 +18,7 @@ const folders = createTempFolders();
 const databases = createMongoDatabases();
 afterAll(async () => {
   folders.remove();
-  if (mongodbUri !== "") await databases.drop();
+  await databases.drop();
 });
 
 test("each command of the program is called here, in one way", () => {

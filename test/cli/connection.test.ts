@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { readAddress, readServiceToken } from "#src/cli/connection.ts";
 import { readSettings } from "#src/settings/read-settings.ts";
+import { describeWith, rootMissing } from "../harness/needs.ts";
 
 let dataDir: string;
 
@@ -69,12 +70,11 @@ describe("in a folder of somebody else, where no setting names the data folder",
     if (name === "service-token") expect(readBoth({ KEYRUN_DATA_DIR: dataDir })[1]).toBe("private");
   });
 
-  test.skipIf(process.geteuid?.() !== 0).each(["grpc-address", "service-token"])(
-    "%s of another user is not believed",
-    (name) => {
+  describeWith(rootMissing)("of two users", () => {
+    test.each(["grpc-address", "service-token"])("%s of another user is not believed", (name) => {
       chownSync(join(dataDir, name), 12_345, 12_345);
       expect(() => readBoth()).toThrow("set KEYRUN_DATA_DIR to the server's data folder");
       expect(readBoth({ KEYRUN_DATA_DIR: dataDir })).toEqual(["127.0.0.1:8081", token]);
-    },
-  );
+    });
+  });
 });

@@ -15,7 +15,8 @@ import { openStores } from "#src/store/open-stores.ts";
 import { runCommand } from "../harness/command-line.ts";
 import { freePort } from "../harness/free-port.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";
-import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../harness/mongo-databases.ts";
+import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { silentInstanceEvents } from "../harness/open-mongo.ts";
 import { redisMissing, startRedis } from "../harness/redis-server.ts";
 import { soon } from "../harness/soon.ts";
@@ -27,7 +28,7 @@ const folders = createTempFolders();
 const databases = createMongoDatabases();
 afterAll(async () => {
   folders.remove();
-  if (mongodbUri !== "") await databases.drop();
+  await databases.drop();
 });
 
 type Settings = Record<string, string>;
@@ -246,7 +247,7 @@ describe("where a start succeeds, doctor exits 0 and leaves the store as it was:
   });
 });
 
-describe.skipIf(mongodbUri === "")("with a MongoDB server, doctor", () => {
+describeWith(mongodbMissing)("with a MongoDB server, doctor", () => {
   const settings = (uri: string) => ({
     ...ownPorts,
     KEYRUN_DATA_DIR: folders.create(),
@@ -346,157 +347,154 @@ describe.skipIf(mongodbUri === "")("with a MongoDB server, doctor", () => {
   });
 });
 
-describe.skipIf(mongodbUri === "" || redisMissing() !== undefined)(
-  "for an instance of a fleet, doctor",
-  () => {
-    const password = "QqZz77";
-    const settings = (mongodb: string, redis: string) => ({
-      ...ownPorts,
-      KEYRUN_DATA_DIR: folders.create(),
-      KEYRUN_MONGODB_URI: mongodb,
-      KEYRUN_REDIS_URL: redis,
-      KEYRUN_SECRET: secret,
-      KEYRUN_SERVICE_TOKEN: token,
-    });
-    async function redisWith(options: readonly string[]) {
-      const server = await startRedis(options);
-      onTestFinished(() => server.kill());
-      return server;
+describeWith(mongodbMissing ?? redisMissing())("for an instance of a fleet, doctor", () => {
+  const password = "QqZz77";
+  const settings = (mongodb: string, redis: string) => ({
+    ...ownPorts,
+    KEYRUN_DATA_DIR: folders.create(),
+    KEYRUN_MONGODB_URI: mongodb,
+    KEYRUN_REDIS_URL: redis,
+    KEYRUN_SECRET: secret,
+    KEYRUN_SERVICE_TOKEN: token,
+  });
+  async function redisWith(options: readonly string[]) {
+    const server = await startRedis(options);
+    onTestFinished(() => server.kill());
+    return server;
+  }
+  async function documentsOf(uri: string) {
+    const client = await new MongoClient(uri).connect();
+    try {
+      const collections = (await client.db().listCollections().toArray()).map(({ name }) => name);
+      const found = collections.toSorted().map((name) => client.db().collection(name).find().toArray());
+      return await Promise.all(found);
+    } finally {
+      await client.close();
     }
-    async function documentsOf(uri: string) {
-      const client = await new MongoClient(uri).connect();
-      try {
-        const collections = (await client.db().listCollections().toArray()).map(({ name }) => name);
-        const found = collections.toSorted().map((name) => client.db().collection(name).find().toArray());
-        return await Promise.all(found);
-      } finally {
-        await client.close();
-      }
-    }
+  }
 
-    const unfit: Record<string, () => Promise<number>> = {
-      "that is not there": () => freePort(),
-      "with another password": async () => (await redisWith(["--requirepass", "other"])).port,
-      "that is a cluster": async () => (await redisWith(["--cluster-enabled", "yes"])).port,
-      "that evicts": async () => (await redisWith(["--maxmemory-policy", "allkeys-lru"])).port,
-      "that is a replica": async () => (await redisWith(["--replicaof", "127.0.0.1 1"])).port,
-    };
-    test.each(Object.entries(unfit))(
-      "names a Redis %s with the words of a start, and never its URL",
-      async (name, make) => {
-        const login = name.includes("password") ? `:${password}@` : "";
-        const url = `redis://${login}127.0.0.1:${await make()}`;
-        const env = settings(databases.createUri(), url);
-        const { code, checks, wrong } = await doctor(env);
-        expect(code).toBe(1);
-        expect(wrong).toEqual([{ name: "redis", ok: false, message: await refusalOf(env) }]);
-        expect(JSON.stringify(checks)).not.toMatch(/redis:\/\/|QqZz77/);
-        expect(checks.map(({ name }) => name)).toEqual(expect.arrayContaining(["fleet", "server", "ports"]));
-      },
-    );
-
-    test("says how many instances serve the database, and changes nothing in it", async () => {
-      const uri = databases.createUri();
-      const redis = await redisWith([]);
-      const env = settings(uri, redis.url);
-      const fleet = async () => {
-        const { code, checks, wrong } = await doctor(env);
-        expect({ code, wrong }).toEqual({ code: 0, wrong: [] });
-        return checks.find(({ name }) => name === "fleet")?.message;
-      };
-      expect(await fleet()).toBe("no instance serves the database");
-      expect((await documentsOf(uri)).flat()).toEqual([]);
-
-      const one = await start({ ...env, KEYRUN_DATA_DIR: folders.create() });
-      onTestFinished(() => one.close());
-      expect(await fleet()).toBe("1 instance serves the database");
-      const two = await start({ ...env, KEYRUN_DATA_DIR: folders.create() });
-      onTestFinished(() => two.close());
-      expect(await fleet()).toBe("2 instances serve the database");
-      const { KEYRUN_REDIS_URL: _, ...alone } = env;
-      expect(await doctor(alone)).toMatchObject({
-        code: 1,
-        wrong: [{ name: "fleet", message: expect.stringContaining("of which 2 instances were active") }],
-      });
-
-      await two.close();
-      await one.close();
-      const left = await documentsOf(uri);
-      expect(await fleet()).toBe("no instance serves the database");
-      expect(await documentsOf(uri)).toEqual(left);
-    });
-
-    test("names what keeps this instance from joining those that serve, with the words of a start", async () => {
-      const redis = await redisWith([]);
-      const env = settings(databases.createUri(), redis.url);
-      const one = await start(env);
-      onTestFinished(() => one.close());
-      const others: Record<string, Settings> = {
-        KEYRUN_SERVICE_TOKEN: { KEYRUN_SERVICE_TOKEN: "o".repeat(43) },
-        KEYRUN_KEY_PREFIX: { KEYRUN_KEY_PREFIX: "other" },
-        "put it last": { KEYRUN_SECRET: `${"n".repeat(43)}\n${secret}` },
-      };
-      for (const [remedy, other] of Object.entries(others)) {
-        const refused = { ...env, ...other, KEYRUN_DATA_DIR: folders.create() };
-        const { code, wrong } = await doctor(refused);
-        expect(code).toBe(1);
-        const { message } = wrong.find(({ name }) => name === "fleet") ?? {};
-        expect(message?.toLowerCase()).toContain(remedy.toLowerCase());
-        expect(message).toBe(await refusalOf(refused));
-      }
-      expect(await doctor(env)).toMatchObject({ code: 0, wrong: [] });
-    });
-
-    test("names a Redis that is another one, or another fleet's, with the words of a start", async () => {
-      const [redis, other] = [await redisWith([]), await redisWith([])];
-      const env = settings(databases.createUri(), redis.url);
-      const one = await start(env);
-      onTestFinished(() => one.close());
-      const { checks } = await doctor(env);
-      expect(checks.find(({ name }) => name === "redis")?.message).toMatch(
-        /^it can be written, evicts nothing, and is that of this fleet \(id [0-9a-f]{12}\)$/,
-      );
-      const elsewhere = await doctor({ ...env, KEYRUN_REDIS_URL: other.url });
-      expect(elsewhere.wrong).toMatchObject([
-        {
-          name: "redis",
-          message: expect.stringContaining("it is another Redis than the one in which the other"),
-        },
-      ]);
-      // The look has not marked it.
-      const foreign = await start(settings(databases.createUri(), other.url));
-      onTestFinished(() => foreign.close());
-      const taken = await doctor({ ...env, KEYRUN_REDIS_URL: other.url });
-      expect(taken.wrong).toMatchObject([
-        { name: "redis", message: expect.stringContaining("it is in use by another fleet, of id") },
-      ]);
-    });
-
-    test("does not count an instance that was killed, and names one that serves the database alone", async () => {
-      const uri = databases.createUri();
-      const redis = await redisWith([]);
-      const env = settings(uri, redis.url);
-      const { KEYRUN_REDIS_URL: _, ...alone } = env;
-      const app = await start({ ...alone, KEYRUN_DATA_DIR: folders.create() });
-      onTestFinished(() => app.close());
-      const client = await new MongoClient(uri).connect();
-      onTestFinished(() => client.close());
-      const lease = { n: 1, ack: 0, state: "live", order: 1, facts: instanceFactsOf() };
-      const control = { seq: 0, joined: 1, recent: "", leases: { [randomUUID()]: lease } };
-      await client
-        .db()
-        .collection<{ _id: string }>("control")
-        .replaceOne({ _id: "control" }, control, { upsert: true });
-      const { code, wrong } = await doctor(env);
+  const unfit: Record<string, () => Promise<number>> = {
+    "that is not there": () => freePort(),
+    "with another password": async () => (await redisWith(["--requirepass", "other"])).port,
+    "that is a cluster": async () => (await redisWith(["--cluster-enabled", "yes"])).port,
+    "that evicts": async () => (await redisWith(["--maxmemory-policy", "allkeys-lru"])).port,
+    "that is a replica": async () => (await redisWith(["--replicaof", "127.0.0.1 1"])).port,
+  };
+  test.each(Object.entries(unfit))(
+    "names a Redis %s with the words of a start, and never its URL",
+    async (name, make) => {
+      const login = name.includes("password") ? `:${password}@` : "";
+      const url = `redis://${login}127.0.0.1:${await make()}`;
+      const env = settings(databases.createUri(), url);
+      const { code, checks, wrong } = await doctor(env);
       expect(code).toBe(1);
-      expect(wrong.find(({ name }) => name === "fleet")?.message).toMatch(
-        /^A Keyrun without KEYRUN_REDIS_URL serves this MongoDB database alone/,
-      );
-      await app.close();
-      const after = await doctor(env);
-      expect(after.checks.find(({ name }) => name === "fleet")?.message).toBe(
-        "no instance serves the database",
-      );
+      expect(wrong).toEqual([{ name: "redis", ok: false, message: await refusalOf(env) }]);
+      expect(JSON.stringify(checks)).not.toMatch(/redis:\/\/|QqZz77/);
+      expect(checks.map(({ name }) => name)).toEqual(expect.arrayContaining(["fleet", "server", "ports"]));
+    },
+  );
+
+  test("says how many instances serve the database, and changes nothing in it", async () => {
+    const uri = databases.createUri();
+    const redis = await redisWith([]);
+    const env = settings(uri, redis.url);
+    const fleet = async () => {
+      const { code, checks, wrong } = await doctor(env);
+      expect({ code, wrong }).toEqual({ code: 0, wrong: [] });
+      return checks.find(({ name }) => name === "fleet")?.message;
+    };
+    expect(await fleet()).toBe("no instance serves the database");
+    expect((await documentsOf(uri)).flat()).toEqual([]);
+
+    const one = await start({ ...env, KEYRUN_DATA_DIR: folders.create() });
+    onTestFinished(() => one.close());
+    expect(await fleet()).toBe("1 instance serves the database");
+    const two = await start({ ...env, KEYRUN_DATA_DIR: folders.create() });
+    onTestFinished(() => two.close());
+    expect(await fleet()).toBe("2 instances serve the database");
+    const { KEYRUN_REDIS_URL: _, ...alone } = env;
+    expect(await doctor(alone)).toMatchObject({
+      code: 1,
+      wrong: [{ name: "fleet", message: expect.stringContaining("of which 2 instances were active") }],
     });
-  },
-);
+
+    await two.close();
+    await one.close();
+    const left = await documentsOf(uri);
+    expect(await fleet()).toBe("no instance serves the database");
+    expect(await documentsOf(uri)).toEqual(left);
+  });
+
+  test("names what keeps this instance from joining those that serve, with the words of a start", async () => {
+    const redis = await redisWith([]);
+    const env = settings(databases.createUri(), redis.url);
+    const one = await start(env);
+    onTestFinished(() => one.close());
+    const others: Record<string, Settings> = {
+      KEYRUN_SERVICE_TOKEN: { KEYRUN_SERVICE_TOKEN: "o".repeat(43) },
+      KEYRUN_KEY_PREFIX: { KEYRUN_KEY_PREFIX: "other" },
+      "put it last": { KEYRUN_SECRET: `${"n".repeat(43)}\n${secret}` },
+    };
+    for (const [remedy, other] of Object.entries(others)) {
+      const refused = { ...env, ...other, KEYRUN_DATA_DIR: folders.create() };
+      const { code, wrong } = await doctor(refused);
+      expect(code).toBe(1);
+      const { message } = wrong.find(({ name }) => name === "fleet") ?? {};
+      expect(message?.toLowerCase()).toContain(remedy.toLowerCase());
+      expect(message).toBe(await refusalOf(refused));
+    }
+    expect(await doctor(env)).toMatchObject({ code: 0, wrong: [] });
+  });
+
+  test("names a Redis that is another one, or another fleet's, with the words of a start", async () => {
+    const [redis, other] = [await redisWith([]), await redisWith([])];
+    const env = settings(databases.createUri(), redis.url);
+    const one = await start(env);
+    onTestFinished(() => one.close());
+    const { checks } = await doctor(env);
+    expect(checks.find(({ name }) => name === "redis")?.message).toMatch(
+      /^it can be written, evicts nothing, and is that of this fleet \(id [0-9a-f]{12}\)$/,
+    );
+    const elsewhere = await doctor({ ...env, KEYRUN_REDIS_URL: other.url });
+    expect(elsewhere.wrong).toMatchObject([
+      {
+        name: "redis",
+        message: expect.stringContaining("it is another Redis than the one in which the other"),
+      },
+    ]);
+    // The look has not marked it.
+    const foreign = await start(settings(databases.createUri(), other.url));
+    onTestFinished(() => foreign.close());
+    const taken = await doctor({ ...env, KEYRUN_REDIS_URL: other.url });
+    expect(taken.wrong).toMatchObject([
+      { name: "redis", message: expect.stringContaining("it is in use by another fleet, of id") },
+    ]);
+  });
+
+  test("does not count an instance that was killed, and names one that serves the database alone", async () => {
+    const uri = databases.createUri();
+    const redis = await redisWith([]);
+    const env = settings(uri, redis.url);
+    const { KEYRUN_REDIS_URL: _, ...alone } = env;
+    const app = await start({ ...alone, KEYRUN_DATA_DIR: folders.create() });
+    onTestFinished(() => app.close());
+    const client = await new MongoClient(uri).connect();
+    onTestFinished(() => client.close());
+    const lease = { n: 1, ack: 0, state: "live", order: 1, facts: instanceFactsOf() };
+    const control = { seq: 0, joined: 1, recent: "", leases: { [randomUUID()]: lease } };
+    await client
+      .db()
+      .collection<{ _id: string }>("control")
+      .replaceOne({ _id: "control" }, control, { upsert: true });
+    const { code, wrong } = await doctor(env);
+    expect(code).toBe(1);
+    expect(wrong.find(({ name }) => name === "fleet")?.message).toMatch(
+      /^A Keyrun without KEYRUN_REDIS_URL serves this MongoDB database alone/,
+    );
+    await app.close();
+    const after = await doctor(env);
+    expect(after.checks.find(({ name }) => name === "fleet")?.message).toBe(
+      "no instance serves the database",
+    );
+  });
+});

@@ -1,4 +1,4 @@
-import { afterAll, describe, onTestFinished } from "vitest";
+import { afterAll, onTestFinished } from "vitest";
 import { connectMongo } from "#src/store/mongo/connection.ts";
 import { createControlStore } from "#src/store/mongo/control-store.ts";
 import { collectionsOf } from "#src/store/mongo/documents.ts";
@@ -6,13 +6,14 @@ import { freshReadOf } from "#src/store/mongo/fresh-read.ts";
 import { createInstanceRecordStore } from "#src/store/mongo/instance-record.ts";
 import { createStoreCall } from "#src/store/mongo/store-call.ts";
 import type { Stores } from "#src/store/stores.ts";
-import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../harness/mongo-databases.ts";
+import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { openMongoForTest } from "../harness/open-mongo.ts";
 import { controlStoreContract } from "./control-store.ts";
 import { everyPortContract } from "./every-port.ts";
 import { instanceRecordStoreContract } from "./instance-record-store.ts";
 
-describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
+describeWith(mongodbMissing)("with a MongoDB server", () => {
   const databases = createMongoDatabases();
   afterAll(() => databases.drop());
 

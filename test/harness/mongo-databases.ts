@@ -1,8 +1,5 @@
 import { MongoClient } from "mongodb";
-import { inject } from "vitest";
-
-/** The URI of the test run's MongoDB server; empty if there is none. */
-export const mongodbUri: string = inject("mongodbUri");
+import { mongodbUri } from "./needs.ts";
 
 /** The URI of a database on the server. */
 export function withDatabase(uri: string, name: string): string {
@@ -20,6 +17,7 @@ export function createMongoDatabases(): { createUri: () => string; drop: () => P
       return withDatabase(mongodbUri, name);
     },
     async drop() {
+      if (names.length === 0) return;
       const client = new MongoClient(mongodbUri);
       for (const name of names.splice(0)) await client.db(name).dropDatabase();
       await client.close();

@@ -2,13 +2,6 @@ import type { TestProject } from "vitest/node";
 import { type MongoServer, mongoServerProgram } from "./mongo-server.ts";
 import { createTempFolders, databasesFolder } from "./temp-folders.ts";
 
-declare module "vitest" {
-  interface ProvidedContext {
-    /** Empty if there is no server: the suites on MongoDB are then skipped. */
-    mongodbUri: string;
-  }
-}
-
 const folders = createTempFolders(databasesFolder);
 let server: MongoServer | undefined;
 

@@ -1,8 +1,8 @@
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
-import { describe } from "vitest";
 import { freePort } from "./free-port.ts";
+import { describeWith } from "./needs.ts";
 import { createTempFolders } from "./temp-folders.ts";
 
 /** A Redis server for tests, which keeps nothing on disk. */
@@ -67,9 +67,7 @@ export async function startRedis(
   };
 }
 
-/** A suite on Redis. It is skipped, and says why, where there is no server. */
+/** A suite on Redis. */
 export function describeOnRedis(name: string, suite: () => void): void {
-  const missing = redisMissing();
-  if (missing === undefined) describe(name, suite);
-  else describe.skip(`${name} (left out: ${missing})`, suite);
+  describeWith(redisMissing())(name, suite);
 }

@@ -2,8 +2,9 @@ import type { Reporter, SerializedError, TestModule } from "vitest/node";
 
 /**
  * Ends a test run with the skipped tests and `N passed, N failed`, which is always the last line. A
- * failure outside of a test (a file that can't be loaded, an uncaught error) counts as failed. With
- * KEYRUN_TEST_REQUIRE_ALL=1 a skipped test and an empty run count as failed too.
+ * failure outside of a test (a file that can't be loaded, an uncaught error) counts as failed, and so
+ * does a skipped test of the tier `quick`, which needs nothing that a machine may lack. With
+ * KEYRUN_TEST_REQUIRE_ALL=1 every skipped test and an empty run count as failed.
  */
 export default class ClosingLines implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], unhandled: readonly SerializedError[]): void {
@@ -15,7 +16,8 @@ export default class ClosingLines implements Reporter {
     // Errors of a file or a describe block, in imports or hooks.
     const broken = modules.filter((module) => hasErrors(module)).length + unhandled.length;
     const empty = requireAll && tests.length === 0 ? 1 : 0;
-    const failures = failed.length + broken + empty + (requireAll ? skipped.length : 0);
+    const refused = skipped.filter((test) => requireAll || test.project.name === "quick").length;
+    const failures = failed.length + broken + empty + refused;
     if (failures > 0) process.exitCode = 1;
     const names = skipped.map((test) => `\n  ${test.module.relativeModuleId} > ${test.fullName}`);
     // Synchronous even into a pipe: later output must come after it.

@@ -10,7 +10,7 @@ import {
   servedRun,
   serveKeyrun,
 } from "./keyrun-process.ts";
-import { createMongoDatabases, mongodbUri } from "./mongo-databases.ts";
+import { createMongoDatabases } from "./mongo-databases.ts";
 import { createTempFolders } from "./temp-folders.ts";
 
 export type SecretPlace = ReturnType<typeof placeOf>;
@@ -30,7 +30,7 @@ export function secretPlaces() {
     }
   });
   afterAll(async () => {
-    if (mongodbUri !== "") await databases.drop();
+    await databases.drop();
     folders.remove();
   });
   return {

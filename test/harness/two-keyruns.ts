@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { freePort } from "./free-port.ts";
 import { type Keyrun, type KeyrunOptions, startKeyrun } from "./keyrun.ts";
-import { createMongoDatabases, mongodbUri } from "./mongo-databases.ts";
+import { createMongoDatabases } from "./mongo-databases.ts";
+import { mongodbUri } from "./needs.ts";
 import { type RedisServer, redisMissing, startRedis } from "./redis-server.ts";
 
 /** Why this machine can't start a fleet; undefined if it can. */

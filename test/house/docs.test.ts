@@ -6,8 +6,9 @@ import { reasons } from "#src/refusal/reasons.ts";
 import { runReasons } from "#src/rest/openapi/run-reasons.ts";
 import { type Act, readActs, readStories } from "../harness/doc-page.ts";
 import { runStory } from "../harness/doc-story.ts";
-import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../harness/mongo-databases.ts";
 import { mongoTools } from "../harness/mongo-tools.ts";
+import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { redisMissing, startRedis } from "../harness/redis-server.ts";
 import { readSources } from "../harness/source-facts.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
@@ -38,7 +39,7 @@ describe("the commands of the docs do what the docs say", () => {
     runStory(acts, { folder: folders.create() }),
   );
 
-  describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
+  describeWith(mongodbMissing)("with a MongoDB server", () => {
     const databases = createMongoDatabases();
     afterAll(() => databases.drop());
 

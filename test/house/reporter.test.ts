@@ -18,7 +18,8 @@ function runVitest(files: Record<string, string>, env: NodeJS.ProcessEnv = {}) {
   symlinkSync(at("../../node_modules"), join(folder, "node_modules"));
   writeFileSync(join(folder, "package.json"), '{"type":"module"}');
   for (const [name, text] of Object.entries(files)) {
-    writeFileSync(join(folder, name), `import { describe, expect, test } from "vitest";\n${text}`);
+    const head = name.endsWith(".test.ts") ? 'import { describe, expect, test } from "vitest";\n' : "";
+    writeFileSync(join(folder, name), `${head}${text}`);
   }
   const { KEYRUN_TEST_REQUIRE_ALL: _, ...outside } = process.env;
   const { status, stdout } = spawnSync(
@@ -44,6 +45,13 @@ test("a run ends with what was skipped, then with how many passed and failed", (
 
 test("a skipped test is a failure where every test is required", () => {
   const { status, lastLines } = runVitest(green, { KEYRUN_TEST_REQUIRE_ALL: "1" });
+  expect(lastLines.at(-1)).toBe("1 passed, 1 failed");
+  expect(status).toBe(1);
+});
+
+test("a skipped test of the tier that needs nothing is a failure", () => {
+  const config = { "vitest.config.ts": 'export default { test: { name: "quick" } };' };
+  const { status, lastLines } = runVitest({ ...green, ...config });
   expect(lastLines.at(-1)).toBe("1 passed, 1 failed");
   expect(status).toBe(1);
 });

@@ -5,7 +5,8 @@ import { afterAll, describe, expect, test } from "vitest";
 import type { AuditCursor, AuditEvent } from "#src/audit/audit-store.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import type { Stores } from "#src/store/stores.ts";
-import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../harness/mongo-databases.ts";
+import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { openMongoForTest } from "../harness/open-mongo.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 import { printFigures, testSize } from "../harness/test-size.ts";
@@ -14,7 +15,7 @@ const folders = createTempFolders();
 const databases = createMongoDatabases();
 afterAll(async () => {
   folders.remove();
-  if (mongodbUri !== "") await databases.drop();
+  await databases.drop();
 });
 
 const kills = testSize("KEYRUN_TEST_AUDIT_KILLS", 12);
@@ -24,7 +25,7 @@ const writer = fileURLToPath(new URL("../harness/audited-writer.ts", import.meta
 // Each kill needs a process of its own, which a busy machine starts in many seconds.
 const timeout = { timeout: 60_000 + kills * 60_000 };
 
-describe.skipIf(mongodbUri === "")("on MongoDB", () => {
+describeWith(mongodbMissing)("on MongoDB", () => {
   test(`kill -9 leaves no change without its event, ${kills} times over`, timeout, async () => {
     const uri = databases.createUri();
     await killAndCheck(uri, () => openMongoForTest({ uri, fleet: true }));

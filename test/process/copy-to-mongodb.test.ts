@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { MongoClient } from "mongodb";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { VerifyKeyResponse_Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { askedAgain } from "../harness/asked-again.ts";
@@ -18,7 +18,8 @@ import {
   serveKeyrun,
   spawnKeyrun,
 } from "../harness/keyrun-process.ts";
-import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../harness/mongo-databases.ts";
+import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { openMongoForTest } from "../harness/open-mongo.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 import { testSize } from "../harness/test-size.ts";
@@ -61,7 +62,7 @@ async function killInTheMiddle(settings: Settings, uri: string): Promise<boolean
   return true;
 }
 
-describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
+describeWith(mongodbMissing)("with a MongoDB server", () => {
   const databases = createMongoDatabases();
   afterAll(() => databases.drop());
 

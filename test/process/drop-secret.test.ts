@@ -1,12 +1,12 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { MongoClient } from "mongodb";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { createServiceSecrets } from "#src/keys/service-secrets.ts";
 import { createControlStore } from "#src/store/mongo/control-store.ts";
 import { collectionsOf } from "#src/store/mongo/documents.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";
-import { mongodbUri } from "../harness/mongo-databases.ts";
+import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { type SecretPlace, secretPlaces } from "../harness/secret-places.ts";
 
 const { embedded, onMongo } = secretPlaces();
@@ -79,7 +79,7 @@ test(
   },
 );
 
-describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
+describeWith(mongodbMissing)("with a MongoDB server", () => {
   test("the secret that a running Keyrun makes keys with is not dropped, on MongoDB", longer, async () => {
     await dropStory(onMongo());
   });

@@ -10,7 +10,7 @@ import {
   servedRun,
   serveKeyrun,
 } from "../harness/keyrun-process.ts";
-import { mongodbUri } from "../harness/mongo-databases.ts";
+import { mongodbUri } from "../harness/needs.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 import { printFigures } from "../harness/test-size.ts";
 

@@ -6,7 +6,7 @@ import { type Fleet, type FleetMember, startFleet } from "../harness/fleet.ts";
 import { missingFleetPrograms } from "../harness/fleet-programs.ts";
 import { type ShippedHaProxy, startShippedHaProxy } from "../harness/haproxy.ts";
 import { restRunOnce } from "../harness/keyrun-process.ts";
-import { mongodbUri } from "../harness/mongo-databases.ts";
+import { mongodbUri } from "../harness/needs.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 import { printFigures } from "../harness/test-size.ts";

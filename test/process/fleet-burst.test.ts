@@ -5,7 +5,7 @@ import { missingFleetPrograms } from "../harness/fleet-programs.ts";
 import { freePort } from "../harness/free-port.ts";
 import { manage, readMetric } from "../harness/keyrun.ts";
 import { type KeyrunProcess, statusOf } from "../harness/keyrun-process.ts";
-import { mongodbUri } from "../harness/mongo-databases.ts";
+import { mongodbUri } from "../harness/needs.ts";
 import { printFigures, testSize, timesInWords } from "../harness/test-size.ts";
 
 const instances = testSize("KEYRUN_TEST_BURST_INSTANCES", 8);

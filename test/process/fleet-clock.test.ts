@@ -4,7 +4,7 @@ import { type Fleet, startFleet } from "../harness/fleet.ts";
 import { type Answer, type FleetCaller, openFleetCaller } from "../harness/fleet-caller.ts";
 import { missingFleetPrograms } from "../harness/fleet-programs.ts";
 import type { manage } from "../harness/keyrun.ts";
-import { mongodbUri } from "../harness/mongo-databases.ts";
+import { mongodbUri } from "../harness/needs.ts";
 import { printFigures, testSize } from "../harness/test-size.ts";
 
 const frozenSeconds = testSize("KEYRUN_TEST_FROZEN_SECONDS", 8);

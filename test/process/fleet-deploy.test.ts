@@ -8,7 +8,7 @@ import { missingFleetPrograms } from "../harness/fleet-programs.ts";
 import { type HaProxy, startHaProxy } from "../harness/haproxy.ts";
 import type { IssuedKey, manage } from "../harness/keyrun.ts";
 import { restRun, type Settings, servedRun } from "../harness/keyrun-process.ts";
-import { mongodbUri } from "../harness/mongo-databases.ts";
+import { mongodbUri } from "../harness/needs.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 import { printFigures } from "../harness/test-size.ts";
 

@@ -5,7 +5,7 @@ import { type Fleet, startFleet } from "../harness/fleet.ts";
 import { missingFleetPrograms } from "../harness/fleet-programs.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";
 import { type KeyrunProcess, type Settings, servedRun } from "../harness/keyrun-process.ts";
-import { mongodbUri } from "../harness/mongo-databases.ts";
+import { mongodbUri } from "../harness/needs.ts";
 import { unpackOldKeyrun } from "../harness/old-keyrun.ts";
 import { startRedis } from "../harness/redis-server.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";

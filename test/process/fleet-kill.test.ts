@@ -4,7 +4,7 @@ import { type Fleet, startFleet } from "../harness/fleet.ts";
 import { type FleetCaller, type Outcome, openFleetCaller } from "../harness/fleet-caller.ts";
 import { missingFleetPrograms } from "../harness/fleet-programs.ts";
 import type { manage } from "../harness/keyrun.ts";
-import { mongodbUri } from "../harness/mongo-databases.ts";
+import { mongodbUri } from "../harness/needs.ts";
 import { printFigures, testSize, timesInWords } from "../harness/test-size.ts";
 
 const cycles = testSize("KEYRUN_TEST_FLEET_KILL_CYCLES", 6);

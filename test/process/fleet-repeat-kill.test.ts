@@ -6,7 +6,7 @@ import { againWhile, madeOnce } from "../harness/asked-again.ts";
 import { startCountedApp } from "../harness/counted-app.ts";
 import { type Fleet, type FleetMember, startFleet } from "../harness/fleet.ts";
 import { missingFleetPrograms } from "../harness/fleet-programs.ts";
-import { mongodbUri } from "../harness/mongo-databases.ts";
+import { mongodbUri } from "../harness/needs.ts";
 import { printFigures } from "../harness/test-size.ts";
 
 /** Runs that are under way on the instance that is killed. */

@@ -4,7 +4,7 @@ import { type Fleet, startFleet } from "../harness/fleet.ts";
 import { missingFleetPrograms } from "../harness/fleet-programs.ts";
 import type { IssuedKey } from "../harness/keyrun.ts";
 import { restRun, servedRun } from "../harness/keyrun-process.ts";
-import { mongodbUri } from "../harness/mongo-databases.ts";
+import { mongodbUri } from "../harness/needs.ts";
 import { printFigures } from "../harness/test-size.ts";
 
 let fleet: Fleet;

@@ -12,7 +12,7 @@ import {
 } from "../harness/fleet-recordings.ts";
 import { createHistogram } from "../harness/histogram.ts";
 import type { manage } from "../harness/keyrun.ts";
-import { mongodbUri } from "../harness/mongo-databases.ts";
+import { mongodbUri } from "../harness/needs.ts";
 import { type ReplicaSet, startReplicaSet } from "../harness/replica-set.ts";
 import { printFigures, testSize } from "../harness/test-size.ts";
 

@@ -9,7 +9,7 @@ import { type Fleet, startFleet } from "../harness/fleet.ts";
 import { missingFleetPrograms } from "../harness/fleet-programs.ts";
 import type { IssuedKey, manage } from "../harness/keyrun.ts";
 import { restRun } from "../harness/keyrun-process.ts";
-import { mongodbUri } from "../harness/mongo-databases.ts";
+import { mongodbUri } from "../harness/needs.ts";
 
 const left = mongodbUri === "" || missingFleetPrograms().length > 0;
 const hourMs = 3_600_000;

@@ -4,7 +4,7 @@ import { type Fleet, startFleet } from "../harness/fleet.ts";
 import { type FleetCaller, type FleetEntry, type Outcome, openFleetCaller } from "../harness/fleet-caller.ts";
 import { missingFleetPrograms } from "../harness/fleet-programs.ts";
 import type { manage } from "../harness/keyrun.ts";
-import { mongodbUri } from "../harness/mongo-databases.ts";
+import { mongodbUri } from "../harness/needs.ts";
 import { stallOnSignal } from "../harness/stall-on-signal.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 import { printFigures } from "../harness/test-size.ts";

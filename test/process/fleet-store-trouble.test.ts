@@ -11,7 +11,7 @@ import {
 import { missingFleetPrograms } from "../harness/fleet-programs.ts";
 import { quantile } from "../harness/histogram.ts";
 import type { manage } from "../harness/keyrun.ts";
-import { mongodbUri } from "../harness/mongo-databases.ts";
+import { mongodbUri } from "../harness/needs.ts";
 import { printFigures } from "../harness/test-size.ts";
 
 /** The lease of an instance, and what a request, a heartbeat and a busy machine add to it. */

@@ -13,8 +13,9 @@ import {
   serveKeyrun,
   statusOf,
 } from "../harness/keyrun-process.ts";
-import { mongodbUri, withDatabase } from "../harness/mongo-databases.ts";
+import { withDatabase } from "../harness/mongo-databases.ts";
 import { mongoServerProgram } from "../harness/mongo-server.ts";
+import { mongodbUri } from "../harness/needs.ts";
 import { openTcpProxy } from "../harness/tcp-proxy.ts";
 import { createTempFolders, databasesFolder } from "../harness/temp-folders.ts";
 

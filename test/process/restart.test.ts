@@ -9,7 +9,8 @@ import {
   serveKeyrun,
   spawnKeyrun,
 } from "../harness/keyrun-process.ts";
-import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../harness/mongo-databases.ts";
+import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
 const folders = createTempFolders();
@@ -123,7 +124,7 @@ describe("on the embedded store", { timeout }, () => {
   });
 });
 
-describe.skipIf(mongodbUri === "")("on MongoDB", { timeout }, () => {
+describeWith(mongodbMissing)("on MongoDB", () => {
   restartTests(() => {
     const uri = databases.createUri();
     return {

@@ -7,7 +7,7 @@ import { startFleet } from "../harness/fleet.ts";
 import { missingFleetPrograms } from "../harness/fleet-programs.ts";
 import { manage } from "../harness/keyrun.ts";
 import { restRun, serveKeyrun } from "../harness/keyrun-process.ts";
-import { mongodbUri } from "../harness/mongo-databases.ts";
+import { mongodbUri } from "../harness/needs.ts";
 import {
   listTeam,
   newRotatedTeam,

@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { keyrunCommand, type Settings, spawnKeyrun } from "../harness/keyrun-process.ts";
-import { mongodbUri } from "../harness/mongo-databases.ts";
+import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { type SecretPlace, secretPlaces } from "../harness/secret-places.ts";
 
 const { embedded, onMongo, newFolder } = secretPlaces();
@@ -56,7 +56,7 @@ test(
   },
 );
 
-describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
+describeWith(mongodbMissing)("with a MongoDB server", () => {
   test("keys made before and after a rotation work after a restart, on MongoDB", longer, async () => {
     await rotationStory(onMongo());
   });

@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 import {
   type ServingKeyrun,
   type Settings,
@@ -6,7 +6,8 @@ import {
   servedRun,
   serveKeyrun,
 } from "../harness/keyrun-process.ts";
-import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../harness/mongo-databases.ts";
+import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { unpackOldKeyrun } from "../harness/old-keyrun.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
@@ -119,7 +120,7 @@ test("a data folder of the newest release is taken over with all that is in it",
   upgrade({ KEYRUN_DATA_DIR: folders.create() }),
 );
 
-describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
+describeWith(mongodbMissing)("with a MongoDB server", () => {
   const databases = createMongoDatabases();
   afterAll(() => databases.drop());
 

@@ -6,6 +6,7 @@ import { expect, test } from "vitest";
 import { createNameFiles, type NameFilePaths } from "#src/run/name-files.ts";
 import { createResolveHost } from "#src/run/resolve-host.ts";
 import { startNameServer } from "../harness/name-server.ts";
+import { describeWith } from "../harness/needs.ts";
 
 const here = [{ address: "127.0.0.1", ttlS: 30 }];
 
@@ -122,17 +123,25 @@ test("without any of the files, localhost is still found", async () => {
 
 const hasStrace = spawnSync("strace", ["--version"], { stdio: "ignore" }).status === 0;
 
-test.skipIf(!hasStrace)(
-  "a name is found where the system does not say which interfaces it has (left out without strace)",
-  async () => {
-    await using server = await startNameServer({ "app.example": here });
-    const { hosts, resolver: resolv } = server.files();
-    const program = fileURLToPath(new URL("../harness/resolve-once.ts", import.meta.url));
-    // Only the list of interfaces needs `bind` in that program: it is asked for by netlink.
-    const { stdout } = await promisify(execFile)("strace", [
-      ...["--follow-forks", "-qq", "--output=/dev/null", "--trace=bind", "--inject=bind:error=EAFNOSUPPORT"],
-      ...[process.execPath, program, "app.example", hosts, resolv],
-    ]);
-    expect(stdout).toBe("127.0.0.1");
+describeWith(hasStrace ? undefined : "there is no strace")(
+  "where the system does not say which interfaces it has",
+  () => {
+    test("a name is found", async () => {
+      await using server = await startNameServer({ "app.example": here });
+      const { hosts, resolver: resolv } = server.files();
+      const program = fileURLToPath(new URL("../harness/resolve-once.ts", import.meta.url));
+      // Only the list of interfaces needs `bind` in that program: it is asked for by netlink.
+      const { stdout } = await promisify(execFile)("strace", [
+        ...[
+          "--follow-forks",
+          "-qq",
+          "--output=/dev/null",
+          "--trace=bind",
+          "--inject=bind:error=EAFNOSUPPORT",
+        ],
+        ...[process.execPath, program, "app.example", hosts, resolv],
+      ]);
+      expect(stdout).toBe("127.0.0.1");
+    });
   },
 );

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { MongoClient } from "mongodb";
-import { afterAll, describe, expect, test } from "vitest";
+import { afterAll, expect, test } from "vitest";
 import { systemClock } from "#src/clock.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import { copiedNames } from "#src/store/copied-records.ts";
@@ -14,7 +14,8 @@ import { openSqliteSource } from "#src/store/sqlite/copy-source.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { everyKind, families, writeEveryKind } from "../harness/copied-stores.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";
-import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../harness/mongo-databases.ts";
+import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { openMongoForTest, silentInstanceEvents } from "../harness/open-mongo.ts";
 import { keyRecordOf } from "../harness/store-records.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
@@ -38,7 +39,7 @@ async function filledFolder(counts = sizes): Promise<string> {
   return dataDir;
 }
 
-describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
+describeWith(mongodbMissing)("with a MongoDB server", () => {
   const databases = createMongoDatabases();
   afterAll(() => databases.drop());
 

@@ -2,7 +2,8 @@ import { afterAll, describe, expect, test } from "vitest";
 import { systemClock } from "#src/clock.ts";
 import { openStores } from "#src/store/open-stores.ts";
 import { inspectStore } from "#src/store/store-inspection.ts";
-import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../harness/mongo-databases.ts";
+import { storesOfTier } from "../harness/needs.ts";
 import { keyRecordOf, serviceTokenRecordOf } from "../harness/store-records.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
@@ -13,26 +14,25 @@ afterAll(async () => {
   await databases.drop();
 });
 
-describe.each([
-  ["the embedded store", (): string | undefined => undefined, true],
-  ["MongoDB", () => databases.createUri(), mongodbUri !== ""],
-] as const)("a look at %s", (_, uri, isThere) => {
-  test.skipIf(!isThere)(
-    "names each secret that a key or an accepted service token needs, once, so that none of them is dropped",
-    async () => {
-      const config = { dataDir: folders.create(), mongodbUri: uri(), sharedLimit: undefined };
-      const events = { onWaiting: () => {}, onRenewalFailed: () => {}, onLost: () => {} };
-      const { keys, serviceTokens, close } = await openStores(config, { clock: systemClock, events });
-      const insert = (id: string, secretVersion: string) =>
-        serviceTokens.insert(serviceTokenRecordOf({ id, name: id, secretVersion }), { acceptedMax: 5 });
-      await keys.insert(keyRecordOf({ id: "k", teamId: "acme", secretVersion: "1" }), { activeMax: 5 });
-      await insert("a", "1");
-      await insert("b", "2");
-      await insert("c", "3");
-      await serviceTokens.revoke({ tokenId: "c", revokeTimeMs: 1, revokedBy: "ada@example.com" });
-      await close();
-      const { secretVersions } = await inspectStore(config, { msMax: 5_000 });
-      expect([...secretVersions].sort()).toEqual(["1", "2"]);
-    },
-  );
+describe.each(
+  storesOfTier<[string, () => string | undefined]>(
+    ["the embedded store", () => undefined],
+    ["MongoDB", databases.createUri],
+  ),
+)("a look at %s", (_, uri) => {
+  test("names each secret that a key or an accepted service token needs, once, so that none of them is dropped", async () => {
+    const config = { dataDir: folders.create(), mongodbUri: uri(), sharedLimit: undefined };
+    const events = { onWaiting: () => {}, onRenewalFailed: () => {}, onLost: () => {} };
+    const { keys, serviceTokens, close } = await openStores(config, { clock: systemClock, events });
+    const insert = (id: string, secretVersion: string) =>
+      serviceTokens.insert(serviceTokenRecordOf({ id, name: id, secretVersion }), { acceptedMax: 5 });
+    await keys.insert(keyRecordOf({ id: "k", teamId: "acme", secretVersion: "1" }), { activeMax: 5 });
+    await insert("a", "1");
+    await insert("b", "2");
+    await insert("c", "3");
+    await serviceTokens.revoke({ tokenId: "c", revokeTimeMs: 1, revokedBy: "ada@example.com" });
+    await close();
+    const { secretVersions } = await inspectStore(config, { msMax: 5_000 });
+    expect([...secretVersions].sort()).toEqual(["1", "2"]);
+  });
 });

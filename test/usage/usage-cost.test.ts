@@ -9,7 +9,8 @@ import { createHeldUsage } from "#src/usage/held-usage.ts";
 import { createReadUsage } from "#src/usage/read-usage.ts";
 import { dayMs, hourMs } from "#src/usage/usage-bounds.ts";
 import type { UsageHour, UsageStore } from "#src/usage/usage-store.ts";
-import { createMongoDatabases, mongodbUri } from "../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../harness/mongo-databases.ts";
+import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { openMongoForTest } from "../harness/open-mongo.ts";
 import { printFigures, testSize } from "../harness/test-size.ts";
 import { openTestStores } from "./open-test-stores.ts";
@@ -77,7 +78,7 @@ test("in the embedded store, the usage of 10 million requests is read soon", asy
   printFigures(`usage, embedded store: ${await queryTimes(usage)}`);
 });
 
-describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
+describeWith(mongodbMissing)("with a MongoDB server", () => {
   const databases = createMongoDatabases();
   afterAll(() => databases.drop());
 

@@ -8,7 +8,8 @@ import { runBounds } from "#src/run/run-bounds.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
-import { createMongoDatabases, mongodbUri } from "../../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../../harness/mongo-databases.ts";
+import { storesOfTier } from "../../harness/needs.ts";
 import { openMongoForTest } from "../../harness/open-mongo.ts";
 import { serviceCall } from "../../harness/service-call.ts";
 import { soon } from "../../harness/soon.ts";
@@ -90,13 +91,13 @@ function instanceOn(records: RunRecordStore, app: { starts: number; plan: Plan }
   };
 }
 
-const openers: [string, boolean, () => Promise<Stores>][] = [
-  ["the embedded store", true, () => openSqliteStores({ dataDir: folders.create() })],
-  ["MongoDB", mongodbUri !== "", () => openMongoForTest({ uri: databases.createUri() })],
-];
+const openers = storesOfTier<[string, () => Promise<Stores>]>(
+  ["the embedded store", () => openSqliteStores({ dataDir: folders.create() })],
+  ["MongoDB", () => openMongoForTest({ uri: databases.createUri() })],
+);
 
-describe.each(openers)("a repeat elsewhere of a run, on %s,", (_, isThere, open) => {
-  describe.skipIf(!isThere)("whose owner", () => {
+describe.each(openers)("a repeat elsewhere of a run, on %s,", (_, open) => {
+  describe("whose owner", () => {
     let stores: Stores;
     beforeAll(async () => {
       stores = await open();

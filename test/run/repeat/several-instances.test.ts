@@ -11,7 +11,8 @@ import { runBounds } from "#src/run/run-bounds.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { createManualClock, type ManualClock } from "../../harness/manual-clock.ts";
-import { createMongoDatabases, mongodbUri } from "../../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../../harness/mongo-databases.ts";
+import { describeWith, mongodbMissing } from "../../harness/needs.ts";
 import { openMongoForTest } from "../../harness/open-mongo.ts";
 import { serviceCall } from "../../harness/service-call.ts";
 import { newAppOf } from "../../harness/store-records.ts";
@@ -58,7 +59,7 @@ const orderOf = (text: string, key = text.replaceAll(" ", "-")): RepeatableOrder
 });
 const reasonOf = (thrown: unknown) => (thrown instanceof Refusal ? thrown.reason : String(thrown));
 
-describe.skipIf(mongodbUri === "")("two instances on one MongoDB", () => {
+describeWith(mongodbMissing)("two instances on one MongoDB", () => {
   const databases = createMongoDatabases();
   let stores: Stores;
   beforeAll(async () => {

@@ -1,10 +1,11 @@
 import { createHook } from "node:async_hooks";
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 import { connectMongo } from "#src/store/mongo/connection.ts";
-import { createMongoDatabases, mongodbUri } from "../../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../../harness/mongo-databases.ts";
+import { describeWith, mongodbMissing } from "../../harness/needs.ts";
 
-describe.skipIf(mongodbUri === "")("a connection to MongoDB", () => {
+describeWith(mongodbMissing)("a connection to MongoDB", () => {
   const databases = createMongoDatabases();
   afterAll(() => databases.drop());
 

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 import { bounds } from "#src/bounds.ts";
 import type { ControlStore } from "#src/fleet/control-store.ts";
 import { connectMongo } from "#src/store/mongo/connection.ts";
@@ -7,9 +7,10 @@ import { createControlStore } from "#src/store/mongo/control-store.ts";
 import { type Collections, collectionsOf } from "#src/store/mongo/documents.ts";
 import { createStoreCall } from "#src/store/mongo/store-call.ts";
 import { instanceFactsOf } from "../../harness/instance-facts.ts";
-import { createMongoDatabases, mongodbUri } from "../../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../../harness/mongo-databases.ts";
+import { describeWith, mongodbMissing } from "../../harness/needs.ts";
 
-describe.skipIf(mongodbUri === "")("the control document in MongoDB", () => {
+describeWith(mongodbMissing)("the control document in MongoDB", () => {
   const databases = createMongoDatabases();
   afterAll(() => databases.drop());
 

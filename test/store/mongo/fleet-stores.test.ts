@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { MongoClient } from "mongodb";
-import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 import { connectMongo } from "#src/store/mongo/connection.ts";
 import { createControlStore } from "#src/store/mongo/control-store.ts";
 import { collectionsOf } from "#src/store/mongo/documents.ts";
@@ -8,11 +8,12 @@ import { migrate } from "#src/store/mongo/migrations.ts";
 import { createStoreCall } from "#src/store/mongo/store-call.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { instanceFactsOf } from "../../harness/instance-facts.ts";
-import { createMongoDatabases, mongodbUri } from "../../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../../harness/mongo-databases.ts";
+import { describeWith, mongodbMissing } from "../../harness/needs.ts";
 import { openMongoForTest, shortInstanceTimes, silentInstanceEvents } from "../../harness/open-mongo.ts";
 import { keyRecordOf, newAppOf, teamRecordOf } from "../../harness/store-records.ts";
 
-describe.skipIf(mongodbUri === "")("the stores of a fleet in MongoDB", () => {
+describeWith(mongodbMissing)("the stores of a fleet in MongoDB", () => {
   const databases = createMongoDatabases();
   afterAll(() => databases.drop());
 

@@ -1,14 +1,15 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 import { systemClock } from "#src/clock.ts";
 import { connectMongo } from "#src/store/mongo/connection.ts";
 import { collectionsOf } from "#src/store/mongo/documents.ts";
 import { createHoldTeam } from "#src/store/mongo/hold-team.ts";
 import { createStoreCall } from "#src/store/mongo/store-call.ts";
-import { createMongoDatabases, mongodbUri } from "../../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../../harness/mongo-databases.ts";
+import { describeWith, mongodbMissing } from "../../harness/needs.ts";
 import { openMongoForTest } from "../../harness/open-mongo.ts";
 
-describe.skipIf(mongodbUri === "")("turns for a team's id in MongoDB", () => {
+describeWith(mongodbMissing)("turns for a team's id in MongoDB", () => {
   const databases = createMongoDatabases();
   afterAll(() => databases.drop());
 

@@ -1,15 +1,16 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { connectMongo, type MongoConnection } from "#src/store/mongo/connection.ts";
 import { collectionsOf } from "#src/store/mongo/documents.ts";
 import { createKeyStore } from "#src/store/mongo/key-store.ts";
 import { migrate } from "#src/store/mongo/migrations.ts";
 import { createStoreCall } from "#src/store/mongo/store-call.ts";
-import { createMongoDatabases, mongodbUri } from "../../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../../harness/mongo-databases.ts";
+import { describeWith, mongodbMissing } from "../../harness/needs.ts";
 import { keyRecordOf } from "../../harness/store-records.ts";
 
 // The single-instance record would keep the second process out, but these guarantees must hold
 // without it.
-describe.skipIf(mongodbUri === "")("two processes that insert keys of one team at once", () => {
+describeWith(mongodbMissing)("two processes that insert keys of one team at once", () => {
   const databases = createMongoDatabases();
   const connections: MongoConnection[] = [];
   const keyStores = () =>

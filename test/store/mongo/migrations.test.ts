@@ -1,13 +1,14 @@
-import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import { connectMongo } from "#src/store/mongo/connection.ts";
 import { type Collections, collectionsOf } from "#src/store/mongo/documents.ts";
 import { migrate } from "#src/store/mongo/migrations.ts";
-import { createMongoDatabases, mongodbUri } from "../../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../../harness/mongo-databases.ts";
+import { describeWith, mongodbMissing } from "../../harness/needs.ts";
 import { openMongoForTest } from "../../harness/open-mongo.ts";
 import { auditEventOf, keyRecordOf, newAppOf, teamRecordOf } from "../../harness/store-records.ts";
 
-describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
+describeWith(mongodbMissing)("with a MongoDB server", () => {
   const databases = createMongoDatabases();
   afterAll(() => databases.drop());
 

@@ -3,8 +3,9 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { lostWrites, nothingAcknowledged, writeUntilKilled } from "../../harness/killed-writer.ts";
-import { createMongoDatabases, mongodbUri, withDatabase } from "../../harness/mongo-databases.ts";
+import { createMongoDatabases, withDatabase } from "../../harness/mongo-databases.ts";
 import { type MongoServer, mongoServerProgram } from "../../harness/mongo-server.ts";
+import { describeWith, mongodbMissing, mongodbUri } from "../../harness/needs.ts";
 import { openMongoForTest, shortInstanceTimes, silentInstanceEvents } from "../../harness/open-mongo.ts";
 import { keyRecordOf, newAppOf, teamRecordOf } from "../../harness/store-records.ts";
 import { openTcpProxy, type TcpProxy } from "../../harness/tcp-proxy.ts";
@@ -26,7 +27,7 @@ test("a URI that can't be read is refused with a reason that quotes no part of i
   }
 });
 
-describe.skipIf(mongodbUri === "")("with a MongoDB server", () => {
+describeWith(mongodbMissing)("with a MongoDB server", () => {
   const databases = createMongoDatabases();
   afterAll(() => databases.drop());
 

@@ -6,10 +6,11 @@ import { collectionsOf } from "#src/store/mongo/documents.ts";
 import { createKeyStore } from "#src/store/mongo/key-store.ts";
 import { migrate } from "#src/store/mongo/migrations.ts";
 import { createStoreCall, type StoreCall } from "#src/store/mongo/store-call.ts";
-import { createMongoDatabases, mongodbUri } from "../../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../../harness/mongo-databases.ts";
+import { describeWith, mongodbMissing } from "../../harness/needs.ts";
 import { keyRecordOf } from "../../harness/store-records.ts";
 
-describe.skipIf(mongodbUri === "")("a rotation while the store fails", () => {
+describeWith(mongodbMissing)("a rotation while the store fails", () => {
   const databases = createMongoDatabases();
   const plain = createStoreCall(20_000);
   let connection: MongoConnection;

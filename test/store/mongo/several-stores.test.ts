@@ -1,13 +1,14 @@
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { connectMongo } from "#src/store/mongo/connection.ts";
 import { collectionsOf } from "#src/store/mongo/documents.ts";
 import { createMemberStore } from "#src/store/mongo/member-store.ts";
 import type { Stores } from "#src/store/stores.ts";
-import { createMongoDatabases, mongodbUri } from "../../harness/mongo-databases.ts";
+import { createMongoDatabases } from "../../harness/mongo-databases.ts";
+import { describeWith, mongodbMissing } from "../../harness/needs.ts";
 import { openMongoForTest } from "../../harness/open-mongo.ts";
 import { keyRecordOf, newAppOf, teamRecordOf } from "../../harness/store-records.ts";
 
-describe.skipIf(mongodbUri === "")("several instances on one database, at once", () => {
+describeWith(mongodbMissing)("several instances on one database, at once", () => {
   const databases = createMongoDatabases();
   let instances: Stores[] = [];
   let uri = "";

@@ -1,9 +1,9 @@
 import { stat } from "node:fs/promises";
 import { setImmediate as turn } from "node:timers/promises";
 import { MongoClient, MongoServerError } from "mongodb";
-import { describe, expect, test, vi } from "vitest";
+import { expect, test, vi } from "vitest";
 import { createStoreCall, repeatOnDuplicate, whileHolding } from "#src/store/mongo/store-call.ts";
-import { mongodbUri } from "../../harness/mongo-databases.ts";
+import { describeWith, mongodbMissing, mongodbUri } from "../../harness/needs.ts";
 import { openTcpProxy } from "../../harness/tcp-proxy.ts";
 
 const call = createStoreCall(20_000);
@@ -55,7 +55,7 @@ test.for([
   await expect(call(() => Promise.reject(error))).rejects.toMatchObject({ reason, cause: error });
 });
 
-describe.skipIf(mongodbUri === "")("a client that is closed, as its revival does", () => {
+describeWith(mongodbMissing)("a client that is closed, as its revival does", () => {
   /** A client whose server falls silent. */
   async function silentClient() {
     const { hostname, port } = new URL(mongodbUri);

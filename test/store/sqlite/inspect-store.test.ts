@@ -6,6 +6,7 @@ import { promisify } from "node:util";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { inspectSqliteStore } from "#src/store/sqlite/inspect-store.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import { describeWith, rootMissing } from "../../harness/needs.ts";
 import { createTempFolders } from "../../harness/temp-folders.ts";
 
 const folders = createTempFolders();
@@ -36,23 +37,25 @@ async function asOtherUser(dataDir: string): Promise<{ inspected: string; starte
 }
 
 // Only root can make the files of another user.
-test.skipIf(process.getuid?.() !== 0).each(["keyrun.db", "keyrun.lock"])(
-  "a %s of another user is refused in the words of a start",
-  async (name) => {
-    const dataDir = folders.create();
-    await (await openSqliteStores({ dataDir })).close();
-    for (const path of [dataDir, join(dataDir, "keyrun.db"), join(dataDir, "keyrun.lock")])
-      chownSync(path, otherUser, otherUser);
-    expect(await asOtherUser(dataDir)).toEqual({ inspected: "well", started: "well" });
+describeWith(rootMissing)("of two users", () => {
+  test.each(["keyrun.db", "keyrun.lock"])(
+    "a %s of another user is refused in the words of a start",
+    async (name) => {
+      const dataDir = folders.create();
+      await (await openSqliteStores({ dataDir })).close();
+      for (const path of [dataDir, join(dataDir, "keyrun.db"), join(dataDir, "keyrun.lock")])
+        chownSync(path, otherUser, otherUser);
+      expect(await asOtherUser(dataDir)).toEqual({ inspected: "well", started: "well" });
 
-    chownSync(join(dataDir, name), 0, 0);
-    // Readable for everybody, so that reading alone would find nothing.
-    chmodSync(join(dataDir, name), 0o644);
-    const { inspected, started } = await asOtherUser(dataDir);
-    expect(started).toMatch(/^StartRefused .*can't be used as a store \(EPERM.*KEYRUN_DATA_DIR/);
-    expect(inspected).toBe(started);
-  },
-);
+      chownSync(join(dataDir, name), 0, 0);
+      // Readable for everybody, so that reading alone would find nothing.
+      chmodSync(join(dataDir, name), 0o644);
+      const { inspected, started } = await asOtherUser(dataDir);
+      expect(started).toMatch(/^StartRefused .*can't be used as a store \(EPERM.*KEYRUN_DATA_DIR/);
+      expect(inspected).toBe(started);
+    },
+  );
+});
 
 test("a look leaves the mode of the store as it was", async () => {
   const dataDir = folders.create();
