@@ -2,7 +2,7 @@ import { describe, inject } from "vitest";
 
 declare module "vitest" {
   interface ProvidedContext {
-    /** Empty where the tests have no MongoDB server: in the tier `quick`, and where none can be had. */
+    /** Empty without a MongoDB server: in the tier `quick`, and where none can be had. */
     mongodbUri: string;
     /** The tier `quick` is tried with Node and npm alone. */
     isQuick: boolean;
@@ -21,8 +21,8 @@ export const rootMissing: string | undefined =
   process.geteuid?.() === 0 ? undefined : "only root can make another user's files";
 
 /**
- * `describe` for tests that need more than Node and npm. In the tier `quick` they do not exist; elsewhere they are
- * skipped where `missing` says what the machine lacks.
+ * `describe` for tests that need more than Node and npm. In the tier `quick` they do not exist;
+ * elsewhere they are skipped where `missing` says what the machine lacks.
  */
 export function describeWith(missing: string | undefined): (name: string, suite: () => void) => void {
   return (name, suite) => {
@@ -32,5 +32,5 @@ export function describeWith(missing: string | undefined): (name: string, suite:
   };
 }
 
-/** The stores on which a file of two tiers is tried: the embedded one in `quick`, MongoDB where there is a server. */
+/** The store on which a file of two tiers is tried: MongoDB, or in `quick` the embedded one. */
 export const storesOfTier = <T>(embedded: T, mongodb: T): T[] => [mongodbUri === "" ? embedded : mongodb];

@@ -2,8 +2,8 @@ import type { Reporter, SerializedError, TestModule } from "vitest/node";
 
 /**
  * Ends a test run with the skipped tests and `N passed, N failed`, which is always the last line. A
- * failure outside of a test (a file that can't be loaded, an uncaught error) counts as failed, and so
- * does a skipped test of the tier `quick`, which needs nothing that a machine may lack. With
+ * failure outside of a test (a file that can't be loaded, an uncaught error) counts as failed, and
+ * so does a skipped test of the tier `quick`, which needs nothing that a machine may lack. With
  * KEYRUN_TEST_REQUIRE_ALL=1 every skipped test and an empty run count as failed.
  */
 export default class ClosingLines implements Reporter {
