@@ -2,9 +2,13 @@ import { expect, test } from "vitest";
 import { createReadRestrictions } from "#src/keys/read-restrictions.ts";
 import { newAppOf, teamRecordOf } from "../harness/store-records.ts";
 
-const echo = { ...newAppOf({ id: "echo", streamTimeoutMs: 5 }), version: 1 };
+const apps = [
+  newAppOf({ id: "echo" }),
+  newAppOf({ id: "shared", teamIds: ["acme", "demo"] }),
+  newAppOf({ id: "theirs", teamIds: ["acme"] }),
+].map((app) => ({ ...app, version: 1 }));
 const read = createReadRestrictions({
-  apps: { peek: () => undefined, load: async (id) => (id === "echo" ? echo : undefined) },
+  apps: { peek: () => undefined, load: async (id) => apps.find((app) => app.id === id) },
   limitOf: () => 60,
 });
 const team = teamRecordOf({ id: "demo" });
@@ -16,4 +20,13 @@ test("a key without restrictions has none: it is made as ever, also while a flee
     appIds: [],
     requestsPerMinute: 5,
   });
+});
+
+test("a key is not restricted to another team's app, in the words for one that does not exist", async () => {
+  const refusalOf = (appId: string) => read({ appIds: ["echo", appId] }, team).catch((thrown) => thrown);
+  const [another, unknown] = [await refusalOf("theirs"), await refusalOf("nowhere")];
+  expect(another).toMatchObject({ reason: "INVALID_ARGUMENT", param: "app_ids" });
+  expect(another.message).toBe("app_ids: team `demo` has no app `theirs`.");
+  expect(unknown.message).toBe("app_ids: team `demo` has no app `nowhere`.");
+  expect(await read({ appIds: ["shared"] }, team)).toMatchObject({ appIds: ["shared"] });
 });

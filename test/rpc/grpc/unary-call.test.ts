@@ -1,13 +1,14 @@
 import { create, toBinary } from "@bufbuild/protobuf";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { KeyService, RevokeKeyRequestSchema } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunAppRequestSchema, RunService } from "#gen/keyrun/v1/run_service_pb.ts";
-import type { Call } from "#src/auth/principal.ts";
+import type { Call, Principal } from "#src/auth/principal.ts";
 import { systemClock } from "#src/clock.ts";
 import type { BodyOutcome, HttpRequest } from "#src/http/handler.ts";
 import { fail } from "#src/refusal/refusal.ts";
 import { whenAborted } from "#src/rpc/call-deadline.ts";
 import { frameOf } from "#src/rpc/grpc/frame.ts";
-import { UnaryCall } from "#src/rpc/grpc/unary-call.ts";
+import { UnaryCall, type UnaryMethod } from "#src/rpc/grpc/unary-call.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
@@ -21,9 +22,13 @@ const whole: BodyOutcome = {
 function callOf({
   body = whole,
   timeout,
+  method = RunService.method.runApp,
+  principal = { kind: "service" },
 }: {
   body?: BodyOutcome | Promise<BodyOutcome>;
   timeout?: string;
+  method?: UnaryMethod["method"];
+  principal?: Principal;
 } = {}) {
   const caller = new AbortController();
   const request: HttpRequest = {
@@ -42,20 +47,20 @@ function callOf({
     whenGone: (end) => whenAborted(caller.signal, end),
   };
   const works: Call[] = [];
+  const unauthorized: string[] = [];
   const answer = Promise.withResolvers<object>();
   const work = (_: unknown, call: unknown) => {
     works.push(call as Call);
     return answer.promise;
   };
-  const method = RunService.method.runApp;
   const unary = new UnaryCall(
     { method, work },
     {
-      ...{ request, principal: { kind: "service" }, clock: systemClock, messageBytesMax: 100 },
-      audit: { unauthorized: () => {} },
+      ...{ request, principal, clock: systemClock, messageBytesMax: 100 },
+      audit: { unauthorized: (of) => void unauthorized.push(of.name) },
     },
   );
-  return { caller, works, answer, unary };
+  return { caller, works, answer, unary, unauthorized };
 }
 
 const refusal = (reason: string, mayHaveRun: boolean) => expect.objectContaining({ reason, mayHaveRun });
@@ -114,4 +119,24 @@ test("a body that arrives after the deadline does not start the work", async () 
   body.resolve(whole);
   await vi.advanceTimersByTimeAsync(1);
   expect(works).toEqual([]);
+});
+
+test("a service that manages some teams does no work for another, and the attempt is written down", async () => {
+  const service = { id: "t", name: "billing", role: "manage", teamIds: ["demo"] } as const;
+  const revoking = (teamId: string) => {
+    const message = create(RevokeKeyRequestSchema, { teamId, keyId: "k" });
+    const bytes = frameOf(toBinary(RevokeKeyRequestSchema, message));
+    return callOf({
+      ...{ body: { kind: "whole", bytes }, method: KeyService.method.revokeKey },
+      principal: { kind: "service", service },
+    });
+  };
+  const own = revoking("demo");
+  void own.unary.run();
+  expect([own.works.length, own.unauthorized]).toEqual([1, []]);
+  for (const teamId of ["acme", ""]) {
+    const { unary, works, unauthorized } = revoking(teamId);
+    expect(() => unary.run()).toThrow(refusal("SERVICE_ROLE_REQUIRED", false));
+    expect([works, unauthorized]).toEqual([[], ["RevokeKey"]]);
+  }
 });
