@@ -36,7 +36,10 @@ interface StreamedWay {
   send(): Promise<number>;
 }
 
-/** The medians of so many rounds, after two that do not count. */
+/**
+ * The medians of so many rounds, after two that do not count. Each round sends twice: the second
+ * time for the longest turn alone, because the meter takes processor time itself.
+ */
 export async function measureStreams(rounds: number, only = ""): Promise<readonly StreamRow[]> {
   const folder = mkdtempSync(join(tmpdir(), "keyrun-bench-streams-"));
   const meterPath = join(folder, "meter");
@@ -103,11 +106,10 @@ export async function measureStreams(rounds: number, only = ""): Promise<readonl
 async function measureWay(meter: Socket, rounds: number, way: StreamedWay): Promise<StreamRow> {
   const measured: StreamRow[] = [];
   for (let round = -2; round < rounds; round++) {
-    if (way.hasMeter) await ask(meter, "begin");
     const [startUs, startMs] = [cpuUsOf(processTree(way.pid)), performance.now()];
     const bytes = await way.send();
     const [ms, us] = [performance.now() - startMs, cpuUsOf(processTree(way.pid)) - startUs];
-    const turns: MeasuredTurns | undefined = way.hasMeter ? JSON.parse(await ask(meter, "end")) : undefined;
+    const turns = way.hasMeter ? await turnsOf(meter, way) : undefined;
     const row = { name: way.name, bytes, cpuMs: us / 1_000, ms, longestTurnMs: turns?.longestMs };
     if (round >= 0) measured.push(row);
   }
@@ -120,6 +122,12 @@ async function measureWay(meter: Socket, rounds: number, way: StreamedWay): Prom
     ms: middle(({ ms }) => ms),
     longestTurnMs: way.hasMeter ? middle(({ longestTurnMs = 0 }) => longestTurnMs) : undefined,
   };
+}
+
+async function turnsOf(meter: Socket, { send }: StreamedWay): Promise<MeasuredTurns> {
+  await ask(meter, "begin");
+  await send();
+  return JSON.parse(await ask(meter, "end"));
 }
 
 async function ask(meter: Socket, word: "begin" | "end"): Promise<string> {

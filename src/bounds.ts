@@ -74,6 +74,8 @@ export const bounds = {
   storePoolLookMs: 5_000,
   /** Last-use times in one message to MongoDB, so that each stays well within `storeTimeoutMs`. */
   usesPerMessageMax: 100,
+  /** Last-use times in one write of the embedded store, which takes up to 3 µs for each of them. */
+  usesWrittenAtOnce: 2_500,
   /** How many free slots of the team an insert of a key tries before it gives up. */
   slotAttemptsMax: 20,
   /** How often an update of an app is tried again because another change came first. */

@@ -7,6 +7,13 @@ export interface FrameForm<Message> {
   readonly isJson: boolean;
 }
 
+interface Around {
+  readonly before: Uint8Array;
+  readonly after: Uint8Array;
+  /** For `#writePlain`, a frame with another text: to copy it costs less than to copy two parts. */
+  readonly whole: Uint8Array;
+}
+
 /**
  * The frames of messages that are there together. They differ only in their texts, so each is
  * written as the bytes that stand before every text of its length, the text, and those behind it.
@@ -15,7 +22,7 @@ export class ShortFrames<Message> {
   readonly #messages: ShortTexts<Message>;
   readonly #form: FrameForm<Message>;
   /** By the bytes that the text takes, because a frame may tell its length. */
-  readonly #around: (readonly [before: Uint8Array, after: Uint8Array])[] = [];
+  readonly #around: Around[] = [];
 
   constructor(messages: ShortTexts<Message>, form: FrameForm<Message>) {
     this.#messages = messages;
@@ -39,22 +46,21 @@ export class ShortFrames<Message> {
   /** The same as `#write`, for less. Undefined if the text may take other bytes in the frame. */
   #writePlain(frames: Buffer, at: number, text: string): number | undefined {
     if (text.length > loopedMax) return undefined;
-    const [before, after] = this.#around[text.length] ?? this.#newAround(text.length);
-    let end = at + before.length;
+    const { before, whole } = this.#around[text.length] ?? this.#newAround(text.length);
+    frames.set(whole, at);
+    const start = at + before.length;
     for (let n = 0; n < text.length; n++) {
       const unit = text.charCodeAt(n);
       if (unit < 0x20 || unit > 0x7e || unit === quote || unit === backslash) return undefined;
-      frames[end++] = unit;
+      frames[start + n] = unit;
     }
-    frames.set(before, at);
-    frames.set(after, end);
-    return end + after.length;
+    return at + whole.length;
   }
 
   #write(frames: Buffer, at: number, text: string): number {
     const written = this.#form.isJson ? JSON.stringify(text).slice(1, -1) : text;
     const bytes = Buffer.byteLength(written);
-    const [before, after] = this.#around[bytes] ?? this.#newAround(bytes);
+    const { before, after } = this.#around[bytes] ?? this.#newAround(bytes);
     frames.set(before, at);
     const end = at + before.length + frames.write(written, at + before.length);
     frames.set(after, end);
@@ -62,14 +68,13 @@ export class ShortFrames<Message> {
   }
 
   /** Two frames show which of their bytes are the text's. */
-  #newAround(bytes: number): readonly [Uint8Array, Uint8Array] {
+  #newAround(bytes: number): Around {
     const frameOf = (unit: string) => this.#form.frameOf(this.#messages.withText(unit.repeat(bytes)));
     const [frame, other] = [frameOf("a"), frameOf("b")];
     const start = frame.findIndex((byte, n) => byte !== other[n]);
-    const around = [
-      new Uint8Array(frame.subarray(0, start)),
-      new Uint8Array(frame.subarray(start + bytes)),
-    ] as const;
+    const before = new Uint8Array(frame.subarray(0, start));
+    const after = new Uint8Array(frame.subarray(start + bytes));
+    const around = { before, after, whole: bytes > loopedMax ? before : new Uint8Array(frame) };
     this.#around[bytes] = around;
     return around;
   }

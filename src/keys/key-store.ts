@@ -206,7 +206,10 @@ export interface KeyStore {
   delete(keyId: string): Promise<void>;
   /** Deletes keys of a team, active or not, at most `limit`, and returns their ids. */
   deleteAll(teamId: string, limit: number): Promise<string[]>;
-  /** Raises the last-use times, all in one write. Never sets a time back; ignores an unknown id. */
+  /**
+   * Raises the last-use times, so many at once that no write is long. Never sets a time back;
+   * ignores an unknown id. Where it throws, some of them may have been raised.
+   */
   recordUses(lastUseTimeMsById: ReadonlyMap<string, number>): Promise<void>;
   /** Every secret version that an active or revoked key names, in no order. */
   secretVersions(): Promise<string[]>;

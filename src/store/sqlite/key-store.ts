@@ -1,6 +1,8 @@
 import type { DatabaseSync } from "node:sqlite";
+import { bounds } from "../../bounds.ts";
 import { foldCase } from "../../fields/fold-case.ts";
 import type { KeyRecord, KeyStore, RotateKeyOrder, RotateKeyOutcome } from "../../keys/key-store.ts";
+import { ownTurn } from "../../own-turn.ts";
 import { checkRecord, keyRecord } from "../records.ts";
 import { activeKey, checkKey, keyColumns, keyOf } from "./checked-key.ts";
 import { settlePendingKeys } from "./pending-keys.ts";
@@ -66,10 +68,17 @@ export function createKeyStore(db: DatabaseSync): KeyStore {
     delete: (keyId) => writeRevocation(db, () => void statement.delete.run(keyId)),
     deleteAll: (teamId, limit) =>
       writeRevocation(db, () => statement.deleteAll.all(teamId, limit).map(({ id }) => String(id))),
-    recordUses: (lastUseTimeMsById) =>
-      writeAside(db, () => {
-        for (const [keyId, timeMs] of lastUseTimeMsById) statement.recordUse.run(timeMs, keyId);
-      }),
+    async recordUses(lastUseTimeMsById) {
+      // In the order of the table, so that few parts write the same page.
+      const ids = [...lastUseTimeMsById.keys()].sort();
+      for (let start = 0; start < ids.length; start += bounds.usesWrittenAtOnce) {
+        await ownTurn();
+        await writeAside(db, () => {
+          for (const keyId of ids.slice(start, start + bounds.usesWrittenAtOnce))
+            statement.recordUse.run(lastUseTimeMsById.get(keyId) ?? null, keyId);
+        });
+      }
+    },
     secretVersions: () =>
       answer(() => statement.secretVersions.all().map(({ secret_version }) => String(secret_version))),
   };

@@ -33,7 +33,22 @@ test("a full store refuses writes with STORE_FULL, still answers reads, and acce
   db.close();
 });
 
-test("uses are written whole or not at all", async () => {
+test("the uses of many keys are written in parts, each in a turn of the event loop", async () => {
+  const db = openDatabase(join(folders.create(), "keyrun.db"));
+  migrate(db);
+  const keys = createKeyStore(db);
+  for (const id of ["first", "last"])
+    await keys.insert(keyRecordOf({ id, teamId: "demo" }), { activeMax: 2 });
+  const unknown = Array.from({ length: 9_998 }, (_, n) => [`k${n}`, 1] as const);
+  const turns = countTurns();
+  await keys.recordUses(new Map([["first", 5], ...unknown, ["last", 6]]));
+  expect(turns()).toBeGreaterThanOrEqual(3);
+  expect((await keys.find("first"))?.lastUseTimeMs).toBe(5);
+  expect((await keys.find("last"))?.lastUseTimeMs).toBe(6);
+  db.close();
+});
+
+test("a part of the uses is written whole or not at all", async () => {
   const db = openDatabase(join(folders.create(), "keyrun.db"));
   migrate(db);
   const keys = createKeyStore(db);
