@@ -1,7 +1,7 @@
 import { defineConfig } from "vitest/config";
 
 // Tests of processes that compete for the machine, or that measure what one of them takes.
-const processes = ["test/{process,attacks,image}/**/*.test.ts", "test/house/docs.test.ts"];
+const processes = ["test/{process,attacks}/**/*.test.ts"];
 const browser = ["test/browser/**/*.test.ts"];
 const campaigns = ["test/campaigns/**/*.test.ts"];
 
@@ -13,7 +13,6 @@ const services = [
   "test/contract/mongo.test.ts",
   "test/deploy/systemd.test.ts",
   "test/limit/shared/{carried-window,redis-mark,shared-limiter,spend-script}.test.ts",
-  "test/metrics/prometheus.test.ts",
   "test/run/backend-tls.test.ts",
   "test/server/listener-tls.test.ts",
   "test/settings/tls-files.test.ts",
@@ -21,7 +20,6 @@ const services = [
   "test/store/mongo/{connection,control-store,fleet-stores,hold-team,insert-key,migrations}.test.ts",
   "test/store/mongo/{rotate-key,several-stores,usage-hours}.test.ts",
   "test/traces/limit-spans.test.ts",
-  "test/usage/usage-cost.test.ts",
 ];
 
 // Of the tiers `quick` and `services`: what needs more than Node and npm is in the second one alone.

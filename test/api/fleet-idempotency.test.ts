@@ -3,14 +3,14 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { againWhile, madeOnce } from "../harness/asked-again.ts";
 import { type Caller, connectCallers } from "../harness/callers.ts";
+import { campaignSize, figures } from "../harness/campaigns.ts";
 import { startCountedApp } from "../harness/counted-app.ts";
 import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
 import type { Keyrun } from "../harness/keyrun.ts";
 import { restCaller } from "../harness/rest-caller.ts";
-import { printFigures, testSize } from "../harness/test-size.ts";
 import { fleetMissing, startTwoKeyruns, type TwoKeyruns } from "../harness/two-keyruns.ts";
 
-const rounds = testSize("KEYRUN_TEST_FLEET_REPEAT_KEYS", 40);
+const rounds = campaignSize("fleet-idempotency");
 
 describe.skipIf(fleetMissing() !== undefined)("an Idempotency-Key is one over the fleet", () => {
   let fleet: TwoKeyruns;
@@ -131,9 +131,7 @@ describe.skipIf(fleetMissing() !== undefined)("an Idempotency-Key is one over th
     };
     await Promise.all([round(), round(), round(), round()]);
     for (const caller of callers) caller.close();
-    printFigures(
-      `the same key from ${callers.length} callers of two instances, ${rounds} keys: ${tries} requests; ${wrong.length} keys started twice`,
-    );
+    figures(`${rounds} keys`, { requests: tries, "started twice": wrong.length });
     expect(wrong).toEqual([]);
   });
 });

@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { againWhile, askedAgain, deletedOnce, madeOnce } from "../harness/asked-again.ts";
+import { timeFigures } from "../harness/campaigns.ts";
 import type { Keyrun } from "../harness/keyrun.ts";
 import { servedRun } from "../harness/keyrun-process.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
 import { soon } from "../harness/soon.ts";
 import { connectStreamCallers } from "../harness/stream-callers.ts";
 import { startTalkingApp } from "../harness/talking-app.ts";
-import { printFigures, timesInWords } from "../harness/test-size.ts";
 import { fleetMissing, startTwoKeyruns, type TwoKeyruns } from "../harness/two-keyruns.ts";
 
 /** The default of KEYRUN_KEYS_PER_TEAM_MAX. */
@@ -100,7 +100,7 @@ describe.skipIf(fleetMissing() !== undefined)("what one instance of a fleet does
         }
       }
       for (const { words } of [here, there]) expect(words()).toHaveLength(new Set(words()).size);
-      printFigures(`a change of a key until a watcher of a fleet has it: ${timesInWords(tookMs)}`);
+      timeFigures("a change of a key until a watcher of a fleet has it", tookMs);
       expect(Math.max(...tookMs)).toBeLessThan(lateMsMax);
     }));
 
@@ -140,7 +140,7 @@ describe.skipIf(fleetMissing() !== undefined)("what one instance of a fleet does
         expect(there.uses.at(-1)?.words).toBe(`used ${id}`);
         tookMs.push((there.uses.at(-1)?.atMs ?? Number.NaN) - sentMs);
       }
-      printFigures(`a use until a watcher on another instance has it: ${timesInWords(tookMs)}`);
+      timeFigures("a use until a watcher on another instance has it", tookMs);
       expect(Math.max(...tookMs)).toBeLessThan(lateMsMax);
     }));
 
@@ -159,7 +159,7 @@ describe.skipIf(fleetMissing() !== undefined)("what one instance of a fleet does
       }).toBe(true);
       tookMs.push(performance.now() - sentMs);
     }
-    printFigures(`a use until a list on another instance shows it: ${timesInWords(tookMs)}`);
+    timeFigures("a use until a list on another instance shows it", tookMs);
     expect(Math.max(...tookMs)).toBeLessThan(lateMsMax);
   });
 
@@ -214,9 +214,7 @@ describe.skipIf(fleetMissing() !== undefined)("what one instance of a fleet does
         expect(each.end).toMatchObject({ kind: "refused", reason });
         tookMs.push(each.atMs - answeredMs);
       }
-      printFigures(
-        `${streams.length} streams on two instances, ${reason}: ended ${timesInWords(tookMs)} after the answer`,
-      );
+      timeFigures(`streams on two instances ended after the answer, ${reason}`, tookMs);
       expect(Math.max(...tookMs)).toBeLessThan(lateMsMax);
     });
   });

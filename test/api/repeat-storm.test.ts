@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { setImmediate as turn } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Caller, connectCallers } from "../harness/callers.ts";
+import { campaignSize, figures } from "../harness/campaigns.ts";
 import { startCountedApp } from "../harness/counted-app.ts";
 import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
@@ -9,12 +10,11 @@ import { createMongoDatabases } from "../harness/mongo-databases.ts";
 import { storesOfTier } from "../harness/needs.ts";
 import { restCaller } from "../harness/rest-caller.ts";
 import { openTcpProxy, type TcpProxy } from "../harness/tcp-proxy.ts";
-import { printFigures, testSize } from "../harness/test-size.ts";
 
 const databases = createMongoDatabases();
 afterAll(() => databases.drop());
 
-const all = testSize("KEYRUN_TEST_REPEAT_ROUNDS", 200);
+const all = campaignSize("idempotency-storm");
 const retriesMax = 2_000;
 
 describe.each(
@@ -95,10 +95,7 @@ describe.each(
       await Promise.all([round(), round(), round(), round()]);
       isOver = true;
       await cutting;
-      printFigures(
-        `the same key from ${callers.length} callers, ${rounds} rounds, ${store}: ${tries} requests, ` +
-          `${cuts} cuts of the network; ${wrong.length} keys started twice`,
-      );
+      figures(store, { requests: tries, cuts, "started twice": wrong.length });
       expect(wrong).toEqual([]);
     });
   });

@@ -5,6 +5,7 @@ import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { ByteBudget } from "#src/limit/byte-budget.ts";
 import { bodyOf, serveHttp, serveTcp } from "../harness/app-backends.ts";
 import { type CallerMaker, connectCallers } from "../harness/callers.ts";
+import { campaignSize, figure, figures } from "../harness/campaigns.ts";
 import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
 import { type IssuedKey, type Keyrun, readMetric, startKeyrun } from "../harness/keyrun.ts";
 import { restCaller, restH2Caller } from "../harness/rest-caller.ts";
@@ -14,10 +15,9 @@ import { soon } from "../harness/soon.ts";
 import { connectStreamCallers, readAll, type StreamCallerMaker } from "../harness/stream-callers.ts";
 import { kindOf, type Script, type ServedApp, serveGrpcApp } from "../harness/streamed-apps.ts";
 import { openTcpProxy, type TcpProxy } from "../harness/tcp-proxy.ts";
-import { printFigures, testSize } from "../harness/test-size.ts";
 
-const seed = testSize("KEYRUN_TEST_STORM_SEED", 24);
-const orders = testSize("KEYRUN_TEST_STORM_RUNS", 600);
+const seed = 24;
+const orders = campaignSize("run-storm");
 const atOnce = 64;
 const bytesMax = 16 * 1024 * 1024;
 
@@ -119,10 +119,8 @@ test("whatever ends runs and streams, each byte that was counted is given back o
   expect(await readMetric(keyrun.internalUrl, keyrun.serviceToken, "keyrun_run_bytes")).toBe(0);
   expect([...held.values()]).toEqual(Array.from(held, () => 0));
   expect(negatives).toBe(0);
-  printFigures(
-    `seed ${seed}: ${orders} runs and streams held at most ${heldMost} bytes of ${bytesMax}; their ends: ` +
-      JSON.stringify(Object.fromEntries(ends)),
-  );
+  figure("bytes held at most", heldMost);
+  figures("ends", Object.fromEntries(ends));
   expect(heldMost).toBeLessThanOrEqual(bytesMax);
   const wanted = ["OVERLOADED", "APP_FAILED", "APP_TIMEOUT", "cut off", "ended", "left"];
   expect(wanted.filter((end) => !ends.has(end))).toEqual([]);

@@ -4,17 +4,17 @@ import { Pool } from "undici";
 import { afterAll, expect, test } from "vitest";
 import { ServiceRole } from "#gen/keyrun/v1/service_token_pb.ts";
 import { auditBounds } from "#src/audit/audit-bounds.ts";
+import { campaignSize, figure } from "../harness/campaigns.ts";
 import { manage } from "../harness/keyrun.ts";
 import { type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";
 import { residentMemory } from "../harness/resident-memory.ts";
 import { queryStore } from "../harness/stored-bytes.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
-import { printFigures, testSize } from "../harness/test-size.ts";
 
 const folders = createTempFolders();
 afterAll(() => folders.remove());
 
-const attempts = testSize("KEYRUN_TEST_REFUSED_ATTEMPTS", 20_000);
+const attempts = campaignSize("audit-flood");
 /** Of these addresses, each attempt is counted by address and action. */
 const known = { addresses: 10, attemptsEach: 200 };
 const atOnce = 40;
@@ -156,7 +156,7 @@ test(
     const foreignTeam = rpc("KeyService/CreateKey", "key.create", service.value, { teamId: foreign });
     await send(internalPool, 2_000, ofService, () => ({ attempt: foreignTeam, address: "127.0.0.1" }));
     await internalPool.close();
-    const { now, peak } = residentMemory(keyrun.pid);
+    const { peak } = residentMemory(keyrun.pid);
     await stop(keyrun);
     const grown = storeBytes(dataDir) - bytesBefore;
 
@@ -166,12 +166,15 @@ test(
     )) as unknown as Row[];
     const unknown = rows.filter(({ actor }) => actor === "unknown");
     const sum = (of: readonly Row[]) => of.reduce((all, { count }) => all + count, 0);
-    printFigures(
-      `${counted.refused} refused attempts of unknown callers, ${counted.shed} shed: ${unknown.length} events, ` +
-        `which count ${sum(unknown)}; ${ofService.refused} of a service: ${rows.length - unknown.length} events; ` +
-        `${Math.round(before)} MB before, ${Math.round(now)} MB after, ${Math.round(peak)} MB at most; ` +
-        `the store grew by ${grown} bytes`,
-    );
+    figure("refused attempts of unknown callers", counted.refused);
+    figure("shed", counted.shed);
+    figure("events", unknown.length);
+    figure("which count", sum(unknown));
+    figure("refused attempts of a service", ofService.refused);
+    figure("their events", rows.length - unknown.length);
+    figure("before", before, "MB");
+    figure("at most", peak, "MB");
+    figure("the store grew by", grown, "bytes");
     expect(counted.refused).toBeGreaterThan(attempts / 2);
     // What was shed may have been noted, if it was shed late.
     expect(sum(unknown)).toBeGreaterThanOrEqual(counted.refused);

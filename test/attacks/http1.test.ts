@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type AttackedKeyrun, attackedKeyrun } from "../harness/attacked-keyrun.ts";
+import { campaignSize, figure } from "../harness/campaigns.ts";
 import { answersIn, rawSocket } from "../harness/raw-socket.ts";
-import { printFigures, testSize } from "../harness/test-size.ts";
 import { type Http1Attack, http1Attacks } from "./http1-attacks.ts";
 
 let keyrun: AttackedKeyrun;
@@ -12,7 +12,7 @@ beforeAll(async () => {
 
 afterAll(() => keyrun.close());
 
-const rounds = testSize("KEYRUN_TEST_ATTACK_ROUNDS", 1);
+const rounds = campaignSize("malformed-http");
 const megabytesMax = 400;
 
 describe("malformed HTTP/1.1 is refused, runs no app, and does not disturb another caller:", () => {
@@ -29,10 +29,9 @@ describe("malformed HTTP/1.1 is refused, runs no app, and does not disturb anoth
 
   test("and memory stays bounded", async () => {
     const [megabytes, runs] = [keyrun.memory().peak, await keyrun.runsByAttacks()];
-    printFigures(
-      `${http1Attacks.length} malformed requests over HTTP/1.1, each sent ${ways.length * rounds} times: ` +
-        `all refused, ${runs} runs of the app, at most ${Math.round(megabytes)} MB resident`,
-    );
+    figure("HTTP/1: malformed requests", http1Attacks.length * rounds);
+    figure("HTTP/1: runs of the app", runs);
+    figure("HTTP/1: at most", megabytes, "MB");
     expect(runs).toBe(0);
     expect(megabytes).toBeLessThan(megabytesMax);
   });

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type AttackedKeyrun, attackedKeyrun } from "../harness/attacked-keyrun.ts";
+import { campaignSize, figure } from "../harness/campaigns.ts";
 import { type H2Answer, h2AnswerIn } from "../harness/h2-answer.ts";
 import { frame, frameTypes, h2Opening } from "../harness/h2-frames.ts";
 import { type RawSocket, rawSocket } from "../harness/raw-socket.ts";
-import { printFigures, testSize } from "../harness/test-size.ts";
 import { type Http2Attack, http2Attacks } from "./http2-attacks.ts";
 
 let keyrun: AttackedKeyrun;
@@ -14,7 +14,7 @@ beforeAll(async () => {
 
 afterAll(() => keyrun.close());
 
-const rounds = testSize("KEYRUN_TEST_ATTACK_ROUNDS", 1);
+const rounds = campaignSize("malformed-http");
 const megabytesMax = 400;
 
 describe("attacks by the frames of HTTP/2 are refused, run no app, and do not disturb another caller:", () => {
@@ -34,10 +34,9 @@ describe("attacks by the frames of HTTP/2 are refused, run no app, and do not di
 
   test("and memory stays bounded", async () => {
     const [megabytes, runs] = [keyrun.memory().peak, await keyrun.runsByAttacks()];
-    printFigures(
-      `${http2Attacks.length} attacks over HTTP/2, each made ${rounds} times: all refused, ` +
-        `${runs} runs of the app, at most ${Math.round(megabytes)} MB resident`,
-    );
+    figure("HTTP/2: attacks by frames", http2Attacks.length * rounds);
+    figure("HTTP/2: runs of the app", runs);
+    figure("HTTP/2: at most", megabytes, "MB");
     expect(runs).toBe(0);
     expect(megabytes).toBeLessThan(megabytesMax);
   });

@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from "vitest";
 import { startAttack, startOtherCaller } from "../harness/attack.ts";
 import { type AttackedKeyrun, attackedKeyrun } from "../harness/attacked-keyrun.ts";
-import { printFigures } from "../harness/test-size.ts";
+import { figure } from "../harness/campaigns.ts";
 
 let keyrun: AttackedKeyrun | undefined;
 
@@ -27,9 +27,10 @@ test.each([
     await other.stop();
     await attack.stop();
 
-    const { requests, answers } = attack.load();
+    const { requests } = attack.load();
     const { peak } = keyrun.memory();
-    printFigures(`${to} in chunks of one byte: ${requests} sent, ${answers} answered, ${peak} MB`);
+    figure(`${to}: requests`, requests);
+    figure(`${to}: at most`, peak, "MB");
     expect(attack.load().connections).toBeGreaterThanOrEqual(connections);
     expect(peak).toBeLessThanOrEqual(350);
   },

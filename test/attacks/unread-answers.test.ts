@@ -1,7 +1,7 @@
 import { afterEach, expect, test } from "vitest";
 import { type Attack, startAttack, startOtherCaller } from "../harness/attack.ts";
 import { type AttackedKeyrun, attackedKeyrun } from "../harness/attacked-keyrun.ts";
-import { printFigures } from "../harness/test-size.ts";
+import { figure } from "../harness/campaigns.ts";
 
 let running: AttackedKeyrun | undefined;
 
@@ -25,7 +25,7 @@ async function expectNothingLeft(
     .poll(() => keyrun.metric("keyrun_unread_answer_bytes"), { timeout: 150_000, interval: 100 })
     .toBe(0);
   const { peak } = keyrun.memory();
-  printFigures(`${JSON.stringify(attack.load())} took at most ${peak} MB`);
+  figure(`${JSON.stringify(attack.load())}: at most`, peak, "MB");
   expect(peak).toBeLessThanOrEqual(megabytesMax);
 }
 

@@ -3,6 +3,7 @@ import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { delimiter, join } from "node:path";
 import { expect, test } from "vitest";
+import { campaignSize, figures } from "../harness/campaigns.ts";
 
 const version = "v1.0.5";
 const folder = "test/conformance";
@@ -16,10 +17,10 @@ if (missing !== undefined) process.stderr.write(`${missing}\n`);
 
 /**
  * The runner compares large messages slowly: all cases of message sizes take minutes. So they run
- * only over plaintext and with one compression, unless KEYRUN_TEST_CONFORMANCE is `all`.
+ * only over plaintext and with one compression, unless the campaign asks for all.
  */
 const skipped =
-  process.env.KEYRUN_TEST_CONFORMANCE === "all"
+  campaignSize("conformance") > 1
     ? []
     : [
         ...["--skip", "Server Message Size/*/*/*/TLS:true/**"],
@@ -41,6 +42,7 @@ test.skipIf(runner === undefined)(
     expect(Number(passed) + failed.length, told).toBe(Number(cases));
     // Some cases measure deadlines, and thousands compete for the machine. One that failed has to
     // pass alone.
+    figures("", { cases: Number(cases), "cases run again alone": failed.length });
     expect(failed.length, told).toBeLessThanOrEqual(casesRepeatedMax);
     for (const name of failed) {
       const alone = await judge(["--run", name]);

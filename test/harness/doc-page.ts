@@ -1,3 +1,32 @@
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = fileURLToPath(new URL("../../", import.meta.url));
+
+export interface DocStory extends Story {
+  readonly page: string;
+}
+
+/** The pages for people, by their paths in the repository. */
+export function docPages(): string[] {
+  return globSync(["*.md", "docs/**/*.md", "bench/*.md"], { cwd: root });
+}
+
+/** The README is one story. In the other pages, each part under a second-level heading is one. */
+export function docStories(): DocStory[] {
+  return docPages().flatMap((page) => {
+    const text = readFileSync(join(root, page), "utf8");
+    const found = page === "README.md" ? [{ title: "all of it", acts: readActs(text) }] : readStories(text);
+    return found.map(({ title, acts }) => ({ page, title: `${page}: ${title}`, acts }));
+  });
+}
+
+/** What is typed, in order. */
+export function commandsOf(acts: readonly Act[]): string[] {
+  return acts.flatMap((act) => (act.kind === "type" ? act.commands : []));
+}
+
 /** What a reader does at one point of a page, in order. */
 export type Act =
   | {

@@ -1,6 +1,10 @@
-/** A part of `npm run docs`: draws the third column of the pages' maps from the real imports. */
+/**
+ * A part of `npm run docs`: draws the third column of the pages' maps from the real imports, and
+ * the table of campaigns from docs/campaigns.json.
+ */
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { writeCampaignTable } from "./campaign-records.ts";
 import { folderMaps, withImports } from "./folder-map.ts";
 import { readSources } from "./source-facts.ts";
 
@@ -12,3 +16,5 @@ for (const { page, root } of folderMaps) {
   writeFileSync(path, drawn);
   process.stdout.write(`${page} is written.\n`);
 }
+
+writeCampaignTable();

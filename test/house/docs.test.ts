@@ -1,73 +1,19 @@
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import { reasons } from "#src/refusal/reasons.ts";
 import { runReasons } from "#src/rest/openapi/run-reasons.ts";
-import { type Act, readActs, readStories } from "../harness/doc-page.ts";
-import { runStory } from "../harness/doc-story.ts";
-import { createMongoDatabases } from "../harness/mongo-databases.ts";
-import { mongoTools } from "../harness/mongo-tools.ts";
-import { describeWith, mongodbMissing } from "../harness/needs.ts";
-import { redisMissing, startRedis } from "../harness/redis-server.ts";
+import { commandsOf, docPages, docStories, readActs } from "../harness/doc-page.ts";
 import { readSources } from "../harness/source-facts.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 import { testMetrics } from "../harness/test-metrics.ts";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
-const pages = globSync(["*.md", "docs/**/*.md", "bench/*.md"], { cwd: root });
+const pages = docPages();
 const read = (page: string) => readFileSync(join(root, page), "utf8");
 
-const folders = createTempFolders();
-afterAll(folders.remove);
-
-/** The README is one story. In the other pages, each part under a second-level heading is one. */
-const stories = pages.flatMap((page) => {
-  const text = read(page);
-  const found = page === "README.md" ? [{ title: "all of it", acts: readActs(text) }] : readStories(text);
-  return found.map(({ title, acts }) => ({ title: `${page}: ${title}`, acts }));
-});
-const commandsOf = (acts: readonly Act[]) => acts.flatMap((act) => (act.kind === "type" ? act.commands : []));
-const needsRedis = ({ acts }: (typeof stories)[number]) => commandsOf(acts).join("").includes("redis://");
-const needsMongo = ({ acts }: (typeof stories)[number]) => commandsOf(acts).join("").includes("mongodb://");
-const needsTools = ({ acts }: (typeof stories)[number]) =>
-  /^mongo(dump|restore) /m.test(commandsOf(acts).join(""));
-const tools = stories.some(needsTools) ? mongoTools() : { folder: "" };
-
-describe("the commands of the docs do what the docs say", () => {
-  test.each(stories.filter((story) => !needsMongo(story)))("$title", { timeout: 600_000 }, ({ acts }) =>
-    runStory(acts, { folder: folders.create() }),
-  );
-
-  describeWith(mongodbMissing)("with a MongoDB server", () => {
-    const databases = createMongoDatabases();
-    afterAll(() => databases.drop());
-
-    const withMongo = stories.filter(needsMongo);
-    test.each(withMongo.filter((story) => !needsRedis(story)))("$title", { timeout: 600_000 }, ({ acts }) =>
-      runStory(acts, { folder: folders.create(), mongodbUri: databases.createUri() }),
-    );
-
-    describe.skipIf(redisMissing() !== undefined)("with a Redis", () => {
-      const run = async ({ acts }: (typeof stories)[number]) => {
-        const redis = await startRedis();
-        onTestFinished(redis.kill);
-        const places = { mongodbUri: databases.createUri(), redisUrl: redis.url };
-        const programs = "folder" in tools ? tools.folder : "";
-        await runStory(acts, { folder: folders.create(), ...places, programs });
-      };
-      const withRedis = withMongo.filter(needsRedis);
-      test.each(withRedis.filter((story) => !needsTools(story)))("$title", { timeout: 600_000 }, run);
-
-      describe.skipIf("missing" in tools)("with MongoDB's own tools", () => {
-        test.each(withRedis.filter(needsTools))("$title", { timeout: 600_000 }, run);
-      });
-    });
-  });
-});
-
 test("no page leaves a secret in a variable of a shell alone: it would be lost with the terminal", () => {
-  const lines = stories.flatMap(({ acts }) => commandsOf(acts).join("").split("\n"));
+  const lines = docStories().flatMap(({ acts }) => commandsOf(acts).join("").split("\n"));
   expect(lines.filter((line) => /KEYRUN_(SECRET|SERVICE_TOKEN)=/.test(line))).toEqual([]);
   expect(lines.filter((line) => /openssl rand/.test(line) && !/umask 077; set -C; .* > /.test(line))).toEqual(
     [],
@@ -160,14 +106,11 @@ test("the table of metrics names exactly those that exist, and no page names ano
   expect([...new Set(named)].filter((name) => !series.includes(name))).toEqual([]);
 });
 
-/** The settings of tests, with the texts of the tests and harness files that read them. */
-const testSources = [...readSources("test")].filter(([path]) => !path.startsWith("test/house/"));
-const readersOf = (setting: string) => testSources.filter(([, text]) => text.includes(`"${setting}"`));
-
 test("every setting that the docs name exists", () => {
   const known = new Set(read(".env.example").match(/\bKEYRUN_[A-Z_]+\b/g));
   const others = new Set(["KEYRUN_API_KEY"]);
-  const ofTests = new Set(testSources.flatMap(([, text]) => text.match(/\bKEYRUN_TEST_[A-Z_]+\b/g) ?? []));
+  const tests = [...readSources("test")].filter(([path]) => !path.startsWith("test/house/"));
+  const ofTests = new Set(tests.flatMap(([, text]) => text.match(/\bKEYRUN_TEST_[A-Z_]+\b/g) ?? []));
   const named = pages.flatMap((page) =>
     (read(page).match(/\bKEYRUN_[A-Z_]+/g) ?? []).map((name) => ({ page, name })),
   );
@@ -176,21 +119,9 @@ test("every setting that the docs name exists", () => {
   expect(named.filter(({ name }) => !exists(name) && name !== "KEYRUN_TEST_")).toEqual([]);
 });
 
-// They take minutes. Each runs here in its short form: as the test that it names.
-test("each command on reliability names a test, and settings that this test reads and CONTRIBUTING lists", () => {
-  const page = read("docs/reliability.md");
-  const command = /((?:KEYRUN_TEST_\w+=\d+ )*)npx vitest run (test\/[\w./-]+)/g;
-  const commands = [...page.matchAll(command)].map(([, settings = "", file = ""]) => ({
-    file,
-    settings: settings.match(/KEYRUN_TEST_\w+(?==)/g) ?? [],
-  }));
-  expect(commands.length).toBeGreaterThan(4);
-  expect(page.match(/npx vitest/g)).toHaveLength(commands.length);
-  for (const { file, settings } of commands) {
-    expect(existsSync(join(root, file)), file).toBe(true);
-    for (const setting of settings) {
-      expect(readersOf(setting).map(([path]) => path)).toContain(file);
-      expect(read("CONTRIBUTING.md")).toContain(`| \`${setting}\` |`);
-    }
-  }
+test("each command of a page that runs tests names files that exist", () => {
+  const commands = pages.flatMap((page) => read(page).match(/npx vitest run(?: test\/[\w./-]+)+/g) ?? []);
+  const files = commands.flatMap((command) => command.match(/test\/[\w./-]+/g) ?? []);
+  expect(files.length).toBeGreaterThan(4);
+  expect(files.filter((file) => !existsSync(join(root, file)))).toEqual([]);
 });

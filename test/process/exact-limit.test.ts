@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { campaignSize, figure } from "../harness/campaigns.ts";
 import { type KeyEntry, openKeyEntries } from "../harness/key-entries.ts";
 import { manage } from "../harness/keyrun.ts";
 import { type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
-import { printFigures, testSize } from "../harness/test-size.ts";
 
 const folders = createTempFolders();
 let keyrun: ServingKeyrun;
@@ -24,9 +24,9 @@ afterAll(async () => {
   folders.remove();
 });
 
-const teams = testSize("KEYRUN_TEST_LIMIT_TEAMS", 6);
+const teams = campaignSize("limits") === 1 ? 6 : 50;
 /** Past the first, each takes a minute: the tests wait as long as Keyrun's answers say. */
-const windows = testSize("KEYRUN_TEST_LIMIT_WINDOWS", 1);
+const windows = campaignSize("limits");
 const limit = 60;
 const windowMs = 60_000;
 /** Requests of one team in a burst, through each entry: more than twice the limit in all. */
@@ -41,10 +41,8 @@ test(`seven entries at once accept exactly ${limit} requests a minute of each of
   const all = await Promise.all(Array.from({ length: teams }, hammerOneTeam));
   const uses = all.flat();
   const accepted = uses.filter(({ kind }) => kind === "accepted").length;
-  printFigures(
-    `${teams} teams, ${windows} windows, ${entries.length} entries at once: ${uses.length} requests, ` +
-      `${accepted} accepted, ${uses.length - accepted} refused`,
-  );
+  figure("requests", uses.length);
+  figure("accepted", accepted);
 });
 
 /** One answered request, with the times between which Keyrun has decided. */

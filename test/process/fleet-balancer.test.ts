@@ -2,6 +2,7 @@ import { Agent, request } from "node:http";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { connectCallers } from "../harness/callers.ts";
+import { figure } from "../harness/campaigns.ts";
 import { type Fleet, type FleetMember, startFleet } from "../harness/fleet.ts";
 import { missingFleetPrograms } from "../harness/fleet-programs.ts";
 import { type ShippedHaProxy, startShippedHaProxy } from "../harness/haproxy.ts";
@@ -9,7 +10,6 @@ import { restRunOnce } from "../harness/keyrun-process.ts";
 import { mongodbUri } from "../harness/needs.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
-import { printFigures } from "../harness/test-size.ts";
 
 /** Over HTTP/1.1, each with one connection that it keeps, and as gRPC clients. */
 const restCallers = 12;
@@ -108,7 +108,7 @@ function startLoad() {
       const excused = fleet.starvation().length > 0 ? failures.filter(isBusy) : [];
       const failed = failures.filter((each) => !excused.includes(each));
       const words = `${of(false).length} accepted, ${failed.length} failed, at most ${inSeconds(Math.max(...gaps))} s apart`;
-      if (excused.length > 0) printFigures(`${excused.length} answers of a starved instance`);
+      if (excused.length > 0) figure("answers of a starved instance", excused.length);
       return { failed, words };
     },
   };
@@ -156,7 +156,7 @@ describe.skipIf(left)("two instances behind the balancer of compose.yaml", () =>
     await leaving.start();
     await haproxy.until(0, "UP");
     const { failed, words } = await load.end();
-    printFigures(`drained: ${words}`);
+    figure("drained", words);
     if (haproxy.downs(1) > downs) return;
     expect(failed.slice(0, 3)).toEqual([]);
     expect(answers.map(({ status }) => status)).toEqual(runs.map(() => 200));
@@ -176,7 +176,7 @@ describe.skipIf(left)("two instances behind the balancer of compose.yaml", () =>
       const downMs = performance.now();
       await load.served();
       const { failed, words } = await load.end();
-      printFigures(`${how}: ${words}`);
+      figure(how, words);
       members[0].resume();
       if (how === "killed") await members[0].start();
       await haproxy.until(0, "UP");

@@ -15,6 +15,7 @@ import { afterAll, afterEach, describe, expect, onTestFinished, test } from "vit
 import { bounds } from "#src/bounds.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import type { Stores } from "#src/store/stores.ts";
+import { campaignSize, figure } from "../harness/campaigns.ts";
 import {
   type KeyrunProcess,
   keyrunCommand,
@@ -26,7 +27,6 @@ import {
 } from "../harness/keyrun-process.ts";
 import { auditEventOf, keyRecordOf } from "../harness/store-records.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
-import { printFigures, testSize } from "../harness/test-size.ts";
 
 const folders = createTempFolders();
 const running: KeyrunProcess[] = [];
@@ -235,7 +235,7 @@ describe.skipIf(!mayMount)("on a disk of its own that is full", { timeout: 240_0
   test("each of very many revocations is written with its event, and no creation in between is", async () => {
     const { dataDir, leave } = mountDisk();
     const open = () => openSqliteStores({ dataDir });
-    const count = testSize("KEYRUN_TEST_FULL_DISK_REVOCATIONS", 500);
+    const count = campaignSize("full-disk");
     const ids = Array.from({ length: count }, (_, n) => `key${(n * 7_919) % 1_000_003}`);
     let events = 0;
     const change = <T>({ audit }: Stores, work: () => Promise<T>) => {
@@ -268,9 +268,7 @@ describe.skipIf(!mayMount)("on a disk of its own that is full", { timeout: 240_0
     expect(await stores.keys.countActive("demo")).toBe(0);
     expect(await stores.audit.list({ limit: 3 * count })).toHaveLength(2 * count);
     const left = statSync(join(dataDir, "keyrun.reserve")).size;
-    printFigures(
-      `${count} revocations on a full disk: ${left} of ${bounds.storeReserveBytes} bytes are left`,
-    );
+    figure("bytes left of the reserve", left);
   });
 
   test("a first start is refused in one sentence or serves, whatever room there is", async () => {

@@ -4,11 +4,11 @@ import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-no
 import { afterAll, expect, test } from "vitest";
 import { KeyState } from "#gen/keyrun/v1/key_pb.ts";
 import { KeyService, VerifyKeyResponse_Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
+import { campaignSize, figure, timeFigures } from "../harness/campaigns.ts";
 import { withAuthorization } from "../harness/keyrun.ts";
 import { restRun, type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";
 import { queryStore } from "../harness/stored-bytes.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
-import { printFigures, testSize, timesInWords } from "../harness/test-size.ts";
 
 const folders = createTempFolders();
 let running: ServingKeyrun | undefined;
@@ -55,7 +55,7 @@ class Writes {
   }
 }
 
-const cycles = testSize("KEYRUN_TEST_KILL_CYCLES", 8);
+const cycles = campaignSize("kills");
 const writers = 4;
 
 test(`kill -9 loses no acknowledged creation or revocation of a key, ${cycles} times over`, {
@@ -86,10 +86,10 @@ test(`kill -9 loses no acknowledged creation or revocation of a key, ${cycles} t
     unchecked = new Map([...writes.created].filter(([id]) => !before.has(id)));
   }
   const { created, revoked } = writes;
-  printFigures(
-    `kill -9, ${cycles} cycles: ${created.size} creates and ${revoked.size} revokes acknowledged; ` +
-      `${wrong.length} lost or revived; start to ready: ${timesInWords(startsMs)}`,
-  );
+  figure("creations acknowledged", created.size);
+  figure("revocations acknowledged", revoked.size);
+  figure("lost or revived", wrong.length);
+  timeFigures("start to ready", startsMs);
   expect(wrong).toEqual([]);
   expect(created.size).toBeGreaterThan(20 * cycles);
   expect(revoked.size).toBeGreaterThan(10 * cycles);

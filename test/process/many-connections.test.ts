@@ -1,12 +1,12 @@
 import { on, once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { figure } from "../harness/campaigns.ts";
 import { h2Opening, headersFrame } from "../harness/h2-frames.ts";
 import { quantile } from "../harness/histogram.ts";
 import { keyrunCommand, restRun, type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";
 import { residentMemory } from "../harness/resident-memory.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
-import { printFigures } from "../harness/test-size.ts";
 
 const connections = 10_000;
 /** Connections that are opened at the same time. */
@@ -43,10 +43,10 @@ test(`beside ${connections} open connections a caller is served as before, in at
   for (let tries = 1; !isAsBefore(p99Beside) && tries < 6; tries += 1)
     p99Beside = quantile(await timesOf(value), 0.99);
   const after = Math.round(residentMemory(keyrun.pid).peak);
-  printFigures(
-    `${connections} connections: ${before} MB before, ${after} MB with them; p99 of a caller ` +
-      `${p99.toFixed(1)} ms alone, ${p99Beside.toFixed(1)} ms beside them`,
-  );
+  figure("before", before, "MB");
+  figure(`with ${connections} connections`, after, "MB");
+  figure("p99 of a caller alone", p99, "ms");
+  figure("p99 beside them", p99Beside, "ms");
   expect(after).toBeLessThan(megabytesMax);
   expect(sockets.filter(({ destroyed }) => destroyed)).toHaveLength(0);
   expect(p99Beside).toSatisfy(isAsBefore);
@@ -57,9 +57,8 @@ test(`with ${connections} HTTP/2 sessions more, the idlest connections close, in
     await Promise.all(Array.from({ length: openedAtOnce }, openSession));
   const { peak } = residentMemory(keyrun.pid);
   const left = sockets.filter(({ destroyed }) => !destroyed).length;
-  printFigures(
-    `${connections} HTTP/2 sessions more: ${Math.round(peak)} MB at most, ${left} of all are open`,
-  );
+  figure("with as many HTTP/2 sessions more, at most", peak, "MB");
+  figure("of all are open", left);
   expect(peak).toBeLessThan(megabytesMax);
   expect(left).toBeGreaterThan(2_000);
 });

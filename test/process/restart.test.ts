@@ -1,140 +1,67 @@
-import { MongoClient } from "mongodb";
-import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { createServer } from "node:net";
+import { afterAll, expect, onTestFinished, test } from "vitest";
 import {
-  type KeyrunProcess,
+  keyrunCommand,
+  restRun,
   type ServingKeyrun,
-  type Settings,
-  servedCommand,
-  servedRun,
   serveKeyrun,
   spawnKeyrun,
 } from "../harness/keyrun-process.ts";
-import { createMongoDatabases } from "../harness/mongo-databases.ts";
-import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
 const folders = createTempFolders();
-const databases = createMongoDatabases();
-const running: KeyrunProcess[] = [];
-
-afterEach(async () => {
-  for (const each of running.splice(0)) {
-    each.kill("SIGKILL");
-    await each.exited;
-  }
-});
+let running: ServingKeyrun | undefined;
 afterAll(async () => {
+  running?.kill("SIGKILL");
+  await running?.exited;
   folders.remove();
-  await databases.drop();
 });
 
 const limit = 60;
-/** A test starts several processes, on a machine that may be busy. */
-const timeout = 300_000;
 
-/** A place that a Keyrun can be started on again and again, with the team `acme` and a key. */
-async function openPlace(settings: Settings) {
+test("a clean stop keeps the requests of the running minute for the next start that serves, and a kill does not", {
+  timeout: 300_000,
+}, async () => {
   const dataDir = folders.create();
   const start = async () => {
-    const keyrun = await serveKeyrun(dataDir, settings);
-    running.push(keyrun);
-    return keyrun;
+    running = await serveKeyrun(dataDir);
+    return running;
+  };
+  const spendAll = async ({ publicUrl }: ServingKeyrun) => {
+    for (let n = 0; n < limit; n++) expect((await restRun(publicUrl, { value })).status).toBe(200);
+    expect((await restRun(publicUrl, { value })).status).toBe(429);
   };
   const first = await start();
-  const command = async (args: string[]) => {
-    const outcome = await servedCommand({ KEYRUN_DATA_DIR: dataDir, ...settings }, args);
-    expect(outcome.code).toBe(0);
-    return outcome.stdout.trim();
-  };
-  await command(["teams", "create", "acme"]);
-  const value = await command(["keys", "create", "--team", "acme"]);
-  return { first, start, value };
-}
+  const created = await keyrunCommand({ KEYRUN_DATA_DIR: dataDir }, ["keys", "create", "--team", "demo"]);
+  const value = created.stdout.trim();
+  const beforeSeconds = Date.now() / 1_000;
+  await spendAll(first);
+  const afterSeconds = Date.now() / 1_000;
+  first.kill("SIGTERM");
+  expect(await first.exited).toEqual({ code: 0, signal: null });
 
-async function spendAll({ publicUrl }: ServingKeyrun, value: string): Promise<void> {
-  for (let n = 0; n < limit; n++) expect((await servedRun(publicUrl, { value })).status).toBe(200);
-  expect((await servedRun(publicUrl, { value })).status).toBe(429);
-}
+  // A start that is refused after it took the window up leaves it to the next one.
+  const taken = createServer().listen(0, "127.0.0.1");
+  onTestFinished(() => void taken.close());
+  await new Promise((resolve) => taken.once("listening", resolve));
+  const { port } = taken.address() as { port: number };
+  const settings = { KEYRUN_DATA_DIR: dataDir, KEYRUN_PORT: `${port}`, KEYRUN_GRPC_PORT: "0" };
+  expect(await spawnKeyrun(settings).exited).toEqual({ code: 1, signal: null });
 
-async function stop(keyrun: ServingKeyrun): Promise<void> {
-  keyrun.kill("SIGTERM");
-  expect(await keyrun.exited).toEqual({ code: 0, signal: null });
-}
+  const second = await start();
+  const refused = await restRun(second.publicUrl, { value });
+  expect(refused.status).toBe(429);
+  expect(refused.headers.get("ratelimit-limit")).toBe(`${limit}`);
+  expect(refused.headers.get("ratelimit-remaining")).toBe("0");
+  // The first of the accepted requests leaves after 60 s, wherever the restart was.
+  const resetSeconds = Number(refused.headers.get("ratelimit-reset"));
+  expect(resetSeconds).toBeGreaterThanOrEqual(Math.floor(beforeSeconds) + 60);
+  expect(resetSeconds).toBeLessThanOrEqual(Math.ceil(afterSeconds) + 61);
+  const waitMs = Number(refused.headers.get("retry-after-ms"));
+  expect(waitMs).toBeLessThan(60_000);
+  expect(Math.ceil(waitMs / 1_000)).toBe(Number(refused.headers.get("retry-after")));
 
-/** `afterKill` removes what keeps the next start waiting. */
-function restartTests(places: () => { settings: Settings; afterKill?: () => Promise<unknown> }): void {
-  test("after a clean stop the requests of the running minute still count, and the headers are true", async () => {
-    const { first, start, value } = await openPlace(places().settings);
-    const beforeSeconds = Date.now() / 1_000;
-    await spendAll(first, value);
-    const afterSeconds = Date.now() / 1_000;
-    await stop(first);
-    const refused = await servedRun((await start()).publicUrl, { value });
-    expect(refused.status).toBe(429);
-    expect(refused.headers.get("ratelimit-limit")).toBe(String(limit));
-    expect(refused.headers.get("ratelimit-remaining")).toBe("0");
-    // The first of the accepted requests leaves after 60 s, wherever the restart was.
-    const resetSeconds = Number(refused.headers.get("ratelimit-reset"));
-    expect(resetSeconds).toBeGreaterThanOrEqual(Math.floor(beforeSeconds) + 60);
-    expect(resetSeconds).toBeLessThanOrEqual(Math.ceil(afterSeconds) + 61);
-    const waitMs = Number(refused.headers.get("retry-after-ms"));
-    expect(waitMs).toBeLessThan(60_000);
-    expect(Math.ceil(waitMs / 1_000)).toBe(Number(refused.headers.get("retry-after")));
-  });
-
-  test("a stop and a start that follow at once take the window on, too", async () => {
-    const { first, start, value } = await openPlace(places().settings);
-    await spendAll(first, value);
-    await stop(first);
-    await stop(await start());
-    expect((await servedRun((await start()).publicUrl, { value })).status).toBe(429);
-  });
-
-  test("after a kill the window is empty, also where an earlier clean stop had kept one", async () => {
-    const { settings, afterKill } = places();
-    const { first, start, value } = await openPlace(settings);
-    await spendAll(first, value);
-    await stop(first);
-    const second = await start();
-    expect((await servedRun(second.publicUrl, { value })).status).toBe(429);
-    second.kill("SIGKILL");
-    await second.exited;
-    await afterKill?.();
-    await spendAll(await start(), value);
-  });
-}
-
-describe("on the embedded store", { timeout }, () => {
-  restartTests(() => ({ settings: {} }));
-
-  test("a start that is refused after it took the window up leaves it to the next one", async () => {
-    const { first, start, value } = await openPlace({});
-    await spendAll(first, value);
-    await stop(first);
-    const other = await serveKeyrun(folders.create());
-    running.push(other);
-    const refused = spawnKeyrun({
-      KEYRUN_DATA_DIR: first.dataDir,
-      KEYRUN_PORT: new URL(other.publicUrl).port,
-      KEYRUN_GRPC_PORT: "0",
-    });
-    running.push(refused);
-    expect(await refused.exited).toEqual({ code: 1, signal: null });
-    expect((await servedRun((await start()).publicUrl, { value })).status).toBe(429);
-  });
-});
-
-describeWith(mongodbMissing)("on MongoDB", () => {
-  restartTests(() => {
-    const uri = databases.createUri();
-    return {
-      settings: { KEYRUN_MONGODB_URI: uri, KEYRUN_SECRET: Buffer.alloc(32, 7).toString("base64url") },
-      async afterKill() {
-        // Otherwise the next start waits until the record of the killed instance has lapsed.
-        const client = await new MongoClient(uri).connect();
-        await client.db().collection("instances").deleteMany({});
-        await client.close();
-      },
-    };
-  });
+  second.kill("SIGKILL");
+  await second.exited;
+  await spendAll(await start());
 });

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { campaignSize, figure } from "../harness/campaigns.ts";
 import { type KeyEntry, type KeyUse, openKeyEntries } from "../harness/key-entries.ts";
 import { manage } from "../harness/keyrun.ts";
 import { type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";
 import { openRevocations, type Revocations, usesAtOk } from "../harness/revocations.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
-import { printFigures, testSize } from "../harness/test-size.ts";
 
 const folders = createTempFolders();
 let keyrun: ServingKeyrun;
@@ -28,7 +28,7 @@ afterAll(async () => {
   folders.remove();
 });
 
-const keysRevoked = testSize("KEYRUN_TEST_REVOCATIONS", 24);
+const keysRevoked = campaignSize("revocations");
 /** Keys that are used and revoked at the same time. */
 const keysAtOnce = 4;
 /** Requests that wait for their answer at the same time, for each key and entry. */
@@ -47,11 +47,11 @@ test(`of ${keysRevoked} keys under load, none is accepted by a request that is s
   };
   await Promise.all(Array.from({ length: keysAtOnce }, lane));
   const { before, inFlight, inFlightAccepted, after, afterAccepted } = totals;
-  printFigures(
-    `${keysRevoked} revocations over ${entries.length} entries: ${before} requests accepted before; ` +
-      `${inFlight} in flight at the OK, of which ${inFlightAccepted} were accepted; ` +
-      `${after} sent after the OK, of which ${afterAccepted} were accepted`,
-  );
+  figure("accepted before", before);
+  figure("in flight at the OK", inFlight);
+  figure("of them accepted", inFlightAccepted);
+  figure("sent after the OK", after);
+  figure("of them accepted after the OK", afterAccepted);
   expect(afterAccepted).toBe(0);
 });
 

@@ -4,10 +4,10 @@ import { systemClock } from "#src/clock.ts";
 import { createLimiter } from "#src/limit/limiter.ts";
 import { readWindow, type SavedWindow, writeWindow } from "#src/limit/saved-window.ts";
 import { createCarriedWindow } from "#src/limit/shared/carried-window.ts";
+import { figure } from "../../harness/campaigns.ts";
 import { freePort } from "../../harness/free-port.ts";
 import { describeOnRedis, type RedisServer, startRedis } from "../../harness/redis-server.ts";
 import { seededRandom } from "../../harness/seeded-random.ts";
-import { printFigures } from "../../harness/test-size.ts";
 
 const windowMs = 60_000;
 const ticksPerMs = 1_024;
@@ -153,9 +153,8 @@ describeOnRedis("the counted requests", () => {
     const counted = logs.reduce((sum, { moments }) => sum + moments.length / 2, 0);
     const bytes = (after - before) / teams;
     const each = (after - before - teams * 256) / counted;
-    const megabytes = ((bytes * 10_000) / 1e6).toFixed(0);
-    const words = `${Math.round(bytes)} bytes a team of ${requests} requests, ${each.toFixed(1)} a request`;
-    printFigures(`${words}: ${megabytes} MB for 10,000 teams`);
+    figure(`${requests} requests`, each, "bytes a request");
+    figure(`${requests} requests: 10,000 teams`, (bytes * 10_000) / 1e6, "MB");
     expect(each).toBeLessThanOrEqual(16);
   });
 

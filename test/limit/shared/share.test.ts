@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest";
-import { printFigures, testSize } from "../../harness/test-size.ts";
+import { campaignSize, figures } from "../../harness/campaigns.ts";
 import { runSchedule, type ScheduleKinds, type ScheduleOutcome } from "./simulated-fleet.ts";
 
-const schedules = testSize("KEYRUN_TEST_SHARE_SCHEDULES", 200);
+const schedules = campaignSize("share-schedules");
 
 /** Runs so many schedules. Says the seed of the one that came nearest to its bound. */
 async function runAll(kinds: ScheduleKinds, count = schedules) {
@@ -41,7 +41,7 @@ describe.each([
 ])("however Redis fails and comes back$name", ({ name, isStormy }) => {
   test("at most 2N pass in a window", async () => {
     const total = await runAll({ faults: true, joinsAndLeaves: false, isStormy });
-    printFigures(`share${name}, ${schedules} schedules: ${JSON.stringify(total)}`);
+    figures(`faults${name}`, total);
     expect(total.overBound, `seed ${total.seed}`).toBeLessThanOrEqual(0);
     expect(total.most).toBeGreaterThan(1.3);
     expect(total.returns).toBeGreaterThan(schedules);
@@ -50,7 +50,7 @@ describe.each([
 
   test("where instances join and leave meanwhile, N more for each time that Redis comes back empty", async () => {
     const total = await runAll({ faults: true, joinsAndLeaves: true, isStormy });
-    printFigures(`share with joins and leaves${name}, ${schedules} schedules: ${JSON.stringify(total)}`);
+    figures(`joins and leaves${name}`, total);
     expect(total.overBound, `seed ${total.seed}`).toBeLessThanOrEqual(0);
     expect(total.longestMs).toBeLessThan(100.001);
   });
@@ -64,7 +64,7 @@ describe.each([
 ])("however Redis fails and comes back$name, while instances are restarted in turn", ({ name, isStormy }) => {
   test("shares go from one to the next, and no more pass than where they do not", async () => {
     const total = await runAll({ ...rolling, isStormy });
-    printFigures(`rolling restarts${name}, ${schedules} schedules: ${JSON.stringify(total)}`);
+    figures(`rolling restarts${name}`, total);
     expect(total.overBound, `seed ${total.seed}`).toBeLessThanOrEqual(0);
     expect(total.handed).toBeGreaterThan(schedules);
   });

@@ -7,13 +7,13 @@ import type { SharedLimiter } from "#src/limit/shared/switching-limiter.ts";
 import type { LimitMode } from "#src/metrics/metrics.ts";
 import { Refusal } from "#src/refusal/refusal.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
+import { figure } from "../../harness/campaigns.ts";
 import { fleetOfRedis } from "../../harness/fleet-of-redis.ts";
 import { freePort } from "../../harness/free-port.ts";
 import { quantile } from "../../harness/histogram.ts";
 import { describeOnRedis, type RedisServer, startRedis } from "../../harness/redis-server.ts";
 import { soon } from "../../harness/soon.ts";
 import { openTcpProxy, type TcpProxy } from "../../harness/tcp-proxy.ts";
-import { printFigures } from "../../harness/test-size.ts";
 
 const windowMs = 1_000;
 const limit = 60;
@@ -204,8 +204,8 @@ describeOnRedis("while Redis does not answer", () => {
         expect(modes).toEqual(modes.map((_, n) => (n % 2 === 0 ? "share" : "shared")));
         expect(modes.length).toBeLessThanOrEqual(8);
       }
-      const most = (mostInWindow(acceptedMs) / limit).toFixed(2);
-      printFigures(`Redis ${name}: at most ${most} N, longest ${Math.max(...tookMs).toFixed(0)} ms`);
+      figure(`Redis ${name}: at most`, mostInWindow(acceptedMs) / limit, "times the limit");
+      figure(`Redis ${name}: longest`, Math.max(...tookMs), "ms");
     });
   });
 

@@ -2,10 +2,10 @@ import { createClient } from "redis";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Answer, Ask, LogState } from "#src/limit/shared/shared-logs.ts";
 import { readSpendReply, spendArguments, spendScript } from "#src/limit/shared/spend-script.ts";
+import { campaignSize, figures } from "../../harness/campaigns.ts";
 import { createNaiveLog, type NaiveLog, spendBothNaively } from "../../harness/naive-log.ts";
 import { describeOnRedis, type RedisServer, startRedis } from "../../harness/redis-server.ts";
 import { seededRandom } from "../../harness/seeded-random.ts";
-import { printFigures, testSize } from "../../harness/test-size.ts";
 
 const windowMs = 60_000;
 const windowUs = windowMs * 1_000;
@@ -45,13 +45,12 @@ describeOnRedis("the script", () => {
     expect(testScript).not.toBe(spendScript);
   });
 
-  test("a million commands get the same decision, remaining, reset and wait as a naive log", async () => {
-    const commands = testSize("KEYRUN_TEST_SHARED_COMMANDS", 1_000_000);
+  test("many commands get the same decision, remaining, reset and wait as a naive log", async () => {
+    const commands = campaignSize("limit-commands");
     const teamsAtOnce = 20;
     const random = seededRandom(718);
     const pick = <T>(values: readonly T[]): T => values[Math.floor(random() * values.length)]!;
     const seen = { accepted: 0, refused: 0, downgradeWaits: 0, backSteps: 0, edges: 0, partly: 0 };
-    const began = performance.now();
     let us = 1_790_000_000_000_000;
     let done = 0;
     let logs = newLogs();
@@ -100,10 +99,7 @@ describeOnRedis("the script", () => {
     for (const [name, count] of Object.entries(seen)) {
       expect(count, name).toBeGreaterThan(name === "backSteps" ? commands / 50_000 : commands / 1_000);
     }
-    const seconds = ((performance.now() - began) / 1_000).toFixed(0);
-    printFigures(
-      `shared limit: ${done} commands against the naive log in ${seconds} s: ${JSON.stringify(seen)}`,
-    );
+    figures("of teams", { commands: done, ...seen });
 
     function newLogs() {
       return Array.from({ length: teamsAtOnce }, () => {
@@ -114,7 +110,7 @@ describeOnRedis("the script", () => {
   });
 
   test("many commands of keys with and without a limit of their own get the same as two naive logs", async () => {
-    const commands = testSize("KEYRUN_TEST_SHARED_COMMANDS", 300_000);
+    const commands = Math.ceil(campaignSize("limit-commands") / 3);
     const random = seededRandom(1_618);
     const pick = <T>(values: readonly T[]): T => values[Math.floor(random() * values.length)]!;
     const limits = [1, 2, 3, 5, 8, 13, 20];
@@ -176,7 +172,7 @@ describeOnRedis("the script", () => {
     for (const [name, count] of Object.entries(seen)) {
       expect(count, name).toBeGreaterThan(name === "backSteps" ? commands / 50_000 : commands / 1_000);
     }
-    printFigures(`shared limits of keys: ${done} commands against the naive logs: ${JSON.stringify(seen)}`);
+    figures("of keys", { commands: done, ...seen });
 
     function newTeams() {
       const log = () => createNaiveLog(windowUs / 1024, { clock: "of entries" });
@@ -249,9 +245,7 @@ describeOnRedis("the script", () => {
       if (requests === 1) worst.perTeam = bytes;
       else worst.perRequest = Math.max(worst.perRequest, requests >= 300 ? bytes / requests : 0);
     }
-    printFigures(
-      `shared limit: ${worst.perTeam} bytes a team of one, ${worst.perRequest.toFixed(1)} a request`,
-    );
+    figures("bytes", { "a team of one": worst.perTeam, "a request": worst.perRequest });
   });
 });
 

@@ -10,6 +10,7 @@ import { createTeamRoom } from "#src/run/repeat/team-room.ts";
 import { runBounds } from "#src/run/run-bounds.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import type { Stores } from "#src/store/stores.ts";
+import { figures } from "../../harness/campaigns.ts";
 import { createManualClock, type ManualClock } from "../../harness/manual-clock.ts";
 import { createMongoDatabases } from "../../harness/mongo-databases.ts";
 import { describeWith, mongodbMissing } from "../../harness/needs.ts";
@@ -17,7 +18,6 @@ import { openMongoForTest } from "../../harness/open-mongo.ts";
 import { serviceCall } from "../../harness/service-call.ts";
 import { newAppOf } from "../../harness/store-records.ts";
 import { createTempFolders } from "../../harness/temp-folders.ts";
-import { printFigures, testSize } from "../../harness/test-size.ts";
 
 const timeoutMs = 10_000;
 const app = { ...newAppOf({ id: "counted", timeoutMs }), version: 1 };
@@ -125,7 +125,7 @@ describeWith(mongodbMissing)("two instances on one MongoDB", () => {
     expect(backend.starts(text)).toBe(2);
   });
 
-  const keys = testSize("KEYRUN_TEST_FLEET_REPEAT_KEYS", 40);
+  const keys = 40;
   test(`the same key from eight callers of two instances starts the app once, for ${keys} keys`, async () => {
     const { backend, one, other } = twoInstances();
     let requests = 0;
@@ -151,10 +151,7 @@ describeWith(mongodbMissing)("two instances on one MongoDB", () => {
       }
     };
     for (let done = 0; done < keys; done += 4) await Promise.all([round(), round(), round(), round()]);
-    printFigures(
-      `the same key from 8 callers of two instances, ${keys} keys: ${requests} requests, ${inUse} met a key in use; ` +
-        `${wrong.length} keys started twice`,
-    );
+    figures(`${keys} keys`, { requests, "met a key in use": inUse, "started twice": wrong.length });
     expect(wrong).toEqual([]);
     expect(inUse).toBeGreaterThan(0);
   });

@@ -1,0 +1,352 @@
+import { setTimeout as pause } from "node:timers/promises";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { figure, timeFigures } from "../harness/campaigns.ts";
+import { type Fleet, type FleetMember, startFleet } from "../harness/fleet.ts";
+import {
+  type Answer,
+  type FleetCaller,
+  type FleetEntry,
+  fleetEntries,
+  openFleetCaller,
+} from "../harness/fleet-caller.ts";
+import { missingFleetPrograms } from "../harness/fleet-programs.ts";
+import { quantile } from "../harness/histogram.ts";
+import type { manage } from "../harness/keyrun.ts";
+import { mongodbUri } from "../harness/needs.ts";
+
+/** The lease of an instance, and what a request, a heartbeat and a busy machine add to it. */
+const leaseMs = 5_000;
+const leaseMsMax = leaseMs + 1_500;
+/** An instance whose last heartbeat was not long before holds on so long at least. */
+const leaseMsMin = leaseMs / 2;
+/** Keys that every instance has in its cache. */
+const keysUsed = 29;
+/** The driver finds the server again, and the next heartbeat is answered. A machine may be busy. */
+const backMsMax = 30_000;
+
+/** What takes a second at most takes as long on a machine that is very busy. */
+const lateMsMax = 20_000;
+
+let fleet: Fleet;
+let management: ReturnType<typeof manage>;
+let callers: FleetCaller[];
+let values: string[];
+let teamId: string;
+/** What the first use of every key at every instance read of the store. */
+let coldReads: number;
+
+/** One use, and when it was sent, counted from the beginning of its load. */
+interface Use extends Answer {
+  readonly entry: FleetEntry;
+  readonly place: number;
+  readonly sentMs: number;
+  readonly ms: number;
+}
+
+interface Load {
+  readonly uses: readonly Use[];
+  /** Milliseconds since its beginning. */
+  nowMs(): number;
+  end(): Promise<void>;
+}
+
+/** Uses all keys at all instances until it is told to end. */
+function load(pauseMs = 5): Load {
+  const beganMs = performance.now();
+  const nowMs = () => performance.now() - beganMs;
+  const uses: Use[] = [];
+  let over = false;
+  const lane = async (place: number, first: number) => {
+    for (let turn = first; !over; turn += 1) {
+      const sentMs = nowMs();
+      const answer = await use(place, turn);
+      uses.push({ ...answer, place, sentMs, ms: nowMs() - sentMs });
+      await pause(pauseMs);
+    }
+  };
+  const lanes = fleet.members.flatMap(({ place }) => [lane(place, 0), lane(place, 14)]);
+  return {
+    uses,
+    nowMs,
+    async end() {
+      over = true;
+      await Promise.all(lanes);
+    },
+  };
+}
+
+async function use(place: number, turn: number): Promise<Answer & { entry: FleetEntry }> {
+  // The two numbers share no factor, so every key comes to every entry.
+  const entry = fleetEntries[turn % fleetEntries.length]!;
+  return { ...(await callers[place]!.use(entry, values[turn % values.length]!)), entry };
+}
+
+async function warm(): Promise<void> {
+  for (const member of fleet.members) {
+    await member.untilReadyz(200);
+    await Promise.all(values.map((_, turn) => use(member.place, turn)));
+  }
+}
+
+/**
+ * Nothing but acceptance and 503, which says when to come back: an RPC in the details of its error.
+ */
+function expectOnlyUnavailable(uses: readonly Use[]): void {
+  const wrong = uses.filter(
+    ({ entry, outcome, headers }) =>
+      outcome !== "accepted" &&
+      !(outcome === "unavailable" && (!entry.startsWith("rest") || Number(headers["retry-after"]) >= 1)),
+  );
+  expect(wrong.slice(0, 5).map(({ outcome, body, headers }) => ({ outcome, body, headers }))).toEqual([]);
+}
+
+const starvationOf = (place: number) => fleet.members[place]!.starvation().length;
+
+/** All were accepted, unless the machine starved the instance since then, and it said so. */
+function expectServed(uses: readonly Use[], place: number, saidBefore: number): void {
+  const own = at(uses, place);
+  const isStarved = starvationOf(place) > saidBefore;
+  expect(accepted(own).length / own.length).toBeGreaterThanOrEqual(isStarved ? 0.8 : 1);
+}
+
+const accepted = (uses: readonly Use[]) => uses.filter(({ outcome }) => outcome === "accepted");
+const at = (uses: readonly Use[], place: number) => uses.filter((one) => one.place === place);
+
+/** When the last use was sent that was accepted. */
+function lastAcceptedMs(uses: readonly Use[]): number {
+  return Math.max(...accepted(uses).map(({ sentMs }) => sentMs));
+}
+
+async function storeReads(): Promise<number> {
+  let sum = 0;
+  for (const { place } of fleet.members) sum += await metricOf(place, "keyrun_store_reads_total");
+  return sum;
+}
+
+/** The sum of all series whose names and labels begin so. */
+async function metricOf(place: number, series: string): Promise<number> {
+  const answer = await fetch(`${fleet.members[place]!.internalUrl}/metrics`, {
+    headers: { authorization: `Bearer ${fleet.serviceToken}` },
+  });
+  const lines = (await answer.text()).split("\n").filter((line) => line.startsWith(series));
+  return lines.reduce((sum, line) => sum + Number(line.split(" ").at(-1)), 0);
+}
+
+interface LogLine {
+  readonly level?: string;
+  readonly msg?: string;
+  readonly reason?: string;
+  readonly cause?: { readonly message?: string };
+}
+
+/** The log of the process that was started last. */
+function linesOf(place: number): LogLine[] {
+  const lines = fleet.members[place]!.process().stderr().split("\n");
+  return lines.filter((line) => line.startsWith("{") && line.endsWith("}")).map((line) => JSON.parse(line));
+}
+
+const left = mongodbUri === "" || missingFleetPrograms().length > 0;
+
+describe.skipIf(left)("three instances whose MongoDB is in trouble", () => {
+  beforeAll(async () => {
+    fleet = await startFleet();
+    management = fleet.manage();
+    const { members, serviceToken } = fleet;
+    callers = members.map(({ publicUrl, internalUrl }) =>
+      openFleetCaller({ publicUrl, internalUrl, serviceToken }, { connectionsMax: 256 }),
+    );
+    teamId = await management.newTeam();
+    values = [];
+    for (let n = 0; n < keysUsed; n += 1) values.push((await management.newKey(teamId)).value);
+    const before = await storeReads();
+    await warm();
+    coldReads = (await storeReads()) - before;
+  });
+  afterAll(async () => {
+    for (const caller of callers ?? []) caller.close();
+    await fleet?.close();
+  });
+
+  test("the first use of a key at an instance reads the store, and no other does", async () => {
+    // Each key, and its team and app, which may be read by several at first.
+    expect(coldReads).toBeGreaterThanOrEqual(3 * keysUsed);
+    const readsOfWarm = async () => {
+      await warm();
+      const cold = await storeReads();
+      const warmed = load();
+      await pause(1_000);
+      await warmed.end();
+      expectOnlyUnavailable(warmed.uses);
+      expect(accepted(warmed.uses).length).toBeGreaterThan(keysUsed);
+      return (await storeReads()) - cold;
+    };
+    // An instance that lost its lease for a moment has to read again.
+    const reads = [await readsOfWarm()];
+    while (reads.at(-1)! > 6 && reads.length < 5) reads.push(await readsOfWarm());
+    expect(Math.min(...reads)).toBeLessThanOrEqual(6);
+  });
+
+  test("stopped: cached keys work for the lease, then 503 with Retry-After and never 401; back without a herd", async () => {
+    await warm();
+    const readsBefore = await storeReads();
+    const { keyId } = await notYetUsed();
+    const running = load();
+    await pause(300);
+    await fleet.killMongo();
+    const goneMs = running.nowMs();
+    const revoked = await callers[0]!.call("KeyService/RevokeKey", { teamId, keyId });
+    expect(revoked.status).toBe(503);
+    for (const member of fleet.members) await member.untilReadyz(503);
+    const unreadyMs = running.nowMs() - goneMs;
+    await pause(1_000);
+    const heldMs = lastAcceptedMs(running.uses) - goneMs;
+    await fleet.startMongo();
+    const returnedMs = running.nowMs();
+    for (const member of fleet.members) await member.untilReadyz(200);
+    const readyMs = running.nowMs() - returnedMs;
+    await pause(1_500);
+    await running.end();
+    const firstMs = fleet.members.map(({ place }) => {
+      const later = accepted(at(running.uses, place)).filter(({ sentMs }) => sentMs > returnedMs);
+      return Math.min(...later.map(({ sentMs }) => sentMs)) - returnedMs;
+    });
+    const reads = (await storeReads()) - readsBefore;
+    figure("stopped: cached keys accepted for", heldMs / 1_000, "s");
+    figure("stopped: /readyz 503 on all after", unreadyMs / 1_000, "s");
+    timeFigures("stopped: accepted again after", firstMs);
+    figure("stopped: /readyz 200 after", readyMs / 1_000, "s");
+    figure("stopped: reads afterwards", reads);
+    figure("reads of a cold start", coldReads);
+    expectOnlyUnavailable(running.uses);
+    expect(heldMs).toBeGreaterThan(leaseMsMin);
+    expect(heldMs).toBeLessThan(leaseMsMax);
+    expect(Math.max(...firstMs)).toBeLessThan(backMsMax);
+    expect(reads).toBeLessThanOrEqual(2 * coldReads);
+  });
+
+  test("silent for one: the others go on, its key cache holds for the lease, and a miss is 503", async () => {
+    await warm();
+    const fresh = await notYetUsed();
+    const said = [starvationOf(0), starvationOf(1)];
+    const running = load();
+    await pause(300);
+    const linesBefore = linesOf(2).length;
+    const { mongo, place } = fleet.members[2]!;
+    await mongo.freeze();
+    const goneMs = running.nowMs();
+    const missAt = performance.now();
+    const miss = await callers[place]!.use("rest", fresh.value);
+    const missMs = performance.now() - missAt;
+    await fleet.members[2]!.untilReadyz(503);
+    for (const each of [0, 1]) await fleet.members[each]!.untilReadyz(200);
+    await pause(500);
+    const heldMs = lastAcceptedMs(at(running.uses, place)) - goneMs;
+    await mongo.mend();
+    const mendedMs = running.nowMs();
+    await fleet.members[2]!.untilReadyz(200);
+    const readyMs = running.nowMs() - mendedMs;
+    await running.end();
+    const later = accepted(at(running.uses, place)).filter(({ sentMs }) => sentMs > mendedMs);
+    const backMs = Math.min(...later.map(({ sentMs }) => sentMs)) - mendedMs;
+    figure("silent for one: held", heldMs / 1_000, "s");
+    figure("silent for one: a miss answered after", missMs / 1_000, "s");
+    figure("silent for one: back after", backMs / 1_000, "s");
+    figure("silent for one: /readyz 200 after", readyMs / 1_000, "s");
+    expectOnlyUnavailable(running.uses);
+    for (const other of [0, 1]) expectServed(running.uses, other, said[other]!);
+    const lines = linesOf(2).slice(linesBefore);
+    const causes = (words: string) =>
+      lines.filter(({ msg }) => msg?.includes(words)).map(({ cause }) => typeof cause?.message);
+    expect(causes("has lost its lease")).toEqual(["string"]);
+    expect(causes("holds its lease")).toEqual(["string"]);
+    const refused = at(running.uses, place).filter(({ outcome }) => outcome === "unavailable");
+    const warned = lines.filter(({ level, reason }) => level === "warn" && reason === "UNAVAILABLE");
+    const counted = await metricOf(2, 'keyrun_outage_refusals_total{cause="lease"}');
+    figure("silent for one: refused", refused.length);
+    figure("silent for one: lines of it", warned.length);
+    // Those whose keys were not in the cache any more before the lease was over.
+    expect(warned.length).toBeLessThan(10);
+    expect(counted).toBeGreaterThan(refused.length - 10);
+    expect(miss.outcome).toBe("unavailable");
+    expect(missMs).toBeLessThan(lateMsMax);
+    expect(heldMs).toBeGreaterThan(leaseMsMin);
+    expect(heldMs).toBeLessThan(leaseMsMax);
+    expect(backMs).toBeLessThan(backMsMax);
+  });
+
+  test("slow by 200 ms: cached keys take no longer, and no instance loses its lease", async () => {
+    await warm();
+    const quick = load(20);
+    await pause(3_000);
+    await quick.end();
+    await each(({ mongo }) => mongo.delay(100));
+    const said = fleet.members.map(({ place }) => starvationOf(place));
+    const slow = load(20);
+    await pause(8_000);
+    const missMs: number[] = [];
+    for (const { place } of fleet.members) {
+      const { value } = await notYetUsed();
+      for (;;) {
+        const sentMs = performance.now();
+        const { outcome } = await callers[place]!.use("rest", value);
+        if (outcome === "unavailable") continue;
+        expect(outcome).toBe("accepted");
+        missMs.push(performance.now() - sentMs);
+        break;
+      }
+    }
+    await slow.end();
+    await each(({ mongo }) => mongo.delay(0));
+    const [before, during] = [quick, slow].map(({ uses }) => uses.map(({ ms }) => ms)) as [
+      number[],
+      number[],
+    ];
+    for (const [when, times] of Object.entries({ without: before, with: during })) {
+      figure(`slow by 200 ms: cached p50 ${when} it`, quantile(times, 0.5), "ms");
+      figure(`slow by 200 ms: cached p99 ${when} it`, quantile(times, 0.99), "ms");
+    }
+    timeFigures("slow by 200 ms: misses", missMs);
+    for (const [place, saidBefore] of said.entries()) expectServed(slow.uses, place, saidBefore);
+    // Less than one trip to the store: cached uses don't wait for it.
+    expect(quantile(during, 0.5)).toBeLessThan(quantile(before, 0.5) + 100);
+  });
+
+  test("slow by 5 s: misses get 503 within a second and more than 64 wait for nothing; then leases end, and come back", async () => {
+    await warm();
+    const fresh: string[] = [];
+    for (let n = 0; n < 100; n += 1) fresh.push((await notYetUsed()).value);
+    const running = load();
+    await each(({ mongo }) => mongo.delay(2_500));
+    const misses: { outcome: string; ms: number }[] = [];
+    await Promise.all(
+      fresh.map(async (value) => {
+        const sentMs = performance.now();
+        const { outcome } = await callers[1]!.use("rest-h2", value);
+        misses.push({ outcome, ms: performance.now() - sentMs });
+      }),
+    );
+    for (const member of fleet.members) await member.untilReadyz(503);
+    await each(({ mongo }) => mongo.mend());
+    const mendedMs = running.nowMs();
+    for (const member of fleet.members) await member.untilReadyz(200);
+    const backMs = running.nowMs() - mendedMs;
+    await running.end();
+    const longestMs = Math.max(...misses.map(({ ms }) => ms));
+    figure("slow by 5 s: the last 503 of 100 misses after", longestMs / 1_000, "s");
+    figure("slow by 5 s: back after", backMs / 1_000, "s");
+    expectOnlyUnavailable(running.uses);
+    expect(new Set(misses.map(({ outcome }) => outcome))).toEqual(new Set(["unavailable"]));
+    expect(longestMs).toBeLessThan(lateMsMax);
+    expect(backMs).toBeLessThan(backMsMax);
+  });
+});
+
+/** A key that no instance has in its cache. */
+async function notYetUsed(): Promise<{ keyId: string; value: string }> {
+  const { id, value } = await management.newKey(teamId);
+  return { keyId: id, value };
+}
+
+async function each(work: (member: FleetMember) => Promise<unknown>): Promise<void> {
+  await Promise.all(fleet.members.map(work));
+}

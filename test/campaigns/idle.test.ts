@@ -1,0 +1,32 @@
+import { readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, expect, onTestFinished, test } from "vitest";
+import { figure } from "../harness/campaigns.ts";
+import { serveKeyrun } from "../harness/keyrun-process.ts";
+import { createTempFolders } from "../harness/temp-folders.ts";
+
+const folders = createTempFolders();
+afterAll(folders.remove);
+
+/** How often the main thread has gone to sleep so far, and so was woken later. */
+function sleepsOf(pid: number): number {
+  const status = readFileSync(`/proc/${pid}/task/${pid}/status`, "utf8");
+  return Number(/^voluntary_ctxt_switches:\s+(\d+)$/m.exec(status)?.[1]);
+}
+
+test("an idle Keyrun wakes at most 60 times a second", async () => {
+  const keyrun = await serveKeyrun(folders.create());
+  onTestFinished(() => keyrun.kill("SIGKILL"));
+  const wakesPerSecond = async () => {
+    const [before, beganMs] = [sleepsOf(keyrun.pid), performance.now()];
+    await sleep(5_000);
+    return ((sleepsOf(keyrun.pid) - before) / (performance.now() - beganMs)) * 1_000;
+  };
+  // What a start leaves to be done later is no part of it. A busy machine takes longer to do it.
+  await sleep(3_000);
+  let perSecond = await wakesPerSecond();
+  for (let tries = 1; perSecond >= 60 && tries < 5; tries += 1) perSecond = await wakesPerSecond();
+  figure("an idle Keyrun wakes each second", perSecond, "times");
+  expect(perSecond).toBeGreaterThan(0);
+  expect(perSecond).toBeLessThan(60);
+});

@@ -1,0 +1,133 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Plan } from "#gen/keyrun/v1/team_pb.ts";
+import { figure } from "../harness/campaigns.ts";
+import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { restStreamCallers } from "../harness/rest-stream-callers.ts";
+import { connectStreamCallers, type StreamCaller } from "../harness/stream-callers.ts";
+import { type AppKind, appKinds, kindOf, type ServedApp, type Talk } from "../harness/streamed-apps.ts";
+
+/** From the first byte of the app to its caller. */
+const firstByteMsMax = 5;
+/** From the moment in which a caller leaves to the end of the app's call. */
+const leaveMsMax = 100;
+/** From the moment in which a key is revoked to the end of its streams. */
+const revokeMsMax = 1_000;
+/** The median of so many is printed, as other processes may hold up any single one. */
+const repeats = 21;
+/**
+ * A test fails only at so many times what is promised: a machine that is busy with other tests is
+ * late, while a piece that waits for the next one, or a call that nobody ends, is so for seconds.
+ */
+const slack = 10;
+
+let keyrun: Keyrun;
+let key: { readonly value: string };
+let texts = 0;
+
+beforeAll(async () => {
+  keyrun = await startKeyrun({ settings: { KEYRUN_PLAN_LIMITS: "enterprise=100000" } });
+  key = await keyrun.newKey(await keyrun.newTeam(Plan.ENTERPRISE));
+});
+
+afterAll(() => keyrun.close());
+
+const kinds = Object.entries(appKinds).filter(([, { isWhole }]) => !isWhole);
+const callers = Object.entries({ ...restStreamCallers, ...connectStreamCallers });
+
+describe.each(kinds.map(([name, kind], at) => [name, kind, `app-${at}`] as const))(
+  "%s",
+  (kindName, kind: AppKind, appId) => {
+    const talks = new Map<string, PromiseWithResolvers<Talk>>();
+    let server: ServedApp;
+
+    beforeAll(async () => {
+      server = await kind.serve((talk) => talks.get(talk.text)?.resolve(talk));
+      await keyrun.apps.createApp({ app: { id: appId, backend: { kind: kindOf(server.backend) } } });
+    });
+
+    afterAll(() => server[Symbol.asyncDispose]());
+
+    /** A stream whose run the app has got, and not answered yet. */
+    async function opened(caller: StreamCaller, value = key.value) {
+      texts += 1;
+      const text = `text ${texts}`;
+      const talk = Promise.withResolvers<Talk>();
+      talks.set(text, talk);
+      const stream = caller.open({ appId, text, authorization: `Bearer ${value}` });
+      const first = stream.next();
+      return { stream, first, talk: await talk.promise };
+    }
+
+    /** A stream whose caller has the first piece of the output. */
+    async function begun(caller: StreamCaller, value?: string) {
+      const { stream, first, talk } = await opened(caller, value);
+      talk.say("one");
+      expect((await first).kind).toBe("started");
+      expect(await stream.next()).toEqual({ kind: "delta", text: "one" });
+      return { stream, talk };
+    }
+
+    describe.each(callers)("to %s", (name, make) => {
+      const hold = (what: string, times: readonly number[], msMax: number) => {
+        figure(`${what}, ${kindName} to ${name}`, median(times), `ms of ${msMax}`);
+        expect(median(times)).toBeLessThan(slack * msMax);
+      };
+      let caller: StreamCaller;
+      beforeAll(() => {
+        caller = make(keyrun.publicUrl);
+      });
+      afterAll(() => caller.close());
+
+      test("the first piece comes at once", async () => {
+        const times = await timesOf(async () => {
+          const { stream, first, talk } = await opened(caller);
+          const sentMs = performance.now();
+          talk.say("one");
+          await first;
+          expect(await stream.next()).toEqual({ kind: "delta", text: "one" });
+          const tookMs = performance.now() - sentMs;
+          talk.end();
+          expect(await stream.next()).toEqual({ kind: "end" });
+          return tookMs;
+        });
+        hold("the first piece", times, firstByteMsMax);
+      });
+
+      test("the app's call ends when its caller leaves", async () => {
+        const times = await timesOf(async () => {
+          const { stream, talk } = await begun(caller);
+          const leftMs = performance.now();
+          stream.leave();
+          await talk.gone;
+          return performance.now() - leftMs;
+        });
+        hold("the end after a caller left", times, leaveMsMax);
+      });
+
+      test("a revoke ends each stream of its key", async () => {
+        const { id: keyId, teamId, value } = await keyrun.newKey(await keyrun.newTeam(Plan.ENTERPRISE));
+        const streams = await Promise.all(Array.from({ length: repeats }, () => begun(caller, value)));
+        const revokedMs = performance.now();
+        await keyrun.keys.revokeKey({ teamId, keyId });
+        const times = await Promise.all(
+          streams.map(async ({ stream, talk }) => {
+            expect(await stream.next()).toMatchObject({ kind: "refused", reason: "REVOKED_API_KEY" });
+            await talk.gone;
+            return performance.now() - revokedMs;
+          }),
+        );
+        hold("the end after a revoke", times, revokeMsMax);
+      });
+    });
+  },
+);
+
+async function timesOf(measure: () => Promise<number>): Promise<number[]> {
+  const times: number[] = [];
+  while (times.length < repeats) times.push(await measure());
+  return times;
+}
+
+function median(times: readonly number[]): number {
+  return [...times].sort((one, other) => one - other)[Math.floor(times.length / 2)] ?? Number.NaN;
+}

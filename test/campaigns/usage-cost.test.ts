@@ -1,0 +1,150 @@
+import { PerformanceObserver } from "node:perf_hooks";
+import { setImmediate } from "node:timers/promises";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { connectMongo } from "#src/store/mongo/connection.ts";
+import { collectionsOf } from "#src/store/mongo/documents.ts";
+import { fieldsOf, placeOf } from "#src/store/mongo/usage-fields.ts";
+import { createCountRuns } from "#src/usage/count-runs.ts";
+import { createHeldUsage } from "#src/usage/held-usage.ts";
+import { createReadUsage } from "#src/usage/read-usage.ts";
+import { dayMs, hourMs } from "#src/usage/usage-bounds.ts";
+import type { UsageHour, UsageStore } from "#src/usage/usage-store.ts";
+import { campaignSize, figure } from "../harness/campaigns.ts";
+import { createMongoDatabases } from "../harness/mongo-databases.ts";
+import { describeWith, mongodbMissing } from "../harness/needs.ts";
+import { openMongoForTest } from "../harness/open-mongo.ts";
+import { openTestStores } from "../usage/open-test-stores.ts";
+
+const days = 35;
+const todayMs = 19_700 * dayMs;
+const fromMs = todayMs - (days - 1) * dayMs;
+const keyIds = Array.from({ length: 50 }, (_, n) => `7k3f0m9x2a4c6e8g1j5n7p${n + 10}`);
+const incarnations = ["i1", "i2", "i3"];
+
+/** Counts of over 10 million requests in 35 days, day by day. */
+function* daysOfHours(firstMs = fromMs): Generator<UsageHour[]> {
+  for (let startMs = firstMs; startMs <= todayMs; startMs += dayMs) {
+    yield Array.from({ length: 24 }, (_, hour) => startMs + hour * hourMs).flatMap((startTimeMs) =>
+      keyIds.flatMap((keyId) =>
+        incarnations.map((incarnation) => ({
+          ...{ teamId: "t", keyId, startTimeMs, incarnation },
+          ...{ acceptedCount: 80, limitedCount: 2, failedCount: 1, appMs: 1_234 },
+        })),
+      ),
+    );
+  }
+}
+
+/** Far more than a query may take: a busy machine must not fail the test. */
+const queryMsMax = 5_000;
+
+async function queryTimes(store: UsageStore): Promise<string> {
+  const held = createHeldUsage({ incarnation: "reader" });
+  for (const keyId of keyIds) held.accepted("t", keyId, todayMs + 23 * hourMs);
+  const read = createReadUsage({ store, held, nowMs: () => todayMs + 23 * hourMs });
+  const endMs = todayMs + dayMs;
+  const queries = {
+    "a team's 24 hours": { stepMs: hourMs, fromMs: endMs - dayMs },
+    "24 hours of 50 keys": { stepMs: hourMs, fromMs: endMs - dayMs, keyIds },
+    "a team's 30 days": { stepMs: dayMs, fromMs: endMs - 30 * dayMs },
+    "30 days of 50 keys": { stepMs: dayMs, fromMs: endMs - 30 * dayMs, keyIds },
+    "a key's 35 days by hour": { stepMs: hourMs, fromMs, keyId: keyIds[7] },
+    "a team's 35 days by hour": { stepMs: hourMs, fromMs },
+  };
+  const words: string[] = [];
+  for (const [name, query] of Object.entries(queries)) {
+    const times: number[] = [];
+    for (let n = 0; n < 5; n++) {
+      const beganMs = performance.now();
+      const sums = await read({ teamId: "t", untilMs: endMs, ...query });
+      times.push(performance.now() - beganMs);
+      expect(sums.length).toBeGreaterThan(2);
+    }
+    const [, , medianMs = 0] = times.toSorted((a, b) => a - b);
+    expect(medianMs, name).toBeLessThan(queryMsMax);
+    words.push(`${name} ${medianMs.toFixed(1)} ms`);
+  }
+  return words.join(", ");
+}
+
+async function setDays(store: UsageStore, firstMs = fromMs): Promise<void> {
+  for (let startMs = firstMs; startMs < todayMs; startMs += dayMs) await store.setDay("t", startMs);
+}
+
+test("in the embedded store, the usage of 10 million requests is read soon", async () => {
+  const { usage } = await openTestStores();
+  for (const hours of daysOfHours()) await usage.recordHours(hours);
+  await setDays(usage);
+  figure("embedded store", await queryTimes(usage));
+});
+
+describeWith(mongodbMissing)("with a MongoDB server", () => {
+  const databases = createMongoDatabases();
+  afterAll(() => databases.drop());
+
+  // FerretDB has no index for it and reads every document, so it gets three days of the 35.
+  const mongoDays = campaignSize("usage");
+
+  test(`in MongoDB, the usage of ${mongoDays} days is read soon`, { timeout: 300_000 }, async () => {
+    const uri = databases.createUri();
+    const stores = await openMongoForTest({ uri });
+    onTestFinished(() => stores.close());
+    const { client, db } = await connectMongo(uri, { selectionMsMax: 20_000, socketMsMax: 20_000 });
+    onTestFinished(() => client.close());
+    const firstMs = todayMs - (mongoDays - 1) * dayMs;
+    for (const hours of daysOfHours(firstMs)) {
+      // What `recordHours` would make of them, hour by hour.
+      const documents = new Map<string, ReturnType<typeof placeOf> & { readonly writes: number }>();
+      for (const hour of hours) {
+        const place = placeOf(hour);
+        documents.set(place._id, { ...place, ...documents.get(place._id), ...fieldsOf(hour), writes: 1 });
+      }
+      await collectionsOf(db).usageHours.insertMany([...documents.values()]);
+    }
+    await setDays(stores.usage, firstMs);
+    figure("MongoDB", await queryTimes(stores.usage));
+  });
+});
+
+describe("to count a request and its run", () => {
+  const held = createHeldUsage({ incarnation: "one" });
+  const countRun = createCountRuns(held, Date.now);
+  const runs = keyIds.map((keyId) => ({ teamId: "t", keyId }));
+  const times = 2_000_000;
+  function countAll() {
+    const [beganMs, nowMs] = [performance.now(), Date.now()];
+    for (let n = 0; n < times; n++) {
+      const run = runs[n % 50]!;
+      held.accepted(run.teamId, run.keyId, nowMs);
+      countRun(run, "OK", 0.02);
+    }
+    return { beganMs, endedMs: performance.now() };
+  }
+
+  test("costs far less than a microsecond", () => {
+    const ns = [1, 2, 3].map(() => {
+      const { beganMs, endedMs } = countAll();
+      return ((endedMs - beganMs) / times) * 1e6;
+    });
+    figure("to count a request and its run", Math.min(...ns), "ns");
+    expect(Math.min(...ns)).toBeLessThan(5_000);
+  });
+
+  // A time can't decide on a busy machine. What would make it dearer is garbage, which is
+  // counted.
+  test("allocates nothing", async () => {
+    const startsMs: number[] = [];
+    const observer = new PerformanceObserver((list) => {
+      startsMs.push(...list.getEntries().map(({ startTime }) => startTime));
+    });
+    observer.observe({ entryTypes: ["gc"] });
+    onTestFinished(() => observer.disconnect());
+    countAll();
+    const { beganMs, endedMs } = countAll();
+    // The entries come in the next turn.
+    await setImmediate();
+    const collections = startsMs.filter((startMs) => startMs > beganMs && startMs < endedMs);
+    // An object for each would fill the young generation 50 times.
+    expect(collections.length).toBeLessThan(4);
+  });
+});

@@ -1,8 +1,0 @@
-import { test } from "vitest";
-import { expectNoneTooLate, schedulesMsMax } from "./play-schedules.ts";
-
-test(
-  "after the OK of a change no request that was sent later is admitted, in every schedule with an odd seed",
-  () => expectNoneTooLate({ first: 1, of: 2 }),
-  schedulesMsMax,
-);
