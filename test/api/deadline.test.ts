@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { unlessStalled } from "../harness/eventually.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { postConnect } from "../harness/post-connect.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
-import { unlessStalled } from "../harness/unless-stalled.ts";
 
 let keyrun: Keyrun;
 let app: Awaited<ReturnType<typeof startScriptedApp>>;

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
-import { againWhile, madeOnce } from "../harness/asked-again.ts";
 import { type Caller, connectCallers } from "../harness/callers.ts";
 import { campaignSize, figures } from "../harness/campaigns.ts";
 import { startCountedApp } from "../harness/counted-app.ts";
+import { eventually, madeOnce, whileAnswer } from "../harness/eventually.ts";
 import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
 import type { Keyrun } from "../harness/keyrun.ts";
 import { restCaller } from "../harness/rest-caller.ts";
@@ -33,9 +33,9 @@ describe.skipIf(fleetMissing() !== undefined)("an Idempotency-Key is one over th
 
   /** Asks again where an instance can't answer now: its repeat is known by its key. */
   const send = (keyrun: Keyrun, order: Order) =>
-    againWhile(
-      ({ status }) => status === 503,
+    eventually(
       () => sendOnce(keyrun, order),
+      whileAnswer(({ status }) => status === 503),
     );
 
   async function sendOnce({ publicUrl }: Keyrun, order: Order) {

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
-import { againWhile, askedAgain, deletedOnce, madeOnce } from "../harness/asked-again.ts";
 import { timeFigures } from "../harness/campaigns.ts";
+import { deletedOnce, eventually, madeOnce, whileAnswer, whileBusy } from "../harness/eventually.ts";
 import type { Keyrun } from "../harness/keyrun.ts";
 import { servedRun } from "../harness/keyrun-process.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
@@ -54,11 +54,11 @@ describe.skipIf(fleetMissing() !== undefined)("what one instance of a fleet does
     const events: { readonly words: string; readonly atMs: number }[] = [];
     const uses: typeof events = [];
     const leaving = new AbortController();
-    const stream = await askedAgain(async () => {
+    const stream = await eventually(async () => {
       const opened = keys.watchKeys({ teamId }, { signal: leaving.signal })[Symbol.asyncIterator]();
       await opened.next();
       return opened;
-    });
+    }, whileBusy);
     const ended = (async () => {
       for (;;) {
         const { value, done } = await stream.next();
@@ -192,8 +192,7 @@ describe.skipIf(fleetMissing() !== undefined)("what one instance of a fleet does
       const streams = await Promise.all(
         callers.map(async (caller, n) => {
           let tries = 0;
-          const { stream, first } = await againWhile(
-            ({ first }) => first.kind === "refused" && first.reason === "UNAVAILABLE",
+          const { stream, first } = await eventually(
             async () => {
               tries += 1;
               const text = `${reason} ${n} ${tries}`;
@@ -201,6 +200,7 @@ describe.skipIf(fleetMissing() !== undefined)("what one instance of a fleet does
               void app.talk(text).then((talk) => talk.begin());
               return { stream, first: await stream.next() };
             },
+            whileAnswer(({ first }) => first.kind === "refused" && first.reason === "UNAVAILABLE"),
           );
           expect(first).toMatchObject({ kind: "started" });
           return stream;

@@ -3,7 +3,7 @@ import { createGrpcTransport } from "@connectrpc/connect-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { ServiceRole } from "#gen/keyrun/v1/service_token_pb.ts";
-import { askedAgain, asksAgain, madeOnce } from "../harness/asked-again.ts";
+import { asksAgain, eventually, madeOnce, whileBusy } from "../harness/eventually.ts";
 import { type Keyrun, withAuthorization } from "../harness/keyrun.ts";
 import { soon } from "../harness/soon.ts";
 import { fleetMissing, startTwoKeyruns, type TwoKeyruns } from "../harness/two-keyruns.ts";
@@ -25,11 +25,11 @@ describe.skipIf(fleetMissing() !== undefined)("in a fleet, a service token", () 
       }),
     );
   const opened = (keys: ReturnType<typeof keysAs>) =>
-    askedAgain(async () => {
+    eventually(async () => {
       const stream = keys.watchKeys({ teamId: "acme" })[Symbol.asyncIterator]();
       await stream.next();
       return stream;
-    });
+    }, whileBusy);
   const codeOf = (call: Promise<unknown>) =>
     call.then(
       () => 0,

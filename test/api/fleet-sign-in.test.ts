@@ -1,8 +1,8 @@
 import { createClient } from "@connectrpc/connect";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
-import { againWhile, askedAgain } from "../harness/asked-again.ts";
 import { type Browser, createBrowser } from "../harness/browser.ts";
+import { eventually, whileAnswer, whileBusy } from "../harness/eventually.ts";
 import { freePort } from "../harness/free-port.ts";
 import { type Issuer, passIssuer, startIssuer } from "../harness/issuer.ts";
 import type { Keyrun } from "../harness/keyrun.ts";
@@ -42,24 +42,24 @@ describe.skipIf(fleetMissing() !== undefined)("people sign in to a fleet, not to
   };
   /** Asks again where the store was too slow for it, or the instance without its lease. */
   const call = (browser: Browser, instance: Keyrun, method: string) =>
-    againWhile(
-      ({ status }) => status === 503,
+    eventually(
       () =>
         load(browser, instance, `${publicUrl}/keyrun.v1.SessionService/${method}`, {
           method: "POST",
           body: "{}",
         }),
+      whileAnswer(({ status }) => status === 503),
     );
 
   /** Begins anew where the store was too slow for the end of it: a code is good for one try. */
   async function signIn(): Promise<Browser> {
-    const { browser, answer } = await againWhile(
-      ({ answer }) => answer.status === 503,
+    const { browser, answer } = await eventually(
       async () => {
         const browser = createBrowser(publicUrl);
         const callback = await passIssuer(browser, `${publicUrl}/sign-in`, "ada");
         return { browser, answer: await load(browser, fleet.other, callback) };
       },
+      whileAnswer(({ answer }) => answer.status === 503),
     );
     expect(answer).toMatchObject({ status: 302, headers: { location: "/" } });
     return browser;
@@ -72,7 +72,7 @@ describe.skipIf(fleetMissing() !== undefined)("people sign in to a fleet, not to
       expect([answer.status, JSON.parse(answer.body).email]).toEqual([200, "ada@example.com"]);
     }
     const sessions = createClient(SessionService, browser.transport);
-    expect((await askedAgain(() => sessions.getSession({}))).email).toBe("ada@example.com");
+    expect((await eventually(() => sessions.getSession({}), whileBusy)).email).toBe("ada@example.com");
   });
 
   test("a sign-out on one is final on the other with the very next request, although it knew the session", async () => {

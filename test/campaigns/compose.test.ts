@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { Code } from "@connectrpc/connect";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { againWhile } from "../harness/asked-again.ts";
 import { connectCallers } from "../harness/callers.ts";
+import { eventually, whileAnswer } from "../harness/eventually.ts";
 import { starved } from "../harness/fleet.ts";
 import { builtImage, imageMissing } from "../harness/image/built-image.ts";
 import {
@@ -155,9 +155,9 @@ describe.skipIf(missing !== undefined)(
       expect(left[0]).toBeLessThan(60);
       for (const [index, remaining] of left.slice(1).entries()) expect(remaining).toBeLessThan(left[index]!);
       const grpc = connectCallers.gRPC!(balancer());
-      const outcome = await againWhile(
-        (outcome) => outcome.kind === "refused" && outcome.code === Code.Unavailable,
+      const outcome = await eventually(
         () => grpc.run({ appId: "echo", text: "x", authorization: `Bearer ${value}` }),
+        whileAnswer((outcome) => outcome.kind === "refused" && outcome.code === Code.Unavailable),
       );
       grpc.close();
       expect(outcome, `${JSON.stringify(outcome)} ${containers.get("balancer")!.output()}`).toMatchObject({

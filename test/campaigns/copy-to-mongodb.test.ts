@@ -6,9 +6,9 @@ import { MongoClient } from "mongodb";
 import { afterAll, expect, test } from "vitest";
 import { VerifyKeyResponse_Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
-import { askedAgain } from "../harness/asked-again.ts";
 import { campaignSize } from "../harness/campaigns.ts";
 import { everyKind, writeEveryKind } from "../harness/copied-stores.ts";
+import { eventually, whileBusy } from "../harness/eventually.ts";
 import { manage } from "../harness/keyrun.ts";
 import {
   keyrunCommand,
@@ -138,7 +138,7 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     for (const value of successors) expect((await servedRun(moved.publicUrl, { value })).status).toBe(200);
     expect((await servedRun(moved.publicUrl, { value: ended })).body).toContain("revoked_api_key");
     const gateway = manage(moved.internalUrl, token);
-    const { verdict } = await askedAgain(() => gateway.keys.verifyKey({ value: kept, cost: 0 }));
+    const { verdict } = await eventually(() => gateway.keys.verifyKey({ value: kept, cost: 0 }), whileBusy);
     expect(verdict).toBe(VerifyKeyResponse_Verdict.VALID);
     gateway.disconnect();
     moved.kill("SIGTERM");

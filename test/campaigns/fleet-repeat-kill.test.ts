@@ -2,9 +2,9 @@ import { randomUUID } from "node:crypto";
 import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { runBounds } from "#src/run/run-bounds.ts";
-import { againWhile, madeOnce } from "../harness/asked-again.ts";
 import { figure } from "../harness/campaigns.ts";
 import { startCountedApp } from "../harness/counted-app.ts";
+import { eventually, madeOnce, whileAnswer } from "../harness/eventually.ts";
 import { type Fleet, type FleetMember, startFleet } from "../harness/fleet.ts";
 import { missingFleetPrograms } from "../harness/fleet-programs.ts";
 import { mongodbUri } from "../harness/needs.ts";
@@ -37,9 +37,9 @@ interface Answer {
 
 /** Asks again where an instance can't answer now. Undefined: the connection was lost. */
 function ask(member: FleetMember, order: Order): Promise<Answer | undefined> {
-  return againWhile(
-    (answer) => answer?.status === 503,
+  return eventually(
     () => askOnce(member, order),
+    whileAnswer((answer) => answer?.status === 503),
   );
 }
 

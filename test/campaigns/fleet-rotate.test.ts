@@ -4,7 +4,7 @@ import { Code, ConnectError } from "@connectrpc/connect";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 import type { RotateKeyResponse } from "#gen/keyrun/v1/key_service_pb.ts";
-import { askedAgain } from "../harness/asked-again.ts";
+import { eventually, whileBusy } from "../harness/eventually.ts";
 import { type Fleet, startFleet } from "../harness/fleet.ts";
 import { missingFleetPrograms } from "../harness/fleet-programs.ts";
 import type { IssuedKey, manage } from "../harness/keyrun.ts";
@@ -56,7 +56,7 @@ describe.skipIf(left)("three instances that rotate keys", () => {
     return outcomes;
   }
   async function inRounds(round: (n: number) => Promise<void>): Promise<void> {
-    for (let n = 0; n < rounds; n++) await askedAgain(() => round(n));
+    for (let n = 0; n < rounds; n++) await eventually(() => round(n), whileBusy);
   }
   const refusalOf = (outcome: PromiseSettledResult<RotateKeyResponse>) => {
     if (outcome.status === "fulfilled") return undefined;
@@ -124,7 +124,7 @@ describe.skipIf(left)("three instances that rotate keys", () => {
         expect(outcomes.map(refusalOf)).toEqual([told]);
       }
     };
-    for (const overlapMs of [0, hourMs]) await askedAgain(() => repeatLater(overlapMs));
+    for (const overlapMs of [0, hourMs]) await eventually(() => repeatLater(overlapMs), whileBusy);
     await inRounds(async () => {
       const [old, requestId] = [await knownKey(), randomUUID()];
       const calls = [0, 1, 2].map((place) => rotate(place, old, hourMs, requestId));

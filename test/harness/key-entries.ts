@@ -1,8 +1,8 @@
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { KeyService, VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
-import { againWhile } from "./asked-again.ts";
 import { type CallerMaker, connectCallers, type RunOutcome } from "./callers.ts";
+import { eventually, whileAnswer } from "./eventually.ts";
 import { grpcJsCaller } from "./grpc-js-caller.ts";
 import { withAuthorization } from "./keyrun.ts";
 import type { ServingKeyrun } from "./keyrun-process.ts";
@@ -47,7 +47,7 @@ function runEntry(name: string, make: CallerMaker, url: string): KeyEntry {
     close: caller.close,
     async use(value) {
       const order = { appId: "echo", text: "x", authorization: `Bearer ${value}` };
-      const outcome = await againWhile(isShed, () => caller.run(order));
+      const outcome = await eventually(() => caller.run(order), whileAnswer(isShed));
       if (outcome.kind === "ok") return { kind: "accepted" };
       const [info] = outcome.details as { reason?: string }[];
       if (info?.reason === "REVOKED_API_KEY") return { kind: "revoked" };

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { againWhile } from "./asked-again.ts";
+import { eventually, whileAnswer } from "./eventually.ts";
 
 export const repository = fileURLToPath(new URL("../../", import.meta.url));
 
@@ -140,9 +140,9 @@ export function keyrunCommand(settings: Settings, args: readonly string[], stdin
 
 /** The same, and asks again while the server, or MongoDB behind it, can't answer in time. */
 export function servedCommand(settings: Settings, args: readonly string[]) {
-  return againWhile(
-    ({ stderr }) => stderr.includes("can't answer this now"),
+  return eventually(
     () => keyrunCommand(settings, args),
+    whileAnswer(({ stderr }) => stderr.includes("can't answer this now")),
   );
 }
 
@@ -162,7 +162,7 @@ interface RestRun {
  * event loop was late. It then asks again, as the answer says. A busy machine makes it late.
  */
 export async function restRun(publicUrl: string, run: RestRun) {
-  return againWhile(isOverloaded, () => restRunOnce(publicUrl, run));
+  return eventually(() => restRunOnce(publicUrl, run), whileAnswer(isOverloaded));
 }
 
 /** Keyrun has not begun with it, as the event loop was late. */
@@ -175,9 +175,9 @@ export function isOverloaded({ body }: { readonly body: string }): boolean {
  * lease for a moment, or have no answer of Redis in time. It admits nothing then.
  */
 export async function servedRun(publicUrl: string, run: RestRun) {
-  return againWhile(
-    ({ status }) => status === 503,
+  return eventually(
     () => restRunOnce(publicUrl, run),
+    whileAnswer(({ status }) => status === 503),
   );
 }
 

@@ -24,7 +24,7 @@ import { readSettings } from "#src/settings/read-settings.ts";
 import { openMongoStores } from "#src/store/mongo/open-stores.ts";
 import { openStores } from "#src/store/open-stores.ts";
 import type { Stores } from "#src/store/stores.ts";
-import { askedAgain, asksAgain } from "./asked-again.ts";
+import { asksAgain, eventually, whileBusy } from "./eventually.ts";
 import { createTempFolders } from "./temp-folders.ts";
 
 export interface IssuedKey {
@@ -177,19 +177,19 @@ export function manage(
     serviceTokens,
     /** A new service token, with a name that no other test uses. */
     newServiceToken: (role: ServiceRole, teamIds: string[] = []): Promise<IssuedServiceToken> =>
-      askedAgain(async () => {
+      eventually(async () => {
         tokenCount += 1;
         const name = `service-${tokenCount}`;
         const { serviceToken, value } = await serviceTokens.createServiceToken({ name, role, teamIds });
         return { id: serviceToken?.id ?? "", name, value };
-      }),
+      }, whileBusy),
     audit,
-    newTeam: (plan: Plan = Plan.FREE) => askedAgain(() => newTeam(teams, plan)),
+    newTeam: (plan: Plan = Plan.FREE) => eventually(() => newTeam(teams, plan), whileBusy),
     newKey: (teamId: string, restrictions: Restrictions = {}): Promise<IssuedKey> =>
-      askedAgain(async () => {
+      eventually(async () => {
         const { key, value } = await keys.createKey({ teamId, ...restrictions });
         return { id: key?.id ?? "", teamId, value };
-      }),
+      }, whileBusy),
     disconnect: () => sessionManager.abort(),
   };
 }

@@ -11,7 +11,7 @@ import {
 } from "@connectrpc/connect-node";
 import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 import { KeyService, RevokeLeakedKeyResponseSchema } from "#gen/keyrun/v1/key_service_pb.ts";
-import { againWhile } from "./asked-again.ts";
+import { eventually, whileAnswer } from "./eventually.ts";
 import { h2cRequest } from "./h2c-client.ts";
 import { bareReasons } from "./refusals/reason-of-answer.ts";
 
@@ -58,9 +58,9 @@ export const leakReporters: Readonly<Record<string, (url: string) => LeakReporte
 
 /** Reports again where the report can't be answered now, as its answer says. */
 export function reportedBy(reporter: LeakReporter, ...report: Parameters<LeakReporter["report"]>) {
-  return againWhile(
-    ({ reason }) => reason === "UNAVAILABLE",
+  return eventually(
     () => reporter.report(...report),
+    whileAnswer(({ reason }) => reason === "UNAVAILABLE"),
   );
 }
 

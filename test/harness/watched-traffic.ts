@@ -2,7 +2,7 @@ import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
-import { madeOnce } from "./asked-again.ts";
+import { madeOnce } from "./eventually.ts";
 import { manage, withAuthorization } from "./keyrun.ts";
 import { restRun } from "./keyrun-process.ts";
 

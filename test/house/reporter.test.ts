@@ -32,14 +32,15 @@ function runVitest(files: Record<string, string>, env: NodeJS.ProcessEnv = {}) {
     ],
     { cwd: folder, env: { ...outside, ...env }, encoding: "utf8" },
   );
-  return { status, lastLines: stdout.trimEnd().split("\n").slice(-3) };
+  return { status, stdout, lastLines: stdout.trimEnd().split("\n").slice(-3) };
 }
 
 const green = { "a.test.ts": 'test("one", () => expect(1).toBe(1)); test.skip("two", () => {});' };
 
 test("a run ends with what was skipped, then with how many passed and failed", () => {
-  const { status, lastLines } = runVitest(green);
+  const { status, stdout, lastLines } = runVitest(green);
   expect(lastLines).toEqual(["1 skipped:", "  a.test.ts > two", "1 passed, 0 failed"]);
+  expect(stdout).toContain("\n0 repeats of what proved nothing, 0 undecided\n");
   expect(status).toBe(0);
 });
 
@@ -67,4 +68,35 @@ test("tests, files that can't be loaded, hooks and uncaught errors are all failu
   });
   expect(lastLines.slice(-2)).toEqual(["0 skipped", "3 passed, 4 failed"]);
   expect(status).toBe(1);
+});
+
+/** Undecided until the file `seen` holds as many lines as this. */
+const undecided = (runs: number) => `
+import { appendFileSync, readFileSync } from "node:fs";
+test("a (kind) of", () => expect(1).toBe(1));
+describe("of a (kind)", () => test("one", () => {
+  appendFileSync("seen", "x");
+  if (readFileSync("seen").length < ${runs}) throw Object.assign(new Error("no proof"), { name: "Undecided" });
+}));`;
+
+test("an undecided test is run once more, alone, and counts as passed only if that passes", () => {
+  const once = runVitest({ "a.test.ts": undecided(2) });
+  expect(once.stdout).toContain("\n0 repeats of what proved nothing, 1 undecided\n");
+  expect(once.stdout).toContain("Once more, alone: a.test.ts > of a (kind) > one");
+  expect(once.lastLines.slice(-2)).toEqual(["0 skipped", "2 passed, 0 failed"]);
+  expect(once.status).toBe(0);
+  const ever = runVitest({ "a.test.ts": undecided(9) });
+  expect(ever.lastLines.at(-1)).toBe("1 passed, 1 failed");
+  expect(ever.status).toBe(1);
+});
+
+test("beside an undecided test another failure stays one", () => {
+  const failing = 'test("one", () => expect("seen").toBe("wanted"));';
+  const { status, stdout, lastLines } = runVitest({ "a.test.ts": undecided(2), "b.test.ts": failing });
+  expect(lastLines.at(-1)).toBe("2 passed, 1 failed");
+  expect(status).toBe(1);
+  // The words come when the test fails.
+  const words = stdout.indexOf("FAILED b.test.ts > one\n  AssertionError: expected 'seen' to be 'wanted'");
+  expect(words).toBeGreaterThan(0);
+  expect(words).toBeLessThan(stdout.indexOf("Test Files"));
 });

@@ -1,6 +1,6 @@
 import { afterAll, expect, test } from "vitest";
 import { logOutputBounds } from "#src/log-output.ts";
-import { againWhile } from "../harness/asked-again.ts";
+import { eventually, whileAnswer } from "../harness/eventually.ts";
 import { isOverloaded, keyrunCommand, restRunOnce, serveKeyrun } from "../harness/keyrun-process.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 import { serveWithUnreadLog } from "../harness/unread-log.ts";
@@ -46,10 +46,10 @@ test("a reader of the log that has stopped holds up no run, and every line that 
   const send = async () => {
     while (sent < runsMax) {
       // One that is refused, as the machine made the event loop late, has a line, too.
-      const { status } = await againWhile(isOverloaded, () => {
+      const { status } = await eventually(() => {
         sent += 1;
         return restRunOnce(publicUrl, { value });
-      });
+      }, whileAnswer(isOverloaded));
       expect(status).toBe(200);
     }
   };

@@ -2,9 +2,9 @@ import { setTimeout as pause } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { fail } from "#src/refusal/refusal.ts";
 import { appOn, callerThatLeaves, openAppRunner, refusalOf, runOf } from "../../harness/app-backends.ts";
+import { unlessStalled } from "../../harness/eventually.ts";
 import { soon } from "../../harness/soon.ts";
 import { type AppKind, appKinds, readPieces, type Script, type Talk } from "../../harness/streamed-apps.ts";
-import { unlessStalled } from "../../harness/unless-stalled.ts";
 
 /** An app whose one talk the test leads. */
 async function ledApp(kind: AppKind) {
