@@ -35,6 +35,7 @@ export function jsonBodies(): ReadonlyMap<string, Buffer> {
     ["text of 4-byte letters", filling('{"text":"', "😀", '"}')],
     ["text of \\u0041", filling('{"text":"', "\\u0041", '"}')],
     ["text of \\ud800, half a letter", filling('{"text":"', "\\ud800", '"}')],
+    ["text of quotes", filling('{"text":"', '\\"', '"}')],
     ["text of \\n", filling('{"text":"', "\\n", '"}')],
     ["arrays in arrays", nested('{"text":"a","x":', ["[", "", "]"], "}")],
     ["arrays in arrays, not closed", filling('{"text":"a","x":', "[", "")],

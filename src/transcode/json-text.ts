@@ -55,15 +55,22 @@ export function hasTooManyValues(text: string): boolean {
 function countSigns(text: string): { members: number; values: number } {
   let members = 0;
   let values = 1;
-  let isInString = false;
   for (let at = 0; at < text.length && values <= jsonValuesMax; at++) {
     const code = text.charCodeAt(at);
-    if (code === quote) isInString = !isInString;
-    else if (isInString) at += code === backslash ? 1 : 0;
+    if (code === quote) at = endOfString(text, at);
     else if (code === colon) members++;
     else if (code === comma || code === bracket || code === brace) values++;
   }
   return { members, values };
+}
+
+/** Where the string ends that begins here. `indexOf` takes a tenth of the time of a loop. */
+function endOfString(text: string, begin: number): number {
+  const end = text.indexOf('"', begin + 1);
+  if (end < 0 || text.charCodeAt(end - 1) !== backslash) return end < 0 ? text.length : end;
+  let at = begin + 1;
+  while (at < text.length && text.charCodeAt(at) !== quote) at += text.charCodeAt(at) === backslash ? 2 : 1;
+  return at;
 }
 
 /** How many members are left in the parsed objects. No recursion: the depth has no bound. */
