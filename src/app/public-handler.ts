@@ -9,7 +9,7 @@ import type { HttpHandler } from "../http/handler.ts";
 import type { Readiness } from "../http/readiness.ts";
 import { compress, createStaticBody } from "../http/static-body.ts";
 import type { RestWork } from "../rest/admitted-request.ts";
-import { createKeyrunOpenApi } from "../rest/openapi/keyrun-openapi.ts";
+import { openApiFacts, writeOpenApi } from "../rest/openapi.ts";
 import { createOperationsHandler } from "../rest/operations-handler.ts";
 import { createRestHandler } from "../rest/rest-handler.ts";
 import type { RestMethod } from "../rest/wired-method.ts";
@@ -32,8 +32,7 @@ export async function createPublicHandler(parts: {
   const { config, clock, version, readiness, services, withScreen } = parts;
   const annotated = services.served.map(({ service }) => service);
   const transcoder = createTranscoder(annotated);
-  const document = createKeyrunOpenApi({ services: annotated, config, version });
-  const plain = Buffer.from(JSON.stringify(document));
+  const plain = Buffer.from(writeOpenApi(openApiFacts(config, version)));
   const compressed = await compress(plain);
   const openApi = createStaticBody(plain, { contentType: "application/json", compressed });
 

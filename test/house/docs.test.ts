@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { reasons } from "#src/refusal/reasons.ts";
-import { runReasons } from "#src/rest/openapi/run-reasons.ts";
+import { runReasons } from "#tools/openapi/run-reasons.ts";
 import { commandsOf, docPages, docStories, readActs } from "../harness/doc-page.ts";
 import { readSources } from "../harness/source-facts.ts";
 import { testMetrics } from "../harness/test-metrics.ts";

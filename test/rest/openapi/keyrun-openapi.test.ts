@@ -11,10 +11,11 @@ import { refusalJson, refusalResponse } from "#src/http/refusal-response.ts";
 import { rateLimitHeaders } from "#src/limit/rate-limit-headers.ts";
 import { type Reason, reasons } from "#src/refusal/reasons.ts";
 import { fail } from "#src/refusal/refusal.ts";
-import { createKeyrunOpenApi } from "#src/rest/openapi/keyrun-openapi.ts";
-import { leakReportReasons } from "#src/rest/openapi/leak-report-answers.ts";
-import { protoWords } from "#src/rest/openapi/proto-words.ts";
-import { runReasons } from "#src/rest/openapi/run-reasons.ts";
+import { openApiFacts, writeOpenApi } from "#src/rest/openapi.ts";
+import { createKeyrunOpenApi } from "#tools/openapi/keyrun-openapi.ts";
+import { leakReportReasons } from "#tools/openapi/leak-report-answers.ts";
+import { protoWords } from "#tools/openapi/proto-words.ts";
+import { runReasons } from "#tools/openapi/run-reasons.ts";
 import { ownBufImage } from "../../harness/buf-image.ts";
 
 const config = {
@@ -23,7 +24,8 @@ const config = {
   keyPrefix: "acme",
 };
 const services: DescService[] = [RunService, KeyService];
-const document = createKeyrunOpenApi({ services, config, version: "1.2.3" });
+const written = writeOpenApi(openApiFacts(config, "1.2.3"));
+const document = JSON.parse(written);
 const validator = new Validator();
 // Resolving changes objects in place, so none may be in two places.
 const validated = await validator.validate(JSON.parse(JSON.stringify(document)));
@@ -140,16 +142,18 @@ function unnamedIn(schema: Plain, value: unknown): string[] {
   });
 }
 
+test.each([config, { ...config, bodyBytesMax: 1_048_576 }, { ...config, keyPrefix: "a0" }])(
+  "the template, filled in, is what the generator writes for a configuration: %o",
+  (each) => {
+    const facts = openApiFacts(each, "1.2.3");
+    expect(writeOpenApi(facts)).toBe(JSON.stringify(createKeyrunOpenApi({ services, facts })));
+    expect(writeOpenApi(facts)).not.toContain("{{");
+  },
+);
+
 test("the document describes this configuration: version, address, key prefix, limits, body size", () => {
   expect(whole.info.version).toBe("1.2.3");
   expect(whole.servers).toEqual([{ url: "/" }]);
-  const elsewhere = createKeyrunOpenApi({
-    services,
-    config,
-    version: "1",
-    publicUrl: "https://keyrun.example",
-  });
-  expect(elsewhere.servers).toEqual([{ url: "https://keyrun.example" }]);
   expect(whole.components.securitySchemes.apiKey).toMatchObject({
     type: "http",
     scheme: "bearer",

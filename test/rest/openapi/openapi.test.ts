@@ -1,7 +1,7 @@
 import type { DescService, JsonObject } from "@bufbuild/protobuf";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { expect, test } from "vitest";
-import { createOpenApi, type MethodFacts } from "#src/rest/openapi/openapi.ts";
+import { createOpenApi, type MethodFacts } from "#tools/openapi/openapi.ts";
 import { bufRegistry } from "../../harness/buf-image.ts";
 
 const library = `

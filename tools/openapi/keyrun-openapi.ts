@@ -1,8 +1,8 @@
 import type { DescService, JsonObject } from "@bufbuild/protobuf";
-import { bounds } from "../../bounds.ts";
-import { resourceIdForm } from "../../fields/resource-id.ts";
-import { createKeyText } from "../../keys/key-text.ts";
-import type { Config } from "../../settings/config.ts";
+import { bounds } from "#src/bounds.ts";
+import { resourceIdForm } from "#src/fields/resource-id.ts";
+import { createKeyText } from "#src/keys/key-text.ts";
+import type { OpenApiFacts } from "#src/rest/openapi.ts";
 import { leakReportAnswers } from "./leak-report-answers.ts";
 import { createOpenApi, type MethodFacts } from "./openapi.ts";
 import { protoWords } from "./proto-words.ts";
@@ -11,33 +11,23 @@ import { createResponseHeaders, runHeaders } from "./response-headers.ts";
 
 export interface KeyrunOpenApiOptions {
   readonly services: readonly DescService[];
-  readonly config: Pick<Config, "planLimits" | "bodyBytesMax" | "keyPrefix">;
-  /** The version of Keyrun. */
-  readonly version: string;
-  /**
-   * The address of the API, without a trailing slash. Absent: the origin that the document comes
-   * from.
-   */
-  readonly publicUrl?: string | undefined;
+  readonly facts: OpenApiFacts;
 }
 
 /**
  * Creates the document of `/openapi.json`: the whole contract of the REST API, with every header
- * and every refusal, for this configuration. Call it once at start-up; the result depends only on
- * the configuration.
+ * and every refusal. The server of the API is the origin that the document comes from.
  */
-export function createKeyrunOpenApi(options: KeyrunOpenApiOptions): JsonObject {
-  const { services, config, version } = options;
-  const headers = createResponseHeaders(runHeaders(config.planLimits));
-  const leakReports = leakReportAnswers(config);
+export function createKeyrunOpenApi({ services, facts }: KeyrunOpenApiOptions): JsonObject {
+  const { version, keyPrefix } = facts;
+  const headers = createResponseHeaders(runHeaders(facts));
+  const leakReports = leakReportAnswers(facts);
   const appId = { pattern: resourceIdForm.source };
-  // An ASCII text of this length fits the body's bound exactly, in a body with no other field and
-  // no whitespace.
-  const text = { maxLength: config.bodyBytesMax - '{"text":""}'.length };
+  const text = { maxLength: facts.textCharactersMax };
   const run: MethodFacts = {
     parameters: [requestIdParameter, idempotencyKeyParameter],
     successHeaders: headers.of(200),
-    refusals: refusalAnswers(runRefusals, config, headers),
+    refusals: refusalAnswers(runRefusals, facts, headers),
     security: [{ apiKey: [] }],
   };
   // A stream takes no Idempotency-Key, and these answers are about one.
@@ -50,15 +40,20 @@ export function createKeyrunOpenApi(options: KeyrunOpenApiOptions): JsonObject {
   };
   return createOpenApi({
     services,
-    info: { title: "Keyrun", version, description, contact: { name: "The operator of this Keyrun" } },
-    serverUrl: options.publicUrl ?? "/",
+    info: {
+      title: "Keyrun",
+      version: version,
+      description,
+      contact: { name: "The operator of this Keyrun" },
+    },
+    serverUrl: "/",
     words: protoWords,
     fields: {
       "keyrun.v1.RunAppRequest.app_id": appId,
       "keyrun.v1.RunAppRequest.text": text,
       "keyrun.v1.StreamAppRequest.app_id": appId,
       "keyrun.v1.StreamAppRequest.text": text,
-      "keyrun.v1.RevokeLeakedKeyRequest.value": { pattern: `^${createKeyText(config.keyPrefix).pattern}$` },
+      "keyrun.v1.RevokeLeakedKeyRequest.value": { pattern: `^${createKeyText(keyPrefix).pattern}$` },
     },
     methods: {
       "keyrun.v1.RunService.RunApp": run,
@@ -70,7 +65,7 @@ export function createKeyrunOpenApi(options: KeyrunOpenApiOptions): JsonObject {
       },
     },
     components: {
-      securitySchemes: { apiKey: apiKeyScheme(config.keyPrefix) },
+      securitySchemes: { apiKey: apiKeyScheme(keyPrefix) },
       headers: { ...headers.components, ...leakReports.headers.components },
       schemas: {
         ...refusalSchemas(runRefusals),

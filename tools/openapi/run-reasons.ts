@@ -1,4 +1,4 @@
-import type { Reason } from "../../refusal/reasons.ts";
+import type { Reason } from "#src/refusal/reasons.ts";
 
 /**
  * The reasons for which a run over REST can be refused. A test requires that every reason is in

@@ -1,8 +1,7 @@
 import type { JsonObject } from "@bufbuild/protobuf";
-import { leakBounds } from "../../auth/leak-bounds.ts";
-import { bounds } from "../../bounds.ts";
-import type { Reason } from "../../refusal/reasons.ts";
-import type { Config } from "../../settings/config.ts";
+import { bounds } from "#src/bounds.ts";
+import type { Reason } from "#src/refusal/reasons.ts";
+import type { OpenApiFacts } from "#src/rest/openapi.ts";
 import { type RefusalGroup, refusalAnswers, refusalSchemas } from "./refusal-answers.ts";
 import { createResponseHeaders, type ResponseHeaders } from "./response-headers.ts";
 
@@ -26,12 +25,11 @@ export const leakReportReasons = [
 const prefix = "LeakReport";
 
 /** What the document says of the answers to the report of a leaked key. */
-export function leakReportAnswers(config: Pick<Config, "planLimits" | "bodyBytesMax">): {
+export function leakReportAnswers(facts: OpenApiFacts): {
   readonly headers: ResponseHeaders;
   readonly refusals: JsonObject;
   readonly schemas: Record<string, JsonObject>;
 } {
-  const bodyBytesMax = Math.min(config.bodyBytesMax, leakBounds.reportBytesMax);
   const group: RefusalGroup = {
     reasons: leakReportReasons,
     prefix,
@@ -46,7 +44,7 @@ export function leakReportAnswers(config: Pick<Config, "planLimits" | "bodyBytes
   });
   return {
     headers,
-    refusals: refusalAnswers(group, { ...config, bodyBytesMax }, headers),
+    refusals: refusalAnswers(group, { ...facts, bodyBytesMax: facts.reportBytesMax }, headers),
     schemas: refusalSchemas(group),
   };
 }

@@ -1,8 +1,8 @@
 import type { JsonObject, JsonValue } from "@bufbuild/protobuf";
-import { codeName, publicCode, refusalResponse } from "../../http/refusal-response.ts";
-import { type Reason, reasons } from "../../refusal/reasons.ts";
-import { fail, type Refusal, type RefusalFacts } from "../../refusal/refusal.ts";
-import type { Config } from "../../settings/config.ts";
+import { codeName, publicCode, refusalResponse } from "#src/http/refusal-response.ts";
+import { type Reason, reasons } from "#src/refusal/reasons.ts";
+import { fail, type Refusal, type RefusalFacts } from "#src/refusal/refusal.ts";
+import type { OpenApiFacts } from "#src/rest/openapi.ts";
 import type { ResponseHeaders } from "./response-headers.ts";
 import { runReasons } from "./run-reasons.ts";
 
@@ -24,10 +24,10 @@ export const runRefusals: RefusalGroup = { reasons: runReasons, prefix: "" };
  */
 export function refusalAnswers(
   group: RefusalGroup,
-  config: Pick<Config, "planLimits" | "bodyBytesMax">,
+  facts: OpenApiFacts,
   headers: ResponseHeaders,
 ): JsonObject {
-  const exampleFacts = { ...exampleFactsOf(config), ...group.examples };
+  const exampleFacts = { ...exampleFactsOf(facts), ...group.examples };
   return Object.fromEntries(
     statusesOf(group).map((status) => {
       const here = reasonsWith(group, status);
@@ -175,10 +175,7 @@ function bodyOf(refusal: Refusal, accept: string): JsonValue {
   return JSON.parse(String(body));
 }
 
-function exampleFactsOf({
-  planLimits,
-  bodyBytesMax,
-}: Pick<Config, "planLimits" | "bodyBytesMax">): Partial<Record<Reason, RefusalFacts>> {
+function exampleFactsOf({ free, bodyBytesMax }: OpenApiFacts): Partial<Record<Reason, RefusalFacts>> {
   return {
     REVOKED_API_KEY: { metadata: { revoke_time: "2026-05-04T12:00:00.000Z" } },
     APP_NOT_ALLOWED: { param: "app_id", metadata: { app_id: "echo" } },
@@ -186,9 +183,9 @@ function exampleFactsOf({
     APP_NOT_FOUND: { param: "app_id", metadata: { app_id: "ecko" } },
     METHOD_NOT_ALLOWED: { metadata: { allow: "POST" } },
     INVALID_ARGUMENT: { param: "text", problem: "text is required: a string, which may be empty." },
-    REQUEST_TOO_LARGE: { metadata: { bytes_max: String(bodyBytesMax) } },
+    REQUEST_TOO_LARGE: { metadata: { bytes_max: bodyBytesMax } },
     RATE_LIMIT_EXCEEDED: {
-      metadata: { subject: "team", limit: String(planLimits.free), retry_after_s: "7" },
+      metadata: { subject: "team", limit: free, retry_after_s: "7" },
       retryAfterMs: 6_120,
     },
   };

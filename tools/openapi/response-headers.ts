@@ -1,8 +1,9 @@
 import type { JsonObject } from "@bufbuild/protobuf";
-import { bounds } from "../../bounds.ts";
-import type { ReasonRow } from "../../refusal/reason-row.ts";
-import { type Reason, rowOf } from "../../refusal/reasons.ts";
-import { type Config, planNames } from "../../settings/config.ts";
+import { bounds } from "#src/bounds.ts";
+import type { ReasonRow } from "#src/refusal/reason-row.ts";
+import { type Reason, rowOf } from "#src/refusal/reasons.ts";
+import type { OpenApiFacts } from "#src/rest/openapi.ts";
+import { planNames } from "#src/settings/config.ts";
 import { runReasons } from "./run-reasons.ts";
 
 export interface ResponseHeaders {
@@ -25,8 +26,8 @@ export interface HeaderGroup {
 }
 
 /** The headers of the responses to a run. */
-export function runHeaders(planLimits: Config["planLimits"]): HeaderGroup {
-  return { reasons: runReasons, prefix: "", rateHeaders: rateHeaders(planLimits), runsApps: true };
+export function runHeaders(facts: OpenApiFacts): HeaderGroup {
+  return { reasons: runReasons, prefix: "", rateHeaders: rateHeaders(facts), runsApps: true };
 }
 
 /** The headers of a method's responses: their names and values, and which status has which. */
@@ -119,8 +120,8 @@ const identityHeaders: Record<string, JsonObject> = {
   Date: { description: "The server's time (RFC 9110).", required: true, schema: { type: "string" } },
 };
 
-function rateHeaders(planLimits: Config["planLimits"]): Record<string, JsonObject> {
-  const plans = planNames.map((plan) => `${plan} ${planLimits[plan]}`).join(", ");
+function rateHeaders(facts: OpenApiFacts): Record<string, JsonObject> {
+  const plans = planNames.map((plan) => `${plan} ${facts[plan]}`).join(", ");
   return {
     "RateLimit-Limit": {
       description:
@@ -157,7 +158,7 @@ function rateHeaders(planLimits: Config["planLimits"]): Record<string, JsonObjec
         type: "string",
         pattern: `^"(team|address)";q=[0-9]+;w=${windowS}(, "key";q=[0-9]+;w=${windowS})?$`,
       },
-      example: `"team";q=${planLimits.pro};w=${windowS}`,
+      example: `"team";q=${facts.pro};w=${windowS}`,
     },
   };
 }
