@@ -52,6 +52,9 @@ test("a wall clock that was set forward or back counts from the next message on"
     expect(lease.holds()).toBe(stepMs < 0);
     lease.extend(lease.sendTime());
     expect(lease.leftMs()).toBe(leaseMs);
+    // From then on it catches a stopped machine again.
+    clock.stepWall(leaseMs);
+    expect(lease.holds()).toBe(false);
   }
 });
 

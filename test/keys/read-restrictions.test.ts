@@ -30,3 +30,19 @@ test("a key is not restricted to another team's app, in the words for one that d
   expect(unknown.message).toBe("app_ids: team `demo` has no app `nowhere`.");
   expect(await read({ appIds: ["shared"] }, team)).toMatchObject({ appIds: ["shared"] });
 });
+
+test("a key has from 1 request a minute to as many as its team's plan, and at most 100 apps", async () => {
+  const refusalOf = (request: Parameters<typeof read>[0]) => read(request, team).catch((thrown) => thrown);
+  for (const requestsPerMinute of [0, -1, 61]) {
+    expect(await refusalOf({ appIds: [], requestsPerMinute })).toMatchObject({
+      param: "requests_per_minute",
+    });
+  }
+  for (const requestsPerMinute of [1, 60]) {
+    expect(await read({ appIds: [], requestsPerMinute }, team)).toMatchObject({ requestsPerMinute });
+  }
+  const appIds = Array.from({ length: 101 }, (_, n) => `app-${n}`);
+  const tooMany = { param: "app_ids", message: "app_ids must name at most 100 apps." };
+  expect(await refusalOf({ appIds })).toMatchObject(tooMany);
+  expect(await read({ appIds: Array(101).fill("echo") }, team)).toMatchObject({ appIds: ["echo"] });
+});

@@ -30,8 +30,9 @@ function setUp(facts: Partial<KeyEvidence> = {}) {
   const cached = new Map<string, KeyEvidence | null>();
   const stored = new Map([[id, evidence]]);
   let reads = 0;
+  const clock = createManualClock();
   const verify = createVerifyKey({
-    clock: createManualClock(),
+    clock,
     form,
     secrets,
     evidence: {
@@ -44,6 +45,7 @@ function setUp(facts: Partial<KeyEvidence> = {}) {
   });
   const caller = { address: "192.0.2.1" };
   return {
+    clock,
     id,
     value,
     evidence,
@@ -157,4 +159,29 @@ test("a key that was proven before makes no wrong secret valid, nor another dige
   expect(verify(value)).toMatchObject({ kind: "valid" });
   cached.set(id, { ...evidence, digest: Buffer.alloc(32, 3) });
   expect(verify(value)).toEqual({ kind: "invalid" });
+});
+
+test("a key is expired from its time on, also one that was proven before, and only to who has its secret", () => {
+  const { clock, id, value, evidence, cached, verify } = setUp();
+  const expireTimeMs = clock.unixMs() + 1_000;
+  cached.set(id, { ...evidence, expireTimeMs });
+  clock.advance(999);
+  expect(verify(value)).toMatchObject({ kind: "valid" });
+  clock.advance(1);
+  for (let times = 0; times < 2; times++) {
+    expect(verify(value)).toEqual({ kind: "expired", keyId: id, teamId: "demo", expireTimeMs });
+    expect(verify(sameIdOtherSecret(id))).toEqual({ kind: "invalid" });
+  }
+});
+
+test("a key that is marked as expired stays so when the clock is set back", async () => {
+  const { value, verify } = setUp({ expireTimeMs: 1_800_000_000_000, isExpired: true });
+  expect(await verify(value)).toMatchObject({ kind: "expired" });
+});
+
+test("a key is no key while it is pending, and revoked before it is expired", async () => {
+  const pending = setUp({ isPending: true });
+  expect(await pending.verify(pending.value)).toEqual({ kind: "invalid" });
+  const ended = setUp({ revokeTimeMs: 5, expireTimeMs: 5 });
+  expect(await ended.verify(ended.value)).toMatchObject({ kind: "revoked" });
 });

@@ -22,6 +22,18 @@ test("a team alone holds half of the bound, and a quarter while another team has
   expect(budget.bytes).toBe(0.75 * bytesMax);
 });
 
+test("a team that holds as much as it may beside others gets the rest when none has asked for a minute", () => {
+  const { clock, budget } = open();
+  budget.open("b").take(1);
+  const held = budget.open("a");
+  expect(held.take(bytesMax / 4)).toBe(true);
+  expect(held.take(1)).toBe(false);
+  clock.advance(59_999);
+  expect(held.take(1)).toBe(false);
+  clock.advance(1);
+  expect(held.take(bytesMax / 4)).toBe(true);
+});
+
 test("a team that holds little is served beside teams that hold all that they may", () => {
   const { budget } = open();
   for (const team of ["a", "b", "c"]) expect(budget.open(team).take(bytesMax / 4)).toBe(true);
