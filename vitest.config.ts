@@ -4,6 +4,8 @@ import { defineConfig } from "vitest/config";
 const processes = ["test/{process,attacks}/**/*.test.ts"];
 const browser = ["test/browser/**/*.test.ts"];
 const campaigns = ["test/campaigns/**/*.test.ts"];
+// It runs `quick` tests, so it needs no more than they do.
+const mutants = ["test/campaigns/mutants.test.ts"];
 
 // They need more than Node and npm: MongoDB, Redis, openssl, Python, …
 const services = [
@@ -87,8 +89,18 @@ export default defineConfig({
           ...withMongo,
           name: "campaigns",
           include: campaigns,
+          exclude: mutants,
           maxWorkers: 1,
           sequence: { groupOrder: 4 },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: "mutants",
+          include: mutants,
+          provide: { isQuick: true, mongodbUri: "" },
+          sequence: { groupOrder: 5 },
         },
       },
     ],

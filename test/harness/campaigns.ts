@@ -227,6 +227,12 @@ export const campaigns: readonly Campaign[] = [
     ...{ unit: "of 2", size: 2, short: 1 },
   },
   {
+    name: "mutants",
+    attacks: "faults in the source, each of which `npm test` must see",
+    files: ["test/campaigns/mutants.test.ts"],
+    ...{ unit: "faults", size: 50, short: 8 },
+  },
+  {
     name: "ordinary-text",
     attacks: "the scanners of leaked keys, in much text without one",
     files: ["test/campaigns/ordinary-text.test.ts"],
