@@ -31,7 +31,7 @@ export async function promoteSecret(
   options: JsonOption,
 ): Promise<void> {
   const file = secretsFile(world);
-  const { instances } = await lookAtStore(file.config);
+  const { instances } = await lookAtStore(world, file.config);
   const versions = await file.change((held) => {
     const last = held.at(-1);
     if (!last || held.length < 2) return `${file.path} holds one secret. Add one with \`secrets add\` first.`;
@@ -55,7 +55,7 @@ export async function dropSecret(
   options: JsonOption & { readonly version?: string | undefined },
 ): Promise<void> {
   const file = secretsFile(world);
-  const store = await lookAtStore(file.config);
+  const store = await lookAtStore(world, file.config);
   let dropped = "";
   const versions = await file.change((held) => {
     dropped = options.version ?? versionOf(held.at(-1));
@@ -110,9 +110,12 @@ const versionOf = (held: HeldSecret | undefined) => (held ? secretVersion(held.s
 
 const lookMsMax = 5_000;
 
-async function lookAtStore(config: Config): Promise<StoreInspection> {
+async function lookAtStore(
+  { inspect = inspectStore }: SecretsWorld,
+  config: Config,
+): Promise<StoreInspection> {
   try {
-    return await inspectStore(config, { msMax: lookMsMax });
+    return await inspect(config, { msMax: lookMsMax });
   } catch (thrown) {
     throw thrown instanceof StartRefused ? new CommandFailure(thrown.message, { cause: thrown }) : thrown;
   }

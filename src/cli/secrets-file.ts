@@ -3,11 +3,14 @@ import { secretPath } from "../data-folder/secret-files.ts";
 import { createServiceSecrets } from "../keys/service-secrets.ts";
 import type { Config } from "../settings/config.ts";
 import { type Environment, readSettings } from "../settings/read-settings.ts";
+import type { inspectStore } from "../store/store-inspection.ts";
 import { CommandFailure } from "./command-failure.ts";
 
 export interface SecretsWorld {
   readonly env: Environment;
   readFile(path: string): string;
+  /** By default `inspectStore`. */
+  readonly inspect?: typeof inspectStore;
 }
 
 /** The file whose secrets the next start reads. */
