@@ -28,11 +28,11 @@ export const mutants: readonly Mutant[] = [
     test: "test/keys/verify-key.test.ts",
   },
   {
-    fault: "digests of an older secret are made with the newest",
-    file: "src/keys/service-secrets.ts",
-    text: "digest: (version, text) => hmacs.get(version)?.(text),",
-    by: "digest: (_version, text) => digestNewest(text),",
-    test: "test/keys/service-secrets.test.ts",
+    fault: "the answer to a revocation does not wait for the fleet",
+    file: "src/keys/keyring.ts",
+    text: "teamId, value: evidenceOf(key), key };",
+    by: "teamId, value: evidenceOf(key), key, grants: true };",
+    test: "test/fleet/taken-rights.test.ts",
   },
   {
     fault: "the overlap of a rotation goes past the key's own expiry",
