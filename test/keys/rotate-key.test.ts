@@ -73,3 +73,18 @@ test("the new key lives as long as the old one was made for, counted anew", asyn
   clock.advance(3 * hourMs);
   expect((await rotate({})).expireTimeMs).toBe(nowMs + 8 * hourMs);
 });
+
+test("another team's key, a key that is pending and an unknown one are not rotated, in the same words", async () => {
+  const { store, rotate } = await startRotations();
+  const facts = { teamId: team.id, pendingSinceMs: 1 };
+  for (const key of [
+    { id: "theirs", teamId: "acme" },
+    { id: "pending", ...facts },
+  ]) {
+    await store.insert(keyRecordOf(key), { activeMax: 9 });
+  }
+  for (const keyId of ["theirs", "pending", "nobody's"]) {
+    await expect(rotate({}, keyId)).rejects.toMatchObject({ reason: "KEY_NOT_FOUND", param: "key_id" });
+  }
+  expect(await store.find("theirs")).toMatchObject({ replacedByKeyId: null, revokeTimeMs: null });
+});
