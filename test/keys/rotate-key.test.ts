@@ -68,6 +68,13 @@ test("a key stays the first one through all rotations, so that its limit and its
   expect(await store.countActive(team.id)).toBe(1);
 });
 
+test("the new key may do what the old one may: the same apps, as many requests a minute", async () => {
+  const { store, rotate } = await startRotations();
+  const restrictions = { appIds: ["echo"], requestsPerMinute: 5 };
+  await store.insert(keyRecordOf({ id: "narrow", teamId: team.id, ...restrictions }), { activeMax: 9 });
+  expect(await rotate({}, "narrow")).toMatchObject(restrictions);
+});
+
 test("the new key lives as long as the old one was made for, counted anew", async () => {
   const { clock, nowMs, rotate } = await startRotations({ expireInMs: 5 * hourMs });
   clock.advance(3 * hourMs);
