@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:http2";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { transportLimits } from "#src/server/transport-limits.ts";
 import { h2cSession } from "../../harness/h2c-client.ts";
 import { type Keyrun, startKeyrun } from "../../harness/keyrun.ts";
 
@@ -8,12 +9,15 @@ let keyrun: Keyrun;
 const sessions: ClientHttp2Session[] = [];
 
 beforeAll(async () => {
+  // Streams are ended by a check that counts its own intervals.
+  vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
   keyrun = await startKeyrun();
 });
 
 afterAll(async () => {
   for (const session of sessions) session.destroy();
   await keyrun.close();
+  vi.useRealTimers();
 });
 
 const listFiles = Buffer.from([0, 0, 0, 0, 2, 0x3a, 0]);
@@ -41,9 +45,20 @@ test("with the product's limits, a caller without a credential can't hold a stre
   const reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
   const talk = rpc(internal, reflection, "application/grpc");
   talk.write(listFiles);
-  await once(talk, "data");
+  // With this, what was sent before has arrived, too.
+  await Promise.all([
+    once(talk, "data"),
+    ...[refusedRpc, refusedRest].map((stream) => once(stream, "response")),
+  ]);
 
-  await Promise.all([refusedRpc, refusedRest, check].map((stream) => once(stream, "close")));
+  const streams = [refusedRpc, refusedRest, check];
+  const closed = Promise.all(streams.map((stream) => once(stream, "close")));
+  const { requestMsMax, stalledWriteMsMax, checkIntervalMs } = transportLimits;
+  vi.advanceTimersByTime(Math.max(requestMsMax, stalledWriteMsMax));
+  for (const session of sessions) await new Promise<unknown>((answered) => session.ping(answered));
+  expect(streams.map(({ closed }) => closed)).toEqual([false, false, false]);
+  vi.advanceTimersByTime(2 * checkIntervalMs);
+  await closed;
   // A conversation that began before all of them is still open.
   talk.write(listFiles);
   expect((await once(talk, "data"))[0]).toBeInstanceOf(Buffer);
