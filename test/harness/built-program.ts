@@ -1,10 +1,11 @@
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, renameSync } from "node:fs";
+import { homedir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** Programs that Go builds from a module of the harness, each once for all test runs. */
+/** Programs that Go builds from a module of the harness, each once for all clones of a user. */
 export interface GoModule {
   /** The module's folder beside this file. */
   readonly folder: string;
@@ -21,8 +22,9 @@ export function buildGoPrograms(module: GoModule, say: () => void = () => {}): s
   const source = fileURLToPath(new URL(`${module.folder}/`, import.meta.url));
   const sources = createHash("sha256");
   for (const name of module.sources) sources.update(readFileSync(join(source, name)));
-  const cache = fileURLToPath(new URL("../../node_modules/.cache/keyrun-go/", import.meta.url));
-  const folder = join(cache, `${module.folder}-${sources.digest("hex").slice(0, 16)}`);
+  // Not in `node_modules`, which `npm ci` removes: a build takes minutes.
+  const cache = process.env.XDG_CACHE_HOME || join(homedir(), ".cache");
+  const folder = join(cache, "keyrun-go", `${module.folder}-${sources.digest("hex").slice(0, 16)}`);
   const missing = Object.entries(module.programs).filter(([name]) => !existsSync(join(folder, name)));
   if (missing.length > 0) say();
   mkdirSync(folder, { recursive: true });
