@@ -1,13 +1,13 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { colourOf } from "../harness/page-probes.ts";
-import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
+import { describeInBrowser, openScreen } from "../harness/screen.ts";
 import { makeKeys, rowOf } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
 import { soon } from "../harness/soon.ts";
 
 const email = "owner@localhost";
 
-describe.skipIf(chromiumEndpoint === "")("which page a person sees", () => {
+describeInBrowser("which page a person sees", () => {
   test("a deep link leads through sign-in and back, and the code stays neither in the address nor in the history", async () => {
     const screen = await openScreen();
     const { page, keyrun } = screen;

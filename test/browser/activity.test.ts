@@ -1,8 +1,8 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { bounds } from "../../web/bounds.ts";
 import { holdTimers } from "../harness/held-timers.ts";
 import { focused, smallTargets } from "../harness/page-probes.ts";
-import { chromiumEndpoint, openScreen, type Screen } from "../harness/screen.ts";
+import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts";
 import { answerCalls, holdCalls, loseCalls } from "../harness/screen-calls.ts";
 import { makeKeys } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
@@ -17,7 +17,7 @@ async function openActivity({ page, signIn, url }: Screen): Promise<void> {
   await page.getByRole("heading", { level: 1, name: "Activity" }).waitFor();
 }
 
-describe.skipIf(chromiumEndpoint === "")("the activity of a team", () => {
+describeInBrowser("the activity of a team", () => {
   test("the navigation leads to it and back, without a new document, and says where one is", async () => {
     const screen = await openScreen();
     const { page } = screen;

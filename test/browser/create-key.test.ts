@@ -1,15 +1,15 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { bounds } from "../../web/bounds.ts";
 import { holdTimers } from "../harness/held-timers.ts";
 import { focused, readClipboard } from "../harness/page-probes.ts";
-import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
+import { describeInBrowser, openScreen } from "../harness/screen.ts";
 import { holdCalls, loseAnswers, loseCalls } from "../harness/screen-calls.ts";
 import { clipboard, createByHand, goBackInVain, openCreateDialog } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
 import { soon } from "../harness/soon.ts";
 import { serveStreamedWords } from "../harness/streaming-app.ts";
 
-describe.skipIf(chromiumEndpoint === "")("creating a key", () => {
+describeInBrowser("creating a key", () => {
   test("a label of 128 code points is accepted; a longer one is refused at the field and never sent", async () => {
     const screen = await openScreen();
     const { page, keyrun } = screen;

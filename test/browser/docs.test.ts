@@ -1,8 +1,8 @@
-import { describe, expect, test } from "vitest";
-import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
+import { expect, test } from "vitest";
+import { describeInBrowser, openScreen } from "../harness/screen.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
 
-describe.skipIf(chromiumEndpoint === "")("the pages of the documentation", () => {
+describeInBrowser("the pages of the documentation", () => {
   test.each([
     ["api", "Calling Keyrun"],
     ["errors", "Refusals"],

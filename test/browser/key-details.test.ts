@@ -1,8 +1,8 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { bounds } from "../../web/bounds.ts";
 import { holdTimers } from "../harness/held-timers.ts";
 import { focused, readClipboard } from "../harness/page-probes.ts";
-import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
+import { describeInBrowser, openScreen } from "../harness/screen.ts";
 import { clipboard, createByHand, makeKeys, rowOf } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
 import { soon } from "../harness/soon.ts";
@@ -15,7 +15,7 @@ const longLabels = [
   "مفتاح النشر ".repeat(10).trim(),
 ];
 
-describe.skipIf(chromiumEndpoint === "")("all that is known of a key", () => {
+describeInBrowser("all that is known of a key", () => {
   test("its label opens the whole label, its id to copy, and exact times, by keyboard as well", async () => {
     const screen = await openScreen({ browser: { ...clipboard, locale: "de-DE" } });
     const { page, keyrun } = screen;

@@ -1,12 +1,12 @@
 import { timestampFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import type { Request } from "playwright-core";
-import { beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { bounds } from "../../web/bounds.ts";
 import { holdTimers } from "../harness/held-timers.ts";
 import { untilHourHasRoom } from "../harness/hour-border.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { focused } from "../harness/page-probes.ts";
-import { chromiumEndpoint, openScreen, type Screen } from "../harness/screen.ts";
+import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts";
 import { loseCalls } from "../harness/screen-calls.ts";
 import { makeKeys, openCreateDialog, rowOf } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
@@ -21,7 +21,7 @@ async function makeKeyUntil({ keyrun }: Screen, label: string, expireMs: number)
   await keyrun.keys.createKey({ teamId, label, expireTime: timestampFromMs(expireMs) });
 }
 
-describe.skipIf(chromiumEndpoint === "")("the expiry of a key", () => {
+describeInBrowser("the expiry of a key", () => {
   // What the page and the test call a day is one.
   beforeEach(untilHourHasRoom, 300_000);
 

@@ -1,9 +1,9 @@
 import type { Page } from "playwright-core";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { bounds } from "../../web/bounds.ts";
 import { holdTimers } from "../harness/held-timers.ts";
 import { firstFocuses, firstFocusListener, focused, readClipboard } from "../harness/page-probes.ts";
-import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
+import { describeInBrowser, openScreen } from "../harness/screen.ts";
 import { clipboard, createByHand, wholePage } from "../harness/screen-flows.ts";
 import { soon } from "../harness/soon.ts";
 
@@ -28,7 +28,7 @@ async function tabTo(page: Page, name: string): Promise<void> {
   throw new Error(`Tab never came to ${name}.`);
 }
 
-describe.skipIf(chromiumEndpoint === "")("by keyboard alone", () => {
+describeInBrowser("by keyboard alone", () => {
   test("Tab goes through the page in reading order, and the skip link goes to the content", async () => {
     const screen = await openScreen();
     const { page, keyrun } = screen;

@@ -1,7 +1,7 @@
 import type { Page } from "playwright-core";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { layoutShiftListener, layoutShifts } from "../harness/page-probes.ts";
-import { chromiumEndpoint, openScreen, type Screen } from "../harness/screen.ts";
+import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts";
 import { holdCalls, type RpcName } from "../harness/screen-calls.ts";
 import { makeKeys } from "../harness/screen-flows.ts";
 import { soon } from "../harness/soon.ts";
@@ -11,7 +11,7 @@ const layoutShiftMax = 0.05;
 const keysPath = "/settings/team/demo/api-keys";
 const phone = { hasTouch: true, isMobile: true } as const;
 
-describe.skipIf(chromiumEndpoint === "")("while the page loads, nothing moves", () => {
+describeInBrowser("while the page loads, nothing moves", () => {
   test.each([
     { width: 320, height: 568, keys: 5, touch: true },
     { width: 412, height: 823, keys: 1, touch: true },

@@ -1,14 +1,14 @@
 import type { Page } from "playwright-core";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { focused } from "../harness/page-probes.ts";
-import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
+import { describeInBrowser, openScreen } from "../harness/screen.ts";
 import { loseCalls } from "../harness/screen-calls.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
 import { soon } from "../harness/soon.ts";
 
 const partFiles = "**/assets/parts-*";
 
-describe.skipIf(chromiumEndpoint === "")("the lazy parts", () => {
+describeInBrowser("the lazy parts", () => {
   test("are loaded before one is needed, whatever else fails: then a dialog opens at once, without a network", async () => {
     const screen = await openScreen();
     const { page, context, keyrun } = screen;

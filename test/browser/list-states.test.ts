@@ -1,9 +1,9 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { bounds } from "../../web/bounds.ts";
 import { createFailingList } from "../harness/failing-list.ts";
 import { holdTimers } from "../harness/held-timers.ts";
 import { colourOf, hasFocus } from "../harness/page-probes.ts";
-import { chromiumEndpoint, openScreen, type Screen } from "../harness/screen.ts";
+import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts";
 import { holdCalls, loseCalls } from "../harness/screen-calls.ts";
 import { makeKeys, rowOf, wholePage } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
@@ -18,7 +18,7 @@ async function onlyButtonsRead(screen: Screen): Promise<void> {
   await holdCalls(screen.page, "KeyService/WatchKeys");
 }
 
-describe.skipIf(chromiumEndpoint === "")("the list of keys, in each of its states", () => {
+describeInBrowser("the list of keys, in each of its states", () => {
   test("loading: heading and button are there at once, then three empty rows and an announcement", async () => {
     const screen = await openScreen();
     const { page } = screen;

@@ -1,8 +1,8 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { bounds } from "../../web/bounds.ts";
 import { holdTimers } from "../harness/held-timers.ts";
 import { focused } from "../harness/page-probes.ts";
-import { chromiumEndpoint, openScreen, type Screen } from "../harness/screen.ts";
+import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts";
 import { loseCalls } from "../harness/screen-calls.ts";
 import { clipboard, createByHand, makeKeys, rowOf } from "../harness/screen-flows.ts";
 import { expectAccessible, expectWellMade } from "../harness/screen-state.ts";
@@ -28,7 +28,7 @@ async function signInAndWatch({ page, signIn }: Screen): Promise<void> {
   await opened;
 }
 
-describe.skipIf(chromiumEndpoint === "")("changes by others, as they happen", () => {
+describeInBrowser("changes by others, as they happen", () => {
   test("a key that is created elsewhere appears, and the focus stays where it was", async () => {
     const screen = await openScreen();
     const { page } = screen;

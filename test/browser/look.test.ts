@@ -1,7 +1,7 @@
 import type { Page } from "playwright-core";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { focused, smallTargets, tooWide } from "../harness/page-probes.ts";
-import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
+import { describeInBrowser, openScreen } from "../harness/screen.ts";
 import { createByHand, makeKeys, openCreateDialog, wholePage } from "../harness/screen-flows.ts";
 import { takePictures } from "../harness/screen-state.ts";
 
@@ -16,7 +16,7 @@ async function onPageAndDialog(page: Page, check: () => Promise<void>): Promise<
   await check();
 }
 
-describe.skipIf(chromiumEndpoint === "")("for each person and device", () => {
+describeInBrowser("for each person and device", () => {
   test("at 400 % zoom nothing is cut off or scrolls sideways", async () => {
     // 1280 × 1024 px at 400 % are 320 × 256 CSS pixels (WCAG 2.2, 1.4.10).
     const screen = await openScreen({

@@ -1,6 +1,6 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { focused } from "../harness/page-probes.ts";
-import { chromiumEndpoint, openScreen, type Screen } from "../harness/screen.ts";
+import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts";
 import { openCreateDialog, rowOf } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
 import { soon } from "../harness/soon.ts";
@@ -12,7 +12,7 @@ async function addApps({ keyrun }: Screen): Promise<void> {
   await keyrun.apps.createApp({ app: { id: "shout", displayName: "Shout it out", backend } });
 }
 
-describe.skipIf(chromiumEndpoint === "")("restricting a key", () => {
+describeInBrowser("restricting a key", () => {
   test("a key is restricted to apps and to requests a minute by keyboard, and its details tell", async () => {
     const screen = await openScreen();
     const { page, keyrun } = screen;

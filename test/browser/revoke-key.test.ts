@@ -1,14 +1,14 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { bounds } from "../../web/bounds.ts";
 import { holdTimers } from "../harness/held-timers.ts";
 import { focused } from "../harness/page-probes.ts";
-import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
+import { describeInBrowser, openScreen } from "../harness/screen.ts";
 import { holdCalls, loseCalls } from "../harness/screen-calls.ts";
 import { makeKeys, rowOf } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
 import { soon } from "../harness/soon.ts";
 
-describe.skipIf(chromiumEndpoint === "")("revoking a key", () => {
+describeInBrowser("revoking a key", () => {
   test("the dialog says what revoking means, warns of a key in use, and Cancel has the focus and changes nothing", async () => {
     const screen = await openScreen();
     const { page, keyrun } = screen;

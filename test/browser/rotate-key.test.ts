@@ -1,7 +1,7 @@
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { everythingKept, focused, readClipboard } from "../harness/page-probes.ts";
-import { chromiumEndpoint, openScreen, type Screen } from "../harness/screen.ts";
+import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts";
 import { holdCalls, loseAnswers } from "../harness/screen-calls.ts";
 import { clipboard, goBackInVain, makeKeys, rowOf } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
@@ -16,7 +16,7 @@ async function openRotate({ page }: Screen, label: string): Promise<void> {
   await page.getByRole("dialog", { name: `Rotate ${label}` }).waitFor();
 }
 
-describe.skipIf(chromiumEndpoint === "")("rotating a key", () => {
+describeInBrowser("rotating a key", () => {
   test("by keyboard: the new key is shown once, both work, each names the other, and the old one tells its end", async () => {
     const screen = await openScreen({ browser: clipboard });
     const { page, keyrun } = screen;

@@ -1,8 +1,8 @@
 import { request as send } from "node:http";
 import { text } from "node:stream/consumers";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { everythingKept } from "../harness/page-probes.ts";
-import { chromiumEndpoint, openScreen, type Screen } from "../harness/screen.ts";
+import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts";
 import { clipboard, createByHand } from "../harness/screen-flows.ts";
 import { soon } from "../harness/soon.ts";
 
@@ -23,7 +23,7 @@ function post(
   });
 }
 
-describe.skipIf(chromiumEndpoint === "")("what a browser must not reveal", () => {
+describeInBrowser("what a browser must not reveal", () => {
   test("after the dialog has closed the secret is nowhere: page, fields, storage, caches, history, requests", async () => {
     const screen = await openScreen({ browser: clipboard });
     const { page, context, keyrun } = screen;

@@ -1,10 +1,10 @@
 import type { Page } from "playwright-core";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { systemClock } from "#src/clock.ts";
 import { bounds } from "../../web/bounds.ts";
 import { holdTimers } from "../harness/held-timers.ts";
 import { focused } from "../harness/page-probes.ts";
-import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
+import { describeInBrowser, openScreen } from "../harness/screen.ts";
 import { holdCalls } from "../harness/screen-calls.ts";
 import { clipboard, createByHand, makeKeys, rowOf } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
@@ -18,7 +18,7 @@ const labels = (page: Page) => page.getByRole("rowheader").allTextContents();
 const said = (page: Page, text: string) =>
   page.getByRole("status").getByText(text, { exact: true }).waitFor({ state: "attached" });
 
-describe.skipIf(chromiumEndpoint === "")("finding a key among many", () => {
+describeInBrowser("finding a key among many", () => {
   test("a team with few keys sees no search, no filter and no order to choose", async () => {
     const screen = await openScreen();
     const { page } = screen;

@@ -1,12 +1,12 @@
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { bounds } from "../../web/bounds.ts";
 import { holdTimers } from "../harness/held-timers.ts";
 import { readClipboard } from "../harness/page-probes.ts";
-import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
+import { describeInBrowser, openScreen } from "../harness/screen.ts";
 import { clipboard, createByHand } from "../harness/screen-flows.ts";
 import { soon } from "../harness/soon.ts";
 
-describe.skipIf(chromiumEndpoint === "")("the life of a key, as a person sees it", () => {
+describeInBrowser("the life of a key, as a person sees it", () => {
   test("after sign-in by a one-time link, a key is created, copied, tried, used, and refused once it is revoked", async () => {
     const screen = await openScreen({ browser: clipboard });
     const { page } = screen;

@@ -1,10 +1,10 @@
-import { beforeEach, describe, expect, test } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import { bounds } from "../../web/bounds.ts";
 import { holdTimers } from "../harness/held-timers.ts";
 import { untilHourHasRoom } from "../harness/hour-border.ts";
 import { focused, layoutShiftListener, layoutShifts, smallTargets } from "../harness/page-probes.ts";
 import { createUsageRecorder } from "../harness/recorded-usage.ts";
-import { chromiumEndpoint, openScreen } from "../harness/screen.ts";
+import { describeInBrowser, openScreen } from "../harness/screen.ts";
 import { holdCalls, loseCalls } from "../harness/screen-calls.ts";
 import { makeKeys } from "../harness/screen-flows.ts";
 import { expectWellMade, takePictures } from "../harness/screen-state.ts";
@@ -12,7 +12,7 @@ import { soon } from "../harness/soon.ts";
 
 const teamId = "demo";
 
-describe.skipIf(chromiumEndpoint === "")("the usage of the last hours and days", () => {
+describeInBrowser("the usage of the last hours and days", () => {
   // All requests of a test are in one hour.
   beforeEach(untilHourHasRoom, 300_000);
 

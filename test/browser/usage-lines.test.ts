@@ -1,8 +1,8 @@
 import type { Page, Request } from "playwright-core";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { layoutShiftListener, layoutShifts } from "../harness/page-probes.ts";
 import { createUsageRecorder } from "../harness/recorded-usage.ts";
-import { chromiumEndpoint, openScreen, type Screen } from "../harness/screen.ts";
+import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts";
 import { holdCalls, loseCalls } from "../harness/screen-calls.ts";
 import { makeKeys, rowOf } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
@@ -11,7 +11,7 @@ const teamId = "demo";
 /** Thirty days of a key that works on weekdays, with 1,204 requests. */
 const weekdays = Array.from({ length: 30 }, (_, day) => (day % 7 < 5 ? 50 + ((day * 17) % 11) : 4));
 
-describe.skipIf(chromiumEndpoint === "")("the line in the row of a key", () => {
+describeInBrowser("the line in the row of a key", () => {
   test("draws its last 30 days and says them in words; a key that was not used has none", async () => {
     const { screen, record } = await openUsed();
     const { page, keyrun } = screen;

@@ -52,9 +52,8 @@ export default class ClosingLines implements Reporter {
     // Vitest has counted the undecided as failed.
     if (failures > 0) process.exitCode = 1;
     else if (decided > 0) process.exitCode = 0;
-    const names = skipped.map((test) => `\n  ${nameOf(test)}`);
     say(`${this.#repeats()} repeats of what proved nothing, ${undecided.length} undecided`);
-    say(`${skipped.length} skipped${names.length > 0 ? `:${names.join("")}` : ""}`);
+    say([`${skipped.length} skipped${skipped.length > 0 ? ":" : ""}`, ...linesOf(skipped)].join("\n"));
     say(`${passed.length + decided} passed, ${failures} failed`);
   }
 
@@ -84,6 +83,17 @@ export default class ClosingLines implements Reporter {
 }
 
 const nameOf = (test: TestCase) => `${test.module.relativeModuleId} > ${test.fullName}`;
+
+/** What a machine lacks is one line, with the number of tests that it takes away. */
+function linesOf(skipped: readonly TestCase[]): string[] {
+  const counts = new Map<string, number>();
+  for (const test of skipped) {
+    const [, missing] = /\(left out: (.+?)\)/.exec(test.fullName) ?? [];
+    const words = missing === undefined ? nameOf(test) : `left out, as ${missing}`;
+    counts.set(words, (counts.get(words) ?? 0) + 1);
+  }
+  return [...counts].map(([words, count]) => `  ${words}${count > 1 ? `: ${count} tests` : ""}`);
+}
 
 function isUndecided(test: TestCase): boolean {
   const { errors = [] } = test.result();

@@ -1,11 +1,15 @@
 import { type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { expect, inject, onTestFinished } from "vitest";
 import { type Keyrun, type KeyrunOptions, startKeyrun } from "./keyrun.ts";
+import { describeWith } from "./needs.ts";
 import { policyListener } from "./page-probes.ts";
 import { screenFolder } from "./screen-build.ts";
 
 /** The endpoint of the one browser of the test run; empty without a browser. */
-export const chromiumEndpoint: string = inject("chromiumEndpoint");
+const chromiumEndpoint: string = inject("chromiumEndpoint");
+
+/** `describe` for tests in a browser. They are skipped where there is none. */
+export const describeInBrowser = describeWith(chromiumEndpoint === "" ? "there is no Chromium" : undefined);
 
 export interface ScreenOptions extends KeyrunOptions {
   readonly browser?: BrowserContextOptions;

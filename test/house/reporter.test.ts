@@ -44,6 +44,13 @@ test("a run ends with what was skipped, then with how many passed and failed", (
   expect(status).toBe(0);
 });
 
+test("what a machine lacks is one line, with the number of tests that it takes away", () => {
+  const lacking =
+    'describe.skip("on a server (left out: there is no server)", () => { test("one", () => {}); test("two", () => {}); });';
+  const { stdout } = runVitest({ "a.test.ts": `${lacking} test("three", () => {});`, "b.test.ts": lacking });
+  expect(stdout).toContain("\n4 skipped:\n  left out, as there is no server: 4 tests\n1 passed, 0 failed\n");
+});
+
 test("a skipped test is a failure where every test is required", () => {
   const { status, lastLines } = runVitest(green, { KEYRUN_TEST_REQUIRE_ALL: "1" });
   expect(lastLines.at(-1)).toBe("1 passed, 1 failed");
