@@ -103,7 +103,7 @@ export default defineConfig({
           include: browser,
           provide: { isQuick: false, mongodbUri: "" },
           globalSetup: ["test/harness/chromium-global.ts"],
-          maxWorkers: 1,
+          maxWorkers: 2,
           sequence: { groupOrder: 3 },
         },
       },
