@@ -1,5 +1,4 @@
-import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
 import { connectCallers } from "../harness/callers.ts";
 import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
 import { type IssuedKey, type Keyrun, startKeyrun } from "../harness/keyrun.ts";
@@ -33,6 +32,7 @@ beforeAll(async () => {
   });
   await keyrun.apps.createApp({ app: { id: "talking", backend: app.backend } });
   key = await keyrun.newKey(await keyrun.newTeam());
+  await vi.waitUntil(() => keyrun.accessLines.length === 3, { timeout: 60_000 });
 });
 
 afterAll(async () => {
@@ -40,12 +40,9 @@ afterAll(async () => {
   await app.close();
 });
 
-beforeEach(async () => {
-  // The lines of the requests that prepared the test.
-  do {
-    seen = keyrun.accessLines.length;
-    await pause(50);
-  } while (keyrun.accessLines.length > seen);
+// Whoever asks waits for the line of it: no line of another test comes later.
+beforeEach(() => {
+  seen = keyrun.accessLines.length;
 });
 
 /** The lines of this test, once there are as many. */
@@ -129,6 +126,7 @@ describe.each(Object.entries(callers))("%s", (name, { make, entry }) => {
     const team = await keyrun.newTeam();
     const busy = await keyrun.newKey(team);
     await keyrun.keys.verifyKey({ value: busy.value, cost: 60 });
+    await lines(3);
     const line = await run(id("limited"), { value: busy.value });
     const facts = { outcome: "RATE_LIMIT_EXCEEDED", teamId: team, keyId: busy.id };
     expect(line).toMatchObject({ ...facts, status: httpStatus(429), ...grpc(8) });

@@ -7,6 +7,7 @@ import { bodyOf, serveGrpc, serveHttp } from "../harness/app-backends.ts";
 import { serveHostileApps } from "../harness/hostile-apps.ts";
 import { type Keyrun, readMetric, startKeyrun } from "../harness/keyrun.ts";
 import { restRun } from "../harness/keyrun-process.ts";
+import { soon } from "../harness/soon.ts";
 
 const bytesMax = 16 * 1024 * 1024;
 const text = "x".repeat(1_000_000);
@@ -19,7 +20,7 @@ afterEach(() => keyrun.close());
 
 const newKey = async () => (await keyrun.newKey(await keyrun.newTeam(Plan.ENTERPRISE))).value;
 const held = () => readMetric(keyrun.internalUrl, keyrun.serviceToken, "keyrun_run_bytes");
-const expectHeld = (bytes: number) => expect.poll(held, { timeout: 30_000 }).toBe(bytes);
+const expectHeld = (bytes: number) => soon(held).toBe(bytes);
 
 /** Sends a run of the echo, but for its last byte. */
 function upload(value: string): { socket: Socket; answer: Promise<string> } {
@@ -51,7 +52,7 @@ test("uploads of one team that do not end hold half of the bound, are refused pa
     });
     return each;
   });
-  await expect.poll(() => refused, { timeout: 30_000 }).toBeGreaterThanOrEqual(12);
+  await soon(() => refused).toBeGreaterThanOrEqual(12);
   expect(await held()).toBeLessThanOrEqual(bytesMax / 2);
   expect((await restRun(keyrun.publicUrl, { value: other, text: "served" })).status).toBe(200);
   for (const { socket } of uploads) socket.destroy();
@@ -68,7 +69,7 @@ test("runs that wait for HTTP apps hold nothing once the apps have read their te
     app: { id: "slow", backend: { kind: { case: "http", value: server.backend } } },
   });
   const runs = Array.from({ length: 6 }, () => restRun(keyrun.publicUrl, { value, appId: "slow", text }));
-  await expect.poll(() => waiting.length, { timeout: 30_000 }).toBe(6);
+  await soon(() => waiting.length).toBe(6);
   await expectHeld(0);
   for (const answer of waiting) answer();
   expect((await Promise.all(runs)).map(({ status }) => status)).toEqual(Array(6).fill(200));
@@ -95,7 +96,7 @@ test("runs that wait for gRPC apps hold their request, and give it back at their
       () => "left",
     ),
   );
-  await expect.poll(() => waiting.length, { timeout: 30_000 }).toBe(2);
+  await soon(() => waiting.length).toBe(2);
   expect(await held()).toBeGreaterThanOrEqual(4_000_000);
   expect(await held()).toBeLessThanOrEqual(bytesMax / 2);
   ends[0]?.abort();
@@ -131,9 +132,9 @@ test.each([
         .end('{"text":"x"}');
     }
     // Each of them would hold a megabyte or more.
-    await expect.poll(held, { timeout: 30_000 }).toBeGreaterThan(0.75 * (bytesMax / 2));
+    await soon(held).toBeGreaterThan(0.75 * (bytesMax / 2));
     const refused = () => keyrun.metric(`keyrun_app_runs_total{app="${name}",outcome="other"}`);
-    await expect.poll(refused, { timeout: 30_000 }).toBeGreaterThanOrEqual(4);
+    await soon(refused).toBeGreaterThanOrEqual(4);
     expect(await held()).toBeLessThanOrEqual(bytesMax / 2);
     expect((await restRun(keyrun.publicUrl, { value: other, text: "served" })).status).toBe(200);
     session.destroy();

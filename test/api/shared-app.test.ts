@@ -4,6 +4,7 @@ import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { restRun } from "../harness/keyrun-process.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
+import { soon } from "../harness/soon.ts";
 
 const clock = createManualClock();
 let app: Awaited<ReturnType<typeof startScriptedApp>>;
@@ -30,7 +31,7 @@ async function flood(value: string, heldMax: number) {
     if (answer.status !== 200) refusals.push(answer);
     return answer.status;
   });
-  await expect.poll(() => app.waiting() + refusals.length, { timeout: 60_000 }).toBe(80);
+  await soon(() => app.waiting() + refusals.length).toBe(80);
   expect(app.waiting()).toBe(heldMax);
   for (const { status, body, headers } of refusals) {
     expect(status).toBe(503);

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { h2cSession } from "../../harness/h2c-client.ts";
 import { type Keyrun, startKeyrun } from "../../harness/keyrun.ts";
@@ -25,13 +26,15 @@ test("a stream of messages that its caller resets counts once as cancelled, and 
     te: "trailers",
   });
   stream.on("error", () => undefined);
-  await new Promise((resolve) => setTimeout(resolve, 50));
+  // The call is running once the ping behind it is answered.
+  await new Promise<void>((resolve) => session.ping(() => resolve()));
   // Resets it; `close` would end the messages first.
   stream.destroy();
   await soon(() => lines("CANCELLED").length).toBe(1);
-  await new Promise((resolve) => setTimeout(resolve, 100));
-  expect([lines("CANCELLED").length, (await keyrun.metric(cancelled)) - before]).toEqual([1, 1]);
+  // What ends with its connection has ended.
   session.close();
+  await once(session, "close");
+  expect([lines("CANCELLED").length, (await keyrun.metric(cancelled)) - before]).toEqual([1, 1]);
 });
 
 test("a method with streams both ways says over HTTP/1.1 that it needs HTTP/2, and that counts", async () => {

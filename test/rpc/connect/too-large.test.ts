@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { h2cAnswer, h2cRequest, h2cSession } from "../../harness/h2c-client.ts";
 import { type Keyrun, startKeyrun } from "../../harness/keyrun.ts";
 import { rawSocket } from "../../harness/raw-socket.ts";
@@ -13,9 +13,11 @@ beforeAll(async () => {
 
 afterAll(() => keyrun.close());
 
+// The timer that would cut off the rest of a body never fires: the answers come without it.
+beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
+afterEach(() => void vi.useRealTimers());
+
 const bytes = 2 * 1024 * 1024;
-/** Far less than the 10 s after which the rest of a body is cut off. */
-const promptMs = 9_000;
 
 function framed(): Buffer {
   const message = Buffer.alloc(5 + bytes, "x");
@@ -53,9 +55,7 @@ test.each(calls)(
     client.send(body);
     await client.until((heard) => decodeURIComponent(heard).includes("larger than 1048576"));
     client.send("\r\n0\r\n\r\nGET /nowhere HTTP/1.1\r\nHost: a\r\n\r\n");
-    const answeredMs = performance.now();
     await client.until((heard) => heard.includes("HTTP/1.1 404"));
-    expect(performance.now() - answeredMs).toBeLessThan(promptMs);
     expect(refusals()).toBe(before + 1);
     client.socket.destroy();
   },
@@ -74,13 +74,11 @@ test.each(calls)(
     stream.on("trailers", (trailers) => {
       told = decodeURIComponent(String(trailers["grpc-message"]));
     });
-    const sentMs = performance.now();
     const answer = h2cAnswer(stream);
     stream.end(body);
     const { body: text } = await answer;
     expect(decodeURIComponent(text) + told).toContain("larger than 1048576");
     expect((await h2cRequest(session, { ":path": "/nowhere" })).status).toBe(404);
-    expect(performance.now() - sentMs).toBeLessThan(promptMs);
     session.close();
   },
 );
