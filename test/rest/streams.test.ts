@@ -1,5 +1,5 @@
 import { create, type DescService, type Message } from "@bufbuild/protobuf";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { Admission } from "#src/admission/admission.ts";
 import { unguarded } from "#src/auth/key-evidence.ts";
 import { systemClock } from "#src/clock.ts";
@@ -248,19 +248,14 @@ test("server-sent events have a comment in every silence, and never inside of a 
 });
 
 test("lines of JSON are silent in a silence, so that each line is JSON", async () => {
-  const next = Promise.withResolvers<void>();
-  let askedAgain = () => {};
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  onTestFinished(() => void vi.useRealTimers());
   const { url } = await serveNews(async function* () {
     yield event("one", 1);
-    setTimeout(() => askedAgain(), 120);
-    await new Promise<void>((resolve) => {
-      askedAgain = resolve;
-    });
-    next.resolve();
+    await vi.advanceTimersByTimeAsync(10_000);
     yield event("two", 2);
   }, 10);
   const text = await (await fetch(`${url}/v1/news/sport`, { headers: ndjson })).text();
-  await next.promise;
   expect(linesOf(text)).toEqual([{ text: "one", number: 1 }, { text: "two", number: 2 }, { end: {} }]);
 });
 
