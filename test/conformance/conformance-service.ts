@@ -1,79 +1,106 @@
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { create, type DescMessage, type MessageInitShape, type MessageShape } from "@bufbuild/protobuf";
+import { create, createFileRegistry, type DescMessage, type Message } from "@bufbuild/protobuf";
 import { type Any, anyPack } from "@bufbuild/protobuf/wkt";
 import { type Code, ConnectError } from "@connectrpc/connect";
 import type { Call } from "#src/auth/principal.ts";
-import type { ServiceMethods } from "#src/auth/service-methods.ts";
-import {
-  BidiStreamRequestSchema,
-  ClientStreamRequestSchema,
-  ConformancePayload_RequestInfoSchema,
-  type ConformancePayloadSchema,
-  type ConformanceService,
-  type Error as ErrorDefinition,
-  type Header,
-  IdempotentUnaryRequestSchema,
-  ServerStreamRequestSchema,
-  type StreamResponseDefinition,
-  UnaryRequestSchema,
-  type UnaryResponseDefinition,
-} from "./gen/connectrpc/conformance/v1/service_pb.ts";
+import { bufImage } from "../harness/buf-image.ts";
+
+const types = createFileRegistry(await bufImage(join(import.meta.dirname, "proto")));
+
+/** A message of the conformance protos, by its short name. */
+export function messageType(name: string): DescMessage {
+  const type = types.getMessage(`connectrpc.conformance.v1.${name}`);
+  if (!type) throw new Error(`no message ${name}`);
+  return type;
+}
+
+export const ConformanceService = types.getService("connectrpc.conformance.v1.ConformanceService")!;
+
+interface Header {
+  readonly name: string;
+  readonly value: readonly string[];
+}
+
+interface ErrorDefinition {
+  readonly code: number;
+  readonly message?: string;
+  readonly details: readonly Any[];
+}
+
+interface Definition {
+  readonly responseHeaders: readonly Header[];
+  readonly responseTrailers: readonly Header[];
+  readonly responseDelayMs: number;
+}
+
+/** What `service.proto` calls UnaryResponseDefinition. */
+interface OneAnswer extends Definition {
+  readonly response:
+    | { readonly case: "responseData"; readonly value: Uint8Array }
+    | { readonly case: "error"; readonly value: ErrorDefinition }
+    | { readonly case: undefined };
+}
+
+/** What `service.proto` calls StreamResponseDefinition. */
+interface ManyAnswers extends Definition {
+  readonly responseData: readonly Uint8Array[];
+  readonly error?: ErrorDefinition;
+}
+
+type Request<Answers> = Message & { readonly responseDefinition?: Answers; readonly fullDuplex?: boolean };
 
 /**
  * The service that the conformance runner calls, as its proto describes it: each request says how
  * to answer it, and each answer describes the request that arrived. `Unimplemented` is left out
  * because the runner expects that it is not implemented.
  */
-export const conformanceService: Omit<ServiceMethods<typeof ConformanceService>, "unimplemented"> = {
-  unary: (request, call) =>
-    answerOnce(request.responseDefinition, call, [anyPack(UnaryRequestSchema, request)]),
+export const conformanceService = {
+  unary: (request: Request<OneAnswer>, call: Call) =>
+    answerOnce(request.responseDefinition, call, packed([request])),
 
-  idempotentUnary: (request, call) =>
-    answerOnce(request.responseDefinition, call, [anyPack(IdempotentUnaryRequestSchema, request)]),
+  idempotentUnary: (request: Request<OneAnswer>, call: Call) =>
+    answerOnce(request.responseDefinition, call, packed([request])),
 
-  async clientStream(requests, call) {
-    const all: MessageShape<typeof ClientStreamRequestSchema>[] = [];
+  async clientStream(requests: AsyncIterable<Request<OneAnswer>>, call: Call) {
+    const all: Request<OneAnswer>[] = [];
     for await (const request of requests) all.push(request);
-    return answerOnce(all[0]?.responseDefinition, call, packed(ClientStreamRequestSchema, all));
+    return answerOnce(all[0]?.responseDefinition, call, packed(all));
   },
 
-  async *serverStream(request, call) {
+  async *serverStream(request: Request<ManyAnswers>, call: Call) {
     const { responseDefinition } = request;
     setMetadata(responseDefinition, call);
-    yield* answerMany(responseDefinition, call, packed(ServerStreamRequestSchema, [request]));
+    yield* answerMany(responseDefinition, call, packed([request]));
   },
 
-  async *bidiStream(requests, call) {
-    let definition: StreamResponseDefinition | undefined;
+  async *bidiStream(requests: AsyncIterable<Request<ManyAnswers>>, call: Call) {
+    let definition: ManyAnswers | undefined;
     let isFullDuplex = false;
     let sent = 0;
-    const all: MessageShape<typeof BidiStreamRequestSchema>[] = [];
+    const all: Request<ManyAnswers>[] = [];
     for await (const request of requests) {
       if (all.push(request) === 1) {
         definition = request.responseDefinition;
-        isFullDuplex = request.fullDuplex;
+        isFullDuplex = request.fullDuplex ?? false;
         setMetadata(definition, call);
       }
       if (!isFullDuplex) continue;
       const data = definition?.responseData[sent];
       if (data === undefined) break;
       await sleep(definition?.responseDelayMs);
-      const last = packed(BidiStreamRequestSchema, [request]);
+      const last = packed([request]);
       const requestInfo = sent === 0 ? infoOf(call, last) : { requests: last };
       yield { payload: { data, requestInfo } };
       sent += 1;
     }
-    yield* answerMany(definition, call, packed(BidiStreamRequestSchema, all), sent);
+    yield* answerMany(definition, call, packed(all), sent);
   },
 };
 
-type Payload = { readonly payload: MessageInitShape<typeof ConformancePayloadSchema> };
+type Payload = { readonly payload: { data?: Uint8Array; requestInfo?: Message | { requests: Any[] } } };
 
-async function answerOnce(
-  definition: UnaryResponseDefinition | undefined,
-  call: Call,
-  requests: Any[],
-): Promise<Payload> {
+async function answerOnce(definition: OneAnswer | undefined, call: Call, requests: Any[]): Promise<Payload> {
   setMetadata(definition, call);
   const requestInfo = infoOf(call, requests);
   await sleep(definition?.responseDelayMs);
@@ -87,7 +114,7 @@ async function answerOnce(
  * describes the request.
  */
 async function* answerMany(
-  definition: StreamResponseDefinition | undefined,
+  definition: ManyAnswers | undefined,
   call: Call,
   requests: Any[],
   from = 0,
@@ -102,10 +129,7 @@ async function* answerMany(
   if (error) throw errorOf(error, responseData.length === 0 ? requestInfo : undefined);
 }
 
-function setMetadata(
-  definition: { responseHeaders: Header[]; responseTrailers: Header[] } | undefined,
-  call: Call,
-): void {
+function setMetadata(definition: Definition | undefined, call: Call): void {
   for (const { name, value } of definition?.responseHeaders ?? []) {
     for (const one of value) call.responseHeaders.append(name, one);
   }
@@ -114,30 +138,29 @@ function setMetadata(
   }
 }
 
-type RequestInfo = MessageShape<typeof ConformancePayload_RequestInfoSchema>;
+const requestInfoType = messageType("ConformancePayload.RequestInfo");
 
-function infoOf(call: Call, requests: Any[]): RequestInfo {
+function infoOf(call: Call, requests: Any[]): Message {
   const timeoutMs = call.timeoutMs();
-  return create(ConformancePayload_RequestInfoSchema, {
+  return create(requestInfoType, {
     requests,
     requestHeaders: Array.from(call.requestHeaders, ([name, value]) => ({ name, value: value.split(", ") })),
     ...(timeoutMs !== undefined && { timeoutMs: BigInt(Math.trunc(timeoutMs)) }),
   });
 }
 
-function errorOf({ code, message = "", details }: ErrorDefinition, requestInfo: RequestInfo | undefined) {
+function errorOf({ code, message = "", details }: ErrorDefinition, requestInfo: Message | undefined) {
   const own = details.map(({ typeUrl, value }) => ({
     type: typeUrl.slice(typeUrl.lastIndexOf("/") + 1),
     value,
   }));
-  const desc = ConformancePayload_RequestInfoSchema;
-  const added = requestInfo ? [{ desc, value: requestInfo }] : [];
+  const added = requestInfo ? [{ desc: requestInfoType, value: requestInfo }] : [];
   // The proto's codes are Connect's codes, and 0, which no error has.
   const error = new ConnectError(message, code as number as Code, undefined, added);
   error.details.unshift(...own);
   return error;
 }
 
-function packed<Desc extends DescMessage>(desc: Desc, requests: readonly MessageShape<Desc>[]): Any[] {
-  return requests.map((request) => anyPack(desc, request));
+function packed(requests: readonly Message[]): Any[] {
+  return requests.map((request) => anyPack(types.getMessage(request.$typeName)!, request));
 }

@@ -1,29 +1,30 @@
-import { fromBinary, toBinary } from "@bufbuild/protobuf";
+import { create, fromBinary, type Message, toBinary } from "@bufbuild/protobuf";
 import { serveRpcs } from "../harness/rpc-listener.ts";
-import { conformanceService } from "./conformance-service.ts";
-import {
-  ServerCompatRequestSchema,
-  ServerCompatResponseSchema,
-} from "./gen/connectrpc/conformance/v1/server_compat_pb.ts";
-import { ConformanceService } from "./gen/connectrpc/conformance/v1/service_pb.ts";
+import { ConformanceService, conformanceService, messageType } from "./conformance-service.ts";
+
+interface ServerCompatRequest extends Message {
+  readonly useTls: boolean;
+  readonly serverCreds?: { readonly cert: Uint8Array; readonly key: Uint8Array };
+  readonly clientTlsCert: Uint8Array;
+  readonly messageReceiveLimit: number;
+}
 
 /**
  * The server under test. It reads its settings from standard input, writes its address to standard
  * output, and serves until it is killed.
  */
-const request = fromBinary(ServerCompatRequestSchema, await readDelimited(process.stdin));
-const { useTls, serverCreds, clientTlsCert, messageReceiveLimit } = request;
+const request = fromBinary(messageType("ServerCompatRequest"), await readDelimited(process.stdin));
+const { useTls, serverCreds, clientTlsCert, messageReceiveLimit } = request as ServerCompatRequest;
 const { port } = await serveRpcs([{ service: ConformanceService, implementation: conformanceService }], {
   ...(messageReceiveLimit > 0 && { messageBytesMax: messageReceiveLimit }),
   ...(useTls && serverCreds && { tls: tlsOf(serverCreds, clientTlsCert) }),
 });
-const response = {
-  $typeName: ServerCompatResponseSchema.typeName,
+const response = create(messageType("ServerCompatResponse"), {
   host: "127.0.0.1",
   port,
   pemCert: useTls && serverCreds ? serverCreds.cert : new Uint8Array(),
-};
-process.stdout.write(delimited(toBinary(ServerCompatResponseSchema, response)));
+});
+process.stdout.write(delimited(toBinary(messageType("ServerCompatResponse"), response)));
 
 function tlsOf({ cert, key }: { cert: Uint8Array; key: Uint8Array }, clientCa: Uint8Array) {
   return {

@@ -11,7 +11,7 @@ const repository = fileURLToPath(new URL("../../", import.meta.url));
 const bufBin = join(repository, "node_modules/.bin/buf");
 
 /** The descriptors that buf builds from the folder's protos, with comments. */
-async function bufImage(folder: string): Promise<FileDescriptorSet> {
+export async function bufImage(folder: string): Promise<FileDescriptorSet> {
   const args = [bufBin, "build", folder, "-o", "-#format=binpb"];
   const options = { encoding: "buffer", maxBuffer: 16 * 1024 * 1024 } as const;
   const { stdout } = await promisify(execFile)(process.execPath, args, options);
