@@ -12,15 +12,10 @@ import type { Stores } from "#src/store/stores.ts";
 import { runCommand } from "../harness/command-line.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
-import { createMongoDatabases } from "../harness/mongo-databases.ts";
-import { describeWith, mongodbMissing, storesOfTier } from "../harness/needs.ts";
+import { createMongoDatabases, storeOfTier } from "../harness/mongo-databases.ts";
+import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { soon } from "../harness/soon.ts";
 import { auditEventOf } from "../harness/store-records.ts";
-
-const databases = createMongoDatabases();
-afterAll(() => databases.drop());
-const embedded = ["the embedded store", () => ({})] as const;
-const mongo = ["MongoDB", () => ({ KEYRUN_MONGODB_URI: databases.createUri() })] as const;
 
 const dayMs = 86_400_000;
 
@@ -51,7 +46,7 @@ function once(work: () => Promise<void>): () => Promise<void> {
 const refusalOf = (thrown: unknown) =>
   ConnectError.from(thrown).findDetails(ErrorInfoSchema)[0]?.reason ?? String(thrown);
 
-describe.each(storesOfTier<typeof embedded | typeof mongo>(embedded, mongo))("on %s", (_, settings) => {
+describe.each(storeOfTier())("on %s", (_, settings) => {
   const clock = createManualClock();
   const start = createStart(settings, clock);
 
@@ -227,10 +222,12 @@ describe.each(storesOfTier<typeof embedded | typeof mongo>(embedded, mongo))("on
 });
 
 describeWith(mongodbMissing)("on MongoDB, which writes an event before its change", () => {
+  const databases = createMongoDatabases();
+  afterAll(() => databases.drop());
   test("a change that ended before its event could say so is listed as unknown, and told by the log", async () => {
     let isLosing = false;
     const keyrun = await createStart(
-      mongo[1],
+      () => ({ KEYRUN_MONGODB_URI: databases.createUri() }),
       createManualClock(),
     )({
       onStores: (stores: Stores) => ({

@@ -1,58 +1,32 @@
 import { randomBytes } from "node:crypto";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { type Client, Code, createClient, type Transport } from "@connectrpc/connect";
+import { type Client, Code, createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { AuditOutcome } from "#gen/keyrun/v1/audit_event_pb.ts";
 import { AuditService } from "#gen/keyrun/v1/audit_service_pb.ts";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { ServiceRole } from "#gen/keyrun/v1/service_token_pb.ts";
-import type { AuditEvent } from "#src/audit/audit-store.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
-import type { Stores } from "#src/store/stores.ts";
-import { type Keyrun, startKeyrun, withAuthorization } from "../harness/keyrun.ts";
+import { type Keyrun, startKeyrun, tokenTransports } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { signInOwner } from "../harness/members.ts";
-import { createMongoDatabases } from "../harness/mongo-databases.ts";
-import { storesOfTier } from "../harness/needs.ts";
+import { storeOfTier } from "../harness/mongo-databases.ts";
 import { soon } from "../harness/soon.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
+import { writtenEvents } from "../harness/written-events.ts";
 
 const { VERIFY, MANAGE, METRICS } = ServiceRole;
 const folders = createTempFolders();
-const databases = createMongoDatabases();
-afterAll(async () => {
-  folders.remove();
-  await databases.drop();
-});
-
-const transports: Readonly<Record<string, (baseUrl: string, token: string) => Transport>> = {
-  gRPC: (baseUrl, token) =>
-    createGrpcTransport({ baseUrl, interceptors: [withAuthorization(`Bearer ${token}`)] }),
-  Connect: (baseUrl, token) =>
-    createConnectTransport({
-      ...{ baseUrl, httpVersion: "1.1" },
-      interceptors: [withAuthorization(`Bearer ${token}`)],
-    }),
-};
+afterAll(folders.remove);
 
 /** A Keyrun whose written events the test sees, also those that no list shows yet. */
 async function startWatched(options: Parameters<typeof startKeyrun>[0] = {}) {
-  const written: AuditEvent[] = [];
-  const onStores = (opened: Stores): Stores => ({
-    ...opened,
-    audit: {
-      ...opened.audit,
-      write: (events) => {
-        written.push(...events);
-        return opened.audit.write(events);
-      },
-    },
-  });
+  const { written, onStores } = writtenEvents();
   return { keyrun: await startKeyrun({ ...options, onStores }), written };
 }
 
-describe.each(Object.keys(transports))("over %s", (protocol) => {
+describe.each(Object.keys(tokenTransports))("over %s", (protocol) => {
   let keyrun: Keyrun;
   beforeAll(async () => {
     keyrun = await startKeyrun();
@@ -61,7 +35,9 @@ describe.each(Object.keys(transports))("over %s", (protocol) => {
   afterAll(() => keyrun.close());
 
   async function attempt(token: string, request: { teamId: string }) {
-    const { keys } = { keys: createClient(KeyService, transports[protocol]!(keyrun.internalUrl, token)) };
+    const { keys } = {
+      keys: createClient(KeyService, tokenTransports[protocol]!(keyrun.internalUrl, token)),
+    };
     await expect(keys.createKey(request)).rejects.toMatchObject({ code: Code.PermissionDenied });
     return (await keyrun.audit.listEvents({ action: "key.create" })).events;
   }
@@ -86,7 +62,7 @@ test("wrong service tokens are written down whatever they were shown to, and joi
   const { keyrun, written } = await startWatched();
   const { value } = await keyrun.newServiceToken(METRICS);
   const wrong = `${value.slice(0, -3)}AAA`;
-  for (const transport of Object.values(transports)) {
+  for (const transport of Object.values(tokenTransports)) {
     const keys = createClient(KeyService, transport(keyrun.internalUrl, wrong));
     await expect(keys.listKeys({ teamId: "demo" })).rejects.toMatchObject({ code: Code.Unauthenticated });
     await expect(keys.verifyKey({ value: "x" })).rejects.toMatchObject({ code: Code.Unauthenticated });
@@ -109,7 +85,7 @@ test("refused leak reports of a known service are joined as those of strangers a
   const clock = createManualClock();
   const { keyrun, written } = await startWatched({ clock });
   const { value } = await keyrun.newServiceToken(VERIFY);
-  const keys = createClient(KeyService, transports.gRPC!(keyrun.internalUrl, value));
+  const keys = createClient(KeyService, tokenTransports.gRPC!(keyrun.internalUrl, value));
   const key = await keyrun.newKey(await keyrun.newTeam());
   for (let n = 0; n < 20; n++) {
     const report = keys.revokeLeakedKey({ value: keyrun.unknownKey() });
@@ -122,12 +98,7 @@ test("refused leak reports of a known service are joined as those of strangers a
   expect(reports[0]?.actor).not.toBe("unknown");
 });
 
-describe.each(
-  storesOfTier<[string, () => Record<string, string>]>(
-    ["the embedded store", () => ({})],
-    ["MongoDB", () => ({ KEYRUN_MONGODB_URI: databases.createUri() })],
-  ),
-)("on %s", (_, settings) => {
+describe.each(storeOfTier())("on %s", (_, settings) => {
   test("what changes nothing is done, and has no event", async () => {
     const { keyrun, written } = await startWatched({ settings: settings() });
     await keyrun.teams.createTeam({ team: { id: "demo" } }).catch(() => {});
@@ -190,7 +161,7 @@ describe("an earlier team with the same id", () => {
 
   test("keeps its events from a service of the new one, and an admin sees them all", async () => {
     const { value } = await keyrun.newServiceToken(MANAGE, ["again"]);
-    const audit = createClient(AuditService, transports.gRPC!(keyrun.internalUrl, value));
+    const audit = createClient(AuditService, tokenTransports.gRPC!(keyrun.internalUrl, value));
     expect(await actionsFor(audit)).toEqual(own);
     expect(await actionsFor(keyrun.audit)).toContain("team.delete");
   });

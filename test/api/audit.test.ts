@@ -11,15 +11,14 @@ import { ServiceTokenService } from "#gen/keyrun/v1/service_token_service_pb.ts"
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
-import type { AuditEvent } from "#src/audit/audit-store.ts";
 import { auditedMethod } from "#src/rpc/audit/audited-methods.ts";
 import { type AuditedCall, auditedCalls, auditedElsewhere } from "../harness/audited-calls.ts";
 import { createBrowser } from "../harness/browser.ts";
 import { runCommand } from "../harness/command-line.ts";
 import { type Keyrun, startKeyrun, withAuthorization } from "../harness/keyrun.ts";
 import { newSignInLink, signInOwner } from "../harness/members.ts";
-import { createMongoDatabases } from "../harness/mongo-databases.ts";
-import { storesOfTier } from "../harness/needs.ts";
+import { storeOfTier } from "../harness/mongo-databases.ts";
+import { writtenEvents } from "../harness/written-events.ts";
 
 const services = [KeyService, TeamService, AppService, SessionService, ServiceTokenService];
 const changing = services.flatMap(({ methods }) => methods.filter((each) => auditedMethod(each)));
@@ -32,28 +31,11 @@ test("each method that changes something is called here or has its own test", ()
 /** The id of the new key is known only when it is made. */
 const replacedBy = /^overlap=0s replaced_by_key_id=[0-9a-z]{24}$/;
 
-const databases = createMongoDatabases();
-afterAll(() => databases.drop());
-const embedded = ["the embedded store", () => ({})] as const;
-const mongo = ["MongoDB", () => ({ KEYRUN_MONGODB_URI: databases.createUri() })] as const;
-
-describe.each(storesOfTier<typeof embedded | typeof mongo>(embedded, mongo))("with %s", (_, settings) => {
+describe.each(storeOfTier())("with %s", (store, settings) => {
   let keyrun: Keyrun;
-  const written: AuditEvent[] = [];
+  const { written, onStores } = writtenEvents();
   beforeAll(async () => {
-    keyrun = await startKeyrun({
-      settings: settings(),
-      onStores: (opened) => ({
-        ...opened,
-        audit: {
-          ...opened.audit,
-          write: (events) => {
-            written.push(...events);
-            return opened.audit.write(events);
-          },
-        },
-      }),
-    });
+    keyrun = await startKeyrun({ settings: settings(), onStores });
     await keyrun.teams.createTeam({ team: { id: "demo" } }).catch(() => {});
   });
   afterAll(() => keyrun.close());
@@ -87,7 +69,7 @@ describe.each(storesOfTier<typeof embedded | typeof mongo>(embedded, mongo))("wi
   test.each(cases)(
     "%s has exactly one event, which says that it was done",
     async (_name, method, { action, done }) => {
-      if (method.name === "CreateSignInLink" && settings !== embedded[1]) return;
+      if (method.name === "CreateSignInLink" && store === "MongoDB") return;
       const asked = await done(keyrun);
       const found = await eventsOf(async () => expect(await call(method, asked)).toBeUndefined());
       const { teamId, target, detail = "" } = asked;
@@ -253,20 +235,9 @@ describe.each(storesOfTier<typeof embedded | typeof mongo>(embedded, mongo))("wi
 
 describe("with a person", () => {
   let keyrun: Keyrun;
-  const written: AuditEvent[] = [];
+  const { written, onStores } = writtenEvents();
   beforeAll(async () => {
-    keyrun = await startKeyrun({
-      onStores: (opened) => ({
-        ...opened,
-        audit: {
-          ...opened.audit,
-          write: (events) => {
-            written.push(...events);
-            return opened.audit.write(events);
-          },
-        },
-      }),
-    });
+    keyrun = await startKeyrun({ onStores });
   });
   const eventsOf = async (action: string) => (await keyrun.audit.listEvents({ action })).events;
 

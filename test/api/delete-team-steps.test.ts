@@ -3,8 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 import { TeamState } from "#gen/keyrun/v1/team_pb.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
-import { createMongoDatabases } from "../harness/mongo-databases.ts";
-import { storesOfTier } from "../harness/needs.ts";
+import { storeOfTier } from "../harness/mongo-databases.ts";
 import { createSteps } from "../harness/stepped-stores.ts";
 
 /** The steps of a deletion, in their order. */
@@ -28,15 +27,8 @@ function outcomeOf(call: Promise<unknown>): Promise<string> {
 }
 
 const echo = { kind: { case: "echo" as const, value: {} } };
-const databases = createMongoDatabases();
-afterAll(() => databases.drop());
 
-describe.each(
-  storesOfTier<[string, () => Record<string, string>]>(
-    ["the embedded store", () => ({})],
-    ["MongoDB", () => ({ KEYRUN_MONGODB_URI: databases.createUri() })],
-  ),
-)("with %s", (_, settings) => {
+describe.each(storeOfTier())("with %s", (_, settings) => {
   describe("a deletion of a team", () => {
     const steps = createSteps([...deletion, "keys.insert", "members.add", "apps.insert", "apps.update"]);
     let keyrun: Keyrun;

@@ -9,13 +9,9 @@ import { freePort } from "../harness/free-port.ts";
 import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
-import { createMongoDatabases } from "../harness/mongo-databases.ts";
-import { storesOfTier } from "../harness/needs.ts";
+import { storeOfTier } from "../harness/mongo-databases.ts";
 import { restCaller, restH2Caller } from "../harness/rest-caller.ts";
 import { soon } from "../harness/soon.ts";
-
-const databases = createMongoDatabases();
-afterAll(() => databases.drop());
 
 const callers = {
   "REST over HTTP/1.1": restCaller,
@@ -25,12 +21,7 @@ const callers = {
   "gRPC by grpc-js": grpcJsCaller,
 };
 
-describe.each(
-  storesOfTier<[string, () => Record<string, string>]>(
-    ["the embedded store", () => ({})],
-    ["MongoDB", () => ({ KEYRUN_MONGODB_URI: databases.createUri() })],
-  ),
-)("with %s", (_, settings) => {
+describe.each(storeOfTier())("with %s", (_, settings) => {
   describe("a run with an Idempotency-Key", () => {
     const clock = createManualClock();
     /** Ends of runs are lost, as if the process had been killed before it could write them. */

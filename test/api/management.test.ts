@@ -1,10 +1,10 @@
-import { Code, ConnectError } from "@connectrpc/connect";
+import { Code } from "@connectrpc/connect";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 import { ServiceRole } from "#gen/keyrun/v1/service_token_pb.ts";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
+import { refusedCall } from "../harness/refused-call.ts";
 import { restCaller } from "../harness/rest-caller.ts";
 
 const clock = createManualClock();
@@ -19,11 +19,8 @@ afterAll(() => keyrun.close());
 const echo = { kind: { case: "echo", value: {} } } as const;
 
 async function reasonOf(call: Promise<unknown>) {
-  const error = await call.then(
-    () => expect.fail("the call succeeded"),
-    (thrown) => ConnectError.from(thrown),
-  );
-  return [Code[error.code], error.findDetails(ErrorInfoSchema)[0]?.reason];
+  const { code, reason } = await refusedCall(call);
+  return [Code[code], reason];
 }
 
 /** All items of a list, read in pages of two. */

@@ -6,24 +6,16 @@ import { campaignSize, figures } from "../harness/campaigns.ts";
 import { startCountedApp } from "../harness/counted-app.ts";
 import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
-import { createMongoDatabases } from "../harness/mongo-databases.ts";
-import { storesOfTier } from "../harness/needs.ts";
+import { storeOfTier } from "../harness/mongo-databases.ts";
 import { restCaller } from "../harness/rest-caller.ts";
 import { openTcpProxy, type TcpProxy } from "../harness/tcp-proxy.ts";
 
-const databases = createMongoDatabases();
-afterAll(() => databases.drop());
-
-const all = campaignSize("idempotency-storm");
+const rounds = campaignSize("idempotency-storm");
 const retriesMax = 2_000;
 
-describe.each(
-  storesOfTier<[string, { rounds: number; pauses: number }, () => Record<string, string>]>(
-    ["the embedded store", { rounds: all, pauses: 1 }, () => ({})],
-    // The server that the tests build where there is no mongod is slow: it is cut less often.
-    ["MongoDB", { rounds: all, pauses: 8 }, () => ({ KEYRUN_MONGODB_URI: databases.createUri() })],
-  ),
-)("with %s", (store, { rounds, pauses }, settings) => {
+describe.each(storeOfTier())("with %s", (store, settings) => {
+  // The server that the tests build where there is no mongod is slow: it is cut less often.
+  const pauses = store === "MongoDB" ? 8 : 1;
   describe("the same key from many callers", () => {
     let keyrun: Keyrun;
     let app: Awaited<ReturnType<typeof startCountedApp>>;

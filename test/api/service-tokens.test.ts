@@ -1,8 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { Code, ConnectError, createClient, type Transport } from "@connectrpc/connect";
-import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
+import { Code, createClient } from "@connectrpc/connect";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
-import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 import { KeyService, VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
 import { ServiceRole } from "#gen/keyrun/v1/service_token_pb.ts";
 import { ServiceTokenService } from "#gen/keyrun/v1/service_token_service_pb.ts";
@@ -11,28 +9,18 @@ import { bounds } from "#src/bounds.ts";
 import { createServiceSecrets } from "#src/keys/service-secrets.ts";
 import { serviceTokenBounds } from "#src/service-tokens/service-token-bounds.ts";
 import { createServiceTokenForm } from "#src/service-tokens/verify-service-token.ts";
-import { type Keyrun, startKeyrun, withAuthorization } from "../harness/keyrun.ts";
+import { type Keyrun, startKeyrun, tokenTransports } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
-import { createMongoDatabases } from "../harness/mongo-databases.ts";
-import { storesOfTier } from "../harness/needs.ts";
+import { storeOfTier } from "../harness/mongo-databases.ts";
+import { refusedCall } from "../harness/refused-call.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
 const { VERIFY, MANAGE, METRICS, ADMIN } = ServiceRole;
 const unknownId = "7k3f0m9x2a4c6e8g1j5n7p9q";
 
-const transports: Readonly<Record<string, (baseUrl: string, token: string) => Transport>> = {
-  gRPC: (baseUrl, token) =>
-    createGrpcTransport({ baseUrl, interceptors: [withAuthorization(`Bearer ${token}`)] }),
-  Connect: (baseUrl, token) =>
-    createConnectTransport({
-      ...{ baseUrl, httpVersion: "1.1" },
-      interceptors: [withAuthorization(`Bearer ${token}`)],
-    }),
-};
-
 /** Clients that show this token. */
 function as(token: string, { internalUrl }: Pick<Keyrun, "internalUrl">, protocol = "gRPC") {
-  const transport = transports[protocol]!(internalUrl, token);
+  const transport = tokenTransports[protocol]!(internalUrl, token);
   return {
     keys: createClient(KeyService, transport),
     teams: createClient(TeamService, transport),
@@ -40,24 +28,7 @@ function as(token: string, { internalUrl }: Pick<Keyrun, "internalUrl">, protoco
   };
 }
 
-async function refusalOf(call: Promise<unknown>) {
-  const thrown = await call.then(
-    () => undefined,
-    (error) => ConnectError.from(error),
-  );
-  const info = thrown?.findDetails(ErrorInfoSchema)[0];
-  return { code: thrown?.code, reason: info?.reason, metadata: info?.metadata, words: thrown?.rawMessage };
-}
-
-const databases = createMongoDatabases();
-afterAll(() => databases.drop());
-
-describe.each(
-  storesOfTier<[string, () => Record<string, string>]>(
-    ["the embedded store", () => ({})],
-    ["MongoDB", () => ({ KEYRUN_MONGODB_URI: databases.createUri() })],
-  ),
-)("with %s", (_, settings) => {
+describe.each(storeOfTier())("with %s", (_, settings) => {
   describe("service tokens", () => {
     let keyrun: Keyrun;
     beforeAll(async () => {
@@ -101,7 +72,7 @@ describe.each(
 
     test("two accepted tokens never have one name, and the name of a revoked one is free", async () => {
       const first = await create("twice", VERIFY);
-      expect(await refusalOf(create("twice", ADMIN))).toMatchObject({
+      expect(await refusedCall(create("twice", ADMIN))).toMatchObject({
         code: Code.AlreadyExists,
         reason: "SERVICE_TOKEN_EXISTS",
       });
@@ -122,7 +93,7 @@ describe.each(
       ["the role admin with a team", { name: "wrong", role: ADMIN, teamIds: ["demo"] }, "team_ids"],
       ["an id that no team can have", { name: "wrong", role: MANAGE, teamIds: ["?"] }, "team_ids[0]"],
     ])("%s is refused, and nothing is made", async (_, request, field) => {
-      const refusal = await refusalOf(keyrun.serviceTokens.createServiceToken(request));
+      const refusal = await refusedCall(keyrun.serviceTokens.createServiceToken(request));
       expect(refusal).toMatchObject({ code: Code.InvalidArgument });
       expect(refusal.words).toContain(field.replace(/\[.*/, ""));
       const { serviceTokens } = await keyrun.serviceTokens.listServiceTokens({ showRevoked: true });
@@ -130,14 +101,14 @@ describe.each(
     });
 
     test("a team that does not exist is refused by its name", async () => {
-      expect(await refusalOf(create("nowhere", MANAGE, ["demo", "nowhere"]))).toMatchObject({
+      expect(await refusedCall(create("nowhere", MANAGE, ["demo", "nowhere"]))).toMatchObject({
         code: Code.NotFound,
         reason: "TEAM_NOT_FOUND",
         metadata: { team_id: "nowhere" },
       });
     });
 
-    describe.each(Object.keys(transports))("over %s", (protocol) => {
+    describe.each(Object.keys(tokenTransports))("over %s", (protocol) => {
       test("a token that was revoked is dead at once, also where it was just used, and a repeat changes nothing", async () => {
         const { id, value } = await keyrun.newServiceToken(VERIFY);
         const { keys } = as(value, keyrun, protocol);
@@ -147,7 +118,7 @@ describe.each(
         }
         const first = await keyrun.serviceTokens.revokeServiceToken({ serviceTokenId: id });
         expect(first.serviceToken).toMatchObject({ id, revokedBy: "a service" });
-        expect(await refusalOf(keys.verifyKey({ value: key.value, cost: 0 }))).toMatchObject({
+        expect(await refusedCall(keys.verifyKey({ value: key.value, cost: 0 }))).toMatchObject({
           code: Code.Unauthenticated,
           reason: "INVALID_CREDENTIAL",
         });
@@ -164,7 +135,7 @@ describe.each(
         expect((await teams.getRateLimit({ teamId: "demo" })).rateLimit).toBeDefined();
         const words: (string | undefined)[] = [];
         for (const teamId of [other, "nowhere", "", "NOT AN ID"]) {
-          const refusal = await refusalOf(keys.listKeys({ teamId, pageSize: -1 }));
+          const refusal = await refusedCall(keys.listKeys({ teamId, pageSize: -1 }));
           expect(refusal).toMatchObject({ code: Code.PermissionDenied, reason: "SERVICE_ROLE_REQUIRED" });
           expect(refusal.metadata).toEqual({ service: name, role: "manage", team_ids: "demo" });
           words.push(refusal.words);
@@ -181,7 +152,7 @@ describe.each(
         onTestFinished(() => void vi.useRealTimers());
         const stream = keys.watchKeys({ teamId: "demo" })[Symbol.asyncIterator]();
         expect((await stream.next()).value.event.case).toBe("opened");
-        const refusal = refusalOf(stream.next());
+        const refusal = refusedCall(stream.next());
         await keyrun.serviceTokens.revokeServiceToken({ serviceTokenId: id });
         await vi.advanceTimersByTimeAsync(bounds.keyWatchRecheckMs);
         expect(await refusal).toMatchObject({ code: Code.Unauthenticated, reason: "INVALID_CREDENTIAL" });
@@ -191,18 +162,18 @@ describe.each(
         const { value } = await keyrun.newServiceToken(MANAGE, ["demo"]);
         const { keys } = as(value, keyrun, protocol);
         const stream = keys.watchKeys({ teamId: await keyrun.newTeam() })[Symbol.asyncIterator]();
-        expect(await refusalOf(stream.next())).toMatchObject({ reason: "SERVICE_ROLE_REQUIRED" });
+        expect(await refusedCall(stream.next())).toMatchObject({ reason: "SERVICE_ROLE_REQUIRED" });
       });
     });
 
     test("a refusal for a missing role names the service and the role that is needed", async () => {
       const { name, value } = await keyrun.newServiceToken(VERIFY);
-      expect(await refusalOf(as(value, keyrun).keys.listKeys({ teamId: "demo" }))).toMatchObject({
+      expect(await refusedCall(as(value, keyrun).keys.listKeys({ teamId: "demo" }))).toMatchObject({
         code: Code.PermissionDenied,
         reason: "SERVICE_ROLE_REQUIRED",
         metadata: { service: name, role: "manage" },
       });
-      expect(await refusalOf(as(value, keyrun).teams.listTeams({}))).toMatchObject({
+      expect(await refusedCall(as(value, keyrun).teams.listTeams({}))).toMatchObject({
         metadata: { service: name, role: "admin" },
       });
     });
@@ -239,7 +210,7 @@ describe.each(
 
     test("the token of the settings can't be revoked, nor one that is not there, and no id is repeated that is none", async () => {
       const revoke = (serviceTokenId: string) =>
-        refusalOf(keyrun.serviceTokens.revokeServiceToken({ serviceTokenId }));
+        refusedCall(keyrun.serviceTokens.revokeServiceToken({ serviceTokenId }));
       const local = await revoke("local");
       expect(local).toMatchObject({
         code: Code.FailedPrecondition,
@@ -275,7 +246,7 @@ describe.each(
         const wrong = invented.mint(randomBytes).value;
         const cut = `${value.slice(0, -1)}${value.endsWith("a") ? "b" : "a"}`;
         for (const token of [wrong, cut, value.slice(1), "keyrunservice_", keyrun.unknownKey()]) {
-          expect(await refusalOf(as(token, keyrun).keys.verifyKey({ value: "none" }))).toMatchObject({
+          expect(await refusedCall(as(token, keyrun).keys.verifyKey({ value: "none" }))).toMatchObject({
             code: Code.Unauthenticated,
           });
         }
@@ -304,7 +275,7 @@ describe.each(
       await keys.listKeys({ teamId });
       await keyrun.teams.deleteTeam({ teamId });
       await keyrun.teams.createTeam({ team: { id: teamId } });
-      expect(await refusalOf(keys.listKeys({ teamId }))).toMatchObject({ reason: "SERVICE_ROLE_REQUIRED" });
+      expect(await refusedCall(keys.listKeys({ teamId }))).toMatchObject({ reason: "SERVICE_ROLE_REQUIRED" });
       await keys.listKeys({ teamId: "demo" });
     });
 
@@ -313,10 +284,10 @@ describe.each(
       await as(value, keyrun).keys.verifyKey({ value });
       await fetch(`${keyrun.publicUrl}/api/apps/${value}/run?x=${value}`, { method: "POST" });
       await fetch(`${keyrun.internalUrl}/${value}`, { headers: { "user-agent": value } });
-      await refusalOf(keyrun.serviceTokens.revokeServiceToken({ serviceTokenId: value }));
-      await refusalOf(as(value, keyrun).teams.getTeam({ teamId: value }));
+      await refusedCall(keyrun.serviceTokens.revokeServiceToken({ serviceTokenId: value }));
+      await refusedCall(as(value, keyrun).teams.getTeam({ teamId: value }));
       await keyrun.serviceTokens.revokeServiceToken({ serviceTokenId: id });
-      await refusalOf(as(value, keyrun).keys.verifyKey({ value }));
+      await refusedCall(as(value, keyrun).keys.verifyKey({ value }));
       const secret = value.slice(value.indexOf(".") + 1);
       expect(keyrun.logLines.filter((line) => line.includes(secret))).toEqual([]);
       expect(keyrun.logLines.some((line) => line.includes("a service token was revoked"))).toBe(true);
@@ -329,7 +300,7 @@ test("there are never more accepted tokens than the bound, and revoking one make
   onTestFinished(() => keyrun.close());
   const made = [];
   for (let n = 0; n < serviceTokenBounds.acceptedMax; n++) made.push(await keyrun.newServiceToken(VERIFY));
-  expect(await refusalOf(keyrun.newServiceToken(VERIFY))).toMatchObject({
+  expect(await refusedCall(keyrun.newServiceToken(VERIFY))).toMatchObject({
     code: Code.FailedPrecondition,
     reason: "SERVICE_TOKEN_LIMIT_REACHED",
   });
@@ -356,7 +327,7 @@ test("a token works after a restart with a new secret before the old one, and th
   await after.close();
   const last = await start(second);
   onTestFinished(() => last.close());
-  expect(await refusalOf(as(value, last).keys.listKeys({ teamId: "acme" }))).toMatchObject({
+  expect(await refusedCall(as(value, last).keys.listKeys({ teamId: "acme" }))).toMatchObject({
     code: Code.Unauthenticated,
   });
 });

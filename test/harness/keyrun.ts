@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from "node:crypto";
-import { type Client, createClient, type Interceptor } from "@connectrpc/connect";
-import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { type Client, createClient, type Interceptor, type Transport } from "@connectrpc/connect";
+import { createConnectTransport, createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
 import { AuditService } from "#gen/keyrun/v1/audit_service_pb.ts";
 import { type CreateKeyRequest, KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
@@ -212,6 +212,17 @@ export function withAuthorization(value: string): Interceptor {
     return next(request);
   };
 }
+
+/** Ways to call with a service token. */
+export const tokenTransports: Readonly<Record<string, (baseUrl: string, token: string) => Transport>> = {
+  gRPC: (baseUrl, token) =>
+    createGrpcTransport({ baseUrl, interceptors: [withAuthorization(`Bearer ${token}`)] }),
+  Connect: (baseUrl, token) =>
+    createConnectTransport({
+      ...{ baseUrl, httpVersion: "1.1" },
+      interceptors: [withAuthorization(`Bearer ${token}`)],
+    }),
+};
 
 /** The value of a series in `/metrics`, by its name with labels; NaN if there is none. */
 export async function readMetric(internalUrl: string, serviceToken: string, series: string): Promise<number> {

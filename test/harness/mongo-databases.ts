@@ -1,5 +1,6 @@
 import { MongoClient } from "mongodb";
-import { mongodbUri } from "./needs.ts";
+import { afterAll } from "vitest";
+import { mongodbUri, storesOfTier } from "./needs.ts";
 
 /** The URI of a database on the server. */
 export function withDatabase(uri: string, name: string): string {
@@ -23,4 +24,17 @@ export function createMongoDatabases(): { createUri: () => string; drop: () => P
       await client.close();
     },
   };
+}
+
+/**
+ * The name of the store on which a file of two tiers is tried, and the settings of a new one. They
+ * live until the end of the file.
+ */
+export function storeOfTier(): [name: string, settings: () => Record<string, string>][] {
+  const databases = createMongoDatabases();
+  afterAll(() => databases.drop());
+  return storesOfTier<[string, () => Record<string, string>]>(
+    ["the embedded store", () => ({})],
+    ["MongoDB", () => ({ KEYRUN_MONGODB_URI: databases.createUri() })],
+  );
 }

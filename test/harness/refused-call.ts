@@ -8,6 +8,7 @@ export async function refusedCall(call: Promise<unknown>) {
     () => expect.fail("the call succeeded"),
     (thrown) => ConnectError.from(thrown),
   );
-  const [info] = error.findDetails(ErrorInfoSchema);
+  const [info, ...others] = error.findDetails(ErrorInfoSchema);
+  expect([info?.domain ?? "keyrun", others]).toEqual(["keyrun", []]);
   return { code: error.code, reason: info?.reason, metadata: info?.metadata, words: error.rawMessage };
 }
