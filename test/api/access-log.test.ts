@@ -1,9 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from "vitest";
-import { connectCallers } from "../harness/callers.ts";
-import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
+import { everyCaller } from "../harness/every-caller.ts";
 import { type IssuedKey, type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { rawSocket } from "../harness/raw-socket.ts";
-import { restCaller, restH2Caller } from "../harness/rest-caller.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
 import { soon } from "../harness/soon.ts";
 import { connectStreamCallers, readAll } from "../harness/stream-callers.ts";
@@ -66,20 +64,9 @@ async function lineOf(requestId: string): Promise<Line> {
   return JSON.parse(find()[0] ?? "");
 }
 
-const callers = {
-  "REST over HTTP/1.1": { make: restCaller, entry: "rest" },
-  "REST over HTTP/2": { make: restH2Caller, entry: "rest" },
-  ...Object.fromEntries(
-    Object.entries(connectCallers).map(([name, make]) => [
-      name,
-      { make, entry: name.startsWith("Connect") ? "connect" : "grpc" },
-    ]),
-  ),
-  "gRPC by grpc-js": { make: grpcJsCaller, entry: "grpc" },
-};
-
-describe.each(Object.entries(callers))("%s", (name, { make, entry }) => {
-  const isRest = entry === "rest";
+describe.each(Object.entries(everyCaller))("%s", (name, make) => {
+  const isRest = name.startsWith("REST");
+  const entry = isRest ? "rest" : name.startsWith("Connect") ? "connect" : "grpc";
   const route = isRest ? "/api/apps/{app_id}/run" : "/keyrun.v1.RunService/RunApp";
 
   async function run(requestId: string, order: { appId?: string; value?: string }): Promise<Line> {

@@ -3,20 +3,20 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { type Caller, connectCallers } from "../harness/callers.ts";
 import { campaignSize, figures } from "../harness/campaigns.ts";
-import { startCountedApp } from "../harness/counted-app.ts";
 import { eventually, madeOnce, whileAnswer } from "../harness/eventually.ts";
 import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
 import type { Keyrun } from "../harness/keyrun.ts";
 import { restCaller } from "../harness/rest-caller.ts";
+import { startScriptedApp } from "../harness/scripted-app.ts";
 import { fleetMissing, startTwoKeyruns, type TwoKeyruns } from "../harness/two-keyruns.ts";
 
 const rounds = campaignSize("fleet-idempotency");
 
 describe.skipIf(fleetMissing() !== undefined)("an Idempotency-Key is one over the fleet", () => {
   let fleet: TwoKeyruns;
-  let app: Awaited<ReturnType<typeof startCountedApp>>;
+  let app: Awaited<ReturnType<typeof startScriptedApp>>;
   beforeAll(async () => {
-    app = await startCountedApp();
+    app = await startScriptedApp();
     fleet = await startTwoKeyruns({ settings: { KEYRUN_PLAN_LIMITS: "free=100000" } });
     await madeOnce(() => fleet.one.apps.createApp({ app: { id: "counted", backend: app.backend } }));
   });

@@ -5,14 +5,14 @@ import { unavailable } from "#src/refusal/refusal.ts";
 import type { RunRecordChange } from "#src/run/repeat/run-record-store.ts";
 import { runBounds } from "#src/run/run-bounds.ts";
 import type { Stores } from "#src/store/stores.ts";
-import { startCountedApp } from "../harness/counted-app.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { startScriptedApp } from "../harness/scripted-app.ts";
 import { soon } from "../harness/soon.ts";
 
 /** The changes that the store refuses, and whether it makes them all the same. */
 const failing = { kind: "none", when: "before" as "before" | "after" };
 let keyrun: Keyrun;
-let app: Awaited<ReturnType<typeof startCountedApp>>;
+let app: Awaited<ReturnType<typeof startScriptedApp>>;
 let value = "";
 
 function failingWrites(stores: Stores): Stores {
@@ -32,7 +32,7 @@ function failingWrites(stores: Stores): Stores {
 }
 
 beforeAll(async () => {
-  app = await startCountedApp();
+  app = await startScriptedApp();
   keyrun = await startKeyrun({ onStores: failingWrites });
   await keyrun.apps.createApp({ app: { id: "counted", backend: app.backend } });
   value = await newValue();

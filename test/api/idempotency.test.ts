@@ -4,13 +4,13 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { type Caller, connectCallers, type RunOutcome } from "../harness/callers.ts";
-import { startCountedApp } from "../harness/counted-app.ts";
 import { freePort } from "../harness/free-port.ts";
 import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { storeOfTier } from "../harness/mongo-databases.ts";
 import { restCaller, restH2Caller } from "../harness/rest-caller.ts";
+import { startScriptedApp } from "../harness/scripted-app.ts";
 import { soon } from "../harness/soon.ts";
 
 const callers = {
@@ -27,7 +27,7 @@ describe.each(storeOfTier())("with %s", (_, settings) => {
     /** Ends of runs are lost, as if the process had been killed before it could write them. */
     let losesEnds = false;
     let keyrun: Keyrun;
-    let app: Awaited<ReturnType<typeof startCountedApp>>;
+    let app: Awaited<ReturnType<typeof startScriptedApp>>;
 
     const losing = (stores: Stores): Stores => ({
       ...stores,
@@ -42,7 +42,7 @@ describe.each(storeOfTier())("with %s", (_, settings) => {
     });
 
     beforeAll(async () => {
-      app = await startCountedApp();
+      app = await startScriptedApp();
       keyrun = await startKeyrun({
         clock,
         settings: { ...settings(), KEYRUN_APP_RUNS_MAX: "2" },

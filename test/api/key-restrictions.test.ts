@@ -5,11 +5,12 @@ import { VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { restrictedAppsMax } from "#src/keys/read-restrictions.ts";
 import { reasons } from "#src/refusal/reasons.ts";
-import { type Caller, connectCallers, type RunOutcome } from "../harness/callers.ts";
+import type { Caller, RunOutcome } from "../harness/callers.ts";
+import { everyCaller } from "../harness/every-caller.ts";
 import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
-import { restCaller, restH2Caller } from "../harness/rest-caller.ts";
+import { restCaller } from "../harness/rest-caller.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
 import { connectStreamCallers, streamedRuns } from "../harness/stream-callers.ts";
 
@@ -30,10 +31,7 @@ afterAll(() => keyrun.close());
 
 const streamed = { ...restStreamCallers, ...connectStreamCallers };
 const callers = {
-  "REST over HTTP/1.1": restCaller,
-  "REST over HTTP/2": restH2Caller,
-  ...connectCallers,
-  "gRPC by grpc-js": grpcJsCaller,
+  ...everyCaller,
   ...Object.fromEntries(
     Object.entries(streamed).map(([name, make]) => [`a stream of ${name}`, streamedRuns(make)]),
   ),

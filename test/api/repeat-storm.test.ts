@@ -3,11 +3,11 @@ import { setImmediate as turn } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Caller, connectCallers } from "../harness/callers.ts";
 import { campaignSize, figures } from "../harness/campaigns.ts";
-import { startCountedApp } from "../harness/counted-app.ts";
 import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { storeOfTier } from "../harness/mongo-databases.ts";
 import { restCaller } from "../harness/rest-caller.ts";
+import { startScriptedApp } from "../harness/scripted-app.ts";
 import { openTcpProxy, type TcpProxy } from "../harness/tcp-proxy.ts";
 
 const rounds = campaignSize("idempotency-storm");
@@ -18,13 +18,13 @@ describe.each(storeOfTier())("with %s", (store, settings) => {
   const pauses = store === "MongoDB" ? 8 : 1;
   describe("the same key from many callers", () => {
     let keyrun: Keyrun;
-    let app: Awaited<ReturnType<typeof startCountedApp>>;
+    let app: Awaited<ReturnType<typeof startScriptedApp>>;
     let proxy: TcpProxy;
     let callers: Caller[];
     let authorization = "";
 
     beforeAll(async () => {
-      app = await startCountedApp();
+      app = await startScriptedApp();
       keyrun = await startKeyrun({ settings: { ...settings(), KEYRUN_PLAN_LIMITS: "free=100000" } });
       await keyrun.apps.createApp({ app: { id: "counted", backend: app.backend } });
       authorization = `Bearer ${(await keyrun.newKey(await keyrun.newTeam())).value}`;

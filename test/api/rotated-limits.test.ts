@@ -2,11 +2,10 @@ import { randomBytes } from "node:crypto";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { UsageStep, VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
-import { type Caller, connectCallers } from "../harness/callers.ts";
-import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
+import type { Caller } from "../harness/callers.ts";
+import { everyCaller } from "../harness/every-caller.ts";
 import { type IssuedKey, type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
-import { restCaller, restH2Caller } from "../harness/rest-caller.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
 const clock = createManualClock();
@@ -20,8 +19,7 @@ let callers: Caller[];
 
 async function start(): Promise<void> {
   keyrun = await startKeyrun({ clock, settings });
-  const makers = [restCaller, restH2Caller, grpcJsCaller, ...Object.values(connectCallers)];
-  callers = makers.map((make) => make(keyrun.publicUrl));
+  callers = Object.values(everyCaller).map((make) => make(keyrun.publicUrl));
 }
 
 async function stop(): Promise<void> {

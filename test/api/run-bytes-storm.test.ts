@@ -4,11 +4,10 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { ByteBudget } from "#src/limit/byte-budget.ts";
 import { bodyOf, serveHttp, serveTcp } from "../harness/app-backends.ts";
-import { type CallerMaker, connectCallers } from "../harness/callers.ts";
+import type { CallerMaker } from "../harness/callers.ts";
 import { campaignSize, figure, figures } from "../harness/campaigns.ts";
-import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
+import { everyCaller } from "../harness/every-caller.ts";
 import { type IssuedKey, type Keyrun, readMetric, startKeyrun } from "../harness/keyrun.ts";
-import { restCaller, restH2Caller } from "../harness/rest-caller.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
 import { seededRandom } from "../harness/seeded-random.ts";
 import { soon } from "../harness/soon.ts";
@@ -133,9 +132,8 @@ interface StormCaller {
 
 /** Every way to ask for a run or a stream, each on connections of its own. */
 function openCallers(url: string): StormCaller[] {
-  const runs = { restCaller, restH2Caller, grpcJsCaller, ...connectCallers };
   return [
-    ...Object.values(runs).map((make) => runsBy(() => make(url))),
+    ...Object.values(everyCaller).map((make) => runsBy(() => make(url))),
     ...Object.values(restStreamCallers).map((make) => streamsBy(() => make(url), { isSlow: true })),
     // Connect's clients reject what nobody waits for if a stream ends between two reads.
     ...Object.values(connectStreamCallers).map((make) => streamsBy(() => make(url), { isSlow: false })),

@@ -4,12 +4,11 @@ import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { type Reason, reasons } from "#src/refusal/reasons.ts";
 import { fail } from "#src/refusal/refusal.ts";
 import type { Stores } from "#src/store/stores.ts";
-import { type Caller, connectCallers, type RunOrder, type RunOutcome } from "../harness/callers.ts";
+import type { Caller, RunOrder, RunOutcome } from "../harness/callers.ts";
+import { everyCaller } from "../harness/every-caller.ts";
 import { freePort } from "../harness/free-port.ts";
-import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
 import { type IssuedKey, type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
-import { restCaller, restH2Caller } from "../harness/rest-caller.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
 
 const clock = createManualClock({ monotonicMs: 0, unixMs: 1_700_000_000_250 });
@@ -62,13 +61,6 @@ function breakable(stores: Stores): Stores {
   };
 }
 
-const callers = {
-  "REST over HTTP/1.1": restCaller,
-  "REST over HTTP/2": restH2Caller,
-  ...connectCallers,
-  "gRPC by grpc-js": grpcJsCaller,
-};
-
 let addressCount = 0;
 
 /** An address that no other test calls from. */
@@ -77,7 +69,7 @@ function newAddress(): string {
   return `192.0.${Math.floor(addressCount / 250)}.${addressCount % 250}`;
 }
 
-describe.each(Object.entries(callers))("%s", (name, make) => {
+describe.each(Object.entries(everyCaller))("%s", (name, make) => {
   const isRest = name.startsWith("REST");
   let caller: Caller;
   beforeAll(() => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
-import { type AppKind, appKinds, type ServedApp } from "../harness/streamed-apps.ts";
+import { type AppKind, appKinds, kindOf } from "../harness/streamed-apps.ts";
 
 let keyrun: Keyrun;
 let apiKey: string;
@@ -11,15 +11,6 @@ beforeAll(async () => {
 });
 
 afterAll(() => keyrun.close());
-
-async function createApp(id: string, { backend }: ServedApp): Promise<void> {
-  if (backend.kind === "echo") throw new Error("It has no server.");
-  const kind =
-    backend.kind === "http"
-      ? ({ case: "http", value: { url: backend.url } } as const)
-      : ({ case: "grpc", value: { target: backend.target } } as const);
-  await keyrun.apps.createApp({ app: { id, backend: { kind } } });
-}
 
 async function ask(appId: string, verb: "run" | "stream"): Promise<string> {
   const answer = await fetch(`${keyrun.publicUrl}/api/apps/${appId}/${verb}`, {
@@ -43,7 +34,7 @@ test.each(kinds)(
       for (const text of ["one ", "two ☀"]) talk.say(text);
       talk.end();
     });
-    await createApp(id, server);
+    await keyrun.apps.createApp({ app: { id, backend: { kind: kindOf(server.backend) } } });
     const streamed = (await ask(id, "stream")).trimEnd().split("\n");
     const deltas = (kind.isWhole ? ["one two ☀"] : ["one ", "two ☀"]).map((text) => ({ delta: { text } }));
     const started = { runId: expect.stringMatching(/^run_/), appId: id };

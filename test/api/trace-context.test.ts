@@ -1,10 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { bodyOf, serveGrpc, serveHttp } from "../harness/app-backends.ts";
-import { connectCallers } from "../harness/callers.ts";
-import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
+import { everyCaller } from "../harness/every-caller.ts";
 import { type IssuedKey, type Keyrun, startKeyrun } from "../harness/keyrun.ts";
-import { restCaller, restH2Caller } from "../harness/rest-caller.ts";
 
 const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const tracestate = "congo=t61rcWkgMzE";
@@ -48,14 +46,7 @@ beforeEach(() => {
   seen.length = 0;
 });
 
-const callers = {
-  "REST over HTTP/1.1": restCaller,
-  "REST over HTTP/2": restH2Caller,
-  ...connectCallers,
-  "gRPC by grpc-js": grpcJsCaller,
-};
-
-describe.each(Object.entries(callers))("%s, without a tracing SDK", (name, make) => {
+describe.each(Object.entries(everyCaller))("%s, without a tracing SDK", (name, make) => {
   const url = () => (name.startsWith("REST") ? keyrun.publicUrl : keyrun.internalUrl);
 
   async function run(appId: string, headers: Record<string, string>) {

@@ -3,11 +3,11 @@ import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { runBounds } from "#src/run/run-bounds.ts";
 import { figure } from "../harness/campaigns.ts";
-import { startCountedApp } from "../harness/counted-app.ts";
 import { eventually, madeOnce, whileAnswer } from "../harness/eventually.ts";
 import { type Fleet, type FleetMember, startFleet } from "../harness/fleet.ts";
 import { missingFleetPrograms } from "../harness/fleet-programs.ts";
 import { mongodbUri } from "../harness/needs.ts";
+import { startScriptedApp } from "../harness/scripted-app.ts";
 
 /** Runs that are under way on the instance that is killed. */
 const runs = 8;
@@ -18,7 +18,7 @@ const runMsMax = appTimeoutMs + runBounds.runSlackMs + runBounds.outcomeRetryMsM
 const lateMsMax = 60_000;
 
 let fleet: Fleet;
-let app: Awaited<ReturnType<typeof startCountedApp>>;
+let app: Awaited<ReturnType<typeof startScriptedApp>>;
 let value: string;
 
 interface Order {
@@ -70,7 +70,7 @@ const left = mongodbUri === "" || missingFleetPrograms().length > 0;
 
 describe.skipIf(left)("an instance that is killed in the middle of runs with an Idempotency-Key", () => {
   beforeAll(async () => {
-    app = await startCountedApp();
+    app = await startScriptedApp();
     fleet = await startFleet();
     const management = fleet.manage(1);
     const timeout = { seconds: BigInt(appTimeoutMs / 1_000), nanos: 0 };

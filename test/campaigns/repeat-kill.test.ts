@@ -2,18 +2,18 @@ import { randomUUID } from "node:crypto";
 import { setImmediate as turn } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { campaignSize, figure } from "../harness/campaigns.ts";
-import { startCountedApp } from "../harness/counted-app.ts";
 import { manage } from "../harness/keyrun.ts";
 import { type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";
+import { startScriptedApp } from "../harness/scripted-app.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
 const folders = createTempFolders();
 const settings = { KEYRUN_PLAN_LIMITS: "free=100000" };
-let app: Awaited<ReturnType<typeof startCountedApp>>;
+let app: Awaited<ReturnType<typeof startScriptedApp>>;
 let running: ServingKeyrun | undefined;
 
 beforeAll(async () => {
-  app = await startCountedApp();
+  app = await startScriptedApp();
 });
 afterEach(async () => {
   running?.kill("SIGKILL");

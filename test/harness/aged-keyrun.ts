@@ -1,9 +1,8 @@
 import { afterAll, beforeAll } from "vitest";
-import { type Caller, connectCallers } from "./callers.ts";
-import { grpcJsCaller } from "./grpc-js-caller.ts";
+import type { Caller } from "./callers.ts";
+import { everyCaller } from "./every-caller.ts";
 import { type Keyrun, startKeyrun } from "./keyrun.ts";
 import { createManualClock } from "./manual-clock.ts";
-import { restCaller, restH2Caller } from "./rest-caller.ts";
 
 /**
  * A Keyrun for the tests of a file, with a clock that they step, and a caller of every transport.
@@ -19,9 +18,7 @@ export function agedKeyrun() {
   };
   beforeAll(async () => {
     started = await startKeyrun({ clock });
-    for (const make of [restCaller, restH2Caller, grpcJsCaller, ...Object.values(connectCallers)]) {
-      callers.push(make(started.publicUrl));
-    }
+    for (const make of Object.values(everyCaller)) callers.push(make(started.publicUrl));
   });
   afterAll(async () => {
     for (const caller of callers) caller.close();

@@ -10,18 +10,18 @@ import ky from "ky";
 import OpenAI from "openai";
 import { interceptors, Pool } from "undici";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { startCountedApp } from "../harness/counted-app.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { openLosingProxy } from "../harness/losing-proxy.ts";
+import { startScriptedApp } from "../harness/scripted-app.ts";
 
 let keyrun: Keyrun;
-let app: Awaited<ReturnType<typeof startCountedApp>>;
+let app: Awaited<ReturnType<typeof startScriptedApp>>;
 let proxy: Awaited<ReturnType<typeof openLosingProxy>>;
 let value = "";
 let url = "";
 
 beforeAll(async () => {
-  app = await startCountedApp();
+  app = await startScriptedApp();
   keyrun = await startKeyrun({ settings: { KEYRUN_PLAN_LIMITS: "free=100000" } });
   await keyrun.apps.createApp({ app: { id: "counted", backend: app.backend } });
   value = (await keyrun.newKey(await keyrun.newTeam())).value;
