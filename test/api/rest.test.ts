@@ -232,14 +232,6 @@ describe("the order of decisions", () => {
     expect(answer.error).toMatchObject({ code: "missing_api_key" });
   });
 
-  test("the limit goes before the app", async () => {
-    await ask();
-    const headers = new Headers({ authorization });
-    const run = () => answerOf({ method: "POST", path: "/api/apps/nowhere/run", headers, body: "{" });
-    for (let i = 0; i < 59; i++) expect((await run()).status).toBe(404);
-    expect((await run()).status).toBe(429);
-  });
-
   test("the app, the media type, the size, the JSON and the fields follow, and each refusal spends one", async () => {
     const type = { "content-type": "text/plain" };
     const long = "x".repeat(5_000);

@@ -177,27 +177,33 @@ describe.each(Object.entries(everyCaller))("%s", (name, make) => {
       }
     });
 
-    test("a revoked key is refused by the very next run, even if cached, and only its owner learns it", async () => {
-      const key = await newKey();
-      const order = { text: "x", authorization: bearer(key.value) };
-      expect(await run(order)).toMatchObject({ kind: "ok" });
-      await keyrun.keys.revokeKey({ teamId: key.teamId, keyId: key.id });
-      const revokeTime = new Date(clock.unixMs()).toISOString();
-      const outcome = await run(order);
-      expectRefusal(outcome, {
-        reason: "REVOKED_API_KEY",
-        rate: { policy: "address", remaining: 60 },
-        message: `The API key was revoked at ${revokeTime} and will not work again. Create a new one.`,
-        metadata: { revoke_time: revokeTime },
-      });
-      if (isRest) expect(outcome.headers.get("www-authenticate")).toBe(challengeFor("REVOKED_API_KEY"));
-      const other = keyrun.unknownKey();
-      const guessed = key.value.slice(0, key.value.indexOf(".")) + other.slice(other.indexOf("."));
-      expectRefusal(await run({ ...order, authorization: bearer(guessed) }), {
-        reason: "INVALID_API_KEY",
-        rate: "any",
-      });
-    });
+    test.each([
+      ["cached", true],
+      ["not cached", false],
+    ])(
+      "a revoked key that is %s is refused by the very next run, and only its owner learns it",
+      async (_, isCached) => {
+        const key = await newKey();
+        const order = { text: "x", authorization: bearer(key.value) };
+        if (isCached) expect(await run(order)).toMatchObject({ kind: "ok" });
+        await keyrun.keys.revokeKey({ teamId: key.teamId, keyId: key.id });
+        const revokeTime = new Date(clock.unixMs()).toISOString();
+        const outcome = await run(order);
+        expectRefusal(outcome, {
+          reason: "REVOKED_API_KEY",
+          rate: { policy: "address", remaining: 60 },
+          message: `The API key was revoked at ${revokeTime} and will not work again. Create a new one.`,
+          metadata: { revoke_time: revokeTime },
+        });
+        if (isRest) expect(outcome.headers.get("www-authenticate")).toBe(challengeFor("REVOKED_API_KEY"));
+        const other = keyrun.unknownKey();
+        const guessed = key.value.slice(0, key.value.indexOf(".")) + other.slice(other.indexOf("."));
+        expectRefusal(await run({ ...order, authorization: bearer(guessed) }), {
+          reason: "INVALID_API_KEY",
+          rate: "any",
+        });
+      },
+    );
 
     test("a store out of reach before the key is known is reported with the address's numbers", async () => {
       const key = await newKey();
@@ -368,15 +374,17 @@ describe.each(Object.entries(everyCaller))("%s", (name, make) => {
       expect(headers.get("ratelimit-remaining")).toBe("59");
     });
 
-    test("every request with a good key spends one, also when it is refused later", async () => {
+    test("every request with a good key spends one, also when it is refused later, and the limit goes before app and text", async () => {
       const { value } = await newKey();
       const authorization = bearer(value);
       const orders = [{ text: "x" }, { appId: "nowhere", text: "x" }, {}];
       for (let i = 0; i < 60; i++) await run({ ...orders[i % 3], authorization });
-      expect(await run({ text: "x", authorization })).toMatchObject({
-        kind: "refused",
-        code: reasons.RATE_LIMIT_EXCEEDED.code,
-      });
+      for (const order of orders) {
+        expect(await run({ ...order, authorization })).toMatchObject({
+          kind: "refused",
+          code: reasons.RATE_LIMIT_EXCEEDED.code,
+        });
+      }
     });
 
     test("a change of plan counts from the next request, and keeps what was spent", async () => {

@@ -1,4 +1,4 @@
-import { execFile, execFileSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { toBinary } from "@bufbuild/protobuf";
@@ -7,15 +7,18 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { reasons } from "#src/refusal/reasons.ts";
 import { ownBufImage } from "../harness/buf-image.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { python, pythonHas } from "../harness/python.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
-/** Debian's own python3, whatever comes first on the PATH: only it has the packages. */
-const python = "/usr/bin/python3";
 const folders = createTempFolders();
 let keyrun: Keyrun;
 
-const missing = missingPackages();
-if (missing !== undefined) process.stderr.write(`${missing}\n`);
+const isMissing = !pythonHas("grpc", "google.protobuf");
+if (isMissing) {
+  process.stderr.write(
+    "gRPC from Python is left out: `apt-get install python3-grpcio python3-protobuf` includes it.\n",
+  );
+}
 
 beforeAll(async () => {
   keyrun = await startKeyrun();
@@ -26,10 +29,10 @@ afterAll(async () => {
 });
 
 test("python3-grpcio is installed where every test is required", () => {
-  expect(process.env.KEYRUN_TEST_REQUIRE_ALL === "1" && missing).toBeFalsy();
+  expect(process.env.KEYRUN_TEST_REQUIRE_ALL === "1" && isMissing).toBeFalsy();
 });
 
-test.skipIf(missing !== undefined)("gRPC from Python shows the same life of a key", async () => {
+test.skipIf(isMissing)("gRPC from Python shows the same life of a key", async () => {
   const descriptors = join(folders.create(), "keyrun.binpb");
   await writeFile(descriptors, toBinary(FileDescriptorSetSchema, await ownBufImage()));
   const target = keyrun.internalUrl.replace("http://", "");
@@ -47,15 +50,6 @@ test.skipIf(missing !== undefined)("gRPC from Python shows the same life of a ke
     unknown: Array(3).fill({ code: "UNIMPLEMENTED", words: reasons.UNIMPLEMENTED.words }),
   });
 });
-
-function missingPackages(): string | undefined {
-  try {
-    execFileSync(python, ["-c", "import grpc, google.protobuf"], { stdio: "ignore" });
-    return undefined;
-  } catch {
-    return "gRPC from Python is left out: `apt-get install python3-grpcio python3-protobuf` includes it.";
-  }
-}
 
 function tell(asked: object): Promise<unknown> {
   return new Promise((resolve, reject) => {

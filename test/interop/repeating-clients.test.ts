@@ -1,4 +1,4 @@
-import { execFile, execFileSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -12,6 +12,7 @@ import { interceptors, Pool } from "undici";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { openLosingProxy } from "../harness/losing-proxy.ts";
+import { python, pythonHas } from "../harness/python.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
 
 let keyrun: Keyrun;
@@ -95,19 +96,11 @@ const clients: Record<string, (key: string, text: string) => Promise<unknown>> =
   },
 };
 
-/** Debian's own python3, whatever comes first on the PATH: only it has the packages. */
-const python = "/usr/bin/python3";
-const missing = missingPackages();
-if (missing !== undefined) process.stderr.write(`${missing}\n`);
-
-/** Undefined if the Python clients are there. */
-function missingPackages(): string | undefined {
-  try {
-    execFileSync(python, ["-c", "import httpx, requests, urllib3"], { stdio: "ignore" });
-    return undefined;
-  } catch {
-    return "The clients of Python are left out: install python3-requests and python3-httpx to include them.";
-  }
+const isMissing = !pythonHas("httpx", "requests", "urllib3");
+if (isMissing) {
+  process.stderr.write(
+    "The clients of Python are left out: install python3-requests and python3-httpx to include them.\n",
+  );
 }
 
 async function byPython(client: string, key: string, text: string): Promise<unknown> {
@@ -118,10 +111,10 @@ async function byPython(client: string, key: string, text: string): Promise<unkn
 }
 
 test("the clients of Python are installed where every test is required", () => {
-  expect(process.env.KEYRUN_TEST_REQUIRE_ALL === "1" && missing).toBeFalsy();
+  expect(process.env.KEYRUN_TEST_REQUIRE_ALL === "1" && isMissing).toBeFalsy();
 });
 
-if (missing === undefined) {
+if (!isMissing) {
   for (const client of ["requests", "urllib3", "httpx"]) {
     clients[client] = (key, text) => byPython(client, key, text);
   }
