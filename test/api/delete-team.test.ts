@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
 import { Plan, TeamState } from "#gen/keyrun/v1/team_pb.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { restRunOnce } from "../harness/keyrun-process.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { signInOwner } from "../harness/members.ts";
 import { refusedCall } from "../harness/refused-call.ts";
@@ -17,13 +18,8 @@ afterAll(() => keyrun.close());
 const echo = { kind: { case: "echo" as const, value: {} } };
 
 async function run(value: string): Promise<{ status: number; code: string }> {
-  const answer = await fetch(`${keyrun.publicUrl}/api/apps/echo/run`, {
-    method: "POST",
-    headers: { authorization: `Bearer ${value}`, "content-type": "application/json" },
-    body: '{"text":"x"}',
-  });
-  const body = (await answer.json()) as { error?: { code: string } };
-  return { status: answer.status, code: body.error?.code ?? "" };
+  const { status, body } = await restRunOnce(keyrun.publicUrl, { value });
+  return { status, code: JSON.parse(body).error?.code ?? "" };
 }
 
 test("a team without active keys is deleted, and found nowhere any more", async () => {

@@ -1,10 +1,10 @@
-import { createServer } from "node:http";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { RunAppRequestSchema } from "#gen/keyrun/v1/run_service_pb.ts";
 import { frameOf } from "#src/rpc/grpc/frame.ts";
 import { messageFieldsMax } from "#src/rpc/message-fields.ts";
 import { jsonValuesMax } from "#src/transcode/json-text.ts";
+import { serveHttp } from "../harness/app-backends.ts";
 import { h2cSession } from "../harness/h2c-client.ts";
 import { type IssuedKey, type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { postConnect } from "../harness/post-connect.ts";
@@ -19,6 +19,13 @@ beforeAll(async () => {
 });
 afterAll(() => keyrun.close());
 
+const post = (appId: string, body: string) =>
+  fetch(`${keyrun.publicUrl}/api/apps/${appId}/run`, {
+    method: "POST",
+    headers: { Authorization: `Bearer ${key.value}`, "Content-Type": "application/json" },
+    body,
+  });
+
 /** Bodies with so many values, as an attacker would send them. */
 const shapes: Readonly<Record<string, (values: number) => string>> = {
   "arrays in arrays": (values) => `${"[".repeat(values)}${"]".repeat(values)}`,
@@ -31,11 +38,7 @@ describe.each(Object.entries(shapes))("JSON of %s, more than are read in one tur
   const body = `{"appId":"echo","text":"a","x":${shapeOf(jsonValuesMax)}}`;
 
   test("is refused before it is read over REST", async () => {
-    const answer = await fetch(`${keyrun.publicUrl}/api/apps/echo/run`, {
-      method: "POST",
-      headers: { Authorization: `Bearer ${key.value}`, "Content-Type": "application/json" },
-      body,
-    });
+    const answer = await post("echo", body);
     expect(answer.status).toBe(400);
     expect(await answer.json()).toMatchObject({
       error: {
@@ -55,35 +58,23 @@ describe.each(Object.entries(shapes))("JSON of %s, more than are read in one tur
   });
 
   test("and from an app, whose run fails", async () => {
-    const app = createServer((asked, answer) => {
+    await using app = await serveHttp((asked, answer) => {
       asked.resume().on("end", () => answer.writeHead(200, { "Content-Type": "application/json" }).end(body));
     });
-    await new Promise<void>((resolve) => app.listen(0, "127.0.0.1", resolve));
-    const { port } = app.address() as { port: number };
-    const kind = { case: "http", value: { url: `http://127.0.0.1:${port}/` } } as const;
+    const kind = { case: "http", value: { url: app.backend.url } } as const;
     await keyrun.apps.createApp({ app: { id: "dense", backend: { kind } } });
     try {
-      const answer = await fetch(`${keyrun.publicUrl}/api/apps/dense/run`, {
-        method: "POST",
-        headers: { Authorization: `Bearer ${key.value}`, "Content-Type": "application/json" },
-        body: '{"text":"a"}',
-      });
+      const answer = await post("dense", '{"text":"a"}');
       expect(await answer.json()).toMatchObject({ error: { code: "app_failed" } });
     } finally {
       await keyrun.apps.deleteApp({ appId: "dense" });
-      app.close().closeAllConnections();
     }
   });
 });
 
 test("a text of any signs counts as one value", async () => {
   const text = '[{",'.repeat(2 * jsonValuesMax);
-  const answer = await fetch(`${keyrun.publicUrl}/api/apps/echo/run`, {
-    method: "POST",
-    headers: { Authorization: `Bearer ${key.value}`, "Content-Type": "application/json" },
-    body: JSON.stringify({ text }),
-  });
-  const answered = (await answer.json()) as { text: string };
+  const answered = (await (await post("echo", JSON.stringify({ text }))).json()) as { text: string };
   expect(answered.text === text).toBe(true);
 });
 

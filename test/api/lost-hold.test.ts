@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
 import { VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
 import { bounds } from "#src/bounds.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { restRunOnce } from "../harness/keyrun-process.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
 import { connectStreamCallers } from "../harness/stream-callers.ts";
 import { startTalkingApp } from "../harness/talking-app.ts";
@@ -32,12 +33,7 @@ afterAll(() => keyrun.close());
 
 test("an instance that lost its hold on the store accepts no key, even a cached one", async () => {
   const { value } = await keyrun.newKey("demo");
-  const run = () =>
-    fetch(`${keyrun.publicUrl}/api/apps/echo/run`, {
-      method: "POST",
-      headers: { Authorization: `Bearer ${value}` },
-      body: '{"text":"hello"}',
-    });
+  const run = () => restRunOnce(keyrun.publicUrl, { value });
   const ready = async () => (await fetch(`${keyrun.publicUrl}/readyz`)).status;
   expect((await run()).status).not.toBe(503);
   expect((await keyrun.keys.verifyKey({ value })).verdict).toBe(Verdict.VALID);
@@ -56,11 +52,7 @@ test("an instance that lost its hold on the store accepts no key, even a cached 
 test("an instance that loses its hold while it reads a key does not accept it, by either handler", async () => {
   const [ofRun, ofVerify] = [await keyrun.newKey("demo"), await keyrun.newKey("demo")];
   holdsAfterRead = false;
-  const run = await fetch(`${keyrun.publicUrl}/api/apps/echo/run`, {
-    method: "POST",
-    headers: { Authorization: `Bearer ${ofRun.value}` },
-    body: '{"text":"hello"}',
-  });
+  const run = await restRunOnce(keyrun.publicUrl, ofRun);
   expect([run.status, holds]).toEqual([503, false]);
   holds = true;
   await expect(keyrun.keys.verifyKey({ value: ofVerify.value })).rejects.toThrow("[unavailable]");
