@@ -38,7 +38,7 @@ afterAll(async () => {
   await app.close();
 });
 
-// Whoever asks waits for the line of it: no line of another test comes later.
+// A test waits for the line of each of its requests: none comes later.
 beforeEach(() => {
   seen = keyrun.accessLines.length;
 });

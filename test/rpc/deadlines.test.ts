@@ -67,7 +67,7 @@ test.each(longest)(
     const asked = askToRun(protocol, timeout, { appId: "scripted", text: "wait" });
     const answer = protocol.http.exchange(keyrun.publicUrl, asked);
     await app.waits(1);
-    // A timer of more milliseconds than Node's longest is one of 1 ms, and they fire in their order.
+    // A timer of more milliseconds than Node's longest is one of 1 ms. They fire in their order.
     await new Promise((resolve) => setTimeout(resolve, 1));
     app.release();
     expect(reasonOfAnswer(await answer)).toBeUndefined();
