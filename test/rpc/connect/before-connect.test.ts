@@ -23,38 +23,6 @@ afterAll(async () => {
   conformance.listener.destroy();
 });
 
-const run = "/keyrun.v1.RunService/RunApp";
-const json = "application/json";
-
-test.each([
-  ["another verb", "PUT", run, json, 405, "unknown", "METHOD_NOT_ALLOWED"],
-  ["GET of a method with effects", "GET", run, undefined, 405, "unknown", "METHOD_NOT_ALLOWED"],
-  ["no type", "POST", run, undefined, 415, "unknown", "UNSUPPORTED_MEDIA_TYPE"],
-  ["another type", "POST", run, "text/plain", 415, "unknown", "UNSUPPORTED_MEDIA_TYPE"],
-  ["another codec", "POST", run, "application/xml", 415, "unknown", "UNSUPPORTED_MEDIA_TYPE"],
-  ["a stream's type", "POST", run, "application/connect+json", 415, "unknown", "UNSUPPORTED_MEDIA_TYPE"],
-  ["an unknown method", "POST", "/keyrun.v1.RunService/Walk", json, 404, "unimplemented", "NOT_FOUND"],
-  ["an unknown service", "POST", "/nobody.v1.Service/Do", json, 404, "unimplemented", "NOT_FOUND"],
-])(
-  "%s is refused with the code of its status and the message of Connect, and with all that REST tells",
-  async (_, method, path, type, status, code, reason) => {
-    const response = await fetch(`${keyrun.publicUrl}${path}`, {
-      method,
-      headers: { ...(type !== undefined && { "content-type": type }) },
-      ...(method !== "GET" && { body: new TextEncoder().encode("{}") }),
-    });
-    expect(response.status).toBe(status);
-    expect(response.headers.get("content-type")).toBe("application/json; charset=utf-8");
-    const body = (await response.json()) as { error: { message: string } };
-    expect(body).not.toHaveProperty("details");
-    expect(body).toMatchObject({
-      code,
-      message: body.error.message,
-      error: { code: reason.toLowerCase(), requestId: response.headers.get("x-request-id") },
-    });
-  },
-);
-
 async function errorOf(call: Promise<unknown>): Promise<ConnectError> {
   try {
     await call;

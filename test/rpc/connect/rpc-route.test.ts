@@ -25,6 +25,25 @@ function ask(path: string, method: string, type?: string) {
   });
 }
 
+/** The body has what REST tells, and code and message as Connect's clients read them. */
+async function expectToldBoth(response: Response, code: string, reason: string): Promise<string> {
+  expect(response.headers.get("content-type")).toBe("application/json; charset=utf-8");
+  const body = (await response.json()) as { error: { message: string } };
+  expect(body).not.toHaveProperty("details");
+  const { message } = body.error;
+  expect(body).toMatchObject({ code, message, error: { code: reason.toLowerCase(), requestId: "mine" } });
+  return message;
+}
+
+test.each([
+  ["an unknown method", "/keyrun.v1.RunService/Walk"],
+  ["an unknown service", "/nobody.v1.Service/Do"],
+])("%s is 404, and is told to clients of REST and of Connect", async (_, path) => {
+  const response = await ask(path, "POST", "application/json");
+  expect(response.status).toBe(404);
+  await expectToldBoth(response, "unimplemented", "NOT_FOUND");
+});
+
 test.each(["GET", "PUT", "OPTIONS", "DELETE"])(
   "%s on a method's path is 405 with Allow: POST, and is answered and counted like any refusal",
   async (method) => {
@@ -37,15 +56,14 @@ test.each(["GET", "PUT", "OPTIONS", "DELETE"])(
     expect(response.headers.get("ratelimit-policy")).toBe('"address";q=60;w=60');
     expect(response.headers.get("content-length")).not.toBeNull();
     expect(response.headers.get("x-request-id")).toBe("mine");
-    expect(await response.json()).toMatchObject({
-      error: { code: "method_not_allowed", requestId: "mine", message: expect.stringContaining("POST") },
-    });
+    expect(await expectToldBoth(response, "unknown", "METHOD_NOT_ALLOWED")).toContain("POST");
     expect(await keyrun.metric(series)).toBe(before + 1);
   },
 );
 
 test.each([
   [run, "text/plain"],
+  [run, "application/xml"],
   [run, "application/connect+json"],
   [run, "application/grpc+xml"],
   [run, "application/grpc-web-text"],
@@ -57,10 +75,9 @@ test.each([
   const response = await ask(path, "POST", type);
   expect(response.status).toBe(415);
   expect(response.headers.get("x-request-id")).toBe("mine");
-  const { error } = (await response.json()) as { error: { message: string } };
-  expect(error).toMatchObject({ code: "unsupported_media_type", requestId: "mine" });
+  const message = await expectToldBoth(response, "unknown", "UNSUPPORTED_MEDIA_TYPE");
   expect(response.headers.has("ratelimit-policy")).toBe(path === run);
-  expect(error.message).toContain(path === run ? "`application/json`" : "`application/connect+json`");
+  expect(message).toContain(path === run ? "`application/json`" : "`application/connect+json`");
   const connect = path === run ? "application/json, application/proto" : "application/connect+json";
   expect(response.headers.get("accept")).toBe(`${connect}, application/grpc-web, application/grpc`);
 });
@@ -104,4 +121,28 @@ test("gRPC-Web has no status 401, and so no challenge", async () => {
   const response = await ask(run, "POST", "application/grpc-web+proto");
   expect(response.status).toBe(200);
   expect(response.headers.get("www-authenticate")).toBeNull();
+});
+
+test("JSON without Connect-Protocol-Version is taken by the internal listener, as curl sends it, and the public one asks for it", async () => {
+  const { value } = await keyrun.newKey("demo");
+  const runPlainly = (url: string, version?: string) =>
+    fetch(`${url}${run}`, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${value}`,
+        "content-type": "application/json",
+        ...(version !== undefined && { "connect-protocol-version": version }),
+      },
+      body: '{"appId":"echo","text":"plain"}',
+    });
+  const internal = await runPlainly(keyrun.internalUrl);
+  expect(internal.status).toBe(200);
+  expect(await internal.json()).toMatchObject({ appId: "echo", text: "plain" });
+  const refused = await runPlainly(keyrun.publicUrl);
+  expect(refused.status).toBe(400);
+  expect(await refused.json()).toMatchObject({
+    code: "invalid_argument",
+    message: expect.stringMatching(/connect-protocol-version/i),
+  });
+  expect((await runPlainly(keyrun.publicUrl, "1")).status).toBe(200);
 });
