@@ -71,8 +71,8 @@ async function closePorts({ drainables, requests, delayMs, msMax, portClosedMs }
 
 /** Waits for the promise, but at most `msMax`. Leaves no timer running. */
 async function firstOf(promise: Promise<unknown>, msMax: number): Promise<void> {
-  const timer = new AbortController();
-  const timeUp = sleep(msMax, undefined, { signal: timer.signal }).catch(() => undefined);
-  await Promise.race([promise, timeUp]);
-  timer.abort();
+  const timeUp = Promise.withResolvers<void>();
+  const timer = setTimeout(timeUp.resolve, msMax);
+  await Promise.race([promise, timeUp.promise]);
+  clearTimeout(timer);
 }

@@ -1,16 +1,17 @@
 import { Code } from "@connectrpc/connect";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
 import { connectStreamCallers } from "../harness/stream-callers.ts";
 import { startTalkingApp } from "../harness/talking-app.ts";
 
+const drainMsMax = 4_000;
 let keyrun: Keyrun;
 let app: Awaited<ReturnType<typeof startTalkingApp>>;
 
 beforeAll(async () => {
   app = await startTalkingApp();
-  keyrun = await startKeyrun({ settings: { KEYRUN_DRAIN_MS_MAX: "4000" } });
+  keyrun = await startKeyrun({ settings: { KEYRUN_DRAIN_MS_MAX: String(drainMsMax) } });
   await keyrun.apps.createApp({ app: { id: "talk", backend: app.backend } });
 });
 
@@ -33,19 +34,24 @@ test("streams have the time of a drain, and are then told that Keyrun is not ava
       }),
     ),
   );
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  onTestFinished(() => void vi.useRealTimers());
   const closed = keyrun.close();
-  for (const { talk, ends } of opened) {
-    talk.say("in the drain");
-    if (ends) talk.end();
+  for (const { talk } of opened) talk.say("in the drain");
+  for (const { name, stream } of opened) {
+    expect(await stream.next(), name).toEqual({ kind: "delta", text: "in the drain" });
   }
-  const told = await Promise.all(
-    opened.map(async ({ name, ends, stream }) => {
-      expect(await stream.next(), name).toEqual({ kind: "delta", text: "in the drain" });
-      return { name, ends, end: await stream.next() };
-    }),
-  );
+  await vi.advanceTimersByTimeAsync(drainMsMax - 1);
+  for (const { name, ends, stream, talk } of opened) {
+    if (!ends) continue;
+    talk.end();
+    expect(await stream.next(), name).toEqual({ kind: "end" });
+  }
+  const cutOff = opened.filter(({ ends }) => !ends);
+  const told = cutOff.map(({ stream }) => stream.next());
+  await vi.advanceTimersByTimeAsync(drainMsMax);
   const cut = { kind: "refused", code: Code.Unavailable, reason: "UNAVAILABLE" };
-  for (const { name, ends, end } of told) expect(end, name).toEqual(ends ? { kind: "end" } : cut);
+  expect(await Promise.all(told)).toEqual(cutOff.map(() => cut));
   await closed;
   await Promise.all(opened.map(({ talk }) => talk.over));
   for (const { caller } of opened) caller.close();
