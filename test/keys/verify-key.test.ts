@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { crc32 } from "node:zlib";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test, vi } from "vitest";
 import { type KeyEvidence, unguarded } from "#src/auth/key-evidence.ts";
 import { createKeyForm } from "#src/keys/key-value.ts";
 import { createServiceSecrets } from "#src/keys/service-secrets.ts";
@@ -184,4 +184,19 @@ test("a key is no key while it is pending, and revoked before it is expired", as
   expect(await pending.verify(pending.value)).toEqual({ kind: "invalid" });
   const ended = setUp({ revokeTimeMs: 5, expireTimeMs: 5 });
   expect(await ended.verify(ended.value)).toMatchObject({ kind: "revoked" });
+});
+
+test("an unknown id is read, hashed and compared as a wrong secret is, so that the time reveals no id", async () => {
+  const { id, stored, verify, reads } = setUp();
+  const digest = vi.spyOn(secrets, "digest");
+  onTestFinished(() => digest.mockRestore());
+  const value = sameIdOtherSecret(id);
+  for (const isKnown of [true, false]) {
+    if (!isKnown) stored.clear();
+    digest.mockClear();
+    const readsBefore = reads();
+    expect(await verify(value)).toEqual({ kind: "invalid" });
+    const hashed = digest.mock.calls.filter(([, text]) => text === value);
+    expect([reads() - readsBefore, hashed]).toEqual([1, [[secrets.newestVersion, value]]]);
+  }
 });

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { watchStore } from "#src/server/store-watch.ts";
 
@@ -56,6 +57,7 @@ test("a check that does not end keeps the next one from being asked", async () =
   const { end, asks } = watchChecks();
   await end();
   const before = asks();
-  await new Promise((resolve) => setTimeout(resolve, 50));
+  // Each of these comes after a pause that began later.
+  for (let pauses = 0; pauses < 3; pauses++) await pause(2);
   expect(asks()).toBe(before);
 });

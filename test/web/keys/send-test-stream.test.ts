@@ -3,12 +3,14 @@ import { createServer, type RequestListener, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import fc from "fast-check";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { bounds } from "../../../web/bounds.ts";
 import { readEvents } from "../../../web/keys/create/read-events.ts";
 import { sendTestStream, type TestStream } from "../../../web/keys/create/send-test-stream.ts";
 import { startKeyrun } from "../../harness/keyrun.ts";
 import { soon } from "../../harness/soon.ts";
+
+const testRun = { appId: "echo", value: "svc_1" };
 
 describe("a test stream", () => {
   test("of a real Keyrun shows the text, the limit and the end", async () => {
@@ -65,17 +67,31 @@ describe("a test stream", () => {
     expect(result).toMatchObject({ state: "broken", pieces: ["half"] });
   });
 
-  test("that is silent for too long is told as broken, and its request is given up", async () => {
-    let closed = false;
-    const url = await serve((_request, response) => {
-      head(response);
-      response.on("close", () => {
-        closed = true;
-      });
-    });
-    const result = await sent(url, { silenceMsMax: 30 });
-    expect(result).toMatchObject({ state: "broken", pieces: [] });
-    await soon(() => closed).toBe(true);
+  test("that is silent for 40 s after its last piece is told as broken, and its request is given up", async () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+    const writer = writable.getWriter();
+    let given: AbortSignal | null | undefined;
+    const fetch: typeof globalThis.fetch = async (_path, init) => {
+      given = init?.signal;
+      given?.addEventListener("abort", () => void writer.abort().catch(() => {}));
+      return new Response(readable);
+    };
+    let seen: TestStream | undefined;
+    const onChange = (stream: TestStream) => {
+      seen = stream;
+    };
+    const result = sendTestStream(fetch, testRun, { signal: new AbortController().signal, onChange });
+    await soon(() => seen?.state).toBe("open");
+    vi.advanceTimersByTime(39_999);
+    await writer.write(new TextEncoder().encode(message({ delta: { text: "half" } })));
+    await soon(() => seen?.pieces).toEqual(["half"]);
+    vi.advanceTimersByTime(39_999);
+    expect([seen?.state, given?.aborted]).toEqual(["open", false]);
+    vi.advanceTimersByTime(1);
+    expect(given?.aborted).toBe(true);
+    expect(await result).toMatchObject({ state: "broken", pieces: ["half"] });
   });
 
   test("that is stopped keeps its text, and its request is given up", async () => {
@@ -174,11 +190,10 @@ function sent(
   options: {
     value?: string;
     signal?: AbortSignal;
-    silenceMsMax?: number;
     onChange?: (stream: TestStream) => unknown;
   } = {},
 ) {
-  const { value = "svc_1", signal = new AbortController().signal, onChange = () => {}, ...rest } = options;
+  const { value = testRun.value, signal = new AbortController().signal, onChange = () => {} } = options;
   const atUrl: typeof fetch = (path, init) => fetch(`${url}${path}`, init);
-  return sendTestStream(atUrl, { appId: "echo", value }, { signal, onChange, ...rest });
+  return sendTestStream(atUrl, { ...testRun, value }, { signal, onChange });
 }

@@ -26,16 +26,15 @@ export async function sendTestStream(
   run: TestRun,
   options: {
     readonly signal: AbortSignal;
-    readonly silenceMsMax?: number;
     onChange(stream: TestStream): void;
   },
 ): Promise<TestAnswer | TestStream | null> {
-  const { signal, silenceMsMax = bounds.testSilenceMsMax, onChange } = options;
+  const { signal, onChange } = options;
   const silence = new AbortController();
   let timer: ReturnType<typeof setTimeout> | undefined;
   const heard = () => {
     clearTimeout(timer);
-    timer = setTimeout(() => silence.abort(), silenceMsMax);
+    timer = setTimeout(() => silence.abort(), bounds.testSilenceMsMax);
   };
   let stream: TestStream | null = null;
   const change = (changes: Partial<TestStream>) => {
