@@ -1,24 +1,24 @@
 import { randomUUID } from "node:crypto";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { type Caller, connectCallers } from "../harness/callers.ts";
 import { campaignSize, figures } from "../harness/campaigns.ts";
 import { eventually, madeOnce, whileAnswer } from "../harness/eventually.ts";
+import { describeFleet, type FleetHere, startFleet } from "../harness/fleet.ts";
 import { grpcJsCaller } from "../harness/grpc-js-caller.ts";
 import type { Keyrun } from "../harness/keyrun.ts";
 import { restCaller } from "../harness/rest-caller.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
-import { fleetMissing, startTwoKeyruns, type TwoKeyruns } from "../harness/two-keyruns.ts";
 
 const rounds = campaignSize("fleet-idempotency");
 
-describe.skipIf(fleetMissing() !== undefined)("an Idempotency-Key is one over the fleet", () => {
-  let fleet: TwoKeyruns;
+describeFleet("here")("an Idempotency-Key is one over the fleet", () => {
+  let fleet: FleetHere;
   let app: Awaited<ReturnType<typeof startScriptedApp>>;
   beforeAll(async () => {
     app = await startScriptedApp();
-    fleet = await startTwoKeyruns({ settings: { KEYRUN_PLAN_LIMITS: "free=100000" } });
-    await madeOnce(() => fleet.one.apps.createApp({ app: { id: "counted", backend: app.backend } }));
+    fleet = await startFleet({ in: "here", settings: { KEYRUN_PLAN_LIMITS: "free=100000" } });
+    await madeOnce(() => fleet.members[0].apps.createApp({ app: { id: "counted", backend: app.backend } }));
   });
   afterAll(async () => {
     await fleet.close();
@@ -59,7 +59,7 @@ describe.skipIf(fleetMissing() !== undefined)("an Idempotency-Key is one over th
   }
 
   test("a key under way on one is in use on the other, and then both tell what came of it", async () => {
-    const { one, other } = fleet;
+    const [one, other] = fleet.members;
     const { value } = await one.newKey(await one.newTeam());
     const order = { value, key: randomUUID(), text: `wait ${randomUUID()}` };
     const first = send(one, order);
@@ -86,7 +86,7 @@ describe.skipIf(fleetMissing() !== undefined)("an Idempotency-Key is one over th
   });
 
   test("a team deleted on one leaves no record behind, whichever instance wrote it", async () => {
-    const { one, other } = fleet;
+    const [one, other] = fleet.members;
     const teamId = await one.newTeam();
     const key = await one.newKey(teamId);
     const order = { value: key.value, key: randomUUID(), text: `hello ${randomUUID()}` };
@@ -100,7 +100,7 @@ describe.skipIf(fleetMissing() !== undefined)("an Idempotency-Key is one over th
   });
 
   test(`the same key from many callers of both starts the app once, for ${rounds} keys`, async () => {
-    const { one, other } = fleet;
+    const [one, other] = fleet.members;
     const authorization = `Bearer ${(await one.newKey(await one.newTeam())).value}`;
     const connect = connectCallers["Connect over HTTP/1.1"]!;
     const callers = [one, other].flatMap(({ publicUrl }) => [

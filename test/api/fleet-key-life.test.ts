@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { KeyState } from "#gen/keyrun/v1/key_pb.ts";
 import { serviceTokenMark } from "#src/fleet/instance-facts.ts";
 import type { KeyStore } from "#src/keys/key-store.ts";
@@ -11,17 +11,17 @@ import { createControlStore } from "#src/store/mongo/control-store.ts";
 import { collectionsOf } from "#src/store/mongo/documents.ts";
 import { createStoreCall } from "#src/store/mongo/store-call.ts";
 import type { Stores } from "#src/store/stores.ts";
+import { describeFleet, type FleetHere, startFleet } from "../harness/fleet.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";
 import type { Keyrun } from "../harness/keyrun.ts";
 import { servedRun } from "../harness/keyrun-process.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
 import { soon } from "../harness/soon.ts";
-import { fleetMissing, startTwoKeyruns, type TwoKeyruns } from "../harness/two-keyruns.ts";
 
-describe.skipIf(fleetMissing() !== undefined)("the life of a key in a fleet", () => {
-  let fleet: TwoKeyruns;
+describeFleet("here")("the life of a key in a fleet", () => {
+  let fleet: FleetHere;
   beforeAll(async () => {
-    fleet = await startTwoKeyruns({ each: [{ onStores: cutOff }, {}] });
+    fleet = await startFleet({ in: "here", each: [{ onStores: cutOff }, {}] });
   });
   afterAll(() => fleet.close());
 
@@ -61,7 +61,7 @@ describe.skipIf(fleetMissing() !== undefined)("the life of a key in a fleet", ()
   }
 
   test("an expiry that one brings forward holds on the other with the answer, cached or not", async () => {
-    const { one, other } = fleet;
+    const [one, other] = fleet.members;
     const teamId = await one.newTeam();
     for (let n = 0; n < 10; n++) {
       const { id: keyId, value } = await one.newKey(teamId);
@@ -73,7 +73,7 @@ describe.skipIf(fleetMissing() !== undefined)("the life of a key in a fleet", ()
   });
 
   test("a rotation that is cut off after the old key's end fails, and no instance accepts the old key", async () => {
-    const { one, other } = fleet;
+    const [one, other] = fleet.members;
     const teamId = await one.newTeam();
     const words = await watch(other, teamId);
     const { id: keyId, value } = await one.newKey(teamId);
@@ -88,7 +88,7 @@ describe.skipIf(fleetMissing() !== undefined)("the life of a key in a fleet", ()
   });
 
   test("a key and its successors have one limit of their own over all instances", async () => {
-    const { one, other } = fleet;
+    const [one, other] = fleet.members;
     const old = await one.newKey(await one.newTeam(), { requestsPerMinute: 4 });
     const run = ({ publicUrl }: Keyrun, value: string) => servedRun(publicUrl, { value });
     const spent = [await status(one, old.value), await status(other, old.value)];
@@ -114,7 +114,7 @@ describe.skipIf(fleetMissing() !== undefined)("the life of a key in a fleet", ()
   });
 
   test("a run that ends on the other after its team was deleted shows in no new team of its id", async () => {
-    const { one, other } = fleet;
+    const [one, other] = fleet.members;
     const teamId = await one.newTeam();
     const key = await one.newKey(teamId);
     const app = await startScriptedApp();
@@ -133,7 +133,7 @@ describe.skipIf(fleetMissing() !== undefined)("the life of a key in a fleet", ()
   });
 
   test("each change of a key is told once to those who watch on the other, also many, and a deletion is not", async () => {
-    const { one, other } = fleet;
+    const [one, other] = fleet.members;
     const teamId = await one.newTeam();
     const words = await watch(other, teamId);
     const { id: keyId } = await one.newKey(teamId);
@@ -151,7 +151,7 @@ describe.skipIf(fleetMissing() !== undefined)("the life of a key in a fleet", ()
   });
 
   test("a key expires on each, is marked once, and is told as changed", async () => {
-    const { one, other } = fleet;
+    const [one, other] = fleet.members;
     const teamId = await one.newTeam();
     const [here, there] = [await watch(one, teamId), await watch(other, teamId)];
     const { id: keyId, value } = await one.newKey(teamId);
@@ -170,7 +170,7 @@ describe.skipIf(fleetMissing() !== undefined)("the life of a key in a fleet", ()
   });
 
   test("while an older instance serves too, no key gets an expiry, and nothing is written", async () => {
-    const { one } = fleet;
+    const [one] = fleet.members;
     const teamId = await one.newTeam();
     const { id: keyId } = await one.newKey(teamId);
     const { client, db } = await connectMongo(one.config.mongodbUri ?? "", {

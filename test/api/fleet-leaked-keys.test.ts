@@ -1,19 +1,19 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { describeFleet, type FleetHere, startFleet } from "../harness/fleet.ts";
 import { servedRun } from "../harness/keyrun-process.ts";
 import { leakReporters, reportedBy } from "../harness/leak-reporters.ts";
-import { fleetMissing, startTwoKeyruns, type TwoKeyruns } from "../harness/two-keyruns.ts";
 
-describe.skipIf(fleetMissing() !== undefined)("in a fleet", () => {
-  let fleet: TwoKeyruns;
+describeFleet("here")("in a fleet", () => {
+  let fleet: FleetHere;
   beforeAll(async () => {
-    fleet = await startTwoKeyruns({ settings: { KEYRUN_PLAN_LIMITS: "free=100000" } });
+    fleet = await startFleet({ in: "here", settings: { KEYRUN_PLAN_LIMITS: "free=100000" } });
   });
   afterAll(() => fleet.close());
   const reporterOf = ({ publicUrl }: { publicUrl: string }) =>
     leakReporters["REST over HTTP/1.1"]!(publicUrl);
 
   test("a key that is reported on one instance is refused by the very next run on the other", async () => {
-    const { one, other } = fleet;
+    const [one, other] = fleet.members;
     const teamId = await one.newTeam();
     for (let n = 0; n < 10; n++) {
       const { value } = await one.newKey(teamId);
@@ -26,7 +26,7 @@ describe.skipIf(fleetMissing() !== undefined)("in a fleet", () => {
   });
 
   test("reports on both instances at once are one revocation, and each repeat has its time", async () => {
-    const { one, other } = fleet;
+    const [one, other] = fleet.members;
     const { value } = await one.newKey(await one.newTeam());
     const reports = [one, other, one, other].map((each) => reportedBy(reporterOf(each), value));
     const outcomes = await Promise.all(reports);

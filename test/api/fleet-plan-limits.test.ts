@@ -1,15 +1,15 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { describeFleet, type FleetHere, startFleet } from "../harness/fleet.ts";
 import type { Keyrun } from "../harness/keyrun.ts";
 import { servedRun } from "../harness/keyrun-process.ts";
 import { soon } from "../harness/soon.ts";
-import { fleetMissing, startTwoKeyruns, type TwoKeyruns } from "../harness/two-keyruns.ts";
 
 const limits = (free: number) => ({ settings: { KEYRUN_PLAN_LIMITS: `free=${free}` } });
 
-describe.skipIf(fleetMissing() !== undefined)("the limits of plans in a fleet", () => {
-  let fleet: TwoKeyruns;
+describeFleet("here")("the limits of plans in a fleet", () => {
+  let fleet: FleetHere;
   beforeAll(async () => {
-    fleet = await startTwoKeyruns({ each: [limits(100), limits(5_000)] });
+    fleet = await startFleet({ in: "here", each: [limits(100), limits(5_000)] });
   });
   afterAll(() => fleet.close());
 
@@ -20,7 +20,10 @@ describe.skipIf(fleetMissing() !== undefined)("the limits of plans in a fleet", 
   }
 
   test("stay those of the newest instance when it leaves: an older one takes nothing away without a barrier", async () => {
-    const { one, other, start } = fleet;
+    const {
+      start,
+      members: [one, other],
+    } = fleet;
     const { value } = await one.newKey(await one.newTeam());
     await soon(() => limitAt(one, value)).toBe(5_000);
     await other.close();

@@ -1,27 +1,32 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { timeFigures } from "../harness/campaigns.ts";
-import { deletedOnce, eventually, madeOnce, whileAnswer, whileBusy } from "../harness/eventually.ts";
+import {
+  deletedOnce,
+  eventually,
+  madeOnce,
+  whileAnswer,
+  whileBusy,
+  whileDisturbed,
+} from "../harness/eventually.ts";
+import { describeFleet, type FleetHere, startFleet } from "../harness/fleet.ts";
 import type { Keyrun } from "../harness/keyrun.ts";
 import { servedRun } from "../harness/keyrun-process.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
 import { soon } from "../harness/soon.ts";
 import { connectStreamCallers } from "../harness/stream-callers.ts";
 import { startTalkingApp } from "../harness/talking-app.ts";
-import { fleetMissing, startTwoKeyruns, type TwoKeyruns } from "../harness/two-keyruns.ts";
 
 /** The default of KEYRUN_KEYS_PER_TEAM_MAX. */
 const keysMade = 50;
-/** What is promised within a second or two, when a machine is as busy as one can be. */
-const lateMsMax = 20_000;
 
-describe.skipIf(fleetMissing() !== undefined)("what one instance of a fleet does is seen on another", () => {
-  let fleet: TwoKeyruns;
+describeFleet("here")("what one instance of a fleet does is seen on another", () => {
+  let fleet: FleetHere;
   let app: Awaited<ReturnType<typeof startTalkingApp>>;
   beforeAll(async () => {
     app = await startTalkingApp();
-    fleet = await startTwoKeyruns({ settings: { KEYRUN_KEYS_PER_TEAM_MAX: "500" } });
-    await madeOnce(() => fleet.one.apps.createApp({ app: { id: "talk", backend: app.backend } }));
+    fleet = await startFleet({ in: "here", settings: { KEYRUN_KEYS_PER_TEAM_MAX: "500" } });
+    await madeOnce(() => fleet.members[0].apps.createApp({ app: { id: "talk", backend: app.backend } }));
   });
   afterAll(async () => {
     await fleet.close();
@@ -38,16 +43,11 @@ describe.skipIf(fleetMissing() !== undefined)("what one instance of a fleet does
    * Does it again where it fails and a watch was cut off meanwhile: an instance that may have
    * missed a change ends its watches, as it must, so that their clients list the keys again.
    */
-  async function unlessCutOff(story: () => Promise<void>): Promise<void> {
-    for (let tries = 1; ; tries += 1) {
-      const before = cutOffs;
-      try {
-        return await story();
-      } catch (thrown) {
-        if (tries === 3 || cutOffs === before) throw thrown;
-      }
-    }
-  }
+  const unlessCutOff = (story: () => Promise<void>) =>
+    eventually<void>(
+      story,
+      whileDisturbed(() => cutOffs),
+    );
 
   /** Watches a team on an instance. Each event has the time at which it came. */
   async function watch({ keys }: Keyrun, teamId: string) {
@@ -77,9 +77,9 @@ describe.skipIf(fleetMissing() !== undefined)("what one instance of a fleet does
     return { events, uses, ended, words: (id = "") => wordsOf(events, id) };
   }
 
-  test("a key created or revoked on one is told once to those who watch it on each, within a second", () =>
+  test("a key created or revoked on one is told once to those who watch it on each", () =>
     unlessCutOff(async () => {
-      const { one, other } = fleet;
+      const [one, other] = fleet.members;
       const teamId = await one.newTeam();
       const [here, there] = [await watch(one, teamId), await watch(other, teamId)];
       const tookMs: number[] = [];
@@ -101,12 +101,11 @@ describe.skipIf(fleetMissing() !== undefined)("what one instance of a fleet does
       }
       for (const { words } of [here, there]) expect(words()).toHaveLength(new Set(words()).size);
       timeFigures("a change of a key until a watcher of a fleet has it", tookMs);
-      expect(Math.max(...tookMs)).toBeLessThan(lateMsMax);
     }));
 
   test("as many keys as a team may have, made at once, are told each once", () =>
     unlessCutOff(async () => {
-      const { one, other } = fleet;
+      const [one, other] = fleet.members;
       const teamId = await one.newTeam();
       const there = await watch(other, teamId);
       // A store that takes over a second for so many is asked again.
@@ -117,19 +116,21 @@ describe.skipIf(fleetMissing() !== undefined)("what one instance of a fleet does
       expect(told).toHaveLength(new Set(told).size);
     }));
 
-  test("a team deleted on one ends its watches on the other within a second", async () => {
-    const { one, other } = fleet;
+  test("a team deleted on one ends its watches on the other", async () => {
+    const [one, other] = fleet.members;
     const teamId = await one.newTeam();
     const there = await watch(other, teamId);
     await deletedOnce(() => one.teams.deleteTeam({ teamId }));
     const answeredMs = performance.now();
     expect(await there.ended).toContain("[not_found]");
-    expect(performance.now() - answeredMs).toBeLessThan(lateMsMax);
+    timeFigures("watches on another instance ended after a team's deletion", [
+      performance.now() - answeredMs,
+    ]);
   });
 
-  test("a use on one is told to those who watch its key on the other within two seconds", () =>
+  test("a use on one is told to those who watch its key on the other", () =>
     unlessCutOff(async () => {
-      const { one, other } = fleet;
+      const [one, other] = fleet.members;
       const { id, teamId, value } = await one.newKey(await one.newTeam());
       const there = await watch(other, teamId);
       const tookMs: number[] = [];
@@ -141,11 +142,10 @@ describe.skipIf(fleetMissing() !== undefined)("what one instance of a fleet does
         tookMs.push((there.uses.at(-1)?.atMs ?? Number.NaN) - sentMs);
       }
       timeFigures("a use until a watcher on another instance has it", tookMs);
-      expect(Math.max(...tookMs)).toBeLessThan(lateMsMax);
     }));
 
-  test("a use on one shows on a list of the other within two seconds", async () => {
-    const { one, other } = fleet;
+  test("a use on one shows on a list of the other", async () => {
+    const [one, other] = fleet.members;
     const { id: keyId, teamId, value } = await one.newKey(await one.newTeam());
     const tookMs: number[] = [];
     for (let n = 0; n < 3; n++) {
@@ -160,27 +160,26 @@ describe.skipIf(fleetMissing() !== undefined)("what one instance of a fleet does
       tookMs.push(performance.now() - sentMs);
     }
     timeFigures("a use until a list on another instance shows it", tookMs);
-    expect(Math.max(...tookMs)).toBeLessThan(lateMsMax);
   });
 
   describe.each([
     [
       "a revoked key",
-      (keyId: string, teamId: string) => fleet.one.keys.revokeKey({ teamId, keyId }),
+      (keyId: string, teamId: string) => fleet.members[0].keys.revokeKey({ teamId, keyId }),
       "REVOKED_API_KEY",
     ],
     [
       "a team that lost the app",
       () =>
-        fleet.one.apps.updateApp({
+        fleet.members[0].apps.updateApp({
           app: { id: "talk", teamIds: ["team-of-nobody"] },
           updateMask: { paths: ["team_ids"] },
         }),
       "APP_NOT_FOUND",
     ],
   ] as const)("the streams of %s", (_, takeAway, reason) => {
-    test("end on every instance within a second of the answer", async () => {
-      const { one, other } = fleet;
+    test("end on every instance, though their apps go on", async () => {
+      const [one, other] = fleet.members;
       await one.teams.createTeam({ team: { id: "team-of-nobody", plan: Plan.FREE } }).catch(() => {});
       const key = await one.newKey(await one.newTeam(Plan.ENTERPRISE));
       const callers = [one, other].flatMap(({ publicUrl }) =>
@@ -215,7 +214,6 @@ describe.skipIf(fleetMissing() !== undefined)("what one instance of a fleet does
         tookMs.push(each.atMs - answeredMs);
       }
       timeFigures(`streams on two instances ended after the answer, ${reason}`, tookMs);
-      expect(Math.max(...tookMs)).toBeLessThan(lateMsMax);
     });
   });
 });

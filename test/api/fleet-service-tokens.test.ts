@@ -1,18 +1,18 @@
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { ServiceRole } from "#gen/keyrun/v1/service_token_pb.ts";
 import { asksAgain, eventually, madeOnce, whileBusy } from "../harness/eventually.ts";
+import { describeFleet, type FleetHere, startFleet } from "../harness/fleet.ts";
 import { type Keyrun, withAuthorization } from "../harness/keyrun.ts";
 import { soon } from "../harness/soon.ts";
-import { fleetMissing, startTwoKeyruns, type TwoKeyruns } from "../harness/two-keyruns.ts";
 
-describe.skipIf(fleetMissing() !== undefined)("in a fleet, a service token", () => {
-  let fleet: TwoKeyruns;
+describeFleet("here")("in a fleet, a service token", () => {
+  let fleet: FleetHere;
   beforeAll(async () => {
-    fleet = await startTwoKeyruns();
-    await madeOnce(() => fleet.one.teams.createTeam({ team: { id: "acme" } }));
+    fleet = await startFleet({ in: "here" });
+    await madeOnce(() => fleet.members[0].teams.createTeam({ team: { id: "acme" } }));
   });
   afterAll(() => fleet.close());
 
@@ -37,7 +37,7 @@ describe.skipIf(fleetMissing() !== undefined)("in a fleet, a service token", () 
     );
 
   test("works on each instance at once, and revoked on none, also where it was cached or a stream is open", async () => {
-    const { one, other } = fleet;
+    const [one, other] = fleet.members;
     for (let n = 0; n < 10; n++) {
       const [maker, user] = n % 2 === 0 ? [one, other] : [other, one];
       const { id, value } = await maker.newServiceToken(ServiceRole.MANAGE, ["acme"]);
@@ -54,7 +54,7 @@ describe.skipIf(fleetMissing() !== undefined)("in a fleet, a service token", () 
   });
 
   test("that names a team loses it on each instance once the team is deleted", async () => {
-    const { one, other } = fleet;
+    const [one, other] = fleet.members;
     const teamId = await one.newTeam();
     const { value } = await one.newServiceToken(ServiceRole.MANAGE, ["acme", teamId]);
     const keys = keysAs(value, other);
@@ -66,7 +66,7 @@ describe.skipIf(fleetMissing() !== undefined)("in a fleet, a service token", () 
   });
 
   test("shows on one instance that it was used on another", async () => {
-    const { one, other } = fleet;
+    const [one, other] = fleet.members;
     const { id, value } = await one.newServiceToken(ServiceRole.VERIFY);
     await keysAs(value, other).verifyKey({ value: "none", cost: 0 });
     const isUsed = async () => {

@@ -1,24 +1,24 @@
 import { createClient } from "@connectrpc/connect";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { type Browser, createBrowser } from "../harness/browser.ts";
 import { eventually, whileAnswer, whileBusy } from "../harness/eventually.ts";
+import { describeFleet, type FleetHere, startFleet } from "../harness/fleet.ts";
 import { freePort } from "../harness/free-port.ts";
 import { type Issuer, passIssuer, startIssuer } from "../harness/issuer.ts";
 import type { Keyrun } from "../harness/keyrun.ts";
-import { fleetMissing, startTwoKeyruns, type TwoKeyruns } from "../harness/two-keyruns.ts";
 
-describe.skipIf(fleetMissing() !== undefined)("people sign in to a fleet, not to an instance", () => {
+describeFleet("here")("people sign in to a fleet, not to an instance", () => {
   let publicUrl: string;
   let issuer: Issuer;
-  let fleet: TwoKeyruns;
+  let fleet: FleetHere;
   beforeAll(async () => {
     const port = await freePort();
     publicUrl = `http://127.0.0.1:${port}`;
     issuer = await startIssuer(`${publicUrl}/sign-in/callback`);
     issuer.state.accounts.set("ada", { email: "ada@example.com", email_verified: true });
     const ports = { settings: { KEYRUN_PORT: String(port) } };
-    fleet = await startTwoKeyruns({ settings: issuer.settings(publicUrl), each: [ports, {}] });
+    fleet = await startFleet({ in: "here", settings: issuer.settings(publicUrl), each: [ports, {}] });
   });
   afterAll(async () => {
     await fleet.close();
@@ -57,7 +57,7 @@ describe.skipIf(fleetMissing() !== undefined)("people sign in to a fleet, not to
       async () => {
         const browser = createBrowser(publicUrl);
         const callback = await passIssuer(browser, `${publicUrl}/sign-in`, "ada");
-        return { browser, answer: await load(browser, fleet.other, callback) };
+        return { browser, answer: await load(browser, fleet.members[1], callback) };
       },
       whileAnswer(({ answer }) => answer.status === 503),
     );
@@ -67,7 +67,7 @@ describe.skipIf(fleetMissing() !== undefined)("people sign in to a fleet, not to
 
   test("a sign-in begun on one ends on the other, and both know the person", async () => {
     const browser = await signIn();
-    for (const instance of [fleet.one, fleet.other]) {
+    for (const instance of [fleet.members[0], fleet.members[1]]) {
       const answer = await call(browser, instance, "GetSession");
       expect([answer.status, JSON.parse(answer.body).email]).toEqual([200, "ada@example.com"]);
     }
@@ -78,7 +78,8 @@ describe.skipIf(fleetMissing() !== undefined)("people sign in to a fleet, not to
   test("a sign-out on one is final on the other with the very next request, although it knew the session", async () => {
     for (let n = 0; n < 10; n++) {
       const browser = await signIn();
-      const [leaving, staying] = n % 2 === 0 ? [fleet.one, fleet.other] : [fleet.other, fleet.one];
+      const [leaving, staying] =
+        n % 2 === 0 ? [fleet.members[0], fleet.members[1]] : [fleet.members[1], fleet.members[0]];
       expect((await call(browser, staying, "GetSession")).status).toBe(200);
       const before = new Map(browser.cookies);
       expect((await call(browser, leaving, "SignOut")).status).toBe(200);
@@ -89,6 +90,8 @@ describe.skipIf(fleetMissing() !== undefined)("people sign in to a fleet, not to
   });
 
   test("there are no one-time links, and the refusal says where to sign in", async () => {
-    await expect(fleet.one.sessions.createSignInLink({})).rejects.toThrow(`Sign in at ${publicUrl}/sign-in`);
+    await expect(fleet.members[0].sessions.createSignInLink({})).rejects.toThrow(
+      `Sign in at ${publicUrl}/sign-in`,
+    );
   });
 });

@@ -8,7 +8,7 @@ import { VerifyKeyResponse_Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { campaignSize } from "../harness/campaigns.ts";
 import { everyKind, writeEveryKind } from "../harness/copied-stores.ts";
-import { eventually, whileBusy } from "../harness/eventually.ts";
+import { eventually, whileAnswer, whileBusy } from "../harness/eventually.ts";
 import { manage } from "../harness/keyrun.ts";
 import {
   keyrunCommand,
@@ -22,6 +22,7 @@ import {
 import { createMongoDatabases } from "../harness/mongo-databases.ts";
 import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { openMongoForTest } from "../harness/open-mongo.ts";
+import { until } from "../harness/soon.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
 const folders = createTempFolders();
@@ -52,7 +53,7 @@ async function killInTheMiddle(settings: Settings, uri: string): Promise<boolean
   void copying.exited.then(() => {
     ended = true;
   });
-  while (!ended && !(await holds())) await pause(5);
+  await until(async () => ended || (await holds()), 5);
   await pause(randomInt(400));
   copying.kill("SIGKILL");
   await client.close();
@@ -103,15 +104,17 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     await writeEveryKind(source, { ...sizes, secretVersion });
     const expected = await everyKind(source, sizes);
     await source.close();
-    for (let n = 0, finished = 0; n < kills; n += 1) {
-      if (await killInTheMiddle(settings, uri)) continue;
-      finished += 1;
-      expect(finished).toBeLessThan(5);
-      // A copy that is finished takes no other.
-      uri = databases.createUri();
-      settings = settingsFor(uri);
-      n = -1;
-    }
+    const killed = async () => {
+      for (let n = 0; n < kills; n += 1) {
+        if (await killInTheMiddle(settings, uri)) continue;
+        // A copy that is finished takes no other.
+        uri = databases.createUri();
+        settings = settingsFor(uri);
+        return false;
+      }
+      return true;
+    };
+    await eventually(killed, { ...whileAnswer((isKilled) => !isKilled), triesMax: 5 });
     const copied = await keyrunCommand(settings, ["copy-to-mongodb"]);
     expect(copied).toMatchObject({
       code: 0,

@@ -1,15 +1,12 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { campaignSize, figure } from "../harness/campaigns.ts";
-import { type Fleet, startFleet } from "../harness/fleet.ts";
-import { type Answer, type FleetCaller, openFleetCaller } from "../harness/fleet-caller.ts";
-import { missingFleetPrograms } from "../harness/fleet-programs.ts";
+import { eventually, Undecided, whileAnswer } from "../harness/eventually.ts";
+import { describeFleet, type Fleet, startFleet } from "../harness/fleet.ts";
+import type { Answer, FleetCaller } from "../harness/fleet-caller.ts";
 import type { manage } from "../harness/keyrun.ts";
-import { mongodbUri } from "../harness/needs.ts";
 
 const frozenSeconds = campaignSize("fleet-clocks");
-/** A heartbeat and its answer, on a machine that may be very busy. */
-const backMsMax = 20_000;
 /** Requests at a time, each on a connection of its own. */
 const atOnce = 8;
 
@@ -36,11 +33,10 @@ async function takeNewKey(): Promise<void> {
 }
 
 async function servedUse(): Promise<Use> {
-  for (;;) {
-    const answer = await use();
-    if (answer.outcome === "accepted") return answer;
-    await pause(50);
-  }
+  return eventually(
+    use,
+    whileAnswer(({ outcome }) => outcome !== "accepted"),
+  );
 }
 
 /** Uses the key again and again, until the last of them were accepted for half a second. */
@@ -65,21 +61,19 @@ function expectAcceptedOr503(uses: readonly Use[]): void {
   }
 }
 
-const left = mongodbUri === "" || missingFleetPrograms().length > 0;
-
-describe.skipIf(left)("an instance of three that loses time", () => {
+describeFleet("processes")("an instance of three that loses time", () => {
   beforeAll(async () => {
-    fleet = await startFleet({ fakeClocks: [0], settings: { KEYRUN_PLAN_LIMITS: "free=100000" } });
+    fleet = await startFleet({
+      in: "processes",
+      fakeClocks: [0],
+      settings: { KEYRUN_PLAN_LIMITS: "free=100000" },
+    });
     management = fleet.manage(1);
-    const [{ publicUrl, internalUrl } = fleet.members[0]!] = fleet.members;
-    caller = openFleetCaller({ publicUrl, internalUrl, serviceToken: fleet.serviceToken });
+    caller = fleet.caller();
     await takeNewKey();
     await servedUse();
   });
-  afterAll(async () => {
-    caller?.close();
-    await fleet?.close();
-  });
+  afterAll(() => fleet?.close());
 
   /** Stops the instance with requests in its sockets, and returns what came of those. */
   async function stopFor(seconds: number) {
@@ -97,27 +91,33 @@ describe.skipIf(left)("an instance of three that loses time", () => {
     figure(`stopped for ${seconds} s: of them 503`, refused);
     figure(`stopped for ${seconds} s: back after`, backMs, "ms");
     expectAcceptedOr503(all);
-    return { parked, uses, backMs };
+    return { parked, uses };
   }
 
-  test("stopped for 2 s, it goes on: its lease holds, and what it sheds is served within a second", async () => {
-    const { parked, uses, backMs } = await stopFor(2);
-    const refused = [...parked, ...uses].filter(({ outcome }) => outcome !== "accepted");
-    const troubles = fleet.members[0]!.starvation();
-    expect(troubles.filter((line) => line.includes("for dead"))).toEqual([]);
-    // A machine that is busy, too, may also cost it a heartbeat or an answer of Redis.
-    if (troubles.every((line) => line.includes("the event loop is late")))
-      for (const { body } of refused) expect(body).toContain('"code":"overloaded"');
-    expect(backMs).toBeLessThan(backMsMax);
+  test("stopped for 2 s, it goes on: its lease holds, and what it sheds is served again", async () => {
+    const attempt = async () => {
+      const before = fleet.members[0]!.starvation().length;
+      const { parked, uses } = await stopFor(2);
+      const troubles = fleet.members[0]!.starvation().slice(before);
+      expect(troubles.filter((line) => line.includes("for dead"))).toEqual([]);
+      // A machine that is busy, too, may also cost it a heartbeat or an answer of Redis.
+      const others = troubles.filter((line) => !line.includes("the event loop is late"));
+      const refused = [...parked, ...uses].filter(({ outcome }) => outcome !== "accepted");
+      const isShed = refused.every(({ body }) => body.includes('"code":"overloaded"'));
+      return { isShed, isStarved: others.length > 0 };
+    };
+    const isNone = whileAnswer<Awaited<ReturnType<typeof attempt>>>(
+      ({ isShed, isStarved }) => !isShed && isStarved,
+    );
+    expect((await eventually(attempt, { ...isNone, triesMax: 5 })).isShed).toBe(true);
   });
 
   test(`stopped for ${frozenSeconds} s, it answers 503 and accepts nothing until it has registered again`, {
     timeout: 180_000 + frozenSeconds * 1_000,
   }, async () => {
-    const { parked, backMs } = await stopFor(frozenSeconds);
+    const { parked } = await stopFor(frozenSeconds);
     // What lay in its sockets was sent while its lease ran out.
     expect(parked.filter(({ body }) => body.includes('"code":"unavailable"')).length).toBeGreaterThan(0);
-    expect(backMs).toBeLessThan(backMsMax);
   });
 
   test("a step of the wall clock by an hour costs at most the time to the next heartbeat, and no limit or time of a key goes back", async () => {
@@ -146,15 +146,13 @@ describe.skipIf(left)("an instance of three that loses time", () => {
       figure(`wall clock ${words}: of them 503`, refused);
       figure(`wall clock ${words}: back after`, backMs, "ms");
       expectAcceptedOr503(uses);
-      expect(backMs).toBeLessThan(backMsMax);
       // The log of the team counts on: what was accepted, and not one more or less. Of what was
       // answered 503 a part may count: its answer of Redis came too late.
       const accepted = uses.filter(({ outcome }) => outcome === "accepted");
       const now = Number(accepted.at(-1)?.headers["ratelimit-remaining"]);
-      if (performance.now() - beganMs < 60_000) {
-        expect(remaining - now).toBeGreaterThanOrEqual(accepted.length);
-        expect(remaining - now).toBeLessThanOrEqual(accepted.length + refused);
-      }
+      if (performance.now() - beganMs > 60_000) throw new Undecided("a step took longer than a window");
+      expect(remaining - now).toBeGreaterThanOrEqual(accepted.length);
+      expect(remaining - now).toBeLessThanOrEqual(accepted.length + refused);
       remaining = now;
       const { keys } = await management.keys.listKeys({ teamId });
       const seconds = keys[0]?.lastUseTime?.seconds ?? 0n;

@@ -1,18 +1,13 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { MongoClient } from "mongodb";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { figure } from "../harness/campaigns.ts";
-import { type Fleet, startFleet } from "../harness/fleet.ts";
-import { missingFleetPrograms } from "../harness/fleet-programs.ts";
+import { describeFleet, type Fleet, startFleet } from "../harness/fleet.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";
 import { type KeyrunProcess, type Settings, servedRun } from "../harness/keyrun-process.ts";
-import { mongodbUri } from "../harness/needs.ts";
 import { unpackOldKeyrun } from "../harness/old-keyrun.ts";
 import { startRedis } from "../harness/redis-server.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
-
-/** A start waits 16 s for another instance that serves, which may be about to leave. */
-const refusalMsMax = 60_000;
 
 const folders = createTempFolders();
 let fleet: Fleet;
@@ -20,17 +15,15 @@ let key: { readonly value: string };
 
 const random = () => randomBytes(32).toString("base64url");
 
-/** Resolves with the words of the refusal, and the time until the process ended. */
-async function refusalOf(running: KeyrunProcess): Promise<{ words: string; ms: number }> {
+/** The words in which it is refused. */
+async function refusalOf(name: string, running: KeyrunProcess): Promise<string> {
   const beganMs = performance.now();
   const { code } = await running.exited;
   const words = running.stderr();
   expect({ code, words }).toMatchObject({ code: 1, words: expect.stringContaining("Keyrun can't start: ") });
   expect(running.stdout()).not.toContain("ready:");
-  return {
-    words: words.slice(words.indexOf("Keyrun can't start: ")).trim(),
-    ms: performance.now() - beganMs,
-  };
+  figure(`${name}: refused after`, performance.now() - beganMs, "ms");
+  return words.slice(words.indexOf("Keyrun can't start: ")).trim();
 }
 
 /** What a start's environment lacks stays out of it: an empty text would be a wrong value. */
@@ -43,96 +36,75 @@ function alone(settings: Settings): Settings {
   return without(settings, "KEYRUN_REDIS_URL", "KEYRUN_LIMIT_FALLBACK");
 }
 
+const beforeFleets = () => unpackOldKeyrun(folders.create(), "test/process/BEFORE-FLEETS");
+
 afterAll(() => folders.remove());
 
-const left = mongodbUri === "" || missingFleetPrograms().length > 0;
-
-describe.skipIf(left)("an instance that may not join a fleet of two", () => {
+describeFleet("processes")("an instance that may not join a fleet of two", () => {
   beforeAll(async () => {
-    fleet = await startFleet({ size: 2 });
+    fleet = await startFleet({ in: "processes", size: 2 });
     const management = fleet.manage();
     key = await management.newKey(await management.newTeam());
   });
   afterAll(() => fleet?.close());
 
-  const cases: Record<string, { settings: Settings; words: RegExp }> = {
-    "another key prefix": { settings: { KEYRUN_KEY_PREFIX: "acme" }, words: /KEYRUN_KEY_PREFIX/ },
-    "another service token": { settings: { KEYRUN_SERVICE_TOKEN: random() }, words: /KEYRUN_SERVICE_TOKEN/ },
+  const cases: Record<string, { settings: () => Settings | Promise<Settings>; words: RegExp }> = {
+    "another key prefix": { settings: () => ({ KEYRUN_KEY_PREFIX: "acme" }), words: /KEYRUN_KEY_PREFIX/ },
+    "another service token": {
+      settings: () => ({ KEYRUN_SERVICE_TOKEN: random() }),
+      words: /KEYRUN_SERVICE_TOKEN/,
+    },
     "a secret that can't read the others' keys": {
-      settings: { KEYRUN_SECRET: random() },
+      settings: () => ({ KEYRUN_SECRET: random() }),
       words: /KEYRUN_SECRET/,
     },
     "a first secret whose keys the others can't read": {
-      settings: { KEYRUN_SECRET: "" },
+      settings: () => ({ KEYRUN_SECRET: `${random()},${fleet.settings.KEYRUN_SECRET}` }),
       words: /newest service secret/,
+    },
+    // Else a team would get its limit twice.
+    "another Redis": {
+      async settings() {
+        const redis = await startRedis();
+        onTestFinished(redis.kill);
+        return { KEYRUN_REDIS_URL: redis.url };
+      },
+      words: /its instance at 127\.0\.0\.1:\d+ shares limits in another Redis \(of mark/,
+    },
+    "the Redis of another fleet": {
+      settings() {
+        const { KEYRUN_MONGODB_URI: uri = "" } = fleet.joining();
+        return { KEYRUN_MONGODB_URI: uri.replace("/keyrun?", "/another-fleet?") };
+      },
+      words: /in use by another fleet, of id [0-9a-f]{12}, and this one has id [0-9a-f]{12}/,
     },
   };
 
-  for (const [name, { settings, words }] of Object.entries(cases)) {
-    test(`${name}: it is refused in words, and the fleet serves on`, async () => {
-      const secret =
-        settings.KEYRUN_SECRET === ""
-          ? `${random()},${fleet.settings.KEYRUN_SECRET}`
-          : settings.KEYRUN_SECRET;
-      const given = secret === undefined ? settings : { ...settings, KEYRUN_SECRET: secret };
-      const refusal = await refusalOf(fleet.spawn(fleet.joining(given)));
-      figure(`${name}: refused after`, refusal.ms, "ms");
-      expect(refusal.words).toMatch(words);
-      for (const secretText of [given.KEYRUN_SECRET, given.KEYRUN_SERVICE_TOKEN]) {
-        if (secretText !== undefined) expect(refusal.words).not.toContain(secretText.slice(0, 20));
+  test.each(Object.entries(cases))(
+    "%s: it is refused in words, and the fleet serves on",
+    async (name, each) => {
+      const settings = await each.settings();
+      const words = await refusalOf(name, fleet.spawn(fleet.joining(settings)));
+      expect(words).toMatch(each.words);
+      for (const secret of [settings.KEYRUN_SECRET, settings.KEYRUN_SERVICE_TOKEN]) {
+        if (secret !== undefined) expect(words).not.toContain(secret.slice(0, 20));
       }
-      expect(refusal.ms).toBeLessThan(refusalMsMax);
       await expectServed();
-    });
-  }
-
-  test("another Redis: it is refused in words, and no team gets its limit twice", async () => {
-    const redis = await startRedis();
-    onTestFinished(redis.kill);
-    const refusal = await refusalOf(fleet.spawn(fleet.joining({ KEYRUN_REDIS_URL: redis.url })));
-    figure("another Redis: refused after", refusal.ms, "ms");
-    expect(refusal.words).toMatch(
-      /its instance at 127\.0\.0\.1:\d+ shares limits in another Redis \(of mark/,
-    );
-    await expectServed();
-  });
-
-  test("the Redis of another fleet: it is refused in words, with the ids of both", async () => {
-    const { KEYRUN_MONGODB_URI: uri = "" } = fleet.joining();
-    const database = { KEYRUN_MONGODB_URI: uri.replace("/keyrun?", "/another-fleet?") };
-    const refusal = await refusalOf(fleet.spawn(fleet.joining(database)));
-    figure("the Redis of another fleet: refused after", refusal.ms, "ms");
-    expect(refusal.words).toMatch(
-      /in use by another fleet, of id [0-9a-f]{12}, and this one has id [0-9a-f]{12}/,
-    );
-    await expectServed();
-  });
+    },
+  );
 
   test("KEYRUN_REDIS_URL without KEYRUN_MONGODB_URI is refused in words", async () => {
-    const refusal = await refusalOf(fleet.spawn(without(fleet.joining(), "KEYRUN_MONGODB_URI")));
-    figure("Redis without MongoDB: refused after", refusal.ms, "ms");
-    expect(refusal.words).toMatch(
-      /KEYRUN_REDIS_URL.*KEYRUN_MONGODB_URI|KEYRUN_MONGODB_URI.*KEYRUN_REDIS_URL/s,
-    );
-    expect(refusal.ms).toBeLessThan(refusalMsMax);
+    const words = await refusalOf("Redis alone", fleet.spawn(without(fleet.joining(), "KEYRUN_MONGODB_URI")));
+    expect(words).toMatch(/KEYRUN_REDIS_URL.*KEYRUN_MONGODB_URI|KEYRUN_MONGODB_URI.*KEYRUN_REDIS_URL/s);
   });
 
   // These two wait for most of their time, and may wait together.
-  test.concurrent("one without KEYRUN_REDIS_URL is refused in words while a fleet serves", async () => {
-    const refusal = await refusalOf(fleet.spawn(alone(fleet.joining())));
-    figure("without Redis beside a fleet: refused after", refusal.ms, "ms");
-    expect(refusal.words).toMatch(/KEYRUN_REDIS_URL|fleet/);
-    expect(refusal.ms).toBeLessThan(refusalMsMax);
-    await expectServed();
-  });
-
-  test.concurrent("one from before fleets is refused in words while a fleet serves", async () => {
-    const settings = alone(fleet.joining());
-    const refusal = await refusalOf(
-      fleet.spawn(settings, unpackOldKeyrun(folders.create(), "test/process/BEFORE-FLEETS")),
-    );
-    figure("one from before fleets: refused after", refusal.ms, "ms");
-    expect(refusal.words).toMatch(/newer Keyrun|another Keyrun/i);
+  test.concurrent.each([
+    ["one without Redis", () => undefined, /KEYRUN_REDIS_URL|fleet/],
+    ["one from before fleets", beforeFleets, /newer Keyrun|another Keyrun/i],
+  ])("%s is refused in words while a fleet serves", async (name, commandOf, expected) => {
+    const running = fleet.spawn(alone(fleet.joining()), commandOf());
+    expect(await refusalOf(name, running)).toMatch(expected);
     await expectServed();
   });
 
@@ -144,15 +116,15 @@ describe.skipIf(left)("an instance that may not join a fleet of two", () => {
   }
 });
 
-describe.skipIf(left)("a fleet's instance beside one that serves alone", () => {
+describeFleet("processes")("a fleet's instance beside one that serves alone", () => {
   beforeAll(async () => {
-    fleet = await startFleet({ size: 1, started: false });
+    fleet = await startFleet({ in: "processes", size: 1, started: false });
   });
   afterAll(() => fleet?.close());
 
   const lones: Record<string, () => readonly string[] | undefined> = {
     "one without Redis": () => undefined,
-    "one from before fleets": () => unpackOldKeyrun(folders.create(), "test/process/BEFORE-FLEETS"),
+    "one from before fleets": beforeFleets,
   };
 
   for (const [name, command] of Object.entries(lones)) {
@@ -169,9 +141,8 @@ describe.skipIf(left)("a fleet's instance beside one that serves alone", () => {
       };
       const lone = fleet.spawn(alone(fleet.joining(database)), command());
       await lone.until(() => lone.stdout().includes("ready: "));
-      const refusal = await refusalOf(fleet.spawn(fleet.joining(database)));
-      figure(`beside ${name}: refused after`, refusal.ms, "ms");
-      expect(refusal.words).toMatch(/another Keyrun|alone/i);
+      const words = await refusalOf(`beside ${name}`, fleet.spawn(fleet.joining(database)));
+      expect(words).toMatch(/another Keyrun|alone/i);
       lone.kill("SIGTERM");
       expect(await lone.exited).toMatchObject({ code: 0 });
       const joined = fleet.spawn(fleet.joining(database));
@@ -180,9 +151,9 @@ describe.skipIf(left)("a fleet's instance beside one that serves alone", () => {
   }
 });
 
-describe.skipIf(left)("an instance that others took for dead", () => {
+describeFleet("processes")("an instance that others took for dead", () => {
   beforeAll(async () => {
-    fleet = await startFleet({ size: 1, started: false });
+    fleet = await startFleet({ in: "processes", size: 1, started: false });
   });
   afterAll(() => fleet?.close());
 

@@ -1,11 +1,9 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { campaignSize, figure, timeFigures } from "../harness/campaigns.ts";
-import { type Fleet, startFleet } from "../harness/fleet.ts";
+import { describeFleet, type Fleet, startFleet } from "../harness/fleet.ts";
 import { type FleetCaller, type Outcome, openFleetCaller } from "../harness/fleet-caller.ts";
-import { missingFleetPrograms } from "../harness/fleet-programs.ts";
 import type { manage } from "../harness/keyrun.ts";
-import { mongodbUri } from "../harness/needs.ts";
 
 const cycles = campaignSize("fleet-kills");
 const writersOfMember = 2;
@@ -46,11 +44,9 @@ class Writes {
   }
 }
 
-const left = mongodbUri === "" || missingFleetPrograms().length > 0;
-
-describe.skipIf(left)("three instances that create and revoke keys", () => {
+describeFleet("processes")("three instances that create and revoke keys", () => {
   beforeAll(async () => {
-    fleet = await startFleet();
+    fleet = await startFleet({ in: "processes" });
     managements = fleet.members.map(({ place }) => fleet.manage(place));
     const { members, serviceToken } = fleet;
     callers = members.map(({ publicUrl, internalUrl }) =>

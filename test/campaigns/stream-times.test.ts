@@ -1,24 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
-import { figure } from "../harness/campaigns.ts";
+import { timeFigures } from "../harness/campaigns.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { restStreamCallers } from "../harness/rest-stream-callers.ts";
 import { connectStreamCallers, type StreamCaller } from "../harness/stream-callers.ts";
 import { type AppKind, appKinds, kindOf, type ServedApp, type Talk } from "../harness/streamed-apps.ts";
 
-/** From the first byte of the app to its caller. */
-const firstByteMsMax = 5;
-/** From the moment in which a caller leaves to the end of the app's call. */
-const leaveMsMax = 100;
-/** From the moment in which a key is revoked to the end of its streams. */
-const revokeMsMax = 1_000;
-/** The median of so many is printed, as other processes may hold up any single one. */
+/** So many times are told, as other processes may hold up any single one. */
 const repeats = 21;
-/**
- * A test fails only at so many times what is promised: a machine that is busy with other tests is
- * late, while a piece that waits for the next one, or a call that nobody ends, is so for seconds.
- */
-const slack = 10;
 
 let keyrun: Keyrun;
 let key: { readonly value: string };
@@ -68,17 +57,15 @@ describe.each(kinds.map(([name, kind], at) => [name, kind, `app-${at}`] as const
     }
 
     describe.each(callers)("to %s", (name, make) => {
-      const hold = (what: string, times: readonly number[], msMax: number) => {
-        figure(`${what}, ${kindName} to ${name}`, median(times), `ms of ${msMax}`);
-        expect(median(times)).toBeLessThan(slack * msMax);
-      };
+      const tell = (what: string, times: readonly number[]) =>
+        timeFigures(`${what}, ${kindName} to ${name}`, times);
       let caller: StreamCaller;
       beforeAll(() => {
         caller = make(keyrun.publicUrl);
       });
       afterAll(() => caller.close());
 
-      test("the first piece comes at once", async () => {
+      test("the first piece comes before the app says more or ends", async () => {
         const times = await timesOf(async () => {
           const { stream, first, talk } = await opened(caller);
           const sentMs = performance.now();
@@ -90,7 +77,7 @@ describe.each(kinds.map(([name, kind], at) => [name, kind, `app-${at}`] as const
           expect(await stream.next()).toEqual({ kind: "end" });
           return tookMs;
         });
-        hold("the first piece", times, firstByteMsMax);
+        tell("the first piece", times);
       });
 
       test("the app's call ends when its caller leaves", async () => {
@@ -101,7 +88,7 @@ describe.each(kinds.map(([name, kind], at) => [name, kind, `app-${at}`] as const
           await talk.gone;
           return performance.now() - leftMs;
         });
-        hold("the end after a caller left", times, leaveMsMax);
+        tell("the end after a caller left", times);
       });
 
       test("a revoke ends each stream of its key", async () => {
@@ -116,7 +103,7 @@ describe.each(kinds.map(([name, kind], at) => [name, kind, `app-${at}`] as const
             return performance.now() - revokedMs;
           }),
         );
-        hold("the end after a revoke", times, revokeMsMax);
+        tell("the end after a revoke", times);
       });
     });
   },
@@ -126,8 +113,4 @@ async function timesOf(measure: () => Promise<number>): Promise<number[]> {
   const times: number[] = [];
   while (times.length < repeats) times.push(await measure());
   return times;
-}
-
-function median(times: readonly number[]): number {
-  return [...times].sort((one, other) => one - other)[Math.floor(times.length / 2)] ?? Number.NaN;
 }

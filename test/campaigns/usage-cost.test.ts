@@ -35,9 +35,6 @@ function* daysOfHours(firstMs = fromMs): Generator<UsageHour[]> {
   }
 }
 
-/** Far more than a query may take: a busy machine must not fail the test. */
-const queryMsMax = 5_000;
-
 async function queryTimes(store: UsageStore): Promise<string> {
   const held = createHeldUsage({ incarnation: "reader" });
   for (const keyId of keyIds) held.accepted("t", keyId, todayMs + 23 * hourMs);
@@ -61,7 +58,6 @@ async function queryTimes(store: UsageStore): Promise<string> {
       expect(sums.length).toBeGreaterThan(2);
     }
     const [, , medianMs = 0] = times.toSorted((a, b) => a - b);
-    expect(medianMs, name).toBeLessThan(queryMsMax);
     words.push(`${name} ${medianMs.toFixed(1)} ms`);
   }
   return words.join(", ");
@@ -71,7 +67,7 @@ async function setDays(store: UsageStore, firstMs = fromMs): Promise<void> {
   for (let startMs = firstMs; startMs < todayMs; startMs += dayMs) await store.setDay("t", startMs);
 }
 
-test("in the embedded store, the usage of 10 million requests is read soon", async () => {
+test("in the embedded store, the usage of 10 million requests is read whole", async () => {
   const { usage } = await openTestStores();
   for (const hours of daysOfHours()) await usage.recordHours(hours);
   await setDays(usage);
@@ -85,7 +81,7 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
   // FerretDB has no index for it and reads every document, so it gets three days of the 35.
   const mongoDays = campaignSize("usage");
 
-  test(`in MongoDB, the usage of ${mongoDays} days is read soon`, { timeout: 300_000 }, async () => {
+  test(`in MongoDB, the usage of ${mongoDays} days is read whole`, { timeout: 300_000 }, async () => {
     const uri = databases.createUri();
     const stores = await openMongoForTest({ uri });
     onTestFinished(() => stores.close());
@@ -121,15 +117,6 @@ describe("to count a request and its run", () => {
     return { beganMs, endedMs: performance.now() };
   }
 
-  test("costs far less than a microsecond", () => {
-    const ns = [1, 2, 3].map(() => {
-      const { beganMs, endedMs } = countAll();
-      return ((endedMs - beganMs) / times) * 1e6;
-    });
-    figure("to count a request and its run", Math.min(...ns), "ns");
-    expect(Math.min(...ns)).toBeLessThan(5_000);
-  });
-
   // A time can't decide on a busy machine. What would make it dearer is garbage, which is
   // counted.
   test("allocates nothing", async () => {
@@ -141,6 +128,7 @@ describe("to count a request and its run", () => {
     onTestFinished(() => observer.disconnect());
     countAll();
     const { beganMs, endedMs } = countAll();
+    figure("to count a request and its run", ((endedMs - beganMs) / times) * 1e6, "ns");
     // The entries come in the next turn.
     await setImmediate();
     const collections = startsMs.filter((startMs) => startMs > beganMs && startMs < endedMs);

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { MongoClient } from "mongodb";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { runCommand } from "../harness/command-line.ts";
+import { describeFleet, type FleetHere, startFleet } from "../harness/fleet.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";
-import { fleetMissing, startTwoKeyruns, type TwoKeyruns } from "../harness/two-keyruns.ts";
 
 test("fleet asks for the database of one, and a data folder has none", async () => {
   expect(await runCommand(["fleet"])).toMatchObject({
@@ -13,20 +13,20 @@ test("fleet asks for the database of one, and a data folder has none", async () 
   });
 });
 
-describe.skipIf(fleetMissing() !== undefined)("fleet", () => {
-  let keyruns: TwoKeyruns;
+describeFleet("here")("fleet", () => {
+  let keyruns: FleetHere;
   beforeAll(async () => {
-    keyruns = await startTwoKeyruns();
+    keyruns = await startFleet({ in: "here" });
   });
   afterAll(() => keyruns?.close());
 
-  const envOf = (uri = keyruns.one.config.mongodbUri) => ({
+  const envOf = (uri = keyruns.members[0].config.mongodbUri) => ({
     KEYRUN_MONGODB_URI: uri,
     KEYRUN_SECRET: "s".repeat(43),
   });
 
   test("lists the instances with what each says of itself, and one that is silent", async () => {
-    const client = await new MongoClient(keyruns.one.config.mongodbUri ?? "").connect();
+    const client = await new MongoClient(keyruns.members[0].config.mongodbUri ?? "").connect();
     onTestFinished(() => client.close());
     const control = client.db().collection<{ _id: string }>("control");
     const gone = { n: 9, ack: 0, state: "live", order: 99, facts: instanceFactsOf({ version: "0.0.1" }) };
@@ -35,7 +35,7 @@ describe.skipIf(fleetMissing() !== undefined)("fleet", () => {
     expect(code).toBe(0);
     const { fleetId, instances } = JSON.parse(stdout);
     expect(fleetId).toMatch(/^[0-9a-f]{12}$/);
-    const addresses = [keyruns.one, keyruns.other].map(({ config }) => config.advertiseAddress);
+    const addresses = [keyruns.members[0], keyruns.members[1]].map(({ config }) => config.advertiseAddress);
     const redisMark = instances[0]?.redisMark;
     expect(redisMark).toMatch(/^[0-9a-f]{8}$/);
     const live = { version: "0.0.0-test", state: "live", limitMode: "shared", share: null, redisMark };
@@ -55,7 +55,7 @@ describe.skipIf(fleetMissing() !== undefined)("fleet", () => {
   });
 
   test("says where there is none", async () => {
-    const empty = keyruns.one.config.mongodbUri?.replace(/(?<=\/[^/?]+)(?=\?|$)/, "-none");
+    const empty = keyruns.members[0].config.mongodbUri?.replace(/(?<=\/[^/?]+)(?=\?|$)/, "-none");
     expect(await runCommand(["fleet"], { env: envOf(empty) })).toEqual({
       code: 0,
       stdout: "",

@@ -13,7 +13,9 @@ export interface Answer {
 
 /** The ways in which these tests present a key. They cost little processor time. */
 export const fleetEntries = ["rest", "rest-h2", "grpc", "verify"] as const;
-export type FleetEntry = (typeof fleetEntries)[number];
+/** Every way. */
+export const everyEntry = [...fleetEntries, "connect", "connect-h2", "grpc-web"] as const;
+export type FleetEntry = (typeof everyEntry)[number];
 
 /** Where an instance, or a balancer in front of several, listens. */
 export interface FleetAddress {
@@ -34,8 +36,9 @@ export interface FleetCaller {
 }
 
 const runApp = "/keyrun.v1.RunService/RunApp";
-/** `RunAppRequest` for the app `echo` and the text `x`, in an envelope. */
-const enveloped = Buffer.from("\0\0\0\0\x09\x0a\x04echo\x12\x01x", "latin1");
+/** `RunAppRequest` for the app `echo` and the text `x`, and in an envelope. */
+const message = Buffer.from("\x0a\x04echo\x12\x01x", "latin1");
+const enveloped = Buffer.concat([Buffer.of(0, 0, 0, 0, message.length), message]);
 const json = "application/json";
 
 export function openFleetCaller(
@@ -46,12 +49,18 @@ export function openFleetCaller(
   const h2 = Array.from({ length: sessions }, () => keptSession(publicH2Url));
   let turn = 0;
   const session = () => h2[turn++ % sessions]!();
-  const post = (base: string, { path, token, body }: Sent) => overHttp1(agent, base, { path, token, body });
+  const post = (base: string, sent: Sent) => overHttp1(agent, base, sent);
   const rest = { path: "/api/apps/echo/run", body: '{"text":"x"}', type: json };
   const uses: Record<FleetEntry, (value: string) => Promise<Received>> = {
     rest: (token) => post(publicUrl, { ...rest, token }),
     "rest-h2": (token) => overHttp2(session(), { ...rest, token }),
     grpc: (token) => overHttp2(session(), { path: runApp, token, body: enveloped, type: "application/grpc" }),
+    connect: (token) =>
+      post(publicUrl, { path: runApp, token, body: '{"appId":"echo","text":"x"}', type: json }),
+    "connect-h2": (token) =>
+      overHttp2(session(), { path: runApp, token, body: message, type: "application/proto" }),
+    "grpc-web": (token) =>
+      post(publicUrl, { path: runApp, token, body: enveloped, type: "application/grpc-web+proto" }),
     verify: (value) =>
       post(internalUrl, {
         path: "/keyrun.v1.KeyService/VerifyKey",
@@ -89,11 +98,11 @@ interface Received {
   readonly body: string;
 }
 
-function overHttp1(agent: Agent, base: string, { path, token, body }: Omit<Sent, "type">): Promise<Received> {
+function overHttp1(agent: Agent, base: string, { path, token, body, type }: Sent): Promise<Received> {
   return new Promise((resolve) => {
     const headers = {
       authorization: `Bearer ${token}`,
-      "content-type": json,
+      "content-type": type,
       "connect-protocol-version": "1",
       "content-length": Buffer.byteLength(body),
     };
@@ -138,6 +147,7 @@ function overHttp2(session: ClientHttp2Session, { path, token, body, type }: Sen
       ":path": path,
       authorization: `Bearer ${token}`,
       "content-type": type,
+      "connect-protocol-version": "1",
       te: "trailers",
     });
     stream.on("response", (head) => {
@@ -168,9 +178,10 @@ function answerOf(entry: FleetEntry, { status, headers, body }: Received): Answe
 
 function outcomeOf(entry: FleetEntry, { status, headers, body }: Received): Outcome {
   if (status === 0) return "lost";
-  if (entry === "grpc") {
-    const code = headers["grpc-status"] ?? "none";
-    if (code === "16") return /revoked/i.test(headers["grpc-message"] ?? "") ? "revoked" : "other";
+  if (entry === "grpc" || entry === "grpc-web") {
+    // gRPC-Web has its trailers in the body, but for an answer that has nothing else.
+    const code = headers["grpc-status"] ?? /grpc-status: ?(\d+)/.exec(body)?.[1] ?? "none";
+    if (code === "16") return /revoked/i.test(`${headers["grpc-message"]} ${body}`) ? "revoked" : "other";
     return grpcOutcomes.get(code) ?? "other";
   }
   if (entry === "verify" && status === 200) return verdicts.get(JSON.parse(body).verdict) ?? "other";

@@ -1,28 +1,68 @@
-// A thread that makes all requests of a fleet's revocation test, and so orders them on one clock:
-// a use is sent after the OK to a revocation if this thread has read that OK before it writes.
+// A thread that makes all requests of a revocation test, and so orders them on one clock: a use is
+// sent after the OK to a revocation if this thread has read that OK before it writes.
 import { once } from "node:events";
 import { setTimeout as pause } from "node:timers/promises";
-import { parentPort, workerData } from "node:worker_threads";
-import { type FleetAddress, type FleetCaller, fleetEntries, openFleetCaller } from "./fleet-caller.ts";
-import type { RecorderAnswer, RecorderCommand, RevokedKey, Tally } from "./fleet-recordings.ts";
+import { workerData } from "node:worker_threads";
+import { type FleetAddress, type FleetCaller, type FleetEntry, openFleetCaller } from "./fleet-caller.ts";
 import { rawSocket } from "./raw-socket.ts";
+import { serveThread } from "./thread.ts";
 
-const { addresses, pauseMs } = workerData as { addresses: readonly FleetAddress[]; pauseMs: number };
+export interface RecorderData {
+  readonly addresses: readonly FleetAddress[];
+  /** Through which each key is used. */
+  readonly entries: readonly FleetEntry[];
+  /** Uses of a key at one address at the same time, and how long each rests until the next one. */
+  readonly lanes: number;
+  readonly pauseMs: number;
+  /** Uses of a key at each address that must be accepted before its revocation, and refused after. */
+  readonly usesAround: number;
+}
+
+const { addresses, entries, lanes, pauseMs, usesAround } = workerData as RecorderData;
 const callers: readonly FleetCaller[] = addresses.map((address) =>
   openFleetCaller(address, { connectionsMax: 512 }),
 );
 
-/** Uses of a key at each instance that must be answered before its revocation, and after. */
-const usesAround = 2;
+export interface RevokedKey {
+  readonly teamId: string;
+  readonly keyId: string;
+  readonly value: string;
+  /** The places of the instances that are asked to revoke it, at the same time. */
+  readonly via: readonly number[];
+}
+
+/** What was seen of the keys of one batch. */
+export interface Tally {
+  /** Accepted uses that were answered before the OK. */
+  before: number;
+  /** Accepted uses that were sent before the OK and answered after it. */
+  inFlight: number;
+  /** Uses that were sent before the OK and answered after it, accepted or not. */
+  crossed: number;
+  /** Uses sent after the OK. */
+  after: number;
+  /** Requests that lay in the socket of a stopped instance until after the OK. */
+  parked: number;
+  unavailable: number;
+  lost: number;
+  /** What must not happen, in words. */
+  readonly wrong: string[];
+}
+
+export interface RevokeAnswer {
+  readonly status: number;
+  readonly ms: number;
+  readonly body: string;
+}
 
 interface UsedKey extends RevokedKey {
   askedAt: number;
   okAt: number;
   /** The OK came while the place that stands still did so, and not to a later try. */
   okAtFirst: boolean;
-  /** Answers by place: accepted before the revocation, and of any kind after the OK. */
+  /** Answers by place: accepted before the OK, and refused as revoked after it. */
   readonly accepted: number[];
-  readonly answered: number[];
+  readonly refused: number[];
   readonly atOk: Promise<unknown>[];
 }
 
@@ -39,9 +79,10 @@ interface Batch {
   ending: boolean;
 }
 
-const batches = new Map<number, Batch>();
+const batches: Batch[] = [];
 
-async function begin(id: number, keys: readonly RevokedKey[]): Promise<void> {
+/** Resolves with the number of the batch, once every address has accepted each key. */
+async function begin(keys: readonly RevokedKey[]): Promise<number> {
   const batch: Batch = {
     keys: keys.map((key) => ({
       ...key,
@@ -49,26 +90,28 @@ async function begin(id: number, keys: readonly RevokedKey[]): Promise<void> {
       okAt: Number.POSITIVE_INFINITY,
       okAtFirst: false,
       accepted: addresses.map(() => 0),
-      answered: addresses.map(() => 0),
+      refused: addresses.map(() => 0),
       atOk: [],
     })),
-    tally: { before: 0, inFlight: 0, after: 0, parked: 0, unavailable: 0, lost: 0, wrong: [] },
+    tally: { before: 0, inFlight: 0, crossed: 0, after: 0, parked: 0, unavailable: 0, lost: 0, wrong: [] },
     lanes: [],
     warm: Promise.withResolvers(),
     parked: [],
     rounds: 0,
     ending: false,
   };
-  batches.set(id, batch);
   for (const key of batch.keys) {
-    for (const place of addresses.keys()) batch.lanes.push(lane(batch, key, place));
+    for (const place of addresses.keys()) {
+      for (let n = 0; n < lanes; n += 1) batch.lanes.push(lane(batch, key, { place, first: place + n }));
+    }
   }
   await batch.warm.promise;
+  return batches.push(batch) - 1;
 }
 
 /** Uses a key at one instance, one use after the other, through one entry after the other. */
-async function lane(batch: Batch, key: UsedKey, place: number): Promise<void> {
-  for (let turn = place; !batch.ending || (key.answered[place] ?? 0) < usesAround; turn += 1) {
+async function lane(batch: Batch, key: UsedKey, { place, first }: { place: number; first: number }) {
+  for (let turn = first; !batch.ending || (key.refused[place] ?? 0) < usesAround; turn += 1) {
     await use(batch, key, { place, entry: turn });
     if (batch.keys.every(({ accepted }) => accepted.every((n) => n >= usesAround))) batch.warm.resolve();
     await pause(pauseMs);
@@ -76,7 +119,7 @@ async function lane(batch: Batch, key: UsedKey, place: number): Promise<void> {
 }
 
 async function use(batch: Batch, key: UsedKey, { place, entry }: { place: number; entry: number }) {
-  const name = fleetEntries[entry % fleetEntries.length]!;
+  const name = entries[entry % entries.length]!;
   const sentAt = performance.now();
   const { outcome, body } = await callers[place]!.use(name, key.value);
   const answeredAt = performance.now();
@@ -84,8 +127,9 @@ async function use(batch: Batch, key: UsedKey, { place, entry }: { place: number
   const after = sentAt > key.okAt;
   const wrong = (words: string) =>
     tally.wrong.push(`${words}: ${name} at ${place}, sent ${(sentAt - key.okAt).toFixed(1)} ms after the OK`);
-  if (after && outcome !== "lost") key.answered[place]! += 1;
+  if (after && outcome === "revoked") key.refused[place]! += 1;
   if (after) tally.after += 1;
+  else if (answeredAt > key.okAt) tally.crossed += 1;
   if (outcome === "unavailable") tally.unavailable += 1;
   if (outcome === "lost") tally.lost += 1;
   if (outcome === "other" || outcome === "limited") wrong(`answered ${body.slice(0, 200)}`);
@@ -99,10 +143,16 @@ async function use(batch: Batch, key: UsedKey, { place, entry }: { place: number
   else tally.inFlight += 1;
 }
 
-/** Asks for the revocation of each key that has no OK yet. Each answer counts on its own. */
-async function revoke(batch: Batch, via: readonly number[] | undefined, inTurn: boolean) {
+/**
+ * Asks for the revocation of each key that has no OK yet. Resolves with all answers: also failures,
+ * after which it may be called again.
+ */
+async function revoke(
+  batch: Batch,
+  { via, inTurn = false }: { via?: readonly number[]; inTurn?: boolean } = {},
+): Promise<RevokeAnswer[]> {
   const left = batch.keys.filter(({ okAt }) => okAt === Number.POSITIVE_INFINITY);
-  const answers: { status: number; ms: number; body: string }[] = [];
+  const answers: RevokeAnswer[] = [];
   batch.rounds += 1;
   const one = async (key: UsedKey) => {
     const places = via ?? key.via;
@@ -124,7 +174,7 @@ async function revokeAt(batch: Batch, key: UsedKey, place: number) {
     key.okAtFirst ||= batch.rounds === 1;
     // At once, through all entries of all instances.
     for (const at of addresses.keys()) {
-      for (const entry of fleetEntries.keys()) key.atOk.push(use(batch, key, { place: at, entry }));
+      for (const entry of entries.keys()) key.atOk.push(use(batch, key, { place: at, entry }));
     }
   }
   return { status, ms: now - sentAt, body: status === 200 ? "" : body.slice(0, 300) };
@@ -159,7 +209,7 @@ async function openParked(batch: Batch, place: number): Promise<void> {
   );
 }
 
-/** Stops the load once every key was answered at every instance after its OK. */
+/** Ends the load once every instance has refused uses of each key that were sent after its OK. */
 async function end(batch: Batch): Promise<Tally> {
   for (const { key, answer } of batch.parked) {
     const text = await answer;
@@ -175,20 +225,17 @@ async function end(batch: Batch): Promise<Tally> {
   return batch.tally;
 }
 
-async function obey(command: RecorderCommand): Promise<unknown> {
-  if (command.do === "begin") return begin(command.batch, command.keys);
-  const batch = batches.get(command.batch)!;
-  if (command.do === "openParked") return openParked(batch, command.place);
-  if (command.do === "sendParked") return batch.parked.forEach(({ send }) => void send());
-  if (command.do === "revoke") return revoke(batch, command.via, command.inTurn ?? false);
-  batches.delete(command.batch);
-  return end(batch);
-}
+const batchOf = (id: number) => batches[id]!;
+const api = {
+  begin,
+  /** Opens a connection for each key to this instance, which the test then stops. */
+  openParked: (id: number, place: number) => openParked(batchOf(id), place),
+  /** Writes a request to each of them. */
+  sendParked: (id: number) => batchOf(id).parked.forEach(({ send }) => void send()),
+  revoke: (id: number, how?: Parameters<typeof revoke>[1]) => revoke(batchOf(id), how),
+  end: (id: number) => end(batchOf(id)),
+};
 
-parentPort?.on("message", async (command: RecorderCommand) => {
-  const answer: RecorderAnswer = await obey(command).then(
-    (result) => ({ id: command.id, result }),
-    (error) => ({ id: command.id, error: String(error) }),
-  );
-  parentPort?.postMessage(answer);
-});
+export type RecorderApi = typeof api;
+
+serveThread(api);

@@ -1,12 +1,10 @@
+import { spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { writeFileSync } from "node:fs";
+import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
-import { fakeTimeLibrary } from "./fleet-programs.ts";
-import { type FleetProxies, type FleetProxy, openFleetProxies } from "./fleet-proxies.ts";
-import { type FleetRedis, startFleetRedis } from "./fleet-redis.ts";
+import { type FleetCaller, openFleetCaller } from "./fleet-caller.ts";
 import { freePort } from "./free-port.ts";
-import { manage } from "./keyrun.ts";
+import { type Keyrun, type KeyrunOptions, manage, startKeyrun } from "./keyrun.ts";
 import {
   type KeyrunProcess,
   type ServingKeyrun,
@@ -15,8 +13,53 @@ import {
   spawnKeyrun,
   statusOf,
 } from "./keyrun-process.ts";
+import { createMongoDatabases } from "./mongo-databases.ts";
 import { type MongoServer, mongoServerProgram } from "./mongo-server.ts";
+import { describeWith, mongodbMissing } from "./needs.ts";
+import type { ProxyApi } from "./proxy-thread.ts";
+import { type RedisServer, startRedis } from "./redis-server.ts";
+import { until } from "./soon.ts";
+import type { TcpProxy } from "./tcp-proxy.ts";
 import { createTempFolders, databasesFolder } from "./temp-folders.ts";
+import { type Calls, startThread } from "./thread.ts";
+
+/** Debian's libfaketime, for a process of several threads; undefined if it is not installed. */
+const fakeTimeLibrary: string | undefined = ["/usr/lib", "/usr/local/lib"]
+  .flatMap((lib) => [lib, ...(existsSync(lib) ? readdirSync(lib).map((name) => join(lib, name)) : [])])
+  .map((folder) => join(folder, "faketime", "libfaketimeMT.so.1"))
+  .find((path) => existsSync(path));
+
+/** In this process, or in processes of their own with everything around them. */
+type FleetPlace = "here" | "processes";
+
+/** What this machine lacks for a fleet; undefined if nothing. */
+export function fleetMissing(place: FleetPlace): string | undefined {
+  const programs = place === "here" ? ["redis-server"] : ["redis-server", "haproxy"];
+  const absent = programs.filter((name) => spawnSync(name, ["-v"], { stdio: "ignore" }).error !== undefined);
+  const library = place === "processes" && fakeTimeLibrary === undefined ? ["libfaketime"] : [];
+  const missing = [...(mongodbMissing === undefined ? [] : ["MongoDB"]), ...absent, ...library];
+  return missing.length === 0 ? undefined : `there is no ${missing.join(", no ")}`;
+}
+
+/** A suite with a fleet. */
+export function describeFleet(place: FleetPlace): (name: string, suite: () => void) => void {
+  return describeWith(fleetMissing(place));
+}
+
+/** Two instances in this process, on a new database and a Redis of their own. */
+export interface FleetHere {
+  readonly members: readonly [Keyrun, Keyrun];
+  /** Starts one more. The caller closes it. */
+  start(options?: KeyrunOptions): Promise<Keyrun>;
+  close(): Promise<void>;
+}
+
+interface HereOptions {
+  readonly in: "here";
+  readonly settings?: Settings;
+  /** For one of them, by its place. */
+  readonly each?: readonly [KeyrunOptions, KeyrunOptions];
+}
 
 /** One place of a fleet: its ports, proxies and folder stay while its process comes and goes. */
 export interface FleetMember {
@@ -49,6 +92,17 @@ export interface FleetMember {
   untilReadyz(status: 200 | 503): Promise<void>;
 }
 
+/** A proxy in another thread. Each method does what that of `TcpProxy` does, once it resolves. */
+export interface FleetProxy extends Pick<TcpProxy, "port"> {
+  freeze(): Promise<unknown>;
+  freezeOn(text: string): Promise<unknown>;
+  delay(ms: number): Promise<unknown>;
+  cut(): Promise<unknown>;
+  mend(): Promise<unknown>;
+  retarget(port: number): Promise<unknown>;
+  opened(): Promise<number>;
+}
+
 /** Real Keyruns on one MongoDB-compatible server and one Redis. */
 export interface Fleet {
   readonly members: readonly FleetMember[];
@@ -58,6 +112,8 @@ export interface Fleet {
   readonly settings: Settings;
   /** Clients of a member's internal listener, which ask again where it can't answer now. */
   manage(place?: number): ReturnType<typeof manage>;
+  /** Uses keys at a member. */
+  caller(place?: number, options?: Parameters<typeof openFleetCaller>[1]): FleetCaller;
   /** Settings with which a further process joins, without proxies, and others that replace them. */
   joining(others?: Settings): Settings;
   /** Those of all members. */
@@ -71,7 +127,14 @@ export interface Fleet {
   close(): Promise<void>;
 }
 
-export interface FleetOptions {
+/** It keeps its port over its ends. */
+interface FleetRedis extends Pick<RedisServer, "port" | "freeze" | "thaw" | "kill"> {
+  /** Starts it again after its end, empty. */
+  start(): Promise<void>;
+}
+
+interface ProcessesOptions {
+  readonly in: "processes";
   /** 3 if absent. */
   readonly size?: number;
   readonly settings?: Settings;
@@ -85,8 +148,47 @@ export interface FleetOptions {
   readonly replicaSet?: { readonly uri: string } | undefined;
 }
 
-export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
-  const { size = 3, settings: given = {}, fakeClocks = [], command, started = true, replicaSet } = options;
+export function startFleet(options: HereOptions): Promise<FleetHere>;
+export function startFleet(options: ProcessesOptions): Promise<Fleet>;
+export function startFleet(options: HereOptions | ProcessesOptions): Promise<FleetHere | Fleet> {
+  const settings: Settings = {
+    KEYRUN_SECRET: randomBytes(32).toString("base64url"),
+    KEYRUN_SERVICE_TOKEN: randomBytes(32).toString("base64url"),
+    // With shares, a new instance admits nothing for a minute if the machine is busy for 100 ms.
+    KEYRUN_LIMIT_FALLBACK: "refuse",
+    ...options.settings,
+  };
+  return options.in === "here" ? startHere(options, settings) : startProcesses(options, settings);
+}
+
+async function startHere({ each = [{}, {}] }: HereOptions, settings: Settings): Promise<FleetHere> {
+  const databases = createMongoDatabases();
+  const redis = await startRedis();
+  const shared = {
+    ...settings,
+    KEYRUN_MONGODB_URI: databases.createUri(),
+    KEYRUN_REDIS_URL: redis.url,
+  };
+  const start = async (options: KeyrunOptions = {}): Promise<Keyrun> => {
+    const port = String(await freePort());
+    const own = { KEYRUN_GRPC_PORT: port, KEYRUN_ADVERTISE_ADDRESS: `127.0.0.1:${port}` };
+    return startKeyrun({ isPatient: true, ...options, settings: { ...shared, ...own, ...options.settings } });
+  };
+  const members = [await start(each[0]), await start(each[1])] as const;
+  return {
+    members,
+    start,
+    async close() {
+      await Promise.all(members.map((member) => member.close()));
+      await redis.kill();
+      await databases.drop();
+    },
+  };
+}
+
+async function startProcesses(options: ProcessesOptions, given: Settings): Promise<Fleet> {
+  const { size = 3, fakeClocks = [], command, started = true, replicaSet } = options;
+  const settings = { KEYRUN_PLAN_LIMITS: "free=100000", KEYRUN_KEYS_PER_TEAM_MAX: "10000", ...given };
   const folders = createTempFolders();
   const databases = createTempFolders(databasesFolder);
   const dataDir = databases.create();
@@ -94,47 +196,24 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
   let mongoPort = portOf(mongo.uri);
   const databaseUri = (port: number) => replicaSet?.uri ?? mongoUri(port);
   const redis = await startFleetRedis();
-  const proxies = await openFleetProxies();
-  const serviceToken = randomBytes(32).toString("base64url");
-  const settings: Settings = {
-    KEYRUN_SECRET: randomBytes(32).toString("base64url"),
-    KEYRUN_SERVICE_TOKEN: serviceToken,
-    KEYRUN_PLAN_LIMITS: "free=100000",
-    KEYRUN_KEYS_PER_TEAM_MAX: "10000",
-    // With shares, a new instance admits nothing for a minute if the machine is busy for 100 ms.
-    KEYRUN_LIMIT_FALLBACK: "refuse",
-    ...given,
-  };
+  const proxies = await startThread<ProxyApi>(new URL("proxy-thread.ts", import.meta.url));
+  const { KEYRUN_SERVICE_TOKEN: serviceToken = "" } = given;
   const members: FleetMember[] = [];
   for (let place = 0; place < size; place += 1) {
     const faked = fakeClocks.includes(place);
     const ports = { mongo: mongoPort, redis: redis.port };
     members.push(
       await openMember(place, {
-        ...{ ports, proxies, settings, faked, command, databaseUri },
+        ...{ ports, proxies: proxies.calls, settings, faked, command, databaseUri },
         folder: folders.create(),
       }),
     );
   }
-  const managers: ReturnType<typeof manage>[] = [];
-  const processes: KeyrunProcess[] = [];
-  const joining = (others: Settings = {}): Settings => ({
-    ...settings,
-    KEYRUN_PORT: "0",
-    KEYRUN_GRPC_PORT: "0",
-    KEYRUN_DATA_DIR: folders.create(),
-    KEYRUN_MONGODB_URI: databaseUri(mongoPort),
-    KEYRUN_REDIS_URL: `redis://127.0.0.1:${redis.port}`,
-    ...others,
-  });
+  const closers: (() => unknown)[] = [];
   const close = async () => {
-    for (const each of managers) each.disconnect();
-    for (const running of processes) {
-      running.kill("SIGKILL");
-      await running.exited;
-    }
+    for (const each of closers) await each();
     for (const member of members) await member.kill();
-    await proxies.close();
+    await proxies.end();
     await redis.kill();
     await mongo.kill();
     databases.remove();
@@ -147,16 +226,34 @@ export async function startFleet(options: FleetOptions = {}): Promise<Fleet> {
     throw thrown;
   }
   return {
-    ...{ members, redis, serviceToken, settings, joining, close },
+    ...{ members, redis, serviceToken, settings, close },
+    joining: (others = {}) => ({
+      ...settings,
+      KEYRUN_PORT: "0",
+      KEYRUN_GRPC_PORT: "0",
+      KEYRUN_DATA_DIR: folders.create(),
+      KEYRUN_MONGODB_URI: databaseUri(mongoPort),
+      KEYRUN_REDIS_URL: `redis://127.0.0.1:${redis.port}`,
+      ...others,
+    }),
     manage(place = 0) {
       const manager = manage(members[place]!.internalUrl, serviceToken, { isPatient: true });
-      managers.push(manager);
+      closers.push(manager.disconnect);
       return manager;
+    },
+    caller(place = 0, options = {}) {
+      const { publicUrl, internalUrl } = members[place]!;
+      const caller = openFleetCaller({ publicUrl, internalUrl, serviceToken }, options);
+      closers.push(caller.close);
+      return caller;
     },
     starvation: () => members.flatMap((member) => member.starvation()),
     spawn(exact, command) {
       const running = spawnKeyrun(exact, command);
-      processes.push(running);
+      closers.push(() => {
+        running.kill("SIGKILL");
+        return running.exited;
+      });
       return running;
     },
     killMongo: () => mongo.kill(),
@@ -175,7 +272,7 @@ export const starved =
 interface Place {
   /** Where MongoDB and Redis listen. */
   readonly ports: { readonly mongo: number; readonly redis: number };
-  readonly proxies: FleetProxies;
+  readonly proxies: Calls<ProxyApi>;
   readonly settings: Settings;
   readonly folder: string;
   readonly faked: boolean;
@@ -188,9 +285,9 @@ async function openMember(
   { ports, proxies, settings, folder, faked, command, databaseUri }: Place,
 ): Promise<FleetMember> {
   const [port, grpcPort] = [await freePort(), await freePort()];
-  const mongo = await proxies.open(ports.mongo);
-  const redis = await proxies.open(ports.redis);
-  const nudges = await proxies.open(grpcPort);
+  const mongo = await openProxy(proxies, ports.mongo);
+  const redis = await openProxy(proxies, ports.redis);
+  const nudges = await openProxy(proxies, grpcPort);
   const clockFile = join(folder, "clock");
   const setClock = (offsetSeconds: number) =>
     writeFileSync(clockFile, `${offsetSeconds < 0 ? "" : "+"}${offsetSeconds}`);
@@ -204,36 +301,60 @@ async function openMember(
     ...(faked && fakeTime(clockFile)),
   };
   const processes: ServingKeyrun[] = [];
-  let running: ServingKeyrun | undefined;
   const current = () => {
+    const running = processes.at(-1);
     if (!running) throw new Error(`member ${place} was not started`);
     return running;
   };
   const publicUrl = `http://127.0.0.1:${port}`;
-  const kill = async () => {
-    running?.kill("SIGKILL");
-    await running?.exited;
-  };
   return {
-    ...{ place, publicUrl, mongo, redis, nudges, kill, setClock },
+    ...{ place, publicUrl, mongo, redis, nudges, setClock },
     internalUrl: `http://127.0.0.1:${grpcPort}`,
     process: current,
     starvation: () =>
       processes.flatMap(({ stderr }) => stderr().split("\n")).filter((line) => starved.test(line)),
     async start(others = {}) {
-      running = await serveKeyrun(join(folder, "data"), { ...settings, ...own, ...others }, command);
-      processes.push(running);
+      processes.push(await serveKeyrun(join(folder, "data"), { ...settings, ...own, ...others }, command));
     },
     async stop() {
       current().kill("SIGTERM");
       const { code, signal } = await current().exited;
       if (code !== 0) throw new Error(`member ${place} ended with ${code ?? signal}: ${current().stderr()}`);
     },
+    async kill() {
+      processes.at(-1)?.kill("SIGKILL");
+      await processes.at(-1)?.exited;
+    },
     pause: () => current().kill("SIGSTOP"),
     resume: () => current().kill("SIGCONT"),
-    async untilReadyz(status) {
-      // Not more often, as it takes the processor from what is to become ready.
-      while ((await statusOf(`${publicUrl}/readyz`)) !== status) await pause(25);
+    untilReadyz: (status) => until(async () => (await statusOf(`${publicUrl}/readyz`)) === status, 25),
+  };
+}
+
+async function openProxy(proxies: Calls<ProxyApi>, target: number): Promise<FleetProxy> {
+  const { place, port } = await proxies.open(target);
+  return {
+    port,
+    freeze: () => proxies.freeze(place),
+    freezeOn: (text) => proxies.freezeOn(place, text),
+    delay: (ms) => proxies.delay(place, ms),
+    cut: () => proxies.cut(place),
+    mend: () => proxies.mend(place),
+    retarget: (next) => proxies.retarget(place, next),
+    opened: () => proxies.opened(place),
+  };
+}
+
+async function startFleetRedis(): Promise<FleetRedis> {
+  let server = await startRedis([], await freePort());
+  const { port } = server;
+  return {
+    port,
+    freeze: () => server.freeze(),
+    thaw: () => server.thaw(),
+    kill: () => server.kill(),
+    async start() {
+      server = await startRedis([], port);
     },
   };
 }

@@ -1,26 +1,28 @@
-// A thread with the proxies of a fleet: what a test does in its own thread must not slow them down.
-import { parentPort } from "node:worker_threads";
-import type { ProxyAnswer, ProxyOrder } from "./fleet-proxies.ts";
+// A thread with the proxies of a fleet.
 import { openTcpProxy, type TcpProxy } from "./tcp-proxy.ts";
+import { serveThread } from "./thread.ts";
 
 const proxies: { readonly target: { host: string; port: number }; readonly proxy: TcpProxy }[] = [];
 
-async function obey(order: ProxyOrder): Promise<number> {
-  if (order.do === "open") {
-    const target = { host: "127.0.0.1", port: order.port };
+const api = {
+  /** A proxy in front of this port of this machine. The others name it by its place. */
+  async open(port: number): Promise<{ place: number; port: number }> {
+    const target = { host: "127.0.0.1", port };
     const proxy = await openTcpProxy(target);
-    proxies.push({ target, proxy });
-    return proxy.port;
-  }
-  const { proxy, target } = proxies[order.proxy]!;
-  if (order.do === "delay") proxy.delay(order.ms);
-  else if (order.do === "freezeOn") proxy.freezeOn(order.text);
-  else if (order.do === "retarget") target.port = order.port;
-  else if (order.do !== "opened") proxy[order.do]();
-  return proxy.opened();
-}
+    return { place: proxies.push({ target, proxy }) - 1, port: proxy.port };
+  },
+  freeze: (place: number) => proxies[place]?.proxy.freeze(),
+  freezeOn: (place: number, text: string) => proxies[place]?.proxy.freezeOn(text),
+  delay: (place: number, ms: number) => proxies[place]?.proxy.delay(ms),
+  cut: (place: number) => proxies[place]?.proxy.cut(),
+  mend: (place: number) => proxies[place]?.proxy.mend(),
+  opened: (place: number) => proxies[place]?.proxy.opened() ?? 0,
+  /** New connections go to this port from now on. */
+  retarget(place: number, port: number): void {
+    proxies[place]!.target.port = port;
+  },
+};
 
-parentPort?.on("message", async (order: ProxyOrder) => {
-  const answer: ProxyAnswer = { id: order.id, value: await obey(order) };
-  parentPort?.postMessage(answer);
-});
+export type ProxyApi = typeof api;
+
+serveThread(api);

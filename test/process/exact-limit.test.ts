@@ -1,6 +1,13 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { campaignSize, figure } from "../harness/campaigns.ts";
-import { type KeyEntry, openKeyEntries } from "../harness/key-entries.ts";
+import { eventually, whileAnswer } from "../harness/eventually.ts";
+import {
+  type Answer,
+  everyEntry,
+  type FleetCaller,
+  type FleetEntry,
+  openFleetCaller,
+} from "../harness/fleet-caller.ts";
 import { manage } from "../harness/keyrun.ts";
 import { type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
@@ -8,16 +15,18 @@ import { createTempFolders } from "../harness/temp-folders.ts";
 const folders = createTempFolders();
 let keyrun: ServingKeyrun;
 let management: ReturnType<typeof manage>;
-let entries: KeyEntry[];
+let caller: FleetCaller;
 
 beforeAll(async () => {
   keyrun = await serveKeyrun(folders.create());
-  management = manage(keyrun.internalUrl, keyrun.serviceToken());
-  entries = openKeyEntries(keyrun);
+  const { publicUrl, internalUrl } = keyrun;
+  const serviceToken = keyrun.serviceToken();
+  management = manage(internalUrl, serviceToken);
+  caller = openFleetCaller({ publicUrl, internalUrl, serviceToken });
 });
 
 afterAll(async () => {
-  for (const entry of entries) entry.close();
+  caller.close();
   management.disconnect();
   keyrun.kill("SIGKILL");
   await keyrun.exited;
@@ -37,7 +46,7 @@ const roundingMs = 2;
 test(`seven entries at once accept exactly ${limit} requests a minute of each of ${teams} teams`, {
   timeout: 180_000 + windows * 180_000,
 }, async () => {
-  expect(entries).toHaveLength(7);
+  expect(everyEntry).toHaveLength(7);
   const all = await Promise.all(Array.from({ length: teams }, hammerOneTeam));
   const uses = all.flat();
   const accepted = uses.filter(({ kind }) => kind === "accepted").length;
@@ -56,18 +65,20 @@ interface Use {
 async function hammerOneTeam(): Promise<Use[]> {
   const { value } = await management.newKey(await management.newTeam());
   const all: Use[] = [];
-  const send = async (entry: KeyEntry) => {
+  const send = async (entry: FleetEntry) => {
     const use = await timed(entry, value);
     all.push(use);
     return use;
   };
   const burst = () =>
-    Promise.all(Array.from({ length: usesOfEntry * entries.length }, (_, at) => send(entries[at % 7]!)));
-  let spent = entries.length;
+    Promise.all(
+      Array.from({ length: usesOfEntry * everyEntry.length }, (_, at) => send(everyEntry[at % 7]!)),
+    );
+  let spent: number = everyEntry.length;
   for (let window = 1; ; window += 1) {
     const uses = await inTurn(async () => {
       // In the first window each entry is seen to spend from the same limit.
-      for (const entry of entries.slice(0, window === 1 ? spent : 0)) {
+      for (const entry of everyEntry.slice(0, window === 1 ? spent : 0)) {
         expect(await send(entry)).toMatchObject({ kind: "accepted" });
       }
       return burst();
@@ -78,7 +89,7 @@ async function hammerOneTeam(): Promise<Use[]> {
     // The last answer's wait is the shortest. After exactly that, one more is accepted.
     const last = all.findLast(({ kind }) => kind === "limited");
     await until((last?.answeredMs ?? 0) + (last?.retryAfterMs ?? 0));
-    expect(await send(entries[window % 7]!)).toMatchObject({ kind: "accepted" });
+    expect(await send(everyEntry[window % 7]!)).toMatchObject({ kind: "accepted" });
     // Once all others have left the window, that one still counts.
     await until(Math.max(...acceptedOf(all.slice(0, -1)).map(({ answeredMs }) => answeredMs)) + windowMs);
     spent = 1;
@@ -99,12 +110,35 @@ function inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
   return done;
 }
 
-async function timed(entry: KeyEntry, value: string): Promise<Use> {
-  const sentMs = performance.now();
-  const use = await entry.use(value);
-  if (use.kind === "revoked") throw new Error("the key was revoked");
-  const retryAfterMs = use.kind === "limited" ? use.retryAfterMs : 0;
-  return { kind: use.kind, sentMs, answeredMs: performance.now(), retryAfterMs };
+/** Asks again where a busy machine made the event loop late, so that Keyrun has not begun with it. */
+async function timed(entry: FleetEntry, value: string): Promise<Use> {
+  let sentMs = 0;
+  const ask = () => {
+    sentMs = performance.now();
+    return caller.use(entry, value);
+  };
+  const answer = await eventually(ask, whileAnswer(isShed));
+  const { outcome, body } = answer;
+  if (outcome !== "accepted" && outcome !== "limited") throw new Error(`${entry}: ${outcome} ${body}`);
+  const retryAfterMs = outcome === "limited" ? waitOf(entry, answer) : 0;
+  return { kind: outcome, sentMs, answeredMs: performance.now(), retryAfterMs };
+}
+
+function isShed({ outcome, headers, body }: Answer): boolean {
+  return outcome === "unavailable" && /overloaded|more to do/i.test(`${headers["grpc-message"]} ${body}`);
+}
+
+/** In milliseconds. gRPC-Web has its trailers in the body. */
+function waitOf(entry: FleetEntry, { headers, body }: Answer): number {
+  const told = (name: string) =>
+    Number(headers[name] ?? new RegExp(`^${name}: ?(\\d+)`, "m").exec(body)?.[1]);
+  if (entry === "verify") {
+    const { retryAfter } = JSON.parse(body.replace(/^\d+ /, "")).rateLimit;
+    return Number.parseFloat(retryAfter) * 1_000;
+  }
+  const waitMs = told("retry-after-ms");
+  expect(told("retry-after"), entry).toBe(Math.ceil(waitMs / 1_000));
+  return waitMs;
 }
 
 function acceptedOf(uses: readonly Use[]): Use[] {
