@@ -1,43 +1,23 @@
 import { randomUUID } from "node:crypto";
-import { setImmediate as turn } from "node:timers/promises";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
-import { campaignSize, figure } from "../harness/campaigns.ts";
-import { manage } from "../harness/keyrun.ts";
-import { type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { campaignSize } from "../harness/campaigns.ts";
+import { eventually, whileAnswer } from "../harness/eventually.ts";
+import { statusOf } from "../harness/keyrun-process.ts";
+import { inFolder, killAndCheck, type Running, type Writer } from "../harness/kills.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
+import { until } from "../harness/soon.ts";
 
-const folders = createTempFolders();
-const settings = { KEYRUN_PLAN_LIMITS: "free=100000" };
 let app: Awaited<ReturnType<typeof startScriptedApp>>;
-let running: ServingKeyrun | undefined;
-
 beforeAll(async () => {
   app = await startScriptedApp();
 });
-afterEach(async () => {
-  running?.kill("SIGKILL");
-  await running?.exited;
-});
-afterAll(async () => {
-  await app.close();
-  folders.remove();
-});
+afterAll(() => app.close());
 
-async function start(dataDir: string, more: Readonly<Record<string, string>> = {}) {
-  running = await serveKeyrun(dataDir, { ...settings, ...more });
-  return running;
-}
-
-/** A Keyrun with the app, whose runs take at most so long, and a key. */
-async function firstStart(dataDir: string, seconds: bigint, more: Readonly<Record<string, string>> = {}) {
-  const keyrun = await start(dataDir, more);
-  const management = manage(keyrun.internalUrl, keyrun.serviceToken());
+/** The app, whose runs take at most so long, and a key. */
+async function prepare({ manager }: Running, seconds: bigint): Promise<string> {
   const timeout = { seconds, nanos: 0 };
-  await management.apps.createApp({ app: { id: "counted", backend: app.backend, timeout } });
-  const { value } = await management.newKey("demo");
-  management.disconnect();
-  return { keyrun, value };
+  await manager.apps.createApp({ app: { id: "counted", backend: app.backend, timeout } });
+  return (await manager.newKey("demo")).value;
 }
 
 interface Answer {
@@ -71,12 +51,13 @@ async function ask(
 
 /** Asks, as the answers say, until there is an answer for good. */
 async function askUntilAnswered(url: string, value: string, key: string): Promise<Answer> {
-  for (;;) {
+  const attempt = async () => {
     const answer = await ask(url, value, key);
     if (!answer) throw new Error("the connection was lost");
-    if (answer.status !== 409 && answer.status !== 503) return answer;
-    await new Promise((resolve) => setTimeout(resolve, 1_000));
-  }
+    return answer;
+  };
+  const isNone = ({ status }: Answer) => status === 409 || status === 503;
+  return eventually(attempt, { ...whileAnswer(isNone), triesMax: 120, pauseMs: 1_000 });
 }
 
 /** An app may be late on a busy machine: that is an answer for good, too. */
@@ -87,67 +68,71 @@ const cycles = campaignSize("idempotency-kills");
 test(`kill -9 at any point: an app is started at most once for a key, and every key gets an answer, ${cycles} times over`, {
   timeout: 180_000 + cycles * 20_000,
 }, async () => {
-  const dataDir = folders.create();
-  const answers = new Map<string, Answer | undefined>();
-  const first = await firstStart(dataDir, 1n);
-  const { value } = first;
-  let { keyrun } = first;
-  for (let cycle = 0; cycle < cycles; cycle++) {
-    const url = keyrun.publicUrl;
-    const unanswered = [...answers].filter(([, answer]) => !answer).map(([key]) => key);
-    let isOver = false;
-    let sent = 0;
-    // Two callers send each key at the same time; those left from before are asked again.
-    const callers = Array.from({ length: 8 }, async () => {
-      while (!isOver) {
-        const key = unanswered.pop() ?? `hello ${randomUUID()}`;
-        answers.set(key, answers.get(key));
-        sent += 1;
-        const pair = await Promise.all([ask(url, value, key), ask(url, value, key)]);
-        const answer = pair.find((each) => each && finalStatuses.includes(each.status));
-        if (answer) answers.set(key, answer);
-      }
-    });
-    const target = 3 + ((cycle * 29) % 41);
-    while (sent < target) await turn();
-    for (let turns = (cycle * 17) % 23; turns > 0; turns--) await turn();
-    keyrun.kill("SIGKILL");
-    isOver = true;
-    await keyrun.exited;
-    await Promise.all(callers);
-    keyrun = await start(dataDir);
-  }
-
-  let answered = 0;
-  const wrong: string[] = [];
-  const check = async ([key, before]: [string, Answer | undefined]) => {
-    const answer = await askUntilAnswered(keyrun.publicUrl, value, key);
-    const starts = app.starts(key);
-    if (answer.status === 200) answered += 1;
-    if (!finalStatuses.includes(answer.status)) wrong.push(`${key}: ${answer.status}`);
-    if (starts > 1) wrong.push(`${key} was started ${starts} times`);
-    if (answer.status === 200 && starts !== 1) wrong.push(`${key} has an answer without a start`);
-    if (before && (before.status !== answer.status || before.runId !== answer.runId)) {
-      wrong.push(`${key} had another answer before`);
-    }
-  };
-  const left = [...answers];
-  await Promise.all(
-    Array.from({ length: 16 }, async () => {
-      for (let one = left.pop(); one; one = left.pop()) await check(one);
-    }),
-  );
-  figure("keys", answers.size);
-  figure("answered", answered);
-  figure("cut off or late", answers.size - answered);
-  figure("started twice or without an answer", wrong.length);
-  expect(wrong).toEqual([]);
-  expect(answers.size).toBeGreaterThan(3 * cycles);
+  const writer = runWriter();
+  await killAndCheck(inFolder(), writer, cycles);
+  expect(writer.figures().keys).toBeGreaterThan(3 * cycles);
 });
 
+/** Two callers send each key at the same time; those left from before are asked again. */
+function runWriter(): Writer {
+  const answers = new Map<string, Answer | undefined>();
+  let value = "";
+  let [sent, target, answered, startedTwice] = [0, 0, 0, 0];
+
+  async function wrongAtLast(url: string): Promise<string[]> {
+    const wrong: string[] = [];
+    const check = async ([key, before]: [string, Answer | undefined]) => {
+      const answer = await askUntilAnswered(url, value, key);
+      const starts = app.starts(key);
+      if (answer.status === 200) answered += 1;
+      if (starts > 1) startedTwice += 1;
+      if (!finalStatuses.includes(answer.status)) wrong.push(`${key}: ${answer.status}`);
+      if (starts > 1) wrong.push(`${key} was started ${starts} times`);
+      if (answer.status === 200 && starts !== 1) wrong.push(`${key} has an answer without a start`);
+      if (before && (before.status !== answer.status || before.runId !== answer.runId)) {
+        wrong.push(`${key} had another answer before`);
+      }
+    };
+    const left = [...answers];
+    const lane = async () => {
+      for (let one = left.pop(); one; one = left.pop()) await check(one);
+    };
+    await Promise.all(Array.from({ length: 16 }, lane));
+    return wrong;
+  }
+
+  return {
+    async write([running], cycle, isOver) {
+      if (!running) return;
+      [sent, target] = [0, 3 + ((cycle * 29) % 41)];
+      value ||= await prepare(running, 1n);
+      const unanswered = [...answers].filter(([, answer]) => !answer).map(([key]) => key);
+      const lane = async () => {
+        while (!isOver()) {
+          const key = unanswered.pop() ?? `hello ${randomUUID()}`;
+          answers.set(key, answers.get(key));
+          sent += 1;
+          const pair = [ask(running.publicUrl, value, key), ask(running.publicUrl, value, key)];
+          const answer = (await Promise.all(pair)).find(
+            (each) => each && finalStatuses.includes(each.status),
+          );
+          if (answer) answers.set(key, answer);
+        }
+      };
+      await Promise.all(Array.from({ length: 8 }, lane));
+    },
+    isDue: () => sent >= target && target > 0,
+    laterMsMax: 12,
+    wrong: async ([running], isLast) => (running && isLast ? wrongAtLast(running.publicUrl) : []),
+    figures: () => ({ keys: answers.size, answered, "started twice": startedTwice }),
+  };
+}
+
 test("a run goes on through a drain though its caller left, and the next start has its answer", async () => {
-  const dataDir = folders.create();
-  const { keyrun, value } = await firstStart(dataDir, 30n);
+  const place = inFolder();
+  onTestFinished(place.close);
+  const keyrun = await place.startOne();
+  const value = await prepare(keyrun, 30n);
   const key = `wait ${randomUUID()}`;
   const caller = new AbortController();
   const left = ask(keyrun.publicUrl, value, key, caller.signal);
@@ -155,24 +140,26 @@ test("a run goes on through a drain though its caller left, and the next start h
   caller.abort();
   expect(await left).toBeUndefined();
   keyrun.kill("SIGTERM");
-  while ((await fetch(`${keyrun.publicUrl}/readyz`).catch(() => undefined))?.ok) await turn();
+  await until(async () => (await statusOf(`${keyrun.publicUrl}/readyz`)) !== 200, 1);
   app.release(key);
   expect(await keyrun.exited).toEqual({ code: 0, signal: null });
-  const next = await start(dataDir);
+  const next = await place.startOne();
   expect(await ask(next.publicUrl, value, key)).toMatchObject({ status: 200 });
   expect(app.starts(key)).toBe(1);
 });
 
 test("a run that the end of a drain cuts off is in use for the app's time, and then has failed", async () => {
-  const dataDir = folders.create();
-  const { keyrun, value } = await firstStart(dataDir, 15n, { KEYRUN_DRAIN_MS_MAX: "10" });
+  const place = inFolder();
+  onTestFinished(place.close);
+  const keyrun = await place.startOne({ KEYRUN_DRAIN_MS_MAX: "10" });
+  const value = await prepare(keyrun, 15n);
   const key = `hang ${randomUUID()}`;
   const asked = ask(keyrun.publicUrl, value, key);
   await app.started(key);
   keyrun.kill("SIGTERM");
   expect(await asked).toMatchObject({ status: 503 });
   await keyrun.exited;
-  const next = await start(dataDir);
+  const next = await place.startOne();
   expect(await ask(next.publicUrl, value, key)).toMatchObject({ status: 409 });
   expect(await askUntilAnswered(next.publicUrl, value, key)).toMatchObject({ status: 502 });
   expect(app.starts(key)).toBe(1);

@@ -1,12 +1,12 @@
 import { randomInt } from "node:crypto";
-import { setTimeout as pause } from "node:timers/promises";
 import { MongoClient } from "mongodb";
-import { describe, expect, test } from "vitest";
+import { expect, test } from "vitest";
 import { AuditOutcome as Outcome } from "#gen/keyrun/v1/audit_event_pb.ts";
-import { campaignSize, figure, timeFigures } from "../harness/campaigns.ts";
-import { describeFleet, startFleet } from "../harness/fleet.ts";
-import { manage } from "../harness/keyrun.ts";
-import { restRun, serveKeyrun } from "../harness/keyrun-process.ts";
+import { campaignSize } from "../harness/campaigns.ts";
+import { describeFleet } from "../harness/fleet.ts";
+import type { manage } from "../harness/keyrun.ts";
+import { restRun } from "../harness/keyrun-process.ts";
+import { inFleet, inFolder, type KilledPlace, killAndCheck, type Writer } from "../harness/kills.ts";
 import {
   listTeam,
   newRotatedTeam,
@@ -18,99 +18,99 @@ import {
 } from "../harness/rotated-teams.ts";
 import { soon } from "../harness/soon.ts";
 import { queryStore } from "../harness/stored-bytes.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const settings = { KEYRUN_PLAN_LIMITS: "free=100000", KEYRUN_KEYS_PER_TEAM_MAX: `${rotatedKeysOfTeam}` };
-
-/** Where a Keyrun runs, is killed, and is started again on what it has written. */
-interface Place {
-  start(): Promise<{ readonly publicUrl: string; readonly manager: ReturnType<typeof manage> }>;
-  kill(): Promise<void>;
-  /** How many new keys of rotations can't be used yet. */
-  pendingKeys(): Promise<number>;
-  close(): Promise<void>;
-  /** Whether a change and its event are written in one transaction. */
-  readonly hasTransactions: boolean;
-  /** In each life of the process, so many teams rotate their keys at once. */
-  readonly teamsOfLife: number;
-}
-
+const settings = { KEYRUN_KEYS_PER_TEAM_MAX: `${rotatedKeysOfTeam}` };
 const words = (cycles: number) => `kill -9 leaves each rotation whole or undone, ${cycles} times over`;
 const timeout = (cycles: number) => ({ timeout: 120_000 + cycles * 60_000 });
 
-describe("on the embedded store", () => {
-  const cycles = campaignSize("rotation-kills");
-  test(words(cycles), timeout(cycles), () => killAndCheck(openFolder(), cycles));
-});
+test(
+  `on the embedded store, ${words(campaignSize("rotation-kills"))}`,
+  timeout(campaignSize("rotation-kills")),
+  () => rotateAndKill(inFolder(settings), campaignSize("rotation-kills"), { teamsOfLife: 6 }),
+);
 
 describeFleet("processes")("on MongoDB", () => {
   const cycles = Math.ceil(campaignSize("rotation-kills") / 3);
-  test(words(cycles), timeout(cycles), async () => killAndCheck(await openFleet(), cycles));
+  test(words(cycles), timeout(cycles), async () =>
+    rotateAndKill(await inFleet(1, settings), cycles, { teamsOfLife: 3 }),
+  );
 });
 
-async function killAndCheck(place: Place, cycles: number): Promise<void> {
+/** In each life of the process, so many teams rotate their keys at once. */
+async function rotateAndKill(place: KilledPlace, cycles: number, { teamsOfLife }: { teamsOfLife: number }) {
+  const writer = rotationWriter(place, teamsOfLife);
+  await killAndCheck(place, writer, cycles);
+  const { "rotations answered": answered = 0, "calls without an answer": unanswered } = writer.figures();
+  expect(answered).toBeGreaterThan(2 * cycles);
+  expect(unanswered).toBeGreaterThan(cycles);
+}
+
+function rotationWriter(place: KilledPlace, teamsOfLife: number): Writer {
   const teams: RotatedTeam[] = [];
-  const wrong: string[] = [];
   const repeats = { undone: 0, done: 0 };
-  const startsMs: number[] = [];
   let last: RotatedTeam[] = [];
-  const repeat = async (manager: ReturnType<typeof manage>, team: RotatedTeam) => {
-    const repeated = await repeatUnanswered(manager, team);
-    repeats.undone += repeated.undone;
-    repeats.done += repeated.done;
-    wrong.push(...repeated.wrong);
-  };
-  try {
-    for (let cycle = 0; cycle < cycles; cycle++) {
-      const beganMs = performance.now();
-      const { publicUrl, manager } = await place.start();
-      startsMs.push(performance.now() - beganMs);
-      for (const team of last) wrong.push(...(await wrongRotations(manager, team, { isSettled: false })));
-      await expectHeaders(publicUrl, last);
-      last = await Promise.all(Array.from({ length: place.teamsOfLife }, () => newRotatedTeam(manager)));
-      teams.push(...last);
-      const rotating = last.map((team) => rotateUntilKilled(manager, team));
-      // Every second time after some answers, and else in the middle of the first calls.
-      const answersMin = cycle % 2 === 0 ? randomInt(5, 10 * place.teamsOfLife) : 0;
-      let areOver = false;
-      void Promise.all(rotating).then(() => {
-        areOver = true;
-      });
-      while (sumOf(last) < answersMin && !areOver) await new Promise((resolve) => setImmediate(resolve));
-      await pause(randomInt(cycle % 2 === 0 ? 20 : 60));
-      await place.kill();
-      await Promise.all(rotating);
-      manager.disconnect();
-    }
-    const { publicUrl, manager } = await place.start();
-    const unanswered = teams.flatMap(({ keys }) => keys.flatMap((key) => key.unanswered)).length;
-    await expectHeaders(publicUrl, last);
-    for (const team of last) wrong.push(...(await wrongRotations(manager, team, { isSettled: false })));
-    await soon(place.pendingKeys).toBe(0);
-    const isOpen = ({ keys }: RotatedTeam) => keys.some((key) => key.unanswered.length > 0);
-    for (const team of teams.filter(isOpen)) {
+  let [answersMin, unanswered] = [0, 0];
+
+  /** Once nothing is on its way any more. */
+  async function wrongAtLast(manager: ReturnType<typeof manage>): Promise<string[]> {
+    const wrong: string[] = [];
+    unanswered = teams.flatMap(({ keys }) => keys.flatMap((key) => key.unanswered)).length;
+    await soon(() => pendingKeys(place)).toBe(0);
+    for (const team of teams.filter(({ keys }) => keys.some((key) => key.unanswered.length > 0))) {
       wrong.push(...(await wrongRotations(manager, team, { isSettled: true })));
-      await repeat(manager, team);
+      const repeated = await repeatUnanswered(manager, team);
+      repeats.undone += repeated.undone;
+      repeats.done += repeated.done;
+      wrong.push(...repeated.wrong);
     }
     for (const team of teams) {
       wrong.push(...(await wrongRotations(manager, team, { isSettled: true })));
-      wrong.push(...(await wrongEvents(manager, team, place)));
+      wrong.push(...(await wrongEvents(manager, team, { hasTransactions: place.store !== "MongoDB" })));
     }
     for (const team of last) wrong.push(...(await wrongCounts(manager, team)));
-    const names = place.hasTransactions ? "embedded store: " : "MongoDB: ";
-    figure(`${names}rotations answered`, sumOf(teams) - repeats.undone - repeats.done);
-    figure(`${names}calls without an answer`, unanswered);
-    figure(`${names}of them done`, repeats.done);
-    figure(`${names}of them undone`, repeats.undone);
-    figure(`${names}wrong`, wrong.length);
-    timeFigures(`${names}start to ready`, startsMs);
-    manager.disconnect();
-    expect(wrong).toEqual([]);
-    expect(sumOf(teams)).toBeGreaterThan(2 * cycles);
-    expect(unanswered).toBeGreaterThan(cycles);
-  } finally {
-    await place.close();
+    return wrong;
   }
+
+  return {
+    async write([{ manager } = missing()], cycle) {
+      // Every second time after some answers, and else in the middle of the first calls.
+      answersMin = cycle % 2 === 0 ? randomInt(5, 10 * teamsOfLife) : 0;
+      last = await Promise.all(Array.from({ length: teamsOfLife }, () => newRotatedTeam(manager)));
+      teams.push(...last);
+      await Promise.all(last.map((team) => rotateUntilKilled(manager, team)));
+    },
+    isDue: () => last.length > 0 && sumOf(last) >= answersMin,
+    laterMsMax: 40,
+    async wrong([{ publicUrl, manager } = missing()], isLast) {
+      const wrong: string[] = [];
+      for (const team of last) wrong.push(...(await wrongRotations(manager, team, { isSettled: false })));
+      await expectHeaders(publicUrl, last);
+      if (isLast) wrong.push(...(await wrongAtLast(manager)));
+      else last = [];
+      return wrong;
+    },
+    figures: () => ({
+      "rotations answered": sumOf(teams) - repeats.undone - repeats.done,
+      "calls without an answer": unanswered,
+      "of them done": repeats.done,
+      "of them undone": repeats.undone,
+    }),
+  };
+}
+
+function missing(): never {
+  throw new Error("no Keyrun was started");
+}
+
+/** How many new keys of rotations can't be used yet. */
+async function pendingKeys({ store, path }: KilledPlace): Promise<number> {
+  if (store === "embedded store") {
+    const [row] = await queryStore(path, "SELECT count(pending_since_ms) AS n FROM keys");
+    return Number(row?.n);
+  }
+  const client = await MongoClient.connect(path);
+  const keys = client.db().collection("keys");
+  return keys.countDocuments({ pendingSinceMs: { $gte: 0 } }).finally(() => client.close());
 }
 
 const sumOf = (teams: readonly RotatedTeam[]) => teams.reduce((sum, { answered }) => sum + answered, 0);
@@ -157,7 +157,7 @@ async function wrongCounts(
 async function wrongEvents(
   manager: ReturnType<typeof manage>,
   team: RotatedTeam,
-  { hasTransactions }: Place,
+  { hasTransactions }: { hasTransactions: boolean },
 ): Promise<string[]> {
   const events: { target: string; outcome: Outcome }[] = [];
   let pageToken = "";
@@ -181,56 +181,4 @@ async function wrongEvents(
       wrong.push(`${team.id} ${id}, replaced by "${replacedByKeyId}": ${done} and ${maybe} events`);
   }
   return wrong;
-}
-
-function openFolder(): Place {
-  const folders = createTempFolders();
-  const dataDir = folders.create();
-  let running: Awaited<ReturnType<typeof serveKeyrun>> | undefined;
-  const kill = async () => {
-    running?.kill("SIGKILL");
-    await running?.exited;
-  };
-  return {
-    kill,
-    async start() {
-      running = await serveKeyrun(dataDir, settings);
-      const { publicUrl, internalUrl } = running;
-      return { publicUrl, manager: manage(internalUrl, running.serviceToken()) };
-    },
-    async pendingKeys() {
-      const [row] = await queryStore(dataDir, "SELECT count(pending_since_ms) AS n FROM keys");
-      return Number(row?.n);
-    },
-    async close() {
-      await kill();
-      folders.remove();
-    },
-    hasTransactions: true,
-    teamsOfLife: 6,
-  };
-}
-
-async function openFleet(): Promise<Place> {
-  const fleet = await startFleet({ in: "processes", size: 1, settings, started: false });
-  const [member] = fleet.members;
-  const client = await MongoClient.connect(fleet.joining().KEYRUN_MONGODB_URI ?? "");
-  return {
-    async start() {
-      await member!.start();
-      return { publicUrl: member!.publicUrl, manager: manage(member!.internalUrl, fleet.serviceToken) };
-    },
-    kill: () => member!.kill(),
-    pendingKeys: () =>
-      client
-        .db()
-        .collection("keys")
-        .countDocuments({ pendingSinceMs: { $gte: 0 } }),
-    async close() {
-      await client.close();
-      await fleet.close();
-    },
-    hasTransactions: false,
-    teamsOfLife: 3,
-  };
 }
