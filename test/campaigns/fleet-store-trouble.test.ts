@@ -93,7 +93,7 @@ function expectOnlyUnavailable(uses: readonly Use[]): void {
 
 const starvationOf = (place: number) => fleet.members[place]!.starvation().length;
 
-/** Does it again where an instance says that the machine starved it, and its uses were not all accepted. */
+/** Does it again where not all was accepted, and the instance says that the machine starved it. */
 async function allServed(story: () => Promise<{ uses: readonly Use[]; places: readonly number[] }>) {
   const attempt = async () => {
     const before = fleet.members.map(({ place }) => starvationOf(place));

@@ -14,7 +14,7 @@ export interface RecorderData {
   /** Uses of a key at one address at the same time, and how long each rests until the next one. */
   readonly lanes: number;
   readonly pauseMs: number;
-  /** Uses of a key at each address that must be accepted before its revocation, and refused after. */
+  /** Uses of a key at each address that must be accepted before its OK, and refused after. */
   readonly usesAround: number;
 }
 

@@ -110,7 +110,7 @@ function inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
   return done;
 }
 
-/** Asks again where a busy machine made the event loop late, so that Keyrun has not begun with it. */
+/** Asks again where a busy machine made the event loop late: Keyrun has not begun with it. */
 async function timed(entry: FleetEntry, value: string): Promise<Use> {
   let sentMs = 0;
   const ask = () => {

@@ -130,8 +130,8 @@ describeFleet("processes")("two instances behind the balancer of compose.yaml", 
   });
 
   /**
-   * Does it again where the machine held up the other instance, too, so that the balancer had nobody
-   * to turn to, or starved one, which said so and answered 503.
+   * Does it again where the machine held up the other instance, too, so that the balancer had
+   * nobody to turn to, or starved one, which said so and answered 503.
    */
   async function undisturbed(story: () => Promise<{ readonly busy: readonly Answered[] }>): Promise<void> {
     const attempt = async () => {
@@ -192,7 +192,7 @@ describeFleet("processes")("two instances behind the balancer of compose.yaml", 
         // What was under way on that instance: of each caller, at most one request.
         expect(failed.length).toBeLessThanOrEqual(restCallers + grpcCallers);
         expect(failed.filter(({ beganMs }) => beganMs > downMs)).toEqual([]);
-        // The balancer ended those itself: else it gives up after `timeout server`, and answers 504.
+        // The balancer ended those itself. Else it answers 504 after `timeout server`.
         expect(failed.filter(({ failure }) => failure?.startsWith("504"))).toEqual([]);
         return { busy };
       }),
