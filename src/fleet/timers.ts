@@ -1,4 +1,4 @@
-/** Starts a function later. All waits of the fleet go through it, so that tests control them. */
+/** Starts a function later. Waits go through it, so that tests control them. */
 export interface Timers {
   /**
    * Calls `run` once after `ms`, unless it is cancelled before. It may be early by a millisecond,

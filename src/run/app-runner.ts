@@ -1,6 +1,7 @@
 import type { BackendRecord } from "../apps/app-store.ts";
 import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
+import { systemTimers, type Timers } from "../fleet/timers.ts";
 import { type Refusal, unavailable } from "../refusal/refusal.ts";
 import { appFailed, endedBy } from "./backend-runner.ts";
 import { runEcho } from "./echo-runner.ts";
@@ -31,6 +32,7 @@ export interface AppRunner {
  */
 export function createAppRunner(options: {
   clock: Clock;
+  timers?: Timers;
   appRunsMax: number;
   outputBytesMax: number;
   /** The longest time without a message of an app that streams; tests have less of it. */
@@ -38,14 +40,14 @@ export function createAppRunner(options: {
   /** Where the system says how names become addresses; tests give files of their own. */
   nameFiles?: NameFilePaths | undefined;
 }): AppRunner {
-  const { clock, appRunsMax, outputBytesMax } = options;
+  const { clock, timers = systemTimers, appRunsMax, outputBytesMax } = options;
   const resolve = createResolveHost(createNameFiles(options.nameFiles));
-  const hosts = createHostLookup({ clock, resolve });
-  const http = createHttpRunner({ clock, appRunsMax, outputBytesMax, hosts });
-  const grpc = createGrpcRunner({ clock, outputBytesMax, hosts });
+  const hosts = createHostLookup({ clock, timers, resolve });
+  const http = createHttpRunner({ clock, timers, appRunsMax, outputBytesMax, hosts });
+  const grpc = createGrpcRunner({ clock, timers, outputBytesMax, hosts });
   const streams = createStreamRunner({ clock, http, grpc, silenceMsMax: options.silenceMsMax });
   const slots = createRunSlots({ clock, appRunsMax, runsMax: bounds.runsMax });
-  const running = createRunningRuns(clock);
+  const running = createRunningRuns(clock, timers);
   let closed = false;
 
   function send(run: Run, backend: RemoteBackend, limits: RunningLimits): Promise<string> {

@@ -1,4 +1,5 @@
 import type { Clock } from "../clock.ts";
+import type { Timers } from "../fleet/timers.ts";
 
 /** An entry of `Deadlines`. It is linked to its neighbours, so it is in one list at most. */
 export abstract class Timed {
@@ -19,10 +20,12 @@ export abstract class Timed {
  */
 export class Deadlines implements Iterable<Timed> {
   readonly #clock: Clock;
+  readonly #timers: Timers;
   readonly #lists = new Map<number, DeadlineList>();
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, timers: Timers) {
     this.#clock = clock;
+    this.#timers = timers;
   }
 
   add(entry: Timed, timeoutMs: number): void {
@@ -44,7 +47,7 @@ export class Deadlines implements Iterable<Timed> {
   #begin(entry: Timed, timeoutMs: number): DeadlineList {
     const list = new DeadlineList();
     list.append(entry);
-    const wait = ({ deadlineMs }: Timed, ms: number) => setTimeout(look, ms, deadlineMs);
+    const wait = ({ deadlineMs }: Timed, ms: number) => this.#timers.after(ms, () => look(deadlineMs));
     // A timer may fire a little before the clock says so. What it was set for has passed then.
     const look = (passedMs: number) => {
       list.callUntil(Math.max(passedMs, this.#clock.monotonicMs()));

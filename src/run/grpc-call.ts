@@ -1,5 +1,6 @@
 import { connectivityState, status } from "@grpc/grpc-js";
 import { systemClock } from "../clock.ts";
+import type { Timers } from "../fleet/timers.ts";
 import { traceHeaders } from "../http/trace-context.ts";
 import { overloaded } from "../limit/byte-budget.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
@@ -41,6 +42,7 @@ export interface GrpcCall {
 export interface CallTimes {
   /** How much is left of the time that the call may take, in milliseconds. */
   msLeft(): number;
+  readonly timers: Timers;
 }
 
 /** The parts of a run that go into the metadata of its call, and get the status of that. */
@@ -64,7 +66,7 @@ export function startCall(
   const cancel = () => call.cancelWithStatus(status.CANCELLED, "Cancelled by Keyrun.");
   // Before a call has a stream on a connection, its peer is the channel's target.
   const isSent = () => call.getPeer() !== connection.getTarget();
-  const noConnection = isConnected ? neverLate : callIfNotConnected(channel, cancel);
+  const noConnection = isConnected ? neverLate : callIfNotConnected(channel, request.timers, cancel);
   let mayHideMessage = false;
   const { held } = request.run;
   let hasRoom = true;
@@ -123,16 +125,16 @@ const knownEncodings: ReadonlySet<string | Buffer> = new Set(["identity", "gzip"
  * Calls `cancel` if the channel makes no connection within `backendConnectMsMax`, so that the call
  * can't have been sent. `stop` ends that, and returns whether `cancel` was called.
  */
-function callIfNotConnected({ connections }: ChannelLease, cancel: () => void) {
+function callIfNotConnected({ connections }: ChannelLease, timers: Timers, cancel: () => void) {
   const connectionsBefore = connections();
   let isLate = false;
-  const timer = setTimeout(() => {
+  const timer = timers.after(runBounds.backendConnectMsMax, () => {
     isLate = connections() === connectionsBefore;
     if (isLate) cancel();
-  }, runBounds.backendConnectMsMax);
+  });
   return {
     stop() {
-      clearTimeout(timer);
+      timer.cancel();
       return isLate;
     },
   };

@@ -1,5 +1,6 @@
 import { logVerbosity, setLogVerbosity } from "@grpc/grpc-js";
 import type { Clock } from "../clock.ts";
+import type { Timers } from "../fleet/timers.ts";
 import type { BackendRunner } from "./backend-runner.ts";
 import { createGrpcChannels } from "./grpc-channels.ts";
 import { GrpcRequest } from "./grpc-messages.ts";
@@ -19,15 +20,16 @@ import { GrpcPieces } from "./stream/grpc-pieces.ts";
  */
 export function createGrpcRunner(options: {
   clock: Clock;
+  timers: Timers;
   outputBytesMax: number;
   hosts: HostLookup;
 }): BackendRunner<"grpc"> {
-  const { clock, outputBytesMax, hosts } = options;
+  const { clock, timers, outputBytesMax, hosts } = options;
   const idleChannelsMax = runBounds.backendIdleChannelsMax;
   const channels = createGrpcChannels({ outputBytesMax, hosts, idleChannelsMax });
   // The library would write text to stderr, where only our JSON log lines may go.
   setLogVerbosity(logVerbosity.NONE);
-  const timesUntil = (deadlineMs: number) => ({ msLeft: () => deadlineMs - clock.monotonicMs() });
+  const timesUntil = (deadlineMs: number) => ({ msLeft: () => deadlineMs - clock.monotonicMs(), timers });
 
   return {
     run(run, backend, limits) {

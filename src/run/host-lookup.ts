@@ -1,5 +1,6 @@
 import { isIP, type LookupFunction } from "node:net";
 import type { Clock } from "../clock.ts";
+import type { Timers } from "../fleet/timers.ts";
 import type { HostAddress } from "./name-files.ts";
 import type { ResolvedHost, ResolveHost } from "./resolve-host.ts";
 import { runBounds } from "./run-bounds.ts";
@@ -19,7 +20,8 @@ export interface HostLookup {
  * Wraps `resolve`: look-ups of one name are joined, different names are bounded, and what was found
  * is kept for as long as its source says, otherwise for `keptHostMs`. A failure is not kept.
  */
-export function createHostLookup({ clock, resolve }: { clock: Clock; resolve: ResolveHost }): HostLookup {
+export function createHostLookup(parts: { clock: Clock; timers: Timers; resolve: ResolveHost }): HostLookup {
+  const { clock, timers, resolve } = parts;
   const kept = new Map<string, { addresses: readonly HostAddress[]; untilMs: number }>();
   const pending = new Map<string, { found: Promise<readonly HostAddress[]>; end: AbortController }>();
 
@@ -32,7 +34,7 @@ export function createHostLookup({ clock, resolve }: { clock: Clock; resolve: Re
 
   async function look(host: string, end: AbortController): Promise<readonly HostAddress[]> {
     const late = new Error(`No name server answered within ${runBounds.hostLookupMsMax} ms.`);
-    const timer = setTimeout(() => end.abort(late), runBounds.hostLookupMsMax);
+    const timer = timers.after(runBounds.hostLookupMsMax, () => end.abort(late));
     const ended = Promise.withResolvers<never>();
     end.signal.addEventListener("abort", () => ended.reject(end.signal.reason));
     try {
@@ -40,7 +42,7 @@ export function createHostLookup({ clock, resolve }: { clock: Clock; resolve: Re
       keep(host, resolved);
       return resolved.addresses;
     } finally {
-      clearTimeout(timer);
+      timer.cancel();
       pending.delete(host);
     }
   }

@@ -6,6 +6,7 @@ import UndiciClient from "undici/lib/dispatcher/client.js";
 import UndiciPool from "undici/lib/dispatcher/pool.js";
 import type { AppRecord } from "../apps/app-store.ts";
 import type { Clock } from "../clock.ts";
+import type { Timers } from "../fleet/timers.ts";
 import { CarriedRequest } from "./carried-request.ts";
 import { runBounds } from "./run-bounds.ts";
 
@@ -35,6 +36,7 @@ export interface HttpConnections {
  */
 export function createHttpConnections(options: {
   clock: Clock;
+  timers: Timers;
   lookup: LookupFunction;
   /** Returns what servers with TLS are verified against. Called for each connection. */
   roots: () => SecureContext;
@@ -103,7 +105,7 @@ function destroy(pool: Pool): void {
  */
 function openPool(
   origin: string,
-  { connectionsMax, ...places }: { connectionsMax: number } & ConnectorOptions,
+  { connectionsMax, timers, ...places }: { connectionsMax: number; timers: Timers } & ConnectorOptions,
 ): Pool {
   const connector = createConnector(places);
   return new UndiciPool(origin, {
@@ -111,7 +113,7 @@ function openPool(
     allowH2: false,
     factory(url) {
       const connection: Connection = new Connection(url, {
-        connect: (to, done) => connection.open(() => connector(to), done),
+        connect: (to, done) => connection.open(() => connector(to), timers, done),
         allowH2: false,
         pipelining: 1,
         // The time of a run is limited by its caller, which also ends it.
@@ -145,16 +147,16 @@ class Connection extends UndiciClient {
   }
 
   /** Opens a socket for undici, which calls this. Within `backendConnectMsMax` it is connected. */
-  open(begin: () => Socket, done: buildConnector.Callback): void {
+  open(begin: () => Socket, timers: Timers, done: buildConnector.Callback): void {
     const socket = begin();
     this.#socket = socket;
     this.#isOpening = true;
-    const late = setTimeout(
-      () => socket.destroy(new Error(`No connection within ${runBounds.backendConnectMsMax} ms.`)),
-      runBounds.backendConnectMsMax,
+    const { backendConnectMsMax } = runBounds;
+    const late = timers.after(backendConnectMsMax, () =>
+      socket.destroy(new Error(`No connection within ${backendConnectMsMax} ms.`)),
     );
     const settle = (error: Error | null) => {
-      clearTimeout(late);
+      late.cancel();
       if (!this.#isOpening || this.#socket !== socket) return;
       this.#isOpening = false;
       if (error) done(error, null);

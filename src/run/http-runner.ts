@@ -3,6 +3,7 @@ import type { SecureContext } from "node:tls";
 import type { BackendRecord } from "../apps/app-store.ts";
 import { bounds } from "../bounds.ts";
 import type { Clock } from "../clock.ts";
+import type { Timers } from "../fleet/timers.ts";
 import { traceHeaders } from "../http/trace-context.ts";
 import { type HeldBytes, overloaded } from "../limit/byte-budget.ts";
 import { Refusal, refusalFrom } from "../refusal/refusal.ts";
@@ -35,11 +36,12 @@ import { trustedRoots } from "./trusted-roots.ts";
  */
 export function createHttpRunner(options: {
   clock: Clock;
+  timers: Timers;
   appRunsMax: number;
   outputBytesMax: number;
   hosts: HostLookup;
 }): BackendRunner<"http"> {
-  const { clock, appRunsMax, outputBytesMax, hosts } = options;
+  const { clock, timers, appRunsMax, outputBytesMax, hosts } = options;
   let trusted: SecureContext | undefined;
   const roots = () => {
     trusted ??= trustedRoots();
@@ -50,6 +52,7 @@ export function createHttpRunner(options: {
   const open = (connectionsMax: number, readsAhead: boolean) =>
     createHttpConnections({
       clock,
+      timers,
       lookup: lookupOf(hosts),
       roots,
       connectionsMax,

@@ -1,4 +1,5 @@
 import type { Clock } from "../clock.ts";
+import type { Timers } from "../fleet/timers.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
 import type { RunLimits } from "./backend-runner.ts";
 import { Deadlines, Timed } from "./deadlines.ts";
@@ -18,8 +19,8 @@ export interface RunningRuns {
   end(refusal: Refusal): Promise<void>;
 }
 
-export function createRunningRuns(clock: Clock): RunningRuns {
-  const deadlines = new Deadlines(clock);
+export function createRunningRuns(clock: Clock, timers: Timers): RunningRuns {
+  const deadlines = new Deadlines(clock, timers);
   let running = 0;
   const idle = Promise.withResolvers<void>();
   let isEnding = false;

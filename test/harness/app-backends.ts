@@ -1,8 +1,10 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
 import { type AddressInfo, createServer as createTcpServer, type Socket } from "node:net";
+import { setImmediate as turn } from "node:timers/promises";
 import { create, fromBinary, type MessageInitShape, type MessageShape, toBinary } from "@bufbuild/protobuf";
 import { Server as GrpcServer, type handleUnaryCall, ServerCredentials } from "@grpc/grpc-js";
+import { expect } from "vitest";
 import {
   AppBackendService,
   RunRequestSchema,
@@ -10,6 +12,7 @@ import {
 } from "#gen/keyrun/v1/app_backend_service_pb.ts";
 import type { AppRecord, BackendRecord } from "#src/apps/app-store.ts";
 import { type Clock, systemClock } from "#src/clock.ts";
+import type { Timers } from "#src/fleet/timers.ts";
 import { ByteBudget } from "#src/limit/byte-budget.ts";
 import { fail, Refusal } from "#src/refusal/refusal.ts";
 import { type AppRunner, createAppRunner } from "#src/run/app-runner.ts";
@@ -24,6 +27,7 @@ export function openAppRunner(
     silenceMsMax?: number;
     nameFiles?: NameFilePaths;
     clock?: Clock;
+    timers?: Timers;
   } = {},
 ) {
   const runner: AppRunner = createAppRunner({
@@ -68,6 +72,13 @@ export function callerThatLeaves() {
       for (const end of ends) end(refusal);
     },
   };
+}
+
+/** Fails if this has ended by now, but for what is still on its way to us. */
+export async function expectPending(running: Promise<unknown>): Promise<void> {
+  await turn();
+  const pending = Symbol("pending");
+  expect(await Promise.race([running, Promise.resolve(pending)])).toBe(pending);
 }
 
 /** The refusal that a run ended with. Throws if the run succeeded. */

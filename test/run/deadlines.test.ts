@@ -1,11 +1,6 @@
-import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { expect, test } from "vitest";
 import { Deadlines, Timed } from "#src/run/deadlines.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
-
-beforeEach(() => void vi.useFakeTimers());
-afterEach(() => void vi.useRealTimers());
-
-const clock = { monotonicMs: () => performance.now(), unixMs: () => Date.now() };
 
 class Named extends Timed {
   readonly #name: string;
@@ -24,7 +19,8 @@ class Named extends Timed {
 
 test("each deadline passes once, at its time and not before, whatever was added or removed around it", () => {
   const passed: string[] = [];
-  const deadlines = new Deadlines(clock);
+  const clock = createManualClock();
+  const deadlines = new Deadlines(clock, clock);
   const add = (name: string, ms: number) => {
     const entry = new Named(name, passed);
     deadlines.add(entry, ms);
@@ -32,44 +28,46 @@ test("each deadline passes once, at its time and not before, whatever was added 
   };
   const first = add("first", 100);
   add("short", 30);
-  vi.advanceTimersByTime(10);
+  clock.advance(10);
   add("second", 100);
   const third = add("third", 100);
   deadlines.remove(first);
   deadlines.remove(first);
-  vi.advanceTimersByTime(19);
+  clock.advance(19);
   expect(passed).toEqual([]);
-  vi.advanceTimersByTime(1);
+  clock.advance(1);
   expect(passed).toEqual(["short"]);
-  vi.advanceTimersByTime(79);
+  clock.advance(79);
   expect(passed).toEqual(["short"]);
   deadlines.remove(third);
   add("fourth", 100);
-  vi.advanceTimersByTime(1);
+  clock.advance(1);
   expect(passed).toEqual(["short", "second"]);
-  vi.advanceTimersByTime(98);
+  clock.advance(98);
   expect(passed).toHaveLength(2);
-  vi.advanceTimersByTime(1);
+  clock.advance(1);
   expect(passed).toEqual(["short", "second", "fourth"]);
 });
 
 test("a thousand deadlines of one timeout share one timer, and no timer is left once all have passed", () => {
   const passed: string[] = [];
-  const deadlines = new Deadlines(clock);
+  const clock = createManualClock();
+  const deadlines = new Deadlines(clock, clock);
   const entries = Array.from({ length: 1_000 }, (_, n) => new Named(`${n}`, passed));
   for (const entry of entries) deadlines.add(entry, 50);
-  expect(vi.getTimerCount()).toBe(1);
+  expect(clock.waiting()).toBe(1);
   for (const entry of entries.slice(0, 999)) deadlines.remove(entry);
   expect([...deadlines]).toEqual([entries[999]]);
-  vi.advanceTimersByTime(50);
+  clock.advance(50);
   expect(passed).toEqual(["999"]);
   expect([...deadlines]).toEqual([]);
-  expect(vi.getTimerCount()).toBe(0);
+  expect(clock.waiting()).toBe(0);
 });
 
 test("what is removed or added while deadlines pass is not called wrongly", () => {
   const passed: string[] = [];
-  const deadlines = new Deadlines(clock);
+  const clock = createManualClock();
+  const deadlines = new Deadlines(clock, clock);
   const victim = new Named("victim", passed);
   const late = new Named("late", passed);
   const killer = new (class extends Timed {
@@ -80,17 +78,18 @@ test("what is removed or added while deadlines pass is not called wrongly", () =
   })();
   deadlines.add(killer, 50);
   deadlines.add(victim, 50);
-  vi.advanceTimersByTime(50);
+  clock.advance(50);
   expect(passed).toEqual([]);
-  vi.advanceTimersByTime(50);
+  clock.advance(50);
   expect(passed).toEqual(["late"]);
 });
 
 test("a deadline passes with its timer, also if the clock is a little behind it", () => {
   const passed: string[] = [];
-  const deadlines = new Deadlines(createManualClock());
+  const timers = createManualClock();
+  const deadlines = new Deadlines(createManualClock(), timers);
   deadlines.add(new Named("on time", passed), 50);
-  vi.advanceTimersByTime(50);
+  timers.advance(50);
   expect(passed).toEqual(["on time"]);
-  expect(vi.getTimerCount()).toBe(0);
+  expect(timers.waiting()).toBe(0);
 });

@@ -19,7 +19,14 @@ const never: LookupFunction = () => {};
 
 function openConnections({ connectionsMax = 4, idleAppsMax = 4, lookup = never } = {}) {
   const clock = createManualClock();
-  const all = createHttpConnections({ clock, lookup, roots: trustedRoots, connectionsMax, idleAppsMax });
+  const all = createHttpConnections({
+    clock,
+    timers: clock,
+    lookup,
+    roots: trustedRoots,
+    connectionsMax,
+    idleAppsMax,
+  });
   closers.push(() => all.close());
   /** Begins an exchange of the app, and notes what its reader is called with. */
   const begin = (origin: string, { appId = "shout", onBytes = (_: HttpExchange) => {} } = {}) => {

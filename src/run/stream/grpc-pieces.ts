@@ -39,7 +39,7 @@ export class GrpcPieces implements PieceSource, GrpcAnswer {
   ) {
     this.#channel = channel;
     this.#request = request;
-    this.#times = { msLeft: how.msLeft };
+    this.#times = { msLeft: how.msLeft, timers: how.timers };
     this.#methods = [...how.methods];
     // The one that cancels it may not wait for its begin.
     this.#begun.promise.catch(() => {});

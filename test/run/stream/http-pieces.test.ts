@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { systemClock } from "#src/clock.ts";
+import { systemTimers } from "#src/fleet/timers.ts";
 import { ByteBudget } from "#src/limit/byte-budget.ts";
 import { createHttpConnections } from "#src/run/http-connections.ts";
 import { beginExchange } from "#src/run/http-exchange.ts";
@@ -17,6 +18,7 @@ import {
   serveHttp,
   serveTcp,
 } from "../../harness/app-backends.ts";
+import { createManualClock } from "../../harness/manual-clock.ts";
 import { readPieces } from "../../harness/streamed-apps.ts";
 
 /** An app that answers each run with this body. */
@@ -107,7 +109,8 @@ describe("a run of an app that streams all the same gives the whole text", () =>
   });
 
   test("and fails as the stream does: rubbish, a broken connection, the app's timeout", async () => {
-    await using runner = openAppRunner();
+    const clock = createManualClock();
+    await using runner = openAppRunner({ clock, timers: clock });
     await using rubbish = await answering("text/event-stream", `${events}data: [DONE]\n\n`);
     expect(await refusalOf(runner.run(runOf(appOn(rubbish.backend))))).toMatchObject({
       reason: "APP_FAILED",
@@ -121,7 +124,11 @@ describe("a run of an app that streams all the same gives the whole text", () =>
     expect(await refusalOf(runner.run(runOf(appOn(broken.backend))))).toMatchObject({ reason: "APP_FAILED" });
     const gone = Promise.withResolvers<void>();
     await using endless = await streaming((response) => response.once("close", gone.resolve));
-    const late = refusalOf(runner.run(runOf(appOn(endless.backend, { timeoutMs: 500 }))));
+    const underWay = Promise.withResolvers<void>();
+    const app = appOn(endless.backend, { timeoutMs: 500 });
+    const late = refusalOf(runner.run(runOf(app, { answered: () => underWay.resolve() })));
+    await underWay.promise;
+    clock.advance(500);
     expect(await late).toMatchObject({ reason: "APP_TIMEOUT", mayHaveRun: true });
     await gone.promise;
   });
@@ -222,7 +229,7 @@ test("an app that sends comments without end is cut off at the bound of the body
     send();
   });
   const all = createHttpConnections({
-    ...{ clock: systemClock, lookup, roots: trustedRoots },
+    ...{ clock: systemClock, timers: systemTimers, lookup, roots: trustedRoots },
     ...{ connectionsMax: 1, idleAppsMax: 1 },
   });
   const connections = all.of({ id: "shout" }, new URL(server.backend.url).origin);
