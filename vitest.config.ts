@@ -30,7 +30,6 @@ const mixed = [
   "test/api/{audit,audit-life,audit-services,delete-team-steps,idempotency,repeat-storm,service-tokens}.test.ts",
   "test/bin/{check-node,keyrun}.test.ts",
   "test/cli/{audited-commands,connection,doctor}.test.ts",
-  "test/limit/shared/key-limits.test.ts",
   "test/run/{resolve-host,repeat/cut-off-owner,repeat/several-instances}.test.ts",
   "test/store/{store-inspection,mongo/open-stores,mongo/store-call,sqlite/inspect-store}.test.ts",
 ];

@@ -1,6 +1,8 @@
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
+import { createClient } from "redis";
+import { onTestFinished } from "vitest";
 import { freePort } from "./free-port.ts";
 import { describeWith } from "./needs.ts";
 import { createTempFolders } from "./temp-folders.ts";
@@ -65,6 +67,25 @@ export async function startRedis(
     freeze: () => void child.kill("SIGSTOP"),
     thaw: () => void child.kill("SIGCONT"),
   };
+}
+
+/** A server that ends with the test. */
+export async function redisOfTest(options: readonly string[] = [], port?: number): Promise<RedisServer> {
+  const server = await startRedis(options, port);
+  onTestFinished(() => {
+    server.thaw();
+    return server.kill();
+  });
+  return server;
+}
+
+/** A client of it, which ends with the test. */
+export async function clientOfTest({ url }: RedisServer) {
+  const client = createClient({ url, RESP: 2, socket: { reconnectStrategy: false } });
+  client.on("error", () => {});
+  await client.connect();
+  onTestFinished(() => client.destroy());
+  return client;
 }
 
 /** A suite on Redis. */

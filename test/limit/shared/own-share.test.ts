@@ -65,3 +65,24 @@ test("a key without a share of its own limit is left to the shared log, and its 
   for (let n = 0; n < 20; n += 1) share.release("a", 1, key);
   expect(share.hold("a", 60, 1, key)).toBeUndefined();
 });
+
+test("a share holds room in both limits or in neither, and says of each how long it refuses", () => {
+  const { clock, share } = createTestShare({ place: 0, of: 2 });
+  const own4 = { firstKeyId: "k", limit: 8 };
+  share.record("demo", 3, own4);
+  clock.advance(1_000);
+  expect(share.hold("demo", 60, 1, own4)).toBeUndefined();
+  // What is under way has the rest of the key's share.
+  expect(share.hold("demo", 60, 1, own4)).toMatchObject({
+    ...{ accepted: false, limit: 60, remaining: 26, retryAfterMs: 0 },
+    key: { accepted: false, limit: 8, remaining: 0, retryAfterMs: windowMs },
+  });
+  expect(share.hold("demo", 60, 2, own4)).toMatchObject({
+    ...{ retryAfterMs: 0, key: { remaining: 0, retryAfterMs: windowMs - 1_000 } },
+  });
+  share.release("demo", 1, own4);
+  expect(share.spend("demo", 60, 1, own4)).toMatchObject({ accepted: true, key: { remaining: 0 } });
+  expect(share.look("demo", 60, own4)).toMatchObject({ remaining: 26, limit: 60, key: { limit: 8 } });
+  const unavailable = expect.objectContaining({ reason: "UNAVAILABLE" });
+  expect(() => share.spend("demo", 60, 5, own4)).toThrow(unavailable);
+});

@@ -1,5 +1,4 @@
-import { createClient } from "redis";
-import { afterEach, expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "#src/clock.ts";
 import { type LimitTimers, systemLimitTimers } from "#src/limit/shared/limit-timers.ts";
 import { redisBounds } from "#src/limit/shared/redis-bounds.ts";
@@ -7,31 +6,12 @@ import { createSharedLimiter } from "#src/limit/shared/shared-limiter.ts";
 import type { LimitMode } from "#src/metrics/metrics.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import { fleetOfRedis } from "../../harness/fleet-of-redis.ts";
-import { describeOnRedis, type RedisServer, startRedis } from "../../harness/redis-server.ts";
+import { clientOfTest, describeOnRedis, type RedisServer, redisOfTest } from "../../harness/redis-server.ts";
 import { soon } from "../../harness/soon.ts";
 import { openTcpProxy } from "../../harness/tcp-proxy.ts";
 
 const windowMs = 60_000;
 const limit = 60;
-
-const closers: (() => unknown)[] = [];
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close();
-});
-
-async function start(port?: number): Promise<RedisServer> {
-  const server = await startRedis([], port);
-  closers.push(server.kill);
-  return server;
-}
-
-async function administer(server: RedisServer) {
-  const client = createClient({ url: server.url, RESP: 2, socket: { reconnectStrategy: false } });
-  client.on("error", () => {});
-  await client.connect();
-  closers.push(() => client.destroy());
-  return client;
-}
 
 /** The looks at the mark are more frequent. */
 const timers: LimitTimers = {
@@ -63,7 +43,8 @@ function openFleet(id: string) {
     });
     const say = (cause: unknown) => seen.troubles.push(String(cause));
     const limiter = await createSharedLimiter({
-      ...{ redisUrl, fleet, fallback: "refuse", clock: systemClock, timers, windowMs, startMsMax: 0 },
+      ...{ redisUrl, fleet, fallback: "refuse", clock: systemClock, timers, windowMs },
+      startMsMax: 200_000,
       standing: () => undefined,
       events: {
         modeChanged({ mode, cause }) {
@@ -73,7 +54,7 @@ function openFleet(id: string) {
         returnFailed: say,
       },
     });
-    closers.push(limiter.close);
+    onTestFinished(limiter.close);
     isJoined = true;
     return { ...seen, limiter };
   };
@@ -83,7 +64,7 @@ function openFleet(id: string) {
 async function openWay({ port }: RedisServer) {
   const target = { host: "127.0.0.1", port };
   const proxy = await openTcpProxy(target);
-  closers.push(proxy.close);
+  onTestFinished(proxy.close);
   return {
     url: `redis://127.0.0.1:${proxy.port}`,
     lead(to: RedisServer) {
@@ -95,8 +76,8 @@ async function openWay({ port }: RedisServer) {
 
 describeOnRedis("the Redis of a fleet", () => {
   test("is refused to another fleet in words, with the ids of both, and is free when the first has left", async () => {
-    const server = await start();
-    const client = await administer(server);
+    const server = await redisOfTest();
+    const client = await clientOfTest(server);
     await openFleet("aaaa")(server.url);
     const refused: unknown = await openFleet("bbbb")(server.url).catch((thrown: unknown) => thrown);
     expect(refused).toBeInstanceOf(StartRefused);
@@ -107,8 +88,8 @@ describeOnRedis("the Redis of a fleet", () => {
   });
 
   test("counts two fleets with equal ids of teams apart, even if both got in", async () => {
-    const server = await start();
-    const client = await administer(server);
+    const server = await redisOfTest();
+    const client = await clientOfTest(server);
     const one = await openFleet("aaaa")(server.url);
     await client.del("keyrun:fleet");
     const other = await openFleet("bbbb")(server.url);
@@ -117,7 +98,7 @@ describeOnRedis("the Redis of a fleet", () => {
   });
 
   test("is not changed for that of another fleet while an instance runs: it is tried again, and taken when it is right", async () => {
-    const [own, foreign] = [await start(), await start()];
+    const [own, foreign] = [await redisOfTest(), await redisOfTest()];
     await openFleet("bbbb")(foreign.url);
     const way = await openWay(own);
     const one = await openFleet("aaaa")(way.url);
@@ -130,7 +111,7 @@ describeOnRedis("the Redis of a fleet", () => {
   });
 
   test("is not changed for an empty one while another instance counts in it, but when none does", async () => {
-    const [own, empty] = [await start(), await start()];
+    const [own, empty] = [await redisOfTest(), await redisOfTest()];
     const openOne = openFleet("aaaa");
     const ways = [await openWay(own), await openWay(own)] as const;
     const [first, second] = [await openOne(ways[0].url), await openOne(ways[1].url)];
@@ -149,24 +130,24 @@ describeOnRedis("the Redis of a fleet", () => {
   });
 
   test("gets its mark again when it came back empty, or was emptied", async () => {
-    const server = await start();
+    const server = await redisOfTest();
     const openOne = openFleet("aaaa");
     const [first, second] = [await openOne(server.url), await openOne(server.url)];
-    const client = await administer(server);
+    const client = await clientOfTest(server);
     const [before] = await client.lRange("keyrun:fleet", 0, -1);
     await client.flushAll();
     await soon(() => client.lRange("keyrun:fleet", 0, -1)).toEqual([before]);
     expect([first.modes, second.modes]).toEqual([[], []]);
     await server.kill();
     await soon(() => [first.modes, second.modes]).toEqual([["refuse"], ["refuse"]]);
-    const back = await administer(await start(server.port));
+    const back = await clientOfTest(await redisOfTest([], server.port));
     await soon(() => [first.limiter.mode(), second.limiter.mode()]).toEqual(["shared", "shared"]);
     expect(await back.lRange("keyrun:fleet", 0, -1)).toEqual([`aaaa ${first.mark()}`]);
     expect(second.mark()).toBe(first.mark());
   });
 
   test("is one: of two instances that came to count in two, the later one yields", async () => {
-    const [own, other] = [await start(), await start()];
+    const [own, other] = [await redisOfTest(), await redisOfTest()];
     const openOne = openFleet("aaaa");
     const first = await openOne(own.url);
     const second = await openOne(other.url);
