@@ -3,6 +3,7 @@ import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { RotateKeyRequestSchema } from "#gen/keyrun/v1/key_service_pb.ts";
+import { evidenceOf } from "#src/keys/key-evidence-of.ts";
 import { createKeyForm } from "#src/keys/key-value.ts";
 import { createRotateKey } from "#src/keys/rotate-key.ts";
 import { createServiceSecrets } from "#src/keys/service-secrets.ts";
@@ -65,6 +66,10 @@ test("a key stays the first one through all rotations, so that its limit and its
   expect([second.firstKeyId, second.replacesKeyId]).toEqual(["first", "first"]);
   const third = await rotate({}, second.id);
   expect([third.firstKeyId, third.replacesKeyId]).toEqual(["first", second.id]);
+  expect([evidenceOf(third).firstKeyId, evidenceOf((await store.find("first"))!).firstKeyId]).toEqual([
+    "first",
+    "first",
+  ]);
   expect(await store.countActive(team.id)).toBe(1);
 });
 
