@@ -27,6 +27,7 @@ export function createManualClock(start = { monotonicMs: 0, unixMs: 1_700_000_00
     advance(ms) {
       monotonicMs += ms;
       unixMs += ms;
+      if (timers.size === 0) return;
       const due = [...timers].filter(({ atMs }) => atMs <= monotonicMs).sort((a, b) => a.atMs - b.atMs);
       for (const timer of due) if (timers.delete(timer)) timer.run();
     },

@@ -17,5 +17,5 @@ for (const backend of JSON.parse(argument) as BackendRecord[]) {
   });
   outcomes.push(await outcome);
 }
-// The timer that all deadlines share would keep the process until the timeout of the app is over.
-process.stdout.write(JSON.stringify(outcomes), () => process.exit());
+await runner.close();
+process.stdout.write(JSON.stringify(outcomes));

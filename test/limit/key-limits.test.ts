@@ -5,7 +5,7 @@ import { readWindow, writeWindow } from "#src/limit/saved-window.ts";
 import { stricterLimit } from "#src/limit/stricter-limit.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { createNaiveLog, spendBothNaively } from "../harness/naive-log.ts";
-import { seededRandom } from "../harness/seeded-random.ts";
+import { createRandom } from "../harness/seeded-random.ts";
 
 const windowMs = 60_000;
 const key = (limit: number, firstKeyId = "k"): KeyLimit => ({ firstKeyId, limit });
@@ -16,8 +16,7 @@ function createTestLimiter(options: { logsMax?: number; keyLogsMax?: number } = 
 }
 
 test("a million commands of keys with and without a limit of their own get the same decision, remaining, reset and wait as naive logs", () => {
-  const random = seededRandom(2_718);
-  const pick = <T>(values: readonly T[]): T => values[Math.floor(random() * values.length)]!;
+  const { next: random, pick } = createRandom(2_718);
   const limits = [1, 2, 3, 5, 8, 13, 20];
   const seen = { taken: 0, byTeam: 0, byKey: 0, byBoth: 0, plain: 0, edges: 0, changes: 0, backSteps: 0 };
   for (let run = 0; run < 100; run++) {

@@ -2,14 +2,13 @@ import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { SlidingLog } from "#src/limit/sliding-log.ts";
 import { createNaiveLog } from "../harness/naive-log.ts";
-import { seededRandom } from "../harness/seeded-random.ts";
+import { createRandom } from "../harness/seeded-random.ts";
 
 const windowMs = 60_000;
 
 describe("against a naive log of all accepted times", () => {
   test("a million commands get the same decision, remaining, reset and wait", () => {
-    const random = seededRandom(718);
-    const pick = <T>(values: readonly T[]): T => values[Math.floor(random() * values.length)]!;
+    const { next: random, pick } = createRandom(718);
     let seen = { accepted: 0, refused: 0, downgradeWaits: 0, backSteps: 0, edges: 0 };
     for (let run = 0; run < 100; run++) {
       const log = new SlidingLog(windowMs);

@@ -1,6 +1,6 @@
 import type { Clock } from "#src/clock.ts";
 import type { Timers } from "#src/fleet/timers.ts";
-import type { VirtualTime } from "./virtual-time.ts";
+import type { VirtualTime } from "../../harness/virtual-time.ts";
 
 /**
  * A machine with its own clocks, on which one process runs at a time. A stopped process (SIGSTOP)

@@ -1,4 +1,4 @@
-import type { VirtualTime } from "./virtual-time.ts";
+import type { VirtualTime } from "../../harness/virtual-time.ts";
 
 /** A key or a team as the simulated store holds it. */
 export interface SimulatedRecord {

@@ -1,6 +1,6 @@
 import { type FleetTimes, fleetTimes, lapseMsOf } from "#src/fleet/fleet-times.ts";
+import { createRandom, type Random } from "../../harness/seeded-random.ts";
 import type { Mutant } from "./mutants.ts";
-import { createRandom, type Random } from "./random.ts";
 import type { Legs } from "./store-link.ts";
 import { createWorld, type World } from "./world.ts";
 

@@ -1,6 +1,6 @@
 import { unavailable } from "#src/refusal/refusal.ts";
+import type { VirtualTime } from "../../harness/virtual-time.ts";
 import type { Machine } from "./machine.ts";
-import type { VirtualTime } from "./virtual-time.ts";
 
 /** How one call of the store fares. A delay of undefined is a message that is lost. */
 export interface Legs {

@@ -7,7 +7,8 @@ import { SlidingLog } from "#src/limit/sliding-log.ts";
 import type { Standing } from "#src/limit/standing.ts";
 import { instanceFactsOf } from "../../harness/instance-facts.ts";
 import { createMemoryControl } from "../../harness/memory-control-store.ts";
-import { seededRandom } from "../../harness/seeded-random.ts";
+import { createRandom } from "../../harness/seeded-random.ts";
+import { createVirtualTime, type VirtualTime } from "../../harness/virtual-time.ts";
 
 const windowMs = 60_000;
 const limit = 12;
@@ -44,10 +45,9 @@ export interface ScheduleOutcome {
  * time, and counts what they admit of one team. Everything follows from the seed.
  */
 export async function runSchedule(seed: number, kinds: ScheduleKinds): Promise<ScheduleOutcome> {
-  const random = seededRandom(seed);
-  const chance = (share: number) => random() < share;
-  const between = (low: number, high: number) => low + random() * (high - low);
-  const world = createWorld();
+  const { next: random, chance, between, pick } = createRandom(seed);
+  const time = createVirtualTime();
+  const sleep = (ms: number) => new Promise<void>((resolve) => time.at(time.now() + ms, resolve));
   const redis = { isUp: true, epoch: 0, log: new SlidingLog(windowMs), slowMs: 0 };
   const control = createMemoryControl();
   const instances: Instance[] = [];
@@ -59,10 +59,10 @@ export async function runSchedule(seed: number, kinds: ScheduleKinds): Promise<S
     const legMs = () => between(0.1, kinds.faults && chance(0.01) ? 90 : 3) + redis.slowMs;
     const reaches = (epoch: number) => redis.isUp && instance.isLinked && redis.epoch === epoch;
     return async (lost) => {
-      await world.sleep(2 * legMs());
+      await sleep(2 * legMs());
       const { epoch } = redis;
       if (!reaches(epoch)) {
-        await world.sleep(100);
+        await sleep(100);
         throw new Error("unreachable");
       }
       let isClosed = false;
@@ -71,13 +71,13 @@ export async function runSchedule(seed: number, kinds: ScheduleKinds): Promise<S
       };
       const logs: SharedLogs = {
         async spend(asks, giveUpMs) {
-          await world.sleep(legMs());
+          await sleep(legMs());
           // What a frozen server has received, it runs when it wakes.
-          while (redis.epoch === epoch && !redis.isUp) await world.sleep(20);
+          while (redis.epoch === epoch && !redis.isUp) await sleep(20);
           if (redis.epoch !== epoch) throw new Error("reset");
-          if (!instance.isLinked || world.nowMs() + instance.aheadMs > giveUpMs) return await never;
-          const answers = asks.map((ask) => spendOf(redis.log, world.nowMs(), ask));
-          await world.sleep(legMs());
+          if (!instance.isLinked || time.now() + instance.aheadMs > giveUpMs) return await never;
+          const answers = asks.map((ask) => spendOf(redis.log, time.now(), ask));
+          await sleep(legMs());
           return reaches(epoch) ? answers : await never;
         },
         close() {
@@ -90,7 +90,7 @@ export async function runSchedule(seed: number, kinds: ScheduleKinds): Promise<S
 
   async function join(isFirst: boolean): Promise<void> {
     const id = String(instances.length);
-    const instance = createInstance(world, { id, aheadMs: between(0, 1e6), isFirst });
+    const instance = createInstance(time, { id, aheadMs: between(0, 1e6), isFirst });
     instances.push(instance);
     const view = control.register(id, instanceFactsOf());
     instance.joined();
@@ -111,12 +111,12 @@ export async function runSchedule(seed: number, kinds: ScheduleKinds): Promise<S
   async function heartbeat(instance: Instance): Promise<void> {
     while (!instance.isGone) {
       const view = control.read();
-      await world.sleep(between(1, 100));
+      await sleep(between(1, 100));
       instance.standings.see(view);
       const [share] = view.vacant ?? [];
       if (share && !instance.standing() && control.takeOver(instance.id, share)) tally.handed++;
       for (const slot of instance.standings.longVacant()) control.dropVacant(slot);
-      await world.sleep(between(100, 600));
+      await sleep(between(100, 600));
     }
   }
 
@@ -124,7 +124,7 @@ export async function runSchedule(seed: number, kinds: ScheduleKinds): Promise<S
   function crash(instance: Instance): void {
     instance.isGone = true;
     instance.limiter?.close();
-    void world.sleep(chance(0.5) ? 0 : 6_000).then(() => control.remove(instance.id));
+    void sleep(chance(0.5) ? 0 : 6_000).then(() => control.remove(instance.id));
   }
 
   /** In good order, as after SIGTERM. */
@@ -140,64 +140,64 @@ export async function runSchedule(seed: number, kinds: ScheduleKinds): Promise<S
 
   /** The new one comes after the old one has left, or before. */
   async function rollingRestarts(until: number): Promise<void> {
-    while (world.nowMs() < until) {
-      await world.sleep(between(500, chance(0.7) ? 20_000 : 90_000));
+    while (time.now() < until) {
+      await sleep(between(500, chance(0.7) ? 20_000 : 90_000));
       for (const old of instances.filter(({ isGone }) => !isGone)) {
         const isBefore = chance(0.3);
         if (isBefore) await joinAndServe(until);
-        await world.sleep(between(0, 3_000));
+        await sleep(between(0, 3_000));
         if (!old.isGone) leave(old);
-        await world.sleep(chance(0.9) ? between(0, 5_000) : between(0, 90_000));
+        await sleep(chance(0.9) ? between(0, 5_000) : between(0, 90_000));
         if (!isBefore) await joinAndServe(until);
       }
     }
   }
 
   async function callers(instance: Instance, until: number): Promise<void> {
-    while (!instance.isGone && world.nowMs() < until) {
+    while (!instance.isGone && time.now() < until) {
       for (let n = chance(0.1) ? 15 : 1; n > 0; n--) void request(instance);
-      await world.sleep(chance(0.05) ? between(0, 20_000) : between(0, 1_500));
+      await sleep(chance(0.05) ? between(0, 20_000) : between(0, 1_500));
     }
   }
 
   async function request(instance: Instance): Promise<void> {
-    const beganMs = world.nowMs();
+    const beganMs = time.now();
     const cost = chance(0.9) ? 1 : 2;
     try {
       const decision = await instance.limiter?.spend("team", limit, cost);
-      if (decision?.accepted) for (let n = 0; n < cost; n++) accepted.push(world.nowMs());
+      if (decision?.accepted) for (let n = 0; n < cost; n++) accepted.push(time.now());
     } catch {
       // A share that is too small, or the end of the instance.
     }
-    tally.longestMs = Math.max(tally.longestMs, world.nowMs() - beganMs);
+    tally.longestMs = Math.max(tally.longestMs, time.now() - beganMs);
   }
 
   async function faults(until: number): Promise<void> {
-    while (world.nowMs() < until) {
-      await world.sleep(between(500, kinds.isStormy ? 8_000 : chance(0.5) ? 20_000 : 90_000));
+    while (time.now() < until) {
+      await sleep(between(500, kinds.isStormy ? 8_000 : chance(0.5) ? 20_000 : 90_000));
       const kind = random();
-      const some = instances[Math.floor(random() * instances.length)];
+      const some = pick(instances);
       const lengthMs = between(50, kinds.isStormy || chance(0.5) ? 3_000 : 70_000);
       if (kind < 0.35) {
         redis.isUp = false;
         const isLost = chance(0.8);
         if (isLost) breakAll("reset");
-        await world.sleep(lengthMs);
+        await sleep(lengthMs);
         // It comes back empty, or with what it had, and every old connection is gone.
         if (isLost && chance(0.8)) {
           redis.log = new SlidingLog(windowMs);
-          emptiedMs.push(world.nowMs());
+          emptiedMs.push(time.now());
         }
         if (isLost) redis.epoch++;
         redis.isUp = true;
       } else if (kind < 0.7 && some) {
         some.isLinked = false;
         if (chance(0.5)) some.onBreak("cut");
-        await world.sleep(lengthMs);
+        await sleep(lengthMs);
         some.isLinked = true;
       } else if (kind < 0.8) {
         redis.slowMs = between(20, 80);
-        await world.sleep(lengthMs / 10);
+        await sleep(lengthMs / 10);
         redis.slowMs = 0;
       } else if (kinds.joinsAndLeaves && kind < 0.9) await joinAndServe(until);
       else if (kinds.joinsAndLeaves && some && !some.isGone) (chance(0.5) ? leave : crash)(some);
@@ -223,11 +223,15 @@ export async function runSchedule(seed: number, kinds: ScheduleKinds): Promise<S
     for (const instance of instances) void callers(instance, until);
     if (kinds.faults) void faults(until);
     if (kinds.rollingRestarts) void rollingRestarts(until);
-    await world.sleep(until + 1_000);
+    await sleep(until + 1_000);
     for (const instance of instances) instance.isGone = true;
   }
 
-  await world.run(play());
+  let isOver = false;
+  void play().then(() => {
+    isOver = true;
+  });
+  while (!isOver) await time.runUntil(time.now() + 1_000);
   const counted = countWindows(accepted, kinds.joinsAndLeaves ? emptiedMs : []);
   return { ...counted, accepted: accepted.length, ...tally };
 }
@@ -264,45 +268,6 @@ function countWindows(timesMs: readonly number[], emptiedMs: readonly number[]) 
   return { most, overBound };
 }
 
-type World = ReturnType<typeof createWorld>;
-
-/** Simulated time: what is due runs in its order, and promises settle in between. */
-function createWorld() {
-  let nowMs = 0;
-  let order = 0;
-  const due: { atMs: number; order: number; run: () => void }[] = [];
-  const at = (atMs: number, run: () => void) => {
-    const one = { atMs, order: order++, run };
-    let [low, high] = [0, due.length];
-    // Kept with the earliest last.
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      const other = due[middle]!;
-      if (other.atMs > atMs || (other.atMs === atMs && other.order < one.order)) low = middle + 1;
-      else high = middle;
-    }
-    due.splice(low, 0, one);
-  };
-  return {
-    nowMs: () => nowMs,
-    after: (ms: number, run: () => void) => at(nowMs + ms, run),
-    sleep: (ms: number) => new Promise<void>((resolve) => at(nowMs + ms, resolve)),
-    async run(play: Promise<void>): Promise<void> {
-      let isOver = false;
-      void play.then(() => {
-        isOver = true;
-      });
-      while (!isOver) {
-        await new Promise(setImmediate);
-        const next = due.pop();
-        if (!next) continue;
-        nowMs = next.atMs;
-        next.run();
-      }
-    },
-  };
-}
-
 interface Instance {
   readonly id: string;
   readonly aheadMs: number;
@@ -319,13 +284,13 @@ interface Instance {
 }
 
 function createInstance(
-  world: World,
+  time: VirtualTime,
   { id, aheadMs, isFirst }: { readonly id: string; readonly aheadMs: number; readonly isFirst: boolean },
 ): Instance {
   let agoMs = isFirst ? windowMs : 0;
   const clock: Clock = {
-    monotonicMs: () => world.nowMs() + aheadMs - agoMs,
-    unixMs: () => world.nowMs(),
+    monotonicMs: () => time.now() + aheadMs - agoMs,
+    unixMs: () => time.now(),
   };
   const standings = createStandings(clock, windowMs);
   return {
@@ -335,17 +300,14 @@ function createInstance(
     standings,
     timers: {
       after(ms, run) {
-        let isCancelled = false;
-        world.after(ms, () => {
-          if (!isCancelled) run();
-        });
+        const event = time.at(time.now() + ms, run);
         return {
           cancel() {
-            isCancelled = true;
+            event.cancelled = true;
           },
         };
       },
-      soon: (run) => world.after(0, run),
+      soon: (run) => void time.at(time.now(), run),
     },
     limiter: undefined,
     isLinked: true,

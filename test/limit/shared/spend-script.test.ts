@@ -5,7 +5,7 @@ import { readSpendReply, spendArguments, spendScript } from "#src/limit/shared/s
 import { campaignSize, figures } from "../../harness/campaigns.ts";
 import { createNaiveLog, type NaiveLog, spendBothNaively } from "../../harness/naive-log.ts";
 import { describeOnRedis, type RedisServer, startRedis } from "../../harness/redis-server.ts";
-import { seededRandom } from "../../harness/seeded-random.ts";
+import { createRandom } from "../../harness/seeded-random.ts";
 
 const windowMs = 60_000;
 const windowUs = windowMs * 1_000;
@@ -48,8 +48,7 @@ describeOnRedis("the script", () => {
   test("many commands get the same decision, remaining, reset and wait as a naive log", async () => {
     const commands = campaignSize("limit-commands");
     const teamsAtOnce = 20;
-    const random = seededRandom(718);
-    const pick = <T>(values: readonly T[]): T => values[Math.floor(random() * values.length)]!;
+    const { next: random, pick } = createRandom(718);
     const seen = { accepted: 0, refused: 0, downgradeWaits: 0, backSteps: 0, edges: 0, partly: 0 };
     let us = 1_790_000_000_000_000;
     let done = 0;
@@ -111,8 +110,7 @@ describeOnRedis("the script", () => {
 
   test("many commands of keys with and without a limit of their own get the same as two naive logs", async () => {
     const commands = Math.ceil(campaignSize("limit-commands") / 3);
-    const random = seededRandom(1_618);
-    const pick = <T>(values: readonly T[]): T => values[Math.floor(random() * values.length)]!;
+    const { next: random, pick } = createRandom(1_618);
     const limits = [1, 2, 3, 5, 8, 13, 20];
     const seen = { taken: 0, byTeam: 0, byKey: 0, byBoth: 0, partly: 0, plain: 0, edges: 0, backSteps: 0 };
     let us = 1_790_000_000_000_000;
