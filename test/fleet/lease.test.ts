@@ -53,7 +53,9 @@ test("a wall clock that was set forward or back counts from the next message on"
     lease.extend(lease.sendTime());
     expect(lease.leftMs()).toBe(leaseMs);
     // From then on it catches a stopped machine again.
-    clock.stepWall(leaseMs);
+    clock.stepWall(leaseMs - 1);
+    expect(lease.holds()).toBe(true);
+    clock.stepWall(1);
     expect(lease.holds()).toBe(false);
   }
 });
