@@ -69,28 +69,20 @@ function sameIdOtherSecret(id: string): string {
   return unchecked + checksum;
 }
 
+function validOf(keyId: string) {
+  return { kind: "valid", keyId, firstKeyId: keyId, teamId: "demo", restrictions: null };
+}
+
 test("a cached key is verified at once, without a promise and without a read", () => {
   const { id, value, evidence, cached, verify, reads } = setUp();
   cached.set(id, evidence);
-  expect(verify(value)).toEqual({
-    kind: "valid",
-    keyId: id,
-    firstKeyId: id,
-    teamId: "demo",
-    restrictions: null,
-  });
+  expect(verify(value)).toEqual(validOf(id));
   expect(reads()).toBe(0);
 });
 
 test("a key that is not cached is read from the store once", async () => {
   const { id, value, verify, reads } = setUp();
-  expect(await verify(value)).toEqual({
-    kind: "valid",
-    keyId: id,
-    firstKeyId: id,
-    teamId: "demo",
-    restrictions: null,
-  });
+  expect(await verify(value)).toEqual(validOf(id));
   expect(reads()).toBe(1);
 });
 

@@ -45,74 +45,14 @@ describeOnRedis("the script", () => {
     expect(testScript).not.toBe(spendScript);
   });
 
-  test("many commands get the same decision, remaining, reset and wait as a naive log", async () => {
+  test("many commands of keys with and without a limit of their own get the same decision, remaining, reset and wait as naive logs", async () => {
     const commands = campaignSize("limit-commands");
-    const teamsAtOnce = 20;
-    const { next: random, pick } = createRandom(718);
-    const seen = { accepted: 0, refused: 0, downgradeWaits: 0, backSteps: 0, edges: 0, partly: 0 };
-    let us = 1_790_000_000_000_000;
-    let done = 0;
-    let logs = newLogs();
-    for (let call = 0; done < commands; call++) {
-      if (call % 3_000 === 2_999) logs = newLogs();
-      const kind = random();
-      if (kind < 0.01) {
-        us -= Math.floor(random() * 100_000_000);
-        seen.backSteps++;
-      } else if (kind < 0.3) {
-        const { state } = pick(logs);
-        us += Math.floor(pick([state.waitUs, state.resetAfterUs])) + pick([-1, 0, 1]);
-        seen.edges++;
-      } else if (kind < 0.31) us += Math.floor(random() * 200_000_000);
-      else if (kind < 0.9) us += Math.floor(random() * 4_000_000);
-      const asks = logs.map((log) => {
-        if (random() < 0.02) log.limit = pick([1, 2, 3, 5, 8, 13, 20, 40]);
-        const cost = random() < 0.7 ? 1 : Math.floor(random() * (log.limit + 1));
-        return { teamId: log.teamId, limit: log.limit, cost, count: pick([1, 1, 1, 2, 4]) };
-      });
-      const answers = await spendAt(us, asks);
-      for (const [n, log] of logs.entries()) {
-        const { limit, cost, count } = asks[n]!;
-        let taken = 0;
-        for (let each = 0; each < count; each++) {
-          log.state = log.spend(us, limit, cost);
-          if (log.state.waitUs === 0) taken++;
-        }
-        done += count;
-        const answer = answers[n]!;
-        const got = {
-          taken: answer.taken,
-          remaining: Math.max(0, limit - answer.count),
-          resetAfterUs: Math.round(answer.resetAfterMs * 1_000),
-          waitUs: Math.round(answer.retryAfterMs * 1_000),
-        };
-        const expected = { taken, ...log.state };
-        if (!sameFields(got, expected)) expect({ call, n, ...got }).toEqual({ call, n, ...expected });
-        seen.accepted += taken;
-        seen.refused += count - taken;
-        if (taken > 0 && taken < count) seen.partly++;
-        if (answer.retryAfterMs > 0 && answer.count > limit) seen.downgradeWaits++;
-      }
-    }
-    // The commands did reach the cases that they are for.
-    for (const [name, count] of Object.entries(seen)) {
-      expect(count, name).toBeGreaterThan(name === "backSteps" ? commands / 50_000 : commands / 1_000);
-    }
-    figures("of teams", { commands: done, ...seen });
-
-    function newLogs() {
-      return Array.from({ length: teamsAtOnce }, () => {
-        const log = createMicrosecondLog();
-        return { ...log, teamId: newTeam(), limit: 8, state: { waitUs: 0, remaining: 8, resetAfterUs: 0 } };
-      });
-    }
-  });
-
-  test("many commands of keys with and without a limit of their own get the same as two naive logs", async () => {
-    const commands = Math.ceil(campaignSize("limit-commands") / 3);
     const { next: random, pick } = createRandom(1_618);
     const limits = [1, 2, 3, 5, 8, 13, 20];
-    const seen = { taken: 0, byTeam: 0, byKey: 0, byBoth: 0, partly: 0, plain: 0, edges: 0, backSteps: 0 };
+    const seen = {
+      ...{ taken: 0, byTeam: 0, byKey: 0, byBoth: 0, partly: 0, plain: 0, plainRefused: 0 },
+      ...{ downgradeWaits: 0, edges: 0, backSteps: 0 },
+    };
     let us = 1_790_000_000_000_000;
     let done = 0;
     let worlds = newTeams();
@@ -159,7 +99,8 @@ describeOnRedis("the script", () => {
         if (!same) expect({ call, n, taken: answer.taken, team: got, key: gotKey }).toEqual(wanted);
         done += ask.count;
         waitsUs.push(got.waitUs, got.resetAfterUs, ...(gotKey ? [gotKey.waitUs, gotKey.resetAfterUs] : []));
-        if (own === undefined) seen.plain++;
+        if (got.waitUs > 0 && answer.count > ask.limit) seen.downgradeWaits++;
+        if (own === undefined) seen[answer.taken === ask.count ? "plain" : "plainRefused"]++;
         else if (answer.taken === ask.count) seen.taken++;
         else if (answer.taken > 0) seen.partly++;
         else if (got.waitUs > 0 && gotKey!.waitUs > 0) seen.byBoth++;
@@ -170,7 +111,7 @@ describeOnRedis("the script", () => {
     for (const [name, count] of Object.entries(seen)) {
       expect(count, name).toBeGreaterThan(name === "backSteps" ? commands / 50_000 : commands / 1_000);
     }
-    figures("of keys", { commands: done, ...seen });
+    figures("the script", { commands: done, ...seen });
 
     function newTeams() {
       const log = () => createNaiveLog(windowUs / 1024, { clock: "of entries" });
@@ -279,17 +220,6 @@ function stateOf({ count, resetAfterMs, retryAfterMs }: LogState, limit: number)
     remaining: Math.max(0, limit - count),
     waitUs: Math.round(retryAfterMs * 1_000),
     resetAfterUs: Math.round(resetAfterMs * 1_000),
-  };
-}
-
-/** The naive log counts ticks of 1/1024 ms: here a tick is a microsecond. */
-function createMicrosecondLog() {
-  const naive = createNaiveLog(windowUs / 1024, { clock: "of entries" });
-  return {
-    spend(us: number, limit: number, cost: number) {
-      const { waitMs, remaining, resetAfterMs } = naive.spend(us / 1024, limit, cost);
-      return { waitUs: waitMs * 1024, remaining, resetAfterUs: resetAfterMs * 1024 };
-    },
   };
 }
 
