@@ -76,8 +76,7 @@ export class ArrivingBody {
   /** Like `take`, when no more bytes will come. */
   takeWhole(): WholeBody {
     const own = this.#own;
-    const bytes = this.take();
-    return own === undefined ? { kind: "whole", bytes } : { kind: "whole", bytes, free: () => free(own) };
+    return wholeBody(this.take(), own);
   }
 
   /**
@@ -92,6 +91,7 @@ export class ArrivingBody {
     this.#onBytes = (bytes) => {
       bytesLeft -= bytes.length;
       chunksLeft -= 1;
+      free(ownMemory(this.#req, bytes));
       if (bytesLeft < 0 || chunksLeft < 0) this.#cutOff();
     };
     this.#onChange = ignore;
@@ -117,10 +117,11 @@ export class ArrivingBody {
     // The only chunk of a body is not copied.
     if (this.#size === 0) {
       this.#held = bytes;
-      this.#own = undefined;
+      this.#own = ownMemory(this.#req, bytes);
     } else {
       if (size > this.#held.length) this.#grow(size);
       bytes.copy(this.#held, this.#size);
+      free(ownMemory(this.#req, bytes));
     }
     this.#size = size;
     if (this.#size > this.#bytesMax) {
@@ -167,6 +168,24 @@ const grownBytesMin = 1_024;
  * feels it: uploads at full speed would leave a hundred megabytes behind before it runs.
  */
 const freedBytesMin = 64 * 1024;
+
+/** The same for a chunk. Node reads up to 64 KiB at once, and the head is a part of that. */
+const freedChunkBytesMin = 16 * 1024;
+
+/** All bytes of a body. `own` is their memory, if it may be freed by hand. */
+export function wholeBody(bytes: Buffer, own: ArrayBuffer | undefined): WholeBody {
+  return own === undefined ? { kind: "whole", bytes } : { kind: "whole", bytes, free: () => free(own) };
+}
+
+/**
+ * Returns the memory of a chunk if nothing else has a part of it and it is worth freeing by hand.
+ * Over HTTP/1.1 Node copies each chunk out of what it has read; over HTTP/2 the chunks that it has
+ * read at once share their memory.
+ */
+export function ownMemory(req: NodeRequest, { buffer, byteLength }: Buffer): ArrayBuffer | undefined {
+  if (byteLength < freedChunkBytesMin || isHttp2Request(req)) return undefined;
+  return buffer instanceof ArrayBuffer && buffer.byteLength === byteLength ? buffer : undefined;
+}
 
 /** Every view of the memory is then empty. */
 function free(memory: ArrayBuffer | undefined): void {

@@ -5,7 +5,7 @@ import { ownTurn } from "../../own-turn.ts";
 import type { Refusal } from "../../refusal/refusal.ts";
 import { type Incoming, isGone, isHttp2Request, isHttp2Response, type NodeRequest } from "../node-http.ts";
 import type { TransportLimits } from "../transport-limits.ts";
-import { ArrivingBody } from "./arriving-body.ts";
+import { ArrivingBody, ownMemory, wholeBody } from "./arriving-body.ts";
 import { BodyChunks } from "./body-chunks.ts";
 
 /**
@@ -142,8 +142,8 @@ function readAtOnce(req: NodeRequest, bytesMax: number): BodyOutcome | undefined
   if (isHttp2Request(req)) return { kind: "whole", bytes: noBytes };
   if (!req.complete) return undefined;
   if (req.readableLength > bytesMax) return { kind: "too_large" };
-  const bytes: Buffer | null = req.read();
-  return { kind: "whole", bytes: bytes ?? noBytes };
+  const bytes: Buffer = req.read() ?? noBytes;
+  return wholeBody(bytes, ownMemory(req, bytes));
 }
 
 /**
