@@ -29,6 +29,12 @@ const sameSignalMs = 500;
 /** How much more than what is alive the heap may hold before V8 collects it again. */
 const heapGrowingPercent = 30;
 
+/**
+ * V8 collects the young part of the heap also when young buffers take four times so many MiB: by
+ * default 128 MiB. What is read of sockets takes such buffers.
+ */
+const youngBuffersMib = 4;
+
 /** `keyrun serve`: runs until a signal ends it, and returns the exit code. */
 export async function serve(): Promise<number> {
   const settings = readSettings(process.env, (path) => readFileSync(path, "utf8"));
@@ -36,6 +42,7 @@ export async function serve(): Promise<number> {
   // V8 reads this after each major collection. Without it the heap of a busy server grows to
   // several times of what is alive. Not every way to start Keyrun can pass flags to Node.
   setFlagsFromString(`--heap-growing-percent=${heapGrowingPercent}`);
+  setFlagsFromString(`--scavenger-max-new-space-capacity-mb=${youngBuffersMib}`);
   const config = settings.ok;
   const { logLevel: level, keyPrefix, serviceToken, mongodbUri, sharedLimit, oidc } = config;
   const secrets = [serviceToken, mongodbUri, sharedLimit?.redisUrl, oidc?.clientSecret].filter(
