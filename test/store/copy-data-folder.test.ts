@@ -17,6 +17,7 @@ import { instanceFactsOf } from "../harness/instance-facts.ts";
 import { createMongoDatabases } from "../harness/mongo-databases.ts";
 import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { openMongoForTest, silentInstanceEvents } from "../harness/open-mongo.ts";
+import { soon } from "../harness/soon.ts";
 import { keyRecordOf } from "../harness/store-records.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
@@ -153,7 +154,7 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
         .collection("meta")
         .findOne({}, { sort: { _id: 1 } })) !== null;
     const copying = copy(dataDir, uri);
-    while (!(await marked())) await new Promise((resolve) => setTimeout(resolve, 1));
+    await expect.poll(marked, { interval: 1 }).toBe(true);
     await client.db().collection("keys").insertOne({ teamId: "acme" });
     await client.close();
     await expect(copying).rejects.toThrow(/What MongoDB holds of the keys is not what was copied/);
@@ -230,15 +231,9 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     await client.close();
     const source = openSqliteSource({ dataDir });
     const [first] = source.batches();
-    const countUntilLost = async () => {
-      for (;;) {
-        await target.count("teams");
-        await new Promise((resolve) => setTimeout(resolve, 20));
-      }
-    };
-    const lost = countUntilLost();
-    await expect(lost).rejects.toThrow(/no longer held the MongoDB database.* again/);
-    await expect(lost).rejects.toBeInstanceOf(StartRefused);
+    const count = () => target.count("teams").catch((thrown: unknown) => thrown);
+    await soon(count).toBeInstanceOf(StartRefused);
+    await expect(target.count("teams")).rejects.toThrow(/no longer held the MongoDB database.* again/);
     await expect(target.write(first!)).rejects.toBeInstanceOf(StartRefused);
     source.close();
     await target.close();
