@@ -188,7 +188,7 @@ export const campaigns: readonly Campaign[] = [
     name: "connections",
     attacks: "10,000 idle connections, tiny chunks, and answers that nobody reads",
     files: [
-      "test/process/many-connections.test.ts",
+      "test/campaigns/many-connections.test.ts",
       "test/attacks/tiny-chunks.test.ts",
       "test/attacks/unread-answers.test.ts",
     ],
