@@ -1,4 +1,5 @@
 import { randomBytes, randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { type Client, createClient, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
@@ -81,7 +82,7 @@ export async function startKeyrun(options: KeyrunOptions = {}) {
       KEYRUN_SECRET: secret.toString("base64url"),
       ...settings,
     },
-    () => "",
+    (path) => readFileSync(path, "utf8"),
   );
   if ("problems" in read) throw new Error(read.problems.join("\n"));
   const config = read.ok;
@@ -89,6 +90,7 @@ export async function startKeyrun(options: KeyrunOptions = {}) {
   const accessLines: string[] = [];
   const log = createLog({ level, destination: { write: (line) => void lines.push(line) } });
   let serviceToken = "";
+  const hidden: string[] = [];
   const app = await startApp(config, {
     clock,
     load: { ...load, p99Ms: () => 0, begin: () => async () => {} },
@@ -100,10 +102,11 @@ export async function startKeyrun(options: KeyrunOptions = {}) {
       return onStores?.(stores) ?? stores;
     },
     writeAccess: config.accessLog ? (line) => void accessLines.push(line.trimEnd()) : undefined,
-    redact: createRedaction(config.keyPrefix, []),
+    redact: createRedaction(config.keyPrefix, hidden),
     announce: () => {},
     onSecret: (secret) => {
       serviceToken = secret;
+      hidden.push(secret);
     },
     nameFiles,
     ...(screenFolder === undefined ? {} : { screenFolder }),
