@@ -10,6 +10,7 @@ const mutants = ["test/campaigns/mutants.test.ts"];
 // They need more than Node and npm: MongoDB, Redis, openssl, Python, …, or start a dozen servers.
 const services = [
   "test/api/fleet-*.test.ts",
+  "test/app/store-trouble.test.ts",
   "test/bench/questions.test.ts",
   "test/cli/{completion/shells,fleet,tls}.test.ts",
   "test/{conformance,interop}/*.test.ts",

@@ -1,6 +1,8 @@
-import { expect, test } from "vitest";
+import { createServer } from "node:net";
+import { expect, onTestFinished, test } from "vitest";
 import { bind } from "#src/app/bind.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
+import { startKeyrun } from "../harness/keyrun.ts";
 
 const settings = { host: "THE_HOST", port: "THE_PORT" };
 const at = { host: "::1", port: 80 };
@@ -22,6 +24,19 @@ test.each(["ENOTFOUND", "EAI_AGAIN", "EADDRNOTAVAIL", "EAFNOSUPPORT", "EINVAL"])
   async (code) => {
     expect(await wordsFor(code)).toBe(
       `[::1]:80 can't be bound (${code}): set THE_HOST to an address of this machine, such as 127.0.0.1.`,
+    );
+  },
+);
+
+test.each(["KEYRUN_PORT", "KEYRUN_GRPC_PORT"])(
+  "a port that is taken is refused by its setting, %s",
+  async (name) => {
+    const taken = createServer().listen(0, "127.0.0.1");
+    onTestFinished(() => void taken.close());
+    await new Promise((resolve) => taken.once("listening", resolve));
+    const { port } = taken.address() as { port: number };
+    await expect(startKeyrun({ settings: { [name]: `${port}` } })).rejects.toThrow(
+      `127.0.0.1:${port} is already in use: set ${name} to a free port`,
     );
   },
 );

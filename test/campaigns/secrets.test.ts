@@ -5,44 +5,37 @@ import { createServiceSecrets } from "#src/keys/service-secrets.ts";
 import { createControlStore } from "#src/store/mongo/control-store.ts";
 import { collectionsOf } from "#src/store/mongo/documents.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";
+import { keyrunPlaces, kill } from "../harness/keyrun-places.ts";
 import { describeWith, mongodbMissing } from "../harness/needs.ts";
-import { secretPlaces } from "../harness/secret-places.ts";
-import { dropStory, refusedToDrop, rotationStory } from "../harness/secret-stories.ts";
+import { dropStory, refusedToDrop, rotationStory, secretPlaces } from "../harness/secret-places.ts";
 
 const { onMongo } = secretPlaces();
-
-/** Each test starts several servers. */
-const longer = { timeout: 300_000 };
+const { place: processesOn } = keyrunPlaces();
 
 describeWith(mongodbMissing)("with a MongoDB server", () => {
-  test("keys made before and after a rotation work after a restart", longer, async () => {
+  test("keys made before and after a rotation work after a restart", async () => {
     await rotationStory(onMongo());
   });
 
-  test("the secret that a running Keyrun makes keys with is not dropped, on MongoDB", longer, async () => {
+  test("the secret that a running Keyrun makes keys with is not dropped, on MongoDB", async () => {
     await dropStory(onMongo());
   });
 
-  test(
-    "nor that of a Keyrun alone that is suspended, or was killed and left its record",
-    longer,
-    async () => {
-      const place = onMongo();
-      const { command, start } = place;
-      const suspended = await start();
-      expect(await command("secrets", "rotate")).toMatchObject({ code: 0 });
-      suspended.kill("SIGSTOP");
-      await refusedToDrop(place, /is suspended or was killed.* Start Keyrun again/);
-      suspended.kill("SIGKILL");
-      await suspended.exited;
-      await refusedToDrop(place, /is suspended or was killed/);
-      // The next one takes the record over, and leaves without one.
-      await (await start()).stop();
-      expect(await command("secrets", "drop")).toMatchObject({ code: 0 });
-    },
-  );
+  test("nor that of a Keyrun alone that is suspended, or was killed and left its record", async () => {
+    const place = onMongo();
+    const { command, start } = place;
+    const suspended = await processesOn(place.settings, place.settings.KEYRUN_DATA_DIR).start();
+    expect(await command("secrets", "rotate")).toMatchObject({ code: 0 });
+    suspended.kill("SIGSTOP");
+    await refusedToDrop(place, /is suspended or was killed.* Start Keyrun again/);
+    await kill(suspended);
+    await refusedToDrop(place, /is suspended or was killed/);
+    // The next one takes the record over, and leaves without one.
+    await (await start()).stop();
+    expect(await command("secrets", "drop")).toMatchObject({ code: 0 });
+  });
 
-  test("nor that of an instance of a fleet that is silent for the moment", longer, async () => {
+  test("nor that of an instance of a fleet that is silent for the moment", async () => {
     const place = onMongo({
       KEYRUN_REDIS_URL: "redis://127.0.0.1:1",
       KEYRUN_SERVICE_TOKEN: randomBytes(32).toString("base64url"),

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
@@ -25,6 +25,17 @@ test("the changelog has the version of package.json, as released or as still to 
   const isNamed =
     changelog.includes(`\n## [${version}] - `) || changelog.replaceAll("\n", " ").includes(unreleased);
   expect(isNamed).toBe(true);
+});
+
+test("every tag of the image is the version of package.json", () => {
+  const files = ["compose.yaml", "docs/*.md", "deploy/**/*.yaml"].flatMap((glob) =>
+    globSync(glob, { cwd: root }),
+  );
+  const tags = files.flatMap((file) =>
+    [...read(file).matchAll(/\bkeyrun:(\d[\w.-]*)/g)].map(([, tag]) => tag),
+  );
+  expect(tags.length).toBeGreaterThan(2);
+  expect([...new Set(tags)]).toEqual([JSON.parse(read("package.json")).version]);
 });
 
 test("the lock file names no registry, so that it installs from any", () => {

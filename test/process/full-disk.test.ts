@@ -1,108 +1,23 @@
 import { execFileSync } from "node:child_process";
-import {
-  closeSync,
-  ftruncateSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  rmSync,
-  statSync,
-  symlinkSync,
-  writeSync,
-} from "node:fs";
+import { closeSync, ftruncateSync, openSync, readdirSync, rmSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, afterEach, describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test } from "vitest";
 import { bounds } from "#src/bounds.ts";
+import { StartRefused } from "#src/refusal/start-refused.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { campaignSize, figure } from "../harness/campaigns.ts";
-import {
-  type KeyrunProcess,
-  keyrunCommand,
-  restRun,
-  type ServingKeyrun,
-  type Settings,
-  serveKeyrun,
-  spawnKeyrun,
-} from "../harness/keyrun-process.ts";
+import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { keyrunPlaces, kill, stop } from "../harness/keyrun-places.ts";
+import { restRun, type ServingKeyrun } from "../harness/keyrun-process.ts";
 import { auditEventOf, keyRecordOf } from "../harness/store-records.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
 
-const folders = createTempFolders();
-const running: KeyrunProcess[] = [];
-
-afterEach(async () => {
-  for (const each of running.splice(0)) {
-    each.kill("SIGKILL");
-    await each.exited;
-  }
-});
-afterAll(() => folders.remove());
-
-async function serve(dataDir: string, settings: Settings = {}): Promise<ServingKeyrun> {
-  const keyrun = await serveKeyrun(dataDir, settings);
-  running.push(keyrun);
-  return keyrun;
-}
-
-async function stop(keyrun: KeyrunProcess): Promise<void> {
-  keyrun.kill("SIGTERM");
-  expect(await keyrun.exited).toEqual({ code: 0, signal: null });
-}
-
+const { newFolder, place: placeOn, endAll } = keyrunPlaces();
 const createKey = ["keys", "create", "--team", "demo"];
-
-describe("where the file grpc-address can't be written, Keyrun serves, and the commands say what to set:", () => {
-  // Each write to /dev/full fails with ENOSPC.
-  const faults: Record<string, (dataDir: string) => void> = {
-    "no space is left": (dataDir) => symlinkSync("/dev/full", join(dataDir, "grpc-address.new")),
-    "a folder is in its place": (dataDir) => mkdirSync(join(dataDir, "grpc-address")),
-  };
-
-  test.each(Object.entries(faults))("%s", async (_, fault) => {
-    const dataDir = folders.create();
-    fault(dataDir);
-    const keyrun = await serve(dataDir);
-    const { port } = new URL(keyrun.internalUrl);
-    const warnings = linesOfDisk(keyrun.stderr()).map((line) => JSON.parse(line));
-    expect(warnings).toMatchObject([
-      { level: "warn", address: `127.0.0.1:${port}`, msg: expect.stringContaining("KEYRUN_GRPC_PORT") },
-    ]);
-    const failed = await keyrunCommand({ KEYRUN_DATA_DIR: dataDir }, createKey);
-    expect(failed).toMatchObject({ code: 1, stdout: "" });
-    expect(failed.stderr).toContain("KEYRUN_GRPC_PORT");
-    // The advice works.
-    const created = await keyrunCommand({ KEYRUN_DATA_DIR: dataDir, KEYRUN_GRPC_PORT: port }, createKey);
-    expect((await restRun(keyrun.publicUrl, { value: created.stdout.trim() })).status).toBe(200);
-    await stop(keyrun);
-  });
-
-  test("a file that a killed process left is removed, so that no command asks at its address", async () => {
-    const dataDir = folders.create();
-    const first = await serve(dataDir);
-    first.kill("SIGKILL");
-    await first.exited;
-    symlinkSync("/dev/full", join(dataDir, "grpc-address.new"));
-    await serve(dataDir);
-    expect(readdirSync(dataDir)).not.toContain("grpc-address");
-  });
-});
-
-test("a secret that can't be written refuses the start in words", async () => {
-  for (const name of ["secret", "service-token"]) {
-    const dataDir = folders.create();
-    symlinkSync("/dev/full", join(dataDir, `${name}.new`));
-    const refused = spawnKeyrun({ KEYRUN_DATA_DIR: dataDir, KEYRUN_PORT: "0", KEYRUN_GRPC_PORT: "0" });
-    running.push(refused);
-    expect(await refused.exited).toEqual({ code: 1, signal: null });
-    expect(refused.stderr()).toMatch(/^Keyrun can't start: .+ENOSPC.+KEYRUN_DATA_DIR.+room[^\n]*\n$/);
-    expect(readdirSync(dataDir)).not.toContain(name);
-  }
-});
 
 /** Whether this process may mount, as root mostly may, and in some containers may not. */
 const mayMount = (() => {
-  const folder = folders.create();
+  const folder = newFolder();
   try {
     execFileSync("mount", ["-t", "tmpfs", "tmpfs", folder], { stdio: "ignore" });
     execFileSync("umount", [folder]);
@@ -115,13 +30,10 @@ const mayMount = (() => {
 describe.skipIf(!mayMount)("on a disk of its own that is full", { timeout: 240_000 }, () => {
   /** A file system of 64 MiB. `leave` fills it but for so many bytes. */
   function mountDisk() {
-    const mount = folders.create();
+    const mount = newFolder();
     execFileSync("mount", ["-t", "tmpfs", "-o", "size=64m", "tmpfs", mount]);
     onTestFinished(async () => {
-      for (const each of running.splice(0)) {
-        each.kill("SIGKILL");
-        await each.exited;
-      }
+      await endAll();
       execFileSync("umount", [mount]);
     });
     const leave = (bytes: number) => {
@@ -141,17 +53,16 @@ describe.skipIf(!mayMount)("on a disk of its own that is full", { timeout: 240_0
 
   test("a start goes on, runs are answered, the stop is clean, and all is well once there is room", async () => {
     const { dataDir, leave, free } = mountDisk();
-    const first = await serve(dataDir);
-    const created = await keyrunCommand({ KEYRUN_DATA_DIR: dataDir }, createKey);
-    const value = created.stdout.trim();
+    const place = placeOn({}, dataDir);
+    const first = await place.start();
+    const value = await place.newKey();
     await stop(first);
 
     leave(0);
-    const second = await serve(dataDir);
+    const second = await place.start();
     expect(second.stderr()).toContain("grpc-address");
     expect((await restRun(second.publicUrl, { value })).status).toBe(200);
-    const { port } = new URL(second.internalUrl);
-    const command = () => keyrunCommand({ KEYRUN_DATA_DIR: dataDir, KEYRUN_GRPC_PORT: port }, createKey);
+    const command = () => place.command(createKey, portOf(second));
     const refused = await command();
     expect(refused).toMatchObject({ code: 1, stdout: "" });
     expect(refused.stderr).toContain("no room left");
@@ -162,27 +73,24 @@ describe.skipIf(!mayMount)("on a disk of its own that is full", { timeout: 240_0
     expect(second.stderr()).toContain("the counted requests could not be kept");
 
     free();
-    const third = await serve(dataDir);
+    const third = await place.start();
     expect((await restRun(third.publicUrl, { value })).status).toBe(200);
     expect(linesOfDisk(third.stderr())).toEqual([]);
   });
 
   test("a revocation is final, also after kill -9, and no other change takes the room that is kept for it", async () => {
     const { dataDir, leave, free } = mountDisk();
+    const place = placeOn({}, dataDir);
     const reserveBytes = () => statSync(join(dataDir, "keyrun.reserve")).size;
-    const first = await serve(dataDir);
-    const make = async () => (await keyrunCommand({ KEYRUN_DATA_DIR: dataDir }, createKey)).stdout.trim();
-    const [leaked = "", lost = "", kept = ""] = [await make(), await make(), await make()];
+    const first = await place.start();
+    const values = [await place.newKey(), await place.newKey(), await place.newKey()];
+    const [leaked = "", lost = "", kept = ""] = values;
     await stop(first);
     expect(reserveBytes()).toBe(bounds.storeReserveBytes);
 
     leave(0);
-    const second = await serve(dataDir);
-    const commandAt =
-      ({ internalUrl }: ServingKeyrun) =>
-      (args: readonly string[]) =>
-        keyrunCommand({ KEYRUN_DATA_DIR: dataDir, KEYRUN_GRPC_PORT: new URL(internalUrl).port }, args);
-    const command = commandAt(second);
+    const second = await place.start();
+    const command = (args: readonly string[]) => place.command(args, portOf(second));
     expect((await command(createKey)).stderr).toContain("no room left");
     expect(reserveBytes()).toBe(bounds.storeReserveBytes);
     // Both the key's finder and the operator end a key.
@@ -190,16 +98,15 @@ describe.skipIf(!mayMount)("on a disk of its own that is full", { timeout: 240_0
     expect(await command(["keys", "revoke", "--team", "demo", lost.slice(4, 28)])).toMatchObject({ code: 0 });
     expect(reserveBytes()).toBeLessThan(bounds.storeReserveBytes);
     const statuses = async ({ publicUrl }: ServingKeyrun) =>
-      Promise.all([leaked, lost, kept].map(async (value) => (await restRun(publicUrl, { value })).status));
+      Promise.all(values.map(async (value) => (await restRun(publicUrl, { value })).status));
     expect(await statuses(second)).toEqual([401, 401, 200]);
     // The piece that was given up is larger than what the revocations took.
     expect((await command(createKey)).stderr).toContain("no room left");
-    second.kill("SIGKILL");
-    await second.exited;
+    await kill(second);
 
-    const third = await serve(dataDir);
+    const third = await place.start();
     expect(await statuses(third)).toEqual([401, 401, 200]);
-    const commandNow = commandAt(third);
+    const commandNow = (args: readonly string[]) => place.command(args, portOf(third));
     expect((await commandNow(createKey)).stderr).toContain("no room left");
     const { stdout: events } = await commandNow(["audit", "--json"]);
     for (const action of ["key.revoke_leaked", "key.revoke"]) {
@@ -219,15 +126,15 @@ describe.skipIf(!mayMount)("on a disk of its own that is full", { timeout: 240_0
   test("without room for the reserve a start says so and serves, and makes it once there is room", async () => {
     const { dataDir, leave, free } = mountDisk();
     leave(2 * 1_024 * 1_024);
-    const keyrun = await serve(dataDir);
+    const { command, start } = placeOn({}, dataDir);
+    const keyrun = await start();
     expect(reserveLines(keyrun.stderr())).toMatchObject([
       { level: "warn", msg: expect.stringContaining("no room") },
     ]);
     expect(readdirSync(dataDir)).not.toContain("keyrun.reserve");
-    const command = () => keyrunCommand({ KEYRUN_DATA_DIR: dataDir }, createKey);
-    expect(await command()).toMatchObject({ code: 0 });
+    expect(await command(createKey)).toMatchObject({ code: 0 });
     free();
-    expect(await command()).toMatchObject({ code: 0 });
+    expect(await command(createKey)).toMatchObject({ code: 0 });
     expect(statSync(join(dataDir, "keyrun.reserve")).size).toBe(bounds.storeReserveBytes);
     expect(reserveLines(keyrun.stderr())).toMatchObject([{ level: "warn" }, { level: "info" }]);
   });
@@ -273,29 +180,27 @@ describe.skipIf(!mayMount)("on a disk of its own that is full", { timeout: 240_0
 
   test("a first start is refused in one sentence or serves, whatever room there is", async () => {
     const { dataDir, leave, free } = mountDisk();
+    const settings = { KEYRUN_DATA_DIR: dataDir, KEYRUN_SECRET: undefined };
     const outcomes = new Set<string>();
     for (const kibibytes of [0, 64, 128, 192, 256, 480]) {
       leave(kibibytes * 1_024);
-      const keyrun = spawnKeyrun({ KEYRUN_DATA_DIR: dataDir, KEYRUN_PORT: "0", KEYRUN_GRPC_PORT: "0" });
-      running.push(keyrun);
-      const started = await keyrun
-        .until(() => keyrun.stdout().includes("curl "))
-        .then(
-          () => true,
-          () => false,
-        );
-      outcomes.add(started ? "serves" : "refused");
-      if (started) await stop(keyrun);
-      else {
-        expect(await keyrun.exited).toEqual({ code: 1, signal: null });
-        expect(keyrun.stderr()).toMatch(/^Keyrun can't start: .+room[^\n]+\n$/);
-      }
+      const outcome: unknown = await startKeyrun({ settings }).catch((thrown: unknown) => thrown);
+      if (outcome instanceof Error) {
+        expect(outcome).toBeInstanceOf(StartRefused);
+        expect(outcome.message).toMatch(/^.+room[^\n]+$/);
+      } else await (outcome as Keyrun).close();
+      outcomes.add(outcome instanceof Error ? "refused" : "serves");
       rmSync(dataDir, { recursive: true });
       free();
     }
     expect(outcomes).toEqual(new Set(["serves", "refused"]));
   });
 });
+
+/** The setting with which a command finds a server without a file of its address. */
+function portOf({ internalUrl }: ServingKeyrun) {
+  return { KEYRUN_GRPC_PORT: new URL(internalUrl).port };
+}
 
 /** Sends the key as one that was found. */
 function report({ publicUrl }: ServingKeyrun, value: string): Promise<Response> {

@@ -1,54 +1,41 @@
 import { createServer } from "node:net";
-import { afterAll, expect, onTestFinished, test } from "vitest";
-import {
-  keyrunCommand,
-  restRun,
-  type ServingKeyrun,
-  serveKeyrun,
-  spawnKeyrun,
-} from "../harness/keyrun-process.ts";
-import { createTempFolders } from "../harness/temp-folders.ts";
+import { expect, onTestFinished, test } from "vitest";
+import { keyrunPlaces, kill, stop } from "../harness/keyrun-places.ts";
+import { restRun, type ServingKeyrun } from "../harness/keyrun-process.ts";
 
-const folders = createTempFolders();
-let running: ServingKeyrun | undefined;
-afterAll(async () => {
-  running?.kill("SIGKILL");
-  await running?.exited;
-  folders.remove();
-});
-
+const { place: placeOn } = keyrunPlaces();
 const limit = 60;
 
-test("a clean stop keeps the requests of the running minute for the next start that serves, and a kill does not", {
+test("a clean stop keeps last uses, and the requests of the running minute for the next start that serves, and a kill does not", {
   timeout: 300_000,
 }, async () => {
-  const dataDir = folders.create();
-  const start = async () => {
-    running = await serveKeyrun(dataDir);
-    return running;
-  };
+  const place = placeOn();
   const spendAll = async ({ publicUrl }: ServingKeyrun) => {
     for (let n = 0; n < limit; n++) expect((await restRun(publicUrl, { value })).status).toBe(200);
     expect((await restRun(publicUrl, { value })).status).toBe(429);
   };
-  const first = await start();
-  const created = await keyrunCommand({ KEYRUN_DATA_DIR: dataDir }, ["keys", "create", "--team", "demo"]);
-  const value = created.stdout.trim();
+  const first = await place.start();
+  const value = await place.newKey();
   const beforeSeconds = Date.now() / 1_000;
   await spendAll(first);
   const afterSeconds = Date.now() / 1_000;
-  first.kill("SIGTERM");
-  expect(await first.exited).toEqual({ code: 0, signal: null });
+  await stop(first);
 
   // A start that is refused after it took the window up leaves it to the next one.
   const taken = createServer().listen(0, "127.0.0.1");
   onTestFinished(() => void taken.close());
   await new Promise((resolve) => taken.once("listening", resolve));
   const { port } = taken.address() as { port: number };
-  const settings = { KEYRUN_DATA_DIR: dataDir, KEYRUN_PORT: `${port}`, KEYRUN_GRPC_PORT: "0" };
-  expect(await spawnKeyrun(settings).exited).toEqual({ code: 1, signal: null });
+  const refusedStart = place.spawn({ KEYRUN_PORT: `${port}` });
+  expect(await refusedStart.exited).toEqual({ code: 1, signal: null });
+  expect(refusedStart.stderr()).toMatch(
+    `Keyrun can't start: 127.0.0.1:${port} is already in use: set KEYRUN_PORT to a free port`,
+  );
 
-  const second = await start();
+  const second = await place.start();
+  const list = await place.command(["keys", "list", "--team", "demo", "--json"]);
+  const [key] = JSON.parse(list.stdout).keys;
+  expect(Date.parse(key.lastUseTime)).toBeLessThanOrEqual(Math.ceil(afterSeconds * 1_000));
   const refused = await restRun(second.publicUrl, { value });
   expect(refused.status).toBe(429);
   expect(refused.headers.get("ratelimit-limit")).toBe(`${limit}`);
@@ -61,7 +48,6 @@ test("a clean stop keeps the requests of the running minute for the next start t
   expect(waitMs).toBeLessThan(60_000);
   expect(Math.ceil(waitMs / 1_000)).toBe(Number(refused.headers.get("retry-after")));
 
-  second.kill("SIGKILL");
-  await second.exited;
-  await spendAll(await start());
+  await kill(second);
+  await spendAll(await place.start());
 });

@@ -3,74 +3,49 @@ import { promisify } from "node:util";
 import { createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import { MongoClient } from "mongodb";
-import { afterAll, afterEach, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { Health, HealthCheckResponse_ServingStatus as Serving } from "#gen/grpc/health/v1/health_pb.ts";
-import {
-  type KeyrunProcess,
-  keyrunCommand,
-  restRun,
-  type ServingKeyrun,
-  serveKeyrun,
-  statusOf,
-} from "../harness/keyrun-process.ts";
+import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { restRun, statusOf } from "../harness/keyrun-process.ts";
 import { withDatabase } from "../harness/mongo-databases.ts";
 import { mongoServerProgram } from "../harness/mongo-server.ts";
 import { mongodbUri } from "../harness/needs.ts";
+import { soon } from "../harness/soon.ts";
 import { openTcpProxy } from "../harness/tcp-proxy.ts";
 import { createTempFolders, databasesFolder } from "../harness/temp-folders.ts";
 
 const folders = createTempFolders();
 const databases = createTempFolders(databasesFolder);
-const running: KeyrunProcess[] = [];
-
-afterEach(async () => {
-  for (const each of running.splice(0)) {
-    each.kill("SIGKILL");
-    await each.exited;
-  }
-});
 afterAll(() => {
   folders.remove();
   databases.remove();
 });
 
-async function serve(...args: Parameters<typeof serveKeyrun>): Promise<ServingKeyrun> {
-  const keyrun = await serveKeyrun(...args);
-  running.push(keyrun);
+async function serve(settings: Record<string, string>): Promise<Keyrun> {
+  const keyrun = await startKeyrun({ settings });
+  onTestFinished(() => keyrun.close());
   return keyrun;
 }
 
-async function newKey(dataDir: string): Promise<string> {
-  const created = await keyrunCommand({ KEYRUN_DATA_DIR: dataDir }, ["keys", "create", "--team", "demo"]);
-  return created.stdout.trim();
+function becomes({ publicUrl }: Keyrun, status: number): Promise<void> {
+  return soon(() => statusOf(`${publicUrl}/readyz`)).toBe(status);
 }
 
-/** Probes as a balancer does, but without a pause, until the status comes. Returns the probes. */
-async function probeUntil({ publicUrl }: ServingKeyrun, status: number): Promise<number> {
-  let probes = 1;
-  while ((await statusOf(`${publicUrl}/readyz`)) !== status) probes++;
-  return probes;
-}
-
-function healthOf({ internalUrl }: ServingKeyrun) {
+function healthOf({ internalUrl }: Keyrun) {
   const sessionManager = new Http2SessionManager(internalUrl);
   onTestFinished(() => sessionManager.abort());
   return createClient(Health, createGrpcTransport({ baseUrl: internalUrl, sessionManager }));
 }
 
-/** The messages of log lines about the store's answers, with their causes. */
-function storeLines({ stderr }: ServingKeyrun) {
-  return stderr()
-    .split("\n")
-    .filter((line) => line.includes('"the store '))
-    .map((line) => JSON.parse(line));
+/** The log lines about the store's answers, with their causes. */
+function storeLines({ logLines }: Keyrun) {
+  return logLines.filter((line) => line.includes('"the store ')).map((line) => JSON.parse(line));
 }
 
 test("while the files of the store are overwritten, readiness is 503 and says why once, and it heals with them", async () => {
   const dataDir = folders.create();
-  const keyrun = await serve(dataDir);
-  const [known, unread] = [await newKey(dataDir), await newKey(dataDir)];
-  expect((await restRun(keyrun.publicUrl, { value: known })).status).toBe(200);
+  const keyrun = await serve({ KEYRUN_DATA_DIR: dataDir });
+  const { value } = await keyrun.newKey("demo");
   const health = healthOf(keyrun);
   const statuses: Serving[] = [];
   const watching = (async () => {
@@ -81,8 +56,8 @@ test("while the files of the store are overwritten, readiness is 503 and says wh
   })();
 
   await overwrite(dataDir);
-  expect((await restRun(keyrun.publicUrl, { value: unread })).status).toBe(500);
-  await probeUntil(keyrun, 503);
+  expect((await restRun(keyrun.publicUrl, { value })).status).toBe(500);
+  await becomes(keyrun, 503);
   const answer = await fetch(`${keyrun.publicUrl}/readyz`);
   expect(await answer.text()).toBe("the store does not answer as it should\n");
   expect((await health.check({})).status).toBe(Serving.NOT_SERVING);
@@ -96,8 +71,8 @@ test("while the files of the store are overwritten, readiness is 503 and says wh
   ]);
 
   await putBack(dataDir);
-  await probeUntil(keyrun, 200);
-  expect((await restRun(keyrun.publicUrl, { value: unread })).status).toBe(200);
+  await becomes(keyrun, 200);
+  expect((await restRun(keyrun.publicUrl, { value })).status).toBe(200);
   expect(storeLines(keyrun).map(({ level }) => level)).toEqual(["error", "info"]);
   await watching;
   expect(statuses).toEqual([Serving.SERVING, Serving.NOT_SERVING, Serving.SERVING]);
@@ -147,17 +122,17 @@ describe.skipIf(mongodbUri === "" || process.env.KEYRUN_TEST_MONGODB_URI)(
         await proxy.close();
         await server.kill();
       });
-      const keyrun = await serve(folders.create(), {
+      const keyrun = await serve({
         KEYRUN_MONGODB_URI: `${withDatabase(`mongodb://127.0.0.1:${proxy.port}/`, "keyrun")}?directConnection=true`,
         KEYRUN_SECRET: Buffer.alloc(32, 7).toString("base64url"),
       });
       const health = healthOf(keyrun);
       await server.kill();
-      await probeUntil(keyrun, 503);
+      await becomes(keyrun, 503);
       expect((await health.check({})).status).toBe(Serving.NOT_SERVING);
       server = await program.start(place);
       Object.assign(target, addressOf(server.uri));
-      await probeUntil(keyrun, 200);
+      await becomes(keyrun, 200);
       expect((await health.check({})).status).toBe(Serving.SERVING);
     });
   },
