@@ -11,7 +11,7 @@ import { isStreamed, type RunProtocol, runProtocols } from "../harness/refusals/
 import { soon } from "../harness/soon.ts";
 import { type AppKind, appKinds, kindOf, type Talk } from "../harness/streamed-apps.ts";
 
-const readers = 20;
+const readers = 8;
 /** What may wait in Keyrun for one stream, beside the piece in hand: 64 KiB and one read. */
 const waitingBytesMax = 131_072;
 /** What each caller takes before it stops: many small pieces. */
