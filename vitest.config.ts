@@ -36,8 +36,8 @@ const mixed = [
 ];
 
 // Of the tier `quick`: what measures memory, mocks a module, or needs what the product changes in its whole process (the
-// tracer, the bound of a message's fields) as it was. All others share the modules of their worker: to load them anew for
-// each of 300 files took a third of the time.
+// tracer, the bound of a message's fields) as it was. All others share the modules of their worker, which are loaded once
+// and not for each of 300 files.
 const isolated = [
   "test/{traces,transcode}/**/*.test.ts",
   "test/api/stream-turns.test.ts",
