@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { MongoClient } from "mongodb";
 import { afterAll } from "vitest";
 import { mongodbUri, storesOfTier } from "./needs.ts";
@@ -12,8 +13,7 @@ export function createMongoDatabases(): { createUri: () => string; drop: () => P
   const names: string[] = [];
   return {
     createUri() {
-      // The process id, with the start time of this file's context, makes the name unique.
-      const name = `keyrun-test-${process.pid}-${Math.round(performance.timeOrigin)}-${names.length}`;
+      const name = `keyrun-test-${randomUUID()}`;
       names.push(name);
       return withDatabase(mongodbUri, name);
     },

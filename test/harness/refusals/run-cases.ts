@@ -161,7 +161,7 @@ function failedCase(listener: ListenerName, protocol: RunProtocol): RefusalCase 
 }
 
 function lateCase(listener: ListenerName, protocol: RunProtocol): RefusalCase {
-  return appCase(listener, protocol, { reason: "APP_TIMEOUT", text: "wait", appTimeoutMs: 300 });
+  return appCase(listener, protocol, { reason: "APP_TIMEOUT", text: "wait", appTimeoutMs: 1_000 });
 }
 
 function deadlineCase(listener: ListenerName, protocol: RunProtocol): RefusalCase {

@@ -2,9 +2,12 @@ import { afterAll, expect, onTestFinished, test } from "vitest";
 import { ByteBudget } from "#src/limit/byte-budget.ts";
 import { fail, type Refusal } from "#src/refusal/refusal.ts";
 import { createRepeatableRuns, type RepeatableOrder } from "#src/run/repeat/repeatable-runs.ts";
+import type { RunRecordStore } from "#src/run/repeat/run-record-store.ts";
+import { runBounds } from "#src/run/run-bounds.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { serviceCall } from "../../harness/service-call.ts";
+import { soon } from "../../harness/soon.ts";
 import { newAppOf } from "../../harness/store-records.ts";
 import { createTempFolders } from "../../harness/temp-folders.ts";
 
@@ -14,15 +17,37 @@ afterAll(() => folders.remove());
 const app = { ...newAppOf({ id: "counted", timeoutMs: 10_000 }), version: 1 };
 const hourMs = 3_600_000;
 
-/** Runs of an app that ends with `ends.by`, where it is set. */
-async function startRuns() {
+/**
+ * Runs of an app that ends with `ends.by`, where it is set, and after `ends.held`. A claim takes
+ * `claimMs`. `others` has another instance on the same store.
+ */
+async function startRuns({ isShared = false, claimMs = 0 } = {}) {
   const stores = await openSqliteStores({ dataDir: folders.create() });
+  onTestFinished(() => stores.close());
   const clock = createManualClock();
-  const ends: { by: Refusal | Error | undefined } = { by: undefined };
+  const slow: RunRecordStore = {
+    ...stores.runRecords,
+    async write(changes) {
+      const found = await stores.runRecords.write(changes);
+      if (changes.some(({ kind }) => kind === "claim")) clock.advance(claimMs);
+      return found;
+    },
+  };
+  return {
+    ...instanceOn(slow, clock, isShared),
+    others: () => instanceOn(stores.runRecords, clock, isShared),
+  };
+}
+
+function instanceOn(store: RunRecordStore, clock: ReturnType<typeof createManualClock>, isShared: boolean) {
+  const ends: { by: Refusal | Error | undefined; held: Promise<void> | undefined } = {
+    by: undefined,
+    held: undefined,
+  };
   const starts: string[] = [];
   let ids = 0;
   const runs = createRepeatableRuns({
-    ...{ clock, store: stores.runRecords, bytes: new ByteBudget(clock, Number.POSITIVE_INFINITY) },
+    ...{ clock, store, isShared, bytes: new ByteBudget(clock, Number.POSITIVE_INFINITY) },
     newRunId: () => `run-${++ids}`,
     ...{
       keptHours: 24,
@@ -31,14 +56,12 @@ async function startRuns() {
     },
     async run({ teamId, app: { id }, text }) {
       starts.push(`${teamId}/${id}/${text}`);
+      await ends.held;
       if (ends.by) throw ends.by;
       return text.toUpperCase();
     },
   });
-  onTestFinished(async () => {
-    await runs.close();
-    await stores.close();
-  });
+  onTestFinished(() => runs.close());
   /** The answer, with a star if it is a replay; or the reason of the refusal. */
   async function ask(order: Partial<RepeatableOrder> = {}): Promise<string> {
     try {
@@ -110,4 +133,47 @@ test("a key is kept for its hours, and is then a new one", async () => {
   clock.advance(1);
   expect(await ask()).toBe("HI");
   expect(starts).toHaveLength(2);
+});
+
+test("a repeat on another instance is told that the run failed once its owner can't end it any more, and not before", async () => {
+  const { clock, ends, ask, others } = await startRuns({ isShared: true });
+  const held = Promise.withResolvers<void>();
+  ends.held = held.promise;
+  onTestFinished(() => held.resolve());
+  const first = ask();
+  const other = others();
+  const ownerMs =
+    app.timeoutMs + runBounds.runSlackMs + runBounds.outcomeRetryMsMax + runBounds.clockSkewMsMax;
+  await soon(() => other.ask()).toBe("IDEMPOTENCY_KEY_IN_USE");
+  clock.advance(ownerMs - 1);
+  expect(await other.ask()).toBe("IDEMPOTENCY_KEY_IN_USE");
+  clock.advance(1);
+  expect(await other.ask()).toBe("APP_FAILED");
+  // Its owner may end it now, and changes nothing any more.
+  held.resolve();
+  expect(await first).toBe("IDEMPOTENCY_KEY_IN_USE");
+  expect([await ask(), other.starts]).toEqual(["APP_FAILED", []]);
+});
+
+test("a claim that took too long starts nothing, and frees its key", async () => {
+  const inTime = await startRuns({ claimMs: runBounds.claimMsMax });
+  expect(await inTime.ask()).toBe("HI");
+  const late = await startRuns({ claimMs: runBounds.claimMsMax + 1 });
+  expect(await late.ask()).toBe("UNAVAILABLE");
+  expect(late.starts).toEqual([]);
+  expect(await late.others().ask()).toBe("HI");
+});
+
+test("so many repeats wait for a run as may, and the next one is refused at once", async () => {
+  const { ends, starts, ask } = await startRuns();
+  const held = Promise.withResolvers<void>();
+  ends.held = held.promise;
+  onTestFinished(() => held.resolve());
+  const first = ask();
+  await soon(() => starts.length).toBe(1);
+  const waiting = Array.from({ length: runBounds.runWaitersMax }, () => ask());
+  expect(await ask()).toBe("IDEMPOTENCY_KEY_IN_USE");
+  held.resolve();
+  expect(await first).toBe("HI");
+  expect(new Set(await Promise.all(waiting))).toEqual(new Set(["HI*"]));
 });
