@@ -82,7 +82,8 @@ export default defineConfig({
           ...withMongo,
           name: "services",
           include: [...services, ...mixed],
-          maxWorkers: 2,
+          // Half of their time they wait for another server; so do those of the browser.
+          maxWorkers: 3,
           sequence: { groupOrder: 1 },
         },
       },
@@ -103,7 +104,7 @@ export default defineConfig({
           include: browser,
           provide: { isQuick: false, mongodbUri: "" },
           globalSetup: ["test/harness/chromium-global.ts"],
-          maxWorkers: 2,
+          maxWorkers: 3,
           sequence: { groupOrder: 3 },
         },
       },

@@ -4,6 +4,8 @@ import type { Page } from "playwright-core";
 import { expect } from "vitest";
 import { tooWide } from "./page-probes.ts";
 
+/** For people, who ask for them: they take a second a state. */
+const takesPictures = process.env.KEYRUN_TEST_PICTURES === "1";
 const pictures = fileURLToPath(new URL("../../artifacts/screens/", import.meta.url));
 const themes = ["light", "dark"] as const;
 const widths = [320, 768, 1280];
@@ -11,7 +13,7 @@ const height = 860;
 
 /**
  * What each state of the screen promises: axe finds no violation, and nothing scrolls sideways.
- * With a `name`, also takes pictures.
+ * With a `name`, also takes pictures where KEYRUN_TEST_PICTURES asks for them.
  */
 export async function expectWellMade(page: Page, name?: string): Promise<void> {
   await expectAccessible(page);
@@ -61,6 +63,7 @@ async function expectNoSidewaysScroll(page: Page): Promise<void> {
  * Puts pictures into `artifacts/screens/`, for people to look at. None shows the value of a key.
  */
 export async function takePictures(page: Page, name: string): Promise<void> {
+  if (!takesPictures) return;
   const before = page.viewportSize();
   const fullPage = (await page.locator("dialog[open], :popover-open").count()) === 0;
   for (const width of widths) {
