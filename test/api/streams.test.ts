@@ -255,9 +255,7 @@ describe.each(Object.entries(callers))("%s", (name, make) => {
         code: Code.Unauthenticated,
         reason: "EXPIRED_API_KEY",
       });
-      const lateMs = Date.now() - endMs;
-      expect(lateMs).toBeGreaterThanOrEqual(0);
-      expect(lateMs).toBeLessThan(20_000);
+      expect(Date.now()).toBeGreaterThanOrEqual(endMs);
       await talk.over;
     });
 
