@@ -6,6 +6,7 @@ import { describeFleet, type Fleet, type FleetMember, startFleet } from "../harn
 import { type Answer, type FleetCaller, type FleetEntry, fleetEntries } from "../harness/fleet-caller.ts";
 import { quantile } from "../harness/histogram.ts";
 import type { manage } from "../harness/keyrun.ts";
+import { until } from "../harness/soon.ts";
 
 /**
  * The lease of an instance, and what a request, a heartbeat and a busy machine add to it. That it
@@ -229,6 +230,10 @@ describeFleet("processes")("three instances whose MongoDB is in trouble", () => 
       const missMs = performance.now() - missAt;
       await fleet.members[2]!.untilReadyz(503);
       for (const each of [0, 1]) await fleet.members[each]!.untilReadyz(200);
+      // `/readyz` may know of the store's silence before the lease is over.
+      await until(() =>
+        linesOf(2).some(({ msg }, at) => at >= linesBefore && msg?.includes("has lost its lease")),
+      );
       await pause(500);
       const heldMs = lastAcceptedMs(at(running.uses, place)) - goneMs;
       await mongo.mend();
