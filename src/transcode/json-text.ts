@@ -67,7 +67,8 @@ function countSigns(text: string): { members: number; values: number } {
 /** Where the string ends that begins here. `indexOf` takes a tenth of the time of a loop. */
 function endOfString(text: string, begin: number): number {
   const end = text.indexOf('"', begin + 1);
-  if (end < 0 || text.charCodeAt(end - 1) !== backslash) return end < 0 ? text.length : end;
+  if (end < 0) return text.length;
+  if (text.charCodeAt(end - 1) !== backslash) return end;
   let at = begin + 1;
   while (at < text.length && text.charCodeAt(at) !== quote) at += text.charCodeAt(at) === backslash ? 2 : 1;
   return at;
