@@ -5,12 +5,13 @@ import { getHeapStatistics, setFlagsFromString } from "node:v8";
 import type { AppParts } from "./app/open.ts";
 import { type App, startApp } from "./app/start.ts";
 import { commandFrom, startWords, stopWords } from "./app/start-words.ts";
+import { systemClock } from "./base/clock.ts";
+import { readVersion } from "./base/version.ts";
 import { bounds } from "./bounds.ts";
-import { systemClock } from "./clock.ts";
 import type { InstanceEvents } from "./fleet/instance-guard.ts";
-import { createLog, type Log } from "./log.ts";
-import { createLogOutput, type LogOutput } from "./log-output.ts";
-import { createRedaction } from "./redaction.ts";
+import { createLog, type Log } from "./log/log.ts";
+import { createLogOutput, type LogOutput } from "./log/log-output.ts";
+import { createRedaction } from "./log/redaction.ts";
 import { StartRefused } from "./refusal/start-refused.ts";
 import type { Config } from "./settings/config.ts";
 import { writeHostAndPort } from "./settings/host.ts";
@@ -18,7 +19,6 @@ import { readSettings } from "./settings/read-settings.ts";
 import { openStores } from "./store/open-stores.ts";
 import type { ReserveState } from "./store/sqlite/disk-reserve.ts";
 import { isSdkRegistered } from "./traces/registered-sdk.ts";
-import { readVersion } from "./version.ts";
 
 /**
  * With npm a signal arrives twice: from the sender, who signals the whole process group, and from
@@ -170,7 +170,7 @@ async function terminalOutput(): Promise<LogOutput | undefined> {
   // A terminal that was closed takes no line any more. Its SIGHUP ends Keyrun, which must not fail
   // over its own last words.
   stderr.on("error", () => {});
-  const { createTerminalLog } = await import("./terminal-log.ts");
+  const { createTerminalLog } = await import("./log/terminal-log.ts");
   const { write } = createTerminalLog((text) => stderr.write(text), { colour: stderr.hasColors() });
   return { write, writeAccess: write, flush: () => {} };
 }

@@ -1,6 +1,6 @@
 import { type CheckKey, type KeyEvidence, verdictOf } from "../auth/key-evidence.ts";
+import type { Clock } from "../base/clock.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import type { Clock } from "../clock.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
 
 export function createCheckKey(keys: RecordSource<KeyEvidence>, clock: Pick<Clock, "unixMs">): CheckKey {

@@ -1,7 +1,7 @@
 import type { Decide, Decision, Question } from "../auth/decide.ts";
 import type { KeyVerdict, VerifyKey } from "../auth/key-evidence.ts";
+import type { Clock } from "../base/clock.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import type { Clock } from "../clock.ts";
 import type { KeyLimit } from "../limit/key-limit.ts";
 import type { LimitDecision, TeamLimiter } from "../limit/limiter.ts";
 import { refuseFor } from "../refusal/outage.ts";

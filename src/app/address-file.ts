@@ -1,8 +1,8 @@
 import { rm } from "node:fs/promises";
 import { join } from "node:path";
-import { writePrivateFile } from "../data-folder/secret-files.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../log/log.ts";
 import { type HostAndPort, writeHostAndPort } from "../settings/host.ts";
+import { writePrivateFile } from "../settings/secret-files.ts";
 
 /**
  * Writes the file that tells the commands where the internal listener is, and returns the function

@@ -3,7 +3,7 @@ import { auditBounds } from "../audit/audit-bounds.ts";
 import { type AuditLog, byKeyrun } from "../audit/audit-log.ts";
 import type { AuditStore } from "../audit/audit-store.ts";
 import type { ServiceSecrets } from "../keys/service-secrets.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../log/log.ts";
 import type { Config } from "../settings/config.ts";
 import { type HostAndPort, writeHostAndPort } from "../settings/host.ts";
 

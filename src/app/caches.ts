@@ -1,9 +1,9 @@
 import type { AppRecord } from "../apps/app-store.ts";
 import type { KeyEvidence } from "../auth/key-evidence.ts";
+import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import { createFlooredCache, type FlooredCache } from "../cache/floored-cache.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import type { Clock } from "../clock.ts";
 import { evidenceOf } from "../keys/key-evidence-of.ts";
 import { createSemaphore } from "../limit/semaphore.ts";
 import type { Metrics } from "../metrics/metrics.ts";

@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { OpenSharedLogs, SharedLogs } from "../limit/shared/shared-logs.ts";
 import type { CallMeter } from "../metrics/call-meters.ts";
 import type { Metrics } from "../metrics/metrics.ts";

@@ -1,13 +1,13 @@
 import { createInstanceTokens } from "../auth/instance-tokens.ts";
+import type { Clock } from "../base/clock.ts";
+import { systemTimers } from "../base/timers.ts";
 import { bounds } from "../bounds.ts";
-import type { Clock } from "../clock.ts";
 import type { InstanceLimits, LeaseRecord, NumberedChange } from "../fleet/control-store.ts";
 import type { Fleet, FleetEvents } from "../fleet/fleet.ts";
 import { fleetTimes } from "../fleet/fleet-times.ts";
 import { factsFrom } from "../fleet/instance-facts.ts";
 import { joinFleet } from "../fleet/join-fleet.ts";
 import { bringPlanLimits, planLimitsOf } from "../fleet/plan-limits.ts";
-import { systemTimers } from "../fleet/timers.ts";
 import {
   awaitMayJoin,
   factsBefore,
@@ -16,7 +16,7 @@ import {
   refusalToJoin,
 } from "../fleet/who-may-join.ts";
 import type { ServiceSecrets } from "../keys/service-secrets.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../log/log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { createNudge } from "../rpc/nudge.ts";
 import type { Config, PlanName } from "../settings/config.ts";

@@ -1,4 +1,4 @@
-import type { Log } from "../log.ts";
+import type { Log } from "../log/log.ts";
 
 /** Tells the operator when this instance may admit no more requests, and when it may again. */
 export interface HoldLog {

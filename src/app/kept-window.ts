@@ -1,6 +1,6 @@
 import { readWindow, type SavedWindow, writeWindow } from "../limit/saved-window.ts";
 import type { KeptPage, WindowStore } from "../limit/window-store.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../log/log.ts";
 
 export interface KeptWindowParts {
   /** That of this process, or the one that a fleet shares. */

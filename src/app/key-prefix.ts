@@ -1,6 +1,6 @@
 import { bounds } from "../bounds.ts";
 import { mayHavePrefix } from "../keys/key-value.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../log/log.ts";
 import type { Stores } from "../store/stores.ts";
 
 /**

@@ -11,14 +11,14 @@ import {
   roleOf,
 } from "../auth/policy.ts";
 import type { VerifyServiceToken } from "../auth/require-service.ts";
+import type { Clock } from "../base/clock.ts";
+import { createRequestIds } from "../base/request-ids.ts";
 import { bounds } from "../bounds.ts";
-import type { Clock } from "../clock.ts";
 import type { HttpHandler, Mount } from "../http/handler.ts";
 import type { Outcomes } from "../http/outcomes.ts";
-import { createRequestIds } from "../ids/request-ids.ts";
 import { createAddressAllowance } from "../limit/address-allowance.ts";
 import type { ByteBudget } from "../limit/byte-budget.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../log/log.ts";
 import type { Entry, Metrics } from "../metrics/metrics.ts";
 import { createMetricsHandler } from "../rest/metrics-handler.ts";
 import type { AuditCalls } from "../rpc/audit/audit-calls.ts";

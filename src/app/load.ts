@@ -1,8 +1,8 @@
 import type { Load } from "../admission/admission.ts";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import { LoadShedder } from "../limit/load-shedder.ts";
 import { loopDelayLimits } from "../limit/loop-delay.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../log/log.ts";
 
 export interface WatchedLoad extends Load {
   /** The p99 of the event loop's delay. */

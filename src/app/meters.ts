@@ -1,7 +1,7 @@
 import type { Decide, Decision, Question } from "../auth/decide.ts";
 import type { LookUpGuard, VerifyKey } from "../auth/key-evidence.ts";
 import { mayRunApp } from "../auth/key-restrictions.ts";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { LimitDecision } from "../limit/limiter.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { refusalFrom } from "../refusal/refusal.ts";

@@ -4,7 +4,7 @@ import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { AppRecord } from "../apps/app-store.ts";
 import { credentialOf, requestBytesMaxOf } from "../auth/policy.ts";
 import type { Call } from "../auth/principal.ts";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { HttpHandler } from "../http/handler.ts";
 import type { Readiness } from "../http/readiness.ts";
 import { compress, createStaticBody } from "../http/static-body.ts";

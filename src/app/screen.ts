@@ -1,8 +1,8 @@
 import type { AuditLog } from "../audit/audit-log.ts";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { HttpHandler, HttpRequest } from "../http/handler.ts";
-import type { ScreenFiles } from "../screen/screen-files.ts";
-import { createScreenHandler } from "../screen/screen-handler.ts";
+import type { ScreenFiles } from "../http/screen/files.ts";
+import { createScreenHandler } from "../http/screen/handler.ts";
 import { isLoopbackHost } from "../settings/host.ts";
 import { createSignInHandler } from "../sign-in/sign-in-handler.ts";
 import type { SignIn } from "./sign-in.ts";

@@ -1,5 +1,5 @@
+import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import type { Clock } from "../clock.ts";
 import { localOwner } from "../sign-in/local-links.ts";
 import type { Stores } from "../store/stores.ts";
 import type { Membership } from "./membership.ts";

@@ -1,8 +1,8 @@
-import { type createSecretFiles, secretPath } from "../data-folder/secret-files.ts";
 import { createServiceSecrets, type ServiceSecrets } from "../keys/service-secrets.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../log/log.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import type { Config } from "../settings/config.ts";
+import { type createSecretFiles, secretPath } from "../settings/secret-files.ts";
 import type { Stores } from "../store/stores.ts";
 
 /**

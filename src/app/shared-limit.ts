@@ -1,10 +1,10 @@
+import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import type { Clock } from "../clock.ts";
 import type { CarriedWindow } from "../limit/shared/carried-window.ts";
 import type { FleetOfRedis } from "../limit/shared/redis-mark.ts";
 import type { SharedLimiter } from "../limit/shared/switching-limiter.ts";
 import type { Standing } from "../limit/standing.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../log/log.ts";
 import type { LimitMode, Metrics } from "../metrics/metrics.ts";
 import type { Config } from "../settings/config.ts";
 import type { LimitSpans } from "../traces/limit-spans.ts";

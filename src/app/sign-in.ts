@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { ServiceSecrets } from "../keys/service-secrets.ts";
 import type { WatchKeysParts } from "../keys/watch-keys.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../log/log.ts";
 import { type ServedService, served } from "../rpc/served.ts";
 import type { Config } from "../settings/config.ts";
 import type { HostAndPort } from "../settings/host.ts";

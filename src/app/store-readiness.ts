@@ -1,5 +1,5 @@
 import { bounds } from "../bounds.ts";
-import type { Log } from "../log.ts";
+import type { Log } from "../log/log.ts";
 import { createReadiness, type SettableReadiness } from "../server/readiness.ts";
 import { type StoreWatch, watchStore } from "../server/store-watch.ts";
 import type { Stores } from "../store/stores.ts";

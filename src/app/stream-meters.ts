@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { refusalFrom } from "../refusal/refusal.ts";
 import type { RunSlots } from "../run/run-slots.ts";

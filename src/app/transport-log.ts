@@ -1,4 +1,4 @@
-import type { Log } from "../log.ts";
+import type { Log } from "../log/log.ts";
 import type { Report } from "../server/transport-event.ts";
 
 /**

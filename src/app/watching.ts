@@ -1,4 +1,4 @@
-import { type AccessLog, createAccessLog } from "../access-log/access-log.ts";
+import { type AccessLog, createAccessLog } from "../http/access-log.ts";
 import type { Mount } from "../http/handler.ts";
 import { noteOutcomes } from "../http/noted-outcomes.ts";
 import type { Outcomes } from "../http/outcomes.ts";

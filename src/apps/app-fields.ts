@@ -1,8 +1,8 @@
 import type { Duration, FieldMask } from "@bufbuild/protobuf/wkt";
 import type { App } from "#gen/keyrun/v1/app_pb.ts";
+import { readDisplayName } from "../base/plain-text.ts";
+import { readResourceId } from "../base/resource-id.ts";
 import { bounds } from "../bounds.ts";
-import { readDisplayName } from "../fields/plain-text.ts";
-import { readResourceId } from "../fields/resource-id.ts";
 import { fail } from "../refusal/refusal.ts";
 import type { AppChange, AppRecord, NewApp } from "./app-store.ts";
 import { readBackend } from "./backend-fields.ts";

@@ -1,10 +1,10 @@
 import type { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
 import type { ServiceMethods } from "../auth/service-methods.ts";
+import type { Clock } from "../base/clock.ts";
+import { cutPage, readPage } from "../base/page.ts";
+import { readResourceId } from "../base/resource-id.ts";
 import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import type { Clock } from "../clock.ts";
-import { cutPage, readPage } from "../fields/page.ts";
-import { readResourceId } from "../fields/resource-id.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
 import { fail, unavailable } from "../refusal/refusal.ts";
 import { requireTeam, whileTeamsStay } from "../teams/find-team.ts";

@@ -1,6 +1,6 @@
 import { setTimeout } from "node:timers/promises";
-import type { Clock } from "../clock.ts";
-import type { Log } from "../log.ts";
+import type { Clock } from "../base/clock.ts";
+import type { Log } from "../log/log.ts";
 import { rowOf } from "../refusal/reasons.ts";
 import { type Refusal, refusalFrom } from "../refusal/refusal.ts";
 import { auditBounds } from "./audit-bounds.ts";

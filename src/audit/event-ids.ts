@@ -1,5 +1,5 @@
-import { encodeCrockford } from "../ids/base-encoding.ts";
-import type { RandomBytes } from "../ids/random-bytes.ts";
+import { encodeCrockford } from "../base/base-encoding.ts";
+import type { RandomBytes } from "../base/random-bytes.ts";
 
 /** Makes the id of an event that happened at this time. */
 export type NewEventId = (timeMs: number) => string;

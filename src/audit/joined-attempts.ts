@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import { auditBounds } from "./audit-bounds.ts";
 import type { AuditEvent } from "./audit-store.ts";
 import type { ChangeFacts } from "./pending-change.ts";

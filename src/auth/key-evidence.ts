@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { KeyEnd } from "../http/key-end.ts";
 import type { KeyRestrictions } from "./key-restrictions.ts";
 

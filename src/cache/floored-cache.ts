@@ -1,5 +1,5 @@
 import { LRUCache } from "lru-cache";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import { unavailable } from "../refusal/refusal.ts";
 import type { RecordSource } from "./record-source.ts";
 

@@ -1,6 +1,6 @@
 import { setTimeout } from "node:timers/promises";
 import type { AuditEventJson } from "#gen/keyrun/v1/audit_event_pb.ts";
-import { type Clock, systemClock } from "../clock.ts";
+import { type Clock, systemClock } from "../base/clock.ts";
 import type { AuditOptions } from "./audit-command.ts";
 import { allPages, pageSize } from "./pages.ts";
 import { printable, printableJson } from "./printable.ts";

@@ -1,5 +1,5 @@
 import { type Command, CommanderError } from "commander";
-import { createRedaction } from "../redaction.ts";
+import { createRedaction } from "../log/redaction.ts";
 import { isCallError } from "./call-errors.ts";
 import { CommandFailure } from "./command-failure.ts";
 import type { Connection } from "./connection.ts";

@@ -1,10 +1,10 @@
 import { findServiceSecrets } from "../app/service-secrets.ts";
-import { systemClock } from "../clock.ts";
-import { findSecrets } from "../data-folder/secret-files.ts";
+import { systemClock } from "../base/clock.ts";
 import { Refusal } from "../refusal/refusal.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import type { Config } from "../settings/config.ts";
 import { type Environment, readSettings } from "../settings/read-settings.ts";
+import { findSecrets } from "../settings/secret-files.ts";
 import { copyDataFolder } from "../store/copy-data-folder.ts";
 import type { CopiedCounts } from "../store/copy-store.ts";
 import { CommandFailure } from "./command-failure.ts";

@@ -1,5 +1,5 @@
 import type { KeyJson } from "#gen/keyrun/v1/key_pb.ts";
-import { systemClock } from "../clock.ts";
+import { systemClock } from "../base/clock.ts";
 import type { TeamOption } from "./key-commands.ts";
 import { allPages, pageSize } from "./pages.ts";
 import { type Column, printTable, type Row, timeCell } from "./table.ts";

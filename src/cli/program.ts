@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import { readVersion } from "../version.ts";
+import { readVersion } from "../base/version.ts";
 import { addAppCommands } from "./app-commands.ts";
 import { addAuditCommand } from "./audit-command.ts";
 import type { CliWorld } from "./cli.ts";

@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
-import { type HeldSecret, putLast } from "../data-folder/change-secrets.ts";
-import { newSecretText } from "../data-folder/secret-files.ts";
 import type { LeaseRecord } from "../fleet/control-store.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
+import { type HeldSecret, putLast } from "../settings/change-secrets.ts";
 import type { Config } from "../settings/config.ts";
+import { newSecretText } from "../settings/secret-files.ts";
 import { inspectStore, type StoreInspection } from "../store/store-inspection.ts";
 import { CommandFailure } from "./command-failure.ts";
 import { type SecretsFile, type SecretsWorld, secretsFile, secretVersion } from "./secrets-file.ts";

@@ -4,19 +4,19 @@ import { dirname, join } from "node:path";
 import { bind } from "../app/bind.ts";
 import { findServiceSecrets } from "../app/service-secrets.ts";
 import { loadTlsFiles } from "../app/tls.ts";
+import { systemClock } from "../base/clock.ts";
+import { readVersion } from "../base/version.ts";
 import { bounds } from "../bounds.ts";
-import { systemClock } from "../clock.ts";
-import { dataFolderRefused, makeDataFolder } from "../data-folder/data-folder.ts";
-import { createSecretFiles } from "../data-folder/secret-files.ts";
 import { fleetServes, loneInstanceServes } from "../fleet/alone-or-fleet.ts";
 import { factsFrom, type InstanceFacts } from "../fleet/instance-facts.ts";
 import { factsBefore, refusalToJoin } from "../fleet/who-may-join.ts";
 import { createServiceSecrets } from "../keys/service-secrets.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import type { Config, SharedLimitConfig } from "../settings/config.ts";
+import { dataFolderRefused, makeDataFolder } from "../settings/data-folder.ts";
 import { type HostAndPort, writeHostAndPort } from "../settings/host.ts";
+import { createSecretFiles } from "../settings/secret-files.ts";
 import { inspectStore, type StoreInspection } from "../store/store-inspection.ts";
-import { readVersion } from "../version.ts";
 import { CommandFailure } from "./command-failure.ts";
 
 /**

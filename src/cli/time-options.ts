@@ -1,4 +1,4 @@
-import { systemClock } from "../clock.ts";
+import { systemClock } from "../base/clock.ts";
 import { wrongUse } from "./command-failure.ts";
 
 const minuteMs = 60_000;

@@ -1,5 +1,5 @@
 import type { GetUsageResponseJson, UsagePointJson } from "#gen/keyrun/v1/key_service_pb.ts";
-import { systemClock } from "../clock.ts";
+import { systemClock } from "../base/clock.ts";
 import { wrongUse } from "./command-failure.ts";
 import { type Column, printTable, type Row, timeCell } from "./table.ts";
 import { chooseTeam } from "./team-choice.ts";

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import type { ControlStore, LeaseRecord } from "./control-store.ts";
 import type { InstanceEvents, InstanceTimes } from "./instance-guard.ts";

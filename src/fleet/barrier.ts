@@ -1,9 +1,9 @@
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
+import type { Timers } from "../base/timers.ts";
 import type { ControlStore, ControlView } from "./control-store.ts";
 import type { FleetEvents } from "./fleet.ts";
 import type { FleetTimes } from "./fleet-times.ts";
 import type { Sightings } from "./sightings.ts";
-import type { Timers } from "./timers.ts";
 import { createWaitSet, type WaitSet } from "./wait-set.ts";
 import { createWake, type Wake } from "./wake.ts";
 

@@ -1,4 +1,5 @@
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
+import type { Timers } from "../base/timers.ts";
 import type { Standing } from "../limit/standing.ts";
 import type {
   ControlChange,
@@ -10,7 +11,6 @@ import type {
 } from "./control-store.ts";
 import type { FleetTimes } from "./fleet-times.ts";
 import type { InstanceFacts } from "./instance-facts.ts";
-import type { Timers } from "./timers.ts";
 
 /** One instance's membership in a fleet. */
 export interface Fleet {

@@ -1,5 +1,5 @@
-import type { Clock } from "../clock.ts";
-import type { Timers } from "./timers.ts";
+import type { Clock } from "../base/clock.ts";
+import type { Timers } from "../base/timers.ts";
 import { createWake } from "./wake.ts";
 
 /** The steady repetition of one step. */

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import type { InstanceRecord, InstanceRecordStore } from "./instance-record-store.ts";
 

@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { ControlStore, ControlView } from "./control-store.ts";
 import { type FleetTimes, lapseMsOf } from "./fleet-times.ts";
 import type { OwnRegistrations } from "./own-registrations.ts";

@@ -1,5 +1,5 @@
+import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import type { Clock } from "../clock.ts";
 import type { ControlChange, ControlStore, ControlView } from "./control-store.ts";
 import type { Fleet, FleetEvents } from "./fleet.ts";
 import { createUnpushedChanges } from "./unpushed-changes.ts";

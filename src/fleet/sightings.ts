@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { ControlView, LeaseRecord } from "./control-store.ts";
 
 /** Since when this process has seen no step that extends a lease, on its own monotonic clock. */

@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { Standing } from "../limit/standing.ts";
 import type { ControlView, HandedShare, LeaseRecord } from "./control-store.ts";
 

@@ -1,4 +1,4 @@
-import type { Timers } from "./timers.ts";
+import type { Timers } from "../base/timers.ts";
 
 /** A pause that may end early. */
 export interface Wake {

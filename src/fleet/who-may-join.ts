@@ -1,5 +1,5 @@
+import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import type { Clock } from "../clock.ts";
 import { type AwaitLapseParts, awaitLeasesGone } from "./await-lapse.ts";
 import type { ControlStore, LeaseRecord } from "./control-store.ts";
 import { type FleetTimes, lapseMsOf } from "./fleet-times.ts";

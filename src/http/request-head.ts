@@ -1,4 +1,4 @@
-import { mayHoldSecret } from "../redaction.ts";
+import { mayHoldSecret } from "../log/redaction.ts";
 import { clientAddress } from "./client-address.ts";
 
 /** The head of one HTTP request as a plain value, the same for HTTP/1.1 and HTTP/2. */

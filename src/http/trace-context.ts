@@ -1,4 +1,4 @@
-import { mayHoldSecret } from "../redaction.ts";
+import { mayHoldSecret } from "../log/redaction.ts";
 
 /** The headers of W3C Trace Context, in the form in which they are sent on. */
 export interface TraceContext {

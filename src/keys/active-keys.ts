@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { KeyStore } from "./key-store.ts";
 
 type RecordUses = Pick<KeyStore, "recordUses">;

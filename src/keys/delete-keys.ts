@@ -1,7 +1,7 @@
 import type { KeyEvidence } from "../auth/key-evidence.ts";
+import { ownTurn } from "../base/own-turn.ts";
 import { bounds } from "../bounds.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
-import { ownTurn } from "../own-turn.ts";
 import type { KeyStore } from "./key-store.ts";
 
 /** Above every version that a stored key has. */

@@ -1,6 +1,6 @@
 import type { KeyEvidence } from "../auth/key-evidence.ts";
+import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import type { Clock } from "../clock.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
 import type { KeyEvent } from "./key-events.ts";
 import { evidenceOf } from "./key-evidence-of.ts";

@@ -1,6 +1,6 @@
-import { foldCase } from "../fields/fold-case.ts";
-import { readKeyQuery } from "../fields/plain-text.ts";
-import { mayHoldSecret } from "../redaction.ts";
+import { foldCase } from "../base/fold-case.ts";
+import { readKeyQuery } from "../base/plain-text.ts";
+import { mayHoldSecret } from "../log/redaction.ts";
 import type { KeyMatch } from "./key-store.ts";
 
 /**

@@ -1,6 +1,6 @@
 import type { KeyEvidence } from "../auth/key-evidence.ts";
+import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import type { Clock } from "../clock.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
 import { keyEndNoticeMs } from "../http/key-end.ts";
 import type { ExpireKeys, ExpireKeysParts } from "./expire-keys.ts";

@@ -1,5 +1,5 @@
 import { crc32 } from "node:zlib";
-import { encodeBase62 } from "../ids/base-encoding.ts";
+import { encodeBase62 } from "../base/base-encoding.ts";
 
 /** Characters of the parts of a key's full value, `<prefix>_<id>.<random><checksum>`. */
 export const keyParts = { id: 24, random: 43, checksum: 6 } as const;

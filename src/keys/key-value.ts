@@ -1,6 +1,6 @@
 import { timingSafeEqual } from "node:crypto";
-import { encodeBase62, encodeCrockford } from "../ids/base-encoding.ts";
-import type { RandomBytes } from "../ids/random-bytes.ts";
+import { encodeBase62, encodeCrockford } from "../base/base-encoding.ts";
+import type { RandomBytes } from "../base/random-bytes.ts";
 import { checksumOf, createKeyText, keyParts } from "./key-text.ts";
 import type { ServiceSecrets } from "./service-secrets.ts";
 

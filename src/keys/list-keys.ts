@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import type { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import type { ServiceMethods } from "../auth/service-methods.ts";
+import { ownTurn } from "../base/own-turn.ts";
+import { cutPage, readPage, readPlace, writePlace } from "../base/page.ts";
 import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import { cutPage, readPage, readPlace, writePlace } from "../fields/page.ts";
-import { ownTurn } from "../own-turn.ts";
 import { requireTeam } from "../teams/find-team.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import { keyMessage } from "./key-message.ts";

@@ -1,7 +1,7 @@
 import type { KeyRestrictions } from "../auth/key-restrictions.ts";
 import { actorOf, type Principal } from "../auth/principal.ts";
-import type { Clock } from "../clock.ts";
-import type { RandomBytes } from "../ids/random-bytes.ts";
+import type { Clock } from "../base/clock.ts";
+import type { RandomBytes } from "../base/random-bytes.ts";
 import type { KeyRecord } from "./key-store.ts";
 import { type KeyForm, redactKeyValue } from "./key-value.ts";
 import type { ServiceSecrets } from "./service-secrets.ts";

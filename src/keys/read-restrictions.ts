@@ -1,8 +1,8 @@
 import type { CreateKeyRequest } from "#gen/keyrun/v1/key_service_pb.ts";
 import type { AppRecord } from "../apps/app-store.ts";
 import type { KeyRestrictions } from "../auth/key-restrictions.ts";
+import { isResourceId } from "../base/resource-id.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import { isResourceId } from "../fields/resource-id.ts";
 import { cutText } from "../refusal/cut-text.ts";
 import { fail } from "../refusal/refusal.ts";
 import type { PlanName } from "../settings/config.ts";

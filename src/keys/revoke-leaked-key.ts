@@ -5,7 +5,7 @@ import { type KeyEvidence, type KeyVerdict, unguarded } from "../auth/key-eviden
 import { leakBounds } from "../auth/leak-bounds.ts";
 import type { Call } from "../auth/principal.ts";
 import type { ServiceMethods } from "../auth/service-methods.ts";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
 import { createSemaphore } from "../limit/semaphore.ts";
 import { fail, Refusal } from "../refusal/refusal.ts";

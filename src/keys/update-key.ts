@@ -1,10 +1,10 @@
 import type { KeyService, UpdateKeyRequest } from "#gen/keyrun/v1/key_service_pb.ts";
 import type { KeyEvidence } from "../auth/key-evidence.ts";
 import type { ServiceMethods } from "../auth/service-methods.ts";
+import type { Clock } from "../base/clock.ts";
+import { readLabel } from "../base/plain-text.ts";
 import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import type { Clock } from "../clock.ts";
-import { readLabel } from "../fields/plain-text.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
 import { cutText } from "../refusal/cut-text.ts";
 import { fail, unavailable } from "../refusal/refusal.ts";

@@ -1,7 +1,7 @@
 import { timingSafeEqual } from "node:crypto";
 import { invalidKey, type KeyEvidence, type VerifyKey, verdictOf } from "../auth/key-evidence.ts";
+import type { Clock } from "../base/clock.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import type { Clock } from "../clock.ts";
 import type { KeyForm } from "./key-value.ts";
 import { createProvenValues } from "./proven-values.ts";
 import type { ServiceSecrets } from "./service-secrets.ts";

@@ -1,5 +1,5 @@
+import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import type { Clock } from "../clock.ts";
 import type { KeyEvents } from "./key-events.ts";
 import type { Keyring } from "./keyring.ts";
 

@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import { addressBlock } from "./address-block.ts";
 import { createLimiter, type LimitDecision } from "./limiter.ts";
 import { createSemaphore, type Semaphore } from "./semaphore.ts";

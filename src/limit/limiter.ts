@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import { unavailable } from "../refusal/refusal.ts";
 import { type KeyLimit, keyLogId, ownerOfLog } from "./key-limit.ts";
 import { LogTable } from "./log-table.ts";

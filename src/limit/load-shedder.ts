@@ -1,4 +1,4 @@
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import { addressBlock, addressNetwork } from "./address-block.ts";
 import { LoopDelay, loopDelayLimits } from "./loop-delay.ts";
 

@@ -1,5 +1,5 @@
+import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import type { Clock } from "../clock.ts";
 
 export const loopDelayLimits = {
   /** How often the event loop is looked at. */

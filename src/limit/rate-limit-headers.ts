@@ -1,5 +1,5 @@
+import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import type { Clock } from "../clock.ts";
 import { type KeyEnd, keyEndHeaders } from "../http/key-end.ts";
 import type { LimitDecision } from "./limiter.ts";
 import { stricterLimit } from "./stricter-limit.ts";

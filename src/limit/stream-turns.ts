@@ -1,4 +1,4 @@
-import { type Clock, systemClock } from "../clock.ts";
+import { type Clock, systemClock } from "../base/clock.ts";
 
 /**
  * How long all streams together may hold up one turn of the event loop: while the bytes of apps are

@@ -1,7 +1,7 @@
 import type { Message } from "@bufbuild/protobuf";
 import type { Call, Principal } from "../auth/principal.ts";
+import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import type { Clock } from "../clock.ts";
 import type { EndCall } from "../http/end-calls.ts";
 import type { BodyOutcome, HttpRequest, HttpResponse } from "../http/handler.ts";
 import { flatHeaders, headersOf } from "../http/headers.ts";

@@ -2,7 +2,7 @@ import type { DescMethod } from "@bufbuild/protobuf";
 import type { AddressAllowanceView } from "../admission/admission.ts";
 import type { CredentialKind } from "../auth/credential.ts";
 import type { ServiceRole } from "../auth/service-role.ts";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { Mount } from "../http/handler.ts";
 import type { Outcomes } from "../http/outcomes.ts";
 import type { RequestHead } from "../http/request-head.ts";

@@ -1,7 +1,7 @@
 import type { BackendRecord } from "../apps/app-store.ts";
+import type { Clock } from "../base/clock.ts";
+import { systemTimers, type Timers } from "../base/timers.ts";
 import { bounds } from "../bounds.ts";
-import type { Clock } from "../clock.ts";
-import { systemTimers, type Timers } from "../fleet/timers.ts";
 import { type Refusal, unavailable } from "../refusal/refusal.ts";
 import { appFailed, endedBy } from "./backend-runner.ts";
 import { runEcho } from "./echo-runner.ts";

@@ -1,5 +1,5 @@
-import type { Clock } from "../clock.ts";
-import type { Timers } from "../fleet/timers.ts";
+import type { Clock } from "../base/clock.ts";
+import type { Timers } from "../base/timers.ts";
 
 /** An entry of `Deadlines`. It is linked to its neighbours, so it is in one list at most. */
 export abstract class Timed {

@@ -1,6 +1,6 @@
 import { connectivityState, status } from "@grpc/grpc-js";
-import { systemClock } from "../clock.ts";
-import type { Timers } from "../fleet/timers.ts";
+import { systemClock } from "../base/clock.ts";
+import type { Timers } from "../base/timers.ts";
 import { traceHeaders } from "../http/trace-context.ts";
 import { overloaded } from "../limit/byte-budget.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";

@@ -1,5 +1,5 @@
 import type { Dispatcher } from "undici";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { Refusal } from "../refusal/refusal.ts";
 import { appFailed, appUnreachable, nameOfFailure } from "./backend-runner.ts";
 import { CarriedRequest } from "./carried-request.ts";

@@ -1,9 +1,9 @@
 import { isUtf8 } from "node:buffer";
 import type { SecureContext } from "node:tls";
 import type { BackendRecord } from "../apps/app-store.ts";
+import type { Clock } from "../base/clock.ts";
+import type { Timers } from "../base/timers.ts";
 import { bounds } from "../bounds.ts";
-import type { Clock } from "../clock.ts";
-import type { Timers } from "../fleet/timers.ts";
 import { traceHeaders } from "../http/trace-context.ts";
 import { type HeldBytes, overloaded } from "../limit/byte-budget.ts";
 import { Refusal, refusalFrom } from "../refusal/refusal.ts";

@@ -1,5 +1,5 @@
-import type { Clock } from "../clock.ts";
-import type { Timers } from "../fleet/timers.ts";
+import type { Clock } from "../base/clock.ts";
+import type { Timers } from "../base/timers.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
 import type { RunLimits } from "./backend-runner.ts";
 import { Deadlines, Timed } from "./deadlines.ts";

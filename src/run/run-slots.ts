@@ -1,6 +1,6 @@
 import type { AppRecord } from "../apps/app-store.ts";
+import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import type { Clock } from "../clock.ts";
 import { fail } from "../refusal/refusal.ts";
 
 /**

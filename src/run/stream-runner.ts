@@ -1,5 +1,5 @@
 import type { BackendRecord } from "../apps/app-store.ts";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import { overloaded, textBytes } from "../limit/byte-budget.ts";
 import { unavailable } from "../refusal/refusal.ts";
 import type { BackendRunner } from "./backend-runner.ts";

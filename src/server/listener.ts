@@ -1,5 +1,5 @@
 import { Server, type Socket } from "node:net";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { HostAndPort } from "../settings/host.ts";
 import { type ConnectionsOptions, createConnections } from "./connection/connections.ts";
 import { createHttp1Server, type ListenerTls } from "./connection/http1-server.ts";

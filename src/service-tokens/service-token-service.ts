@@ -3,9 +3,9 @@ import type {
   ServiceTokenService,
 } from "#gen/keyrun/v1/service_token_service_pb.ts";
 import type { ServiceMethods } from "../auth/service-methods.ts";
-import { cutPage, type Page, readPage, readPlace, writePlace } from "../fields/page.ts";
-import { readResourceId } from "../fields/resource-id.ts";
-import type { Log } from "../log.ts";
+import { cutPage, type Page, readPage, readPlace, writePlace } from "../base/page.ts";
+import { readResourceId } from "../base/resource-id.ts";
+import type { Log } from "../log/log.ts";
 import { fail } from "../refusal/refusal.ts";
 import { serviceTokenBounds } from "./service-token-bounds.ts";
 import { localMessage, localName, roleOfNumber, serviceTokenMessage } from "./service-token-message.ts";

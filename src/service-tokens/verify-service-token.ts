@@ -5,7 +5,7 @@ import { createKeyForm, type KeyForm } from "../keys/key-value.ts";
 import { createProvenValues } from "../keys/proven-values.ts";
 import type { ServiceSecrets } from "../keys/service-secrets.ts";
 import { matchesDigest } from "../keys/verify-key.ts";
-import { serviceTokenPrefix } from "../redaction.ts";
+import { serviceTokenPrefix } from "../log/redaction.ts";
 import type { ServiceTokenRecord } from "./service-token-store.ts";
 
 /**

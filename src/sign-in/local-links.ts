@@ -1,6 +1,6 @@
+import type { Clock } from "../base/clock.ts";
+import type { RandomBytes } from "../base/random-bytes.ts";
 import { bounds } from "../bounds.ts";
-import type { Clock } from "../clock.ts";
-import type { RandomBytes } from "../ids/random-bytes.ts";
 import { hashToken, newToken } from "./opaque-token.ts";
 import type { ScreenAddress } from "./screen-address.ts";
 import type { SignedInUser } from "./sessions.ts";

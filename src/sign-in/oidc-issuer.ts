@@ -7,8 +7,8 @@ import {
   discovery,
   enableNonRepudiationChecks,
 } from "openid-client";
+import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import type { Clock } from "../clock.ts";
 import type { OidcConfig } from "../settings/config.ts";
 
 /**

@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { z } from "zod";
+import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import type { Clock } from "../clock.ts";
 import { readCookie, writeCookie } from "./cookies.ts";
 import type { ScreenAddress } from "./screen-address.ts";
 

@@ -12,7 +12,7 @@ import {
   randomState,
   WWWAuthenticateChallengeError,
 } from "openid-client";
-import { normalEmail } from "../fields/email.ts";
+import { normalEmail } from "../base/email.ts";
 import { Refusal } from "../refusal/refusal.ts";
 import type { FindIssuer } from "./oidc-issuer.ts";
 import type { OidcState } from "./oidc-state-cookie.ts";

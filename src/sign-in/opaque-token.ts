@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { RandomBytes } from "../ids/random-bytes.ts";
+import type { RandomBytes } from "../base/random-bytes.ts";
 
 /** Nobody can guess a token of this length, so it is safe to store its plain hash. */
 const tokenBytes = 32;

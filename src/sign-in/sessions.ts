@@ -1,9 +1,9 @@
 import type { SessionPrincipal } from "../auth/principal.ts";
+import type { Clock } from "../base/clock.ts";
+import type { RandomBytes } from "../base/random-bytes.ts";
 import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import type { Clock } from "../clock.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
-import type { RandomBytes } from "../ids/random-bytes.ts";
 import { refuseFor } from "../refusal/outage.ts";
 import { Refusal } from "../refusal/refusal.ts";
 import { hashToken, newToken } from "./opaque-token.ts";

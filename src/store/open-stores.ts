@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import type { InstanceEvents } from "../fleet/instance-guard.ts";
 import type { Config } from "../settings/config.ts";
 import type { ReserveState } from "./sqlite/disk-reserve.ts";

@@ -1,5 +1,5 @@
+import { isResourceId } from "../base/resource-id.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import { isResourceId } from "../fields/resource-id.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
 import type { TeamRecord } from "./team-store.ts";
 

@@ -17,7 +17,7 @@ import { headerOf, pathOf, type RequestHead } from "../http/request-head.ts";
 import type { RequestNotes, RequestObserver } from "../http/request-notes.ts";
 import type { NameRoute } from "../http/route-names.ts";
 import { readTraceContext } from "../http/trace-context.ts";
-import type { Redact } from "../redaction.ts";
+import type { Redact } from "../log/redaction.ts";
 import { rowOf } from "../refusal/reasons.ts";
 import type { Refusal } from "../refusal/refusal.ts";
 import { contextOfCaller } from "./carried-context.ts";

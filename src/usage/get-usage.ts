@@ -8,8 +8,8 @@ import {
   UsageStep,
 } from "#gen/keyrun/v1/key_service_pb.ts";
 import type { ServiceMethods } from "../auth/service-methods.ts";
+import type { Clock } from "../base/clock.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import type { Clock } from "../clock.ts";
 import { keyNotFound } from "../keys/key-not-found.ts";
 import type { KeyStore } from "../keys/key-store.ts";
 import { isKeyId } from "../keys/key-value.ts";

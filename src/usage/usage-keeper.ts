@@ -1,5 +1,5 @@
 import { setImmediate } from "node:timers/promises";
-import type { Clock } from "../clock.ts";
+import type { Clock } from "../base/clock.ts";
 import { dayMs, usageBounds } from "./usage-bounds.ts";
 import type { UsageHour, UsageStore } from "./usage-store.ts";
 

@@ -1,5 +1,5 @@
-import type { Clock } from "../clock.ts";
-import type { Log } from "../log.ts";
+import type { Clock } from "../base/clock.ts";
+import type { Log } from "../log/log.ts";
 import { createCountRuns, type RunEnded } from "./count-runs.ts";
 import { type CountUsage, createHeldUsage } from "./held-usage.ts";
 import { createReadUsage, type ReadUsage } from "./read-usage.ts";

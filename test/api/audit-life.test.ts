@@ -5,7 +5,7 @@ import { AuditOutcome } from "#gen/keyrun/v1/audit_event_pb.ts";
 import { KeyState } from "#gen/keyrun/v1/key_pb.ts";
 import { VerifyKeyResponse_Verdict as Verdict } from "#gen/keyrun/v1/key_service_pb.ts";
 import type { AuditEvent } from "#src/audit/audit-store.ts";
-import type { Clock } from "#src/clock.ts";
+import type { Clock } from "#src/base/clock.ts";
 import { unavailable } from "#src/refusal/refusal.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { runCommand } from "../harness/command-line.ts";

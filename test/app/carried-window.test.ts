@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { openCarriedWindow } from "#src/app/shared-limit.ts";
-import { systemClock } from "#src/clock.ts";
+import { systemClock } from "#src/base/clock.ts";
 import { freePort } from "../harness/free-port.ts";
 
 test("while limits go by the fallback a stop asks Redis for nothing", async () => {

@@ -1,9 +1,9 @@
 import { afterAll, expect, test } from "vitest";
 import { keepWindow, takeUpWindow } from "#src/app/kept-window.ts";
-import { systemClock } from "#src/clock.ts";
+import { systemClock } from "#src/base/clock.ts";
 import { createLimiter } from "#src/limit/limiter.ts";
 import { type SavedWindow, writeWindow } from "#src/limit/saved-window.ts";
-import { createLog } from "#src/log.ts";
+import { createLog } from "#src/log/log.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { warnOfOtherPrefix } from "#src/app/key-prefix.ts";
-import { createLog } from "#src/log.ts";
+import { createLog } from "#src/log/log.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { keyRecordOf, teamRecordOf } from "../harness/store-records.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { meterRuns } from "#src/app/meters.ts";
-import { systemClock } from "#src/clock.ts";
+import { systemClock } from "#src/base/clock.ts";
 import { fail } from "#src/refusal/refusal.ts";
 import { appOn, runOf } from "../harness/app-backends.ts";
 import { seriesOf, testMetrics } from "../harness/test-metrics.ts";

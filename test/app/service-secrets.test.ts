@@ -3,11 +3,11 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { loadServiceSecrets } from "#src/app/service-secrets.ts";
-import { createSecretFiles } from "#src/data-folder/secret-files.ts";
 import { createServiceSecrets } from "#src/keys/service-secrets.ts";
-import { createLog } from "#src/log.ts";
+import { createLog } from "#src/log/log.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import type { Config } from "#src/settings/config.ts";
+import { createSecretFiles } from "#src/settings/secret-files.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { systemClock } from "#src/base/clock.ts";
 import { bounds } from "#src/bounds.ts";
-import { systemClock } from "#src/clock.ts";
 import { fail, unavailable } from "#src/refusal/refusal.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import type { Stores } from "#src/store/stores.ts";

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createStoreReadiness } from "#src/app/store-readiness.ts";
 import { bounds } from "#src/bounds.ts";
-import { createLog } from "#src/log.ts";
+import { createLog } from "#src/log/log.ts";
 
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());

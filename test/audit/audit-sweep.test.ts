@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { auditBounds } from "#src/audit/audit-bounds.ts";
 import { createAuditLog } from "#src/audit/audit-log.ts";
 import { createEventIds } from "#src/audit/event-ids.ts";
-import { createLog } from "#src/log.ts";
+import { createLog } from "#src/log/log.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { soon } from "../harness/soon.ts";

@@ -1,6 +1,6 @@
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
-import { systemClock } from "#src/clock.ts";
+import { systemClock } from "#src/base/clock.ts";
 import { bounds } from "../../web/bounds.ts";
 import { holdTimers } from "../harness/held-timers.ts";
 import { focused } from "../harness/page-probes.ts";

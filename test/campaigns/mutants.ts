@@ -309,7 +309,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     fault: "the access log is not redacted",
-    file: "src/access-log/access-log.ts",
+    file: "src/http/access-log.ts",
     text: "redact(JSON.stringify(",
     by: "(JSON.stringify(",
     test: "test/api/access-log.test.ts",

@@ -63,12 +63,12 @@ test("keys list loads its client and the settings, and nothing of the server", a
     "node_modules/zod",
     "src/auth",
     "src/cli",
-    "src/clock.ts",
+    "src/base/clock.ts",
     "src/main.ts",
-    "src/misleading.ts",
-    "src/redaction.ts",
+    "src/log/misleading-characters.ts",
+    "src/log/redaction.ts",
     "src/settings",
-    "src/version.ts",
+    "src/base/version.ts",
   ]);
   expect(files.filter((file) => file.startsWith("src/auth/"))).toEqual(["src/auth/declared-client.ts"]);
 });
@@ -86,12 +86,12 @@ test.each([
     "bin",
     "node_modules/commander",
     "src/cli",
-    "src/clock.ts",
+    "src/base/clock.ts",
     "src/main.ts",
-    "src/misleading.ts",
-    "src/redaction.ts",
+    "src/log/misleading-characters.ts",
+    "src/log/redaction.ts",
     "src/settings",
-    "src/version.ts",
+    "src/base/version.ts",
   ]);
   expect(files.filter((file) => file.startsWith("src/settings/"))).toEqual(["src/settings/config.ts"]);
 });

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { expect, test } from "vitest";
-import type { Clock } from "#src/clock.ts";
+import type { Clock } from "#src/base/clock.ts";
 import {
   awaitNoFleet,
   awaitNoLoneInstance,

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import type { Clock } from "#src/clock.ts";
+import type { Clock } from "#src/base/clock.ts";
 import { type InstanceGuardParts, takeInstance } from "#src/fleet/instance-guard.ts";
 import type { InstanceRecordStore } from "#src/fleet/instance-record-store.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";

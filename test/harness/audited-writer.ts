@@ -4,8 +4,8 @@
 import { randomBytes } from "node:crypto";
 import { createAuditLog } from "#src/audit/audit-log.ts";
 import { createEventIds } from "#src/audit/event-ids.ts";
-import { systemClock } from "#src/clock.ts";
-import { createLog } from "#src/log.ts";
+import { systemClock } from "#src/base/clock.ts";
+import { createLog } from "#src/log/log.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { openMongoForTest } from "./open-mongo.ts";
 import { keyRecordOf } from "./store-records.ts";

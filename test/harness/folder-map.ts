@@ -15,7 +15,6 @@ export type FolderImports = ReadonlyMap<string, ReadonlySet<string>>;
 
 /** The maps that the pages have, by the folder that each is a map of. */
 export const folderMaps = [
-  { page: "README.md", root: "src" },
   { page: "ARCHITECTURE.md", root: "src" },
   { page: "ARCHITECTURE.md", root: "web" },
 ] as const;

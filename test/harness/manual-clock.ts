@@ -1,5 +1,5 @@
-import type { Clock } from "#src/clock.ts";
-import type { Timers } from "#src/fleet/timers.ts";
+import type { Clock } from "#src/base/clock.ts";
+import type { Timers } from "#src/base/timers.ts";
 
 /** A clock that stands still until a test moves it. Its timers wait until then. */
 export interface ManualClock extends Clock, Timers {

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { systemClock } from "#src/clock.ts";
+import { systemClock } from "#src/base/clock.ts";
 import type { InstanceEvents } from "#src/fleet/instance-guard.ts";
 import { type MongoStoresParts, openMongoStores } from "#src/store/mongo/open-stores.ts";
 import type { Stores } from "#src/store/stores.ts";

@@ -1,5 +1,5 @@
 import { unguarded } from "#src/auth/key-evidence.ts";
-import { systemClock } from "#src/clock.ts";
+import { systemClock } from "#src/base/clock.ts";
 import type { Mount } from "#src/http/handler.ts";
 import { fail } from "#src/refusal/refusal.ts";
 import { createRpcHandler } from "#src/rpc/rpc-handler.ts";

@@ -3,8 +3,8 @@
 import { randomBytes } from "node:crypto";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { changeSecrets, putFirst } from "#src/data-folder/change-secrets.ts";
-import { newSecretText } from "#src/data-folder/secret-files.ts";
+import { changeSecrets, putFirst } from "#src/settings/change-secrets.ts";
+import { newSecretText } from "#src/settings/secret-files.ts";
 
 const [folder = ""] = process.argv.slice(2);
 

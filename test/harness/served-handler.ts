@@ -1,5 +1,5 @@
 import { onTestFinished } from "vitest";
-import { systemClock } from "#src/clock.ts";
+import { systemClock } from "#src/base/clock.ts";
 import type { HttpHandler, Mount } from "#src/http/handler.ts";
 import type { LoggedRequest, Outcomes } from "#src/http/outcomes.ts";
 import type { RequestHead } from "#src/http/request-head.ts";

@@ -107,7 +107,7 @@ describe("each rule finds what breaks it", () => {
 test("what the law allows is no violation", () => {
   const lawful = `
     import { createHmac } from "node:crypto";
-    import type { Clock } from "../clock.ts";
+    import type { Clock } from "../base/clock.ts";
     import type { KeyRecord } from "./key-store.ts";
     // process.env and Date.now() in a comment
     export const told = (clock: Clock, key: KeyRecord & { process: string }) =>

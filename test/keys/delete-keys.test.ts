@@ -1,11 +1,11 @@
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import type { KeyEvidence } from "#src/auth/key-evidence.ts";
+import { systemClock } from "#src/base/clock.ts";
+import { systemTimers } from "#src/base/timers.ts";
 import { bounds } from "#src/bounds.ts";
-import { systemClock } from "#src/clock.ts";
 import { fleetTimes } from "#src/fleet/fleet-times.ts";
 import { joinFleet } from "#src/fleet/join-fleet.ts";
 import { createSecurityState } from "#src/fleet/security-state.ts";
-import { systemTimers } from "#src/fleet/timers.ts";
 import { createDeleteKeys } from "#src/keys/delete-keys.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";

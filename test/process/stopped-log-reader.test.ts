@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { expect, onTestFinished, test } from "vitest";
-import { logOutputBounds } from "#src/log-output.ts";
+import { logOutputBounds } from "#src/log/log-output.ts";
 import { figures } from "../harness/campaigns.ts";
 import { eventually, whileAnswer } from "../harness/eventually.ts";
 import { keyrunPlaces } from "../harness/keyrun-places.ts";

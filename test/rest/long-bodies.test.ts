@@ -2,7 +2,7 @@ import { create, type Message } from "@bufbuild/protobuf";
 import { expect, onTestFinished, test } from "vitest";
 import type { Admission } from "#src/admission/admission.ts";
 import { unguarded } from "#src/auth/key-evidence.ts";
-import { systemClock } from "#src/clock.ts";
+import { systemClock } from "#src/base/clock.ts";
 import type { BodyOutcome } from "#src/http/handler.ts";
 import { createRestHandler } from "#src/rest/rest-handler.ts";
 import { createTranscoder } from "#src/transcode/transcoder.ts";

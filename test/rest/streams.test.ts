@@ -2,7 +2,7 @@ import { create, type DescService, type Message } from "@bufbuild/protobuf";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import type { Admission } from "#src/admission/admission.ts";
 import { unguarded } from "#src/auth/key-evidence.ts";
-import { systemClock } from "#src/clock.ts";
+import { systemClock } from "#src/base/clock.ts";
 import { fail } from "#src/refusal/refusal.ts";
 import type { RestWork } from "#src/rest/admitted-request.ts";
 import { createRestHandler } from "#src/rest/rest-handler.ts";

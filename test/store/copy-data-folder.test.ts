@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { MongoClient } from "mongodb";
 import { afterAll, expect, test } from "vitest";
-import { systemClock } from "#src/clock.ts";
+import { systemClock } from "#src/base/clock.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import { copiedNames } from "#src/store/copied-records.ts";
 import { copyDataFolder } from "#src/store/copy-data-folder.ts";

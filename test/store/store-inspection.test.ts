@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, test } from "vitest";
-import { systemClock } from "#src/clock.ts";
+import { systemClock } from "#src/base/clock.ts";
 import { openStores } from "#src/store/open-stores.ts";
 import { inspectStore } from "#src/store/store-inspection.ts";
 import { createMongoDatabases } from "../harness/mongo-databases.ts";

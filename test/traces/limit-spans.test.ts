@@ -1,7 +1,7 @@
 import { context, type Span, trace } from "@opentelemetry/api";
 import { NodeSDK, tracing } from "@opentelemetry/sdk-node";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { systemClock } from "#src/clock.ts";
+import { systemClock } from "#src/base/clock.ts";
 import { createSharedLimiter } from "#src/limit/shared/shared-limiter.ts";
 import type { SharedLimiter } from "#src/limit/shared/switching-limiter.ts";
 import { createLimitSpans } from "#src/traces/limit-spans.ts";

@@ -1,9 +1,9 @@
 import { trace } from "@opentelemetry/api";
 import { NodeSDK, tracing } from "@opentelemetry/sdk-node";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { systemClock } from "#src/clock.ts";
+import { systemClock } from "#src/base/clock.ts";
 import { watchRequests } from "#src/http/request-notes.ts";
-import { createRedaction } from "#src/redaction.ts";
+import { createRedaction } from "#src/log/redaction.ts";
 import { createServerSpans } from "#src/traces/server-spans.ts";
 
 const exporter = new tracing.InMemorySpanExporter();

@@ -1,6 +1,6 @@
 import type { DescService, JsonObject } from "@bufbuild/protobuf";
+import { resourceIdForm } from "#src/base/resource-id.ts";
 import { bounds } from "#src/bounds.ts";
-import { resourceIdForm } from "#src/fields/resource-id.ts";
 import { createKeyText } from "#src/keys/key-text.ts";
 import type { OpenApiFacts } from "#src/rest/openapi.ts";
 import { leakReportAnswers } from "./leak-report-answers.ts";

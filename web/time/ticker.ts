@@ -1,6 +1,5 @@
 import { useSyncExternalStore } from "react";
-import type { Clock } from "#src/clock.ts";
-import { systemClock } from "#src/clock.ts";
+import { type Clock, systemClock } from "#src/base/clock.ts";
 
 const tickMs = 1_000;
 

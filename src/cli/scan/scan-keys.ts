@@ -1,6 +1,6 @@
 import { createKeyText, type KeyText } from "../../keys/key-text.ts";
 import { redactKeyValue } from "../../keys/key-value.ts";
-import { createRedaction, type Redact } from "../../redaction.ts";
+import { createRedaction, type Redact } from "../../log/redaction.ts";
 import type { CliWorld } from "../cli.ts";
 import { CommandFailure, wrongUse } from "../command-failure.ts";
 import { printable } from "../printable.ts";

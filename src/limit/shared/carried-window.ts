@@ -1,5 +1,5 @@
+import type { Clock } from "../../base/clock.ts";
 import { bounds } from "../../bounds.ts";
-import type { Clock } from "../../clock.ts";
 import { keyLogId, ownerOfLog } from "../key-limit.ts";
 import { newestAge } from "../moments.ts";
 import { type SavedWindow, wallClockTickMs } from "../saved-window.ts";

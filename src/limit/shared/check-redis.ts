@@ -1,5 +1,5 @@
+import type { Clock } from "../../base/clock.ts";
 import { bounds } from "../../bounds.ts";
-import type { Clock } from "../../clock.ts";
 import { systemLimitTimers } from "./limit-timers.ts";
 import { reachRedis } from "./reach-redis.ts";
 import { redisBounds } from "./redis-bounds.ts";

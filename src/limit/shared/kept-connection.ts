@@ -1,4 +1,4 @@
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import { type CallBatches, createCallBatches } from "./call-batches.ts";
 import type { LimitTimers } from "./limit-timers.ts";
 import type { OpenSharedLogs } from "./shared-logs.ts";

@@ -1,4 +1,4 @@
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { LimitDecision } from "../limiter.ts";
 import type { LogState } from "./shared-logs.ts";
 

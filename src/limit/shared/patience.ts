@@ -1,4 +1,4 @@
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { LimitTimers } from "./limit-timers.ts";
 
 /** A wait for an answer that counts only time in which this process could have read it. */

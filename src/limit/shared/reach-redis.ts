@@ -1,4 +1,4 @@
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
 import type { LimitTimers } from "./limit-timers.ts";
 import { redisBounds } from "./redis-bounds.ts";

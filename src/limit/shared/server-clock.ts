@@ -1,4 +1,4 @@
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../../base/clock.ts";
 
 /** What is known of the clock of a server, from the times that it told. */
 export interface ServerClock {

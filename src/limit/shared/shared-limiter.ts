@@ -1,5 +1,5 @@
+import type { Clock } from "../../base/clock.ts";
 import { bounds } from "../../bounds.ts";
-import type { Clock } from "../../clock.ts";
 import { limitBounds } from "../limit-bounds.ts";
 import type { Standing } from "../standing.ts";
 import { type LimitTimers, systemLimitTimers } from "./limit-timers.ts";

@@ -18,10 +18,10 @@ import { PlanSchema, type Team, TeamSchema } from "#gen/keyrun/v1/team_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import type { ChangeForm } from "../../audit/audit-log.ts";
 import type { ChangeSubject } from "../../audit/pending-change.ts";
-import { normalEmail } from "../../fields/email.ts";
-import { isResourceId } from "../../fields/resource-id.ts";
+import { normalEmail } from "../../base/email.ts";
+import { isResourceId } from "../../base/resource-id.ts";
 import { isKeyId } from "../../keys/key-value.ts";
-import { mayHoldSecret } from "../../redaction.ts";
+import { mayHoldSecret } from "../../log/redaction.ts";
 import { detailOf, enumText, maskedFields, spanText, timeText } from "./event-detail.ts";
 
 /** What the audit log says of a call of a method that changes something. */

@@ -1,5 +1,5 @@
 import type { ConnectError, HandlerContext } from "@connectrpc/connect";
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import { pairsOf } from "../../http/headers.ts";
 import { rateReportHeaders } from "../../limit/rate-limit-headers.ts";
 import { fail, type Refusal } from "../../refusal/refusal.ts";

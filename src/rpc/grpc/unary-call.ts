@@ -7,7 +7,7 @@ import {
   toBinary,
 } from "@bufbuild/protobuf";
 import type { Call, Principal } from "../../auth/principal.ts";
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import type { EndCall } from "../../http/end-calls.ts";
 import type { BodyOutcome, HttpRequest } from "../../http/handler.ts";
 import { headersOf } from "../../http/headers.ts";

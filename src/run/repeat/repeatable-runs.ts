@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import type { AppRecord } from "../../apps/app-store.ts";
 import type { Call } from "../../auth/principal.ts";
+import type { Clock } from "../../base/clock.ts";
 import { bounds } from "../../bounds.ts";
-import type { Clock } from "../../clock.ts";
 import { readTraceContext } from "../../http/trace-context.ts";
 import { type ByteBudget, overloaded, textBytes } from "../../limit/byte-budget.ts";
 import { fail, unavailable } from "../../refusal/refusal.ts";

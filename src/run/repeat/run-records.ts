@@ -1,6 +1,6 @@
 import { setImmediate } from "node:timers/promises";
+import type { Clock } from "../../base/clock.ts";
 import { bounds } from "../../bounds.ts";
-import type { Clock } from "../../clock.ts";
 import { unavailable } from "../../refusal/refusal.ts";
 import { runBounds } from "../run-bounds.ts";
 import { createRecordSweep } from "./record-sweep.ts";

@@ -1,5 +1,5 @@
 import { setImmediate } from "node:timers/promises";
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import { runBounds } from "../run-bounds.ts";
 import type { RecordTotals, RunRecordStore } from "./run-record-store.ts";
 import { createTeamTotals, type TeamTotals } from "./team-totals.ts";

@@ -1,4 +1,4 @@
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import { runBounds } from "../run-bounds.ts";
 import type { RecordTotals, RunRecordStore } from "./run-record-store.ts";
 

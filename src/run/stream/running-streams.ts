@@ -1,4 +1,4 @@
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import { shortTextMax } from "../../http/short-texts.ts";
 import { type HeldBytes, overloaded, textBytes } from "../../limit/byte-budget.ts";
 import { streamTurns } from "../../limit/stream-turns.ts";

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import { connectRefused } from "../../http/head-check.ts";
 import type { LoggedRequest, Outcomes } from "../../http/outcomes.ts";
 import type { Entry } from "../../metrics/metrics.ts";

@@ -1,7 +1,7 @@
+import { ownTurn } from "../../base/own-turn.ts";
 import type { BodyOutcome, BytesOfBody } from "../../http/handler.ts";
 import { headerOf, type RequestHead } from "../../http/request-head.ts";
 import { type HeldBytes, overloaded } from "../../limit/byte-budget.ts";
-import { ownTurn } from "../../own-turn.ts";
 import type { Refusal } from "../../refusal/refusal.ts";
 import { type Incoming, isGone, isHttp2Request, isHttp2Response, type NodeRequest } from "../node-http.ts";
 import type { TransportLimits } from "../transport-limits.ts";

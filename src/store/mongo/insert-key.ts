@@ -1,6 +1,6 @@
 import type { Collection } from "mongodb";
+import { foldCase } from "../../base/fold-case.ts";
 import { bounds } from "../../bounds.ts";
-import { foldCase } from "../../fields/fold-case.ts";
 import type { InsertKeyOutcome, KeyRecord } from "../../keys/key-store.ts";
 import { fail, unavailable } from "../../refusal/refusal.ts";
 import { checkRecord } from "../records.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { MongoClient } from "mongodb";
-import type { Clock } from "../../clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import { Refusal } from "../../refusal/refusal.ts";
 import type { StoreCall } from "./store-call.ts";
 

@@ -1,5 +1,5 @@
+import type { Clock } from "../../base/clock.ts";
 import { bounds } from "../../bounds.ts";
-import type { Clock } from "../../clock.ts";
 import { awaitNoFleet } from "../../fleet/alone-or-fleet.ts";
 import {
   type InstanceEvents,

@@ -1,8 +1,8 @@
 import type { DatabaseSync } from "node:sqlite";
+import { foldCase } from "../../base/fold-case.ts";
+import { ownTurn } from "../../base/own-turn.ts";
 import { bounds } from "../../bounds.ts";
-import { foldCase } from "../../fields/fold-case.ts";
 import type { KeyRecord, KeyStore, RotateKeyOrder, RotateKeyOutcome } from "../../keys/key-store.ts";
-import { ownTurn } from "../../own-turn.ts";
 import { checkRecord, keyRecord } from "../records.ts";
 import { activeKey, checkKey, keyColumns, keyOf } from "./checked-key.ts";
 import { settlePendingKeys } from "./pending-keys.ts";

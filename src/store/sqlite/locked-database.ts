@@ -1,6 +1,6 @@
 import type { DatabaseSync } from "node:sqlite";
-import { dataFolderRefused } from "../../data-folder/data-folder.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
+import { dataFolderRefused } from "../../settings/data-folder.ts";
 import { lockDataFolder } from "./data-folder-lock.ts";
 import { openDatabase } from "./database.ts";
 import { migrate } from "./migrations.ts";

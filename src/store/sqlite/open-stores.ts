@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { dataFolderRefused, makeDataFolder } from "../../data-folder/data-folder.ts";
+import { dataFolderRefused, makeDataFolder } from "../../settings/data-folder.ts";
 import { createLookUpEach } from "../look-up-each.ts";
 import type { Stores } from "../stores.ts";
 import { createAppStore } from "./app-store.ts";

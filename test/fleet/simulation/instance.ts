@@ -1,7 +1,7 @@
 import { createDecide } from "#src/admission/decide.ts";
 import type { KeyVerdict } from "#src/auth/key-evidence.ts";
+import type { Clock } from "#src/base/clock.ts";
 import { createFlooredCache, type FlooredCache } from "#src/cache/floored-cache.ts";
-import type { Clock } from "#src/clock.ts";
 import type { ControlStore } from "#src/fleet/control-store.ts";
 import type { Fleet } from "#src/fleet/fleet.ts";
 import type { FleetTimes } from "#src/fleet/fleet-times.ts";

@@ -1,5 +1,5 @@
-import type { Clock } from "#src/clock.ts";
-import type { Timers } from "#src/fleet/timers.ts";
+import type { Clock } from "#src/base/clock.ts";
+import type { Timers } from "#src/base/timers.ts";
 import type { VirtualTime } from "../../harness/virtual-time.ts";
 
 /**

@@ -1,6 +1,6 @@
 import { createClient } from "redis";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { systemClock } from "#src/clock.ts";
+import { systemClock } from "#src/base/clock.ts";
 import { createLimiter } from "#src/limit/limiter.ts";
 import { readWindow, type SavedWindow, writeWindow } from "#src/limit/saved-window.ts";
 import { createCarriedWindow } from "#src/limit/shared/carried-window.ts";

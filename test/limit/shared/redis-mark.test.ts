@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from "vitest";
-import { systemClock } from "#src/clock.ts";
+import { systemClock } from "#src/base/clock.ts";
 import { type LimitTimers, systemLimitTimers } from "#src/limit/shared/limit-timers.ts";
 import { redisBounds } from "#src/limit/shared/redis-bounds.ts";
 import { createSharedLimiter } from "#src/limit/shared/shared-limiter.ts";

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { inspect } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
-import { systemClock } from "#src/clock.ts";
+import { systemClock } from "#src/base/clock.ts";
 import type { KeyLimit } from "#src/limit/key-limit.ts";
 import { createLimiter, type LimitDecision } from "#src/limit/limiter.ts";
 import { readWindow, writeWindow } from "#src/limit/saved-window.ts";

@@ -1,4 +1,4 @@
-import type { Clock } from "#src/clock.ts";
+import type { Clock } from "#src/base/clock.ts";
 import { createStandings, type Standings } from "#src/fleet/standings.ts";
 import type { LimitTimers } from "#src/limit/shared/limit-timers.ts";
 import type { Answer, Ask, OpenSharedLogs, SharedLogs } from "#src/limit/shared/shared-logs.ts";

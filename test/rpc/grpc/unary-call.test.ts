@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { KeyService, RevokeKeyRequestSchema } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunAppRequestSchema, RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { Call, Principal } from "#src/auth/principal.ts";
-import { systemClock } from "#src/clock.ts";
+import { systemClock } from "#src/base/clock.ts";
 import type { BodyOutcome, HttpRequest } from "#src/http/handler.ts";
 import { fail } from "#src/refusal/refusal.ts";
 import { whenAborted } from "#src/rpc/call-deadline.ts";

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { afterAll, expect, onTestFinished, test } from "vitest";
-import { systemClock } from "#src/clock.ts";
+import { systemClock } from "#src/base/clock.ts";
 import { connectMongo } from "#src/store/mongo/connection.ts";
 import { collectionsOf } from "#src/store/mongo/documents.ts";
 import { createHoldTeam } from "#src/store/mongo/hold-team.ts";

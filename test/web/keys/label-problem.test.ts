@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { readLabel } from "#src/base/plain-text.ts";
 import { bounds as serverBounds } from "#src/bounds.ts";
-import { readLabel } from "#src/fields/plain-text.ts";
 import { Refusal } from "#src/refusal/refusal.ts";
 import { bounds } from "../../../web/bounds.ts";
 import { labelLength, labelProblem } from "../../../web/keys/form/label-problem.ts";

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { foldCase } from "#src/fields/fold-case.ts";
+import { foldCase } from "#src/base/fold-case.ts";
 
 test("a letter and its folded form are one letter to a comparison that ignores case, for all of Unicode", () => {
   const others: string[] = [];

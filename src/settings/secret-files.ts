@@ -1,9 +1,9 @@
 import { chmod, open, readFile, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
-import type { RandomBytes } from "../ids/random-bytes.ts";
+import type { RandomBytes } from "../base/random-bytes.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
-import { environment } from "../settings/known.ts";
 import { dataFolderRefused, makeDataFolder, syncFolder } from "./data-folder.ts";
+import { environment } from "./known.ts";
 
 const secretBytes = 32;
 

@@ -1,6 +1,6 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join, sep } from "node:path";
-import { createStaticBody, type StaticBody } from "../http/static-body.ts";
+import { createStaticBody, type StaticBody } from "../static-body.ts";
 
 /** Complete files of the built screen by their URL path, which starts with "/". */
 export type ScreenFiles = ReadonlyMap<string, StaticBody>;

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { createRedaction, mayHoldSecret } from "#src/redaction.ts";
+import { createRedaction, mayHoldSecret } from "#src/log/redaction.ts";
 
 const token = `token+for/tests~only=${"0".repeat(32)}`;
 const redact = createRedaction("svc", [token]);

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { type Clock, systemClock } from "#src/clock.ts";
-import { createLogOutput, logOutputBounds } from "#src/log-output.ts";
-import { soon } from "./harness/soon.ts";
+import { type Clock, systemClock } from "#src/base/clock.ts";
+import { createLogOutput, logOutputBounds } from "#src/log/log-output.ts";
+import { soon } from "../harness/soon.ts";
 
 /** An output whose reader has room for so many bytes as the test says. */
 function outputWithReader(

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { ownTurn } from "#src/own-turn.ts";
-import { countTurns } from "./harness/counted-turns.ts";
+import { ownTurn } from "#src/base/own-turn.ts";
+import { countTurns } from "../harness/counted-turns.ts";
 
 test("a turn of the event loop is for one piece of work, in the order in which they asked", async () => {
   const turns = countTurns();

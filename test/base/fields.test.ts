@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { readEmail } from "#src/fields/email.ts";
-import { cutPage, readPage } from "#src/fields/page.ts";
-import { readLabel } from "#src/fields/plain-text.ts";
-import { readResourceId } from "#src/fields/resource-id.ts";
+import { readEmail } from "#src/base/email.ts";
+import { cutPage, readPage } from "#src/base/page.ts";
+import { readLabel } from "#src/base/plain-text.ts";
+import { readResourceId } from "#src/base/resource-id.ts";
 
 test("an id is a lower-case letter, then up to 62 letters, digits and hyphens", () => {
   expect(readResourceId("a", "team_id")).toBe("a");

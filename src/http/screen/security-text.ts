@@ -1,4 +1,4 @@
-import { createStaticBody, type StaticBody } from "../http/static-body.ts";
+import { createStaticBody, type StaticBody } from "../static-body.ts";
 
 export const securityTextPath = "/.well-known/security.txt";
 

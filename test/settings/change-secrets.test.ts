@@ -14,8 +14,8 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
-import { changeSecrets, putFirst, putLast } from "#src/data-folder/change-secrets.ts";
-import { createSecretFiles, newSecretText } from "#src/data-folder/secret-files.ts";
+import { changeSecrets, putFirst, putLast } from "#src/settings/change-secrets.ts";
+import { createSecretFiles, newSecretText } from "#src/settings/secret-files.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
 const folders = createTempFolders();
@@ -143,7 +143,7 @@ test("a missing file is refused in words", async () => {
 test("a write that fails leaves the file as it was, in words", async () => {
   const path = newFile();
   const before = read(path);
-  const program = `import { changeSecrets, putFirst } from "#src/data-folder/change-secrets.ts";
+  const program = `import { changeSecrets, putFirst } from "#src/settings/change-secrets.ts";
     console.log(JSON.stringify(await changeSecrets(${JSON.stringify(path)}, putFirst("${newText()}"))));`;
   // No file may grow past 0 bytes.
   const line = `ulimit -f 0 && exec "$0" --input-type=module-typescript -e "$1"`;

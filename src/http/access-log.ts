@@ -1,11 +1,11 @@
-import type { Clock } from "../clock.ts";
-import { httpMethod, type LoggedRequest } from "../http/outcomes.ts";
-import { isProbe } from "../http/probes.ts";
-import type { RequestNotes, RequestObserver } from "../http/request-notes.ts";
-import type { NameRoute } from "../http/route-names.ts";
+import type { Clock } from "../base/clock.ts";
 import type { Entry } from "../metrics/metrics.ts";
 import { rowOf } from "../refusal/reasons.ts";
 import type { Refusal } from "../refusal/refusal.ts";
+import { httpMethod, type LoggedRequest } from "./outcomes.ts";
+import { isProbe } from "./probes.ts";
+import type { RequestNotes, RequestObserver } from "./request-notes.ts";
+import type { NameRoute } from "./route-names.ts";
 
 export type WriteLine = (line: string) => void;
 

@@ -4,10 +4,10 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createKeyForm } from "#src/keys/key-value.ts";
 import { createServiceSecrets } from "#src/keys/service-secrets.ts";
-import { createLog } from "#src/log.ts";
-import { createRedaction } from "#src/redaction.ts";
+import { createLog } from "#src/log/log.ts";
+import { createRedaction } from "#src/log/redaction.ts";
 import { reasons } from "#src/refusal/reasons.ts";
-import { mutatedKey, tellsSecret } from "./harness/mutated-keys.ts";
+import { mutatedKey, tellsSecret } from "../harness/mutated-keys.ts";
 
 const id = "0123456789abcdefghjkmnpq";
 const tail = "QqZz".repeat(12);
@@ -170,9 +170,9 @@ test("a record below the level is never read", () => {
 
 test("lines go to standard error, with level, time and message, and nothing to standard output", () => {
   const script = `
-    import { systemClock } from "#src/clock.ts";
-    import { createLog } from "#src/log.ts";
-    import { createLogOutput } from "#src/log-output.ts";
+    import { systemClock } from "#src/base/clock.ts";
+    import { createLog } from "#src/log/log.ts";
+    import { createLogOutput } from "#src/log/log-output.ts";
     const destination = createLogOutput({ clock: systemClock });
     createLog({ level: "info", destination }).info({ a: 1 }, "hi");`;
   const output = execFileSync("sh", [

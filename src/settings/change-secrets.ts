@@ -1,8 +1,8 @@
 import { type FileHandle, open, readFile, realpath, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import { environment, serviceSecretsMax } from "../settings/known.ts";
-import { splitSecrets, unpromotedMark } from "../settings/text.ts";
 import { syncFolder } from "./data-folder.ts";
+import { environment, serviceSecretsMax } from "./known.ts";
+import { splitSecrets, unpromotedMark } from "./text.ts";
 
 /** One secret of the list, as it is written and as it is used. */
 export interface HeldSecret {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { createLog } from "#src/log.ts";
-import { createTerminalLog } from "#src/terminal-log.ts";
+import { createLog } from "#src/log/log.ts";
+import { createTerminalLog } from "#src/log/terminal-log.ts";
 
 function recorded({ colour = false } = {}) {
   const texts: string[] = [];

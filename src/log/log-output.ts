@@ -1,5 +1,5 @@
 import { writeSync } from "node:fs";
-import type { Clock } from "./clock.ts";
+import type { Clock } from "../base/clock.ts";
 
 /** The bounds of the log's way to its reader. */
 export const logOutputBounds = {

@@ -2,8 +2,8 @@ import { randomBytes } from "node:crypto";
 import { readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { createSecretFiles, writePrivateFile } from "#src/data-folder/secret-files.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
+import { createSecretFiles, writePrivateFile } from "#src/settings/secret-files.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
 const folders = createTempFolders();

@@ -1,5 +1,5 @@
 import { prettyFactory } from "pino-pretty";
-import { misleadingCharacters } from "./misleading.ts";
+import { misleadingCharacters } from "./misleading-characters.ts";
 
 /**
  * Turns lines of the log into lines that people read, and hands them to `write`. A finished line

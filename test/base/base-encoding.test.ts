@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { encodeBase62, encodeCrockford } from "#src/ids/base-encoding.ts";
+import { encodeBase62, encodeCrockford } from "#src/base/base-encoding.ts";
 
 const crockford = "0123456789abcdefghjkmnpqrstvwxyz";
 const groups = fc.integer({ min: 1, max: 6 }).chain((count) => {

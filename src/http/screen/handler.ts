@@ -1,10 +1,10 @@
-import type { Clock } from "../clock.ts";
-import type { HttpHandler, HttpRequest } from "../http/handler.ts";
-import { pathOf } from "../http/request-head.ts";
-import { type StaticBody, staticAnswer } from "../http/static-body.ts";
-import { fail } from "../refusal/refusal.ts";
-import type { ScreenFiles } from "./screen-files.ts";
-import { screenHeaders } from "./screen-headers.ts";
+import type { Clock } from "../../base/clock.ts";
+import { fail } from "../../refusal/refusal.ts";
+import type { HttpHandler, HttpRequest } from "../handler.ts";
+import { pathOf } from "../request-head.ts";
+import { type StaticBody, staticAnswer } from "../static-body.ts";
+import type { ScreenFiles } from "./files.ts";
+import { screenHeaders } from "./headers.ts";
 import { securityText, securityTextPath } from "./security-text.ts";
 
 export interface ScreenHandlerParts {
