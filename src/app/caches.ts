@@ -4,7 +4,7 @@ import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import { createFlooredCache, type FlooredCache } from "../cache/floored-cache.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import { evidenceOf } from "../keys/key-evidence-of.ts";
+import { evidenceOf } from "../keys/verify-key.ts";
 import { createSemaphore } from "../limit/semaphore.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { serviceTokenBounds } from "../service-tokens/service-token-bounds.ts";

@@ -1,4 +1,4 @@
-import { deletedKeyVersion } from "../keys/delete-keys.ts";
+import { deletedKeyVersion } from "../keys/key-life.ts";
 import { createUsage, type Usage, type UsageParts } from "../usage/usage.ts";
 import type { Membership } from "./membership.ts";
 

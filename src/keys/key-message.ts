@@ -1,7 +1,11 @@
+/** What is said of a key over the wire, and what a call about one is refused with. */
+
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { type KeySchema, KeyState } from "#gen/keyrun/v1/key_pb.ts";
+import { fail, type Refusal } from "../refusal/refusal.ts";
 import type { KeyRecord } from "./key-store.ts";
+import { isKeyId } from "./key-value.ts";
 
 /**
  * A stored key as callers see it: without the digest, the secret's version or anything that helps
@@ -31,4 +35,23 @@ export function keyMessage(key: KeyRecord): MessageInitShape<typeof KeySchema> {
 function stateOf({ revokeTimeMs, expiredTimeMs }: KeyRecord): KeyState {
   if (revokeTimeMs !== null) return KeyState.REVOKED;
   return expiredTimeMs === null ? KeyState.ACTIVE : KeyState.EXPIRED;
+}
+
+/** Repeats an id only if it has the form of one: people do send a whole key in its place. */
+export function keyNotFound(teamId: string, keyId: string): Refusal {
+  const param = "key_id";
+  const metadata = { team_id: teamId };
+  if (!isKeyId(keyId)) return fail("KEY_NOT_FOUND", { param, metadata });
+  const problem = `Team \`${teamId}\` has no key \`${keyId}\`.`;
+  return fail("KEY_NOT_FOUND", { param, problem, metadata: { ...metadata, key_id: keyId } });
+}
+
+const uuidForm = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
+
+/** The `request_id` of a call that makes a key; null if it has none. */
+export function readRequestId(value: string): string | null {
+  const requestId = value.toLowerCase();
+  if (requestId === "") return null;
+  if (uuidForm.test(requestId)) return requestId;
+  throw fail("INVALID_ARGUMENT", { param: "request_id", problem: "request_id must be a UUID, or empty." });
 }

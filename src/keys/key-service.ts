@@ -1,3 +1,9 @@
+/**
+ * `KeyService`: creating, listing, revoking and verifying keys. Rotation, changes, watches and
+ * leak reports have files of their own, because they take more than a screen.
+ */
+
+import { createHash } from "node:crypto";
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import {
   type KeyService,
@@ -10,22 +16,25 @@ import { unguarded } from "../auth/key-evidence.ts";
 import { mayRunApp } from "../auth/key-restrictions.ts";
 import type { ServiceMethods } from "../auth/service-methods.ts";
 import type { Clock } from "../base/clock.ts";
-import { readLabel } from "../base/plain-text.ts";
+import { foldCase } from "../base/fold-case.ts";
+import { ownTurn } from "../base/own-turn.ts";
+import { cutPage, readPage, readPlace, writePlace } from "../base/page.ts";
+import { readKeyQuery, readLabel } from "../base/plain-text.ts";
+import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import type { LimitDecision } from "../limit/limiter.ts";
 import { rateLimitMessage } from "../limit/rate-limit-message.ts";
 import { stricterLimit } from "../limit/stricter-limit.ts";
+import { mayHoldSecret } from "../log/redaction.ts";
 import { fail } from "../refusal/refusal.ts";
 import { requireTeam } from "../teams/find-team.ts";
 import { planNumber } from "../teams/plan-message.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
-import { readNewExpireTime } from "./key-expiry.ts";
-import { keyMessage } from "./key-message.ts";
-import type { KeyRecord } from "./key-store.ts";
+import { readNewExpireTime } from "./key-life.ts";
+import { keyMessage, readRequestId } from "./key-message.ts";
+import type { KeyCursor, KeyMatch, KeyRecord } from "./key-store.ts";
 import type { Keyring } from "./keyring.ts";
-import { createListKeys } from "./list-keys.ts";
 import type { ReadRestrictions } from "./read-restrictions.ts";
-import { readRequestId } from "./request-id.ts";
 
 /** What KeyService needs. */
 export interface KeyServiceParts {
@@ -118,4 +127,120 @@ async function ended(
   // The team was deleted a moment ago, and the key with it.
   if (!team) return { verdict: Verdict.INVALID };
   return { verdict, keyId, teamId, plan: planNumber(team.plan) };
+}
+
+/**
+ * What the text of a search fits; undefined if it is empty and so fits every key. People paste
+ * whole keys, so nothing that may be a key's secret is part of the result: it goes to the store and
+ * into page tokens. Throws INVALID_ARGUMENT, without the text.
+ */
+export function keyMatchOf(query: string, keyPrefix: string): KeyMatch | undefined {
+  const text = readKeyQuery(query, "query");
+  if (text === "") return undefined;
+  const pasted = fullValue.exec(text)?.groups?.id;
+  if (pasted !== undefined) return { idStart: pasted.toLowerCase() };
+  if (mayHoldSecret(text)) return {};
+  const idStart = idStartOf(text.toLowerCase(), `${keyPrefix}_`);
+  return {
+    labelPart: foldCase(text),
+    ...(idStart !== undefined && { idStart }),
+    ...(ellipsis.test(text) && { redactedPart: text.replace(ellipsis, "…") }),
+  };
+}
+
+/** A full value with any prefix, or as much of it as follows the id. */
+const fullValue = /_(?<id>[0-9a-hjkmnp-tv-z]{24})\./i;
+const ellipsis = /…|\.\.\./;
+
+function idStartOf(text: string, prefix: string): string | undefined {
+  const start = text.startsWith(prefix) ? text.slice(prefix.length) : text;
+  return /^[0-9a-hjkmnp-tv-z]{1,24}$/.test(start) ? start : undefined;
+}
+
+interface ListKeysParts {
+  readonly keyring: Pick<Keyring, "list" | "placeOf" | "countActive" | "countRevoked">;
+  readonly teams: RecordSource<TeamRecord>;
+  readonly keysPerTeamMax: number;
+  readonly keyPrefix: string;
+}
+
+/** `KeyService.ListKeys`. */
+export function createListKeys(parts: ListKeysParts): ServiceMethods<typeof KeyService>["listKeys"] {
+  const { keyring, teams, keysPerTeamMax, keyPrefix } = parts;
+  return async ({ teamId, query, showRevoked, ...request }) => {
+    const team = await requireTeam(teams, teamId);
+    const match = keyMatchOf(query, keyPrefix);
+    const scope = scopeOf(team.id, showRevoked, match);
+    const page = readPage(request, scope);
+    const list = {
+      teamId: team.id,
+      limit: page.limit + 1,
+      ...(page.after !== undefined && { after: readCursor(page.after) }),
+      includeRevoked: showRevoked,
+    };
+    // To count the keys of a large team takes milliseconds.
+    await ownTurn();
+    // First, because it marks keys whose expiry has come.
+    const activeKeyCount = await keyring.countActive(team.id);
+    const [{ found, stoppedAt }, revokedKeyCount] = await Promise.all([
+      search(keyring, list, match),
+      keyring.countRevoked(team.id, bounds.revokedKeysCountedMax),
+    ]);
+    const { items, nextPageToken } = cutPage(
+      found,
+      page,
+      scope,
+      writeCursor,
+      stoppedAt && writeCursor(stoppedAt),
+    );
+    return {
+      keys: items.map(keyMessage),
+      nextPageToken,
+      activeKeyCount,
+      activeKeyCountMax: keysPerTeamMax,
+      revokedKeyCount,
+    };
+  };
+}
+
+/**
+ * Searches step by step, because a step of the embedded store holds up the whole process. After
+ * `keySearchStepsMax` of them it stops, and says where: the next page goes on from there.
+ */
+async function search(
+  keyring: ListKeysParts["keyring"],
+  { limit, ...query }: Parameters<Keyring["list"]>[0],
+  match: KeyMatch | undefined,
+): Promise<{ found: KeyRecord[]; stoppedAt?: KeyCursor }> {
+  if (!match) return { found: await keyring.list({ ...query, limit }) };
+  const found: KeyRecord[] = [];
+  let { after } = query;
+  for (let step = 0; step < bounds.keySearchStepsMax; step++) {
+    if (step > 0) await ownTurn();
+    const from = { ...query, ...(after && { after }) };
+    const until = await keyring.placeOf(bounds.keysSearchedAtOnce, from);
+    const rest = limit - found.length;
+    found.push(...(await keyring.list({ ...from, limit: rest, ...(until && { until }), match })));
+    if (found.length >= limit || !until) return { found };
+    after = until;
+  }
+  return { found, ...(after && { stoppedAt: after }) };
+}
+
+/** A token is bound to what the query means. It holds a digest, and so never the query's text. */
+function scopeOf(teamId: string, showRevoked: boolean, match: KeyMatch | undefined): string {
+  const scope = `keys:${teamId}:${showRevoked}`;
+  if (!match) return scope;
+  const { labelPart, idStart, redactedPart } = match;
+  const meaning = JSON.stringify([labelPart ?? null, idStart ?? null, redactedPart ?? null]);
+  return `${scope}:${createHash("sha256").update(meaning).digest("base64url").slice(0, 22)}`;
+}
+
+function writeCursor({ createTimeMs, id }: KeyCursor): string {
+  return writePlace({ timeMs: createTimeMs, id });
+}
+
+function readCursor(after: string): KeyCursor {
+  const { timeMs, id } = readPlace(after);
+  return { createTimeMs: timeMs, id };
 }

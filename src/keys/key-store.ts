@@ -1,3 +1,8 @@
+/**
+ * The port of stored keys, and the records that go through it. `store/` implements it twice;
+ * `test/contract` holds both to each sentence.
+ */
+
 /** A key as it is stored. It holds a keyed digest of the full value, never the value. */
 export interface KeyRecord {
   readonly id: string;

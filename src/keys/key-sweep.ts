@@ -1,14 +1,18 @@
+/**
+ * How keys end without a caller: their time is over, their rotation was cut off, or their team is
+ * deleted.
+ */
+
 import type { KeyEvidence } from "../auth/key-evidence.ts";
 import type { Clock } from "../base/clock.ts";
+import { ownTurn } from "../base/own-turn.ts";
 import { bounds } from "../bounds.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
 import { keyEndNoticeMs } from "../http/key-end.ts";
-import type { ExpireKeys, ExpireKeysParts } from "./expire-keys.ts";
 import type { KeyEvent } from "./key-events.ts";
-import { evidenceOf } from "./key-evidence-of.ts";
-import { keyLifeBounds } from "./key-life-bounds.ts";
+import { keyLifeBounds, keyrunActor } from "./key-life.ts";
 import type { KeyRecord, KeyStore, SettledKeys } from "./key-store.ts";
-import { keyrunActor } from "./rotate-key.ts";
+import { evidenceOf } from "./verify-key.ts";
 
 /** Looks from time to time after keys that end. The timer does not keep the process alive. */
 export interface KeySweep {
@@ -130,4 +134,84 @@ export function createKeySweep(parts: {
 function changeOf(key: KeyRecord): FlooredChange<KeyEvidence> & { readonly key: KeyRecord } {
   const { id, version, teamId } = key;
   return { id, version, teamId, value: evidenceOf(key), key };
+}
+
+const keysAtOnce = bounds.changesPerPushMax;
+
+/**
+ * Deletes all keys of a team, as many at a time as one push to the fleet tells of. Calls `before`
+ * before each write. Each step waits until every instance knows of the one before. Otherwise a team
+ * with many keys would push more changes than the fleet looks back over, and an instance that is
+ * merely slower would drop all that it cached.
+ *
+ * Keys that were revoked before are told too. If their revocation ended before it was pushed, such
+ * as by a kill, another instance may still hold them as active, and a new team may get the id.
+ */
+export function createDeleteKeys({
+  store,
+  changeSecurityState,
+  onDeleted,
+}: {
+  readonly store: KeyStore;
+  readonly changeSecurityState: ChangeSecurityState<"key", FlooredChange<KeyEvidence>>;
+  /** Called once no instance accepts the key. */
+  readonly onDeleted: (keyId: string) => void;
+}): (teamId: string, before: () => void) => Promise<void> {
+  return async (teamId, before) => {
+    for (let deleted: number = keysAtOnce; deleted === keysAtOnce; ) {
+      const changes = await changeSecurityState("key", async () => {
+        before();
+        const ids = await store.deleteAll(teamId, keysAtOnce);
+        return ids.map((id) => ({ id, version: deletedKeyVersion, teamId }));
+      });
+      for (const { id } of changes) onDeleted(id);
+      deleted = changes.length;
+      await ownTurn();
+    }
+  };
+}
+
+/**
+ * Marks every key whose expiry has come, of one team or of all. A marked key stays expired,
+ * whatever the clock does, and no longer counts among the team's active keys.
+ */
+export type ExpireKeys = (teamId?: string) => Promise<void>;
+
+export interface ExpireKeysParts {
+  readonly clock: Pick<Clock, "unixMs">;
+  readonly store: KeyStore;
+  readonly changeSecurityState: ChangeSecurityState<"key", FlooredChange<KeyEvidence>>;
+  readonly withLastUse: (key: KeyRecord) => KeyRecord;
+  readonly publish: (event: KeyEvent) => void;
+  /**
+   * Called before a key is marked, which waits for it. Repeating it does nothing. The key's time is
+   * over by then in the store, so the key has expired also if another change comes before the mark.
+   */
+  readonly expiring: (key: {
+    readonly teamId: string;
+    readonly keyId: string;
+    readonly timeMs: number;
+  }) => Promise<void>;
+}
+
+/** Calls `publish` with each key that it marks. */
+export function createExpireKeys(parts: ExpireKeysParts): ExpireKeys {
+  const { clock, store, changeSecurityState, withLastUse, publish, expiring } = parts;
+  return async (teamId) => {
+    for (let marked: number = keysAtOnce; marked === keysAtOnce; ) {
+      const nowMs = clock.unixMs();
+      const before = (key: { readonly teamId: string; readonly keyId: string }) =>
+        expiring({ ...key, timeMs: nowMs });
+      const order = { nowMs, limit: keysAtOnce, before, ...(teamId !== undefined && { teamId }) };
+      const changes = await changeSecurityState("key", async () =>
+        (await store.markExpired(order)).map((key) => ({
+          ...changeOf(key),
+          // Every instance refuses the key by its own clock, so nobody waits until all know.
+          grants: true,
+        })),
+      );
+      for (const { key } of changes) publish({ kind: "changed", key: withLastUse(key) });
+      marked = changes.length;
+    }
+  };
 }

@@ -1,18 +1,27 @@
+/**
+ * The use cases that a key's creation and revocation share, whoever asks: a member, the command
+ * line, or somebody who has found the key.
+ */
+
 import { noteSubject } from "../audit/pending-change.ts";
 import type { KeyEvidence } from "../auth/key-evidence.ts";
+import type { KeyRestrictions } from "../auth/key-restrictions.ts";
 import { actorOf, type Principal } from "../auth/principal.ts";
+import type { Clock } from "../base/clock.ts";
+import type { RandomBytes } from "../base/random-bytes.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
 import { fail } from "../refusal/refusal.ts";
 import { whileTeamsStay } from "../teams/find-team.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
-import { deletedKeyVersion } from "./delete-keys.ts";
-import { createExpireKeys, type ExpireKeys, type ExpireKeysParts } from "./expire-keys.ts";
 import type { KeyEvent } from "./key-events.ts";
-import { evidenceOf } from "./key-evidence-of.ts";
-import { keyNotFound } from "./key-not-found.ts";
+import { deletedKeyVersion } from "./key-life.ts";
+import { keyNotFound } from "./key-message.ts";
 import type { InsertKeyOutcome, KeyRecord, KeyStore } from "./key-store.ts";
-import { type MintedKey, mintKey, type NewKeyOrder, type NewKeyParts } from "./new-key.ts";
+import { createExpireKeys, type ExpireKeys, type ExpireKeysParts } from "./key-sweep.ts";
+import { type KeyForm, redactKeyValue } from "./key-value.ts";
+import type { ServiceSecrets } from "./service-secrets.ts";
+import { evidenceOf } from "./verify-key.ts";
 
 /** The use cases of a team's keys. */
 export interface Keyring {
@@ -137,4 +146,57 @@ export function createKeyring(parts: KeyringParts): Keyring {
     expireKeys,
     withLastUse,
   };
+}
+
+interface NewKeyParts {
+  readonly clock: Pick<Clock, "unixMs">;
+  readonly form: KeyForm;
+  readonly secrets: ServiceSecrets;
+  readonly randomBytes: RandomBytes;
+}
+
+/** What a new key is to be. */
+interface NewKeyOrder {
+  readonly teamId: string;
+  readonly label: string;
+  readonly requestId: string | null;
+  /** Null: it does not expire. */
+  readonly expireTimeMs: number | null;
+  readonly by: Principal;
+  /** Null: the key may do all that its team may. */
+  readonly restrictions: KeyRestrictions | null;
+}
+
+/** A key that is not stored yet, and the only copy of its full value. */
+interface MintedKey {
+  readonly key: KeyRecord;
+  readonly value: string;
+}
+
+export function mintKey({ clock, form, secrets, randomBytes }: NewKeyParts, order: NewKeyOrder): MintedKey {
+  const { id, value } = form.mint(randomBytes);
+  const key: KeyRecord = {
+    id,
+    teamId: order.teamId,
+    label: order.label,
+    redactedValue: redactKeyValue(value),
+    digest: secrets.digestNewest(value).toString("base64url"),
+    secretVersion: secrets.newestVersion,
+    requestId: order.requestId,
+    createTimeMs: clock.unixMs(),
+    createdBy: actorOf(order.by),
+    lastUseTimeMs: null,
+    revokeTimeMs: null,
+    revokedBy: null,
+    expireTimeMs: order.expireTimeMs,
+    expiredTimeMs: null,
+    replacesKeyId: null,
+    replacedByKeyId: null,
+    firstKeyId: null,
+    pendingSinceMs: null,
+    appIds: order.restrictions?.appIds ?? [],
+    requestsPerMinute: order.restrictions?.requestsPerMinute ?? null,
+    version: 1,
+  };
+  return { key, value };
 }

@@ -5,15 +5,12 @@ import { actorOf, type Principal } from "../auth/principal.ts";
 import type { ServiceMethods } from "../auth/service-methods.ts";
 import { fail, unavailable } from "../refusal/refusal.ts";
 import { requireLasting, requireTeam } from "../teams/find-team.ts";
-import { evidenceOf } from "./key-evidence-of.ts";
-import { keyLifeBounds } from "./key-life-bounds.ts";
-import { keyMessage } from "./key-message.ts";
-import { keyNotFound } from "./key-not-found.ts";
+import { keyLifeBounds } from "./key-life.ts";
+import { keyMessage, keyNotFound, readRequestId } from "./key-message.ts";
 import type { KeyRecord, KeyStore, RotateKeyOrder, RotateKeyOutcome } from "./key-store.ts";
-import type { KeyringParts } from "./keyring.ts";
-import { mintKey } from "./new-key.ts";
-import { readRequestId } from "./request-id.ts";
+import { type KeyringParts, mintKey } from "./keyring.ts";
 import type { UpdateKeyParts } from "./update-key.ts";
+import { evidenceOf } from "./verify-key.ts";
 
 export interface RotateKeyParts extends Omit<KeyringParts, "activeMax" | "lastUseTimeMs">, UpdateKeyParts {
   readonly store: KeyStore;
@@ -96,9 +93,6 @@ function cutOff(
   return cause;
 }
 
-/** Who revokes a key that nobody ever got. */
-export const keyrunActor = "Keyrun";
-
 function orderOf(
   parts: RotateKeyParts,
   {
@@ -142,9 +136,6 @@ function orderOf(
         };
   return { order: { teamId, keyId: old.id, version: old.version, successor, end }, value };
 }
-
-/** The version of a successor that can be used. It is one lower while it is pending. */
-export const successorVersion = 2;
 
 /** A repeat of the request that has replaced the key learns so, and not that it was replaced. */
 async function requireNewRequest(

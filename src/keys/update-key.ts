@@ -10,14 +10,12 @@ import { cutText } from "../refusal/cut-text.ts";
 import { fail, unavailable } from "../refusal/refusal.ts";
 import { requireTeam } from "../teams/find-team.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
-import type { ExpireKeysParts } from "./expire-keys.ts";
 import type { KeyEvent } from "./key-events.ts";
-import { evidenceOf } from "./key-evidence-of.ts";
-import { readExpireTime } from "./key-expiry.ts";
-import { keyLifeBounds } from "./key-life-bounds.ts";
-import { keyMessage } from "./key-message.ts";
-import { keyNotFound } from "./key-not-found.ts";
+import { keyLifeBounds, readExpireTime } from "./key-life.ts";
+import { keyMessage, keyNotFound } from "./key-message.ts";
 import type { KeyChange, KeyRecord, KeyStore } from "./key-store.ts";
+import type { ExpireKeysParts } from "./key-sweep.ts";
+import { evidenceOf } from "./verify-key.ts";
 
 export interface UpdateKeyParts {
   readonly clock: Pick<Clock, "unixMs">;

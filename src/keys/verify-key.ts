@@ -1,9 +1,10 @@
-import { timingSafeEqual } from "node:crypto";
+import { hash, timingSafeEqual } from "node:crypto";
 import { invalidKey, type KeyEvidence, type VerifyKey, verdictOf } from "../auth/key-evidence.ts";
+import type { KeyRestrictions } from "../auth/key-restrictions.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RecordSource } from "../cache/record-source.ts";
+import type { KeyRecord } from "./key-store.ts";
 import type { KeyForm } from "./key-value.ts";
-import { createProvenValues } from "./proven-values.ts";
 import type { ServiceSecrets } from "./service-secrets.ts";
 
 /**
@@ -18,11 +19,11 @@ export function createVerifyKey(parts: {
   evidence: RecordSource<KeyEvidence>;
 }): VerifyKey {
   const { clock, form, secrets, evidence } = parts;
-  const proven = createProvenValues(secrets);
+  const verified = createVerifiedValues(secrets);
   const verdictFor = (value: string, found: KeyEvidence | null | undefined) => {
-    if (proven.has(found, value) && found) return verdictOf(found, clock);
+    if (verified.has(found, value) && found) return verdictOf(found, clock);
     if (!matchesDigest(secrets, value, found) || !found) return invalidKey;
-    proven.add(found, value);
+    verified.add(found, value);
     return verdictOf(found, clock);
   };
 
@@ -52,4 +53,68 @@ export function matchesDigest(
   const presented = secrets.digest(found?.secretVersion ?? secrets.newestVersion, value);
   const equal = timingSafeEqual(presented ?? noDigest, found?.digest ?? noDigest);
   return presented !== undefined && equal;
+}
+
+/**
+ * The values that matched the evidence of a key or a service token before. The same one comes again
+ * and again, and this makes checking it again cheaper.
+ */
+interface VerifiedValues {
+  /**
+   * Whether exactly this evidence has proven this value. Takes the same time where it has not, or
+   * where there is no evidence.
+   */
+  has(evidence: object | null | undefined, value: string): boolean;
+  /** Call it once the evidence's digest matched. */
+  add(evidence: object, value: string): void;
+}
+
+/**
+ * Remembers a value as SHA-256 over a salt and the value: one hash, where its HMAC takes two. The
+ * salt is made from the service secret, so the hash reveals no more than the digest beside it. The
+ * salt is never stored. An entry lives only as long as its evidence: after a revocation, or when
+ * the evidence expires, the value must be proven anew.
+ */
+export function createVerifiedValues(secrets: ServiceSecrets): VerifiedValues {
+  const salt = secrets.digestNewest("keyrun-proven-value:").toString("base64url");
+  const hashOf = (value: string) => hash("sha256", salt + value);
+  const proven = new WeakMap<object, Buffer>();
+  const presented = Buffer.alloc(hashCharacters);
+
+  return {
+    has(evidence, value) {
+      presented.write(hashOf(value), "latin1");
+      return timingSafeEqual(presented, (evidence && proven.get(evidence)) ?? noHash);
+    },
+    add: (evidence, value) => void proven.set(evidence, Buffer.from(hashOf(value), "latin1")),
+  };
+}
+
+/** Hashes are hexadecimal text, so zero bytes match no hash. */
+const hashCharacters = 64;
+const noHash = Buffer.alloc(hashCharacters);
+
+/** The part of a stored key that verifying needs. */
+export function evidenceOf(key: KeyRecord): KeyEvidence {
+  const { id, teamId, secretVersion, revokeTimeMs, expireTimeMs, replacedByKeyId, version } = key;
+  return {
+    ...{ id, teamId, secretVersion, revokeTimeMs, expireTimeMs, version },
+    firstKeyId: key.firstKeyId ?? id,
+    digest: Buffer.from(key.digest, "base64url"),
+    restrictions: restrictionsOf(key),
+    isExpired: key.expiredTimeMs !== null,
+    isPending: key.pendingSinceMs !== null,
+    end:
+      expireTimeMs === null
+        ? undefined
+        : {
+            timeMs: expireTimeMs,
+            time: new Date(expireTimeMs).toISOString(),
+            isReplaced: replacedByKeyId !== null,
+          },
+  };
+}
+
+function restrictionsOf({ appIds, requestsPerMinute }: KeyRecord): KeyRestrictions | null {
+  return appIds.length === 0 && requestsPerMinute === null ? null : { appIds, requestsPerMinute };
 }

@@ -1,6 +1,9 @@
+/** `KeyService.WatchKeys`: a team's keys as they change, and when they are used. */
+
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { WatchKeysRequest, WatchKeysResponseSchema } from "#gen/keyrun/v1/key_service_pb.ts";
 import type { Call, Principal } from "../auth/principal.ts";
+import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import { refuseFor } from "../refusal/outage.ts";
@@ -9,6 +12,7 @@ import { requireTeam, teamNotFound } from "../teams/find-team.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import type { KeyEvent, KeyEvents, KeyWatch } from "./key-events.ts";
 import { keyMessage } from "./key-message.ts";
+import type { Keyring } from "./keyring.ts";
 
 export interface WatchKeysParts {
   readonly teams: RecordSource<TeamRecord>;
@@ -104,4 +108,70 @@ async function checkTeam(
   // A new team got the id.
   if (team.createTimeMs !== createTimeMs) throw teamNotFound(id);
   if (!mayAdmit()) throw refuseFor("lease");
+}
+
+/** Tells those who watch a team when its keys are used, on whatever instance. */
+interface WatchedUses {
+  /** Starts to look for uses. The timer does not keep the process alive. */
+  start(): void;
+  /** Waits for the look that runs. */
+  close(): Promise<void>;
+}
+
+/**
+ * Lists the newest active keys of each watched team every `lookMs`, however many watch it, and
+ * publishes those whose last use is later than the one that was seen before. A list that fails is
+ * left out: the next look tells what it would have told.
+ */
+export function createWatchedUses(parts: {
+  readonly clock: Clock;
+  readonly events: Pick<KeyEvents, "publish" | "watchedTeams">;
+  readonly list: Keyring["list"];
+  readonly lookMs?: number;
+}): WatchedUses {
+  const { clock, events, list, lookMs = bounds.keyUsesLookMs } = parts;
+  /** The latest use that was seen of each team's keys, by key. */
+  let seen = new Map<string, ReadonlyMap<string, number>>();
+  let timer: NodeJS.Timeout | undefined;
+  let looking: Promise<void> | undefined;
+
+  async function look(): Promise<void> {
+    const before = seen;
+    seen = new Map();
+    for (const teamId of events.watchedTeams()) {
+      const known = before.get(teamId);
+      seen.set(teamId, (await lookAt(teamId, known).catch(() => known)) ?? new Map());
+    }
+  }
+
+  async function lookAt(
+    teamId: string,
+    known: ReadonlyMap<string, number> | undefined,
+  ): Promise<ReadonlyMap<string, number>> {
+    // A caller that began to watch since the last look may have read the list before these uses.
+    const sinceMs = clock.unixMs() - bounds.keyUsesTellMs;
+    const keys = await list({ teamId, limit: bounds.keyUsesWatchedMax, includeRevoked: false });
+    const uses = new Map<string, number>();
+    for (const key of keys) {
+      const { id, lastUseTimeMs } = key;
+      if (lastUseTimeMs === null) continue;
+      uses.set(id, lastUseTimeMs);
+      if (lastUseTimeMs > (known?.get(id) ?? sinceMs)) events.publish({ kind: "used", key });
+    }
+    return uses;
+  }
+
+  return {
+    start() {
+      timer ??= setInterval(() => {
+        looking ??= look().finally(() => {
+          looking = undefined;
+        });
+      }, lookMs).unref();
+    },
+    async close() {
+      clearInterval(timer);
+      await looking;
+    },
+  };
 }

@@ -2,9 +2,8 @@ import type { ServiceTokenVerdict, VerifyServiceToken } from "../auth/require-se
 import type { NamedService } from "../auth/service-role.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import { createKeyForm, type KeyForm } from "../keys/key-value.ts";
-import { createProvenValues } from "../keys/proven-values.ts";
 import type { ServiceSecrets } from "../keys/service-secrets.ts";
-import { matchesDigest } from "../keys/verify-key.ts";
+import { createVerifiedValues, matchesDigest } from "../keys/verify-key.ts";
 import { serviceTokenPrefix } from "../log/redaction.ts";
 import type { ServiceTokenRecord } from "./service-token-store.ts";
 
@@ -52,7 +51,7 @@ export function createVerifyServiceToken(parts: {
   readonly onUse: (tokenId: string) => void;
 }): VerifyServiceToken {
   const { isLocal, form, secrets, evidence, onUse } = parts;
-  const proven = createProvenValues(secrets);
+  const proven = createVerifiedValues(secrets);
 
   function verdictFor(value: string, found: ServiceTokenEvidence | undefined): ServiceTokenVerdict {
     if (!proven.has(found, value) || !found) {

@@ -10,7 +10,7 @@ import {
 import type { ServiceMethods } from "../auth/service-methods.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import { keyNotFound } from "../keys/key-not-found.ts";
+import { keyNotFound } from "../keys/key-message.ts";
 import type { KeyStore } from "../keys/key-store.ts";
 import { isKeyId } from "../keys/key-value.ts";
 import { fail } from "../refusal/refusal.ts";

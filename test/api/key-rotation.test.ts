@@ -4,7 +4,7 @@ import { Code } from "@connectrpc/connect";
 import { describe, expect, test } from "vitest";
 import { KeyState } from "#gen/keyrun/v1/key_pb.ts";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
-import { keyLifeBounds } from "#src/keys/key-life-bounds.ts";
+import { keyLifeBounds } from "#src/keys/key-life.ts";
 import { agedKeyrun } from "../harness/aged-keyrun.ts";
 import { refusedCall } from "../harness/refused-call.ts";
 

@@ -1,8 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { leakBounds } from "#src/auth/leak-bounds.ts";
 import { bounds } from "#src/bounds.ts";
-import { checksumOf, createKeyText } from "#src/keys/key-text.ts";
-import { redactKeyValue } from "#src/keys/key-value.ts";
+import { checksumOf, createKeyText, redactKeyValue } from "#src/keys/key-value.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 import { restRun } from "../harness/keyrun-process.ts";

@@ -2,7 +2,7 @@ import { performance } from "node:perf_hooks";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { leakBounds } from "#src/auth/leak-bounds.ts";
 import { bounds } from "#src/bounds.ts";
-import { checksumOf } from "#src/keys/key-text.ts";
+import { checksumOf } from "#src/keys/key-value.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { timeFigures } from "../harness/campaigns.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";

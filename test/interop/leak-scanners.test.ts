@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
-import { createKeyText } from "#src/keys/key-text.ts";
+import { createKeyText } from "#src/keys/key-value.ts";
 import {
   githubPattern,
   gitleaks,

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createActiveKeys } from "#src/keys/active-keys.ts";
+import { createActiveKeys } from "#src/keys/last-uses.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 
 const withinMs = 300_000;

@@ -6,7 +6,7 @@ import { bounds } from "#src/bounds.ts";
 import { fleetTimes } from "#src/fleet/fleet-times.ts";
 import { joinFleet } from "#src/fleet/join-fleet.ts";
 import { createSecurityState } from "#src/fleet/security-state.ts";
-import { createDeleteKeys } from "#src/keys/delete-keys.ts";
+import { createDeleteKeys } from "#src/keys/key-sweep.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";
 import { memoryControlStore } from "../harness/memory-control-store.ts";

@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
 import type { ControlChange } from "#src/fleet/control-store.ts";
-import { deletedKeyVersion } from "#src/keys/delete-keys.ts";
-import { createFleetKeyEvents } from "#src/keys/fleet-key-events.ts";
-import { createKeyEvents } from "#src/keys/key-events.ts";
+import { createFleetKeyEvents, createKeyEvents } from "#src/keys/key-events.ts";
+import { deletedKeyVersion } from "#src/keys/key-life.ts";
 import type { KeyRecord } from "#src/keys/key-store.ts";
 import { fail } from "#src/refusal/refusal.ts";
 import { keyRecordOf } from "../harness/store-records.ts";

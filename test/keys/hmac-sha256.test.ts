@@ -1,7 +1,7 @@
 import { createHmac } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createHmacSha256 } from "#src/keys/hmac-sha256.ts";
+import { createHmacSha256 } from "#src/keys/service-secrets.ts";
 
 test("it equals node's own HMAC-SHA-256 for every secret and text, whatever was hashed before", () => {
   const bytes = fc.uint8Array({ minLength: 1, maxLength: 130 });

@@ -1,5 +1,5 @@
 import { afterAll, expect, onTestFinished, test } from "vitest";
-import { keyLifeBounds } from "#src/keys/key-life-bounds.ts";
+import { keyLifeBounds } from "#src/keys/key-life.ts";
 import type { KeyStore } from "#src/keys/key-store.ts";
 import { createKeySweep } from "#src/keys/key-sweep.ts";
 import { unavailable } from "#src/refusal/refusal.ts";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
+import { createListKeys } from "#src/keys/key-service.ts";
 import type { KeyRecord } from "#src/keys/key-store.ts";
-import { createListKeys } from "#src/keys/list-keys.ts";
 import { countTurns } from "../harness/counted-turns.ts";
 import { keyRecordOf, teamRecordOf } from "../harness/store-records.ts";
 

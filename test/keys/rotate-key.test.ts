@@ -3,7 +3,7 @@ import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { durationFromMs } from "@bufbuild/protobuf/wkt";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { RotateKeyRequestSchema } from "#gen/keyrun/v1/key_service_pb.ts";
-import { evidenceOf } from "#src/keys/key-evidence-of.ts";
+import { evidenceOf } from "#src/keys/verify-key.ts";
 import { createKeyForm } from "#src/keys/key-value.ts";
 import { createRotateKey } from "#src/keys/rotate-key.ts";
 import { createServiceSecrets } from "#src/keys/service-secrets.ts";

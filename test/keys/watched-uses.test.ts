@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { bounds } from "#src/bounds.ts";
 import { createKeyEvents } from "#src/keys/key-events.ts";
 import type { KeyRecord } from "#src/keys/key-store.ts";
-import { createWatchedUses } from "#src/keys/watched-uses.ts";
+import { createWatchedUses } from "#src/keys/watch-keys.ts";
 import { unavailable } from "#src/refusal/refusal.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { soon } from "../harness/soon.ts";

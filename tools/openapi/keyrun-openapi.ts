@@ -1,7 +1,7 @@
 import type { DescService, JsonObject } from "@bufbuild/protobuf";
 import { resourceIdForm } from "#src/base/resource-id.ts";
 import { bounds } from "#src/bounds.ts";
-import { createKeyText } from "#src/keys/key-text.ts";
+import { createKeyText } from "#src/keys/key-value.ts";
 import type { OpenApiFacts } from "#src/rest/openapi.ts";
 import { leakReportAnswers } from "./leak-report-answers.ts";
 import { createOpenApi, type MethodFacts } from "./openapi.ts";

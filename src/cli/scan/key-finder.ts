@@ -1,4 +1,4 @@
-import type { KeyText } from "../../keys/key-text.ts";
+import type { KeyText } from "../../keys/key-value.ts";
 
 export interface FoundKey {
   /** From 1. */

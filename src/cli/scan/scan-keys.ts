@@ -1,5 +1,4 @@
-import { createKeyText, type KeyText } from "../../keys/key-text.ts";
-import { redactKeyValue } from "../../keys/key-value.ts";
+import { createKeyText, type KeyText, redactKeyValue } from "../../keys/key-value.ts";
 import { createRedaction, type Redact } from "../../log/redaction.ts";
 import type { CliWorld } from "../cli.ts";
 import { CommandFailure, wrongUse } from "../command-failure.ts";

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { expect, test } from "vitest";
 import type { KeyEvidence } from "#src/auth/key-evidence.ts";
-import { createProvenValues } from "#src/keys/proven-values.ts";
 import { createServiceSecrets } from "#src/keys/service-secrets.ts";
+import { createVerifiedValues } from "#src/keys/verify-key.ts";
 
 const secrets = createServiceSecrets([randomBytes(32)]);
 
@@ -21,7 +21,7 @@ function evidence(): KeyEvidence {
 }
 
 test("a value is proven for the evidence that it matched, and for no other evidence of the same key", () => {
-  const proven = createProvenValues(secrets);
+  const proven = createVerifiedValues(secrets);
   const [held, later] = [evidence(), evidence()];
   expect(proven.has(held, "value")).toBe(false);
   proven.add(held, "value");
@@ -32,7 +32,7 @@ test("a value is proven for the evidence that it matched, and for no other evide
 });
 
 test("no other value is proven by it, even one that differs in one character or in length", () => {
-  const proven = createProvenValues(secrets);
+  const proven = createVerifiedValues(secrets);
   const held = evidence();
   proven.add(held, "value");
   for (const other of ["valuf", "Value", "valu", "valuee", "", "\0".repeat(64)]) {
