@@ -1,14 +1,26 @@
+/**
+ * The admission of every run, whichever entry it came by: reads the credential, asks `decide.ts`,
+ * and makes a refusal or a caller of what was decided.
+ */
+
 import { readBearer } from "../auth/credential.ts";
-import type { Decide, Decision } from "../auth/decide.ts";
-import type { LookUpGuard } from "../auth/key-evidence.ts";
-import type { KeyPrincipal } from "../auth/principal.ts";
+import {
+  type CheckKey,
+  type Decide,
+  type Decision,
+  type KeyEvidence,
+  type LookUpGuard,
+  verdictOf,
+} from "../auth/key-evidence.ts";
+import type { Anyone, KeyPrincipal } from "../auth/principal.ts";
+import type { Clock } from "../base/clock.ts";
+import type { RecordSource } from "../cache/record-source.ts";
 import type { KeyEnd } from "../http/key-end.ts";
 import type { RequestNotes } from "../http/request-notes.ts";
 import type { LimitDecision } from "../limit/limiter.ts";
 import type { RateReport } from "../limit/rate-limit-headers.ts";
 import { stricterLimit } from "../limit/stricter-limit.ts";
 import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
-import { expired, revoked } from "./check-key.ts";
 
 /** The part of a request to run an app that is judged before its body is read. */
 export interface Applicant {
@@ -141,4 +153,50 @@ function limited(decision: LimitDecision): Refusal {
     retry_after_s: String(Math.max(1, Math.ceil(retryAfterMs / 1000))),
   };
   return fail("RATE_LIMIT_EXCEEDED", { metadata, retryAfterMs });
+}
+
+/** A caller of a method that takes no credential, and what its address has left. */
+export interface AnyoneAdmission {
+  readonly kind: "admitted";
+  readonly principal: Anyone;
+  /** Undefined where the listener has no bound for addresses. */
+  readonly rate?: RateReport;
+  /** The numbers now, without spending. */
+  readonly rateNow?: () => RateReport;
+}
+
+/** Admits every caller. What the method looks up is charged to the caller's address. */
+export function admitAnyone(
+  { address }: Pick<Applicant, "address">,
+  { guard, look }: AddressAllowanceView,
+): AnyoneAdmission {
+  const principal: Anyone = { kind: "anyone", address, guard };
+  const decision = look(address);
+  if (!decision) return { kind: "admitted", principal };
+  const rateNow = () => ({ policy: "address", decision: look(address) ?? decision }) as const;
+  return { kind: "admitted", principal, rate: { policy: "address", decision }, rateNow };
+}
+
+export function createCheckKey(keys: RecordSource<KeyEvidence>, clock: Pick<Clock, "unixMs">): CheckKey {
+  const check = (evidence: KeyEvidence | null | undefined): void => {
+    const verdict = evidence && verdictOf(evidence, clock);
+    if (verdict?.kind === "valid") return;
+    if (verdict?.kind === "revoked") throw revoked(verdict.revokeTimeMs);
+    if (verdict?.kind === "expired") throw expired(verdict.expireTimeMs);
+    throw fail("INVALID_API_KEY");
+  };
+  return (keyId) => {
+    const held = keys.peek(keyId);
+    return held === undefined ? keys.load(keyId).then(check) : check(held);
+  };
+}
+
+/** The refusal of a key that was revoked. Only for its owner. */
+function revoked(revokeTimeMs: number): Refusal {
+  return fail("REVOKED_API_KEY", { metadata: { revoke_time: new Date(revokeTimeMs).toISOString() } });
+}
+
+/** The refusal of a key whose time is over. Only for its owner. */
+function expired(expireTimeMs: number): Refusal {
+  return fail("EXPIRED_API_KEY", { metadata: { expire_time: new Date(expireTimeMs).toISOString() } });
 }

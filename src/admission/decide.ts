@@ -1,5 +1,9 @@
-import type { Decide, Decision, Question } from "../auth/decide.ts";
-import type { KeyVerdict, VerifyKey } from "../auth/key-evidence.ts";
+/**
+ * The one decision about a key: the hold on the store, the key, the team, the limit, in this
+ * order.
+ */
+
+import type { Decide, Decision, KeyVerdict, Question, VerifyKey } from "../auth/key-evidence.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import type { KeyLimit } from "../limit/key-limit.ts";

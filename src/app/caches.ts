@@ -12,8 +12,8 @@ import {
   evidenceOf as evidenceOfToken,
   type ServiceTokenEvidence,
 } from "../service-tokens/verify-service-token.ts";
-import type { SessionRecord, SessionStore } from "../sign-in/session-store.ts";
 import { sessionVersionOf } from "../sign-in/sessions.ts";
+import type { SessionRecord, SessionStore } from "../sign-in/sign-in-store.ts";
 import type { Stores } from "../store/stores.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 

@@ -4,7 +4,7 @@ import type { ControlChange } from "../fleet/control-store.ts";
 import { createSecurityState, raiseFloors } from "../fleet/security-state.ts";
 import type { ServiceTokenEvidence } from "../service-tokens/verify-service-token.ts";
 import type { PlanName } from "../settings/config.ts";
-import type { SessionRecord } from "../sign-in/session-store.ts";
+import type { SessionRecord } from "../sign-in/sign-in-store.ts";
 import type { Stores } from "../store/stores.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import type { Caches } from "./caches.ts";

@@ -1,6 +1,11 @@
-import type { Decide, Decision, Question } from "../auth/decide.ts";
-import type { LookUpGuard, VerifyKey } from "../auth/key-evidence.ts";
-import { mayRunApp } from "../auth/key-restrictions.ts";
+import {
+  type Decide,
+  type Decision,
+  type LookUpGuard,
+  mayRunApp,
+  type Question,
+  type VerifyKey,
+} from "../auth/key-evidence.ts";
 import type { Clock } from "../base/clock.ts";
 import type { LimitDecision } from "../limit/limiter.ts";
 import type { Metrics } from "../metrics/metrics.ts";

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { ServiceTokenService } from "#gen/keyrun/v1/service_token_service_pb.ts";
+import { createServiceTokenCheck } from "../auth/instance-tokens.ts";
 import type { VerifyServiceToken } from "../auth/require-service.ts";
-import { createServiceTokenCheck } from "../auth/service-token.ts";
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import { currentRecords } from "../cache/current-records.ts";

@@ -1,5 +1,5 @@
 import { join, resolve } from "node:path";
-import { signInOffWords } from "../sign-in/session-service.ts";
+import { signInOffWords } from "../sign-in/session-access.ts";
 
 /** What the start text says about the screen. */
 export type ScreenNotice =

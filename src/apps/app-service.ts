@@ -1,5 +1,5 @@
 import type { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
-import type { ServiceMethods } from "../auth/service-methods.ts";
+import type { ServiceMethods } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
 import { cutPage, readPage } from "../base/page.ts";
 import { readResourceId } from "../base/resource-id.ts";

@@ -1,8 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import type { AuditService, ListEventsRequest } from "#gen/keyrun/v1/audit_service_pb.ts";
-import type { Principal } from "../auth/principal.ts";
-import type { ServiceMethods } from "../auth/service-methods.ts";
+import type { Principal, ServiceMethods } from "../auth/principal.ts";
 import { cutPage, readPage, readPlace, writePlace } from "../base/page.ts";
 import { fail } from "../refusal/refusal.ts";
 import { auditBounds } from "./audit-bounds.ts";

@@ -1,3 +1,5 @@
+/** What a request shows as proof: which kinds there are, and how `Authorization` is read. */
+
 /**
  * What a method takes as proof: an API key; the token of internal services; a session; a session
  * whose user has preview access, for the user's own teams only; the token that the instances of a

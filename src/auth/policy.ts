@@ -1,8 +1,12 @@
+/**
+ * The policy: which credential each RPC takes on which listener, and what else depends on the RPC
+ * alone. The server refuses to start where an RPC has no row.
+ */
+
 import { type DescMethod, type DescService, ScalarType } from "@bufbuild/protobuf";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import type { CredentialKind } from "./credential.ts";
-import { leakBounds } from "./leak-bounds.ts";
-import type { ServiceRole } from "./service-role.ts";
+import type { ServiceRole } from "./require-service.ts";
 
 export type ListenerName = "public" | "internal";
 
@@ -120,6 +124,24 @@ const shed: ReadonlySet<DescMethod> = new Set([KeyService.method.verifyKey]);
 export function isShed(method: DescMethod): boolean {
   return shed.has(method);
 }
+
+/** The bounds of what anyone may do who has found a key. */
+export const leakBounds = {
+  /** Bytes of a request: the longest value has 87, and a client may write it in any JSON. */
+  reportBytesMax: 1_024,
+  /** Reports that look a key up or revoke it at once. Far fewer than the look-ups of the runs. */
+  reportsAtOnceMax: 8,
+  /** Reports that wait for one of these. */
+  reportsWaitingMax: 256,
+  reportWaitMsMax: 1_000,
+  /**
+   * A key that was revoked this long ago is known as revoked by every instance of a fleet: what one
+   * has cached is older by no more than its lifetime and the difference of the wall clocks.
+   */
+  revocationKnownMs: 65_000,
+  /** Revoked keys of which is remembered that every instance was told. */
+  toldKeysMax: 10_000,
+} as const;
 
 /** The methods whose requests are short, and how long they may be: anyone may send them. */
 const requestBytesMax: ReadonlyMap<DescMethod, number> = new Map([

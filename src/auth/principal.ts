@@ -1,9 +1,22 @@
+/**
+ * A call as a service method sees it: the proven caller, and what else it may know. Services are
+ * plain functions of a message and such a call.
+ */
+
+import type {
+  DescMethod,
+  DescMethodBiDiStreaming,
+  DescMethodClientStreaming,
+  DescMethodServerStreaming,
+  DescMethodUnary,
+  DescService,
+  MessageInitShape,
+  MessageShape,
+} from "@bufbuild/protobuf";
 import type { RequestNotes } from "../http/request-notes.ts";
 import type { Refusal } from "../refusal/refusal.ts";
-import { clientName, type DeclaredClient } from "./declared-client.ts";
-import type { LookUpGuard } from "./key-evidence.ts";
-import type { KeyRestrictions } from "./key-restrictions.ts";
-import type { NamedService } from "./service-role.ts";
+import type { KeyRestrictions, LookUpGuard } from "./key-evidence.ts";
+import type { NamedService } from "./require-service.ts";
 
 /** The caller, as the credential alone proves it, never a field of the request. */
 export type Principal =
@@ -87,3 +100,51 @@ export function actorOf(principal: Principal): string {
   if (service) return service.name;
   return client === undefined ? "a service" : clientName(client);
 }
+
+/** The request header in which a client of the internal listener says what it is. */
+export const clientHeader = "keyrun-client";
+
+/** The clients that may say so, and their names in records. */
+const names = { "command-line": "the command line" } as const;
+
+/** A client that Keyrun knows by a name of its own. */
+export type DeclaredClient = keyof typeof names;
+
+/**
+ * The client that the header's value declares; undefined if there is none, or an unknown one.
+ * Believe it only of a caller who has proved to be a service: it is no proof by itself.
+ */
+export function declaredClient(value: string | undefined): DeclaredClient | undefined {
+  return value === "command-line" ? value : undefined;
+}
+
+/** The client's name in records. */
+function clientName(client: DeclaredClient): string {
+  return names[client];
+}
+
+/**
+ * The methods of a service as plain functions, the same for every handler. The caller is already
+ * authorized. A method refuses by throwing a `Refusal`. A stream ends when the call's signal is
+ * aborted.
+ */
+export type ServiceMethods<S extends DescService> = {
+  [Name in keyof S["method"]]: MethodWork<S["method"][Name]>;
+};
+
+type MethodWork<M extends DescMethod> =
+  M extends DescMethodUnary<infer Input, infer Output>
+    ? (request: MessageShape<Input>, call: Call) => Answer<MessageInitShape<Output>>
+    : M extends DescMethodServerStreaming<infer Input, infer Output>
+      ? (request: MessageShape<Input>, call: Call) => AsyncIterable<MessageInitShape<Output>>
+      : M extends DescMethodClientStreaming<infer Input, infer Output>
+        ? (requests: AsyncIterable<MessageShape<Input>>, call: Call) => Answer<MessageInitShape<Output>>
+        : M extends DescMethodBiDiStreaming<infer Input, infer Output>
+          ? (
+              requests: AsyncIterable<MessageShape<Input>>,
+              call: Call,
+            ) => AsyncIterable<MessageInitShape<Output>>
+          : never;
+
+/** A plain value where it is there at once: a promise would cost more. */
+type Answer<T> = T | Promise<T>;

@@ -1,6 +1,10 @@
+/**
+ * Internal services: their roles, the check of the token that one shows, and of what its role may
+ * do.
+ */
+
 import { fail, type Refusal } from "../refusal/refusal.ts";
 import { readBearer } from "./credential.ts";
-import type { NamedService, ServiceRole } from "./service-role.ts";
 
 /** What a presented service token proved to be. */
 export type ServiceTokenVerdict =
@@ -61,4 +65,18 @@ export function requireTeamOfService(service: NamedService, teamId: string): voi
     metadata: { service: name, role: "manage", team_ids: teamIds },
     problem: `The token of the service \`${name}\` is not for this team: ${teams}. Use a token with the role manage for the team, or with the role admin.`,
   });
+}
+
+/** What a service may do. "admin" may do everything, and each of the others only its own part. */
+export const serviceRoles = ["verify", "manage", "metrics", "admin"] as const;
+export type ServiceRole = (typeof serviceRoles)[number];
+
+/** A service with a token of its own. */
+export interface NamedService {
+  /** The id of the token. */
+  readonly id: string;
+  readonly name: string;
+  readonly role: ServiceRole;
+  /** The only teams that it may manage. Empty for roles that are not limited to teams. */
+  readonly teamIds: readonly string[];
 }

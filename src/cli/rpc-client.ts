@@ -2,7 +2,7 @@ import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
 import type { SecureContextOptions } from "node:tls";
 import type { DescMethodUnary, DescService, MessageJsonType } from "@bufbuild/protobuf";
-import { clientHeader, type DeclaredClient } from "../auth/declared-client.ts";
+import { clientHeader, type DeclaredClient } from "../auth/principal.ts";
 import { CallRefused, CallUnanswered, type ErrorAnswer, isCallError } from "./call-errors.ts";
 
 /** The unary RPCs of a service, as functions of JSON messages. */

@@ -1,5 +1,5 @@
 import type { FleetService } from "#gen/keyrun/v1/fleet_service_pb.ts";
-import type { ServiceMethods } from "../auth/service-methods.ts";
+import type { ServiceMethods } from "../auth/principal.ts";
 import { fail } from "../refusal/refusal.ts";
 
 /** `nudged` is called with each nudge of another instance; undefined where there is no fleet. */

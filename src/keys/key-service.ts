@@ -11,10 +11,8 @@ import {
   type VerifyKeyRequest,
   type VerifyKeyResponseSchema,
 } from "#gen/keyrun/v1/key_service_pb.ts";
-import type { Decide, Decision } from "../auth/decide.ts";
-import { unguarded } from "../auth/key-evidence.ts";
-import { mayRunApp } from "../auth/key-restrictions.ts";
-import type { ServiceMethods } from "../auth/service-methods.ts";
+import { type Decide, type Decision, mayRunApp, unguarded } from "../auth/key-evidence.ts";
+import type { ServiceMethods } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
 import { foldCase } from "../base/fold-case.ts";
 import { ownTurn } from "../base/own-turn.ts";

@@ -10,7 +10,7 @@ import { bounds } from "../bounds.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
 import { keyEndNoticeMs } from "../http/key-end.ts";
 import type { KeyEvent } from "./key-events.ts";
-import { keyLifeBounds, keyrunActor } from "./key-life.ts";
+import { deletedKeyVersion, keyLifeBounds, keyrunActor } from "./key-life.ts";
 import type { KeyRecord, KeyStore, SettledKeys } from "./key-store.ts";
 import { evidenceOf } from "./verify-key.ts";
 

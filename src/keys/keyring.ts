@@ -1,11 +1,10 @@
 /**
- * The use cases that a key's creation and revocation share, whoever asks: a member, the command
- * line, or somebody who has found the key.
+ * The use cases that a key's creation and revocation share: of a member, of the command
+ * line, and of the finder of a key.
  */
 
 import { noteSubject } from "../audit/pending-change.ts";
-import type { KeyEvidence } from "../auth/key-evidence.ts";
-import type { KeyRestrictions } from "../auth/key-restrictions.ts";
+import type { KeyEvidence, KeyRestrictions } from "../auth/key-evidence.ts";
 import { actorOf, type Principal } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomBytes } from "../base/random-bytes.ts";

@@ -1,6 +1,6 @@
 import type { CreateKeyRequest } from "#gen/keyrun/v1/key_service_pb.ts";
 import type { AppRecord } from "../apps/app-store.ts";
-import type { KeyRestrictions } from "../auth/key-restrictions.ts";
+import type { KeyRestrictions } from "../auth/key-evidence.ts";
 import { isResourceId } from "../base/resource-id.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import { cutText } from "../refusal/cut-text.ts";

@@ -1,6 +1,6 @@
 import type { KeyService, UpdateKeyRequest } from "#gen/keyrun/v1/key_service_pb.ts";
 import type { KeyEvidence } from "../auth/key-evidence.ts";
-import type { ServiceMethods } from "../auth/service-methods.ts";
+import type { ServiceMethods } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
 import { readLabel } from "../base/plain-text.ts";
 import { bounds } from "../bounds.ts";

@@ -1,6 +1,11 @@
 import { hash, timingSafeEqual } from "node:crypto";
-import { invalidKey, type KeyEvidence, type VerifyKey, verdictOf } from "../auth/key-evidence.ts";
-import type { KeyRestrictions } from "../auth/key-restrictions.ts";
+import {
+  invalidKey,
+  type KeyEvidence,
+  type KeyRestrictions,
+  type VerifyKey,
+  verdictOf,
+} from "../auth/key-evidence.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import type { KeyRecord } from "./key-store.ts";

@@ -1,6 +1,10 @@
 import { metricsRole } from "../auth/policy.ts";
-import { proveService, requireRole, type VerifyServiceToken } from "../auth/require-service.ts";
-import type { NamedService } from "../auth/service-role.ts";
+import {
+  type NamedService,
+  proveService,
+  requireRole,
+  type VerifyServiceToken,
+} from "../auth/require-service.ts";
 import type { HttpHandler, HttpRequest } from "../http/handler.ts";
 import { preferredType } from "../http/preference.ts";
 import { pathOf } from "../http/request-head.ts";

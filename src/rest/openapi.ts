@@ -1,7 +1,7 @@
 // The document of `/openapi.json`. `npm run generate` writes it into gen/, with `{{name}}` where a
 // configuration says something of its own; a start only fills that in.
 import template from "#gen/openapi.json" with { type: "json" };
-import { leakBounds } from "../auth/leak-bounds.ts";
+import { leakBounds } from "../auth/policy.ts";
 import type { Config, PlanName } from "../settings/config.ts";
 
 /** What the document says of a configuration, by the names in the template. */

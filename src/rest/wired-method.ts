@@ -1,5 +1,11 @@
-import type { AddressAllowanceView, Admission, Admit, Applicant } from "../admission/admission.ts";
-import { type AnyoneAdmission, admitAnyone } from "../admission/admit-anyone.ts";
+import {
+  type AddressAllowanceView,
+  type Admission,
+  type Admit,
+  type AnyoneAdmission,
+  type Applicant,
+  admitAnyone,
+} from "../admission/admission.ts";
 import type { CredentialKind } from "../auth/credential.ts";
 import type { Principal } from "../auth/principal.ts";
 import type { Binding } from "../transcode/binding.ts";

@@ -1,16 +1,41 @@
+/**
+ * One check of the caller for all RPC handlers: before the body by the policy, and after it by the
+ * team that the message names.
+ */
+
 import type { DescMethod } from "@bufbuild/protobuf";
-import type { AddressAllowanceView, Admit, Load } from "../admission/admission.ts";
-import { admitAnyone } from "../admission/admit-anyone.ts";
-import { readBearer } from "../auth/credential.ts";
-import { clientHeader, declaredClient } from "../auth/declared-client.ts";
-import type { Principal } from "../auth/principal.ts";
-import { proveService, requireRole, type VerifyServiceToken } from "../auth/require-service.ts";
-import type { NamedService } from "../auth/service-role.ts";
+import { type AddressAllowanceView, type Admit, admitAnyone, type Load } from "../admission/admission.ts";
+import { type CredentialKind, readBearer } from "../auth/credential.ts";
+import { namesTeam } from "../auth/policy.ts";
+import { clientHeader, declaredClient, type Principal } from "../auth/principal.ts";
+import {
+  type NamedService,
+  proveService,
+  requireRole,
+  requireTeamOfService,
+  type ServiceRole,
+  type VerifyServiceToken,
+} from "../auth/require-service.ts";
 import type { HttpRequest } from "../http/handler.ts";
 import type { RateReport } from "../limit/rate-limit-headers.ts";
 import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 import type { SessionAccess } from "../sign-in/session-access.ts";
-import type { RpcPolicy } from "./rpc-parts.ts";
+
+/** The credential that each method takes on one listener. */
+export interface RpcPolicy {
+  /** The credential that the method takes; undefined if it is not served on this listener. */
+  credentialOf(method: DescMethod): CredentialKind | undefined;
+  /** How many bytes a request of the method may have, where the others may have `usualMax`. */
+  requestBytesMaxOf(method: DescMethod, usualMax: number): number;
+  /** The least role of a service that may call the method; undefined where no service may. */
+  roleOf(method: DescMethod): ServiceRole | undefined;
+  /** If false, a method that takes a session refuses every caller. */
+  readonly readsSessions: boolean;
+  /** Whether a service's call of the method is refused while there is too much to do. */
+  isShed(method: DescMethod): boolean;
+  /** Whether a call of the method counts as an activity of the session. */
+  isActivity(method: DescMethod): boolean;
+}
 
 export interface AuthenticateParts {
   readonly policy: RpcPolicy;
@@ -131,4 +156,50 @@ async function admitSession(
   } catch (thrown) {
     return { kind: "refused", refusal: refusalFrom(thrown), principal };
   }
+}
+
+/**
+ * Throws unless a member's or a service's request names one of the caller's own teams. The rule
+ * needs the message, so it is checked here and not in `authenticate`. For a member it reads the
+ * store for each message.
+ */
+export async function authorizeCaller(
+  { policy, sessions }: { readonly policy: RpcPolicy; readonly sessions: SessionAccess | undefined },
+  method: DescMethod,
+  { principal, request }: { readonly principal: Principal; readonly request: unknown },
+): Promise<void> {
+  authorizeService(principal, request);
+  if (principal.kind !== "session" || policy.credentialOf(method) !== "preview_session") return;
+  if (!sessions) throw new Error("a session was taken where nobody can sign in");
+  await sessions.requireMember(principal, teamIdOf(request));
+  if (policy.isActivity(method)) await sessions.noteActivity(principal);
+}
+
+/** Whether the method reads a session on this listener. Throws if its request can't name a team. */
+export function readsSession(policy: RpcPolicy, method: DescMethod): boolean {
+  const credential = policy.credentialOf(method);
+  if (!policy.readsSessions || !credential?.endsWith("session")) return false;
+  if (credential === "preview_session") checkScope(method);
+  return true;
+}
+
+/** Without a team in the request, every member could call the method for all teams. */
+function checkScope(method: DescMethod): void {
+  if (!namesTeam(method)) {
+    throw new Error(`${method.toString()} takes a member's session, but its request names no team`);
+  }
+}
+
+/**
+ * Throws unless the request of a service that may manage some teams names one of these. Like
+ * `authorizeCaller` it needs the message, and comes before anything of it is validated or read.
+ */
+export function authorizeService(principal: Principal, request: unknown): void {
+  if (principal.kind !== "service" || principal.service === undefined) return;
+  requireTeamOfService(principal.service, teamIdOf(request));
+}
+
+function teamIdOf(request: unknown): string {
+  const named = typeof request === "object" && request !== null && "teamId" in request;
+  return named && typeof request.teamId === "string" ? request.teamId : "";
 }

@@ -1,3 +1,8 @@
+/**
+ * Wakes the other instances of a fleet, so that they read the control document now and not with
+ * their next heartbeat.
+ */
+
 import { type Client, createClient } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-node";
 import { FleetService } from "#gen/keyrun/v1/fleet_service_pb.ts";

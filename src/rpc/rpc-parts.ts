@@ -1,14 +1,13 @@
-import type { DescMethod } from "@bufbuild/protobuf";
+/** What the RPC handlers of one listener are given. */
+
 import type { AddressAllowanceView } from "../admission/admission.ts";
-import type { CredentialKind } from "../auth/credential.ts";
-import type { ServiceRole } from "../auth/service-role.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Mount } from "../http/handler.ts";
 import type { Outcomes } from "../http/outcomes.ts";
 import type { RequestHead } from "../http/request-head.ts";
 import type { SessionAccess } from "../sign-in/session-access.ts";
 import type { AuditCalls } from "./audit/audit-calls.ts";
-import type { Authenticate } from "./authenticate.ts";
+import type { Authenticate, RpcPolicy } from "./authenticate.ts";
 import type { ServedService } from "./served.ts";
 
 /** The dependencies of the RPC handlers on one listener. */
@@ -33,22 +32,6 @@ export interface RpcParts {
    * 200.
    */
   readonly outcomes: Outcomes;
-}
-
-/** The credential that each method takes on one listener. */
-export interface RpcPolicy {
-  /** The credential that the method takes; undefined if it is not served on this listener. */
-  credentialOf(method: DescMethod): CredentialKind | undefined;
-  /** How many bytes a request of the method may have, where the others may have `usualMax`. */
-  requestBytesMaxOf(method: DescMethod, usualMax: number): number;
-  /** The least role of a service that may call the method; undefined where no service may. */
-  roleOf(method: DescMethod): ServiceRole | undefined;
-  /** If false, a method that takes a session refuses every caller. */
-  readonly readsSessions: boolean;
-  /** Whether a service's call of the method is refused while there is too much to do. */
-  isShed(method: DescMethod): boolean;
-  /** Whether a call of the method counts as an activity of the session. */
-  isActivity(method: DescMethod): boolean;
 }
 
 /** Returns the mount that serves the request; undefined if the request is not an RPC. */

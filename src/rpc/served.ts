@@ -1,7 +1,15 @@
+/**
+ * A service with its methods, as every RPC handler sees it: the work of a method, its path, its
+ * longest time, and the refusal in what it throws.
+ */
+
 import type { DescMethod, DescService } from "@bufbuild/protobuf";
-import type { Call } from "../auth/principal.ts";
-import type { ServiceMethods } from "../auth/service-methods.ts";
+import { ConnectError } from "@connectrpc/connect";
+import type { Call, ServiceMethods } from "../auth/principal.ts";
 import { bounds } from "../bounds.ts";
+import { codeName } from "../http/refusal-response.ts";
+import { type Reason, reasons } from "../refusal/reasons.ts";
+import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 
 /** A service and its implementation. A method without one is refused with UNIMPLEMENTED. */
 export interface ServedService {
@@ -46,4 +54,18 @@ export function isConversation(
     methodKind === "bidi_streaming" || methodKind === "client_streaming";
   const paths = new Set(methods.filter(takesStream).map(pathOfMethod));
   return ({ url = "" }) => paths.has(url);
+}
+
+/**
+ * Returns the refusal to log and count for what a method threw. A service may throw a ConnectError:
+ * it is sent unchanged, and counted as the reason with the name of its code.
+ */
+export function refusalOfWork(thrown: unknown): Refusal {
+  if (!(thrown instanceof ConnectError)) return refusalFrom(thrown);
+  const name = codeName(thrown.code);
+  return fail(isReason(name) ? name : "INTERNAL", { cause: thrown });
+}
+
+function isReason(name: string): name is Reason {
+  return Object.hasOwn(reasons, name);
 }

@@ -7,8 +7,7 @@ import {
   type StreamAppResponse,
 } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { AppRecord } from "../apps/app-store.ts";
-import type { CheckKey } from "../auth/key-evidence.ts";
-import { mayRunApp } from "../auth/key-restrictions.ts";
+import { type CheckKey, mayRunApp } from "../auth/key-evidence.ts";
 import type { Call, KeyPrincipal } from "../auth/principal.ts";
 import { isResourceId } from "../base/resource-id.ts";
 import type { RecordSource } from "../cache/record-source.ts";

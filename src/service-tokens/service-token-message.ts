@@ -1,7 +1,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { ServiceRole as RoleNumber, type ServiceTokenSchema } from "#gen/keyrun/v1/service_token_pb.ts";
-import type { ServiceRole } from "../auth/service-role.ts";
+import type { ServiceRole } from "../auth/require-service.ts";
 import type { ServiceTokenRecord } from "./service-token-store.ts";
 
 type ServiceTokenMessage = MessageInitShape<typeof ServiceTokenSchema>;

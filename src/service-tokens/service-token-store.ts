@@ -1,4 +1,4 @@
-import type { ServiceRole } from "../auth/service-role.ts";
+import type { ServiceRole } from "../auth/require-service.ts";
 
 /** A service token as it is stored. It holds a keyed digest of the full value, never the value. */
 export interface ServiceTokenRecord {

@@ -1,7 +1,6 @@
 import { noteSubject } from "../audit/pending-change.ts";
 import { actorOf, type Principal } from "../auth/principal.ts";
-import { requireTeamOfService, revokedToken } from "../auth/require-service.ts";
-import type { ServiceRole } from "../auth/service-role.ts";
+import { requireTeamOfService, revokedToken, type ServiceRole } from "../auth/require-service.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomBytes } from "../base/random-bytes.ts";
 import type { RecordSource } from "../cache/record-source.ts";

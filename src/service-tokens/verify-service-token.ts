@@ -1,5 +1,4 @@
-import type { ServiceTokenVerdict, VerifyServiceToken } from "../auth/require-service.ts";
-import type { NamedService } from "../auth/service-role.ts";
+import type { NamedService, ServiceTokenVerdict, VerifyServiceToken } from "../auth/require-service.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import { createKeyForm, type KeyForm } from "../keys/key-value.ts";
 import type { ServiceSecrets } from "../keys/service-secrets.ts";

@@ -1,9 +1,10 @@
+/** One-time links, with which the owner of the machine signs in without an issuer. */
+
 import type { Clock } from "../base/clock.ts";
 import type { RandomBytes } from "../base/random-bytes.ts";
 import { bounds } from "../bounds.ts";
-import { hashToken, newToken } from "./opaque-token.ts";
 import type { ScreenAddress } from "./screen-address.ts";
-import type { SignedInUser } from "./sessions.ts";
+import { hashToken, newToken, type SignedInUser } from "./sessions.ts";
 
 /** The user that a one-time link signs in: a person who may run commands on Keyrun's machine. */
 export const localOwner: SignedInUser = {

@@ -1,3 +1,5 @@
+/** What the issuer says of itself, fetched when it is needed. */
+
 import {
   allowInsecureRequests,
   type ClientAuth,

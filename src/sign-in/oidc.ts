@@ -1,3 +1,5 @@
+/** A sign-in by OpenID Connect: the way to the issuer and back. */
+
 import {
   AuthorizationResponseError,
   authorizationCodeGrant,
@@ -14,10 +16,10 @@ import {
 } from "openid-client";
 import { normalEmail } from "../base/email.ts";
 import { Refusal } from "../refusal/refusal.ts";
+import type { OidcState } from "./cookies.ts";
 import type { FindIssuer } from "./oidc-issuer.ts";
-import type { OidcState } from "./oidc-state-cookie.ts";
 import type { SignedInUser } from "./sessions.ts";
-import type { UserStore } from "./user-store.ts";
+import type { UserStore } from "./sign-in-store.ts";
 
 /**
  * Why a sign-in failed, as in `/sign-in?error=<code>`. `access_denied`: the person or the issuer

@@ -1,14 +1,22 @@
-import type { Principal, SessionPrincipal } from "../auth/principal.ts";
+/** What a session may do: the checks of a call, and `SessionService`. */
+
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
+import type { Principal, ServiceMethods, SessionPrincipal } from "../auth/principal.ts";
+import { bounds } from "../bounds.ts";
+import type { RecordSource } from "../cache/record-source.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
 import { teamNotFound } from "../teams/find-team.ts";
 import type { MemberStore } from "../teams/member-store.ts";
 import type { PreviewStore } from "../teams/preview-store.ts";
-import { localOwner } from "./local-links.ts";
-import { type HeaderLookup, isOwnHost, isSameOrigin } from "./request-guards.ts";
-import type { ScreenAddress } from "./screen-address.ts";
-import { createSessionCookie } from "./session-cookie.ts";
+import { teamMessage } from "../teams/team-message.ts";
+import type { TeamRecord } from "../teams/team-store.ts";
+import { createSessionCookie } from "./cookies.ts";
+import { type LocalLinks, localOwner } from "./local-links.ts";
+import type { ScreenAddress, SignInMode } from "./screen-address.ts";
 import type { Sessions, SignedInUser } from "./sessions.ts";
-import type { UserStore } from "./user-store.ts";
+import { type HeaderLookup, isOwnHost, isSameOrigin } from "./sign-in-handler.ts";
+import type { UserStore } from "./sign-in-store.ts";
 
 /**
  * The checks of a call with a session. Each method that returns a promise resolves, or rejects with
@@ -115,3 +123,61 @@ function missing(header: HeaderLookup): Refusal {
 function sessionOver(): Refusal {
   return fail("INVALID_CREDENTIAL", { problem: "You are signed out. Sign in again." });
 }
+
+interface SessionServiceParts {
+  readonly address: () => ScreenAddress;
+  readonly sessions: Sessions;
+  readonly teams: RecordSource<TeamRecord>;
+  readonly members: MemberStore;
+  readonly preview: PreviewStore;
+  /** Undefined if sign-in is not local. */
+  readonly links: LocalLinks | undefined;
+  readonly mode: SignInMode;
+}
+
+/**
+ * Creates `keyrun.v1.SessionService`: the signed-in person, signing out, and one-time links for the
+ * owner.
+ */
+export function createSessionService(parts: SessionServiceParts): ServiceMethods<typeof SessionService> {
+  const { address, sessions, links } = parts;
+  return {
+    async getSession(_request, { principal }) {
+      const { email } = person(principal);
+      const [previewAccess, teams] = await Promise.all([parts.preview.has(email), teamsOf(parts, email)]);
+      return { email, previewAccess, teams: teams.map(teamMessage) };
+    },
+    async signOut(_request, { principal, responseHeaders }) {
+      await sessions.end(person(principal).sessionId);
+      responseHeaders.append("set-cookie", createSessionCookie(address()).clear());
+      return {};
+    },
+    async createSignInLink() {
+      if (!links) throw localSignInOff(parts);
+      const { url, expireTimeMs } = links.create();
+      return { url, expireTime: timestampFromMs(expireTimeMs) };
+    },
+  };
+}
+
+function person(principal: Principal): SessionPrincipal {
+  if (principal.kind === "session") return principal;
+  throw fail("INVALID_CREDENTIAL");
+}
+
+async function teamsOf({ members, teams }: SessionServiceParts, email: string) {
+  const ids = await members.teamIdsOf(email, bounds.sessionTeamsMax);
+  const found = await Promise.all(ids.map((id) => teams.load(id)));
+  return found.filter((team) => team !== undefined);
+}
+
+function localSignInOff({ address, mode }: SessionServiceParts) {
+  if (mode === "off") return fail("LOCAL_SIGN_IN_OFF", { problem: signInOffWords });
+  return fail("LOCAL_SIGN_IN_OFF", { metadata: { sign_in_url: `${address().origin}/sign-in` } });
+}
+
+/** Explains to the operator why people can't sign in. */
+export const signInOffWords =
+  "The screen and sign-in are off, because no identity provider is configured, and sign-in links need the embedded store and an address that no other machine can reach: " +
+  "set KEYRUN_PUBLIC_URL, KEYRUN_OIDC_ISSUER, KEYRUN_OIDC_CLIENT_ID and KEYRUN_OIDC_CLIENT_SECRET, " +
+  "or use the embedded store with KEYRUN_HOST at a loopback address.";

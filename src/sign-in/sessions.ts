@@ -1,3 +1,9 @@
+/**
+ * Sessions, from the sign-in to their end: how one begins, is found by its token, is kept alive,
+ * and is announced as ended.
+ */
+
+import { createHash } from "node:crypto";
 import type { SessionPrincipal } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomBytes } from "../base/random-bytes.ts";
@@ -6,9 +12,7 @@ import type { RecordSource } from "../cache/record-source.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
 import { refuseFor } from "../refusal/outage.ts";
 import { Refusal } from "../refusal/refusal.ts";
-import { hashToken, newToken } from "./opaque-token.ts";
-import { createEndings } from "./session-endings.ts";
-import type { SessionRecord, SessionStore } from "./session-store.ts";
+import type { SessionRecord, SessionStore } from "./sign-in-store.ts";
 
 /** The person who signed in, as the issuer identifies them. */
 export type SignedInUser = Pick<SessionRecord, "issuer" | "subject" | "email">;
@@ -181,4 +185,54 @@ function ended(sessionId: string) {
 function newSession(idHash: string, { issuer, subject, email }: SignedInUser, nowMs: number): SessionRecord {
   const times = { createTimeMs: nowMs, lastActiveTimeMs: nowMs, expireTimeMs: nowMs + bounds.sessionMsMax };
   return { idHash, issuer, subject, email, ...times };
+}
+
+/** The listeners that wait for the end of a session. */
+interface Endings {
+  /** Adds a listener to the session's end. The returned function removes it. */
+  on(sessionId: string, listener: () => void): () => void;
+  /** Calls each listener of the session once, and removes them. */
+  notify(sessionId: string): void;
+}
+
+function createEndings(): Endings {
+  const listeners = new Map<string, Set<() => void>>();
+  return {
+    on(sessionId, listener) {
+      const own = () => listener();
+      const all = listeners.get(sessionId) ?? new Set();
+      listeners.set(sessionId, all.add(own));
+      return () => {
+        all.delete(own);
+        if (all.size === 0 && listeners.get(sessionId) === all) listeners.delete(sessionId);
+      };
+    },
+    notify(sessionId) {
+      const all = listeners.get(sessionId) ?? [];
+      listeners.delete(sessionId);
+      for (const listener of all) listener();
+    },
+  };
+}
+
+/** Nobody can guess a token of this length, so it is safe to store its plain hash. */
+const tokenBytes = 32;
+const tokenForm = /^[A-Za-z0-9_-]{43}$/;
+
+/** Makes a new token of 256 random bits, base64url, and the hash of it to store. */
+export function newToken(randomBytes: RandomBytes): { readonly token: string; readonly hash: string } {
+  const token = Buffer.from(randomBytes(tokenBytes)).toString("base64url");
+  return { token, hash: hashOf(token) };
+}
+
+/**
+ * Returns the SHA-256 of a token, base64url, which may be stored. Undefined if the text does not
+ * have the form of a token.
+ */
+export function hashToken(token: string): string | undefined {
+  return tokenForm.test(token) ? hashOf(token) : undefined;
+}
+
+function hashOf(token: string): string {
+  return createHash("sha256").update(token).digest("base64url");
 }

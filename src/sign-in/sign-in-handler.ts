@@ -1,3 +1,5 @@
+/** The pages and redirects of `/sign-in`, and what protects them against other sites. */
+
 import { z } from "zod";
 import type { AuditLog } from "../audit/audit-log.ts";
 import type { ChangeFacts } from "../audit/pending-change.ts";
@@ -7,13 +9,10 @@ import { pathOf, queryOf } from "../http/request-head.ts";
 import { screenHeaders } from "../http/screen/headers.ts";
 import { wholeBody } from "../http/whole-body.ts";
 import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
+import { createSessionCookie, type OidcStateCookie } from "./cookies.ts";
 import { type LocalLinks, localOwner } from "./local-links.ts";
 import type { Oidc, OidcOutcome } from "./oidc.ts";
-import type { OidcStateCookie } from "./oidc-state-cookie.ts";
-import { isOwnHost, isSameOrigin } from "./request-guards.ts";
-import { readReturnPath } from "./return-path.ts";
 import type { ScreenAddress } from "./screen-address.ts";
-import { createSessionCookie } from "./session-cookie.ts";
 import type { Sessions, SignedInUser } from "./sessions.ts";
 
 /** How people prove their identity. */
@@ -208,4 +207,54 @@ function plainHeaders({ address }: SignInHandlerParts, { requestId }: HttpReques
 
 function headersOf(request: HttpRequest) {
   return (name: string) => request.header(name);
+}
+
+const pathCharactersMax = 1_024;
+
+/**
+ * Returns the path to open after sign-in: a path of the screen with its query, or "/" if another
+ * value was asked for. It is never on another origin (an open redirect), and never a sign-in path,
+ * which would be an endless loop.
+ */
+export function readReturnPath(value: string | null | undefined, origin: string): string {
+  if (!value?.startsWith("/") || value.length > pathCharactersMax || !URL.canParse(value, origin)) return "/";
+  const url = new URL(value, origin);
+  // In a Location header a path that begins with two slashes would mean another host.
+  if (url.origin !== origin || url.pathname.startsWith("//")) return "/";
+  return /^\/sign-in(\/|$)/.test(url.pathname) ? "/" : `${url.pathname}${url.search}`;
+}
+
+/**
+ * Returns a header's value by its lower-case name; values of a repeated header are joined by ", ".
+ */
+export type HeaderLookup = (name: string) => string | undefined;
+
+/**
+ * True if the request was sent to one of the screen's own hosts. With DNS rebinding a hostile page
+ * has a name of its own that resolves to this machine, so its script is same-origin, and only the
+ * host shows the attack. Guards the screen, sign-in and session RPCs, but never `/api/`, where the
+ * API key is proof enough.
+ */
+export function isOwnHost(header: HeaderLookup, address: ScreenAddress): boolean {
+  // HTTP/2 has the host in `:authority`. If a request has both, both must be ours.
+  const sent = [header("host"), header(":authority")].filter((host) => host !== undefined);
+  return sent.length > 0 && sent.every((host) => address.hosts.has(normalHost(host, address)));
+}
+
+/**
+ * True if a request that may change something comes from the screen itself. The browser says so,
+ * and scripts can't forge it: by `Sec-Fetch-Site`, or, if the browser does not send that, by an
+ * `Origin` that is exactly the host's own. False if neither is sent. For every unsafe request with
+ * a cookie (W3C Fetch Metadata; RFC 6454, section 7).
+ */
+export function isSameOrigin(header: HeaderLookup, address: ScreenAddress): boolean {
+  const site = header("sec-fetch-site");
+  if (site !== undefined) return site === "same-origin";
+  const host = header("host") ?? header(":authority");
+  if (host === undefined) return false;
+  return header("origin") === `${address.secure ? "https" : "http"}://${normalHost(host, address)}`;
+}
+
+function normalHost(host: string, { secure }: ScreenAddress): string {
+  return host.toLowerCase().replace(secure ? /:443$/ : /:80$/, "");
 }

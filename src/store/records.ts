@@ -1,15 +1,14 @@
 import { z } from "zod";
 import type { AppRecord, BackendRecord } from "../apps/app-store.ts";
 import type { AuditEvent } from "../audit/audit-store.ts";
-import { serviceRoles } from "../auth/service-role.ts";
+import { serviceRoles } from "../auth/require-service.ts";
 import { bounds } from "../bounds.ts";
 import type { KeyRecord } from "../keys/key-store.ts";
 import { fail } from "../refusal/refusal.ts";
 import type { RunRecord } from "../run/repeat/run-record-store.ts";
 import type { ServiceTokenRecord } from "../service-tokens/service-token-store.ts";
 import { planNames } from "../settings/config.ts";
-import type { SessionRecord } from "../sign-in/session-store.ts";
-import type { UserRecord } from "../sign-in/user-store.ts";
+import type { SessionRecord, UserRecord } from "../sign-in/sign-in-store.ts";
 import type { MemberRecord } from "../teams/member-store.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import type { UsageDay, UsageHour } from "../usage/usage-store.ts";

@@ -2,7 +2,7 @@ import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { MemberSchema, Team } from "#gen/keyrun/v1/team_pb.ts";
 import type { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
-import type { ServiceMethods } from "../auth/service-methods.ts";
+import type { ServiceMethods } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
 import { readEmail } from "../base/email.ts";
 import { cutPage, readPage } from "../base/page.ts";

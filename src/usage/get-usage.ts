@@ -7,7 +7,7 @@ import {
   type UsagePointSchema,
   UsageStep,
 } from "#gen/keyrun/v1/key_service_pb.ts";
-import type { ServiceMethods } from "../auth/service-methods.ts";
+import type { ServiceMethods } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import { keyNotFound } from "../keys/key-message.ts";

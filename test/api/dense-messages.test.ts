@@ -2,7 +2,7 @@ import { create, toBinary } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { RunAppRequestSchema } from "#gen/keyrun/v1/run_service_pb.ts";
 import { frameOf } from "#src/rpc/grpc/frame.ts";
-import { messageFieldsMax } from "#src/rpc/message-fields.ts";
+import { messageFieldsMax } from "#src/rpc/rpc-handler.ts";
 import { jsonValuesMax } from "#src/transcode/json-text.ts";
 import { serveHttp } from "../harness/app-backends.ts";
 import { h2cSession } from "../harness/h2c-client.ts";

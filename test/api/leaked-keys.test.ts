@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { leakBounds } from "#src/auth/leak-bounds.ts";
+import { leakBounds } from "#src/auth/policy.ts";
 import { bounds } from "#src/bounds.ts";
 import { checksumOf, createKeyText, redactKeyValue } from "#src/keys/key-value.ts";
 import type { Stores } from "#src/store/stores.ts";

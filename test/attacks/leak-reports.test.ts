@@ -1,6 +1,6 @@
 import { performance } from "node:perf_hooks";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { leakBounds } from "#src/auth/leak-bounds.ts";
+import { leakBounds } from "#src/auth/policy.ts";
 import { bounds } from "#src/bounds.ts";
 import { checksumOf } from "#src/keys/key-value.ts";
 import type { Stores } from "#src/store/stores.ts";

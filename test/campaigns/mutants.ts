@@ -281,7 +281,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     fault: "a request of a neighbouring site may change something",
-    file: "src/sign-in/request-guards.ts",
+    file: "src/sign-in/sign-in-handler.ts",
     text: 'return site === "same-origin";',
     by: 'return site !== "cross-site";',
     test: "test/sign-in/request-guards.test.ts",

@@ -70,7 +70,7 @@ test("keys list loads its client and the settings, and nothing of the server", a
     "src/settings",
     "src/base/version.ts",
   ]);
-  expect(files.filter((file) => file.startsWith("src/auth/"))).toEqual(["src/auth/declared-client.ts"]);
+  expect(files.filter((file) => file.startsWith("src/auth/"))).toEqual(["src/auth/principal.ts"]);
 });
 
 test.each([

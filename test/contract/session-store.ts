@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { SessionRecord } from "#src/sign-in/session-store.ts";
+import type { SessionRecord } from "#src/sign-in/sign-in-store.ts";
 import { type OpenStores, openedStores } from "./opened-stores.ts";
 
 export function sessionStoreContract(name: string, open: OpenStores): void {

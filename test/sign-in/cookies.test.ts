@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { createSessionCookie } from "#src/sign-in/cookies.ts";
 import { screenAddress } from "#src/sign-in/screen-address.ts";
-import { createSessionCookie } from "#src/sign-in/session-cookie.ts";
 
 const https = screenAddress({
   publicUrl: "https://keyrun.example.com",

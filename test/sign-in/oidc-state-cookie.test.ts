@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { bounds } from "#src/bounds.ts";
-import { createOidcStateCookie } from "#src/sign-in/oidc-state-cookie.ts";
+import { createOidcStateCookie } from "#src/sign-in/cookies.ts";
 import { screenAddress } from "#src/sign-in/screen-address.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 

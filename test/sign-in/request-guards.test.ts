@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { isOwnHost, isSameOrigin } from "#src/sign-in/request-guards.ts";
 import { screenAddress, signInMode } from "#src/sign-in/screen-address.ts";
+import { isOwnHost, isSameOrigin } from "#src/sign-in/sign-in-handler.ts";
 
 const bound = { host: "127.0.0.1", port: 8080 };
 const loopback = screenAddress({ publicUrl: undefined, bound });

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { expect, test } from "vitest";
-import { readReturnPath } from "#src/sign-in/return-path.ts";
+import { readReturnPath } from "#src/sign-in/sign-in-handler.ts";
 
 const origin = "https://keyrun.example.com";
 

@@ -1,3 +1,8 @@
+/**
+ * Writes down each call that changes something, and each that was refused one, around the methods
+ * and around `authenticate`.
+ */
+
 import type { DescMethod } from "@bufbuild/protobuf";
 import type { AuditLog } from "../../audit/audit-log.ts";
 import type { ChangeFacts, ChangeSubject } from "../../audit/pending-change.ts";

@@ -1,3 +1,5 @@
+/** One request through Connect: our request value in, our response value out. */
+
 import { setImmediate } from "node:timers/promises";
 import { createContextValues } from "@connectrpc/connect";
 import type { UniversalServerResponse } from "@connectrpc/connect/protocol";
@@ -6,11 +8,10 @@ import { flatHeaders, headersOf } from "../../http/headers.ts";
 import { untilEnded } from "../../http/until-ended.ts";
 import { beforeWork } from "../../http/whole-body.ts";
 import { Refusal } from "../../refusal/refusal.ts";
+import { parseTimeoutMs, prefixBytes } from "../grpc/frame.ts";
 import { type CallState, callStateKey } from "./call-state.ts";
 import { connectErrorFrom } from "./connect-refusal.ts";
 import type { RpcRoute } from "./routes.ts";
-import { shortenTimeouts } from "./timeout-headers.ts";
-import { wholeMessages } from "./whole-messages.ts";
 
 /** Serves a request with Connect's handler of one method. */
 export async function callRoute(
@@ -153,3 +154,72 @@ function after(
   };
   return { [Symbol.asyncIterator]: () => ({ next, return: frames.return }) };
 }
+
+/** The longest time of a timer of Node. A longer one is over at once, with a warning. */
+const timerSecondsMax = Math.floor((2 ** 31 - 1) / 1_000);
+
+/**
+ * Shortens a caller's timeout that is longer than a timer can be, because Connect starts a timer
+ * for it. Any other value stays as it is, also one that Connect refuses.
+ */
+function shortenTimeouts(headers: Headers): void {
+  const grpcMs = parseTimeoutMs(headers.get("grpc-timeout") ?? "") ?? 0;
+  if (grpcMs > timerSecondsMax * 1_000) headers.set("grpc-timeout", `${timerSecondsMax}S`);
+  const connectMs = /^\d{10}$/.exec(headers.get("connect-timeout-ms") ?? "")?.[0] ?? "0";
+  if (Number(connectMs) > timerSecondsMax * 1_000) headers.set("connect-timeout-ms", `${timerSecondsMax}000`);
+}
+
+/**
+ * Passes a body on at the ends of its messages, few of them at once. Connect keeps each chunk as an
+ * object until its message is whole, so a body that comes byte by byte would take hundreds of times
+ * its memory. Here it waits in one buffer. Connect also takes all messages of a chunk apart before
+ * it passes on the first, which takes 30 ms for 64 KiB of empty ones. What is longer than
+ * `bytesMax` is passed on at once, for Connect to refuse. The last chunk is the rest, whole or not.
+ */
+export async function* wholeMessages(
+  chunks: AsyncIterable<Uint8Array>,
+  { isEnveloped, bytesMax }: { isEnveloped: boolean; bytesMax: number },
+): AsyncGenerator<Uint8Array> {
+  let held: Uint8Array = noBytes;
+  let size = 0;
+  for await (const chunk of chunks) {
+    const wanted = size + chunk.byteLength;
+    // A chunk that nothing waits for is not copied.
+    if (size === 0) held = chunk;
+    else {
+      if (wanted > held.byteLength) held = grown(held, wanted);
+      held.set(chunk, size);
+    }
+    size = wanted;
+    for (;;) {
+      const ready = isEnveloped ? envelopesIn(held.subarray(0, size), bytesMax) : size > bytesMax ? size : 0;
+      if (ready === 0) break;
+      yield held.subarray(0, ready);
+      held = held.subarray(ready, size);
+      size -= ready;
+    }
+  }
+  if (size > 0) yield held.subarray(0, size);
+}
+
+function grown(bytes: Uint8Array, wanted: number): Uint8Array {
+  const roomier = new Uint8Array(Math.max(wanted, 2 * bytes.byteLength));
+  roomier.set(bytes);
+  return roomier;
+}
+
+/** How many bytes the first whole messages take, each with its flag and its length. */
+function envelopesIn(bytes: Uint8Array, bytesMax: number): number {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  let end = 0;
+  for (let count = 0; count < messagesAtOnce && end + prefixBytes <= bytes.byteLength; count++) {
+    const length = view.getUint32(end + 1);
+    if (length > bytesMax) return bytes.byteLength;
+    if (end + prefixBytes + length > bytes.byteLength) break;
+    end += prefixBytes + length;
+  }
+  return end;
+}
+
+const messagesAtOnce = 32;
+const noBytes = new Uint8Array(0);

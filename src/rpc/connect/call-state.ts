@@ -1,3 +1,5 @@
+/** What we know of a call and Connect's context does not. */
+
 import type { Message } from "@bufbuild/protobuf";
 import { type ContextKey, createContextKey, type HandlerContext } from "@connectrpc/connect";
 import type { Call, Principal } from "../../auth/principal.ts";
@@ -10,13 +12,13 @@ import type { CallDeadline } from "../call-deadline.ts";
 /** The facts of a call that Connect's context does not hold. */
 export interface CallState {
   readonly request: HttpRequest;
-  /** Set by the request gate. */
+  /** Set by `authenticate-request.ts`. */
   principal: Principal | undefined;
-  /** Set by the request gate: ends the reading of the request and the work. */
+  /** Set by `authenticate-request.ts`: ends the reading of the request and the work. */
   deadline: CallDeadline | undefined;
   /** Set when the body is read. The work releases it when it has its message. */
   chunks: BodyChunkSource | undefined;
-  /** Set by the request gate if a limit was checked: returns the current numbers. */
+  /** Set by `authenticate-request.ts` if a limit was checked: returns the current numbers. */
   rateNow: (() => RateReport) | undefined;
   /** Set by the work if it may have many short messages at once. They follow Connect's chunks. */
   short: ShortFrames<Message> | undefined;
@@ -40,14 +42,14 @@ export function entryOf({ protocolName }: HandlerContext): Entry {
 /** Returns what ends the call. */
 export function deadlineOf(context: HandlerContext): CallDeadline {
   const { deadline } = callStateOf(context);
-  if (!deadline) throw new Error("a call came to its work without the request gate");
+  if (!deadline) throw new Error("a call came to its work without `authenticate-request.ts`");
   return deadline;
 }
 
 /** Returns the call for a method's work. */
 export function callOf(context: HandlerContext, deadline: CallDeadline): Call {
   const { request, principal } = callStateOf(context);
-  if (!principal) throw new Error("a call came to its work without the request gate");
+  if (!principal) throw new Error("a call came to its work without `authenticate-request.ts`");
   return {
     principal,
     requestId: request.requestId,

@@ -3,8 +3,8 @@ import { headerOf, pathOf, queryOf } from "../../http/request-head.ts";
 import { rateReportHeaders } from "../../limit/rate-limit-headers.ts";
 import type { Entry } from "../../metrics/metrics.ts";
 import { fail, type Refusal } from "../../refusal/refusal.ts";
+import { readsSession } from "../authenticate.ts";
 import type { FindRpc, RpcParts } from "../rpc-parts.ts";
-import { readsSession } from "../session-calls.ts";
 import { callRoute } from "./call-route.ts";
 import { createRoutes, type RpcRoute } from "./routes.ts";
 

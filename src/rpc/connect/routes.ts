@@ -1,11 +1,36 @@
-import { createRegistry, type DescFile, type Registry } from "@bufbuild/protobuf";
-import { Code, ConnectError, type ConnectRouter, createConnectRouter } from "@connectrpc/connect";
+/** The methods of our services in the form that Connect calls. */
+
+import {
+  createRegistry,
+  type DescFile,
+  type DescMethod,
+  type Message,
+  type Registry,
+  toBinary,
+  toJsonString,
+} from "@bufbuild/protobuf";
+import {
+  Code,
+  ConnectError,
+  type ConnectRouter,
+  createConnectRouter,
+  type HandlerContext,
+} from "@connectrpc/connect";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
+import type { Call, Principal } from "../../auth/principal.ts";
+import { ShortFrames } from "../../http/short-frames.ts";
+import { hasShortTexts, type ShortTexts } from "../../http/short-texts.ts";
+import { untilEnded } from "../../http/until-ended.ts";
+import { fail } from "../../refusal/refusal.ts";
 import { hasTooManyValues, tooManyValues } from "../../transcode/json-text.ts";
+import { authorizeCaller } from "../authenticate.ts";
+import type { CallDeadline } from "../call-deadline.ts";
+import { frameOf } from "../grpc/frame.ts";
 import type { RpcParts } from "../rpc-parts.ts";
-import type { ServedService } from "../served.ts";
-import { adaptService } from "./adapt-work.ts";
-import { createRequestGate } from "./request-gate.ts";
+import { refusalOfWork, type ServedService, unaryMsMax, type Work, workOf } from "../served.ts";
+import { createAuthenticateRequest, rateOnRefusal, rateOnSuccess } from "./authenticate-request.ts";
+import { callOf, callStateOf, deadlineOf, entryOf } from "./call-state.ts";
+import { connectErrorFrom, countRefusal, framingRefusal, isSettled, settle } from "./connect-refusal.ts";
 
 /** Connect's handler of one method, for all protocols. */
 export type RpcRoute = ConnectRouter["handlers"][number];
@@ -13,7 +38,7 @@ export type RpcRoute = ConnectRouter["handlers"][number];
 /** Creates Connect's handlers for all methods. */
 export function createRoutes(parts: RpcParts): readonly RpcRoute[] {
   const router = createConnectRouter({
-    requestGate: createRequestGate(parts),
+    requestGate: createAuthenticateRequest(parts),
     readMaxBytes: parts.messageBytesMax,
     acceptCompression: [compressionGzip, compressionBrotli],
     requireConnectProtocolHeader: parts.needsConnectVersion,
@@ -68,4 +93,158 @@ function registryOf(services: readonly ServedService[]): Registry {
   };
   for (const { service } of services) add(service.file);
   return createRegistry(...files);
+}
+
+/** Returns the implementation in the form that Connect calls. */
+function adaptService(parts: RpcParts, { service, implementation }: ServedService): object {
+  const adapted: Record<string, unknown> = {};
+  for (const method of service.methods) {
+    const work = workOf(implementation, method);
+    if (work) adapted[method.localName] = adapt(parts, method, work);
+  }
+  return adapted;
+}
+
+function adapt(parts: RpcParts, method: DescMethod, work: Work) {
+  const { methodKind } = method;
+  const answersOnce = methodKind === "unary" || methodKind === "client_streaming";
+  return answersOnce ? once(parts, method, work) : streamed(parts, method, work);
+}
+
+/** The call ends at its deadline or when its caller disconnects, even if the work does not end. */
+function once(parts: RpcParts, method: DescMethod, work: Work) {
+  const msMax = method.methodKind === "unary" ? unaryMsMax : undefined;
+  return async (input: unknown, context: HandlerContext) => {
+    try {
+      const deadline = begin(context);
+      const call = callOf(context, deadline);
+      const timeoutMs = msMax && Math.max(0, Math.min(context.timeoutMs() ?? msMax, msMax));
+      const answering = async () => work(await authorized(parts, context, { input, call }), call);
+      const answer = await deadline.within(answering(), timeoutMs);
+      rateOnSuccess(context, parts.clock);
+      parts.outcomes.succeeded(entryOf(context), callStateOf(context).request);
+      return answer;
+    } catch (thrown) {
+      throw answerable(parts, context, thrown);
+    }
+  };
+}
+
+function streamed(parts: RpcParts, method: DescMethod, work: Work) {
+  return async function* (input: unknown, context: HandlerContext) {
+    let isCounted = false;
+    callStateOf(context).request.isStream = true;
+    try {
+      const deadline = begin(context);
+      const call = callOf(context, deadline);
+      const answers: unknown = work(await authorized(parts, context, { input, call }), call);
+      if (!isAsyncIterable(answers)) throw new Error(`${method.toString()} answers with no stream`);
+      if (hasShortTexts<Message>(answers)) {
+        callStateOf(context).short = shortFramesOf(context, method, answers);
+      }
+      let isFirst = true;
+      for await (const answer of untilEnded(answers, deadline.signal)) {
+        if (isFirst) rateOnSuccess(context, parts.clock);
+        isFirst = false;
+        yield answer;
+      }
+      if (isFirst) rateOnSuccess(context, parts.clock);
+      isCounted = true;
+      parts.outcomes.succeeded(entryOf(context), callStateOf(context).request);
+    } catch (thrown) {
+      isCounted = true;
+      throw answerable(parts, context, thrown);
+    } finally {
+      callStateOf(context).short = undefined;
+      // Connect returned the stream early: its caller takes no more.
+      if (!isCounted) {
+        parts.outcomes.refused(fail("CANCELLED"), entryOf(context), callStateOf(context).request);
+      }
+    }
+  };
+}
+
+/**
+ * Connect passes each message through a dozen async iterators, which costs a hundred times as much.
+ * It leaves messages of this size uncompressed, as these are.
+ */
+function shortFramesOf(
+  { responseHeader }: HandlerContext,
+  { output }: DescMethod,
+  answers: ShortTexts<Message>,
+): ShortFrames<Message> {
+  const isJson = responseHeader.get("content-type")?.endsWith("json") === true;
+  const bytesOf = (message: Message) =>
+    isJson
+      ? Buffer.from(toJsonString(output, message, { alwaysEmitImplicit: true }))
+      : toBinary(output, message);
+  return new ShortFrames(answers, { isJson, frameOf: (message) => frameOf(bytesOf(message)) });
+}
+
+/**
+ * Marks the call's work as begun. Throws if the call has ended while its message was read, because
+ * no caller waits for the work then.
+ */
+function begin(context: HandlerContext): CallDeadline {
+  callStateOf(context).chunks?.release();
+  const deadline = deadlineOf(context);
+  deadline.watchCaller();
+  if (deadline.reason) throw deadline.reason;
+  deadline.begin();
+  return deadline;
+}
+
+/** Returns the request, or the stream of requests, with each message authorized. */
+async function authorized(
+  parts: RpcParts,
+  context: HandlerContext,
+  { input, call }: { readonly input: unknown; readonly call: Call },
+): Promise<unknown> {
+  const { method } = context;
+  const { principal } = call;
+  const takesStream = method.methodKind === "client_streaming" || method.methodKind === "bidi_streaming";
+  if (takesStream && isAsyncIterable(input)) {
+    return eachAuthorized(parts, context, { requests: input, principal });
+  }
+  try {
+    await authorizeCaller(parts, method, { principal, request: input });
+  } catch (thrown) {
+    parts.audit.unauthorized(method, input, { call, refusal: refusalOfWork(thrown) });
+    throw thrown;
+  }
+  return input;
+}
+
+/** If a message can't be read, the work gets the refusal as the error of its input. */
+async function* eachAuthorized(
+  parts: RpcParts,
+  context: HandlerContext,
+  { requests, principal }: { readonly requests: AsyncIterable<unknown>; readonly principal: Principal },
+): AsyncGenerator<unknown> {
+  const messages = requests[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const next = await messages.next().catch((thrown: unknown) => {
+        throw framingRefusal(context, parts, thrown) ?? thrown;
+      });
+      if (next.done) return;
+      await authorizeCaller(parts, context.method, { principal, request: next.value });
+      yield next.value;
+    }
+  } finally {
+    await messages.return?.();
+  }
+}
+
+/** Returns the error that Connect sends. Counts it, unless it is counted already. */
+function answerable(parts: RpcParts, context: HandlerContext, thrown: unknown): ConnectError {
+  if (thrown instanceof ConnectError && isSettled(thrown)) return thrown;
+  const refusal = refusalOfWork(thrown);
+  rateOnRefusal(context, parts.clock);
+  countRefusal(context, parts, refusal);
+  return thrown instanceof ConnectError ? settle(thrown) : connectErrorFrom(refusal);
+}
+
+function isAsyncIterable(value: unknown): value is AsyncIterable<unknown> {
+  return typeof value === "object" && value !== null && Symbol.asyncIterator in value;
 }

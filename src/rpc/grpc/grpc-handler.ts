@@ -1,11 +1,16 @@
+/** Plain unary gRPC without Connect: from the request to the answer with its trailers. */
+
 import type { DescMethod, DescMethodUnary } from "@bufbuild/protobuf";
-import type { Answer, HttpRequest, Mount } from "../../http/handler.ts";
+import { ConnectError } from "@connectrpc/connect";
+import { setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
+import { okStatus, statusOf } from "../../http/grpc-status.ts";
+import type { Answer, HttpRequest, HttpResponse, Mount, Refused } from "../../http/handler.ts";
+import { flatHeaders } from "../../http/headers.ts";
 import { headerOf, type RequestHead } from "../../http/request-head.ts";
 import { rateReportHeaders } from "../../limit/rate-limit-headers.ts";
-import type { AuthResult } from "../authenticate.ts";
-import type { FindRpc, RpcParts, RpcPolicy } from "../rpc-parts.ts";
-import { pathOfMethod, workOf } from "../served.ts";
-import { errorAnswer, successAnswer } from "./answers.ts";
+import type { AuthResult, RpcPolicy } from "../authenticate.ts";
+import type { FindRpc, RpcParts } from "../rpc-parts.ts";
+import { pathOfMethod, refusalOfWork, workOf } from "../served.ts";
 import { UnaryCall, type UnaryMethod } from "./unary-call.ts";
 
 /**
@@ -84,3 +89,44 @@ function answerAuthenticated(
     return thrown(cause);
   }
 }
+
+interface AnswerFacts {
+  readonly requestId: string;
+  readonly rateHeaders: readonly string[];
+  /** Undefined if the call was refused before it began. */
+  readonly call: UnaryCall | undefined;
+}
+
+function successAnswer(frame: Uint8Array, { requestId, rateHeaders, call }: AnswerFacts): HttpResponse {
+  const headers = ["content-type", contentType, "x-request-id", requestId, ...rateHeaders];
+  const set = call?.setMetadata;
+  if (set === undefined) return { status: 200, headers, body: frame, trailers: okStatus };
+  headers.push(...flatHeaders(set.headers));
+  return { status: 200, headers, body: frame, trailers: [...flatHeaders(set.trailers), ...okStatus] };
+}
+
+/**
+ * Puts the rate limit and the status into the trailers, where clients expect them for a failed
+ * call.
+ */
+function errorAnswer(thrown: unknown, { requestId, rateHeaders, call }: AnswerFacts): Refused {
+  const refusal = refusalOfWork(thrown);
+  const set = call?.setMetadata;
+  if (set === undefined && !(thrown instanceof ConnectError)) return { refusal, headers: rateHeaders };
+  const status = thrown instanceof ConnectError ? foreignStatus(thrown) : statusOf(refusal);
+  const response = {
+    status: 200,
+    headers: ["content-type", contentType, ...flatHeaders(set?.headers)],
+    body: "",
+    trailers: ["x-request-id", requestId, ...rateHeaders, ...flatHeaders(set?.trailers), ...status],
+  };
+  return { refusal, response };
+}
+
+function foreignStatus(error: ConnectError): string[] {
+  const trailers = new Headers();
+  setTrailerStatus(trailers, error);
+  return flatHeaders(trailers);
+}
+
+const contentType = "application/grpc+proto";

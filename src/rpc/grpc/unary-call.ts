@@ -15,12 +15,10 @@ import type { RequestNotes } from "../../http/request-notes.ts";
 import { wholeBody } from "../../http/whole-body.ts";
 import { fail } from "../../refusal/refusal.ts";
 import type { AuditCalls } from "../audit/audit-calls.ts";
+import { authorizeService } from "../authenticate.ts";
 import { CallDeadline } from "../call-deadline.ts";
-import type { Work } from "../served.ts";
-import { authorizeService } from "../session-calls.ts";
-import { refusalOfWork } from "../work-error.ts";
-import { frameOf, prefixBytes, readMessage } from "./frame.ts";
-import { readTimeoutMs } from "./timeout.ts";
+import { refusalOfWork, type Work } from "../served.ts";
+import { frameOf, prefixBytes, readMessage, readTimeoutMs } from "./frame.ts";
 
 /** A method and its implementation. */
 export interface UnaryMethod {

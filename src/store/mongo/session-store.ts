@@ -1,4 +1,4 @@
-import type { SessionRecord, SessionStore } from "../../sign-in/session-store.ts";
+import type { SessionRecord, SessionStore } from "../../sign-in/sign-in-store.ts";
 import { checkRecord } from "../records.ts";
 import { type Collections, sessionDocument, storedSession } from "./documents.ts";
 import type { FreshRead } from "./fresh-read.ts";

@@ -1,4 +1,4 @@
-import type { UserStore } from "../../sign-in/user-store.ts";
+import type { UserStore } from "../../sign-in/sign-in-store.ts";
 import { checkRecord } from "../records.ts";
 import { type Collections, userDocument } from "./documents.ts";
 import type { FreshRead } from "./fresh-read.ts";

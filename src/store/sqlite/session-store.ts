@@ -1,5 +1,5 @@
 import type { DatabaseSync } from "node:sqlite";
-import type { SessionStore } from "../../sign-in/session-store.ts";
+import type { SessionStore } from "../../sign-in/sign-in-store.ts";
 import { checkRecord, sessionRecord } from "../records.ts";
 import { columnsOf } from "./columns.ts";
 import { answer, write, writeAside, writeRevocation } from "./statement.ts";

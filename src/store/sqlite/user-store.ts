@@ -1,5 +1,5 @@
 import type { DatabaseSync } from "node:sqlite";
-import type { UserStore } from "../../sign-in/user-store.ts";
+import type { UserStore } from "../../sign-in/sign-in-store.ts";
 import { checkRecord, userRecord } from "../records.ts";
 import { columnsOf } from "./columns.ts";
 import { answer, write, writeRevocation } from "./statement.ts";

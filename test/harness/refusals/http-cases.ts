@@ -1,5 +1,4 @@
-import { leakBounds } from "#src/auth/leak-bounds.ts";
-import type { ListenerName } from "#src/auth/policy.ts";
+import { type ListenerName, leakBounds } from "#src/auth/policy.ts";
 import { bounds } from "#src/bounds.ts";
 import type { Entry } from "#src/metrics/metrics.ts";
 import type { Reason } from "#src/refusal/reasons.ts";

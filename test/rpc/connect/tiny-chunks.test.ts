@@ -2,7 +2,7 @@ import { setImmediate as turn } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { wholeMessages } from "#src/rpc/connect/whole-messages.ts";
+import { wholeMessages } from "#src/rpc/connect/call-route.ts";
 import { type Keyrun, startKeyrun } from "../../harness/keyrun.ts";
 import { rawSocket } from "../../harness/raw-socket.ts";
 

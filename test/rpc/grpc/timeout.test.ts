@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { readTimeoutMs } from "#src/rpc/grpc/timeout.ts";
+import { readTimeoutMs } from "#src/rpc/grpc/frame.ts";
 import { unaryMsMax } from "#src/rpc/served.ts";
 
 test.each([

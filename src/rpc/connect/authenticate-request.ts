@@ -3,18 +3,17 @@ import type { Clock } from "../../base/clock.ts";
 import { pairsOf } from "../../http/headers.ts";
 import { rateReportHeaders } from "../../limit/rate-limit-headers.ts";
 import { fail, type Refusal } from "../../refusal/refusal.ts";
+import { readsSession } from "../authenticate.ts";
 import { CallDeadline, isOver, whenAborted } from "../call-deadline.ts";
 import type { RpcParts } from "../rpc-parts.ts";
-import { readsSession } from "../session-calls.ts";
 import { callStateOf } from "./call-state.ts";
-import { connectErrorFrom, countRefusal } from "./connect-refusal.ts";
-import { explainFraming } from "./framing-refusals.ts";
+import { connectErrorFrom, countRefusal, explainFraming } from "./connect-refusal.ts";
 
 /**
  * Calls `authenticate` before Connect reads the body. Interceptors run only after the message is
  * parsed.
  */
-export function createRequestGate(parts: RpcParts): (context: HandlerContext) => Promise<void> {
+export function createAuthenticateRequest(parts: RpcParts): (context: HandlerContext) => Promise<void> {
   return async (context) => {
     const state = callStateOf(context);
     context.responseHeader.set("x-request-id", state.request.requestId);
