@@ -132,7 +132,7 @@ async function ended(
  * whole keys, so nothing that may be a key's secret is part of the result: it goes to the store and
  * into page tokens. Throws INVALID_ARGUMENT, without the text.
  */
-export function keyMatchOf(query: string, keyPrefix: string): KeyMatch | undefined {
+function keyMatchOf(query: string, keyPrefix: string): KeyMatch | undefined {
   const text = readKeyQuery(query, "query");
   if (text === "") return undefined;
   const pasted = fullValue.exec(text)?.groups?.id;

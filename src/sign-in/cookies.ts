@@ -20,7 +20,7 @@ export type CookieFound =
   | { readonly kind: "ambiguous" };
 
 /** Reads the cookie of this name (RFC 6265, section 5.4). */
-export function readCookie(header: string | undefined, name: string): CookieFound {
+function readCookie(header: string | undefined, name: string): CookieFound {
   const values = (header ?? "").split(";").flatMap((pair) => {
     const equals = pair.indexOf("=");
     return equals >= 0 && pair.slice(0, equals).trim() === name ? [pair.slice(equals + 1).trim()] : [];
@@ -35,7 +35,7 @@ export function readCookie(header: string | undefined, name: string): CookieFoun
  * Strict, because the browser returns from the issuer by a link of another site. A maximum age of 0
  * removes the cookie.
  */
-export function writeCookie(
+function writeCookie(
   { name, value }: { readonly name: string; readonly value: string },
   { maxAgeS, secure }: { readonly maxAgeS: number; readonly secure: boolean },
 ): string {
