@@ -1,5 +1,5 @@
 /**
- * `npm run docs`: writes .env.example and the README's table from the settings in `known.ts`, and
+ * `npm run docs`: writes `.env.example` and docs/settings.md from the settings in `known.ts`, and
  * the table in docs/errors.md from the reasons. With `--check` it writes nothing, and fails if one
  * of the three is stale.
  */
@@ -12,7 +12,7 @@ import { renderRefusalsTable } from "./refusals-document.ts";
 const checks = process.argv.includes("--check");
 
 keep(".env.example", renderEnvExample());
-keepTable("README.md", "settings", renderSettingsTable());
+keepTable("docs/settings.md", "settings", renderSettingsTable());
 keepTable("docs/errors.md", "refusals", renderRefusalsTable());
 
 function keepTable(name: string, mark: string, table: string): void {

@@ -16,7 +16,7 @@ export function renderEnvExample(): string {
   return `${[head, ...parts].map((lines) => lines.join("\n")).join("\n\n")}\n`;
 }
 
-/** The README's table of settings, in Markdown. */
+/** The table of docs/settings.md, in Markdown. */
 export function renderSettingsTable(): string {
   const rows = entries().map(({ name, facts }) => {
     const names = facts.secret ? `\`${name}\`, \`${name}_FILE\`` : `\`${name}\``;

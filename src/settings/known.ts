@@ -25,7 +25,7 @@ const planLimits: Record<PlanName, number> = { free: 60, pro: 300, team: 600, en
 
 /**
  * Every setting: its name, form, default and description. The checks at start, `.env.example` and
- * the README's table all come from here.
+ * docs/settings.md all come from here.
  */
 export const environment = z.object({
   KEYRUN_HOST: setting(host(), {

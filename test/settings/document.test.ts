@@ -29,7 +29,7 @@ test("each default in .env.example, uncommented, leaves the config as it is", ()
   expect(readSettings(env, noFile)).toEqual(readSettings({}, noFile));
 });
 
-test("the README's table has a row for every setting, and the file names of the secrets", () => {
+test("the page of the settings has a row for every setting, and the file names of the secrets", () => {
   const table = renderSettingsTable();
   for (const name of names) expect(table).toContain(`| \`${name}\``);
   expect(table).toContain("`KEYRUN_SECRET`, `KEYRUN_SECRET_FILE`");
