@@ -1,3 +1,5 @@
+/** What a start and a stop write into the audit log. */
+
 import { createHash } from "node:crypto";
 import { auditBounds } from "../audit/audit-bounds.ts";
 import { type AuditLog, byKeyrun } from "../audit/audit-log.ts";

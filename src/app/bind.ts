@@ -1,6 +1,12 @@
+/** Binds a listener, and tells other processes of this machine where the internal one is. */
+
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { Log } from "../log/log.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import type { Listener } from "../server/listener.ts";
 import { type HostAndPort, writeHostAndPort } from "../settings/host.ts";
+import { writePrivateFile } from "../settings/secret-files.ts";
 
 /** The names of the settings that an address comes from. */
 export interface AddressSettings {
@@ -39,3 +45,26 @@ const portAdvice: ReadonlyMap<string, string> = new Map([
   ["EADDRINUSE", "a free port"],
   ["EACCES", "a port that this user may bind"],
 ]);
+
+/**
+ * Writes the file that tells the commands where the internal listener is, and returns the function
+ * that removes it. Never throws: a server is more than its commands, which have a setting for this.
+ */
+export async function writeAddressFile(
+  dataDir: string,
+  internalAddress: HostAndPort,
+  log: Log,
+): Promise<() => Promise<void>> {
+  const path = join(dataDir, "grpc-address");
+  const address = writeHostAndPort(internalAddress);
+  const remove = () => rm(path, { force: true }).catch(() => {});
+  try {
+    await writePrivateFile(path, `${address}\n`);
+  } catch (err) {
+    const { port } = internalAddress;
+    log.warn({ err, address }, `grpc-address could not be written: commands need KEYRUN_GRPC_PORT=${port}`);
+    // A process that was killed may have left a file with its address.
+    await remove();
+  }
+  return remove;
+}

@@ -1,3 +1,5 @@
+/** The caches of the records that a run needs, each under its floors. */
+
 import type { AppRecord } from "../apps/app-store.ts";
 import type { KeyEvidence } from "../auth/key-evidence.ts";
 import type { Clock } from "../base/clock.ts";

@@ -1,5 +1,10 @@
+/** The two listeners: what each serves, and to whom. */
+
 import { randomBytes } from "node:crypto";
 import type { DescMethod } from "@bufbuild/protobuf";
+import { Health } from "#gen/grpc/health/v1/health_pb.ts";
+import { ServerReflection } from "#gen/grpc/reflection/v1/reflection_pb.ts";
+import { ServerReflection as ServerReflectionV1Alpha } from "#gen/grpc/reflection/v1alpha/reflection_pb.ts";
 import type { AddressAllowanceView, Admit, Load } from "../admission/admission.ts";
 import { unguarded } from "../auth/key-evidence.ts";
 import {
@@ -10,12 +15,15 @@ import {
   requestBytesMaxOf,
   roleOf,
 } from "../auth/policy.ts";
+import type { Call } from "../auth/principal.ts";
 import type { VerifyServiceToken } from "../auth/require-service.ts";
 import type { Clock } from "../base/clock.ts";
 import { createRequestIds } from "../base/request-ids.ts";
 import { bounds } from "../bounds.ts";
 import type { HttpHandler, Mount } from "../http/handler.ts";
 import type { Outcomes } from "../http/outcomes.ts";
+import type { Readiness } from "../http/readiness.ts";
+import { untilEnded } from "../http/until-ended.ts";
 import { createAddressAllowance } from "../limit/address-allowance.ts";
 import type { ByteBudget } from "../limit/byte-budget.ts";
 import type { Log } from "../log/log.ts";
@@ -23,19 +31,21 @@ import type { Entry, Metrics } from "../metrics/metrics.ts";
 import { createMetricsHandler } from "../rest/metrics-handler.ts";
 import type { AuditCalls } from "../rpc/audit/audit-calls.ts";
 import { createAuthenticate, type RpcPolicy } from "../rpc/authenticate.ts";
+import { createHealth } from "../rpc/health.ts";
+import { createReflection } from "../rpc/reflection.ts";
 import { createRpcHandler } from "../rpc/rpc-handler.ts";
 import type { FindRpc } from "../rpc/rpc-parts.ts";
-import { isConversation, type ServedService } from "../rpc/served.ts";
+import { isConversation, type ServedService, served } from "../rpc/served.ts";
 import type { RequestTracker } from "../server/exchange/request-tracker.ts";
 import { createServe, type Serve, type ServeOptions } from "../server/exchange/serve.ts";
 import { createListener, type Listener, type ListenerOptions } from "../server/listener.ts";
+import type { Report } from "../server/transport-event.ts";
 import type { UnreadAnswers } from "../server/unread-answers.ts";
 import type { Config } from "../settings/config.ts";
 import type { TlsFiles } from "../settings/tls-files.ts";
 import type { SessionAccess } from "../sign-in/session-access.ts";
 import { meterLookUps } from "./meters.ts";
-import { createTransportLog } from "./transport-log.ts";
-import type { Watching } from "./watching.ts";
+import type { RequestObservers } from "./request-observers.ts";
 
 /** What both listeners need. */
 export interface ListenersParts {
@@ -44,7 +54,7 @@ export interface ListenersParts {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly outcomes: Outcomes;
-  readonly watching: Watching;
+  readonly observers: RequestObservers;
   readonly requests: RequestTracker;
   readonly unread: UnreadAnswers;
   readonly bytes: ByteBudget;
@@ -88,7 +98,7 @@ export function createPublicListener(
     connectionsPerAddressMax: config.connectionsPerAddressMax,
     unprovenStreamsMax: bounds.unprovenStreamsMax,
     isConversation: isConversation(parts.services),
-    onRequest: dispatch(findRpc, { http: handler, serve, watching: parts.watching }),
+    onRequest: dispatch(findRpc, { http: handler, serve, observers: parts.observers }),
   });
 }
 
@@ -116,12 +126,12 @@ export function createInternalListener(
     connectionsPerAddressMax: undefined,
     tls,
     isConversation: isConversation(parts.services),
-    onRequest: dispatch(findRpc, { http: handler, serve, watching: parts.watching }),
+    onRequest: dispatch(findRpc, { http: handler, serve, observers: parts.observers }),
   });
 }
 
 function listenerBasis(parts: ListenersParts, entry: Entry) {
-  const { config, clock, log, outcomes, requests, unread, bytes, watching } = parts;
+  const { config, clock, log, outcomes, requests, unread, bytes, observers } = parts;
   const newRequestId = createRequestIds(randomBytes);
   const { trustProxyHops, connectionsMax } = config;
   const basis = { clock, requests, outcomes, newRequestId, report: createTransportLog(log) };
@@ -132,7 +142,7 @@ function listenerBasis(parts: ListenersParts, entry: Entry) {
       entry,
       connectionsMax,
       unread,
-      watch: watching.watch,
+      watch: observers.watch,
     } satisfies Partial<ListenerOptions>,
   };
 }
@@ -173,8 +183,47 @@ function createRpcs(
 /** RPCs to their own handlers, all else to the HTTP handler. */
 function dispatch(
   findRpc: FindRpc,
-  { http, serve, watching }: { http: HttpHandler; serve: Serve; watching: Watching },
+  { http, serve, observers }: { http: HttpHandler; serve: Serve; observers: RequestObservers },
 ): ListenerOptions["onRequest"] {
   const httpMount: Mount = { handler: http, entry: "rest", refusalForm: "json" };
-  return (incoming) => serve(watching.mount(findRpc(incoming.head) ?? httpMount), incoming);
+  return (incoming) => serve(observers.mount(findRpc(incoming.head) ?? httpMount), incoming);
 }
+
+/**
+ * Health and reflection, for Keyrun's own services. Their streams end when `streamsEnd` aborts: a
+ * stream that waits for its caller would hold a drain up to its end.
+ */
+export function operationServices(
+  ownServices: readonly ServedService[],
+  { readiness, streamsEnd }: { readiness: Readiness; streamsEnd: AbortSignal },
+) {
+  const own = ownServices.map(({ service }) => service);
+  const reflection = createReflection([...own, Health, ServerReflection, ServerReflectionV1Alpha]);
+  const serviceNames = own.map(({ typeName }) => typeName);
+  const health = createHealth({ serviceNames, readiness, watchersMax: bounds.healthWatchersMax });
+  const ends =
+    <Request, Answer>(open: (request: Request, call: Call) => AsyncIterable<Answer>) =>
+    (request: Request, call: Call) =>
+      untilEnded(open(request, call), streamsEnd);
+  return [
+    served(Health, { ...health, watch: ends(health.watch) }),
+    served(ServerReflection, { serverReflectionInfo: ends(reflection.v1.serverReflectionInfo) }),
+    served(ServerReflectionV1Alpha, { serverReflectionInfo: ends(reflection.v1alpha.serverReflectionInfo) }),
+  ];
+}
+
+/**
+ * Writes events of connections to the log. Events that any stranger can cause are `debug`, so that
+ * they can't fill the disk.
+ */
+function createTransportLog(log: Log): Report {
+  return (event) => {
+    if (event.kind === "untrusted_forwarded_for") log.warn(event, untrustedWords);
+    else if (event.kind === "listener_failed") log.error(event, event.kind);
+    else log.debug(event, event.kind);
+  };
+}
+
+const untrustedWords =
+  "X-Forwarded-For arrives, but no proxy is trusted, so all callers behind it count as one address. " +
+  "Set KEYRUN_TRUST_PROXY to the number of proxies in front of Keyrun.";

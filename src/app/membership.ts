@@ -1,3 +1,5 @@
+/** How this process stands to others on the same store, whether it is alone or in a fleet. */
+
 import type { AppRecord } from "../apps/app-store.ts";
 import type { KeyEvidence } from "../auth/key-evidence.ts";
 import type { ControlChange } from "../fleet/control-store.ts";

@@ -1,4 +1,10 @@
+/**
+ * Step 1 of a start: opens the store, the secrets, the caches and the fleet, and writes what a new
+ * store begins with.
+ */
+
 import { randomBytes, randomUUID } from "node:crypto";
+import type { Load } from "../admission/admission.ts";
 import { createAuditLog } from "../audit/audit-log.ts";
 import { createEventIds } from "../audit/event-ids.ts";
 import type { Clock } from "../base/clock.ts";
@@ -7,6 +13,8 @@ import type { Fleet } from "../fleet/fleet.ts";
 import type { WriteLine } from "../http/access-log.ts";
 import { readScreenFiles } from "../http/screen/files.ts";
 import { ByteBudget } from "../limit/byte-budget.ts";
+import { LoadShedder } from "../limit/load-shedder.ts";
+import { loopDelayLimits } from "../limit/loop-delay.ts";
 import type { SharedLimiter } from "../limit/shared/switching-limiter.ts";
 import type { Log } from "../log/log.ts";
 import type { Redact } from "../log/redaction.ts";
@@ -16,22 +24,19 @@ import type { ProcessState } from "../metrics/process-meters.ts";
 import type { NameFilePaths } from "../run/name-files.ts";
 import { transportLimits } from "../server/transport-limits.ts";
 import { UnreadAnswers } from "../server/unread-answers.ts";
-import type { Config } from "../settings/config.ts";
+import { type Config, isEmbedded } from "../settings/config.ts";
 import type { HostAndPort } from "../settings/host.ts";
 import { createSecretFiles } from "../settings/secret-files.ts";
+import { localOwner } from "../sign-in/local-links.ts";
 import type { Stores } from "../store/stores.ts";
 import { isSdkRegistered } from "../traces/registered-sdk.ts";
 import type { Traces } from "../traces/traces.ts";
 import { createCaches } from "./caches.ts";
-import { meterStores } from "./call-meters.ts";
-import { warnOfOtherPrefix } from "./key-prefix.ts";
-import { type WatchedLoad, watchLoad } from "./load.ts";
 import { createMembership, type Membership } from "./membership.ts";
-import { seed } from "./seed.ts";
-import { loadServiceSecrets } from "./service-secrets.ts";
+import { meterStores } from "./meters.ts";
+import { loadServiceSecrets, loadTlsFiles, warnOfOtherPrefix } from "./service-secrets.ts";
 import { openSharedLimit } from "./shared-limit.ts";
 import type { ScreenNotice } from "./start-words.ts";
-import { loadTlsFiles } from "./tls.ts";
 
 /** What a start needs beside its settings. */
 export interface AppParts {
@@ -119,7 +124,7 @@ export async function open({ config, parts, closers }: Start) {
     ...(config.sharedLimit && { limitMode: () => sharedLimit?.mode() ?? "shared" }),
   });
   const metered = meterStores(opened, { clock, metrics });
-  const system = config.mongodbUri === undefined ? "sqlite" : "mongodb";
+  const system = isEmbedded(config) ? "sqlite" : "mongodb";
   const stores = traces?.stores(metered, system) ?? metered;
   const audit = createAuditLog({
     ...{ clock, log, store: stores.audit, keptDays: config.auditDays },
@@ -159,7 +164,7 @@ export async function open({ config, parts, closers }: Start) {
   const { fleet, changeSecurityState } = membership;
   if (fleet) closers.push(fleet.leave);
   if (await stores.isEmpty()) {
-    await seed(stores, { clock, changeSecurityState, withDemoTeam: config.mongodbUri === undefined });
+    await seed(stores, { clock, changeSecurityState, withDemoTeam: isEmbedded(config) });
   }
   const team = (await stores.teams.find("demo")) ?? (await stores.teams.list({ limit: 1 }))[0];
   const { screenFolder } = parts;
@@ -194,4 +199,72 @@ async function openTraces(version: string): Promise<Traces | undefined> {
 function stateOf(fleet: Fleet): FleetState {
   const instances = fleet.members().leases.filter(({ state }) => state === "live").length;
   return { holds: fleet.holds(), instances };
+}
+
+/**
+ * Writes what a new store starts with, so that the first run is one command away: the app `echo`.
+ * In the embedded store it also writes the team `demo`, with the owner as its member; one-time
+ * links sign the owner in. Another instance that starts at the same time may seed too: records that
+ * exist stay as they are.
+ */
+async function seed(
+  stores: Pick<Stores, "apps" | "teams" | "members" | "preview">,
+  parts: { clock: Clock; changeSecurityState: Membership["changeSecurityState"]; withDemoTeam: boolean },
+): Promise<void> {
+  const { clock, changeSecurityState, withDemoTeam } = parts;
+  const createTimeMs = clock.unixMs();
+  if (withDemoTeam) {
+    const team = { id: "demo", displayName: "Demo", plan: "free", createTimeMs } as const;
+    await changeSecurityState("team", async () => granted(await stores.teams.insert(team)));
+    const { email } = localOwner;
+    await stores.members.add({ teamId: "demo", email, createTimeMs });
+    await changeSecurityState("preview", async () => {
+      await stores.preview.set(email, true);
+      return { id: email };
+    });
+  }
+  const echo = {
+    id: "echo",
+    displayName: "Echo",
+    backend: { kind: "echo" },
+    timeoutMs: bounds.appTimeoutMsMax,
+    streamTimeoutMs: bounds.appStreamTimeoutMsDefault,
+    teamIds: [],
+    createTimeMs,
+  } as const;
+  await changeSecurityState("app", async () => granted(await stores.apps.insert(echo)));
+}
+
+function granted(record: { readonly id: string; readonly version: number } | undefined) {
+  return record && { id: record.id, version: record.version, grants: true };
+}
+
+interface WatchedLoad extends Load {
+  /** The p99 of the event loop's delay. */
+  p99Ms(): number;
+  /** Watches the event loop until the returned function is called. */
+  begin(): () => Promise<void>;
+}
+
+/** Makes what sheds load where this process's event loop is late, and says so in the log. */
+function watchLoad({ clock, log }: { readonly clock: Clock; readonly log: Log }): WatchedLoad {
+  const shedder = new LoadShedder(clock, ({ isShedding, refused }) => {
+    if (isShedding)
+      log.warn({ p99Ms: Math.round(shedder.p99Ms()) }, "the event loop is late: runs are refused");
+    else log.warn({ refused }, "the event loop is on time again: no more runs are refused for it");
+  });
+  return {
+    sheds: (address) => shedder.sheds(address),
+    p99Ms: () => shedder.p99Ms(),
+    begin() {
+      shedder.begin();
+      // Node runs timers before it reads sockets, so what came during a stall meets this look.
+      let next: NodeJS.Timeout;
+      const lookAfter = (ms: number) => {
+        next = setTimeout(() => lookAfter(shedder.look()), ms).unref();
+      };
+      lookAfter(loopDelayLimits.lookMs);
+      return async () => clearTimeout(next);
+    },
+  };
 }

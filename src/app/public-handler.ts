@@ -1,12 +1,20 @@
+/**
+ * The HTTP side of the public listener, in the order in which a path is looked for: health, REST,
+ * sign-in, the screen.
+ */
+
 import { create, type DescMessage, isMessage, type MessageShape } from "@bufbuild/protobuf";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { AppRecord } from "../apps/app-store.ts";
+import type { AuditLog } from "../audit/audit-log.ts";
 import { credentialOf, requestBytesMaxOf } from "../auth/policy.ts";
 import type { Call } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
-import type { HttpHandler } from "../http/handler.ts";
+import type { HttpHandler, HttpRequest } from "../http/handler.ts";
 import type { Readiness } from "../http/readiness.ts";
+import type { ScreenFiles } from "../http/screen/files.ts";
+import { createScreenHandler } from "../http/screen/handler.ts";
 import { compress, createStaticBody } from "../http/static-body.ts";
 import type { RestWork } from "../rest/admitted-request.ts";
 import { openApiFacts, writeOpenApi } from "../rest/openapi.ts";
@@ -15,10 +23,13 @@ import { createRestHandler } from "../rest/rest-handler.ts";
 import type { RestMethod } from "../rest/wired-method.ts";
 import type { FindRunnableApp } from "../run/run-service.ts";
 import type { Config } from "../settings/config.ts";
+import { isLoopbackHost } from "../settings/host.ts";
+import { createSignInHandler } from "../sign-in/sign-in-handler.ts";
 import { createTranscoder } from "../transcode/transcoder.ts";
 import type { MakePublicHandler } from "./listeners.ts";
-import type { WithScreen } from "./screen.ts";
 import type { Services } from "./services.ts";
+import type { SignIn } from "./sign-in.ts";
+import type { ScreenNotice } from "./start-words.ts";
 
 /** The public listener's HTTP: operations, the screen, then REST. */
 export async function createPublicHandler(parts: {
@@ -104,3 +115,52 @@ type AnswerFor<Input extends DescMessage> = (
   request: MessageShape<Input>,
   call: Call,
 ) => ReturnType<RestWork>;
+
+/**
+ * Puts the screen and sign-in before a handler. Where nobody can sign in, there is no screen
+ * either, but its documentation.
+ */
+type WithScreen = (next: HttpHandler) => HttpHandler;
+
+export function createWithScreen(
+  signIn: SignIn & {
+    readonly audit: AuditLog;
+    readonly clock: Clock;
+    readonly publicUrl: string | undefined;
+  },
+  files: ScreenFiles | undefined,
+): WithScreen {
+  const { access, method, address, sessions, audit, clock, publicUrl } = signIn;
+  return (next) => {
+    if (!access || !method) {
+      const addressOf = publicUrl === undefined ? addressAsked : address;
+      return files ? createScreenHandler({ files, address: addressOf, clock, next }) : next;
+    }
+    const documents = files
+      ? createScreenHandler({
+          ...{ files, address, clock, next },
+          isOwnHost: (request) => access.isOwnHost((name) => request.header(name)),
+        })
+      : next;
+    return createSignInHandler({ address, sessions, method, audit, next: documents });
+  };
+}
+
+/**
+ * The address that the caller has asked, for a Keyrun that does not know its own. Off the loopback
+ * it is taken for one of HTTPS, which security.txt needs (RFC 9116, section 2.5.3), but browsers
+ * are not told to use HTTPS alone.
+ */
+function addressAsked(request: HttpRequest): { readonly origin: string; readonly secure: boolean } {
+  const host = request.header(":authority") ?? request.header("host") ?? "localhost";
+  const url = new URL(`https://${host}`);
+  return { origin: isLoopbackHost(url.hostname) ? `http://${host}` : url.origin, secure: false };
+}
+
+/** What is said of the screen at start. Makes no link yet. */
+export function screenNotice(signIn: SignIn, files: ScreenFiles | undefined): ScreenNotice {
+  if (signIn.mode === "off") return { kind: "off" };
+  if (!files) return { kind: "not_built" };
+  const { address, links } = signIn;
+  return { kind: "open", url: address().origin, newLink: links && (() => links.create().url) };
+}

@@ -1,8 +1,13 @@
+/** The secrets and keys that a start reads from files, and what it refuses of them. */
+
+import { bounds } from "../bounds.ts";
+import { mayHavePrefix } from "../keys/key-value.ts";
 import { createServiceSecrets, type ServiceSecrets } from "../keys/service-secrets.ts";
 import type { Log } from "../log/log.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import type { Config } from "../settings/config.ts";
 import { type createSecretFiles, secretPath } from "../settings/secret-files.ts";
+import { readTlsFiles, type TlsFiles } from "../settings/tls-files.ts";
 import type { Stores } from "../store/stores.ts";
 
 /**
@@ -46,4 +51,36 @@ export async function findServiceSecrets(
     `The store holds service tokens or keys made with a service secret that is not there (version ${missing.join(", ")}). ` +
       `Add it, after the others, to ${place}, or restore that from a backup.`,
   );
+}
+
+/** The files of the internal listener's TLS. Throws StartRefused, naming the settings at fault. */
+export function loadTlsFiles(files: NonNullable<Config["grpcTls"]>): TlsFiles {
+  const read = readTlsFiles(files);
+  if ("problems" in read) throw new StartRefused(read.problems.join(" "));
+  return read.ok;
+}
+
+/**
+ * Warns, once, if one of the first teams has a newest active key with another prefix, because all
+ * such keys are refused. It is only a quick look: older keys and later teams are not checked.
+ */
+export async function warnOfOtherPrefix(
+  { teams, keys }: Pick<Stores, "teams" | "keys">,
+  { keyPrefix, log }: { keyPrefix: string; log: Log },
+): Promise<void> {
+  try {
+    for (const { id: teamId } of await teams.list({ limit: bounds.keyPrefixTeamsMax })) {
+      const [newest] = await keys.list({ teamId, limit: 1, includeRevoked: false });
+      if (newest === undefined || mayHavePrefix(newest.redactedValue, keyPrefix)) continue;
+      const facts = { teamId, keyId: newest.id, keyPrefix };
+      return log.warn(
+        facts,
+        "keys were made with another KEYRUN_KEY_PREFIX: these keys are refused until that prefix is set again",
+      );
+    }
+  } catch (cause) {
+    // If the store can't be read, the requests that need it report that. This check must not stop
+    // the start.
+    log.debug({ cause }, "the prefix of the store's keys could not be looked at");
+  }
 }

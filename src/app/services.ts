@@ -1,3 +1,5 @@
+/** Step 2 of a start: Keyrun's own services, wired in the order of a request. */
+
 import { randomBytes } from "node:crypto";
 import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
@@ -13,6 +15,7 @@ import { bounds } from "../bounds.ts";
 import { currentRecords } from "../cache/current-records.ts";
 import { everyInstanceHas } from "../fleet/who-may-join.ts";
 import { createFleetKeyEvents, createKeyEvents } from "../keys/key-events.ts";
+import { deletedKeyVersion } from "../keys/key-life.ts";
 import { createKeyService } from "../keys/key-service.ts";
 import type { KeyRecord } from "../keys/key-store.ts";
 import { createDeleteKeys, createKeySweep } from "../keys/key-sweep.ts";
@@ -46,12 +49,11 @@ import type { TeamBelongings } from "../teams/delete-team.ts";
 import { createTeamService } from "../teams/team-service.ts";
 import type { Traces } from "../traces/traces.ts";
 import { createGetUsage } from "../usage/get-usage.ts";
+import { createUsage, type Usage } from "../usage/usage.ts";
 import type { Caches } from "./caches.ts";
-import { createKeyUsage } from "./key-usage.ts";
 import type { Membership } from "./membership.ts";
-import { meterRuns, meterVerdicts, meterVerify } from "./meters.ts";
-import { noteCallers } from "./note-callers.ts";
-import { createStreamMeters } from "./stream-meters.ts";
+import { createStreamMeters, meterRuns, meterVerdicts, meterVerify } from "./meters.ts";
+import { noteCallers } from "./request-observers.ts";
 
 export interface ServicesParts {
   readonly config: Config;
@@ -84,19 +86,52 @@ export type Services = ReturnType<typeof createServices>;
 /** The schema with which keys expire and are replaced. */
 const keyLifeSchema = 8;
 
-/** Creates Keyrun's own services and the checks that a run must pass, in the order of a request. */
+/**
+ * Creates Keyrun's own services and the checks that a run must pass. Each part returns what the
+ * next ones need. A new service is a line in `served`.
+ */
 export function createServices(parts: ServicesParts) {
-  const { config, clock, log, metrics, stores, caches, secrets, traces, bytes } = parts;
-  const { keysPerTeamMax, keyPrefix } = config;
-  const { members, preview, users } = stores;
-  const { changeSecurityState, mayAdmit, whyNot, limitOf, fleet } = parts.membership;
-  const teams = currentRecords(caches.teams, mayAdmit);
+  const keys = wireKeys(parts);
+  const usage = wireUsage(parts);
+  const decisions = wireDecisions(parts, { keys, usage });
+  const runs = wireRuns(parts, usage);
+  const { admit, limiter } = decisions;
+  const { lastUses, keyEvents, keySweep, watchedUses, revokeLeakedKey } = keys;
+  const { runService, runner, repeatable, findRunnableApp } = runs;
+  return {
+    admit,
+    limiter,
+    lastUses,
+    keyEvents,
+    keySweep,
+    watchedUses,
+    usage,
+    runService,
+    runner,
+    repeatable,
+    findRunnableApp,
+    activeKeys: keys.activeKeys,
+    openStreams: () => ({ app: runs.openStreams(), keys: keyEvents.watchers() }),
+    // REST calls it without its service, whose methods are audited where they are served.
+    revokeLeakedKey: auditMethod(parts.audit, KeyService.method.revokeLeakedKey, revokeLeakedKey),
+    served: [
+      served(RunService, runService),
+      served(KeyService, wireKeyService(parts, { keys, usage, decisions })),
+      served(TeamService, wireTeamService(parts, { keys, usage, decisions, repeatable })),
+      served(AppService, wireAppService(parts)),
+    ],
+  };
+}
+
+type Keys = ReturnType<typeof wireKeys>;
+type Decisions = ReturnType<typeof wireDecisions>;
+type Runs = ReturnType<typeof wireRuns>;
+
+/** The keys of teams: how they are made, end, are used, and who learns of it. */
+function wireKeys(parts: ServicesParts) {
+  const { config, clock, log, metrics, stores, caches, secrets, audit } = parts;
+  const { changeSecurityState, mayAdmit, fleet } = parts.membership;
   const form = createKeyForm(config.keyPrefix, secrets);
-  const verifyKey = meterVerify(createVerifyKey({ clock, form, secrets, evidence: caches.keys }), metrics);
-  const limiter = createLimiter({
-    ...{ clock, windowMs: bounds.limitWindowMs },
-    ...{ logsMax: bounds.teamLogsMax, keyLogsMax: limitBounds.keyLogsMax },
-  });
   const activeKeys = createActiveKeys({ clock, keysMax: bounds.verifiedKeysMax });
   const lastUses = createLastUses({
     store: activeKeys.noting(stores.keys),
@@ -106,47 +141,132 @@ export function createServices(parts: ServicesParts) {
   const keyEvents = createKeyEvents();
   // In a fleet every instance learns of a change in the same way, the one that made it too.
   const publish = fleet ? () => {} : keyEvents.publish;
-  const requireUpgraded = () => {
-    if (fleet && !everyInstanceHas(keyLifeSchema, fleet.members().leases)) throw fail("FLEET_UPGRADING");
-  };
-  const keyringParts = {
-    ...{ clock, store: stores.keys, teams, form, secrets, randomBytes },
-    ...{ changeSecurityState, publish, requireUpgraded, expiring: parts.audit.keyExpired },
+  if (fleet) {
+    const { lastUseTimeMs } = lastUses;
+    parts.membership.listen(
+      createFleetKeyEvents({ events: keyEvents, find: stores.keys.find, lastUseTimeMs }),
+    );
+  }
+  const changing = {
+    clock,
+    store: stores.keys,
+    teams: currentRecords(caches.teams, mayAdmit),
+    form,
+    secrets,
+    randomBytes,
+    changeSecurityState,
+    publish,
+    requireUpgraded() {
+      if (fleet && !everyInstanceHas(keyLifeSchema, fleet.members().leases)) throw fail("FLEET_UPGRADING");
+    },
+    expiring: audit.keyExpired,
   };
   const keyring = createKeyring({
-    ...keyringParts,
-    ...{ activeMax: keysPerTeamMax, lastUseTimeMs: lastUses.lastUseTimeMs },
+    ...changing,
+    activeMax: config.keysPerTeamMax,
+    lastUseTimeMs: lastUses.lastUseTimeMs,
   });
   // A backup that is restored does not know it: this line does.
   const onRevoked = ({ teamId, id: keyId }: KeyRecord) => log.info({ teamId, keyId }, "a key was revoked");
-  if (fleet) {
-    const { lastUseTimeMs } = lastUses;
-    const { find } = stores.keys;
-    parts.membership.listen(createFleetKeyEvents({ events: keyEvents, find, lastUseTimeMs }));
-  }
+  return {
+    changing,
+    keyring,
+    onRevoked,
+    lastUses,
+    keyEvents,
+    activeKeys: activeKeys.count,
+    verifyKey: meterVerify(createVerifyKey({ clock, form, secrets, evidence: caches.keys }), metrics),
+    watchedUses: createWatchedUses({ clock, events: keyEvents, list: keyring.list }),
+    keySweep: createKeySweep({
+      clock,
+      store: stores.keys,
+      expireKeys: keyring.expireKeys,
+      changeSecurityState,
+      revoking: audit.keyRevoked,
+      publish,
+      withLastUse: keyring.withLastUse,
+      onRevoked,
+      onFailed: (err) => log.warn({ err }, "a sweep of the keys failed; what is left is tried again"),
+    }),
+    revokeLeakedKey: createRevokeLeakedKey({
+      clock,
+      form,
+      secrets,
+      changeSecurityState,
+      onRevoked,
+      readKey: caches.rereadKey,
+      revoke: keyring.revoke,
+    }),
+  };
+}
+
+/** How keys are used. What a team or a key used is forgotten once it is deleted, on any instance. */
+function wireUsage({ clock, log, stores, membership }: ServicesParts): Usage {
   const incarnation = randomBytes(8).toString("hex");
-  const usage = createKeyUsage({ clock, store: stores.usage, log, incarnation }, parts.membership);
+  const usage = createUsage({ clock, store: stores.usage, log, incarnation });
+  membership.listen({
+    apply(changes) {
+      for (const { kind, id, version } of changes) {
+        if (kind === "key" && version === deletedKeyVersion) usage.keyDeleted(id);
+      }
+    },
+    // A missed deletion may leave a new team the end of an old team's run. It is not worth a read.
+    missed() {},
+  });
+  return usage;
+}
+
+/** What is decided of a key, and the limits that are spent by it. */
+function wireDecisions(
+  parts: ServicesParts,
+  { keys, usage }: { readonly keys: Keys; readonly usage: Usage },
+) {
+  const { clock, metrics, caches, load } = parts;
+  const { mayAdmit, whyNot, limitOf } = parts.membership;
+  const limiter = createLimiter({
+    clock,
+    windowMs: bounds.limitWindowMs,
+    logsMax: bounds.teamLogsMax,
+    keyLogsMax: limitBounds.keyLogsMax,
+  });
   const limits = { clock, limiter: parts.sharedLimit ?? limiter, limitOf, teams: caches.teams };
   const decide = createDecide({
     ...limits,
-    verifyKey,
-    keyUsed: lastUses.record,
+    verifyKey: keys.verifyKey,
+    keyUsed: keys.lastUses.record,
     usage: usage.count,
-    ...{ mayAdmit, whyNot },
+    mayAdmit,
+    whyNot,
   });
+  const admit = createAdmit(decide, load);
+  return {
+    limiter,
+    limits,
+    decide: meterVerdicts(decide, metrics),
+    admit: parts.isWatched ? noteCallers(admit) : admit,
+  };
+}
+
+/** Runs and streams of apps, and the answers that are kept for repeats. */
+function wireRuns(parts: ServicesParts, usage: Usage) {
+  const { config, clock, log, metrics, stores, caches, traces, bytes } = parts;
+  const { mayAdmit, limitOf } = parts.membership;
   const runner = createAppRunner({
     clock,
     appRunsMax: config.appRunsMax,
     outputBytesMax: config.appOutputBytesMax,
     nameFiles: parts.nameFiles,
   });
-  const findRunnableApp = createFindRunnableApp(caches.apps);
   const ended = { clock, countRun: usage.runEnded };
   const run = meterRuns(traces?.run(runner.run) ?? runner.run, metrics, ended);
   const stream = traces?.stream(runner.stream) ?? runner.stream;
   const newRunId = createRunIds(randomBytes);
   const repeatable = createRepeatableRuns({
-    ...{ clock, store: stores.runRecords, run, newRunId, bytes },
+    clock,
+    store: stores.runRecords,
+    run,
+    newRunId,
+    bytes,
     keptHours: config.idempotencyHours,
     isShared: stores.fleet !== undefined,
     async recordsMaxOf(teamId) {
@@ -158,89 +278,98 @@ export function createServices(parts: ServicesParts) {
   });
   const slots = createRunSlots({ clock, appRunsMax: config.appStreamsMax, runsMax: bounds.streamsMax });
   const streams = createStreamMeters({ slots, stream, metrics, ...ended });
+  const findRunnableApp = createFindRunnableApp(caches.apps);
   const runService = createRunService({
-    ...{ findRunnableApp, run, stream: streams.stream, repeatable, newRunId, bytes },
+    findRunnableApp,
+    run,
+    stream: streams.stream,
     slots: streams.slots,
+    repeatable,
+    newRunId,
+    bytes,
     watchRights: createWatchRights({ recheckMs: bounds.streamRecheckMs, mayAdmit }),
     startMsMax: bounds.streamQuietMs,
     checkKey: createCheckKey(caches.keys, clock),
   });
-  const revokeLeakedKey = createRevokeLeakedKey({
-    ...{ clock, form, secrets, changeSecurityState, onRevoked },
-    readKey: caches.rereadKey,
-    revoke: keyring.revoke,
-  });
+  return { runService, runner, repeatable, findRunnableApp, openStreams: streams.open };
+}
+
+function wireKeyService(
+  parts: ServicesParts,
+  { keys, usage, decisions }: { readonly keys: Keys; readonly usage: Usage; readonly decisions: Decisions },
+) {
+  const { config, clock, stores, caches, membership } = parts;
+  const { keyring, changing, onRevoked } = keys;
+  const { teams, apps } = caches;
   return {
-    // REST calls it without its service, whose methods are audited where they are served.
-    revokeLeakedKey: auditMethod(parts.audit, KeyService.method.revokeLeakedKey, revokeLeakedKey),
-    admit: parts.isWatched ? noteCallers(createAdmit(decide, parts.load)) : createAdmit(decide, parts.load),
-    findRunnableApp,
-    runService,
-    runner,
-    repeatable,
-    lastUses,
-    usage,
-    limiter,
-    keyEvents,
-    activeKeys: activeKeys.count,
-    openStreams: () => ({ app: streams.open(), keys: keyEvents.watchers() }),
-    keySweep: createKeySweep({
-      ...{ clock, store: stores.keys, expireKeys: keyring.expireKeys, changeSecurityState },
-      ...{ revoking: parts.audit.keyRevoked, publish, withLastUse: keyring.withLastUse, onRevoked },
-      onFailed: (err) => log.warn({ err }, "a sweep of the keys failed; what is left is tried again"),
+    ...createKeyService({
+      clock,
+      keyring,
+      teams,
+      keysPerTeamMax: config.keysPerTeamMax,
+      keyPrefix: config.keyPrefix,
+      readRestrictions: createReadRestrictions({ apps, limitOf: membership.limitOf }),
+      decide: decisions.decide,
+      onRevoked,
     }),
-    watchedUses: createWatchedUses({ clock, events: keyEvents, list: keyring.list }),
-    served: [
-      served(RunService, runService),
-      served(KeyService, {
-        ...createKeyService({
-          ...{ clock, keyring, teams: caches.teams, keysPerTeamMax, keyPrefix },
-          readRestrictions: createReadRestrictions({ apps: caches.apps, limitOf }),
-          decide: meterVerdicts(decide, metrics),
-          onRevoked,
-        }),
-        watchKeys: createWatchKeys({
-          teams: caches.teams,
-          events: keyEvents,
-          mayAdmit,
-          ...parts.watchAccess,
-        }),
-        updateKey: createUpdateKey({
-          ...{
-            clock,
-            store: stores.keys,
-            teams: caches.teams,
-            changeSecurityState,
-            publish,
-            requireUpgraded,
-            expiring: parts.audit.keyExpired,
-          },
-          withLastUse: keyring.withLastUse,
-        }),
-        rotateKey: createRotateKey({
-          ...{ ...keyringParts, expireKeys: keyring.expireKeys, withLastUse: keyring.withLastUse, onRevoked },
-        }),
-        revokeLeakedKey,
-        getUsage: createGetUsage({ clock, teams: caches.teams, keys: stores.keys, read: usage.read }),
-      }),
-      served(
-        TeamService,
-        createTeamService({
-          ...limits,
-          ...{ teams, store: stores.teams, members, preview, users, changeSecurityState },
-          holdTeam: stores.fleet?.holdTeam,
-          belongings: {
-            countActiveKeys: keyring.countActive,
-            appsLimitedTo: stores.apps.limitedTo,
-            deleteKeys: createDeleteKeys({ ...keyringParts, onDeleted: usage.keyDeleted }),
-            deleteRunRecords: repeatable.deleteOfTeam,
-            deleteUsage: usage.deleteOfTeam,
-            leaveServiceTokens: parts.leaveServiceTokens,
-            teamDeleted: keyEvents.endTeam,
-          },
-        }),
-      ),
-      served(AppService, createAppService({ clock, teams, store: stores.apps, changeSecurityState })),
-    ],
+    watchKeys: createWatchKeys({
+      teams,
+      events: keys.keyEvents,
+      mayAdmit: membership.mayAdmit,
+      ...parts.watchAccess,
+    }),
+    updateKey: createUpdateKey({ ...changing, teams, withLastUse: keyring.withLastUse }),
+    rotateKey: createRotateKey({
+      ...changing,
+      expireKeys: keyring.expireKeys,
+      withLastUse: keyring.withLastUse,
+      onRevoked,
+    }),
+    revokeLeakedKey: keys.revokeLeakedKey,
+    getUsage: createGetUsage({ clock, teams, keys: stores.keys, read: usage.read }),
   };
+}
+
+function wireTeamService(
+  parts: ServicesParts,
+  {
+    keys,
+    usage,
+    decisions,
+    repeatable,
+  }: {
+    readonly keys: Keys;
+    readonly usage: Usage;
+    readonly decisions: Decisions;
+    readonly repeatable: Runs["repeatable"];
+  },
+) {
+  const { stores, membership } = parts;
+  const { changing, keyring, keyEvents } = keys;
+  const { members, preview, users } = stores;
+  return createTeamService({
+    ...decisions.limits,
+    teams: changing.teams,
+    store: stores.teams,
+    members,
+    preview,
+    users,
+    changeSecurityState: membership.changeSecurityState,
+    holdTeam: stores.fleet?.holdTeam,
+    belongings: {
+      countActiveKeys: keyring.countActive,
+      appsLimitedTo: stores.apps.limitedTo,
+      deleteKeys: createDeleteKeys({ ...changing, onDeleted: usage.keyDeleted }),
+      deleteRunRecords: repeatable.deleteOfTeam,
+      deleteUsage: usage.deleteOfTeam,
+      leaveServiceTokens: parts.leaveServiceTokens,
+      teamDeleted: keyEvents.endTeam,
+    },
+  });
+}
+
+function wireAppService({ clock, stores, caches, membership }: ServicesParts) {
+  const { mayAdmit, changeSecurityState } = membership;
+  const teams = currentRecords(caches.teams, mayAdmit);
+  return createAppService({ clock, teams, store: stores.apps, changeSecurityState });
 }

@@ -8,7 +8,7 @@ import type { Log } from "../log/log.ts";
 import type { LimitMode, Metrics } from "../metrics/metrics.ts";
 import type { Config } from "../settings/config.ts";
 import type { LimitSpans } from "../traces/limit-spans.ts";
-import { meterSharedLogs } from "./call-meters.ts";
+import { meterSharedLogs } from "./meters.ts";
 
 /**
  * Opens the limits that several instances share; undefined where the settings name no Redis. Then

@@ -1,3 +1,5 @@
+/** What a start says to the person who started it. */
+
 import { join, resolve } from "node:path";
 import { signInOffWords } from "../sign-in/session-access.ts";
 

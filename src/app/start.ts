@@ -1,3 +1,5 @@
+/** The composition root: open, wire, serve; and the way back when Keyrun stops. */
+
 import { setTimeout as sleep } from "node:timers/promises";
 import { AuditService } from "#gen/keyrun/v1/audit_service_pb.ts";
 import { FleetService } from "#gen/keyrun/v1/fleet_service_pb.ts";
@@ -17,22 +19,18 @@ import { type Drainable, drain } from "../server/drain.ts";
 import { createRequestTracker } from "../server/exchange/request-tracker.ts";
 import type { Config } from "../settings/config.ts";
 import type { HostAndPort } from "../settings/host.ts";
-import { writeAddressFile } from "./address-file.ts";
 import { noteStart } from "./audit.ts";
-import { bind } from "./bind.ts";
+import { bind, writeAddressFile } from "./bind.ts";
 import { keepWindow, takeUpWindow } from "./kept-window.ts";
-import { createInternalListener, createPublicListener } from "./listeners.ts";
+import { createInternalListener, createPublicListener, operationServices } from "./listeners.ts";
 import { type AppParts, type Closer, type Opened, open, type Start } from "./open.ts";
-import { operationServices } from "./operation-services.ts";
-import { createPublicHandler } from "./public-handler.ts";
-import { nameRoutes } from "./route-names.ts";
-import { createWithScreen, screenNotice } from "./screen.ts";
+import { createPublicHandler, createWithScreen, screenNotice } from "./public-handler.ts";
+import { createRequestObservers, nameRoutes } from "./request-observers.ts";
 import { createServiceAccess, type ServiceAccess } from "./service-tokens.ts";
 import { createServices, type Services } from "./services.ts";
 import { openCarriedWindow } from "./shared-limit.ts";
 import { createSignIn, type SignIn } from "./sign-in.ts";
 import { createStoreReadiness } from "./store-readiness.ts";
-import { createWatching } from "./watching.ts";
 
 /** Keyrun, running. */
 export interface App {
@@ -136,12 +134,12 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
   checkAudited(descriptors);
   const nameRoute = nameRoutes(descriptors, opened.screenFiles?.keys() ?? []);
 
-  const watching = createWatching({ ...parts, nameRoute, traces });
+  const observers = createRequestObservers({ ...parts, nameRoute, traces });
   const requests = createRequestTracker();
   const basis = {
     ...{ config, clock, log, metrics, requests, unread, bytes, services: all },
-    outcomes: watching.outcomes(createOutcomes({ log, metrics, clock, nameRoute })),
-    watching,
+    outcomes: observers.outcomes(createOutcomes({ log, metrics, clock, nameRoute })),
+    observers,
     admit: services.admit,
     load,
     audit: createAuditCalls(audit),

@@ -2,8 +2,7 @@ import { existsSync, rmdirSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { bind } from "../app/bind.ts";
-import { findServiceSecrets } from "../app/service-secrets.ts";
-import { loadTlsFiles } from "../app/tls.ts";
+import { findServiceSecrets, loadTlsFiles } from "../app/service-secrets.ts";
 import { systemClock } from "../base/clock.ts";
 import { readVersion } from "../base/version.ts";
 import { bounds } from "../bounds.ts";

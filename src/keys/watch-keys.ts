@@ -42,7 +42,7 @@ export type WatchKeys = (
  * whenever nothing was sent for `heartbeatMs`. Access is checked again every `recheckMs`, so that
  * the stream ends within a second once the session, the membership, the preview access or the team
  * is gone, or this process may have missed a change.
- * Watching keeps no session alive.
+ * RequestObservers keeps no session alive.
  */
 export function createWatchKeys(parts: WatchKeysParts): WatchKeys {
   const { teams, events, heartbeatMs = bounds.keyWatchHeartbeatMs } = parts;

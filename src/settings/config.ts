@@ -70,3 +70,8 @@ export interface OidcConfig {
   readonly clientId: string;
   readonly clientSecret: string;
 }
+
+/** Whether Keyrun keeps its records in the embedded store, which one process alone can open. */
+export function isEmbedded({ mongodbUri }: Pick<Config, "mongodbUri">): boolean {
+  return mongodbUri === undefined;
+}

@@ -1,3 +1,4 @@
+import { isEmbedded } from "../settings/config.ts";
 import { type HostAndPort, isLoopbackHost, writeHostAndPort } from "../settings/host.ts";
 
 /** The addresses at which browsers reach the screen. */
@@ -52,7 +53,7 @@ export function signInMode(config: {
   readonly mongodbUri: string | undefined;
 }): SignInMode {
   if (config.oidc) return "oidc";
-  if (config.mongodbUri !== undefined) return "off";
+  if (!isEmbedded(config)) return "off";
   const known = config.publicUrl === undefined || isLoopbackHost(new URL(config.publicUrl).hostname);
   return known && isLoopbackHost(config.host) ? "local" : "off";
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { warnOfOtherPrefix } from "#src/app/key-prefix.ts";
+import { warnOfOtherPrefix } from "#src/app/service-secrets.ts";
 import { createLog } from "#src/log/log.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { keyRecordOf, teamRecordOf } from "../harness/store-records.ts";
