@@ -5,8 +5,8 @@ import { join } from "node:path";
 import type { Log } from "../log/log.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import type { Listener } from "../server/listener.ts";
+import { writePrivateFile } from "../settings/data-folder.ts";
 import { type HostAndPort, writeHostAndPort } from "../settings/host.ts";
-import { writePrivateFile } from "../settings/secret-files.ts";
 
 /** The names of the settings that an address comes from. */
 export interface AddressSettings {

@@ -1,6 +1,5 @@
 import { createInstanceTokens } from "../auth/instance-tokens.ts";
-import type { Clock } from "../base/clock.ts";
-import { systemTimers } from "../base/timers.ts";
+import { type Clock, systemTimers } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import type { InstanceLimits, LeaseRecord, NumberedChange } from "../fleet/control-store.ts";
 import type { Fleet, FleetEvents } from "../fleet/fleet.ts";

@@ -18,7 +18,7 @@ import {
 import type { Call } from "../auth/principal.ts";
 import type { VerifyServiceToken } from "../auth/require-service.ts";
 import type { Clock } from "../base/clock.ts";
-import { createRequestIds } from "../base/request-ids.ts";
+import { createRequestIds } from "../base/ids.ts";
 import { bounds } from "../bounds.ts";
 import type { HttpHandler, Mount } from "../http/handler.ts";
 import type { Outcomes } from "../http/outcomes.ts";

@@ -6,7 +6,7 @@ import { createServiceSecrets, type ServiceSecrets } from "../keys/service-secre
 import type { Log } from "../log/log.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import type { Config } from "../settings/config.ts";
-import { type createSecretFiles, secretPath } from "../settings/secret-files.ts";
+import { type createSecretFiles, secretPath } from "../settings/data-folder.ts";
 import { readTlsFiles, type TlsFiles } from "../settings/tls-files.ts";
 import type { Stores } from "../store/stores.ts";
 

@@ -10,7 +10,7 @@ import { createDecide } from "../admission/decide.ts";
 import { createAppService } from "../apps/app-service.ts";
 import type { AuditLog } from "../audit/audit-log.ts";
 import type { Clock } from "../base/clock.ts";
-import { createRunIds } from "../base/run-ids.ts";
+import { createRunIds } from "../base/ids.ts";
 import { bounds } from "../bounds.ts";
 import { currentRecords } from "../cache/current-records.ts";
 import { everyInstanceHas } from "../fleet/who-may-join.ts";

@@ -1,7 +1,6 @@
 import type { Duration, FieldMask } from "@bufbuild/protobuf/wkt";
 import type { App } from "#gen/keyrun/v1/app_pb.ts";
-import { readDisplayName } from "../base/plain-text.ts";
-import { readResourceId } from "../base/resource-id.ts";
+import { readDisplayName, readResourceId } from "../base/fields.ts";
 import { bounds } from "../bounds.ts";
 import { fail } from "../refusal/refusal.ts";
 import type { AppChange, AppRecord, NewApp } from "./app-store.ts";

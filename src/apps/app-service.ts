@@ -2,7 +2,7 @@ import type { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
 import type { ServiceMethods } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
 import { cutPage, readPage } from "../base/page.ts";
-import { readResourceId } from "../base/resource-id.ts";
+import { readResourceId } from "../base/fields.ts";
 import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";

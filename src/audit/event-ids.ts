@@ -1,5 +1,4 @@
-import { encodeCrockford } from "../base/base-encoding.ts";
-import type { RandomBytes } from "../base/random-bytes.ts";
+import { encodeCrockford, type RandomBytes } from "../base/ids.ts";
 
 /** Makes the id of an event that happened at this time. */
 export type NewEventId = (timeMs: number) => string;

@@ -1,4 +1,4 @@
-import { refuseFor } from "../refusal/outage.ts";
+import { refuseFor } from "../refusal/refusal.ts";
 import type { RecordSource } from "./record-source.ts";
 
 /**

@@ -1,4 +1,4 @@
-import { misleadingCharacters } from "../log/misleading-characters.ts";
+import { misleadingCharacters } from "../log/redaction.ts";
 
 const misleading = new RegExp(`[\\u0000-\\u001f${misleadingCharacters}]`, "g");
 

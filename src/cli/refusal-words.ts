@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { nearestName } from "../settings/nearest-name.ts";
+import { nearestName } from "../settings/read-settings.ts";
 import { CallRefused, type CallUnanswered } from "./call-errors.ts";
 import { CommandFailure, wrongUse } from "./command-failure.ts";
 import type { Connection } from "./connection.ts";

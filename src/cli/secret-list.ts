@@ -1,6 +1,6 @@
 import { StartRefused } from "../refusal/start-refused.ts";
+import { findSecrets, secretPath } from "../settings/data-folder.ts";
 import { readSettings } from "../settings/read-settings.ts";
-import { findSecrets, secretPath } from "../settings/secret-files.ts";
 import { CommandFailure } from "./command-failure.ts";
 import { type SecretsWorld, secretVersion } from "./secrets-file.ts";
 import type { JsonOption, Terminal } from "./terminal.ts";

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { putFirst } from "../settings/change-secrets.ts";
-import { newSecretText } from "../settings/secret-files.ts";
+import { newSecretText } from "../settings/data-folder.ts";
 import { CommandFailure } from "./command-failure.ts";
 import { type SecretsWorld, secretsFile } from "./secrets-file.ts";
 import type { JsonOption, Terminal } from "./terminal.ts";

@@ -3,7 +3,7 @@ import type { LeaseRecord } from "../fleet/control-store.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import { type HeldSecret, putLast } from "../settings/change-secrets.ts";
 import type { Config } from "../settings/config.ts";
-import { newSecretText } from "../settings/secret-files.ts";
+import { newSecretText } from "../settings/data-folder.ts";
 import { inspectStore, type StoreInspection } from "../store/store-inspection.ts";
 import { CommandFailure } from "./command-failure.ts";
 import { type SecretsFile, type SecretsWorld, secretsFile, secretVersion } from "./secrets-file.ts";

@@ -1,8 +1,8 @@
 import { createServiceSecrets } from "../keys/service-secrets.ts";
 import { changeSecrets, type SecretsChange } from "../settings/change-secrets.ts";
 import type { Config } from "../settings/config.ts";
+import { secretPath } from "../settings/data-folder.ts";
 import { type Environment, readSettings } from "../settings/read-settings.ts";
-import { secretPath } from "../settings/secret-files.ts";
 import type { inspectStore } from "../store/store-inspection.ts";
 import { CommandFailure } from "./command-failure.ts";
 

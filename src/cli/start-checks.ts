@@ -12,9 +12,8 @@ import { factsBefore, refusalToJoin } from "../fleet/who-may-join.ts";
 import { createServiceSecrets } from "../keys/service-secrets.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import type { Config, SharedLimitConfig } from "../settings/config.ts";
-import { dataFolderRefused, makeDataFolder } from "../settings/data-folder.ts";
+import { dataFolderRefused, makeDataFolder, createSecretFiles } from "../settings/data-folder.ts";
 import { type HostAndPort, writeHostAndPort } from "../settings/host.ts";
-import { createSecretFiles } from "../settings/secret-files.ts";
 import { inspectStore, type StoreInspection } from "../store/store-inspection.ts";
 import { CommandFailure } from "./command-failure.ts";
 

@@ -1,5 +1,4 @@
-import type { Clock } from "../base/clock.ts";
-import type { Timers } from "../base/timers.ts";
+import type { Clock, Timers } from "../base/clock.ts";
 import type { ControlStore, ControlView } from "./control-store.ts";
 import type { FleetEvents } from "./fleet.ts";
 import type { FleetTimes } from "./fleet-times.ts";

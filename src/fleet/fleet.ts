@@ -1,5 +1,4 @@
-import type { Clock } from "../base/clock.ts";
-import type { Timers } from "../base/timers.ts";
+import type { Clock, Timers } from "../base/clock.ts";
 import type { Standing } from "../limit/standing.ts";
 import type {
   ControlChange,

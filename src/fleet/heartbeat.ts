@@ -1,5 +1,4 @@
-import type { Clock } from "../base/clock.ts";
-import type { Timers } from "../base/timers.ts";
+import type { Clock, Timers } from "../base/clock.ts";
 import { createWake } from "./wake.ts";
 
 /** The steady repetition of one step. */

@@ -1,4 +1,4 @@
-import type { Timers } from "../base/timers.ts";
+import type { Timers } from "../base/clock.ts";
 
 /** A pause that may end early. */
 export interface Wake {

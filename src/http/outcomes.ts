@@ -1,9 +1,8 @@
 import type { Clock } from "../base/clock.ts";
 import type { Log } from "../log/log.ts";
 import type { Entry, Metrics } from "../metrics/metrics.ts";
-import { Outage } from "../refusal/outage.ts";
 import { rowOf } from "../refusal/reasons.ts";
-import { filled, type Refusal } from "../refusal/refusal.ts";
+import { filled, Outage, type Refusal } from "../refusal/refusal.ts";
 import type { RequestNotes } from "./request-notes.ts";
 import type { NameRoute } from "./route-names.ts";
 

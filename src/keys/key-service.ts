@@ -13,11 +13,9 @@ import {
 } from "#gen/keyrun/v1/key_service_pb.ts";
 import { type Decide, type Decision, mayRunApp, unguarded } from "../auth/key-evidence.ts";
 import type { ServiceMethods } from "../auth/principal.ts";
-import type { Clock } from "../base/clock.ts";
-import { foldCase } from "../base/fold-case.ts";
-import { ownTurn } from "../base/own-turn.ts";
+import { type Clock, ownTurn } from "../base/clock.ts";
+import { foldCase, readKeyQuery, readLabel } from "../base/fields.ts";
 import { cutPage, readPage, readPlace, writePlace } from "../base/page.ts";
-import { readKeyQuery, readLabel } from "../base/plain-text.ts";
 import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import type { LimitDecision } from "../limit/limiter.ts";

@@ -4,8 +4,7 @@
  */
 
 import type { KeyEvidence } from "../auth/key-evidence.ts";
-import type { Clock } from "../base/clock.ts";
-import { ownTurn } from "../base/own-turn.ts";
+import { type Clock, ownTurn } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
 import { keyEndNoticeMs } from "../http/key-end.ts";

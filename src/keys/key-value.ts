@@ -5,8 +5,7 @@
 
 import { timingSafeEqual } from "node:crypto";
 import { crc32 } from "node:zlib";
-import { encodeBase62, encodeCrockford } from "../base/base-encoding.ts";
-import type { RandomBytes } from "../base/random-bytes.ts";
+import { encodeBase62, encodeCrockford, type RandomBytes } from "../base/ids.ts";
 import type { ServiceSecrets } from "./service-secrets.ts";
 
 const idRandomBytes = 10; // 80 bits: 16 characters.

@@ -7,7 +7,7 @@ import { noteSubject } from "../audit/pending-change.ts";
 import type { KeyEvidence, KeyRestrictions } from "../auth/key-evidence.ts";
 import { actorOf, type Principal } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
-import type { RandomBytes } from "../base/random-bytes.ts";
+import type { RandomBytes } from "../base/ids.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
 import { fail } from "../refusal/refusal.ts";

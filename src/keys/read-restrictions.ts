@@ -1,10 +1,9 @@
 import type { CreateKeyRequest } from "#gen/keyrun/v1/key_service_pb.ts";
 import type { AppRecord } from "../apps/app-store.ts";
 import type { KeyRestrictions } from "../auth/key-evidence.ts";
-import { isResourceId } from "../base/resource-id.ts";
+import { isResourceId } from "../base/fields.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import { cutText } from "../refusal/cut-text.ts";
-import { fail } from "../refusal/refusal.ts";
+import { cutText, fail } from "../refusal/refusal.ts";
 import type { PlanName } from "../settings/config.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 

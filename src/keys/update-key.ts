@@ -2,12 +2,11 @@ import type { KeyService, UpdateKeyRequest } from "#gen/keyrun/v1/key_service_pb
 import type { KeyEvidence } from "../auth/key-evidence.ts";
 import type { ServiceMethods } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
-import { readLabel } from "../base/plain-text.ts";
+import { readLabel } from "../base/fields.ts";
 import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
-import { cutText } from "../refusal/cut-text.ts";
-import { fail, unavailable } from "../refusal/refusal.ts";
+import { cutText, fail, unavailable } from "../refusal/refusal.ts";
 import { requireTeam } from "../teams/find-team.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import type { KeyEvent } from "./key-events.ts";

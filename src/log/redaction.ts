@@ -64,3 +64,11 @@ function startOf(text: string, charactersMax: number): string {
 function writtenForms(secret: string): string[] {
   return secret === "" ? [] : [secret, JSON.stringify(secret).slice(1, -1), encodeURIComponent(secret)];
 }
+
+/**
+ * Not secret, and yet not for a terminal as it is: the characters that mislead its reader, beside
+ * the control characters of ASCII, for a class of a regular expression. They are DEL and the C1
+ * controls, line separators, and the marks that turn the direction of text around.
+ */
+export const misleadingCharacters =
+  "\\u007f-\\u009f\\u2028\\u2029\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069";

@@ -1,5 +1,5 @@
 import { prettyFactory } from "pino-pretty";
-import { misleadingCharacters } from "./misleading-characters.ts";
+import { misleadingCharacters } from "./redaction.ts";
 
 /**
  * Turns lines of the log into lines that people read, and hands them to `write`. A finished line

@@ -1,5 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from "@prometheus-io/client";
-import { type OutageKind, outageKinds } from "../refusal/outage.ts";
+import { type OutageKind, outageKinds } from "../refusal/refusal.ts";
 import { type CallMeter, callMeters, type Service } from "./call-meters.ts";
 import { type FleetState, fleetMeters, leaseMeter } from "./fleet-meters.ts";
 import { type ProcessState, processMeters } from "./process-meters.ts";

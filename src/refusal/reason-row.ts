@@ -1,4 +1,5 @@
-import type { Code } from "@connectrpc/connect";
+import { Code } from "@connectrpc/connect";
+import { bounds } from "../bounds.ts";
 
 /**
  * Everything that depends only on the reason. REST, gRPC, Connect, OpenAPI, the log and the docs
@@ -42,3 +43,55 @@ export interface ReasonRow {
    */
   readonly headers?: Readonly<Record<string, string>>;
 }
+
+// What the reasons of one class have in common. `reasons.ts` is the table of all reasons.
+
+/** Every 401 names the kind of credential that it asks for (RFC 9110, section 15.5.2). */
+const challenge = 'Bearer realm="keyrun"';
+/** The challenge has no `error` if the request had no bearer token (RFC 6750, section 3.1). */
+export const authentication = {
+  type: "authentication_error",
+  code: Code.Unauthenticated,
+  httpStatus: 401,
+  log: "debug",
+  headers: { "WWW-Authenticate": `${challenge}, error="invalid_token"` },
+} as const;
+export const withoutCredential = { ...authentication, headers: { "WWW-Authenticate": challenge } } as const;
+export const permission = {
+  type: "permission_error",
+  code: Code.PermissionDenied,
+  httpStatus: 403,
+  log: "debug",
+} as const;
+/** Caches may keep such an answer unasked (RFC 9110, section 15.1), but the thing may come. */
+const uncached = { "Cache-Control": "no-store" } as const;
+export const notFound = {
+  type: "not_found_error",
+  code: Code.NotFound,
+  httpStatus: 404,
+  log: "debug",
+  headers: uncached,
+} as const;
+export const invalid = {
+  type: "invalid_request_error",
+  code: Code.InvalidArgument,
+  httpStatus: 400,
+  log: "debug",
+} as const;
+export const exists = { ...invalid, code: Code.AlreadyExists, httpStatus: 409 } as const;
+export const exhausted = { ...invalid, code: Code.ResourceExhausted } as const;
+export const failedPrecondition = { ...invalid, code: Code.FailedPrecondition } as const;
+export const unimplemented = { ...invalid, code: Code.Unimplemented, headers: uncached } as const;
+export const unavailable = {
+  type: "api_error",
+  code: Code.Unavailable,
+  httpStatus: 503,
+  log: "warn",
+  retryAfterMs: bounds.retryAfterUnavailableMs,
+} as const;
+export const late = {
+  type: "api_error",
+  code: Code.DeadlineExceeded,
+  httpStatus: 504,
+  log: "warn",
+} as const;

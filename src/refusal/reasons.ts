@@ -9,12 +9,11 @@ import {
   late,
   notFound,
   permission,
+  type ReasonRow,
   unavailable,
   unimplemented,
   withoutCredential,
-} from "./reason-classes.ts";
-import type { ReasonRow } from "./reason-row.ts";
-import { serviceTokenReasons } from "./service-token-reasons.ts";
+} from "./reason-row.ts";
 
 /**
  * Every reason for which a request can be refused, with everything that the caller is told
@@ -41,7 +40,25 @@ export const reasons = {
     ...authentication,
     words: "The API key expired at {expire_time} and will not work again. Create a new one.",
   },
-  ...serviceTokenReasons,
+  SERVICE_ROLE_REQUIRED: {
+    ...permission,
+    words: "The token of the service `{service}` may not do this. It needs one with the role {role}.",
+  },
+  SERVICE_TOKEN_NOT_FOUND: { ...notFound, words: "There is no service token with this id." },
+  SERVICE_TOKEN_LIMIT_REACHED: {
+    ...failedPrecondition,
+    words:
+      "There are {service_token_count_max} accepted service tokens, the most there may be. Revoke one first.",
+  },
+  SERVICE_TOKEN_OF_SETTINGS: {
+    ...failedPrecondition,
+    words:
+      "The token `local` is that of the settings and can't be revoked so. Change KEYRUN_SERVICE_TOKEN, or replace the file service-token in the data folder, and restart Keyrun.",
+  },
+  SERVICE_TOKEN_EXISTS: {
+    ...exists,
+    words: "An accepted service token has the name `{name}`. Choose another name, or revoke that one first.",
+  },
   MISSING_CREDENTIAL: { ...withoutCredential, words: "This method needs a credential, and none was sent." },
   INVALID_CREDENTIAL: { ...authentication, words: "This method does not accept this credential." },
   PREVIEW_REQUIRED: {

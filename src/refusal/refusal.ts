@@ -1,5 +1,4 @@
 import { bounds } from "../bounds.ts";
-import { cutText } from "./cut-text.ts";
 import { type Reason, rowOf } from "./reasons.ts";
 
 /**
@@ -48,6 +47,32 @@ function cutValues(metadata: Readonly<Record<string, string>> = {}): Readonly<Re
   return cut;
 }
 
+/**
+ * Returns a text as a refusal repeats it: well-formed, and at most `bytesMax` bytes long in JSON,
+ * without the quotes. A longer text is cut, and ends with "…". Bytes in JSON are counted because
+ * they are the most: one byte of UTF-8 can take six of them.
+ */
+export function cutText(text: string, bytesMax: number): string {
+  // Nearly every text is Keyrun's own, and plain.
+  if (text.length <= bytesMax && plainAscii.test(text)) return text;
+  let whole = "";
+  let cut = "";
+  let bytes = 0;
+  for (const character of text) {
+    const shown = character.toWellFormed();
+    bytes += Buffer.byteLength(JSON.stringify(shown)) - 2;
+    if (bytes > bytesMax) return `${cut}${ellipsis}`;
+    whole += shown;
+    if (bytes <= bytesMax - ellipsisBytes) cut = whole;
+  }
+  return whole;
+}
+
+/** Without what JSON escapes. */
+const plainAscii = /^[ !#-[\]-~]*$/;
+const ellipsis = "…";
+const ellipsisBytes = Buffer.byteLength(ellipsis);
+
 export interface RefusalFacts {
   param?: string;
   /**
@@ -76,10 +101,14 @@ export function fail(reason: Reason, facts: RefusalFacts = {}): Refusal {
 
 /** Returns the same refusal, about the run of an app. */
 export function aboutApp(refusal: Refusal, appId: string): Refusal {
-  const { reason, param, message: problem, metadata, cause } = refusal;
-  const { retryAfterMs, mayHaveRun, isReplayed } = refusal;
-  return fail(reason, {
-    ...{ problem, metadata: { ...metadata }, cause, mayHaveRun, isReplayed, appId },
+  const { param, retryAfterMs } = refusal;
+  return fail(refusal.reason, {
+    problem: refusal.message,
+    metadata: { ...refusal.metadata },
+    cause: refusal.cause,
+    mayHaveRun: refusal.mayHaveRun,
+    isReplayed: refusal.isReplayed,
+    appId,
     ...(param !== null && { param }),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
   });
@@ -88,6 +117,34 @@ export function aboutApp(refusal: Refusal, appId: string): Refusal {
 /** For something that can't be done now but may be possible in a moment. */
 export function unavailable(facts: RefusalFacts = {}): Refusal {
   return fail("UNAVAILABLE", facts);
+}
+
+/** What this process can't do without: its lease on the store, and Redis. */
+export const outageKinds = ["lease", "redis"] as const;
+export type OutageKind = (typeof outageKinds)[number];
+
+/**
+ * The private cause of refusals that last as long as something is lost. The log tells its beginning
+ * and its end, so that a refusal for it is no line of its own, and is counted.
+ */
+export class Outage extends Error {
+  override readonly name = "Outage";
+  readonly kind: OutageKind;
+
+  constructor(kind: OutageKind, cause: unknown) {
+    super(outageWords[kind], { cause });
+    this.kind = kind;
+  }
+}
+
+const outageWords: Readonly<Record<OutageKind, string>> = {
+  lease: "this instance has no lease on the store",
+  redis: "Redis does not answer",
+};
+
+/** Refuses a request while something is lost. `cause` is why, where it is known. */
+export function refuseFor(kind: OutageKind, cause?: unknown): Refusal {
+  return unavailable({ cause: new Outage(kind, cause), isQuiet: true });
 }
 
 /**

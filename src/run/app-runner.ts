@@ -1,6 +1,5 @@
 import type { BackendRecord } from "../apps/app-store.ts";
-import type { Clock } from "../base/clock.ts";
-import { systemTimers, type Timers } from "../base/timers.ts";
+import { type Clock, systemTimers, type Timers } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import { type Refusal, unavailable } from "../refusal/refusal.ts";
 import { appFailed, endedBy } from "./backend-runner.ts";

@@ -1,5 +1,4 @@
-import type { Clock } from "../base/clock.ts";
-import type { Timers } from "../base/timers.ts";
+import type { Clock, Timers } from "../base/clock.ts";
 
 /** An entry of `Deadlines`. It is linked to its neighbours, so it is in one list at most. */
 export abstract class Timed {

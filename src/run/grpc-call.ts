@@ -1,6 +1,5 @@
 import { connectivityState, status } from "@grpc/grpc-js";
-import { systemClock } from "../base/clock.ts";
-import type { Timers } from "../base/timers.ts";
+import { systemClock, type Timers } from "../base/clock.ts";
 import { traceHeaders } from "../http/trace-context.ts";
 import { overloaded } from "../limit/byte-budget.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";

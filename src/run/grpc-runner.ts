@@ -1,6 +1,5 @@
 import { logVerbosity, setLogVerbosity } from "@grpc/grpc-js";
-import type { Clock } from "../base/clock.ts";
-import type { Timers } from "../base/timers.ts";
+import type { Clock, Timers } from "../base/clock.ts";
 import type { BackendRunner } from "./backend-runner.ts";
 import { createGrpcChannels } from "./grpc-channels.ts";
 import { GrpcRequest } from "./grpc-messages.ts";

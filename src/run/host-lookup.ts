@@ -1,6 +1,5 @@
 import { isIP, type LookupFunction } from "node:net";
-import type { Clock } from "../base/clock.ts";
-import type { Timers } from "../base/timers.ts";
+import type { Clock, Timers } from "../base/clock.ts";
 import type { HostAddress } from "./name-files.ts";
 import type { ResolvedHost, ResolveHost } from "./resolve-host.ts";
 import { runBounds } from "./run-bounds.ts";

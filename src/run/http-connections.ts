@@ -5,8 +5,7 @@ import undiciSymbols from "undici/lib/core/symbols.js";
 import UndiciClient from "undici/lib/dispatcher/client.js";
 import UndiciPool from "undici/lib/dispatcher/pool.js";
 import type { AppRecord } from "../apps/app-store.ts";
-import type { Clock } from "../base/clock.ts";
-import type { Timers } from "../base/timers.ts";
+import type { Clock, Timers } from "../base/clock.ts";
 import { CarriedRequest } from "./carried-request.ts";
 import { runBounds } from "./run-bounds.ts";
 

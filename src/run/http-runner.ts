@@ -1,8 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import type { SecureContext } from "node:tls";
 import type { BackendRecord } from "../apps/app-store.ts";
-import type { Clock } from "../base/clock.ts";
-import type { Timers } from "../base/timers.ts";
+import type { Clock, Timers } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import { traceHeaders } from "../http/trace-context.ts";
 import { type HeldBytes, overloaded } from "../limit/byte-budget.ts";

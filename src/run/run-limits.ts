@@ -1,5 +1,4 @@
-import type { Clock } from "../base/clock.ts";
-import type { Timers } from "../base/timers.ts";
+import type { Clock, Timers } from "../base/clock.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
 import type { RunLimits } from "./backend-runner.ts";
 import { Deadlines, Timed } from "./deadlines.ts";

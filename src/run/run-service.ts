@@ -1,15 +1,9 @@
 import { create } from "@bufbuild/protobuf";
-import {
-  type RunAppRequest,
-  type RunAppResponse,
-  RunAppResponseSchema,
-  type StreamAppRequest,
-  type StreamAppResponse,
-} from "#gen/keyrun/v1/run_service_pb.ts";
+import { type RunAppRequest, type RunAppResponse, RunAppResponseSchema, type StreamAppRequest, type StreamAppResponse } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { AppRecord } from "../apps/app-store.ts";
 import { type CheckKey, mayRunApp } from "../auth/key-evidence.ts";
 import type { Call, KeyPrincipal } from "../auth/principal.ts";
-import { isResourceId } from "../base/resource-id.ts";
+import { isResourceId } from "../base/fields.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import { readTraceContext, type TraceContext } from "../http/trace-context.ts";
 import { type ByteBudget, type HeldBytes, overloaded, textBytes } from "../limit/byte-budget.ts";

@@ -1,10 +1,7 @@
-import type {
-  CreateServiceTokenRequest,
-  ServiceTokenService,
-} from "#gen/keyrun/v1/service_token_service_pb.ts";
+import type { CreateServiceTokenRequest, ServiceTokenService } from "#gen/keyrun/v1/service_token_service_pb.ts";
 import type { ServiceMethods } from "../auth/principal.ts";
 import { cutPage, type Page, readPage, readPlace, writePlace } from "../base/page.ts";
-import { readResourceId } from "../base/resource-id.ts";
+import { readResourceId } from "../base/fields.ts";
 import type { Log } from "../log/log.ts";
 import { fail } from "../refusal/refusal.ts";
 import { serviceTokenBounds } from "./service-token-bounds.ts";

@@ -2,7 +2,7 @@ import { noteSubject } from "../audit/pending-change.ts";
 import { actorOf, type Principal } from "../auth/principal.ts";
 import { requireTeamOfService, revokedToken, type ServiceRole } from "../auth/require-service.ts";
 import type { Clock } from "../base/clock.ts";
-import type { RandomBytes } from "../base/random-bytes.ts";
+import type { RandomBytes } from "../base/ids.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
 import { isKeyId, type KeyForm } from "../keys/key-value.ts";
@@ -12,11 +12,7 @@ import { fail } from "../refusal/refusal.ts";
 import { whileTeamsStay } from "../teams/find-team.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import { serviceTokenBounds } from "./service-token-bounds.ts";
-import type {
-  InsertServiceTokenOutcome,
-  ServiceTokenRecord,
-  ServiceTokenStore,
-} from "./service-token-store.ts";
+import type { InsertServiceTokenOutcome, ServiceTokenRecord, ServiceTokenStore } from "./service-token-store.ts";
 import { evidenceOf, type ServiceTokenEvidence } from "./verify-service-token.ts";
 
 /** What a new token is for. */

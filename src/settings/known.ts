@@ -1,6 +1,5 @@
 import { z } from "zod";
 import type { PlanName } from "./config.ts";
-import { optionalSetting, setting } from "./setting-facts.ts";
 import {
   filePath,
   flag,
@@ -15,6 +14,23 @@ import {
   secretList,
   wholeNumber,
 } from "./text.ts";
+
+/** The words about a setting, for messages and docs. */
+interface SettingFacts {
+  /** The default as text. Undefined if absence has a meaning of its own. */
+  readonly byDefault?: string;
+  /** What absence means, if there is no default. */
+  readonly whenAbsent?: string;
+  /** What the setting does, in a sentence or two. */
+  readonly does: string;
+  /** A valid text. Undefined for a secret. */
+  readonly example?: string;
+  /** The setting may also come from the file that `<name>_FILE` names. Never in a message. */
+  readonly secret?: true;
+}
+
+/** The facts of each setting in `environment`, by its schema. */
+export const settingFacts = z.registry<SettingFacts>();
 
 /** How many secrets a rotation may leave in the list. */
 export const serviceSecretsMax = 8;
@@ -226,4 +242,17 @@ export const environment = z.object({
 /** Names with the same prefix that are not settings: those of callers and of tests. */
 export function isForeignName(name: string): boolean {
   return name === "KEYRUN_API_KEY" || name === "KEYRUN_URL" || name.startsWith("KEYRUN_TEST_");
+}
+
+/** A setting with a default, which is parsed as if the operator had written it. */
+function setting<Value>(schema: z.ZodType<Value, string>, facts: SettingFacts & { byDefault: string }) {
+  return schema.prefault(facts.byDefault).register(settingFacts, facts);
+}
+
+/** A setting without a default, whose absence has a meaning. */
+function optionalSetting<Value>(
+  schema: z.ZodType<Value, string>,
+  facts: SettingFacts & { whenAbsent: string },
+) {
+  return schema.optional().register(settingFacts, facts);
 }

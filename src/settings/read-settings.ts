@@ -1,9 +1,7 @@
 import type { z } from "zod";
 import type { Config } from "./config.ts";
-import { contradictions } from "./contradictions.ts";
-import { environment, isForeignName } from "./known.ts";
-import { nearestName } from "./nearest-name.ts";
-import { settingFacts } from "./setting-facts.ts";
+import { isLoopbackHost } from "./host.ts";
+import { environment, isForeignName, settingFacts } from "./known.ts";
 
 /** A frozen Config, or every problem, one sentence each. */
 export type SettingsOutcome = { readonly ok: Config } | { readonly problems: readonly string[] };
@@ -143,4 +141,139 @@ function tlsFrom(settings: Parsed): Config["grpcTls"] {
   const clientCaFile = settings.KEYRUN_GRPC_TLS_CLIENT_CA_FILE;
   if (certFile === undefined || keyFile === undefined || clientCaFile === undefined) return undefined;
   return Object.freeze({ certFile, keyFile, clientCaFile });
+}
+
+/** A setting's text, else its default, else undefined. */
+type TextOf = (name: string) => string | undefined;
+
+/**
+ * Problems between settings that may each be valid alone, one sentence each. They are looked for in
+ * the texts, and not in parsed values, so that they are told even if another setting can't be
+ * parsed.
+ */
+function contradictions(textOf: TextOf): string[] {
+  return [
+    ...tlsProblems(textOf),
+    ...signInProblems(textOf),
+    ...storeProblems(textOf),
+    ...sharedLimitProblems(textOf),
+    ...portProblems(textOf),
+    ...bytesProblems(textOf),
+  ];
+}
+
+const tlsNames = [
+  "KEYRUN_GRPC_TLS_CERT_FILE",
+  "KEYRUN_GRPC_TLS_KEY_FILE",
+  "KEYRUN_GRPC_TLS_CLIENT_CA_FILE",
+] as const;
+
+function tlsProblems(textOf: TextOf): string[] {
+  const problems: string[] = [];
+  const missing = tlsNames.filter((name) => textOf(name) === undefined);
+  const plaintext = textOf("KEYRUN_GRPC_PLAINTEXT") === "true";
+  if (missing.length > 0 && missing.length < tlsNames.length) {
+    problems.push(`${missing.join(" and ")} must be set too: TLS takes all three files, or none.`);
+  }
+  if (missing.length < tlsNames.length && plaintext) {
+    problems.push("KEYRUN_GRPC_PLAINTEXT must be false, or the TLS files removed: it can't be both.");
+  }
+  const host = textOf("KEYRUN_GRPC_HOST") ?? "";
+  if (missing.length === tlsNames.length && !plaintext && !isLoopbackHost(host)) {
+    problems.push(
+      `KEYRUN_GRPC_HOST must be a loopback address like 127.0.0.1, unless you set ${tlsNames.join(", ")}, or KEYRUN_GRPC_PLAINTEXT=true where the network itself is trusted.`,
+    );
+  }
+  return problems;
+}
+
+const oidcNames = ["KEYRUN_OIDC_ISSUER", "KEYRUN_OIDC_CLIENT_ID", "KEYRUN_OIDC_CLIENT_SECRET"] as const;
+
+/** The issuer must know the public URL, and a listener's address does not say what that is. */
+function signInProblems(textOf: TextOf): string[] {
+  if (oidcNames.every((name) => textOf(name) === undefined)) return [];
+  const missing = [...oidcNames, "KEYRUN_PUBLIC_URL"].filter((name) => textOf(name) === undefined);
+  if (missing.length === 0) return [];
+  return [
+    `${missing.join(" and ")} must be set too: sign-in with OpenID Connect takes ${oidcNames.join(", ")} and KEYRUN_PUBLIC_URL.`,
+  ];
+}
+
+function storeProblems(textOf: TextOf): string[] {
+  if (textOf("KEYRUN_MONGODB_URI") === undefined || textOf("KEYRUN_SECRET") !== undefined) return [];
+  return [
+    "KEYRUN_SECRET_FILE or KEYRUN_SECRET must be set where KEYRUN_MONGODB_URI is: a secret made in the data folder could be lost, and every key with it. `(umask 077; set -C; openssl rand -hex 32 > keyrun-secret)` makes a file for KEYRUN_SECRET_FILE.",
+  ];
+}
+
+function sharedLimitProblems(textOf: TextOf): string[] {
+  const hasRedis = textOf("KEYRUN_REDIS_URL") !== undefined;
+  const problems: string[] = [];
+  if (hasRedis && textOf("KEYRUN_MONGODB_URI") === undefined) {
+    problems.push(
+      "KEYRUN_MONGODB_URI must be set where KEYRUN_REDIS_URL is: instances that count together also keep keys and teams together.",
+    );
+  }
+  if (hasRedis && textOf("KEYRUN_SERVICE_TOKEN") === undefined) {
+    problems.push(
+      "KEYRUN_SERVICE_TOKEN_FILE or KEYRUN_SERVICE_TOKEN must be set where KEYRUN_REDIS_URL is: every instance of a fleet has the same. `(umask 077; set -C; openssl rand -hex 32 > keyrun-secret-token)` makes a file.",
+    );
+  }
+  if (!hasRedis && textOf("KEYRUN_ADVERTISE_ADDRESS") !== undefined) {
+    problems.push("KEYRUN_REDIS_URL must be set where KEYRUN_ADVERTISE_ADDRESS is, or that removed.");
+  }
+  if (!hasRedis && textOf("KEYRUN_LIMIT_FALLBACK") === "refuse") {
+    problems.push("KEYRUN_REDIS_URL must be set where KEYRUN_LIMIT_FALLBACK is refuse, or that removed.");
+  }
+  return problems;
+}
+
+function portProblems(textOf: TextOf): string[] {
+  const port = textOf("KEYRUN_PORT");
+  const collides =
+    port !== "0" &&
+    port === textOf("KEYRUN_GRPC_PORT") &&
+    textOf("KEYRUN_HOST") === textOf("KEYRUN_GRPC_HOST");
+  return collides ? ["KEYRUN_PORT and KEYRUN_GRPC_PORT must differ where the hosts are the same."] : [];
+}
+
+/**
+ * While other teams run apps, a team has a quarter of the bytes of all runs, and a call of an app
+ * over gRPC takes twice its body.
+ */
+function bytesProblems(textOf: TextOf): string[] {
+  const runBytesMax = textOf("KEYRUN_RUN_BYTES_MAX");
+  if (runBytesMax === undefined) return [];
+  return ["KEYRUN_BODY_BYTES_MAX", "KEYRUN_APP_OUTPUT_BYTES_MAX"]
+    .filter((name) => 8 * Number(textOf(name)) > Number(runBytesMax))
+    .map(
+      (name) =>
+        `KEYRUN_RUN_BYTES_MAX must be at least eight times ${name}: a team gets a quarter of it, and a run may hold its body twice.`,
+    );
+}
+
+/**
+ * The candidate with the fewest edits from `name`, for "did you mean". Undefined if even that needs
+ * edits for more than a third of the letters.
+ */
+export function nearestName(name: string, candidates: readonly string[]): string | undefined {
+  const ranked = candidates
+    .map((candidate) => ({ candidate, edits: editsBetween(name, candidate) }))
+    .sort((a, b) => a.edits - b.edits);
+  const best = ranked[0];
+  return best !== undefined && best.edits <= name.length / 3 ? best.candidate : undefined;
+}
+
+/** The Levenshtein distance, computed row by row. */
+function editsBetween(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, column) => column);
+  for (let i = 1; i <= from.length; i++) {
+    const above = row;
+    row = [i];
+    for (let j = 1; j <= to.length; j++) {
+      const change = (above[j - 1] ?? 0) + (from[i - 1] === to[j - 1] ? 0 : 1);
+      row.push(Math.min(change, (above[j] ?? 0) + 1, (row[j - 1] ?? 0) + 1));
+    }
+  }
+  return row[to.length] ?? 0;
 }

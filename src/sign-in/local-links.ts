@@ -1,7 +1,7 @@
 /** One-time links, with which the owner of the machine signs in without an issuer. */
 
 import type { Clock } from "../base/clock.ts";
-import type { RandomBytes } from "../base/random-bytes.ts";
+import type { RandomBytes } from "../base/ids.ts";
 import { bounds } from "../bounds.ts";
 import type { ScreenAddress } from "./screen-address.ts";
 import { hashToken, newToken, type SignedInUser } from "./sessions.ts";

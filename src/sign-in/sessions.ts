@@ -6,12 +6,11 @@
 import { createHash } from "node:crypto";
 import type { SessionPrincipal } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
-import type { RandomBytes } from "../base/random-bytes.ts";
+import type { RandomBytes } from "../base/ids.ts";
 import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
-import { refuseFor } from "../refusal/outage.ts";
-import { Refusal } from "../refusal/refusal.ts";
+import { Refusal, refuseFor } from "../refusal/refusal.ts";
 import type { SessionRecord, SessionStore } from "./sign-in-store.ts";
 
 /** The person who signed in, as the issuer identifies them. */

@@ -1,4 +1,4 @@
-import { isResourceId } from "../base/resource-id.ts";
+import { isResourceId } from "../base/fields.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
 import type { TeamRecord } from "./team-store.ts";

@@ -7,7 +7,7 @@ import { createServiceSecrets } from "#src/keys/service-secrets.ts";
 import { createLog } from "#src/log/log.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import type { Config } from "#src/settings/config.ts";
-import { createSecretFiles } from "#src/settings/secret-files.ts";
+import { createSecretFiles } from "#src/settings/data-folder.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 

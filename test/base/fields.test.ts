@@ -1,8 +1,6 @@
 import { expect, test } from "vitest";
-import { readEmail } from "#src/base/email.ts";
+import { foldCase, readEmail, readLabel, readResourceId } from "#src/base/fields.ts";
 import { cutPage, readPage } from "#src/base/page.ts";
-import { readLabel } from "#src/base/plain-text.ts";
-import { readResourceId } from "#src/base/resource-id.ts";
 
 test("an id is a lower-case letter, then up to 62 letters, digits and hyphens", () => {
   expect(readResourceId("a", "team_id")).toBe("a");
@@ -64,4 +62,28 @@ test("a page token goes on where its page ended, in its own list alone", () => {
 
 test("the last page has no token, also when it is exactly full", () => {
   expect(cutPage(["a", "b"], { limit: 2 }, "teams", (item) => item).nextPageToken).toBe("");
+});
+
+test("a letter and its folded form are one letter to a comparison that ignores case, for all of Unicode", () => {
+  const others: string[] = [];
+  for (let code = 0; code <= 0x10ffff; code++) {
+    if (code >= 0xd800 && code <= 0xdfff) continue;
+    const letter = String.fromCodePoint(code);
+    const folded = foldCase(letter);
+    if (folded === letter) continue;
+    if (!new RegExp(`^\\u{${code.toString(16)}}$`, "iu").test(folded)) others.push(letter);
+  }
+  // The dotless i has the upper case I, which people type for it.
+  expect(others).toEqual(["ı"]);
+});
+
+test.each([
+  ["CI-Deploy", "ci-deploy"],
+  ["ΣΑΣ σας", "σασ σασ"],
+  ["Straße STRAẞE", "straße straße"],
+  ["ÄÖÜ İ", "äöü İ"],
+  ["👩‍💻 𐐀", "👩‍💻 𐐨"],
+])("%s becomes %s, with as many code points", (text, folded) => {
+  expect(foldCase(text)).toBe(folded);
+  expect([...foldCase(text)]).toHaveLength([...text].length);
 });

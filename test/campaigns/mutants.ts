@@ -351,7 +351,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     fault: "the internal listener is open to all without TLS",
-    file: "src/settings/contradictions.ts",
+    file: "src/settings/read-settings.ts",
     text: "!plaintext && !isLoopbackHost(host)",
     by: '!plaintext && host === ""',
     test: "test/settings/read-settings.test.ts",

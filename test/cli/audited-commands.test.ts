@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { AuditChannel, AuditOutcome } from "#gen/keyrun/v1/audit_event_pb.ts";
-import { secretPath } from "#src/settings/secret-files.ts";
+import { secretPath } from "#src/settings/data-folder.ts";
 import {
   type CommandCall,
   changingCommands,

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { foldCase } from "#src/base/fold-case.ts";
+import { foldCase } from "#src/base/fields.ts";
 import type { KeyMatch } from "#src/keys/key-store.ts";
 import { keyRecordOf } from "../harness/store-records.ts";
 import { type OpenStores, openedStores } from "./opened-stores.ts";

@@ -11,8 +11,7 @@ import {
   RunResponseSchema,
 } from "#gen/keyrun/v1/app_backend_service_pb.ts";
 import type { AppRecord, BackendRecord } from "#src/apps/app-store.ts";
-import { type Clock, systemClock } from "#src/base/clock.ts";
-import type { Timers } from "#src/base/timers.ts";
+import { type Clock, systemClock, type Timers } from "#src/base/clock.ts";
 import { ByteBudget } from "#src/limit/byte-budget.ts";
 import { fail, Refusal } from "#src/refusal/refusal.ts";
 import { type AppRunner, createAppRunner } from "#src/run/app-runner.ts";

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { withTable } from "#src/cli/marked-table.ts";
+import { withTable } from "#tools/docs-tables.ts";
 import { campaigns } from "./campaigns.ts";
 
 /** What the last run of a campaign found. */

@@ -1,5 +1,4 @@
-import type { Clock } from "#src/base/clock.ts";
-import type { Timers } from "#src/base/timers.ts";
+import type { Clock, Timers } from "#src/base/clock.ts";
 
 /** A clock that stands still until a test moves it. Its timers wait until then. */
 export interface ManualClock extends Clock, Timers {

@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { changeSecrets, putFirst } from "#src/settings/change-secrets.ts";
-import { newSecretText } from "#src/settings/secret-files.ts";
+import { newSecretText } from "#src/settings/data-folder.ts";
 
 const [folder = ""] = process.argv.slice(2);
 

@@ -1,7 +1,6 @@
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import type { KeyEvidence } from "#src/auth/key-evidence.ts";
-import { systemClock } from "#src/base/clock.ts";
-import { systemTimers } from "#src/base/timers.ts";
+import { systemClock, systemTimers } from "#src/base/clock.ts";
 import { bounds } from "#src/bounds.ts";
 import { fleetTimes } from "#src/fleet/fleet-times.ts";
 import { joinFleet } from "#src/fleet/join-fleet.ts";

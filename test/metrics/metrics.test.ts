@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { entries, storeEntities } from "#src/metrics/metrics.ts";
-import { outageKinds } from "#src/refusal/outage.ts";
 import { reasons } from "#src/refusal/reasons.ts";
+import { outageKinds } from "#src/refusal/refusal.ts";
 import { seriesOf, testMetrics } from "../harness/test-metrics.ts";
 
 const reasonNames = Object.keys(reasons) as (keyof typeof reasons)[];

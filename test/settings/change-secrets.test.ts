@@ -15,7 +15,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterAll, expect, test } from "vitest";
 import { changeSecrets, putFirst, putLast } from "#src/settings/change-secrets.ts";
-import { createSecretFiles, newSecretText } from "#src/settings/secret-files.ts";
+import { createSecretFiles, newSecretText } from "#src/settings/data-folder.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
 const folders = createTempFolders();

@@ -1,9 +1,8 @@
 import { readFileSync } from "node:fs";
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { environment } from "#src/settings/known.ts";
+import { environment, settingFacts } from "#src/settings/known.ts";
 import { readSettings } from "#src/settings/read-settings.ts";
-import { settingFacts } from "#src/settings/setting-facts.ts";
 
 const secret = "Zm9yIHRlc3RzIG9ubHksIG5vdCBhIHNlY3JldCBvZiBhbnlvbmU";
 const token = "token-for-tests-only-0123456789-abcdef";

@@ -1,5 +1,5 @@
 import type { DescService, JsonObject } from "@bufbuild/protobuf";
-import { resourceIdForm } from "#src/base/resource-id.ts";
+import { resourceIdForm } from "#src/base/fields.ts";
 import { bounds } from "#src/bounds.ts";
 import { createKeyText } from "#src/keys/key-value.ts";
 import type { OpenApiFacts } from "#src/rest/openapi.ts";

@@ -1,4 +1,4 @@
-import { refuseFor } from "../../refusal/outage.ts";
+import { refuseFor } from "../../refusal/refusal.ts";
 import { type KeyLimit, keyLogId } from "../key-limit.ts";
 import type { LimitDecision, Limiter } from "../limiter.ts";
 import type { Standing } from "../standing.ts";

@@ -1,6 +1,5 @@
 import type { LimitMode } from "../../metrics/metrics.ts";
-import { refuseFor } from "../../refusal/outage.ts";
-import { unavailable } from "../../refusal/refusal.ts";
+import { refuseFor, unavailable } from "../../refusal/refusal.ts";
 import { type KeyLimit, keyLogId } from "../key-limit.ts";
 import { createLimiter, type LimitDecision, type TeamLimiter } from "../limiter.ts";
 import type { Standing } from "../standing.ts";

@@ -22,8 +22,7 @@ import { PlanSchema, type Team, TeamSchema } from "#gen/keyrun/v1/team_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import type { ChangeForm } from "../../audit/audit-log.ts";
 import type { ChangeSubject } from "../../audit/pending-change.ts";
-import { normalEmail } from "../../base/email.ts";
-import { isResourceId } from "../../base/resource-id.ts";
+import { isResourceId, normalEmail } from "../../base/fields.ts";
 import { isKeyId } from "../../keys/key-value.ts";
 import { mayHoldSecret } from "../../log/redaction.ts";
 

@@ -1,4 +1,4 @@
-import { ownTurn } from "../../base/own-turn.ts";
+import { ownTurn } from "../../base/clock.ts";
 import type { BodyOutcome, BytesOfBody } from "../../http/handler.ts";
 import { headerOf, type RequestHead } from "../../http/request-head.ts";
 import { type HeldBytes, overloaded } from "../../limit/byte-budget.ts";

@@ -1,5 +1,5 @@
 import type { Collection } from "mongodb";
-import { foldCase } from "../../base/fold-case.ts";
+import { foldCase } from "../../base/fields.ts";
 import { bounds } from "../../bounds.ts";
 import type { InsertKeyOutcome, KeyRecord } from "../../keys/key-store.ts";
 import { fail, unavailable } from "../../refusal/refusal.ts";

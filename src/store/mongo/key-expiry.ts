@@ -1,5 +1,5 @@
 import type { Collection } from "mongodb";
-import { foldCase } from "../../base/fold-case.ts";
+import { foldCase } from "../../base/fields.ts";
 import type { KeyRecord, KeyStore } from "../../keys/key-store.ts";
 import { activeKey, checkKey, keyOf } from "./checked-key.ts";
 import type { KeyDocument } from "./documents.ts";

@@ -1,4 +1,4 @@
-import { foldCase } from "../../base/fold-case.ts";
+import { foldCase } from "../../base/fields.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
 import type { Collections } from "./documents.ts";
 import { repeatOnDuplicate } from "./store-call.ts";

@@ -1,6 +1,6 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { AuditEvent, AuditQuery, AuditStore } from "../../audit/audit-store.ts";
-import { ownTurn } from "../../base/own-turn.ts";
+import { ownTurn } from "../../base/clock.ts";
 import { whileChanging } from "../change-under-way.ts";
 import { auditRecord, checkRecord } from "../records.ts";
 import { insertEvent } from "./change-event.ts";

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from "node:sqlite";
-import { foldCase } from "../../base/fold-case.ts";
-import { ownTurn } from "../../base/own-turn.ts";
+import { ownTurn } from "../../base/clock.ts";
+import { foldCase } from "../../base/fields.ts";
 import { bounds } from "../../bounds.ts";
 import type { KeyRecord, KeyStore, RotateKeyOrder, RotateKeyOutcome } from "../../keys/key-store.ts";
 import { checkRecord, keyRecord } from "../records.ts";

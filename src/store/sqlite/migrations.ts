@@ -1,5 +1,5 @@
 import type { DatabaseSync } from "node:sqlite";
-import { foldCase } from "../../base/fold-case.ts";
+import { foldCase } from "../../base/fields.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
 import { transaction } from "./statement.ts";
 

@@ -1,5 +1,5 @@
 import type { DatabaseSync } from "node:sqlite";
-import { createOwnTurns } from "../../base/own-turn.ts";
+import { createOwnTurns } from "../../base/clock.ts";
 import { fail, unavailable } from "../../refusal/refusal.ts";
 import { pendingEvent } from "../change-under-way.ts";
 import { totalChanges, withEvent } from "./change-event.ts";

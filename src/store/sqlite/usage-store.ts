@@ -1,5 +1,5 @@
 import type { DatabaseSync } from "node:sqlite";
-import { ownTurn } from "../../base/own-turn.ts";
+import { ownTurn } from "../../base/clock.ts";
 import type { CountedPage, UsageQuery, UsageStore, UsageSum } from "../../usage/usage-store.ts";
 import { checkRecord, usageDayRecord, usageHourRecord } from "../records.ts";
 import { columnsOf } from "./columns.ts";

@@ -6,7 +6,7 @@ import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
-import { isResourceId } from "#src/base/resource-id.ts";
+import { isResourceId } from "#src/base/fields.ts";
 import { refusalJson, refusalResponse } from "#src/http/refusal-response.ts";
 import { rateLimitHeaders } from "#src/limit/rate-limit-headers.ts";
 import { type Reason, reasons } from "#src/refusal/reasons.ts";

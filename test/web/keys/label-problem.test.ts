@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { readLabel } from "#src/base/plain-text.ts";
+import { readLabel } from "#src/base/fields.ts";
 import { bounds as serverBounds } from "#src/bounds.ts";
 import { Refusal } from "#src/refusal/refusal.ts";
 import { bounds } from "../../../web/bounds.ts";

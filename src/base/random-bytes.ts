@@ -1,2 +1,0 @@
-/** `bytes` random bytes from a cryptographically secure source. */
-export type RandomBytes = (bytes: number) => Uint8Array;
