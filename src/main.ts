@@ -1,4 +1,4 @@
-import { runCli } from "./cli/run-cli.ts";
+import { runCli } from "./cli/cli.ts";
 
 // The server is loaded by its own command alone: the other commands are its clients, and start
 // faster without it.

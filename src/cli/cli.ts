@@ -1,34 +1,40 @@
-import { type Command, CommanderError } from "commander";
+// The command line as a whole: the process around it, all commands, and how each of them ends.
+import { readFileSync } from "node:fs";
+import { Command, CommanderError } from "commander";
+import { readVersion } from "../base/version.ts";
 import { createRedaction } from "../log/redaction.ts";
-import { isCallError } from "./call-errors.ts";
-import { CommandFailure } from "./command-failure.ts";
+import { addAppCommands } from "./apps.ts";
+import { addAuditCommand } from "./audit.ts";
+import { helpForm, programName, withExamples } from "./command-words.ts";
+import { addCompletionCommands } from "./completion.ts";
 import type { Connection } from "./connection.ts";
-import { printableText } from "./printable.ts";
-import { createProgram } from "./program.ts";
-import { createStyle, type OutputStream, wantsColour } from "./style.ts";
-import type { Terminal } from "./terminal.ts";
+import { CommandFailure, isCallError } from "./failures.ts";
+import { addKeyCommands } from "./keys.ts";
+import { addMemberCommands, addPreviewCommands, addSignInCommand } from "./members.ts";
+import { addServeCommands, addStoreCommands } from "./offline-commands.ts";
+import { addServiceTokenCommands } from "./service-tokens.ts";
+import { addTeamCommands } from "./teams.ts";
+import { type CliWorld, createStyle, printableText, type Terminal, wantsColour } from "./terminal.ts";
+import { addUsageCommand } from "./usage.ts";
 
-/** What the command line takes from its process. */
-export interface CliWorld {
-  readonly env: Readonly<Record<string, string | undefined>>;
-  /** `process.versions.node`. */
-  readonly nodeVersion: string;
-  readonly stdin: AsyncIterable<Uint8Array | string> & { readonly isTTY?: boolean };
-  readonly stdout: OutputStream & { write(text: string): unknown };
-  readonly stderr: OutputStream & { write(text: string): unknown };
-  readFile(path: string): string;
-  /** How long `doctor` looks at MongoDB; 5 s where it is absent. */
-  readonly storeMsMax?: number;
-  /** Runs the server until a signal stops it. The result is the exit status. */
-  serve(): Promise<number>;
-}
-
-/** What a command leaves when it ends. */
-interface Leftover {
-  exitCode: number;
-  connection?: Connection;
-  /** The command that ran. */
-  command?: Command;
+/** Runs the command of this process. The result is for `process.exitCode`: see `createCli`. */
+export function runCli(
+  argv: readonly string[],
+  { serve }: { serve: () => Promise<number> },
+): Promise<number> {
+  // In `keyrun keys list | head` the reader closes the pipe early, which is no failure.
+  process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") throw error;
+  });
+  return createCli({
+    env: process.env,
+    nodeVersion: process.versions.node,
+    stdin: process.stdin,
+    stdout: process.stdout,
+    stderr: process.stderr,
+    readFile: (path) => readFileSync(path, "utf8"),
+    serve,
+  }).run(argv);
 }
 
 /**
@@ -64,6 +70,53 @@ export function createCli(world: CliWorld): { run(argv: readonly string[]): Prom
   };
 }
 
+/** What a command leaves when it ends. */
+interface Leftover {
+  exitCode: number;
+  connection?: Connection;
+  /** The command that ran. */
+  command?: Command;
+}
+
+/** All commands, with their words. What needs much code to run is loaded when it runs. */
+export function createProgram(world: CliWorld, terminal: Terminal): Command {
+  const { env, stdout, stderr } = world;
+  const program = new Command(programName)
+    .description("Lets a team's programs run the team's apps over HTTP with API keys.")
+    .version(readVersion(), "-V, --version", "print the version")
+    .helpOption("-h, --help", "print this help")
+    .helpCommand("help [command]", "Print the help of a command.")
+    .showHelpAfterError("(--help shows more)")
+    // Commands copy these when they are added, so they come first.
+    .exitOverride()
+    .configureHelp(helpForm())
+    .configureOutput({
+      writeOut: (text) => terminal.print(text.replace(/\n$/, "")),
+      writeErr: (text) => terminal.note(text.trimEnd()),
+      outputError: (text, write) => write(createStyle(wantsColour(env, stderr)).bad(text.trimEnd())),
+      getOutHasColors: () => wantsColour(env, stdout),
+      getErrHasColors: () => wantsColour(env, stderr),
+      ...(stdout.columns !== undefined && { getOutHelpWidth: () => stdout.columns ?? widthElse }),
+      ...(stderr.columns !== undefined && { getErrHelpWidth: () => stderr.columns ?? widthElse }),
+    });
+  withExamples(program, ["serve", "keys create --team demo --label ci-deploy", "completion bash"]);
+  addServeCommands(program, terminal, world);
+  addTeamCommands(program, terminal);
+  addMemberCommands(program, terminal);
+  addPreviewCommands(program, terminal);
+  addAppCommands(program, terminal);
+  addKeyCommands(program, terminal, world);
+  addUsageCommand(program, terminal);
+  addServiceTokenCommands(program, terminal);
+  addAuditCommand(program, terminal);
+  addSignInCommand(program, terminal);
+  addStoreCommands(program, terminal, world);
+  addCompletionCommands(program, terminal);
+  return program;
+}
+
+const widthElse = 80;
+
 function openTerminal(world: CliWorld, left: Leftover): Terminal {
   const { env, stdin, stdout, stderr } = world;
   // Error messages repeat arguments, and people do pass a key as an argument by mistake.
@@ -75,7 +128,7 @@ function openTerminal(world: CliWorld, left: Leftover): Terminal {
     async server() {
       if (left.connection === undefined) {
         const { connect } = await import("./connection.ts");
-        left.connection = await connect(env, world.readFile);
+        left.connection = await connect(world);
       }
       return left.connection;
     },
@@ -98,16 +151,6 @@ function keyPrefix({ KEYRUN_KEY_PREFIX: given }: CliWorld["env"]): string {
   return given !== undefined && /^[a-z][a-z0-9]{0,11}$/.test(given) ? given : "svc";
 }
 
-async function commandFailure(error: unknown, { connection, command }: Leftover): Promise<CommandFailure> {
-  if (error instanceof CommandFailure) return error;
-  if (isCallError(error) && connection !== undefined) {
-    const { explain } = await import("./refusal-words.ts");
-    return explain(error, connection, command);
-  }
-  const what = error instanceof Error ? error.message : String(error);
-  return new CommandFailure(`The command failed: ${what}`, { cause: error });
-}
-
 const lineCharactersMax = 4_096;
 
 /** The first line of a stream, trimmed and cut at `lineCharactersMax`; empty if there is none. */
@@ -119,4 +162,17 @@ async function readFirstLine(input: AsyncIterable<Uint8Array | string>): Promise
     if (text.includes("\n") || text.length > lineCharactersMax) break;
   }
   return (text.split("\n")[0] ?? "").trim().slice(0, lineCharactersMax);
+}
+
+async function commandFailure(error: unknown, { connection, command }: Leftover): Promise<CommandFailure> {
+  if (error instanceof CommandFailure) return error;
+  if (isCallError(error) && connection !== undefined) {
+    const { explain } = await import("./refusal-words.ts");
+    return explain(error, connection, command);
+  }
+  // What a start refuses, `fleet` and `secrets` refuse, too.
+  const { StartRefused } = await import("../refusal/start-refused.ts");
+  if (error instanceof StartRefused) return new CommandFailure(error.message, { cause: error });
+  const what = error instanceof Error ? error.message : String(error);
+  return new CommandFailure(`The command failed: ${what}`, { cause: error });
 }

@@ -7,7 +7,7 @@ import { findSecrets } from "../settings/data-folder.ts";
 import { type Environment, readSettings } from "../settings/read-settings.ts";
 import { copyDataFolder } from "../store/copy-data-folder.ts";
 import type { CopiedCounts } from "../store/copy-store.ts";
-import { CommandFailure } from "./command-failure.ts";
+import { CommandFailure } from "./failures.ts";
 import type { JsonOption, Terminal } from "./terminal.ts";
 
 interface CopyWorld {

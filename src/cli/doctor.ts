@@ -1,22 +1,14 @@
+// `doctor`: the checks in their order. `start-checks.ts` has those that a start makes, too.
 import { isNewEnough, leastNode } from "../../bin/needed-node.mjs";
 import { Refusal } from "../refusal/refusal.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import type { Config } from "../settings/config.ts";
 import { type Environment, readSettings } from "../settings/read-settings.ts";
 import type { StoreInspection } from "../store/store-inspection.ts";
-import { isCallError } from "./call-errors.ts";
-import { CommandFailure } from "./command-failure.ts";
 import { type Connection, openConnection, readAddress, readServiceToken } from "./connection.ts";
-import { failureFrom } from "./rpc-failure.ts";
-import type { JsonOption, Terminal } from "./terminal.ts";
-
-interface DoctorWorld {
-  readonly env: Environment;
-  readonly nodeVersion: string;
-  readFile(path: string): string;
-  /** As in `CliWorld`. */
-  readonly storeMsMax?: number;
-}
+import { CommandFailure, isCallError } from "./failures.ts";
+import { failureFrom } from "./refusal-words.ts";
+import type { CliWorld, JsonOption, Terminal } from "./terminal.ts";
 
 /** Returns a sentence on what is well, or throws a CommandFailure that says how to fix it. */
 type Check = () => string | Promise<string>;
@@ -32,11 +24,7 @@ interface Finding {
  * Checks what a server and its commands need. Prints a line after each check, or with `json` one
  * object after the last. The result is the exit status: 0 if all is well, else 1.
  */
-export async function runDoctor(
-  world: DoctorWorld,
-  terminal: Terminal,
-  { json }: JsonOption,
-): Promise<number> {
+export async function runDoctor(world: CliWorld, terminal: Terminal, { json }: JsonOption): Promise<number> {
   const checks: Finding[] = [];
   for await (const finding of findings(world)) {
     checks.push(finding);
@@ -46,7 +34,7 @@ export async function runDoctor(
   return checks.every(({ ok }) => ok) ? 0 : 1;
 }
 
-async function* findings(world: DoctorWorld): AsyncGenerator<Finding> {
+async function* findings(world: CliWorld): AsyncGenerator<Finding> {
   const { env, nodeVersion, readFile, storeMsMax } = world;
   yield await find("node", () => checkNode(nodeVersion));
   const settings = readSettings(env, readFile);

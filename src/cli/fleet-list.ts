@@ -1,22 +1,17 @@
+// `fleet`: what the store knows of the instances.
 import { fleetTimes } from "../fleet/fleet-times.ts";
-import { StartRefused } from "../refusal/start-refused.ts";
-import { type Environment, readSettings } from "../settings/read-settings.ts";
 import { inspectStore, type SeenInstance, type StoreInspection } from "../store/store-inspection.ts";
-import { CommandFailure } from "./command-failure.ts";
+import { readConfig, type SettingsWorld } from "./connection.ts";
+import { CommandFailure } from "./failures.ts";
 import { printTable } from "./table.ts";
 import type { JsonOption, Terminal } from "./terminal.ts";
-
-export interface FleetWorld {
-  readonly env: Environment;
-  readFile(path: string): string;
-}
 
 /**
  * Prints the instances of the fleet, by order of registration. It asks the store and none of them,
  * so it works whichever of them is in trouble.
  */
 export async function listInstances(
-  world: FleetWorld,
+  world: SettingsWorld,
   terminal: Terminal,
   { json }: JsonOption,
 ): Promise<void> {
@@ -59,15 +54,10 @@ function instanceOf({ id, facts, state, silentMs, limits }: SeenInstance) {
 
 const lookMsMax = 5_000;
 
-async function lookAtStore({ env, readFile }: FleetWorld): Promise<StoreInspection> {
-  const settings = readSettings(env, readFile);
-  if ("problems" in settings) throw new CommandFailure(settings.problems.join("\n"));
-  if (settings.ok.mongodbUri === undefined) {
+async function lookAtStore(world: SettingsWorld): Promise<StoreInspection> {
+  const config = readConfig(world);
+  if (config.mongodbUri === undefined) {
     throw new CommandFailure("A data folder has no fleet: set KEYRUN_MONGODB_URI to the database of one.");
   }
-  try {
-    return await inspectStore(settings.ok, { msMax: lookMsMax });
-  } catch (thrown) {
-    throw thrown instanceof StartRefused ? new CommandFailure(thrown.message, { cause: thrown }) : thrown;
-  }
+  return inspectStore(config, { msMax: lookMsMax });
 }

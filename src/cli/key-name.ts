@@ -1,9 +1,8 @@
+// How a person names a key: by its id, its redacted form, or by mistake the whole key.
 import type { KeyJson } from "#gen/keyrun/v1/key_pb.ts";
-import { CallRefused } from "./call-errors.ts";
-import { CommandFailure, wrongUse } from "./command-failure.ts";
-import { allPages, pageSize } from "./pages.ts";
+import { CallRefused, CommandFailure, wrongUse } from "./failures.ts";
+import { chooseTeam, wholeList } from "./lists.ts";
 import { timeWords } from "./table.ts";
-import { chooseTeam } from "./team-choice.ts";
 import type { Terminal } from "./terminal.ts";
 
 /**
@@ -33,12 +32,17 @@ type KeyName =
   | { readonly redacted: string; readonly isWhole: false; readonly id?: undefined };
 
 // Crockford's base32. The operator may have set any prefix, and an old key may have another one.
-const idForm = /^(?:[a-z][a-z0-9]{0,11}_)?([0-9a-z]{24})(\..*)?$/is;
+const keyIdForm = /^(?:[a-z][a-z0-9]{0,11}_)?([0-9a-z]{24})(?:\..*)?$/is;
 const redactedForm = /^([0-9a-z_]{8})(?:…|\.{3})([0-9a-z]{4})$/i;
 
+/** The id in lower case, from the id, the id after a prefix, or a whole key; undefined without. */
+export function keyIdIn(text: string): string | undefined {
+  return keyIdForm.exec(text.trim())?.[1]?.toLowerCase();
+}
+
 function readName(text: string): KeyName {
-  const [, id, secret] = idForm.exec(text.trim()) ?? [];
-  if (id !== undefined) return { id: id.toLowerCase(), isWhole: secret !== undefined };
+  const id = keyIdIn(text);
+  if (id !== undefined) return { id, isWhole: text.includes(".") };
   const [, start, end] = redactedForm.exec(text.trim()) ?? [];
   if (start !== undefined) return { redacted: `${start}…${end}`, isWhole: false };
   // The text may be a part of a key, so it is not repeated.
@@ -54,9 +58,9 @@ async function findRedacted(
 ): Promise<string> {
   const { keys: client } = await terminal.server();
   const find = async (showRevoked: boolean) => {
-    const query = { teamId, query: redacted, showRevoked, pageSize };
-    const pages = await allPages((pageToken) => client.listKeys({ ...query, pageToken }));
-    return pages.flatMap(({ keys = [] }) => keys).filter(({ redactedValue }) => redactedValue === redacted);
+    const request = { teamId, query: redacted, showRevoked };
+    const { keys } = await wholeList("keys", (page) => client.listKeys({ ...request, ...page }));
+    return keys.filter(({ redactedValue }) => redactedValue === redacted);
   };
   const active = await find(false);
   const fitting = active.length > 0 ? active : await find(true);

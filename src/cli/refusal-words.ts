@@ -1,10 +1,9 @@
+// A failed call in words, for a person who typed a command and knows no messages and fields.
 import type { Command } from "commander";
 import { nearestName } from "../settings/read-settings.ts";
-import { CallRefused, type CallUnanswered } from "./call-errors.ts";
-import { CommandFailure, wrongUse } from "./command-failure.ts";
-import type { Connection } from "./connection.ts";
-import { appIds, type IdList, teamIds } from "./id-lists.ts";
-import { failureFrom } from "./rpc-failure.ts";
+import { type Connection, rpcMsMax } from "./connection.ts";
+import { CallRefused, type CallUnanswered, CommandFailure, wrongUse } from "./failures.ts";
+import { appIds, type IdList, teamIds } from "./lists.ts";
 
 /**
  * A failed call in a sentence for the person who typed the command. It names what the refusal is
@@ -23,6 +22,86 @@ export async function explain(
   if (violation === undefined || command === undefined) return plain;
   return wrongUse(inOptions(violation.description, violation.field, command));
 }
+
+/** Turns a failed call into a sentence that says what to do. Keyrun's refusals keep their words. */
+export function failureFrom(error: CallRefused | CallUnanswered, address: string): CommandFailure {
+  const sentence = error instanceof CallRefused ? refusedWords(error, address) : wordsFor(error.why, address);
+  return new CommandFailure(sentence, { cause: error });
+}
+
+function refusedWords({ code, reason, message }: CallRefused, address: string): string {
+  if (code === "unauthenticated") return tokenRefused(address);
+  // Keyrun's refusals carry a reason. An error without one is another server's.
+  if (reason !== undefined) return message;
+  return wordsFor(code === "deadline_exceeded" ? "LATE" : "STRANGE", address);
+}
+
+function wordsFor(why: string, address: string): string {
+  if (notThere.has(why)) return `Keyrun is not running at ${address}: start it with \`npm start\`.`;
+  const tls = tlsTrouble(why);
+  if (tls !== undefined) return `The TLS connection to ${address} failed (${why}): ${tls}`;
+  if (why === "LATE") {
+    return `Keyrun did not answer at ${address} within ${rpcMsMax / 1000} s: try again, or see its log.`;
+  }
+  return `What answers at ${address} is not Keyrun's internal listener, or it hung up: check KEYRUN_GRPC_HOST and KEYRUN_GRPC_PORT. If the listener uses TLS, set ${tlsFileNames} for this command as for the server.`;
+}
+
+const notThere = new Set([
+  "ECONNREFUSED",
+  "ENOTFOUND",
+  "EAI_AGAIN",
+  "EHOSTUNREACH",
+  "ENETUNREACH",
+  "ETIMEDOUT",
+]);
+
+function tokenRefused(address: string): string {
+  return `Keyrun at ${address} refused the service token: use its KEYRUN_SERVICE_TOKEN, or the KEYRUN_DATA_DIR that its token is in.`;
+}
+
+const tlsFileNames = "KEYRUN_GRPC_TLS_CERT_FILE, KEYRUN_GRPC_TLS_KEY_FILE and KEYRUN_GRPC_TLS_CLIENT_CA_FILE";
+
+/**
+ * What to do about an error of Node's TLS, by its code: names the setting that is at fault.
+ * Undefined if the code is none of TLS.
+ */
+function tlsTrouble(code: string): string | undefined {
+  return troubles.find(({ codes }) => codes.test(code))?.words;
+}
+
+const troubles: readonly { readonly codes: RegExp; readonly words: string }[] = [
+  {
+    codes: /WRONG_VERSION_NUMBER|PACKET_LENGTH|^EPROTO$/,
+    words: `what listens there uses no TLS: remove ${tlsFileNames}, or set them for the server, too.`,
+  },
+  {
+    codes: /ALTNAME/,
+    words:
+      "the server's certificate is not for this address: make the one in its KEYRUN_GRPC_TLS_CERT_FILE for this name, too.",
+  },
+  {
+    codes: /^CERT_(HAS_EXPIRED|NOT_YET_VALID)$/,
+    words:
+      "the server's certificate is not valid now: renew the one in its KEYRUN_GRPC_TLS_CERT_FILE, and restart it.",
+  },
+  {
+    codes: /PURPOSE/,
+    words:
+      "the certificate in KEYRUN_GRPC_TLS_CERT_FILE must be for servers and for clients: make it with both, or without extendedKeyUsage.",
+  },
+  {
+    // An alert comes from the other side, about what this side has shown.
+    codes: /ALERT/,
+    words:
+      "the server refused the certificate in this command's KEYRUN_GRPC_TLS_CERT_FILE: name the server's own, and its KEYRUN_GRPC_TLS_KEY_FILE.",
+  },
+  {
+    codes: /CERT|ISSUER|LEAF_SIGNATURE/,
+    words:
+      "the authority in this command's KEYRUN_GRPC_TLS_CLIENT_CA_FILE has not signed the server's certificate: name the server's own.",
+  },
+  { codes: /SSL|TLS/, words: `${tlsFileNames} must be those of the server.` },
+];
 
 type Facts = Readonly<Record<string, string>>;
 
@@ -83,6 +162,22 @@ function roleWords({ service, role, team_ids: teams }: Facts): string | undefine
   return `The service token \`${service}\` is not for this team. ${own} ${other}`;
 }
 
+/**
+ * The words with the option or argument of the command in place of the field's path, with which a
+ * refusal begins. Further on, the same letters may be a plain word, such as the verb "name".
+ */
+function inOptions(words: string, field: string, command: Command): string {
+  const known = new Set([
+    ...command.options.map(({ long }) => long),
+    ...command.registeredArguments.map((argument) => `<${argument.name()}>`),
+  ]);
+  const names = fillers.find(([form]) => form.test(field))?.[1] ?? [];
+  const name = names.find((candidate) => known.has(candidate));
+  if (name === undefined) return words;
+  const begins = [`${field} `, `${field}:`].some((head) => words.startsWith(head));
+  return begins ? name + words.slice(field.length) : `${name}: ${words}`;
+}
+
 /** The options and arguments that fill a field, by the end of the field's path. */
 const fillers: readonly (readonly [RegExp, readonly string[]])[] = [
   [/(^|\.)display_name$/, ["--name"]],
@@ -106,19 +201,3 @@ const fillers: readonly (readonly [RegExp, readonly string[]])[] = [
   [/(^|\.)timeout$/, ["--timeout"]],
   [/(^|\.)stream_timeout$/, ["--stream-timeout"]],
 ];
-
-/**
- * The words with the option or argument of the command in place of the field's path, with which a
- * refusal begins. Further on, the same letters may be a plain word, such as the verb "name".
- */
-function inOptions(words: string, field: string, command: Command): string {
-  const known = new Set([
-    ...command.options.map(({ long }) => long),
-    ...command.registeredArguments.map((argument) => `<${argument.name()}>`),
-  ]);
-  const names = fillers.find(([form]) => form.test(field))?.[1] ?? [];
-  const name = names.find((candidate) => known.has(candidate));
-  if (name === undefined) return words;
-  const begins = [`${field} `, `${field}:`].some((head) => words.startsWith(head));
-  return begins ? name + words.slice(field.length) : `${name}: ${words}`;
-}

@@ -1,16 +1,56 @@
+// `service-tokens …`: the tokens with which internal services call Keyrun.
+import { type Command, Option } from "commander";
 import type { ServiceRoleJson, ServiceTokenJson } from "#gen/keyrun/v1/service_token_pb.ts";
-import { CallRefused } from "./call-errors.ts";
-import { CommandFailure, wrongUse } from "./command-failure.ts";
-import { allPages, pageSize } from "./pages.ts";
-import type { CreateOptions, ListOptions } from "./service-token-commands.ts";
+import { append, commandGroup, rpcCommand } from "./command-words.ts";
+import { CallRefused, CommandFailure, wrongUse } from "./failures.ts";
+import { wholeList } from "./lists.ts";
 import { type Column, printTable, type Row, timeCell, timeWords } from "./table.ts";
 import { answer, type JsonOption, type Terminal } from "./terminal.ts";
 
-export async function createServiceToken(
-  terminal: Terminal,
-  name: string,
-  options: CreateOptions,
-): Promise<void> {
+/** `service-tokens create | list | revoke`. */
+export function addServiceTokenCommands(program: Command, terminal: Terminal): void {
+  const tokens = commandGroup(program, "service-tokens", {
+    does: "Manage the tokens with which internal services call Keyrun.",
+    examples: ["service-tokens create billing --role manage --team demo", "service-tokens list"],
+  });
+
+  rpcCommand(tokens, "create", {
+    does: "Create a token, and print it alone on standard output: it is shown only once.",
+    examples: [
+      "service-tokens create gateway --role verify",
+      "service-tokens create billing --role manage --team demo --team acme",
+    ],
+  })
+    .argument("<name>", "the service: small letters, digits and hyphens")
+    .addOption(
+      new Option("--role <role>", "what it may do")
+        .choices(["verify", "manage", "metrics", "admin"])
+        .makeOptionMandatory(),
+    )
+    .option("--team <team_id>", "a team that it may manage, for the role manage; may be repeated", append)
+    .action((name: string, options: CreateOptions) => createServiceToken(terminal, name, options));
+
+  rpcCommand(tokens, "list", {
+    does: "List the tokens, newest first.",
+    examples: ["service-tokens list --revoked"],
+  })
+    .option("--revoked", "show revoked tokens too")
+    .action((options: ListOptions) => listServiceTokens(terminal, options));
+
+  rpcCommand(tokens, "revoke", {
+    does: "Revoke a token, at once and for ever.",
+    examples: ["service-tokens revoke billing", "service-tokens revoke 7k3f0m9x2a4c6e8g1j5n7p9q"],
+  })
+    .argument("<token>", "the service's name, or the token's id")
+    .action((token: string, options: JsonOption) => revokeServiceToken(terminal, token, options));
+}
+
+interface CreateOptions extends JsonOption {
+  readonly role: "verify" | "manage" | "metrics" | "admin";
+  readonly team?: readonly string[];
+}
+
+async function createServiceToken(terminal: Terminal, name: string, options: CreateOptions): Promise<void> {
   const { role, team = [] } = options;
   if (role === "manage" && team.length === 0) {
     throw wrongUse("--role manage needs --team, the team that the service may manage. It may be repeated.");
@@ -41,18 +81,20 @@ function roleWord({ role = "SERVICE_ROLE_UNSPECIFIED" }: ServiceTokenJson): stri
   return role.replace("SERVICE_ROLE_", "").toLowerCase();
 }
 
-export async function listServiceTokens(terminal: Terminal, options: ListOptions): Promise<void> {
-  const { tokens, first } = await allTokens(terminal, options.revoked ?? false);
-  const message = { ...first, serviceTokens: tokens, nextPageToken: "" };
+interface ListOptions extends JsonOption {
+  readonly revoked?: boolean;
+}
+
+async function listServiceTokens(terminal: Terminal, options: ListOptions): Promise<void> {
+  const message = await allTokens(terminal, options.revoked ?? false);
   await answer(terminal, options, message, () =>
-    printTable(terminal, columnsFor(options), tokens.map(rowOf)),
+    printTable(terminal, columnsFor(options), message.serviceTokens.map(rowOf)),
   );
 }
 
 async function allTokens(terminal: Terminal, showRevoked: boolean) {
   const { serviceTokens: client } = await terminal.server();
-  const pages = await allPages((pageToken) => client.listServiceTokens({ pageSize, pageToken, showRevoked }));
-  return { first: pages[0], tokens: pages.flatMap((page) => page.serviceTokens ?? []) };
+  return wholeList("serviceTokens", (page) => client.listServiceTokens({ showRevoked, ...page }));
 }
 
 function columnsFor({ revoked }: ListOptions): Column[] {
@@ -91,11 +133,7 @@ function isOfSettings({ createTime }: ServiceTokenJson): boolean {
 }
 
 /** Revokes the accepted token of the service with this name; else the token with this id. */
-export async function revokeServiceToken(
-  terminal: Terminal,
-  named: string,
-  options: JsonOption,
-): Promise<void> {
+async function revokeServiceToken(terminal: Terminal, named: string, options: JsonOption): Promise<void> {
   const text = named.trim();
   // A whole token may have been pasted, so what is no name and no id is not repeated.
   if (!/^[a-z0-9][a-z0-9-]*$/.test(text)) {
@@ -104,8 +142,8 @@ export async function revokeServiceToken(
     );
   }
   const { serviceTokens } = await terminal.server();
-  const { tokens } = await allTokens(terminal, false);
-  const serviceTokenId = tokens.find(({ name }) => name === text)?.id ?? text;
+  const { serviceTokens: accepted } = await allTokens(terminal, false);
+  const serviceTokenId = accepted.find(({ name }) => name === text)?.id ?? text;
   const message = await serviceTokens.revokeServiceToken({ serviceTokenId }).catch((error: unknown) => {
     const isUnknown = error instanceof CallRefused && error.reason === "SERVICE_TOKEN_NOT_FOUND";
     throw isUnknown ? unknownToken(text) : error;

@@ -15,7 +15,7 @@ import type { Config, SharedLimitConfig } from "../settings/config.ts";
 import { dataFolderRefused, makeDataFolder, createSecretFiles } from "../settings/data-folder.ts";
 import { type HostAndPort, writeHostAndPort } from "../settings/host.ts";
 import { inspectStore, type StoreInspection } from "../store/store-inspection.ts";
-import { CommandFailure } from "./command-failure.ts";
+import { CommandFailure } from "./failures.ts";
 
 /**
  * The checks that `doctor` shares with a start: each calls what the start calls, and throws

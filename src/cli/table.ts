@@ -1,6 +1,5 @@
-import { rulerFor } from "./display-width.ts";
-import { printable } from "./printable.ts";
-import type { Terminal } from "./terminal.ts";
+// Tables for people: aligned, and narrowed until a line fits the terminal.
+import { printable, type Terminal } from "./terminal.ts";
 
 export interface Column {
   readonly head: string;
@@ -97,3 +96,30 @@ export function timeCell(time: string | undefined, absent = "-"): Cell {
 export function timeWords(time: string): string {
   return time.replace(/\.\d+Z$/, "Z");
 }
+
+/**
+ * Measures these texts in columns of a terminal, where CJK and emoji take two. Loads the tables of
+ * Unicode only if one of the texts needs them.
+ */
+async function rulerFor(texts: readonly string[]) {
+  const isPlain = texts.every((text) => plain.test(text));
+  const widthOf = isPlain ? (text: string) => text.length : (await import("string-width")).default;
+  return {
+    widthOf,
+    /** The text, or what fits of it before a "…". */
+    cut(text: string, columns: number): string {
+      if (widthOf(text) <= columns) return text;
+      let kept = "";
+      let width = 0;
+      for (const { segment } of new Intl.Segmenter().segment(text)) {
+        width += widthOf(segment);
+        if (width > columns - 1) break;
+        kept += segment;
+      }
+      return `${kept}…`;
+    },
+  };
+}
+
+/** ASCII, and what redacted values hold. Each character takes one column. */
+const plain = /^[ -~…]*$/;

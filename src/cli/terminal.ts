@@ -1,6 +1,27 @@
-import type { Connection } from "./connection.ts";
-import { printableJson } from "./printable.ts";
-import type { Style } from "./style.ts";
+// What surrounds a command: its process, its terminal, and what may be printed there.
+import { styleText } from "node:util";
+import { misleadingCharacters } from "../log/redaction.ts";
+import type { Connection, SettingsWorld } from "./connection.ts";
+
+/** What the command line takes from its process. */
+export interface CliWorld extends SettingsWorld {
+  /** `process.versions.node`. */
+  readonly nodeVersion: string;
+  readonly stdin: AsyncIterable<Uint8Array | string> & { readonly isTTY?: boolean };
+  readonly stdout: OutputStream & { write(text: string): unknown };
+  readonly stderr: OutputStream & { write(text: string): unknown };
+  /** How long `doctor` looks at MongoDB; 5 s where it is absent. */
+  readonly storeMsMax?: number;
+  /** Runs the server until a signal stops it. The result is the exit status. */
+  serve(): Promise<number>;
+}
+
+/** What of a stream says whether it is a terminal. */
+export interface OutputStream {
+  readonly isTTY?: boolean;
+  /** The width of the terminal. */
+  readonly columns?: number;
+}
 
 /** What a command works with, besides its arguments. */
 export interface Terminal {
@@ -20,6 +41,14 @@ export interface Terminal {
   endWith(exitCode: number): void;
 }
 
+/** Marks for a terminal with colours; without them, the functions return the text as it is. */
+interface Style {
+  strong(text: string): string;
+  faint(text: string): string;
+  good(text: string): string;
+  bad(text: string): string;
+}
+
 export interface JsonOption {
   json?: boolean;
 }
@@ -33,4 +62,52 @@ export async function answer(
 ): Promise<void> {
   if (json) terminal.print(printableJson(response));
   else await printText();
+}
+
+export function createStyle(coloured: boolean): Style {
+  const mark = (format: Parameters<typeof styleText>[0]) => (text: string) =>
+    coloured ? styleText(format, text, { validateStream: false }) : text;
+  return { strong: mark("bold"), faint: mark("dim"), good: mark("green"), bad: mark("red") };
+}
+
+/**
+ * Whether to write colours: where the stream is a terminal that has them. NO_COLOR with any value
+ * turns them off (no-color.org), and FORCE_COLOR turns them on for pipes, too.
+ */
+export function wantsColour(
+  env: Readonly<Record<string, string | undefined>>,
+  stream: OutputStream,
+): boolean {
+  if (env.NO_COLOR) return false;
+  if (env.FORCE_COLOR !== undefined) return !/^(0|false)$/.test(env.FORCE_COLOR);
+  return stream.isTTY === true && env.TERM !== "dumb";
+}
+
+const misleading = new RegExp(`[\\u0000-\\u001f${misleadingCharacters}]`, "g");
+
+/** The text on one line, with "�" for what could mislead the reader of a terminal. */
+export function printable(text: string): string {
+  return text.replace(misleading, "\ufffd");
+}
+
+// `styleText` writes these: the escape character and a number.
+const marks = `${String.fromCharCode(27)}\\[\\d{1,2}m`;
+const keptInColours = new RegExp(`(\n|${marks})`);
+const keptInPlain = /(\n)/;
+
+/** The same for a finished text, whose line breaks stay, and whose colours stay if it has any. */
+export function printableText(text: string, { coloured }: { readonly coloured: boolean }): string {
+  // Every second part is what the form has found.
+  return text
+    .split(coloured ? keptInColours : keptInPlain)
+    .map((part, index) => (index % 2 === 1 ? part : printable(part)))
+    .join("");
+}
+
+/** JSON in which such characters are escaped. JSON itself escapes only a part of them. */
+export function printableJson(value: unknown): string {
+  const escaped = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+  return JSON.stringify(value, null, 2).replace(misleading, (character) =>
+    character === "\n" ? character : escaped(character),
+  );
 }

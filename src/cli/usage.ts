@@ -1,13 +1,39 @@
+// `usage`: how keys were used, as a table with a bar for each hour or day.
+import { type Command, Option } from "commander";
 import type { GetUsageResponseJson, UsagePointJson } from "#gen/keyrun/v1/key_service_pb.ts";
 import { systemClock } from "../base/clock.ts";
-import { wrongUse } from "./command-failure.ts";
+import { readSpan, rpcCommand, type TeamOption } from "./command-words.ts";
+import { wrongUse } from "./failures.ts";
+import { keyIdIn } from "./key-name.ts";
+import { chooseTeam } from "./lists.ts";
 import { type Column, printTable, type Row, timeCell } from "./table.ts";
-import { chooseTeam } from "./team-choice.ts";
 import { answer, type Terminal } from "./terminal.ts";
-import { readSpan } from "./time-options.ts";
-import type { UsageOptions } from "./usage-command.ts";
 
-export async function showUsage(terminal: Terminal, options: UsageOptions): Promise<void> {
+/** `usage`. */
+export function addUsageCommand(program: Command, terminal: Terminal): void {
+  rpcCommand(program, "usage", {
+    does: "Show how a team's keys, or one of them, were used: by hour, or by day of UTC.",
+    examples: ["usage --team demo", "usage --team demo --key 7k3f0m9x2a4c6e8g1j5n7p9q --since 30d --json"],
+  })
+    .option("--team <team_id>", "the team (default: the only one)")
+    .option("--key <key_id>", "only this key")
+    .option("--since <time>", "how far back, like 7d or 12h", "24h")
+    .addOption(
+      new Option("--step <step>", "how long each line is; without it, an hour up to 2 days back").choices([
+        "hour",
+        "day",
+      ]),
+    )
+    .action((options: UsageOptions) => showUsage(terminal, options));
+}
+
+interface UsageOptions extends TeamOption {
+  key?: string;
+  since: string;
+  step?: "hour" | "day";
+}
+
+async function showUsage(terminal: Terminal, options: UsageOptions): Promise<void> {
   const sinceMs = readSpan(options.since, "--since");
   const keyId = options.key === undefined ? "" : readKeyId(options.key);
   const isByDay = (options.step ?? (sinceMs > hourlyMsMax ? "day" : "hour")) === "day";
@@ -15,7 +41,9 @@ export async function showUsage(terminal: Terminal, options: UsageOptions): Prom
   const teamId = await chooseTeam(terminal, options.team);
   const endMs = systemClock.unixMs();
   const message: GetUsageResponseJson = await keys.getUsage({
-    ...{ teamId, keyId, step: isByDay ? "USAGE_STEP_DAY" : "USAGE_STEP_HOUR" },
+    teamId,
+    keyId,
+    step: isByDay ? "USAGE_STEP_DAY" : "USAGE_STEP_HOUR",
     startTime: new Date(endMs - sinceMs).toISOString(),
     endTime: new Date(endMs).toISOString(),
   });
@@ -25,12 +53,9 @@ export async function showUsage(terminal: Terminal, options: UsageOptions): Prom
 /** By default, a longer time is told by day. */
 const hourlyMsMax = 2 * 86_400_000;
 
-// Also after the prefix. A whole key counts as its id.
-const idForm = /^(?:[a-z][a-z0-9]{0,11}_)?([0-9a-z]{24})(?:\..*)?$/is;
-
 function readKeyId(text: string): string {
-  const id = idForm.exec(text.trim())?.[1];
-  if (id !== undefined) return id.toLowerCase();
+  const id = keyIdIn(text);
+  if (id !== undefined) return id;
   // The text may be a part of a key, so it is not repeated.
   throw wrongUse("--key must be the id of a key, which `./keyrun keys list` shows.");
 }
@@ -56,9 +81,12 @@ async function printUsage(
     return;
   }
   const sum = (name: Exclude<keyof Counts, "start">) => used.reduce((total, each) => total + each[name], 0);
-  const total = {
-    ...{ start: undefined, accepted: sum("accepted"), limited: sum("limited") },
-    ...{ failed: sum("failed"), appSeconds: sum("appSeconds") },
+  const total: Counts = {
+    start: undefined,
+    accepted: sum("accepted"),
+    limited: sum("limited"),
+    failed: sum("failed"),
+    appSeconds: sum("appSeconds"),
   };
   const most = Math.max(...used.map(requestsOf));
   const barOf = (each: Counts) => "█".repeat(Math.ceil((requestsOf(each) / most) * barCharacters));

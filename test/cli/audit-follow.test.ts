@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { listEvents } from "#src/cli/audit-list.ts";
+import { listEvents } from "#src/cli/audit.ts";
 import type { Terminal } from "#src/cli/terminal.ts";
 import { startKeyrun } from "../harness/keyrun.ts";
 import { repository, spawnKeyrun } from "../harness/keyrun-process.ts";

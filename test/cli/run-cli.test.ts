@@ -4,7 +4,7 @@ import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
 
-const script = `import { runCli } from "#src/cli/run-cli.ts";
+const script = `import { runCli } from "#src/cli/cli.ts";
 process.exitCode = await runCli(process.argv.slice(1), { serve: () => Promise.resolve(0) });`;
 let keyrun: Keyrun;
 

@@ -1,8 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { addSecret, dropSecret, promoteSecret } from "#src/cli/secret-rounds.ts";
-import { secretVersion } from "#src/cli/secrets-file.ts";
+import { addSecret, dropSecret, promoteSecret, secretVersion } from "#src/cli/secrets.ts";
 import type { Terminal } from "#src/cli/terminal.ts";
 import type { SeenInstance, StoreInspection } from "#src/store/store-inspection.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";

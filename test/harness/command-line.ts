@@ -1,9 +1,8 @@
 import { readFileSync } from "node:fs";
 import { Readable } from "node:stream";
 import type { Command } from "commander";
-import { type CliWorld, createCli } from "#src/cli/cli.ts";
-import { createProgram } from "#src/cli/program.ts";
-import type { Terminal } from "#src/cli/terminal.ts";
+import { createCli, createProgram } from "#src/cli/cli.ts";
+import type { CliWorld, Terminal } from "#src/cli/terminal.ts";
 
 /** What surrounds a command besides its arguments. */
 export interface Circumstances {

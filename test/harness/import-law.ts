@@ -72,8 +72,7 @@ const randomPlaces = [
   "src/app/sign-in.ts",
   "src/store/copy-data-folder.ts",
   "src/store/open-stores.ts",
-  "src/cli/secret-rotation.ts",
-  "src/cli/secret-rounds.ts",
+  "src/cli/secrets.ts",
 ];
 
 /** Says who may open a store: the only code, and not just types, that a store may import. */

@@ -1,7 +1,12 @@
+// Reads all objects of a git repository with the git of this machine, safely.
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { realpath, stat } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
-import { scanBounds } from "./scan-bounds.ts";
+
+/** Characters of what git says that are kept. */
+const gitWordsMax = 4_096;
+/** Characters of a line in which git names an object, or a path. */
+const gitLineMax = 16_384;
 
 /** A piece of an object of a git repository. */
 export interface ObjectPiece {
@@ -82,7 +87,7 @@ function startGit(folder: string, args: readonly string[]) {
   child.stdin.end();
   let words = "";
   child.stderr.on("data", (chunk: Buffer) => {
-    words = (words + chunk.toString()).slice(0, scanBounds.gitWordsMax);
+    words = (words + chunk.toString()).slice(0, gitWordsMax);
   });
   const ended = new Promise<number | null>((resolve, reject) => {
     child.on("error", (error) => reject(notStarted(error)));
@@ -139,7 +144,7 @@ async function* readObjects(output: AsyncIterable<Buffer>): AsyncGenerator<Objec
       if (!object) {
         const end = chunk.indexOf(10, at);
         head += chunk.toString("latin1", at, end < 0 ? chunk.length : end);
-        if (head.length > scanBounds.gitLineMax) throw new Error("git named an object with a line too long");
+        if (head.length > gitLineMax) throw new Error("git named an object with a line too long");
         at = end < 0 ? chunk.length : end + 1;
         if (end < 0) continue;
         const [id = "", kind = "", size = ""] = head.split(" ");
@@ -168,7 +173,7 @@ async function* linesOf(output: AsyncIterable<Buffer>): AsyncGenerator<string> {
   let rest = "";
   for await (const chunk of output) {
     const lines = (rest + decoder.decode(chunk, { stream: true })).split("\n");
-    rest = (lines.pop() ?? "").slice(0, scanBounds.gitLineMax);
+    rest = (lines.pop() ?? "").slice(0, gitLineMax);
     yield* lines;
   }
   if (rest !== "") yield rest;

@@ -1,36 +1,11 @@
 import { createKeyText, type KeyText, redactKeyValue } from "../../keys/key-value.ts";
 import { createRedaction, type Redact } from "../../log/redaction.ts";
-import type { CliWorld } from "../cli.ts";
-import { CommandFailure, wrongUse } from "../command-failure.ts";
-import { printable } from "../printable.ts";
-import { answer, type JsonOption, type Terminal } from "../terminal.ts";
+import { type CliWorld, printable, answer, type JsonOption, type Terminal } from "../terminal.ts";
+import { CommandFailure, wrongUse } from "../failures.ts";
 import { gitObjects, placeOfObject, repositoryOf } from "./git-history.ts";
-import { KeyFinder } from "./key-finder.ts";
-import { scanBounds } from "./scan-bounds.ts";
 import { scannedFiles } from "./scanned-files.ts";
 
-export interface ScanOptions extends JsonOption {
-  prefix?: string;
-  history?: boolean;
-}
-
-export type ScanWorld = Pick<CliWorld, "env" | "stdin">;
-
-interface Finding {
-  readonly path: string;
-  readonly line: number;
-  readonly redactedValue: string;
-  /** In a history: the commit in which it appeared first. */
-  readonly commit?: string;
-}
-
-/** A key in an object of a history. */
-interface Hit {
-  readonly id: string;
-  readonly kind: string;
-  readonly line: number;
-  readonly value: string;
-}
+// `keys scan`: finds whole keys in files, standard input and git's histories, and prints none.
 
 /**
  * Finds whole keys, whose checksum is right, in files, folders, standard input and, with `history`,
@@ -74,6 +49,35 @@ export async function scanKeys(
     terminal.note(`${found} in ${counted(files, "file")}${inGit}, ${counted(bytes, "byte")}.`);
   });
   terminal.endWith(findings.length > 0 ? 1 : scan.unreadable > 0 ? 2 : 0);
+}
+
+export interface ScanOptions extends JsonOption {
+  prefix?: string;
+  history?: boolean;
+}
+
+export type ScanWorld = Pick<CliWorld, "env" | "stdin">;
+
+/** Keys after which a scan ends: it has found enough to act on. */
+const findingsMax = 10_000;
+/** Objects of a history whose commit is looked for: each look reads all commits. */
+const objectsLocatedMax = 200;
+
+interface Finding {
+  readonly path: string;
+  readonly line: number;
+  readonly redactedValue: string;
+  /** In a history: the commit in which it appeared first. */
+  readonly commit?: string;
+}
+
+function counted(count: number, thing: string): string {
+  return `${count} ${thing}${count === 1 ? "" : "s"}`;
+}
+
+function lineOf({ path, line, commit, redactedValue }: Finding): string {
+  const at = commit === undefined ? "" : ` in commit ${commit.slice(0, 12)}`;
+  return `${path}:${line}${at}  ${redactedValue}`;
 }
 
 class Scan {
@@ -128,7 +132,7 @@ class Scan {
       }
       this.bytes += bytes.length;
       for (const { line, value } of finder.find(bytes)) {
-        if (hits.length === scanBounds.findingsMax) throw tooMany();
+        if (hits.length === findingsMax) throw tooMany();
         hits.push({ id, kind, line, value });
       }
     }
@@ -139,7 +143,7 @@ class Scan {
     const told = new Set<string>();
     const places = new Map<string, Awaited<ReturnType<typeof placeOfObject>>>();
     for (const { id, kind, line, value } of hits) {
-      if (kind === "blob" && !places.has(id) && places.size < scanBounds.objectsLocatedMax) {
+      if (kind === "blob" && !places.has(id) && places.size < objectsLocatedMax) {
         // Git may be unable to read the commits. The object itself is a place, too.
         places.set(id, await placeOfObject(folder, id).catch(() => undefined));
       }
@@ -151,7 +155,7 @@ class Scan {
   }
 
   #note(place: Omit<Finding, "redactedValue">, value: string): void {
-    if (this.findings.length === scanBounds.findingsMax) throw tooMany();
+    if (this.findings.length === findingsMax) throw tooMany();
     const path = printable(this.#redact(place.path));
     const finding = { ...place, path, redactedValue: redactKeyValue(value) };
     this.findings.push(finding);
@@ -159,19 +163,16 @@ class Scan {
   }
 }
 
-function counted(count: number, thing: string): string {
-  return `${count} ${thing}${count === 1 ? "" : "s"}`;
-}
-
-function lineOf({ path, line, commit, redactedValue }: Finding): string {
-  const at = commit === undefined ? "" : ` in commit ${commit.slice(0, 12)}`;
-  return `${path}:${line}${at}  ${redactedValue}`;
+/** A key in an object of a history. */
+interface Hit {
+  readonly id: string;
+  readonly kind: string;
+  readonly line: number;
+  readonly value: string;
 }
 
 function tooMany(): CommandFailure {
-  return new CommandFailure(
-    `The scan has ended at ${scanBounds.findingsMax} keys: scan the folders one by one.`,
-  );
+  return new CommandFailure(`The scan has ended at ${findingsMax} keys: scan the folders one by one.`);
 }
 
 /** An error of a file is told, and the scan goes on. An end of the scan is none. */
@@ -192,4 +193,53 @@ function codeOf(error: unknown): string {
 
 async function* asBytes(input: AsyncIterable<Uint8Array | string>): AsyncGenerator<Uint8Array> {
   for await (const chunk of input) yield typeof chunk === "string" ? Buffer.from(chunk) : chunk;
+}
+
+/**
+ * Finds whole keys in the bytes of one file, which come in pieces. Holds one piece and the end of
+ * the one before. Any bytes will do: in a binary file lines end where such a byte is, and a text of
+ * two bytes a character, as Windows writes it, is read without the zero bytes.
+ */
+export class KeyFinder {
+  readonly #keys: KeyText;
+  readonly #form: RegExp;
+  #rest = "";
+  #line = 1;
+
+  constructor(keys: KeyText) {
+    this.#keys = keys;
+    this.#form = new RegExp(keys.pattern, "g");
+  }
+
+  /** The keys that end in this piece. */
+  find(bytes: Uint8Array): FoundKey[] {
+    const piece = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
+    const text = this.#rest + piece.replaceAll("\0", "");
+    const found: FoundKey[] = [];
+    this.#form.lastIndex = 0;
+    for (let match = this.#form.exec(text); match; match = this.#form.exec(text)) {
+      const [value] = match;
+      // A cut key may have taken the beginning of the next for its own end.
+      this.#form.lastIndex = match.index + 1;
+      if (this.#keys.isWhole(value)) found.push({ line: this.#line + linesIn(text, match.index), value });
+    }
+    // No whole key fits into the rest, so none is found twice.
+    const restAt = Math.max(0, text.length - (this.#keys.characters - 1));
+    this.#line += linesIn(text, restAt);
+    this.#rest = text.slice(restAt);
+    return found;
+  }
+}
+
+interface FoundKey {
+  /** From 1. */
+  readonly line: number;
+  /** The full value. Print it only in its redacted form. */
+  readonly value: string;
+}
+
+function linesIn(text: string, end: number): number {
+  let lines = 0;
+  for (let at = text.indexOf("\n"); at >= 0 && at < end; at = text.indexOf("\n", at + 1)) lines += 1;
+  return lines;
 }

@@ -1,7 +1,10 @@
+// The files that a scan reads below a path, and their bytes.
 import { constants, type Dirent } from "node:fs";
 import { lstat, open, readdir, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { scanBounds } from "./scan-bounds.ts";
+
+/** Bytes of a file that are in memory at once. */
+export const chunkBytes = 256 * 1024;
 
 export interface ScannedFile {
   readonly path: string;
@@ -53,7 +56,7 @@ async function holdsGitObjects(folder: string): Promise<boolean> {
 async function* bytesOf(path: string, flags: number): AsyncGenerator<Uint8Array> {
   const file = await open(path, flags);
   try {
-    const buffer = Buffer.allocUnsafe(scanBounds.chunkBytes);
+    const buffer = Buffer.allocUnsafe(chunkBytes);
     for (;;) {
       const { bytesRead } = await file.read(buffer, 0, buffer.length);
       if (bytesRead === 0) return;

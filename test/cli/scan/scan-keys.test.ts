@@ -5,13 +5,13 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
-import { KeyFinder } from "#src/cli/scan/key-finder.ts";
-import { scanBounds } from "#src/cli/scan/scan-bounds.ts";
+import { KeyFinder } from "#src/cli/scan/scan-keys.ts";
 import { createKeyText, redactKeyValue } from "#src/keys/key-value.ts";
 import { runCommand } from "../../harness/command-line.ts";
 import { repository } from "../../harness/keyrun-process.ts";
 import { newKeyValue, seedLeaks, withWrongChecksum } from "../../harness/seeded-leaks.ts";
 import { createTempFolders } from "../../harness/temp-folders.ts";
+import { chunkBytes } from "#src/cli/scan/scanned-files.ts";
 
 const folders = createTempFolders();
 afterAll(folders.remove);
@@ -345,7 +345,7 @@ test.each(["big.log", "/dev/stdin"])(
     const place = folders.create();
     const big = join(place, "big.log");
     const key = newKeyValue();
-    const filler = Buffer.alloc(64 * 1024 * 1024 + scanBounds.chunkBytes - 40, "a line of a log\n");
+    const filler = Buffer.alloc(64 * 1024 * 1024 + chunkBytes - 40, "a line of a log\n");
     writeFileSync(big, Buffer.concat([filler, Buffer.from(key), filler, filler]));
     const command = `cat big.log | "$NODE" --max-old-space-size=40 "$KEYRUN" keys scan ${named}`;
     const env = { ...process.env, NODE: process.execPath, KEYRUN: join(repository, "bin/keyrun.mjs") };

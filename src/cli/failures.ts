@@ -1,3 +1,23 @@
+// How a command fails, and how a call of the server does. `refusal-words.ts` explains a call's
+// failure to the person who typed the command.
+
+/** The end of a command that failed. Its message is the sentence that people read. */
+export class CommandFailure extends Error {
+  override readonly name = "CommandFailure";
+  /** 1: the command failed. 2: its arguments are wrong. */
+  readonly exitCode: 1 | 2;
+
+  constructor(sentence: string, { exitCode = 1, cause }: { exitCode?: 1 | 2; cause?: unknown } = {}) {
+    super(sentence, { cause });
+    this.exitCode = exitCode;
+  }
+}
+
+/** The failure of a command whose arguments are wrong, or contradict each other. */
+export function wrongUse(sentence: string): CommandFailure {
+  return new CommandFailure(sentence, { exitCode: 2 });
+}
+
 /** An answer that says no. Its message has the words of the server. */
 export class CallRefused extends Error {
   override readonly name = "CallRefused";
@@ -20,6 +40,19 @@ export class CallRefused extends Error {
   }
 }
 
+/** An error as Connect writes it. Keyrun writes each detail in JSON, too. */
+export interface ErrorAnswer {
+  readonly code: string;
+  readonly message?: string;
+  readonly details?: readonly {
+    readonly debug?: {
+      readonly reason?: string;
+      readonly metadata?: Record<string, string>;
+      readonly fieldViolations?: readonly { field: string; description: string }[];
+    };
+  }[];
+}
+
 /** A call that got no answer. */
 export class CallUnanswered extends Error {
   override readonly name = "CallUnanswered";
@@ -34,17 +67,4 @@ export class CallUnanswered extends Error {
 
 export function isCallError(error: unknown): error is CallRefused | CallUnanswered {
   return error instanceof CallRefused || error instanceof CallUnanswered;
-}
-
-/** An error as Connect writes it. Keyrun writes each detail in JSON, too. */
-export interface ErrorAnswer {
-  readonly code: string;
-  readonly message?: string;
-  readonly details?: readonly {
-    readonly debug?: {
-      readonly reason?: string;
-      readonly metadata?: Record<string, string>;
-      readonly fieldViolations?: readonly { field: string; description: string }[];
-    };
-  }[];
 }

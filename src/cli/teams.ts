@@ -1,9 +1,9 @@
+// `teams …`: teams and their plans.
 import { Argument, type Command, Option } from "commander";
 import type { TeamJson } from "#gen/keyrun/v1/team_pb.ts";
 import { type PlanName, planNames } from "../settings/config.ts";
-import { commandGroup, rpcCommand } from "./command-words.ts";
-import { allPages, pageSize } from "./pages.ts";
-import { planMessage, planName } from "./plan-names.ts";
+import { commandGroup, planMessage, planName, rpcCommand } from "./command-words.ts";
+import { wholeList } from "./lists.ts";
 import { printTable, timeCell } from "./table.ts";
 import { answer, type JsonOption, type Terminal } from "./terminal.ts";
 
@@ -79,9 +79,8 @@ async function setPlan(
 
 async function listTeams(terminal: Terminal, options: JsonOption): Promise<void> {
   const { teams: client } = await terminal.server();
-  const pages = await allPages((pageToken) => client.listTeams({ pageSize, pageToken }));
-  const teams = pages.flatMap((page) => page.teams ?? []);
-  const message = { ...pages[0], teams, nextPageToken: "" };
+  const message = await wholeList("teams", client.listTeams);
+  const { teams } = message;
   const columns = [{ head: "ID" }, { head: "NAME", least: 12 }, { head: "PLAN" }, { head: "CREATED" }];
   // A deletion that was interrupted, which a repeated one ends.
   if (teams.some(isEnding)) columns.push({ head: "STATE" });

@@ -1,12 +1,34 @@
+// `audit`: the events of the audit log as a table, or line by line as they come.
 import { setTimeout } from "node:timers/promises";
+import type { Command } from "commander";
 import type { AuditEventJson } from "#gen/keyrun/v1/audit_event_pb.ts";
 import { type Clock, systemClock } from "../base/clock.ts";
-import type { AuditOptions } from "./audit-command.ts";
-import { allPages, pageSize } from "./pages.ts";
-import { printable, printableJson } from "./printable.ts";
+import { readSpan, rpcCommand } from "./command-words.ts";
+import { wholeList } from "./lists.ts";
 import { printTable, type Row, timeCell } from "./table.ts";
-import type { Terminal } from "./terminal.ts";
-import { readSpan } from "./time-options.ts";
+import { type JsonOption, printable, printableJson, type Terminal } from "./terminal.ts";
+
+/** `audit`. */
+export function addAuditCommand(program: Command, terminal: Terminal): void {
+  rpcCommand(program, "audit", {
+    does: "Show who changed what, newest last, and what was refused.",
+    examples: ["audit --team demo --since 7d", "audit --action key.revoke --json", "audit --follow"],
+  })
+    .option("--team <team_id>", "only what is about this team")
+    .option("--actor <name>", "only what this member or service did, by its whole name")
+    .option("--action <action>", "only this action, such as key.revoke")
+    .option("--since <time>", "only the last days, hours or minutes, like 7d, 12h or 30m (default: 1d)")
+    .option("--follow", "go on, and show each event as it comes, until Ctrl-C")
+    .action((options: AuditOptions) => listEvents(terminal, options));
+}
+
+interface AuditOptions extends JsonOption {
+  team?: string;
+  actor?: string;
+  action?: string;
+  since?: string;
+  follow?: boolean;
+}
 
 /** The time of `--follow`, which a test gives. */
 export interface FollowTime extends Pick<Clock, "unixMs"> {
@@ -35,9 +57,9 @@ async function eventsSince(
 ): Promise<AuditEventJson[]> {
   const { audit } = await terminal.server();
   const startTime = new Date(sinceMs).toISOString();
-  const request = { teamId: team, actor, action, startTime, pageSize };
-  const pages = await allPages((pageToken) => audit.listEvents({ ...request, pageToken }));
-  return pages.flatMap((page) => page.events ?? []).reverse();
+  const request = { teamId: team, actor, action, startTime };
+  const { events } = await wholeList("events", (page) => audit.listEvents({ ...request, ...page }));
+  return events.reverse();
 }
 
 /** How often `--follow` asks for new events. */

@@ -1,16 +1,69 @@
+// The list of service secrets. A single instance rotates it at once. A fleet does it in three
+// rounds, and each looks first at what serves the store: an instance that is not as far yet could
+// not read the keys of one that is.
 import { randomBytes } from "node:crypto";
 import type { LeaseRecord } from "../fleet/control-store.ts";
-import { StartRefused } from "../refusal/start-refused.ts";
-import { type HeldSecret, putLast } from "../settings/change-secrets.ts";
+import { createServiceSecrets } from "../keys/service-secrets.ts";
+import {
+  changeSecrets,
+  type HeldSecret,
+  putFirst,
+  putLast,
+  type SecretsChange,
+} from "../settings/change-secrets.ts";
 import type { Config } from "../settings/config.ts";
-import { newSecretText } from "../settings/data-folder.ts";
+import { findSecrets, newSecretText, secretPath } from "../settings/data-folder.ts";
 import { inspectStore, type StoreInspection } from "../store/store-inspection.ts";
-import { CommandFailure } from "./command-failure.ts";
-import { type SecretsFile, type SecretsWorld, secretsFile, secretVersion } from "./secrets-file.ts";
+import { readConfig, type SettingsWorld } from "./connection.ts";
+import { CommandFailure } from "./failures.ts";
 import type { JsonOption, Terminal } from "./terminal.ts";
 
-// The three rounds in which a fleet gets a new secret. Each changes the file, after a look at who
-// serves the store: an instance that is not as far yet could not read the keys of one that is.
+interface SecretsWorld extends SettingsWorld {
+  /** By default `inspectStore`. */
+  readonly inspect?: typeof inspectStore;
+}
+
+/** Prints the versions of the secrets that the next start reads, in their order, and no secret. */
+export async function listSecrets(
+  world: SettingsWorld,
+  terminal: Terminal,
+  { json }: JsonOption,
+): Promise<void> {
+  const { secrets, dataDir } = readConfig(world);
+  const versions = (secrets ?? (await secretsOf(dataDir))).map(secretVersion);
+  if (json) return terminal.print(JSON.stringify({ versions }, null, 2));
+  for (const [index, version] of versions.entries()) {
+    terminal.print(`${index + 1}. version ${version}${index === 0 ? ", which makes new keys" : ""}`);
+  }
+}
+
+async function secretsOf(dataDir: string): Promise<readonly Buffer[]> {
+  const found = await findSecrets(dataDir);
+  if (found !== undefined) return found;
+  throw new CommandFailure(`There is no file ${secretPath(dataDir)}: the first \`npm start\` makes it.`);
+}
+
+/** Puts a new secret before the others of one instance alone. A fleet does it in rounds. */
+export async function rotateSecrets(
+  world: SecretsWorld,
+  terminal: Terminal,
+  options: JsonOption,
+): Promise<void> {
+  const file = secretsFile(world);
+  if (file.config.sharedLimit) {
+    throw new CommandFailure(
+      "These are the settings of a fleet, in which every instance must know a secret before one makes keys with it. Put the new secret last with `./keyrun secrets add`, and restart every instance.",
+    );
+  }
+  const versions = await file.change(putFirst(newSecretText(randomBytes)));
+  const [newest, ...older] = versions;
+  say(terminal, options, {
+    file,
+    versions,
+    done: `A new secret is the first in ${file.path}: version ${newest}, before version ${older.join(", ")}.`,
+    next: "Back this file up, then restart Keyrun. Keys that it makes from then on need the new secret.",
+  });
+}
 
 /** Puts a new secret last: every instance is to know it before one makes keys with it. */
 export async function addSecret(world: SecretsWorld, terminal: Terminal, options: JsonOption): Promise<void> {
@@ -18,7 +71,8 @@ export async function addSecret(world: SecretsWorld, terminal: Terminal, options
   const versions = await file.change(putLast(newSecretText(randomBytes)));
   const before = versions.slice(0, -1).join(", ");
   say(terminal, options, {
-    ...{ file, versions },
+    file,
+    versions,
     done: `A new secret is the last in ${file.path}: version ${versions.at(-1)}, after version ${before}.`,
     next: "Back this file up, and put it on every instance. Restart them in turn, then run `secrets promote`.",
   });
@@ -42,7 +96,8 @@ export async function promoteSecret(
   });
   const [newest, ...older] = versions;
   say(terminal, options, {
-    ...{ file, versions },
+    file,
+    versions,
     done: `The secret of version ${newest} is the first in ${file.path}, before version ${older.join(", ")}.`,
     next: "Put this file on every instance, and restart them in turn. Each makes keys with it from then on.",
   });
@@ -65,7 +120,8 @@ export async function dropSecret(
     return problem ?? held.toSpliced(place, 1);
   });
   say(terminal, options, {
-    ...{ file, versions },
+    file,
+    versions,
     done: `The secret of version ${dropped} is no longer in ${file.path}, which still has version ${versions.join(", ")}.`,
     next: `${file.config.sharedLimit ? "Put this file on every instance, and restart them in turn." : "Start Keyrun again."} Backups of the store from before need a copy of the file from before.`,
   });
@@ -110,15 +166,8 @@ const versionOf = (held: HeldSecret | undefined) => (held ? secretVersion(held.s
 
 const lookMsMax = 5_000;
 
-async function lookAtStore(
-  { inspect = inspectStore }: SecretsWorld,
-  config: Config,
-): Promise<StoreInspection> {
-  try {
-    return await inspect(config, { msMax: lookMsMax });
-  } catch (thrown) {
-    throw thrown instanceof StartRefused ? new CommandFailure(thrown.message, { cause: thrown }) : thrown;
-  }
+function lookAtStore({ inspect = inspectStore }: SecretsWorld, config: Config): Promise<StoreInspection> {
+  return inspect(config, { msMax: lookMsMax });
 }
 
 function inWords({ facts }: LeaseRecord): string {
@@ -138,4 +187,37 @@ function say(
   const { file, versions, done, next } = words;
   terminal.print(json ? JSON.stringify({ file: file.path, versions }, null, 2) : done);
   terminal.note(next);
+}
+
+/** The file whose secrets the next start reads. */
+interface SecretsFile {
+  readonly path: string;
+  readonly config: Config;
+  /** Returns the versions of the changed list in order. Throws CommandFailure where it stays. */
+  change(change: SecretsChange): Promise<readonly string[]>;
+}
+
+/** Throws, with what to do, if there is no file that a command can change. */
+function secretsFile(world: SecretsWorld): SecretsFile {
+  const config = readConfig(world);
+  const { env } = world;
+  if (env.KEYRUN_SECRET !== undefined) {
+    throw new CommandFailure(
+      "KEYRUN_SECRET holds the secrets themselves, and a command can't change the settings of the server. Write them to a file that only you can read, restart Keyrun with KEYRUN_SECRET_FILE naming that file instead of KEYRUN_SECRET, and try again.",
+    );
+  }
+  const path = env.KEYRUN_SECRET_FILE ?? secretPath(config.dataDir);
+  return {
+    path,
+    config,
+    async change(change) {
+      const changed = await changeSecrets(path, change);
+      if ("refused" in changed) throw new CommandFailure(changed.refused);
+      return changed.secrets.map(secretVersion);
+    },
+  };
+}
+
+export function secretVersion(secret: Buffer): string {
+  return createServiceSecrets([secret]).newestVersion;
 }

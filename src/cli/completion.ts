@@ -1,21 +1,95 @@
-import type { Argument, Command, Option } from "commander";
-import { appIds, teamIds } from "../id-lists.ts";
-import type { Terminal } from "../terminal.ts";
+// Completion in bash, zsh and fish: the script for the shell, and what may stand at the cursor.
+import { fileURLToPath } from "node:url";
+import { Argument, type Command, type Option } from "commander";
+import { withExamples } from "./command-words.ts";
+import { appIds, teamIds } from "./lists.ts";
+import type { Terminal } from "./terminal.ts";
 
-/** A word that may follow, and what it means. */
-export interface Candidate {
-  readonly value: string;
-  readonly does: string;
+/** `completion`, and the hidden `complete` that the shells call at each press of Tab. */
+export function addCompletionCommands(program: Command, terminal: Terminal): void {
+  const completion = program
+    .command("completion")
+    .description("Print a script that lets a shell complete commands, options, teams and apps.")
+    .addArgument(new Argument("<shell>", "the shell").choices(shells))
+    .addHelpText("after", () => `\nTo use it, put this into a file that your shell reads:\n${installWords}`)
+    .action((shell: Shell) => terminal.print(completionScript(shell)));
+  withExamples(completion, ["completion bash"]);
+
+  program
+    .command("complete", { hidden: true })
+    .argument("[words...]")
+    .helpOption(false)
+    .action(async (words: string[]) => {
+      for (const { value, does } of await complete(program, terminal, words))
+        terminal.print(`${value} ${does}`.trim());
+    });
 }
 
-/** A person who waits for Tab gives up soon. */
-const serverMsMax = 1_000;
+const shells = ["bash", "zsh", "fish"] as const;
+type Shell = (typeof shells)[number];
+
+const installWords = `  ~/.bashrc                   eval "$(<clone>/keyrun completion bash)"
+  ~/.zshrc, after compinit    eval "$(<clone>/keyrun completion zsh)"
+  ~/.config/fish/config.fish  <clone>/keyrun completion fish | source
+`;
+
+/**
+ * A script for a shell that asks `keyrun complete` at each press of Tab. The answer has a line for
+ * each candidate: the word, a space, and what it means.
+ *
+ * The script calls this clone by its whole path, and never the `./keyrun` that was typed: in the
+ * folder of somebody else, Tab would run a program of theirs.
+ */
+function completionScript(shell: Shell): string {
+  return scripts[shell](fileURLToPath(new URL("../../keyrun", import.meta.url)));
+}
+
+const scripts: Readonly<Record<Shell, (path: string) => string>> = {
+  bash: (path) => `# bash completion for keyrun
+_keyrun() {
+  local line
+  COMPREPLY=()
+  while IFS= read -r line; do
+    COMPREPLY+=("\${line%% *}")
+  done < <(${quoted(path)} complete -- "\${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
+complete -F _keyrun keyrun`,
+
+  zsh: (path) => `#compdef keyrun
+_keyrun() {
+  local line
+  local -a candidates
+  while IFS= read -r line; do
+    candidates+=("\${line/ /:}")
+  done < <(${quoted(path)} complete -- "\${(@)words[2,CURRENT]}" 2>/dev/null)
+  (( \${#candidates} )) && _describe keyrun candidates
+}
+if [ "$funcstack[1]" = "_keyrun" ]; then _keyrun "$@"; else compdef _keyrun keyrun; fi`,
+
+  fish: (path) => `# fish completion for keyrun
+function __keyrun_complete
+  set -l words (commandline -opc)
+  set -l current (commandline -ct)
+  ${fishQuoted(path)} complete -- $words[2..-1] "$current" 2>/dev/null | string replace ' ' \\t
+end
+complete -c keyrun -e
+complete -c keyrun -f -a '(__keyrun_complete)'`,
+};
+
+/** The path as one word of a POSIX shell. */
+function quoted(path: string): string {
+  return `'${path.replaceAll("'", "'\\''")}'`;
+}
+
+function fishQuoted(path: string): string {
+  return `'${path.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;
+}
 
 /**
  * What may stand in place of the last word, which may be empty, after the words before it. Asks the
  * running server for the ids of teams and apps. Without an answer in time there are none.
  */
-export async function complete(
+async function complete(
   program: Command,
   terminal: Terminal,
   words: readonly string[],
@@ -25,6 +99,15 @@ export async function complete(
   const candidates = await candidatesAt(place, terminal, current);
   return candidates.filter(({ value }) => value.startsWith(current));
 }
+
+/** A word that may follow, and what it means. */
+interface Candidate {
+  readonly value: string;
+  readonly does: string;
+}
+
+/** A person who waits for Tab gives up soon. */
+const serverMsMax = 1_000;
 
 /** Where a command line stands after some words. */
 interface Place {

@@ -1,0 +1,314 @@
+// `keys …`: a team's keys from their creation to their end.
+import type { Command } from "commander";
+import type { KeyJson } from "#gen/keyrun/v1/key_pb.ts";
+import { systemClock } from "../base/clock.ts";
+import {
+  append,
+  commandGroup,
+  planName,
+  readDuration,
+  readExpiry,
+  readNewExpiry,
+  readSpan,
+  rpcCommand,
+  type TeamOption,
+  withExamples,
+} from "./command-words.ts";
+import { CommandFailure, wrongUse } from "./failures.ts";
+import { withNamedKey } from "./key-name.ts";
+import { chooseTeam, wholeList } from "./lists.ts";
+import type { ScanOptions, ScanWorld } from "./scan/scan-keys.ts";
+import { type Column, printTable, type Row, timeCell, timeWords } from "./table.ts";
+import { answer, type JsonOption, type Terminal } from "./terminal.ts";
+
+/** `keys create | list | update | rotate | revoke | verify | scan`. */
+export function addKeyCommands(program: Command, terminal: Terminal, world: ScanWorld): void {
+  const keys = commandGroup(program, "keys", {
+    does: "Manage and verify a team's API keys.",
+    examples: ["keys create --team demo --label ci-deploy", "keys list --team demo"],
+  });
+
+  rpcCommand(keys, "create", {
+    does: "Create a key, and print it alone on standard output: it is shown only once.",
+    examples: [
+      "keys create --team demo --label ci-deploy",
+      "keys create --expires 90d",
+      "keys create --app echo --requests-per-minute 10",
+      "keys create > key.txt",
+    ],
+  })
+    .option("--team <team_id>", "the team that the key is for (default: the only one)")
+    .option("--label <label>", "what to call it, such as ci-deploy")
+    .option("--expires <time>", "when it ends: a time from now, like 90d, or a date, like 2027-01-31")
+    .option("--app <app_id>", "the only app that it may run; repeat it for more (default: every app)", append)
+    .option("--requests-per-minute <number>", "a limit of its own (default: only the team's)")
+    .action((options: CreateKeyOptions) => createKey(terminal, options));
+
+  rpcCommand(keys, "list", {
+    does: "List a team's keys, newest first.",
+    examples: [
+      "keys list --team demo --revoked",
+      "keys list --search deploy",
+      "keys list --unused-for 90d --json",
+    ],
+  })
+    .option("--team <team_id>", "the team (default: the only one)")
+    .option("--revoked", "show revoked and expired keys too")
+    .option("--search <text>", "only keys whose label has this text, or whose id or redacted form fits it")
+    .option("--unused-for <time>", "only active keys without a use in this time, like 90d or 12h")
+    .action((options: ListOptions) => listKeys(terminal, options));
+
+  rpcCommand(keys, "update", {
+    does: "Change a key's label, or bring its expiry forward.",
+    examples: [
+      "keys update --label ci-deploy 7k3f0m9x2a4c6e8g1j5n7p9q",
+      "keys update --expires 7d svc_7k3f…x9Qz",
+    ],
+  })
+    .argument("<key>", keyNames)
+    .option("--team <team_id>", teamOfKey)
+    .option("--label <label>", 'what to call it; "" takes the label away')
+    .option("--expires <time>", "when it ends: a time from now, like 90d, or a date, like 2027-01-31")
+    .action((key: string, options: UpdateOptions) => updateKey(terminal, key, options));
+
+  rpcCommand(keys, "rotate", {
+    does: "Replace a key by a new one, and print the new one alone on standard output.",
+    examples: ["keys rotate 7k3f0m9x2a4c6e8g1j5n7p9q --overlap 24h", "keys rotate svc_7k3f…x9Qz > key.txt"],
+  })
+    .argument("<key>", keyNames)
+    .option("--team <team_id>", teamOfKey)
+    .option("--overlap <time>", "how long the old key goes on, like 24h, at most 30d (default: not at all)")
+    .action((key: string, options: RotateOptions) => rotateKey(terminal, key, options));
+
+  rpcCommand(keys, "revoke", {
+    does: "Revoke a key, at once and for ever.",
+    examples: ["keys revoke --team demo 7k3f0m9x2a4c6e8g1j5n7p9q", "keys revoke svc_7k3f…x9Qz"],
+  })
+    .argument("<key>", keyNames)
+    .option("--team <team_id>", teamOfKey)
+    .action((key: string, options: TeamOption) => revokeKey(terminal, key, options));
+
+  rpcCommand(keys, "verify", {
+    does: "Say whether the key on standard input is good, without spending; exit 0 if it is.",
+    examples: ["keys verify < key.txt", "keys verify --app echo < key.txt"],
+  })
+    .option("--app <app_id>", "the app that it must be allowed to run")
+    .allowExcessArguments()
+    .action((options: VerifyOptions, { args }: Command) => {
+      if (args.length > 0) throw wrongUse(keyOnStandardInput);
+      return verifyKey(terminal, options);
+    });
+
+  addScan(keys, terminal, world);
+}
+
+const keyNames = "its id, alone or after the prefix as in svc_<id>; or its redacted form";
+const teamOfKey = "the team that the key belongs to (default: the only one)";
+
+const keyOnStandardInput =
+  "keys verify reads the key from standard input, since shells keep a history of what is typed: `./keyrun keys verify < key.txt`. If this was a key, remove the line from the history.";
+
+/** It needs no running server. */
+function addScan(keys: Command, terminal: Terminal, world: ScanWorld): void {
+  const scan = keys
+    .command("scan")
+    .description("Find leaked keys in files, offline. Exit 0: none, 1: found, 2: not everything was read.")
+    .argument("<path...>", "files and folders, or - for standard input")
+    .option("--history", "also all that git has kept of the folders")
+    .option("--prefix <prefix>", "the prefix of the keys (default: KEYRUN_KEY_PREFIX, or svc)")
+    .option("--json", "print what was found as JSON")
+    .action(async (paths: string[], options: ScanOptions) => {
+      const { scanKeys } = await import("./scan/scan-keys.ts");
+      await scanKeys(world, terminal, { ...options, paths });
+    });
+  withExamples(scan, ["keys scan .", "keys scan --history ."]);
+}
+
+interface CreateKeyOptions extends TeamOption {
+  readonly label?: string;
+  readonly expires?: string;
+  readonly app?: readonly string[];
+  readonly requestsPerMinute?: string;
+}
+
+async function createKey(terminal: Terminal, options: CreateKeyOptions): Promise<void> {
+  const expiry = options.expires === undefined ? {} : { expireTime: readNewExpiry(options.expires) };
+  const { app: appIds = [], requestsPerMinute: perMinute } = options;
+  const restrictions = {
+    // An older server knows no such field.
+    ...(appIds.length > 0 && { appIds: [...appIds] }),
+    ...(perMinute !== undefined && { requestsPerMinute: readCount(perMinute) }),
+  };
+  const { keys } = await terminal.server();
+  const teamId = await chooseTeam(terminal, options.team);
+  const message = await keys.createKey({ teamId, label: options.label ?? "", ...expiry, ...restrictions });
+  await answer(terminal, options, message, () => terminal.print(message.value ?? ""));
+  const label = message.key?.label ? ` (${message.key.label})` : "";
+  terminal.note(`Key ${message.key?.id}${label} of team ${teamId} is created.`);
+  const { expireTime } = message.key ?? {};
+  if (expireTime !== undefined) terminal.note(`It expires at ${timeWords(expireTime)}.`);
+  terminal.note("It is shown only once: store it where you keep secrets.");
+}
+
+/** Of the largest number the server knows: it is the plan's. */
+function readCount(text: string): number {
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
+  throw wrongUse("--requests-per-minute must be a whole number from 1 to the plan's limit, like 10.");
+}
+
+interface ListOptions extends TeamOption {
+  revoked?: boolean;
+  search?: string;
+  unusedFor?: string;
+}
+
+async function listKeys(terminal: Terminal, options: ListOptions): Promise<void> {
+  const unusedMs = options.unusedFor === undefined ? undefined : readSpan(options.unusedFor, "--unused-for");
+  const { keys: client } = await terminal.server();
+  const teamId = await chooseTeam(terminal, options.team);
+  const request = { teamId, showRevoked: options.revoked ?? false, query: options.search ?? "" };
+  const message = await wholeList("keys", (page) => client.listKeys({ ...request, ...page }));
+  if (unusedMs !== undefined) message.keys = unusedSince(systemClock.unixMs() - unusedMs, message.keys);
+  const { keys, activeKeyCount = 0, activeKeyCountMax = 0 } = message;
+  await answer(terminal, options, message, async () => {
+    // Where no key ends, the columns that say so would only take room.
+    const showsEnds = keys.some(({ expireTime }) => expireTime !== undefined);
+    const rows = keys.map((key) => rowOf(key, showsEnds));
+    await printTable(terminal, columnsFor(options, showsEnds), rows);
+    terminal.note(`${activeKeyCount} of at most ${activeKeyCountMax} active keys.`);
+  });
+}
+
+/** A key that was never used counts from its creation. */
+function unusedSince(unixMs: number, keys: readonly KeyJson[]): KeyJson[] {
+  return keys.filter(({ state, lastUseTime, createTime = "" }) => {
+    return state === "KEY_STATE_ACTIVE" && Date.parse(lastUseTime ?? createTime) <= unixMs;
+  });
+}
+
+function columnsFor({ revoked }: ListOptions, showsEnds: boolean): Column[] {
+  return [
+    { head: "LABEL", least: 12 },
+    { head: "KEY" },
+    { head: "ID", spare: true },
+    { head: "CREATED" },
+    { head: "BY", least: 10, ...(revoked && { spare: true }) },
+    { head: "LAST USED" },
+    ...(showsEnds ? [{ head: "STATE" }, { head: "EXPIRES" }] : []),
+    ...(revoked ? [{ head: "REVOKED" }, { head: "BY", least: 10 }] : []),
+  ];
+}
+
+function rowOf(key: KeyJson, showsEnds: boolean): Row {
+  const isRevoked = key.state === "KEY_STATE_REVOKED";
+  const isOver = isRevoked || key.state === "KEY_STATE_EXPIRED";
+  const cells = [
+    `${key.label || "-"}${restrictionNote(key)}`,
+    key.redactedValue ?? "",
+    key.id ?? "",
+    timeCell(key.createTime),
+    key.createdBy || "-",
+    timeCell(key.lastUseTime, "never"),
+    ...(showsEnds ? [stateWord(key), timeCell(key.expireTime, "never")] : []),
+    isRevoked ? timeCell(key.revokeTime) : "",
+    key.revokedBy ?? "",
+  ];
+  return { cells, faint: isOver };
+}
+
+function stateWord({ state, replacedByKeyId = "" }: KeyJson): string {
+  if (state === "KEY_STATE_REVOKED") return "revoked";
+  if (state === "KEY_STATE_EXPIRED") return "expired";
+  return replacedByKeyId === "" ? "active" : "replaced";
+}
+
+/** What the key is restricted to, in brackets behind its label. */
+function restrictionNote({ appIds = [], requestsPerMinute }: KeyJson): string {
+  const notes = [
+    ...(appIds.length > 1 ? [`${appIds.length} apps`] : appIds),
+    ...(requestsPerMinute === undefined ? [] : [`${requestsPerMinute}/min`]),
+  ];
+  return notes.length === 0 ? "" : ` (${notes.join(", ")})`;
+}
+
+interface UpdateOptions extends TeamOption {
+  label?: string;
+  expires?: string;
+}
+
+/** Changes the label or the expiry of the key that a text names. */
+async function updateKey(terminal: Terminal, text: string, options: UpdateOptions): Promise<void> {
+  const { label, expires } = options;
+  if (label === undefined && expires === undefined) {
+    throw wrongUse("Say what to change: give --label, --expires, or both.");
+  }
+  const change = {
+    ...(label !== undefined && { label }),
+    ...(expires !== undefined && { expireTime: readExpiry(expires) }),
+  };
+  const { keys } = await terminal.server();
+  const updateMask = Object.keys(change).join(",");
+  const message = await withNamedKey(terminal, { text, team: options.team }, (named) =>
+    keys.updateKey({ ...named, ...change, updateMask }),
+  );
+  const { id, label: called, expireTime } = message.key ?? {};
+  const expiry = expireTime === undefined ? "" : ` It expires at ${timeWords(expireTime)}.`;
+  await answer(terminal, options, message, () =>
+    terminal.print(`Key ${id} is changed: its label is ${called || "empty"}.${expiry}`),
+  );
+}
+
+interface RotateOptions extends TeamOption {
+  overlap?: string;
+}
+
+/** Replaces the key that a text names, and prints the new one alone. */
+async function rotateKey(terminal: Terminal, text: string, options: RotateOptions): Promise<void> {
+  const overlap = readDuration(options.overlap ?? "0", "--overlap");
+  const { keys } = await terminal.server();
+  const message = await withNamedKey(terminal, { text, team: options.team }, (named) =>
+    keys.rotateKey({ ...named, overlap }),
+  );
+  await answer(terminal, options, message, () => terminal.print(message.value ?? ""));
+  const { key, replacedKey: old } = message;
+  terminal.note(`Key ${key?.id} of team ${key?.teamId} replaces key ${old?.id}.`);
+  const { revokeTime, expireTime = "" } = old ?? {};
+  terminal.note(
+    revokeTime === undefined
+      ? `The old key works until ${timeWords(expireTime)}.`
+      : `The old key was revoked at ${timeWords(revokeTime)}.`,
+  );
+  if (key?.expireTime !== undefined) terminal.note(`The new key expires at ${timeWords(key.expireTime)}.`);
+  terminal.note("The new key is shown only once: store it where you keep secrets.");
+}
+
+/** Revokes the key that a text names. */
+async function revokeKey(terminal: Terminal, text: string, options: TeamOption): Promise<void> {
+  const { keys } = await terminal.server();
+  const message = await withNamedKey(terminal, { text, team: options.team }, keys.revokeKey);
+  const { id, revokeTime = "" } = message.key ?? {};
+  await answer(terminal, options, message, () =>
+    terminal.print(`Key ${id} was revoked at ${timeWords(revokeTime)}.`),
+  );
+}
+
+interface VerifyOptions extends JsonOption {
+  readonly app?: string;
+}
+
+async function verifyKey(terminal: Terminal, options: VerifyOptions): Promise<void> {
+  const value = await terminal.readLine();
+  if (value === "") {
+    throw new CommandFailure("There is no key on standard input: send one line with the key.");
+  }
+  const { keys } = await terminal.server();
+  const message = await keys.verifyKey({ value, cost: 0, appId: options.app ?? "" });
+  const { verdict = "VERDICT_UNSPECIFIED", keyId, teamId, plan } = message;
+  const isValid = verdict === "VERDICT_VALID";
+  await answer(terminal, options, message, () => {
+    const mark = isValid ? terminal.style.good : terminal.style.bad;
+    terminal.print(mark(verdict.replace(/^VERDICT_/, "")));
+    if (keyId) terminal.note(`Key ${keyId} of team ${teamId}, plan ${planName(plan)}.`);
+  });
+  terminal.endWith(isValid ? 0 : 1);
+}
