@@ -1,7 +1,7 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useState } from "react";
-import type { GetSessionResponse } from "#gen/keyrun/v1/session_service_pb.ts";
 import { failureOf } from "./api/failure.ts";
+import type { GetSessionResponse } from "./api/messages.ts";
 import { rpcs } from "./api/rpcs.ts";
 import { StatusRegion } from "./controls/status.tsx";
 import { Frame } from "./frame/frame.tsx";
@@ -57,13 +57,14 @@ function SignedInPages({ route }: { route: Route }) {
   );
   const teamId = "teamId" in route ? route.teamId : undefined;
   // From `/`, the screen goes on to the keys of the first team.
-  const isGoingOn = route.page === "home" && !unavailable && session.data?.teams.length !== 0;
+  const hasNoTeam = session.data !== undefined && !session.data.teams?.length;
+  const isGoingOn = route.page === "home" && !unavailable && !hasNoTeam;
   return (
     <Frame
       session={session.data}
-      team={session.data?.teams.find((team) => team.id === teamId)}
+      team={session.data?.teams?.find((team) => team.id === teamId)}
       page={
-        session.data?.previewAccess === false
+        session.data && !session.data.previewAccess
           ? undefined
           : "teamId" in route
             ? route.page
@@ -116,15 +117,16 @@ function Page({ route, session, unavailable }: PageProps) {
 /** The page at `/`, which goes on to the first team. */
 function Home({ session }: { session: GetSessionResponse }) {
   const { location } = useServices();
-  const first = session.teams[0];
+  const first = session.teams?.[0];
+  const { email = "" } = session;
   useEffect(() => {
     if (first !== undefined && session.previewAccess) location.go(settingsPath(first.id), { replace: true });
   }, [first, session.previewAccess, location]);
   if (!session.previewAccess)
-    return <LazyPage>{({ PreviewOffPage }) => <PreviewOffPage email={session.email} />}</LazyPage>;
+    return <LazyPage>{({ PreviewOffPage }) => <PreviewOffPage email={email} />}</LazyPage>;
   return first !== undefined ? (
     <KeysPlaceholder />
   ) : (
-    <LazyPage>{({ NoTeamPage }) => <NoTeamPage email={session.email} />}</LazyPage>
+    <LazyPage>{({ NoTeamPage }) => <NoTeamPage email={email} />}</LazyPage>
   );
 }

@@ -43,7 +43,7 @@ type PagesOptions<I, O> = Omit<
 };
 
 /** The pages of a list that have been read so far (AIP-158). */
-export function useRpcPages<I extends { pageToken?: string }, O extends { nextPageToken: string }>(
+export function useRpcPages<I extends { pageToken?: string }, O extends { nextPageToken?: string }>(
   rpc: Rpc<I, O>,
   input: Omit<I, "pageToken">,
   { joined, ...options }: PagesOptions<I, O> = {},

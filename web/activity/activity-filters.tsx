@@ -1,4 +1,4 @@
-import type { AuditEvent } from "#gen/keyrun/v1/audit_event_pb.ts";
+import type { AuditEvent } from "../api/messages.ts";
 import { Icon } from "../controls/icon.tsx";
 import { actionWords } from "./event-words.ts";
 import type { ActivityView } from "./use-activity.ts";
@@ -11,7 +11,7 @@ interface ActivityFiltersProps {
 
 /** Leaves out events by what was done, and by whom. The people are those of the events shown. */
 export function ActivityFilters({ events, view, onView }: ActivityFiltersProps) {
-  const actors = new Set(events.map(({ actor }) => actor));
+  const actors = new Set(events.map(({ actor = "" }) => actor));
   if (view.actor !== "") actors.add(view.actor);
   return (
     <div className="toolbar activity-filters">

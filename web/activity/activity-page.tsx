@@ -1,6 +1,6 @@
 import { type ReactNode, useState } from "react";
-import type { GetSessionResponse } from "#gen/keyrun/v1/session_service_pb.ts";
 import { failureOf } from "../api/failure.ts";
+import type { GetSessionResponse } from "../api/messages.ts";
 import { teamName } from "../frame/team-words.ts";
 import { absenceOf } from "../keys/absence.ts";
 import { PreviewOffPage, TeamNotFoundPage } from "../session/absent-pages.tsx";
@@ -22,7 +22,7 @@ export function ActivityPage({ teamId, session, unavailable }: ActivityPageProps
   const activity = useActivity(teamId, view);
   const failure = activity.error === null ? null : failureOf(activity.error);
   const absence = absenceOf(teamId, session, failure);
-  const team = session?.teams.find((one) => one.id === teamId);
+  const team = session?.teams?.find((one) => one.id === teamId);
   const name = team && teamName(team);
   if (absence === "preview") return <PreviewOffPage email={session?.email ?? ""} />;
   if (absence === "team") return <TeamNotFoundPage teamId={teamId} />;

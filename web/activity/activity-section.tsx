@@ -19,7 +19,7 @@ export function ActivitySection(props: ActivitySectionProps) {
   const { teamId, teamName, activity, view, onView } = props;
   const keyNames = useKeyNames(teamId);
   const { data } = activity;
-  const events = data?.pages.flatMap((page) => page.events) ?? [];
+  const events = data?.pages.flatMap((page) => page.events ?? []) ?? [];
   const filtered = view.actor !== "" || view.action !== "";
   return (
     <section className="card" aria-label="Events">

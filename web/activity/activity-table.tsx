@@ -1,5 +1,4 @@
-import { timestampMs } from "@bufbuild/protobuf/wkt";
-import type { AuditEvent } from "#gen/keyrun/v1/audit_event_pb.ts";
+import type { AuditEvent, Key } from "../api/messages.ts";
 import { bounds } from "../bounds.ts";
 import { Ago } from "../keys/ago.tsx";
 import { tableRoles } from "../keys/table-roles.ts";
@@ -13,7 +12,7 @@ interface ActivityTableProps {
   readonly events: readonly AuditEvent[];
   readonly teamName: string;
   /** The keys that an event may name, by their ids. */
-  readonly keyNames: ReadonlyMap<string, { readonly label: string; readonly redactedValue: string }>;
+  readonly keyNames: ReadonlyMap<string, Pick<Key, "label" | "redactedValue">>;
   /** True when the last read failed, so that the events may be out of date. */
   readonly stale: boolean;
 }
@@ -52,7 +51,7 @@ function Head() {
 function EventRow({ event, keyNames }: { event: AuditEvent } & Pick<ActivityTableProps, "keyNames">) {
   const outcome = outcomeInWords(event);
   const origin = originInWords(event);
-  const key = keyNames.get(event.target);
+  const key = keyNames.get(event.target ?? "");
   const details = detailInWords(event, (keyId) => keyNames.get(keyId)?.redactedValue ?? keyId);
   return (
     <tr {...tableRoles.row}>
@@ -62,7 +61,7 @@ function EventRow({ event, keyNames }: { event: AuditEvent } & Pick<ActivityTabl
       </th>
       <td {...tableRoles.cell}>
         {key?.label && <bdi className="event-name">{key.label}</bdi>}
-        {event.target !== "" && <code>{key?.redactedValue ?? event.target}</code>}
+        {event.target && <code>{key?.redactedValue ?? event.target}</code>}
         {details.map((words) => (
           <span key={words}>{words}</span>
         ))}
@@ -76,7 +75,7 @@ function EventRow({ event, keyNames }: { event: AuditEvent } & Pick<ActivityTabl
           <>
             <Ago time={event.time} />
             <span className="event-clock">
-              <Clock ms={timestampMs(event.time)} />
+              <Clock ms={Date.parse(event.time)} />
             </span>
           </>
         )}

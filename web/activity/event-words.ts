@@ -1,4 +1,4 @@
-import { AuditChannel, type AuditEvent, AuditOutcome } from "#gen/keyrun/v1/audit_event_pb.ts";
+import type { AuditEvent } from "../api/messages.ts";
 
 /** What an event is about, as the table and its filter say it. */
 export const actionWords: ReadonlyMap<string, string> = new Map([
@@ -16,18 +16,18 @@ export const actionWords: ReadonlyMap<string, string> = new Map([
 ]);
 
 /** The words for an action; its name if it is newer than this page. */
-export function actionInWords(action: string): string {
+export function actionInWords(action = ""): string {
   return actionWords.get(action) ?? action;
 }
 
-const channelWords = new Map<AuditChannel, string>([
-  [AuditChannel.SCREEN, "on the screen"],
-  [AuditChannel.COMMAND_LINE, "on the command line"],
-  [AuditChannel.RPC, "by RPC"],
+const channelWords = new Map<AuditEvent["channel"], string>([
+  ["AUDIT_CHANNEL_SCREEN", "on the screen"],
+  ["AUDIT_CHANNEL_COMMAND_LINE", "on the command line"],
+  ["AUDIT_CHANNEL_RPC", "by RPC"],
 ]);
 
 /** How and from where it was done: "on the screen, from 203.0.113.7". Empty if by Keyrun itself. */
-export function originInWords({ channel, address }: AuditEvent): string {
+export function originInWords({ channel = "AUDIT_CHANNEL_UNSPECIFIED", address }: AuditEvent): string {
   const parts = [channelWords.get(channel), address && `from ${address}`];
   return parts.filter((part) => part).join(", ");
 }
@@ -36,7 +36,7 @@ export function originInWords({ channel, address }: AuditEvent): string {
  * What exactly was done, of the event's `name=value` pairs: ["plan: pro"]. A key is named by
  * `keyName`.
  */
-export function detailInWords({ detail }: AuditEvent, keyName: (keyId: string) => string): string[] {
+export function detailInWords({ detail = "" }: AuditEvent, keyName: (keyId: string) => string): string[] {
   return [...detail.matchAll(/(\w+)=(\S+)/g)].map(([, name, value = ""]) =>
     name === "replaced_by_key_id"
       ? `replaced by: ${keyName(value)}`
@@ -45,9 +45,9 @@ export function detailInWords({ detail }: AuditEvent, keyName: (keyId: string) =
 }
 
 /** What became of it: "Refused: key_limit_reached"; empty if it was done. */
-export function outcomeInWords({ outcome, reason, count }: AuditEvent): string {
+export function outcomeInWords({ outcome, reason, count = 0 }: AuditEvent): string {
   const times = count > 1 ? `, ${count} times` : "";
-  if (outcome === AuditOutcome.UNKNOWN) return `Outcome unknown${times}`;
-  if (outcome !== AuditOutcome.REFUSED) return "";
-  return `Refused${reason && `: ${reason.toLowerCase()}`}${times}`;
+  if (outcome === "AUDIT_OUTCOME_UNKNOWN") return `Outcome unknown${times}`;
+  if (outcome !== "AUDIT_OUTCOME_REFUSED") return "";
+  return `Refused${reason ? `: ${reason.toLowerCase()}` : ""}${times}`;
 }

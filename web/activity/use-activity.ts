@@ -1,6 +1,5 @@
 import { keepPreviousData } from "@tanstack/react-query";
-import type { ListEventsResponse } from "#gen/keyrun/v1/audit_service_pb.ts";
-import { lateRpcs } from "../api/late-rpcs.ts";
+import type { Key, ListEventsResponse } from "../api/messages.ts";
 import { rpcs } from "../api/rpcs.ts";
 import { bounds } from "../bounds.ts";
 import { useCell } from "../cell.ts";
@@ -21,7 +20,7 @@ export function useActivity(teamId: string, view: ActivityView) {
   const { sessionEnded } = useServices();
   const ended = useCell(sessionEnded);
   return useRpcPages(
-    lateRpcs.listEvents,
+    rpcs.listEvents,
     { teamId, ...view, pageSize: bounds.activityPageSize },
     {
       joined: withNewEvents,
@@ -35,14 +34,14 @@ export function useActivity(teamId: string, view: ActivityView) {
 export type Activity = ReturnType<typeof useActivity>;
 
 /** The team's newest keys by id, also past ones, to name what an event was done to. */
-export function useKeyNames(teamId: string): ReadonlyMap<string, { label: string; redactedValue: string }> {
+export function useKeyNames(teamId: string): ReadonlyMap<string, Key> {
   const { data } = useRpcPages(rpcs.listKeys, {
     teamId,
     pageSize: bounds.keyNamesPageSize,
     showRevoked: true,
     query: "",
   });
-  return new Map(data?.pages.flatMap(({ keys }) => keys.map((key) => [key.id, key] as const)));
+  return new Map(data?.pages.flatMap(({ keys = [] }) => keys.map((key) => [key.id, key] as const)));
 }
 
 /**
@@ -50,8 +49,10 @@ export function useKeyNames(teamId: string): ReadonlyMap<string, { label: string
  * new page as it is when events between the two are missing, or there were too many.
  */
 function withNewEvents(before: ListEventsResponse, now: ListEventsResponse): ListEventsResponse {
-  const oldest = now.events.at(-1)?.id;
-  const older = before.events.findIndex(({ id }) => id === oldest) + 1;
-  if (older === 0 || !now.nextPageToken || before.events.length > bounds.activityEventsMax) return now;
-  return { ...before, events: [...now.events, ...before.events.slice(older)] };
+  const { events = [] } = now;
+  const { events: known = [] } = before;
+  const oldest = events.at(-1)?.id;
+  const older = known.findIndex(({ id }) => id === oldest) + 1;
+  if (older === 0 || !now.nextPageToken || known.length > bounds.activityEventsMax) return now;
+  return { ...before, events: [...events, ...known.slice(older)] };
 }

@@ -1,84 +1,40 @@
-import type { Duration } from "@bufbuild/protobuf/wkt";
-import { type Key, KeyState } from "#gen/keyrun/v1/key_pb.ts";
-import type { ListKeysResponse } from "#gen/keyrun/v1/key_service_pb.ts";
-import type { RateLimit } from "#gen/keyrun/v1/rate_limit_pb.ts";
-import type { GetSessionResponse } from "#gen/keyrun/v1/session_service_pb.ts";
-import { Plan, type Team, TeamState } from "#gen/keyrun/v1/team_pb.ts";
-import type { GetRateLimitResponse } from "#gen/keyrun/v1/team_service_pb.ts";
-import {
-  enumeration,
-  flag,
-  int32,
-  list,
-  message,
-  optional,
-  type Reader,
-  text,
-  timestamp,
-} from "./json-readers.ts";
+import type { RunnableAppJson } from "#gen/keyrun/v1/app_service_pb.ts";
+import type { AuditEventJson } from "#gen/keyrun/v1/audit_event_pb.ts";
+import type { ListEventsResponseJson } from "#gen/keyrun/v1/audit_service_pb.ts";
+import type { KeyJson } from "#gen/keyrun/v1/key_pb.ts";
+import type {
+  KeyUsageJson,
+  ListKeysResponseJson,
+  UsagePointJson,
+  WatchKeysResponseJson,
+} from "#gen/keyrun/v1/key_service_pb.ts";
+import type { RateLimitJson } from "#gen/keyrun/v1/rate_limit_pb.ts";
+import type { GetSessionResponseJson } from "#gen/keyrun/v1/session_service_pb.ts";
+import type { TeamJson } from "#gen/keyrun/v1/team_pb.ts";
+import type { GetRateLimitResponseJson } from "#gen/keyrun/v1/team_service_pb.ts";
 
-// The types come from the protos. The generated code that could read JSON by itself parses its
-// descriptors at every start, which takes a phone longer than the rest of the page.
+/**
+ * A message of an answer: the JSON form of protobuf. A field that has its default is absent there,
+ * such as an empty label, a zero or a false, so ask for `!key.label` and not for "". An id is never
+ * empty, so it is always there.
+ */
+export type Sent<Message> = Message extends (infer Item)[]
+  ? Sent<Item>[]
+  : Message extends object
+    ? { [Field in keyof Message]: Sent<Message[Field]> } & {
+        [Field in keyof Message & ("id" | "teamId")]-?: string;
+      }
+    : Message;
 
-const team = message<Team>("keyrun.v1.Team", {
-  id: text,
-  displayName: text,
-  plan: enumeration(Plan, "PLAN_"),
-  createTime: optional(timestamp),
-  state: enumeration(TeamState, "TEAM_STATE_"),
-});
-
-export const getSessionResponse = message<GetSessionResponse>("keyrun.v1.GetSessionResponse", {
-  email: text,
-  previewAccess: flag,
-  teams: list(team),
-});
-
-export const key = message<Key>("keyrun.v1.Key", {
-  id: text,
-  teamId: text,
-  label: text,
-  redactedValue: text,
-  createTime: optional(timestamp),
-  createdBy: text,
-  lastUseTime: optional(timestamp),
-  revokeTime: optional(timestamp),
-  revokedBy: text,
-  state: enumeration(KeyState, "KEY_STATE_"),
-  requestId: text,
-  expireTime: optional(timestamp),
-  replacesKeyId: text,
-  replacedByKeyId: text,
-  appIds: list(text),
-  requestsPerMinute: optional(int32),
-});
-
-export const listKeysResponse = message<ListKeysResponse>("keyrun.v1.ListKeysResponse", {
-  keys: list(key),
-  nextPageToken: text,
-  activeKeyCount: int32,
-  activeKeyCountMax: int32,
-  revokedKeyCount: int32,
-});
-
-/** "12.5s" with up to nine digits of a second. */
-export const duration: Reader<Duration> = (json) => {
-  const [, sign = "", whole = "0", fraction = ""] = /^(-?)(\d+)(?:\.(\d+))?s$/.exec(text(json)) ?? [];
-  return {
-    $typeName: "google.protobuf.Duration",
-    seconds: BigInt(sign + whole),
-    // Not -0, which is another value.
-    nanos: Number(sign + fraction.padEnd(9, "0")) || 0,
-  };
-};
-
-const rateLimit = message<RateLimit>("keyrun.v1.RateLimit", {
-  limit: int32,
-  remaining: int32,
-  resetTime: optional(timestamp),
-  retryAfter: optional(duration),
-});
-
-export const getRateLimitResponse = message<GetRateLimitResponse>("keyrun.v1.GetRateLimitResponse", {
-  rateLimit: optional(rateLimit),
-});
+export type AuditEvent = Sent<AuditEventJson>;
+export type GetRateLimitResponse = Sent<GetRateLimitResponseJson>;
+export type GetSessionResponse = Sent<GetSessionResponseJson>;
+export type Key = Sent<KeyJson>;
+export type KeyUsage = Sent<KeyUsageJson>;
+export type ListEventsResponse = Sent<ListEventsResponseJson>;
+export type ListKeysResponse = Sent<ListKeysResponseJson>;
+export type RateLimit = Sent<RateLimitJson>;
+export type RunnableApp = Sent<RunnableAppJson>;
+export type Team = Sent<TeamJson>;
+export type UsagePoint = Sent<UsagePointJson>;
+export type WatchKeysResponse = Sent<WatchKeysResponseJson>;

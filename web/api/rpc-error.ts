@@ -1,5 +1,3 @@
-import { fieldOf, list, text } from "./json-readers.ts";
-
 /** An RPC that Keyrun, or something before it, has refused. */
 export class RpcError extends Error {
   override readonly name = "RpcError";
@@ -25,26 +23,57 @@ export class RpcError extends Error {
   }
 }
 
+/** The error of an answer that is a refusal. */
+export async function errorOf(response: Response): Promise<RpcError> {
+  return rpcErrorOf(await response.json().catch(() => undefined), response);
+}
+
+/** Something between browser and Keyrun has answered, such as the sign-in page of a network. */
+export function notConnect(response: Response): RpcError {
+  return new RpcError({ code: "unknown", requestId: requestIdOf(response) });
+}
+
 /**
  * The error of an answer, by its body: https://connectrpc.com/docs/protocol/#error-end-stream.
  * Without Connect's body, something between browser and Keyrun has answered.
  */
-export function rpcErrorOf(json: unknown, answer: { status: number; requestId: string | null }): RpcError {
-  const { status, requestId } = answer;
-  const code = text(fieldOf(json, "code"));
-  if (code === "") return new RpcError({ code: codesByStatus[status] ?? "unknown", requestId });
+export function rpcErrorOf(json: unknown, response: Response): RpcError {
+  const requestId = requestIdOf(response);
+  const { code, message = "", details = [] } = isConnectError(json) ? json : {};
+  if (!code) return new RpcError({ code: codesByStatus[response.status] ?? "unknown", requestId });
   // The reason as JSON is in `debug`; `value` has the same as bytes.
-  const infos = list((detail) =>
-    text(fieldOf(detail, "type")) === "google.rpc.ErrorInfo" ? fieldOf(detail, "debug") : undefined,
-  )(fieldOf(json, "details"));
-  const info = infos.find((one) => fieldOf(one, "domain") === "keyrun");
-  return new RpcError({
-    code,
-    message: text(fieldOf(json, "message")),
-    reason: text(fieldOf(info, "reason")) || null,
-    metadata: (fieldOf(info, "metadata") ?? {}) as Record<string, string>,
-    requestId,
-  });
+  const info = details.find(({ type, debug }) => {
+    return type === "google.rpc.ErrorInfo" && debug?.domain === "keyrun";
+  })?.debug;
+  const { reason = null, metadata = {} } = info ?? {};
+  return new RpcError({ code, message, reason, metadata, requestId });
+}
+
+/** What Keyrun's refusals have; that of another server may have a part of it. */
+interface ConnectError {
+  readonly code?: string;
+  readonly message?: string;
+  readonly details?: readonly {
+    readonly type?: string;
+    readonly debug?: {
+      readonly domain?: string;
+      readonly reason?: string;
+      readonly metadata?: Record<string, string>;
+    };
+  }[];
+}
+
+function isConnectError(json: unknown): json is ConnectError {
+  if (typeof json !== "object" || json === null || !("code" in json)) return false;
+  return typeof json.code === "string" && (!("details" in json) || Array.isArray(json.details));
+}
+
+function requestIdOf({ headers }: Response): string | null {
+  return headers.get("x-request-id");
+}
+
+export function isOf(response: Response, type: string): boolean {
+  return response.headers.get("content-type")?.split(";")[0] === type;
 }
 
 // https://connectrpc.com/docs/protocol/#http-to-error-code

@@ -1,52 +1,57 @@
-import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
-import type { Duration, FieldMask, Timestamp } from "@bufbuild/protobuf/wkt";
-import type { ListKeysRequestSchema, ListKeysResponseSchema } from "#gen/keyrun/v1/key_service_pb.ts";
-import type { GetSessionRequestSchema, GetSessionResponseSchema } from "#gen/keyrun/v1/session_service_pb.ts";
-import type {
-  GetRateLimitRequestSchema,
-  GetRateLimitResponseSchema,
-} from "#gen/keyrun/v1/team_service_pb.ts";
-import type { Reader } from "./json-readers.ts";
-import * as messages from "./messages.ts";
-
-/** An RPC: its path, and how to read its answer, or each answer of its stream. */
-export interface Rpc<Input, Output> {
-  readonly path: string;
-  readonly read: Reader<Output>;
-  /** Exists in the types alone, so that a call takes only the fields of its request. */
-  readonly input?: Input;
-}
+import type { DescMessage, MessageJsonType } from "@bufbuild/protobuf";
+import type { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
+import type { AuditService } from "#gen/keyrun/v1/audit_service_pb.ts";
+import type { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import type { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
+import type { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
+import type { Sent } from "./messages.ts";
 
 /**
- * The RPCs that the first view calls. `late-rpcs.ts` has the others. A test proves for each that
- * it exists, and that its answers are read as the generated code reads them.
+ * An RPC of Keyrun, by its path. Its types come from the generated code alone: the code itself
+ * parses its descriptors at every start, which takes a phone longer than the rest of the page.
  */
+export interface Rpc<Input, Output> {
+  readonly path: string;
+  /** These two exist in the types alone, so that a call takes and gives what the RPC does. */
+  readonly input?: Input;
+  readonly output?: Output;
+}
+
+/** Every RPC that the screen calls. */
 export const rpcs = {
-  getSession: rpc<typeof GetSessionRequestSchema, typeof GetSessionResponseSchema>(
-    "/keyrun.v1.SessionService/GetSession",
-    messages.getSessionResponse,
-  ),
-  listKeys: rpc<typeof ListKeysRequestSchema, typeof ListKeysResponseSchema>(
-    "/keyrun.v1.KeyService/ListKeys",
-    messages.listKeysResponse,
-  ),
-  getRateLimit: rpc<typeof GetRateLimitRequestSchema, typeof GetRateLimitResponseSchema>(
-    "/keyrun.v1.TeamService/GetRateLimit",
-    messages.getRateLimitResponse,
-  ),
+  getSession: rpc("/keyrun.v1.SessionService/GetSession"),
+  signOut: rpc("/keyrun.v1.SessionService/SignOut"),
+  listKeys: rpc("/keyrun.v1.KeyService/ListKeys"),
+  createKey: rpc("/keyrun.v1.KeyService/CreateKey"),
+  updateKey: rpc("/keyrun.v1.KeyService/UpdateKey"),
+  rotateKey: rpc("/keyrun.v1.KeyService/RotateKey"),
+  revokeKey: rpc("/keyrun.v1.KeyService/RevokeKey"),
+  watchKeys: rpc("/keyrun.v1.KeyService/WatchKeys"),
+  getUsage: rpc("/keyrun.v1.KeyService/GetUsage"),
+  getRateLimit: rpc("/keyrun.v1.TeamService/GetRateLimit"),
+  listRunnableApps: rpc("/keyrun.v1.AppService/ListRunnableApps"),
+  listEvents: rpc("/keyrun.v1.AuditService/ListEvents"),
 } as const;
 
-/** The fields of a request in the JSON form of protobuf. None is required there. */
-type Input<Schema extends DescMessage> = {
-  [Field in Exclude<keyof MessageShape<Schema>, "$typeName" | "$unknown">]?: Json<
-    MessageShape<Schema>[Field]
-  >;
-};
-type Json<Value> = Value extends Timestamp | Duration | FieldMask ? string : Value;
-
-export function rpc<I extends DescMessage, O extends DescMessage>(
-  path: string,
-  read: Reader<MessageShape<O>>,
-): Rpc<Input<I>, MessageShape<O>> {
-  return { path, read };
+/** A path of which the protos know nothing is an error of types. */
+function rpc<Path extends string>(path: Path): RpcAt<Path> {
+  const found: Rpc<unknown, unknown> = { path };
+  return found as RpcAt<Path>;
 }
+
+interface Services {
+  readonly AppService: typeof AppService;
+  readonly AuditService: typeof AuditService;
+  readonly KeyService: typeof KeyService;
+  readonly SessionService: typeof SessionService;
+  readonly TeamService: typeof TeamService;
+}
+
+type RpcAt<Path extends string> =
+  Path extends `/keyrun.v1.${infer Name extends keyof Services}/${infer Method}`
+    ? Services[Name]["method"] extends { [M in Uncapitalize<Method>]: { input: infer I; output: infer O } }
+      ? Rpc<JsonOf<I>, Sent<JsonOf<O>>>
+      : never
+    : never;
+
+type JsonOf<Schema> = Schema extends DescMessage ? MessageJsonType<Schema> : never;

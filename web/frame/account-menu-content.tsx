@@ -1,6 +1,6 @@
 import { useState } from "react";
 import { failureOf } from "../api/failure.ts";
-import { lateRpcs } from "../api/late-rpcs.ts";
+import { rpcs } from "../api/rpcs.ts";
 import { useServices } from "../services.tsx";
 import { ThemeSwitch } from "./theme-switch.tsx";
 
@@ -16,7 +16,7 @@ export function AccountMenuContent({ email, onSignedOut }: { email: string; onSi
     if (pending) return;
     setPending(true);
     try {
-      await caller.call(lateRpcs.signOut, {});
+      await caller.call(rpcs.signOut, {});
       onSignedOut();
     } catch (thrown) {
       // The session was over already.

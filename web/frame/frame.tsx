@@ -1,6 +1,5 @@
 import type { MouseEvent, ReactNode } from "react";
-import type { GetSessionResponse } from "#gen/keyrun/v1/session_service_pb.ts";
-import type { Team } from "#gen/keyrun/v1/team_pb.ts";
+import type { GetSessionResponse, Team } from "../api/messages.ts";
 import { Icon } from "../controls/icon.tsx";
 import { type SettingsPage, settingsPath } from "../navigation/routes.ts";
 import { AccountMenu } from "./account-menu.tsx";
@@ -32,13 +31,13 @@ export function Frame({ session, team, page, onGo, onSignedOut, children }: Fram
       <header className="frame-header">
         <ProductMark />
         <div className="team">
-          {session !== undefined && session.teams.length > 0 && (
+          {session?.teams && session.teams.length > 0 && (
             <TeamSwitcher teams={session.teams} team={team} page={page} />
           )}
         </div>
         {page && <Pages team={team} page={page} onGo={onGo} />}
         <div className="account">
-          {session !== undefined && <AccountMenu email={session.email} onSignedOut={onSignedOut} />}
+          {session !== undefined && <AccountMenu email={session.email ?? ""} onSignedOut={onSignedOut} />}
         </div>
       </header>
       <main id="main" tabIndex={-1}>

@@ -1,4 +1,4 @@
-import type { Team } from "#gen/keyrun/v1/team_pb.ts";
+import type { Team } from "../api/messages.ts";
 import { Icon } from "../controls/icon.tsx";
 import { type SettingsPage, settingsPath } from "../navigation/routes.ts";
 import { useServices } from "../services.tsx";
@@ -20,7 +20,7 @@ export function TeamSwitcher({ teams, team, page }: TeamSwitcherProps) {
     return (
       <p className="team-only">
         <bdi>{teamName(team)}</bdi>
-        <span className="plan">{planName(team.plan)}</span>
+        <span className="plan">{planName(team)}</span>
       </p>
     );
   }
@@ -34,7 +34,7 @@ export function TeamSwitcher({ teams, team, page }: TeamSwitcherProps) {
         {team === undefined && <option value="">Choose a team</option>}
         {teams.map((one) => (
           <option key={one.id} value={one.id}>
-            {`${teamName(one)} · ${planName(one.plan)}`}
+            {`${teamName(one)} · ${planName(one)}`}
           </option>
         ))}
       </select>

@@ -1,18 +1,18 @@
-import { Plan, type Team } from "#gen/keyrun/v1/team_pb.ts";
+import type { Team } from "../api/messages.ts";
 
 /** The team's display name, or its id if it has none. */
 export function teamName(team: Team): string {
   return team.displayName || team.id;
 }
 
-/** The plan's name, such as "Free"; "Unknown" for a plan that is newer than this page. */
-export function planName(plan: Plan): string {
+/** The name of the team's plan, such as "Free"; "Unknown" for a plan that is newer than this page. */
+export function planName({ plan = "PLAN_UNSPECIFIED" }: Team): string {
   return planNames.get(plan) ?? "Unknown";
 }
 
-const planNames = new Map<Plan, string>([
-  [Plan.FREE, "Free"],
-  [Plan.PRO, "Pro"],
-  [Plan.TEAM, "Team"],
-  [Plan.ENTERPRISE, "Enterprise"],
+const planNames = new Map<Team["plan"], string>([
+  ["PLAN_FREE", "Free"],
+  ["PLAN_PRO", "Pro"],
+  ["PLAN_TEAM", "Team"],
+  ["PLAN_ENTERPRISE", "Enterprise"],
 ]);

@@ -1,5 +1,5 @@
-import type { GetSessionResponse } from "#gen/keyrun/v1/session_service_pb.ts";
 import type { Failure } from "../api/failure.ts";
+import type { GetSessionResponse } from "../api/messages.ts";
 
 /**
  * Why this person can't see a team's keys; null when they can, or when it isn't known yet. "team"
@@ -11,7 +11,7 @@ export function absenceOf(
   session: GetSessionResponse | undefined,
   failure: Failure | null,
 ): "preview" | "team" | null {
-  if (session?.previewAccess === false || failure?.reason === "PREVIEW_REQUIRED") return "preview";
-  const named = session?.teams.some((team) => team.id === teamId) ?? true;
+  if ((session && !session.previewAccess) || failure?.reason === "PREVIEW_REQUIRED") return "preview";
+  const named = !session || session.teams?.some((team) => team.id === teamId);
   return named && failure?.reason !== "TEAM_NOT_FOUND" ? null : "team";
 }

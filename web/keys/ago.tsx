@@ -1,12 +1,10 @@
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { useServices } from "../services.tsx";
 import { exactTime } from "../time/local-format.ts";
 import { relativeTime } from "../time/relative-time.ts";
 import { useTicking } from "../time/ticker.ts";
 
 interface AgoProps {
-  readonly time: Timestamp;
+  readonly time: string;
   /** The words for the time; by default those for one that has passed. */
   inWords?(thenMs: number, nowMs: number): string;
 }
@@ -17,7 +15,7 @@ interface AgoProps {
  */
 export function Ago({ time, inWords = relativeTime }: AgoProps) {
   const { ticker } = useServices();
-  const ms = timestampMs(time);
+  const ms = Date.parse(time);
   const words = useTicking(ticker, (nowMs) => inWords(ms, nowMs));
   return (
     <time

@@ -1,10 +1,8 @@
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { exactTime, exactTimeLanguage } from "../time/local-format.ts";
 
 /** The local date and time, as the person's language writes it. */
-export function ExactTime({ time }: { time: Timestamp }) {
-  const ms = timestampMs(time);
+export function ExactTime({ time }: { time: string }) {
+  const ms = Date.parse(time);
   return (
     <time dateTime={new Date(ms).toISOString()} lang={exactTimeLanguage()} dir="auto">
       {exactTime(ms)}

@@ -1,7 +1,5 @@
-import { timestampMs } from "@bufbuild/protobuf/wkt";
 import type { InfiniteData } from "@tanstack/react-query";
-import { type Key, KeyState } from "#gen/keyrun/v1/key_pb.ts";
-import type { ListKeysResponse } from "#gen/keyrun/v1/key_service_pb.ts";
+import type { Key, ListKeysResponse } from "../api/messages.ts";
 
 /**
  * The pages of keys that were read so far, newest first. A change makes new pages and leaves the
@@ -10,7 +8,7 @@ import type { ListKeysResponse } from "#gen/keyrun/v1/key_service_pb.ts";
 export type KeyPages = InfiniteData<ListKeysResponse>;
 
 export function keysOf(pages: KeyPages): Key[] {
-  return pages.pages.flatMap((page) => page.keys);
+  return pages.pages.flatMap(({ keys = [] }) => keys);
 }
 
 /** How many keys a team has, and how many active ones it may have. */
@@ -33,7 +31,7 @@ export function keyCounts(pages: KeyPages): KeyCounts {
 
 /** True unless the key was revoked or has expired. Both are for ever. */
 export function isActive(key: Key): boolean {
-  return key.state !== KeyState.REVOKED && key.state !== KeyState.EXPIRED;
+  return key.state !== "KEY_STATE_REVOKED" && key.state !== "KEY_STATE_EXPIRED";
 }
 
 /**
@@ -46,7 +44,7 @@ export function firstDue(pages: KeyPages, nowMs: number): Key | undefined {
 }
 
 function expiryMs({ expireTime }: Key): number {
-  return expireTime === undefined ? Number.POSITIVE_INFINITY : timestampMs(expireTime);
+  return expireTime === undefined ? Number.POSITIVE_INFINITY : Date.parse(expireTime);
 }
 
 /**
@@ -65,7 +63,7 @@ function newestFirst(one: Key, other: Key): number {
 }
 
 function createMs(key: Key): number {
-  return key.createTime === undefined ? 0 : timestampMs(key.createTime);
+  return key.createTime === undefined ? 0 : Date.parse(key.createTime);
 }
 
 /**
@@ -75,7 +73,7 @@ function createMs(key: Key): number {
 export function withCreated(pages: KeyPages, key: Key): KeyPages {
   const [first, ...rest] = pages.pages;
   if (first === undefined || find(pages, key.id) !== undefined) return pages;
-  const all = [{ ...first, keys: [key, ...first.keys] }, ...rest];
+  const all = [{ ...first, keys: [key, ...(first.keys ?? [])] }, ...rest];
   return { ...pages, pages: all.map(counted(hasActiveTwin(pages, key) ? 0 : 1, 0)) };
 }
 
@@ -97,7 +95,7 @@ export function withChanged(pages: KeyPages, key: Key): KeyPages {
  */
 export function withUsed(pages: KeyPages, { id, lastUseTime }: Key): KeyPages {
   const known = find(pages, id);
-  if (known === undefined || lastUseTime === undefined || lastUseMs(known) >= timestampMs(lastUseTime)) {
+  if (known === undefined || lastUseTime === undefined || lastUseMs(known) >= Date.parse(lastUseTime)) {
     return pages;
   }
   return withKey(pages, { ...known, lastUseTime });
@@ -106,13 +104,13 @@ export function withUsed(pages: KeyPages, { id, lastUseTime }: Key): KeyPages {
 function withKey(pages: KeyPages, key: Key): KeyPages {
   const replaced = pages.pages.map((page) => ({
     ...page,
-    keys: page.keys.map((one) => (one.id === key.id ? key : one)),
+    keys: (page.keys ?? []).map((one) => (one.id === key.id ? key : one)),
   }));
   return { ...pages, pages: replaced };
 }
 
 function lastUseMs({ lastUseTime }: Key): number {
-  return lastUseTime === undefined ? 0 : timestampMs(lastUseTime);
+  return lastUseTime === undefined ? 0 : Date.parse(lastUseTime);
 }
 
 function find(pages: KeyPages, keyId: string): Key | undefined {
@@ -129,7 +127,7 @@ function hasActiveTwin(pages: KeyPages, { replacesKeyId, replacedByKeyId }: Key)
 function counted(active: number, past: number): (page: ListKeysResponse) => ListKeysResponse {
   return (page) => ({
     ...page,
-    activeKeyCount: page.activeKeyCount + active,
-    revokedKeyCount: page.revokedKeyCount + past,
+    activeKeyCount: (page.activeKeyCount ?? 0) + active,
+    revokedKeyCount: (page.revokedKeyCount ?? 0) + past,
   });
 }

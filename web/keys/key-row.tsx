@@ -1,5 +1,5 @@
 import type { ReactNode } from "react";
-import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import type { Key } from "../api/messages.ts";
 import { Icon } from "../controls/icon.tsx";
 import { Ago } from "./ago.tsx";
 import { isActive } from "./key-pages.ts";
@@ -30,7 +30,7 @@ export function KeyRow({ apiKey, isNew, line, departing, onOpen, onRevoke }: Key
         <button
           type="button"
           id={detailsButtonId(apiKey.id)}
-          className={apiKey.label === "" ? "key-label muted" : "key-label"}
+          className={apiKey.label ? "key-label" : "key-label muted"}
           aria-haspopup="dialog"
           onClick={() => onOpen(apiKey)}
         >
@@ -48,7 +48,7 @@ export function KeyRow({ apiKey, isNew, line, departing, onOpen, onRevoke }: Key
       </td>
       <td {...tableRoles.cell} data-label="Created">
         {apiKey.createTime && <Ago time={apiKey.createTime} />}
-        <By actor={apiKey.createdBy} />
+        <By actor={apiKey.createdBy ?? ""} />
       </td>
       {departing && !active ? (
         <td {...tableRoles.cell} colSpan={2} className="departure ending">
@@ -106,7 +106,7 @@ function Ending({ apiKey }: { apiKey: Key }) {
 }
 
 /** True for a key that may run some apps alone, or has a limit of its own. The details tell. */
-function isRestricted({ appIds, requestsPerMinute }: Key): boolean {
+function isRestricted({ appIds = [], requestsPerMinute }: Key): boolean {
   return appIds.length > 0 || requestsPerMinute !== undefined;
 }
 

@@ -1,5 +1,4 @@
-import { timestampMs } from "@bufbuild/protobuf/wkt";
-import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import type { Key } from "../api/messages.ts";
 import { bounds } from "../bounds.ts";
 
 /** Which of a team's keys the list shows, and in which order. */
@@ -43,10 +42,10 @@ export function arranged(keys: readonly Key[], { unusedOnly, sort }: KeyView, no
 
 /** True when the key had the time to be used and was not. */
 function isUnused(key: Key, nowMs: number): boolean {
-  const createMs = key.createTime === undefined ? nowMs : timestampMs(key.createTime);
+  const createMs = key.createTime === undefined ? nowMs : Date.parse(key.createTime);
   return nowMs - Math.max(lastUseMs(key), createMs) >= bounds.unusedMs;
 }
 
 function lastUseMs({ lastUseTime }: Key): number {
-  return lastUseTime === undefined ? 0 : timestampMs(lastUseTime);
+  return lastUseTime === undefined ? 0 : Date.parse(lastUseTime);
 }

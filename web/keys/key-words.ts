@@ -1,4 +1,4 @@
-import { type Key, KeyState } from "#gen/keyrun/v1/key_pb.ts";
+import type { Key } from "../api/messages.ts";
 import { wholeNumber } from "../time/local-format.ts";
 import type { KeyCounts } from "./key-pages.ts";
 
@@ -14,7 +14,7 @@ export function keyInWords(key: Key): string {
 
 /** The key at the start of a sentence: "Key ci-deploy" or "Untitled key svc_7k3f…x9Qz". */
 export function keyAsSubject(key: Key): string {
-  return key.label === "" ? `Untitled key ${key.redactedValue}` : `Key ${key.label}`;
+  return key.label ? `Key ${key.label}` : `Untitled key ${key.redactedValue}`;
 }
 
 /** How many keys a team has: "3 active keys (up to 50), 4 past". */
@@ -25,5 +25,5 @@ export function countsInWords({ active, activeMax, past }: KeyCounts): string {
 
 /** How a key ended: "Revoked" or "Expired". */
 export function endInWords(key: Key): string {
-  return key.state === KeyState.EXPIRED ? "Expired" : "Revoked";
+  return key.state === "KEY_STATE_EXPIRED" ? "Expired" : "Revoked";
 }

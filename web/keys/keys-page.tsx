@@ -1,6 +1,6 @@
 import { type ReactNode, useEffect } from "react";
-import type { GetSessionResponse } from "#gen/keyrun/v1/session_service_pb.ts";
 import { failureOf } from "../api/failure.ts";
+import type { GetSessionResponse } from "../api/messages.ts";
 import { teamName } from "../frame/team-words.ts";
 import { LazyDialog } from "../lazy/lazy-dialog.tsx";
 import { LazyPage } from "../lazy/lazy-page.tsx";
@@ -96,7 +96,7 @@ function Live({ page, teamId }: PageProps & { readonly teamId: string }) {
 type KeysContentProps = PageProps & Omit<KeysPageProps, "unavailable">;
 
 function KeysContent({ page, teamId, session }: KeysContentProps) {
-  const team = session?.teams.find((one) => one.id === teamId);
+  const team = session?.teams?.find((one) => one.id === teamId);
   const name = team && teamName(team);
   const { active, activeMax } = page.list.data ? keyCounts(page.list.data) : { active: 0, activeMax: 1 };
   const full = active >= activeMax;

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "react";
-import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { failureOf } from "../api/failure.ts";
+import type { Key } from "../api/messages.ts";
 import { bounds } from "../bounds.ts";
 import { FailureNote } from "../controls/failure-note.tsx";
 import { LoadMore, Retry } from "../controls/list-buttons.tsx";

@@ -1,4 +1,4 @@
-import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import type { Key } from "../api/messages.ts";
 import { Icon } from "../controls/icon.tsx";
 import type { KeyLines } from "../usage/lines/usage-lines.tsx";
 import { KeyRow } from "./key-row.tsx";

@@ -1,5 +1,4 @@
-import { timestampMs } from "@bufbuild/protobuf/wkt";
-import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import type { Key } from "../api/messages.ts";
 import { bounds } from "../bounds.ts";
 import { Icon } from "../controls/icon.tsx";
 import { useServices } from "../services.tsx";
@@ -10,7 +9,7 @@ import { Ago } from "./ago.tsx";
 /** When an active key ends: "Expires in 9 days". Its last 14 days are marked. */
 export function Until({ apiKey: { expireTime, replacedByKeyId } }: { apiKey: Key }) {
   const { ticker } = useServices();
-  const ms = expireTime === undefined ? Number.POSITIVE_INFINITY : timestampMs(expireTime);
+  const ms = expireTime === undefined ? Number.POSITIVE_INFINITY : Date.parse(expireTime);
   const soon = useTicking(ticker, (nowMs) => (ms - nowMs < bounds.expiresSoonMs ? "soon" : ""));
   return (
     expireTime && (

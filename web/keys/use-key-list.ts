@@ -1,6 +1,6 @@
 import { keepPreviousData, type Query, useQueryClient } from "@tanstack/react-query";
 import { useMemo } from "react";
-import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import type { Key } from "../api/messages.ts";
 import { rpcs } from "../api/rpcs.ts";
 import { bounds } from "../bounds.ts";
 import { useCell } from "../cell.ts";

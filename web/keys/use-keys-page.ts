@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState } from "react";
 import { flushSync } from "react-dom";
-import { type Key, KeyState } from "#gen/keyrun/v1/key_pb.ts";
+import type { Key } from "../api/messages.ts";
 import { useServices } from "../services.tsx";
 import type { KeyLines } from "../usage/lines/usage-lines.tsx";
 import { isActive, keysOf, visibleKeys } from "./key-pages.ts";
@@ -66,7 +66,7 @@ export function useKeysPage(teamId: string) {
     setDialog((open) => withKey(open, key, news));
     if (!news) return;
     if (inView) depart(key);
-    const what = key.state === KeyState.EXPIRED ? "has expired" : `was revoked by ${key.revokedBy}`;
+    const what = key.state === "KEY_STATE_EXPIRED" ? "has expired" : `was revoked by ${key.revokedBy ?? ""}`;
     status.say(`${keyAsSubject(key)} ${what}`);
   }
   function changeView(change: Partial<KeyView>) {

@@ -1,5 +1,5 @@
-import type { RunnableApp } from "#gen/keyrun/v1/app_service_pb.ts";
-import { lateRpcs } from "../api/late-rpcs.ts";
+import type { RunnableApp } from "../api/messages.ts";
+import { rpcs } from "../api/rpcs.ts";
 import { bounds } from "../bounds.ts";
 import { useRpc } from "../use-rpc.ts";
 
@@ -16,7 +16,7 @@ interface RunnableApps {
 }
 
 export function useRunnableApps(teamId: string): RunnableApps {
-  const { data, isError } = useRpc(lateRpcs.listRunnableApps, { teamId, pageSize: bounds.appsPageSize });
+  const { data, isError } = useRpc(rpcs.listRunnableApps, { teamId, pageSize: bounds.appsPageSize });
   const apps = data?.apps ?? [];
   const first = apps.find((app) => app.id === builtIn) ?? apps[0];
   return { apps, first: first?.id ?? builtIn, known: data !== undefined, failed: isError };

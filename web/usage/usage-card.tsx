@@ -1,7 +1,5 @@
-import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { useEffect, useRef } from "react";
-import type { RateLimit } from "#gen/keyrun/v1/rate_limit_pb.ts";
-import type { Team } from "#gen/keyrun/v1/team_pb.ts";
+import type { RateLimit, Team } from "../api/messages.ts";
 import { planName } from "../frame/team-words.ts";
 import { useServices } from "../services.tsx";
 import { timeOfDay } from "../time/local-format.ts";
@@ -36,8 +34,8 @@ export function UsageCard({ teamId, team }: UsageCardProps) {
         team !== undefined &&
         rateLimit !== undefined && (
           <>
-            <strong>{planName(team.plan)} plan</strong>
-            <span className="muted"> · {limitInWords(rateLimit.limit)}, </span>
+            <strong>{planName(team)} plan</strong>
+            <span className="muted"> · {limitInWords(rateLimit.limit ?? 0)}, </span>
             <span className="muted usage-shared">shared by all keys of the team</span>
           </>
         )
@@ -82,7 +80,7 @@ declare module "react" {
 
 /** Not a live region: a screen reader would announce every change. */
 function UsageMeter({ rateLimit, stale }: { rateLimit: RateLimit; stale: boolean }) {
-  const { limit } = rateLimit;
+  const { limit = 0 } = rateLimit;
   const used = usedRequests(rateLimit);
   return (
     <meter
@@ -107,7 +105,7 @@ function useLimitReachedStatus(rateLimit: RateLimit | undefined) {
   useEffect(() => {
     if (rateLimit?.resetTime === undefined) return;
     const reached = usageTone(rateLimit) === "reached";
-    if (reached && !said.current) status.say(limitReachedInWords(timestampMs(rateLimit.resetTime)));
+    if (reached && !said.current) status.say(limitReachedInWords(Date.parse(rateLimit.resetTime)));
     said.current = reached;
   }, [rateLimit, status]);
 }

@@ -1,5 +1,4 @@
-import { timestampMs } from "@bufbuild/protobuf/wkt";
-import type { RateLimit } from "#gen/keyrun/v1/rate_limit_pb.ts";
+import type { RateLimit } from "../api/messages.ts";
 import { timeOfDay, wholeNumber } from "../time/local-format.ts";
 
 const windowS = 60;
@@ -9,19 +8,20 @@ const nearShare = 0.8;
 export type UsageTone = "calm" | "near" | "reached";
 
 export function usageTone(rateLimit: RateLimit): UsageTone {
+  const { limit = 0 } = rateLimit;
   const used = usedRequests(rateLimit);
-  if (used >= rateLimit.limit) return "reached";
-  return used >= rateLimit.limit * nearShare ? "near" : "calm";
+  if (used >= limit) return "reached";
+  return used >= limit * nearShare ? "near" : "calm";
 }
 
 /** The requests that count now: from 0 to the limit. */
-export function usedRequests({ limit, remaining }: RateLimit): number {
+export function usedRequests({ limit = 0, remaining = 0 }: RateLimit): number {
   return Math.min(Math.max(limit - remaining, 0), limit);
 }
 
 /** "23 of 60 used". */
 export function usedInWords(rateLimit: RateLimit): string {
-  return `${wholeNumber(usedRequests(rateLimit))} of ${wholeNumber(rateLimit.limit)} used`;
+  return `${wholeNumber(usedRequests(rateLimit))} of ${wholeNumber(rateLimit.limit ?? 0)} used`;
 }
 
 /**
@@ -30,7 +30,7 @@ export function usedInWords(rateLimit: RateLimit): string {
  */
 export function nextRequestInWords(rateLimit: RateLimit, nowMs: number): string {
   if (rateLimit.resetTime === undefined || usageTone(rateLimit) !== "reached") return "";
-  const seconds = Math.min(Math.ceil((timestampMs(rateLimit.resetTime) - nowMs) / 1_000), windowS);
+  const seconds = Math.min(Math.ceil((Date.parse(rateLimit.resetTime) - nowMs) / 1_000), windowS);
   return seconds < 1 ? "next request now" : `next request in ${seconds} s`;
 }
 

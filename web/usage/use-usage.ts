@@ -1,7 +1,6 @@
-import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { useQueryClient } from "@tanstack/react-query";
 import { useCallback } from "react";
-import type { GetRateLimitResponse } from "#gen/keyrun/v1/team_service_pb.ts";
+import type { GetRateLimitResponse } from "../api/messages.ts";
 import { rpcs } from "../api/rpcs.ts";
 import { bounds } from "../bounds.ts";
 import { useCell } from "../cell.ts";
@@ -29,7 +28,7 @@ export function useUsage(teamId: string) {
 function nextReadMs(usage: GetRateLimitResponse | undefined, nowMs: number): number {
   const rateLimit = usage?.rateLimit;
   if (rateLimit?.resetTime === undefined || usageTone(rateLimit) !== "reached") return bounds.usagePollMs;
-  const waitMs = timestampMs(rateLimit.resetTime) - nowMs;
+  const waitMs = Date.parse(rateLimit.resetTime) - nowMs;
   return Math.min(Math.max(waitMs, bounds.usagePollMsMin), bounds.usagePollMs);
 }
 

@@ -1,9 +1,9 @@
-import { create } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
 import { AuditEventSchema } from "#gen/keyrun/v1/audit_event_pb.ts";
 import { detailInWords } from "../../../web/activity/event-words.ts";
+import { sent } from "../../harness/sent-message.ts";
 
-const words = (detail: string) => detailInWords(create(AuditEventSchema, { detail }), (id) => `key ${id}`);
+const words = (detail: string) => detailInWords(sent(AuditEventSchema, { detail }), (id) => `key ${id}`);
 
 test("the detail of an event is said in words, a pair at a time, and a key by its name", () => {
   expect(words("changed=display_name,plan plan=pro")).toEqual(["changed: display name, plan", "plan: pro"]);

@@ -1,9 +1,9 @@
-import { create } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
 import { GetSessionResponseSchema } from "#gen/keyrun/v1/session_service_pb.ts";
 import { failureOf } from "../../../web/api/failure.ts";
 import { RpcError } from "../../../web/api/rpc-error.ts";
 import { absenceOf } from "../../../web/keys/absence.ts";
+import { sent } from "../../harness/sent-message.ts";
 
 test("a team that does not exist looks like one that the person is not in", () => {
   expect(absenceOf("acme", session({ teams: ["demo"] }), null)).toBe("team");
@@ -23,7 +23,7 @@ test("nothing is absent before an answer says so, nor because of another failure
 });
 
 function session({ teams, previewAccess = true }: { teams: string[]; previewAccess?: boolean }) {
-  return create(GetSessionResponseSchema, { previewAccess, teams: teams.map((id) => ({ id })) });
+  return sent(GetSessionResponseSchema, { previewAccess, teams: teams.map((id) => ({ id })) });
 }
 
 function refused(code: string, reason: string) {

@@ -1,12 +1,12 @@
-import { create } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
 import { KeySchema } from "#gen/keyrun/v1/key_pb.ts";
 import { RpcError } from "../../../web/api/rpc-error.ts";
 import { type CreateKeyRequest, createKey, type KeyCreator } from "../../../web/keys/create/create-key.ts";
+import { sent } from "../../harness/sent-message.ts";
 
 const request = { teamId: "demo", label: "ci-deploy", requestId: "8d5f3b1e-6c0a-4b7e-9d2f-1a3c5e7f9b0d" };
-const made = create(KeySchema, { id: "k1", requestId: request.requestId });
-const other = create(KeySchema, { id: "k2", requestId: "another" });
+const made = sent(KeySchema, { id: "k1", requestId: request.requestId });
+const other = sent(KeySchema, { id: "k2", requestId: "another" });
 
 test("a key that was created comes with its value", async () => {
   const creation = await createKey(

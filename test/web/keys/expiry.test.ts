@@ -1,4 +1,3 @@
-import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { expect, test } from "vitest";
 import { KeySchema, KeyState } from "#gen/keyrun/v1/key_pb.ts";
@@ -6,12 +5,13 @@ import { bounds } from "../../../web/bounds.ts";
 import { dayOf, type Expiry, expiryChoices, expiryMs, expiryProblem } from "../../../web/keys/form/expiry.ts";
 import { draftFields, draftProblems, emptyDraft } from "../../../web/keys/form/key-draft.ts";
 import { oldKeyEndMs } from "../../../web/keys/rotate/overlap.ts";
+import { sent } from "../../harness/sent-message.ts";
 
 const nowMs = Date.UTC(2026, 10, 23, 12, 0);
 const dayMs = 24 * 60 * 60 * 1_000;
 const on = (date: string): Expiry => ({ choice: "date", date });
 const keyUntil = (id: string, ms: number | null, state: KeyState = KeyState.ACTIVE) =>
-  create(KeySchema, { id, state, ...(ms !== null && { expireTime: timestampFromMs(ms) }) });
+  sent(KeySchema, { id, state, ...(ms !== null && { expireTime: timestampFromMs(ms) }) });
 
 test("each span ends after as many days as it says, and never is no end", () => {
   const days = expiryChoices.map(({ choice }) => expiryMs({ choice, date: "" }, nowMs));

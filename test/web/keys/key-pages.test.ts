@@ -1,8 +1,7 @@
-import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { expect, test } from "vitest";
-import { type Key, KeySchema, KeyState } from "#gen/keyrun/v1/key_pb.ts";
-import { ListKeysResponseSchema } from "#gen/keyrun/v1/key_service_pb.ts";
+import { KeySchema, KeyState } from "#gen/keyrun/v1/key_pb.ts";
+import type { Key } from "../../../web/api/messages.ts";
 import {
   firstDue,
   type KeyPages,
@@ -13,6 +12,7 @@ import {
   withCreated,
   withUsed,
 } from "../../../web/keys/key-pages.ts";
+import { sent } from "../../harness/sent-message.ts";
 
 const ids = (pages: KeyPages) => keysOf(pages).map((key) => key.id);
 
@@ -40,10 +40,10 @@ test("a revocation that is reported again, or of a key that was not read, change
 });
 
 test("a changed key stays in its place with a later use that is known, and an expired one is counted as past", () => {
-  const used = withUsed(pagesOf(["b", "a"]), { ...key("a"), lastUseTime: timestampFromMs(2_000) });
+  const used = withUsed(pagesOf(["b", "a"]), { ...key("a"), lastUseTime: timeOf(2_000) });
   const renamed = withChanged(used, { ...key("a"), label: "renamed" });
   expect(ids(renamed)).toEqual(["b", "a"]);
-  expect(keysOf(renamed)[1]).toMatchObject({ label: "renamed", lastUseTime: { seconds: 2n } });
+  expect(keysOf(renamed)[1]).toMatchObject({ label: "renamed", lastUseTime: timeOf(2_000) });
   expect(keyCounts(renamed)).toMatchObject({ active: 2, past: 0 });
   const over = withChanged(renamed, key("a", KeyState.EXPIRED));
   expect(keyCounts(over)).toMatchObject({ active: 1, past: 1 });
@@ -53,7 +53,7 @@ test("a changed key stays in its place with a later use that is known, and an ex
 test("of the active keys whose time is over, the page asks for the one that ends first", () => {
   const until = (id: string, ms: number, state?: KeyState) => ({
     ...key(id, state),
-    expireTime: timestampFromMs(ms),
+    expireTime: timeOf(ms),
   });
   const pages = pagesOf([]);
   const past = [until("expired", 1, KeyState.EXPIRED), until("revoked", 1, KeyState.REVOKED)];
@@ -67,7 +67,7 @@ test("of the active keys whose time is over, the page asks for the one that ends
 test("a key and the one that replaces it count as one, in whichever order their changes come", () => {
   const old = { ...key("a"), replacedByKeyId: "c" };
   const successor = { ...key("c"), replacesKeyId: "a" };
-  const over = { ...old, state: KeyState.REVOKED } as Key;
+  const over = { ...old, state: "KEY_STATE_REVOKED" } as Key;
   const before = pagesOf(["b", "a"]);
   const both = withChanged(withCreated(before, successor), old);
   expect(keyCounts(both)).toMatchObject({ active: 2, past: 0 });
@@ -77,9 +77,9 @@ test("a key and the one that replaces it count as one, in whichever order their 
 
 test("a use changes the time of its key alone, and never sets it back", () => {
   const before = pagesOf(["b", "a"], ["z"]);
-  const usedAt = (id: string, ms: number) => ({ ...key(id), lastUseTime: timestampFromMs(ms) });
+  const usedAt = (id: string, ms: number) => ({ ...key(id), lastUseTime: timeOf(ms) });
   const pages = withUsed(before, usedAt("a", 2_000));
-  expect(keysOf(pages).map(({ lastUseTime }) => lastUseTime?.seconds)).toEqual([undefined, 2n, undefined]);
+  expect(keysOf(pages).map(({ lastUseTime }) => lastUseTime)).toEqual([undefined, timeOf(2_000), undefined]);
   expect(keyCounts(pages)).toEqual(keyCounts(before));
   expect(withUsed(pages, usedAt("a", 2_000))).toBe(pages);
   expect(withUsed(pages, usedAt("a", 1_000))).toBe(pages);
@@ -103,7 +103,7 @@ test("the counts are those of the page that was read last", () => {
 test("past keys are shown when asked for, and departing ones once, in their places", () => {
   const revoked = (id: string, atMs: number) => created(id, atMs, KeyState.REVOKED);
   const keys = [created("d", 4), revoked("z", 2), created("b", 2), created("a", 1)];
-  const pages = { pageParams: [""], pages: [create(ListKeysResponseSchema, { keys })] };
+  const pages = { pageParams: [""], pages: [{ keys }] };
   const seen = (showPast: boolean, ...departing: Key[]) =>
     visibleKeys(pages, showPast, new Map(departing.map((one) => [one.id, one]))).map(({ id }) => id);
   expect(seen(false)).toEqual(["d", "b", "a"]);
@@ -117,24 +117,24 @@ test("past keys are shown when asked for, and departing ones once, in their plac
   expect(seen(false, revoked("bb", 2), revoked("aa", 2))).toEqual(["d", "bb", "b", "aa", "a"]);
 });
 
-function created(id: string, atMs: number, state: Key["state"] = KeyState.ACTIVE): Key {
-  return create(KeySchema, { id, state, createTime: timestampFromMs(atMs) });
+const timeOf = (ms: number) => new Date(ms).toISOString();
+
+function created(id: string, atMs: number, state: KeyState = KeyState.ACTIVE): Key {
+  return sent(KeySchema, { id, state, createTime: timestampFromMs(atMs) });
 }
 
-function key(id: string, state: Key["state"] = KeyState.ACTIVE): Key {
-  return create(KeySchema, { id, state });
+function key(id: string, state: KeyState = KeyState.ACTIVE): Key {
+  return sent(KeySchema, { id, state });
 }
 
 function pagesOf(...pages: string[][]): KeyPages {
   const activeKeyCount = pages.flat().length;
   return {
     pageParams: pages.map(() => ""),
-    pages: pages.map((page) =>
-      create(ListKeysResponseSchema, {
-        keys: page.map((id) => key(id)),
-        activeKeyCount,
-        activeKeyCountMax: 50,
-      }),
-    ),
+    pages: pages.map((page) => ({
+      keys: page.map((id) => key(id)),
+      activeKeyCount,
+      activeKeyCountMax: 50,
+    })),
   };
 }

@@ -1,9 +1,10 @@
-import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { expect, test } from "vitest";
-import { type Key, KeySchema } from "#gen/keyrun/v1/key_pb.ts";
+import { KeySchema } from "#gen/keyrun/v1/key_pb.ts";
+import type { Key } from "../../../web/api/messages.ts";
 import { bounds } from "../../../web/bounds.ts";
 import { arranged, firstView, type KeySort } from "../../../web/keys/key-view.ts";
+import { sent } from "../../harness/sent-message.ts";
 
 const nowMs = 1_700_000_000_000;
 const longAgoMs = nowMs - bounds.unusedMs;
@@ -37,7 +38,7 @@ test("unused for 90 days is a key that had this time to be used and was not", ()
 });
 
 function key(id: string, { createMs, useMs }: { createMs: number; useMs?: number }): Key {
-  return create(KeySchema, {
+  return sent(KeySchema, {
     id,
     createTime: timestampFromMs(createMs),
     ...(useMs !== undefined && { lastUseTime: timestampFromMs(useMs) }),

@@ -1,11 +1,12 @@
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import fc from "fast-check";
 import { afterEach, expect, test, vi } from "vitest";
-import { KeySchema } from "#gen/keyrun/v1/key_pb.ts";
-import { type WatchKeysResponse, WatchKeysResponseSchema } from "#gen/keyrun/v1/key_service_pb.ts";
+import { WatchKeysResponseSchema } from "#gen/keyrun/v1/key_service_pb.ts";
+import type { WatchKeysResponse } from "../../../web/api/messages.ts";
 import { RpcError } from "../../../web/api/rpc-error.ts";
 import { bounds } from "../../../web/bounds.ts";
 import { retryDelayMs, type Watch, watchKeys } from "../../../web/keys/live/watch-keys.ts";
+import { sent } from "../../harness/sent-message.ts";
 
 type Event = NonNullable<MessageInitShape<typeof WatchKeysResponseSchema>["event"]>;
 type Stream = (signal: AbortSignal) => AsyncIterable<WatchKeysResponse>;
@@ -18,7 +19,7 @@ afterEach(() => {
 });
 
 test("changes are reported as they come, and the watch ends with its signal", async () => {
-  const key = create(KeySchema, { id: "k1" });
+  const key = { id: "k1" };
   const { calls, end } = await watching([
     stream(
       opened,
@@ -64,7 +65,7 @@ test.each([
 ])("a stream that is silent %s counts as lost", async (_, events) => {
   vi.useFakeTimers();
   const silent: Stream = async function* (signal) {
-    for (const event of events) yield create(WatchKeysResponseSchema, { event });
+    for (const event of events) yield sent(WatchKeysResponseSchema, { event });
     await new Promise((resolve) => signal.addEventListener("abort", resolve));
   };
   const run = watching([silent]);
@@ -111,7 +112,7 @@ async function watching(streams: Stream[]) {
 
 function stream(...events: Event[]): Stream {
   return async function* () {
-    for (const event of events) yield create(WatchKeysResponseSchema, { event });
+    for (const event of events) yield sent(WatchKeysResponseSchema, { event });
   };
 }
 

@@ -1,4 +1,3 @@
-import { create } from "@bufbuild/protobuf";
 import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import fc from "fast-check";
 import { expect, test } from "vitest";
@@ -13,10 +12,11 @@ import {
   usageSum,
 } from "../../../web/usage/history/usage-numbers.ts";
 import { spanStartMs, usageSpans } from "../../../web/usage/history/usage-span.ts";
+import { sent } from "../../harness/sent-message.ts";
 
 const point = (accepted: number, limited: number, failed: number, appMs = 0) =>
   usageNumbers(
-    create(UsagePointSchema, {
+    sent(UsagePointSchema, {
       startTime: timestampFromMs(0),
       acceptedCount: BigInt(accepted),
       limitedCount: BigInt(limited),

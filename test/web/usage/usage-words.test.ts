@@ -1,4 +1,3 @@
-import { create } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { expect, test } from "vitest";
 import { RateLimitSchema } from "#gen/keyrun/v1/rate_limit_pb.ts";
@@ -9,6 +8,7 @@ import {
   usageTone,
   usedInWords,
 } from "../../../web/usage/usage-words.ts";
+import { sent } from "../../harness/sent-message.ts";
 
 test("the tone changes at 80 % and at 100 % of the limit", () => {
   expect([60, 13, 12, 1, 0].map((remaining) => usageTone(rateLimit({ remaining })))).toEqual([
@@ -56,5 +56,5 @@ interface Numbers {
 }
 
 function rateLimit({ limit = 60, remaining, resetMs = 12_000 }: Numbers) {
-  return create(RateLimitSchema, { limit, remaining, resetTime: timestampFromMs(resetMs) });
+  return sent(RateLimitSchema, { limit, remaining, resetTime: timestampFromMs(resetMs) });
 }

@@ -1,6 +1,5 @@
 import { useState } from "react";
-import type { Key } from "#gen/keyrun/v1/key_pb.ts";
-import { lateRpcs } from "../../api/late-rpcs.ts";
+import type { Key } from "../../api/messages.ts";
 import { rpcs } from "../../api/rpcs.ts";
 import { useServices } from "../../services.tsx";
 import { draftFields, emptyDraft } from "../form/key-draft.ts";
@@ -40,7 +39,7 @@ export function CreateKeyDialog({ teamId, writer, onRevoking, onClose }: CreateK
     setStep({ kind: "pending" });
     const creation = await createKey(
       {
-        createKey: (request) => caller.call(lateRpcs.createKey, request),
+        createKey: (request) => caller.call(rpcs.createKey, request),
         listKeys: (request) => caller.call(rpcs.listKeys, request),
       },
       { teamId, requestId, ...draftFields(draft, ticker.readMs()) },

@@ -1,5 +1,5 @@
-import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { type Failure, failureOf } from "../../api/failure.ts";
+import type { Key } from "../../api/messages.ts";
 
 /** The outcome of creating a key. */
 export type Creation =
@@ -18,8 +18,8 @@ export interface CreateKeyRequest {
 /** The calls that creating a key needs. They bypass the query cache, which would keep the value. */
 export interface KeyCreator<Request extends CreateKeyRequest> {
   /** Creates a key, or makes the one that replaces another. */
-  createKey(request: Request): Promise<{ key?: Key | undefined; value: string }>;
-  listKeys(request: { teamId: string }): Promise<{ keys: Key[] }>;
+  createKey(request: Request): Promise<{ key?: Key | undefined; value?: string | undefined }>;
+  listKeys(request: { teamId: string }): Promise<{ keys?: Key[] }>;
 }
 
 /**
@@ -32,7 +32,7 @@ export async function createKey<Request extends CreateKeyRequest>(
 ): Promise<Creation> {
   try {
     const { key, value } = await creator.createKey(request);
-    if (key === undefined) throw new Error("The answer holds no key.");
+    if (!key || !value) throw new Error("The answer holds no key.");
     return { kind: "created", key, value };
   } catch (thrown) {
     const failure = failureOf(thrown);
@@ -49,7 +49,7 @@ async function findMade(
   request: CreateKeyRequest,
 ): Promise<Key | undefined> {
   try {
-    const { keys } = await creator.listKeys({ teamId: request.teamId });
+    const { keys = [] } = await creator.listKeys({ teamId: request.teamId });
     return keys.find((key) => key.requestId === request.requestId);
   } catch {
     // Unknown. The next attempt has the same request id, so its answer will show it.

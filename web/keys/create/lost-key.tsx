@@ -1,6 +1,6 @@
 import { useRef, useState } from "react";
 import { type Failure, failureOf } from "../../api/failure.ts";
-import { lateRpcs } from "../../api/late-rpcs.ts";
+import { rpcs } from "../../api/rpcs.ts";
 import { FailureNote } from "../../controls/failure-note.tsx";
 import { Modal } from "../../controls/modal.tsx";
 import { useServices } from "../../services.tsx";
@@ -30,7 +30,7 @@ export function LostKey({ teamId, keyId, writer, words, onPending, onRevoked, on
     setState("pending");
     onPending(true);
     try {
-      const { key } = await caller.call(lateRpcs.revokeKey, { teamId, keyId });
+      const { key } = await caller.call(rpcs.revokeKey, { teamId, keyId });
       if (key !== undefined) writer.changed(key);
       onRevoked();
     } catch (thrown) {

@@ -1,5 +1,5 @@
 import { type ReactNode, useRef, useState } from "react";
-import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import type { Key } from "../../api/messages.ts";
 import { Modal } from "../../controls/modal.tsx";
 import { CallChoice } from "../../try-it/call-choice.tsx";
 import { NoApps } from "../../try-it/no-apps.tsx";
@@ -32,7 +32,7 @@ export function SaveKey({ apiKey, value, teamId, children, onDone }: SaveKeyProp
   const [call, setCall] = useState<Call>("run");
   const copyButton = useRef<HTMLButtonElement>(null);
   const { apps, first, known } = useRunnableApps(teamId);
-  const appId = apiKey.appIds[0] ?? first;
+  const appId = apiKey.appIds?.[0] ?? first;
   useLeaveGuard(!copied, () => setAsking(true));
 
   function onCopied() {

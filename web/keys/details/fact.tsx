@@ -1,4 +1,3 @@
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import type { ReactNode } from "react";
 import { timeUntil } from "../../time/relative-time.ts";
 import { Ago } from "../ago.tsx";
@@ -14,8 +13,8 @@ export function Fact({ name, children }: { name: string; children: ReactNode }) 
 }
 
 interface WhenProps {
-  readonly time: Timestamp | undefined;
-  readonly by?: string;
+  readonly time: string | undefined;
+  readonly by?: string | undefined;
   /** True for a time that is still to come. */
   readonly ahead?: boolean;
 }

@@ -1,5 +1,5 @@
 import { useRef } from "react";
-import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import type { Key } from "../../api/messages.ts";
 import { CopyButton } from "../../controls/copy-button.tsx";
 import { Modal } from "../../controls/modal.tsx";
 import { isActive } from "../key-pages.ts";
@@ -29,7 +29,7 @@ export function KeyDetailsDialog(props: KeyDetailsDialogProps) {
     <Modal id="key-details" title="Key details" firstFocus={closeButton} onCloseRequest={onClose}>
       <dl id="key-details-text" className="facts">
         <Fact name="Label">
-          {apiKey.label === "" ? <span className="muted">No label</span> : <bdi>{apiKey.label}</bdi>}
+          {apiKey.label ? <bdi>{apiKey.label}</bdi> : <span className="muted">No label</span>}
         </Fact>
         <Fact name="Key">
           <code>{apiKey.redactedValue}</code>
@@ -64,7 +64,7 @@ export function KeyDetailsDialog(props: KeyDetailsDialogProps) {
             <button type="button" className="button button-quiet-danger" onClick={onRevoke}>
               Revoke key…
             </button>
-            {apiKey.replacedByKeyId === "" && (
+            {!apiKey.replacedByKeyId && (
               <button type="button" className="button" onClick={onRotate}>
                 Rotate…
               </button>

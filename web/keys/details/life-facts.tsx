@@ -1,4 +1,4 @@
-import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import type { Key } from "../../api/messages.ts";
 import { requestCount } from "../../usage/usage-words.ts";
 import { isActive } from "../key-pages.ts";
 import { Fact, When } from "./fact.tsx";
@@ -11,20 +11,20 @@ interface LifeFactsProps {
 
 /** When the key ends, which keys it replaces and is replaced by, and what it is restricted to. */
 export function LifeFacts({ apiKey, known }: LifeFactsProps) {
-  const { expireTime, replacesKeyId, replacedByKeyId, appIds, requestsPerMinute } = apiKey;
+  const { expireTime, replacesKeyId, replacedByKeyId, appIds = [], requestsPerMinute } = apiKey;
   return (
     <>
       {isActive(apiKey) && (
-        <Fact name={replacedByKeyId === "" ? "Expires" : "Ends"}>
+        <Fact name={replacedByKeyId ? "Ends" : "Expires"}>
           {expireTime ? <When time={expireTime} ahead /> : <span className="muted">Never</span>}
         </Fact>
       )}
-      {replacedByKeyId !== "" && (
+      {replacedByKeyId && (
         <Fact name="Replaced by">
           <OtherKey keyId={replacedByKeyId} known={known} />
         </Fact>
       )}
-      {replacesKeyId !== "" && (
+      {replacesKeyId && (
         <Fact name="Replaces">
           <OtherKey keyId={replacesKeyId} known={known} />
         </Fact>
@@ -52,7 +52,7 @@ function OtherKey({ keyId, known }: { keyId: string; known: readonly Key[] }) {
   return (
     <>
       <code>{key.redactedValue}</code>
-      {key.label !== "" && (
+      {key.label && (
         <>
           {" "}
           <bdi className="muted">{key.label}</bdi>

@@ -1,4 +1,4 @@
-import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import type { Key } from "../../api/messages.ts";
 import { numbersInWords, usageNumbers, usageSum } from "../../usage/history/usage-numbers.ts";
 import { useUsageHistory } from "../../usage/history/use-usage-history.ts";
 import { Fact } from "./fact.tsx";
@@ -10,7 +10,7 @@ export function UsesFact({ apiKey }: { apiKey: Key }) {
   return (
     <Fact name="Last 24 hours">
       {data ? (
-        numbersInWords(usageSum(data.points.map(usageNumbers)))
+        numbersInWords(usageSum((data.points ?? []).map(usageNumbers)))
       ) : (
         <span className="muted">{isError ? "Can’t be shown right now" : "…"}</span>
       )}

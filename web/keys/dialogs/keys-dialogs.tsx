@@ -1,4 +1,4 @@
-import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import type { Key } from "../../api/messages.ts";
 import { useServices } from "../../services.tsx";
 import { CreateKeyDialog } from "../create/create-key-dialog.tsx";
 import { KeyDetailsDialog } from "../details/key-details-dialog.tsx";

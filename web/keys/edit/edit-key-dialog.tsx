@@ -1,8 +1,7 @@
-import { timestampMs } from "@bufbuild/protobuf/wkt";
 import { type SubmitEvent, useRef, useState } from "react";
-import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import { type Failure, failureOf } from "../../api/failure.ts";
-import { lateRpcs } from "../../api/late-rpcs.ts";
+import type { Key } from "../../api/messages.ts";
+import { rpcs } from "../../api/rpcs.ts";
 import { Modal } from "../../controls/modal.tsx";
 import { useServices } from "../../services.tsx";
 import { dayInWords } from "../../time/day-format.ts";
@@ -26,14 +25,14 @@ export function EditKeyDialog({ apiKey, writer, onClose }: EditKeyDialogProps) {
   const { caller, ticker } = useServices();
   const labelField = useRef<HTMLInputElement>(null);
   const dayField = useRef<HTMLInputElement>(null);
-  const [label, setLabel] = useState(apiKey.label);
+  const [label, setLabel] = useState(apiKey.label ?? "");
   /** The label when the dialog opened; null once another one was sent, which may have arrived. */
   const unchangedLabel = useRef<string | null>(label);
   const [expiry, setExpiry] = useState<Expiry>(neverExpires);
   const [checked, setChecked] = useState(false);
   const [state, setState] = useState<"editing" | "pending" | Failure>("editing");
   const pending = state === "pending";
-  const beforeMs = apiKey.expireTime && timestampMs(apiKey.expireTime);
+  const beforeMs = apiKey.expireTime === undefined ? undefined : Date.parse(apiKey.expireTime);
   const problems = {
     label: labelProblem(label),
     expiry: expiryProblem(expiry, ticker.unixMs(), beforeMs),
@@ -57,7 +56,7 @@ export function EditKeyDialog({ apiKey, writer, onClose }: EditKeyDialogProps) {
     if (fields.label !== undefined) unchangedLabel.current = null;
     try {
       const { teamId, id: keyId } = apiKey;
-      const { key } = await caller.call(lateRpcs.updateKey, { teamId, keyId, ...fields, updateMask });
+      const { key } = await caller.call(rpcs.updateKey, { teamId, keyId, ...fields, updateMask });
       if (key !== undefined) writer.changed(key);
       onClose(key ?? null);
     } catch (thrown) {

@@ -67,9 +67,7 @@ function AppChoice({ teamId, draft, readOnly, onChange }: RestrictFieldsProps) {
               />
               <span>
                 <bdi>{app.displayName || app.id}</bdi>
-                {app.displayName !== "" && app.displayName !== app.id && (
-                  <code className="muted">{app.id}</code>
-                )}
+                {app.displayName && app.displayName !== app.id && <code className="muted">{app.id}</code>}
               </span>
             </label>
           ))}

@@ -32,7 +32,7 @@ export function LiveKeys({ teamId, pages, onPaused, ...live }: LiveKeysProps) {
       nextReadMs = Number.POSITIVE_INFINITY;
       try {
         const query = { teamId, query: due.id, showRevoked: true };
-        const { keys } = await caller.call(rpcs.listKeys, query, over);
+        const { keys = [] } = await caller.call(rpcs.listKeys, query, over);
         const ended = keys.find((key) => key.id === due.id && !isActive(key));
         if (ended) latest.current.live.onChanged(ended);
       } catch {

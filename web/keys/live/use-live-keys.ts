@@ -1,6 +1,6 @@
 import { useEffect, useRef, useState, useSyncExternalStore } from "react";
-import type { Key } from "#gen/keyrun/v1/key_pb.ts";
-import { lateRpcs } from "../../api/late-rpcs.ts";
+import type { Key } from "../../api/messages.ts";
+import { rpcs } from "../../api/rpcs.ts";
 import { openStream } from "../../api/stream.ts";
 import { useCell } from "../../cell.ts";
 import { useServices } from "../../services.tsx";
@@ -41,7 +41,7 @@ export function useLiveKeys(teamId: string, live: LiveChanges): { paused: boolea
         network = new AbortController();
         return openStream(
           caller,
-          lateRpcs.watchKeys,
+          rpcs.watchKeys,
           { teamId },
           { signal: AbortSignal.any([signal, network.signal]) },
         );

@@ -1,5 +1,4 @@
-import type { Key } from "#gen/keyrun/v1/key_pb.ts";
-import type { WatchKeysResponse } from "#gen/keyrun/v1/key_service_pb.ts";
+import type { Key, WatchKeysResponse } from "../../api/messages.ts";
 import { RpcError } from "../../api/rpc-error.ts";
 import { bounds } from "../../bounds.ts";
 
@@ -60,15 +59,16 @@ async function readStream(watch: Watch, signal: AbortSignal, onAlive: () => void
   const onSilence = () => silence.abort();
   let timer = setTimeout(onSilence, bounds.watchSilenceMsMax);
   try {
-    for await (const { event } of watch.open(AbortSignal.any([signal, silence.signal]))) {
+    for await (const event of watch.open(AbortSignal.any([signal, silence.signal]))) {
       clearTimeout(timer);
       timer = setTimeout(onSilence, bounds.watchSilenceMsMax);
       // Only an event after "opened" proves that the stream stays open.
-      if (event.case !== "opened") onAlive();
-      if (event.case === "opened") watch.onOpened();
-      else if (event.case === "created") watch.onCreated(event.value);
-      else if (event.case === "revoked" || event.case === "changed") watch.onChanged(event.value);
-      else if (event.case === "used") watch.onUsed(event.value);
+      if (event.opened) watch.onOpened();
+      else onAlive();
+      if (event.created) watch.onCreated(event.created);
+      if (event.revoked) watch.onChanged(event.revoked);
+      if (event.changed) watch.onChanged(event.changed);
+      if (event.used) watch.onUsed(event.used);
     }
   } finally {
     clearTimeout(timer);

@@ -1,5 +1,4 @@
-import { timestampMs } from "@bufbuild/protobuf/wkt";
-import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import type { Key } from "../../api/messages.ts";
 import { bounds } from "../../bounds.ts";
 import { Icon } from "../../controls/icon.tsx";
 import { useServices } from "../../services.tsx";
@@ -10,7 +9,7 @@ import { ExactTime } from "../exact-time.tsx";
 export function RevokeConsequences({ apiKey }: { apiKey: Key }) {
   const { ticker } = useServices();
   const lastUse = apiKey.lastUseTime;
-  const recent = lastUse !== undefined && ticker.unixMs() - timestampMs(lastUse) < bounds.recentUseMs;
+  const recent = lastUse !== undefined && ticker.unixMs() - Date.parse(lastUse) < bounds.recentUseMs;
   return (
     <div id="revoke-key-text">
       <p>

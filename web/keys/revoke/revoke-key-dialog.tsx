@@ -1,7 +1,7 @@
 import { useRef, useState } from "react";
-import { type Key, KeyState } from "#gen/keyrun/v1/key_pb.ts";
 import { type Failure, failureOf } from "../../api/failure.ts";
-import { lateRpcs } from "../../api/late-rpcs.ts";
+import type { Key } from "../../api/messages.ts";
+import { rpcs } from "../../api/rpcs.ts";
 import { FailureNote } from "../../controls/failure-note.tsx";
 import { Modal } from "../../controls/modal.tsx";
 import { WholeLabel } from "../../controls/whole-label.tsx";
@@ -37,7 +37,7 @@ export function RevokeKeyDialog(props: RevokeKeyDialogProps) {
     setState("pending");
     onPending(true);
     try {
-      const { key } = await caller.call(lateRpcs.revokeKey, { teamId: apiKey.teamId, keyId: apiKey.id });
+      const { key } = await caller.call(rpcs.revokeKey, { teamId: apiKey.teamId, keyId: apiKey.id });
       if (key !== undefined) writer.changed(key);
       if (key === undefined || key.revokedBy === email) onClose("revoked");
       else setState(key);
@@ -57,7 +57,7 @@ export function RevokeKeyDialog(props: RevokeKeyDialogProps) {
       title={
         before === null
           ? `Revoke ${keyInWords(apiKey)}?`
-          : `${keyAsSubject(apiKey)} ${before.state === KeyState.EXPIRED ? "has expired" : "is revoked"}`
+          : `${keyAsSubject(apiKey)} ${before.state === "KEY_STATE_EXPIRED" ? "has expired" : "is revoked"}`
       }
       firstFocus={cancelButton}
       onCloseRequest={cancel}

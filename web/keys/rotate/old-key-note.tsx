@@ -1,4 +1,4 @@
-import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import type { Key } from "../../api/messages.ts";
 import { timeUntil } from "../../time/relative-time.ts";
 import { Ago } from "../ago.tsx";
 import { ExactTime } from "../exact-time.tsx";

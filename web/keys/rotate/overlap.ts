@@ -1,5 +1,4 @@
-import { timestampMs } from "@bufbuild/protobuf/wkt";
-import type { Key } from "#gen/keyrun/v1/key_pb.ts";
+import type { Key } from "../../api/messages.ts";
 
 const hourS = 3_600;
 
@@ -16,6 +15,6 @@ export const usualOverlapS = 24 * hourS;
 
 /** When the old key ends: after the overlap, or at its own expiry if that is earlier. */
 export function oldKeyEndMs({ expireTime }: Key, overlapS: number, nowMs: number): number {
-  const ownMs = expireTime === undefined ? Number.POSITIVE_INFINITY : timestampMs(expireTime);
+  const ownMs = expireTime === undefined ? Number.POSITIVE_INFINITY : Date.parse(expireTime);
   return Math.min(nowMs + overlapS * 1_000, ownMs);
 }

@@ -1,6 +1,6 @@
 import { type SubmitEvent, useRef } from "react";
-import type { Key } from "#gen/keyrun/v1/key_pb.ts";
 import type { Failure } from "../../api/failure.ts";
+import type { Key } from "../../api/messages.ts";
 import { Icon } from "../../controls/icon.tsx";
 import { Modal } from "../../controls/modal.tsx";
 import { WholeLabel } from "../../controls/whole-label.tsx";

@@ -1,6 +1,5 @@
 import { useState } from "react";
-import type { Key } from "#gen/keyrun/v1/key_pb.ts";
-import { lateRpcs } from "../../api/late-rpcs.ts";
+import type { Key } from "../../api/messages.ts";
 import { rpcs } from "../../api/rpcs.ts";
 import { useServices } from "../../services.tsx";
 import { type Creation, createKey } from "../create/create-key.ts";
@@ -46,7 +45,7 @@ export function RotateKeyDialog(props: RotateKeyDialogProps) {
     const creation = await createKey(
       {
         async createKey(request) {
-          const { key, value, replacedKey } = await caller.call(lateRpcs.rotateKey, request);
+          const { key, value, replacedKey } = await caller.call(rpcs.rotateKey, request);
           setReplaced(replacedKey);
           if (replacedKey !== undefined) writer.changed(replacedKey);
           return { key, value };

@@ -14,7 +14,7 @@ import { useUsageHistory } from "./use-usage-history.ts";
 export function UsageHistory({ teamId }: { teamId: string }) {
   const [span, setSpan] = useState<UsageSpan>("day");
   const usage = useUsageHistory(teamId, span);
-  const steps = usage.data?.points.map(usageNumbers) ?? [];
+  const steps = usage.data?.points?.map(usageNumbers) ?? [];
   return (
     <>
       <div className="chart-head">

@@ -1,5 +1,4 @@
-import { timestampMs } from "@bufbuild/protobuf/wkt";
-import type { UsagePoint } from "#gen/keyrun/v1/key_service_pb.ts";
+import type { UsagePoint } from "../../api/messages.ts";
 import { wholeNumber } from "../../time/local-format.ts";
 import { requestCount } from "../usage-words.ts";
 
@@ -17,15 +16,14 @@ export interface UsageNumbers {
 }
 
 export function usageNumbers(point: UsagePoint): UsageNumbers {
-  const accepted = Number(point.acceptedCount);
-  const failed = Math.min(Number(point.failedCount), accepted);
-  const { seconds = 0n, nanos = 0 } = point.appDuration ?? {};
+  const accepted = Number(point.acceptedCount ?? 0);
+  const failed = Math.min(Number(point.failedCount ?? 0), accepted);
   return {
-    startMs: point.startTime === undefined ? 0 : timestampMs(point.startTime),
+    startMs: point.startTime === undefined ? 0 : Date.parse(point.startTime),
     answered: accepted - failed,
     failed,
-    limited: Number(point.limitedCount),
-    meanMs: accepted === 0 ? null : (Number(seconds) * 1_000 + nanos / 1e6) / accepted,
+    limited: Number(point.limitedCount ?? 0),
+    meanMs: accepted === 0 ? null : (Number.parseFloat(point.appDuration ?? "0s") * 1_000) / accepted,
   };
 }
 

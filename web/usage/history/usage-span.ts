@@ -1,12 +1,10 @@
-import { UsageStep } from "#gen/keyrun/v1/key_service_pb.ts";
-
 const hourMs = 60 * 60 * 1_000;
 const dayMs = 24 * hourMs;
 
 /** The spans that the chart shows, each with as many steps as bars. */
 export const usageSpans = {
-  day: { words: "24 hours", step: UsageStep.HOUR, stepMs: hourMs, steps: 24 },
-  month: { words: "30 days", step: UsageStep.DAY, stepMs: dayMs, steps: 30 },
+  day: { words: "24 hours", step: "USAGE_STEP_HOUR", stepMs: hourMs, steps: 24 },
+  month: { words: "30 days", step: "USAGE_STEP_DAY", stepMs: dayMs, steps: 30 },
 } as const;
 
 export type UsageSpan = keyof typeof usageSpans;

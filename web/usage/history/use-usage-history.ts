@@ -1,5 +1,5 @@
 import { keepPreviousData } from "@tanstack/react-query";
-import { lateRpcs } from "../../api/late-rpcs.ts";
+import { rpcs } from "../../api/rpcs.ts";
 import { bounds } from "../../bounds.ts";
 import { useCell } from "../../cell.ts";
 import { useServices } from "../../services.tsx";
@@ -16,7 +16,7 @@ export function useUsageHistory(teamId: string, span: UsageSpan, ofKeys?: OfKeys
   const ended = useCell(sessionEnded);
   const startTime = useTicking(ticker, (nowMs) => new Date(spanStartMs(span, nowMs)).toISOString());
   return useRpc(
-    lateRpcs.getUsage,
+    rpcs.getUsage,
     { teamId, startTime, step: usageSpans[span].step, ...ofKeys },
     {
       // The old bars stay while those of the next hour or of another span are loading.

@@ -1,4 +1,4 @@
-import type { KeyUsage } from "#gen/keyrun/v1/key_service_pb.ts";
+import type { KeyUsage } from "../../api/messages.ts";
 import { wholeNumber } from "../../time/local-format.ts";
 import { requestCount } from "../usage-words.ts";
 
@@ -10,9 +10,8 @@ const scaleMaxMin = 4;
 
 /** The requests of a key in each of the last days, as a small line, and their number in words. */
 export function UsageLine({ usage }: { usage: KeyUsage }) {
-  const counts = usage.acceptedCounts.map((accepted, day) =>
-    Number(accepted + (usage.limitedCounts[day] ?? 0n)),
-  );
+  const { acceptedCounts = [], limitedCounts = [] } = usage;
+  const counts = acceptedCounts.map((accepted, day) => Number(accepted) + Number(limitedCounts[day] ?? 0));
   const all = counts.reduce((sum, count) => sum + count, 0);
   const words = `${requestCount(all)} in ${counts.length} days, ${wholeNumber(counts.at(-1) ?? 0)} today`;
   const max = Math.max(scaleMaxMin, ...counts);

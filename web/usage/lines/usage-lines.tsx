@@ -1,5 +1,5 @@
 import { type ReactNode, useEffect } from "react";
-import type { ListKeysResponse } from "#gen/keyrun/v1/key_service_pb.ts";
+import type { ListKeysResponse } from "../../api/messages.ts";
 import { bounds } from "../../bounds.ts";
 import { useUsageHistory } from "../history/use-usage-history.ts";
 import { UsageLine } from "./usage-line.tsx";
@@ -20,7 +20,7 @@ interface UsageLinesProps {
  */
 export function UsageLines({ teamId, pages = [], onLines }: UsageLinesProps) {
   return pages.map(
-    ({ keys }, page) =>
+    ({ keys = [] }, page) =>
       keys.some((key) => key.lastUseTime) && (
         <PageLines
           // biome-ignore lint/suspicious/noArrayIndexKey: pages are only added at the end.
@@ -41,7 +41,7 @@ function PageLines({ teamId, keyIds, onLines }: PageLinesProps) {
   const { data } = useUsageHistory(teamId, "month", { keyIds });
   useEffect(() => {
     if (data === undefined) return;
-    const lines = data.keys.map(
+    const lines = (data.keys ?? []).map(
       (usage) => [usage.keyId, <UsageLine key={usage.keyId} usage={usage} />] as [string, ReactNode],
     );
     onLines((before) => new Map([...before, ...lines]));
