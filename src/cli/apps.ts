@@ -100,6 +100,22 @@ function addFieldOptions(
     .option("--name <name>", `the display name ${words.name}`.trim());
 }
 
+/** The options of `apps create` and `apps update`. What is absent was not given. */
+interface AppOptions {
+  readonly backend?: "echo" | "http" | "grpc";
+  readonly url?: string;
+  readonly header?: readonly string[];
+  /** False: --no-headers. */
+  readonly headers?: false;
+  readonly target?: string;
+  readonly tls?: boolean;
+  readonly timeout?: string;
+  readonly streamTimeout?: string;
+  readonly team?: readonly string[];
+  readonly allTeams?: true;
+  readonly name?: string;
+}
+
 async function createApp(terminal: Terminal, appId: string, options: AppOptions & JsonOption): Promise<void> {
   const app = {
     id: appId,
@@ -146,6 +162,13 @@ function readTimeouts({ timeout, streamTimeout }: AppOptions): Pick<AppJson, "ti
     ...(timeout !== undefined && { timeout: readTimeout(timeout, "--timeout") }),
     ...(streamTimeout !== undefined && { streamTimeout: readTimeout(streamTimeout, "--stream-timeout") }),
   };
+}
+
+/** A Duration in JSON, from the value of this option. */
+function readTimeout(text: string, option: "--timeout" | "--stream-timeout"): string {
+  const [, digits, unit] = /^(\d{1,6}(?:\.\d{1,3})?)(ms|s)$/.exec(text) ?? [];
+  if (digits === undefined) throw wrongUse(`${option} must be a number with s or ms, like 30s or 500ms.`);
+  return `${Math.round(Number(digits) * (unit === "s" ? 1000 : 1)) / 1000}s`;
 }
 
 function isAboutHeaders(error: unknown): boolean {
@@ -216,20 +239,10 @@ function describeBackend(backend: AppBackendJson = {}): string {
   return http === undefined ? kindOf(backend) : `http ${http.url}`;
 }
 
-/** The options of `apps create` and `apps update`. What is absent was not given. */
-interface AppOptions {
-  readonly backend?: "echo" | "http" | "grpc";
-  readonly url?: string;
-  readonly header?: readonly string[];
-  /** False: --no-headers. */
-  readonly headers?: false;
-  readonly target?: string;
-  readonly tls?: boolean;
-  readonly timeout?: string;
-  readonly streamTimeout?: string;
-  readonly team?: readonly string[];
-  readonly allTeams?: true;
-  readonly name?: string;
+/** The name of the backend's kind. */
+function kindOf({ http, grpc }: AppBackendJson): "echo" | "http" | "grpc" {
+  if (http !== undefined) return "http";
+  return grpc === undefined ? "echo" : "grpc";
 }
 
 /** Whether an option says something about the backend. */
@@ -269,17 +282,11 @@ function readBackend(options: AppOptions, before: AppBackendJson = {}): AppBacke
   return { echo: {} };
 }
 
-/** The name of the backend's kind. */
-function kindOf({ http, grpc }: AppBackendJson): "echo" | "http" | "grpc" {
-  if (http !== undefined) return "http";
-  return grpc === undefined ? "echo" : "grpc";
-}
-
-/** A Duration in JSON, from the value of this option. */
-function readTimeout(text: string, option: "--timeout" | "--stream-timeout"): string {
-  const [, digits, unit] = /^(\d{1,6}(?:\.\d{1,3})?)(ms|s)$/.exec(text) ?? [];
-  if (digits === undefined) throw wrongUse(`${option} must be a number with s or ms, like 30s or 500ms.`);
-  return `${Math.round(Number(digits) * (unit === "s" ? 1000 : 1)) / 1000}s`;
+/** A malformed header is never repeated in the error: it is most often a credential. */
+function readHeader(text: string): { name: string; value: string } {
+  const colon = text.indexOf(":");
+  if (colon < 1) throw wrongUse("--header must be like 'Name: value'.");
+  return { name: text.slice(0, colon).trim(), value: text.slice(colon + 1).trim() };
 }
 
 /** The headers with those of the same name replaced. */
@@ -289,13 +296,6 @@ function merged<Header extends { name?: string }>(
 ): Header[] {
   const names = new Set(given.map(({ name = "" }) => name.toLowerCase()));
   return [...before.filter(({ name = "" }) => !names.has(name.toLowerCase())), ...given];
-}
-
-/** A malformed header is never repeated in the error: it is most often a credential. */
-function readHeader(text: string): { name: string; value: string } {
-  const colon = text.indexOf(":");
-  if (colon < 1) throw wrongUse("--header must be like 'Name: value'.");
-  return { name: text.slice(0, colon).trim(), value: text.slice(colon + 1).trim() };
 }
 
 type Given<Fields> = { [Name in keyof Fields]?: Exclude<Fields[Name], undefined> };

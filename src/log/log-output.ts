@@ -1,3 +1,4 @@
+// The way of finished lines to standard error, whose reader may be slow or stopped.
 import { writeSync } from "node:fs";
 import type { Clock } from "../base/clock.ts";
 
@@ -25,20 +26,21 @@ export interface LogOutput {
   flush(): void;
 }
 
-export interface LogOutputParts {
-  readonly clock: Clock;
-  /** Takes as many of the bytes as there is room for, at once, and returns their number. */
-  readonly take?: (bytes: Uint8Array) => number;
-  readonly bounds?: Readonly<Record<keyof typeof logOutputBounds, number>>;
-}
-
 /**
  * The one way of all lines to a reader who may be slow, or stopped: in order, and without a wait of
  * the event loop. What has no room waits here up to a bound. Past it lines are dropped, and a line
  * says how many as soon as there is room again.
  */
-export function createLogOutput(parts: LogOutputParts): LogOutput {
-  const { clock, take = takeToStandardError, bounds = logOutputBounds } = parts;
+export function createLogOutput({
+  clock,
+  take = takeToStandardError,
+  bounds = logOutputBounds,
+}: {
+  readonly clock: Clock;
+  /** Takes as many of the bytes as there is room for, at once, and returns their number. */
+  readonly take?: (bytes: Uint8Array) => number;
+  readonly bounds?: Readonly<Record<keyof typeof logOutputBounds, number>>;
+}): LogOutput {
   let waiting: { readonly line: string; readonly bytes: number }[] = [];
   /** The rest of a chunk that has begun. */
   let chunk: Uint8Array = new Uint8Array();

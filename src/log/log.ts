@@ -1,3 +1,4 @@
+// The log: JSON lines by pino, from which secrets are cut before they leave this file.
 import {
   type DestinationStream,
   type LevelWithSilent,
@@ -10,7 +11,18 @@ import { createRedaction } from "./redaction.ts";
 
 export type Log = Logger;
 
-export interface LogOptions {
+/**
+ * A log of JSON lines. Keys, bearer tokens, user information in URLs and the given secrets are cut
+ * from the finished line, so that no part of a record can leak them: message, nested field, error,
+ * cause, stack or URL. A record below the level costs one call of an empty function.
+ */
+export function createLog({
+  level,
+  keyPrefix = "svc",
+  secrets = [],
+  destination,
+  facts,
+}: {
   level: LevelWithSilent;
   /** The prefix of keys; `svc` if absent, as it is before the settings are read. */
   keyPrefix?: string;
@@ -23,14 +35,7 @@ export interface LogOptions {
   destination: { write(line: string): unknown };
   /** Called for each line that is written; returns members to add to it. */
   facts?: (() => object) | undefined;
-}
-
-/**
- * A log of JSON lines. Keys, bearer tokens, user information in URLs and the given secrets are cut
- * from the finished line, so that no part of a record can leak them: message, nested field, error,
- * cause, stack or URL. A record below the level costs one call of an empty function.
- */
-export function createLog({ level, keyPrefix = "svc", secrets = [], destination, facts }: LogOptions): Log {
+}): Log {
   const redact = createRedaction(keyPrefix, secrets);
   const redacting: DestinationStream = { write: (line) => void destination.write(redact(line)) };
   return pino(

@@ -1,3 +1,4 @@
+// The details of a refusal that gRPC, Connect and REST have in common.
 import {
   create,
   type DescMessage,

@@ -1,3 +1,4 @@
+// What a row of the table of reasons has, and what the rows of one class have in common.
 import { Code } from "@connectrpc/connect";
 import { bounds } from "../bounds.ts";
 
@@ -43,8 +44,6 @@ export interface ReasonRow {
    */
   readonly headers?: Readonly<Record<string, string>>;
 }
-
-// What the reasons of one class have in common. `reasons.ts` is the table of all reasons.
 
 /** Every 401 names the kind of credential that it asks for (RFC 9110, section 15.5.2). */
 const challenge = 'Bearer realm="keyrun"';

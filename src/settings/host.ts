@@ -1,3 +1,4 @@
+// Hosts and ports as settings, URLs and gRPC targets write them.
 import { isIP } from "node:net";
 
 /** The address of a listener. An IPv6 host has no brackets. */

@@ -1,19 +1,8 @@
 import { z } from "zod";
 import type { PlanName } from "./config.ts";
-import {
-  filePath,
-  flag,
-  host,
-  hostAndPort,
-  issuer,
-  matching,
-  numbersByName,
-  oneOf,
-  origin,
-  redisAddress,
-  secretList,
-  wholeNumber,
-} from "./text.ts";
+import { filePath, flag, host, hostAndPort, issuer, matching, numbersByName, oneOf, origin, redisAddress, secretList, wholeNumber } from "./text.ts";
+
+// The table of all settings. Each has its form, its default and its words in one place.
 
 /** The words about a setting, for messages and docs. */
 interface SettingFacts {

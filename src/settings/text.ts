@@ -1,3 +1,4 @@
+// The forms that the text of a setting can have.
 import { isIP } from "node:net";
 import { z } from "zod";
 import { isLoopbackHost, readHostAndPort } from "./host.ts";

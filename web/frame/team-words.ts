@@ -5,7 +5,7 @@ export function teamName(team: Team): string {
   return team.displayName || team.id;
 }
 
-/** The name of the team's plan, such as "Free"; "Unknown" for a plan that is newer than this page. */
+/** The name of the team's plan: "Free", or "Unknown" for one that is newer than this page. */
 export function planName({ plan = "PLAN_UNSPECIFIED" }: Team): string {
   return planNames.get(plan) ?? "Unknown";
 }
