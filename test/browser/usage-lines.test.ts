@@ -61,7 +61,7 @@ describeInBrowser("the line in the row of a key", () => {
     await rowOf(page, "key-51").locator("polyline").waitFor();
     await page.getByText("Show the numbers").waitFor();
     expect(asked.map(({ keyIds }) => keyIds.length)).toEqual([50]);
-    expect(asked[0]).toMatchObject({ afterList: true, step: 2 });
+    expect(asked[0]).toMatchObject({ afterList: true, step: "USAGE_STEP_DAY" });
     await page.getByRole("button", { name: "Load more" }).click();
     await rowOf(page, "key-0").locator("polyline").waitFor();
     expect(asked.map(({ keyIds }) => keyIds.length)).toEqual([50, 2]);
