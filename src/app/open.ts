@@ -21,7 +21,7 @@ import type { Redact } from "../log/redaction.ts";
 import type { FleetState } from "../metrics/fleet-meters.ts";
 import { createMetrics } from "../metrics/metrics.ts";
 import type { ProcessState } from "../metrics/process-meters.ts";
-import type { NameFilePaths } from "../run/name-files.ts";
+import type { NameFilePaths } from "../run/resolve-host.ts";
 import { transportLimits } from "../server/transport-limits.ts";
 import { UnreadAnswers } from "../server/unread-answers.ts";
 import { type Config, isEmbedded } from "../settings/config.ts";

@@ -38,8 +38,8 @@ import { fail } from "../refusal/refusal.ts";
 import { auditMethod } from "../rpc/audit/audit-calls.ts";
 import { served } from "../rpc/served.ts";
 import { createAppRunner } from "../run/app-runner.ts";
-import type { NameFilePaths } from "../run/name-files.ts";
-import { createRepeatableRuns } from "../run/repeat/repeatable-runs.ts";
+import { createIdempotentRuns } from "../run/idempotency/idempotent-runs.ts";
+import type { NameFilePaths } from "../run/resolve-host.ts";
 import { createFindRunnableApp, createRunService } from "../run/run-service.ts";
 import { createRunSlots } from "../run/run-slots.ts";
 import { createWatchRights } from "../run/watch-rights.ts";
@@ -97,7 +97,7 @@ export function createServices(parts: ServicesParts) {
   const runs = wireRuns(parts, usage);
   const { admit, limiter } = decisions;
   const { lastUses, keyEvents, keySweep, watchedUses, revokeLeakedKey } = keys;
-  const { runService, runner, repeatable, findRunnableApp } = runs;
+  const { runService, runner, idempotent, findRunnableApp } = runs;
   return {
     admit,
     limiter,
@@ -108,7 +108,7 @@ export function createServices(parts: ServicesParts) {
     usage,
     runService,
     runner,
-    repeatable,
+    idempotent,
     findRunnableApp,
     activeKeys: keys.activeKeys,
     openStreams: () => ({ app: runs.openStreams(), keys: keyEvents.watchers() }),
@@ -117,7 +117,7 @@ export function createServices(parts: ServicesParts) {
     served: [
       served(RunService, runService),
       served(KeyService, wireKeyService(parts, { keys, usage, decisions })),
-      served(TeamService, wireTeamService(parts, { keys, usage, decisions, repeatable })),
+      served(TeamService, wireTeamService(parts, { keys, usage, decisions, idempotent })),
       served(AppService, wireAppService(parts)),
     ],
   };
@@ -258,10 +258,10 @@ function wireRuns(parts: ServicesParts, usage: Usage) {
     nameFiles: parts.nameFiles,
   });
   const ended = { clock, countRun: usage.runEnded };
-  const run = meterRuns(traces?.run(runner.run) ?? runner.run, metrics, ended);
-  const stream = traces?.stream(runner.stream) ?? runner.stream;
+  const run = meterRuns(traces?.run(runner) ?? runner.run, metrics, ended);
+  const stream = traces?.stream(runner) ?? runner.stream;
   const newRunId = createRunIds(randomBytes);
-  const repeatable = createRepeatableRuns({
+  const idempotent = createIdempotentRuns({
     clock,
     store: stores.runRecords,
     run,
@@ -284,14 +284,14 @@ function wireRuns(parts: ServicesParts, usage: Usage) {
     run,
     stream: streams.stream,
     slots: streams.slots,
-    repeatable,
+    idempotent,
     newRunId,
     bytes,
     watchRights: createWatchRights({ recheckMs: bounds.streamRecheckMs, mayAdmit }),
     startMsMax: bounds.streamQuietMs,
     checkKey: createCheckKey(caches.keys, clock),
   });
-  return { runService, runner, repeatable, findRunnableApp, openStreams: streams.open };
+  return { runService, runner, idempotent, findRunnableApp, openStreams: streams.open };
 }
 
 function wireKeyService(
@@ -336,12 +336,12 @@ function wireTeamService(
     keys,
     usage,
     decisions,
-    repeatable,
+    idempotent,
   }: {
     readonly keys: Keys;
     readonly usage: Usage;
     readonly decisions: Decisions;
-    readonly repeatable: Runs["repeatable"];
+    readonly idempotent: Runs["idempotent"];
   },
 ) {
   const { stores, membership } = parts;
@@ -360,7 +360,7 @@ function wireTeamService(
       countActiveKeys: keyring.countActive,
       appsLimitedTo: stores.apps.limitedTo,
       deleteKeys: createDeleteKeys({ ...changing, onDeleted: usage.keyDeleted }),
-      deleteRunRecords: repeatable.deleteOfTeam,
+      deleteRunRecords: idempotent.deleteOfTeam,
       deleteUsage: usage.deleteOfTeam,
       leaveServiceTokens: parts.leaveServiceTokens,
       teamDeleted: keyEvents.endTeam,

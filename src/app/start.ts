@@ -112,7 +112,7 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
     services.lastUses.close,
     services.usage.close,
     serviceAccess.lastUses.close,
-    services.repeatable.close,
+    services.idempotent.close,
   );
   closers.push(services.runner.close);
 
@@ -161,7 +161,7 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
     expiringKeys: services.keySweep.expiringKeys(),
   });
   closers.push(async () => listeners.forEach((listener) => void listener.destroy()));
-  const drainables = [...listeners, streams(services, streamsEnd), repeatableRuns(services)];
+  const drainables = [...listeners, streams(services, streamsEnd), idempotentRuns(services)];
   const { screenFiles, teamId } = opened;
   const noted = { secrets, serviceToken: opened.serviceToken, store: stores.audit };
   return {
@@ -189,8 +189,8 @@ function streams({ keyEvents }: Services, streamsEnd: AbortController): Drainabl
 }
 
 /** A run with a key goes on when its caller leaves, so the drain waits for the runs themselves. */
-function repeatableRuns({ repeatable }: Services): Drainable {
-  return { closeConnections: () => {}, stopAccepting: () => {}, drained: repeatable.idle, destroy: () => {} };
+function idempotentRuns({ idempotent }: Services): Drainable {
+  return { closeConnections: () => {}, stopAccepting: () => {}, drained: idempotent.idle, destroy: () => {} };
 }
 
 /** Step 3: binds the listeners, says where they are, and turns ready. */
@@ -215,7 +215,7 @@ async function serve({ config, parts, closers }: Start, wired: Wired): Promise<A
   serviceAccess.lastUses.start();
   services.watchedUses.start();
   services.keySweep.start();
-  services.repeatable.start();
+  services.idempotent.start();
   signIn.sessions.start();
   audit.start();
   parts.announce({ publicAddress, internalAddress, teamId, screen: screenNotice(signIn, screenFiles) });

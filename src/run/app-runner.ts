@@ -2,34 +2,44 @@ import type { BackendRecord } from "../apps/app-store.ts";
 import { type Clock, systemTimers, type Timers } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import { type Refusal, unavailable } from "../refusal/refusal.ts";
-import { appFailed, endedBy } from "./backend-runner.ts";
-import { runEcho } from "./echo-runner.ts";
+import { appFailed, endedBy, type Run, type Runner, type StreamRunner, type BackendRunner, type CallTrace, type RemoteBackend, takeText } from "./runner.ts";
 import { createGrpcRunner } from "./grpc-runner.ts";
 import { createHostLookup } from "./host-lookup.ts";
 import { createHttpRunner } from "./http-runner.ts";
-import { createNameFiles, type NameFilePaths } from "./name-files.ts";
-import { createResolveHost } from "./resolve-host.ts";
-import { createRunningRuns, type RunningLimits } from "./run-limits.ts";
+import { createNameFiles, type NameFilePaths, createResolveHost } from "./resolve-host.ts";
 import { createRunSlots } from "./run-slots.ts";
-import type { Run, Runner, StreamRunner } from "./runner.ts";
-import { createStreamRunner } from "./stream-runner.ts";
-
-export interface AppRunner {
-  readonly run: Runner;
-  readonly stream: StreamRunner;
-  /**
-   * Ends every run under way with UNAVAILABLE, waits for all of them, and closes the connections to
-   * backends. Later runs are refused with UNAVAILABLE.
-   */
-  close(): Promise<void>;
-}
+import { overloaded, textBytes } from "../limit/byte-budget.ts";
+import { runBounds } from "./run-bounds.ts";
+import { RunningRuns } from "./run-limits.ts";
+import type { PieceSource } from "./stream/piece-source.ts";
+import { RunningStreams } from "./stream/running-streams.ts";
 
 /**
  * Runs apps on every kind of backend: at most `appRunsMax` runs of one app at once, fewer of one
  * team if others share the app, each with an output of at most `outputBytesMax` bytes of UTF-8. A
- * run keeps its slot until its exchange with the backend is over.
+ * run keeps its slot until its exchange with the backend is over. A stream takes none here: the one
+ * who asks for it bounds the streams.
  */
-export function createAppRunner(options: {
+export interface AppRunner {
+  readonly run: Runner;
+  readonly stream: StreamRunner;
+  /** What a trace says of a call of this backend; undefined for the built-in one. */
+  traceOf(backend: BackendRecord, isStreamed: boolean): CallTrace | undefined;
+  /**
+   * Ends every run and stream under way with UNAVAILABLE, waits for all of them, and closes the
+   * connections to backends. Later ones are refused with UNAVAILABLE.
+   */
+  close(): Promise<void>;
+}
+
+export function createAppRunner({
+  clock,
+  timers = systemTimers,
+  appRunsMax,
+  outputBytesMax,
+  silenceMsMax = runBounds.appStreamSilenceMsMax,
+  nameFiles,
+}: {
   clock: Clock;
   timers?: Timers;
   appRunsMax: number;
@@ -39,26 +49,26 @@ export function createAppRunner(options: {
   /** Where the system says how names become addresses; tests give files of their own. */
   nameFiles?: NameFilePaths | undefined;
 }): AppRunner {
-  const { clock, timers = systemTimers, appRunsMax, outputBytesMax } = options;
-  const resolve = createResolveHost(createNameFiles(options.nameFiles));
+  const resolve = createResolveHost(createNameFiles(nameFiles));
   const hosts = createHostLookup({ clock, timers, resolve });
-  const http = createHttpRunner({ clock, timers, appRunsMax, outputBytesMax, hosts });
-  const grpc = createGrpcRunner({ clock, timers, outputBytesMax, hosts });
-  const streams = createStreamRunner({ clock, http, grpc, silenceMsMax: options.silenceMsMax });
+  const backends: Backends = {
+    http: createHttpRunner({ clock, timers, appRunsMax, outputBytesMax, hosts }),
+    grpc: createGrpcRunner({ clock, timers, outputBytesMax, hosts }),
+  };
   const slots = createRunSlots({ clock, appRunsMax, runsMax: bounds.runsMax });
-  const running = createRunningRuns(clock, timers);
+  const runs = new RunningRuns(clock, timers);
+  const streams = new RunningStreams(clock, { silenceMsMax, bytesMax: runBounds.appStreamBytesMax });
   let closed = false;
 
-  function send(run: Run, backend: RemoteBackend, limits: RunningLimits): Promise<string> {
-    return backend.kind === "http" ? http.run(run, backend, limits) : grpc.run(run, backend, limits);
-  }
+  /** Each row of the table takes the backends of its own kind. */
+  const runnerOf = ({ kind }: RemoteBackend): BackendRunner => backends[kind];
 
   async function runRemotely(run: Run, backend: RemoteBackend): Promise<string> {
     const releaseSlot = slots.acquire(run.app, run.teamId);
-    const limits = running.start(run, run.app.timeoutMs);
+    const limits = runs.start(run, run.app.timeoutMs);
     try {
       if (limits.refusal) throw limits.refusal;
-      const text = await send(run, backend, limits);
+      const text = await runnerOf(backend).run(run, backend, limits);
       const fault = faultOf(text, outputBytesMax);
       if (fault) throw fault;
       return text;
@@ -70,29 +80,38 @@ export function createAppRunner(options: {
     }
   }
 
-  function start(run: Run): string | Promise<string> {
-    if (closed) return Promise.reject(unavailable());
-    const { backend } = run.app;
-    if (backend.kind !== "echo") return runRemotely(run, backend);
-    const text = runEcho(run);
-    const fault = faultOf(text, outputBytesMax);
-    return fault ? Promise.reject(fault) : text;
-  }
-
   return {
-    run: start,
-    stream: streams.stream,
+    run(run) {
+      if (closed) return Promise.reject(unavailable());
+      const { backend } = run.app;
+      if (backend.kind !== "echo") return runRemotely(run, backend);
+      // The output of the built-in app is the input. It takes no time, so it can't be cancelled.
+      const text = takeText(run);
+      const fault = faultOf(text, outputBytesMax);
+      return fault ? Promise.reject(fault) : text;
+    },
+    async stream(run) {
+      if (closed) throw unavailable();
+      const { backend } = run.app;
+      return streams.open(run, (deadlineMs) =>
+        backend.kind === "echo" ? echoOf(run) : runnerOf(backend).stream(run, backend, deadlineMs),
+      );
+    },
+    traceOf: (backend, isStreamed) =>
+      backend.kind === "echo" ? undefined : runnerOf(backend).traceOf(backend, isStreamed),
     async close() {
       closed = true;
-      await Promise.all([running.end(unavailable({ mayHaveRun: true })), streams.close()]);
-      http.close();
-      grpc.close();
+      const refusal = unavailable({ mayHaveRun: true });
+      await Promise.all([runs.end(refusal), streams.end(refusal)]);
+      for (const backend of Object.values(backends)) backend.close();
       hosts.close();
     },
   };
 }
 
-type RemoteBackend = Exclude<BackendRecord, { kind: "echo" }>;
+type Backends = {
+  readonly [Kind in RemoteBackend["kind"]]: BackendRunner<Extract<RemoteBackend, { kind: Kind }>>;
+};
 
 // The runners bound what they read, with its framing. This bounds the output itself.
 function faultOf(text: string, outputBytesMax: number): Refusal | undefined {
@@ -102,3 +121,34 @@ function faultOf(text: string, outputBytesMax: number): Refusal | undefined {
   // JSON can hold half of a surrogate pair; UTF-8 and Protobuf can't.
   return text.isWellFormed() ? undefined : appFailed("The output is not Unicode: it holds a lone surrogate.");
 }
+
+function echoOf(run: Run): PieceSource {
+  const text = takeText(run);
+  if (!run.held.take(textBytes(text))) throw overloaded();
+  return new EchoPieces(text);
+}
+
+/** The built-in app: the input comes back word by word, each with the whitespace after it. */
+class EchoPieces implements PieceSource {
+  readonly begun: Promise<void> = Promise.resolve();
+  readonly over: Promise<void> = Promise.resolve();
+  readonly #text: string;
+  readonly #word = new RegExp(wordForm);
+  #refusal: Refusal | undefined;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  next(): string | undefined {
+    if (this.#refusal) throw this.#refusal;
+    const start = this.#word.lastIndex;
+    return this.#word.test(this.#text) ? this.#text.slice(start, this.#word.lastIndex) : undefined;
+  }
+
+  cancel(reason: Refusal): void {
+    this.#refusal = reason;
+  }
+}
+
+const wordForm = /\S*\s+|\S+/y;

@@ -5,7 +5,6 @@ import type { ShortTexts } from "../http/short-texts.ts";
 import type { TraceContext } from "../http/trace-context.ts";
 import { overloaded, textBytes } from "../limit/byte-budget.ts";
 import { aboutApp, fail, Refusal } from "../refusal/refusal.ts";
-import { cutPiece } from "./cut-piece.ts";
 import { runBounds } from "./run-bounds.ts";
 import type { RunSlots } from "./run-slots.ts";
 import { type PieceIterator, type Run, type StreamRunner, takeText } from "./runner.ts";
@@ -243,3 +242,17 @@ function startedMessage({ runId, app }: Run): StreamAppResponse {
 function deltaMessage(text: string): StreamAppResponse {
   return create(StreamAppResponseSchema, { event: { case: "delta", value: { text } } });
 }
+
+/**
+ * Returns the text from this place on, up to so many bytes of UTF-8, cut between code points. The
+ * text is well-formed. `bytesMax` is at least 4, so a code point always fits.
+ */
+export function cutPiece(text: string, from: number, bytesMax: number): string {
+  // A code unit takes at most three bytes.
+  if (3 * (text.length - from) <= bytesMax) return from === 0 ? text : text.slice(from);
+  const rest = text.slice(from, from + bytesMax);
+  const { read } = encoder.encodeInto(rest, new Uint8Array(bytesMax));
+  return rest.slice(0, read);
+}
+
+const encoder = new TextEncoder();

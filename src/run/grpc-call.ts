@@ -1,13 +1,15 @@
 import { connectivityState, status } from "@grpc/grpc-js";
 import { systemClock, type Timers } from "../base/clock.ts";
 import { traceHeaders } from "../http/trace-context.ts";
-import { overloaded } from "../limit/byte-budget.ts";
+import { overloaded, type HeldBytes } from "../limit/byte-budget.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
-import { appFailed, appUnreachable, nameOfFailure } from "./backend-runner.ts";
-import { CountedMetadata } from "./collecting-call.ts";
-import type { ChannelLease } from "./grpc-channels.ts";
+import { appFailed, appUnreachable, nameOfFailure, type Run, takeText } from "./runner.ts";
+import { CountedMetadata, type ChannelLease } from "./grpc-channels.ts";
 import { runBounds } from "./run-bounds.ts";
-import type { Run } from "./runner.ts";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { AppBackendService, StreamRunRequestSchema, StreamRunResponseSchema } from "#gen/keyrun/v1/app_backend_service_pb.ts";
+
+// One call of a gRPC app: its request and its messages, and the refusal that its status becomes.
 
 /** What a server answers to a call. */
 export interface GrpcAnswer {
@@ -19,10 +21,10 @@ export interface GrpcAnswer {
    * The call is over; comes once. OK comes only after every message was read, and another status
    * at once: what was not read by then is lost.
    */
-  onEnd(end: CallEnd): void;
+  onEnd(end: CallOutcome): void;
 }
 
-export type CallEnd =
+export type CallOutcome =
   | { readonly isOk: true }
   | {
       readonly isOk: false;
@@ -44,9 +46,6 @@ export interface CallTimes {
   readonly timers: Timers;
 }
 
-/** The parts of a run that go into the metadata of its call, and get the status of that. */
-type CarriedRun = Pick<Run, "requestId" | "traceContext" | "answered" | "held">;
-
 /**
  * Sends one message and no more. It uses the channel without the library's client, which would read
  * ahead and make several objects more for each call. The caller cancels it at the deadline, so the
@@ -55,31 +54,32 @@ type CarriedRun = Pick<Run, "requestId" | "traceContext" | "answered" | "held">;
  */
 export function startCall(
   channel: ChannelLease,
-  request: CallTimes & { path: string; message: Buffer; run: CarriedRun },
+  method: GrpcMethod,
+  { run, message }: GrpcRequest,
+  { msLeft, timers }: CallTimes,
   answer: GrpcAnswer,
 ): GrpcCall {
   const connection = channel.client.getChannel();
   const isConnected = connection.getConnectivityState(false) === connectivityState.READY;
-  const deadline = isConnected ? Number.POSITIVE_INFINITY : systemClock.unixMs() + request.msLeft();
-  const call = connection.createCall(request.path, deadline, null, null, null);
+  const deadline = isConnected ? Number.POSITIVE_INFINITY : systemClock.unixMs() + msLeft();
+  const call = connection.createCall(grpcPaths[method], deadline, null, null, null);
   const cancel = () => call.cancelWithStatus(status.CANCELLED, "Cancelled by Keyrun.");
   // Before a call has a stream on a connection, its peer is the channel's target.
   const isSent = () => call.getPeer() !== connection.getTarget();
-  const noConnection = isConnected ? neverLate : callIfNotConnected(channel, request.timers, cancel);
+  const noConnection = isConnected ? neverLate : callIfNotConnected(channel, timers, cancel);
   let mayHideMessage = false;
-  const { held } = request.run;
   let hasRoom = true;
   const metadata = new CountedMetadata({
     grow(bytes) {
-      hasRoom &&= held.take(bytes);
+      hasRoom &&= run.held.take(bytes);
       return hasRoom;
     },
-    shrink: (bytes) => held.give(bytes),
+    shrink: (bytes) => run.held.give(bytes),
   });
-  metadata.set("x-request-id", request.run.requestId);
-  const carried = traceHeaders(request.run.traceContext);
+  metadata.set("x-request-id", run.requestId);
+  const carried = traceHeaders(run.traceContext);
   for (let at = 0; at + 1 < carried.length; at += 2) metadata.set(carried[at] ?? "", carried[at + 1] ?? "");
-  metadata.set("grpc-timeout", `${Math.max(1, Math.ceil(request.msLeft()))}m`);
+  metadata.set("grpc-timeout", `${Math.max(1, Math.ceil(msLeft()))}m`);
   call.start(metadata, {
     onReceiveMetadata(head) {
       // The library itself ends a call with UNIMPLEMENTED if it can't read a message of the answer.
@@ -89,7 +89,7 @@ export function startCall(
     onReceiveMessage: (bytes) => answer.onMessage(bytes),
     onReceiveStatus({ code, details }) {
       const isLate = noConnection.stop();
-      if (isSent()) request.run.answered?.(code);
+      if (isSent()) run.answered?.(code);
       if (code === status.OK) return answer.onEnd({ isOk: true });
       if (!hasRoom) {
         const refusal = overloaded({ mayHaveRun: true });
@@ -100,13 +100,13 @@ export function startCall(
       answer.onEnd({ isOk: false, refusal, isUnimplemented });
     },
   });
-  call.sendMessageWithContext({}, request.message);
+  call.sendMessageWithContext({}, message);
   call.halfClose();
   return { read: () => call.startRead(), cancel };
 
   function failed(code: status, details: string): Refusal {
     // Many servers reset a call at its deadline, and so may be earlier than the caller's timer.
-    const isReset = code === status.CANCELLED && request.msLeft() <= 0;
+    const isReset = code === status.CANCELLED && msLeft() <= 0;
     return refusalOf(isReset ? status.DEADLINE_EXCEEDED : code, details);
   }
 
@@ -150,4 +150,64 @@ function refusalOf(code: status, details: string): Refusal {
 
 function nameOf(code: status, details: string): string {
   return nameOfFailure(new Error(`${code} ${status[code]}: ${details}`));
+}
+
+export type GrpcMethod = "run" | "streamRun";
+
+const grpcPaths: Readonly<Record<GrpcMethod, string>> = {
+  run: `/${AppBackendService.typeName}/${AppBackendService.method.run.name}`,
+  streamRun: `/${AppBackendService.typeName}/${AppBackendService.method.streamRun.name}`,
+};
+
+/**
+ * The request of a run, for either method. It is kept until the app's first message, because until
+ * then the app may say that it does not have the method that was called.
+ */
+export class GrpcRequest {
+  readonly run: Run;
+  readonly #held: HeldBytes;
+  readonly #size: number;
+  #message: Buffer | undefined;
+
+  /** Throws OVERLOADED if there is no room for it. */
+  constructor(run: Run) {
+    const message = requestOf(run);
+    // The library makes a copy, and keeps that as long.
+    this.#size = 2 * message.length;
+    if (!run.held.take(this.#size)) throw overloaded();
+    this.run = run;
+    this.#held = run.held;
+    this.#message = message;
+  }
+
+  get message(): Buffer {
+    if (this.#message === undefined) throw new Error("the request was dropped");
+    return this.#message;
+  }
+
+  /** Frees the memory: the library refers to the message until the end of the call. */
+  drop(): void {
+    const message = this.#message;
+    if (message === undefined) return;
+    this.#message = undefined;
+    if (message.buffer instanceof ArrayBuffer) message.buffer.transfer(0);
+    this.#held.give(this.#size);
+  }
+}
+
+/** The request of either method: they have the same fields. */
+function requestOf(run: Run): Buffer {
+  const { runId, teamId, app } = run;
+  const request = create(StreamRunRequestSchema, { runId, teamId, appId: app.id, text: takeText(run) });
+  const { buffer, byteOffset, byteLength } = toBinary(StreamRunRequestSchema, request);
+  return Buffer.from(buffer, byteOffset, byteLength);
+}
+
+/** The text of a message of either method; APP_FAILED if it can't be read. */
+export function textOf(message: Buffer): string | Refusal {
+  try {
+    return fromBinary(StreamRunResponseSchema, message).text;
+  } catch {
+    return appFailed("A message of the app can't be read.");
+  }
 }

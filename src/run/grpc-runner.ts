@@ -1,12 +1,16 @@
 import { logVerbosity, setLogVerbosity } from "@grpc/grpc-js";
 import type { Clock, Timers } from "../base/clock.ts";
-import type { BackendRunner } from "./backend-runner.ts";
-import { createGrpcChannels } from "./grpc-channels.ts";
-import { GrpcRequest } from "./grpc-messages.ts";
-import { GrpcText } from "./grpc-text.ts";
+import { type BackendRunner, appFailed, type CallTrace, endedBy, type RemoteBackend } from "./runner.ts";
+import { createGrpcChannels, type ChannelLease } from "./grpc-channels.ts";
+import { GrpcRequest, type CallOutcome, type CallTimes, type GrpcAnswer, type GrpcCall, type GrpcMethod, startCall, textOf } from "./grpc-call.ts";
 import type { HostLookup } from "./host-lookup.ts";
 import { runBounds } from "./run-bounds.ts";
-import { GrpcPieces } from "./stream/grpc-pieces.ts";
+import { AppBackendService } from "#gen/keyrun/v1/app_backend_service_pb.ts";
+import { overloaded } from "../limit/byte-budget.ts";
+import { streamTurns } from "../limit/stream-turns.ts";
+import type { Refusal } from "../refusal/refusal.ts";
+import { Mailbox, type PieceSource } from "./stream/piece-source.ts";
+import { wholeOutput } from "./stream/running-streams.ts";
 
 /**
  * Runs apps on a gRPC server that implements `keyrun.v1.AppBackendService`: one call, with the rest
@@ -17,13 +21,17 @@ import { GrpcPieces } from "./stream/grpc-pieces.ts";
  * that has only one of the two methods is called twice: the other method was UNIMPLEMENTED, so
  * nothing had run.
  */
-export function createGrpcRunner(options: {
+export function createGrpcRunner({
+  clock,
+  timers,
+  outputBytesMax,
+  hosts,
+}: {
   clock: Clock;
   timers: Timers;
   outputBytesMax: number;
   hosts: HostLookup;
-}): BackendRunner<"grpc"> {
-  const { clock, timers, outputBytesMax, hosts } = options;
+}): BackendRunner<GrpcBackend> {
   const idleChannelsMax = runBounds.backendIdleChannelsMax;
   const channels = createGrpcChannels({ outputBytesMax, hosts, idleChannelsMax });
   // The library would write text to stderr, where only our JSON log lines may go.
@@ -32,17 +40,273 @@ export function createGrpcRunner(options: {
 
   return {
     run(run, backend, limits) {
-      const times = timesUntil(limits.deadlineMs);
       const request = new GrpcRequest(run);
+      const times = timesUntil(limits.deadlineMs);
       const text = new GrpcText(channels.acquire(backend), request, times, outputBytesMax);
       limits.whenOver((refusal) => text.cancel(refusal));
       return text.output;
     },
     stream(run, backend, deadlineMs) {
-      const methods = ["streamRun", "run"] as const;
       const request = new GrpcRequest(run);
-      return new GrpcPieces(channels.acquire(backend), request, { ...timesUntil(deadlineMs), methods });
+      const times = timesUntil(deadlineMs);
+      return new GrpcPieces(channels.acquire(backend), request, times, ["streamRun", "run"]);
     },
+    traceOf: ({ target }, isStreamed) => traceOfCall(target, isStreamed),
     close: () => channels.close(),
   };
+}
+
+type GrpcBackend = Extract<RemoteBackend, { kind: "grpc" }>;
+
+function traceOfCall(target: string, isStreamed: boolean): CallTrace {
+  const service = AppBackendService.typeName;
+  const { name } = AppBackendService.method[isStreamed ? "streamRun" : "run"];
+  // A target is no part of a URL: not every name that it may have is a host to `URL`.
+  const colon = target.lastIndexOf(":");
+  return {
+    spanName: `${service}/${name}`,
+    attributes: {
+      "server.address": target.slice(0, colon),
+      "server.port": Number(target.slice(colon + 1)),
+      "rpc.system": "grpc",
+      "rpc.service": service,
+      "rpc.method": name,
+    },
+    statusAttribute: "rpc.grpc.status_code",
+  };
+}
+
+/**
+ * The output of a run by the one message that the app's `Run` answers, without the parts of a
+ * stream. Where the app answers UNIMPLEMENTED before any message, nothing has run, and the output
+ * is all that its `StreamRun` sends.
+ */
+class GrpcText implements GrpcAnswer {
+  readonly #channel: ChannelLease;
+  readonly #request: GrpcRequest;
+  readonly #times: CallTimes;
+  readonly #outputBytesMax: number;
+  readonly #output = Promise.withResolvers<string>();
+  readonly #call: GrpcCall;
+  #message: Buffer | undefined;
+  #cancelled: Refusal | undefined;
+  #pieces: GrpcPieces | undefined;
+
+  /** Releases the channel when it is over. */
+  constructor(channel: ChannelLease, request: GrpcRequest, times: CallTimes, outputBytesMax: number) {
+    this.#channel = channel;
+    this.#request = request;
+    this.#times = times;
+    this.#outputBytesMax = outputBytesMax;
+    this.#call = startCall(channel, "run", request, times, this);
+    this.#call.read();
+  }
+
+  /** Settles after the call is over. */
+  get output(): Promise<string> {
+    return this.#output.promise;
+  }
+
+  cancel(reason: Refusal): void {
+    if (this.#pieces) {
+      this.#pieces.cancel(reason);
+      return;
+    }
+    this.#cancelled ??= reason;
+    // The peer may be gone without closing the connection. Later runs on it would all time out.
+    if (reason.reason === "APP_TIMEOUT") this.#channel.retire();
+    // Its end tells whether it was sent. Before that, the library does not know.
+    this.#call.cancel();
+  }
+
+  onHead(): void {}
+
+  onMessage(bytes: Buffer): void {
+    if (this.#message) {
+      this.cancel(appFailed("Run sent two messages."));
+      return;
+    }
+    this.#request.drop();
+    // The text that comes of it may take two bytes for each of these.
+    if (!this.#request.run.held.take(2 * bytes.length)) this.cancel(overloaded({ mayHaveRun: true }));
+    this.#message = bytes;
+    // Only after all messages does the library tell how the call ended.
+    this.#call.read();
+  }
+
+  onEnd(end: CallOutcome): void {
+    if (!end.isOk && end.isUnimplemented && !this.#message && !this.#cancelled) {
+      this.#join();
+      return;
+    }
+    this.#request.drop();
+    if (!end.isOk && end.refusal.reason === "APP_TIMEOUT") this.#channel.retire();
+    this.#channel.release();
+    const outcome = end.isOk ? this.#text() : end.refusal;
+    if (this.#cancelled) this.#output.reject(endedBy(this.#cancelled, outcome));
+    else if (typeof outcome === "string") this.#output.resolve(outcome);
+    else this.#output.reject(outcome);
+  }
+
+  #text(): string | Refusal {
+    return this.#message ? textOf(this.#message) : appFailed("Run sent no message.");
+  }
+
+  #join(): void {
+    this.#pieces = new GrpcPieces(this.#channel, this.#request, this.#times, ["streamRun"]);
+    this.#output.resolve(wholeOutput(this.#pieces, this.#outputBytesMax, this.#request.run.held));
+  }
+}
+
+/**
+ * The output of a gRPC app, a message at a time. It calls the first of the methods. Where the app
+ * answers UNIMPLEMENTED before any message, nothing has run, and it calls the next one.
+ */
+class GrpcPieces implements PieceSource, GrpcAnswer {
+  readonly #channel: ChannelLease;
+  readonly #request: GrpcRequest;
+  readonly #times: CallTimes;
+  readonly #methods: GrpcMethod[];
+  readonly #begun = Promise.withResolvers<void>();
+  readonly #over = Promise.withResolvers<void>();
+  readonly #waiting = new Mailbox<string | undefined>();
+  #method: GrpcMethod = "streamRun";
+  #call: GrpcCall | undefined;
+  #isReading = false;
+  #messages = 0;
+  /** What was read ahead, so that small messages can be passed on together. */
+  #ahead: Buffer[] = [];
+  #aheadBytes = 0;
+  #end: { readonly refusal?: Refusal } | undefined;
+  #cancelled: Refusal | undefined;
+
+  /** Releases the channel when it is over. */
+  constructor(channel: ChannelLease, request: GrpcRequest, times: CallTimes, methods: GrpcMethod[]) {
+    this.#channel = channel;
+    this.#request = request;
+    this.#times = times;
+    this.#methods = methods;
+    // The one that cancels it may not wait for its begin.
+    this.#begun.promise.catch(() => {});
+    this.#startNext();
+  }
+
+  get begun(): Promise<void> {
+    return this.#begun.promise;
+  }
+
+  get over(): Promise<void> {
+    return this.#over.promise;
+  }
+
+  next(): string | undefined | Promise<string | undefined> {
+    if (this.#cancelled) throw this.#cancelled;
+    const message = this.#takeAhead();
+    if (message) {
+      this.#readAhead();
+      const text = textOf(message);
+      if (typeof text === "string") return text;
+      throw text;
+    }
+    if (this.#end?.refusal) throw this.#end.refusal;
+    if (this.#end) return undefined;
+    this.#read();
+    return this.#waiting.wait();
+  }
+
+  cancel(reason: Refusal): void {
+    if (this.#end || this.#cancelled) return;
+    this.#cancelled = reason;
+    // The peer may be gone without closing the connection. Later runs on it would all time out.
+    if (reason.reason === "APP_TIMEOUT") this.#channel.retire();
+    // Its end tells whether it was sent. Before that, the library does not know.
+    this.#call?.cancel();
+  }
+
+  onHead(): void {
+    this.#begun.resolve();
+  }
+
+  onMessage(bytes: Buffer): void {
+    if (this.#cancelled) return;
+    this.#isReading = false;
+    this.#messages += 1;
+    this.#request.drop();
+    this.#begun.resolve();
+    if (this.#method === "run" && this.#messages > 1) this.cancel(appFailed("Run sent two messages."));
+    else if (!this.#request.run.held.take(bytes.length)) this.cancel(overloaded({ mayHaveRun: true }));
+    else {
+      this.#ahead.push(bytes);
+      this.#aheadBytes += bytes.length;
+      if (streamTurns.mayRead()) this.#readAhead();
+      this.#waiting.inTurn(() => this.#hand());
+    }
+  }
+
+  onEnd(end: CallOutcome): void {
+    const isNext = !end.isOk && end.isUnimplemented && this.#messages === 0 && this.#methods.length > 0;
+    if (isNext && !this.#cancelled) {
+      this.#startNext();
+      return;
+    }
+    this.#request.drop();
+    if (!end.isOk && end.refusal.reason === "APP_TIMEOUT") this.#channel.retire();
+    this.#channel.release();
+    this.#over.resolve();
+    const outcome = end.isOk ? this.#missing() : end.refusal;
+    this.#settle(this.#cancelled ? endedBy(this.#cancelled, outcome) : outcome);
+  }
+
+  #hand(): void {
+    const message = this.#takeAhead();
+    if (message === undefined) {
+      if (this.#end) this.#waiting.put(undefined);
+      return;
+    }
+    const text = textOf(message);
+    if (typeof text === "string") this.#waiting.put(text);
+    else this.cancel(text);
+  }
+
+  #takeAhead(): Buffer | undefined {
+    const message = this.#ahead.shift();
+    const bytes = message?.length ?? 0;
+    this.#aheadBytes -= bytes;
+    this.#request.run.held.give(bytes);
+    return message;
+  }
+
+  #readAhead(): void {
+    const { streamAheadMessages, streamAheadMessageBytes } = runBounds;
+    const hasRoom = this.#ahead.length < streamAheadMessages && this.#aheadBytes < streamAheadMessageBytes;
+    if (hasRoom && !this.#end) this.#read();
+  }
+
+  #startNext(): void {
+    this.#method = this.#methods.shift() ?? this.#method;
+    this.#isReading = false;
+    this.#call = startCall(this.#channel, this.#method, this.#request, this.#times, this);
+    // The head of the answer comes without being asked for, but most servers send it with the first
+    // message.
+    this.#read();
+  }
+
+  #read(): void {
+    if (this.#isReading) return;
+    this.#isReading = true;
+    this.#call?.read();
+  }
+
+  #settle(refusal: Refusal | undefined): void {
+    this.#end = refusal ? { refusal } : {};
+    if (refusal) this.#begun.reject(refusal);
+    else this.#begun.resolve();
+    // What came before a failure is passed on first, unless the reader ended it.
+    if (refusal && (this.#cancelled || this.#ahead.length === 0)) this.#waiting.fail(refusal);
+    else this.#waiting.inTurn(() => this.#hand());
+  }
+
+  #missing(): Refusal | undefined {
+    return this.#method === "run" && this.#messages === 0 ? appFailed("Run sent no message.") : undefined;
+  }
 }

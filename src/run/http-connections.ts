@@ -1,12 +1,11 @@
 import { isIP, type LookupFunction, connect as openTcp, type Socket } from "node:net";
-import { connect as openTls, type SecureContext } from "node:tls";
-import type { buildConnector, Pool } from "undici";
+import { connect as openTls, type SecureContext, createSecureContext, getCACertificates } from "node:tls";
+import type { buildConnector, Pool, Dispatcher } from "undici";
 import undiciSymbols from "undici/lib/core/symbols.js";
 import UndiciClient from "undici/lib/dispatcher/client.js";
 import UndiciPool from "undici/lib/dispatcher/pool.js";
 import type { AppRecord } from "../apps/app-store.ts";
 import type { Clock, Timers } from "../base/clock.ts";
-import { CarriedRequest } from "./carried-request.ts";
 import { runBounds } from "./run-bounds.ts";
 
 /** The connections to the server of one app. */
@@ -240,4 +239,42 @@ function createConnector({ lookup, roots, readsAhead = true }: ConnectorOptions)
       session = latest;
     });
   };
+}
+
+/** What a request needs of the connection that carries it. */
+interface Carrier {
+  /** Ends the attempt to connect, if there is one. */
+  giveUp(): void;
+  /** Closes the connection if it has not taken everything that was written. */
+  closeUnlessWritten(): void;
+  /** Calls back once the system has taken everything that was written, if it ever does. */
+  whenWritten(done: () => void): void;
+  /** The error that ended the connection. Undefined while there is none. */
+  readonly error: Error | undefined;
+}
+
+/** A request that is told which connection it got. undici itself does not say it. */
+export abstract class CarriedRequest implements Dispatcher.DispatchHandler {
+  /** Undefined while the request waits for a connection. */
+  carrier: Carrier | undefined;
+
+  abstract onRequestStart(controller: Dispatcher.DispatchController): void;
+  abstract onResponseStart(
+    ...head: Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>
+  ): void;
+  abstract onResponseData(controller: Dispatcher.DispatchController, bytes: Buffer): void;
+  abstract onResponseEnd(controller: Dispatcher.DispatchController): void;
+  abstract onResponseError(controller: Dispatcher.DispatchController, error: Error): void;
+}
+
+/**
+ * Returns the certificate authorities that backends with TLS are verified against: the system's,
+ * which usually include the operator's own, and Node's, with those of `NODE_EXTRA_CA_CERTS`. It
+ * takes tens of milliseconds, so each kind of backend makes it once, on first use. With the option
+ * `ca` Node would do this work again for every connection.
+ */
+export function trustedRoots(): SecureContext {
+  return createSecureContext({
+    ca: [...new Set([...getCACertificates("default"), ...getCACertificates("system")])],
+  });
 }

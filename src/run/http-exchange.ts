@@ -1,10 +1,9 @@
 import type { Dispatcher } from "undici";
 import type { Clock } from "../base/clock.ts";
 import type { Refusal } from "../refusal/refusal.ts";
-import { appFailed, appUnreachable, nameOfFailure } from "./backend-runner.ts";
-import { CarriedRequest } from "./carried-request.ts";
-import type { AppConnections } from "./http-connections.ts";
+import { type AppConnections, CarriedRequest } from "./http-connections.ts";
 import { runBounds } from "./run-bounds.ts";
+import { appFailed, appUnreachable, nameOfFailure } from "./runner.ts";
 
 /** One POST to an app. */
 export interface HttpCall {

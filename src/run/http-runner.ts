@@ -1,29 +1,19 @@
 import { isUtf8 } from "node:buffer";
 import type { SecureContext } from "node:tls";
-import type { BackendRecord } from "../apps/app-store.ts";
 import type { Clock, Timers } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import { traceHeaders } from "../http/trace-context.ts";
 import { type HeldBytes, overloaded } from "../limit/byte-budget.ts";
 import { Refusal, refusalFrom } from "../refusal/refusal.ts";
-import { appFailed, type BackendRunner } from "./backend-runner.ts";
+import { appFailed, type BackendRunner, type Run, takeText, type CallTrace, type RemoteBackend } from "./runner.ts";
 import { type HostLookup, lookupOf } from "./host-lookup.ts";
-import { createHttpConnections } from "./http-connections.ts";
-import {
-  type AnswerHeaders,
-  type AnswerReader,
-  answerFault,
-  beginExchange,
-  type HttpCall,
-  type HttpExchange,
-} from "./http-exchange.ts";
+import { createHttpConnections, trustedRoots } from "./http-connections.ts";
+import { type AnswerHeaders, type AnswerReader, answerFault, beginExchange, type HttpCall, type HttpExchange } from "./http-exchange.ts";
 import { runBounds } from "./run-bounds.ts";
-import { type Run, takeText } from "./runner.ts";
 import { ByteBuffer } from "./stream/byte-buffer.ts";
 import { HttpPieces, isStreamType } from "./stream/http-pieces.ts";
-import { jsonIn, memberText } from "./stream/message-text.ts";
-import { wholeOutput } from "./stream/whole-output.ts";
-import { trustedRoots } from "./trusted-roots.ts";
+import { jsonIn, memberText } from "./stream/piece-decoder.ts";
+import { wholeOutput } from "./stream/running-streams.ts";
 
 /**
  * Runs apps on an HTTP server: one POST of `{"runId","teamId","appId","text"}` with the app's
@@ -33,14 +23,19 @@ import { trustedRoots } from "./trusted-roots.ts";
  * within `backendConnectMsMax` is APP_UNREACHABLE. Everything else, also a redirect, becomes
  * APP_FAILED.
  */
-export function createHttpRunner(options: {
+export function createHttpRunner({
+  clock,
+  timers,
+  appRunsMax,
+  outputBytesMax,
+  hosts,
+}: {
   clock: Clock;
   timers: Timers;
   appRunsMax: number;
   outputBytesMax: number;
   hosts: HostLookup;
-}): BackendRunner<"http"> {
-  const { clock, timers, appRunsMax, outputBytesMax, hosts } = options;
+}): BackendRunner<HttpBackend> {
   let trusted: SecureContext | undefined;
   const roots = () => {
     trusted ??= trustedRoots();
@@ -91,6 +86,7 @@ export function createHttpRunner(options: {
         beginExchange({ connections, clock }, call, reader),
       );
     },
+    traceOf: ({ url }) => traceOfCall(new URL(url)),
     close() {
       ofRuns.close();
       ofStreams.close();
@@ -102,7 +98,20 @@ function streamBoundsOf(outputBytesMax: number) {
   return { messageBytesMax: outputBytesMax, bodyBytesMax: runBounds.appStreamBodyBytesMax };
 }
 
-type HttpBackend = Extract<BackendRecord, { kind: "http" }>;
+type HttpBackend = Extract<RemoteBackend, { kind: "http" }>;
+
+function traceOfCall({ hostname, port, protocol }: URL): CallTrace {
+  const portOfServer = Number(port) || (protocol === "https:" ? 443 : 80);
+  return {
+    spanName: "POST",
+    attributes: {
+      "server.address": hostname,
+      "server.port": portOfServer,
+      "http.request.method": "POST",
+    },
+    statusAttribute: "http.response.status_code",
+  };
+}
 
 interface Target {
   readonly origin: string;

@@ -1,58 +1,67 @@
 import type { Clock, Timers } from "../base/clock.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
-import type { RunLimits } from "./backend-runner.ts";
-import { Deadlines, Timed } from "./deadlines.ts";
-import type { Run } from "./runner.ts";
+import type { RunLimits, Run } from "./runner.ts";
 
-/** The limits of one run. The first reason to end becomes its refusal. */
-export interface RunningLimits extends RunLimits {
-  /** Call it once, when the run is over: nothing is ended after that. */
-  stop(): void;
-}
+// What ends a run before its app answers: the app's timeout, a caller who leaves, and the end of the
+// process. Every run under way has its deadline in one of a few lists, so it needs no timer.
+
 
 /** All runs under way. */
-export interface RunningRuns {
+export class RunningRuns {
+  readonly #deadlines: Deadlines;
+  readonly #idle = Promise.withResolvers<void>();
+  #running = 0;
+  #isEnding = false;
+
+  constructor(clock: Clock, timers: Timers) {
+    this.#deadlines = new Deadlines(clock, timers);
+  }
+
   /** Starts the time of the run, and ends it when its caller is gone. */
-  start(run: Run, timeoutMs: number): RunningLimits;
+  start(run: Run, timeoutMs: number): RunningLimits {
+    const limits = new RunningLimits(timeoutMs, this.#stopped);
+    this.#running += 1;
+    this.#deadlines.add(limits, timeoutMs);
+    run.whenGone((refusal) => limits.end(refusal));
+    return limits;
+  }
+
   /** Ends all runs with this refusal. Resolves when each has been stopped. */
-  end(refusal: Refusal): Promise<void>;
-}
+  async end(refusal: Refusal): Promise<void> {
+    this.#isEnding = true;
+    if (this.#running === 0) return;
+    for (const limits of this.#deadlines) if (limits instanceof RunningLimits) limits.end(refusal);
+    await this.#idle.promise;
+  }
 
-export function createRunningRuns(clock: Clock, timers: Timers): RunningRuns {
-  const deadlines = new Deadlines(clock, timers);
-  let running = 0;
-  const idle = Promise.withResolvers<void>();
-  let isEnding = false;
-  const stopped = (limits: Limits) => {
-    deadlines.remove(limits);
-    running -= 1;
-    if (isEnding && running === 0) idle.resolve();
-  };
-  return {
-    start(run, timeoutMs) {
-      const limits = new Limits(timeoutMs, stopped);
-      running += 1;
-      deadlines.add(limits, timeoutMs);
-      run.whenGone((refusal) => limits.end(refusal));
-      return limits;
-    },
-    async end(refusal) {
-      isEnding = true;
-      if (running === 0) return;
-      for (const limits of deadlines) if (limits instanceof Limits) limits.end(refusal);
-      await idle.promise;
-    },
+  readonly #stopped = (limits: RunningLimits): void => {
+    this.#deadlines.remove(limits);
+    this.#running -= 1;
+    if (this.#isEnding && this.#running === 0) this.#idle.resolve();
   };
 }
 
-class Limits extends Timed implements RunningLimits {
+/** An entry of `Deadlines`. It is linked to its neighbours, so it is in one list at most. */
+export abstract class Timed {
+  /** The monotonic time of its deadline. */
+  deadlineMs = 0;
+  before: Timed | undefined;
+  after: Timed | undefined;
+  list: DeadlineList | undefined;
+
+  /** Called once, when the deadline has passed. The entry is removed before. Never throws. */
+  abstract onDeadline(): void;
+}
+
+/** The limits of one run. The first reason to end becomes its refusal. */
+export class RunningLimits extends Timed implements RunLimits {
   readonly #timeoutMs: number;
-  readonly #stopped: (limits: Limits) => void;
+  readonly #stopped: (limits: RunningLimits) => void;
   #refusal: Refusal | undefined;
   #isOver = false;
   #onOver: ((refusal: Refusal) => void) | undefined;
 
-  constructor(timeoutMs: number, stopped: (limits: Limits) => void) {
+  constructor(timeoutMs: number, stopped: (limits: RunningLimits) => void) {
     super();
     this.#timeoutMs = timeoutMs;
     this.#stopped = stopped;
@@ -75,9 +84,11 @@ class Limits extends Timed implements RunningLimits {
   }
 
   override onDeadline(): void {
-    this.end(timedOut(this.#timeoutMs));
+    const cause = new Error(`No answer within ${this.#timeoutMs} ms.`);
+    this.end(fail("APP_TIMEOUT", { cause, mayHaveRun: true }));
   }
 
+  /** Call it once, when the run is over: nothing is ended after that. */
   stop(): void {
     this.#isOver = true;
     this.#onOver = undefined;
@@ -85,6 +96,89 @@ class Limits extends Timed implements RunningLimits {
   }
 }
 
-function timedOut(timeoutMs: number): Refusal {
-  return fail("APP_TIMEOUT", { cause: new Error(`No answer within ${timeoutMs} ms.`), mayHaveRun: true });
+/**
+ * Deadlines of which almost none passes. All with the same timeout are in one list, in the order of
+ * their deadlines, and share one timer. A timer for each would cost more than the list, and the
+ * table of a `Set` would keep what was removed from it alive.
+ */
+export class Deadlines implements Iterable<Timed> {
+  readonly #clock: Clock;
+  readonly #timers: Timers;
+  readonly #lists = new Map<number, DeadlineList>();
+
+  constructor(clock: Clock, timers: Timers) {
+    this.#clock = clock;
+    this.#timers = timers;
+  }
+
+  add(entry: Timed, timeoutMs: number): void {
+    entry.deadlineMs = this.#clock.monotonicMs() + timeoutMs;
+    const list = this.#lists.get(timeoutMs);
+    if (list !== undefined) list.append(entry);
+    else this.#lists.set(timeoutMs, this.#begin(entry, timeoutMs));
+  }
+
+  /** Does nothing if the entry is in no list. */
+  remove(entry: Timed): void {
+    entry.list?.remove(entry);
+  }
+
+  *[Symbol.iterator](): Iterator<Timed> {
+    for (const list of [...this.#lists.values()]) yield* list.entries();
+  }
+
+  #begin(entry: Timed, timeoutMs: number): DeadlineList {
+    const list = new DeadlineList();
+    list.append(entry);
+    const wait = ({ deadlineMs }: Timed, ms: number) => this.#timers.after(ms, () => look(deadlineMs));
+    // A timer may fire a little before the clock says so. What it was set for has passed then.
+    const look = (passedMs: number) => {
+      list.callUntil(Math.max(passedMs, this.#clock.monotonicMs()));
+      const { first } = list;
+      if (first !== undefined) wait(first, Math.ceil(first.deadlineMs - this.#clock.monotonicMs()));
+      else this.#lists.delete(timeoutMs);
+    };
+    wait(entry, timeoutMs);
+    return list;
+  }
+}
+
+class DeadlineList {
+  first: Timed | undefined;
+  #last: Timed | undefined;
+
+  append(entry: Timed): void {
+    entry.list = this;
+    entry.before = this.#last;
+    if (this.#last !== undefined) this.#last.after = entry;
+    else this.first = entry;
+    this.#last = entry;
+  }
+
+  remove(entry: Timed): void {
+    const { before, after } = entry;
+    if (before !== undefined) before.after = after;
+    else this.first = after;
+    if (after !== undefined) after.before = before;
+    else this.#last = before;
+    entry.before = undefined;
+    entry.after = undefined;
+    entry.list = undefined;
+  }
+
+  /** Calls the entries whose deadline is not after this time. */
+  callUntil(nowMs: number): void {
+    for (;;) {
+      const { first } = this;
+      if (first === undefined || first.deadlineMs > nowMs) return;
+      this.remove(first);
+      first.onDeadline();
+    }
+  }
+
+  entries(): Timed[] {
+    const entries: Timed[] = [];
+    for (let entry = this.first; entry !== undefined; entry = entry.after) entries.push(entry);
+    return entries;
+  }
 }

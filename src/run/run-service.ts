@@ -9,8 +9,7 @@ import { readTraceContext, type TraceContext } from "../http/trace-context.ts";
 import { type ByteBudget, type HeldBytes, overloaded, textBytes } from "../limit/byte-budget.ts";
 import { aboutApp, fail, Refusal } from "../refusal/refusal.ts";
 import { AppStream, type AppStreamParts, type StreamOrder } from "./app-stream.ts";
-import { idempotencyHeader, refuseIdempotencyKey, replayedHeader } from "./repeat/idempotency-key.ts";
-import type { RepeatableOrder, RepeatableRuns } from "./repeat/repeatable-runs.ts";
+import { idempotencyHeader, refuseIdempotencyKey, replayedHeader, type IdempotentOrder, type IdempotentRuns } from "./idempotency/idempotent-runs.ts";
 import type { Run, Runner } from "./runner.ts";
 
 /** Finds the app of this id that the key may run. Synchronous where the app is in memory. */
@@ -60,7 +59,7 @@ export interface RunServiceParts extends AppStreamParts {
   readonly findRunnableApp: FindRunnableApp;
   readonly run: Runner;
   /** Runs apps for requests with an Idempotency-Key. */
-  readonly repeatable: Pick<RepeatableRuns, "run">;
+  readonly idempotent: Pick<IdempotentRuns, "run">;
   readonly newRunId: () => string;
   readonly checkKey: CheckKey;
   readonly bytes: ByteBudget;
@@ -83,9 +82,9 @@ export function createRunService(parts: RunServiceParts): RunMethods {
     return output instanceof Promise ? answerLater(run, output) : answerOf(run, output);
   };
 
-  async function answerOnce(order: RepeatableOrder, call: Call): Promise<RunAppResponse> {
+  async function answerOnce(order: IdempotentOrder, call: Call): Promise<RunAppResponse> {
     try {
-      const { runId, text, isReplayed } = await parts.repeatable.run(order, call);
+      const { runId, text, isReplayed } = await parts.idempotent.run(order, call);
       if (isReplayed) call.responseHeaders.set(replayedHeader, "true");
       return create(RunAppResponseSchema, { runId, appId: order.app.id, text });
     } catch (thrown) {

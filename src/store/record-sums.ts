@@ -1,4 +1,4 @@
-import type { RecordTotals } from "../run/repeat/run-record-store.ts";
+import type { RecordTotals } from "../run/idempotency/run-record-store.ts";
 
 interface Removed {
   readonly teamId: string;

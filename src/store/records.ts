@@ -5,7 +5,7 @@ import { serviceRoles } from "../auth/require-service.ts";
 import { bounds } from "../bounds.ts";
 import type { KeyRecord } from "../keys/key-store.ts";
 import { fail } from "../refusal/refusal.ts";
-import type { RunRecord } from "../run/repeat/run-record-store.ts";
+import type { RunRecord } from "../run/idempotency/run-record-store.ts";
 import type { ServiceTokenRecord } from "../service-tokens/service-token-store.ts";
 import { planNames } from "../settings/config.ts";
 import type { SessionRecord, UserRecord } from "../sign-in/sign-in-store.ts";

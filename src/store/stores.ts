@@ -4,7 +4,7 @@ import type { ControlStore } from "../fleet/control-store.ts";
 import type { InstanceGuard } from "../fleet/instance-guard.ts";
 import type { KeyStore } from "../keys/key-store.ts";
 import type { WindowStore } from "../limit/window-store.ts";
-import type { RunRecordStore } from "../run/repeat/run-record-store.ts";
+import type { RunRecordStore } from "../run/idempotency/run-record-store.ts";
 import type { ServiceTokenStore } from "../service-tokens/service-token-store.ts";
 import type { SessionStore, UserStore } from "../sign-in/sign-in-store.ts";
 import type { MemberStore } from "../teams/member-store.ts";

@@ -1,8 +1,7 @@
 import { context, type Link, SpanKind, type Tracer, trace } from "@opentelemetry/api";
 import type { SharedLogs } from "../limit/shared/shared-logs.ts";
 import type { SharedLimiter } from "../limit/shared/switching-limiter.ts";
-import { traceBounds } from "./trace-bounds.ts";
-import { inWorkSpan } from "./work-span.ts";
+import { inWorkSpan, traceBounds } from "./work-span.ts";
 
 /** The two sides of the limit that instances share. */
 export interface LimitSpans {

@@ -2,27 +2,28 @@ import {
   type Attributes,
   type Context,
   context,
+  createTraceState,
   isSpanContextValid,
+  ROOT_CONTEXT,
   type Span,
   SpanKind,
   SpanStatusCode,
+  TraceFlags,
   type Tracer,
   trace,
 } from "@opentelemetry/api";
-import type { HttpHandler, Mount } from "../http/handler.ts";
+import type { Answer, HttpHandler, Mount } from "../http/handler.ts";
 import { httpMethod, type Outcomes } from "../http/outcomes.ts";
 import { isProbe } from "../http/probes.ts";
 import { codeName } from "../http/refusal-response.ts";
 import { headerOf, pathOf, type RequestHead } from "../http/request-head.ts";
 import type { RequestNotes, RequestObserver } from "../http/request-notes.ts";
 import type { NameRoute } from "../http/route-names.ts";
-import { readTraceContext } from "../http/trace-context.ts";
+import { readTraceContext, type TraceContext } from "../http/trace-context.ts";
 import type { Redact } from "../log/redaction.ts";
 import { rowOf } from "../refusal/reasons.ts";
 import type { Refusal } from "../refusal/refusal.ts";
-import { contextOfCaller } from "./carried-context.ts";
-import { inContext } from "./in-context.ts";
-import { traceBounds } from "./trace-bounds.ts";
+import { traceBounds } from "./work-span.ts";
 
 export interface ServerSpans extends RequestObserver {
   /** The same mount, with each request handled in the context of its span. */
@@ -99,6 +100,16 @@ export function createServerSpans({ tracer, nameRoute, redact }: ServerSpansPart
   };
 }
 
+/** The context in which a request begins: that of its caller, if the caller sent one. */
+function contextOfCaller(caller: TraceContext | undefined): Context {
+  if (caller === undefined) return ROOT_CONTEXT;
+  const [, traceId = "", spanId = "", flags = ""] = caller.traceparent.split("-");
+  const traceFlags = Number.parseInt(flags, 16) & TraceFlags.SAMPLED;
+  const parent = { traceId, spanId, traceFlags, isRemote: true };
+  const traceState = caller.tracestate === undefined ? undefined : createTraceState(caller.tracestate);
+  return trace.setSpanContext(ROOT_CONTEXT, traceState ? { ...parent, traceState } : parent);
+}
+
 const rpcRoute = /^\/((?:\w+\.)+\w+)\/(\w+)$/;
 
 function nameOf({ method }: RequestHead, route: string | undefined): string {
@@ -160,3 +171,26 @@ function noteFault(span: Span, { entry }: RequestNotes, { reason }: Refusal): vo
  * the conventions.
  */
 const grpcFaults: ReadonlySet<number> = new Set([2, 4, 12, 13, 14, 15]);
+
+/** The same answer. A streamed body does its work in this context, too. */
+function inContext(own: Context, answer: Answer): Answer {
+  if ("refusal" in answer || !isStream(answer.body)) return answer;
+  return { ...answer, body: streamIn(own, answer.body) };
+}
+
+function isStream(body: object | string): body is AsyncIterable<Uint8Array> {
+  return typeof body === "object" && Symbol.asyncIterator in body;
+}
+
+function streamIn(own: Context, body: AsyncIterable<Uint8Array>): AsyncIterable<Uint8Array> {
+  return {
+    [Symbol.asyncIterator]() {
+      const chunks = body[Symbol.asyncIterator]();
+      const done = async () => ({ done: true, value: undefined }) as const;
+      return {
+        next: () => context.with(own, () => chunks.next()),
+        return: () => context.with(own, () => chunks.return?.() ?? done()),
+      };
+    },
+  };
+}

@@ -1,19 +1,22 @@
 import { type Tracer, trace } from "@opentelemetry/api";
+import type { AppRunner } from "../run/app-runner.ts";
 import type { Runner, StreamRunner } from "../run/runner.ts";
 import type { Stores } from "../store/stores.ts";
 import { traceRuns, traceStreams } from "./app-spans.ts";
 import { createLimitSpans, type LimitSpans } from "./limit-spans.ts";
 import { createServerSpans, type ServerSpans, type ServerSpansParts } from "./server-spans.ts";
-import { traceStores } from "./store-spans.ts";
-import { traceBounds } from "./trace-bounds.ts";
+import { inWorkSpan, traceBounds } from "./work-span.ts";
 
-/** Wrappers from a port to the same port, with spans. */
+/**
+ * Wrappers from a port to the same port, with spans. This folder is loaded only where the operator
+ * has registered an SDK of OpenTelemetry (`registered-sdk.ts`): without one nothing is wrapped.
+ */
 export interface Traces {
   serverSpans(parts: Omit<ServerSpansParts, "tracer">): ServerSpans;
   stores(stores: Stores, system: "mongodb" | "sqlite"): Stores;
   readonly limit: LimitSpans;
-  run(run: Runner): Runner;
-  stream(stream: StreamRunner): StreamRunner;
+  run(runner: Pick<AppRunner, "run" | "traceOf">): Runner;
+  stream(runner: Pick<AppRunner, "stream" | "traceOf">): StreamRunner;
   /** Lets the SDK export what it holds, within a bound of time. Never rejects. */
   close(): Promise<void>;
 }
@@ -29,8 +32,8 @@ export function createTraces(version: string): Traces {
     serverSpans: (parts) => createServerSpans({ ...parts, tracer }),
     stores: (stores, system) => traceStores(stores, tracer, system),
     limit: createLimitSpans(tracer),
-    run: (run) => traceRuns(run, tracer),
-    stream: (stream) => traceStreams(stream, tracer),
+    run: (runner) => traceRuns(runner, tracer),
+    stream: (runner) => traceStreams(runner, tracer),
     close: flush,
   };
 }
@@ -58,4 +61,47 @@ function callMethod(of: unknown, name: string): unknown {
   if (typeof of !== "object" || of === null) return undefined;
   const method: unknown = Reflect.get(of, name);
   return typeof method === "function" ? Reflect.apply(method, of, []) : undefined;
+}
+
+/**
+ * The same stores, with a span for each call that a request makes. A look-up or a write that
+ * several requests wait for together is a child of the first one's span.
+ */
+function traceStores(stores: Stores, tracer: Tracer, system: "mongodb" | "sqlite"): Stores {
+  const traced = <Port extends object>(collection: string, port: Port) =>
+    tracePort(port, { tracer, system, collection });
+  return {
+    ...stores,
+    keys: traced("keys", stores.keys),
+    teams: traced("teams", stores.teams),
+    members: traced("members", stores.members),
+    preview: traced("preview", stores.preview),
+    apps: traced("apps", stores.apps),
+    sessions: traced("sessions", stores.sessions),
+    serviceTokens: traced("service_tokens", stores.serviceTokens),
+    users: traced("users", stores.users),
+    runRecords: traced("run_records", stores.runRecords),
+  };
+}
+
+function tracePort<Port extends object>(
+  port: Port,
+  { tracer, system, collection }: { tracer: Tracer; system: string; collection: string },
+): Port {
+  const traced = { ...port };
+  for (const [operation, work] of Object.entries(port)) {
+    if (typeof work !== "function") continue;
+    const span = {
+      name: `${operation} ${collection}`,
+      attributes: {
+        "db.system.name": system,
+        "db.operation.name": operation,
+        "db.collection.name": collection,
+      },
+    };
+    Reflect.set(traced, operation, (...given: unknown[]) =>
+      inWorkSpan(tracer, span, () => Reflect.apply(work, port, given)),
+    );
+  }
+  return traced;
 }

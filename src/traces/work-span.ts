@@ -1,15 +1,19 @@
 import {
   type Attributes,
   context,
+  diag,
   type Link,
   type Span,
   SpanKind,
+  type SpanOptions,
   SpanStatusCode,
   type Tracer,
   trace,
 } from "@opentelemetry/api";
 import { Refusal } from "../refusal/refusal.ts";
-import { guarded, startGuarded } from "./guarded-span.ts";
+
+// Spans of the work that a request causes: calls of the store, of Redis and of apps. Code of the
+// operator's SDK runs here, and whatever it throws fails no request.
 
 export interface WorkSpan {
   readonly name: string;
@@ -68,3 +72,37 @@ function errorType(thrown: unknown): string {
   if (thrown instanceof Refusal) return thrown.reason.toLowerCase();
   return thrown instanceof Error ? thrown.name : "_OTHER";
 }
+
+/**
+ * Starts a span; undefined where the SDK throws. Samplers and span processors are the operator's
+ * code: what they throw fails no request, and is told to the logger of OpenTelemetry alone.
+ */
+export function startGuarded(tracer: Tracer, name: string, options: SpanOptions): Span | undefined {
+  try {
+    return tracer.startSpan(name, options);
+  } catch (thrown) {
+    diag.error("a span could not be started", thrown);
+    return undefined;
+  }
+}
+
+/** Does what may run code of the SDK: it ends a span, or adds to it. Never throws. */
+export function guarded(work: () => void): void {
+  try {
+    work();
+  } catch (thrown) {
+    diag.error("a span could not be written", thrown);
+  }
+}
+
+/** The bounds of traces. Those of what waits for the exporter are the SDK's. */
+export const traceBounds = {
+  /** Of a path in a span. */
+  pathCharactersMax: 256,
+  /** Of a path that is read for a span: more than is shown, because redaction makes it shorter. */
+  pathCharactersReadMax: 1_024,
+  /** Requests that one span names beside its parent. The SDK keeps no more. */
+  linksMax: 128,
+  /** How long the end of the process waits for the last spans to be exported. */
+  flushMsMax: 2_000,
+} as const;

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { unavailable } from "#src/refusal/refusal.ts";
-import type { RunRecordChange } from "#src/run/repeat/run-record-store.ts";
+import type { RunRecordChange } from "#src/run/idempotency/run-record-store.ts";
 import { runBounds } from "#src/run/run-bounds.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";

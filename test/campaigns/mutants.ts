@@ -211,17 +211,17 @@ export const mutants: readonly Mutant[] = [
   },
   {
     fault: "two teams share an Idempotency-Key",
-    file: "src/run/repeat/repeatable-runs.ts",
+    file: "src/run/idempotency/idempotent-runs.ts",
     text: "JSON.stringify([teamId, app.id, readIdempotencyKey(key)])",
     by: "JSON.stringify([app.id, readIdempotencyKey(key)])",
-    test: "test/run/repeat/repeatable-runs.test.ts",
+    test: "test/run/idempotency/idempotent-runs.test.ts",
   },
   {
     fault: "another text under an Idempotency-Key gets the answer to the first",
-    file: "src/run/repeat/repeatable-runs.ts",
+    file: "src/run/idempotency/idempotent-runs.ts",
     text: 'if (found.fingerprint !== fingerprint) throw fail("IDEMPOTENCY_KEY_REUSED");\n    // It',
     by: "// It",
-    test: "test/run/repeat/repeatable-runs.test.ts",
+    test: "test/run/idempotency/idempotent-runs.test.ts",
   },
   {
     fault: "an app is told a deadline that is none",

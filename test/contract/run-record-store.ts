@@ -1,7 +1,6 @@
 import { describe, expect, test } from "vitest";
-import type { RunClaim, RunEnd, RunRelease, RunState } from "#src/run/repeat/run-record-store.ts";
-import type { OpenStores } from "./opened-stores.ts";
-import { openedStores } from "./opened-stores.ts";
+import type { RunClaim, RunEnd, RunRelease, RunState } from "#src/run/idempotency/run-record-store.ts";
+import { type OpenStores, openedStores } from "./opened-stores.ts";
 
 export function runRecordStoreContract(name: string, open: OpenStores): void {
   describe(`RunRecordStore on ${name}`, () => {

@@ -18,7 +18,7 @@ import { createKeyForm } from "#src/keys/key-value.ts";
 import { createServiceSecrets } from "#src/keys/service-secrets.ts";
 import { createLog } from "#src/log/log.ts";
 import { createRedaction } from "#src/log/redaction.ts";
-import type { NameFilePaths } from "#src/run/name-files.ts";
+import type { NameFilePaths } from "#src/run/resolve-host.ts";
 import type { Config } from "#src/settings/config.ts";
 import { writeHostAndPort } from "#src/settings/host.ts";
 import { readSettings } from "#src/settings/read-settings.ts";

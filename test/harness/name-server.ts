@@ -2,7 +2,7 @@ import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { NameFilePaths } from "#src/run/name-files.ts";
+import type { NameFilePaths } from "#src/run/resolve-host.ts";
 import { createTempFolders } from "./temp-folders.ts";
 
 export interface NameRecord {

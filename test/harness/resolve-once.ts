@@ -1,6 +1,5 @@
 // Finds the addresses of one name, with the files that are named, and prints them.
-import { createNameFiles } from "#src/run/name-files.ts";
-import { createResolveHost } from "#src/run/resolve-host.ts";
+import { createNameFiles, createResolveHost } from "#src/run/resolve-host.ts";
 
 const [host = "", hosts = "", resolver = ""] = process.argv.slice(2);
 const resolve = createResolveHost(createNameFiles({ hosts, resolver }));

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { cutPiece } from "#src/run/cut-piece.ts";
+import { cutPiece } from "#src/run/app-stream.ts";
 
 function cutAll(text: string, bytesMax: number): string[] {
   const cuts: string[] = [];

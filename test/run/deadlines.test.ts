@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { Deadlines, Timed } from "#src/run/deadlines.ts";
+import { Deadlines, Timed } from "#src/run/run-limits.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 
 class Named extends Timed {

@@ -5,9 +5,9 @@ import { runInNewContext } from "node:vm";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { StreamRunResponseSchema } from "#gen/keyrun/v1/app_backend_service_pb.ts";
-import { EventStreamDecoder } from "#src/run/stream/event-stream-decoder.ts";
+import { EventStreamDecoder } from "#src/run/stream/piece-decoder.ts";
 import type { PieceSource } from "#src/run/stream/piece-source.ts";
-import { wholeOutput } from "#src/run/stream/whole-output.ts";
+import { wholeOutput } from "#src/run/stream/running-streams.ts";
 import { appOn, openAppRunner, runOf, serveTcp } from "../harness/app-backends.ts";
 import { fieldBlock, frame, framesIn, frameTypes } from "../harness/h2-frames.ts";
 

@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { createHostLookup } from "#src/run/host-lookup.ts";
-import { createNameFiles } from "#src/run/name-files.ts";
-import { createResolveHost, type ResolveHost } from "#src/run/resolve-host.ts";
+import { createNameFiles, createResolveHost, type ResolveHost } from "#src/run/resolve-host.ts";
 import { runBounds } from "#src/run/run-bounds.ts";
 import { expectPending } from "../harness/app-backends.ts";
 import { createManualClock } from "../harness/manual-clock.ts";

@@ -3,8 +3,7 @@ import { mkdirSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { createNameFiles, type NameFilePaths } from "#src/run/name-files.ts";
-import { createResolveHost } from "#src/run/resolve-host.ts";
+import { createNameFiles, createResolveHost, type NameFilePaths } from "#src/run/resolve-host.ts";
 import { startNameServer } from "../harness/name-server.ts";
 import { describeWith } from "../harness/needs.ts";
 

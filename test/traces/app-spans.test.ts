@@ -3,8 +3,9 @@ import { NodeSDK, tracing } from "@opentelemetry/sdk-node";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { readBackend } from "#src/apps/backend-fields.ts";
 import { fail } from "#src/refusal/refusal.ts";
+import type { Runner } from "#src/run/runner.ts";
 import { traceRuns } from "#src/traces/app-spans.ts";
-import { appOn, runOf } from "../harness/app-backends.ts";
+import { appOn, openAppRunner, runOf } from "../harness/app-backends.ts";
 
 const exporter = new tracing.InMemorySpanExporter();
 const sdk = new NodeSDK({
@@ -12,18 +13,19 @@ const sdk = new NodeSDK({
   spanProcessors: [new tracing.SimpleSpanProcessor(exporter)],
 });
 const tracer = trace.getTracer("test");
+const { traceOf } = openAppRunner();
 
 beforeAll(() => sdk.start());
 afterAll(() => sdk.shutdown());
 beforeEach(() => exporter.reset());
 
 /** Runs an app as a request does that has a span. */
-function runInRequest(run: Parameters<typeof traceRuns>[0], target: string) {
+function runInRequest(run: Runner, target: string) {
   const value = { $typeName: "keyrun.v1.GrpcBackend", target, tls: false } as const;
   const message = { $typeName: "keyrun.v1.AppBackend", kind: { case: "grpc", value } } as const;
   const order = runOf(appOn(readBackend(message, undefined)));
   const request = trace.setSpan(context.active(), tracer.startSpan("request", { root: true }));
-  return context.with(request, () => traceRuns(run, tracer)(order));
+  return context.with(request, () => traceRuns({ run, traceOf }, tracer)(order));
 }
 
 test.each([

@@ -6,7 +6,7 @@ import { fail, Refusal } from "#src/refusal/refusal.ts";
 import type { Pieces } from "#src/run/runner.ts";
 import { traceRuns, traceStreams } from "#src/traces/app-spans.ts";
 import { inWorkSpan } from "#src/traces/work-span.ts";
-import { appOn, runOf } from "../harness/app-backends.ts";
+import { appOn, openAppRunner, runOf } from "../harness/app-backends.ts";
 
 type Place = "the sampler" | "the start of a span" | "the end of a span";
 
@@ -33,6 +33,7 @@ const sdk = new NodeSDK({
   ],
 });
 const tracer = trace.getTracer("test");
+const { traceOf } = openAppRunner();
 
 beforeAll(() => sdk.start());
 afterAll(() => sdk.shutdown());
@@ -78,10 +79,22 @@ const works: readonly [string, () => unknown, unknown][] = [
   ["a call of the store", () => inWorkSpan(tracer, span, () => Promise.resolve("x")), "x"],
   ["a synchronous call", () => inWorkSpan(tracer, span, () => "x"), "x"],
   ["a refused call", () => inWorkSpan(tracer, span, () => Promise.reject(refused())), "UNAVAILABLE"],
-  ["a run", () => traceRuns(() => Promise.resolve("x"), tracer)(order), "x"],
-  ["a refused run", () => traceRuns(() => Promise.reject(refused()), tracer)(order), "UNAVAILABLE"],
-  ["a stream", async () => textOf(await traceStreams(async () => pieces(), tracer)(order)), "ab"],
-  ["a refused stream", () => traceStreams(() => Promise.reject(refused()), tracer)(order), "UNAVAILABLE"],
+  ["a run", () => traceRuns({ run: () => Promise.resolve("x"), traceOf }, tracer)(order), "x"],
+  [
+    "a refused run",
+    () => traceRuns({ run: () => Promise.reject(refused()), traceOf }, tracer)(order),
+    "UNAVAILABLE",
+  ],
+  [
+    "a stream",
+    async () => textOf(await traceStreams({ stream: async () => pieces(), traceOf }, tracer)(order)),
+    "ab",
+  ],
+  [
+    "a refused stream",
+    () => traceStreams({ stream: () => Promise.reject(refused()), traceOf }, tracer)(order),
+    "UNAVAILABLE",
+  ],
 ];
 
 describe.each(["the sampler", "the start of a span", "the end of a span"] as const)(

@@ -1,5 +1,5 @@
 import { type HeldBytes, overloaded } from "../../limit/byte-budget.ts";
-import { appFailed } from "../backend-runner.ts";
+import { appFailed } from "../runner.ts";
 
 const noBytes = Buffer.alloc(0);
 

@@ -1,16 +1,17 @@
 import type { HeldBytes } from "../../limit/byte-budget.ts";
 import { streamTurns } from "../../limit/stream-turns.ts";
 import { Refusal } from "../../refusal/refusal.ts";
-import { appFailed } from "../backend-runner.ts";
 import { type AnswerHeaders, type AnswerReader, answerFault, type HttpExchange } from "../http-exchange.ts";
 import { runBounds } from "../run-bounds.ts";
+import { appFailed } from "../runner.ts";
 import { ByteBuffer, type Memory, memoryOf } from "./byte-buffer.ts";
-import { EventStreamDecoder } from "./event-stream-decoder.ts";
-import { JsonLinesDecoder } from "./json-lines-decoder.ts";
-import { Mailbox } from "./mailbox.ts";
-import type { PieceDecoder } from "./piece-decoder.ts";
-import type { PieceSource } from "./piece-source.ts";
-import { WholeJsonDecoder } from "./whole-json-decoder.ts";
+import {
+  EventStreamDecoder,
+  JsonLinesDecoder,
+  type PieceDecoder,
+  WholeJsonDecoder,
+} from "./piece-decoder.ts";
+import { Mailbox, type PieceSource } from "./piece-source.ts";
 
 export interface AnswerBounds {
   /** Bytes of one message: a line, an event, or whole JSON. */

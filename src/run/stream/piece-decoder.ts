@@ -1,3 +1,8 @@
+import { isUtf8 } from "node:buffer";
+import { hasTooManyValues, jsonValuesMax } from "../../transcode/json-text.ts";
+import { appFailed } from "../runner.ts";
+import { ByteBuffer, type Memory } from "./byte-buffer.ts";
+
 /**
  * Takes the body of an HTTP app's answer apart into the texts of its messages, whatever the chunks
  * are in which the bytes arrive. It decodes only what it is asked for, so that what a slow reader
@@ -16,4 +21,303 @@ export interface PieceDecoder {
    * completes. Throws APP_FAILED where the body ends within a message.
    */
   end(): string | undefined;
+}
+
+/**
+ * Reads `text/event-stream` as the WHATWG standard for server-sent events says. The data of each
+ * event is a message. The fields `id` and `retry` mean nothing here, and no type of an event but
+ * `error` does: with it the app tells that it failed. The standard drops an event that the end of
+ * the body cuts off; here that is a failure, as text would be missing. An event has at most
+ * `bytesMax` bytes.
+ */
+export class EventStreamDecoder implements PieceDecoder {
+  readonly #lines: LineReader;
+  #isFirstLine = true;
+  /** The data of the event, where it has any: bytes, so that a line costs no more than these. */
+  readonly #data: ByteBuffer;
+  #hasData = false;
+  #isError = false;
+
+  constructor(bytesMax: number, memory?: Memory) {
+    this.#lines = new LineReader({ bytesMax, endsAtCr: true, memory });
+    const tooMany = `An event of the answer has more than ${bytesMax} bytes.`;
+    this.#data = new ByteBuffer(bytesMax, tooMany, memory);
+  }
+
+  feed(bytes: Buffer): void {
+    this.#lines.feed(bytes);
+  }
+
+  next(): string | undefined {
+    for (;;) {
+      const read = this.#lines.next();
+      if (read === undefined) return undefined;
+      const line = this.#withoutMark(read);
+      if (line.byteLength === 0) return this.#dispatch();
+      if (line[0] === colonByte) return "";
+      this.#readField(line);
+    }
+  }
+
+  end(): undefined {
+    const rest = this.#withoutMark(this.#lines.rest());
+    if (this.#hasData || !(rest.byteLength === 0 || rest[0] === colonByte)) {
+      throw appFailed("The answer ended within an event.");
+    }
+  }
+
+  /** The body may begin with a byte order mark. */
+  #withoutMark(line: Buffer): Buffer {
+    const isFirst = this.#isFirstLine;
+    this.#isFirstLine = false;
+    return isFirst && line.indexOf(byteOrderMark) === 0 ? line.subarray(byteOrderMark.byteLength) : line;
+  }
+
+  #readField(line: Buffer): void {
+    const colon = line.indexOf(colonByte);
+    const nameEnd = colon < 0 ? line.byteLength : colon;
+    // Longer names mean nothing, and are not decoded.
+    const name = nameEnd > namesBytesMax ? "" : line.toString("latin1", 0, nameEnd);
+    if (name !== "data" && name !== "event") return;
+    const valueStart = colon < 0 ? nameEnd : line[colon + 1] === space ? colon + 2 : colon + 1;
+    const value = line.subarray(valueStart);
+    if (name === "event") this.#isError = value.equals(errorType);
+    else this.#append(value);
+  }
+
+  #append(value: Buffer): void {
+    if (this.#hasData) this.#data.append(lineFeed);
+    this.#hasData = true;
+    this.#data.append(value);
+  }
+
+  #dispatch(): string {
+    if (!this.#hasData && !this.#isError) return "";
+    const hadData = this.#hasData;
+    const isError = this.#isError;
+    this.#hasData = false;
+    this.#isError = false;
+    const data = this.#data.take();
+    if (isError) throw toldError();
+    return hadData ? textOfPart(data.toString()) : "";
+  }
+}
+
+const byteOrderMark = Buffer.from("\ufeff");
+const lineFeed = Buffer.from("\n");
+const errorType = Buffer.from("error");
+const namesBytesMax = "event".length;
+const colonByte = 0x3a;
+const space = 0x20;
+
+/**
+ * Reads `application/x-ndjson`: a message a line, each of at most `bytesMax` bytes. An empty line
+ * is a sign of life. The last line needs no line end.
+ */
+export class JsonLinesDecoder implements PieceDecoder {
+  readonly #lines: LineReader;
+
+  constructor(bytesMax: number, memory?: Memory) {
+    this.#lines = new LineReader({ bytesMax, endsAtCr: false, memory });
+  }
+
+  feed(bytes: Buffer): void {
+    this.#lines.feed(bytes);
+  }
+
+  next(): string | undefined {
+    const line = this.#lines.next();
+    return line === undefined ? undefined : textOfLine(line);
+  }
+
+  end(): string {
+    return textOfLine(this.#lines.rest());
+  }
+}
+
+function textOfLine(bytes: Buffer): string {
+  if (bytes.byteLength === 0) return "";
+  const line = bytes.toString();
+  return emptyLine.test(line) ? "" : textOfPart(line);
+}
+
+/** Without anything that JSON takes for more than whitespace. */
+const emptyLine = /^[ \t\r]*$/;
+
+/** Reads a body that is one message, of at most `bytesMax` bytes. */
+export class WholeJsonDecoder implements PieceDecoder {
+  readonly #body: ByteBuffer;
+
+  constructor(bytesMax: number, memory?: Memory) {
+    this.#body = new ByteBuffer(bytesMax, `The answer has more than ${bytesMax} bytes.`, memory);
+  }
+
+  feed(bytes: Buffer): void {
+    this.#body.append(bytes);
+  }
+
+  next(): undefined {}
+
+  end(): string {
+    return textOfJson(decodeUtf8(this.#body.take()));
+  }
+}
+
+/**
+ * The text of a message in JSON: an object with a string `text`. Throws APP_FAILED for anything
+ * else.
+ */
+function textOfJson(json: string): string {
+  return textOf(parse(json));
+}
+
+/**
+ * The same for one of many messages. The app tells with a member `error` that it failed half-way.
+ */
+function textOfPart(json: string): string {
+  const message = parse(json);
+  if (typeof message === "object" && message !== null && "error" in message && message.error !== null) {
+    throw toldError();
+  }
+  return textOf(message);
+}
+
+/** The refusal for an app that says in its stream that it failed. */
+function toldError() {
+  return appFailed("The app told an error in its stream.");
+}
+
+/** The string `text` of an object from JSON; undefined for anything else. */
+export function memberText(message: unknown): string | undefined {
+  if (typeof message !== "object" || message === null || !("text" in message)) return undefined;
+  return typeof message.text === "string" ? message.text : undefined;
+}
+
+/**
+ * What the JSON holds; undefined if it is no JSON. The parser's error quotes what the app sent,
+ * which belongs to the team, so it is not kept as a cause. Throws APP_FAILED for JSON with more
+ * values than may be read in one turn of the event loop.
+ */
+export function jsonIn(json: string): unknown {
+  if (hasTooManyValues(json)) throw appFailed(`A message in JSON has more than ${jsonValuesMax} values.`);
+  try {
+    return JSON.parse(json);
+  } catch {
+    return undefined;
+  }
+}
+
+function textOf(message: unknown): string {
+  const text = memberText(message);
+  if (text === undefined) throw appFailed("A message is not a JSON object with a string `text`.");
+  return text;
+}
+
+function parse(json: string): unknown {
+  const message = jsonIn(json);
+  if (message === undefined) throw appFailed("A message is not JSON.");
+  return message;
+}
+
+/**
+ * Cuts bytes into lines of strict UTF-8. A line may end with LF or CRLF, and with `endsAtCr` also
+ * with CR alone. Each byte is looked at once for each kind of end, and only a line that is not
+ * complete at the end of a chunk is copied.
+ */
+class LineReader {
+  readonly #bytesMax: number;
+  readonly #endsAtCr: boolean;
+  readonly #unfinished: ByteBuffer;
+  #chunk: Buffer = noBytes;
+  #position = 0;
+  /** Where the next LF and CR of the chunk are. Looked for again only when they are passed. */
+  #lf = -1;
+  #cr = -1;
+  /** The last chunk ended with CR, so that an LF at the start of this one belongs to it. */
+  #skipsLf = false;
+
+  constructor(how: { bytesMax: number; endsAtCr: boolean; memory: Memory | undefined }) {
+    const { bytesMax, endsAtCr, memory } = how;
+    this.#bytesMax = bytesMax;
+    this.#endsAtCr = endsAtCr;
+    const tooMany = `A line of the answer has more than ${bytesMax} bytes.`;
+    this.#unfinished = new ByteBuffer(bytesMax, tooMany, memory);
+  }
+
+  /** Gives it the next bytes. Call it only after `next` has returned undefined. */
+  feed(bytes: Buffer): void {
+    this.#chunk = bytes;
+    this.#position = 0;
+    if (bytes.byteLength > 0 && this.#skipsLf) {
+      this.#skipsLf = false;
+      if (bytes[0] === lf) this.#position = 1;
+    }
+    this.#lf = bytes.indexOf(lf, this.#position);
+    this.#cr = this.#endsAtCr ? bytes.indexOf(cr, this.#position) : -1;
+  }
+
+  /**
+   * The next line without its end, valid until the next call of `feed`. Undefined where it needs
+   * more bytes. Throws APP_FAILED for a line of too many bytes, or one that is not UTF-8.
+   */
+  next(): Buffer | undefined {
+    const end = this.#nextEnd();
+    if (end < 0) {
+      this.#unfinished.append(this.#chunk.subarray(this.#position));
+      this.#chunk = noBytes;
+      this.#position = 0;
+      return undefined;
+    }
+    const isEmpty = end === this.#position && this.#unfinished.isEmpty;
+    const line = isEmpty ? noBytes : this.#chunk.subarray(this.#position, end);
+    this.#passEnd(end);
+    if (isEmpty) return line;
+    if (this.#unfinished.isEmpty) return this.#checked(line);
+    this.#unfinished.append(line);
+    return this.#checked(this.#unfinished.take());
+  }
+
+  /** The line that no line end completes. Empty where there is none. */
+  rest(): Buffer {
+    return this.#checked(this.#unfinished.take());
+  }
+
+  #nextEnd(): number {
+    if (this.#cr < 0) return this.#lf;
+    return this.#lf < 0 ? this.#cr : Math.min(this.#lf, this.#cr);
+  }
+
+  #passEnd(end: number): void {
+    const chunk = this.#chunk;
+    let next = end + 1;
+    if (chunk[end] === cr) {
+      if (next === chunk.byteLength) this.#skipsLf = true;
+      else if (chunk[next] === lf) next += 1;
+    }
+    this.#position = next;
+    if (this.#lf >= 0 && this.#lf < next) this.#lf = chunk.indexOf(lf, next);
+    if (this.#cr >= 0 && this.#cr < next) this.#cr = chunk.indexOf(cr, next);
+  }
+
+  #checked(line: Buffer): Buffer {
+    if (line.byteLength > this.#bytesMax) {
+      throw appFailed(`A line of the answer has more than ${this.#bytesMax} bytes.`);
+    }
+    if (!isUtf8(line)) throw notUtf8();
+    return line;
+  }
+}
+
+const noBytes = Buffer.alloc(0);
+const lf = 0x0a;
+const cr = 0x0d;
+
+/** Throws APP_FAILED for what is not UTF-8. A byte order mark is kept. */
+function decodeUtf8(bytes: Buffer): string {
+  if (!isUtf8(bytes)) throw notUtf8();
+  return bytes.toString();
+}
+
+function notUtf8() {
+  return appFailed("The answer is not UTF-8.");
 }

@@ -6,7 +6,7 @@ import type {
   RunRecord,
   RunRecordChange,
   RunRecordStore,
-} from "../../run/repeat/run-record-store.ts";
+} from "../../run/idempotency/run-record-store.ts";
 import { sumByTeam, sumOf } from "../record-sums.ts";
 import { checkRecord } from "../records.ts";
 import { type Collections, type RunRecordDocument, runRecordDocument, storedRunRecord } from "./documents.ts";

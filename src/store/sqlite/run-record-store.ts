@@ -5,7 +5,7 @@ import type {
   RunRecord,
   RunRecordChange,
   RunRecordStore,
-} from "../../run/repeat/run-record-store.ts";
+} from "../../run/idempotency/run-record-store.ts";
 import { sumByTeam, sumOf } from "../record-sums.ts";
 import { checkRecord, runRecord } from "../records.ts";
 import { columnsOf } from "./columns.ts";

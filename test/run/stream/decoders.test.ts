@@ -1,10 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { Refusal } from "#src/refusal/refusal.ts";
-import { EventStreamDecoder } from "#src/run/stream/event-stream-decoder.ts";
-import { JsonLinesDecoder } from "#src/run/stream/json-lines-decoder.ts";
-import type { PieceDecoder } from "#src/run/stream/piece-decoder.ts";
-import { WholeJsonDecoder } from "#src/run/stream/whole-json-decoder.ts";
+import {
+  EventStreamDecoder,
+  JsonLinesDecoder,
+  type PieceDecoder,
+  WholeJsonDecoder,
+} from "#src/run/stream/piece-decoder.ts";
 import { causeOf } from "../../harness/app-backends.ts";
 
 const bytesMax = 4_096;

@@ -1,0 +1,290 @@
+import { createHash } from "node:crypto";
+import type { AppRecord } from "../../apps/app-store.ts";
+import type { Call } from "../../auth/principal.ts";
+import type { Clock } from "../../base/clock.ts";
+import { bounds } from "../../bounds.ts";
+import { readTraceContext } from "../../http/trace-context.ts";
+import { type ByteBudget, overloaded, textBytes } from "../../limit/byte-budget.ts";
+import { fail, type Refusal, unavailable } from "../../refusal/refusal.ts";
+import { runBounds } from "../run-bounds.ts";
+import { type Run, type Runner, takeText } from "../runner.ts";
+import type { RunClaim, RunRecord, RunRecordStore } from "./run-record-store.ts";
+import { createRunRecords } from "./run-records.ts";
+import { outcomeOf, type RunOutcome, RunUnderWay, replayedRefusal } from "./run-under-way.ts";
+
+/** A run with an Idempotency-Key. */
+export interface IdempotentOrder {
+  readonly teamId: string;
+  readonly keyId: string;
+  readonly app: AppRecord;
+  /** Empty once the run has begun, or what came of an earlier one is known. */
+  text: string;
+  /** The value of the header, as it was sent. */
+  readonly key: string;
+}
+
+export interface IdempotentAnswer {
+  readonly runId: string;
+  readonly text: string;
+  /** An earlier request with the key had this answer. */
+  readonly isReplayed: boolean;
+}
+
+/**
+ * Runs apps at most once for each key, whatever the network, the callers or a crash do. The key
+ * stands for what came of the run, for `keptHours`. Its scope is the team and the id of the app:
+ * also an app that was deleted and made anew is not started twice for one key.
+ */
+export interface IdempotentRuns {
+  /**
+   * Runs the app, or returns what came of the key's run. The run goes on when its caller leaves.
+   * Throws INVALID_ARGUMENT for a key of the wrong form, IDEMPOTENCY_KEY_REUSED if the key was sent
+   * with another text, IDEMPOTENCY_KEY_IN_USE while the run has not ended, IDEMPOTENCY_ANSWER_GONE
+   * if its answer is no longer kept, and UNAVAILABLE if the record of the run can't be written: the
+   * app is then not started.
+   */
+  run(order: IdempotentOrder, call: Call): Promise<IdempotentAnswer>;
+  /** Resolves once no run is under way, and what came of each is written. */
+  idle(): Promise<void>;
+  /** Deletes what is kept of the team's runs. Calls `before` before each write. */
+  deleteOfTeam(teamId: string, before: () => void): Promise<void>;
+  /** Starts to remove expired records. */
+  start(): void;
+  /** Writes what is left. Call it once no run is under way. */
+  close(): Promise<void>;
+}
+
+export interface IdempotentRunsParts {
+  readonly clock: Clock;
+  readonly store: RunRecordStore;
+  /** Other instances use the store too. Their wall clocks may differ from this one's. */
+  readonly isShared?: boolean;
+  readonly run: Runner;
+  readonly bytes: ByteBudget;
+  readonly newRunId: () => string;
+  /** How long what came of a run is kept. With 0, a key is refused. */
+  readonly keptHours: number;
+  /** How many records the team may have. */
+  readonly recordsMaxOf: (teamId: string) => Promise<number>;
+  /** Called with the cause when an outcome or a sweep could not be written. It is tried again. */
+  readonly onWriteFailed: (cause: unknown) => void;
+}
+
+export function createIdempotentRuns(parts: IdempotentRunsParts): IdempotentRuns {
+  const { clock, keptHours, bytes } = parts;
+  const skewMs = parts.isShared ? runBounds.clockSkewMsMax : 0;
+  // The owner of a run may be another instance, and still try to write what came of it.
+  const ownerMs = parts.isShared ? runBounds.outcomeRetryMsMax + skewMs : 0;
+  // By the clock of every instance, the key is kept for as long as was promised.
+  const keptMs = keptHours * hourMs + skewMs;
+  const records = createRunRecords({ ...parts, keptMs });
+  const underWay = new Map<string, RunUnderWay>();
+  let running = 0;
+  let whenIdle: (() => void)[] = [];
+
+  async function run(order: IdempotentOrder, call: Call): Promise<IdempotentAnswer> {
+    if (keptHours === 0) refuseIdempotencyKey(call, "Idempotency-Key is turned off here.");
+    const names = namesOf(order);
+    const held = bytes.open(order.teamId);
+    let next: Awaited<ReturnType<typeof claimOrFind>>;
+    try {
+      if (!held.take(textBytes(order.text))) throw overloaded();
+      next = await claimOrFind(order, names);
+    } finally {
+      held.release();
+    }
+    if (next.kind === "claimed") return await begin(order, { ...next, call });
+    // What waits for an answer needs no text.
+    order.text = "";
+    return next.kind === "here"
+      ? await join(next.here, names.fingerprint, call)
+      : await replay(next.found, names.fingerprint);
+  }
+
+  async function claimOrFind(order: IdempotentOrder, names: Pick<RunClaim, "id" | "fingerprint">) {
+    const { id } = names;
+    for (let tries = 0; tries < bounds.claimTriesMax; tries++) {
+      const here = hereOf(id);
+      if (here) return { kind: "here", here } as const;
+      const begunMs = clock.monotonicMs();
+      const claim = claimOf(order, names);
+      const found = await records.claim(claim);
+      if (!found) return { kind: "claimed", claim, begunMs } as const;
+      if (found.expireTimeMs <= clock.unixMs()) await records.removeExpired(found);
+      else if (hereOf(id)?.claim.runId === found.runId) continue;
+      // What the owner does meanwhile stands, if it is the first: the next claim meets it.
+      else if (isLost(found)) await records.fail(found);
+      else return { kind: "found", found } as const;
+    }
+    throw unavailable();
+  }
+
+  /** The run of this process, as long as no other instance may tell another outcome. */
+  function hereOf(id: string): RunUnderWay | undefined {
+    const here = underWay.get(id);
+    return here && clock.monotonicMs() < here.untilMs ? here : undefined;
+  }
+
+  /** Whether the run's owner has had all the time in which it may write what came of it. */
+  function isLost({ state, runUntilMs }: RunRecord): boolean {
+    return state === "running" && clock.unixMs() >= runUntilMs + ownerMs;
+  }
+
+  function claimOf({ teamId, app }: IdempotentOrder, names: Pick<RunClaim, "id" | "fingerprint">): RunClaim {
+    const createTimeMs = clock.unixMs();
+    return {
+      ...{ ...names, teamId, runId: parts.newRunId(), createTimeMs },
+      runUntilMs: createTimeMs + app.timeoutMs + runBounds.runSlackMs,
+      expireTimeMs: createTimeMs + keptMs,
+    };
+  }
+
+  async function begin(
+    order: IdempotentOrder,
+    { claim, call, begunMs }: { claim: RunClaim; call: Call; begunMs: number },
+  ): Promise<IdempotentAnswer> {
+    running += 1;
+    const { requestId } = call;
+    const traceContext = readTraceContext((name) => call.header(name));
+    const untilMs = begunMs + (claim.runUntilMs - claim.createTimeMs) + runBounds.outcomeRetryMsMax;
+    const answered = carryOut(order, { claim, requestId, traceContext, begunMs, untilMs }).finally(() => {
+      running -= 1;
+      if (running > 0) return;
+      for (const resolve of whenIdle) resolve();
+      whenIdle = [];
+    });
+    const here = new RunUnderWay({ claim, untilMs }, answered);
+    underWay.set(claim.id, here);
+    const outcome = await here.outcome(call);
+    if (outcome.kind !== "kept" || outcome.state !== "done") throw outcome.refusal;
+    return { runId: claim.runId, text: outcome.text, isReplayed: false };
+  }
+
+  /** Runs the app for nobody in particular, and keeps what came of it. Never rejects. */
+  async function carryOut(
+    order: IdempotentOrder,
+    {
+      claim,
+      begunMs,
+      untilMs,
+      ...asked
+    }: Pick<Run, "requestId" | "traceContext"> & { claim: RunClaim; begunMs: number; untilMs: number },
+  ): Promise<RunOutcome> {
+    const { teamId, runId } = claim;
+    const { keyId, app } = order;
+    const held = bytes.open(teamId);
+    const run: Run = { runId, teamId, keyId, app, text: takeText(order), held, ...asked, whenGone: () => {} };
+    const outcome = await outcomeOf(() => {
+      // The record would say too early that the app can't be at work any more.
+      if (clock.monotonicMs() - begunMs > runBounds.claimMsMax) throw unavailable();
+      // Its output is its text, which is kept until it is written.
+      if (app.backend.kind === "echo" && !held.take(textBytes(run.text))) throw overloaded();
+      return parts.run(run);
+    });
+    const ended = () => {
+      if (underWay.get(claim.id)?.claim === claim) underWay.delete(claim.id);
+      held.release();
+    };
+    if (outcome.kind !== "kept") {
+      held.release();
+      if (outcome.kind === "not_started") await records.release(claim, ended);
+      else ended();
+      return outcome;
+    }
+    await records.end(claim, outcome, { untilMs, done: ended });
+    // Another instance may have written first that the run has failed: a repeat is told.
+    if (clock.monotonicMs() >= untilMs) return { kind: "unknown", refusal: fail("IDEMPOTENCY_KEY_IN_USE") };
+    return outcome;
+  }
+
+  /** Waits for a run that is under way in this process. */
+  async function join(here: RunUnderWay, fingerprint: string, call: Call): Promise<IdempotentAnswer> {
+    if (here.claim.fingerprint !== fingerprint) throw fail("IDEMPOTENCY_KEY_REUSED");
+    const outcome = await here.outcomeForRepeat(call);
+    if (outcome.kind !== "kept") throw outcome.refusal;
+    if (outcome.state !== "done") throw replayedRefusal(outcome.state);
+    return { runId: here.claim.runId, text: outcome.text, isReplayed: true };
+  }
+
+  /** Tells what the store has of a run that is not under way in this process. */
+  async function replay(found: RunRecord, fingerprint: string): Promise<IdempotentAnswer> {
+    const { runId, state } = found;
+    if (found.fingerprint !== fingerprint) throw fail("IDEMPOTENCY_KEY_REUSED");
+    // It runs on another instance, or its process has ended. The app may still be at work.
+    if (state === "running") throw fail("IDEMPOTENCY_KEY_IN_USE");
+    if (state !== "done") throw replayedRefusal(state);
+    const held = bytes.open(found.teamId);
+    try {
+      if (!held.take(2 * found.textBytes)) throw overloaded();
+      const text = await records.textOf(found);
+      if (text === null) throw fail("IDEMPOTENCY_ANSWER_GONE");
+      return { runId, text, isReplayed: true };
+    } finally {
+      held.release();
+    }
+  }
+
+  async function idle(): Promise<void> {
+    if (running > 0) await new Promise<void>((resolve) => whenIdle.push(resolve));
+  }
+
+  return {
+    run,
+    idle,
+    deleteOfTeam: records.deleteOfTeam,
+    start: records.start,
+    async close() {
+      await idle();
+      await records.close();
+    },
+  };
+}
+
+const hourMs = 3_600_000;
+
+/** The key is not stored: it may name an order, or a person. */
+function namesOf({ teamId, app, text, key }: IdempotentOrder): Pick<RunClaim, "id" | "fingerprint"> {
+  const scoped = JSON.stringify([teamId, app.id, readIdempotencyKey(key)]);
+  return {
+    id: createHash("sha256").update(scoped).digest("base64url"),
+    fingerprint: createHash("sha256").update(`${app.id}\n`).update(text).digest("base64url"),
+  };
+}
+
+/** The name of the header, and of the metadata over gRPC and Connect. */
+export const idempotencyHeader = "idempotency-key";
+
+/** Set to "true" on an answer that came of an earlier request. */
+export const replayedHeader = "idempotency-replayed";
+
+const { idempotencyKeyCharactersMax: charactersMax } = bounds;
+
+/**
+ * Returns the key in a header's value, which may be quoted, as RFC 8941 has a string. Refuses a
+ * value of another form, and so the two values of a header that was sent twice: they are joined by
+ * a comma and a space.
+ */
+function readIdempotencyKey(value: string): string {
+  const key = value.startsWith('"') ? unquoted(value) : value;
+  if (key !== undefined && key.length <= charactersMax && visible.test(key)) return key;
+  throw refusal(`Send Idempotency-Key once, with 1 to ${charactersMax} visible ASCII characters.`);
+}
+
+/** Refuses a request that must not have a key: the words say why and what to do. */
+export function refuseIdempotencyKey(call: { header(name: string): string | undefined }, why: string): void {
+  if (call.header(idempotencyHeader) !== undefined) {
+    throw refusal(`${why} Send the request without Idempotency-Key.`);
+  }
+}
+
+function refusal(problem: string): Refusal {
+  return fail("INVALID_ARGUMENT", { param: "Idempotency-Key", problem });
+}
+
+function unquoted(value: string): string | undefined {
+  const inner = quoted.exec(value)?.[1];
+  return inner?.replace(/\\(.)/g, "$1");
+}
+
+const visible = /^[!-~]+$/;
+const quoted = /^"((?:[^"\\]|\\["\\])*)"$/;
