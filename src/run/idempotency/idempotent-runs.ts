@@ -12,6 +12,15 @@ import type { RunClaim, RunRecord, RunRecordStore } from "./run-record-store.ts"
 import { createRunRecords } from "./run-records.ts";
 import { outcomeOf, type RunOutcome, RunUnderWay, replayedRefusal } from "./run-under-way.ts";
 
+// How a run with an Idempotency-Key works. The key, with its team and app, names one record in the
+// store. Who begins a run first claims the record there, and only then starts the app, so no second
+// request can start it, on whatever instance. The run then belongs to nobody: it goes on when its
+// caller leaves, and what came of it is written into the record before it is told. A repeat on this
+// instance waits for the run (`RunUnderWay`); any other one gets what the record has. If nothing
+// can have reached the app, the record is removed and the key is free again. The first end that is
+// written stands: where the owner of a run wrote none within its time, the next repeat writes that
+// the run has failed. A write that the store can't take waits in a retry queue.
+
 /** A run with an Idempotency-Key. */
 export interface IdempotentOrder {
   readonly teamId: string;
@@ -54,7 +63,7 @@ export interface IdempotentRuns {
   close(): Promise<void>;
 }
 
-export interface IdempotentRunsParts {
+export function createIdempotentRuns(parts: {
   readonly clock: Clock;
   readonly store: RunRecordStore;
   /** Other instances use the store too. Their wall clocks may differ from this one's. */
@@ -68,9 +77,7 @@ export interface IdempotentRunsParts {
   readonly recordsMaxOf: (teamId: string) => Promise<number>;
   /** Called with the cause when an outcome or a sweep could not be written. It is tried again. */
   readonly onWriteFailed: (cause: unknown) => void;
-}
-
-export function createIdempotentRuns(parts: IdempotentRunsParts): IdempotentRuns {
+}): IdempotentRuns {
   const { clock, keptHours, bytes } = parts;
   const skewMs = parts.isShared ? runBounds.clockSkewMsMax : 0;
   // The owner of a run may be another instance, and still try to write what came of it.
@@ -93,7 +100,7 @@ export function createIdempotentRuns(parts: IdempotentRunsParts): IdempotentRuns
     } finally {
       held.release();
     }
-    if (next.kind === "claimed") return await begin(order, { ...next, call });
+    if (next.kind === "claimed") return await begin(order, next, call);
     // What waits for an answer needs no text.
     order.text = "";
     return next.kind === "here"
@@ -101,7 +108,7 @@ export function createIdempotentRuns(parts: IdempotentRunsParts): IdempotentRuns
       : await replay(next.found, names.fingerprint);
   }
 
-  async function claimOrFind(order: IdempotentOrder, names: Pick<RunClaim, "id" | "fingerprint">) {
+  async function claimOrFind(order: IdempotentOrder, names: RecordNames) {
     const { id } = names;
     for (let tries = 0; tries < bounds.claimTriesMax; tries++) {
       const here = hereOf(id);
@@ -130,10 +137,14 @@ export function createIdempotentRuns(parts: IdempotentRunsParts): IdempotentRuns
     return state === "running" && clock.unixMs() >= runUntilMs + ownerMs;
   }
 
-  function claimOf({ teamId, app }: IdempotentOrder, names: Pick<RunClaim, "id" | "fingerprint">): RunClaim {
+  function claimOf({ teamId, app }: IdempotentOrder, { id, fingerprint }: RecordNames): RunClaim {
     const createTimeMs = clock.unixMs();
     return {
-      ...{ ...names, teamId, runId: parts.newRunId(), createTimeMs },
+      id,
+      fingerprint,
+      teamId,
+      runId: parts.newRunId(),
+      createTimeMs,
       runUntilMs: createTimeMs + app.timeoutMs + runBounds.runSlackMs,
       expireTimeMs: createTimeMs + keptMs,
     };
@@ -141,13 +152,27 @@ export function createIdempotentRuns(parts: IdempotentRunsParts): IdempotentRuns
 
   async function begin(
     order: IdempotentOrder,
-    { claim, call, begunMs }: { claim: RunClaim; call: Call; begunMs: number },
+    { claim, begunMs }: Claimed,
+    call: Call,
   ): Promise<IdempotentAnswer> {
-    running += 1;
-    const { requestId } = call;
-    const traceContext = readTraceContext((name) => call.header(name));
     const untilMs = begunMs + (claim.runUntilMs - claim.createTimeMs) + runBounds.outcomeRetryMsMax;
-    const answered = carryOut(order, { claim, requestId, traceContext, begunMs, untilMs }).finally(() => {
+    const traceContext = readTraceContext((name) => call.header(name));
+    const held = bytes.open(order.teamId);
+    const { teamId, runId } = claim;
+    const { keyId, app } = order;
+    const run: Run = {
+      runId,
+      teamId,
+      keyId,
+      app,
+      text: takeText(order),
+      held,
+      requestId: call.requestId,
+      traceContext,
+      whenGone: () => {},
+    };
+    running += 1;
+    const answered = carryOut(run, { claim, begunMs }, untilMs).finally(() => {
       running -= 1;
       if (running > 0) return;
       for (const resolve of whenIdle) resolve();
@@ -161,24 +186,13 @@ export function createIdempotentRuns(parts: IdempotentRunsParts): IdempotentRuns
   }
 
   /** Runs the app for nobody in particular, and keeps what came of it. Never rejects. */
-  async function carryOut(
-    order: IdempotentOrder,
-    {
-      claim,
-      begunMs,
-      untilMs,
-      ...asked
-    }: Pick<Run, "requestId" | "traceContext"> & { claim: RunClaim; begunMs: number; untilMs: number },
-  ): Promise<RunOutcome> {
-    const { teamId, runId } = claim;
-    const { keyId, app } = order;
-    const held = bytes.open(teamId);
-    const run: Run = { runId, teamId, keyId, app, text: takeText(order), held, ...asked, whenGone: () => {} };
+  async function carryOut(run: Run, { claim, begunMs }: Claimed, untilMs: number): Promise<RunOutcome> {
+    const { held } = run;
     const outcome = await outcomeOf(() => {
       // The record would say too early that the app can't be at work any more.
       if (clock.monotonicMs() - begunMs > runBounds.claimMsMax) throw unavailable();
       // Its output is its text, which is kept until it is written.
-      if (app.backend.kind === "echo" && !held.take(textBytes(run.text))) throw overloaded();
+      if (run.app.backend.kind === "echo" && !held.take(textBytes(run.text))) throw overloaded();
       return parts.run(run);
     });
     const ended = () => {
@@ -240,10 +254,18 @@ export function createIdempotentRuns(parts: IdempotentRunsParts): IdempotentRuns
   };
 }
 
+/** A claim of this process, and the monotonic time at which it was begun. */
+interface Claimed {
+  readonly claim: RunClaim;
+  readonly begunMs: number;
+}
+
+type RecordNames = Pick<RunClaim, "id" | "fingerprint">;
+
 const hourMs = 3_600_000;
 
 /** The key is not stored: it may name an order, or a person. */
-function namesOf({ teamId, app, text, key }: IdempotentOrder): Pick<RunClaim, "id" | "fingerprint"> {
+function namesOf({ teamId, app, text, key }: IdempotentOrder): RecordNames {
   const scoped = JSON.stringify([teamId, app.id, readIdempotencyKey(key)]);
   return {
     id: createHash("sha256").update(scoped).digest("base64url"),

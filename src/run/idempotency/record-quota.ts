@@ -9,29 +9,7 @@ import type { RecordTotals, RunRecordStore } from "./run-record-store.ts";
  * store too, they are counted again now and then, and always before something is removed or
  * refused for want of room.
  */
-export interface RecordQuota {
-  /**
-   * Makes room for one more record, and counts it. Returns false where there is no room: the team
-   * has `recordsMax` records, and none was created at `createdUntilMs` or before.
-   */
-  takeRecord(teamId: string, room: { recordsMax: number; createdUntilMs: number }): Promise<boolean>;
-  /** A record was counted, but is not there. */
-  giveRecord(teamId: string): void;
-  /** Makes room for a text, by removing older ones, and counts it. */
-  takeText(teamId: string, bytes: number): Promise<void>;
-  /** So much was removed for another reason. */
-  removed(teamId: string, totals: RecordTotals): void;
-  /** The totals are in doubt, so they are counted again when they are needed. */
-  forget(teamId: string): void;
-}
-
-interface Team {
-  readonly totals: TeamTotals;
-  /** The newest that is known. */
-  recordsMax: number;
-  readonly removeRecords: SharedRemoval;
-  readonly removeTexts: SharedRemoval;
-}
+export type RecordQuota = ReturnType<typeof createRecordQuota>;
 
 export function createRecordQuota({
   store,
@@ -42,53 +20,54 @@ export function createRecordQuota({
   /** Given where other instances write to the store too. */
   sharedBy?: { readonly clock: Clock } | undefined;
   textsBytesMax?: number;
-}): RecordQuota {
-  const teams = new Map<string, Team>();
+}) {
+  const teams = new Map<string, TeamTotals>();
 
-  function teamOf(teamId: string): Team {
+  function totalsOf(teamId: string): TeamTotals {
     const known = teams.get(teamId);
     if (known) return known;
-    const boundsOf = () => ({ records: team.recordsMax, textBytes: textsBytesMax });
-    const count = (id: string) => store.totals(id);
-    const team: Team = {
-      totals: createTeamTotals({ count, teamId, boundsOf, clock: sharedBy?.clock }),
-      recordsMax: Number.POSITIVE_INFINITY,
-      removeRecords: createSharedRemoval(),
-      removeTexts: createSharedRemoval(),
-    };
-    teams.set(teamId, team);
+    const totals = new TeamTotals(() => store.totals(teamId), textsBytesMax, sharedBy?.clock);
+    teams.set(teamId, totals);
     for (const oldest of teams.keys()) {
       if (teams.size <= runBounds.recordTotalsMax) break;
       teams.delete(oldest);
     }
-    team.totals.known.catch(() => {
-      if (teams.get(teamId) === team) teams.delete(teamId);
+    totals.known.catch(() => {
+      if (teams.get(teamId) === totals) teams.delete(teamId);
     });
-    return team;
+    return totals;
   }
 
   return {
-    async takeRecord(teamId, { recordsMax, createdUntilMs }) {
-      const team = teamOf(teamId);
-      const { totals, removeRecords } = team;
-      team.recordsMax = recordsMax;
+    /**
+     * Makes room for one more record, and counts it. Returns false where there is no room: the team
+     * has `recordsMax` records, and none was created at `createdUntilMs` or before.
+     */
+    async takeRecord(
+      teamId: string,
+      { recordsMax, createdUntilMs }: { recordsMax: number; createdUntilMs: number },
+    ): Promise<boolean> {
+      const totals = totalsOf(teamId);
+      totals.recordsMax = recordsMax;
       const removeOldest = async () => {
         const removed = await store.deleteOldest(teamId, { createdUntilMs, limit: runBounds.roomMadeAtOnce });
         totals.subtract(removed);
         return removed.records > 0;
       };
       await totals.known;
-      while (totals.now().records >= recordsMax) {
+      while (totals.now.records >= recordsMax) {
         if (await totals.recount()) continue;
-        if (!(await removeRecords(removeOldest))) return false;
+        if (!(await totals.removeRecords(removeOldest))) return false;
       }
       totals.add({ records: 1, textBytes: 0 });
       return true;
     },
-    giveRecord: (teamId) => teams.get(teamId)?.totals.subtract({ records: 1, textBytes: 0 }),
-    async takeText(teamId, bytes) {
-      const { totals, removeTexts } = teamOf(teamId);
-      const tooMany = () => totals.now().textBytes + bytes - textsBytesMax;
+    /** A record was counted, but is not there. */
+    giveRecord: (teamId: string) => teams.get(teamId)?.subtract({ records: 1, textBytes: 0 }),
+    /** Makes room for a text, by removing older ones, and counts it. */
+    async takeText(teamId: string, bytes: number): Promise<void> {
+      const totals = totalsOf(teamId);
+      const tooMany = () => totals.now.textBytes + bytes - textsBytesMax;
       const removeOldest = async () => {
         const limit = runBounds.roomMadeAtOnce;
         const textBytes = await store.dropTexts(teamId, { bytes: tooMany(), limit });
@@ -98,23 +77,113 @@ export function createRecordQuota({
       await totals.known;
       while (tooMany() > 0) {
         if (await totals.recount()) continue;
-        if (!(await removeTexts(removeOldest))) break;
+        if (!(await totals.removeTexts(removeOldest))) break;
       }
       totals.add({ records: 0, textBytes: bytes });
     },
-    removed: (teamId, removed) => teams.get(teamId)?.totals.subtract(removed),
-    forget: (teamId) => void teams.delete(teamId),
+    /** So much was removed for another reason. */
+    removed: (teamId: string, removed: RecordTotals) => teams.get(teamId)?.subtract(removed),
+    /** The totals are in doubt, so they are counted again when they are needed. */
+    forget: (teamId: string) => void teams.delete(teamId),
   };
 }
 
-/** Runs one removal at a time. It returns whether it removed anything. */
-type SharedRemoval = (remove: () => Promise<boolean>) => Promise<boolean>;
+/**
+ * The totals of one team, kept in memory. With a clock, other instances write to the store too: it
+ * is then counted again in the background after each `recountShare` of a bound that was added here.
+ * So a team never has much more than its bounds, whatever the others add.
+ */
+class TeamTotals {
+  /** Resolves once the totals are counted. Rejects where the store can't count. */
+  readonly known: Promise<void>;
+  /** The totals at this moment. Only once they are known. */
+  now = nothing;
+  /** The newest bound that is known. */
+  recordsMax = Number.POSITIVE_INFINITY;
+  readonly removeRecords = singleFlight();
+  readonly removeTexts = singleFlight();
+  readonly #count: () => Promise<RecordTotals>;
+  readonly #textsBytesMax: number;
+  readonly #clock: Clock | undefined;
+  #isKnown = false;
+  #added = nothing;
+  #countedMs: number;
+  #recounting: Promise<boolean> | undefined;
+
+  constructor(count: () => Promise<RecordTotals>, textsBytesMax: number, clock: Clock | undefined) {
+    this.#count = count;
+    this.#textsBytesMax = textsBytesMax;
+    this.#clock = clock;
+    this.#countedMs = clock?.monotonicMs() ?? 0;
+    this.known = count().then((counted) => {
+      this.now = counted;
+      this.#isKnown = true;
+    });
+  }
+
+  /** Counts so much as there. Only once the totals are known. */
+  add(more: RecordTotals): void {
+    this.now = sum(this.now, more);
+    this.#added = sum(this.#added, more);
+    const { records, textBytes } = this.#added;
+    const isMuch =
+      records * runBounds.recountShare >= this.recordsMax ||
+      textBytes * runBounds.recountShare >= this.#textsBytesMax;
+    if (this.#clock && isMuch) void this.#recountOnce(more);
+  }
+
+  /** Counts so much as gone. */
+  subtract({ records, textBytes }: RecordTotals): void {
+    if (!this.#isKnown) return;
+    this.now = {
+      records: Math.max(0, this.now.records - records),
+      textBytes: Math.max(0, this.now.textBytes - textBytes),
+    };
+  }
+
+  /**
+   * Counts again what other instances have changed, unless that was done within `recountMsMin`.
+   * Resolves with whether it did. Never rejects: a count that fails leaves the totals as they are.
+   */
+  async recount(): Promise<boolean> {
+    if (!this.#clock || this.#clock.monotonicMs() - this.#countedMs < runBounds.recountMsMin) return false;
+    return this.#recountOnce(nothing);
+  }
+
+  #recountOnce(unwritten: RecordTotals): Promise<boolean> {
+    this.#recounting ??= this.#countAgain(unwritten);
+    return this.#recounting;
+  }
+
+  /** `unwritten` was added just now, so the store can't have it yet. */
+  async #countAgain(unwritten: RecordTotals): Promise<boolean> {
+    this.#added = unwritten;
+    try {
+      const counted = await this.#count();
+      // What was added meanwhile is counted a second time rather than not at all.
+      this.now = sum(counted, this.#added);
+    } catch {
+      return false;
+    } finally {
+      this.#countedMs = this.#clock?.monotonicMs() ?? 0;
+      this.#recounting = undefined;
+    }
+    return true;
+  }
+}
+
+const nothing: RecordTotals = { records: 0, textBytes: 0 };
+
+function sum(one: RecordTotals, other: RecordTotals): RecordTotals {
+  return { records: one.records + other.records, textBytes: one.textBytes + other.textBytes };
+}
 
 /**
- * Those who need room at the same time share one removal, and then look again. Of two removals at
- * once, both would count what only one of them has removed, or each would remove too much.
+ * Runs one removal at a time, and returns whether it removed anything. Those who need room at the
+ * same time share one, and then look again. Of two removals at once, both would count what only one
+ * of them has removed, or each would remove too much.
  */
-function createSharedRemoval(): SharedRemoval {
+function singleFlight(): (remove: () => Promise<boolean>) => Promise<boolean> {
   let running: Promise<boolean> | undefined;
   return (remove) => {
     running ??= remove()
@@ -125,96 +194,4 @@ function createSharedRemoval(): SharedRemoval {
       });
     return running;
   };
-}
-
-/** The totals of one team, kept in memory. */
-interface TeamTotals {
-  /** Resolves once they are counted. Rejects where the store can't count. */
-  readonly known: Promise<void>;
-  /** The totals at this moment. Only once they are known. */
-  now(): RecordTotals;
-  /** Counts so much as there. Only once the totals are known. */
-  add(totals: RecordTotals): void;
-  /** Counts so much as gone. */
-  subtract(totals: RecordTotals): void;
-  /**
-   * Counts again what other instances have changed, unless that was done within `recountMsMin`.
-   * Resolves with whether it did. Never rejects: a count that fails leaves the totals as they are.
-   */
-  recount(): Promise<boolean>;
-}
-
-/**
- * Counts the team's records in the store once. With `clock`, other instances write to the store
- * too: it is then counted again in the background after each `recountShare` of a bound that was
- * added here. So a team never has much more than its bounds, whatever the others add.
- */
-function createTeamTotals(parts: {
-  readonly count: RunRecordStore["totals"];
-  readonly teamId: string;
-  readonly boundsOf: () => RecordTotals;
-  readonly clock: Clock | undefined;
-}): TeamTotals {
-  const { count, teamId, boundsOf, clock } = parts;
-  let totals = nothing;
-  let isKnown = false;
-  let added = nothing;
-  let countedMs = clock?.monotonicMs() ?? 0;
-  let recounting: Promise<boolean> | undefined;
-  const known = count(teamId).then((counted) => {
-    totals = { ...counted };
-    isKnown = true;
-  });
-
-  /** `unwritten` was added just now, so the store can't have it yet. */
-  async function countAgain(unwritten: RecordTotals): Promise<boolean> {
-    added = unwritten;
-    try {
-      const counted = await count(teamId);
-      // What was added meanwhile is counted a second time rather than not at all.
-      totals = sum(counted, added);
-    } catch {
-      return false;
-    } finally {
-      countedMs = clock?.monotonicMs() ?? 0;
-      recounting = undefined;
-    }
-    return true;
-  }
-
-  function recount(unwritten: RecordTotals): Promise<boolean> {
-    recounting ??= countAgain(unwritten);
-    return recounting;
-  }
-
-  return {
-    known,
-    now: () => totals,
-    add(more) {
-      totals = sum(totals, more);
-      added = sum(added, more);
-      const { records, textBytes } = boundsOf();
-      const isMuch =
-        added.records * runBounds.recountShare >= records ||
-        added.textBytes * runBounds.recountShare >= textBytes;
-      if (clock && isMuch) void recount(more);
-    },
-    subtract({ records, textBytes }) {
-      if (!isKnown) return;
-      totals = {
-        records: Math.max(0, totals.records - records),
-        textBytes: Math.max(0, totals.textBytes - textBytes),
-      };
-    },
-    async recount() {
-      if (!clock || clock.monotonicMs() - countedMs < runBounds.recountMsMin) return false;
-      return recount(nothing);
-    },
-  };
-}
-
-const nothing: RecordTotals = { records: 0, textBytes: 0 };
-
-function sum(one: RecordTotals, other: RecordTotals): RecordTotals {
-  return { records: one.records + other.records, textBytes: one.textBytes + other.textBytes };
 }

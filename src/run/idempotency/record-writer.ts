@@ -3,14 +3,11 @@ import type { Clock } from "../../base/clock.ts";
 import { runBounds } from "../run-bounds.ts";
 import type { RunEnd, RunRecord, RunRecordChange, RunRecordStore, RunRelease } from "./run-record-store.ts";
 
-/** Writes changes of records, those of one turn in one durable write. */
-export interface RecordWriter {
-  /**
-   * Resolves once the change is durable: with the record that stood in the way of a claim,
-   * otherwise with undefined. Rejects as the store does.
-   */
-  write(change: RunRecordChange): Promise<RunRecord | undefined>;
-}
+/**
+ * Resolves once the change is durable: with the record that stood in the way of a claim, otherwise
+ * with undefined. Rejects as the store does.
+ */
+export type WriteRecord = (change: RunRecordChange) => Promise<RunRecord | undefined>;
 
 interface Waiting {
   readonly change: RunRecordChange;
@@ -19,10 +16,11 @@ interface Waiting {
 }
 
 /**
- * One write runs at a time, and the changes that come meanwhile are the next one. So the changes of
- * one id are made in their order.
+ * Writes the changes of one turn of the event loop in one durable write. One write runs at a time,
+ * and the changes that come meanwhile are the next one. So the changes of one id are made in their
+ * order.
  */
-export function createRecordWriter({ write }: Pick<RunRecordStore, "write">): RecordWriter {
+export function createRecordWriter({ write }: Pick<RunRecordStore, "write">): WriteRecord {
   let waiting: Waiting[] = [];
   let isWriting = false;
 
@@ -46,13 +44,11 @@ export function createRecordWriter({ write }: Pick<RunRecordStore, "write">): Re
     isWriting = false;
   }
 
-  return {
-    write: (change) =>
-      new Promise((resolve, reject) => {
-        waiting.push({ change, resolve, reject });
-        if (!isWriting) void writeAll();
-      }),
-  };
+  return (change) =>
+    new Promise((resolve, reject) => {
+      waiting.push({ change, resolve, reject });
+      if (!isWriting) void writeAll();
+    });
 }
 
 /**
@@ -75,44 +71,26 @@ function takeBatch(waiting: readonly Waiting[]): Waiting[] {
   return batch;
 }
 
-/** Changes that the store could not take. They are tried again until it does. */
-interface RetryQueue {
-  /**
-   * Keeps the change in memory, and calls `done` once: when it is written, or given up at
-   * `untilMs` by the monotonic clock.
-   */
-  add(change: RunEnd | RunRelease, end: { untilMs: number; done: () => void }): void;
-  /** Tries once to write what is left, and stops trying. Never rejects. */
-  close(): Promise<void>;
-}
-
-interface Unwritten {
+interface Retry {
   readonly change: RunEnd | RunRelease;
   readonly untilMs: number;
   readonly done: () => void;
 }
 
 /**
- * Past the bounds in number and bytes the oldest is given up. The record of a change given up stays
- * in state `running`, as if the process had been killed, which never lets an app start twice.
+ * The retry queue: changes that the store could not take, which are tried again until it does. Past
+ * the bounds in number and bytes the oldest is given up. The record of a change given up stays in
+ * state `running`, as if the process had been killed, which never lets an app start twice.
  */
-export function createRetryQueue({
-  clock,
-  write,
-  retryMs = runBounds.recordRetryMs,
-}: {
-  clock: Clock;
-  write: (change: RunRecordChange) => Promise<unknown>;
-  retryMs?: number;
-}): RetryQueue {
-  const waiting = new Set<Unwritten>();
+export function createRetryQueue(clock: Clock, write: WriteRecord) {
+  const waiting = new Set<Retry>();
   let textBytes = 0;
   let timer: NodeJS.Timeout | undefined;
   let trying: Promise<void> | undefined;
 
-  function remove(one: Unwritten): void {
+  function remove(one: Retry): void {
     if (!waiting.delete(one)) return;
-    textBytes -= bytesOf(one);
+    textBytes -= bytesOf(one.change);
     one.done();
   }
 
@@ -145,17 +123,21 @@ export function createRetryQueue({
   }
 
   return {
-    add(change, end) {
-      const one = { change, ...end };
-      waiting.add(one);
-      textBytes += bytesOf(one);
+    /**
+     * Keeps the change in memory, and calls `done` once: when it is written, or given up at
+     * `untilMs` by the monotonic clock.
+     */
+    add(retry: Retry): void {
+      waiting.add(retry);
+      textBytes += bytesOf(retry.change);
       for (const oldest of waiting) {
         if (waiting.size <= runBounds.unwrittenRunsMax && textBytes <= runBounds.unwrittenTextBytesMax) break;
         remove(oldest);
       }
-      timer ??= setInterval(tryOnce, retryMs).unref();
+      timer ??= setInterval(tryOnce, runBounds.recordRetryMs).unref();
     },
-    async close() {
+    /** Tries once to write what is left, and stops trying. Never rejects. */
+    async close(): Promise<void> {
       await trying;
       await tryOnce();
       clearInterval(timer);
@@ -163,6 +145,6 @@ export function createRetryQueue({
   };
 }
 
-function bytesOf({ change }: Unwritten): number {
+function bytesOf(change: RunEnd | RunRelease): number {
   return change.kind === "end" ? change.textBytes : 0;
 }

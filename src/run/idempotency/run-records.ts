@@ -5,51 +5,13 @@ import { unavailable } from "../../refusal/refusal.ts";
 import { runBounds } from "../run-bounds.ts";
 import { createRecordQuota } from "./record-quota.ts";
 import { createRecordWriter, createRetryQueue } from "./record-writer.ts";
-import type {
-  RecordTotals,
-  RunClaim,
-  RunEnd,
-  RunRecord,
-  RunRecordStore,
-  RunRelease,
-} from "./run-record-store.ts";
+import type { RecordTotals, RunClaim, RunRecord, RunRecordStore } from "./run-record-store.ts";
 import type { RunOutcome } from "./run-under-way.ts";
 
-/** The records of runs, within each team's bounds. */
-export interface RunRecords {
-  /**
-   * Resolves with undefined once the claim is durable, or with the record that has its key already.
-   * Throws UNAVAILABLE if it can't be written, or the team has no room for one more.
-   */
-  claim(claim: RunClaim): Promise<RunRecord | undefined>;
-  /**
-   * Writes what came of a run, unless `fail` came first. Resolves once the store took it or failed:
-   * it is then written later. Calls `done` when it is written, or given up at `untilMs` by the
-   * monotonic clock. Never rejects.
-   */
-  end(
-    claim: RunClaim,
-    outcome: RunOutcome & { kind: "kept" },
-    end: { untilMs: number; done: () => void },
-  ): Promise<void>;
-  /** Frees the key, unless `fail` came first. Resolves and calls `done` as `end` does. */
-  release(claim: RunClaim, done: () => void): Promise<void>;
-  /** Writes that the run has failed, unless its owner has written what came of it. */
-  fail(found: RunRecord): Promise<void>;
-  /** Removes a record that has expired, if it is still there. */
-  removeExpired(found: RunRecord): Promise<void>;
-  /** The kept text of a run; null: it is no longer kept. */
-  textOf(found: RunRecord): Promise<string | null>;
-  /**
-   * Deletes all records of the team, so many at once that no write is long. Calls `before` before
-   * each.
-   */
-  deleteOfTeam(teamId: string, before: () => void): Promise<void>;
-  /** Starts to remove expired records. */
-  start(): void;
-  close(): Promise<void>;
-}
-
+/**
+ * The records of runs, within each team's quota. What the store can't take is written later, and
+ * records that have expired are removed from time to time.
+ */
 export function createRunRecords(parts: {
   readonly clock: Clock;
   readonly store: RunRecordStore;
@@ -60,93 +22,113 @@ export function createRunRecords(parts: {
   readonly recordsMaxOf: (teamId: string) => Promise<number>;
   /** Called with the cause when a change or a sweep could not be written. It is tried again. */
   readonly onWriteFailed: (cause: unknown) => void;
-}): RunRecords {
+}) {
   const { clock, store, keptMs, onWriteFailed } = parts;
-  const { write } = createRecordWriter(store);
-  const room = createRecordQuota({ store, sharedBy: parts.isShared ? { clock } : undefined });
-  const unwritten = createRetryQueue({ clock, write });
-  const sweep = createRecordSweep({ clock, store, onRemoved: room.removed, onFailed: onWriteFailed });
+  const write = createRecordWriter(store);
+  const quota = createRecordQuota({ store, sharedBy: parts.isShared ? { clock } : undefined });
+  const retries = createRetryQueue(clock, write);
+  const sweep = createRecordSweep({ clock, store, onRemoved: quota.removed, onFailed: onWriteFailed });
   const removals = new Map<string, Promise<void>>();
 
-  async function writeOrRetry(
-    change: Parameters<typeof unwritten.add>[0],
-    { teamId, untilMs, done }: { teamId: string; untilMs: number; done: () => void },
-  ): Promise<void> {
+  async function writeOrRetry(teamId: string, retry: Parameters<typeof retries.add>[0]): Promise<void> {
     try {
-      await write(change);
-      done();
+      await write(retry.change);
+      retry.done();
     } catch (cause) {
       onWriteFailed(cause);
-      room.forget(teamId);
-      unwritten.add(change, { untilMs, done });
+      quota.forget(teamId);
+      retries.add(retry);
     }
   }
 
   return {
-    async claim(claim) {
+    /**
+     * Resolves with undefined once the claim is durable, or with the record that has its key already.
+     * Throws UNAVAILABLE if it can't be written, or the team has no room for one more.
+     */
+    async claim(claim: RunClaim): Promise<RunRecord | undefined> {
       const { id, teamId, runId, createTimeMs } = claim;
       const recordsMax = await parts.recordsMaxOf(teamId);
       const createdUntilMs = createTimeMs - bounds.runRecordMinutes * 60_000;
-      if (!(await room.takeRecord(teamId, { recordsMax, createdUntilMs }))) {
+      if (!(await quota.takeRecord(teamId, { recordsMax, createdUntilMs }))) {
         const found = await store.find(id);
         if (found) return found;
         throw unavailable({ problem: noRoom(recordsMax) });
       }
       try {
         const found = await write({ kind: "claim", id, claim });
-        if (found) room.giveRecord(teamId);
+        if (found) quota.giveRecord(teamId);
         return found;
       } catch (cause) {
         // It may be written all the same, and would hold the key for a run that never starts.
-        const done = () => room.forget(teamId);
-        unwritten.add({ kind: "release", id, runId, state: "running" }, { untilMs: never, done });
+        const done = () => quota.forget(teamId);
+        retries.add({ change: { kind: "release", id, runId, state: "running" }, untilMs: never, done });
         throw unavailable({ cause });
       }
     },
-    async end({ id, teamId, runId }, outcome, { untilMs, done }) {
+    /**
+     * Writes what came of a run, unless `fail` came first. Resolves once the store took it or
+     * failed: it is then written later. Calls `done` when it is written, or given up at `untilMs` by
+     * the monotonic clock. Never rejects.
+     */
+    async end(
+      { id, teamId, runId }: RunClaim,
+      outcome: RunOutcome & { kind: "kept" },
+      { untilMs, done }: { untilMs: number; done: () => void },
+    ): Promise<void> {
+      const { state } = outcome;
       const whole = outcome.state === "done" ? outcome.text : null;
       const bytes = whole === null ? 0 : Buffer.byteLength(whole);
       const text = bytes > runBounds.keptTextBytesMax ? null : whole;
       const textBytes = text === null ? 0 : bytes;
       const expireTimeMs = clock.unixMs() + keptMs;
-      if (textBytes > 0) await room.takeText(teamId, textBytes).catch(onWriteFailed);
-      const end: RunEnd = { kind: "end", id, runId, state: outcome.state, text, textBytes, expireTimeMs };
-      await writeOrRetry(end, { teamId, untilMs, done });
+      if (textBytes > 0) await quota.takeText(teamId, textBytes).catch(onWriteFailed);
+      const change = { kind: "end", id, runId, state, text, textBytes, expireTimeMs } as const;
+      await writeOrRetry(teamId, { change, untilMs, done });
     },
-    async release({ id, teamId, runId }, done) {
-      const release: RunRelease = { kind: "release", id, runId, state: "running" };
-      await writeOrRetry(release, { teamId, untilMs: never, done });
-      room.giveRecord(teamId);
+    /** Frees the key, unless `fail` came first. Resolves and calls `done` as `end` does. */
+    async release({ id, teamId, runId }: RunClaim, done: () => void): Promise<void> {
+      const change = { kind: "release", id, runId, state: "running" } as const;
+      await writeOrRetry(teamId, { change, untilMs: never, done });
+      quota.giveRecord(teamId);
     },
-    async fail({ id, runId }) {
+    /** Writes that the run has failed, unless its owner has written what came of it. */
+    async fail({ id, runId }: RunRecord): Promise<void> {
       const expireTimeMs = clock.unixMs() + keptMs;
       await write({ kind: "end", id, runId, state: "app_failed", text: null, textBytes: 0, expireTimeMs });
     },
-    removeExpired({ id, teamId, runId, state, textBytes }) {
+    /** Removes a record that has expired, if it is still there. */
+    removeExpired({ id, teamId, runId, state, textBytes }: RunRecord): Promise<void> {
       // All who met the record at once share its removal, so that it is counted once. To count the
       // team's records again would take long where there are many.
       const removal =
         removals.get(runId) ??
         write({ kind: "release", id, runId, state })
-          .then(() => room.removed(teamId, { records: 1, textBytes }))
+          .then(() => quota.removed(teamId, { records: 1, textBytes }))
           .finally(() => removals.delete(runId));
       removals.set(runId, removal);
       return removal;
     },
-    textOf: ({ id, runId }) => store.textOf(id, runId),
-    async deleteOfTeam(teamId, before) {
+    /** The kept text of a run; null: it is no longer kept. */
+    textOf: ({ id, runId }: RunRecord) => store.textOf(id, runId),
+    /**
+     * Deletes all records of the team, so many at once that no write is long. Calls `before` before
+     * each.
+     */
+    async deleteOfTeam(teamId: string, before: () => void): Promise<void> {
       for (let isMore = true; isMore; ) {
         before();
         isMore = (await store.deleteAll(teamId, bounds.deletedAtOnce)) > 0;
         // A write of the embedded store stops all other work, so other work goes on in between.
         await setImmediate();
       }
-      room.forget(teamId);
+      quota.forget(teamId);
     },
+    /** Starts to remove expired records. */
     start: sweep.start,
-    async close() {
+    async close(): Promise<void> {
       await sweep.close();
-      await unwritten.close();
+      await retries.close();
     },
   };
 }
@@ -159,12 +141,6 @@ function noRoom(recordsMax: number): string {
 }
 
 /** Removes expired records from time to time. The timer does not keep the process alive. */
-interface RecordSweep {
-  start(): void;
-  /** Waits for the sweep that runs, which then ends early. */
-  close(): Promise<void>;
-}
-
 export function createRecordSweep({
   clock,
   store,
@@ -179,7 +155,7 @@ export function createRecordSweep({
   /** Called with the cause when a sweep fails. The next sweep removes what is left. */
   onFailed: (cause: unknown) => void;
   sweepMs?: number;
-}): RecordSweep {
+}) {
   let timer: NodeJS.Timeout | undefined;
   let sweeping: Promise<void> | undefined;
   let isClosed = false;
@@ -199,14 +175,15 @@ export function createRecordSweep({
   }
 
   return {
-    start() {
+    start(): void {
       timer ??= setInterval(() => {
         sweeping ??= sweep().finally(() => {
           sweeping = undefined;
         });
       }, sweepMs).unref();
     },
-    async close() {
+    /** Waits for the sweep that runs, which then ends early. */
+    async close(): Promise<void> {
       isClosed = true;
       clearInterval(timer);
       await sweeping;

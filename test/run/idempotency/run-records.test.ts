@@ -202,7 +202,7 @@ test("requests that need room at the same time remove no more than they need, an
 
 test("the changes of one turn share a write, and those of one id keep their order", async () => {
   const writes: RunRecordChange[][] = [];
-  const { write } = createRecordWriter({
+  const write = createRecordWriter({
     async write(changes) {
       writes.push([...changes]);
       return changes.map(() => undefined);
@@ -217,7 +217,7 @@ test("the changes of one turn share a write, and those of one id keep their orde
 
 test("a write that fails rejects its changes alone, and the next ones are written", async () => {
   let fails = true;
-  const { write } = createRecordWriter({
+  const write = createRecordWriter({
     async write(changes) {
       if (fails) throw unavailable();
       return changes.map(() => undefined);
