@@ -6,7 +6,7 @@ import { appFailed, endedBy, type Run, type Runner, type StreamRunner, type Back
 import { createGrpcRunner } from "./grpc-runner.ts";
 import { createHostLookup } from "./host-lookup.ts";
 import { createHttpRunner } from "./http-runner.ts";
-import { createNameFiles, type NameFilePaths, createResolveHost } from "./resolve-host.ts";
+import { type NameFilePaths, createResolveHost } from "./resolve-host.ts";
 import { createRunSlots } from "./run-slots.ts";
 import { overloaded, textBytes } from "../limit/byte-budget.ts";
 import { runBounds } from "./run-bounds.ts";
@@ -49,7 +49,7 @@ export function createAppRunner({
   /** Where the system says how names become addresses; tests give files of their own. */
   nameFiles?: NameFilePaths | undefined;
 }): AppRunner {
-  const resolve = createResolveHost(createNameFiles(nameFiles));
+  const resolve = createResolveHost(nameFiles);
   const hosts = createHostLookup({ clock, timers, resolve });
   const backends: Backends = {
     http: createHttpRunner({ clock, timers, appRunsMax, outputBytesMax, hosts }),

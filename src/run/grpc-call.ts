@@ -70,11 +70,11 @@ export function startCall(
   let mayHideMessage = false;
   let hasRoom = true;
   const metadata = new CountedMetadata({
-    grow(bytes) {
+    take(bytes) {
       hasRoom &&= run.held.take(bytes);
       return hasRoom;
     },
-    shrink: (bytes) => run.held.give(bytes),
+    give: (bytes) => run.held.give(bytes),
   });
   metadata.set("x-request-id", run.requestId);
   const carried = traceHeaders(run.traceContext);

@@ -11,10 +11,18 @@ import {
   Metadata,
 } from "@grpc/grpc-js";
 import subchannelCall from "@grpc/grpc-js/build/src/subchannel-call.js";
-import { type HostLookup, hostLookupOption, hostScheme, registerHostScheme } from "./host-lookup.ts";
-import { trustedRoots } from "./http-connections.ts";
+import {
+  type HostLookup,
+  hostLookupOption,
+  hostScheme,
+  registerHostScheme,
+  trustedRoots,
+} from "./host-lookup.ts";
 import { runBounds } from "./run-bounds.ts";
 import { ByteBuffer, type Memory } from "./stream/byte-buffer.ts";
+
+// The connections to gRPC apps. Below them is what the library lacks: to close a channel with its
+// unfinished connections, and to read an answer at the cost of its bytes.
 
 /** The use of a channel by one run. */
 export interface ChannelLease {
@@ -27,44 +35,48 @@ export interface ChannelLease {
   release(): void;
 }
 
-export interface GrpcChannels {
-  /**
-   * Returns the channel to the target, shared with other runs. It connects when it is first used.
-   */
-  acquire(backend: { target: string; tls: boolean }): ChannelLease;
-  /** Closes all channels. Call it only when none is in use. */
-  close(): void;
-}
-
 /**
  * Keeps one gRPC channel for each target and kind of connection. The bound on runs also bounds the
  * channels in use. Of the unused ones, the `idleChannelsMax` used last are kept, and gRPC closes
  * their connections when they have been idle for some time.
  */
-export function createGrpcChannels(options: {
+export function createGrpcChannels({
+  outputBytesMax,
+  hosts,
+  idleChannelsMax,
+}: {
   outputBytesMax: number;
   hosts: HostLookup;
   idleChannelsMax: number;
-}): GrpcChannels {
+}) {
   registerHostScheme();
   registerCollectingCalls();
-  const clientOptions = channelOptions(options);
-  const securityOf = createSecurity();
+  const clientOptions = channelOptions(outputBytesMax, hosts);
+  let overTls: ChannelCredentials | undefined;
   // The map is in order of use: the first channel is the one used longest ago.
   const channels = new Map<string, Channel>();
 
-  function closeUnused() {
+  function credentialsOf(tls: boolean): ChannelCredentials {
+    if (!tls) return credentials.createInsecure();
+    overTls ??= credentials.createFromSecureContext(trustedRoots());
+    return overTls;
+  }
+
+  function closeUnused(): void {
     const unused = [...channels].filter(([, channel]) => channel.runs === 0);
-    for (const [key, channel] of unused.slice(0, Math.max(0, unused.length - options.idleChannelsMax))) {
+    for (const [key, channel] of unused.slice(0, Math.max(0, unused.length - idleChannelsMax))) {
       channels.delete(key);
-      close(channel);
+      channel.close();
     }
   }
 
   return {
-    acquire({ target, tls }) {
+    /**
+     * Returns the channel to the target, shared with other runs. It connects when it is first used.
+     */
+    acquire({ target, tls }: { target: string; tls: boolean }): ChannelLease {
       const key = `${tls ? "tls" : "plaintext"} ${target}`;
-      const channel = channels.get(key) ?? open(target, securityOf(tls), clientOptions);
+      const channel = channels.get(key) ?? new Channel(target, credentialsOf(tls), clientOptions);
       channels.delete(key);
       channels.set(key, channel);
       channel.runs += 1;
@@ -77,68 +89,56 @@ export function createGrpcChannels(options: {
         release() {
           channel.runs -= 1;
           if (channel.runs > 0) return;
-          if (channels.get(key) !== channel) close(channel);
-          else if (channels.size > options.idleChannelsMax) closeUnused();
+          if (channels.get(key) !== channel) channel.close();
+          else if (channels.size > idleChannelsMax) closeUnused();
         },
       };
     },
-    close() {
-      for (const channel of channels.values()) close(channel);
+    /** Closes all channels. Call it only when none is in use. */
+    close(): void {
+      for (const channel of channels.values()) channel.close();
       channels.clear();
     },
   };
 }
 
-interface Channel {
+class Channel {
   readonly client: Client;
-  readonly security: ClosableCredentials;
-  runs: number;
-  connections: number;
+  runs = 0;
+  connections = 0;
+  readonly #security: ClosableCredentials;
+
+  constructor(target: string, security: ChannelCredentials, clientOptions: ClientOptions) {
+    this.#security = new ClosableCredentials(security);
+    // The scheme must be written. Otherwise a host named "unix" or "ipv4" would be read as a scheme.
+    this.client = new Client(`${hostScheme}:${target}`, this.#security, clientOptions);
+    this.#countConnections();
+  }
+
+  close(): void {
+    const isReady = this.client.getChannel().getConnectivityState(false) === connectivityState.READY;
+    this.client.close();
+    this.#security.close({ destroy: !isReady });
+  }
+
+  /** Waits for the next state of the channel, again and again until it is closed. */
+  #countConnections(): void {
+    const channel = this.client.getChannel();
+    const state = channel.getConnectivityState(false);
+    if (state === connectivityState.SHUTDOWN) return;
+    if (state === connectivityState.READY) this.connections += 1;
+    channel.watchConnectivityState(state, Number.POSITIVE_INFINITY, () => this.#countConnections());
+  }
 }
 
-function open(target: string, credentials: ChannelCredentials, clientOptions: ClientOptions): Channel {
-  const security = new ClosableCredentials(credentials);
-  // The scheme must be written. Otherwise a host named "unix" or "ipv4" would be read as a scheme.
-  const client = new Client(`${hostScheme}:${target}`, security, clientOptions);
-  const channel = { client, security, runs: 0, connections: 0 };
-  countConnections(channel);
-  return channel;
-}
-
-function close({ client, security }: Channel): void {
-  const isReady = client.getChannel().getConnectivityState(false) === connectivityState.READY;
-  client.close();
-  security.close({ destroy: !isReady });
-}
-
-/** Waits for the next state of the channel, again and again until it is closed. */
-function countConnections(channel: Channel): void {
-  const { client } = channel;
-  const state = client.getChannel().getConnectivityState(false);
-  if (state === connectivityState.SHUTDOWN) return;
-  if (state === connectivityState.READY) channel.connections += 1;
-  client
-    .getChannel()
-    .watchConnectivityState(state, Number.POSITIVE_INFINITY, () => countConnections(channel));
-}
-
-function createSecurity(): (tls: boolean) => ChannelCredentials {
-  let overTls: ChannelCredentials | undefined;
-  return (tls) => {
-    if (!tls) return credentials.createInsecure();
-    overTls ??= credentials.createFromSecureContext(trustedRoots());
-    return overTls;
-  };
-}
-
-function channelOptions(options: { outputBytesMax: number; hosts: HostLookup }): ClientOptions {
+function channelOptions(outputBytesMax: number, hosts: HostLookup): ClientOptions {
   return {
-    [hostLookupOption]: options.hosts,
+    [hostLookupOption]: hosts,
     // A run is never repeated.
     "grpc.enable_retries": 0,
     // Only the app's record decides where a run goes, so proxies from the environment are ignored.
     "grpc.enable_http_proxy": 0,
-    "grpc.max_receive_message_length": options.outputBytesMax + messageOverheadBytes,
+    "grpc.max_receive_message_length": outputBytesMax + messageOverheadBytes,
     "grpc.client_idle_timeout_ms": runBounds.backendChannelIdleMs,
     "grpc.initial_reconnect_backoff_ms": Math.min(100, runBounds.backendReconnectMsMax),
     "grpc.max_reconnect_backoff_ms": runBounds.backendReconnectMsMax,

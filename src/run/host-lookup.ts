@@ -4,6 +4,10 @@ import type { HostAddress, ResolvedHost, ResolveHost } from "./resolve-host.ts";
 import { runBounds } from "./run-bounds.ts";
 import { type ChannelOptions, experimental, status } from "@grpc/grpc-js";
 import { nameOfFailure } from "./runner.ts";
+import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
+
+// What connections to all kinds of backends share: how a host is found, in the form that HTTP and
+// gRPC each take, and whom TLS trusts.
 
 /** Finds the addresses of backends. */
 export interface HostLookup {
@@ -165,4 +169,16 @@ class HostResolver implements experimental.Resolver {
     this.#pause = undefined;
     if (this.#isWanted && this.#current === undefined) this.#look();
   }
+}
+
+/**
+ * Returns the certificate authorities that backends with TLS are verified against: the system's,
+ * which usually include the operator's own, and Node's, with those of `NODE_EXTRA_CA_CERTS`. It
+ * takes tens of milliseconds, so each kind of backend makes it once, on first use. With the option
+ * `ca` Node would do this work again for every connection.
+ */
+export function trustedRoots(): SecureContext {
+  return createSecureContext({
+    ca: [...new Set([...getCACertificates("default"), ...getCACertificates("system")])],
+  });
 }

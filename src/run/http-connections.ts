@@ -1,6 +1,6 @@
 import { isIP, type LookupFunction, connect as openTcp, type Socket } from "node:net";
-import { connect as openTls, type SecureContext, createSecureContext, getCACertificates } from "node:tls";
-import type { buildConnector, Pool, Dispatcher } from "undici";
+import { connect as openTls, type SecureContext } from "node:tls";
+import type { buildConnector, Pool } from "undici";
 import undiciSymbols from "undici/lib/core/symbols.js";
 import UndiciClient from "undici/lib/dispatcher/client.js";
 import UndiciPool from "undici/lib/dispatcher/pool.js";
@@ -17,20 +17,9 @@ export interface AppConnections {
   lastUseMs: number;
 }
 
-/** Keeps connections to the servers of apps. */
-export interface HttpConnections {
-  /**
-   * Returns the connections of this app to the origin. Apps on the same server share none, so an
-   * app that uses up its own takes nothing from another.
-   */
-  of(app: Pick<AppRecord, "id">, origin: string): AppConnections;
-  /** Closes all connections. Call it only when none is in use. */
-  close(): void;
-}
-
 /**
- * Opens at most `connectionsMax` connections for one app. An unused one is closed soon, and an app
- * that was not run for some time is forgotten when others need its place.
+ * Keeps connections to the servers of apps, at most `connectionsMax` for one app. An unused one is
+ * closed soon, and an app that was not run for some time is forgotten when others need its place.
  */
 export function createHttpConnections(options: {
   clock: Clock;
@@ -47,7 +36,7 @@ export function createHttpConnections(options: {
    * processor time.
    */
   readsAhead?: boolean;
-}): HttpConnections {
+}) {
   const { clock, idleAppsMax } = options;
   const apps = new Map<string, AppConnections>();
 
@@ -59,14 +48,19 @@ export function createHttpConnections(options: {
   }
 
   return {
-    of({ id }, origin) {
+    /**
+     * Returns the connections of this app to the origin. Apps on the same server share none, so an
+     * app that uses up its own takes nothing from another.
+     */
+    of({ id }: Pick<AppRecord, "id">, origin: string): AppConnections {
       const known = apps.get(id);
       if (known?.origin === origin) return known;
       if (known) closeUnused(known);
       return open(id, origin);
     },
-    close() {
-      for (const { pool } of apps.values()) destroy(pool);
+    /** Closes all connections. Call it only when none is in use. */
+    close(): void {
+      for (const { pool } of apps.values()) pool.destroy().catch(() => {});
       apps.clear();
     },
   };
@@ -91,10 +85,6 @@ function forgetIdle(apps: Map<string, AppConnections>, untilMs: number): void {
 /** Closes the connections as soon as the exchanges on them are over. */
 function closeUnused({ pool }: AppConnections): void {
   pool.close().catch(() => {});
-}
-
-function destroy(pool: Pool): void {
-  pool.destroy().catch(() => {});
 }
 
 /**
@@ -125,6 +115,12 @@ function openPool(
       return connection;
     },
   });
+}
+
+/** A request that is told which connection it got. undici itself does not say it. */
+export abstract class CarriedRequest {
+  /** Undefined while the request waits for a connection. */
+  carrier: Connection | undefined;
 }
 
 /** One connection at a time, which is opened again when it is needed. */
@@ -176,11 +172,13 @@ class Connection extends UndiciClient {
     if (this.#socket && this.#socket.writableLength > 0) this.#socket.destroy();
   }
 
+  /** Calls back once the system has taken everything that was written, if it ever does. */
   whenWritten(done: () => void): void {
     if (this.#socket?.writableLength === 0) done();
     else this.#socket?.once("drain", done);
   }
 
+  /** The error that ended the connection. Undefined while there is none. */
   get error(): Error | undefined {
     return this.#socket?.errored ?? undefined;
   }
@@ -205,26 +203,19 @@ function guardHeads(socket: Socket): void {
     onHeadersComplete.call(parser, status === 100 ? 102 : status, ...rest);
 }
 
-type Connector = (to: Parameters<buildConnector.connector>[0]) => Socket;
-
 interface ConnectorOptions {
   readonly lookup: LookupFunction;
   readonly roots: () => SecureContext;
   readonly readsAhead?: boolean;
 }
 
-function createConnector({ lookup, roots, readsAhead = true }: ConnectorOptions): Connector {
+function createConnector({ lookup, roots, readsAhead = true }: ConnectorOptions) {
   const reading = readsAhead ? {} : { highWaterMark: 0 };
   let session: Buffer | undefined;
-  return ({ protocol, hostname, port }) => {
+  return ({ protocol, hostname, port }: Parameters<buildConnector.connector>[0]): Socket => {
     const isTls = protocol === "https:";
-    const to = {
-      host: hostname,
-      port: Number(port) || (isTls ? 443 : 80),
-      lookup,
-      noDelay: true,
-      ...reading,
-    };
+    const portOfServer = Number(port) || (isTls ? 443 : 80);
+    const to = { host: hostname, port: portOfServer, lookup, noDelay: true, ...reading };
     if (!isTls) return openTcp(to);
     // An address is no name (RFC 6066).
     const servername = isIP(hostname) === 0 ? hostname : "";
@@ -239,42 +230,4 @@ function createConnector({ lookup, roots, readsAhead = true }: ConnectorOptions)
       session = latest;
     });
   };
-}
-
-/** What a request needs of the connection that carries it. */
-interface Carrier {
-  /** Ends the attempt to connect, if there is one. */
-  giveUp(): void;
-  /** Closes the connection if it has not taken everything that was written. */
-  closeUnlessWritten(): void;
-  /** Calls back once the system has taken everything that was written, if it ever does. */
-  whenWritten(done: () => void): void;
-  /** The error that ended the connection. Undefined while there is none. */
-  readonly error: Error | undefined;
-}
-
-/** A request that is told which connection it got. undici itself does not say it. */
-export abstract class CarriedRequest implements Dispatcher.DispatchHandler {
-  /** Undefined while the request waits for a connection. */
-  carrier: Carrier | undefined;
-
-  abstract onRequestStart(controller: Dispatcher.DispatchController): void;
-  abstract onResponseStart(
-    ...head: Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>
-  ): void;
-  abstract onResponseData(controller: Dispatcher.DispatchController, bytes: Buffer): void;
-  abstract onResponseEnd(controller: Dispatcher.DispatchController): void;
-  abstract onResponseError(controller: Dispatcher.DispatchController, error: Error): void;
-}
-
-/**
- * Returns the certificate authorities that backends with TLS are verified against: the system's,
- * which usually include the operator's own, and Node's, with those of `NODE_EXTRA_CA_CERTS`. It
- * takes tens of milliseconds, so each kind of backend makes it once, on first use. With the option
- * `ca` Node would do this work again for every connection.
- */
-export function trustedRoots(): SecureContext {
-  return createSecureContext({
-    ca: [...new Set([...getCACertificates("default"), ...getCACertificates("system")])],
-  });
 }

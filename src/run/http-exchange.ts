@@ -57,7 +57,7 @@ export function beginExchange(
   return exchange;
 }
 
-export class HttpExchange extends CarriedRequest {
+export class HttpExchange extends CarriedRequest implements Dispatcher.DispatchHandler {
   readonly #connections: AppConnections;
   readonly #clock: Clock;
   readonly #call: HttpCall;

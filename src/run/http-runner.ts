@@ -6,13 +6,13 @@ import { traceHeaders } from "../http/trace-context.ts";
 import { type HeldBytes, overloaded } from "../limit/byte-budget.ts";
 import { Refusal, refusalFrom } from "../refusal/refusal.ts";
 import { appFailed, type BackendRunner, type Run, takeText, type CallTrace, type RemoteBackend } from "./runner.ts";
-import { type HostLookup, lookupOf } from "./host-lookup.ts";
-import { createHttpConnections, trustedRoots } from "./http-connections.ts";
+import { type HostLookup, lookupOf, trustedRoots } from "./host-lookup.ts";
+import { createHttpConnections } from "./http-connections.ts";
 import { type AnswerHeaders, type AnswerReader, answerFault, beginExchange, type HttpCall, type HttpExchange } from "./http-exchange.ts";
 import { runBounds } from "./run-bounds.ts";
 import { ByteBuffer } from "./stream/byte-buffer.ts";
-import { HttpPieces, isStreamType } from "./stream/http-pieces.ts";
-import { jsonIn, memberText } from "./stream/piece-decoder.ts";
+import { HttpPieces } from "./stream/http-pieces.ts";
+import { isStreamType, jsonIn, memberText } from "./stream/piece-decoder.ts";
 import { wholeOutput } from "./stream/running-streams.ts";
 
 /**
@@ -184,7 +184,7 @@ class TextReader implements AnswerReader {
     this.#held = held;
     this.#settle = settle;
     // The text that comes of it may take two bytes for each of these.
-    const memory = { grow: (bytes: number) => held.take(2 * bytes), shrink: () => {} };
+    const memory = { take: (bytes: number) => held.take(2 * bytes), give: () => {} };
     this.#body = new ByteBuffer(bytesMax, `The answer has more than ${bytesMax} bytes.`, memory);
   }
 

@@ -5,6 +5,12 @@ import { isIP } from "node:net";
 import { networkInterfaces } from "node:os";
 import { runBounds } from "./run-bounds.ts";
 
+/** An address of a host, in the form in which `node:net` takes it. */
+export interface HostAddress {
+  readonly address: string;
+  readonly family: number;
+}
+
 export interface ResolvedHost {
   /** At least one. */
   readonly addresses: readonly HostAddress[];
@@ -18,19 +24,29 @@ export interface ResolvedHost {
  */
 export type ResolveHost = (host: string, signal: AbortSignal) => Promise<ResolvedHost>;
 
+/** The two files with which a system says how names become addresses. */
+export interface NameFilePaths {
+  readonly hosts: string;
+  readonly resolver: string;
+}
+
+const systemNameFiles: NameFilePaths = { hosts: "/etc/hosts", resolver: "/etc/resolv.conf" };
+
 /**
  * Finds addresses as the system does: `/etc/hosts` first, then the name servers, with the search
  * domains. The servers are asked by c-ares, which works on sockets. `getaddrinfo` would hold one of
  * libuv's few threads for as long as a server is silent, and files, crypto and other look-ups would
  * wait for it. Other sources of `nsswitch.conf`, such as mDNS, are not asked.
  */
-export function createResolveHost(files: NameFiles): ResolveHost {
+export function createResolveHost(paths: NameFilePaths = systemNameFiles): ResolveHost {
+  const hosts = parsedFile(paths.hosts, parseHosts);
+  const resolverSettings = parsedFile(paths.resolver, parseResolver);
   return async (host, signal) => {
     const name = host.toLowerCase();
     const relative = name.replace(/\.$/, "");
-    const listed = files.addressesOf(relative) ?? (isLocalhost(relative) ? loopback : undefined);
+    const listed = hosts().get(relative) ?? (isLocalhost(relative) ? loopback : undefined);
     if (listed) return { addresses: listed, keptMs: undefined };
-    const settings = files.resolver();
+    const settings = resolverSettings();
     // A resolver of its own: it can be cancelled without the look-ups of other hosts.
     const resolver = new Resolver({ timeout: runBounds.hostLookupRetryMs });
     if (settings.servers.length > 0) resolver.setServers(settings.servers);
@@ -132,47 +148,12 @@ function hasIpv6(): boolean {
   );
 }
 
-/** An address of a host, in the form in which `node:net` takes it. */
-export interface HostAddress {
-  readonly address: string;
-  readonly family: number;
-}
-
-/** What `/etc/resolv.conf` says about names that `/etc/hosts` does not have. */
-interface ResolverSettings {
-  /** Empty if the file names none. */
-  readonly servers: readonly string[];
-  readonly searchDomains: readonly string[];
-  /** A name with at least this many dots is asked for as it is before it gets a search domain. */
-  readonly ndots: number;
-}
-
-/** The two files with which a system says how names become addresses. */
-interface NameFiles {
-  /** The addresses that `/etc/hosts` has for a name in lower case. */
-  addressesOf(name: string): readonly HostAddress[] | undefined;
-  resolver(): ResolverSettings;
-}
-
-export interface NameFilePaths {
-  readonly hosts: string;
-  readonly resolver: string;
-}
-
-const systemNameFiles: NameFilePaths = { hosts: "/etc/hosts", resolver: "/etc/resolv.conf" };
-
 /**
- * Reads the files again whenever they have changed. A file that is not there is taken as empty. For
- * one that can't be read, what was read before counts.
- * The reads are synchronous on purpose: they take microseconds, and asynchronous ones would wait
- * for libuv's threads, which any other work of the process may hold.
+ * Reads a file again whenever it has changed. One that is not there is taken as empty. For one that
+ * can't be read, what was read before counts. The reads are synchronous on purpose: they take
+ * microseconds, and asynchronous ones would wait for libuv's threads, which any other work of the
+ * process may hold.
  */
-export function createNameFiles(paths: NameFilePaths = systemNameFiles): NameFiles {
-  const hosts = parsedFile(paths.hosts, parseHosts);
-  const resolver = parsedFile(paths.resolver, parseResolver);
-  return { addressesOf: (name) => hosts().get(name), resolver };
-}
-
 function parsedFile<Parsed>(path: string, parse: (text: string) => Parsed): () => Parsed {
   let seen = "";
   let parsed = parse("");
@@ -214,6 +195,15 @@ function parseHosts(text: string): Map<string, HostAddress[]> {
     }
   }
   return hosts;
+}
+
+/** What `/etc/resolv.conf` says about names that `/etc/hosts` does not have. */
+interface ResolverSettings {
+  /** Empty if the file names none. */
+  readonly servers: readonly string[];
+  readonly searchDomains: readonly string[];
+  /** A name with at least this many dots is asked for as it is before it gets a search domain. */
+  readonly ndots: number;
 }
 
 /** As `resolv.conf(5)` has it: of `domain` and `search` the last counts, and of its values all. */

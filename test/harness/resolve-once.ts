@@ -1,7 +1,7 @@
 // Finds the addresses of one name, with the files that are named, and prints them.
-import { createNameFiles, createResolveHost } from "#src/run/resolve-host.ts";
+import { createResolveHost } from "#src/run/resolve-host.ts";
 
 const [host = "", hosts = "", resolver = ""] = process.argv.slice(2);
-const resolve = createResolveHost(createNameFiles({ hosts, resolver }));
+const resolve = createResolveHost({ hosts, resolver });
 const { addresses } = await resolve(host, new AbortController().signal);
 process.stdout.write(addresses.map(({ address }) => address).join());

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { createHostLookup } from "#src/run/host-lookup.ts";
-import { createNameFiles, createResolveHost, type ResolveHost } from "#src/run/resolve-host.ts";
+import { createResolveHost, type ResolveHost } from "#src/run/resolve-host.ts";
 import { runBounds } from "#src/run/run-bounds.ts";
 import { expectPending } from "../harness/app-backends.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
@@ -57,7 +57,7 @@ test("an address needs no look-up", async () => {
 
 test("look-ups of one name are joined, and a failure is not kept", async () => {
   await using server = await startNameServer();
-  const resolve = createResolveHost(createNameFiles(server.files()));
+  const resolve = createResolveHost(server.files());
   const clock = createManualClock();
   const hosts = createHostLookup({ clock, timers: clock, resolve });
   const failures = await Promise.allSettled(Array.from({ length: 50 }, () => hosts.find("app.example")));
@@ -72,7 +72,7 @@ test("look-ups of one name are joined, and a failure is not kept", async () => {
 test("a silent name server is given up after 5 s, and does not hold up another name", async () => {
   const known = { "silent.example": "silent", "app.example": [{ address: "192.0.2.1", ttlS: 1 }] } as const;
   await using server = await startNameServer(known);
-  const resolve = createResolveHost(createNameFiles(server.files()));
+  const resolve = createResolveHost(server.files());
   const clock = createManualClock();
   const hosts = createHostLookup({ clock, timers: clock, resolve });
   const silent = hosts.find("silent.example").catch((thrown: unknown) => thrown);

@@ -1,20 +1,8 @@
 import { type HeldBytes, overloaded } from "../../limit/byte-budget.ts";
 import { appFailed } from "../runner.ts";
 
-const noBytes = Buffer.alloc(0);
-
-/** Counts what buffers take. */
-export interface Memory {
-  /** Called before so much more is taken. Returns false where there is no room for it. */
-  grow(bytes: number): boolean;
-  /** Called when so much was given away. */
-  shrink(bytes: number): void;
-}
-
-/** Counts it as held. */
-export function memoryOf(held: HeldBytes): Memory {
-  return { grow: (bytes) => held.take(bytes), shrink: (bytes) => held.give(bytes) };
-}
+/** Counts what buffers take: a run's own bytes, or what stands for them. */
+export type Memory = Pick<HeldBytes, "take" | "give">;
 
 /**
  * Collects bytes up to a bound. It copies them, so that many small chunks cost no more than their
@@ -51,7 +39,7 @@ export class ByteBuffer {
   take(): Buffer {
     if (this.#bytes === noBytes) return noBytes;
     const taken = this.#bytes.subarray(0, this.#length);
-    this.#memory?.shrink(this.#bytes.byteLength);
+    this.#memory?.give(this.#bytes.byteLength);
     this.#bytes = noBytes;
     this.#length = 0;
     return taken;
@@ -59,9 +47,11 @@ export class ByteBuffer {
 
   #grow(length: number): void {
     const size = Math.min(this.#bytesMax, Math.max(2 * this.#bytes.byteLength, length));
-    if (this.#memory?.grow(size - this.#bytes.byteLength) === false) throw overloaded({ mayHaveRun: true });
+    if (this.#memory?.take(size - this.#bytes.byteLength) === false) throw overloaded({ mayHaveRun: true });
     const grown = Buffer.allocUnsafeSlow(size);
     this.#bytes.copy(grown, 0, 0, this.#length);
     this.#bytes = grown;
   }
 }
+
+const noBytes = Buffer.alloc(0);

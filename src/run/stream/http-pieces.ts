@@ -4,13 +4,8 @@ import { Refusal } from "../../refusal/refusal.ts";
 import { type AnswerHeaders, type AnswerReader, answerFault, type HttpExchange } from "../http-exchange.ts";
 import { runBounds } from "../run-bounds.ts";
 import { appFailed } from "../runner.ts";
-import { ByteBuffer, type Memory, memoryOf } from "./byte-buffer.ts";
-import {
-  EventStreamDecoder,
-  JsonLinesDecoder,
-  type PieceDecoder,
-  WholeJsonDecoder,
-} from "./piece-decoder.ts";
+import { ByteBuffer } from "./byte-buffer.ts";
+import { createDecoder, type PieceDecoder } from "./piece-decoder.ts";
 import { Mailbox, type PieceSource } from "./piece-source.ts";
 
 export interface AnswerBounds {
@@ -31,7 +26,6 @@ export interface AnswerBounds {
 export class HttpPieces implements PieceSource, AnswerReader {
   readonly #bounds: AnswerBounds;
   readonly #exchange: HttpExchange | undefined;
-  readonly #memory: Memory;
   readonly #begun = Promise.withResolvers<void>();
   readonly #over = Promise.withResolvers<void>();
   readonly #waiting = new Mailbox<string | undefined>();
@@ -48,8 +42,7 @@ export class HttpPieces implements PieceSource, AnswerReader {
 
   constructor(bounds: AnswerBounds, begin: (reader: AnswerReader) => HttpExchange) {
     this.#bounds = bounds;
-    this.#memory = memoryOf(bounds.held);
-    this.#unread = new ByteBuffer(bounds.bodyBytesMax, "The answer is too long.", this.#memory);
+    this.#unread = new ByteBuffer(bounds.bodyBytesMax, "The answer is too long.", bounds.held);
     // The one that cancels it may not wait for its begin.
     this.#begun.promise.catch(() => {});
     this.#exchange = begin(this);
@@ -113,8 +106,8 @@ export class HttpPieces implements PieceSource, AnswerReader {
       this.cancel(fault);
       return;
     }
-    const { messageBytesMax } = this.#bounds;
-    this.#decoder = decoderOf(headers["content-type"], messageBytesMax, this.#memory);
+    const { messageBytesMax, held } = this.#bounds;
+    this.#decoder = createDecoder(headers["content-type"], messageBytesMax, held);
     this.#begun.resolve();
   }
 
@@ -162,38 +155,3 @@ export class HttpPieces implements PieceSource, AnswerReader {
 }
 
 const needsMore = Symbol("needs more");
-
-/** Whether this is the type of an answer that has many messages. */
-export function isStreamType(contentType: string | string[] | undefined): boolean {
-  const type = typeOf(contentType);
-  return type === eventStream || type === jsonLines;
-}
-
-/**
- * Any type but those of streams is read as whole JSON, as the answer of a run is: an app that can
- * be run can be streamed.
- */
-function decoderOf(
-  contentType: string | string[] | undefined,
-  bytesMax: number,
-  memory: Memory,
-): PieceDecoder {
-  switch (typeOf(contentType)) {
-    case eventStream:
-      return new EventStreamDecoder(bytesMax, memory);
-    case jsonLines:
-      return new JsonLinesDecoder(bytesMax, memory);
-    default:
-      return new WholeJsonDecoder(bytesMax, memory);
-  }
-}
-
-const eventStream = "text/event-stream";
-const jsonLines = "application/x-ndjson";
-
-function typeOf(contentType: string | string[] | undefined): string | undefined {
-  // The usual type of a run's answer needs no look.
-  if (typeof contentType !== "string" || contentType === "application/json") return undefined;
-  const [type = ""] = contentType.split(";", 1);
-  return type.trim().toLowerCase();
-}

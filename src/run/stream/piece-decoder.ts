@@ -24,6 +24,41 @@ export interface PieceDecoder {
 }
 
 /**
+ * The decoder for the type of an answer. Any type but those of streams is read as whole JSON, as the
+ * answer of a run is: an app that can be run can be streamed. A message has at most `bytesMax` bytes.
+ */
+export function createDecoder(
+  contentType: string | string[] | undefined,
+  bytesMax: number,
+  memory: Memory,
+): PieceDecoder {
+  switch (typeOf(contentType)) {
+    case eventStream:
+      return new EventStreamDecoder(bytesMax, memory);
+    case jsonLines:
+      return new JsonLinesDecoder(bytesMax, memory);
+    default:
+      return new WholeJsonDecoder(bytesMax, memory);
+  }
+}
+
+/** Whether this is the type of an answer that has many messages. */
+export function isStreamType(contentType: string | string[] | undefined): boolean {
+  const type = typeOf(contentType);
+  return type === eventStream || type === jsonLines;
+}
+
+const eventStream = "text/event-stream";
+const jsonLines = "application/x-ndjson";
+
+function typeOf(contentType: string | string[] | undefined): string | undefined {
+  // The usual type of a run's answer needs no look.
+  if (typeof contentType !== "string" || contentType === "application/json") return undefined;
+  const [type = ""] = contentType.split(";", 1);
+  return type.trim().toLowerCase();
+}
+
+/**
  * Reads `text/event-stream` as the WHATWG standard for server-sent events says. The data of each
  * event is a message. The fields `id` and `retry` mean nothing here, and no type of an event but
  * `error` does: with it the app tells that it failed. The standard drops an event that the end of
@@ -159,23 +194,19 @@ export class WholeJsonDecoder implements PieceDecoder {
   next(): undefined {}
 
   end(): string {
-    return textOfJson(decodeUtf8(this.#body.take()));
+    const body = this.#body.take();
+    // A byte order mark is kept: it is no JSON.
+    if (!isUtf8(body)) throw notUtf8();
+    return textOf(messageIn(body.toString()));
   }
 }
 
 /**
- * The text of a message in JSON: an object with a string `text`. Throws APP_FAILED for anything
- * else.
- */
-function textOfJson(json: string): string {
-  return textOf(parse(json));
-}
-
-/**
- * The same for one of many messages. The app tells with a member `error` that it failed half-way.
+ * The text of one of many messages in JSON, as `textOf` has it. The app tells with a member `error`
+ * that it failed half-way.
  */
 function textOfPart(json: string): string {
-  const message = parse(json);
+  const message = messageIn(json);
   if (typeof message === "object" && message !== null && "error" in message && message.error !== null) {
     throw toldError();
   }
@@ -185,6 +216,13 @@ function textOfPart(json: string): string {
 /** The refusal for an app that says in its stream that it failed. */
 function toldError() {
   return appFailed("The app told an error in its stream.");
+}
+
+/** The text of a message: an object with a string `text`. Throws APP_FAILED for anything else. */
+function textOf(message: unknown): string {
+  const text = memberText(message);
+  if (text === undefined) throw appFailed("A message is not a JSON object with a string `text`.");
+  return text;
 }
 
 /** The string `text` of an object from JSON; undefined for anything else. */
@@ -207,13 +245,7 @@ export function jsonIn(json: string): unknown {
   }
 }
 
-function textOf(message: unknown): string {
-  const text = memberText(message);
-  if (text === undefined) throw appFailed("A message is not a JSON object with a string `text`.");
-  return text;
-}
-
-function parse(json: string): unknown {
+function messageIn(json: string): unknown {
   const message = jsonIn(json);
   if (message === undefined) throw appFailed("A message is not JSON.");
   return message;
@@ -311,12 +343,6 @@ class LineReader {
 const noBytes = Buffer.alloc(0);
 const lf = 0x0a;
 const cr = 0x0d;
-
-/** Throws APP_FAILED for what is not UTF-8. A byte order mark is kept. */
-function decodeUtf8(bytes: Buffer): string {
-  if (!isUtf8(bytes)) throw notUtf8();
-  return bytes.toString();
-}
 
 function notUtf8() {
   return appFailed("The answer is not UTF-8.");
