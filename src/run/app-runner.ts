@@ -52,8 +52,8 @@ export function createAppRunner({
   const resolve = createResolveHost(nameFiles);
   const hosts = createHostLookup({ clock, timers, resolve });
   const backends: Backends = {
-    http: createHttpRunner({ clock, timers, appRunsMax, outputBytesMax, hosts }),
-    grpc: createGrpcRunner({ clock, timers, outputBytesMax, hosts }),
+    http: createHttpRunner(clock, timers, hosts, { appRunsMax, outputBytesMax }),
+    grpc: createGrpcRunner(clock, timers, hosts, outputBytesMax),
   };
   const slots = createRunSlots({ clock, appRunsMax, runsMax: bounds.runsMax });
   const runs = new RunningRuns(clock, timers);

@@ -2,31 +2,12 @@ import { create } from "@bufbuild/protobuf";
 import { type StreamAppResponse, StreamAppResponseSchema } from "#gen/keyrun/v1/run_service_pb.ts";
 import { type EndCall, inTurn } from "../http/end-calls.ts";
 import type { ShortTexts } from "../http/short-texts.ts";
-import type { TraceContext } from "../http/trace-context.ts";
 import { overloaded, textBytes } from "../limit/byte-budget.ts";
 import { aboutApp, fail, Refusal } from "../refusal/refusal.ts";
 import { runBounds } from "./run-bounds.ts";
 import type { RunSlots } from "./run-slots.ts";
 import { type PieceIterator, type Run, type StreamRunner, takeText } from "./runner.ts";
 import type { CheckRight, RightsWatch, WatchRights } from "./watch-rights.ts";
-
-export interface AppStreamParts {
-  readonly stream: StreamRunner;
-  readonly slots: RunSlots;
-  readonly watchRights: WatchRights;
-  /** How long the first message waits for an app that does not begin to answer. */
-  readonly startMsMax: number;
-}
-
-/** What a stream runs, and the check of the rights that it needs until its end. */
-export interface StreamOrder {
-  readonly run: Run;
-  readonly checkRight: CheckRight;
-}
-
-type Next = IteratorResult<StreamAppResponse, undefined>;
-
-const over: Next = { done: true, value: undefined };
 
 /**
  * The messages of one stream: `started` as soon as the app has begun to answer, or at the latest
@@ -41,7 +22,7 @@ export class AppStream
 {
   readonly #parts: AppStreamParts;
   readonly #order: StreamOrder | Promise<StreamOrder>;
-  #run: StreamedRun | undefined;
+  #run: Run | undefined;
   #pieces: Promise<PieceIterator> | undefined;
   /** The same, once the app has begun to answer. */
   #begunPieces: PieceIterator | undefined;
@@ -51,7 +32,10 @@ export class AppStream
   /** How much of the piece was passed on. */
   #passed = 0;
   #ended: Refusal | undefined;
+  /** Ends the one who waits for the app. */
   #onEnd: EndCall | undefined;
+  /** Ends the app's call. */
+  #onRunEnd: EndCall | undefined;
   #isOver = false;
   #release = () => {};
 
@@ -101,7 +85,7 @@ export class AppStream
   async #start(): Promise<StreamAppResponse | undefined> {
     const { run: asked, checkRight } = await this.#order;
     if (this.#isOver) return undefined;
-    const run = new StreamedRun(asked);
+    const run = this.#runOf(asked);
     this.#run = run;
     asked.whenGone((refusal) => this.#end(refusal));
     if (this.#ended) throw this.#ended;
@@ -120,6 +104,24 @@ export class AppStream
     });
     await this.#begun(this.#pieces, startMsMax);
     return startedMessage(run);
+  }
+
+  /** The run as the app's runner gets it: it also ends when the stream does. */
+  #runOf(asked: Run): Run {
+    return {
+      runId: asked.runId,
+      teamId: asked.teamId,
+      keyId: asked.keyId,
+      app: asked.app,
+      text: takeText(asked),
+      held: asked.held,
+      requestId: asked.requestId,
+      traceContext: asked.traceContext,
+      whenGone: (end) => {
+        if (this.#ended !== undefined) end(this.#ended);
+        else this.#onRunEnd = inTurn(this.#onRunEnd, end);
+      },
+    };
   }
 
   /** Resolves when the app has begun to answer, or after this time. */
@@ -181,7 +183,7 @@ export class AppStream
     this.#ended = refusal;
     this.#forgetPiece();
     this.#releaseOnce();
-    this.#run?.end(refusal);
+    this.#onRunEnd?.(refusal);
     this.#onEnd?.(refusal);
   }
 
@@ -198,41 +200,22 @@ export class AppStream
   }
 }
 
-/** The run as the app's runner gets it: it also ends when the stream does. */
-class StreamedRun implements Run {
-  readonly runId: string;
-  readonly teamId: string;
-  readonly keyId: string;
-  readonly app: Run["app"];
-  text: string;
-  readonly held: Run["held"];
-  readonly requestId: string;
-  readonly traceContext: TraceContext | undefined;
-  #ended: Refusal | undefined;
-  #onEnd: EndCall | undefined;
+type Next = IteratorResult<StreamAppResponse, undefined>;
 
-  constructor(run: Run) {
-    const { runId, teamId, keyId, app, held, requestId, traceContext } = run;
-    this.runId = runId;
-    this.teamId = teamId;
-    this.keyId = keyId;
-    this.app = app;
-    this.text = takeText(run);
-    this.held = held;
-    this.requestId = requestId;
-    this.traceContext = traceContext;
-  }
+const over: Next = { done: true, value: undefined };
 
-  whenGone(end: EndCall): void {
-    if (this.#ended !== undefined) end(this.#ended);
-    else this.#onEnd = inTurn(this.#onEnd, end);
-  }
+export interface AppStreamParts {
+  readonly stream: StreamRunner;
+  readonly slots: RunSlots;
+  readonly watchRights: WatchRights;
+  /** How long the first message waits for an app that does not begin to answer. */
+  readonly startMsMax: number;
+}
 
-  end(refusal: Refusal): void {
-    if (this.#ended !== undefined) return;
-    this.#ended = refusal;
-    this.#onEnd?.(refusal);
-  }
+/** What a stream runs, and the check of the rights that it needs until its end. */
+export interface StreamOrder {
+  readonly run: Run;
+  readonly checkRight: CheckRight;
 }
 
 function startedMessage({ runId, app }: Run): StreamAppResponse {

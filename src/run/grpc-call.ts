@@ -11,41 +11,6 @@ import { AppBackendService, StreamRunRequestSchema, StreamRunResponseSchema } fr
 
 // One call of a gRPC app: its request and its messages, and the refusal that its status becomes.
 
-/** What a server answers to a call. */
-export interface GrpcAnswer {
-  /** The server has begun to answer. It may also send a message or its status first. */
-  onHead(): void;
-  /** A message, after each `read`. */
-  onMessage(bytes: Buffer): void;
-  /**
-   * The call is over; comes once. OK comes only after every message was read, and another status
-   * at once: what was not read by then is lost.
-   */
-  onEnd(end: CallOutcome): void;
-}
-
-export type CallOutcome =
-  | { readonly isOk: true }
-  | {
-      readonly isOk: false;
-      readonly refusal: Refusal;
-      /** The server does not have the method, so nothing has run. */
-      readonly isUnimplemented: boolean;
-    };
-
-export interface GrpcCall {
-  /** Asks for one message. */
-  read(): void;
-  /** Ends the call soon; `onEnd` tells. */
-  cancel(): void;
-}
-
-export interface CallTimes {
-  /** How much is left of the time that the call may take, in milliseconds. */
-  msLeft(): number;
-  readonly timers: Timers;
-}
-
 /**
  * Sends one message and no more. It uses the channel without the library's client, which would read
  * ahead and make several objects more for each call. The caller cancels it at the deadline, so the
@@ -116,6 +81,41 @@ export function startCall(
     const late = `No connection within ${runBounds.backendConnectMsMax} ms.`;
     return appUnreachable(isLate ? late : nameOf(code, details));
   }
+}
+
+/** What a server answers to a call. */
+export interface GrpcAnswer {
+  /** The server has begun to answer. It may also send a message or its status first. */
+  onHead(): void;
+  /** A message, after each `read`. */
+  onMessage(bytes: Buffer): void;
+  /**
+   * The call is over; comes once. OK comes only after every message was read, and another status
+   * at once: what was not read by then is lost.
+   */
+  onEnd(end: CallOutcome): void;
+}
+
+export type CallOutcome =
+  | { readonly isOk: true }
+  | {
+      readonly isOk: false;
+      readonly refusal: Refusal;
+      /** The server does not have the method, so nothing has run. */
+      readonly isUnimplemented: boolean;
+    };
+
+export interface GrpcCall {
+  /** Asks for one message. */
+  read(): void;
+  /** Ends the call soon; `onEnd` tells. */
+  cancel(): void;
+}
+
+export interface CallTimes {
+  /** How much is left of the time that the call may take, in milliseconds. */
+  msLeft(): number;
+  readonly timers: Timers;
 }
 
 const knownEncodings: ReadonlySet<string | Buffer> = new Set(["identity", "gzip", "deflate"]);

@@ -24,31 +24,18 @@ import { ByteBuffer, type Memory } from "./stream/byte-buffer.ts";
 // The connections to gRPC apps. Below them is what the library lacks: to close a channel with its
 // unfinished connections, and to read an answer at the cost of its bytes.
 
-/** The use of a channel by one run. */
-export interface ChannelLease {
-  readonly client: Client;
-  /** How many connections the channel has made so far. */
-  connections(): number;
-  /** Makes this the last run on the channel. The next run gets a new connection. */
-  retire(): void;
-  /** Call it once, when the run is over. */
-  release(): void;
-}
-
 /**
  * Keeps one gRPC channel for each target and kind of connection. The bound on runs also bounds the
  * channels in use. Of the unused ones, the `idleChannelsMax` used last are kept, and gRPC closes
  * their connections when they have been idle for some time.
  */
-export function createGrpcChannels({
-  outputBytesMax,
-  hosts,
-  idleChannelsMax,
-}: {
-  outputBytesMax: number;
-  hosts: HostLookup;
-  idleChannelsMax: number;
-}) {
+export function createGrpcChannels(
+  hosts: HostLookup,
+  {
+    outputBytesMax,
+    idleChannelsMax = runBounds.backendIdleChannelsMax,
+  }: { outputBytesMax: number; idleChannelsMax?: number },
+) {
   registerHostScheme();
   registerCollectingCalls();
   const clientOptions = channelOptions(outputBytesMax, hosts);
@@ -100,6 +87,17 @@ export function createGrpcChannels({
       channels.clear();
     },
   };
+}
+
+/** The use of a channel by one run. */
+export interface ChannelLease {
+  readonly client: Client;
+  /** How many connections the channel has made so far. */
+  connections(): number;
+  /** Makes this the last run on the channel. The next run gets a new connection. */
+  retire(): void;
+  /** Call it once, when the run is over. */
+  release(): void;
 }
 
 class Channel {

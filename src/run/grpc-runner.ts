@@ -21,19 +21,13 @@ import { wholeOutput } from "./stream/running-streams.ts";
  * that has only one of the two methods is called twice: the other method was UNIMPLEMENTED, so
  * nothing had run.
  */
-export function createGrpcRunner({
-  clock,
-  timers,
-  outputBytesMax,
-  hosts,
-}: {
-  clock: Clock;
-  timers: Timers;
-  outputBytesMax: number;
-  hosts: HostLookup;
-}): BackendRunner<GrpcBackend> {
-  const idleChannelsMax = runBounds.backendIdleChannelsMax;
-  const channels = createGrpcChannels({ outputBytesMax, hosts, idleChannelsMax });
+export function createGrpcRunner(
+  clock: Clock,
+  timers: Timers,
+  hosts: HostLookup,
+  outputBytesMax: number,
+): BackendRunner<GrpcBackend> {
+  const channels = createGrpcChannels(hosts, { outputBytesMax });
   // The library would write text to stderr, where only our JSON log lines may go.
   setLogVerbosity(logVerbosity.NONE);
   const timesUntil = (deadlineMs: number) => ({ msLeft: () => deadlineMs - clock.monotonicMs(), timers });

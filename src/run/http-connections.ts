@@ -8,15 +8,6 @@ import type { AppRecord } from "../apps/app-store.ts";
 import type { Clock, Timers } from "../base/clock.ts";
 import { runBounds } from "./run-bounds.ts";
 
-/** The connections to the server of one app. */
-export interface AppConnections {
-  readonly origin: string;
-  readonly pool: Pool;
-  /** The exchanges that are not over. */
-  running: number;
-  lastUseMs: number;
-}
-
 /**
  * Keeps connections to the servers of apps, at most `connectionsMax` for one app. An unused one is
  * closed soon, and an app that was not run for some time is forgotten when others need its place.
@@ -64,6 +55,15 @@ export function createHttpConnections(options: {
       apps.clear();
     },
   };
+}
+
+/** The connections to the server of one app. */
+export interface AppConnections {
+  readonly origin: string;
+  readonly pool: Pool;
+  /** The exchanges that are not over. */
+  running: number;
+  lastUseMs: number;
 }
 
 /**

@@ -5,44 +5,6 @@ import { type AppConnections, CarriedRequest } from "./http-connections.ts";
 import { runBounds } from "./run-bounds.ts";
 import { appFailed, appUnreachable, nameOfFailure } from "./runner.ts";
 
-/** One POST to an app. */
-export interface HttpCall {
-  readonly path: string;
-  /** Names and values, alternating. The exchange adds `X-Keyrun-Deadline-Ms` and the length. */
-  readonly headers: readonly string[];
-  /** Empty once it was written: its memory is then freed, if it is worth that. */
-  body: Buffer;
-  /** The monotonic time that `X-Keyrun-Deadline-Ms` tells as the whole milliseconds left. */
-  readonly deadlineMs: number;
-  /** Called with the status of the answer. */
-  answered?(status: number): void;
-  /** Called with the size of a body that was freed before the end of the exchange. */
-  freed?(bytes: number): void;
-}
-
-export type AnswerHeaders = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>[2];
-
-/** Reads one answer. None of its methods throws. */
-export interface AnswerReader {
-  /** Called with the head of the answer, once, and first. Never with a status below 200. */
-  onHead(status: number, headers: AnswerHeaders): void;
-  /** Called with the bytes of the body, as they come. */
-  onBytes(bytes: Buffer): void;
-  /**
-   * Called once, and last: the exchange is over on this side. Without a refusal the answer is
-   * whole. It is APP_UNREACHABLE if it is certain that nothing was sent, otherwise APP_FAILED or
-   * the refusal of `abort`.
-   */
-  onEnd(refusal: Refusal | undefined): void;
-}
-
-/** The refusal for an answer that is not a 200, or is compressed; undefined if it may be read. */
-export function answerFault(status: number, headers: AnswerHeaders): Refusal | undefined {
-  if (status !== 200) return appFailed(`The backend answered ${status}, not 200.`);
-  const encoding = headers["content-encoding"] ?? "identity";
-  return encoding === "identity" ? undefined : appFailed("The backend compressed its answer, unasked.");
-}
-
 /**
  * Sends the call once, when a connection can take it, and never again: the app may have read it,
  * even if the connection breaks. Redirects are not followed.
@@ -208,6 +170,44 @@ export class HttpExchange extends CarriedRequest implements Dispatcher.DispatchH
     this.#connections.lastUseMs = this.#clock.monotonicMs();
     this.#reader.onEnd(refusal);
   }
+}
+
+/** One POST to an app. */
+export interface HttpCall {
+  readonly path: string;
+  /** Names and values, alternating. The exchange adds `X-Keyrun-Deadline-Ms` and the length. */
+  readonly headers: readonly string[];
+  /** Empty once it was written: its memory is then freed, if it is worth that. */
+  body: Buffer;
+  /** The monotonic time that `X-Keyrun-Deadline-Ms` tells as the whole milliseconds left. */
+  readonly deadlineMs: number;
+  /** Called with the status of the answer. */
+  answered?(status: number): void;
+  /** Called with the size of a body that was freed before the end of the exchange. */
+  freed?(bytes: number): void;
+}
+
+export type AnswerHeaders = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>[2];
+
+/** Reads one answer. None of its methods throws. */
+export interface AnswerReader {
+  /** Called with the head of the answer, once, and first. Never with a status below 200. */
+  onHead(status: number, headers: AnswerHeaders): void;
+  /** Called with the bytes of the body, as they come. */
+  onBytes(bytes: Buffer): void;
+  /**
+   * Called once, and last: the exchange is over on this side. Without a refusal the answer is
+   * whole. It is APP_UNREACHABLE if it is certain that nothing was sent, otherwise APP_FAILED or
+   * the refusal of `abort`.
+   */
+  onEnd(refusal: Refusal | undefined): void;
+}
+
+/** The refusal for an answer that is not a 200, or is compressed; undefined if it may be read. */
+export function answerFault(status: number, headers: AnswerHeaders): Refusal | undefined {
+  if (status !== 200) return appFailed(`The backend answered ${status}, not 200.`);
+  const encoding = headers["content-encoding"] ?? "identity";
+  return encoding === "identity" ? undefined : appFailed("The backend compressed its answer, unasked.");
 }
 
 const noBytes: Buffer = Buffer.alloc(0);

@@ -23,19 +23,12 @@ import { wholeOutput } from "./stream/running-streams.ts";
  * within `backendConnectMsMax` is APP_UNREACHABLE. Everything else, also a redirect, becomes
  * APP_FAILED.
  */
-export function createHttpRunner({
-  clock,
-  timers,
-  appRunsMax,
-  outputBytesMax,
-  hosts,
-}: {
-  clock: Clock;
-  timers: Timers;
-  appRunsMax: number;
-  outputBytesMax: number;
-  hosts: HostLookup;
-}): BackendRunner<HttpBackend> {
+export function createHttpRunner(
+  clock: Clock,
+  timers: Timers,
+  hosts: HostLookup,
+  { appRunsMax, outputBytesMax }: { appRunsMax: number; outputBytesMax: number },
+): BackendRunner<HttpBackend> {
   let trusted: SecureContext | undefined;
   const roots = () => {
     trusted ??= trustedRoots();

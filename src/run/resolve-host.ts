@@ -5,33 +5,6 @@ import { isIP } from "node:net";
 import { networkInterfaces } from "node:os";
 import { runBounds } from "./run-bounds.ts";
 
-/** An address of a host, in the form in which `node:net` takes it. */
-export interface HostAddress {
-  readonly address: string;
-  readonly family: number;
-}
-
-export interface ResolvedHost {
-  /** At least one. */
-  readonly addresses: readonly HostAddress[];
-  /** How long they stay true; undefined if the source does not say. */
-  readonly keptMs: number | undefined;
-}
-
-/**
- * Finds the addresses of a host name. Rejects if there are none, and soon after the signal is
- * aborted.
- */
-export type ResolveHost = (host: string, signal: AbortSignal) => Promise<ResolvedHost>;
-
-/** The two files with which a system says how names become addresses. */
-export interface NameFilePaths {
-  readonly hosts: string;
-  readonly resolver: string;
-}
-
-const systemNameFiles: NameFilePaths = { hosts: "/etc/hosts", resolver: "/etc/resolv.conf" };
-
 /**
  * Finds addresses as the system does: `/etc/hosts` first, then the name servers, with the search
  * domains. The servers are asked by c-ares, which works on sockets. `getaddrinfo` would hold one of
@@ -59,6 +32,33 @@ export function createResolveHost(paths: NameFilePaths = systemNameFiles): Resol
     }
   };
 }
+
+/** An address of a host, in the form in which `node:net` takes it. */
+export interface HostAddress {
+  readonly address: string;
+  readonly family: number;
+}
+
+export interface ResolvedHost {
+  /** At least one. */
+  readonly addresses: readonly HostAddress[];
+  /** How long they stay true; undefined if the source does not say. */
+  readonly keptMs: number | undefined;
+}
+
+/**
+ * Finds the addresses of a host name. Rejects if there are none, and soon after the signal is
+ * aborted.
+ */
+export type ResolveHost = (host: string, signal: AbortSignal) => Promise<ResolvedHost>;
+
+/** The two files with which a system says how names become addresses. */
+export interface NameFilePaths {
+  readonly hosts: string;
+  readonly resolver: string;
+}
+
+const systemNameFiles: NameFilePaths = { hosts: "/etc/hosts", resolver: "/etc/resolv.conf" };
 
 /** `localhost` and all names below it are this machine (RFC 6761, section 6.3). */
 function isLocalhost(name: string): boolean {

@@ -12,35 +12,11 @@ import { AppStream, type AppStreamParts, type StreamOrder } from "./app-stream.t
 import { idempotencyHeader, refuseIdempotencyKey, replayedHeader, type IdempotentOrder, type IdempotentRuns } from "./idempotency/idempotent-runs.ts";
 import type { Run, Runner } from "./runner.ts";
 
-/** Finds the app of this id that the key may run. Synchronous where the app is in memory. */
-export type FindRunnableApp = (
-  key: Pick<KeyPrincipal, "teamId" | "restrictions">,
-  appId: string,
-) => AppRecord | Promise<AppRecord>;
-
 /**
- * Throws APP_NOT_ALLOWED where the key is restricted to other apps, whether or not this one exists.
- * Throws APP_NOT_FOUND, with the same sentence, where the app does not exist, its id can't exist,
- * or the team may not run it.
+ * `keyrun.v1.RunService`: what happens to an admitted request that runs an app. It finds the app
+ * that the key may run, and runs it whole, at most once for an Idempotency-Key, or as a stream. It
+ * returns complete Protobuf messages.
  */
-export function createFindRunnableApp(apps: RecordSource<AppRecord>): FindRunnableApp {
-  const check = (teamId: string, appId: string, app: AppRecord | null | undefined): AppRecord => {
-    if (app && (app.teamIds.length === 0 || app.teamIds.includes(teamId))) return app;
-    throw fail("APP_NOT_FOUND", { param: "app_id", metadata: { app_id: appId } });
-  };
-  return ({ teamId, restrictions }, appId) => {
-    if (!mayRunApp(restrictions, appId)) {
-      throw fail("APP_NOT_ALLOWED", { param: "app_id", metadata: { app_id: appId } });
-    }
-    if (!isResourceId(appId)) return check(teamId, appId, null);
-    const held = apps.peek(appId);
-    return held === undefined
-      ? apps.load(appId).then((app) => check(teamId, appId, app))
-      : check(teamId, appId, held);
-  };
-}
-
-/** `keyrun.v1.RunService`. It returns complete Protobuf messages. */
 export interface RunMethods {
   /**
    * The caller must be admitted already: its key is verified and its request counted. Synchronous
@@ -55,17 +31,17 @@ export interface RunMethods {
   streamFound(app: AppRecord, request: StreamAppRequest, call: Call): AsyncIterable<StreamAppResponse>;
 }
 
-export interface RunServiceParts extends AppStreamParts {
-  readonly findRunnableApp: FindRunnableApp;
-  readonly run: Runner;
-  /** Runs apps for requests with an Idempotency-Key. */
-  readonly idempotent: Pick<IdempotentRuns, "run">;
-  readonly newRunId: () => string;
-  readonly checkKey: CheckKey;
-  readonly bytes: ByteBudget;
-}
-
-export function createRunService(parts: RunServiceParts): RunMethods {
+export function createRunService(
+  parts: AppStreamParts & {
+    readonly findRunnableApp: FindRunnableApp;
+    readonly run: Runner;
+    /** Runs apps for requests with an Idempotency-Key. */
+    readonly idempotent: Pick<IdempotentRuns, "run">;
+    readonly newRunId: () => string;
+    readonly checkKey: CheckKey;
+    readonly bytes: ByteBudget;
+  },
+): RunMethods {
   const begin = (app: AppRecord, text: string, call: Call): StartedRun =>
     new StartedRun(call, { runId: parts.newRunId(), app, text, bytes: parts.bytes });
 
@@ -172,6 +148,34 @@ function noteApp({ notes }: Call, { id }: AppRecord): void {
 function keyOf({ principal }: Call): KeyPrincipal {
   if (principal.kind !== "api_key") throw fail("INVALID_CREDENTIAL");
   return principal;
+}
+
+/** Finds the app of this id that the key may run. Synchronous where the app is in memory. */
+export type FindRunnableApp = (
+  key: Pick<KeyPrincipal, "teamId" | "restrictions">,
+  appId: string,
+) => AppRecord | Promise<AppRecord>;
+
+/**
+ * Throws APP_NOT_ALLOWED where the key is restricted to other apps, whether or not this one exists.
+ * Throws APP_NOT_FOUND, with the same sentence, where the app does not exist, its id can't exist,
+ * or the team may not run it.
+ */
+export function createFindRunnableApp(apps: RecordSource<AppRecord>): FindRunnableApp {
+  const check = (teamId: string, appId: string, app: AppRecord | null | undefined): AppRecord => {
+    if (app && (app.teamIds.length === 0 || app.teamIds.includes(teamId))) return app;
+    throw fail("APP_NOT_FOUND", { param: "app_id", metadata: { app_id: appId } });
+  };
+  return ({ teamId, restrictions }, appId) => {
+    if (!mayRunApp(restrictions, appId)) {
+      throw fail("APP_NOT_ALLOWED", { param: "app_id", metadata: { app_id: appId } });
+    }
+    if (!isResourceId(appId)) return check(teamId, appId, null);
+    const held = apps.peek(appId);
+    return held === undefined
+      ? apps.load(appId).then((app) => check(teamId, appId, app))
+      : check(teamId, appId, held);
+  };
 }
 
 /** The run of a call. It asks the call for what an app at hand never needs. */

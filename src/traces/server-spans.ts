@@ -25,20 +25,6 @@ import { rowOf } from "../refusal/reasons.ts";
 import type { Refusal } from "../refusal/refusal.ts";
 import { traceBounds } from "./work-span.ts";
 
-export interface ServerSpans extends RequestObserver {
-  /** The same mount, with each request handled in the context of its span. */
-  mount(mount: Mount): Mount;
-  /** The same outcomes, with their log lines in the context of the span. */
-  outcomes(outcomes: Outcomes): Outcomes;
-}
-
-export interface ServerSpansParts {
-  readonly tracer: Tracer;
-  readonly nameRoute: NameRoute;
-  /** Cuts secrets from a text of the caller. */
-  readonly redact: Redact;
-}
-
 /**
  * A span for each request, from its head to the end of its response: that of a stream ends with the
  * stream. Probes get none. The names are those of OpenTelemetry's semantic conventions. Of what the
@@ -98,6 +84,20 @@ export function createServerSpans({ tracer, nameRoute, redact }: ServerSpansPart
       },
     }),
   };
+}
+
+export interface ServerSpans extends RequestObserver {
+  /** The same mount, with each request handled in the context of its span. */
+  mount(mount: Mount): Mount;
+  /** The same outcomes, with their log lines in the context of the span. */
+  outcomes(outcomes: Outcomes): Outcomes;
+}
+
+export interface ServerSpansParts {
+  readonly tracer: Tracer;
+  readonly nameRoute: NameRoute;
+  /** Cuts secrets from a text of the caller. */
+  readonly redact: Redact;
 }
 
 /** The context in which a request begins: that of its caller, if the caller sent one. */

@@ -2,11 +2,8 @@ import { connectivityState } from "@grpc/grpc-js";
 import { afterEach, expect, test } from "vitest";
 import { type ChannelLease, createGrpcChannels } from "#src/run/grpc-channels.ts";
 
-const channels = createGrpcChannels({
-  outputBytesMax: 1_024,
-  hosts: { find: () => new Promise(() => {}), close: () => {} },
-  idleChannelsMax: 2,
-});
+const hosts = { find: () => new Promise<never>(() => {}), close: () => {} };
+const channels = createGrpcChannels(hosts, { outputBytesMax: 1_024, idleChannelsMax: 2 });
 afterEach(() => channels.close());
 
 const acquire = (host: string, tls = false) => channels.acquire({ target: `${host}.example:9001`, tls });

@@ -9,8 +9,6 @@ import type { RecordTotals, RunRecordStore } from "./run-record-store.ts";
  * store too, they are counted again now and then, and always before something is removed or
  * refused for want of room.
  */
-export type RecordQuota = ReturnType<typeof createRecordQuota>;
-
 export function createRecordQuota({
   store,
   sharedBy,

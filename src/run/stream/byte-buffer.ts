@@ -1,9 +1,6 @@
 import { type HeldBytes, overloaded } from "../../limit/byte-budget.ts";
 import { appFailed } from "../runner.ts";
 
-/** Counts what buffers take: a run's own bytes, or what stands for them. */
-export type Memory = Pick<HeldBytes, "take" | "give">;
-
 /**
  * Collects bytes up to a bound. It copies them, so that many small chunks cost no more than their
  * bytes, and no chunk is kept for a part of it.
@@ -53,5 +50,8 @@ export class ByteBuffer {
     this.#bytes = grown;
   }
 }
+
+/** Counts what buffers take: a run's own bytes, or what stands for them. */
+export type Memory = Pick<HeldBytes, "take" | "give">;
 
 const noBytes = Buffer.alloc(0);

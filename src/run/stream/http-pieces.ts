@@ -8,15 +8,6 @@ import { ByteBuffer } from "./byte-buffer.ts";
 import { createDecoder, type PieceDecoder } from "./piece-decoder.ts";
 import { Mailbox, type PieceSource } from "./piece-source.ts";
 
-export interface AnswerBounds {
-  /** Bytes of one message: a line, an event, or whole JSON. */
-  readonly messageBytesMax: number;
-  /** Bytes of the whole body, with comments and the framing of messages. */
-  readonly bodyBytesMax: number;
-  /** Counts what was read and waits, and the message that is not whole yet. */
-  readonly held: HeldBytes;
-}
-
 /**
  * The output of an HTTP app, in the form that the type of its answer names. The exchange is paused
  * while enough was read that nobody has asked for, and resumed when all of that is used up. With
@@ -152,6 +143,15 @@ export class HttpPieces implements PieceSource, AnswerReader {
     this.#isDrained = true;
     return this.#decoder?.end();
   }
+}
+
+interface AnswerBounds {
+  /** Bytes of one message: a line, an event, or whole JSON. */
+  readonly messageBytesMax: number;
+  /** Bytes of the whole body, with comments and the framing of messages. */
+  readonly bodyBytesMax: number;
+  /** Counts what was read and waits, and the message that is not whole yet. */
+  readonly held: HeldBytes;
 }
 
 const needsMore = Symbol("needs more");

@@ -6,17 +6,10 @@ import { fail, Refusal } from "../../refusal/refusal.ts";
 import { appFailed, type Pieces, type Run } from "../runner.ts";
 import type { PieceSource } from "./piece-source.ts";
 
-/** Starts the exchange of a stream. The deadline is in monotonic time. */
-export type StartSource = (deadlineMs: number) => PieceSource;
-
-export interface StreamBounds {
-  /** The longest time without a message of the app while its reader waits for one. */
-  readonly silenceMsMax: number;
-  /** Bytes of UTF-8 that all pieces of one stream may have. */
-  readonly bytesMax: number;
-}
-
-/** The streams under way. */
+/**
+ * The streams under way. Their limits stand here for all kinds of backends: the time of a stream, the
+ * silence of its app, and the bytes of its output.
+ */
 export class RunningStreams {
   readonly #clock: Clock;
   readonly #bounds: StreamBounds;
@@ -27,8 +20,11 @@ export class RunningStreams {
     this.#bounds = bounds;
   }
 
-  /** Starts the run, with all limits of a stream. Promises what `StreamRunner` does. */
-  async open(run: Run, start: StartSource): Promise<Pieces> {
+  /**
+   * Starts the run, with all limits of a stream. Promises what `StreamRunner` does. The deadline is
+   * in monotonic time.
+   */
+  async open(run: Run, start: (deadlineMs: number) => PieceSource): Promise<Pieces> {
     let gone: Refusal | undefined;
     let stream: RunningStream | undefined;
     run.whenGone((refusal) => {
@@ -52,6 +48,13 @@ export class RunningStreams {
     for (const stream of all) stream.end(reason);
     await Promise.all(all.map((stream) => stream.over));
   }
+}
+
+interface StreamBounds {
+  /** The longest time without a message of the app while its reader waits for one. */
+  readonly silenceMsMax: number;
+  /** Bytes of UTF-8 that all pieces of one stream may have. */
+  readonly bytesMax: number;
 }
 
 /** One stream: the texts of its source, and the limits that end it. */

@@ -1,8 +1,8 @@
 import { createServer, type ServerHttp2Stream } from "node:http2";
 import type { AddressInfo } from "node:net";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { appOn, causeOf, openAppRunner, refusalOf, runOf } from "../../harness/app-backends.ts";
-import { readPieces, type Script, serveGrpcApp } from "../../harness/streamed-apps.ts";
+import { appOn, causeOf, openAppRunner, refusalOf, runOf } from "../harness/app-backends.ts";
+import { readPieces, type Script, serveGrpcApp } from "../harness/streamed-apps.ts";
 
 const says =
   (...texts: string[]): Script =>

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { appOn, callerThatLeaves, openAppRunner, refusalOf, runOf } from "../../harness/app-backends.ts";
-import { readPieces } from "../../harness/streamed-apps.ts";
+import { appOn, callerThatLeaves, openAppRunner, refusalOf, runOf } from "../harness/app-backends.ts";
+import { readPieces } from "../harness/streamed-apps.ts";
 
 const echo = appOn({ kind: "echo" });
 
