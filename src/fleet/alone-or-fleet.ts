@@ -1,11 +1,11 @@
+// A database is served by one instance alone, or by a fleet, and never by both: the lone one would
+// not wait for the fleet when it takes a right away. Each side first writes its own record and then
+// looks for the other's, so at least one of the two sees the other.
+
 import { unavailable } from "../refusal/refusal.ts";
 import { type AwaitLapseParts, awaitLeasesGone, repeatUntilFree } from "./await-lapse.ts";
 import type { ControlStore } from "./control-store.ts";
 import type { InstanceRecord, InstanceRecordStore } from "./instance-record-store.ts";
-
-// A database is served by one instance alone, or by a fleet, and never by both: the lone one would
-// not wait for the fleet when it takes a right away. Each side first writes its own record and then
-// looks for the other's, so at least one of the two sees the other.
 
 /**
  * Waits until no fleet serves the database: until each of its records was removed, or was seen

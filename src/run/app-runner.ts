@@ -1,16 +1,26 @@
 import type { BackendRecord } from "../apps/app-store.ts";
 import { type Clock, systemTimers, type Timers } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
+import { overloaded, textBytes } from "../limit/byte-budget.ts";
 import { type Refusal, unavailable } from "../refusal/refusal.ts";
-import { appFailed, endedBy, type Run, type Runner, type StreamRunner, type BackendRunner, type CallTrace, type RemoteBackend, takeText } from "./runner.ts";
 import { createGrpcRunner } from "./grpc-runner.ts";
 import { createHostLookup } from "./host-lookup.ts";
 import { createHttpRunner } from "./http-runner.ts";
-import { type NameFilePaths, createResolveHost } from "./resolve-host.ts";
-import { createRunSlots } from "./run-slots.ts";
-import { overloaded, textBytes } from "../limit/byte-budget.ts";
+import { createResolveHost, type NameFilePaths } from "./resolve-host.ts";
 import { runBounds } from "./run-bounds.ts";
 import { RunningRuns } from "./run-limits.ts";
+import { createRunSlots } from "./run-slots.ts";
+import {
+  appFailed,
+  type BackendRunner,
+  type CallTrace,
+  endedBy,
+  type RemoteBackend,
+  type Run,
+  type Runner,
+  type StreamRunner,
+  takeText,
+} from "./runner.ts";
 import type { PieceSource } from "./stream/piece-source.ts";
 import { RunningStreams } from "./stream/running-streams.ts";
 

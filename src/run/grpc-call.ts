@@ -1,15 +1,19 @@
+// One call of a gRPC app: its request and its messages, and the refusal that its status becomes.
+
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { connectivityState, status } from "@grpc/grpc-js";
+import {
+  AppBackendService,
+  StreamRunRequestSchema,
+  StreamRunResponseSchema,
+} from "#gen/keyrun/v1/app_backend_service_pb.ts";
 import { systemClock, type Timers } from "../base/clock.ts";
 import { traceHeaders } from "../http/trace-context.ts";
-import { overloaded, type HeldBytes } from "../limit/byte-budget.ts";
+import { type HeldBytes, overloaded } from "../limit/byte-budget.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
-import { appFailed, appUnreachable, nameOfFailure, type Run, takeText } from "./runner.ts";
-import { CountedMetadata, type ChannelLease } from "./grpc-channels.ts";
+import { type ChannelLease, CountedMetadata } from "./grpc-channels.ts";
 import { runBounds } from "./run-bounds.ts";
-import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { AppBackendService, StreamRunRequestSchema, StreamRunResponseSchema } from "#gen/keyrun/v1/app_backend_service_pb.ts";
-
-// One call of a gRPC app: its request and its messages, and the refusal that its status becomes.
+import { appFailed, appUnreachable, nameOfFailure, type Run, takeText } from "./runner.ts";
 
 /**
  * Sends one message and no more. It uses the channel without the library's client, which would read

@@ -1,3 +1,6 @@
+// The connections to gRPC apps. Below them is what the library lacks: to close a channel with its
+// unfinished connections, and to read an answer at the cost of its bytes.
+
 import type { ClientHttp2Stream } from "node:http2";
 import type { Socket } from "node:net";
 import {
@@ -20,9 +23,6 @@ import {
 } from "./host-lookup.ts";
 import { runBounds } from "./run-bounds.ts";
 import { ByteBuffer, type Memory } from "./stream/byte-buffer.ts";
-
-// The connections to gRPC apps. Below them is what the library lacks: to close a channel with its
-// unfinished connections, and to read an answer at the cost of its bytes.
 
 /**
  * Keeps one gRPC channel for each target and kind of connection. The bound on runs also bounds the
@@ -108,7 +108,7 @@ class Channel {
 
   constructor(target: string, security: ChannelCredentials, clientOptions: ClientOptions) {
     this.#security = new ClosableCredentials(security);
-    // The scheme must be written. Otherwise a host named "unix" or "ipv4" would be read as a scheme.
+    // The scheme must be written. Otherwise a host named "unix" or "ipv4" would be read as one.
     this.client = new Client(`${hostScheme}:${target}`, this.#security, clientOptions);
     this.#countConnections();
   }

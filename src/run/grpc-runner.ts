@@ -1,14 +1,23 @@
 import { logVerbosity, setLogVerbosity } from "@grpc/grpc-js";
-import type { Clock, Timers } from "../base/clock.ts";
-import { type BackendRunner, appFailed, type CallTrace, endedBy, type RemoteBackend } from "./runner.ts";
-import { createGrpcChannels, type ChannelLease } from "./grpc-channels.ts";
-import { GrpcRequest, type CallOutcome, type CallTimes, type GrpcAnswer, type GrpcCall, type GrpcMethod, startCall, textOf } from "./grpc-call.ts";
-import type { HostLookup } from "./host-lookup.ts";
-import { runBounds } from "./run-bounds.ts";
 import { AppBackendService } from "#gen/keyrun/v1/app_backend_service_pb.ts";
+import type { Clock, Timers } from "../base/clock.ts";
 import { overloaded } from "../limit/byte-budget.ts";
 import { streamTurns } from "../limit/stream-turns.ts";
 import type { Refusal } from "../refusal/refusal.ts";
+import {
+  type CallOutcome,
+  type CallTimes,
+  type GrpcAnswer,
+  type GrpcCall,
+  type GrpcMethod,
+  GrpcRequest,
+  startCall,
+  textOf,
+} from "./grpc-call.ts";
+import { type ChannelLease, createGrpcChannels } from "./grpc-channels.ts";
+import type { HostLookup } from "./host-lookup.ts";
+import { runBounds } from "./run-bounds.ts";
+import { appFailed, type BackendRunner, type CallTrace, endedBy, type RemoteBackend } from "./runner.ts";
 import { Mailbox, type PieceSource } from "./stream/piece-source.ts";
 import { wholeOutput } from "./stream/running-streams.ts";
 

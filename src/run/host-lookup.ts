@@ -1,13 +1,13 @@
+// What connections to all kinds of backends share: how a host is found, in the form that HTTP and
+// gRPC each take, and whom TLS trusts.
+
 import { isIP, type LookupFunction } from "node:net";
+import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
+import { type ChannelOptions, experimental, status } from "@grpc/grpc-js";
 import type { Clock, Timers } from "../base/clock.ts";
 import type { HostAddress, ResolvedHost, ResolveHost } from "./resolve-host.ts";
 import { runBounds } from "./run-bounds.ts";
-import { type ChannelOptions, experimental, status } from "@grpc/grpc-js";
 import { nameOfFailure } from "./runner.ts";
-import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
-
-// What connections to all kinds of backends share: how a host is found, in the form that HTTP and
-// gRPC each take, and whom TLS trusts.
 
 /** Finds the addresses of backends. */
 export interface HostLookup {

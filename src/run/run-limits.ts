@@ -1,10 +1,9 @@
+// What ends a run before its app answers: the app's timeout, a caller who leaves, and the end of
+// the process. Every run under way has its deadline in one of a few lists, so it needs no timer.
+
 import type { Clock, Timers } from "../base/clock.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
-import type { RunLimits, Run } from "./runner.ts";
-
-// What ends a run before its app answers: the app's timeout, a caller who leaves, and the end of the
-// process. Every run under way has its deadline in one of a few lists, so it needs no timer.
-
+import type { Run, RunLimits } from "./runner.ts";
 
 /** All runs under way. */
 export class RunningRuns {

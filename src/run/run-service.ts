@@ -1,5 +1,11 @@
 import { create } from "@bufbuild/protobuf";
-import { type RunAppRequest, type RunAppResponse, RunAppResponseSchema, type StreamAppRequest, type StreamAppResponse } from "#gen/keyrun/v1/run_service_pb.ts";
+import {
+  type RunAppRequest,
+  type RunAppResponse,
+  RunAppResponseSchema,
+  type StreamAppRequest,
+  type StreamAppResponse,
+} from "#gen/keyrun/v1/run_service_pb.ts";
 import type { AppRecord } from "../apps/app-store.ts";
 import { type CheckKey, mayRunApp } from "../auth/key-evidence.ts";
 import type { Call, KeyPrincipal } from "../auth/principal.ts";
@@ -9,7 +15,13 @@ import { readTraceContext, type TraceContext } from "../http/trace-context.ts";
 import { type ByteBudget, type HeldBytes, overloaded, textBytes } from "../limit/byte-budget.ts";
 import { aboutApp, fail, Refusal } from "../refusal/refusal.ts";
 import { AppStream, type AppStreamParts, type StreamOrder } from "./app-stream.ts";
-import { idempotencyHeader, refuseIdempotencyKey, replayedHeader, type IdempotentOrder, type IdempotentRuns } from "./idempotency/idempotent-runs.ts";
+import {
+  type IdempotentOrder,
+  type IdempotentRuns,
+  idempotencyHeader,
+  refuseIdempotencyKey,
+  replayedHeader,
+} from "./idempotency/idempotent-runs.ts";
 import type { Run, Runner } from "./runner.ts";
 
 /**

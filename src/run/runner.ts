@@ -1,11 +1,11 @@
+// What the runs of apps pass through: the run itself, the functions that run it whole or as a
+// stream, and what each kind of backend gives. At the end: the refusals that all kinds share.
+
 import type { AppRecord, BackendRecord } from "../apps/app-store.ts";
 import type { TraceContext } from "../http/trace-context.ts";
 import type { HeldBytes } from "../limit/byte-budget.ts";
 import { fail, Refusal } from "../refusal/refusal.ts";
 import type { PieceSource } from "./stream/piece-source.ts";
-
-// What the runs of apps pass through: the run itself, the functions that run it whole or as a
-// stream, and what each kind of backend gives. At the end: the refusals that all kinds share.
 
 /** One run of an app, as a backend gets it. */
 export interface Run {

@@ -1,8 +1,21 @@
+// The table of all settings. Each has its form, its default and its words in one place.
+
 import { z } from "zod";
 import type { PlanName } from "./config.ts";
-import { filePath, flag, host, hostAndPort, issuer, matching, numbersByName, oneOf, origin, redisAddress, secretList, wholeNumber } from "./text.ts";
-
-// The table of all settings. Each has its form, its default and its words in one place.
+import {
+  filePath,
+  flag,
+  host,
+  hostAndPort,
+  issuer,
+  matching,
+  numbersByName,
+  oneOf,
+  origin,
+  redisAddress,
+  secretList,
+  wholeNumber,
+} from "./text.ts";
 
 /** The words about a setting, for messages and docs. */
 interface SettingFacts {

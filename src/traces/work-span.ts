@@ -1,3 +1,6 @@
+// Spans of the work that a request causes: calls of the store, of Redis and of apps. Code of the
+// operator's SDK runs here, and whatever it throws fails no request.
+
 import {
   type Attributes,
   context,
@@ -11,9 +14,6 @@ import {
   trace,
 } from "@opentelemetry/api";
 import { Refusal } from "../refusal/refusal.ts";
-
-// Spans of the work that a request causes: calls of the store, of Redis and of apps. Code of the
-// operator's SDK runs here, and whatever it throws fails no request.
 
 export interface WorkSpan {
   readonly name: string;

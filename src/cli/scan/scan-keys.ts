@@ -1,11 +1,11 @@
+// `keys scan`: finds whole keys in files, standard input and git's histories, and prints none.
+
 import { createKeyText, type KeyText, redactKeyValue } from "../../keys/key-value.ts";
 import { createRedaction, type Redact } from "../../log/redaction.ts";
-import { type CliWorld, printable, answer, type JsonOption, type Terminal } from "../terminal.ts";
 import { CommandFailure, wrongUse } from "../failures.ts";
+import { answer, type CliWorld, type JsonOption, printable, type Terminal } from "../terminal.ts";
 import { gitObjects, placeOfObject, repositoryOf } from "./git-history.ts";
 import { scannedFiles } from "./scanned-files.ts";
-
-// `keys scan`: finds whole keys in files, standard input and git's histories, and prints none.
 
 /**
  * Finds whole keys, whose checksum is right, in files, folders, standard input and, with `history`,

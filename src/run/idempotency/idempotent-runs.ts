@@ -1,3 +1,12 @@
+// How a run with an Idempotency-Key works. The key, with its team and app, names one record in the
+// store. Who begins a run first claims the record there, and only then starts the app, so no second
+// request can start it, on whatever instance. The run then belongs to nobody: it goes on when its
+// caller leaves, and what came of it is written into the record before it is told. A repeat on this
+// instance waits for the run (`RunUnderWay`); any other one gets what the record has. If nothing
+// can have reached the app, the record is removed and the key is free again. The first end that is
+// written stands: where the owner of a run wrote none within its time, the next repeat writes that
+// the run has failed. A write that the store can't take waits in a retry queue.
+
 import { createHash } from "node:crypto";
 import type { AppRecord } from "../../apps/app-store.ts";
 import type { Call } from "../../auth/principal.ts";
@@ -11,15 +20,6 @@ import { type Run, type Runner, takeText } from "../runner.ts";
 import type { RunClaim, RunRecord, RunRecordStore } from "./run-record-store.ts";
 import { createRunRecords } from "./run-records.ts";
 import { outcomeOf, type RunOutcome, RunUnderWay, replayedRefusal } from "./run-under-way.ts";
-
-// How a run with an Idempotency-Key works. The key, with its team and app, names one record in the
-// store. Who begins a run first claims the record there, and only then starts the app, so no second
-// request can start it, on whatever instance. The run then belongs to nobody: it goes on when its
-// caller leaves, and what came of it is written into the record before it is told. A repeat on this
-// instance waits for the run (`RunUnderWay`); any other one gets what the record has. If nothing
-// can have reached the app, the record is removed and the key is free again. The first end that is
-// written stands: where the owner of a run wrote none within its time, the next repeat writes that
-// the run has failed. A write that the store can't take waits in a retry queue.
 
 /** A run with an Idempotency-Key. */
 export interface IdempotentOrder {

@@ -43,8 +43,8 @@ export function createRunRecords(parts: {
 
   return {
     /**
-     * Resolves with undefined once the claim is durable, or with the record that has its key already.
-     * Throws UNAVAILABLE if it can't be written, or the team has no room for one more.
+     * Resolves with undefined once the claim is durable, or with the record that has its key
+     * already. Throws UNAVAILABLE if it can't be written, or the team has no room for one more.
      */
     async claim(claim: RunClaim): Promise<RunRecord | undefined> {
       const { id, teamId, runId, createTimeMs } = claim;
@@ -68,8 +68,8 @@ export function createRunRecords(parts: {
     },
     /**
      * Writes what came of a run, unless `fail` came first. Resolves once the store took it or
-     * failed: it is then written later. Calls `done` when it is written, or given up at `untilMs` by
-     * the monotonic clock. Never rejects.
+     * failed: it is then written later. Calls `done` when it is written, or given up at `untilMs`
+     * by the monotonic clock. Never rejects.
      */
     async end(
       { id, teamId, runId }: RunClaim,

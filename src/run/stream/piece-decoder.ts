@@ -24,8 +24,9 @@ export interface PieceDecoder {
 }
 
 /**
- * The decoder for the type of an answer. Any type but those of streams is read as whole JSON, as the
- * answer of a run is: an app that can be run can be streamed. A message has at most `bytesMax` bytes.
+ * The decoder for the type of an answer. Any type but those of streams is read as whole JSON, as
+ * the answer of a run is: an app that can be run can be streamed. A message has at most `bytesMax`
+ * bytes.
  */
 export function createDecoder(
   contentType: string | string[] | undefined,

@@ -7,8 +7,8 @@ import { appFailed, type Pieces, type Run } from "../runner.ts";
 import type { PieceSource } from "./piece-source.ts";
 
 /**
- * The streams under way. Their limits stand here for all kinds of backends: the time of a stream, the
- * silence of its app, and the bytes of its output.
+ * The streams under way. Their limits stand here for all kinds of backends: the time of a stream,
+ * the silence of its app, and the bytes of its output.
  */
 export class RunningStreams {
   readonly #clock: Clock;

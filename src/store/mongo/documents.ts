@@ -1,3 +1,7 @@
+// A document is written with these fields and no others. What is read may have more: while a fleet
+// is upgraded, a newer instance may have added a field. A field that is added later needs a default
+// for what an older instance writes.
+
 import type { Binary, Collection, Db } from "mongodb";
 import { z } from "zod";
 import type { UsageDay } from "../../usage/usage-store.ts";
@@ -15,10 +19,6 @@ import {
   windowPageShape,
 } from "../records.ts";
 import type { ControlDocument } from "./control-document.ts";
-
-// A document is written with these fields and no others. What is read may have more: while a fleet
-// is upgraded, a newer instance may have added a field. A field that is added later needs a default
-// for what an older instance writes.
 
 const id = z.string().min(1);
 

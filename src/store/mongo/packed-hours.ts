@@ -1,10 +1,10 @@
-import { Binary } from "mongodb";
-import type { UsageSum } from "../../usage/usage-store.ts";
-import { countNames, hourMs, hourOf, hoursOfDay, type UsageSums } from "./usage-fields.ts";
-
 // The four counts of each hour of a day, one after the other, each as a varint of Protobuf's wire
 // format: 7 bits in a byte, the lowest first. A day takes 96 bytes where nothing was counted, and
 // seldom more than 200. To read 96 fields takes ten times as long.
+
+import { Binary } from "mongodb";
+import type { UsageSum } from "../../usage/usage-store.ts";
+import { countNames, hourMs, hourOf, hoursOfDay, type UsageSums } from "./usage-fields.ts";
 
 /** Packs the counts of a day's hours, which are whole numbers up to 2⁵³ − 1. */
 export function packed(hours: readonly UsageSum[]): Binary {

@@ -1,9 +1,9 @@
-import type { CountedPage, UsageCounts, UsageHour, UsageSum } from "../../usage/usage-store.ts";
-import type { UsageHoursDocument } from "./documents.ts";
-
 // A document holds the counts of a day: `a13` is what was accepted in the hour from 13:00 on, `l13`
 // what was limited, `f13` what failed, and `t13` the milliseconds. One document for each hour would
 // be 24 times as many to read. What is 0 is left out.
+
+import type { CountedPage, UsageCounts, UsageHour, UsageSum } from "../../usage/usage-store.ts";
+import type { UsageHoursDocument } from "./documents.ts";
 
 export const hourMs = 3_600_000;
 export const hoursOfDay = 24;
