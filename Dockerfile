@@ -8,6 +8,7 @@ ARG BUILDER=docker.io/library/node:24.21.0-trixie-slim
 FROM ${BUILDER} AS build
 WORKDIR /build
 COPY package.json package-lock.json .npmrc ./
+COPY packages/transcode/package.json packages/transcode/
 # Two secrets, both optional, for a registry of your own: its .npmrc, and the certificates that it
 # needs. They are in no layer.
 RUN --mount=type=secret,id=npmrc,target=/run/npmrc --mount=type=secret,id=npm-ca,target=/run/npm-ca.pem \
@@ -20,7 +21,7 @@ RUN npm run build:web \
            node_modules/node-linux-*/include node_modules/node-linux-*/share \
  && find node_modules -type f '(' -name '*.map' -o -name '*.[cm]ts' -o -name '*.ts' -o -name '*.md' ')' -delete \
  && mkdir -p /image/opt/keyrun/web /image/usr/local/bin \
- && mv keyrun bin gen src node_modules package.json /image/opt/keyrun/ \
+ && mv keyrun bin gen packages src node_modules package.json /image/opt/keyrun/ \
  && mv web/dist /image/opt/keyrun/web/ \
  && ln -s /opt/keyrun/keyrun /image/usr/local/bin/keyrun \
  && chmod -R a+rX,go-w /image

@@ -39,7 +39,8 @@ const mixed = [
 // tracer, the bound of a message's fields) as it was. All others share the modules of their worker, which are loaded once
 // and not for each of 300 files.
 const isolated = [
-  "test/{traces,transcode}/**/*.test.ts",
+  "test/traces/**/*.test.ts",
+  "packages/*/test/**/*.test.ts",
   "test/api/stream-turns.test.ts",
   "test/rpc/connect/tiny-chunks.test.ts",
   "test/run/held-answers.test.ts",
@@ -135,6 +136,6 @@ export default defineConfig({
     testTimeout: 240_000,
     hookTimeout: 240_000,
     expect: { poll: { timeout: 60_000 } },
-    coverage: { include: ["src/**"] },
+    coverage: { include: ["src/**", "packages/*/src/**"] },
   },
 });

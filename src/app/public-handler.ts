@@ -25,7 +25,7 @@ import type { FindRunnableApp } from "../run/run-service.ts";
 import type { Config } from "../settings/config.ts";
 import { isLoopbackHost } from "../settings/host.ts";
 import { createSignInHandler } from "../sign-in/sign-in-handler.ts";
-import { createTranscoder } from "../transcode/transcoder.ts";
+import { createTranscoder } from "#transcode/transcoder.ts";
 import type { MakePublicHandler } from "./listeners.ts";
 import type { Services } from "./services.ts";
 import type { SignIn } from "./sign-in.ts";

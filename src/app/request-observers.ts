@@ -10,7 +10,7 @@ import { type RequestWatch, watchRequests } from "../http/request-notes.ts";
 import { createRouteNames, type NameRoute } from "../http/route-names.ts";
 import { pathOfMethod } from "../rpc/served.ts";
 import type { Traces } from "../traces/traces.ts";
-import { bindingsOf } from "../transcode/binding.ts";
+import { bindingsOf } from "#transcode/binding.ts";
 import type { AppParts } from "./open.ts";
 
 /** What the listeners do for the access log and for traces: nothing where both are off. */

@@ -10,11 +10,11 @@ import type { RequestNotes } from "../http/request-notes.ts";
 import { wholeBody } from "../http/whole-body.ts";
 import { type RateReport, rateReportHeaders } from "../limit/rate-limit-headers.ts";
 import { cutText, fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
-import { hasRawBody } from "../transcode/binding.ts";
-import type { BodyHeaders } from "../transcode/media.ts";
-import type { Problem } from "../transcode/problem.ts";
-import type { MatchedRoute } from "../transcode/route-table.ts";
-import type { Transcoder } from "../transcode/transcoder.ts";
+import { hasRawBody } from "#transcode/binding.ts";
+import type { BodyHeaders } from "#transcode/media.ts";
+import type { Problem } from "#transcode/problem.ts";
+import type { MatchedRoute } from "#transcode/route-table.ts";
+import type { Transcoder } from "#transcode/transcoder.ts";
 import { streamAnswer, streamFormFor, streamHeaders } from "./stream-answer.ts";
 import type { RestAdmission, WiredMethod } from "./wired-method.ts";
 

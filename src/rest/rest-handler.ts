@@ -1,8 +1,8 @@
+import type { Match } from "#transcode/route-table.ts";
 import type { AddressAllowanceView, Admit } from "../admission/admission.ts";
 import type { Answer, HttpHandler, Refused } from "../http/handler.ts";
 import { type RateReport, rateReportHeaders } from "../limit/rate-limit-headers.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
-import type { Match } from "../transcode/route-table.ts";
 import { AdmittedRequest, type AnsweringParts, type Asked } from "./admitted-request.ts";
 import { type RestAdmission, type RestMethod, type RestPolicy, wiredMethod } from "./wired-method.ts";
 

@@ -1,4 +1,6 @@
 import type { Message } from "@bufbuild/protobuf";
+import type { EncodedResponse } from "#transcode/encode.ts";
+import { type StreamForm, streamForms, streamTypes } from "#transcode/stream-form.ts";
 import type { HttpRequest } from "../http/handler.ts";
 import type { Outcomes } from "../http/outcomes.ts";
 import { preferredType } from "../http/preference.ts";
@@ -6,8 +8,6 @@ import { refusalJson } from "../http/refusal-response.ts";
 import { ShortFrames } from "../http/short-frames.ts";
 import { hasShortTexts } from "../http/short-texts.ts";
 import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
-import type { EncodedResponse } from "../transcode/encode.ts";
-import { type StreamForm, streamForms, streamTypes } from "../transcode/stream-form.ts";
 
 export interface StreamParts {
   readonly request: HttpRequest;

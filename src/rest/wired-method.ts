@@ -1,15 +1,8 @@
-import {
-  type AddressAllowanceView,
-  type Admission,
-  type Admit,
-  type AnyoneAdmission,
-  type Applicant,
-  admitAnyone,
-} from "../admission/admission.ts";
+import { type AddressAllowanceView, type Admission, type Admit, type AnyoneAdmission, type Applicant, admitAnyone } from "../admission/admission.ts";
 import type { CredentialKind } from "../auth/credential.ts";
 import type { Principal } from "../auth/principal.ts";
-import type { Binding } from "../transcode/binding.ts";
-import type { MatchedRoute } from "../transcode/route-table.ts";
+import type { Binding } from "#transcode/binding.ts";
+import type { MatchedRoute } from "#transcode/route-table.ts";
 import type { RestWork } from "./admitted-request.ts";
 
 /** A method that REST callers call. */

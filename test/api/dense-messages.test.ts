@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { RunAppRequestSchema } from "#gen/keyrun/v1/run_service_pb.ts";
 import { frameOf } from "#src/rpc/grpc/frame.ts";
 import { messageFieldsMax } from "#src/rpc/rpc-handler.ts";
-import { jsonValuesMax } from "#src/transcode/json-text.ts";
+import { jsonValuesMax } from "#transcode/json-text.ts";
 import { serveHttp } from "../harness/app-backends.ts";
 import { h2cSession } from "../harness/h2c-client.ts";
 import { type IssuedKey, type Keyrun, startKeyrun } from "../harness/keyrun.ts";

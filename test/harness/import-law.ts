@@ -2,7 +2,7 @@ import { importedPath, readFacts, type SourceFacts } from "./source-facts.ts";
 
 /**
  * The stages of the source, in the order of a request. A stage imports only from the lines above
- * its own. A new folder or file directly in `src/` needs a line here.
+ * its own. A new folder or file directly in `src/`, and a new package, needs a line here.
  */
 const stages = [
   ["bin", "gen"],
@@ -23,7 +23,7 @@ const stages = [
   ["usage"],
   ["admission"],
   ["service-tokens"],
-  ["transcode"],
+  ["packages/transcode"],
   ["run"],
   ["sign-in"],
   ["rest", "rpc"],
@@ -102,8 +102,8 @@ function orderViolations(file: SourceFacts): string[] {
     if (own === "store" && storeReaches(target, typeOnly)) {
       return [`${edge}: a store sees only the ports and their types.`];
     }
-    if (own === "transcode" && stage !== own && !target.startsWith("gen/google/")) {
-      return [`${edge}: the transcoder knows nothing of Keyrun; hand it in.`];
+    if (own.startsWith("packages/") && stage !== own) {
+      return [`${edge}: a package knows nothing of Keyrun; hand it in.`];
     }
     if (crossesStores(file.path, target)) return [`${edge}: one store knows nothing of the other.`];
     if (stage === own || (rankOf(stage) >= 0 && rankOf(stage) < rank)) return [];
@@ -111,9 +111,10 @@ function orderViolations(file: SourceFacts): string[] {
   });
 }
 
-/** The folder in `src/`, or the file directly in it. */
+/** The folder in `src/`, or the file directly in it. A package is one stage. */
 function stageOf(path: string): string {
   const [top, ...rest] = path.split("/");
+  if (top === "packages") return `packages/${rest[0]}`;
   if (top !== "src") return top ?? "";
   return (rest[0] ?? "").replace(/\.ts$/, "");
 }

@@ -25,9 +25,13 @@ export interface ImportFact {
 
 /** The path in the repository that an import means; undefined for a package. */
 export function importedPath(from: string, specifier: string): string | undefined {
+  if (specifier.startsWith(transcode)) return `packages/transcode/src/${specifier.slice(transcode.length)}`;
   if (specifier.startsWith("#")) return specifier.slice(1);
   return specifier.startsWith(".") ? posix.join(posix.dirname(from), specifier) : undefined;
 }
+
+/** The package's name in the `imports` of package.json. All others there are names of folders. */
+const transcode = "#transcode/";
 
 /** Every TypeScript file in a folder of the repository, by path. */
 export function readSources(folder: string): Map<string, string> {

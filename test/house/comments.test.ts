@@ -6,7 +6,7 @@ import { expect, test } from "vitest";
 const root = fileURLToPath(new URL("../../", import.meta.url));
 const columnsMax = 100;
 const files = globSync(
-  ["{src,web,test,bench,examples,bin}/**/*.{ts,tsx,mjs,css}", "proto/keyrun/**/*.proto"],
+  ["{src,packages,web,test,bench,examples,bin}/**/*.{ts,tsx,mjs,css}", "proto/keyrun/**/*.proto"],
   { cwd: root, exclude: ["web/dist/**", "**/gen/**"] },
 );
 

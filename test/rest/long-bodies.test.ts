@@ -5,7 +5,7 @@ import { unguarded } from "#src/auth/key-evidence.ts";
 import { systemClock } from "#src/base/clock.ts";
 import type { BodyOutcome } from "#src/http/handler.ts";
 import { createRestHandler } from "#src/rest/rest-handler.ts";
-import { createTranscoder } from "#src/transcode/transcoder.ts";
+import { createTranscoder } from "#transcode/transcoder.ts";
 import { bufRegistry } from "../harness/buf-image.ts";
 import { serveMounts } from "../harness/served-handler.ts";
 

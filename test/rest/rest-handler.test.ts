@@ -8,7 +8,7 @@ import type { LimitDecision } from "#src/limit/limiter.ts";
 import type { RateReport } from "#src/limit/rate-limit-headers.ts";
 import { fail } from "#src/refusal/refusal.ts";
 import { createRestHandler } from "#src/rest/rest-handler.ts";
-import { createTranscoder } from "#src/transcode/transcoder.ts";
+import { createTranscoder } from "#transcode/transcoder.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 
 const nowMs = 1_700_000_000_000;

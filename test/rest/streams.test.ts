@@ -6,7 +6,7 @@ import { systemClock } from "#src/base/clock.ts";
 import { fail } from "#src/refusal/refusal.ts";
 import type { RestWork } from "#src/rest/admitted-request.ts";
 import { createRestHandler } from "#src/rest/rest-handler.ts";
-import { createTranscoder } from "#src/transcode/transcoder.ts";
+import { createTranscoder } from "#transcode/transcoder.ts";
 import { bufRegistry } from "../harness/buf-image.ts";
 import { h2cRequest, h2cSession } from "../harness/h2c-client.ts";
 import { serveMounts } from "../harness/served-handler.ts";

@@ -1,6 +1,6 @@
 import type { DescEnum, DescField, DescMessage, DescOneof, JsonObject, JsonValue } from "@bufbuild/protobuf";
 import { FeatureSet_FieldPresence } from "@bufbuild/protobuf/wkt";
-import { isWrapper } from "#src/transcode/json-form.ts";
+import { isWrapper } from "#transcode/json-form.ts";
 import { mapKeySchema, scalarSchema, wellKnownSchema } from "./proto-json-forms.ts";
 
 /** Facts that the generated descriptors lack, by full name (`keyrun.v1.RunAppRequest.text`). */

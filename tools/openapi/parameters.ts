@@ -1,6 +1,6 @@
 import type { DescField, DescMessage, JsonObject } from "@bufbuild/protobuf";
-import { type Binding, nameOfBinding } from "#src/transcode/binding.ts";
-import { isJsonScalar, isPlainMessage } from "#src/transcode/json-form.ts";
+import { type Binding, nameOfBinding } from "#transcode/binding.ts";
+import { isJsonScalar, isPlainMessage } from "#transcode/json-form.ts";
 import { fieldSchema, isRequired, type SchemaContext } from "./json-schema.ts";
 
 /**

@@ -8,8 +8,8 @@ import { reasonHeaders } from "../../http/refusal-response.ts";
 import { rpcDetails } from "../../refusal/error-details.ts";
 import { rowOf } from "../../refusal/reasons.ts";
 import { cutText, fail, isUnsafeToRepeat, Refusal, repeatHeaders } from "../../refusal/refusal.ts";
-import { nameTwice } from "../../transcode/json-text.ts";
-import { createChecks } from "../../transcode/message-check.ts";
+import { nameTwice } from "#transcode/json-text.ts";
+import { createChecks } from "#transcode/message-check.ts";
 import type { RpcParts } from "../rpc-parts.ts";
 import { callStateOf, entryOf } from "./call-state.ts";
 

@@ -1,5 +1,5 @@
 import { isUtf8 } from "node:buffer";
-import { hasTooManyValues, jsonValuesMax } from "../../transcode/json-text.ts";
+import { hasTooManyValues, jsonValuesMax } from "#transcode/json-text.ts";
 import { appFailed } from "../runner.ts";
 import { ByteBuffer, type Memory } from "./byte-buffer.ts";
 

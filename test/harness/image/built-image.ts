@@ -83,7 +83,17 @@ function contextHash(): string {
 
 const parts = [
   ...["Dockerfile", ".dockerignore", ".npmrc", "package.json", "package-lock.json", "keyrun"],
-  ...["tsconfig.json", "bin", "gen", "src", "web", "docs/api.md", "docs/errors.md", "SECURITY.md"],
+  ...[
+    "tsconfig.json",
+    "bin",
+    "gen",
+    "packages",
+    "src",
+    "web",
+    "docs/api.md",
+    "docs/errors.md",
+    "SECURITY.md",
+  ],
   "test/harness/image/write-image.ts",
 ];
 
