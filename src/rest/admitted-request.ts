@@ -11,7 +11,7 @@ import { wholeBody } from "../http/whole-body.ts";
 import { type RateReport, rateReportHeaders } from "../limit/rate-limit-headers.ts";
 import { cutText, fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 import { hasRawBody } from "#transcode/binding.ts";
-import type { BodyHeaders } from "#transcode/media.ts";
+import type { BodyHeaders } from "#transcode/decode.ts";
 import type { Problem } from "#transcode/problem.ts";
 import type { MatchedRoute } from "#transcode/route-table.ts";
 import type { Transcoder } from "#transcode/transcoder.ts";

@@ -1,6 +1,5 @@
 import type { Message } from "@bufbuild/protobuf";
-import type { EncodedResponse } from "#transcode/encode.ts";
-import { type StreamForm, streamForms, streamTypes } from "#transcode/stream-form.ts";
+import { type EncodedResponse, type StreamForm, streamForms, streamTypes } from "#transcode/encode.ts";
 import type { HttpRequest } from "../http/handler.ts";
 import type { Outcomes } from "../http/outcomes.ts";
 import { preferredType } from "../http/preference.ts";

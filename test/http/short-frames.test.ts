@@ -4,7 +4,7 @@ import { type StreamAppResponse, StreamAppResponseSchema } from "#gen/keyrun/v1/
 import { type FrameForm, ShortFrames } from "#src/http/short-frames.ts";
 import { shortTextMax } from "#src/http/short-texts.ts";
 import { frameOf } from "#src/rpc/grpc/frame.ts";
-import { streamForms } from "#transcode/stream-form.ts";
+import { streamForms } from "#transcode/encode.ts";
 
 const withText = (text: string): StreamAppResponse =>
   create(StreamAppResponseSchema, { event: { case: "delta", value: { text } } });

@@ -1,7 +1,7 @@
 import type { DescField, DescMethod, DescService, JsonObject } from "@bufbuild/protobuf";
 import { type Binding, bindingsOf, isStreamed, nameOfBinding } from "#transcode/binding.ts";
+import type { StreamType } from "#transcode/encode.ts";
 import { isHttpBody } from "#transcode/json-form.ts";
-import type { StreamType } from "#transcode/stream-form.ts";
 import {
   type Direction,
   fieldSchema,

@@ -1,3 +1,6 @@
+// Reads the `google.api.http` rules of methods, and proves each against the descriptors: at
+// start-up a rule in doubt is an Error that names it.
+
 import {
   type DescField,
   type DescMessage,
@@ -11,7 +14,6 @@ import {
 import { http } from "../gen/google/api/annotations_pb.ts";
 import type { HttpRule } from "../gen/google/api/http_pb.ts";
 import { isFreeJson, isHttpBody, isJsonScalar, isPlainMessage } from "./json-form.ts";
-import { lastLineKeys } from "./stream-form.ts";
 import { parseTemplate, type Template, type Variable } from "./template.ts";
 
 /**
@@ -131,6 +133,9 @@ function streamProblem(rule: Pick<Binding, "method" | "httpMethod" | "responseBo
   const key = lastLineKeys.find((name) => sent.fieldKind === "map" || mayHaveKey(message, name));
   return key && `streams JSON that may have the key "${key}", and would read as the stream's last line`;
 }
+
+/** The keys with which the last line of a stream begins. A message must not have them. */
+const lastLineKeys = ["error", "end"];
 
 function mayHaveKey(message: DescMessage | undefined, key: string): boolean {
   if (message === undefined) return false;

@@ -1,16 +1,23 @@
-import { fromJson, isMessage, type JsonObject, type Message, type Registry } from "@bufbuild/protobuf";
+// The way of a request into a message: the headers are checked, then path, query and body become
+// one JSON object, which Protobuf-ES reads. A `google.api.HttpBody` keeps its bytes.
+
+import { fromJson, isMessage, type Message, type Registry } from "@bufbuild/protobuf";
 import { isReflectMessage, reflect } from "@bufbuild/protobuf/reflect";
 import { HttpBodySchema } from "../gen/google/api/httpbody_pb.ts";
 import { type Binding, hasRawBody } from "./binding.ts";
 import { type BodyReader, createBodyReader } from "./body.ts";
-import { flatRequestReaderOf } from "./flat-request.ts";
-import { messageDepthMax } from "./known-type-check.ts";
-import { type BodyHeaders, checkEncoding, checkJsonHeaders } from "./media.ts";
+import { flatRequestReaderOf } from "./flat-message.ts";
 import type { Checks } from "./message-check.ts";
-import { type Problem, problem, problemOf } from "./problem.ts";
-import { createQueryReader } from "./query.ts";
-import { jsonOfText, place } from "./request-json.ts";
+import { type Problem, problem } from "./problem.ts";
+import { createPathReader, createQueryReader } from "./request-json.ts";
 import type { MatchedRoute } from "./route-table.ts";
+import { messageDepthMax } from "./value-check.ts";
+
+/** The headers that describe a body; undefined if the caller did not send the header. */
+export interface BodyHeaders {
+  readonly contentType: string | undefined;
+  readonly contentEncoding: string | undefined;
+}
 
 /** The body of a request and the headers that describe it. */
 export interface RequestParts extends BodyHeaders {
@@ -77,26 +84,45 @@ function headersCheckOf(binding: Binding): Decoder["checkMediaType"] {
   return hasRawBody(binding) ? checkEncoding : checkJsonHeaders;
 }
 
+/**
+ * Returns undefined if the headers allow a JSON body: `application/json` in UTF-8, or no type at
+ * all, and no compression (RFC 9110, sections 8.3 and 8.4).
+ */
+function checkJsonHeaders(headers: BodyHeaders): Problem | undefined {
+  const { contentType } = headers;
+  if (contentType !== undefined && contentType !== "application/json" && !isJsonType(contentType)) {
+    const words = "Send the body as JSON in UTF-8, with Content-Type: application/json.";
+    return { ...problem("unsupported_media_type", words), readable: { accept: "application/json" } };
+  }
+  return checkEncoding(headers);
+}
+
+/** Returns undefined if the body is not compressed. */
+function checkEncoding({ contentEncoding }: BodyHeaders): Problem | undefined {
+  if (contentEncoding === undefined || /^\s*(identity)?\s*$/i.test(contentEncoding)) return undefined;
+  const words = "Send the body uncompressed, without Content-Encoding.";
+  return { ...problem("unsupported_media_type", words), readable: { accept_encoding: "identity" } };
+}
+
+/** An empty Content-Type counts as none. */
+function isJsonType(contentType: string): boolean {
+  const [type = "", ...parameters] = contentType.toLowerCase().split(";");
+  if (type.trim() === "") return parameters.length === 0;
+  return type.trim() === "application/json" && parameters.every(isNoOtherCharset);
+}
+
+/**
+ * JSON is always UTF-8 (RFC 8259). A declared charset that differs is refused, because the body
+ * would be misread.
+ */
+function isNoOtherCharset(parameter: string): boolean {
+  const [name = "", value = ""] = parameter.split("=");
+  return name.trim() !== "charset" || /^\s*"?(utf-?8|us-ascii)"?\s*$/.test(value);
+}
+
 /** Puts an empty message in place of the raw body; `setRawBody` fills it after decoding. */
 function readRawBodyOf({ body }: Binding): BodyReader {
   return () => ({ kind: "json", json: body.kind === "field" ? { [body.field.jsonName]: {} } : {} });
-}
-
-function createPathReader(binding: Binding, checks: Checks) {
-  const variables = binding.variables.map(({ fieldPath, fields }) => {
-    const leaf = fields.at(-1) ?? fields[0];
-    return { fieldPath, fields, leaf, check: checks.ofItem(leaf) };
-  });
-  return (captures: ReadonlyMap<string, string>, json: JsonObject): Problem | undefined => {
-    for (const { fieldPath, fields, leaf, check } of variables) {
-      const value = jsonOfText(leaf, captures.get(fieldPath) ?? "");
-      const fault = check(value, 0);
-      if (fault !== undefined) return problemOf(fieldPath, fault.words);
-      const placed = place(json, fields, value);
-      if (placed.kind === "excluded") return problemOf(placed.by, `and ${fieldPath} can't both be set`);
-    }
-    return undefined;
-  };
 }
 
 /**

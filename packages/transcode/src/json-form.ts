@@ -1,4 +1,6 @@
-import type { DescField, DescMessage } from "@bufbuild/protobuf";
+// Which JSON a field or a message has: one plain value, an object of its fields, or anything.
+
+import type { DescField, DescMessage, JsonObject, JsonValue } from "@bufbuild/protobuf";
 
 /** Well-known types whose JSON is one string, so that a path or a query can hold it. */
 const scalarJsonTypes = new Set([
@@ -54,6 +56,10 @@ export function isJsonScalar(field: DescField, { orList = false } = {}): boolean
 /** True for `google.api.HttpBody`, which holds the raw bytes of a body. */
 export function isHttpBody(message: DescMessage | undefined): boolean {
   return message?.typeName === "google.api.HttpBody";
+}
+
+export function isJsonObject(value: JsonValue | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /**

@@ -1,3 +1,6 @@
+// Bytes to JSON, more strictly than `JSON.parse`: UTF-8 only, no name twice, a bounded number of
+// values.
+
 import type { JsonValue } from "@bufbuild/protobuf";
 import { type Problem, problem } from "./problem.ts";
 

@@ -1,3 +1,5 @@
+// Checks of JSON against a message's descriptor: its fields, lists, maps and oneofs.
+
 import {
   type DescField,
   type DescMessage,
@@ -6,16 +8,17 @@ import {
   type Registry,
   ScalarType,
 } from "@bufbuild/protobuf";
-import { fieldsByName } from "./json-form.ts";
+import { fieldsByName, isJsonObject } from "./json-form.ts";
+import { type Check, type Fault, prefixPath } from "./problem.ts";
 import {
+  checkOfEnum,
   checkOfKnownType,
-  isJsonObject,
+  checkOfScalar,
+  checkString,
   messageDepthMax,
   notAnObject,
-  prefixPath,
   tooDeep,
-} from "./known-type-check.ts";
-import { type Check, checkOfEnum, checkOfScalar, checkString, type Fault } from "./scalar-check.ts";
+} from "./value-check.ts";
 
 export interface Checks {
   /** Checks JSON that will become this message. */

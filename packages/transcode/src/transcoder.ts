@@ -1,12 +1,10 @@
 import type { DescService, Message, Registry } from "@bufbuild/protobuf";
 import { type Binding, bindingsOf } from "./binding.ts";
-import { createDecoder, type Decoded, type Decoder, type RequestParts } from "./decode.ts";
+import { type BodyHeaders, createDecoder, type Decoded, type Decoder, type RequestParts } from "./decode.ts";
 import { createEncoder, type EncodedResponse, type Encoder } from "./encode.ts";
-import type { BodyHeaders } from "./media.ts";
 import { type Checks, createChecks } from "./message-check.ts";
 import type { Problem } from "./problem.ts";
-import { rememberRoutes } from "./remembered-routes.ts";
-import { createRouteTable, type Match, type MatchedRoute } from "./route-table.ts";
+import { createRouteTable, type Match, type MatchedRoute, rememberRoutes } from "./route-table.ts";
 
 /**
  * Turns HTTP requests into messages, and messages into HTTP responses, by the `google.api.http`

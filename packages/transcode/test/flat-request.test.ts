@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { bindingsOf } from "../src/binding.ts";
 import { createDecoder } from "../src/decode.ts";
-import { flatRequestReaderOf } from "../src/flat-request.ts";
+import { flatRequestReaderOf } from "../src/flat-message.ts";
 import { createChecks } from "../src/message-check.ts";
 import { createRouteTable } from "../src/route-table.ts";
 import { ruleOf, serviceOf, testType } from "./transcoding.ts";

@@ -1,7 +1,12 @@
 import { expect, test } from "vitest";
 import { bindingsOf } from "../src/binding.ts";
-import { rememberedCharactersMax, rememberedTargetsMax, rememberRoutes } from "../src/remembered-routes.ts";
-import { createRouteTable, type RouteTable } from "../src/route-table.ts";
+import {
+  createRouteTable,
+  type RouteTable,
+  rememberedCharactersMax,
+  rememberedTargetsMax,
+  rememberRoutes,
+} from "../src/route-table.ts";
 import { ruleOf, serviceOf } from "./transcoding.ts";
 
 const table = createRouteTable(

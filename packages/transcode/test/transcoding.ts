@@ -19,7 +19,7 @@ import {
 } from "@bufbuild/protobuf/wkt";
 import { http } from "../gen/google/api/annotations_pb.ts";
 import { HttpRuleSchema } from "../gen/google/api/http_pb.ts";
-import type { BodyHeaders } from "../src/media.ts";
+import type { BodyHeaders } from "../src/decode.ts";
 import type { Problem } from "../src/problem.ts";
 import { createTranscoder, type Transcoder } from "../src/transcoder.ts";
 
