@@ -7,14 +7,7 @@ import { ServerReflection } from "#gen/grpc/reflection/v1/reflection_pb.ts";
 import { ServerReflection as ServerReflectionV1Alpha } from "#gen/grpc/reflection/v1alpha/reflection_pb.ts";
 import type { AddressAllowanceView, Admit, Load } from "../admission/admission.ts";
 import { unguarded } from "../auth/key-evidence.ts";
-import {
-  credentialOf,
-  isActivity,
-  isShed,
-  type ListenerName,
-  requestBytesMaxOf,
-  roleOf,
-} from "../auth/policy.ts";
+import { credentialOf, isActivity, isShed, type ListenerName, requestBytesMaxOf, roleOf } from "../auth/policy.ts";
 import type { Call } from "../auth/principal.ts";
 import type { VerifyServiceToken } from "../auth/require-service.ts";
 import type { Clock } from "../base/clock.ts";
@@ -28,7 +21,7 @@ import { createAddressAllowance } from "../limit/address-allowance.ts";
 import type { ByteBudget } from "../limit/byte-budget.ts";
 import type { Log } from "../log/log.ts";
 import type { Entry, Metrics } from "../metrics/metrics.ts";
-import { createMetricsHandler } from "../rest/metrics-handler.ts";
+import { createMetricsHandler } from "../rest/operations-handler.ts";
 import type { AuditCalls } from "../rpc/audit/audit-calls.ts";
 import { createAuthenticate, type RpcPolicy } from "../rpc/authenticate.ts";
 import { createHealth } from "../rpc/health.ts";

@@ -1,18 +1,54 @@
-import type { Match } from "#transcode/route-table.ts";
-import type { AddressAllowanceView, Admit } from "../admission/admission.ts";
-import type { Answer, HttpHandler, Refused } from "../http/handler.ts";
-import { type RateReport, rateReportHeaders } from "../limit/rate-limit-headers.ts";
-import { fail, type Refusal } from "../refusal/refusal.ts";
-import { AdmittedRequest, type AnsweringParts, type Asked } from "./admitted-request.ts";
-import { type RestAdmission, type RestMethod, type RestPolicy, wiredMethod } from "./wired-method.ts";
+// A request of REST, from its path to its answer: which method it is for, whether its caller is
+// admitted, then body, work and answer in the order of `createRestHandler`.
 
-export interface RestHandlerParts extends AnsweringParts {
+import type { Message } from "@bufbuild/protobuf";
+import { hasRawBody } from "#transcode/binding.ts";
+import type { BodyHeaders } from "#transcode/decode.ts";
+import type { Problem } from "#transcode/problem.ts";
+import type { Match, MatchedRoute } from "#transcode/route-table.ts";
+import type { Transcoder } from "#transcode/transcoder.ts";
+import type { AddressAllowanceView, Admit } from "../admission/admission.ts";
+import type { Call, Principal } from "../auth/principal.ts";
+import type { Clock } from "../base/clock.ts";
+import { bounds } from "../bounds.ts";
+import type { EndCall } from "../http/end-calls.ts";
+import type {
+  Answer,
+  BodyOutcome,
+  HttpHandler,
+  HttpRequest,
+  HttpResponse,
+  Refused,
+} from "../http/handler.ts";
+import { flatHeaders, headersOf } from "../http/headers.ts";
+import type { Outcomes } from "../http/outcomes.ts";
+import type { RequestNotes } from "../http/request-notes.ts";
+import { wholeBody } from "../http/whole-body.ts";
+import { type RateReport, rateReportHeaders } from "../limit/rate-limit-headers.ts";
+import { cutText, fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
+import {
+  type RestAdmission,
+  type RestMethod,
+  type RestPolicy,
+  type RestWork,
+  type WiredMethod,
+  wiredMethod,
+} from "./rest-method.ts";
+import { streamAnswer, streamFormFor, streamHeaders } from "./stream-answer.ts";
+
+export interface RestHandlerParts {
+  readonly clock: Clock;
+  readonly transcoder: Transcoder;
   readonly methods: readonly RestMethod[];
   readonly policy: RestPolicy;
   readonly admit: Admit;
   readonly allowance: AddressAllowanceView;
   /** How many bytes a body may have, unless the policy says less of its method. */
   readonly bodyBytesMax: number;
+  /** Counts and logs streams, because a refusal may follow a body that began with 200. */
+  readonly outcomes: Outcomes;
+  /** After so much silence a stream sends something; by default the bound. */
+  readonly streamQuietMs?: number;
 }
 
 /**
@@ -37,6 +73,13 @@ export function createRestHandler(parts: RestHandlerParts): HttpHandler {
       ? enterLater(parts, asked, admission)
       : enter(parts, asked, admission);
   };
+}
+
+/** A request, the route that it matched and the method behind it. */
+interface Asked {
+  readonly request: HttpRequest;
+  readonly route: MatchedRoute;
+  readonly rest: WiredMethod;
 }
 
 async function enterLater(
@@ -70,4 +113,184 @@ function pathRefusal(match: Exclude<Match, { kind: "found" | "not_found" }>): Re
 
 function refused({ clock }: RestHandlerParts, refusal: Refusal, rate: RateReport | undefined): Refused {
   return { refusal, headers: rateReportHeaders(rate, clock) };
+}
+
+/**
+ * A request whose caller is admitted, and the call that its work gets. It does the remaining
+ * steps in order. Each step is synchronous if its input is there, because a promise would cost more
+ * than most of the steps.
+ */
+class AdmittedRequest implements Call {
+  readonly #parts: RestHandlerParts;
+  readonly #asked: Asked;
+  readonly #admission: RestAdmission & { readonly kind: "admitted" };
+  #hasWaited = false;
+  #isBodyEmpty = false;
+  #responseHeaders: Headers | undefined;
+
+  constructor(
+    parts: RestHandlerParts,
+    asked: Asked,
+    admission: RestAdmission & { readonly kind: "admitted" },
+  ) {
+    this.#parts = parts;
+    this.#asked = asked;
+    this.#admission = admission;
+  }
+
+  get principal(): Principal {
+    return this.#admission.principal;
+  }
+
+  get requestId(): string {
+    return this.#asked.request.requestId;
+  }
+
+  get address(): string {
+    return this.#asked.request.address;
+  }
+
+  get notes(): RequestNotes | undefined {
+    return this.#asked.request.notes;
+  }
+
+  /** Created on first use: an app that answers at once never needs one. */
+  get signal(): AbortSignal {
+    return this.#asked.request.signal();
+  }
+
+  whenGone(end: EndCall): void {
+    this.#asked.request.whenGone(end);
+  }
+
+  header(name: string): string | undefined {
+    return this.#asked.request.header(name);
+  }
+
+  get requestHeaders(): Headers {
+    return headersOf(this.#asked.request.rawHeaders);
+  }
+
+  /** Callers of REST name no deadline. */
+  timeoutMs(): undefined {
+    return undefined;
+  }
+
+  get responseHeaders(): Headers {
+    this.#responseHeaders ??= new Headers();
+    return this.#responseHeaders;
+  }
+
+  /** The same as the headers, because REST responses have no trailers. */
+  get responseTrailers(): Headers {
+    return this.responseHeaders;
+  }
+
+  /** The limits of the team and the key, or of the address, at the moment of the call. */
+  rate(): RateReport | undefined {
+    const { rate, rateNow } = this.#admission;
+    return this.#hasWaited && rateNow ? rateNow() : rate;
+  }
+
+  /**
+   * Returns the refusal for an error of the request. If no field came because the body was empty,
+   * the refusal says so, because the caller may think that it has sent one.
+   */
+  refusalOf(thrown: unknown): Refusal {
+    const refusal = refusalFrom(thrown);
+    const { reason, param, message } = refusal;
+    if (!this.#isBodyEmpty || reason !== "INVALID_ARGUMENT" || param === null) return refusal;
+    return fail("INVALID_ARGUMENT", { param, problem: `The body is empty. ${message}` });
+  }
+
+  /** Returns the response of a success. Throws or rejects with the refusal. */
+  answer(): HttpResponse | Promise<HttpResponse> {
+    const { rest, route } = this.#asked;
+    const work = rest.prepare(this.#admission.principal, route.captures);
+    const answer = work instanceof Promise ? this.#readLater(work) : this.#read(work);
+    this.#hasWaited = answer instanceof Promise;
+    return answer;
+  }
+
+  async #readLater(work: Promise<RestWork>): Promise<HttpResponse> {
+    return this.#read(await work);
+  }
+
+  #read(work: RestWork): HttpResponse | Promise<HttpResponse> {
+    const { request, route, rest } = this.#asked;
+    const { transcoder } = this.#parts;
+    const problem = transcoder.checkMediaType(route, bodyHeadersOf(request));
+    if (problem) throw problemRefusal(problem);
+    const body = request.readBody(rest.bodyBytesMax);
+    return body instanceof Promise ? this.#runLater(work, body) : this.#run(work, body);
+  }
+
+  async #runLater(work: RestWork, body: Promise<BodyOutcome>): Promise<HttpResponse> {
+    return this.#run(work, await body);
+  }
+
+  #run(work: RestWork, body: BodyOutcome): HttpResponse | Promise<HttpResponse> {
+    const answer = work(this.#messageOf(body), this);
+    if (answer instanceof Promise) return this.#succeedLater(answer);
+    return Symbol.asyncIterator in answer ? this.#stream(answer) : this.#succeed(answer);
+  }
+
+  async #stream(messages: AsyncIterable<Message>): Promise<HttpResponse> {
+    const { request, route } = this.#asked;
+    const { transcoder, outcomes, streamQuietMs: quietMs = bounds.streamQuietMs } = this.#parts;
+    const encode = (message: Message) => transcoder.encodeResponse(route.binding, message);
+    const form = streamFormFor(request.header("accept"));
+    const body = await streamAnswer(messages, { request, outcomes, encode, form, quietMs });
+    const headers = [...this.#headers(form.contentType), ...streamHeaders];
+    return { status: 200, headers, body, uncounted: true };
+  }
+
+  async #succeedLater(answer: Promise<Message>): Promise<HttpResponse> {
+    return this.#succeed(await answer);
+  }
+
+  #succeed(answer: Message): HttpResponse {
+    const { contentType, body } = this.#parts.transcoder.encodeResponse(this.#asked.route.binding, answer);
+    return { status: 200, headers: this.#headers(contentType), body };
+  }
+
+  #headers(contentType: string): string[] {
+    return [
+      ...rateReportHeaders(this.rate(), this.#parts.clock),
+      ...["Content-Type", contentType, "X-Request-Id", this.requestId],
+      ...flatHeaders(this.#responseHeaders),
+    ];
+  }
+
+  #messageOf(body: BodyOutcome): Message {
+    const { request, route, rest } = this.#asked;
+    const { transcoder } = this.#parts;
+    const bytes = wholeBody(body, rest.bodyBytesMax);
+    this.#isBodyEmpty = bytes.byteLength === 0;
+    const decoded = transcoder.decodeRequest(route, { ...bodyHeadersOf(request), body: bytes });
+    // A message that is the body itself keeps its bytes. Any other one has copies of their text.
+    if (body.kind === "whole" && body.free && !hasRawBody(route.binding)) body.free();
+    if (decoded.kind === "problem") throw problemRefusal(decoded);
+    return decoded.message;
+  }
+}
+
+function bodyHeadersOf(request: HttpRequest): BodyHeaders {
+  return {
+    contentType: request.header("content-type"),
+    contentEncoding: request.header("content-encoding"),
+  };
+}
+
+const problemReasons = {
+  invalid_json: "INVALID_JSON",
+  invalid_argument: "INVALID_ARGUMENT",
+  unsupported_media_type: "UNSUPPORTED_MEDIA_TYPE",
+} as const;
+
+/** The name of the field is cut before the words that follow it, so that they are not cut off. */
+function problemRefusal({ problem: kind, param, words, readable }: Problem): Refusal {
+  const reason = problemReasons[kind];
+  if (param === null) return fail(reason, { problem: words, metadata: { ...readable } });
+  return fail(reason, { param, problem: `${cutText(param, bounds.refusalNameBytesMax)} ${words}` });
 }

@@ -1,9 +1,18 @@
+// A method as REST sees it: its work, and what the policy says of its callers and its body.
+
 import { type AddressAllowanceView, type Admission, type Admit, type AnyoneAdmission, type Applicant, admitAnyone } from "../admission/admission.ts";
 import type { CredentialKind } from "../auth/credential.ts";
-import type { Principal } from "../auth/principal.ts";
+import type { Principal, Call } from "../auth/principal.ts";
 import type { Binding } from "#transcode/binding.ts";
 import type { MatchedRoute } from "#transcode/route-table.ts";
-import type { RestWork } from "./admitted-request.ts";
+import type { Message } from "@bufbuild/protobuf";
+
+/**
+ * Does the work of one request. Synchronous if it can be done at once. A server-streaming method
+ * returns its messages, which end with the call's signal or when the iterator is returned. Headers
+ * and trailers are sent before the first message; what the work sets later is not sent.
+ */
+export type RestWork = (request: Message, call: Call) => Message | Promise<Message> | AsyncIterable<Message>;
 
 /** A method that REST callers call. */
 export interface RestMethod {
