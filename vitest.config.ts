@@ -9,6 +9,7 @@ const mutants = ["test/campaigns/mutants.test.ts"];
 
 // They need more than Node and npm: MongoDB, Redis, openssl, Python, …, or start a dozen servers.
 const services = [
+  "packages/transcode/test/packed.test.ts",
   "test/api/fleet-*.test.ts",
   "test/app/store-trouble.test.ts",
   "test/bench/questions.test.ts",
