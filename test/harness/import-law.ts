@@ -43,7 +43,7 @@ const packagePlaces: Readonly<Record<string, readonly string[]>> = {
   "@connectrpc/connect-node": ["src/rpc/"],
   "@grpc/grpc-js": ["src/run/"],
   undici: ["src/run/"],
-  "node:http": ["src/server/", "src/cli/"],
+  "node:http": ["src/server/", "src/cli/", "packages/"],
   "node:http2": ["src/server/", "src/run/"],
   commander: ["src/cli/"],
   "string-width": ["src/cli/"],

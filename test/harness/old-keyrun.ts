@@ -13,7 +13,13 @@ type NamedCommit = "proto/BASELINE" | "test/process/BEFORE-FLEETS";
  */
 export function unpackOldKeyrun(folder: string, named: NamedCommit): readonly string[] {
   const commit = readFileSync(join(repository, named), "utf8").trim();
-  const archive = execFileSync("git", ["archive", commit, "src", "gen", "package.json"], {
+  const inCommit = execFileSync("git", ["ls-tree", "--name-only", commit], {
+    cwd: repository,
+    encoding: "utf8",
+  });
+  // Older commits have no packages.
+  const parts = inCommit.split("\n").filter((name) => /^(src|gen|packages|package\.json)$/.test(name));
+  const archive = execFileSync("git", ["archive", commit, ...parts], {
     cwd: repository,
     maxBuffer: 64 * 1024 * 1024,
   });

@@ -7,7 +7,7 @@ const root = fileURLToPath(new URL("../../", import.meta.url));
 const columnsMax = 100;
 const files = globSync(
   ["{src,packages,web,test,bench,examples,bin}/**/*.{ts,tsx,mjs,css}", "proto/keyrun/**/*.proto"],
-  { cwd: root, exclude: ["web/dist/**", "**/gen/**"] },
+  { cwd: root, exclude: ["**/dist/**", "**/gen/**"] },
 );
 
 /** The lines of a file that are comments as a whole, with their numbers. */

@@ -66,6 +66,12 @@ test("no file holds a path or a registry of the machine it was written on", () =
   expect(found).toEqual([]);
 });
 
+test("the packages are for others too: none says a word of Keyrun", () => {
+  const own = tracked.filter((path) => path.startsWith("packages/"));
+  expect(own.length).toBeGreaterThan(20);
+  expect(own.filter((path) => /keyrun/i.test(`${path} ${read(path)}`))).toEqual([]);
+});
+
 test("vendored protos keep their licence", () => {
   const vendored = tracked.filter((path) => /^proto\/(google|grpc)\/.*\.proto$/.test(path));
   expect(vendored.length).toBeGreaterThan(4);
