@@ -72,13 +72,11 @@ export function createFetchHandler(options: {
 }
 
 function refuseTarget(match: Exclude<Match, { kind: "found" | "not_found" }>): Response {
-  const refuse = (httpStatus: number, status: string, message: string, headers?: Headers) =>
-    respondError({ httpStatus, status, message, details: [] }, headers);
   if (match.kind === "bad_escape") {
-    return refuse(400, "INVALID_ARGUMENT", "The path has a percent escape that can't be decoded.");
+    return respondError(refusal(400, "INVALID_ARGUMENT", "The path has an escape that can't be decoded."));
   }
   const allow = match.allow.join(", ");
-  return refuse(405, "UNIMPLEMENTED", `Use one of: ${allow}.`, new Headers({ allow }));
+  return respondError(refusal(405, "UNIMPLEMENTED", `Use one of: ${allow}.`), new Headers({ allow }));
 }
 
 /** The message that the request becomes. The headers are checked before the body is read. */
@@ -93,16 +91,16 @@ async function readMessage(
   const unreadable = transcoder.checkMediaType(route, { contentType, contentEncoding });
   if (unreadable !== undefined) return { error: errorOfProblem(unreadable) };
   const body = await readBody(request.body, bodyBytesMax).catch(() => "broken" as const);
-  if (body === "broken") return { error: bodyError(400, "INVALID_ARGUMENT", "The body broke off.") };
+  if (body === "broken") return { error: refusal(400, "INVALID_ARGUMENT", "The body broke off.") };
   if (body === "too_large") {
     const words = `The body has more than ${bodyBytesMax} bytes.`;
-    return { error: bodyError(413, "RESOURCE_EXHAUSTED", words) };
+    return { error: refusal(413, "RESOURCE_EXHAUSTED", words) };
   }
   const decoded = transcoder.decodeRequest(route, { contentType, contentEncoding, body });
   return decoded.kind === "problem" ? { error: errorOfProblem(decoded) } : decoded;
 }
 
-function bodyError(httpStatus: number, status: string, message: string): RestError {
+function refusal(httpStatus: number, status: string, message: string): RestError {
   return { httpStatus, status, message, details: [] };
 }
 
@@ -133,7 +131,7 @@ async function call(
   const { transcoder, transport, registry } = parts;
   const { method } = binding;
   const encode = (message: Message) => transcoder.encodeResponse(binding, message);
-  const header = forwarded(request.headers);
+  const header = headersOfCall(request.headers);
   if (method.methodKind === "unary") {
     const answer = await transport.unary(method, request.signal, undefined, header, input);
     const { contentType, body } = encode(answer.message);
@@ -211,25 +209,26 @@ function metadataOf(thrown: unknown): Headers | undefined {
   return isWithHeaders && thrown.metadata instanceof Headers ? thrown.metadata : undefined;
 }
 
-/** REST has no trailers, so those of the RPC are headers too. */
+/** The headers of a response. REST has no trailers, so those of the RPC are headers too. */
 function headersFor(contentType: string, ...sent: readonly Headers[]): Headers {
-  const headers = new Headers();
-  for (const each of sent) {
-    for (const [name, value] of each) if (!ofOneMessage.test(name)) headers.append(name, value);
-  }
+  const headers = headersOfCall(...sent);
   headers.set("content-type", contentType);
   return headers;
 }
 
-function forwarded(sent: Headers): Headers {
+function headersOfCall(...sent: readonly Headers[]): Headers {
   const headers = new Headers();
-  for (const [name, value] of sent) if (!ofOneMessage.test(name)) headers.append(name, value);
+  for (const each of sent) {
+    for (const [name, value] of each) if (!ofOneMessage.test(name)) headers.append(name, value);
+  }
   return headers;
 }
 
 /** Headers that are about one HTTP message, its connection or its protocol, and not the call. */
-const ofOneMessage =
-  /^(accept|accept-encoding|accept-post|connection|content-.*|host|keep-alive|te|trailer|transfer-encoding|upgrade|connect-.*|grpc-.*)$/;
+const ofOneMessage = new RegExp(
+  "^(accept|accept-encoding|accept-post|connection|content-encoding|content-length|content-type|" +
+    "host|keep-alive|te|trailer|transfer-encoding|upgrade|connect-.*|grpc-.*)$",
+);
 
 async function* only(message: Message): AsyncIterable<Message> {
   yield message;

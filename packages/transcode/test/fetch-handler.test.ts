@@ -98,13 +98,14 @@ test("a body of as many bytes as the bound is read", async () => {
 test("headers about the call reach the method and come back with its trailers; those of one HTTP message do not", async () => {
   const handle = served(send, (_, { requestHeader, responseHeader, responseTrailer }) => {
     responseHeader.set("x-cost", "3");
+    responseHeader.set("content-disposition", "inline");
     responseTrailer.set("x-left", "7");
     return reply(`${requestHeader.get("authorization")} ${requestHeader.get("content-type")}`);
   });
   const response = await handle("/v1/notes/a", post("{}", { authorization: "Bearer x" }));
   expect(await answerOf(response)).toMatchObject({ body: { text: "Bearer x application/proto" } });
   const names = [...(response?.headers.keys() ?? [])];
-  expect(names.sort()).toEqual(["content-type", "x-cost", "x-left"]);
+  expect(names.sort()).toEqual(["content-disposition", "content-type", "x-cost", "x-left"]);
 });
 
 test.each([
