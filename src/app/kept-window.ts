@@ -1,29 +1,27 @@
-import { readWindow, type SavedWindow, writeWindow } from "../limit/saved-window.ts";
+import type { Limiter } from "../limit/limiter.ts";
+import { readWindow, writeWindow } from "../limit/saved-window.ts";
 import type { KeptPage, WindowStore } from "../limit/window-store.ts";
 import type { Log } from "../log/log.ts";
 
 export interface KeptWindowParts {
-  /** That of this process, or the one that a fleet shares. */
-  readonly limiter: {
-    save(): SavedWindow | Promise<SavedWindow>;
-    restore(saved: SavedWindow): void | Promise<void>;
-  };
+  /** Undefined in a fleet: Redis has the requests that count, so nothing is kept or taken up. */
+  readonly limiter: Pick<Limiter, "save" | "restore"> | undefined;
   readonly store: WindowStore;
   readonly log: Log;
 }
 
 /**
- * Takes up the requests of the running minute that clean stops kept, once. Where they can't be
- * read, every window starts empty: that must not stop the start. They are removed last, so that of
- * several instances that start together none serves before they are taken up. What another instance
- * keeps meanwhile stays.
+ * Takes up the requests of the running minute that the last clean stop kept, once. Where they can't
+ * be read, every window starts empty: that must not stop the start. They are removed after they are
+ * taken up. What another instance keeps meanwhile stays. A fleet begins a new window: it removes
+ * what an instance alone has kept.
  */
 export async function takeUpWindow(parts: KeptWindowParts): Promise<void> {
   const { limiter, store, log } = parts;
   let pages: readonly KeptPage[] = [];
   try {
     pages = await store.read();
-    if (pages.length > 0) await limiter.restore(readWindow(pages.map(({ text }) => text)));
+    if (pages.length > 0) limiter?.restore(readWindow(pages.map(({ text }) => text)));
   } catch (err) {
     log.warn({ err }, "the counted requests of the last stop could not be read: every limit counts anew");
   }
@@ -31,16 +29,16 @@ export async function takeUpWindow(parts: KeptWindowParts): Promise<void> {
 }
 
 /**
- * Keeps the requests of the running minute for the next start. Never throws. Of a fleet every
- * instance keeps them, as none can know that another goes on. What was kept before the logs were
- * read is in them, so it is removed; what is kept meanwhile may be more, and stays.
+ * Keeps the requests of the running minute for the next start. Never throws. What was kept before
+ * is in the logs, so it is removed; what is kept meanwhile stays.
  */
 export async function keepWindow(parts: KeptWindowParts): Promise<void> {
   const { limiter, store, log } = parts;
+  if (!limiter) return;
   let before: readonly KeptPage[] = [];
   try {
     before = await store.read();
-    const { pages, leftOut } = writeWindow(await limiter.save());
+    const { pages, leftOut } = writeWindow(limiter.save());
     await store.keep(pages);
     if (leftOut > 0) {
       log.warn({ teams: leftOut }, "there was no room for all counted requests: these teams count anew");

@@ -1,11 +1,10 @@
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import type { CarriedWindow } from "../limit/shared/carried-window.ts";
 import type { FleetOfRedis } from "../limit/shared/redis-mark.ts";
 import type { SharedLimiter } from "../limit/shared/switching-limiter.ts";
 import type { Standing } from "../limit/standing.ts";
 import type { Log } from "../log/log.ts";
-import type { LimitMode, Metrics } from "../metrics/metrics.ts";
+import type { Metrics } from "../metrics/metrics.ts";
 import type { Config } from "../settings/config.ts";
 import type { LimitSpans } from "../traces/limit-spans.ts";
 import { meterSharedLogs } from "./meters.ts";
@@ -63,35 +62,3 @@ export async function openSharedLimit({
 
 const foreignWords =
   "Redis is not that of this fleet: limits go by KEYRUN_LIMIT_FALLBACK, and it is tried again every second";
-
-/**
- * The way of the counted requests between Redis and the store, where a fleet follows an instance
- * alone, or the reverse; undefined where the settings name no Redis.
- */
-export async function openCarriedWindow({
-  config,
-  fleetId,
-  clock,
-  mode,
-}: {
-  readonly config: Pick<Config, "sharedLimit">;
-  readonly fleetId: string | undefined;
-  readonly clock: Clock;
-  /** Nothing is read from a Redis that does not answer: a stop must not wait for it. */
-  readonly mode: () => LimitMode;
-}): Promise<CarriedWindow | undefined> {
-  if (!config.sharedLimit || fleetId === undefined) return undefined;
-  const { RedisTrouble } = await import("../limit/shared/redis-trouble.ts");
-  const { createCarriedWindow } = await import("../limit/shared/carried-window.ts");
-  const { save, restore } = createCarriedWindow({
-    ...{ ...config.sharedLimit, fleetId, clock },
-    windowMs: bounds.limitWindowMs,
-  });
-  return {
-    async save() {
-      if (mode() !== "shared") throw new RedisTrouble("Redis does not answer");
-      return save();
-    },
-    restore,
-  };
-}

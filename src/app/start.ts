@@ -27,7 +27,6 @@ import { createPublicHandler, createWithScreen, screenNotice } from "./public-ha
 import { createRequestObservers, nameRoutes } from "./request-observers.ts";
 import { createServiceAccess, type ServiceAccess } from "./service-tokens.ts";
 import { createServices, type Services } from "./services.ts";
-import { openCarriedWindow } from "./shared-limit.ts";
 import { createSignIn, type SignIn } from "./sign-in.ts";
 import { createStoreReadiness } from "./store-readiness.ts";
 
@@ -97,11 +96,7 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
     ...{ ...shared, load, metrics, bytes, sharedLimit, watchAccess, nameFiles },
     ...{ audit, traces, isWatched, leaveServiceTokens },
   });
-  const carried = await openCarriedWindow({
-    ...{ config, fleetId: stores.fleet?.id, clock },
-    mode: () => sharedLimit?.mode() ?? "shared",
-  });
-  const window = { limiter: carried ?? services.limiter, store: stores.window, log };
+  const window = { limiter: sharedLimit ? undefined : services.limiter, store: stores.window, log };
   await takeUpWindow(window);
   // A start that fails from here on keeps what it took up.
   closers.push(() => keepWindow(window));

@@ -2,9 +2,8 @@ import type { Clock } from "../base/clock.ts";
 import { unavailable } from "../refusal/refusal.ts";
 import { type KeyLimit, keyLogId, ownerOfLog } from "./key-limit.ts";
 import { LogTable } from "./log-table.ts";
-import { newestAge } from "./moments.ts";
 import { type SavedWindow, wallClockTickMs } from "./saved-window.ts";
-import { SlidingLog } from "./sliding-log.ts";
+import { newestAge, SlidingLog } from "./sliding-log.ts";
 
 /** What became of a cost, and the state of the limit after it. */
 export interface LimitDecision {
@@ -150,7 +149,7 @@ export function createLimiter(options: {
 
   function* countedIn(logs: LogTable) {
     for (const { id, log } of logs.newestFirst()) {
-      const moments = log.moments(nowMs);
+      const moments = log.packedTimes(nowMs);
       if (moments.length > 0) yield { id, moments };
     }
   }

@@ -1,14 +1,12 @@
 import { z } from "zod";
 import { bounds } from "../bounds.ts";
-import { agedBy, type Moments, newerOf, newestAge } from "./moments.ts";
+import type { PackedTimes } from "./sliding-log.ts";
 
 /** What the logs of a limiter counted when they were saved. */
 export interface SavedWindow {
   readonly savedUnixMs: number;
-  /** Whether a fleet counted them, so that its Redis may have them still. */
-  readonly isShared?: boolean;
-  /** Each id once. The log that accepted something last comes first. */
-  readonly logs: Iterable<{ readonly id: string; readonly moments: Moments }>;
+  /** Each id once. The log that accepted something last comes first. The store has these names. */
+  readonly logs: Iterable<{ readonly id: string; readonly moments: PackedTimes }>;
 }
 
 /**
@@ -17,8 +15,8 @@ export interface SavedWindow {
  * `leftOut` is their number.
  */
 export function writeWindow(saved: SavedWindow): { pages: string[]; leftOut: number } {
-  const { savedUnixMs, isShared = false, logs } = saved;
-  const [head, tail] = [`{"savedUnixMs":${savedUnixMs},${isShared ? `"isShared":true,` : ""}"logs":[`, "]}"];
+  const { savedUnixMs, logs } = saved;
+  const [head, tail] = [`{"savedUnixMs":${savedUnixMs},"logs":[`, "]}"];
   const pages: string[] = [];
   let page = head;
   let leftOut = 0;
@@ -36,27 +34,15 @@ export function writeWindow(saved: SavedWindow): { pages: string[]; leftOut: num
 }
 
 /**
- * Reads what `writeWindow` wrote, of one stop or of several. Of a team that several counted, the
- * nth newest request is the newer of theirs: they counted the same ones, and one may have counted
- * more. Throws where a page is damaged.
+ * Reads what `writeWindow` wrote. Of the pages of several stops only those of the last one count:
+ * it had taken up what the stops before had kept. Throws where a page is damaged.
  */
 export function readWindow(pages: readonly string[]): SavedWindow {
   const read = pages.map((text) => pageShape.parse(JSON.parse(text)));
   const savedUnixMs = Math.max(0, ...read.map((page) => page.savedUnixMs));
-  const merged = new Map<string, Moments>();
-  for (const page of read) {
-    if (new Set(page.logs.map(({ id }) => id)).size < page.logs.length) throw new Error("two logs of one id");
-    const laterMs = Math.max(0, savedUnixMs - page.savedUnixMs - wallClockTickMs);
-    for (const { id, moments } of page.logs) {
-      const aged = agedBy(moments, laterMs);
-      const other = merged.get(id);
-      merged.set(id, other ? newerOf(other, aged) : aged);
-    }
-  }
-  const logs = [...merged].map(([id, moments]) => ({ id, moments }));
-  logs.sort((one, other) => newestAge(one.moments) - newestAge(other.moments));
-  const isShared = read.length > 0 && read.every((page) => page.isShared);
-  return { savedUnixMs, ...(isShared && { isShared }), logs };
+  const logs = read.filter((page) => page.savedUnixMs === savedUnixMs).flatMap((page) => page.logs);
+  if (new Set(logs.map(({ id }) => id)).size < logs.length) throw new Error("two logs of one id");
+  return { savedUnixMs, logs };
 }
 
 /** What a time of the wall clock may lack of the true one. */
@@ -64,12 +50,13 @@ export const wallClockTickMs = 1;
 
 const pageShape = z.strictObject({
   savedUnixMs: z.number().nonnegative(),
+  // Fleets of older versions kept pages, too, and marked them so.
   isShared: z.boolean().optional(),
-  logs: z.array(z.strictObject({ id: z.string().min(1), moments: z.custom<Moments>(areMoments) })),
+  logs: z.array(z.strictObject({ id: z.string().min(1), moments: z.custom<PackedTimes>(arePackedTimes) })),
 });
 
 /** A check by hand: a schema of each number would take seconds where there are millions. */
-function areMoments(value: unknown): boolean {
+function arePackedTimes(value: unknown): boolean {
   if (!Array.isArray(value) || value.length % 2 !== 0) return false;
   const numbers: readonly unknown[] = value;
   let lastAge = Number.POSITIVE_INFINITY;

@@ -1,5 +1,3 @@
-import { type Moments, ticksPerMs } from "./moments.ts";
-
 /**
  * The times of one caller's accepted requests, in a ring of 8 bytes an entry. Exact: at most
  * `limit` are accepted in any span of `windowMs`, and none is refused below that. An entry of time
@@ -73,30 +71,30 @@ export class SlidingLog {
   }
 
   /** What counts at this time, for `restore`. */
-  moments(nowMs: number): Moments {
+  packedTimes(nowMs: number): PackedTimes {
     this.#advance(nowMs);
-    const moments: number[] = [];
+    const packed: number[] = [];
     for (let n = 0; n < this.#count; ) {
       const timeMs = this.#times[this.#index(n)] ?? 0;
       const first = n;
       while (n < this.#count && this.#times[this.#index(n)] === timeMs) n++;
-      moments.push((this.#nowMs - timeMs) * ticksPerMs, n - first);
+      packed.push((this.#nowMs - timeMs) * ticksPerMs, n - first);
     }
-    return moments;
+    return packed;
   }
 
   /**
-   * Counts what another log counted, each moment `laterMs` older than it says. Moments that have
+   * Counts what another log counted, each request `laterMs` older than it says. Requests that have
    * left the window are dropped. Only for a log that has not seen a time yet.
    */
-  restore(nowMs: number, moments: Moments, laterMs: number): void {
+  restore(nowMs: number, packed: PackedTimes, laterMs: number): void {
     const tickMs = floorToTick(nowMs);
     const agedMs = Math.floor(laterMs * ticksPerMs) / ticksPerMs;
     let total = 0;
-    for (let n = 1; n < moments.length; n += 2) total += moments[n] ?? 0;
-    for (let n = 0; n < moments.length; n += 2) {
-      const ageMs = (moments[n] ?? 0) / ticksPerMs + agedMs;
-      if (ageMs < this.#windowMs) this.spend(tickMs - ageMs, total, moments[n + 1] ?? 0);
+    for (let n = 1; n < packed.length; n += 2) total += packed[n] ?? 0;
+    for (let n = 0; n < packed.length; n += 2) {
+      const ageMs = (packed[n] ?? 0) / ticksPerMs + agedMs;
+      if (ageMs < this.#windowMs) this.spend(tickMs - ageMs, total, packed[n + 1] ?? 0);
     }
   }
 
@@ -144,3 +142,17 @@ function floorToTick(ms: number): number {
 
 /** The first size of a ring, for limits that are not smaller. */
 const entriesMin = 8;
+
+/**
+ * Accepted requests, the oldest first: in turn, how long ago in 1/1024 ms, and how many. Flat,
+ * because a process may have millions. All are whole numbers, and the ages less than the window.
+ */
+export type PackedTimes = readonly number[];
+
+/** How long ago the newest request was. */
+export function newestAge(times: PackedTimes): number {
+  return times.at(-2) ?? 0;
+}
+
+/** A power of two, so that dividing by it is exact. Times stay exact for 278 years of uptime. */
+const ticksPerMs = 1024;

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { bounds } from "#src/bounds.ts";
-import { readWindow, type SavedWindow, writeWindow } from "#src/limit/saved-window.ts";
+import { readWindow, writeWindow } from "#src/limit/saved-window.ts";
 
 const moments = (count: number) => Array.from({ length: count }, (_, n) => [61_439_999 - n, 1]).flat();
 
@@ -27,10 +27,7 @@ test("a window that was written is read as it was", () => {
     fc.property(windows, (window) => {
       const { pages, leftOut } = writeWindow(window);
       expect(leftOut).toBe(0);
-      const newest = (moments: readonly number[]) => moments.at(-2) ?? 0;
-      const logs = window.logs.toSorted((one, other) => newest(one.moments) - newest(other.moments));
-      expect(readWindow(pages)).toEqual({ ...window, logs });
-      expect(readWindow(writeWindow({ ...window, isShared: true }).pages).isShared).toBe(true);
+      expect(readWindow(pages)).toEqual(window);
     }),
   );
 });
@@ -69,49 +66,14 @@ test("past the bound the logs that accepted nothing for longest are left out, an
   expect(kept.length).toBeGreaterThanOrEqual(bounds.savedPagesMax);
 });
 
-test("of two stops the nth newest request of a team is the newer one, so none is counted twice", () => {
-  const pagesOf = (window: SavedWindow) => writeWindow(window).pages;
-  const apart = fc.integer({ min: 1, max: 1_000 });
-  fc.assert(
-    fc.property(windows, windows, apart, (one, later, ms) => {
-      const [first, second] = [
-        { ...one, logs: [{ id: "a", moments: one.logs[0]?.moments ?? [] }] },
-        {
-          ...later,
-          savedUnixMs: one.savedUnixMs + ms,
-          logs: [{ id: "a", moments: later.logs[0]?.moments ?? [] }],
-        },
-      ];
-      const read = readWindow([...pagesOf(first), ...pagesOf(second)]);
-      expect(read.savedUnixMs).toBe(second.savedUnixMs);
-      // The wall clock shows whole milliseconds, so that less than the difference may have passed.
-      const ages = agesOf(first.logs[0]?.moments ?? []).map((age) => age + (ms - 1) * 1_024);
-      const others = agesOf(second.logs[0]?.moments ?? []);
-      const longest = ages.length > others.length ? ages : others;
-      const expected = longest.map((_, n) => Math.min(ages[n] ?? Infinity, others[n] ?? Infinity));
-      const [log] = read.logs;
-      expect(agesOf(log?.moments ?? [])).toEqual(expected);
-    }),
-  );
+test("of the pages of several stops, those of the last one are read, also of a fleet of an older version", () => {
+  const pagesOf = (savedUnixMs: number, ...ids: string[]) =>
+    writeWindow({ savedUnixMs, logs: ids.map((id) => ({ id, moments: [5, 1] })) }).pages;
+  const older = pagesOf(9, "a", "b").map((page) => page.replace('"logs"', '"isShared":true,"logs"'));
+  const read = readWindow([...pagesOf(7, "a", "gone"), ...older, ...pagesOf(8, "a")]);
+  expect(read.savedUnixMs).toBe(9);
+  expect([...read.logs].map(({ id }) => id)).toEqual(["a", "b"]);
 });
-
-test("what one of two stops alone counted is read, and is a fleet's only if both are", () => {
-  const page = (id: string, isShared: boolean) =>
-    writeWindow({ savedUnixMs: 7, isShared, logs: [{ id, moments: [5, 1] }] }).pages;
-  const mixed = readWindow([...page("a", true), ...page("b", false)]);
-  expect([...mixed.logs].map(({ id }) => id)).toEqual(["a", "b"]);
-  expect(mixed.isShared).toBeUndefined();
-  expect(readWindow([...page("a", true), ...page("b", true)]).isShared).toBe(true);
-});
-
-/** The newest first. */
-function agesOf(moments: readonly number[]): number[] {
-  const ages: number[] = [];
-  for (let n = 0; n < moments.length; n += 2) {
-    ages.push(...Array.from({ length: moments[n + 1] ?? 0 }, () => moments[n] ?? 0));
-  }
-  return ages.reverse();
-}
 
 describe("a damaged page throws:", () => {
   const page = (logs: unknown) => [JSON.stringify({ savedUnixMs: 1, logs })];

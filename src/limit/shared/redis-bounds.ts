@@ -17,8 +17,4 @@ export const redisBounds = {
   fleetMarkMs: 60_000,
   /** How often each instance looks at the mark. */
   fleetMarkLookMs: 5_000,
-  /** How long the requests that count may take from Redis to the store, or back. */
-  carriedWindowMsMax: 10_000,
-  /** How long Redis may be silent meanwhile. */
-  carriedWindowSilenceMsMax: 2_000,
 } as const;

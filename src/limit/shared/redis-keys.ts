@@ -9,14 +9,3 @@ export function redisKeyOf(
   const ofTeam = `keyrun:${fleetId}:{${teamId}}`;
   return firstKeyId === undefined ? `${ofTeam}:log` : `${ofTeam}:key:${firstKeyId}:log`;
 }
-
-/** Fits the names of all logs of the fleet, and few others. */
-export const redisKeysPattern = (fleetId: string) => `keyrun:${fleetId}:{*}:*log`;
-
-/** Whose log of a fleet has this name; undefined where it is none. */
-export function ownerOfRedisKey(name: string) {
-  const { teamId, firstKeyId } = form.exec(name)?.groups ?? {};
-  return teamId === undefined ? undefined : { teamId, firstKeyId };
-}
-
-const form = /^keyrun:[^:{}]+:\{(?<teamId>[^/{}]+)\}:(?:key:(?<firstKeyId>[^:/{}]+):)?log$/;

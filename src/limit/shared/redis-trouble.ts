@@ -30,7 +30,7 @@ export function refusalWords(trouble: RedisTrouble): string | undefined {
     return "Redis refuses Keyrun's user or password: check those in KEYRUN_REDIS_URL.";
   }
   if (message === "NOPERM") {
-    return "Redis allows Keyrun's user too little: it needs the keys `keyrun:*` and the commands SET, INFO, TIME, SCRIPT LOAD, EVAL, EVALSHA, SCAN and those on lists, and PEXPIRE.";
+    return "Redis allows Keyrun's user too little: it needs the keys `keyrun:*` and the commands SET, INFO, TIME, SCRIPT LOAD, EVAL, EVALSHA and those on lists, and PEXPIRE.";
   }
   if (message === "READONLY") {
     return "The Redis of KEYRUN_REDIS_URL is a read-only replica: name its primary.";

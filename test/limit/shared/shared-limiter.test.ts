@@ -3,9 +3,7 @@ import { inspect } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "#src/base/clock.ts";
 import type { KeyLimit } from "#src/limit/key-limit.ts";
-import { createLimiter, type LimitDecision } from "#src/limit/limiter.ts";
-import { readWindow, writeWindow } from "#src/limit/saved-window.ts";
-import { createCarriedWindow } from "#src/limit/shared/carried-window.ts";
+import type { LimitDecision } from "#src/limit/limiter.ts";
 import { createSharedLimiter, type SharedLimiterParts } from "#src/limit/shared/shared-limiter.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import { eventually, whileDisturbed } from "../../harness/eventually.ts";
@@ -264,33 +262,5 @@ describeOnRedis("limits of keys that several instances share", () => {
     expect(await client.lLen("keyrun:fleet:{demo}:key:k:log")).toBe(3);
     expect(await client.pTTL("keyrun:fleet:{demo}:key:k:log")).toBeGreaterThan(windowMs - 5_000);
     expect(limiter.look("demo", 60, key(5))).toMatchObject({ remaining: 56, key: { remaining: 2 } });
-  });
-
-  test("between Redis and a process alone, and back, the log of a key is kept with that of its team", async () => {
-    const server = await redisOfTest();
-    const client = await clientOfTest(server);
-    const limiter = await open(server.url);
-    await limiter.spend("demo", 60, 4, key(5));
-    await limiter.spend("plain", 60, 2);
-    const carried = createCarriedWindow({
-      fleetId: "fleet",
-      redisUrl: server.url,
-      clock: systemClock,
-      windowMs,
-    });
-    const { pages, leftOut } = writeWindow(await carried.save());
-    expect(leftOut).toBe(0);
-    const alone = createLimiter({ clock: systemClock, windowMs, logsMax: 10 });
-    alone.restore(readWindow(pages));
-    expect(alone.size()).toBe(3);
-    expect(alone.spend("demo", 60, 2, key(5))).toMatchObject({
-      ...{ accepted: false, remaining: 56 },
-      key: { remaining: 1 },
-    });
-    alone.spend("demo", 60, 1, key(5));
-    await client.flushAll();
-    await carried.restore(readWindow(writeWindow(alone.save()).pages));
-    const back = await limiter.spend("demo", 60, 1, key(5));
-    expect(back).toMatchObject({ accepted: false, remaining: 55, key: { remaining: 0 } });
   });
 });

@@ -101,6 +101,6 @@ function answerOf(log: SlidingLog, nowMs: number, { limit, cost, count }: Ask): 
 
 function copyOf(log: SlidingLog, nowMs: number): SlidingLog {
   const copy = new SlidingLog(windowMs);
-  copy.restore(nowMs, log.moments(nowMs), 0);
+  copy.restore(nowMs, log.packedTimes(nowMs), 0);
   return copy;
 }

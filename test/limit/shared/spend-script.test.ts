@@ -2,7 +2,7 @@ import { createClient } from "redis";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Answer, Ask, LogState } from "#src/limit/shared/shared-logs.ts";
 import { readSpendReply, spendArguments, spendScript } from "#src/limit/shared/spend-script.ts";
-import { campaignSize, figures } from "../../harness/campaigns.ts";
+import { campaignSize, figure, figures } from "../../harness/campaigns.ts";
 import { createNaiveLog, type NaiveLog, spendBothNaively } from "../../harness/naive-log.ts";
 import { describeOnRedis, type RedisServer, startRedis } from "../../harness/redis-server.ts";
 import { createRandom } from "../../harness/seeded-random.ts";
@@ -185,6 +185,28 @@ describeOnRedis("the script", () => {
       else worst.perRequest = Math.max(worst.perRequest, requests >= 300 ? bytes / requests : 0);
     }
     figures("bytes", { "a team of one": worst.perTeam, "a request": worst.perRequest });
+  });
+
+  test("a log takes at most 16 bytes for each request, and 256 for the team", async () => {
+    await client.sendCommand(["FLUSHDB"]);
+    const usedBytes = async () => Number(/used_memory:(\d+)/.exec(await client.info("memory"))?.[1]);
+    const { next: random } = createRandom(7);
+    const [teams, requests] = [200, 600];
+    const before = await usedBytes();
+    for (let team = 0; team < teams; team++) {
+      const teamId = `a-team-with-a-long-name-${team}`;
+      // At times of their own, in the 50 s of a window.
+      const times = Array.from({ length: requests }, () => startUs + Math.floor(random() * 50_000_000));
+      const spends = times
+        .toSorted()
+        .map((us) => spendAt(us, [{ teamId, limit: requests, cost: 1, count: 1 }]));
+      await Promise.all(spends);
+    }
+    const bytes = (await usedBytes()) - before;
+    const each = (bytes - teams * 256) / (teams * requests);
+    figure(`${requests} requests`, each, "bytes a request");
+    figure(`${requests} requests: 10,000 teams`, ((bytes / teams) * 10_000) / 1e6, "MB");
+    expect(each).toBeLessThanOrEqual(16);
   });
 });
 
