@@ -17,7 +17,7 @@ const services = [
   "test/{conformance,interop}/*.test.ts",
   "test/contract/mongo.test.ts",
   "test/deploy/systemd.test.ts",
-  "test/limit/shared/{redis-mark,shared-limiter,spend-script}.test.ts",
+  "test/limit/redis/{open-limiter,redis-mark,spend-script}.test.ts",
   "test/run/backend-tls.test.ts",
   "test/server/listener-tls.test.ts",
   "test/settings/tls-files.test.ts",

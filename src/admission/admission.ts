@@ -4,22 +4,14 @@
  */
 
 import { readBearer } from "../auth/credential.ts";
-import {
-  type CheckKey,
-  type Decide,
-  type Decision,
-  type KeyEvidence,
-  type LookUpGuard,
-  verdictOf,
-} from "../auth/key-evidence.ts";
+import { type CheckKey, type Decide, type Decision, type KeyEvidence, type LookUpGuard, verdictOf } from "../auth/key-evidence.ts";
 import type { Anyone, KeyPrincipal } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import type { KeyEnd } from "../http/key-end.ts";
 import type { RequestNotes } from "../http/request-notes.ts";
-import type { LimitDecision } from "../limit/limiter.ts";
+import { type LimitDecision, stricterLimit } from "../limit/limit-decision.ts";
 import type { RateReport } from "../limit/rate-limit-headers.ts";
-import { stricterLimit } from "../limit/stricter-limit.ts";
 import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 
 /** The part of a request to run an app that is judged before its body is read. */

@@ -6,8 +6,7 @@
 import type { Decide, Decision, KeyVerdict, Question, VerifyKey } from "../auth/key-evidence.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import type { KeyLimit } from "../limit/key-limit.ts";
-import type { LimitDecision, TeamLimiter } from "../limit/limiter.ts";
+import type { KeyLimit, LimitDecision, TeamLimiter } from "../limit/limit-decision.ts";
 import { refuseFor, fail, type Refusal } from "../refusal/refusal.ts";
 import type { PlanName } from "../settings/config.ts";
 import type { TeamRecord } from "../teams/team-store.ts";

@@ -9,8 +9,8 @@ import {
   type VerifyKey,
 } from "../auth/key-evidence.ts";
 import type { Clock } from "../base/clock.ts";
-import type { LimitDecision } from "../limit/limiter.ts";
-import type { OpenSharedLogs, SharedLogs } from "../limit/shared/shared-logs.ts";
+import type { LimitDecision } from "../limit/limit-decision.ts";
+import type { OpenSharedLogs, SharedLogs } from "../limit/redis/shared-logs.ts";
 import type { CallMeter } from "../metrics/call-meters.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { rowOf } from "../refusal/reasons.ts";

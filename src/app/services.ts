@@ -30,8 +30,8 @@ import { createUpdateKey } from "../keys/update-key.ts";
 import { createVerifyKey } from "../keys/verify-key.ts";
 import { createWatchedUses, createWatchKeys, type WatchKeysParts } from "../keys/watch-keys.ts";
 import type { ByteBudget } from "../limit/byte-budget.ts";
-import { limitBounds } from "../limit/limit-bounds.ts";
-import { createLimiter, type TeamLimiter } from "../limit/limiter.ts";
+import { createLimiter } from "../limit/limiter.ts";
+import type { TeamLimiter } from "../limit/limit-decision.ts";
 import type { Log } from "../log/log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { fail } from "../refusal/refusal.ts";
@@ -227,7 +227,7 @@ function wireDecisions(
     clock,
     windowMs: bounds.limitWindowMs,
     logsMax: bounds.teamLogsMax,
-    keyLogsMax: limitBounds.keyLogsMax,
+    keyLogsMax: bounds.keyLogsMax,
   });
   const limits = { clock, limiter: parts.sharedLimit ?? limiter, limitOf, teams: caches.teams };
   const decide = createDecide({

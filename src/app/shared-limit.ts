@@ -1,17 +1,18 @@
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import type { FleetOfRedis } from "../limit/shared/redis-mark.ts";
-import type { SharedLimiter } from "../limit/shared/switching-limiter.ts";
-import type { Standing } from "../limit/standing.ts";
+import type { FleetOfRedis } from "../limit/redis/redis-mark.ts";
+import type { SharedLimiter } from "../limit/redis/shared-limiter.ts";
+import type { Standing } from "../limit/redis/share.ts";
 import type { Log } from "../log/log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import type { Config } from "../settings/config.ts";
 import type { LimitSpans } from "../traces/limit-spans.ts";
 import { meterSharedLogs } from "./meters.ts";
+import type { OpenSharedLogs } from "../limit/redis/shared-logs.ts";
 
 /**
  * Opens the limits that several instances share; undefined where the settings name no Redis. Then
- * the client of Redis is not even loaded. Throws StartRefused as `createSharedLimiter` does.
+ * the client of Redis is not even loaded. Throws StartRefused as `openSharedLimiter` does.
  */
 export async function openSharedLimit({
   config,
@@ -32,14 +33,18 @@ export async function openSharedLimit({
 }): Promise<SharedLimiter | undefined> {
   if (!config.sharedLimit || !fleet) return undefined;
   let why: string | undefined;
-  const { createSharedLimiter } = await import("../limit/shared/shared-limiter.ts");
-  const { ForeignRedis } = await import("../limit/shared/redis-trouble.ts");
+  const { openSharedLimiter } = await import("../limit/redis/open-limiter.ts");
+  const { ForeignRedis } = await import("../limit/redis/redis-trouble.ts");
   const isForeign = (cause: unknown) => cause instanceof ForeignRedis;
-  const limiter = await createSharedLimiter({
+  const traced = (open: OpenSharedLogs): OpenSharedLogs =>
+    spans ? async (lost) => spans.logs(await open(lost)) : open;
+  const limiter = await openSharedLimiter({
     ...config.sharedLimit,
-    ...{ fleet, clock, standing, windowMs: bounds.limitWindowMs },
-    ...(spans && { watchLogs: spans.logs }),
-    meterLogs: (open) => meterSharedLogs(open, { clock, metrics }),
+    fleet,
+    clock,
+    standing,
+    windowMs: bounds.limitWindowMs,
+    wrap: (open) => meterSharedLogs(traced(open), { clock, metrics }),
     events: {
       modeChanged({ mode, cause }) {
         why = undefined;

@@ -5,12 +5,7 @@
 
 import { createHash } from "node:crypto";
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import {
-  type KeyService,
-  VerifyKeyResponse_Verdict as Verdict,
-  type VerifyKeyRequest,
-  type VerifyKeyResponseSchema,
-} from "#gen/keyrun/v1/key_service_pb.ts";
+import { type KeyService, VerifyKeyResponse_Verdict as Verdict, type VerifyKeyRequest, type VerifyKeyResponseSchema } from "#gen/keyrun/v1/key_service_pb.ts";
 import { type Decide, type Decision, mayRunApp, unguarded } from "../auth/key-evidence.ts";
 import type { ServiceMethods } from "../auth/principal.ts";
 import { type Clock, ownTurn } from "../base/clock.ts";
@@ -18,9 +13,8 @@ import { foldCase, readKeyQuery, readLabel } from "../base/fields.ts";
 import { cutPage, readPage, readPlace, writePlace } from "../base/page.ts";
 import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import type { LimitDecision } from "../limit/limiter.ts";
-import { rateLimitMessage } from "../limit/rate-limit-message.ts";
-import { stricterLimit } from "../limit/stricter-limit.ts";
+import { type LimitDecision, stricterLimit } from "../limit/limit-decision.ts";
+import { rateLimitMessage } from "../limit/rate-limit-headers.ts";
 import { mayHoldSecret } from "../log/redaction.ts";
 import { fail } from "../refusal/refusal.ts";
 import { requireTeam } from "../teams/find-team.ts";

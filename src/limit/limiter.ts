@@ -1,44 +1,8 @@
 import type { Clock } from "../base/clock.ts";
 import { unavailable } from "../refusal/refusal.ts";
-import { type KeyLimit, keyLogId, ownerOfLog } from "./key-limit.ts";
-import { LogTable } from "./log-table.ts";
+import { isKeyLogId, type KeyLimit, keyLogId, type LimitDecision } from "./limit-decision.ts";
 import { type SavedWindow, wallClockTickMs } from "./saved-window.ts";
-import { newestAge, SlidingLog } from "./sliding-log.ts";
-
-/** What became of a cost, and the state of the limit after it. */
-export interface LimitDecision {
-  /** Whether the cost was taken; true where the cost is 0. */
-  readonly accepted: boolean;
-  readonly limit: number;
-  /** What is left of the window after this, from 0 to `limit`. */
-  readonly remaining: number;
-  /**
-   * When the oldest counted request leaves the window, in Unix milliseconds; now where none is
-   * counted.
-   */
-  readonly resetUnixMs: number;
-  /**
-   * After how long the same cost would be accepted if nobody else spent: 0 where accepted, at most
-   * the window.
-   */
-  readonly retryAfterMs: number;
-  /**
-   * The same of the key's own limit, where it has one; what is outside of it is the team's. Then
-   * `accepted` is true in both or in neither, and `retryAfterMs` is 0 in a limit that has room.
-   */
-  readonly key?: LimitDecision;
-}
-
-/** The limits of teams, as their callers see them. */
-export interface TeamLimiter {
-  /** As `Limiter.spend`. Synchronous where this process counts alone. */
-  spend(id: string, limit: number, cost: number, key?: KeyLimit): LimitDecision | Promise<LimitDecision>;
-  /**
-   * What is left as far as this process knows, at once: for the headers of an answer that comes
-   * later.
-   */
-  look(id: string, limit: number, key?: KeyLimit): LimitDecision;
-}
+import { LogTable, newestAge, SlidingLog } from "./sliding-log.ts";
 
 /** Counts in this process alone. */
 export interface Limiter {
@@ -190,7 +154,7 @@ export function createLimiter(options: {
         // The table is in the order of the last acceptance.
         for (const { id, moments } of some.reverse()) into.add(id).log.restore(nowMs, moments, laterMs);
       };
-      const isOfKey = ({ id }: { readonly id: string }) => ownerOfLog(id).firstKeyId !== undefined;
+      const isOfKey = ({ id }: { readonly id: string }) => isKeyLogId(id);
       takeUp(table, all.filter((one) => !isOfKey(one)).slice(0, logsMax));
       takeUp(keyTable, all.filter(isOfKey).slice(0, keyLogsMax));
     },

@@ -1,8 +1,10 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { RateLimitSchema } from "#gen/keyrun/v1/rate_limit_pb.ts";
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import { type KeyEnd, keyEndHeaders } from "../http/key-end.ts";
-import type { LimitDecision } from "./limiter.ts";
-import { stricterLimit } from "./stricter-limit.ts";
+import { type LimitDecision, stricterLimit } from "./limit-decision.ts";
 
 /**
  * The numbers in an answer's rate-limit headers, and whose limit they are. A team's may have those
@@ -94,4 +96,17 @@ function policyWords(policy: Policy, limit: number): PolicyWords {
   const made = { limit: String(limit), quota: `"${policy}";q=${limit};w=${bounds.limitWindowMs / 1000}` };
   if (known[policy].size < knownMax) known[policy].set(limit, made);
   return made;
+}
+
+/**
+ * A decision of the limiter as a message. Times are rounded up to the millisecond, so that waiting
+ * that long is enough.
+ */
+export function rateLimitMessage(decision: LimitDecision): MessageInitShape<typeof RateLimitSchema> {
+  return {
+    limit: decision.limit,
+    remaining: decision.remaining,
+    resetTime: timestampFromMs(Math.ceil(decision.resetUnixMs)),
+    ...(!decision.accepted && { retryAfter: durationFromMs(Math.ceil(decision.retryAfterMs)) }),
+  };
 }

@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import { createDecide } from "#src/admission/decide.ts";
 import { type KeyVerdict, unguarded } from "#src/auth/key-evidence.ts";
-import { createLimiter, type LimitDecision, type TeamLimiter } from "#src/limit/limiter.ts";
+import type { LimitDecision, TeamLimiter } from "#src/limit/limit-decision.ts";
+import { createLimiter } from "#src/limit/limiter.ts";
 import { readWindow, writeWindow } from "#src/limit/saved-window.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { teamRecordOf } from "../harness/store-records.ts";

@@ -124,13 +124,13 @@ export const campaigns: readonly Campaign[] = [
   {
     name: "limit-commands",
     attacks: "the script in Redis against a naive log",
-    files: ["test/limit/shared/spend-script.test.ts"],
+    files: ["test/limit/redis/spend-script.test.ts"],
     ...{ unit: "commands", size: 1_000_000, short: 100_000 },
   },
   {
     name: "share-schedules",
     attacks: "the shares of a limit in a simulated fleet whose Redis fails",
-    files: ["test/limit/shared/share.test.ts"],
+    files: ["test/limit/redis/share-schedules.test.ts"],
     ...{ unit: "schedules", size: 1_000, short: 50 },
   },
   {

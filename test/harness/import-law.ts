@@ -51,7 +51,7 @@ const packagePlaces: Readonly<Record<string, readonly string[]>> = {
   "pino-pretty": ["src/log/terminal-log.ts"],
   "@prometheus-io/client": ["src/metrics/"],
   "openid-client": ["src/sign-in/"],
-  redis: ["src/limit/shared/"],
+  redis: ["src/limit/redis/"],
   "@opentelemetry/api": ["src/traces/"],
 };
 

@@ -1,8 +1,7 @@
 import { expect, test } from "vitest";
-import type { KeyLimit } from "#src/limit/key-limit.ts";
-import { createLimiter, type LimitDecision } from "#src/limit/limiter.ts";
+import { type KeyLimit, type LimitDecision, stricterLimit } from "#src/limit/limit-decision.ts";
+import { createLimiter } from "#src/limit/limiter.ts";
 import { readWindow, writeWindow } from "#src/limit/saved-window.ts";
-import { stricterLimit } from "#src/limit/stricter-limit.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { createNaiveLog, spendBothNaively } from "../harness/naive-log.ts";
 import { createRandom } from "../harness/seeded-random.ts";

@@ -1,6 +1,5 @@
 import { beforeEach, expect, test } from "vitest";
-import { LoadShedder, loadShedderLimits } from "#src/limit/load-shedder.ts";
-import { loopDelayLimits } from "#src/limit/loop-delay.ts";
+import { LoadShedder, loadShedderLimits, loopDelayLimits } from "#src/limit/load-shedder.ts";
 import { createManualClock, type ManualClock } from "../harness/manual-clock.ts";
 
 const { lookMs, idleLookMs, looksMax } = loopDelayLimits;

@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from "vitest";
-import { LoopDelay, loopDelayLimits } from "#src/limit/loop-delay.ts";
+import { LoopDelay, loopDelayLimits } from "#src/limit/load-shedder.ts";
 import { createManualClock, type ManualClock } from "../harness/manual-clock.ts";
 
 const { lookMs, looksMax, lagMsMax, lateMsMin } = loopDelayLimits;

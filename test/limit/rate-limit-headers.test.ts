@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import type { LimitDecision } from "#src/limit/limiter.ts";
+import type { LimitDecision } from "#src/limit/limit-decision.ts";
 import { createLimiter } from "#src/limit/limiter.ts";
 import { rateLimitHeaders } from "#src/limit/rate-limit-headers.ts";
 import { createManualClock } from "../harness/manual-clock.ts";

@@ -4,7 +4,7 @@ import { RunAppResponseSchema, RunService } from "#gen/keyrun/v1/run_service_pb.
 import type { Admission } from "#src/admission/admission.ts";
 import { unguarded } from "#src/auth/key-evidence.ts";
 import type { HttpRequest } from "#src/http/handler.ts";
-import type { LimitDecision } from "#src/limit/limiter.ts";
+import type { LimitDecision } from "#src/limit/limit-decision.ts";
 import type { RateReport } from "#src/limit/rate-limit-headers.ts";
 import { fail } from "#src/refusal/refusal.ts";
 import { createRestHandler } from "#src/rest/rest-handler.ts";

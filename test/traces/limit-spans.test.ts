@@ -2,8 +2,8 @@ import { context, type Span, trace } from "@opentelemetry/api";
 import { NodeSDK, tracing } from "@opentelemetry/sdk-node";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { systemClock } from "#src/base/clock.ts";
-import { createSharedLimiter } from "#src/limit/shared/shared-limiter.ts";
-import type { SharedLimiter } from "#src/limit/shared/switching-limiter.ts";
+import { openSharedLimiter } from "#src/limit/redis/open-limiter.ts";
+import type { SharedLimiter } from "#src/limit/redis/shared-limiter.ts";
 import { createLimitSpans } from "#src/traces/limit-spans.ts";
 import { fleetOfRedis } from "../harness/fleet-of-redis.ts";
 import { describeOnRedis, type RedisServer, startRedis } from "../harness/redis-server.ts";
@@ -22,7 +22,7 @@ describeOnRedis("the limit that instances share, traced", () => {
     sdk.start();
     redis = await startRedis();
     const spans = createLimitSpans(tracer);
-    const shared = await createSharedLimiter({
+    const shared = await openSharedLimiter({
       redisUrl: redis.url,
       fleet: fleetOfRedis(),
       fallback: "share",
@@ -30,7 +30,7 @@ describeOnRedis("the limit that instances share, traced", () => {
       standing: () => undefined,
       windowMs: 60_000,
       events: { modeChanged: () => {} },
-      watchLogs: spans.logs,
+      wrap: (open) => async (lost) => spans.logs(await open(lost)),
     });
     limiter = spans.limiter(shared);
   });

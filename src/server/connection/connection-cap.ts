@@ -1,4 +1,4 @@
-import { addressBlock } from "../../limit/address-block.ts";
+import { addressBlock } from "../../limit/address-allowance.ts";
 
 /** Counts open connections by address block: one IPv4 address, or one IPv6 /64 network. */
 export interface ConnectionCap {

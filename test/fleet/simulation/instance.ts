@@ -7,7 +7,7 @@ import type { Fleet } from "#src/fleet/fleet.ts";
 import type { FleetTimes } from "#src/fleet/fleet-times.ts";
 import { joinFleet } from "#src/fleet/join-fleet.ts";
 import { createSecurityState, raiseFloors } from "#src/fleet/security-state.ts";
-import type { LimitDecision } from "#src/limit/limiter.ts";
+import type { LimitDecision } from "#src/limit/limit-decision.ts";
 import type { PlanName } from "#src/settings/config.ts";
 import type { TeamRecord } from "#src/teams/team-store.ts";
 import type { MemoryControl } from "../../harness/memory-control-store.ts";

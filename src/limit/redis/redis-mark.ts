@@ -1,4 +1,4 @@
-import { redisBounds } from "./redis-bounds.ts";
+import { bounds } from "../../bounds.ts";
 import { ForeignRedis } from "./redis-trouble.ts";
 
 /**
@@ -20,18 +20,18 @@ export interface FleetOfRedis {
   readonly onMark: (mark: string | undefined) => void;
 }
 
-/** Runs the script with these words after it. */
-export type RunMarkScript = (words: readonly string[]) => Promise<unknown>;
+/** Evaluates a script: its text, the number of its keys, and its words. */
+type Evaluate = (words: readonly string[]) => Promise<unknown>;
 
 /**
  * The fleet's mark in this Redis; "" where there is none and none is written. An empty Redis gets a
  * new one, unless others share limits elsewhere: then it is another. Rejects with ForeignRedis
  * where this Redis must not be used.
  */
-export async function takeRedis(run: RunMarkScript, fleet: FleetOfRedis): Promise<string> {
+export async function takeRedis(evaluate: Evaluate, fleet: FleetOfRedis): Promise<string> {
   const others = fleet.marksOf("all");
-  const mark = (await readMark(run, fleet.id, others.length === 0 ? fleet.newMark() : "")) ?? "";
-  if (others.some((other) => other !== mark)) throw elsewhere();
+  const mark = (await readMark(evaluate, fleet.id, others.length === 0 ? fleet.newMark() : "")) ?? "";
+  if (others.some((other) => other !== mark)) throw new ForeignRedis(elsewhere);
   return mark;
 }
 
@@ -40,15 +40,16 @@ export async function takeRedis(run: RunMarkScript, fleet: FleetOfRedis): Promis
  * somebody has emptied it. Rejects as `takeRedis` does; of two instances with two Redises, the
  * later one yields.
  */
-export async function keepRedis(run: RunMarkScript, fleet: FleetOfRedis, known: string): Promise<string> {
-  const mark = (await readMark(run, fleet.id, known)) ?? known;
-  if (fleet.marksOf("earlier").some((other) => other !== mark)) throw elsewhere();
+export async function keepRedis(evaluate: Evaluate, fleet: FleetOfRedis, known: string): Promise<string> {
+  const mark = (await readMark(evaluate, fleet.id, known)) ?? known;
+  if (fleet.marksOf("earlier").some((other) => other !== mark)) throw new ForeignRedis(elsewhere);
   return mark;
 }
 
 /** The mark of the fleet; undefined where Redis has none. Writes `given` then, unless it is "". */
-async function readMark(run: RunMarkScript, fleetId: string, given: string): Promise<string | undefined> {
-  const held = await run(["1", "keyrun:fleet", fleetId, given, String(redisBounds.fleetMarkMs)]);
+async function readMark(evaluate: Evaluate, fleetId: string, given: string): Promise<string | undefined> {
+  const words = ["1", "keyrun:fleet", fleetId, given, String(bounds.fleetMarkMs)];
+  const held = await evaluate([markScript, ...words]);
   if (typeof held !== "string") return undefined;
   const [holder, mark] = held.split(" ");
   if (holder === fleetId && mark) return mark;
@@ -57,17 +58,14 @@ async function readMark(run: RunMarkScript, fleetId: string, given: string): Pro
   );
 }
 
-function elsewhere(): ForeignRedis {
-  return new ForeignRedis(
-    "it is another Redis than the one in which the other instances of this fleet share limits. Give all of them the same KEYRUN_REDIS_URL",
-  );
-}
+const elsewhere =
+  "it is another Redis than the one in which the other instances of this fleet share limits. Give all of them the same KEYRUN_REDIS_URL";
 
 /**
  * Returns what Redis holds, in a key that the instances keep alive. By commands on lists: Keyrun's
  * user in Redis may need no other.
  */
-export const markScript = `
+const markScript = `
 local held = redis.call('LINDEX', KEYS[1], 0)
 if not held and ARGV[2] ~= '' then
   held = ARGV[1] .. ' ' .. ARGV[2]

@@ -1,10 +1,10 @@
 import type { Clock } from "#src/base/clock.ts";
 import { createStandings, type Standings } from "#src/fleet/standings.ts";
-import type { LimitTimers } from "#src/limit/shared/limit-timers.ts";
-import type { Answer, Ask, OpenSharedLogs, SharedLogs } from "#src/limit/shared/shared-logs.ts";
-import { createSwitchingLimiter, type SharedLimiter } from "#src/limit/shared/switching-limiter.ts";
+import type { Standing } from "#src/limit/redis/share.ts";
+import { createSharedLimiter, type SharedLimiter } from "#src/limit/redis/shared-limiter.ts";
+import type { Answer, Ask, OpenSharedLogs, SharedLogs } from "#src/limit/redis/shared-logs.ts";
+import type { LimitTimers } from "#src/limit/redis/timers.ts";
 import { SlidingLog } from "#src/limit/sliding-log.ts";
-import type { Standing } from "#src/limit/standing.ts";
 import { instanceFactsOf } from "../../harness/instance-facts.ts";
 import { createMemoryControl } from "../../harness/memory-control-store.ts";
 import { createRandom } from "../../harness/seeded-random.ts";
@@ -95,13 +95,13 @@ export async function runSchedule(seed: number, kinds: ScheduleKinds): Promise<S
     const view = control.register(id, instanceFactsOf());
     instance.joined();
     instance.standings.see(view);
-    instance.limiter = await createSwitchingLimiter({
+    instance.limiter = await createSharedLimiter({
       clock: instance.clock,
       timers: instance.timers,
       open: openFor(instance),
       fallback: "share",
       standing: () => (kinds.standing ?? ((own) => own))(instance.standing()),
-      ...{ windowMs, logsMax: 10, keyLogsMax: 10, callMsMax: 100, reopenMs: 1_000 },
+      windowMs,
       events: { modeChanged: ({ mode }) => (mode === "share" ? tally.switches++ : tally.returns++) },
     }).catch(() => undefined);
     if (!instance.limiter) crash(instance);

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createServerClock } from "#src/limit/shared/server-clock.ts";
+import { createServerClock } from "#src/limit/redis/redis-logs.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 
 const startUs = 1_790_000_000_000_000;

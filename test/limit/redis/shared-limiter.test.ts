@@ -1,10 +1,10 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { systemLimitTimers } from "#src/limit/shared/limit-timers.ts";
-import { reachRedis } from "#src/limit/shared/reach-redis.ts";
-import { RedisTrouble } from "#src/limit/shared/redis-trouble.ts";
-import type { Answer, Ask, SharedLogs } from "#src/limit/shared/shared-logs.ts";
-import { createSwitchingLimiter, type SwitchingLimiterParts } from "#src/limit/shared/switching-limiter.ts";
+import { reachRedis } from "#src/limit/redis/open-limiter.ts";
+import { RedisTrouble } from "#src/limit/redis/redis-trouble.ts";
+import { createSharedLimiter, type SharedLimiterParts } from "#src/limit/redis/shared-limiter.ts";
+import type { Answer, Ask, SharedLogs } from "#src/limit/redis/shared-logs.ts";
+import { systemLimitTimers } from "#src/limit/redis/timers.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import { expectPending } from "../../harness/app-backends.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
@@ -14,7 +14,7 @@ const unavailable = expect.objectContaining({ reason: "UNAVAILABLE", retryAfterM
 const taken: Answer = { taken: 1, count: 1, resetAfterMs: 60_000, retryAfterMs: 0 };
 
 /** A limiter on a clock and a connection of the test, which takes all that it is asked. */
-async function open(parts: Partial<SwitchingLimiterParts> = {}) {
+async function open(parts: Partial<SharedLimiterParts> = {}) {
   const clock = createManualClock();
   const asked: Ask[] = [];
   const seen = { asked, opens: [0], closed: 0, happened: [] as string[] };
@@ -31,7 +31,7 @@ async function open(parts: Partial<SwitchingLimiterParts> = {}) {
     },
     close: () => void seen.closed++,
   };
-  const limiter = await createSwitchingLimiter({
+  const limiter = await createSharedLimiter({
     ...{ clock, timers: { after: clock.after, soon: systemLimitTimers.soon } },
     async open(lost) {
       if (clock.monotonicMs() > 0) seen.opens.push(clock.monotonicMs());
@@ -41,7 +41,7 @@ async function open(parts: Partial<SwitchingLimiterParts> = {}) {
       return logs;
     },
     ...{ fallback: "share", standing: () => ({ place: 0, of: 2 }) },
-    ...{ windowMs, logsMax: 10, keyLogsMax: 10, callMsMax: 100, reopenMs: 1_000 },
+    windowMs,
     events: {
       modeChanged: ({ mode, cause }) => seen.happened.push(`${mode}: ${cause}`),
       returnFailed: (cause) => seen.happened.push(`failed: ${cause}`),
@@ -58,7 +58,7 @@ async function open(parts: Partial<SwitchingLimiterParts> = {}) {
 }
 
 /** It loses its connection, and does not get it back. */
-async function openApart(parts: Partial<SwitchingLimiterParts> = {}) {
+async function openApart(parts: Partial<SharedLimiterParts> = {}) {
   const opened = await open(parts);
   opened.redis.isUp = false;
   opened.redis.lost(new RedisTrouble("ECONNRESET"));

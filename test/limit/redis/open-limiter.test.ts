@@ -2,9 +2,8 @@ import { setTimeout as pause } from "node:timers/promises";
 import { inspect } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "#src/base/clock.ts";
-import type { KeyLimit } from "#src/limit/key-limit.ts";
-import type { LimitDecision } from "#src/limit/limiter.ts";
-import { createSharedLimiter, type SharedLimiterParts } from "#src/limit/shared/shared-limiter.ts";
+import type { KeyLimit, LimitDecision } from "#src/limit/limit-decision.ts";
+import { type OpenLimiterParts, openSharedLimiter } from "#src/limit/redis/open-limiter.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import { eventually, whileDisturbed } from "../../harness/eventually.ts";
 import { fleetOfRedis } from "../../harness/fleet-of-redis.ts";
@@ -26,8 +25,8 @@ const unlessSwitched = (story: () => Promise<void>) =>
     whileDisturbed(() => switches),
   );
 
-async function open(redisUrl: string, parts: Partial<SharedLimiterParts> = {}) {
-  const limiter = await createSharedLimiter({
+async function open(redisUrl: string, parts: Partial<OpenLimiterParts> = {}) {
+  const limiter = await openSharedLimiter({
     ...{ redisUrl, fleet: fleetOfRedis(), fallback: "share", clock: systemClock, windowMs },
     // A busy machine may need several attempts.
     startMsMax: 200_000,
@@ -130,7 +129,7 @@ describeOnRedis("while Redis does not answer", () => {
 });
 
 describeOnRedis("a start", () => {
-  const refusal = async (url: string, parts: Partial<SharedLimiterParts> = {}) => {
+  const refusal = async (url: string, parts: Partial<OpenLimiterParts> = {}) => {
     const thrown: unknown = await open(url, parts).catch((caught: unknown) => caught);
     expect(thrown).toBeInstanceOf(StartRefused);
     expect(inspect(thrown)).not.toMatch(/QqZz77|redis:\/\//);

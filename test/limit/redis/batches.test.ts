@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { bounds } from "#src/bounds.ts";
 import { rateLimitHeaders } from "#src/limit/rate-limit-headers.ts";
-import type { Answer, Ask } from "#src/limit/shared/shared-logs.ts";
-import { createSpendBatch } from "#src/limit/shared/spend-batch.ts";
+import { Batch } from "#src/limit/redis/batches.ts";
+import type { Answer, Ask } from "#src/limit/redis/shared-logs.ts";
 import { SlidingLog } from "#src/limit/sliding-log.ts";
 
 const windowMs = 60_000;
@@ -17,35 +18,29 @@ const turns = fc.array(
   { maxLength: 20 },
 );
 
-test("each spend of a turn is answered as if it had come alone, and its headers tell a wait that is enough", () => {
+test("each spend of a turn is answered as if it had come alone, and its headers tell a wait that is enough", async () => {
   let refusals = 0;
-  fc.assert(
-    fc.property(turns, (all) => {
+  await fc.assert(
+    fc.asyncProperty(turns, async (all) => {
       const shared = new Map<string, SlidingLog>();
       const alone = new Map<string, SlidingLog>();
       let nowMs = 0;
       for (const { gapMs, spends } of all) {
         nowMs += gapMs;
-        const batch = createSpendBatch(100);
-        const got: Answer[] = [];
+        const batch = new Batch();
+        const got: Promise<Answer | undefined>[] = [];
         const wanted: Answer[] = [];
-        for (const [n, one] of spends.entries()) {
+        for (const one of spends) {
           const cost = Math.min(one.cost, one.limit);
-          batch.add({
-            ...{ ...one, cost },
-            answered: (answer) => {
-              got[n] = answer;
-            },
-            unanswered: () => expect.unreachable(),
-          });
+          got.push(batch.add({ ...one, cost }));
           const log = logOf(alone, one.teamId);
           const answer = answerOf(log, nowMs, { ...one, cost, count: 1 });
           wanted.push(answer);
           if (answer.taken === 0) checkWait(copyOf(log, nowMs), nowMs, { ...one, cost, answer });
         }
-        batch.answer(batch.asks().map((ask) => answerOf(logOf(shared, ask.teamId), nowMs, ask)));
-        expect(got).toEqual(wanted);
-        refusals += got.filter(({ taken }) => taken === 0).length;
+        batch.answer(batch.asks.map((ask) => answerOf(logOf(shared, ask.teamId), nowMs, ask)));
+        expect(await Promise.all(got)).toEqual(wanted);
+        refusals += wanted.filter(({ taken }) => taken === 0).length;
       }
     }),
   );
@@ -70,16 +65,19 @@ function checkWait(
 }
 
 test("alike spends of a team are one ask, and a batch is full at its bound of asks", () => {
-  const batch = createSpendBatch(2);
-  const add = (teamId: string, cost: number) =>
-    batch.add({ teamId, limit: 5, cost, answered: () => {}, unanswered: () => {} });
+  const batch = new Batch();
+  const add = (teamId: string, cost: number) => void batch.add({ teamId, limit: 5, cost });
   add("a", 1);
   add("b", 1);
   for (let n = 0; n < 31; n++) add("a", 1);
-  expect(batch.asks()).toMatchObject([
+  expect(batch.asks).toMatchObject([
     { teamId: "a", count: 32 },
     { teamId: "b", count: 1 },
   ]);
+  for (let n = 2; n < bounds.sharedAsksPerCallMax; n++) {
+    expect(batch.hasRoom()).toBe(true);
+    add(`team-${n}`, 1);
+  }
   expect(batch.hasRoom()).toBe(false);
 });
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createPatience } from "#src/limit/shared/patience.ts";
+import { startLoopAwareTimeout } from "#src/limit/redis/timers.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 
 /** Timers whose turns of the event loop the test makes. */
@@ -35,19 +35,19 @@ function turns() {
   };
 }
 
-function patienceOf(startMs = 0) {
+function timeoutOf(startMs = 0) {
   const { clock, timers, turn } = turns();
   let ends = 0;
   const over = () => {
     ends += 1;
   };
-  const patience = createPatience({ clock, timers, msMax: 100 }, { startMs, over });
-  return { clock, turn, patience, ends: () => ends };
+  const timeout = startLoopAwareTimeout({ clock, timers }, { msMax: 100, startMs, over });
+  return { clock, turn, timeout, ends: () => ends };
 }
 
 test("an idle process waits for as long as it says, and is told once", () => {
-  const { turn, ends, patience, clock } = patienceOf();
-  expect(patience.endsMs() - clock.monotonicMs()).toBe(100);
+  const { turn, ends, timeout, clock } = timeoutOf();
+  expect(timeout.endsMs() - clock.monotonicMs()).toBe(100);
   for (let ms = 0; ms < 99; ms++) turn(1);
   expect(ends()).toBe(0);
   turn(1);
@@ -57,7 +57,7 @@ test("an idle process waits for as long as it says, and is told once", () => {
 });
 
 test("a turn counts as one step, however long it takes: an answer is read before the next", () => {
-  const { turn, ends } = patienceOf();
+  const { turn, ends } = timeoutOf();
   for (let slow = 0; slow < 4; slow++) turn(1_000);
   expect(ends()).toBe(0);
   turn(1_000);
@@ -65,11 +65,11 @@ test("a turn counts as one step, however long it takes: an answer is read before
 });
 
 test("it never ends before the moment that it named", () => {
-  const { turn, ends, patience, clock } = patienceOf(50);
-  let namedMs = patience.endsMs();
+  const { turn, ends, timeout, clock } = timeoutOf(50);
+  let namedMs = timeout.endsMs();
   expect(namedMs - clock.monotonicMs()).toBe(150);
   for (const ms of [30, 70, 5, 90, 3, 1, 40, 20, 20, 20]) {
-    if (ends() === 0) namedMs = Math.max(namedMs, patience.endsMs());
+    if (ends() === 0) namedMs = Math.max(namedMs, timeout.endsMs());
     turn(ms);
     if (ends() > 0) expect(clock.monotonicMs()).toBeGreaterThanOrEqual(namedMs);
   }
@@ -77,9 +77,9 @@ test("it never ends before the moment that it named", () => {
 });
 
 test("what was cancelled is never told", () => {
-  const { turn, ends, patience } = patienceOf();
+  const { turn, ends, timeout } = timeoutOf();
   turn(50);
-  patience.cancel();
+  timeout.cancel();
   for (let ms = 0; ms < 10; ms++) turn(100);
   expect(ends()).toBe(0);
 });

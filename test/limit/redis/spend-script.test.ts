@@ -1,7 +1,7 @@
 import { createClient } from "redis";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { Answer, Ask, LogState } from "#src/limit/shared/shared-logs.ts";
-import { readSpendReply, spendArguments, spendScript } from "#src/limit/shared/spend-script.ts";
+import type { Answer, Ask, LogState } from "#src/limit/redis/shared-logs.ts";
+import { readSpendReply, spendArguments, spendScript } from "#src/limit/redis/spend-script.ts";
 import { campaignSize, figure, figures } from "../../harness/campaigns.ts";
 import { createNaiveLog, type NaiveLog, spendBothNaively } from "../../harness/naive-log.ts";
 import { describeOnRedis, type RedisServer, startRedis } from "../../harness/redis-server.ts";

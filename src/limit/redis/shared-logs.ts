@@ -1,14 +1,17 @@
-import type { KeyLimit } from "../key-limit.ts";
+import type { KeyLimit } from "../limit-decision.ts";
 
-/** Alike spends of one team that came one after the other. */
-export interface Ask {
+/** What a request wants to take from the limit of its team. */
+export interface Spend {
   readonly teamId: string;
   readonly limit: number;
   readonly cost: number;
-  /** How many spends: at least 1. */
-  readonly count: number;
   /** The key, where it has a limit of its own: a spend is taken from both or from neither. */
   readonly key?: KeyLimit | undefined;
+}
+
+/** Alike spends of one team that came one after the other: at least 1. */
+export interface Ask extends Spend {
+  readonly count: number;
 }
 
 /** What became of an ask. */

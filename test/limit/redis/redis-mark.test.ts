@@ -1,8 +1,8 @@
 import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "#src/base/clock.ts";
-import { type LimitTimers, systemLimitTimers } from "#src/limit/shared/limit-timers.ts";
-import { redisBounds } from "#src/limit/shared/redis-bounds.ts";
-import { createSharedLimiter } from "#src/limit/shared/shared-limiter.ts";
+import { bounds } from "#src/bounds.ts";
+import { openSharedLimiter } from "#src/limit/redis/open-limiter.ts";
+import { type LimitTimers, systemLimitTimers } from "#src/limit/redis/timers.ts";
 import type { LimitMode } from "#src/metrics/metrics.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import { fleetOfRedis } from "../../harness/fleet-of-redis.ts";
@@ -16,7 +16,7 @@ const limit = 60;
 /** The looks at the mark are more frequent. */
 const timers: LimitTimers = {
   ...systemLimitTimers,
-  after: (ms, run) => systemLimitTimers.after(ms === redisBounds.fleetMarkLookMs ? 50 : ms, run),
+  after: (ms, run) => systemLimitTimers.after(ms === bounds.fleetMarkLookMs ? 50 : ms, run),
 };
 
 let marks = 0;
@@ -42,7 +42,7 @@ function openFleet(id: string) {
       },
     });
     const say = (cause: unknown) => seen.troubles.push(String(cause));
-    const limiter = await createSharedLimiter({
+    const limiter = await openSharedLimiter({
       ...{ redisUrl, fleet, fallback: "refuse", clock: systemClock, timers, windowMs },
       startMsMax: 200_000,
       standing: () => undefined,

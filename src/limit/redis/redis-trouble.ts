@@ -26,20 +26,19 @@ function codeOf(error: Error): string {
 export function refusalWords(trouble: RedisTrouble): string | undefined {
   const { message } = trouble;
   if (trouble instanceof ForeignRedis) return `Keyrun can't use the Redis of KEYRUN_REDIS_URL: ${message}.`;
-  if (["WRONGPASS", "NOAUTH"].includes(message)) {
-    return "Redis refuses Keyrun's user or password: check those in KEYRUN_REDIS_URL.";
-  }
-  if (message === "NOPERM") {
-    return "Redis allows Keyrun's user too little: it needs the keys `keyrun:*` and the commands SET, INFO, TIME, SCRIPT LOAD, EVAL, EVALSHA and those on lists, and PEXPIRE.";
-  }
-  if (message === "READONLY") {
-    return "The Redis of KEYRUN_REDIS_URL is a read-only replica: name its primary.";
-  }
-  if (message === "OOM") {
-    return "The Redis of KEYRUN_REDIS_URL is out of memory: give it more, and start again.";
-  }
-  return undefined;
+  return wordsOf[message];
 }
+
+const badLogin = "Redis refuses Keyrun's user or password: check those in KEYRUN_REDIS_URL.";
+
+const wordsOf: Readonly<Record<string, string>> = {
+  WRONGPASS: badLogin,
+  NOAUTH: badLogin,
+  NOPERM:
+    "Redis allows Keyrun's user too little: it needs the keys `keyrun:*` and the commands SET, INFO, TIME, SCRIPT LOAD, EVAL, EVALSHA and those on lists, and PEXPIRE.",
+  READONLY: "The Redis of KEYRUN_REDIS_URL is a read-only replica: name its primary.",
+  OOM: "The Redis of KEYRUN_REDIS_URL is out of memory: give it more, and start again.",
+};
 
 /** Why this Redis must not be used, from its INFO; undefined where it may be. */
 export function unfitWords(info: string): string | undefined {

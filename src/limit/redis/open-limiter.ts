@@ -1,0 +1,92 @@
+import type { Clock } from "../../base/clock.ts";
+import { bounds } from "../../bounds.ts";
+import { StartRefused } from "../../refusal/start-refused.ts";
+import { openRedisLogs } from "./redis-logs.ts";
+import type { FleetOfRedis } from "./redis-mark.ts";
+import { refusalWords, troubleOf } from "./redis-trouble.ts";
+import { createSharedLimiter, type SharedLimiter, type SharedLimiterParts } from "./shared-limiter.ts";
+import type { OpenSharedLogs } from "./shared-logs.ts";
+import { type LimitTimers, systemLimitTimers } from "./timers.ts";
+
+export interface OpenLimiterParts extends SharedLimiterParts {
+  /** May hold a password, so it never appears in a message. */
+  readonly redisUrl: string;
+  readonly fleet: FleetOfRedis;
+  /** Puts meters and spans before Redis. */
+  readonly wrap?: (open: OpenSharedLogs) => OpenSharedLogs;
+  readonly timers?: LimitTimers;
+  /** How long to try to reach Redis; `redisStartMsMax` where it is absent. */
+  readonly startMsMax?: number;
+}
+
+/**
+ * The limits of teams over all instances, in Redis. Throws StartRefused, in words, where Redis
+ * can't be reached, must not be used, or is another fleet's.
+ */
+export async function openSharedLimiter(parts: OpenLimiterParts): Promise<SharedLimiter> {
+  const { timers = systemLimitTimers, wrap = (open) => open } = parts;
+  let openMsMax: number = bounds.redisStartTryMsMax;
+  const open = wrap((lost) => openRedisLogs({ ...parts, timers, openMsMax, lost }));
+  const msMax = parts.startMsMax ?? bounds.redisStartMsMax;
+  const limiter = await reachRedis(() => createSharedLimiter({ ...parts, timers, open }), {
+    clock: parts.clock,
+    timers,
+    msMax,
+  });
+  // Nobody waits for a reopening.
+  openMsMax = bounds.redisReopenMs;
+  return limiter;
+}
+
+/**
+ * Opens Redis once as a start does, and leaves it again. Throws StartRefused, with the words of a
+ * start, where a start could not use it. Changes no log: what it writes is a key of its own, which
+ * expires within a second. Resolves with whether the fleet has marked it already.
+ */
+export async function checkRedis(
+  /** May hold a password, so it never appears in a message. */
+  redisUrl: string,
+  /** The fleet of the store, and the marks of the Redises of the instances that serve it. */
+  { id, marks }: { readonly id: string; readonly marks: readonly string[] },
+  clock: Clock,
+): Promise<boolean> {
+  let isMarked = false;
+  const onMark = (mark: string | undefined) => {
+    isMarked ||= mark !== undefined && mark !== "";
+  };
+  const fleet: FleetOfRedis = { id, newMark: () => "", marksOf: () => marks, onMark };
+  const { limitWindowMs: windowMs } = bounds;
+  const { redisStartTryMsMax: openMsMax } = bounds;
+  const timers = systemLimitTimers;
+  const open = () => openRedisLogs({ redisUrl, fleet, clock, timers, windowMs, openMsMax, lost: () => {} });
+  // One attempt: the operator can repeat it.
+  (await reachRedis(open, { clock, timers, msMax: 0 })).close();
+  return isMarked;
+}
+
+/**
+ * Repeats the attempt to use Redis until it succeeds, for about `msMax`; 0 means one attempt.
+ * Throws StartRefused, in words, where Redis can't be reached or must not be used.
+ */
+export async function reachRedis<T>(
+  attempt: () => Promise<T>,
+  { clock, timers, msMax }: { readonly clock: Clock; readonly timers: LimitTimers; readonly msMax: number },
+): Promise<T> {
+  const untilMs = clock.monotonicMs() + msMax;
+  for (;;) {
+    try {
+      return await attempt();
+    } catch (thrown) {
+      if (thrown instanceof StartRefused) throw thrown;
+      const trouble = troubleOf(thrown);
+      const words = refusalWords(trouble);
+      if (words !== undefined) throw new StartRefused(words);
+      if (clock.monotonicMs() + bounds.redisReopenMs > untilMs) {
+        throw new StartRefused(
+          `Keyrun can't use the Redis of KEYRUN_REDIS_URL (${trouble.message}). Check the address, and that Redis runs.`,
+        );
+      }
+      await new Promise<void>((resolve) => timers.after(bounds.redisReopenMs, resolve));
+    }
+  }
+}

@@ -1,0 +1,114 @@
+import { refuseFor } from "../../refusal/refusal.ts";
+import { type KeyLimit, keyLogId, type LimitDecision } from "../limit-decision.ts";
+import type { Limiter } from "../limiter.ts";
+import type { Spend } from "./shared-logs.ts";
+
+/**
+ * Which share of a limit an instance has among those that share it: its place from 0 to `of` - 1,
+ * by order of registration.
+ */
+export interface Standing {
+  readonly place: number;
+  readonly of: number;
+}
+
+/** The share of a limit: a whole number; 0 without a standing. */
+export function shareOf(limit: number, standing: Standing | undefined): number {
+  if (standing === undefined) return 0;
+  const { place, of } = standing;
+  return Math.floor(limit / of) + (place < limit % of ? 1 : 0);
+}
+
+/**
+ * What this instance itself admitted, counted by `own`, and its share of each team's limit and each
+ * key's. The shares of all places add up to the limit: the first ones get one more where it can't
+ * be divided. There is no share without a standing: while this instance is new among the others.
+ */
+export function createShare(own: Limiter, standing: () => Standing | undefined, windowMs: number) {
+  /** Costs that are under way, by the log. */
+  const held = new Map<string, number>();
+
+  function shareFor(limit: number, cost: number): number {
+    const share = shareOf(limit, standing());
+    if (share === 0 || cost > share) throw refuseFor("redis", noShare);
+    return share;
+  }
+
+  function add(id: string, cost: number): void {
+    const now = (held.get(id) ?? 0) + cost;
+    if (now > 0) held.set(id, now);
+    else held.delete(id);
+  }
+
+  function addBoth({ teamId, key }: Spend, cost: number): void {
+    add(teamId, cost);
+    if (key) add(keyLogId(teamId, key.firstKeyId), cost);
+  }
+
+  return {
+    exists: () => standing() !== undefined,
+
+    /**
+     * Takes the cost from the share; with a key from both shares or from neither. Throws
+     * UNAVAILABLE where a share is less than the cost.
+     */
+    spend({ teamId, limit, cost, key }: Spend): LimitDecision {
+      const keyShare = key && { ...key, limit: shareFor(key.limit, cost) };
+      return withLimits(own.spend(teamId, shareFor(limit, cost), cost, keyShare), limit, key);
+    },
+
+    /**
+     * Keeps room in the share for a cost that is under way, until `release`. Returns the refusal
+     * where there is none. Throws as `spend` does.
+     */
+    hold(spend: Spend): LimitDecision | undefined {
+      const { teamId, limit, cost, key } = spend;
+      const share = shareFor(limit, cost);
+      // Nothing was admitted here of a key without a share: the shared log decides.
+      const hasKeyShare = key !== undefined && shareOf(key.limit, standing()) > 0;
+      const keyShare = hasKeyShare ? { ...key, limit: shareFor(key.limit, cost) } : undefined;
+      const seen = own.look(teamId, share, keyShare);
+      const heldNow = held.get(teamId) ?? 0;
+      const keyHeldNow = key ? (held.get(keyLogId(teamId, key.firstKeyId)) ?? 0) : 0;
+      const hasRoom = heldNow + cost <= seen.remaining;
+      if (hasRoom && (!seen.key || keyHeldNow + cost <= seen.key.remaining)) {
+        addBoth(spend, cost);
+        return undefined;
+      }
+      const isCounted = cost > seen.remaining || (seen.key && cost > seen.key.remaining);
+      const state = isCounted ? own.spend(teamId, share, cost, keyShare) : seen;
+      const refused = (one: LimitDecision, underWay: number): LimitDecision => ({
+        ...one,
+        accepted: false,
+        remaining: Math.max(0, one.remaining - underWay),
+        // What is under way may leave a window from now on.
+        ...(cost <= one.remaining && underWay + cost > one.remaining && { retryAfterMs: windowMs }),
+      });
+      const both = { ...refused(state, heldNow), ...(state.key && { key: refused(state.key, keyHeldNow) }) };
+      return withLimits(both, limit, key);
+    },
+
+    release: (spend: Spend) => addBoth(spend, -spend.cost),
+
+    /** What is left of the share; undefined where there is none. */
+    look(teamId: string, limit: number, key?: KeyLimit): LimitDecision | undefined {
+      const share = shareOf(limit, standing());
+      if (share === 0) return undefined;
+      const keyShare = key && { ...key, limit: shareOf(key.limit, standing()) };
+      return withLimits(own.look(teamId, share, keyShare), limit, key);
+    },
+
+    /** Counts a cost that the shared log took, whatever the share is. */
+    record({ teamId, cost, key }: Spend): void {
+      const limit = Number.MAX_SAFE_INTEGER;
+      if (cost > 0) own.spend(teamId, limit, cost, key && { ...key, limit });
+    },
+  };
+}
+
+const noShare = new Error("this instance has no share of the limit yet, or less than the cost");
+
+/** The same decision, which names whole limits in the place of shares. */
+function withLimits(decision: LimitDecision, limit: number, key: KeyLimit | undefined): LimitDecision {
+  return { ...decision, limit, ...(decision.key && key && { key: { ...decision.key, limit: key.limit } }) };
+}

@@ -1,0 +1,172 @@
+import type { Clock } from "../../base/clock.ts";
+import { bounds } from "../../bounds.ts";
+import type { LimitMode } from "../../metrics/metrics.ts";
+import { refuseFor, unavailable } from "../../refusal/refusal.ts";
+import { type KeyLimit, keyLogId, type LimitDecision, type TeamLimiter } from "../limit-decision.ts";
+import { createLimiter } from "../limiter.ts";
+import type { Batches } from "./batches.ts";
+import { createReconnectingRedis } from "./reconnecting-redis.ts";
+import { createShare, type Standing } from "./share.ts";
+import type { Answer, LogState, OpenSharedLogs, Spend } from "./shared-logs.ts";
+import type { LimitTimers } from "./timers.ts";
+
+/** A limiter whose logs all instances share. */
+export interface SharedLimiter extends TeamLimiter {
+  /** What holds now: `shared`, or the fallback. */
+  mode(): LimitMode;
+  /** Whether all that this instance admitted in the last window is in the shared log. */
+  isAllShared(): boolean;
+  /** Drops the connection. Spends that wait, and later ones, are refused with UNAVAILABLE. */
+  close(): void;
+}
+
+export interface SharedLimiterParts {
+  readonly clock: Clock;
+  readonly windowMs: number;
+  /** What this instance does while the shared logs do not answer. */
+  readonly fallback: "share" | "refuse";
+  /** Undefined: this instance has no share yet. */
+  readonly standing: () => Standing | undefined;
+  readonly events: {
+    /**
+     * Called once for each change of the mode, and never for a request. `cause` says why the shared
+     * logs are of no use; for `shared`, why they were not.
+     */
+    readonly modeChanged: (change: { readonly mode: LimitMode; readonly cause: unknown }) => void;
+    /** An attempt to come back failed. The next one follows in a second. */
+    readonly returnFailed?: (cause: unknown) => void;
+  };
+}
+
+/**
+ * Counts in the shared logs while they answer. As soon as a call fails or takes too long, it counts
+ * by the fallback, and tries to come back. With `share`, for one window after that, a request must
+ * be taken by this instance's own share and by the shared log: that log may lack what was admitted
+ * meanwhile. An instance without a share takes by the shared log alone then. Rejects as `open` does
+ * where the first connection can't be opened.
+ */
+export async function createSharedLimiter(
+  parts: SharedLimiterParts & { readonly open: OpenSharedLogs; readonly timers: LimitTimers },
+): Promise<SharedLimiter> {
+  const { open, timers, clock, windowMs, fallback, standing, events } = parts;
+  const logsMax = bounds.teamLogsMax;
+  const { keyLogsMax } = bounds;
+  const share = createShare(createLimiter({ clock, windowMs, logsMax, keyLogsMax }), standing, windowMs);
+  const counts = createLastKnownCounts(clock, logsMax);
+  const keyCounts = createLastKnownCounts(clock, keyLogsMax);
+  let bothUntilMs = Number.NEGATIVE_INFINITY;
+  let apartMs = Number.NEGATIVE_INFINITY;
+  let isClosed = false;
+  /** Why the shared logs were last of no use. */
+  let trouble: unknown;
+  const redis = await createReconnectingRedis({
+    open,
+    clock,
+    timers,
+    onDropped(cause) {
+      trouble = cause;
+      if (!isClosed) events.modeChanged({ mode: fallback, cause });
+    },
+    onReopenFailed(cause) {
+      trouble = cause;
+      events.returnFailed?.(cause);
+    },
+    onReturned() {
+      bothUntilMs = clock.monotonicMs() + windowMs;
+      events.modeChanged({ mode: "shared", cause: trouble });
+    },
+  });
+
+  function spendApart(spend: Spend): LimitDecision {
+    if (isClosed) throw unavailable();
+    if (fallback === "refuse") throw refuseFor("redis", trouble);
+    const decision = share.spend(spend);
+    if (decision.accepted) apartMs = clock.monotonicMs();
+    return decision;
+  }
+
+  function spendShared(batches: Batches, spend: Spend): LimitDecision | Promise<LimitDecision> {
+    // Without a share this instance admits nothing apart: what it takes is in the shared log.
+    const isHeld =
+      spend.cost > 0 && fallback === "share" && clock.monotonicMs() < bothUntilMs && share.exists();
+    const refused = isHeld ? share.hold(spend) : undefined;
+    if (refused) return refused;
+    return batches.spend(spend).then((answer) => {
+      if (isHeld) share.release(spend);
+      return answer ? decided(answer, spend) : spendApart(spend);
+    });
+  }
+
+  function decided(answer: Answer, spend: Spend): LimitDecision {
+    const { teamId, limit, key } = spend;
+    const accepted = answer.taken === 1;
+    if (accepted && fallback === "share") share.record(spend);
+    counts.learn(teamId, answer);
+    const stateOf = (log: LogState, itsLimit: number): LimitDecision => ({
+      accepted,
+      limit: itsLimit,
+      remaining: Math.max(0, itsLimit - log.count),
+      resetUnixMs: clock.unixMs() + log.resetAfterMs,
+      retryAfterMs: log.retryAfterMs,
+    });
+    if (key === undefined || answer.key === undefined) return stateOf(answer, limit);
+    keyCounts.learn(keyLogId(teamId, key.firstKeyId), answer.key);
+    return { ...stateOf(answer, limit), key: stateOf(answer.key, key.limit) };
+  }
+
+  function lookShared(teamId: string, limit: number, key: KeyLimit | undefined): LimitDecision {
+    const team = counts.look(teamId, limit);
+    return key ? { ...team, key: keyCounts.look(keyLogId(teamId, key.firstKeyId), key.limit) } : team;
+  }
+
+  return {
+    spend(teamId, limit, cost, key) {
+      const batches = redis.batches();
+      const spend = { teamId, limit, cost, key };
+      return batches ? spendShared(batches, spend) : spendApart(spend);
+    },
+    look(teamId, limit, key) {
+      const isApart = redis.batches() === undefined && fallback === "share";
+      return (isApart ? share.look(teamId, limit, key) : undefined) ?? lookShared(teamId, limit, key);
+    },
+    isAllShared: () => clock.monotonicMs() >= apartMs + windowMs,
+    mode: () => (redis.batches() ? "shared" : fallback),
+    close() {
+      isClosed = true;
+      redis.close();
+    },
+  };
+}
+
+/**
+ * What this process last learned of each shared log: those of teams, or those of keys. Past
+ * `logsMax` the log learned of first is forgotten.
+ */
+function createLastKnownCounts(clock: Clock, logsMax: number) {
+  const known = new Map<string, { count: number; resetMs: number }>();
+  return {
+    learn(logId: string, { count, resetAfterMs }: LogState): void {
+      const resetMs = clock.monotonicMs() + resetAfterMs;
+      const last = known.get(logId);
+      if (last) {
+        last.count = count;
+        last.resetMs = resetMs;
+        return;
+      }
+      const [first] = known.keys();
+      if (known.size >= logsMax && first !== undefined) known.delete(first);
+      known.set(logId, { count, resetMs });
+    },
+    /** As last learned. An id of which nothing is known has its whole limit left. */
+    look(logId: string, limit: number): LimitDecision {
+      const { count = 0, resetMs = 0 } = known.get(logId) ?? {};
+      return {
+        accepted: true,
+        limit,
+        remaining: Math.max(0, limit - count),
+        resetUnixMs: clock.unixMs() + Math.max(0, resetMs - clock.monotonicMs()),
+        retryAfterMs: 0,
+      };
+    },
+  };
+}
