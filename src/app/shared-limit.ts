@@ -1,8 +1,8 @@
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import type { FleetOfRedis } from "../limit/redis/redis-mark.ts";
+import type { FleetOfRedis } from "../limit/redis/redis-logs.ts";
 import type { SharedLimiter } from "../limit/redis/shared-limiter.ts";
-import type { Standing } from "../limit/redis/share.ts";
+import type { Standing } from "../limit/share.ts";
 import type { Log } from "../log/log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import type { Config } from "../settings/config.ts";

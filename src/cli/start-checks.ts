@@ -99,7 +99,7 @@ async function redis(
   const { checkRedis } = await import("../limit/redis/open-limiter.ts");
   const { fleetId = "none yet", instances = [] } = inspection ?? {};
   const marks = instances.flatMap(({ limits }) => limits?.redisMark ?? []);
-  const isMarked = await checkRedis(redisUrl, { id: fleetId, marks }, systemClock);
+  const isMarked = await checkRedis(redisUrl, { id: fleetId, marks, clock: systemClock });
   const whose = isMarked ? `is that of this fleet (id ${fleetId})` : "no fleet uses it now";
   return `it can be written, evicts nothing, and ${whose}`;
 }

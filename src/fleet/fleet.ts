@@ -1,5 +1,5 @@
 import type { Clock, Timers } from "../base/clock.ts";
-import type { Standing } from "../limit/redis/share.ts";
+import type { Standing } from "../limit/share.ts";
 import type { ControlChange, ControlStore, ControlView, InstanceLimits, LeaseRecord, NumberedChange } from "./control-store.ts";
 import type { FleetTimes } from "./fleet-times.ts";
 import type { InstanceFacts } from "./instance-facts.ts";

@@ -1,5 +1,5 @@
 import type { Clock } from "../base/clock.ts";
-import type { Standing } from "../limit/redis/share.ts";
+import type { Standing } from "../limit/share.ts";
 import type { ControlView, HandedShare, LeaseRecord } from "./control-store.ts";
 
 /** Who shares the limits, by what the heartbeats showed. */

@@ -43,6 +43,15 @@ export interface KeyLimit {
   readonly limit: number;
 }
 
+/** What a request wants to take from the limit of its team. */
+export interface Spend {
+  readonly teamId: string;
+  readonly limit: number;
+  readonly cost: number;
+  /** The key, where it has a limit of its own: a spend is taken from both or from neither. */
+  readonly key?: KeyLimit | undefined;
+}
+
 /**
  * The id of a key's log among those of teams. No team's id has a slash, so an older Keyrun takes it
  * for a team that it never meets.

@@ -190,10 +190,10 @@ export const mutants: readonly Mutant[] = [
   },
   {
     fault: "the shares of a limit add up to more than it",
-    file: "src/limit/redis/share.ts",
+    file: "src/limit/share.ts",
     text: "Math.floor(limit / of) + (place < limit % of ? 1 : 0)",
     by: "Math.ceil(limit / of)",
-    test: "test/limit/redis/share.test.ts",
+    test: "test/limit/share.test.ts",
   },
   {
     fault: "another team's app is run",

@@ -1,4 +1,4 @@
-import type { FleetOfRedis } from "#src/limit/redis/redis-mark.ts";
+import type { FleetOfRedis } from "#src/limit/redis/redis-logs.ts";
 
 /** A fleet whose other instances share limits nowhere, as while a test has one instance. */
 export function fleetOfRedis(parts: Partial<FleetOfRedis> = {}): FleetOfRedis {

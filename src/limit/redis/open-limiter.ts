@@ -1,17 +1,13 @@
 import type { Clock } from "../../base/clock.ts";
 import { bounds } from "../../bounds.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
-import { openRedisLogs } from "./redis-logs.ts";
-import type { FleetOfRedis } from "./redis-mark.ts";
+import { type LimitTimers, systemLimitTimers } from "../timers.ts";
+import { openRedisLogs, type RedisLogsParts } from "./redis-logs.ts";
 import { refusalWords, troubleOf } from "./redis-trouble.ts";
 import { createSharedLimiter, type SharedLimiter, type SharedLimiterParts } from "./shared-limiter.ts";
 import type { OpenSharedLogs } from "./shared-logs.ts";
-import { type LimitTimers, systemLimitTimers } from "./timers.ts";
 
-export interface OpenLimiterParts extends SharedLimiterParts {
-  /** May hold a password, so it never appears in a message. */
-  readonly redisUrl: string;
-  readonly fleet: FleetOfRedis;
+export interface OpenLimiterParts extends SharedLimiterParts, Omit<RedisLogsParts, "timers"> {
   /** Puts meters and spans before Redis. */
   readonly wrap?: (open: OpenSharedLogs) => OpenSharedLogs;
   readonly timers?: LimitTimers;
@@ -26,7 +22,7 @@ export interface OpenLimiterParts extends SharedLimiterParts {
 export async function openSharedLimiter(parts: OpenLimiterParts): Promise<SharedLimiter> {
   const { timers = systemLimitTimers, wrap = (open) => open } = parts;
   let openMsMax: number = bounds.redisStartTryMsMax;
-  const open = wrap((lost) => openRedisLogs({ ...parts, timers, openMsMax, lost }));
+  const open = wrap((lost) => openRedisLogs({ ...parts, timers }, openMsMax, lost));
   const msMax = parts.startMsMax ?? bounds.redisStartMsMax;
   const limiter = await reachRedis(() => createSharedLimiter({ ...parts, timers, open }), {
     clock: parts.clock,
@@ -41,26 +37,29 @@ export async function openSharedLimiter(parts: OpenLimiterParts): Promise<Shared
 /**
  * Opens Redis once as a start does, and leaves it again. Throws StartRefused, with the words of a
  * start, where a start could not use it. Changes no log: what it writes is a key of its own, which
- * expires within a second. Resolves with whether the fleet has marked it already.
+ * expires within a second. Resolves with whether the fleet has marked it already; `marks` are those
+ * of the instances that serve the store.
  */
 export async function checkRedis(
-  /** May hold a password, so it never appears in a message. */
   redisUrl: string,
-  /** The fleet of the store, and the marks of the Redises of the instances that serve it. */
-  { id, marks }: { readonly id: string; readonly marks: readonly string[] },
-  clock: Clock,
+  { id, marks, clock }: { readonly id: string; readonly marks: readonly string[]; readonly clock: Clock },
 ): Promise<boolean> {
   let isMarked = false;
   const onMark = (mark: string | undefined) => {
     isMarked ||= mark !== undefined && mark !== "";
   };
-  const fleet: FleetOfRedis = { id, newMark: () => "", marksOf: () => marks, onMark };
-  const { limitWindowMs: windowMs } = bounds;
-  const { redisStartTryMsMax: openMsMax } = bounds;
-  const timers = systemLimitTimers;
-  const open = () => openRedisLogs({ redisUrl, fleet, clock, timers, windowMs, openMsMax, lost: () => {} });
-  // One attempt: the operator can repeat it.
-  (await reachRedis(open, { clock, timers, msMax: 0 })).close();
+  const limiter = await openSharedLimiter({
+    redisUrl,
+    fleet: { id, newMark: () => "", marksOf: () => marks, onMark },
+    clock,
+    windowMs: bounds.limitWindowMs,
+    fallback: "refuse",
+    standing: () => undefined,
+    events: { modeChanged: () => {} },
+    // One attempt: the operator can repeat it.
+    startMsMax: 0,
+  });
+  limiter.close();
   return isMarked;
 }
 

@@ -2,11 +2,29 @@ import { createClient } from "redis";
 import type { Clock } from "../../base/clock.ts";
 import { bounds } from "../../bounds.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
-import { type FleetOfRedis, keepRedis, takeRedis } from "./redis-mark.ts";
-import { RedisTrouble, troubleOf, unfitWords } from "./redis-trouble.ts";
+import type { LimitTimers } from "../timers.ts";
+import { ForeignRedis, RedisTrouble, troubleOf, unfitWords } from "./redis-trouble.ts";
 import type { SharedLogs } from "./shared-logs.ts";
 import { readSpendReply, spendArguments, spendScript } from "./spend-script.ts";
-import type { LimitTimers } from "./timers.ts";
+
+/**
+ * By what an instance tells the Redis of its fleet from any other. Redis holds the id of the fleet
+ * and a random mark. The mark tells two Redises of one fleet apart. It lapses a minute after the
+ * last instance has left, so that the Redis is free for another fleet.
+ */
+export interface FleetOfRedis {
+  /** The id of the fleet, from its store. It is part of every key. */
+  readonly id: string;
+  /** Of no space. "" writes none, to look only. */
+  readonly newMark: () => string;
+  /**
+   * The marks of the Redises in which the other instances share limits now: of all of them, or of
+   * those that joined before this one.
+   */
+  readonly marksOf: (others: "all" | "earlier") => readonly string[];
+  /** Called with the mark of the Redis in use; undefined: none is in use any more. */
+  readonly onMark: (mark: string | undefined) => void;
+}
 
 export interface RedisLogsParts {
   /** May hold a password, so it never appears in a message. */
@@ -15,20 +33,21 @@ export interface RedisLogsParts {
   readonly clock: Clock;
   readonly timers: LimitTimers;
   readonly windowMs: number;
-  /** How long the opening may take, all of it. */
-  readonly openMsMax: number;
-  /** Called at most once, when the opened connection ends by itself. */
-  readonly lost: (cause: unknown) => void;
 }
 
 /**
  * Opens a connection to Redis, and proves by a write that it is of use: a replica still answers
- * what only reads. Rejects with StartRefused, in words, where this Redis must not be used, and with
- * RedisTrouble where it can't be reached, or is not that of the fleet.
+ * what only reads. `lost` is called at most once, when the opened connection ends by itself.
+ * Rejects within `openMsMax`: with StartRefused, in words, where this Redis must not be used, and
+ * with RedisTrouble where it can't be reached, or is not that of the fleet.
  */
-export async function openRedisLogs(parts: RedisLogsParts): Promise<SharedLogs> {
-  const { fleet, timers, openMsMax } = parts;
-  const client = createRedisClient(parts);
+export async function openRedisLogs(
+  parts: RedisLogsParts,
+  openMsMax: number,
+  lost: (cause: unknown) => void,
+): Promise<SharedLogs> {
+  const { fleet, timers } = parts;
+  const client = createRedisClient(parts.redisUrl, openMsMax);
   let isDone = false;
   let look: { cancel(): void } | undefined;
   const drop = () => {
@@ -38,13 +57,13 @@ export async function openRedisLogs(parts: RedisLogsParts): Promise<SharedLogs> 
     client.destroy();
   };
   const fail = (cause: unknown) => {
-    if (!isDone) parts.lost(troubleOf(cause));
+    if (!isDone) lost(troubleOf(cause));
     drop();
   };
   const lookLater = (mark: string) => {
     if (isDone) return;
     fleet.onMark(mark);
-    const again = () => void keepRedis(markScriptOn(client), fleet, mark).then(lookLater, fail);
+    const again = () => void markRedis(client, fleet, mark).then(lookLater, fail);
     look = timers.after(bounds.fleetMarkLookMs, again);
   };
   // A connection that comes after the end of its time is not known to `destroy` before.
@@ -72,9 +91,9 @@ export async function openRedisLogs(parts: RedisLogsParts): Promise<SharedLogs> 
 type RedisClient = ReturnType<typeof createRedisClient>;
 
 /** Its own queues, retries and timeouts are off: a call is bounded by its caller. */
-function createRedisClient({ redisUrl, openMsMax }: RedisLogsParts) {
+function createRedisClient(url: string, openMsMax: number) {
   return createClient({
-    url: redisUrl,
+    url,
     RESP: 2,
     maintNotifications: "disabled",
     disableClientInfo: true,
@@ -96,12 +115,49 @@ async function prepare(client: RedisClient, fleet: FleetOfRedis) {
   const unfit = unfitWords(await info);
   if (unfit !== undefined) throw new StartRefused(unfit);
   const [scriptSha, [seconds, microseconds]] = await rest;
-  const mark = await takeRedis(markScriptOn(client), fleet);
+  const mark = await markRedis(client, fleet);
   return { scriptSha, mark, serverUs: Number(seconds) * 1_000_000 + Number(microseconds) };
 }
 
-const markScriptOn = (client: RedisClient) => (words: readonly string[]) =>
-  client.sendCommand(["EVAL", ...words]);
+/**
+ * The fleet's mark in this Redis; "" where there is none and none is written. An empty Redis gets a
+ * new one, unless others share limits elsewhere: then it is another. On a connection that has not
+ * ended it is the same Redis, which gets its `known` mark again if somebody has emptied it; of two
+ * instances with two Redises, the later one yields. Rejects with ForeignRedis where this Redis must
+ * not be used.
+ */
+async function markRedis(client: RedisClient, fleet: FleetOfRedis, known?: string): Promise<string> {
+  const given = known ?? (fleet.marksOf("all").length === 0 ? fleet.newMark() : "");
+  const words = ["1", "keyrun:fleet", fleet.id, given, String(bounds.fleetMarkMs)];
+  const held: unknown = await client.sendCommand(["EVAL", markScript, ...words]);
+  const [holder = fleet.id, mark = known ?? ""] = typeof held === "string" ? held.split(" ") : [];
+  if (holder !== fleet.id) {
+    throw new ForeignRedis(
+      `it is in use by another fleet, of id ${holder}, and this one has id ${fleet.id}. Give each fleet a Redis of its own. It is free a minute after the other fleet has left it`,
+    );
+  }
+  if (fleet.marksOf(known === undefined ? "all" : "earlier").some((other) => other !== mark)) {
+    throw new ForeignRedis(
+      "it is another Redis than the one in which the other instances of this fleet share limits. Give all of them the same KEYRUN_REDIS_URL",
+    );
+  }
+  return mark;
+}
+
+/**
+ * Returns what Redis holds, in a key that the instances keep alive. By commands on lists: Keyrun's
+ * user in Redis may need no other.
+ */
+const markScript = `
+local held = redis.call('LINDEX', KEYS[1], 0)
+if not held and ARGV[2] ~= '' then
+  held = ARGV[1] .. ' ' .. ARGV[2]
+  redis.call('RPUSH', KEYS[1], held)
+end
+local own = ARGV[1] .. ' '
+if held and string.sub(held, 1, #own) == own then redis.call('PEXPIRE', KEYS[1], ARGV[3]) end
+return held
+`;
 
 function createSpend(
   client: RedisClient,

@@ -2,13 +2,12 @@ import type { Clock } from "../../base/clock.ts";
 import { bounds } from "../../bounds.ts";
 import type { LimitMode } from "../../metrics/metrics.ts";
 import { refuseFor, unavailable } from "../../refusal/refusal.ts";
-import { type KeyLimit, keyLogId, type LimitDecision, type TeamLimiter } from "../limit-decision.ts";
+import { keyLogId, type LimitDecision, type TeamLimiter, type Spend } from "../limit-decision.ts";
 import { createLimiter } from "../limiter.ts";
-import type { Batches } from "./batches.ts";
 import { createReconnectingRedis } from "./reconnecting-redis.ts";
-import { createShare, type Standing } from "./share.ts";
-import type { Answer, LogState, OpenSharedLogs, Spend } from "./shared-logs.ts";
-import type { LimitTimers } from "./timers.ts";
+import { createShare, type Standing } from "../share.ts";
+import type { Answer, LogState, OpenSharedLogs } from "./shared-logs.ts";
+import type { LimitTimers } from "../timers.ts";
 
 /** A limiter whose logs all instances share. */
 export interface SharedLimiter extends TeamLimiter {
@@ -49,11 +48,10 @@ export async function createSharedLimiter(
   parts: SharedLimiterParts & { readonly open: OpenSharedLogs; readonly timers: LimitTimers },
 ): Promise<SharedLimiter> {
   const { open, timers, clock, windowMs, fallback, standing, events } = parts;
-  const logsMax = bounds.teamLogsMax;
-  const { keyLogsMax } = bounds;
+  const { teamLogsMax: logsMax, keyLogsMax } = bounds;
   const share = createShare(createLimiter({ clock, windowMs, logsMax, keyLogsMax }), standing, windowMs);
-  const counts = createLastKnownCounts(clock, logsMax);
-  const keyCounts = createLastKnownCounts(clock, keyLogsMax);
+  const teams = createLastKnownCounts(clock, logsMax);
+  const keys = createLastKnownCounts(clock, keyLogsMax);
   let bothUntilMs = Number.NEGATIVE_INFINITY;
   let apartMs = Number.NEGATIVE_INFINITY;
   let isClosed = false;
@@ -65,7 +63,7 @@ export async function createSharedLimiter(
     timers,
     onDropped(cause) {
       trouble = cause;
-      if (!isClosed) events.modeChanged({ mode: fallback, cause });
+      events.modeChanged({ mode: fallback, cause });
     },
     onReopenFailed(cause) {
       trouble = cause;
@@ -85,13 +83,13 @@ export async function createSharedLimiter(
     return decision;
   }
 
-  function spendShared(batches: Batches, spend: Spend): LimitDecision | Promise<LimitDecision> {
+  function spendShared(spend: Spend): LimitDecision | Promise<LimitDecision> {
     // Without a share this instance admits nothing apart: what it takes is in the shared log.
     const isHeld =
       spend.cost > 0 && fallback === "share" && clock.monotonicMs() < bothUntilMs && share.exists();
     const refused = isHeld ? share.hold(spend) : undefined;
     if (refused) return refused;
-    return batches.spend(spend).then((answer) => {
+    return redis.spend(spend).then((answer) => {
       if (isHeld) share.release(spend);
       return answer ? decided(answer, spend) : spendApart(spend);
     });
@@ -101,36 +99,35 @@ export async function createSharedLimiter(
     const { teamId, limit, key } = spend;
     const accepted = answer.taken === 1;
     if (accepted && fallback === "share") share.record(spend);
-    counts.learn(teamId, answer);
-    const stateOf = (log: LogState, itsLimit: number): LimitDecision => ({
-      accepted,
-      limit: itsLimit,
-      remaining: Math.max(0, itsLimit - log.count),
-      resetUnixMs: clock.unixMs() + log.resetAfterMs,
-      retryAfterMs: log.retryAfterMs,
-    });
-    if (key === undefined || answer.key === undefined) return stateOf(answer, limit);
-    keyCounts.learn(keyLogId(teamId, key.firstKeyId), answer.key);
-    return { ...stateOf(answer, limit), key: stateOf(answer.key, key.limit) };
+    teams.learn(teamId, answer);
+    const team = decisionOf(answer, limit, accepted);
+    if (key === undefined || answer.key === undefined) return team;
+    keys.learn(keyLogId(teamId, key.firstKeyId), answer.key);
+    return { ...team, key: decisionOf(answer.key, key.limit, accepted) };
   }
 
-  function lookShared(teamId: string, limit: number, key: KeyLimit | undefined): LimitDecision {
-    const team = counts.look(teamId, limit);
-    return key ? { ...team, key: keyCounts.look(keyLogId(teamId, key.firstKeyId), key.limit) } : team;
+  function decisionOf(log: LogState, limit: number, accepted: boolean): LimitDecision {
+    const remaining = Math.max(0, limit - log.count);
+    const resetUnixMs = clock.unixMs() + log.resetAfterMs;
+    return { accepted, limit, remaining, resetUnixMs, retryAfterMs: log.retryAfterMs };
   }
 
   return {
     spend(teamId, limit, cost, key) {
-      const batches = redis.batches();
       const spend = { teamId, limit, cost, key };
-      return batches ? spendShared(batches, spend) : spendApart(spend);
+      return redis.isOpen() ? spendShared(spend) : spendApart(spend);
     },
     look(teamId, limit, key) {
-      const isApart = redis.batches() === undefined && fallback === "share";
-      return (isApart ? share.look(teamId, limit, key) : undefined) ?? lookShared(teamId, limit, key);
+      const isApart = !redis.isOpen() && fallback === "share";
+      const left = isApart ? share.look(teamId, limit, key) : undefined;
+      if (left) return left;
+      const team = decisionOf(teams.lastOf(teamId), limit, true);
+      if (!key) return team;
+      const last = keys.lastOf(keyLogId(teamId, key.firstKeyId));
+      return { ...team, key: decisionOf(last, key.limit, true) };
     },
     isAllShared: () => clock.monotonicMs() >= apartMs + windowMs,
-    mode: () => (redis.batches() ? "shared" : fallback),
+    mode: () => (redis.isOpen() ? "shared" : fallback),
     close() {
       isClosed = true;
       redis.close();
@@ -140,33 +137,21 @@ export async function createSharedLimiter(
 
 /**
  * What this process last learned of each shared log: those of teams, or those of keys. Past
- * `logsMax` the log learned of first is forgotten.
+ * `logsMax` the log learned of first is forgotten. One of which nothing is known counts nothing.
  */
 function createLastKnownCounts(clock: Clock, logsMax: number) {
-  const known = new Map<string, { count: number; resetMs: number }>();
+  const known = new Map<string, { readonly count: number; readonly resetMs: number }>();
   return {
     learn(logId: string, { count, resetAfterMs }: LogState): void {
-      const resetMs = clock.monotonicMs() + resetAfterMs;
-      const last = known.get(logId);
-      if (last) {
-        last.count = count;
-        last.resetMs = resetMs;
-        return;
+      if (known.size >= logsMax && !known.has(logId)) {
+        const [first = ""] = known.keys();
+        known.delete(first);
       }
-      const [first] = known.keys();
-      if (known.size >= logsMax && first !== undefined) known.delete(first);
-      known.set(logId, { count, resetMs });
+      known.set(logId, { count, resetMs: clock.monotonicMs() + resetAfterMs });
     },
-    /** As last learned. An id of which nothing is known has its whole limit left. */
-    look(logId: string, limit: number): LimitDecision {
+    lastOf(logId: string): LogState {
       const { count = 0, resetMs = 0 } = known.get(logId) ?? {};
-      return {
-        accepted: true,
-        limit,
-        remaining: Math.max(0, limit - count),
-        resetUnixMs: clock.unixMs() + Math.max(0, resetMs - clock.monotonicMs()),
-        retryAfterMs: 0,
-      };
+      return { count, resetAfterMs: Math.max(0, resetMs - clock.monotonicMs()), retryAfterMs: 0 };
     },
   };
 }

@@ -1,13 +1,4 @@
-import type { KeyLimit } from "../limit-decision.ts";
-
-/** What a request wants to take from the limit of its team. */
-export interface Spend {
-  readonly teamId: string;
-  readonly limit: number;
-  readonly cost: number;
-  /** The key, where it has a limit of its own: a spend is taken from both or from neither. */
-  readonly key?: KeyLimit | undefined;
-}
+import type { Spend } from "../limit-decision.ts";
 
 /** Alike spends of one team that came one after the other: at least 1. */
 export interface Ask extends Spend {

@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from "vitest";
 import { systemClock } from "#src/base/clock.ts";
 import { bounds } from "#src/bounds.ts";
 import { openSharedLimiter } from "#src/limit/redis/open-limiter.ts";
-import { type LimitTimers, systemLimitTimers } from "#src/limit/redis/timers.ts";
+import { type LimitTimers, systemLimitTimers } from "#src/limit/timers.ts";
 import type { LimitMode } from "#src/metrics/metrics.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import { fleetOfRedis } from "../../harness/fleet-of-redis.ts";

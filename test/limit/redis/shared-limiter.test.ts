@@ -4,7 +4,7 @@ import { reachRedis } from "#src/limit/redis/open-limiter.ts";
 import { RedisTrouble } from "#src/limit/redis/redis-trouble.ts";
 import { createSharedLimiter, type SharedLimiterParts } from "#src/limit/redis/shared-limiter.ts";
 import type { Answer, Ask, SharedLogs } from "#src/limit/redis/shared-logs.ts";
-import { systemLimitTimers } from "#src/limit/redis/timers.ts";
+import { systemLimitTimers } from "#src/limit/timers.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import { expectPending } from "../../harness/app-backends.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";

@@ -1,10 +1,10 @@
 import type { Clock } from "#src/base/clock.ts";
 import { createStandings, type Standings } from "#src/fleet/standings.ts";
-import type { Standing } from "#src/limit/redis/share.ts";
 import { createSharedLimiter, type SharedLimiter } from "#src/limit/redis/shared-limiter.ts";
 import type { Answer, Ask, OpenSharedLogs, SharedLogs } from "#src/limit/redis/shared-logs.ts";
-import type { LimitTimers } from "#src/limit/redis/timers.ts";
+import type { Standing } from "#src/limit/share.ts";
 import { SlidingLog } from "#src/limit/sliding-log.ts";
+import type { LimitTimers } from "#src/limit/timers.ts";
 import { instanceFactsOf } from "../../harness/instance-facts.ts";
 import { createMemoryControl } from "../../harness/memory-control-store.ts";
 import { createRandom } from "../../harness/seeded-random.ts";

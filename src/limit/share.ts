@@ -1,12 +1,8 @@
-import { refuseFor } from "../../refusal/refusal.ts";
-import { type KeyLimit, keyLogId, type LimitDecision } from "../limit-decision.ts";
-import type { Limiter } from "../limiter.ts";
-import type { Spend } from "./shared-logs.ts";
+import { refuseFor } from "../refusal/refusal.ts";
+import { type KeyLimit, keyLogId, type LimitDecision, type Spend } from "./limit-decision.ts";
+import type { Limiter } from "./limiter.ts";
 
-/**
- * Which share of a limit an instance has among those that share it: its place from 0 to `of` - 1,
- * by order of registration.
- */
+/** Whose share of a limit it is: the place among `of`, from 0 on, by order of registration. */
 export interface Standing {
   readonly place: number;
   readonly of: number;
@@ -27,6 +23,7 @@ export function shareOf(limit: number, standing: Standing | undefined): number {
 export function createShare(own: Limiter, standing: () => Standing | undefined, windowMs: number) {
   /** Costs that are under way, by the log. */
   const held = new Map<string, number>();
+  const heldOf = (logId: string) => held.get(logId) ?? 0;
 
   function shareFor(limit: number, cost: number): number {
     const share = shareOf(limit, standing());
@@ -34,15 +31,20 @@ export function createShare(own: Limiter, standing: () => Standing | undefined, 
     return share;
   }
 
-  function add(id: string, cost: number): void {
-    const now = (held.get(id) ?? 0) + cost;
-    if (now > 0) held.set(id, now);
-    else held.delete(id);
+  function add({ teamId, key }: Spend, cost: number): void {
+    const logIds = key ? [teamId, keyLogId(teamId, key.firstKeyId)] : [teamId];
+    for (const logId of logIds) {
+      const now = heldOf(logId) + cost;
+      if (now > 0) held.set(logId, now);
+      else held.delete(logId);
+    }
   }
 
-  function addBoth({ teamId, key }: Spend, cost: number): void {
-    add(teamId, cost);
-    if (key) add(keyLogId(teamId, key.firstKeyId), cost);
+  function refused(one: LimitDecision, underWay: number, cost: number): LimitDecision {
+    // What is under way may leave a window from now on.
+    const isUnderWay = cost <= one.remaining && underWay + cost > one.remaining;
+    const retryAfterMs = isUnderWay ? windowMs : one.retryAfterMs;
+    return { ...one, accepted: false, remaining: Math.max(0, one.remaining - underWay), retryAfterMs };
   }
 
   return {
@@ -68,27 +70,20 @@ export function createShare(own: Limiter, standing: () => Standing | undefined, 
       const hasKeyShare = key !== undefined && shareOf(key.limit, standing()) > 0;
       const keyShare = hasKeyShare ? { ...key, limit: shareFor(key.limit, cost) } : undefined;
       const seen = own.look(teamId, share, keyShare);
-      const heldNow = held.get(teamId) ?? 0;
-      const keyHeldNow = key ? (held.get(keyLogId(teamId, key.firstKeyId)) ?? 0) : 0;
-      const hasRoom = heldNow + cost <= seen.remaining;
-      if (hasRoom && (!seen.key || keyHeldNow + cost <= seen.key.remaining)) {
-        addBoth(spend, cost);
+      const underWay = heldOf(teamId);
+      const keyUnderWay = key ? heldOf(keyLogId(teamId, key.firstKeyId)) : 0;
+      const hasRoom = underWay + cost <= seen.remaining;
+      if (hasRoom && (!seen.key || keyUnderWay + cost <= seen.key.remaining)) {
+        add(spend, cost);
         return undefined;
       }
       const isCounted = cost > seen.remaining || (seen.key && cost > seen.key.remaining);
       const state = isCounted ? own.spend(teamId, share, cost, keyShare) : seen;
-      const refused = (one: LimitDecision, underWay: number): LimitDecision => ({
-        ...one,
-        accepted: false,
-        remaining: Math.max(0, one.remaining - underWay),
-        // What is under way may leave a window from now on.
-        ...(cost <= one.remaining && underWay + cost > one.remaining && { retryAfterMs: windowMs }),
-      });
-      const both = { ...refused(state, heldNow), ...(state.key && { key: refused(state.key, keyHeldNow) }) };
-      return withLimits(both, limit, key);
+      const ofKey = state.key && { key: refused(state.key, keyUnderWay, cost) };
+      return withLimits({ ...refused(state, underWay, cost), ...ofKey }, limit, key);
     },
 
-    release: (spend: Spend) => addBoth(spend, -spend.cost),
+    release: (spend: Spend) => add(spend, -spend.cost),
 
     /** What is left of the share; undefined where there is none. */
     look(teamId: string, limit: number, key?: KeyLimit): LimitDecision | undefined {

@@ -1,4 +1,4 @@
-import type { Clock } from "../../base/clock.ts";
+import type { Clock } from "../base/clock.ts";
 
 /** Starts a function later. All waits of the shared limit go through it: tests control them. */
 export interface LimitTimers {

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { bounds } from "#src/bounds.ts";
 import { rateLimitHeaders } from "#src/limit/rate-limit-headers.ts";
-import { Batch } from "#src/limit/redis/batches.ts";
+import { Batch } from "#src/limit/redis/reconnecting-redis.ts";
 import type { Answer, Ask } from "#src/limit/redis/shared-logs.ts";
 import { SlidingLog } from "#src/limit/sliding-log.ts";
 

@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import type { KeyLimit } from "#src/limit/limit-decision.ts";
 import { createLimiter } from "#src/limit/limiter.ts";
-import { createShare, type Standing, shareOf } from "#src/limit/redis/share.ts";
-import { createManualClock } from "../../harness/manual-clock.ts";
+import { createShare, type Standing, shareOf } from "#src/limit/share.ts";
+import { createManualClock } from "../harness/manual-clock.ts";
 
 const windowMs = 60_000;
 

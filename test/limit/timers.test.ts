@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { startLoopAwareTimeout } from "#src/limit/redis/timers.ts";
-import { createManualClock } from "../../harness/manual-clock.ts";
+import { startLoopAwareTimeout } from "#src/limit/timers.ts";
+import { createManualClock } from "../harness/manual-clock.ts";
 
 /** Timers whose turns of the event loop the test makes. */
 function turns() {
