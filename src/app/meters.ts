@@ -11,8 +11,8 @@ import {
 import type { Clock } from "../base/clock.ts";
 import type { LimitDecision } from "../limit/limit-decision.ts";
 import type { OpenSharedLogs, SharedLogs } from "../limit/redis/shared-logs.ts";
-import type { CallMeter } from "../metrics/call-meters.ts";
 import type { Metrics } from "../metrics/metrics.ts";
+import type { CallMeter } from "../metrics/process-meters.ts";
 import { rowOf } from "../refusal/reasons.ts";
 import { Refusal, refusalFrom } from "../refusal/refusal.ts";
 import type { RunSlots } from "../run/run-slots.ts";

@@ -4,7 +4,7 @@ import { createServiceTokenCheck } from "../auth/instance-tokens.ts";
 import type { VerifyServiceToken } from "../auth/require-service.ts";
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import { currentRecords } from "../cache/current-records.ts";
+import { currentRecords } from "../cache/record-source.ts";
 import { createLastUses, type LastUses } from "../keys/last-uses.ts";
 import type { ServiceSecrets } from "../keys/service-secrets.ts";
 import type { WatchKeysParts } from "../keys/watch-keys.ts";
@@ -14,11 +14,7 @@ import { type ServedService, served } from "../rpc/served.ts";
 import { serviceTokenBounds } from "../service-tokens/service-token-bounds.ts";
 import { createServiceTokenService } from "../service-tokens/service-token-service.ts";
 import { createServiceTokens, type ServiceTokens } from "../service-tokens/service-tokens.ts";
-import {
-  createServiceTokenForm,
-  createVerifyServiceToken,
-  isNamedToken,
-} from "../service-tokens/verify-service-token.ts";
+import { createServiceTokenForm, createVerifyServiceToken, isNamedToken } from "../service-tokens/verify-service-token.ts";
 import type { Stores } from "../store/stores.ts";
 import type { Caches } from "./caches.ts";
 import type { Membership } from "./membership.ts";

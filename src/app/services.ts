@@ -12,7 +12,7 @@ import type { AuditLog } from "../audit/audit-log.ts";
 import type { Clock } from "../base/clock.ts";
 import { createRunIds } from "../base/ids.ts";
 import { bounds } from "../bounds.ts";
-import { currentRecords } from "../cache/current-records.ts";
+import { currentRecords } from "../cache/record-source.ts";
 import { everyInstanceHas } from "../fleet/who-may-join.ts";
 import { createFleetKeyEvents, createKeyEvents } from "../keys/key-events.ts";
 import { deletedKeyVersion } from "../keys/key-life.ts";

@@ -1,12 +1,8 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from "@prometheus-io/client";
 import { type OutageKind, outageKinds } from "../refusal/refusal.ts";
-import { type CallMeter, callMeters, type Service } from "./call-meters.ts";
-import { type FleetState, fleetMeters, leaseMeter } from "./fleet-meters.ts";
-import { type ProcessState, processMeters } from "./process-meters.ts";
-import { type Outcome, requestMeters } from "./request-meters.ts";
-import { type EndedRun, runMeters } from "./run-meters.ts";
-import { byName, tallyOf } from "./tally.ts";
-import { teamMeters, type Verdict } from "./team-meters.ts";
+import { type CallMeter, callMeters, type Service, type FleetState, fleetMeters, leaseMeter, type ProcessState, processMeters } from "./process-meters.ts";
+import { type Outcome, requestMeters, type EndedRun, runMeters, teamMeters, type Verdict } from "./request-meters.ts";
+import { byName, tallyOf } from "./counts.ts";
 
 /** How a request came in, by its protocol: HTTP with JSON, gRPC (gRPC-Web included), or Connect. */
 export const entries = ["rest", "grpc", "connect"] as const;

@@ -1,4 +1,5 @@
-import { Gauge, type Registry } from "@prometheus-io/client";
+import { Counter, Gauge, type Registry } from "@prometheus-io/client";
+import { createHistogram, tallyOf } from "./counts.ts";
 
 /** The listeners by their place, as `listener` labels name them. */
 const listenerNames = ["public", "internal"] as const;
@@ -70,4 +71,106 @@ export function processMeters(
       this.set(stateNow()?.expiringKeys ?? 0);
     },
   });
+}
+
+/** What is read of a fleet when the metrics are rendered. */
+export interface FleetState {
+  /** Whether this instance may admit requests. */
+  readonly holds: boolean;
+  /** The live instances that this one knows of, itself among them. */
+  readonly instances: number;
+}
+
+/** How a fleet does, as this instance sees it. All is 0 for an instance alone. */
+export function fleetMeters(registers: Registry[], stateNow: () => FleetState | undefined) {
+  const gauge = (name: string, help: string, read: (state: FleetState) => number) =>
+    new Gauge({
+      ...{ name, help, registers },
+      collect() {
+        this.set(read(stateNow() ?? { holds: true, instances: 0 }));
+      },
+    });
+  gauge("keyrun_fleet_instances", "Live instances that this one knows of.", ({ instances }) => instances);
+  gauge("keyrun_fleet_lost", "1 while this instance may not admit requests, else 0.", ({ holds }) =>
+    holds ? 0 : 1,
+  );
+  const settled = createHistogram({
+    name: "keyrun_fleet_change_seconds",
+    help: "How long changes waited until every instance knew of them.",
+    // From one round trip to a lease that had to lapse.
+    buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+    registers,
+  })({});
+  const counter = (name: string, help: string) => tallyOf(new Counter({ name, help, registers }));
+  const fenced = counter("keyrun_fleet_fenced_total", "How often others took this instance for dead.");
+  const taken = counter(
+    "keyrun_fleet_lease_taken_total",
+    "How often this instance took its lease: once at its start, and then each time that it had lost it.",
+  );
+  return {
+    changeSettled: settled.add.bind(settled),
+    fenced: fenced.add,
+    leaseTaken: taken.add,
+    flush() {
+      fenced.flush();
+      taken.flush();
+    },
+  };
+}
+
+/** The time for which this instance may still admit requests if it reaches the store no more. */
+export function leaseMeter(registers: Registry[], leftSeconds: () => number): void {
+  new Gauge({
+    name: "keyrun_lease_left_seconds",
+    help: "For how long this instance may still admit requests without a word from MongoDB. Close to 5 while all is well.",
+    registers,
+    collect() {
+      this.set(leftSeconds());
+    },
+  });
+}
+
+/** Where Keyrun keeps what it knows. */
+const services = ["store", "redis"] as const;
+export type Service = (typeof services)[number];
+
+/** Counts and times the calls of one operation. Each call ends in one of the two. */
+export interface CallMeter {
+  succeeded(seconds: number): void;
+  failed(seconds: number): void;
+}
+
+/**
+ * The calls to other services. The operations are the methods of ports, so the code bounds how many
+ * there are. An operation has its series from its first call on.
+ */
+export function callMeters(registers: Registry[]) {
+  const shared = { labelNames: ["operation", "outcome"] as const, registers };
+  const durations = {
+    store: createHistogram({
+      ...shared,
+      name: "keyrun_store_call_seconds",
+      help: "How long calls to the store took, by operation and whether the store did it (ok) or not (failed).",
+      buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2],
+    }),
+    redis: createHistogram({
+      ...shared,
+      name: "keyrun_redis_call_seconds",
+      help: "How long calls to Redis took, by operation and whether Redis did it (ok) or not (failed).",
+      buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1],
+    }),
+  };
+  return (service: Service, operation: string): CallMeter => {
+    let made: { ok: (seconds: number) => void; failed: (seconds: number) => void } | undefined;
+    const make = () => {
+      const ok = durations[service]({ operation, outcome: "ok" });
+      const failed = durations[service]({ operation, outcome: "failed" });
+      made = { ok: (seconds) => ok.add(seconds), failed: (seconds) => failed.add(seconds) };
+      return made;
+    };
+    return {
+      succeeded: (seconds) => (made ?? make()).ok(seconds),
+      failed: (seconds) => (made ?? make()).failed(seconds),
+    };
+  };
 }

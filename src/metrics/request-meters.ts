@@ -1,8 +1,13 @@
-import { Counter, type Registry } from "@prometheus-io/client";
-import { type Reason, reasons } from "../refusal/reasons.ts";
-import { createHistogram, type Observations } from "./histogram.ts";
-import type { Entry } from "./metrics.ts";
-import { byName, type Tally, tallyOf } from "./tally.ts";
+import { Counter, Gauge, type Registry } from "@prometheus-io/client";
+import { type Reason, reasons, rowOf } from "../refusal/reasons.ts";
+import {
+  byName,
+  createFirstValues,
+  createHistogram,
+  type Observations,
+  type Tally,
+  tallyOf,
+} from "./counts.ts";
 
 /** How a request or a run ended: with success, or with this reason of its refusal. */
 export type Outcome = "OK" | Reason;
@@ -12,7 +17,7 @@ const reasonNames = Object.keys(reasons) as Reason[];
 export const outcomes: readonly Outcome[] = ["OK", ...reasonNames];
 
 /** The requests that were answered, and how long they took. */
-export function requestMeters(registers: Registry[], entries: readonly Entry[]) {
+export function requestMeters<Entry extends string>(registers: Registry[], entries: readonly Entry[]) {
   const requests = new Counter({
     name: "keyrun_requests_total",
     help: "Requests answered, by entry, outcome and the HTTP status that the outcome has.",
@@ -55,3 +60,135 @@ interface RequestMeter {
   readonly count: Tally;
   seconds: Observations | undefined;
 }
+
+/** How a request of a team ended. Reasons would make too many series for each team. */
+const teamOutcomes = ["ok", "limited", "refused", "cancelled", "failed"] as const;
+type TeamOutcome = (typeof teamOutcomes)[number];
+
+/** What `VerifyKey` said of a key whose secret was right. */
+const verdicts = ["valid", "limited", "revoked", "expired", "app_not_allowed"] as const;
+export type Verdict = (typeof verdicts)[number];
+
+/**
+ * What is counted for each team. Only a proven key names a team here, so callers without one can't
+ * use up the label's values.
+ */
+export function teamMeters(registers: Registry[]) {
+  const requests = new Counter({
+    name: "keyrun_team_requests_total",
+    help: "Requests with a key of the team, by how they ended. The first 200 teams since the start, the rest as other.",
+    labelNames: ["team", "outcome"],
+    registers,
+  });
+  const verifications = new Counter({
+    name: "keyrun_team_verifications_total",
+    help: "Keys of the team that VerifyKey was asked about, by its verdict. The first 200 teams, the rest as other.",
+    labelNames: ["team", "verdict"],
+    registers,
+  });
+  const requestRows = createFirstValues((team) =>
+    byName(teamOutcomes, (outcome) => tallyOf(requests.labels({ team, outcome }))),
+  );
+  const verdictRows = createFirstValues((team) =>
+    byName(verdicts, (verdict) => tallyOf(verifications.labels({ team, verdict }))),
+  );
+  return {
+    ended: (team: string, outcome: Outcome) => requestRows.of(team)[teamOutcomeOf[outcome]].add(),
+    verified: (team: string, verdict: Verdict) => verdictRows.of(team)[verdict].add(),
+    flush() {
+      for (const rows of [requestRows, verdictRows])
+        for (const row of rows.rows()) for (const tally of Object.values(row)) tally.flush();
+    },
+  };
+}
+
+const teamOutcomeOf = byName(outcomes, (outcome): TeamOutcome => {
+  if (outcome === "OK") return "ok";
+  if (outcome === "RATE_LIMIT_EXCEEDED") return "limited";
+  if (outcome === "CANCELLED") return "cancelled";
+  return rowOf(outcome).httpStatus < 500 ? "refused" : "failed";
+});
+
+/** A run that has ended. */
+export interface EndedRun {
+  readonly appId: string;
+  readonly outcome: Outcome;
+  readonly seconds: number;
+}
+
+/** The outcomes of runs that have a series of their own for each app. */
+const appOutcomes = [
+  ...["OK", "APP_FAILED", "APP_TIMEOUT", "APP_UNREACHABLE", "APP_BUSY", "CANCELLED"],
+  "other",
+] as const;
+type AppOutcome = (typeof appOutcomes)[number];
+
+/** The runs in progress, how long they took, and how those of each app ended. */
+export function runMeters(registers: Registry[]) {
+  let running = 0;
+  new Gauge({
+    name: "keyrun_runs_running",
+    help: "Runs in progress, without streams.",
+    registers,
+    collect() {
+      this.set(running);
+    },
+  });
+  const durations = createHistogram({
+    name: "keyrun_run_seconds",
+    help: "How long runs took, by whether the app succeeded, without streams.",
+    labelNames: ["result"],
+    // From an in-process echo to the longest timeout of an app.
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30],
+    registers,
+  });
+  const results = byName(["succeeded", "failed"] as const, (result) => durations({ result }));
+  const apps = appMeters(registers);
+  return {
+    flush: apps.flush,
+    started() {
+      running += 1;
+    },
+    ended({ appId, outcome, seconds }: EndedRun) {
+      running -= 1;
+      results[outcome === "OK" ? "succeeded" : "failed"].add(seconds);
+      const app = apps.of(appId);
+      app.outcomes[appOutcomeOf[outcome]].add();
+      app.seconds.add(seconds);
+    },
+    streamEnded: (appId: string, outcome: Outcome) => apps.of(appId).outcomes[appOutcomeOf[outcome]].add(),
+  };
+}
+
+/** Only an app that exists was run, so callers can't use up the label's values. */
+function appMeters(registers: Registry[]) {
+  const runs = new Counter({
+    name: "keyrun_app_runs_total",
+    help: "Runs and streams of the app that ended, by outcome. The first 200 apps since the start, the rest as other.",
+    labelNames: ["app", "outcome"],
+    registers,
+  });
+  const durations = createHistogram({
+    name: "keyrun_app_run_seconds",
+    help: "How long runs of the app took, without streams. The first 200 apps since the start, the rest as other.",
+    labelNames: ["app"],
+    // Few, as each app has them.
+    buckets: [0.01, 0.1, 1, 10],
+    registers,
+  });
+  const rows = createFirstValues((app) => ({
+    outcomes: byName(appOutcomes, (outcome) => tallyOf(runs.labels({ app, outcome }))),
+    seconds: durations({ app }),
+  }));
+  return {
+    of: rows.of,
+    flush() {
+      for (const row of rows.rows()) for (const tally of Object.values(row.outcomes)) tally.flush();
+    },
+  };
+}
+
+const appOutcomeOf = byName(
+  outcomes,
+  (outcome): AppOutcome => appOutcomes.find((each) => each === outcome) ?? "other",
+);

@@ -99,10 +99,10 @@ export const mutants: readonly Mutant[] = [
   },
   {
     fault: "a cached record is an answer without a lease",
-    file: "src/cache/current-records.ts",
+    file: "src/cache/record-source.ts",
     text: "peek: (id) => (mayAdmit() ? source.peek(id) : undefined)",
     by: "peek: (id) => source.peek(id)",
-    test: "test/cache/current-records.test.ts",
+    test: "test/cache/record-source.test.ts",
   },
   {
     fault: "a team gets one request more in a minute",
@@ -358,7 +358,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     fault: "what is at the bound of a bucket counts in the next",
-    file: "src/metrics/histogram.ts",
+    file: "src/metrics/counts.ts",
     text: "while (value > (this",
     by: "while (value >= (this",
     test: "test/metrics/metrics.test.ts",

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { currentRecords } from "#src/cache/current-records.ts";
+import { currentRecords } from "#src/cache/record-source.ts";
 import { fail } from "#src/refusal/refusal.ts";
 import { whileTeamsStay } from "#src/teams/find-team.ts";
 import { teamRecordOf } from "../harness/store-records.ts";

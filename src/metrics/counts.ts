@@ -1,4 +1,4 @@
-import { Histogram, type Registry } from "@prometheus-io/client";
+import { type Counter, Histogram, type Registry } from "@prometheus-io/client";
 
 /** The observations of one set of labels. */
 export interface Observations {
@@ -69,4 +69,67 @@ function seriesOf(name: string, { labels, buckets, counts, sum }: LabelledCounts
     { metricName: `${name}_sum`, labels, value: sum },
     { metricName: `${name}_count`, labels, value: count },
   ];
+}
+
+/**
+ * Counts in a plain number and adds it to the registry when metrics are rendered. The registry
+ * looks its counter up by labels each time, which costs more than checking a run's limit.
+ */
+export interface Tally {
+  /** Counts one event. */
+  add(): void;
+  /** Moves the count to the registry. */
+  flush(): void;
+}
+
+export function tallyOf(counter: Pick<Counter.Internal, "inc">): Tally {
+  let taken = 0;
+  return {
+    add() {
+      taken += 1;
+    },
+    flush() {
+      counter.inc(taken);
+      taken = 0;
+    },
+  };
+}
+
+export function byName<Name extends string, Value>(names: readonly Name[], make: (name: Name) => Value) {
+  // The entries are made from exactly these names.
+  return Object.fromEntries(names.map((name) => [name, make(name)])) as Record<Name, Value>;
+}
+
+/** How many values of a label for teams or apps have series of their own, since the start. */
+const labelValuesMax = 200;
+
+/** The label of all values that came after the first ones. */
+const otherValue = "other";
+
+/** What is counted for each value of a label that has no fixed set of values. */
+interface FirstValues<Row> {
+  /** Returns the row of the value, or the row of all others where there are enough. */
+  of(value: string): Row;
+  rows(): Iterable<Row>;
+}
+
+/**
+ * Makes a row for each of the first `labelValuesMax` values, and one for all others, which is there
+ * from the start. Values are never forgotten, because a series that goes away and comes back would
+ * look like a restart. So neither memory nor the text of the metrics grows with the number of
+ * teams. A team or an app whose own id is `other` is counted with the others.
+ */
+export function createFirstValues<Row>(make: (value: string) => Row): FirstValues<Row> {
+  const others = make(otherValue);
+  const rows = new Map([[otherValue, others]]);
+  const add = (value: string): Row => {
+    if (rows.size > labelValuesMax) return others;
+    const row = make(value);
+    rows.set(value, row);
+    return row;
+  };
+  return {
+    of: (value) => rows.get(value) ?? add(value),
+    rows: () => rows.values(),
+  };
 }
