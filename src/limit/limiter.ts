@@ -1,3 +1,14 @@
+/**
+ * How limiting works. A limit is N requests in any 60 s. Each team has an exact log of the times of
+ * its accepted requests (`sliding-log.ts`): a request is accepted if fewer than N of them are
+ * younger than a minute, else it is told when the one that must leave does. A key with a limit of
+ * its own has a log too, and its requests need room in both. This file keeps the logs of a process
+ * that counts alone. A clean stop writes them to the store, for the next start
+ * (`saved-window.ts`). In a fleet, the logs are in Redis (`redis/`), where one script decides all
+ * requests of a turn of the event loop. While Redis does not answer, each instance counts here, up
+ * to its share of each limit (`share.ts`).
+ */
+
 import type { Clock } from "../base/clock.ts";
 import { unavailable } from "../refusal/refusal.ts";
 import { isKeyLogId, type KeyLimit, keyLogId, type LimitDecision } from "./limit-decision.ts";

@@ -2,19 +2,6 @@ import { refuseFor } from "../refusal/refusal.ts";
 import { type KeyLimit, keyLogId, type LimitDecision, type Spend } from "./limit-decision.ts";
 import type { Limiter } from "./limiter.ts";
 
-/** Whose share of a limit it is: the place among `of`, from 0 on, by order of registration. */
-export interface Standing {
-  readonly place: number;
-  readonly of: number;
-}
-
-/** The share of a limit: a whole number; 0 without a standing. */
-export function shareOf(limit: number, standing: Standing | undefined): number {
-  if (standing === undefined) return 0;
-  const { place, of } = standing;
-  return Math.floor(limit / of) + (place < limit % of ? 1 : 0);
-}
-
 /**
  * What this instance itself admitted, counted by `own`, and its share of each team's limit and each
  * key's. The shares of all places add up to the limit: the first ones get one more where it can't
@@ -99,6 +86,19 @@ export function createShare(own: Limiter, standing: () => Standing | undefined, 
       if (cost > 0) own.spend(teamId, limit, cost, key && { ...key, limit });
     },
   };
+}
+
+/** Whose share of a limit it is: the place among `of`, from 0 on, by order of registration. */
+export interface Standing {
+  readonly place: number;
+  readonly of: number;
+}
+
+/** The share of a limit: a whole number; 0 without a standing. */
+export function shareOf(limit: number, standing: Standing | undefined): number {
+  if (standing === undefined) return 0;
+  const { place, of } = standing;
+  return Math.floor(limit / of) + (place < limit % of ? 1 : 0);
 }
 
 const noShare = new Error("this instance has no share of the limit yet, or less than the cost");

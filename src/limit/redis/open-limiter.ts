@@ -7,14 +7,6 @@ import { refusalWords, troubleOf } from "./redis-trouble.ts";
 import { createSharedLimiter, type SharedLimiter, type SharedLimiterParts } from "./shared-limiter.ts";
 import type { OpenSharedLogs } from "./shared-logs.ts";
 
-export interface OpenLimiterParts extends SharedLimiterParts, Omit<RedisLogsParts, "timers"> {
-  /** Puts meters and spans before Redis. */
-  readonly wrap?: (open: OpenSharedLogs) => OpenSharedLogs;
-  readonly timers?: LimitTimers;
-  /** How long to try to reach Redis; `redisStartMsMax` where it is absent. */
-  readonly startMsMax?: number;
-}
-
 /**
  * The limits of teams over all instances, in Redis. Throws StartRefused, in words, where Redis
  * can't be reached, must not be used, or is another fleet's.
@@ -32,6 +24,14 @@ export async function openSharedLimiter(parts: OpenLimiterParts): Promise<Shared
   // Nobody waits for a reopening.
   openMsMax = bounds.redisReopenMs;
   return limiter;
+}
+
+export interface OpenLimiterParts extends SharedLimiterParts, Omit<RedisLogsParts, "timers"> {
+  /** Puts meters and spans before Redis. */
+  readonly wrap?: (open: OpenSharedLogs) => OpenSharedLogs;
+  readonly timers?: LimitTimers;
+  /** How long to try to reach Redis; `redisStartMsMax` where it is absent. */
+  readonly startMsMax?: number;
 }
 
 /**

@@ -8,34 +8,6 @@ import type { SharedLogs } from "./shared-logs.ts";
 import { readSpendReply, spendArguments, spendScript } from "./spend-script.ts";
 
 /**
- * By what an instance tells the Redis of its fleet from any other. Redis holds the id of the fleet
- * and a random mark. The mark tells two Redises of one fleet apart. It lapses a minute after the
- * last instance has left, so that the Redis is free for another fleet.
- */
-export interface FleetOfRedis {
-  /** The id of the fleet, from its store. It is part of every key. */
-  readonly id: string;
-  /** Of no space. "" writes none, to look only. */
-  readonly newMark: () => string;
-  /**
-   * The marks of the Redises in which the other instances share limits now: of all of them, or of
-   * those that joined before this one.
-   */
-  readonly marksOf: (others: "all" | "earlier") => readonly string[];
-  /** Called with the mark of the Redis in use; undefined: none is in use any more. */
-  readonly onMark: (mark: string | undefined) => void;
-}
-
-export interface RedisLogsParts {
-  /** May hold a password, so it never appears in a message. */
-  readonly redisUrl: string;
-  readonly fleet: FleetOfRedis;
-  readonly clock: Clock;
-  readonly timers: LimitTimers;
-  readonly windowMs: number;
-}
-
-/**
  * Opens a connection to Redis, and proves by a write that it is of use: a replica still answers
  * what only reads. `lost` is called at most once, when the opened connection ends by itself.
  * Rejects within `openMsMax`: with StartRefused, in words, where this Redis must not be used, and
@@ -86,6 +58,34 @@ export async function openRedisLogs(
   } finally {
     timer.cancel();
   }
+}
+
+export interface RedisLogsParts {
+  /** May hold a password, so it never appears in a message. */
+  readonly redisUrl: string;
+  readonly fleet: FleetOfRedis;
+  readonly clock: Clock;
+  readonly timers: LimitTimers;
+  readonly windowMs: number;
+}
+
+/**
+ * By what an instance tells the Redis of its fleet from any other. Redis holds the id of the fleet
+ * and a random mark. The mark tells two Redises of one fleet apart. It lapses a minute after the
+ * last instance has left, so that the Redis is free for another fleet.
+ */
+export interface FleetOfRedis {
+  /** The id of the fleet, from its store. It is part of every key. */
+  readonly id: string;
+  /** Of no space. "" writes none, to look only. */
+  readonly newMark: () => string;
+  /**
+   * The marks of the Redises in which the other instances share limits now: of all of them, or of
+   * those that joined before this one.
+   */
+  readonly marksOf: (others: "all" | "earlier") => readonly string[];
+  /** Called with the mark of the Redis in use; undefined: none is in use any more. */
+  readonly onMark: (mark: string | undefined) => void;
 }
 
 type RedisClient = ReturnType<typeof createRedisClient>;

@@ -9,34 +9,6 @@ import { createShare, type Standing } from "../share.ts";
 import type { Answer, LogState, OpenSharedLogs } from "./shared-logs.ts";
 import type { LimitTimers } from "../timers.ts";
 
-/** A limiter whose logs all instances share. */
-export interface SharedLimiter extends TeamLimiter {
-  /** What holds now: `shared`, or the fallback. */
-  mode(): LimitMode;
-  /** Whether all that this instance admitted in the last window is in the shared log. */
-  isAllShared(): boolean;
-  /** Drops the connection. Spends that wait, and later ones, are refused with UNAVAILABLE. */
-  close(): void;
-}
-
-export interface SharedLimiterParts {
-  readonly clock: Clock;
-  readonly windowMs: number;
-  /** What this instance does while the shared logs do not answer. */
-  readonly fallback: "share" | "refuse";
-  /** Undefined: this instance has no share yet. */
-  readonly standing: () => Standing | undefined;
-  readonly events: {
-    /**
-     * Called once for each change of the mode, and never for a request. `cause` says why the shared
-     * logs are of no use; for `shared`, why they were not.
-     */
-    readonly modeChanged: (change: { readonly mode: LimitMode; readonly cause: unknown }) => void;
-    /** An attempt to come back failed. The next one follows in a second. */
-    readonly returnFailed?: (cause: unknown) => void;
-  };
-}
-
 /**
  * Counts in the shared logs while they answer. As soon as a call fails or takes too long, it counts
  * by the fallback, and tries to come back. With `share`, for one window after that, a request must
@@ -132,6 +104,34 @@ export async function createSharedLimiter(
       isClosed = true;
       redis.close();
     },
+  };
+}
+
+/** A limiter whose logs all instances share. */
+export interface SharedLimiter extends TeamLimiter {
+  /** What holds now: `shared`, or the fallback. */
+  mode(): LimitMode;
+  /** Whether all that this instance admitted in the last window is in the shared log. */
+  isAllShared(): boolean;
+  /** Drops the connection. Spends that wait, and later ones, are refused with UNAVAILABLE. */
+  close(): void;
+}
+
+export interface SharedLimiterParts {
+  readonly clock: Clock;
+  readonly windowMs: number;
+  /** What this instance does while the shared logs do not answer. */
+  readonly fallback: "share" | "refuse";
+  /** Undefined: this instance has no share yet. */
+  readonly standing: () => Standing | undefined;
+  readonly events: {
+    /**
+     * Called once for each change of the mode, and never for a request. `cause` says why the shared
+     * logs are of no use; for `shared`, why they were not.
+     */
+    readonly modeChanged: (change: { readonly mode: LimitMode; readonly cause: unknown }) => void;
+    /** An attempt to come back failed. The next one follows in a second. */
+    readonly returnFailed?: (cause: unknown) => void;
   };
 }
 
