@@ -14,7 +14,7 @@ export type Outcome = "OK" | Reason;
 
 // Object.keys returns string[]. The table is a literal, so it has no other keys.
 const reasonNames = Object.keys(reasons) as Reason[];
-export const outcomes: readonly Outcome[] = ["OK", ...reasonNames];
+const outcomes: readonly Outcome[] = ["OK", ...reasonNames];
 
 /** The requests that were answered, and how long they took. */
 export function requestMeters<Entry extends string>(registers: Registry[], entries: readonly Entry[]) {
