@@ -25,7 +25,10 @@ export function createHistogram<Label extends string = never>(options: {
   // objects that inherit from the metric.
   Object.assign(metric, {
     getForPromString: async () => ({
-      ...{ name, help: options.help, type: "histogram", aggregator: "sum" },
+      name,
+      help: options.help,
+      type: "histogram",
+      aggregator: "sum",
       values: sets.flatMap((set) => seriesOf(name, set)),
     }),
   });

@@ -85,7 +85,9 @@ export interface FleetState {
 export function fleetMeters(registers: Registry[], stateNow: () => FleetState | undefined) {
   const gauge = (name: string, help: string, read: (state: FleetState) => number) =>
     new Gauge({
-      ...{ name, help, registers },
+      name,
+      help,
+      registers,
       collect() {
         this.set(read(stateNow() ?? { holds: true, instances: 0 }));
       },

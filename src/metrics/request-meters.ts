@@ -118,7 +118,12 @@ export interface EndedRun {
 
 /** The outcomes of runs that have a series of their own for each app. */
 const appOutcomes = [
-  ...["OK", "APP_FAILED", "APP_TIMEOUT", "APP_UNREACHABLE", "APP_BUSY", "CANCELLED"],
+  "OK",
+  "APP_FAILED",
+  "APP_TIMEOUT",
+  "APP_UNREACHABLE",
+  "APP_BUSY",
+  "CANCELLED",
   "other",
 ] as const;
 type AppOutcome = (typeof appOutcomes)[number];

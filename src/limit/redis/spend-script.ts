@@ -17,8 +17,9 @@ local time = redis.call('TIME')
 local clock = time[1] * 1000000 + time[2]
 if clock > tonumber(ARGV[2]) then return {clock} end
 local window = tonumber(ARGV[1])
+local call, max, min, floor = redis.call, math.max, math.min, math.floor
 
-local function timeAt(log, n) return tonumber(redis.call('LINDEX', log.key, n)) end
+local function timeAt(log, n) return tonumber(call('LINDEX', log.key, n)) end
 
 -- Finds how many of the oldest have left the window, and the time of the next one, if there is one.
 local function count(log, now)
@@ -27,7 +28,7 @@ local function count(log, now)
   if high > 0 then log.oldest = timeAt(log, 0) end
   if log.oldest + window <= now then
     while low < high do
-      local middle = math.floor((low + high) / 2)
+      local middle = floor((low + high) / 2)
       if timeAt(log, middle) + window > now then high = middle else low = middle + 1 end
     end
     log.oldest = low < log.length and timeAt(log, low) or now
@@ -42,42 +43,47 @@ local function waitFor(log, excess, now)
 end
 
 local function append(log, now, left)
-  if log.gone > 0 then redis.call('LTRIM', log.key, log.gone, -1) end
+  if log.gone > 0 then call('LTRIM', log.key, log.gone, -1) end
   -- As a text: Lua would write a large number with an exponent.
   local value, values = string.format('%.0f', now), {}
-  for n = 1, math.min(left, 1000) do values[n] = value end
+  for n = 1, min(left, 1000) do values[n] = value end
   while left > 0 do
-    redis.call('RPUSH', log.key, unpack(values, 1, math.min(left, 1000)))
+    call('RPUSH', log.key, unpack(values, 1, min(left, 1000)))
     left = left - 1000
   end
-  redis.call('PEXPIRE', log.key, math.ceil(window / 1000) + 10)
+  call('PEXPIRE', log.key, math.ceil(window / 1000) + 10)
 end
 
-local answers, nth = {clock}, 0
+local answers, size, nth = {clock}, 1, 0
 for n = 3, #ARGV - 3, 4 do
   local cost, wanted = tonumber(ARGV[n]), tonumber(ARGV[n + 1])
-  local now, logs = clock, {}
-  for at = 1, ARGV[n + 3] == '0' and 1 or 2 do
+  local now, logs, logsCount = clock, {}, ARGV[n + 3] == '0' and 1 or 2
+  for at = 1, logsCount do
     nth = nth + 1
-    local log = {key = KEYS[nth], limit = tonumber(ARGV[n + 1 + at]), length = redis.call('LLEN', KEYS[nth])}
+    local key, limit = KEYS[nth], tonumber(ARGV[n + 1 + at])
+    local length = call('LLEN', key)
+    logs[at] = {key = key, limit = limit, length = length, count = length, gone = 0, oldest = 0}
     -- A clock that was set back counts as standing still.
-    if log.length > 0 then now = math.max(now, timeAt(log, -1)) end
-    logs[at] = log
+    if length > 0 then now = max(now, timeAt(logs[at], -1)) end
   end
   local taken = wanted
-  for _, log in ipairs(logs) do
+  for at = 1, logsCount do
+    local log = logs[at]
     count(log, now)
-    if cost > 0 then taken = math.max(0, math.min(taken, math.floor((log.limit - log.count) / cost))) end
+    if cost > 0 then taken = max(0, min(taken, floor((log.limit - log.count) / cost))) end
   end
   local spent = taken * cost
-  answers[#answers + 1] = taken
-  for _, log in ipairs(logs) do
+  answers[size + 1] = taken
+  size = size + 1
+  for at = 1, logsCount do
+    local log = logs[at]
     local after = log.count + spent
     local wait = taken < wanted and waitFor(log, after + cost - log.limit, now) or 0
     if spent > 0 then append(log, now, spent) end
-    answers[#answers + 1] = after
-    answers[#answers + 1] = after > 0 and log.oldest + window - now or 0
-    answers[#answers + 1] = wait
+    answers[size + 1] = after
+    answers[size + 2] = after > 0 and log.oldest + window - now or 0
+    answers[size + 3] = wait
+    size = size + 3
   end
 end
 return answers
