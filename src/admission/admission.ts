@@ -8,7 +8,7 @@ import { type CheckKey, type Decide, type Decision, type KeyEvidence, type LookU
 import type { Anyone, KeyPrincipal } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import type { KeyEnd } from "../http/key-end.ts";
+import type { KeyEnd } from "../http/headers.ts";
 import type { RequestNotes } from "../http/request-notes.ts";
 import { type LimitDecision, stricterLimit } from "../limit/limit-decision.ts";
 import type { RateReport } from "../limit/rate-limit-headers.ts";

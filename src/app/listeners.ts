@@ -7,16 +7,21 @@ import { ServerReflection } from "#gen/grpc/reflection/v1/reflection_pb.ts";
 import { ServerReflection as ServerReflectionV1Alpha } from "#gen/grpc/reflection/v1alpha/reflection_pb.ts";
 import type { AddressAllowanceView, Admit, Load } from "../admission/admission.ts";
 import { unguarded } from "../auth/key-evidence.ts";
-import { credentialOf, isActivity, isShed, type ListenerName, requestBytesMaxOf, roleOf } from "../auth/policy.ts";
+import {
+  credentialOf,
+  isActivity,
+  isShed,
+  type ListenerName,
+  requestBytesMaxOf,
+  roleOf,
+} from "../auth/policy.ts";
 import type { Call } from "../auth/principal.ts";
 import type { VerifyServiceToken } from "../auth/require-service.ts";
 import type { Clock } from "../base/clock.ts";
 import { createRequestIds } from "../base/ids.ts";
 import { bounds } from "../bounds.ts";
-import type { HttpHandler, Mount } from "../http/handler.ts";
+import { type HttpHandler, type Mount, untilEnded } from "../http/handler.ts";
 import type { Outcomes } from "../http/outcomes.ts";
-import type { Readiness } from "../http/readiness.ts";
-import { untilEnded } from "../http/until-ended.ts";
 import { createAddressAllowance } from "../limit/address-allowance.ts";
 import type { ByteBudget } from "../limit/byte-budget.ts";
 import type { Log } from "../log/log.ts";
@@ -24,15 +29,15 @@ import type { Entry, Metrics } from "../metrics/metrics.ts";
 import { createMetricsHandler } from "../rest/operations-handler.ts";
 import type { AuditCalls } from "../rpc/audit/audit-calls.ts";
 import { createAuthenticate, type RpcPolicy } from "../rpc/authenticate.ts";
-import { createHealth } from "../rpc/health.ts";
+import { createHealth, type Readiness } from "../rpc/health.ts";
 import { createReflection } from "../rpc/reflection.ts";
 import { createRpcHandler } from "../rpc/rpc-handler.ts";
 import type { FindRpc } from "../rpc/rpc-parts.ts";
 import { isConversation, type ServedService, served } from "../rpc/served.ts";
-import type { RequestTracker } from "../server/exchange/request-tracker.ts";
-import { createServe, type Serve, type ServeOptions } from "../server/exchange/serve.ts";
+import type { RequestTracker } from "../server/drain.ts";
+import { createServe, type Serve, type ServeOptions } from "../server/exchange/exchange.ts";
 import { createListener, type Listener, type ListenerOptions } from "../server/listener.ts";
-import type { Report } from "../server/transport-event.ts";
+import type { Report } from "../server/transport.ts";
 import type { UnreadAnswers } from "../server/unread-answers.ts";
 import type { Config } from "../settings/config.ts";
 import type { TlsFiles } from "../settings/tls-files.ts";

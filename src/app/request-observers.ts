@@ -1,16 +1,14 @@
 /** What watches requests without being asked by them: the access log and traces. */
 
 import type { DescService } from "@bufbuild/protobuf";
+import { bindingsOf } from "#transcode/binding.ts";
 import type { Admission, Admit, Applicant } from "../admission/admission.ts";
 import { type AccessLog, createAccessLog } from "../http/access-log.ts";
 import type { Mount } from "../http/handler.ts";
-import { noteOutcomes } from "../http/noted-outcomes.ts";
-import type { Outcomes } from "../http/outcomes.ts";
-import { type RequestWatch, watchRequests } from "../http/request-notes.ts";
-import { createRouteNames, type NameRoute } from "../http/route-names.ts";
+import { noteOutcomes, type Outcomes } from "../http/outcomes.ts";
+import { createRouteNames, type NameRoute, type RequestWatch, watchRequests } from "../http/request-notes.ts";
 import { pathOfMethod } from "../rpc/served.ts";
 import type { Traces } from "../traces/traces.ts";
-import { bindingsOf } from "#transcode/binding.ts";
 import type { AppParts } from "./open.ts";
 
 /** What the listeners do for the access log and for traces: nothing where both are off. */

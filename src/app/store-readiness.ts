@@ -1,7 +1,6 @@
 import { bounds } from "../bounds.ts";
 import type { Log } from "../log/log.ts";
-import { createReadiness, type SettableReadiness } from "../server/readiness.ts";
-import { type StoreWatch, watchStore } from "../server/store-watch.ts";
+import { createReadiness, type SettableReadiness, type StoreWatch, watchStore } from "../server/readiness.ts";
 import type { Stores } from "../store/stores.ts";
 
 export interface StoreReadiness {

@@ -4,7 +4,7 @@
  */
 
 import type { Clock } from "../base/clock.ts";
-import type { KeyEnd } from "../http/key-end.ts";
+import type { KeyEnd } from "../http/headers.ts";
 import type { PlanName } from "../settings/config.ts";
 
 /**

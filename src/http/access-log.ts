@@ -3,9 +3,7 @@ import type { Entry } from "../metrics/metrics.ts";
 import { rowOf } from "../refusal/reasons.ts";
 import type { Refusal } from "../refusal/refusal.ts";
 import { httpMethod, type LoggedRequest } from "./outcomes.ts";
-import { isProbe } from "./probes.ts";
-import type { RequestNotes, RequestObserver } from "./request-notes.ts";
-import type { NameRoute } from "./route-names.ts";
+import { isProbe, type NameRoute, type RequestNotes, type RequestObserver } from "./request-notes.ts";
 
 export type WriteLine = (line: string) => void;
 

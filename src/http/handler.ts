@@ -1,6 +1,5 @@
 import type { Entry } from "../metrics/metrics.ts";
-import type { Refusal } from "../refusal/refusal.ts";
-import type { EndCall } from "./end-calls.ts";
+import { fail, Refusal } from "../refusal/refusal.ts";
 import type { RequestNotes } from "./request-notes.ts";
 
 /**
@@ -151,3 +150,56 @@ export interface Mount {
  * JSON with an HTTP status; the same with the error in Connect's form as well; or a gRPC status.
  */
 export type RefusalForm = "json" | "json_for_rpc" | "grpc";
+
+/** Called once with the refusal with which the work must end. Does not throw. */
+export type EndCall = (refusal: Refusal) => void;
+
+/** Returns one call for several that wait for the same end, in their order. */
+export function inTurn(before: EndCall | undefined, end: EndCall): EndCall {
+  if (before === undefined) return end;
+  return (refusal) => {
+    before(refusal);
+    end(refusal);
+  };
+}
+
+/** Returns the body's bytes. Throws the refusal of the request if the body is not there in full. */
+export function wholeBody(body: BodyOutcome, bytesMax: number): Uint8Array {
+  if (body.kind === "whole") return body.bytes;
+  if (body.kind === "gone") throw body.reason ? beforeWork(body.reason) : fail("CANCELLED");
+  throw fail("REQUEST_TOO_LARGE", { metadata: { bytes_max: String(bytesMax) } });
+}
+
+/**
+ * The same refusal for a request whose work can't have begun, so that the caller may send it again.
+ */
+export function beforeWork({ reason, retryAfterMs }: Refusal): Refusal {
+  return fail(reason, retryAfterMs === undefined ? {} : { retryAfterMs });
+}
+
+/**
+ * Passes the stream on until the signal is aborted, even while the stream waits for something. Then
+ * it throws the refusal that is the signal's reason, otherwise UNAVAILABLE. Without this, a stream
+ * that waits for its caller would delay a drain until its end.
+ */
+export async function* untilEnded<T>(stream: AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T> {
+  let end = () => {};
+  const onAbort = () => end();
+  signal.addEventListener("abort", onAbort, { once: true });
+  const messages = stream[Symbol.asyncIterator]();
+  try {
+    for (;;) {
+      const next = await new Promise<IteratorResult<T>>((resolve, reject) => {
+        end = () => reject(signal.reason instanceof Refusal ? signal.reason : fail("UNAVAILABLE"));
+        if (signal.aborted) end();
+        else messages.next().then(resolve, reject);
+      });
+      if (next.done) return;
+      yield next.value;
+    }
+  } finally {
+    signal.removeEventListener("abort", onAbort);
+    // Not awaited: a stream that waits for its caller ends only after the caller has disconnected.
+    messages.return?.().catch(() => {});
+  }
+}

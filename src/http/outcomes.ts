@@ -3,8 +3,7 @@ import type { Log } from "../log/log.ts";
 import type { Entry, Metrics } from "../metrics/metrics.ts";
 import { rowOf } from "../refusal/reasons.ts";
 import { filled, Outage, type Refusal } from "../refusal/refusal.ts";
-import type { RequestNotes } from "./request-notes.ts";
-import type { NameRoute } from "./route-names.ts";
+import type { RequestNotes, NameRoute } from "./request-notes.ts";
 
 /** The facts of a request from which the log line of its refusal is made. */
 export interface LoggedRequest {
@@ -80,4 +79,34 @@ const methods = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIO
 /** Over HTTP/2 a method may be any word. OpenTelemetry calls the others `_OTHER` too. */
 export function httpMethod(method: string): string {
   return methods.has(method) ? method : "_OTHER";
+}
+
+/**
+ * The same outcomes, written into the notes of their requests, too. The first outcome of a request
+ * holds. `onUnread` is called with the refusal of bytes that never became a request: they have no
+ * notes.
+ */
+export function noteOutcomes(
+  outcomes: Outcomes,
+  onUnread: (refusal: Refusal, entry: Entry, asked: LoggedRequest) => void,
+): Outcomes {
+  return {
+    succeeded(entry, request) {
+      note(request, entry, "OK");
+      outcomes.succeeded(entry, request);
+    },
+    refused(refusal, entry, asked) {
+      if (asked.notes === undefined) onUnread(refusal, entry, asked);
+      else note(asked, entry, refusal);
+      outcomes.refused(refusal, entry, asked);
+    },
+  };
+}
+
+function note(request: LoggedRequest, entry: Entry, outcome: "OK" | Refusal): void {
+  const { notes } = request;
+  if (notes === undefined || notes.outcome !== undefined) return;
+  notes.entry = entry;
+  notes.outcome = outcome;
+  notes.request ??= request;
 }

@@ -1,6 +1,6 @@
 import type { Entry } from "../metrics/metrics.ts";
 import type { Refusal } from "../refusal/refusal.ts";
-import type { RequestHead } from "./request-head.ts";
+import { pathOf, type RequestHead } from "./request-head.ts";
 
 /**
  * What becomes known of one request on its way, for the access log and for traces. Requests have
@@ -85,3 +85,46 @@ export function watchRequests(
     },
   };
 }
+
+/**
+ * Returns the route that a target belongs to, for the log; undefined if there is none. It never
+ * returns a text of the caller: what the caller chose stays `{name}` or `**`.
+ */
+export type NameRoute = (target: string) => string | undefined;
+
+/**
+ * Names these routes. A route is a path, in which `{name}` is one segment and `**` at the end is
+ * any rest.
+ */
+export function createRouteNames(routes: readonly string[]): NameRoute {
+  const fixed = new Set(routes.filter((route) => !/[{*]/.test(route)));
+  const others = routes.filter((route) => !fixed.has(route)).map((route) => route.split("/"));
+  return (target) => {
+    const path = pathOf(target);
+    if (fixed.has(path)) return path;
+    const segments = path.split("/").map(decoded);
+    return others.find((route) => isOnRoute(route, segments))?.join("/");
+  };
+}
+
+function isOnRoute(route: readonly string[], segments: readonly string[]): boolean {
+  if (route.at(-1) !== "**" && segments.length !== route.length) return false;
+  return route.every((part, at) => part === "**" || part.startsWith("{") || part === segments[at]);
+}
+
+/** A segment that is not valid UTF-8 stays as it is. */
+function decoded(segment: string): string {
+  if (!segment.includes("%")) return segment;
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
+}
+
+/** Whether it is a route that balancers ask every few seconds. It is neither logged nor traced. */
+export function isProbe(route: string | undefined): boolean {
+  return route !== undefined && probes.test(route);
+}
+
+const probes = /^\/(?:healthz|readyz|grpc\.health\.v1\.Health\/.*)$/;

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { promisify } from "node:util";
 import { brotliCompress, constants, gzip } from "node:zlib";
 import type { HttpRequest, HttpResponse } from "./handler.ts";
-import { weightOfCoding } from "./preference.ts";
+import { weightOfCoding } from "./headers.ts";
 
 /** A body that is the same for every caller, in every coding that can be sent. */
 export interface StaticBody {

@@ -7,7 +7,7 @@ import type { KeyEvidence } from "../auth/key-evidence.ts";
 import { type Clock, ownTurn } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
-import { keyEndNoticeMs } from "../http/key-end.ts";
+import { keyEndNoticeMs } from "../http/headers.ts";
 import type { KeyEvent } from "./key-events.ts";
 import { deletedKeyVersion, keyLifeBounds, keyrunActor } from "./key-life.ts";
 import type { KeyRecord, KeyStore, SettledKeys } from "./key-store.ts";

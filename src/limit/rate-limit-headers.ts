@@ -3,7 +3,7 @@ import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { RateLimitSchema } from "#gen/keyrun/v1/rate_limit_pb.ts";
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import { type KeyEnd, keyEndHeaders } from "../http/key-end.ts";
+import { type KeyEnd, keyEndHeaders } from "../http/headers.ts";
 import { type LimitDecision, stricterLimit } from "./limit-decision.ts";
 
 /**

@@ -9,7 +9,7 @@ import {
   type VerifyServiceToken,
 } from "../auth/require-service.ts";
 import type { HttpHandler, HttpRequest, HttpResponse } from "../http/handler.ts";
-import { preferredType } from "../http/preference.ts";
+import { preferredType } from "../http/headers.ts";
 import { pathOf } from "../http/request-head.ts";
 import { type StaticBody, staticAnswer } from "../http/static-body.ts";
 import { type Metrics, metricsForms, metricsTypes } from "../metrics/metrics.ts";

@@ -11,10 +11,10 @@ import type { AddressAllowanceView, Admit } from "../admission/admission.ts";
 import type { Call, Principal } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import type { EndCall } from "../http/end-calls.ts";
 import type {
   Answer,
   BodyOutcome,
+  EndCall,
   HttpHandler,
   HttpRequest,
   HttpResponse,
@@ -23,7 +23,7 @@ import type {
 import { flatHeaders, headersOf } from "../http/headers.ts";
 import type { Outcomes } from "../http/outcomes.ts";
 import type { RequestNotes } from "../http/request-notes.ts";
-import { wholeBody } from "../http/whole-body.ts";
+import { wholeBody } from "../http/handler.ts";
 import { type RateReport, rateReportHeaders } from "../limit/rate-limit-headers.ts";
 import { cutText, fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 import {

@@ -1,6 +1,5 @@
 import { Code, ConnectError } from "@connectrpc/connect";
-import { type EndCall, inTurn } from "../http/end-calls.ts";
-import { beforeWork } from "../http/whole-body.ts";
+import { beforeWork, type EndCall, inTurn } from "../http/handler.ts";
 import { fail, Refusal } from "../refusal/refusal.ts";
 
 /**

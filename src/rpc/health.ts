@@ -1,11 +1,7 @@
 /** The health service of gRPC (`grpc.health.v1`). */
 
-import {
-  type Health,
-  HealthCheckResponse_ServingStatus as ServingStatus,
-} from "#gen/grpc/health/v1/health_pb.ts";
+import { type Health, HealthCheckResponse_ServingStatus as ServingStatus } from "#gen/grpc/health/v1/health_pb.ts";
 import type { ServiceMethods } from "../auth/principal.ts";
-import type { Readiness } from "../http/readiness.ts";
 import { fail } from "../refusal/refusal.ts";
 
 export interface HealthOptions {
@@ -106,4 +102,14 @@ function openWatch(
       }),
     close,
   };
+}
+
+/** Whether this process should get new work, as `/readyz` and `grpc.health.v1` answer. */
+export interface Readiness {
+  /** True between the end of the start and the beginning of the drain. */
+  ready(): boolean;
+  /** Why it is not ready, in words for the operator; undefined while it is ready. */
+  why(): string | undefined;
+  /** Calls the listener after each change of `ready()`, until the returned function is called. */
+  onChange(listener: () => void): () => void;
 }

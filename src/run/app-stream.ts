@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { type StreamAppResponse, StreamAppResponseSchema } from "#gen/keyrun/v1/run_service_pb.ts";
-import { type EndCall, inTurn } from "../http/end-calls.ts";
-import type { ShortTexts } from "../http/short-texts.ts";
+import { type EndCall, inTurn } from "../http/handler.ts";
+import type { ShortTexts } from "../http/short-frames.ts";
 import { overloaded, textBytes } from "../limit/byte-budget.ts";
 import { aboutApp, fail, Refusal } from "../refusal/refusal.ts";
 import { runBounds } from "./run-bounds.ts";

@@ -1,18 +1,14 @@
 import { Server, type Socket } from "node:net";
 import type { Clock } from "../base/clock.ts";
 import type { HostAndPort } from "../settings/host.ts";
-import { type ConnectionsOptions, createConnections } from "./connection/connections.ts";
+import { type ConnectionsOptions, createConnections, createIdleBound } from "./connection/connections.ts";
 import { createHttp1Server, type ListenerTls } from "./connection/http1-server.ts";
-import { createHttp2Acceptor } from "./connection/http2-server.ts";
-import { createIdleBound } from "./connection/idle-bound.ts";
-import { keepWhileOpen, splitByAlpn, splitByPreface } from "./connection/split-protocols.ts";
-import { createStaggered } from "./connection/staggered.ts";
+import { createHttp2Acceptor, createStreamCheck } from "./connection/http2-server.ts";
+import { createStaggered, keepWhileOpen, splitByAlpn, splitByPreface } from "./connection/split-protocols.ts";
 import type { Drainable } from "./drain.ts";
 import { createRunningAnswers, type RunningAnswersOptions } from "./exchange/running-answers.ts";
-import { createStreamCheck } from "./exchange/stream-check.ts";
 import type { NodeRequest } from "./node-http.ts";
-import type { Report } from "./transport-event.ts";
-import { type TransportLimits, transportLimits } from "./transport-limits.ts";
+import { type Report, type TransportLimits, transportLimits } from "./transport.ts";
 import { UnreadAnswers } from "./unread-answers.ts";
 
 export interface ListenerOptions extends RunningAnswersOptions, ConnectionsOptions {

@@ -1,6 +1,5 @@
 import { Socket } from "node:net";
-import type { Report } from "./transport-event.ts";
-import type { TransportLimits } from "./transport-limits.ts";
+import type { Report, TransportLimits } from "./transport.ts";
 
 /**
  * Counts the bytes of answers that were passed to Node and that their callers have not read, for

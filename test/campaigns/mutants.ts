@@ -260,14 +260,14 @@ export const mutants: readonly Mutant[] = [
   },
   {
     fault: "the caller chooses its address in X-Forwarded-For",
-    file: "src/http/client-address.ts",
+    file: "src/http/request-head.ts",
     text: "entries[Math.max(0, entries.length - trustedHops)]",
     by: "entries[0]",
     test: "test/http/client-address.test.ts",
   },
   {
     fault: "an address has a connection more than it may",
-    file: "src/server/connection/connection-cap.ts",
+    file: "src/server/connection/connections.ts",
     text: "if (count >= perAddressMax) return false;",
     by: "if (count > perAddressMax) return false;",
     test: "test/server/connection/connection-cap.test.ts",

@@ -4,11 +4,10 @@ import type { HttpHandler, Mount } from "#src/http/handler.ts";
 import type { LoggedRequest, Outcomes } from "#src/http/outcomes.ts";
 import type { RequestHead } from "#src/http/request-head.ts";
 import { ByteBudget } from "#src/limit/byte-budget.ts";
-import { createRequestTracker, type RequestTracker } from "#src/server/exchange/request-tracker.ts";
-import { createServe } from "#src/server/exchange/serve.ts";
+import { createRequestTracker, type RequestTracker } from "#src/server/drain.ts";
+import { createServe } from "#src/server/exchange/exchange.ts";
 import { createListener, type Listener, type ListenerOptions } from "#src/server/listener.ts";
-import type { TransportEvent } from "#src/server/transport-event.ts";
-import { type TransportLimits, transportLimits } from "#src/server/transport-limits.ts";
+import { type TransportEvent, type TransportLimits, transportLimits } from "#src/server/transport.ts";
 
 /** A handler behind the real listener, on a free loopback port. */
 export interface ServedHandler {

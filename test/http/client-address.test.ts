@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { clientAddress, isLoopback } from "#src/http/client-address.ts";
+import { clientAddress, isLoopback } from "#src/http/request-head.ts";
 
 const address = (peer: string, forwardedFor: string | undefined, trustedHops: number) =>
   clientAddress(peer, { forwardedFor, trustedHops });

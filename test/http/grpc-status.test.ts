@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { expect, test } from "vitest";
 import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 import { StatusSchema } from "#gen/google/rpc/status_pb.ts";
-import { statusOf } from "#src/http/grpc-status.ts";
+import { statusOf } from "#src/http/refusal-response.ts";
 import { fail } from "#src/refusal/refusal.ts";
 
 function metadataOf(refusal: Parameters<typeof statusOf>[0]): Map<string, string> {

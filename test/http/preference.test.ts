@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { preferredType, weightOfCoding } from "#src/http/preference.ts";
+import { preferredType, weightOfCoding } from "#src/http/headers.ts";
 
 const json = "application/json";
 const problem = "application/problem+json";

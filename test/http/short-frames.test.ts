@@ -1,8 +1,7 @@
 import { create, toBinary, toJsonString } from "@bufbuild/protobuf";
 import { expect, test } from "vitest";
 import { type StreamAppResponse, StreamAppResponseSchema } from "#gen/keyrun/v1/run_service_pb.ts";
-import { type FrameForm, ShortFrames } from "#src/http/short-frames.ts";
-import { shortTextMax } from "#src/http/short-texts.ts";
+import { type FrameForm, ShortFrames, shortTextMax } from "#src/http/short-frames.ts";
 import { frameOf } from "#src/rpc/grpc/frame.ts";
 import { streamForms } from "#transcode/encode.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { untilEnded } from "#src/http/until-ended.ts";
+import { untilEnded } from "#src/http/handler.ts";
 
 async function* countThenWait(upTo: number) {
   for (let n = 1; n <= upTo; n++) yield n;

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
-import { watchStore } from "#src/server/store-watch.ts";
+import { watchStore } from "#src/server/readiness.ts";
 
 /** A watch without a pause. Each check waits until the test lets it succeed or fail. */
 function watchChecks() {

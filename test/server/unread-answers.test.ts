@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { type ClientHttp2Session, connect } from "node:http2";
 import { expect, test } from "vitest";
 import type { HttpHandler } from "#src/http/handler.ts";
-import { type TransportLimits, transportLimits } from "#src/server/transport-limits.ts";
+import { type TransportLimits, transportLimits } from "#src/server/transport.ts";
 import { UnreadAnswers } from "#src/server/unread-answers.ts";
 import { h2cAnswer, h2cRequest, h2cSession } from "../harness/h2c-client.ts";
 import { answersIn, rawSocket } from "../harness/raw-socket.ts";

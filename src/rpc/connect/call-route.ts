@@ -3,10 +3,8 @@
 import { setImmediate } from "node:timers/promises";
 import { createContextValues } from "@connectrpc/connect";
 import type { UniversalServerResponse } from "@connectrpc/connect/protocol";
-import type { BytesOfBody, HttpRequest, HttpResponse } from "../../http/handler.ts";
+import { type BytesOfBody, type HttpRequest, type HttpResponse, untilEnded, beforeWork } from "../../http/handler.ts";
 import { flatHeaders, headersOf } from "../../http/headers.ts";
-import { untilEnded } from "../../http/until-ended.ts";
-import { beforeWork } from "../../http/whole-body.ts";
 import { Refusal } from "../../refusal/refusal.ts";
 import { parseTimeoutMs, prefixBytes } from "../grpc/frame.ts";
 import { type CallState, callStateKey } from "./call-state.ts";

@@ -1,14 +1,27 @@
 /** The methods of our services in the form that Connect calls. */
 
-import { createRegistry, type DescFile, type DescMethod, type Message, type Registry, toBinary, toJsonString } from "@bufbuild/protobuf";
-import { Code, ConnectError, type ConnectRouter, createConnectRouter, type HandlerContext } from "@connectrpc/connect";
+import {
+  createRegistry,
+  type DescFile,
+  type DescMethod,
+  type Message,
+  type Registry,
+  toBinary,
+  toJsonString,
+} from "@bufbuild/protobuf";
+import {
+  Code,
+  ConnectError,
+  type ConnectRouter,
+  createConnectRouter,
+  type HandlerContext,
+} from "@connectrpc/connect";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
-import type { Call, Principal } from "../../auth/principal.ts";
-import { ShortFrames } from "../../http/short-frames.ts";
-import { hasShortTexts, type ShortTexts } from "../../http/short-texts.ts";
-import { untilEnded } from "../../http/until-ended.ts";
-import { fail } from "../../refusal/refusal.ts";
 import { hasTooManyValues, tooManyValues } from "#transcode/json-text.ts";
+import type { Call, Principal } from "../../auth/principal.ts";
+import { untilEnded } from "../../http/handler.ts";
+import { hasShortTexts, ShortFrames, type ShortTexts } from "../../http/short-frames.ts";
+import { fail } from "../../refusal/refusal.ts";
 import { authorizeCaller } from "../authenticate.ts";
 import type { CallDeadline } from "../call-deadline.ts";
 import { frameOf } from "../grpc/frame.ts";

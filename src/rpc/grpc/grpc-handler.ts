@@ -3,9 +3,9 @@
 import type { DescMethod, DescMethodUnary } from "@bufbuild/protobuf";
 import { ConnectError } from "@connectrpc/connect";
 import { setTrailerStatus } from "@connectrpc/connect/protocol-grpc";
-import { okStatus, statusOf } from "../../http/grpc-status.ts";
 import type { Answer, HttpRequest, HttpResponse, Mount, Refused } from "../../http/handler.ts";
 import { flatHeaders } from "../../http/headers.ts";
+import { okStatus, statusOf } from "../../http/refusal-response.ts";
 import { headerOf, type RequestHead } from "../../http/request-head.ts";
 import { rateReportHeaders } from "../../limit/rate-limit-headers.ts";
 import type { AuthResult, RpcPolicy } from "../authenticate.ts";

@@ -1,18 +1,9 @@
-import {
-  create,
-  type DescMessage,
-  type DescMethodUnary,
-  fromBinary,
-  type Message,
-  toBinary,
-} from "@bufbuild/protobuf";
+import { create, type DescMessage, type DescMethodUnary, fromBinary, type Message, toBinary } from "@bufbuild/protobuf";
 import type { Call, Principal } from "../../auth/principal.ts";
 import type { Clock } from "../../base/clock.ts";
-import type { EndCall } from "../../http/end-calls.ts";
-import type { BodyOutcome, HttpRequest } from "../../http/handler.ts";
+import { type EndCall, type BodyOutcome, type HttpRequest, wholeBody } from "../../http/handler.ts";
 import { headersOf } from "../../http/headers.ts";
 import type { RequestNotes } from "../../http/request-notes.ts";
-import { wholeBody } from "../../http/whole-body.ts";
 import { fail } from "../../refusal/refusal.ts";
 import type { AuditCalls } from "../audit/audit-calls.ts";
 import { authorizeService } from "../authenticate.ts";

@@ -1,5 +1,5 @@
 import type { Clock } from "../../base/clock.ts";
-import { shortTextMax } from "../../http/short-texts.ts";
+import { shortTextMax } from "../../http/short-frames.ts";
 import { type HeldBytes, overloaded, textBytes } from "../../limit/byte-budget.ts";
 import { streamTurns } from "../../limit/stream-turns.ts";
 import { fail, Refusal } from "../../refusal/refusal.ts";

@@ -2,8 +2,6 @@ import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { Connections } from "./connections.ts";
-import { peekProtocol } from "./peek.ts";
-import type { Staggered } from "./staggered.ts";
 
 export interface Split {
   readonly connections: Connections;
@@ -76,5 +74,102 @@ function detachListeners(server: Server, event: "connection" | "secureConnection
   server.removeAllListeners(event);
   return (socket) => {
     for (const listener of listeners) listener.call(server, socket);
+  };
+}
+
+/**
+ * RFC 9113, section 3.4. No HTTP/1.1 method begins with these three letters, but POST shares the
+ * first.
+ */
+const http2Preface = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "latin1");
+
+/**
+ * Reads the first bytes of a connection and puts them back. It is HTTP/2 once its whole preface has
+ * arrived, and HTTP/1.1 as soon as the bytes differ from the preface. Calls `onProtocol` once, with
+ * the number of the bytes and with the socket paused. If the socket ends or `msMax` is over before
+ * that, destroys the socket instead: the timeouts of the servers do not apply to it yet.
+ */
+function peekProtocol(
+  socket: Socket,
+  msMax: number,
+  onProtocol: (protocol: "http1" | "http2", bytes: number) => void,
+): void {
+  let seen: Buffer = Buffer.alloc(0);
+  const abandon = () => {
+    stop();
+    socket.destroy();
+  };
+  const look = () => {
+    const chunk: Buffer | null = socket.read();
+    if (chunk === null) return;
+    seen = seen.length === 0 ? chunk : Buffer.concat([seen, chunk]);
+    const protocol = protocolOf(seen);
+    if (protocol === undefined) return;
+    stop();
+    socket.unshift(seen);
+    onProtocol(protocol, seen.length);
+  };
+  const timer = setTimeout(abandon, msMax);
+  const stop = () => {
+    clearTimeout(timer);
+    socket.off("readable", look).off("end", abandon).off("close", stop);
+  };
+  socket.on("readable", look).on("end", abandon).on("close", stop);
+}
+
+function protocolOf(seen: Buffer): "http1" | "http2" | undefined {
+  const length = Math.min(seen.length, http2Preface.length);
+  if (seen.compare(http2Preface, 0, length, 0, length) !== 0) return "http1";
+  // Three bytes would be enough to decide. We wait for the whole preface, because an HTTP/2 session
+  // has no time limit of its own for it.
+  return length < http2Preface.length ? undefined : "http2";
+}
+
+/** Starts connections, few in one turn of the event loop. */
+interface Staggered {
+  /** Starts one, now or in a later turn. Those whose first bytes are few go before the others. */
+  start(task: () => void, first: "few" | "many"): void;
+  /** Tells that a connection was accepted. */
+  accepted(): void;
+}
+
+/**
+ * Starts at most `perTurnMax` connections in a turn. The system hands over one new connection a
+ * turn. So as long as they arrive, those with many first bytes wait, because each makes the turn
+ * long, for at most `heldTurnsMax` turns. After that, the last one of a turn is one of them, so
+ * that none waits for ever. Each start runs in a callback of its own: what it leaves to
+ * `process.nextTick` is done before the next one, and if it throws, it stops no other.
+ */
+export function createStaggered(perTurnMax: number, heldTurnsMax: number): Staggered {
+  const few: (() => void)[] = [];
+  const many: (() => void)[] = [];
+  let scheduled = 0;
+  let hasArrived = false;
+  let heldTurns = 0;
+  const schedule = () => {
+    scheduled = Math.min(perTurnMax, few.length + many.length);
+    for (let at = 0; at < scheduled; at += 1) setImmediate(at === 0 ? runFirst : runNext);
+  };
+  const runFirst = () => {
+    heldTurns = hasArrived && heldTurns < heldTurnsMax ? heldTurns + 1 : 0;
+    hasArrived = false;
+    runNext();
+  };
+  const runNext = () => {
+    scheduled -= 1;
+    const task = scheduled === 0 ? (ofMany() ?? few.shift()) : (few.shift() ?? ofMany());
+    // The last one of a turn schedules the next turn.
+    if (scheduled === 0) schedule();
+    task?.();
+  };
+  const ofMany = () => (heldTurns > 0 ? undefined : many.shift());
+  return {
+    start(task, first) {
+      (first === "few" ? few : many).push(task);
+      if (scheduled === 0) schedule();
+    },
+    accepted() {
+      hasArrived = true;
+    },
   };
 }

@@ -1,7 +1,7 @@
 import { constants } from "node:http2";
 import type { WholeBody } from "../../http/handler.ts";
 import { type Incoming, isHttp2Request, type NodeRequest } from "../node-http.ts";
-import type { TransportLimits } from "../transport-limits.ts";
+import type { TransportLimits } from "../transport.ts";
 
 /**
  * Collects the bytes of a body in one buffer as they arrive. A body may come byte by byte. In

@@ -4,7 +4,7 @@ import { headerOf, type RequestHead } from "../../http/request-head.ts";
 import { type HeldBytes, overloaded } from "../../limit/byte-budget.ts";
 import type { Refusal } from "../../refusal/refusal.ts";
 import { type Incoming, isGone, isHttp2Request, isHttp2Response, type NodeRequest } from "../node-http.ts";
-import type { TransportLimits } from "../transport-limits.ts";
+import type { TransportLimits } from "../transport.ts";
 import { ArrivingBody, ownMemory, wholeBody } from "./arriving-body.ts";
 import { BodyChunks } from "./body-chunks.ts";
 

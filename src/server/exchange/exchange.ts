@@ -1,19 +1,22 @@
-import { type EndCall, inTurn } from "../../http/end-calls.ts";
-import type {
-  Answer,
-  BodyChunkSource,
-  BodyOutcome,
-  BytesOfBody,
-  HttpRequest,
-  HttpResponse,
-  Mount,
-  Refused,
-  StreamedResponse,
-  WholeResponse,
+import {
+  type Answer,
+  type BodyChunkSource,
+  type BodyOutcome,
+  type BytesOfBody,
+  type EndCall,
+  type HttpRequest,
+  type HttpResponse,
+  inTurn,
+  type Mount,
+  type Refused,
+  type StreamedResponse,
+  type WholeResponse,
 } from "../../http/handler.ts";
 import type { Outcomes } from "../../http/outcomes.ts";
 import { refusalAnswer } from "../../http/refusal-response.ts";
+import { headerOf } from "../../http/request-head.ts";
 import { fail, type Refusal, refusalFrom, unavailable } from "../../refusal/refusal.ts";
+import type { Abortable, RequestTracker } from "../drain.ts";
 import {
   addTrailers,
   cutOff,
@@ -21,15 +24,14 @@ import {
   isAnswerable,
   isGone,
   isWhole,
+  sendWhole,
+  withBytes,
+  withoutBody,
   writeHead,
 } from "../node-http.ts";
-import type { Report } from "../transport-event.ts";
-import type { TransportLimits } from "../transport-limits.ts";
-import type { Task } from "./batch.ts";
+import { type Report, type TransportLimits, transportLimits } from "../transport.ts";
 import { ExchangeBody } from "./exchange-body.ts";
 import { RequestFacts, type RequestFactsOptions } from "./request-facts.ts";
-import type { Abortable, RequestTracker } from "./request-tracker.ts";
-import { sendWhole, withBytes, withoutBody } from "./send-whole.ts";
 import { abandonBody, streamBody } from "./stream-body.ts";
 
 export interface ExchangeOptions extends RequestFactsOptions {
@@ -248,4 +250,55 @@ export class Exchange extends RequestFacts implements HttpRequest, Abortable, Ta
     if (isFirst) this.#context.outcomes.refused(refusal, this.#mount.entry, this);
     cutOff(res);
   }
+}
+
+/** Work for a batch. Never throws. */
+interface Task {
+  run(): void;
+}
+
+/**
+ * Returns a function that delays tasks until everything that has arrived by now is read. The
+ * requests of one turn of the event loop are then answered one after the other: code and tables
+ * that one request needs are still in the processor's caches for the next, and a small body, which
+ * comes with its head, has arrived whole. At most `tasksMax` tasks wait: each keeps what Node made
+ * for its request, also if it will be refused.
+ */
+export function createBatch(tasksMax: number): (task: Task) => void {
+  let waiting: Task[] = [];
+  const runAll = () => {
+    const tasks = waiting;
+    waiting = [];
+    for (const task of tasks) task.run();
+  };
+  return (task) => {
+    const count = waiting.push(task);
+    if (count === 1) setImmediate(runAll);
+    if (count === tasksMax) runAll();
+  };
+}
+
+/**
+ * Answers one of Node's requests through a handler, after everything that arrived with it was read.
+ * Never throws.
+ */
+export type Serve = (mount: Mount, incoming: Incoming) => void;
+
+export type ServeOptions = Omit<ExchangeOptions, "limits"> & Partial<Pick<ExchangeOptions, "limits">>;
+
+/**
+ * Converts Node's request objects of HTTP/1.1 and HTTP/2 into plain values for the handlers. This
+ * is the one place where the refusal of a handler is rendered, logged and counted.
+ */
+export function createServe(options: ServeOptions): Serve {
+  const context = { ...options, limits: options.limits ?? transportLimits };
+  const batch = createBatch(context.limits.batchedRequestsMax);
+  let warned = options.trustProxyHops > 0;
+  return (mount, incoming) => {
+    if (!warned && headerOf(incoming.head, "x-forwarded-for") !== undefined) {
+      warned = true;
+      options.report({ kind: "untrusted_forwarded_for" });
+    }
+    batch(new Exchange(mount, incoming, context));
+  };
 }

@@ -5,6 +5,7 @@ import { refusalResponse } from "../../http/refusal-response.ts";
 import type { RequestNotes, RequestWatch } from "../../http/request-notes.ts";
 import type { Entry } from "../../metrics/metrics.ts";
 import { fail, type Refusal } from "../../refusal/refusal.ts";
+import type { RequestTracker } from "../drain.ts";
 import {
   headOf,
   type Incoming,
@@ -16,12 +17,10 @@ import {
   type NodeRequest,
   type NodeResponse,
   noteAnswered,
+  sendWhole,
 } from "../node-http.ts";
-import type { Report } from "../transport-event.ts";
-import type { TransportLimits } from "../transport-limits.ts";
+import type { Report, TransportLimits } from "../transport.ts";
 import { UnreadAnswer, type UnreadAnswers, type UnreadConnection } from "../unread-answers.ts";
-import type { RequestTracker } from "./request-tracker.ts";
-import { sendWhole } from "./send-whole.ts";
 import { SlotList } from "./slot-list.ts";
 
 export interface RunningAnswersOptions {

@@ -1,7 +1,7 @@
 import type { ListenerName } from "#src/auth/policy.ts";
 import type { Entry } from "#src/metrics/metrics.ts";
 import type { Reason } from "#src/refusal/reasons.ts";
-import { transportLimits } from "#src/server/transport-limits.ts";
+import { transportLimits } from "#src/server/transport.ts";
 import { answersIn, rawSocket } from "../raw-socket.ts";
 import { http2, type WireAnswer } from "./exchange.ts";
 import { listeners, secretQuery } from "./protocols.ts";

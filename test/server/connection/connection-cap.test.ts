@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createConnectionCap } from "#src/server/connection/connection-cap.ts";
+import { createConnectionCap } from "#src/server/connection/connections.ts";
 
 const [a, b] = ["192.0.2.1", "2001:db8::1"];
 

@@ -4,7 +4,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, onTestFinished, test } from "vitest";
 import { createHttp2Acceptor } from "#src/server/connection/http2-server.ts";
-import { transportLimits } from "#src/server/transport-limits.ts";
+import { transportLimits } from "#src/server/transport.ts";
 import { UnreadAnswers } from "#src/server/unread-answers.ts";
 import { h2cSession } from "../../harness/h2c-client.ts";
 import { type RawSocket, rawSocket } from "../../harness/raw-socket.ts";

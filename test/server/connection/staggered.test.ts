@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { createStaggered } from "#src/server/connection/staggered.ts";
+import { createStaggered } from "#src/server/connection/split-protocols.ts";
 
 /** What has started after each turn, until so much has. */
 async function startedByTurn(done: readonly string[], whole: number): Promise<string[]> {

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { createBatch } from "#src/server/exchange/batch.ts";
+import { createBatch } from "#src/server/exchange/exchange.ts";
 
 test("the tasks of one turn run after it, in order; a task that such a task adds waits for the next turn", async () => {
   const done: string[] = [];

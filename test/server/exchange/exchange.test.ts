@@ -4,11 +4,7 @@ import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
 import type { HttpHandler } from "#src/http/handler.ts";
 import { fail, Refusal } from "#src/refusal/refusal.ts";
-import {
-  type Abortable,
-  createRequestTracker,
-  type RequestTracker,
-} from "#src/server/exchange/request-tracker.ts";
+import { type Abortable, createRequestTracker, type RequestTracker } from "#src/server/drain.ts";
 import { h2cAnswer, h2cRequest, h2cSession } from "../../harness/h2c-client.ts";
 import { openConnections } from "../../harness/open-sockets.ts";
 import { answersIn, rawSocket } from "../../harness/raw-socket.ts";

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from "node:http2";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
-import { transportLimits } from "#src/server/transport-limits.ts";
+import { transportLimits } from "#src/server/transport.ts";
 import { h2cSession } from "../../harness/h2c-client.ts";
 import { type Keyrun, startKeyrun } from "../../harness/keyrun.ts";
 

@@ -3,7 +3,7 @@ import { type ClientHttp2Stream, connect } from "node:http2";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import type { HttpHandler } from "#src/http/handler.ts";
-import { transportLimits } from "#src/server/transport-limits.ts";
+import { transportLimits } from "#src/server/transport.ts";
 import { UnreadAnswers } from "#src/server/unread-answers.ts";
 import { rawSocket } from "../../harness/raw-socket.ts";
 import { serveForTest as served } from "../../harness/served-handler.ts";

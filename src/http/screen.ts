@@ -1,0 +1,168 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join, sep } from "node:path";
+import type { Clock } from "../base/clock.ts";
+import { fail } from "../refusal/refusal.ts";
+import type { HttpHandler, HttpRequest } from "./handler.ts";
+import { pathOf } from "./request-head.ts";
+import { createStaticBody, type StaticBody, staticAnswer } from "./static-body.ts";
+
+export interface ScreenHandlerParts {
+  readonly files: ScreenFiles;
+  /**
+   * True if the request names one of the screen's own hosts. Absent where nobody can sign in: then
+   * the documentation is served without the screen, under every host.
+   */
+  readonly isOwnHost?: (request: HttpRequest) => boolean;
+  /** The start of links to this Keyrun, and whether browsers use HTTPS alone. */
+  readonly address: (request: HttpRequest) => { readonly origin: string; readonly secure: boolean };
+  readonly clock: Pick<Clock, "unixMs">;
+  /** Gets the requests for every other path. */
+  readonly next: HttpHandler;
+}
+
+/**
+ * Serves the screen: one HTML document for all of its paths, those of the documentation with
+ * security.txt, and its files. Browsers must not cache the screen's document. Files under
+ * `/assets/` have a hash in their name and may be cached for ever. Only GET and HEAD.
+ */
+export function createScreenHandler(parts: ScreenHandlerParts): HttpHandler {
+  const { next } = parts;
+  return (request) => {
+    const path = pathOf(request.target);
+    const isDocument = parts.isOwnHost !== undefined && documentPaths.test(path);
+    const file = fileAt(parts, request, isDocument ? "/index.html" : path);
+    if (!file || path.endsWith(".html")) return next(request);
+    if (parts.isOwnHost?.(request) === false) throw fail("MISDIRECTED_REQUEST");
+    if (request.method !== "GET" && request.method !== "HEAD") {
+      throw fail("METHOD_NOT_ALLOWED", { metadata: { allow: "GET, HEAD" } });
+    }
+    const headers = screenHeaders(parts.address(request));
+    return staticAnswer(request, file, { headers, caching: isDocument ? "no-store" : cachingOf(path) });
+  };
+}
+
+/** The paths that the screen's own router knows. Every other path gets 404 and not the document. */
+const documentPaths = /^\/($|settings(\/|$)|sign-in(\/link)?$)/;
+
+/** The pages of the documentation, which anybody may read. */
+const docsPaths = /^\/docs\/[\w-]+$/;
+
+function fileAt(
+  { files, address, clock }: ScreenHandlerParts,
+  request: HttpRequest,
+  path: string,
+): StaticBody | undefined {
+  if (path === securityTextPath && files.has("/docs/security.html")) {
+    return securityText({ origin: address(request).origin, nowMs: clock.unixMs() });
+  }
+  return files.get(docsPaths.test(path) ? `${path}.html` : path);
+}
+
+function cachingOf(path: string): string {
+  return path.startsWith("/assets/") ? "public, max-age=31536000, immutable" : "no-cache";
+}
+
+/** Complete files of the built screen by their URL path, which starts with "/". */
+export type ScreenFiles = ReadonlyMap<string, StaticBody>;
+
+const filesMax = 1_000;
+
+/**
+ * Reads every file of the built screen, once, at start-up. The build has put the compressed forms
+ * of a file beside it, as `<name>.br` and `<name>.gz`: to make them takes longer than the rest of a
+ * start. Undefined if the screen is not built. Throws if there are more than `filesMax` files,
+ * because then it is the wrong folder.
+ */
+export async function readScreenFiles(folder: string): Promise<ScreenFiles | undefined> {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
+  const names = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
+  if (names.length > filesMax) throw new Error(`${folder} has more files than a screen: ${names.length}`);
+  const contents = new Map(
+    await Promise.all(names.map(async (name) => [name, await readFile(name)] as const)),
+  );
+  const byPath = new Map<string, StaticBody>();
+  for (const [name, plain] of contents) {
+    if (/\.(br|gz)$/.test(name)) continue;
+    const contentType = contentTypes[name.slice(name.lastIndexOf("."))] ?? "application/octet-stream";
+    const [br, gzip] = [contents.get(`${name}.br`), contents.get(`${name}.gz`)];
+    const compressed = { ...(br && { br }), ...(gzip && { gzip }) };
+    byPath.set(
+      name.slice(folder.length).split(sep).join("/"),
+      createStaticBody(plain, { contentType, compressed }),
+    );
+  }
+  return byPath.has("/index.html") ? byPath : undefined;
+}
+
+const contentTypes: Readonly<Record<string, string>> = {
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".css": "text/css; charset=utf-8",
+  ".svg": "image/svg+xml",
+  ".png": "image/png",
+  ".ico": "image/x-icon",
+  ".woff2": "font/woff2",
+};
+
+/**
+ * The screen may run only its own files, may not be framed, may send requests only to its own
+ * origin, and may not turn text into script. It shows a new key once, so no other code may run
+ * beside it.
+ */
+const contentSecurityPolicy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "connect-src 'self'",
+  "img-src 'self' data:",
+  "frame-ancestors 'none'",
+  "base-uri 'none'",
+  "form-action 'self'",
+  "require-trusted-types-for 'script'",
+].join("; ");
+
+const hstsSeconds = 365 * 24 * 60 * 60;
+
+/**
+ * The headers of every response that a browser shows or runs: names and values, alternating.
+ * Strict-Transport-Security is added only over HTTPS.
+ */
+export function screenHeaders({ secure }: { readonly secure: boolean }): string[] {
+  const headers = [
+    "Content-Security-Policy",
+    contentSecurityPolicy,
+    "Cross-Origin-Opener-Policy",
+    "same-origin",
+    "Cross-Origin-Resource-Policy",
+    "same-origin",
+    "X-Content-Type-Options",
+    "nosniff",
+    "Referrer-Policy",
+    "no-referrer",
+  ];
+  if (secure) headers.push("Strict-Transport-Security", `max-age=${hstsSeconds}`);
+  return headers;
+}
+
+const securityTextPath = "/.well-known/security.txt";
+
+const dayMs = 24 * 60 * 60 * 1_000;
+/** RFC 9116 recommends less than a year. The text is made anew each day. */
+const validDays = 30;
+
+/**
+ * Says where to report a fault of this Keyrun (RFC 9116): at its page of SECURITY.md. The same text
+ * for a day of UTC. `origin` is the start of links to this Keyrun: scheme, host and port.
+ */
+function securityText({ origin, nowMs }: { origin: string; nowMs: number }): StaticBody {
+  const expires = new Date((Math.floor(nowMs / dayMs) + validDays) * dayMs);
+  const lines = [
+    `Contact: ${origin}/docs/security#how-to-report-a-fault`,
+    `Expires: ${expires.toISOString()}`,
+    "Preferred-Languages: en",
+    `Canonical: ${origin}${securityTextPath}`,
+    "",
+  ];
+  const contentType = "text/plain; charset=utf-8";
+  return createStaticBody(Buffer.from(lines.join("\n")), { contentType, compressed: {} });
+}
