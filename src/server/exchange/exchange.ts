@@ -30,7 +30,7 @@ import {
   writeHead,
 } from "../node-http.ts";
 import { type Report, type TransportLimits, transportLimits } from "../transport.ts";
-import { ExchangeBody } from "./exchange-body.ts";
+import { RequestBody } from "./request-body.ts";
 import { RequestFacts, type RequestFactsOptions } from "./request-facts.ts";
 import { abandonBody, streamBody } from "./stream-body.ts";
 
@@ -46,7 +46,7 @@ export class Exchange extends RequestFacts implements HttpRequest, Abortable, Ta
   readonly #mount: Mount;
   readonly #incoming: Incoming;
   readonly #context: ExchangeOptions;
-  readonly #body: ExchangeBody;
+  readonly #body: RequestBody;
   /** Whether the last byte of the answer was passed to Node. */
   #finished = false;
   #failed = false;
@@ -61,7 +61,7 @@ export class Exchange extends RequestFacts implements HttpRequest, Abortable, Ta
     this.#mount = mount;
     this.#incoming = incoming;
     this.#context = context;
-    this.#body = new ExchangeBody(incoming, context.limits);
+    this.#body = new RequestBody(incoming, context.limits);
     if (incoming.notes !== undefined) {
       incoming.notes.entry = mount.entry;
       incoming.notes.request = this;
@@ -132,7 +132,6 @@ export class Exchange extends RequestFacts implements HttpRequest, Abortable, Ta
   bodyChunks(bytesOf: BytesOfBody = (arrived) => arrived): BodyChunkSource {
     const chunks = this.#body.chunks(this.openHeld(), bytesOf);
     this.#watch();
-    if (this.#abortReason !== undefined) chunks.fail(this.#abortReason);
     return chunks;
   }
 
