@@ -317,7 +317,8 @@ test("abortAll also aborts a request that is watched later, and never one that h
   });
   const [running, ended, late] = [request("running"), request("ended"), request("late")];
   tracker.watch(running);
-  tracker.unwatch(tracker.watch(ended));
+  tracker.watch(ended);
+  tracker.unwatch(ended);
   tracker.abortAll(fail("UNAVAILABLE"));
   tracker.watch(late);
   expect(aborted).toEqual(["running UNAVAILABLE", "late UNAVAILABLE"]);

@@ -50,8 +50,7 @@ export class Exchange extends RequestFacts implements HttpRequest, Abortable, Ta
   /** Whether the last byte of the answer was passed to Node. */
   #finished = false;
   #failed = false;
-  /** The place with the tracker; -1 while it does not watch the request. */
-  #watchedAt = -1;
+  #isWatched = false;
   #abort: AbortController | undefined;
   #abortReason: Refusal | undefined;
   #onGone: EndCall | undefined;
@@ -165,8 +164,9 @@ export class Exchange extends RequestFacts implements HttpRequest, Abortable, Ta
 
   /** Registers the request with the tracker until it ends, so that a drain can abort it. */
   #watch(): void {
-    if (this.#watchedAt >= 0 || this.#finished) return;
-    this.#watchedAt = this.#context.requests.watch(this);
+    if (this.#isWatched || this.#finished) return;
+    this.#isWatched = true;
+    this.#context.requests.watch(this);
   }
 
   abort(reason: Refusal): void {
@@ -228,9 +228,8 @@ export class Exchange extends RequestFacts implements HttpRequest, Abortable, Ta
 
   #finish(): void {
     this.#finished = true;
-    if (this.#watchedAt < 0) return;
-    this.#context.requests.unwatch(this.#watchedAt);
-    this.#watchedAt = -1;
+    if (this.#isWatched) this.#context.requests.unwatch(this);
+    this.#isWatched = false;
   }
 
   /**

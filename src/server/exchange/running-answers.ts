@@ -21,7 +21,6 @@ import {
 } from "../node-http.ts";
 import type { Report, TransportLimits } from "../transport.ts";
 import { UnreadAnswer, type UnreadAnswers, type UnreadConnection } from "../unread-answers.ts";
-import { SlotList } from "./slot-list.ts";
 
 export interface RunningAnswersOptions {
   /**
@@ -59,7 +58,7 @@ export function createRunningAnswers(
   { onRequest, requests, newRequestId, outcomes, entry, report, watch }: RunningAnswersOptions,
   { limits, unread }: { readonly limits: TransportLimits; readonly unread: UnreadAnswers },
 ): RunningAnswers {
-  const all = new SlotList<NodeResponse>();
+  const all = new Set<NodeResponse>();
   const refusalOfHead = createHeadCheck(limits);
   const refused = new WeakSet<object>();
   // Answers must keep the order of their requests, so there is no cheaper way to refuse one.
@@ -96,7 +95,7 @@ export function createRunningAnswers(
   return {
     all,
     take(req, res) {
-      const place = all.add(res);
+      all.add(res);
       const connection = connectionOf(req, unread);
       const unreadAnswer = new UnreadAnswer(unread, connection);
       const head = headOf(req);
@@ -104,7 +103,7 @@ export function createRunningAnswers(
       const incoming: Incoming = { head, req, res, unread: unreadAnswer, notes, onClose: undefined };
       requests.begin();
       res.on("close", () => {
-        all.remove(place);
+        all.delete(res);
         requests.end();
         noteAnswered(res);
         unreadAnswer.end();
