@@ -68,8 +68,6 @@ export interface TransportLimits {
   readonly fewFirstBytesMax: number;
   /** For how many turns the others wait while new connections arrive: Node's queue has 511. */
   readonly heldStartTurnsMax: number;
-  /** How long an HTTP/2 session may read nothing although answers wait for it. */
-  readonly unreadSessionMsMax: number;
   /** Requests that wait for the end of their turn of the event loop. */
   readonly batchedRequestsMax: number;
   /** Bytes of answers that wait for their callers, of all connections of the process. */
@@ -78,11 +76,6 @@ export interface TransportLimits {
   readonly unreadBytesPerConnectionMax: number;
   /** Up to so many bytes, a connection may use the last quarter of `unreadBytesMax`. */
   readonly littleUnreadBytesMax: number;
-  /**
-   * How many answers of a connection that holds half of that itself may find no room, from one
-   * check to the next.
-   */
-  readonly refusalsWhileHoldingMax: number;
   /** What Node keeps for an answer that waits, without its body. */
   readonly unreadAnswerBytes: number;
   /** CVE-2023-44487: how many resets a session may send at once, and how many more each second. */
@@ -129,12 +122,10 @@ export const transportLimits: TransportLimits = Object.freeze({
   connectionStartsPerTurnMax: 4,
   fewFirstBytesMax: 1_024,
   heldStartTurnsMax: 512,
-  unreadSessionMsMax: 60_000,
   batchedRequestsMax: 512,
   unreadBytesMax: bounds.unreadBytesMax,
   unreadBytesPerConnectionMax: bounds.unreadBytesPerConnectionMax,
   littleUnreadBytesMax: bounds.littleUnreadBytesMax,
-  refusalsWhileHoldingMax: 32,
   unreadAnswerBytes: 16 * 1024,
   streamResetBurst: 100,
   streamResetsPerSecond: 10,

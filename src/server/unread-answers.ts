@@ -2,9 +2,10 @@ import { Socket } from "node:net";
 import type { Report, TransportLimits } from "./transport.ts";
 
 /**
- * Counts the bytes of answers that were passed to Node and that their callers have not read, for
- * each connection and for the whole process. Nothing in Node bounds them: HTTP/2's flow control
- * keeps an answer in memory for as long as its caller does not open the window.
+ * Counts the bytes of answers that were passed to Node and that their callers have not read. Nothing
+ * in Node bounds them: HTTP/2's flow control keeps an answer in memory for as long as its caller
+ * does not open the window. There are two caps, one for a connection and one for the process, and
+ * one rule: past half of the process's cap, the connection is closed that holds most for longest.
  */
 export class UnreadAnswers {
   readonly limits: TransportLimits;
@@ -12,15 +13,14 @@ export class UnreadAnswers {
   #lookedAtMs: number | undefined;
   /** The bytes of all connections. An answer counts with what Node keeps for it. */
   bytes = 0;
+  /** How many connections began, and requests ended. */
+  uses = 0;
   /** Stands for a connection that is closed already. */
   readonly nobody = new UnreadConnection(new Socket(), "http1");
 
   constructor(limits: TransportLimits) {
     this.limits = limits;
   }
-
-  /** How many connections began, and requests ended. */
-  uses = 0;
 
   /** Returns the count of a connection, by the object that `add` was called with. */
   of(connection: object): UnreadConnection | undefined {
@@ -39,34 +39,27 @@ export class UnreadAnswers {
   }
 
   /**
-   * Closes the HTTP/2 sessions that read nothing for too long; Node itself does that for HTTP/1.1.
-   * If more than half of the bound is taken, also closes connections that read too little: first
-   * the one that holds most for longest. Call it regularly, with a monotonic time.
+   * Closes connections that read too little, while more than half of the cap is taken: first the
+   * one that holds most for longest, and none that reads or has just come. Call it regularly, with
+   * a monotonic time.
    */
   check(nowMs: number, report: Report): void {
+    const { checkIntervalMs, unreadBytesMax, writeBytesPerSecondMin } = this.limits;
     const elapsedMs = nowMs - (this.#lookedAtMs ?? nowMs);
     // Each listener calls this.
-    if (this.#lookedAtMs !== undefined && elapsedMs < this.limits.checkIntervalMs / 2) return;
+    if (this.#lookedAtMs !== undefined && elapsedMs < checkIntervalMs / 2) return;
     this.#lookedAtMs = nowMs;
-    const { writeBytesPerSecondMin } = this.limits;
-    for (const connection of this.#connections.values()) connection.look(elapsedMs, writeBytesPerSecondMin);
-    for (const connection of this.#tooSlow()) {
-      const { bytes, socket } = connection;
+    const all = [...this.#connections.values()];
+    for (const connection of all) connection.look(elapsedMs, writeBytesPerSecondMin);
+    const slow = all.filter(({ heldByteMs }) => heldByteMs > 0);
+    slow.sort((one, other) => other.heldByteMs - one.heldByteMs);
+    let left = this.bytes;
+    for (const { bytes, socket } of slow) {
+      if (left <= unreadBytesMax / 2) return;
+      left -= bytes;
       report({ kind: "connection_closed", by: "unread_answers", bytes, address: socket.remoteAddress ?? "" });
       socket.destroy();
     }
-  }
-
-  #tooSlow(): UnreadConnection[] {
-    const holding = [...this.#connections.values()].filter(({ heldByteMs }) => heldByteMs > 0);
-    holding.sort((one, other) => other.heldByteMs - one.heldByteMs);
-    let bytes = this.bytes;
-    return holding.filter((one) => {
-      const isTooSlow =
-        one.stalledMs > this.limits.unreadSessionMsMax || bytes > this.limits.unreadBytesMax / 2;
-      if (isTooSlow) bytes -= one.bytes;
-      return isTooSlow;
-    });
   }
 }
 
@@ -79,14 +72,10 @@ export class UnreadConnection {
   /** Grows from use to use of all connections: at its start, and at the end of each request. */
   lastUse = 0;
   bytes = 0;
-  /** How many answers had no room since the last look. */
-  refusals = 0;
   /** How many bytes were read since the last look. */
   readBytes = 0;
   /** Grows with the bytes that are held, and with their time. 0 while the caller reads. */
   heldByteMs = 0;
-  /** For how long nothing was read. */
-  stalledMs = 0;
   /** Whether a key was right on it. */
   isProven = false;
   /** Called once, when that is so. */
@@ -105,10 +94,8 @@ export class UnreadConnection {
     const held = this.#bytesBefore - read;
     const readsEnough = held <= 0 || 1_000 * read >= bytesPerSecondMin * elapsedMs;
     this.heldByteMs = readsEnough ? 0 : this.heldByteMs + held * elapsedMs;
-    this.stalledMs = this.#isHttp2 && held > 0 && read === 0 ? this.stalledMs + elapsedMs : 0;
     this.#bytesBefore = this.bytes;
     this.readBytes = 0;
-    this.refusals = 0;
   }
 
   /** HTTP/2 writes as much as the caller's window allows. HTTP/1.1 writes everything at once. */
@@ -144,25 +131,15 @@ export class UnreadAnswer {
     return this.#connection.bytes < this.#all.limits.unreadBytesPerConnectionMax && this.hasRoom(0);
   }
 
-  /** Whether there is room for an answer with so many bytes. */
+  /**
+   * Whether the process has room for an answer with so many bytes. The last quarter is kept for
+   * connections that hold little, so that callers who read are answered beside those who do not.
+   */
   hasRoom(bytes: number): boolean {
     const { unreadBytesMax, littleUnreadBytesMax, unreadAnswerBytes } = this.#all.limits;
     const size = bytes + unreadAnswerBytes;
-    // The last quarter is kept for connections that hold little, so that others can't take it.
     const holdsLittle = this.#connection.bytes + size <= littleUnreadBytesMax;
     return this.#all.bytes + size <= (holdsLittle ? unreadBytesMax : 0.75 * unreadBytesMax);
-  }
-
-  /**
-   * Counts an answer that had no room. A caller that holds much and still sends many requests is
-   * disconnected: each request costs memory until it is refused.
-   */
-  noteRefusal(): void {
-    const { refusalsWhileHoldingMax, littleUnreadBytesMax } = this.#all.limits;
-    const { socket, bytes } = this.#connection;
-    this.#connection.refusals += 1;
-    if (this.#connection.refusals > refusalsWhileHoldingMax && bytes > littleUnreadBytesMax / 2)
-      socket.destroy();
   }
 
   /** Counts bytes that are passed to Node. */

@@ -116,9 +116,7 @@ export class Exchange extends RequestFacts implements HttpRequest, Abortable, Ta
     this.#context.outcomes.refused(refusal, entry, this);
     const answer =
       response ?? refusalAnswer(refusal, this, { form, ...(headers && { rateHeaders: headers }) });
-    const hasRoom = this.#incoming.unread.hasRoom(answer.body.length);
-    if (!hasRoom) this.#incoming.unread.noteRefusal();
-    this.#send(hasRoom ? answer : withoutBody(answer));
+    this.#send(this.#incoming.unread.hasRoom(answer.body.length) ? answer : withoutBody(answer));
   }
 
   readBody(bytesMax: number): BodyOutcome | Promise<BodyOutcome> {
