@@ -1,3 +1,5 @@
+/** The access log: a line of JSON for each request. */
+
 import type { Clock } from "../base/clock.ts";
 import type { Entry } from "../metrics/metrics.ts";
 import { rowOf } from "../refusal/reasons.ts";
@@ -12,21 +14,24 @@ export interface AccessLog extends RequestObserver {
   unread(refusal: Refusal, entry: Entry, asked: LoggedRequest): void;
 }
 
-export interface AccessLogParts {
+/**
+ * One line of JSON for each request, at its end; that of a stream at the end of the stream. Probes
+ * get none. No line has a text of the request, but its id where that can hold no key: the path is
+ * told as its route.
+ */
+export function createAccessLog({
+  clock,
+  nameRoute,
+  write,
+  redact,
+}: {
   readonly clock: Clock;
   readonly nameRoute: NameRoute;
   /** Called with each line and its newline. */
   readonly write: WriteLine;
   /** Cuts secrets from a finished line, as the log does. */
   readonly redact: (line: string) => string;
-}
-
-/**
- * One line of JSON for each request, at its end; that of a stream at the end of the stream. Probes
- * get none. No line has a text of the request, but its id where that can hold no key: the path is
- * told as its route.
- */
-export function createAccessLog({ clock, nameRoute, write, redact }: AccessLogParts): AccessLog {
+}): AccessLog {
   const time = () => new Date(clock.unixMs()).toISOString();
   const tell = (facts: object) =>
     write(`${redact(JSON.stringify({ level: "info", time: time(), ...facts, msg: "request" }))}\n`);
@@ -50,20 +55,22 @@ function factsOf(
   { head, entry, request, keyId, teamId, appId, outcome, traceId }: RequestNotes,
   { route, status, seconds }: { route: string | undefined; status: number | undefined; seconds: number },
 ): object {
-  const reason = typeof outcome === "object" ? outcome.reason : outcome;
-  const grpcCode = entry === "grpc" && outcome !== undefined ? codeOf(outcome) : undefined;
+  const refusal = typeof outcome === "object" ? outcome : undefined;
+  const code = refusal === undefined ? 0 : rowOf(refusal.reason).code;
+  const grpcCode = entry === "grpc" && outcome !== undefined ? code : undefined;
   return {
-    ...{ entry, method: httpMethod(head.method), route: route ?? "(no route)", status: status ?? noAnswer },
-    ...{ grpcCode, outcome: reason, teamId, keyId, appId: appId ?? appOf(outcome) },
+    entry,
+    method: httpMethod(head.method),
+    route: route ?? "(no route)",
+    status: status ?? noAnswer,
+    grpcCode,
+    outcome: refusal?.reason ?? outcome,
+    teamId,
+    keyId,
+    appId: appId ?? refusal?.appId,
     seconds: Math.round(seconds * 1e6) / 1e6,
-    ...{ requestId: request?.requestId, address: request?.address ?? head.peer, trace_id: traceId },
+    requestId: request?.requestId,
+    address: request?.address ?? head.peer,
+    trace_id: traceId,
   };
-}
-
-function codeOf(outcome: "OK" | Refusal): number {
-  return outcome === "OK" ? 0 : rowOf(outcome.reason).code;
-}
-
-function appOf(outcome: RequestNotes["outcome"]): string | undefined {
-  return typeof outcome === "object" ? outcome.appId : undefined;
 }

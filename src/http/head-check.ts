@@ -1,13 +1,6 @@
 import { fail, type Refusal } from "../refusal/refusal.ts";
 import { countOf, headerOf, type RequestHead } from "./request-head.ts";
 
-export interface HeadLimits {
-  /** How many headers one request may have. */
-  readonly headersMax: number;
-  /** How many bytes all headers of one request may have. */
-  readonly headerBytesMax: number;
-}
-
 /**
  * Returns a check that refuses what Node accepts and Keyrun does not: another version than 1.0 and
  * 1.1 in a request line; too many headers or header bytes; a Host that is missing, repeated or no
@@ -15,7 +8,12 @@ export interface HeadLimits {
  * Content-Types over HTTP/2; and a transfer coding other than chunked, which Keyrun would not
  * decode, or one over HTTP/1.0, which has none (RFC 9112, section 6.1). CONNECT is refused too.
  */
-export function createHeadCheck(limits: HeadLimits): (head: RequestHead) => Refusal | undefined {
+export function createHeadCheck(limits: {
+  /** How many headers one request may have. */
+  readonly headersMax: number;
+  /** How many bytes all headers of one request may have. */
+  readonly headerBytesMax: number;
+}): (head: RequestHead) => Refusal | undefined {
   // Callers use the same few hosts, so the last valid one is not parsed again.
   let goodHost: string | undefined;
   return (head) => {

@@ -1,3 +1,5 @@
+/** Header fields: lists of names and values, what a caller prefers, and when its key ends. */
+
 import { bounds } from "../bounds.ts";
 
 /** Returns alternating names and values as `Headers`, without pseudo-headers such as `:path`. */

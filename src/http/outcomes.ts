@@ -1,3 +1,5 @@
+/** How requests end: each outcome is counted and logged once, and noted for its observers. */
+
 import type { Clock } from "../base/clock.ts";
 import type { Log } from "../log/log.ts";
 import type { Entry, Metrics } from "../metrics/metrics.ts";
@@ -38,14 +40,17 @@ export interface Outcomes {
   refused(refusal: Refusal, entry: Entry, asked: LoggedRequest): void;
 }
 
-export interface OutcomesParts {
+export function createOutcomes({
+  log,
+  metrics,
+  clock,
+  nameRoute,
+}: {
   readonly log: Log;
   readonly metrics: Pick<Metrics, "requestEnded" | "limitRefused" | "shed" | "outageRefused">;
   readonly clock: Pick<Clock, "monotonicMs">;
   readonly nameRoute: NameRoute;
-}
-
-export function createOutcomes({ log, metrics, clock, nameRoute }: OutcomesParts): Outcomes {
+}): Outcomes {
   const ended = ({ teamId, startMs, isStream }: LoggedRequest) => {
     const isTimed = startMs !== undefined && isStream !== true;
     return { teamId, seconds: isTimed ? (clock.monotonicMs() - startMs) / 1_000 : undefined };

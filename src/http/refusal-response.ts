@@ -1,3 +1,8 @@
+/**
+ * A refusal as a response: JSON with an HTTP status, the same for Connect's clients, the problem of
+ * RFC 9457, or a gRPC status.
+ */
+
 import { create, toBinary } from "@bufbuild/protobuf";
 import { anyPack } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
@@ -51,12 +56,14 @@ function grpcTypeOf(request: Pick<HttpRequest, "header">): string {
  */
 export function refusalResponse(refusal: Refusal, context: RefusalContext): WholeResponse {
   const { requestId, rateHeaders = [] } = context;
-  const problem = asksForProblem(context.accept);
+  const type = preferredType(context.accept, ["application/json", "application/problem+json"]);
+  const problem = type === "application/problem+json";
   const own = context.isForRpc ? connectBody(refusal) : {};
   const body = problem ? problemBody(refusal, requestId) : { ...own, ...errorBody(refusal, requestId) };
   const json = context.isForRpc ? "application/json; charset=utf-8" : "application/json";
-  const headers = ["Content-Type", problem ? "application/problem+json" : json];
-  headers.push("X-Request-Id", requestId, ...rateHeaders, ...refusalHeaders(refusal));
+  const headers = ["Content-Type", problem ? type : json];
+  headers.push("X-Request-Id", requestId, ...rateHeaders);
+  headers.push(...reasonHeaders(refusal), ...repeatHeaders(refusal).flat());
   return { status: rowOf(refusal.reason).httpStatus, headers, body: JSON.stringify(body) };
 }
 
@@ -84,16 +91,6 @@ export function reasonHeaders({ reason, metadata }: Refusal): string[] {
     const fact = /^\{(\w+)\}$/.exec(text)?.[1];
     return fact !== undefined && metadata[fact] === undefined ? [] : [name, filled(text, metadata)];
   });
-}
-
-function refusalHeaders(refusal: Refusal): string[] {
-  return [...reasonHeaders(refusal), ...repeatHeaders(refusal).flat()];
-}
-
-function asksForProblem(accept: string | undefined): boolean {
-  return (
-    preferredType(accept, ["application/json", "application/problem+json"]) === "application/problem+json"
-  );
 }
 
 function errorBody(refusal: Refusal, requestId: string) {

@@ -42,19 +42,20 @@ export interface RequestObserver {
   ended(notes: RequestNotes, status: number | undefined): void;
 }
 
-export interface WatchOptions {
-  monotonicMs(): number;
-  /** Called with what an observer throws. */
-  onFault(thrown: unknown): void;
-}
-
 /**
  * A watch for all of these; undefined if there is none. An observer that throws, as an operator's
  * own sampler of traces may, disturbs no request.
  */
 export function watchRequests(
   observers: readonly RequestObserver[],
-  { monotonicMs, onFault }: WatchOptions,
+  {
+    monotonicMs,
+    onFault,
+  }: {
+    monotonicMs(): number;
+    /** Called with what an observer throws. */
+    onFault(thrown: unknown): void;
+  },
 ): RequestWatch | undefined {
   if (observers.length === 0) return undefined;
   const each = (call: (observer: RequestObserver) => void) => {
@@ -69,7 +70,9 @@ export function watchRequests(
   return {
     begun(head, entry) {
       const notes: RequestNotes = {
-        ...{ head, entry, begunMs: monotonicMs() },
+        head,
+        entry,
+        begunMs: monotonicMs(),
         request: undefined,
         keyId: undefined,
         teamId: undefined,

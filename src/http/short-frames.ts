@@ -1,3 +1,5 @@
+/** Writes many short messages of a stream as fast as one, where they are there together. */
+
 export interface FrameForm<Message> {
   /** The bytes of one message, with all that stands around it. */
   readonly frameOf: (message: Message) => Uint8Array;

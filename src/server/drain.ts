@@ -1,3 +1,8 @@
+/**
+ * How the process stops without failing a request that ends in time: the drain, what it drains, and
+ * the requests that run.
+ */
+
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Refusal } from "../refusal/refusal.ts";
 

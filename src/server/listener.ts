@@ -1,10 +1,21 @@
+/**
+ * A listener: one port for HTTP/1.1 and HTTP/2, in plaintext or over TLS. It puts together what the
+ * folders `connection/` (who may connect, and which protocol it speaks) and `exchange/` (one
+ * request and its answer) do.
+ */
+
 import { Server, type Socket } from "node:net";
 import type { Clock } from "../base/clock.ts";
 import type { HostAndPort } from "../settings/host.ts";
-import { type ConnectionsOptions, createConnections, createIdleBound } from "./connection/connections.ts";
+import {
+  type ConnectionsOptions,
+  createConnections,
+  createIdleBound,
+  keepWhileOpen,
+} from "./connection/connections.ts";
 import { createHttp1Server, type ListenerTls } from "./connection/http1-server.ts";
 import { createHttp2Acceptor, createStreamCheck } from "./connection/http2-server.ts";
-import { createStaggered, keepWhileOpen, splitByAlpn, splitByPreface } from "./connection/split-protocols.ts";
+import { splitProtocols } from "./connection/split-protocols.ts";
 import type { Drainable } from "./drain.ts";
 import { createRunningAnswers, type RunningAnswersOptions } from "./exchange/running-answers.ts";
 import type { NodeRequest } from "./node-http.ts";
@@ -78,12 +89,8 @@ export function createListener(options: ListenerOptions): Listener {
   }
   // `node:http` has no response for a CONNECT, so the HTTP/1.1 server refuses it itself.
   http2.server.on("connect", answers.take);
-  const undecided = new Set<Socket>();
-  const { peekMsMax, fewFirstBytesMax } = limits;
-  const staggered = createStaggered(limits.connectionStartsPerTurnMax, limits.heldStartTurnsMax);
-  const split = { connections, undecided, onHttp1, peekMsMax, staggered, fewFirstBytesMax, acceptHttp2 };
-  if (tls === undefined) splitByPreface(http1, split);
-  else splitByAlpn(http1, split);
+  const isTls = tls !== undefined;
+  const undecided = splitProtocols(http1, { isTls, admit: connections.admit, onHttp1, acceptHttp2, limits });
   http1.maxConnections = options.connectionsMax;
   http1.on("drop", (dropped) => {
     report({ kind: "connection_refused", by: "total", address: dropped?.remoteAddress ?? "" });

@@ -1,3 +1,8 @@
+/**
+ * Node's requests and responses, where HTTP/1.1 and HTTP/2 differ: the head as a plain value, what
+ * has become of a response, and how an answer is written.
+ */
+
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { constants, type Http2ServerRequest, type Http2ServerResponse } from "node:http2";
 import type { HttpResponse, Trailers, WholeResponse } from "../http/handler.ts";

@@ -1,3 +1,5 @@
+/** Whether this process is ready for work, and whether its store answers. */
+
 import type { Readiness } from "../rpc/health.ts";
 
 export interface SettableReadiness extends Readiness {
@@ -49,7 +51,16 @@ export interface StoreWatch {
   close(): void;
 }
 
-interface StoreWatchParts {
+/**
+ * Asks a store regularly whether it answers, one check after the other. It counts as answering
+ * until checks fail, and again from the first check that succeeds.
+ */
+export function watchStore({
+  check,
+  everyMs,
+  failuresMin,
+  onChange,
+}: {
   /** Resolves where the store answers; it must end in some time. */
   readonly check: () => Promise<void>;
   /** The pause between two checks. The store is asked no more often, however often others ask. */
@@ -58,13 +69,7 @@ interface StoreWatchParts {
   readonly failuresMin: number;
   /** Called after each change of `answers`, with the cause where the store stopped to answer. */
   readonly onChange: (change: { readonly answers: boolean; readonly cause?: unknown }) => void;
-}
-
-/**
- * Asks a store regularly whether it answers, one check after the other. It counts as answering
- * until checks fail, and again from the first check that succeeds.
- */
-export function watchStore({ check, everyMs, failuresMin, onChange }: StoreWatchParts): StoreWatch {
+}): StoreWatch {
   let failures = 0;
   let open = true;
   let timer = setTimeout(ask, everyMs).unref();

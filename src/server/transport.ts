@@ -1,3 +1,5 @@
+/** What holds for every connection: its limits, and the events that are reported of it. */
+
 import { bounds } from "../bounds.ts";
 
 /**

@@ -2,10 +2,11 @@ import { Socket } from "node:net";
 import type { Report, TransportLimits } from "./transport.ts";
 
 /**
- * Counts the bytes of answers that were passed to Node and that their callers have not read. Nothing
- * in Node bounds them: HTTP/2's flow control keeps an answer in memory for as long as its caller
- * does not open the window. There are two caps, one for a connection and one for the process, and
- * one rule: past half of the process's cap, the connection is closed that holds most for longest.
+ * Counts the bytes of answers that were passed to Node and that their callers have not read.
+ * Nothing in Node bounds them: HTTP/2's flow control keeps an answer in memory for as long as its
+ * caller does not open the window. There are two caps, one for a connection and one for the
+ * process, and one rule: past half of the process's cap, the connection is closed that holds most
+ * for longest.
  */
 export class UnreadAnswers {
   readonly limits: TransportLimits;

@@ -1,3 +1,5 @@
+/** Answers over HTTP/1.1 for what Node gives us without a response: bytes that are no request. */
+
 import { type IncomingMessage, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Clock } from "../../base/clock.ts";

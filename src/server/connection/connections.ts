@@ -1,3 +1,8 @@
+/**
+ * Which connections of a listener may stay: so many of one address, and so many bytes of those
+ * without a request.
+ */
+
 import type { ServerHttp2Session } from "node:http2";
 import type { Socket } from "node:net";
 import { isLoopback } from "../../http/request-head.ts";
@@ -23,6 +28,7 @@ export interface Connections {
   admit(socket: Socket): boolean;
 }
 
+/** Counts the connections of a listener, and refuses those past the bound of their address. */
 export function createConnections(options: ConnectionsOptions): Connections {
   const all = new Set<Socket>();
   const perAddressMax = options.connectionsPerAddressMax ?? Number.POSITIVE_INFINITY;
@@ -39,40 +45,29 @@ export function createConnections(options: ConnectionsOptions): Connections {
         socket.destroy();
         return false;
       }
-      all.add(socket);
-      socket.once("close", () => {
-        all.delete(socket);
-        cap.release(address);
-      });
+      keepWhileOpen(all, socket);
+      socket.once("close", () => cap.release(address));
       return true;
     },
   };
 }
 
-/** Counts open connections by address block: one IPv4 address, or one IPv6 /64 network. */
-interface ConnectionCap {
-  /**
-   * Counts one connection more. Returns false, and counts nothing, if the block has reached its
-   * bound.
-   */
-  admit(address: string): boolean;
-  /** Counts one connection less. Call it once for each connection that `admit` allowed. */
-  release(address: string): void;
+export function keepWhileOpen(sockets: Set<Socket>, socket: Socket): void {
+  sockets.add(socket);
+  socket.once("close", () => sockets.delete(socket));
 }
 
 /**
- * Allows at most `perAddressMax` concurrent connections for each block of addresses. Exempt
- * addresses are not counted.
+ * Allows at most `perAddressMax` concurrent connections for each block of addresses: one IPv4
+ * address, or one IPv6 /64 network. Exempt addresses are not counted. `admit` counts one connection
+ * more, or returns false; call `release` once for each that it allowed.
  */
-export function createConnectionCap(
-  perAddressMax: number,
-  isExempt: (address: string) => boolean,
-): ConnectionCap {
+export function createConnectionCap(perAddressMax: number, isExempt: (address: string) => boolean) {
   // A block is removed with its last connection, so the listener's bound on connections bounds this
   // map.
   const open = new Map<string, number>();
   return {
-    admit(address) {
+    admit(address: string): boolean {
       if (isExempt(address)) return true;
       const block = addressBlock(address);
       const count = open.get(block) ?? 0;
@@ -80,7 +75,7 @@ export function createConnectionCap(
       open.set(block, count + 1);
       return true;
     },
-    release(address) {
+    release(address: string): void {
       if (isExempt(address)) return;
       const block = addressBlock(address);
       const count = open.get(block);
@@ -89,15 +84,6 @@ export function createConnectionCap(
       else open.set(block, count - 1);
     },
   };
-}
-
-interface IdleBoundOptions {
-  readonly http1: ReadonlySet<Socket>;
-  readonly http2: ReadonlySet<ServerHttp2Session>;
-  readonly connectionsMax: number;
-  readonly unread: Pick<UnreadAnswers, "of">;
-  readonly limits: Pick<TransportLimits, "idleBytesMax" | "idleBytes">;
-  readonly report: Report;
 }
 
 interface Idle {
@@ -111,7 +97,14 @@ interface Idle {
  * past the bound it closes connections without a request, first the one that is idle for longest.
  * It ends each as if its time were over.
  */
-export function createIdleBound(options: IdleBoundOptions): () => void {
+export function createIdleBound(options: {
+  readonly http1: ReadonlySet<Socket>;
+  readonly http2: ReadonlySet<ServerHttp2Session>;
+  readonly connectionsMax: number;
+  readonly unread: Pick<UnreadAnswers, "of">;
+  readonly limits: Pick<TransportLimits, "idleBytesMax" | "idleBytes">;
+  readonly report: Report;
+}): () => void {
   const { http1, http2, connectionsMax, unread, report } = options;
   const { idleBytes } = options.limits;
   // More connections are allowed where there is more memory.

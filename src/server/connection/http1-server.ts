@@ -1,3 +1,5 @@
+/** Node's HTTP/1.1 server with every limit set, also for callers that close their end at once. */
+
 import { createServer, type Server, type ServerOptions } from "node:http";
 import { createServer as createTlsServer, type ServerOptions as TlsServerOptions } from "node:https";
 import type { Socket } from "node:net";
@@ -104,13 +106,6 @@ function endIfStalled(socket: Socket, running: Iterable<NodeResponse>): void {
   if (socket.writableLength > 0 || !answerOn(socket, running)) socket.destroy();
 }
 
-interface HalfClosedOptions {
-  /** The answers that are not finished, over HTTP/1.1 and HTTP/2. */
-  readonly running: Iterable<NodeResponse>;
-  /** The first wait between two looks at a caller. Each further wait is twice as long. */
-  readonly checkMs: number;
-}
-
 /** The begin of every answer, whatever it will be. */
 const answerBegin = "HTTP/1.1 ";
 
@@ -123,7 +118,18 @@ const answerBegin = "HTTP/1.1 ";
  *
  * A caller that closes its end during a streamed answer is taken as gone.
  */
-function serveHalfClosed(socket: Socket, { running, checkMs }: HalfClosedOptions): void {
+function serveHalfClosed(
+  socket: Socket,
+  {
+    running,
+    checkMs,
+  }: {
+    /** The answers that are not finished, over HTTP/1.1 and HTTP/2. */
+    readonly running: Iterable<NodeResponse>;
+    /** The first wait between two looks at a caller. Each further wait is twice as long. */
+    readonly checkMs: number;
+  },
+): void {
   socket.once("end", () => {
     const current = answerOn(socket, running);
     if (current === undefined || !socket.allowHalfOpen || !socket.writable) return;

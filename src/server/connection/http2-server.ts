@@ -1,3 +1,8 @@
+/**
+ * Node's HTTP/2 server on sockets that another server accepted: limits of its sessions, and of the
+ * streams of each.
+ */
+
 import {
   constants,
   createServer,

@@ -1,68 +1,60 @@
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
-import type { Connections } from "./connections.ts";
-
-export interface Split {
-  readonly connections: Connections;
-  /** Holds the open connections whose protocol is not known yet. */
-  readonly undecided: Set<Socket>;
-  /** Called with each connection that speaks HTTP/1.1, before the server gets it. */
-  onHttp1(socket: Socket): void;
-  readonly peekMsMax: number;
-  /**
-   * Few connections start in one turn of the event loop: everything that a connection brings at
-   * once is parsed in one turn, before any of it can be refused.
-   */
-  readonly staggered: Staggered;
-  /** A connection whose first bytes are more has many. */
-  readonly fewFirstBytesMax: number;
-  /** Takes over a socket whose next bytes are HTTP/2's preface. */
-  acceptHttp2(socket: Socket): void;
-}
+import type { TransportLimits } from "../transport.ts";
+import { type Connections, keepWhileOpen } from "./connections.ts";
 
 /**
- * Passes each connection whose first bytes are HTTP/2's preface to `acceptHttp2`. The HTTP/1.1
- * server keeps the others.
+ * Gives each connection of an HTTP/1.1 server to the protocol that it speaks: HTTP/2 to
+ * `acceptHttp2`, and the others to the server's own listeners, after `onHttp1`. Over TLS the
+ * protocol is agreed with ALPN; otherwise the first bytes tell it. Returns the open connections
+ * whose protocol is not known yet.
  */
-export function splitByPreface(http1: Server, split: Split): void {
-  const acceptHttp1 = detachListeners(http1, "connection");
-  const { undecided } = split;
-  http1.on("connection", (socket: Socket) => {
-    if (!split.connections.admit(socket)) return;
-    split.staggered.accepted();
-    keepWhileOpen(undecided, socket);
-    const start = (protocol: "http1" | "http2") => {
-      undecided.delete(socket);
-      if (socket.destroyed) return;
-      if (protocol === "http2") return split.acceptHttp2(socket);
-      split.onHttp1(socket);
-      acceptHttp1(socket);
-    };
-    peekProtocol(socket, split.peekMsMax, (protocol, bytes) =>
-      split.staggered.start(() => start(protocol), bytes <= split.fewFirstBytesMax ? "few" : "many"),
-    );
-  });
-}
-
-/** Does the same over TLS by ALPN. A client that offers no protocol speaks HTTP/1.1. */
-export function splitByAlpn(https1: Server, split: Split): void {
-  const startTls = detachListeners(https1, "connection");
-  const acceptHttp1 = detachListeners(https1, "secureConnection");
-  https1.on("connection", (socket: Socket) => {
-    if (split.connections.admit(socket)) startTls(socket);
-  });
-  https1.on("secureConnection", (socket: TLSSocket) => {
-    socket.on("error", () => undefined);
-    if (socket.alpnProtocol === "h2") return split.acceptHttp2(socket);
+export function splitProtocols(
+  server: Server,
+  split: {
+    readonly isTls: boolean;
+    readonly admit: Connections["admit"];
+    onHttp1(socket: Socket): void;
+    /** Takes over a socket whose next bytes are HTTP/2's preface. */
+    acceptHttp2(socket: Socket): void;
+    readonly limits: TransportLimits;
+  },
+): ReadonlySet<Socket> {
+  const undecided = new Set<Socket>();
+  const start = (socket: Socket, protocol: "http1" | "http2", acceptHttp1: (socket: Socket) => void) => {
+    if (protocol === "http2") return split.acceptHttp2(socket);
     split.onHttp1(socket);
     acceptHttp1(socket);
+  };
+  const startConnection = detachListeners(server, "connection");
+  if (split.isTls) {
+    const acceptHttp1 = detachListeners(server, "secureConnection");
+    server.on("connection", (socket: Socket) => {
+      if (split.admit(socket)) startConnection(socket);
+    });
+    server.on("secureConnection", (socket: TLSSocket) => {
+      socket.on("error", () => undefined);
+      // A client that offers no protocol speaks HTTP/1.1.
+      start(socket, socket.alpnProtocol === "h2" ? "http2" : "http1", acceptHttp1);
+    });
+    return undecided;
+  }
+  const { connectionStartsPerTurnMax, heldStartTurnsMax, peekMsMax, fewFirstBytesMax } = split.limits;
+  const staggered = createStaggered(connectionStartsPerTurnMax, heldStartTurnsMax);
+  server.on("connection", (socket: Socket) => {
+    if (!split.admit(socket)) return;
+    staggered.accepted();
+    keepWhileOpen(undecided, socket);
+    const startPeeked = (protocol: "http1" | "http2") => {
+      undecided.delete(socket);
+      if (!socket.destroyed) start(socket, protocol, startConnection);
+    };
+    peekProtocol(socket, peekMsMax, (protocol, bytes) =>
+      staggered.start(() => startPeeked(protocol), bytes <= fewFirstBytesMax ? "few" : "many"),
+    );
   });
-}
-
-export function keepWhileOpen(sockets: Set<Socket>, socket: Socket): void {
-  sockets.add(socket);
-  socket.once("close", () => sockets.delete(socket));
+  return undecided;
 }
 
 /**
@@ -125,22 +117,16 @@ function protocolOf(seen: Buffer): "http1" | "http2" | undefined {
   return length < http2Preface.length ? undefined : "http2";
 }
 
-/** Starts connections, few in one turn of the event loop. */
-interface Staggered {
-  /** Starts one, now or in a later turn. Those whose first bytes are few go before the others. */
-  start(task: () => void, first: "few" | "many"): void;
-  /** Tells that a connection was accepted. */
-  accepted(): void;
-}
-
 /**
- * Starts at most `perTurnMax` connections in a turn. The system hands over one new connection a
- * turn. So as long as they arrive, those with many first bytes wait, because each makes the turn
+ * Starts at most `perTurnMax` connections in a turn of the event loop: everything that a connection
+ * brings at once is parsed in one turn, before any of it can be refused. `start` starts one, now or
+ * in a later turn; `accepted` tells that one was accepted. The system hands over one new connection
+ * a turn. So as long as they arrive, those with many first bytes wait, because each makes the turn
  * long, for at most `heldTurnsMax` turns. After that, the last one of a turn is one of them, so
  * that none waits for ever. Each start runs in a callback of its own: what it leaves to
  * `process.nextTick` is done before the next one, and if it throws, it stops no other.
  */
-export function createStaggered(perTurnMax: number, heldTurnsMax: number): Staggered {
+export function createStaggered(perTurnMax: number, heldTurnsMax: number) {
   const few: (() => void)[] = [];
   const many: (() => void)[] = [];
   let scheduled = 0;
@@ -164,11 +150,11 @@ export function createStaggered(perTurnMax: number, heldTurnsMax: number): Stagg
   };
   const ofMany = () => (heldTurns > 0 ? undefined : many.shift());
   return {
-    start(task, first) {
+    start(task: () => void, first: "few" | "many"): void {
       (first === "few" ? few : many).push(task);
       if (scheduled === 0) schedule();
     },
-    accepted() {
+    accepted(): void {
       hasArrived = true;
     },
   };

@@ -34,18 +34,68 @@ import { RequestBody } from "./request-body.ts";
 import { RequestFacts, type RequestFactsOptions } from "./request-facts.ts";
 import { abandonBody, streamBody } from "./stream-body.ts";
 
-export interface ExchangeOptions extends RequestFactsOptions {
+/**
+ * Answers one of Node's requests through a handler, after everything that arrived with it was read.
+ * Never throws.
+ */
+export type Serve = (mount: Mount, incoming: Incoming) => void;
+
+export interface ServeOptions extends RequestFactsOptions {
   readonly requests: RequestTracker;
   readonly outcomes: Outcomes;
   readonly report: Report;
-  readonly limits: TransportLimits;
+  readonly limits?: TransportLimits;
+}
+
+/**
+ * Converts Node's request objects of HTTP/1.1 and HTTP/2 into plain values for the handlers. This
+ * is the one place where the refusal of a handler is rendered, logged and counted.
+ */
+export function createServe(options: ServeOptions): Serve {
+  const { limits = transportLimits } = options;
+  const batch = createBatch(limits.batchedRequestsMax);
+  let warned = options.trustProxyHops > 0;
+  return (mount, incoming) => {
+    if (!warned && headerOf(incoming.head, "x-forwarded-for") !== undefined) {
+      warned = true;
+      options.report({ kind: "untrusted_forwarded_for" });
+    }
+    batch(new Exchange(mount, incoming, options, limits));
+  };
+}
+
+/** Work for a batch. Never throws. */
+interface Task {
+  run(): void;
+}
+
+/**
+ * Returns a function that delays tasks until everything that has arrived by now is read. The
+ * requests of one turn of the event loop are then answered one after the other: code and tables
+ * that one request needs are still in the processor's caches for the next, and a small body, which
+ * comes with its head, has arrived whole. At most `tasksMax` tasks wait: each keeps what Node made
+ * for its request, also if it will be refused.
+ */
+export function createBatch(tasksMax: number): (task: Task) => void {
+  let waiting: Task[] = [];
+  const runAll = () => {
+    const tasks = waiting;
+    waiting = [];
+    for (const task of tasks) task.run();
+  };
+  return (task) => {
+    const count = waiting.push(task);
+    if (count === 1) setImmediate(runAll);
+    if (count === tasksMax) runAll();
+  };
 }
 
 /** One of Node's requests as a plain value, until it is answered. */
 export class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
   readonly #mount: Mount;
+  readonly #limits: TransportLimits;
   readonly #incoming: Incoming;
-  readonly #context: ExchangeOptions;
+  readonly #context: ServeOptions;
   readonly #body: RequestBody;
   /** Whether the last byte of the answer was passed to Node. */
   #finished = false;
@@ -55,12 +105,13 @@ export class Exchange extends RequestFacts implements HttpRequest, Abortable, Ta
   #abortReason: Refusal | undefined;
   #onGone: EndCall | undefined;
 
-  constructor(mount: Mount, incoming: Incoming, context: ExchangeOptions) {
+  constructor(mount: Mount, incoming: Incoming, context: ServeOptions, limits: TransportLimits) {
     super(incoming, context);
     this.#mount = mount;
+    this.#limits = limits;
     this.#incoming = incoming;
     this.#context = context;
-    this.#body = new RequestBody(incoming, context.limits);
+    this.#body = new RequestBody(incoming, limits);
     if (incoming.notes !== undefined) {
       incoming.notes.entry = mount.entry;
       incoming.notes.request = this;
@@ -76,18 +127,15 @@ export class Exchange extends RequestFacts implements HttpRequest, Abortable, Ta
     }
     try {
       const answer = this.#mount.handler(this);
-      if (answer instanceof Promise) this.#respondLater(answer);
-      else this.#respond(answer);
+      if (answer instanceof Promise) {
+        answer.then(
+          (response) => this.#respond(response),
+          (thrown) => this.#refuse({ refusal: refusalFrom(thrown) }),
+        );
+      } else this.#respond(answer);
     } catch (thrown) {
       this.#refuse({ refusal: refusalFrom(thrown) });
     }
-  }
-
-  #respondLater(answer: Promise<Answer>): void {
-    answer.then(
-      (response) => this.#respond(response),
-      (thrown) => this.#refuse({ refusal: refusalFrom(thrown) }),
-    );
   }
 
   #respond(answer: Answer): void {
@@ -197,7 +245,7 @@ export class Exchange extends RequestFacts implements HttpRequest, Abortable, Ta
    */
   async #stream(response: StreamedResponse): Promise<void> {
     const { res, unread } = this.#incoming;
-    const { stalledWriteMsMax } = this.#context.limits;
+    const { stalledWriteMsMax } = this.#limits;
     try {
       if (!unread.hasRoom(0)) {
         abandonBody(response.body);
@@ -246,55 +294,4 @@ export class Exchange extends RequestFacts implements HttpRequest, Abortable, Ta
     if (isFirst) this.#context.outcomes.refused(refusal, this.#mount.entry, this);
     cutOff(res);
   }
-}
-
-/** Work for a batch. Never throws. */
-interface Task {
-  run(): void;
-}
-
-/**
- * Returns a function that delays tasks until everything that has arrived by now is read. The
- * requests of one turn of the event loop are then answered one after the other: code and tables
- * that one request needs are still in the processor's caches for the next, and a small body, which
- * comes with its head, has arrived whole. At most `tasksMax` tasks wait: each keeps what Node made
- * for its request, also if it will be refused.
- */
-export function createBatch(tasksMax: number): (task: Task) => void {
-  let waiting: Task[] = [];
-  const runAll = () => {
-    const tasks = waiting;
-    waiting = [];
-    for (const task of tasks) task.run();
-  };
-  return (task) => {
-    const count = waiting.push(task);
-    if (count === 1) setImmediate(runAll);
-    if (count === tasksMax) runAll();
-  };
-}
-
-/**
- * Answers one of Node's requests through a handler, after everything that arrived with it was read.
- * Never throws.
- */
-export type Serve = (mount: Mount, incoming: Incoming) => void;
-
-export type ServeOptions = Omit<ExchangeOptions, "limits"> & Partial<Pick<ExchangeOptions, "limits">>;
-
-/**
- * Converts Node's request objects of HTTP/1.1 and HTTP/2 into plain values for the handlers. This
- * is the one place where the refusal of a handler is rendered, logged and counted.
- */
-export function createServe(options: ServeOptions): Serve {
-  const context = { ...options, limits: options.limits ?? transportLimits };
-  const batch = createBatch(context.limits.batchedRequestsMax);
-  let warned = options.trustProxyHops > 0;
-  return (mount, incoming) => {
-    if (!warned && headerOf(incoming.head, "x-forwarded-for") !== undefined) {
-      warned = true;
-      options.report({ kind: "untrusted_forwarded_for" });
-    }
-    batch(new Exchange(mount, incoming, context));
-  };
 }

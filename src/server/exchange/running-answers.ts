@@ -1,3 +1,5 @@
+/** The answers of a listener that are not finished, from Node's request to the closed response. */
+
 import type { Socket } from "node:net";
 import { createHeadCheck } from "../../http/head-check.ts";
 import type { Outcomes } from "../../http/outcomes.ts";
@@ -38,26 +40,11 @@ export interface RunningAnswersOptions {
   readonly watch?: RequestWatch | undefined;
 }
 
-/** One listener's answers that are not finished. */
-export interface RunningAnswers {
-  readonly all: Iterable<NodeResponse>;
-  /**
-   * Takes a request from Node and passes it on. Counts it as running until it is answered or its
-   * caller has disconnected.
-   */
-  take(req: NodeRequest, res: NodeResponse): void;
-  /** Returns the HTTP/1.1 connections on which an answer is not finished. */
-  busySockets(): ReadonlySet<Socket>;
-  /**
-   * Makes every HTTP/1.1 answer the last on its connection, also those that are already running.
-   */
-  closeConnections(): void;
-}
-
+/** Keeps the answers of one listener that are not finished. */
 export function createRunningAnswers(
   { onRequest, requests, newRequestId, outcomes, entry, report, watch }: RunningAnswersOptions,
   { limits, unread }: { readonly limits: TransportLimits; readonly unread: UnreadAnswers },
-): RunningAnswers {
+) {
   const all = new Set<NodeResponse>();
   const refusalOfHead = createHeadCheck(limits);
   const refused = new WeakSet<object>();
@@ -93,8 +80,12 @@ export function createRunningAnswers(
     watch?.ended(notes, res.headersSent ? res.statusCode : undefined);
   };
   return {
-    all,
-    take(req, res) {
+    all: all as Iterable<NodeResponse>,
+    /**
+     * Takes a request from Node and passes it on. Counts it as running until it is answered or its
+     * caller has disconnected.
+     */
+    take(req: NodeRequest, res: NodeResponse): void {
       all.add(res);
       const connection = connectionOf(req, unread);
       const unreadAnswer = new UnreadAnswer(unread, connection);
@@ -123,12 +114,14 @@ export function createRunningAnswers(
       // A request that was pipelined behind a refused one is ignored: the connection closes before
       // its turn.
     },
-    busySockets() {
+    /** Returns the HTTP/1.1 connections on which an answer is not finished. */
+    busySockets(): ReadonlySet<Socket> {
       const busy = new Set<Socket>();
       for (const res of all) if (!isHttp2Response(res)) busy.add(res.req.socket);
       return busy;
     },
-    closeConnections() {
+    /** Makes every HTTP/1.1 answer the last on its connection, also those that run already. */
+    closeConnections(): void {
       closing = true;
       for (const res of all) closeConnectionAfter(res);
     },
