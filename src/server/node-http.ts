@@ -147,8 +147,40 @@ export function hasReadLately(res: NodeResponse): boolean {
   return lately.delete(res);
 }
 
-/** Writes the whole answer at once. */
-export function send(res: NodeResponse, response: WholeResponse): void {
+/**
+ * Writes the whole answer at once, and counts it as unread. With `ended` false it is not ended for
+ * Node: call `res.end()` later.
+ */
+export function sendWhole({ res, unread }: Incoming, response: WholeResponse, { ended = true } = {}): void {
+  if (ended) send(res, response);
+  else {
+    writeHead(res, response, lengthOf(response));
+    if (isHttp2Response(res)) res.write(response.body);
+    else res.write(response.body);
+  }
+  // A head alone passes a closed window of HTTP/2, so it does not wait.
+  if (response.body.length > 0) unread.add(response.body.length);
+}
+
+/** From this length on, a text is encoded before it is passed to Node. */
+const longTextCharacters = 16 * 1024;
+
+/**
+ * Returns the response with bytes instead of a long text, so that it is known how much memory it
+ * takes. Node would encode the text itself, into memory of the same size.
+ */
+export function withBytes(response: WholeResponse): WholeResponse {
+  const { body } = response;
+  if (typeof body !== "string" || body.length < longTextCharacters) return response;
+  return { ...response, body: Buffer.from(body) };
+}
+
+/** Returns the response without its body. */
+export function withoutBody({ status, headers, trailers }: WholeResponse): WholeResponse {
+  return { status, headers, body: "", ...(trailers && { trailers }) };
+}
+
+function send(res: NodeResponse, response: WholeResponse): void {
   if (isHttp2Response(res) && response.body.length === 0 && response.trailers === undefined) {
     sendHeadAlone(res, response);
     return;
@@ -196,13 +228,6 @@ function sendHeadAlone(res: Http2ServerResponse, { status, headers }: WholeRespo
   res.end();
 }
 
-/** Writes the whole answer, but does not end it for Node: call `res.end()` later. */
-export function sendUnended(res: NodeResponse, response: WholeResponse): void {
-  writeHead(res, response, lengthOf(response));
-  if (isHttp2Response(res)) res.write(response.body);
-  else res.write(response.body);
-}
-
 /** Over HTTP/1.1 trailers are sent only if the answer has no length. */
 export function addTrailers(res: NodeResponse, trailers: Trailers): void {
   const flat = typeof trailers === "function" ? trailers() : trailers;
@@ -232,33 +257,4 @@ export function writeHead(
   const all = length === undefined ? headers : [...headers, "Content-Length", String(length)];
   if (isHttp2Response(res)) res.writeHead(status, all);
   else res.writeHead(status, all);
-}
-
-/**
- * Writes the whole answer at once, and counts it as unread. With `ended` false it is not ended for
- * Node: call `res.end()` later.
- */
-export function sendWhole({ res, unread }: Incoming, response: WholeResponse, { ended = true } = {}): void {
-  if (ended) send(res, response);
-  else sendUnended(res, response);
-  // A head alone passes a closed window of HTTP/2, so it does not wait.
-  if (response.body.length > 0) unread.add(response.body.length);
-}
-
-/** From this length on, a text is encoded before it is passed to Node. */
-const longTextCharacters = 16 * 1024;
-
-/**
- * Returns the response with bytes instead of a long text, so that it is known how much memory it
- * takes. Node would encode the text itself, into memory of the same size.
- */
-export function withBytes(response: WholeResponse): WholeResponse {
-  const { body } = response;
-  if (typeof body !== "string" || body.length < longTextCharacters) return response;
-  return { ...response, body: Buffer.from(body) };
-}
-
-/** Returns the response without its body. */
-export function withoutBody({ status, headers, trailers }: WholeResponse): WholeResponse {
-  return { status, headers, body: "", ...(trailers && { trailers }) };
 }

@@ -91,7 +91,7 @@ export function createBatch(tasksMax: number): (task: Task) => void {
 }
 
 /** One of Node's requests as a plain value, until it is answered. */
-export class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
+class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
   readonly #mount: Mount;
   readonly #limits: TransportLimits;
   readonly #incoming: Incoming;

@@ -1,6 +1,11 @@
 import { once } from "node:events";
-import type { Http2ServerResponse } from "node:http2";
-import { type ClientHttp2Session, type ClientHttp2Stream, connect, constants } from "node:http2";
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  connect,
+  constants,
+  type Http2ServerResponse,
+} from "node:http2";
 import { expect, test } from "vitest";
 import type { ListenerOptions } from "#src/server/listener.ts";
 import { isHttp2Response, type NodeRequest } from "#src/server/node-http.ts";
