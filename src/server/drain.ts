@@ -5,6 +5,7 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Refusal } from "../refusal/refusal.ts";
+import { SlotList } from "./exchange/slot-list.ts";
 
 /** Something that accepts requests: a listener, or a part that holds long streams open. */
 export interface Drainable {
@@ -83,7 +84,9 @@ async function firstOf(promise: Promise<unknown>, msMax: number): Promise<void> 
 
 /** A request that can be aborted. */
 export interface Abortable {
-  /** Ends the work. The request is still answered. Never called after `unwatch`. */
+  /**
+   * Ends the work. The request is still answered. Never called after `unwatch`.
+   */
   abort(reason: Refusal): void;
 }
 
@@ -95,15 +98,19 @@ export interface RequestTracker {
   end(): void;
   /** Resolves once no request is running. */
   idle(): Promise<void>;
-  /** Lets `abortAll` abort the request; aborts it at once if `abortAll` was called before. */
-  watch(request: Abortable): void;
-  unwatch(request: Abortable): void;
+  /**
+   * Lets `abortAll` abort the request; aborts it at once if `abortAll` was called before. Returns
+   * its place, for `unwatch`.
+   */
+  watch(request: Abortable): number;
+  /** Call it once for each watched request. */
+  unwatch(place: number): void;
   /** Aborts the watched requests, and every request that is watched later. */
   abortAll(reason: Refusal): void;
 }
 
 export function createRequestTracker(): RequestTracker {
-  const watched = new Set<Abortable>();
+  const watched = new SlotList<Abortable>();
   let endReason: Refusal | undefined;
   let running = 0;
   let whenIdle: (() => void)[] = [];
@@ -122,10 +129,11 @@ export function createRequestTracker(): RequestTracker {
       if (running > 0) await new Promise<void>((resolve) => whenIdle.push(resolve));
     },
     watch(request) {
-      watched.add(request);
+      const place = watched.add(request);
       if (endReason !== undefined) request.abort(endReason);
+      return place;
     },
-    unwatch: (request) => void watched.delete(request),
+    unwatch: (place) => watched.remove(place),
     abortAll(reason) {
       endReason = reason;
       for (const request of watched) request.abort(reason);

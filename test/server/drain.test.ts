@@ -317,8 +317,7 @@ test("abortAll also aborts a request that is watched later, and never one that h
   });
   const [running, ended, late] = [request("running"), request("ended"), request("late")];
   tracker.watch(running);
-  tracker.watch(ended);
-  tracker.unwatch(ended);
+  tracker.unwatch(tracker.watch(ended));
   tracker.abortAll(fail("UNAVAILABLE"));
   tracker.watch(late);
   expect(aborted).toEqual(["running UNAVAILABLE", "late UNAVAILABLE"]);

@@ -100,7 +100,8 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
   /** Whether the last byte of the answer was passed to Node. */
   #finished = false;
   #failed = false;
-  #isWatched = false;
+  /** The place with the tracker; -1 while it does not watch the request. */
+  #watchedAt = -1;
   #abort: AbortController | undefined;
   #abortReason: Refusal | undefined;
   #onGone: EndCall | undefined;
@@ -210,9 +211,8 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
 
   /** Registers the request with the tracker until it ends, so that a drain can abort it. */
   #watch(): void {
-    if (this.#isWatched || this.#finished) return;
-    this.#isWatched = true;
-    this.#context.requests.watch(this);
+    if (this.#watchedAt >= 0 || this.#finished) return;
+    this.#watchedAt = this.#context.requests.watch(this);
   }
 
   abort(reason: Refusal): void {
@@ -274,8 +274,9 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
 
   #finish(): void {
     this.#finished = true;
-    if (this.#isWatched) this.#context.requests.unwatch(this);
-    this.#isWatched = false;
+    if (this.#watchedAt < 0) return;
+    this.#context.requests.unwatch(this.#watchedAt);
+    this.#watchedAt = -1;
   }
 
   /**

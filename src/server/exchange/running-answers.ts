@@ -23,6 +23,7 @@ import {
 } from "../node-http.ts";
 import type { Report, TransportLimits } from "../transport.ts";
 import { UnreadAnswer, type UnreadAnswers, type UnreadConnection } from "../unread-answers.ts";
+import { SlotList } from "./slot-list.ts";
 
 export interface RunningAnswersOptions {
   /**
@@ -45,7 +46,7 @@ export function createRunningAnswers(
   { onRequest, requests, newRequestId, outcomes, entry, report, watch }: RunningAnswersOptions,
   { limits, unread }: { readonly limits: TransportLimits; readonly unread: UnreadAnswers },
 ) {
-  const all = new Set<NodeResponse>();
+  const all = new SlotList<NodeResponse>();
   const refusalOfHead = createHeadCheck(limits);
   const refused = new WeakSet<object>();
   // Answers must keep the order of their requests, so there is no cheaper way to refuse one.
@@ -86,7 +87,7 @@ export function createRunningAnswers(
      * caller has disconnected.
      */
     take(req: NodeRequest, res: NodeResponse): void {
-      all.add(res);
+      const place = all.add(res);
       const connection = connectionOf(req, unread);
       const unreadAnswer = new UnreadAnswer(unread, connection);
       const head = headOf(req);
@@ -94,7 +95,7 @@ export function createRunningAnswers(
       const incoming: Incoming = { head, req, res, unread: unreadAnswer, notes, onClose: undefined };
       requests.begin();
       res.on("close", () => {
-        all.delete(res);
+        all.remove(place);
         requests.end();
         noteAnswered(res);
         unreadAnswer.end();

@@ -478,11 +478,14 @@ test("all that wait for a caller to leave are called once, and at once if it has
 
 test("a request that was answered is no longer watched", async () => {
   const tracker = createRequestTracker();
-  const watched = new Set<Abortable>();
+  const watched = new Map<number, Abortable>();
   const requests: RequestTracker = {
     ...tracker,
-    watch: (request) => void watched.add(request),
-    unwatch: (request) => void watched.delete(request),
+    watch: (request) => {
+      watched.set(7, request);
+      return 7;
+    },
+    unwatch: (place) => void watched.delete(place),
   };
   const handler: HttpHandler = async (request) => {
     await request.readBody(100);
