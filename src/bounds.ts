@@ -85,15 +85,15 @@ export const bounds = {
   /** How often a deletion of a team is tried again because another change came first. */
   teamDeleteTriesMax: 20,
   /** How long a creation or deletion of a team waits for earlier ones of the same id. */
-  teamTurnWaitMsMax: 10_000,
-  /** How often an instance of a fleet renews its turn for a team id, or looks for one to come. */
-  teamTurnRenewMs: 500,
-  /** How long after its last renewal an instance still works in its turn. */
-  teamTurnHoldMs: 3_000,
-  /** How long a turn must stay unchanged before another instance takes it. */
-  teamTurnLapseMs: 6_000,
+  teamMutexWaitMsMax: 10_000,
+  /** How often an instance of a fleet renews the mutex of a team id, or looks for it. */
+  teamMutexRenewMs: 500,
+  /** How long after its last renewal an instance still works under it. */
+  teamMutexHoldMs: 3_000,
+  /** How long the record of a mutex must stay unchanged before another instance takes it. */
+  teamMutexLapseMs: 6_000,
   /** Creations and deletions of teams that wait so at once, for all ids. */
-  teamTurnWaitersMax: 1_000,
+  teamMutexWaitersMax: 1_000,
   /** Members or records of runs that are deleted in one write. */
   deletedAtOnce: 1_000,
   /** Apps that a refusal names. */

@@ -9,11 +9,8 @@ import type { RecordSource } from "../cache/record-source.ts";
 import { evidenceOf } from "../keys/verify-key.ts";
 import { createSemaphore } from "../limit/semaphore.ts";
 import type { Metrics } from "../metrics/metrics.ts";
-import { serviceTokenBounds } from "../service-tokens/service-token-bounds.ts";
-import {
-  evidenceOf as evidenceOfToken,
-  type ServiceTokenEvidence,
-} from "../service-tokens/verify-service-token.ts";
+import { serviceTokenBounds } from "../service-tokens/service-token-store.ts";
+import { evidenceOf as evidenceOfToken, type ServiceTokenEvidence } from "../service-tokens/service-tokens.ts";
 import { sessionVersionOf } from "../sign-in/sessions.ts";
 import type { SessionRecord, SessionStore } from "../sign-in/sign-in-store.ts";
 import type { Stores } from "../store/stores.ts";

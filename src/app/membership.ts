@@ -4,7 +4,7 @@ import type { AppRecord } from "../apps/app-store.ts";
 import type { KeyEvidence } from "../auth/key-evidence.ts";
 import type { ControlChange } from "../fleet/control-store.ts";
 import { createSecurityState, raiseFloors } from "../fleet/security-state.ts";
-import type { ServiceTokenEvidence } from "../service-tokens/verify-service-token.ts";
+import type { ServiceTokenEvidence } from "../service-tokens/service-tokens.ts";
 import type { PlanName } from "../settings/config.ts";
 import type { SessionRecord } from "../sign-in/sign-in-store.ts";
 import type { Stores } from "../store/stores.ts";

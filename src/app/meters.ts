@@ -1,13 +1,6 @@
 /** Wrappers that count: from a port or a function to the same, with metrics. */
 
-import {
-  type Decide,
-  type Decision,
-  type LookUpGuard,
-  mayRunApp,
-  type Question,
-  type VerifyKey,
-} from "../auth/key-evidence.ts";
+import { type Decide, type Decision, type LookUpGuard, mayRunApp, type Question, type VerifyKey } from "../auth/key-evidence.ts";
 import type { Clock } from "../base/clock.ts";
 import type { LimitDecision } from "../limit/limit-decision.ts";
 import type { OpenSharedLogs, SharedLogs } from "../limit/redis/shared-logs.ts";
@@ -18,7 +11,7 @@ import { Refusal, refusalFrom } from "../refusal/refusal.ts";
 import type { RunSlots } from "../run/run-slots.ts";
 import type { PieceIterator, Runner, StreamRunner } from "../run/runner.ts";
 import type { Stores } from "../store/stores.ts";
-import type { RunEnded } from "../usage/count-runs.ts";
+import type { RunEnded } from "../usage/usage.ts";
 
 /** Counts the keys that were verified without the store. Only valid keys are counted. */
 export function meterVerify(verifyKey: VerifyKey, { cachedKeyHit }: Metrics): VerifyKey {

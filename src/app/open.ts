@@ -5,8 +5,7 @@
 
 import { randomBytes, randomUUID } from "node:crypto";
 import type { Load } from "../admission/admission.ts";
-import { createAuditLog } from "../audit/audit-log.ts";
-import { createEventIds } from "../audit/event-ids.ts";
+import { createAuditLog, createEventIds } from "../audit/audit-log.ts";
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import type { Fleet } from "../fleet/fleet.ts";

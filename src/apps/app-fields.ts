@@ -1,10 +1,9 @@
 import type { Duration, FieldMask } from "@bufbuild/protobuf/wkt";
-import type { App } from "#gen/keyrun/v1/app_pb.ts";
+import type { App, AppBackend, GrpcBackend, HttpBackend, HttpHeader } from "#gen/keyrun/v1/app_pb.ts";
 import { readDisplayName, readResourceId } from "../base/fields.ts";
 import { bounds } from "../bounds.ts";
 import { fail } from "../refusal/refusal.ts";
-import type { AppChange, AppRecord, NewApp } from "./app-store.ts";
-import { readBackend } from "./backend-fields.ts";
+import type { AppChange, AppRecord, NewApp, BackendRecord, HeaderRecord } from "./app-store.ts";
 
 /**
  * A new app from its message, with the defaults filled in. Throws INVALID_ARGUMENT, naming the
@@ -98,6 +97,117 @@ function readTeamIds(teamIds: readonly string[]): readonly string[] {
     );
   }
   return [...new Set(teamIds.map((teamId) => readResourceId(teamId, "app.team_ids")))];
+}
+
+/**
+ * A backend from its message. A header value of "[redacted]" keeps the value that `stored` has for
+ * this name, so that what was read can be sent back. It does not keep it for another server:
+ * somebody who may change an app could otherwise have its credentials sent to a server of their
+ * own. Throws INVALID_ARGUMENT, naming the field.
+ */
+export function readBackend(
+  message: AppBackend | undefined,
+  stored: BackendRecord | undefined,
+): BackendRecord {
+  const kind = message?.kind;
+  switch (kind?.case) {
+    case "echo":
+      return { kind: "echo" };
+    case "http":
+      return readHttp(kind.value, stored);
+    case "grpc":
+      return readGrpc(kind.value);
+    default:
+      throw invalid("app.backend", "app.backend must be one of echo, http and grpc.");
+  }
+}
+
+function readHttp(message: HttpBackend, stored: BackendRecord | undefined): BackendRecord {
+  const url = readUrl(message.url);
+  const sameServer = stored?.kind === "http" && new URL(stored.url).origin === url.origin;
+  return {
+    kind: "http",
+    url: url.href,
+    headers: readHeaders(message.headers, sameServer ? stored.headers : []),
+  };
+}
+
+// `URL` accepts more than a setting should: it drops tabs, repairs slashes, and allows an empty
+// fragment.
+const urlForm = /^https?:\/\/[^\s#\\/?][^\s#\\]*$/i;
+
+function readUrl(value: string): URL {
+  const url = value.length <= bounds.appUrlCharactersMax && urlForm.test(value) ? URL.parse(value) : null;
+  const whole = url !== null && url.href.length <= bounds.appUrlCharactersMax;
+  if (whole && url.username === "" && url.password === "") return url;
+  throw invalid(
+    "app.backend.http.url",
+    `app.backend.http.url must be an absolute http or https URL of at most ${bounds.appUrlCharactersMax} ` +
+      "characters, without user information or fragment. Send credentials in a header.",
+  );
+}
+
+function readHeaders(messages: readonly HttpHeader[], kept: readonly HeaderRecord[]): HeaderRecord[] {
+  if (messages.length > bounds.appHeadersMax) {
+    throw invalid(
+      "app.backend.http.headers",
+      `app.backend.http.headers must be at most ${bounds.appHeadersMax} headers.`,
+    );
+  }
+  const headers = new Map<string, HeaderRecord>();
+  for (const [index, message] of messages.entries()) {
+    const param = `app.backend.http.headers[${index}]`;
+    const name = readHeaderName(message.name, `${param}.name`);
+    if (headers.has(name)) throw invalid(`${param}.name`, `The header ${name} is there twice. Send it once.`);
+    headers.set(name, { name, value: readHeaderValue(message.value, `${param}.value`, name, kept) });
+  }
+  return [...headers.values()];
+}
+
+/** An HTTP token (RFC 9110, section 5.6.2), in lower case. */
+const headerNameForm = new RegExp(`^[!#$%&'*+.^_\`|~0-9a-z-]{1,${bounds.appHeaderNameCharactersMax}}$`);
+/** The headers that Keyrun sets, and those that say how the message itself is carried. */
+const ownHeaders =
+  /^(?:host|content-length|content-type|transfer-encoding|connection|keep-alive|upgrade|te|trailer|proxy-.*|accept-encoding|expect|x-request-id|x-keyrun-.*)$/;
+
+function readHeaderName(value: string, param: string): string {
+  const name = value.toLowerCase();
+  if (!headerNameForm.test(name)) {
+    throw invalid(
+      param,
+      `${param} must be a header's name: 1 to ${bounds.appHeaderNameCharactersMax} letters, digits and hyphens.`,
+    );
+  }
+  if (ownHeaders.test(name)) throw invalid(param, `Keyrun or the connection sets ${name}. Leave it out.`);
+  return name;
+}
+
+// Printable ASCII. A space at either end is refused, because it would be lost on the way.
+const headerValueForm = new RegExp(`^(?! )[\\x20-\\x7e]{1,${bounds.appHeaderValueCharactersMax}}(?<! )$`);
+
+/** Stands in answers in place of a header's value. */
+export const redacted = "[redacted]";
+
+function readHeaderValue(value: string, param: string, name: string, kept: readonly HeaderRecord[]): string {
+  if (value === redacted) {
+    const stored = kept.find((header) => header.name === name);
+    if (stored !== undefined) return stored.value;
+    throw invalid(param, `No value of ${name} is stored for this server. Send the value itself.`);
+  }
+  if (headerValueForm.test(value)) return value;
+  throw invalid(
+    param,
+    `${param} must be 1 to ${bounds.appHeaderValueCharactersMax} printable ASCII characters, no space at either end.`,
+  );
+}
+
+// A host name or IPv4 address, or an IPv6 address in brackets; then a port.
+const targetForm = /^(?:[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_])?|\[[0-9a-f:.]{2,45}\]):(?<port>\d{1,5})$/i;
+
+function readGrpc({ target, tls }: GrpcBackend): BackendRecord {
+  const port = Number(targetForm.exec(target)?.groups?.port ?? 0);
+  if (port >= 1 && port <= 65_535) return { kind: "grpc", target, tls };
+  throw invalid("app.backend.grpc.target", "app.backend.grpc.target must be HOST:PORT, like 127.0.0.1:9001.");
 }
 
 function missingApp() {

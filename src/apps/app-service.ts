@@ -1,4 +1,4 @@
-import type { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
+import type { AppService, RunnableAppSchema } from "#gen/keyrun/v1/app_service_pb.ts";
 import type { ServiceMethods } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
 import { cutPage, readPage } from "../base/page.ts";
@@ -9,9 +9,11 @@ import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state
 import { fail, unavailable } from "../refusal/refusal.ts";
 import { requireTeam, whileTeamsStay } from "../teams/find-team.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
-import { readChange, readNewApp, readUpdate } from "./app-fields.ts";
-import { appMessage, runnableAppMessage } from "./app-message.ts";
-import type { AppChange, AppRecord, AppStore } from "./app-store.ts";
+import { readChange, readNewApp, readUpdate, redacted } from "./app-fields.ts";
+import type { AppChange, AppRecord, AppStore, BackendRecord } from "./app-store.ts";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { AppBackendSchema, AppSchema } from "#gen/keyrun/v1/app_pb.ts";
 
 /** `keyrun.v1.AppService`: the apps, and where their runs are sent. */
 export function createAppService(parts: {
@@ -118,4 +120,38 @@ function earlier(change: AppChange, stored: AppRecord): AppChange {
 // question, so the sentence is shorter.
 function missing(appId: string): never {
   throw fail("APP_NOT_FOUND", { problem: `There is no app \`${appId}\`.`, metadata: { app_id: appId } });
+}
+
+/**
+ * A stored app as internal services see it. Header values are redacted, since they may be
+ * credentials.
+ */
+function appMessage(app: AppRecord): MessageInitShape<typeof AppSchema> {
+  return {
+    id: app.id,
+    displayName: app.displayName,
+    backend: backendMessage(app.backend),
+    timeout: durationFromMs(app.timeoutMs),
+    streamTimeout: durationFromMs(app.streamTimeoutMs),
+    teamIds: [...app.teamIds],
+    createTime: timestampFromMs(app.createTimeMs),
+  };
+}
+
+/** A stored app as the people who run it see it: without its backend. */
+function runnableAppMessage(app: AppRecord): MessageInitShape<typeof RunnableAppSchema> {
+  return { id: app.id, displayName: app.displayName };
+}
+
+function backendMessage(backend: BackendRecord): MessageInitShape<typeof AppBackendSchema> {
+  switch (backend.kind) {
+    case "echo":
+      return { kind: { case: "echo", value: {} } };
+    case "http": {
+      const headers = backend.headers.map(({ name }) => ({ name, value: redacted }));
+      return { kind: { case: "http", value: { url: backend.url, headers } } };
+    }
+    case "grpc":
+      return { kind: { case: "grpc", value: { target: backend.target, tls: backend.tls } } };
+  }
 }

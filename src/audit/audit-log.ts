@@ -1,14 +1,17 @@
 import { setTimeout } from "node:timers/promises";
 import type { Clock } from "../base/clock.ts";
+import { encodeCrockford, type RandomBytes } from "../base/ids.ts";
 import type { Log } from "../log/log.ts";
 import { rowOf } from "../refusal/reasons.ts";
 import { type Refusal, refusalFrom } from "../refusal/refusal.ts";
-import { auditBounds } from "./audit-bounds.ts";
-import type { AuditEvent, AuditStore } from "./audit-store.ts";
-import type { NewEventId } from "./event-ids.ts";
-import { createJoinedAttempts } from "./joined-attempts.ts";
+import { type AuditEvent, type AuditStore, auditBounds } from "./audit-store.ts";
 import { type ChangeFacts, PendingChange } from "./pending-change.ts";
-import { createWaitingEvents } from "./waiting-events.ts";
+import { createJoinedAttempts, createWaitingEvents } from "./waiting-events.ts";
+
+// Every change of a right, and every refused attempt at one, has an event. A change under way has a
+// `PendingChange`: the store writes its event with the change, or right before it, so no change is
+// without its event. What nobody waits for (attempts, what Keyrun did by itself, what became of a
+// change that was written as unknown) waits in memory until the store answers.
 
 /** How the event of a change is written. */
 export interface ChangeForm {
@@ -170,10 +173,8 @@ function endOf(
   { teamId, keyId, timeMs }: EndingKey,
   { action, id }: Pick<AuditEvent, "action" | "id">,
 ): AuditEvent {
-  return {
-    ...byKeyrun(action, { teamId, target: keyId }),
-    ...{ id, timeMs, outcome: "done", reason: "", count: 1 },
-  };
+  const facts = byKeyrun(action, { teamId, target: keyId });
+  return { ...facts, id, timeMs, outcome: "done", reason: "", count: 1 };
 }
 
 /** The facts of what Keyrun does by itself. */
@@ -224,5 +225,31 @@ function createSweep({ clock, log, store, keptDays }: AuditLogParts) {
       isClosed = true;
       await sweeping;
     },
+  };
+}
+
+/** Makes the id of an event that happened at this time. */
+type NewEventId = (timeMs: number) => string;
+
+const timeBytes = 6;
+const sequenceBytes = 3;
+/** With the others 20 bytes, which are 32 characters. */
+const randomIdBytes = 11;
+
+/**
+ * Makes ids like `evt_01jd2q8k4m7n9p3r5s6t8v0w1x2y3z4a`: their order is that of their times, and of
+ * their creation within a millisecond. 88 random bits tell those of several instances apart.
+ */
+export function createEventIds(randomBytes: RandomBytes): NewEventId {
+  let lastMs = 0;
+  let sequence = 0;
+  return (timeMs) => {
+    sequence = timeMs === lastMs ? sequence + 1 : 0;
+    lastMs = timeMs;
+    const bytes = Buffer.alloc(timeBytes + sequenceBytes + randomIdBytes);
+    bytes.writeUIntBE(timeMs, 0, timeBytes);
+    bytes.writeUIntBE(sequence % 2 ** 24, timeBytes, sequenceBytes);
+    bytes.set(randomBytes(randomIdBytes), timeBytes + sequenceBytes);
+    return `evt_${encodeCrockford(bytes)}`;
   };
 }

@@ -1,13 +1,13 @@
 import { createHash } from "node:crypto";
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
+import { type Timestamp, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { AuditService, ListEventsRequest } from "#gen/keyrun/v1/audit_service_pb.ts";
 import type { Principal, ServiceMethods } from "../auth/principal.ts";
 import { cutPage, readPage, readPlace, writePlace } from "../base/page.ts";
 import { fail } from "../refusal/refusal.ts";
-import { auditBounds } from "./audit-bounds.ts";
+import { auditBounds, type AuditQuery, type AuditStore, type AuditEvent } from "./audit-store.ts";
 import type { AuditLog } from "./audit-log.ts";
-import { auditMessage } from "./audit-message.ts";
-import type { AuditQuery, AuditStore } from "./audit-store.ts";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { AuditChannel, type AuditEventSchema, AuditOutcome } from "#gen/keyrun/v1/audit_event_pb.ts";
 
 /**
  * `keyrun.v1.AuditService`. An admin may list the events of a deleted team, so nothing asks whether
@@ -81,4 +81,23 @@ function msOf({ seconds, nanos }: Timestamp): number {
 function scopeOf({ teamId, actor, action, fromMs, beforeMs }: Filter): string {
   const meaning = JSON.stringify([teamId, actor, action, fromMs, beforeMs].map((each) => each ?? null));
   return `events:${createHash("sha256").update(meaning).digest("base64url").slice(0, 22)}`;
+}
+
+const channels = {
+  none: AuditChannel.UNSPECIFIED,
+  screen: AuditChannel.SCREEN,
+  command_line: AuditChannel.COMMAND_LINE,
+  rpc: AuditChannel.RPC,
+} as const;
+
+const outcomes = {
+  done: AuditOutcome.DONE,
+  refused: AuditOutcome.REFUSED,
+  unknown: AuditOutcome.UNKNOWN,
+} as const;
+
+/** The event as callers see it. */
+function auditMessage(event: AuditEvent): MessageInitShape<typeof AuditEventSchema> {
+  const { timeMs, channel, outcome, ...same } = event;
+  return { ...same, time: timestampFromMs(timeMs), channel: channels[channel], outcome: outcomes[outcome] };
 }

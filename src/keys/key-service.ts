@@ -18,7 +18,7 @@ import { rateLimitMessage } from "../limit/rate-limit-headers.ts";
 import { mayHoldSecret } from "../log/redaction.ts";
 import { fail } from "../refusal/refusal.ts";
 import { requireTeam } from "../teams/find-team.ts";
-import { planNumber } from "../teams/plan-message.ts";
+import { planNumber } from "../teams/team-service.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import { readNewExpireTime } from "./key-life.ts";
 import { keyMessage, readRequestId } from "./key-message.ts";

@@ -1,12 +1,21 @@
-import type { CreateServiceTokenRequest, ServiceTokenService } from "#gen/keyrun/v1/service_token_service_pb.ts";
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { ServiceRole as RoleNumber, type ServiceTokenSchema } from "#gen/keyrun/v1/service_token_pb.ts";
+import type {
+  CreateServiceTokenRequest,
+  ServiceTokenService,
+} from "#gen/keyrun/v1/service_token_service_pb.ts";
 import type { ServiceMethods } from "../auth/principal.ts";
-import { cutPage, type Page, readPage, readPlace, writePlace } from "../base/page.ts";
+import type { ServiceRole } from "../auth/require-service.ts";
 import { readResourceId } from "../base/fields.ts";
+import { cutPage, type Page, readPage, readPlace, writePlace } from "../base/page.ts";
 import type { Log } from "../log/log.ts";
 import { fail } from "../refusal/refusal.ts";
-import { serviceTokenBounds } from "./service-token-bounds.ts";
-import { localMessage, localName, roleOfNumber, serviceTokenMessage } from "./service-token-message.ts";
-import type { ServiceTokenCursor, ServiceTokenRecord } from "./service-token-store.ts";
+import {
+  type ServiceTokenCursor,
+  type ServiceTokenRecord,
+  serviceTokenBounds,
+} from "./service-token-store.ts";
 import type { ServiceTokenOrder, ServiceTokens } from "./service-tokens.ts";
 
 /** `keyrun.v1.ServiceTokenService`: the tokens of internal services. */
@@ -45,6 +54,9 @@ export function createServiceTokenService({
     },
   };
 }
+
+/** The name and the id of the token of the settings. No other token can have either. */
+const localName = "local";
 
 function readOrder({
   name,
@@ -101,3 +113,46 @@ function positionOf(last: Listed): string {
   if (last === local) throw new Error("nothing comes after the token of the settings");
   return writePlace({ timeMs: last.createTimeMs, id: last.id });
 }
+
+type ServiceTokenMessage = MessageInitShape<typeof ServiceTokenSchema>;
+
+/**
+ * A stored token as callers see it: without the digest or anything that helps to guess the value.
+ */
+function serviceTokenMessage(token: ServiceTokenRecord): ServiceTokenMessage {
+  return {
+    id: token.id,
+    name: token.name,
+    role: roleNumbers[token.role],
+    teamIds: [...token.teamIds],
+    redactedValue: token.redactedValue,
+    createTime: timestampFromMs(token.createTimeMs),
+    createdBy: token.createdBy,
+    ...(token.lastUseTimeMs !== null && { lastUseTime: timestampFromMs(token.lastUseTimeMs) }),
+    ...(token.revokeTimeMs !== null && { revokeTime: timestampFromMs(token.revokeTimeMs) }),
+    revokedBy: token.revokedBy ?? "",
+  };
+}
+
+/** The token of the settings, of which nothing is stored. */
+const localMessage: ServiceTokenMessage = {
+  id: localName,
+  name: localName,
+  role: RoleNumber.ADMIN,
+};
+
+const roleNumbers: Readonly<Record<ServiceRole, RoleNumber>> = {
+  verify: RoleNumber.VERIFY,
+  manage: RoleNumber.MANAGE,
+  metrics: RoleNumber.METRICS,
+  admin: RoleNumber.ADMIN,
+};
+
+/** The role of the number; undefined if there is none. */
+function roleOfNumber(number: RoleNumber): ServiceRole | undefined {
+  return rolesByNumber.get(number);
+}
+
+const rolesByNumber = new Map(
+  Object.entries(roleNumbers).map(([role, number]) => [number, role as ServiceRole]),
+);

@@ -9,8 +9,7 @@ import type { RunRecord } from "../run/idempotency/run-record-store.ts";
 import type { ServiceTokenRecord } from "../service-tokens/service-token-store.ts";
 import { planNames } from "../settings/config.ts";
 import type { SessionRecord, UserRecord } from "../sign-in/sign-in-store.ts";
-import type { MemberRecord } from "../teams/member-store.ts";
-import type { TeamRecord } from "../teams/team-store.ts";
+import type { MemberRecord, TeamRecord } from "../teams/team-store.ts";
 import type { UsageDay, UsageHour } from "../usage/usage-store.ts";
 
 /** The private cause of a record that does not fit. It names fields, never their values. */

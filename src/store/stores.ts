@@ -7,9 +7,7 @@ import type { WindowStore } from "../limit/window-store.ts";
 import type { RunRecordStore } from "../run/idempotency/run-record-store.ts";
 import type { ServiceTokenStore } from "../service-tokens/service-token-store.ts";
 import type { SessionStore, UserStore } from "../sign-in/sign-in-store.ts";
-import type { MemberStore } from "../teams/member-store.ts";
-import type { PreviewStore } from "../teams/preview-store.ts";
-import type { TeamStore } from "../teams/team-store.ts";
+import type { MemberStore, PreviewStore, TeamStore } from "../teams/team-store.ts";
 import type { UsageStore } from "../usage/usage-store.ts";
 
 /** One store's implementation of every port. */
@@ -52,7 +50,7 @@ export interface FleetStore {
   readonly schema: number;
   /**
    * Holds a team id for this instance, until it is released. Where another instance holds it, waits
-   * until that has released it or lapsed; throws UNAVAILABLE after `teamTurnWaitMsMax`.
+   * until that has released it or lapsed; throws UNAVAILABLE after `teamMutexWaitMsMax`.
    */
   holdTeam(teamId: string): Promise<InstanceGuard>;
 }

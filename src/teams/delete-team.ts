@@ -1,10 +1,10 @@
 import { bounds } from "../bounds.ts";
+import type { InstanceGuard } from "../fleet/instance-guard.ts";
 import type { ChangeSecurityState, FlooredChange, StoredChange } from "../fleet/security-state.ts";
+import { createSemaphore, type Semaphore } from "../limit/semaphore.ts";
 import { fail, type Refusal, unavailable } from "../refusal/refusal.ts";
 import { noSuchTeam, teamNotFound } from "./find-team.ts";
-import type { MemberStore } from "./member-store.ts";
-import type { TeamRecord, TeamStore } from "./team-store.ts";
-import { createTeamTurns, type HoldTeam, type TeamTurn } from "./team-turns.ts";
+import type { MemberStore, TeamRecord, TeamStore } from "./team-store.ts";
 
 /** What a team has in other folders. */
 export interface TeamBelongings {
@@ -39,8 +39,8 @@ export interface DeleteTeamParts {
 
 /**
  * Deletes teams, and clears ids for new ones. Deletions of one id at a time share one deletion.
- * Otherwise the work for one id runs in turn, so that no step of it meets a team that was inserted
- * after it began.
+ * Otherwise a mutex for each id lets one of them run at a time, so that no step of it meets a team
+ * that was inserted after it began.
  */
 export interface DeleteTeam {
   /**
@@ -59,36 +59,36 @@ export interface DeleteTeam {
 }
 
 export function createDeleteTeam(parts: DeleteTeamParts): DeleteTeam {
-  const inTurn = createTeamTurns(parts.holdTeam);
+  const mutex = createTeamMutex(parts.holdTeam);
   const running = new Map<string, Promise<void>>();
   return {
     delete(teamId) {
       const joined = running.get(teamId);
       if (joined) return joined;
-      const started = inTurn(teamId, (turn) => deleteTeam(parts, teamId, turn)).finally(() =>
+      const started = mutex(teamId, (hold) => deleteTeam(parts, teamId, hold)).finally(() =>
         running.delete(teamId),
       );
       running.set(teamId, started);
       return started;
     },
     clearIdFor: (teamId, insert) =>
-      inTurn(teamId, async (turn) => {
+      mutex(teamId, async (hold) => {
         if ((await parts.store.deletedVersion(teamId)) !== undefined)
-          await removeBelongings(parts, teamId, turn);
-        turn.requireHeld();
+          await removeBelongings(parts, teamId, hold);
+        hold.requireHeld();
         return await insert();
       }),
   };
 }
 
-async function deleteTeam(parts: DeleteTeamParts, teamId: string, turn: TeamTurn): Promise<void> {
+async function deleteTeam(parts: DeleteTeamParts, teamId: string, hold: TeamHold): Promise<void> {
   const { store, belongings, changeSecurityState } = parts;
   for (let tries = 0; tries < bounds.teamDeleteTriesMax; tries++) {
-    turn.requireHeld();
+    hold.requireHeld();
     const marked = await setState(parts, teamId, "ending");
-    if (!marked) return await finishEarlier(parts, teamId, turn);
-    await refuseIfUsed(parts, teamId, turn);
-    await removeBelongings(parts, teamId, turn);
+    if (!marked) return await finishEarlier(parts, teamId, hold);
+    await refuseIfUsed(parts, teamId, hold);
+    await removeBelongings(parts, teamId, hold);
     const deleted = await changeSecurityState("team", async () => {
       const version = await store.delete(teamId, marked.version);
       return version === undefined ? undefined : { id: teamId, version };
@@ -113,16 +113,16 @@ async function setState(
 }
 
 /** Throws if the team is still used, or if that can't be found out; the mark is then gone. */
-async function refuseIfUsed(parts: DeleteTeamParts, teamId: string, turn: TeamTurn): Promise<void> {
+async function refuseIfUsed(parts: DeleteTeamParts, teamId: string, hold: TeamHold): Promise<void> {
   const refusal = await findUse(parts, teamId).catch(async (thrown: unknown) => {
     // Nothing was removed yet. If the store can't take the mark away either, a repeated call does.
-    turn.requireHeld();
+    hold.requireHeld();
     await setState(parts, teamId, "active").catch(() => {});
     throw thrown;
   });
   if (!refusal) return;
   // The mark may be another instance's by now.
-  turn.requireHeld();
+  hold.requireHeld();
   await setState(parts, teamId, "active");
   throw refusal;
 }
@@ -141,28 +141,89 @@ async function findUse({ belongings }: DeleteTeamParts, teamId: string): Promise
   return fail("TEAM_HAS_APPS", { param, metadata: { team_id: teamId, app_ids: appIds } });
 }
 
-async function removeBelongings(parts: DeleteTeamParts, teamId: string, turn: TeamTurn): Promise<void> {
+async function removeBelongings(parts: DeleteTeamParts, teamId: string, hold: TeamHold): Promise<void> {
   const { members, belongings, changeSecurityState } = parts;
   for (let removed: number = bounds.deletedAtOnce; removed === bounds.deletedAtOnce; ) {
     await changeSecurityState("member", async () => {
-      turn.requireHeld();
+      hold.requireHeld();
       removed = await members.removeAll(teamId, bounds.deletedAtOnce);
       return { id: `${teamId}/` };
     });
   }
-  await belongings.leaveServiceTokens(teamId, turn.requireHeld);
-  await belongings.deleteKeys(teamId, turn.requireHeld);
-  await belongings.deleteRunRecords(teamId, turn.requireHeld);
-  await belongings.deleteUsage(teamId, turn.requireHeld);
+  await belongings.leaveServiceTokens(teamId, hold.requireHeld);
+  await belongings.deleteKeys(teamId, hold.requireHeld);
+  await belongings.deleteRunRecords(teamId, hold.requireHeld);
+  await belongings.deleteUsage(teamId, hold.requireHeld);
 }
 
 /** The reply to an earlier deletion may have been lost, or its last steps. */
-async function finishEarlier(parts: DeleteTeamParts, teamId: string, turn: TeamTurn): Promise<never> {
+async function finishEarlier(parts: DeleteTeamParts, teamId: string, hold: TeamHold): Promise<never> {
   const { store, changeSecurityState } = parts;
   const deleted = await changeSecurityState("team", async () => {
     const version = await store.deletedVersion(teamId);
     return version === undefined ? undefined : { id: teamId, version };
   });
-  if (deleted) await removeBelongings(parts, teamId, turn);
+  if (deleted) await removeBelongings(parts, teamId, hold);
   throw noSuchTeam(teamId);
+}
+
+/**
+ * Runs work for a team id while no other work for that id runs, first come first served. Rejects
+ * with UNAVAILABLE, and never starts the work, where it does not get the mutex in time.
+ */
+type TeamMutex = <T>(teamId: string, work: (hold: TeamHold) => Promise<T>) => Promise<T>;
+
+interface TeamHold {
+  /**
+   * Throws UNAVAILABLE where the mutex may have passed to another instance, as this one stood still
+   * for too long. Call it right before each step that must not meet another's work.
+   */
+  readonly requireHeld: () => void;
+}
+
+/** Holds a team id for this instance alone. Throws UNAVAILABLE where another keeps it. */
+export type HoldTeam = (teamId: string) => Promise<InstanceGuard>;
+
+/**
+ * The mutex is in memory, which is enough where one process serves a store. In a fleet, an
+ * instance that has it also holds the id in the store.
+ */
+function createTeamMutex(holdTeam?: HoldTeam): TeamMutex {
+  const waiters = { size: 0, sizeMax: bounds.teamMutexWaitersMax };
+  /** One for each id that has work running or waiting. */
+  const semaphores = new Map<string, Semaphore>();
+
+  function semaphoreOf(teamId: string): Semaphore {
+    const open = semaphores.get(teamId);
+    if (open) return open;
+    const semaphore = createSemaphore({
+      slots: () => 1,
+      waitMsMax: bounds.teamMutexWaitMsMax,
+      waiters,
+      onIdle: () => semaphores.delete(teamId),
+    });
+    semaphores.set(teamId, semaphore);
+    return semaphore;
+  }
+
+  return (teamId, work) =>
+    semaphoreOf(teamId).run(() => (holdTeam ? whileHeld(holdTeam, { teamId, work }) : work(alone)));
+}
+
+const alone: TeamHold = { requireHeld: () => {} };
+
+async function whileHeld<T>(
+  holdTeam: HoldTeam,
+  { teamId, work }: { readonly teamId: string; readonly work: (hold: TeamHold) => Promise<T> },
+): Promise<T> {
+  const guard = await holdTeam(teamId);
+  const requireHeld = () => {
+    if (guard.holds()) return;
+    throw unavailable({ cause: new Error(`the turn of the team ${teamId} has passed to another instance`) });
+  };
+  try {
+    return await work({ requireHeld });
+  } finally {
+    await guard.release();
+  }
 }

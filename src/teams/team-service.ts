@@ -1,6 +1,6 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import type { MemberSchema, Team } from "#gen/keyrun/v1/team_pb.ts";
+import { type MemberSchema, type Team, Plan, type TeamSchema, TeamState } from "#gen/keyrun/v1/team_pb.ts";
 import type { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import type { ServiceMethods } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
@@ -11,15 +11,10 @@ import type { ChangeSecurityState, FlooredChange, StoredChange } from "../fleet/
 import type { TeamLimiter } from "../limit/limit-decision.ts";
 import { rateLimitMessage } from "../limit/rate-limit-headers.ts";
 import { fail } from "../refusal/refusal.ts";
-import type { PlanName } from "../settings/config.ts";
-import { createDeleteTeam, type TeamBelongings } from "./delete-team.ts";
+import { type PlanName, planNames } from "../settings/config.ts";
+import { createDeleteTeam, type TeamBelongings, type HoldTeam } from "./delete-team.ts";
 import { noSuchTeam, requireTeam, whileTeamsStay } from "./find-team.ts";
-import type { MemberRecord, MemberStore } from "./member-store.ts";
-import { planName } from "./plan-message.ts";
-import type { PreviewStore } from "./preview-store.ts";
-import { teamMessage } from "./team-message.ts";
-import type { TeamRecord, TeamStore } from "./team-store.ts";
-import type { HoldTeam } from "./team-turns.ts";
+import type { MemberRecord, MemberStore, PreviewStore, TeamRecord, TeamStore } from "./team-store.ts";
 
 export interface TeamServiceParts {
   readonly clock: Clock;
@@ -191,4 +186,33 @@ function readChange(given: Team, paths: readonly string[]) {
 
 function memberMessage({ email, createTimeMs }: MemberRecord): MessageInitShape<typeof MemberSchema> {
   return { email, createTime: timestampFromMs(createTimeMs) };
+}
+
+/** A stored team as callers see it. */
+export function teamMessage(team: TeamRecord): MessageInitShape<typeof TeamSchema> {
+  const { id, displayName, createTimeMs } = team;
+  return {
+    id,
+    displayName,
+    plan: planNumber(team.plan),
+    createTime: timestampFromMs(createTimeMs),
+    state: team.state === "active" ? TeamState.ACTIVE : TeamState.ENDING,
+  };
+}
+
+const planNumbers: Record<PlanName, Plan> = {
+  free: Plan.FREE,
+  pro: Plan.PRO,
+  team: Plan.TEAM,
+  enterprise: Plan.ENTERPRISE,
+};
+
+/** The plan's number on the wire. */
+export function planNumber(plan: PlanName): Plan {
+  return planNumbers[plan];
+}
+
+/** The plan of this number; undefined where it is unspecified or unknown. */
+function planName(number: Plan): PlanName | undefined {
+  return planNames.find((name) => planNumbers[name] === number);
 }

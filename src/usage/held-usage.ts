@@ -1,5 +1,11 @@
-import { hourMs, usageBounds } from "./usage-bounds.ts";
-import type { CountedPage, UsageHour, UsageQuery, UsageSum } from "./usage-store.ts";
+import {
+  type CountedPage,
+  hourMs,
+  type UsageHour,
+  type UsageQuery,
+  type UsageSum,
+  usageBounds,
+} from "./usage-store.ts";
 
 /** Counts how keys are used. Each call costs a look into a map, and allocates nothing. */
 export interface CountUsage {

@@ -1,7 +1,6 @@
 import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../base/clock.ts";
-import { dayMs, usageBounds } from "./usage-bounds.ts";
-import type { UsageHour, UsageStore } from "./usage-store.ts";
+import { dayMs, type UsageHour, type UsageStore, usageBounds } from "./usage-store.ts";
 
 /** Sets the days that are over from their hours, and removes what is older than it is kept. */
 export interface UsageKeeper {

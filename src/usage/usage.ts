@@ -1,14 +1,17 @@
+import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../base/clock.ts";
 import type { Log } from "../log/log.ts";
-import { createCountRuns, type RunEnded } from "./count-runs.ts";
-import { type CountUsage, createHeldUsage } from "./held-usage.ts";
-import { createReadUsage, type ReadUsage } from "./read-usage.ts";
-import { usageBounds } from "./usage-bounds.ts";
+import type { Reason } from "../refusal/reasons.ts";
+import { createReadUsage, type ReadUsage } from "./get-usage.ts";
+import { type CountUsage, createHeldUsage, type HeldUsage } from "./held-usage.ts";
 import { createUsageKeeper } from "./usage-keeper.ts";
-import type { UsageStore } from "./usage-store.ts";
-import { createUsageWriter } from "./usage-writer.ts";
+import { type UsageHour, type UsageStore, usageBounds } from "./usage-store.ts";
 
-/** How keys are used: counted in memory, written now and then, read with what is not written. */
+/**
+ * How keys are used. Requests are counted in memory (`held-usage.ts`) and written every few
+ * seconds, so no request waits for it. The keeper (`usage-keeper.ts`) makes days of hours, and
+ * removes what is old. Reading adds what is not written yet.
+ */
 export interface Usage {
   readonly count: CountUsage;
   readonly runEnded: RunEnded;
@@ -35,11 +38,14 @@ export interface UsageParts {
 export function createUsage({ clock, store, log, incarnation, flushMs }: UsageParts): Usage {
   const held = createHeldUsage({ incarnation });
   const keeper = createUsageKeeper({
-    ...{ clock, store },
+    clock,
+    store,
     onFailed: (err) => log.warn({ err }, "days of usage could not be set or removed; it is tried again"),
   });
   const writer = createUsageWriter({
-    ...{ held, store, onWritten: keeper.written },
+    held,
+    store,
+    onWritten: keeper.written,
     onFailed: (err) => log.warn({ err }, "usage could not be written; it is kept for the next write"),
     onLost: (requests) =>
       log.warn({ requests }, "usage was not counted: too many keys were used at once, or the store is away"),
@@ -68,6 +74,86 @@ export function createUsage({ clock, store, log, incarnation, flushMs }: UsagePa
     async close() {
       await keeper.close();
       await writer.close();
+    },
+  };
+}
+
+/** To be called with each run or stream of an app that has ended, and how long it took. */
+export type RunEnded = (
+  run: { readonly teamId: string; readonly keyId: string },
+  outcome: Reason | "OK",
+  appMs: number,
+) => void;
+
+/**
+ * A run counts as failed where the app answered wrongly, too late, or could not be reached. A run
+ * that its caller left or Keyrun ended is not the app's fault, nor is one that found the app busy.
+ */
+const appFailures: ReadonlySet<Reason | "OK"> = new Set(["APP_FAILED", "APP_TIMEOUT", "APP_UNREACHABLE"]);
+
+/** Counts each run in the hour in which it ends. */
+export function createCountRuns(usage: Pick<CountUsage, "ran">, unixMs: () => number): RunEnded {
+  return (run, outcome, appMs) =>
+    usage.ran(run, outcome !== "OK" && appFailures.has(outcome), appMs, unixMs());
+}
+
+/**
+ * Writes what a process counts, off the path of requests, and never rejects. Where a write fails,
+ * `onFailed` is called, and its counts go into the next one: a count is the whole of its hour, so
+ * it does not matter whether the store has it already.
+ */
+export function createUsageWriter(parts: {
+  readonly held: HeldUsage;
+  readonly store: Pick<UsageStore, "recordHours">;
+  /** Called with the hours of each write that has succeeded. */
+  readonly onWritten: (hours: readonly UsageHour[]) => void;
+  readonly onFailed: (cause: unknown) => void;
+  /** Called with the number of counts that there was no room for. */
+  readonly onLost: (counts: number) => void;
+  readonly flushMs?: number;
+}) {
+  const { held, store, onWritten, onFailed, onLost, flushMs = usageBounds.flushMs } = parts;
+  let running: Promise<void> | undefined;
+  let timer: NodeJS.Timeout | undefined;
+
+  async function write(): Promise<void> {
+    const lost = held.takeLost();
+    if (lost > 0) onLost(lost);
+    const hours = held.take();
+    for (let start = 0; start < hours.length; start += usageBounds.countsPerWriteMax) {
+      const some = hours.slice(start, start + usageBounds.countsPerWriteMax);
+      try {
+        await store.recordHours(some);
+      } catch (cause) {
+        held.giveBack(hours.slice(start));
+        onFailed(cause);
+        return;
+      }
+      onWritten(some);
+      await setImmediate();
+    }
+    held.written();
+  }
+
+  /** Writes what has changed since the last write. While one runs, waits for that one instead. */
+  async function flush(): Promise<void> {
+    running ??= write().finally(() => {
+      running = undefined;
+    });
+    await running;
+  }
+
+  return {
+    /** Starts to write every `flushMs`. The timer does not keep the process alive. */
+    start() {
+      timer ??= setInterval(flush, flushMs).unref();
+    },
+    flush,
+    /** Stops the timer and writes what is left. */
+    async close() {
+      clearInterval(timer);
+      await running;
+      await flush();
     },
   };
 }

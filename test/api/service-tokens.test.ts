@@ -7,8 +7,8 @@ import { ServiceTokenService } from "#gen/keyrun/v1/service_token_service_pb.ts"
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import { bounds } from "#src/bounds.ts";
 import { createServiceSecrets } from "#src/keys/service-secrets.ts";
-import { serviceTokenBounds } from "#src/service-tokens/service-token-bounds.ts";
-import { createServiceTokenForm } from "#src/service-tokens/verify-service-token.ts";
+import { serviceTokenBounds } from "#src/service-tokens/service-token-store.ts";
+import { createServiceTokenForm } from "#src/service-tokens/service-tokens.ts";
 import { type Keyrun, startKeyrun, tokenTransports } from "../harness/keyrun.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { storeOfTier } from "../harness/mongo-databases.ts";

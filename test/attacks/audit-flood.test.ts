@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { Pool } from "undici";
 import { afterAll, expect, test } from "vitest";
 import { ServiceRole } from "#gen/keyrun/v1/service_token_pb.ts";
-import { auditBounds } from "#src/audit/audit-bounds.ts";
+import { auditBounds } from "#src/audit/audit-store.ts";
 import { campaignSize, figure } from "../harness/campaigns.ts";
 import { manage } from "../harness/keyrun.ts";
 import { type ServingKeyrun, serveKeyrun } from "../harness/keyrun-process.ts";

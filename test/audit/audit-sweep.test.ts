@@ -1,8 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { expect, onTestFinished, test } from "vitest";
-import { auditBounds } from "#src/audit/audit-bounds.ts";
-import { createAuditLog } from "#src/audit/audit-log.ts";
-import { createEventIds } from "#src/audit/event-ids.ts";
+import { createAuditLog, createEventIds } from "#src/audit/audit-log.ts";
+import { auditBounds } from "#src/audit/audit-store.ts";
 import { createLog } from "#src/log/log.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { createManualClock } from "../harness/manual-clock.ts";

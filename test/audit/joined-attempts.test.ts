@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { auditBounds } from "#src/audit/audit-bounds.ts";
-import { createJoinedAttempts } from "#src/audit/joined-attempts.ts";
+import { auditBounds } from "#src/audit/audit-store.ts";
+import { createJoinedAttempts } from "#src/audit/waiting-events.ts";
 
 const attempt = {
   ...({ actor: "unknown", address: "203.0.113.7", channel: "rpc", action: "key.create" } as const),

@@ -316,7 +316,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     fault: "the credentials of an app are answered",
-    file: "src/apps/app-message.ts",
+    file: "src/apps/app-service.ts",
     text: "({ name, value: redacted })",
     by: "({ name, value: backend.headers.find((each) => each.name === name)?.value ?? redacted })",
     test: "test/apps/app-service.test.ts",
@@ -330,7 +330,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     fault: "usage that is held and written counts twice",
-    file: "src/usage/read-usage.ts",
+    file: "src/usage/get-usage.ts",
     text: "store.hours({ ...query, except: pages })",
     by: "store.hours({ ...query, except: [] })",
     test: "test/usage/usage.test.ts",

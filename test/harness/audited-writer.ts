@@ -2,8 +2,7 @@
 // line for each change that was acknowledged. Arguments: the store (a folder or a MongoDB URI),
 // and the number of this life, which the names of its keys begin with.
 import { randomBytes } from "node:crypto";
-import { createAuditLog } from "#src/audit/audit-log.ts";
-import { createEventIds } from "#src/audit/event-ids.ts";
+import { createAuditLog, createEventIds } from "#src/audit/audit-log.ts";
 import { systemClock } from "#src/base/clock.ts";
 import { createLog } from "#src/log/log.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";

@@ -1,5 +1,5 @@
 import type { Stores } from "#src/store/stores.ts";
-import { dayMs } from "#src/usage/usage-bounds.ts";
+import { dayMs } from "#src/usage/usage-store.ts";
 
 /** Writes usage into a Keyrun's store, as it would be there after weeks. */
 export interface UsageRecorder {

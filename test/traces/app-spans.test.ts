@@ -1,7 +1,7 @@
 import { context, trace } from "@opentelemetry/api";
 import { NodeSDK, tracing } from "@opentelemetry/sdk-node";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
-import { readBackend } from "#src/apps/backend-fields.ts";
+import { readBackend } from "#src/apps/app-fields.ts";
 import { fail } from "#src/refusal/refusal.ts";
 import type { Runner } from "#src/run/runner.ts";
 import { traceRuns } from "#src/traces/app-spans.ts";

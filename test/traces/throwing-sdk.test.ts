@@ -1,7 +1,7 @@
 import { context, trace } from "@opentelemetry/api";
 import { NodeSDK, tracing } from "@opentelemetry/sdk-node";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { readBackend } from "#src/apps/backend-fields.ts";
+import { readBackend } from "#src/apps/app-fields.ts";
 import { fail, Refusal } from "#src/refusal/refusal.ts";
 import type { Pieces } from "#src/run/runner.ts";
 import { traceRuns, traceStreams } from "#src/traces/app-spans.ts";

@@ -1,12 +1,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { createCountRuns } from "#src/usage/count-runs.ts";
+import { createReadUsage } from "#src/usage/get-usage.ts";
 import { createHeldUsage } from "#src/usage/held-usage.ts";
-import { createReadUsage } from "#src/usage/read-usage.ts";
-import { dayMs, hourMs } from "#src/usage/usage-bounds.ts";
+import { createCountRuns, createUsageWriter } from "#src/usage/usage.ts";
 import { createUsageKeeper } from "#src/usage/usage-keeper.ts";
-import type { UsageHour, UsageStore } from "#src/usage/usage-store.ts";
-import { createUsageWriter } from "#src/usage/usage-writer.ts";
+import { dayMs, hourMs, type UsageHour, type UsageStore } from "#src/usage/usage-store.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { openTestStores } from "./open-test-stores.ts";
 

@@ -19,7 +19,7 @@ export function createHoldTeam(
     readonly times?: InstanceGuardParts["times"];
   },
 ): (teamId: string) => Promise<InstanceGuard> {
-  const { clock, newIncarnation, call, freshRead, times = turnTimes } = parts;
+  const { clock, newIncarnation, call, freshRead, times = mutexTimes } = parts;
   return async (teamId) => {
     const records = createInstanceRecordStore(collections, call, { freshRead, id: `team/${teamId}` });
     try {
@@ -30,12 +30,12 @@ export function createHoldTeam(
   };
 }
 
-const turnTimes = {
-  renewMs: bounds.teamTurnRenewMs,
-  holdMs: bounds.teamTurnHoldMs,
-  lapseMs: bounds.teamTurnLapseMs,
-  waitMsMax: bounds.teamTurnWaitMsMax,
+const mutexTimes = {
+  renewMs: bounds.teamMutexRenewMs,
+  holdMs: bounds.teamMutexHoldMs,
+  lapseMs: bounds.teamMutexLapseMs,
+  waitMsMax: bounds.teamMutexWaitMsMax,
 };
 
-/** What fails is thrown to the caller of the work in the turn. */
+/** What fails is thrown to the caller of the work. */
 const silent = { onWaiting: () => {}, onRenewalFailed: () => {}, onLost: () => {} };

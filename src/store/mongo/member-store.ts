@@ -1,4 +1,4 @@
-import type { MemberRecord, MemberStore } from "../../teams/member-store.ts";
+import type { MemberRecord, MemberStore } from "../../teams/team-store.ts";
 import { checkRecord } from "../records.ts";
 import { type Collections, type MemberDocument, memberDocument, storedMember } from "./documents.ts";
 import type { FreshRead } from "./fresh-read.ts";

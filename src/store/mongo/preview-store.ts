@@ -1,4 +1,4 @@
-import type { PreviewStore } from "../../teams/preview-store.ts";
+import type { PreviewStore } from "../../teams/team-store.ts";
 import type { Collections } from "./documents.ts";
 import type { FreshRead } from "./fresh-read.ts";
 import { repeatOnDuplicate, type StoreCall } from "./store-call.ts";

@@ -1,5 +1,5 @@
 import type { DatabaseSync } from "node:sqlite";
-import type { MemberStore } from "../../teams/member-store.ts";
+import type { MemberStore } from "../../teams/team-store.ts";
 import { checkRecord, memberRecord } from "../records.ts";
 import { columnsOf } from "./columns.ts";
 import { answer, write, writeRevocation } from "./statement.ts";

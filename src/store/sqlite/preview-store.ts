@@ -1,5 +1,5 @@
 import type { DatabaseSync } from "node:sqlite";
-import type { PreviewStore } from "../../teams/preview-store.ts";
+import type { PreviewStore } from "../../teams/team-store.ts";
 import { answer, write, writeRevocation } from "./statement.ts";
 
 /** Preview access in SQLite: one row for each user with access. */

@@ -10,7 +10,7 @@ import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import { type ListenerName, leakBounds } from "#src/auth/policy.ts";
 import type { Reason } from "#src/refusal/reasons.ts";
-import { serviceTokenBounds } from "#src/service-tokens/service-token-bounds.ts";
+import { serviceTokenBounds } from "#src/service-tokens/service-token-store.ts";
 import type { Ask } from "./exchange.ts";
 import { listeners, type Message, type Protocol, pathOf, rpcProtocols, secretQuery } from "./protocols.ts";
 import { loggedRequest, type RefusalCase } from "./refusal-case.ts";
