@@ -113,8 +113,7 @@ export function meterStores(stores: Stores, parts: MeterParts): Stores {
     users: meterPort("users", stores.users, parts),
     window: meterPort("window", stores.window, parts),
     runRecords: meterPort("run_records", stores.runRecords, parts),
-    // What `during` does is the calls of other ports.
-    audit: { ...meterPort("audit", stores.audit, parts), during: stores.audit.during },
+    audit: meterPort("audit", stores.audit, parts),
     ...meterPort("store", { check: stores.check, isEmpty: stores.isEmpty }, parts),
     ...(stores.fleet && { fleet: meterFleet(stores.fleet, parts) }),
   };

@@ -5,7 +5,7 @@ import type { Log } from "../log/log.ts";
 import { rowOf } from "../refusal/reasons.ts";
 import { type Refusal, refusalFrom } from "../refusal/refusal.ts";
 import { type AuditEvent, type AuditStore, auditBounds } from "./audit-store.ts";
-import { type ChangeFacts, PendingChange } from "./pending-change.ts";
+import { type ChangeFacts, PendingChange, whileChanging } from "./pending-change.ts";
 import { createJoinedAttempts, createWaitingEvents } from "./waiting-events.ts";
 
 // Every change of a right, and every refused attempt at one, has an event. A change under way has a
@@ -132,7 +132,7 @@ export function createAuditLog(parts: AuditLogParts): AuditLog {
         change.written(begun.outcome);
       }
       try {
-        const result = await change.run(() => store.during(change, work));
+        const result = await whileChanging(change, work);
         ended(change, undefined, form);
         return result;
       } catch (thrown) {

@@ -29,7 +29,12 @@ export interface PendingEvent {
   record(): AuditEvent;
   /** Called when it is written for good, with the outcome that was written. */
   written(outcome: AuditEvent["outcome"]): void;
+  /** Called with what the change turns out to be about, before the event is written. */
+  note(subject: ChangeSubject): void;
 }
+
+/** What a change turns out to be about, and what exactly it is. */
+export type ChangeSubject = Partial<Pick<AuditEvent, "teamId" | "target" | "detail">>;
 
 /** A place in the list, which is ordered by time and then by id, both descending. */
 export type AuditCursor = Pick<AuditEvent, "timeMs" | "id">;
@@ -48,16 +53,11 @@ export interface AuditQuery {
 
 /**
  * The events. Nothing changes or removes one but `write`, for what became of it, and
- * `deleteBefore`. That a team is deleted removes none.
+ * `deleteBefore`. That a team is deleted removes none. The event of a change under way comes in
+ * another way: every method of the other ports that changes what an event may tell writes the
+ * pending event, as `whileChanging` promises.
  */
 export interface AuditStore {
-  /**
-   * Does the work, and keeps no change of the work without its event. While the event is due, it is
-   * written once with the first change that the work makes: in the same transaction, or before it,
-   * as unknown. Where the event can't be written, that change is not made: the store refuses it
-   * with UNAVAILABLE or STORE_FULL. Work that changes nothing in the store writes no event.
-   */
-  during<T>(event: PendingEvent, work: () => Promise<T>): Promise<T>;
   /**
    * Writes the events. Where an id is there already, its outcome, reason, count, team, target and
    * detail become those of this event, and nothing else changes.

@@ -1,13 +1,30 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { AuditEvent, PendingEvent } from "./audit-store.ts";
+import type { AuditEvent, ChangeSubject, PendingEvent } from "./audit-store.ts";
+
+// The change under way, which the code that does its work need not hand on: a service says what it
+// is about, and the store writes its event. Nothing else may be found by this way.
 
 /** What an event says of a change, before it is known what becomes of it. */
 export type ChangeFacts = Omit<AuditEvent, "id" | "timeMs" | "outcome" | "reason" | "count">;
 
-/** What a change turns out to be about, and what exactly it is. */
-export type ChangeSubject = Partial<Pick<AuditEvent, "teamId" | "target" | "detail">>;
+const underWay = new AsyncLocalStorage<PendingEvent>();
 
-const underWay = new AsyncLocalStorage<PendingChange>();
+/**
+ * Does the work as the change of this event, in all that it awaits. No change that the work makes
+ * in the store is without the event: while it is due, the store writes it once with the first
+ * change, in the same transaction, or before it, as unknown. Where the event can't be written, that
+ * change is not made: the store refuses it with UNAVAILABLE or STORE_FULL. Work that changes
+ * nothing in the store writes no event.
+ */
+export function whileChanging<T>(event: PendingEvent, work: () => Promise<T>): Promise<T> {
+  return underWay.run(event, work);
+}
+
+/** The event that the next change of the store has to write; undefined if there is none. */
+export function pendingEvent(): PendingEvent | undefined {
+  const event = underWay.getStore();
+  return event?.isDue ? event : undefined;
+}
 
 /**
  * Says what the change under way is about, where the request alone does not tell: a new key has its
@@ -53,10 +70,6 @@ export class PendingChange implements PendingEvent {
 
   note(subject: ChangeSubject): void {
     this.#subject = { ...this.#subject, ...subject };
-  }
-
-  run<T>(work: () => Promise<T>): Promise<T> {
-    return underWay.run(this, work);
   }
 
   /** No write that comes later belongs to the change. */

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { AuditEvent, PendingEvent } from "#src/audit/audit-store.ts";
+import { whileChanging } from "#src/audit/pending-change.ts";
 import { auditEventOf, keyRecordOf, serviceTokenRecordOf, teamRecordOf } from "../harness/store-records.ts";
 import { type OpenStores, openedStores } from "./opened-stores.ts";
 
@@ -19,6 +20,7 @@ export function auditStoreContract(name: string, open: OpenStores): void {
         },
         record: () => event,
         written: (outcome) => void outcomes.push(outcome),
+        note() {},
       };
       return { pending, outcomes };
     }
@@ -79,7 +81,7 @@ export function auditStoreContract(name: string, open: OpenStores): void {
       const teamId = newPrefix();
       const event = auditEventOf({ id: `${teamId}e`, teamId });
       const { pending, outcomes } = pendingOf(event);
-      const team = await audit().during(pending, async () => {
+      const team = await whileChanging(pending, async () => {
         await stores().teams.find(teamId);
         expect(outcomes).toEqual([]);
         const made = await stores().teams.insert(teamRecordOf({ id: teamId }));
@@ -109,7 +111,7 @@ export function auditStoreContract(name: string, open: OpenStores): void {
       ];
       for (const [n, change] of changes.entries()) {
         const { pending, outcomes } = pendingOf(auditEventOf({ id: `${prefix}${n}`, teamId: prefix }));
-        await audit().during(pending, async () => {
+        await whileChanging(pending, async () => {
           await serviceTokens.recordUses(new Map([[tokenId, n + 1]]));
           expect(outcomes).toEqual([]);
           await change();
@@ -184,7 +186,7 @@ export function auditStoreContract(name: string, open: OpenStores): void {
         const change = await ready(prefix);
         const during = async (id: string) => {
           const { pending, outcomes } = pendingOf(auditEventOf({ id: prefix + id, teamId: prefix }));
-          const result = await audit().during(pending, change);
+          const result = await whileChanging(pending, change);
           return { result, outcomes };
         };
         const first = await during("first");
@@ -200,7 +202,7 @@ export function auditStoreContract(name: string, open: OpenStores): void {
     test("work that reads alone, that touches a session or that is over writes no event", async () => {
       const teamId = newPrefix();
       const { pending, outcomes } = pendingOf(auditEventOf({ id: `${teamId}e`, teamId }));
-      await audit().during(pending, async () => {
+      await whileChanging(pending, async () => {
         await stores().keys.find(teamId);
         await stores().sessions.touch(teamId, 1);
         await stores().keys.recordUses(new Map([[teamId, 1]]));
@@ -216,7 +218,7 @@ export function auditStoreContract(name: string, open: OpenStores): void {
       const misfit = { ...auditEventOf({ id: `${teamId}e`, teamId }), count: 0 };
       const { pending, outcomes } = pendingOf(misfit);
       const key = keyRecordOf({ id: `${teamId}key`, teamId });
-      const changing = audit().during(pending, () => stores().keys.insert(key, { activeMax: 5 }));
+      const changing = whileChanging(pending, () => stores().keys.insert(key, { activeMax: 5 }));
       await expect(changing).rejects.toMatchObject({ reason: "INTERNAL" });
       expect(await stores().keys.find(key.id)).toBeUndefined();
       expect(outcomes).toEqual([]);
@@ -226,7 +228,7 @@ export function auditStoreContract(name: string, open: OpenStores): void {
       const teamId = newPrefix();
       const ids = Array.from({ length: 8 }, (_, n) => `${teamId}${n}`);
       const changing = ids.map((id) =>
-        audit().during(pendingOf(auditEventOf({ id, teamId, target: id })).pending, () =>
+        whileChanging(pendingOf(auditEventOf({ id, teamId, target: id })).pending, () =>
           stores().keys.insert(keyRecordOf({ id, teamId }), { activeMax: 50 }),
         ),
       );

@@ -1,12 +1,14 @@
+import { describe } from "vitest";
 import type { Stores } from "#src/store/stores.ts";
 import { appStoreContract } from "./app-store.ts";
 import { auditStoreContract } from "./audit-store.ts";
+import { changingMethodsContract } from "./changing-methods.ts";
 import { keyLifeContract } from "./key-life.ts";
 import { keyRotationContract } from "./key-rotation.ts";
 import { keySearchContract } from "./key-search.ts";
 import { keyStoreContract } from "./key-store.ts";
 import { memberStoreContract } from "./member-store.ts";
-import type { OpenStores } from "./opened-stores.ts";
+import { type OpenStores, openedStores } from "./opened-stores.ts";
 import { previewStoreContract } from "./preview-store.ts";
 import { runRecordStoreContract } from "./run-record-store.ts";
 import { serviceTokenStoreContract } from "./service-token-store.ts";
@@ -41,5 +43,9 @@ export function everyPortContract(
   runRecordStoreContract(name, open);
   usageStoreContract(name, open);
   auditStoreContract(name, open);
+  describe(`the events of changes on ${name}`, () => {
+    const { stores } = openedStores(open);
+    changingMethodsContract(stores);
+  });
   storesContract(name, open, reopen);
 }

@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import { closeSync, ftruncateSync, openSync, readdirSync, rmSync, statSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { whileChanging } from "#src/audit/pending-change.ts";
 import { bounds } from "#src/bounds.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
@@ -145,7 +146,7 @@ describe.skipIf(!mayMount)("on a disk of its own that is full", { timeout: 240_0
     const count = campaignSize("full-disk");
     const ids = Array.from({ length: count }, (_, n) => `key${(n * 7_919) % 1_000_003}`);
     let events = 0;
-    const change = <T>({ audit }: Stores, work: () => Promise<T>) => {
+    const change = <T>(work: () => Promise<T>) => {
       const event = auditEventOf({
         id: `event${events}`,
         timeMs: events,
@@ -153,12 +154,12 @@ describe.skipIf(!mayMount)("on a disk of its own that is full", { timeout: 240_0
         teamId: "demo",
       });
       events++;
-      return audit.during({ isDue: true, record: () => event, written() {} }, work);
+      return whileChanging({ isDue: true, record: () => event, written() {}, note() {} }, work);
     };
     const first = await open();
     const insert = ({ keys }: Stores, id: string) =>
       keys.insert(keyRecordOf({ id, teamId: "demo", label: `the label of ${id}` }), { activeMax: count });
-    for (const id of ids) await change(first, () => insert(first, id));
+    for (const id of ids) await change(() => insert(first, id));
     await first.close();
 
     leave(0);
@@ -167,9 +168,9 @@ describe.skipIf(!mayMount)("on a disk of its own that is full", { timeout: 240_0
     onTestFinished(stores.close);
     for (const [n, keyId] of ids.entries()) {
       const order = { teamId: "demo", keyId, revokeTimeMs: n, revokedBy: "ada@example.com" };
-      expect(await change(stores, () => stores.keys.revoke(order))).toMatchObject({ revokeTimeMs: n });
+      expect(await change(() => stores.keys.revoke(order))).toMatchObject({ revokeTimeMs: n });
       if (n % 50 > 0) continue;
-      const creation = change(stores, () => insert(stores, `new${n}`));
+      const creation = change(() => insert(stores, `new${n}`));
       await expect(creation).rejects.toMatchObject({ reason: "STORE_FULL" });
     }
     expect(await stores.keys.countActive("demo")).toBe(0);

@@ -1,13 +1,6 @@
 /** The table of the RPCs that change something: what the audit log says of each. */
 
-import {
-  type DescEnum,
-  type DescMessage,
-  type DescMethod,
-  type DescService,
-  isMessage,
-  type MessageShape,
-} from "@bufbuild/protobuf";
+import { type DescEnum, type DescMessage, type DescMethod, type DescService, isMessage, type MessageShape } from "@bufbuild/protobuf";
 import { type Duration, type FieldMask, type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import { AppSchema } from "#gen/keyrun/v1/app_pb.ts";
 import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
@@ -21,7 +14,7 @@ import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { PlanSchema, type Team, TeamSchema } from "#gen/keyrun/v1/team_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import type { ChangeForm } from "../../audit/audit-log.ts";
-import type { ChangeSubject } from "../../audit/pending-change.ts";
+import type { ChangeSubject } from "../../audit/audit-store.ts";
 import { isResourceId, normalEmail } from "../../base/fields.ts";
 import { isKeyId } from "../../keys/key-value.ts";
 import { mayHoldSecret } from "../../log/redaction.ts";

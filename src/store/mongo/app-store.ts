@@ -5,29 +5,35 @@ import { appShape, checkRecord } from "../records.ts";
 import { type AppDocument, appDocument, type Collections, storedApp } from "./documents.ts";
 import type { FreshRead } from "./fresh-read.ts";
 import { isDuplicate, type StoreCall } from "./store-call.ts";
+import type { WithEvent } from "./with-event.ts";
 
 /** The apps in MongoDB. */
-export function createAppStore({ apps }: Collections, call: StoreCall, freshRead: FreshRead = {}): AppStore {
+export function createAppStore(
+  { apps }: Collections,
+  call: StoreCall,
+  withEvent: WithEvent,
+  freshRead: FreshRead = {},
+): AppStore {
   const after = { returnDocument: "after" } as const;
   const live = (appId: string) => ({ _id: { $eq: appId }, deleted: { $eq: false } });
 
   return {
-    async insert(app) {
-      const document = newDocument(app);
-      try {
-        await call(() => apps.insertOne(document));
-        return checkApp(document);
-      } catch (thrown) {
-        if (!isDuplicate(thrown)) throw thrown;
-      }
-      // Where a deleted app has the id, its version is raised. Where a live app has it, nothing is
-      // written.
-      const { _id, version, ...facts } = document;
-      const deleted = { _id: { $eq: _id }, deleted: { $eq: true } };
-      return appOf(
-        await call(() => apps.findOneAndUpdate(deleted, { $set: facts, $inc: { version: 1 } }, after)),
-      );
-    },
+    insert: (app) =>
+      withEvent(async () => {
+        const document = newDocument(app);
+        try {
+          await call(() => apps.insertOne(document));
+          return checkApp(document);
+        } catch (thrown) {
+          if (!isDuplicate(thrown)) throw thrown;
+        }
+        // Where a deleted app has the id, its version is raised. Where a live app has it, nothing
+        // is written.
+        const { _id, version, ...facts } = document;
+        const deleted = { _id: { $eq: _id }, deleted: { $eq: true } };
+        const update = { $set: facts, $inc: { version: 1 } };
+        return appOf(await call(() => apps.findOneAndUpdate(deleted, update, after)));
+      }),
     async find(appId) {
       return appOf(await call(() => apps.findOne(live(appId), freshRead)));
     },
@@ -48,16 +54,18 @@ export function createAppStore({ apps }: Collections, call: StoreCall, freshRead
       const page = apps.find({ teamIds: { $eq: teamId }, deleted: { $eq: false } }).sort({ _id: 1 });
       return (await call(() => page.limit(limit).toArray())).map(({ _id }) => _id);
     },
-    async update(appId, change, version) {
-      const fields = checkRecord(appChange, given(change), `apps/${appId}`);
-      const update = { ...(Object.keys(fields).length > 0 && { $set: fields }), $inc: { version: 1 } };
-      const query = { ...live(appId), ...(version !== undefined && { version: { $eq: version } }) };
-      return appOf(await call(() => apps.findOneAndUpdate(query, update, after)));
-    },
-    async delete(appId) {
-      const update = { $set: deletion, $inc: { version: 1 } };
-      return (await call(() => apps.findOneAndUpdate(live(appId), update, after)))?.version;
-    },
+    update: (appId, change, version) =>
+      withEvent(async () => {
+        const fields = checkRecord(appChange, given(change), `apps/${appId}`);
+        const update = { ...(Object.keys(fields).length > 0 && { $set: fields }), $inc: { version: 1 } };
+        const query = { ...live(appId), ...(version !== undefined && { version: { $eq: version } }) };
+        return appOf(await call(() => apps.findOneAndUpdate(query, update, after)));
+      }),
+    delete: (appId) =>
+      withEvent(async () => {
+        const update = { $set: deletion, $inc: { version: 1 } };
+        return (await call(() => apps.findOneAndUpdate(live(appId), update, after)))?.version;
+      }),
     async deletedVersion(appId) {
       const gone = { _id: { $eq: appId }, deleted: { $eq: true } };
       // This write changes nothing, but it waits until the deletion is durable. A read would not.

@@ -1,14 +1,12 @@
 import type { Filter } from "mongodb";
 import type { AuditEvent, AuditQuery, AuditStore } from "../../audit/audit-store.ts";
-import { whileChanging } from "../change-under-way.ts";
 import { checkRecord } from "../records.ts";
 import { type AuditDocument, auditDocument, type Collections, storedAuditEvent } from "./documents.ts";
 import { repeatOnDuplicate, type StoreCall } from "./store-call.ts";
 
-/** The events in MongoDB. `event-first.ts` writes each before its change. */
+/** The events in MongoDB. `with-event.ts` writes that of a change before it. */
 export function createAuditStore({ auditEvents }: Collections, call: StoreCall): AuditStore {
   return {
-    during: whileChanging,
     async write(events) {
       if (events.length === 0) return;
       const updates = events.map((event) => ({ updateOne: { ...updateOf(event), upsert: true } }));

@@ -1,10 +1,9 @@
 import type { KeyRecord } from "../../keys/key-store.ts";
 import { type CopiedBatch, type CopiedName, copiedShapes } from "../copied-records.ts";
 import { checkRecord } from "../records.ts";
-import { keyDocumentOf } from "./insert-key.ts";
-import { activeSlot, endedSlot, successorSlot } from "./key-slots.ts";
-import { memberIdOf } from "./member-store.ts";
+import { activeSlot, endedSlot, keyDocumentOf, successorSlot } from "./key-documents.ts";
 import { serviceTokenDocumentOf } from "./service-token-store.ts";
+import { memberIdOf } from "./team-store.ts";
 import { fieldsOf, placeOf } from "./usage-fields.ts";
 import { dayIdOf } from "./usage-hours.ts";
 

@@ -1,22 +1,40 @@
-import type { Filter } from "mongodb";
+import type { Collection, Filter } from "mongodb";
+import { foldCase } from "../../base/fields.ts";
 import { bounds } from "../../bounds.ts";
-import type { KeyCursor, KeyMatch, KeyStore } from "../../keys/key-store.ts";
-import { activeKey, checkKey, keyOf } from "./checked-key.ts";
+import type { InsertKeyOutcome, KeyCursor, KeyMatch, KeyRecord, KeyStore } from "../../keys/key-store.ts";
+import { unavailable } from "../../refusal/refusal.ts";
 import type { Collections, KeyDocument } from "./documents.ts";
 import type { FreshRead } from "./fresh-read.ts";
-import { activeSlots, insertKey } from "./insert-key.ts";
-import { expiryMethods } from "./key-expiry.ts";
-import { endedSlot } from "./key-slots.ts";
-import { rotationMethods } from "./rotate-key.ts";
+import {
+  activeKey,
+  activeSlot,
+  activeSlots,
+  checkKey,
+  endedSlot,
+  findByRequestKey,
+  freeSlots,
+  insertDocument,
+  keyDocumentOf,
+  keyOf,
+  newest,
+  recordUses,
+} from "./key-documents.ts";
+import { rotateKey, settlePendingKeys } from "./rotate-key.ts";
 import type { StoreCall } from "./store-call.ts";
+import type { WithEvent } from "./with-event.ts";
 
-/** The keys in MongoDB. */
-export function createKeyStore({ keys }: Collections, call: StoreCall, freshRead: FreshRead = {}): KeyStore {
+/** The keys in MongoDB. The event of an expiry or of a settled key is written before it, aside. */
+export function createKeyStore(
+  { keys }: Collections,
+  call: StoreCall,
+  withEvent: WithEvent,
+  freshRead: FreshRead = {},
+): KeyStore {
+  const find = async (keyId: string, read: FreshRead) =>
+    keyOf(await call(() => keys.findOne(byId(keyId), read)));
   return {
-    insert: (key, { activeMax }) => insertKey(keys, call, { key, activeMax }),
-    async find(keyId) {
-      return keyOf(await call(() => keys.findOne(byId(keyId), freshRead)));
-    },
+    insert: (key, { activeMax }) => withEvent(() => insertKey(keys, call, key, activeMax)),
+    find: (keyId) => find(keyId, freshRead),
     async list({ limit, ...query }) {
       if (limit <= 0) return []; // MongoDB takes 0 for no limit.
       const usable = { ...filterOf(query), pendingSinceMs: { $eq: null } };
@@ -44,52 +62,56 @@ export function createKeyStore({ keys }: Collections, call: StoreCall, freshRead
       const expired = { ...ofTeam, revokeTimeMs: { $eq: null }, expiredTimeMs: { $gte: 0 } };
       return n + (await call(() => keys.countDocuments(expired, { limit: max - n })));
     },
-    ...expiryMethods(keys, call),
-    ...rotationMethods(keys, call),
-    async revoke({ teamId, keyId, revokeTimeMs, revokedBy }) {
-      const one = { _id: { $eq: keyId }, teamId: { $eq: teamId } };
-      const revocation = { revokeTimeMs, revokedBy, slot: endedSlot(keyId) };
-      const after = { returnDocument: "after" } as const;
-      const revoked = await call(() =>
-        keys.findOneAndUpdate(
-          { ...one, revokeTimeMs: { $eq: null } },
-          { $set: revocation, $inc: { version: 1 } },
-          after,
-        ),
-      );
-      if (revoked) return checkKey(revoked);
-      // A write that changes nothing: unlike a read, it waits until the earlier revocation is
-      // durable.
-      return keyOf(await call(() => keys.findOneAndUpdate(one, { $max: { version: 1 } }, after)));
+    markExpired: (query) => markExpired(keys, call, query),
+    async countExpiring({ fromMs, untilMs, max }) {
+      const expiring = { ...activeKey, expireTimeMs: { $gt: fromMs, $lte: untilMs } };
+      return call(() => keys.countDocuments(expiring, { limit: max }));
     },
-    async delete(keyId) {
-      await call(() => keys.deleteOne(byId(keyId)));
-    },
-    async deleteAll(teamId, limit) {
-      if (limit <= 0) return [];
-      const batch = keys.find({ teamId: { $eq: teamId } }).limit(limit);
-      const ids = (await call(() => batch.project({ _id: 1 }).toArray())).map(({ _id }) => String(_id));
-      if (ids.length > 0) await call(() => keys.deleteMany({ _id: { $in: ids } }));
-      return ids;
-    },
-    async recordUses(lastUseTimeMsById) {
-      const updates = [...lastUseTimeMsById].map(([keyId, timeMs]) => ({
-        updateOne: {
-          filter: byId(keyId),
-          update: { $max: { lastUseTimeMs: timeMs } },
-          upsert: false,
+    update: ({ teamId, keyId, version, change }) =>
+      withEvent(async () => {
+        const one = { _id: { $eq: keyId }, teamId: { $eq: teamId }, version: { $eq: version } };
+        const { label } = change;
+        const facts = { ...change, ...(label !== undefined && { labelFolded: foldCase(label) }) };
+        const update = { $set: facts, $inc: { version: 1 } };
+        return keyOf(await call(() => keys.findOneAndUpdate(one, update, after)));
+      }),
+    rotate: (order) => withEvent(() => rotateKey(keys, call, order)),
+    settlePending: (order) => settlePendingKeys(keys, call, order),
+    revoke: ({ teamId, keyId, revokeTimeMs, revokedBy }) =>
+      withEvent(
+        async () => {
+          const one = { _id: { $eq: keyId }, teamId: { $eq: teamId } };
+          const unrevoked = { ...one, revokeTimeMs: { $eq: null } };
+          const ended = { revokeTimeMs, revokedBy, slot: endedSlot(keyId) };
+          const revocation = { $set: ended, $inc: { version: 1 } };
+          const revoked = await call(() => keys.findOneAndUpdate(unrevoked, revocation, after));
+          if (revoked) return checkKey(revoked);
+          // A write that changes nothing: unlike a read, it waits until the earlier revocation is
+          // durable.
+          return keyOf(await call(() => keys.findOneAndUpdate(one, { $max: { version: 1 } }, after)));
         },
-      }));
-      for (let start = 0; start < updates.length; start += bounds.usesPerMessageMax) {
-        const message = updates.slice(start, start + bounds.usesPerMessageMax);
-        await call(() => keys.bulkWrite(message, { ordered: false }));
-      }
-    },
-    async secretVersions() {
-      return call(() => keys.distinct("secretVersion"));
-    },
+        async (read) => {
+          const key = await find(keyId, read);
+          if (key?.teamId !== teamId) return { answer: undefined };
+          return key.revokeTimeMs === null ? undefined : { answer: key };
+        },
+      ),
+    delete: (keyId) => withEvent(async () => void (await call(() => keys.deleteOne(byId(keyId))))),
+    deleteAll: (teamId, limit) =>
+      withEvent(async () => {
+        if (limit <= 0) return [];
+        const batch = keys.find({ teamId: { $eq: teamId } }).limit(limit);
+        const ids = (await call(() => batch.project({ _id: 1 }).toArray())).map(({ _id }) => String(_id));
+        if (ids.length > 0) await call(() => keys.deleteMany({ _id: { $in: ids } }));
+        return ids;
+      }),
+    recordUses: (lastUseTimeMsById) =>
+      recordUses(lastUseTimeMsById, (updates) => call(() => keys.bulkWrite(updates, { ordered: false }))),
+    secretVersions: () => call(() => keys.distinct("secretVersion")),
   };
 }
+
+const after = { returnDocument: "after" } as const;
 
 /** A plain value: FerretDB looks an id up only so. With `$eq` it would read all keys. */
 const byId = (keyId: string) => ({ _id: keyId });
@@ -134,4 +156,72 @@ function olderThan({ createTimeMs, id }: KeyCursor): Filter<KeyDocument> {
   return {
     $or: [{ createTimeMs: { $lt: createTimeMs } }, { createTimeMs: { $eq: createTimeMs }, _id: { $lt: id } }],
   };
+}
+
+/**
+ * `KeyStore.insert` without transactions: two unique indexes decide, and an insert that loses looks
+ * again. UNAVAILABLE where other inserts of the team were faster `slotAttemptsMax` times.
+ */
+async function insertKey(
+  keys: Collection<KeyDocument>,
+  call: StoreCall,
+  key: KeyRecord,
+  activeMax: number,
+): Promise<InsertKeyOutcome> {
+  const { id, teamId } = key;
+  for (let attempt = 0; attempt < bounds.slotAttemptsMax; attempt++) {
+    const earlier = await findByRequestKey(keys, call, key);
+    if (earlier !== undefined) return { kind: "request_id_used", keyId: earlier };
+    const used = await activeSlots(keys, call, teamId);
+    const free = freeSlots(new Set(used.map(({ number }) => number)), activeMax);
+    const slot = free[startOf(id, attempt) % free.length];
+    if (slot === undefined) return { kind: "limit_reached" };
+    if (!(await insertDocument(keys, call, keyDocumentOf(key, activeSlot(teamId, slot))))) continue;
+    // A key that was created and replaced since the look above has left the slot's place to this
+    // one, but its successor still has the number.
+    const now = await activeSlots(keys, call, teamId);
+    if (!now.some((other) => other.number === slot && other.id !== id)) return { kind: "inserted" };
+    await call(() => keys.deleteOne({ _id: id }));
+  }
+  const cause = new Error(`no slot was won in ${bounds.slotAttemptsMax} attempts`);
+  throw unavailable({ cause });
+}
+
+/**
+ * The place in the list of free slots where an insert starts. Concurrent inserts start far apart,
+ * so that they seldom choose the same slot.
+ */
+function startOf(keyId: string, attempt: number): number {
+  let sum = attempt;
+  for (const character of keyId) sum = (sum * 31 + character.charCodeAt(0)) % 1_000_003;
+  return sum;
+}
+
+/** `KeyStore.markExpired`. */
+async function markExpired(
+  keys: Collection<KeyDocument>,
+  call: StoreCall,
+  { nowMs, limit, teamId, keyId, before }: Parameters<KeyStore["markExpired"]>[0],
+): Promise<KeyRecord[]> {
+  if (limit <= 0) return []; // MongoDB takes 0 for no limit.
+  // Zero, because null is below every number.
+  const due = { ...activeKey, expireTimeMs: { $gte: 0, $lte: nowMs } };
+  const filter = {
+    ...(teamId !== undefined && { teamId: { $eq: teamId } }),
+    ...(keyId !== undefined && { _id: { $eq: keyId } }),
+    ...due,
+  };
+  // What the next insert sees must be seen here too.
+  const found = keys.find(filter, newest).limit(limit);
+  const ids = await call(() => found.project<{ _id: string; teamId: string }>({ teamId: 1 }).toArray());
+  const marked: KeyRecord[] = [];
+  for (const { _id, teamId } of ids) {
+    await before?.({ keyId: _id, teamId });
+    // Another instance may mark it first, and a revocation may come first.
+    const mark = { $set: { expiredTimeMs: nowMs, slot: endedSlot(_id) }, $inc: { version: 1 } };
+    const one = { _id: { $eq: _id }, ...due };
+    const document = await call(() => keys.findOneAndUpdate(one, mark, after));
+    if (document) marked.push(checkKey(document));
+  }
+  return marked;
 }

@@ -11,24 +11,21 @@ import { connectMongo } from "./connection.ts";
 import { createControlStore } from "./control-store.ts";
 import { requireWhole } from "./copy-mark.ts";
 import { type Collections, collectionsOf } from "./documents.ts";
-import { writeEventsFirst } from "./event-first.ts";
 import { type FreshRead, freshReadOf } from "./fresh-read.ts";
 import { createHoldTeam } from "./hold-team.ts";
 import { createInstanceRecordStore } from "./instance-record.ts";
 import { createKeyStore } from "./key-store.ts";
-import { createMemberStore } from "./member-store.ts";
 import { migrate } from "./migrations.ts";
-import { createPreviewStore } from "./preview-store.ts";
 import { createRevival, type Revival } from "./revival.ts";
 import { createRunRecordStore } from "./run-record-store.ts";
 import { type AloneParts, instanceTimes, serveAlone } from "./serve-alone.ts";
 import { createServiceTokenStore } from "./service-token-store.ts";
-import { createSessionStore } from "./session-store.ts";
+import { createSessionStore, createUserStore } from "./session-store.ts";
 import { createStoreCall, repeatOnDuplicate, type StoreCall, whileHolding } from "./store-call.ts";
-import { createTeamStore } from "./team-store.ts";
+import { createMemberStore, createPreviewStore, createTeamStore } from "./team-store.ts";
 import { createUsageStore } from "./usage-store.ts";
-import { createUserStore } from "./user-store.ts";
 import { createWindowStore } from "./window-store.ts";
+import { createWithEvent } from "./with-event.ts";
 
 export interface MongoStoresParts extends AloneParts {
   /** May hold a password, so it never appears in a message. */
@@ -162,18 +159,12 @@ function storesOf(
 ): Stores {
   const { guard, revival, call, reads, fleet } = parts;
   const collections = collectionsOf(db);
-  const portsWith = (read: FreshRead) => ({
-    keys: createKeyStore(collections, call, read),
-    teams: createTeamStore(collections, call, read),
-    apps: createAppStore(collections, call, read),
-    members: createMemberStore(collections, call, read),
-    preview: createPreviewStore(collections, call, read),
-    sessions: createSessionStore(collections, call, read),
-    serviceTokens: createServiceTokenStore(collections, call, read),
-    users: createUserStore(collections, call, read),
-  });
-  const ports = portsWith(reads.freshRead);
+  const { freshRead, linearizable } = reads;
   const audit = createAuditStore(collections, call);
+  const withEvent = createWithEvent(audit, linearizable);
+  const keys = createKeyStore(collections, call, withEvent, freshRead);
+  const teams = createTeamStore(collections, call, withEvent, freshRead);
+  const apps = createAppStore(collections, call, withEvent, freshRead);
   const idOnly = { projection: { _id: 1 } };
   let closed: Promise<void> | undefined;
   const close = async () => {
@@ -181,14 +172,21 @@ function storesOf(
     await revival.close();
   };
   return {
-    ...writeEventsFirst(ports, { audit, fresh: portsWith(reads.linearizable) }),
+    keys,
+    teams,
+    apps,
+    members: createMemberStore(collections, call, withEvent, freshRead),
+    preview: createPreviewStore(collections, call, withEvent, freshRead),
+    sessions: createSessionStore(collections, call, withEvent, freshRead),
+    users: createUserStore(collections, call, withEvent, freshRead),
+    serviceTokens: createServiceTokenStore(collections, call, withEvent, freshRead),
     audit,
     window: createWindowStore(collections, call),
     runRecords: createRunRecordStore(collections, call),
     usage: createUsageStore(collections, call),
     guard,
     ...(fleet && { fleet }),
-    check: createLookUpEach(ports),
+    check: createLookUpEach({ keys, teams, apps }),
     isEmpty: () =>
       call(
         async () =>

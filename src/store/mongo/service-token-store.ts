@@ -14,21 +14,23 @@ import {
   storedServiceToken,
 } from "./documents.ts";
 import type { FreshRead } from "./fresh-read.ts";
-import { freeSlots, slotNumber } from "./key-slots.ts";
+import { freeSlots, newest, recordUses, slotNumber } from "./key-documents.ts";
 import { isDuplicate, type StoreCall } from "./store-call.ts";
+import type { WithEvent } from "./with-event.ts";
 
 /** The service tokens in MongoDB. */
 export function createServiceTokenStore(
   { serviceTokens }: Collections,
   call: StoreCall,
+  withEvent: WithEvent,
   freshRead: FreshRead = {},
 ): ServiceTokenStore {
   const after = { returnDocument: "after" } as const;
+  const find = async (tokenId: string, read: FreshRead) =>
+    tokenOf(await call(() => serviceTokens.findOne(byId(tokenId), read)));
   return {
-    insert: (token, { acceptedMax }) => insert(serviceTokens, call, { token, acceptedMax }),
-    async find(tokenId) {
-      return tokenOf(await call(() => serviceTokens.findOne(byId(tokenId), freshRead)));
-    },
+    insert: (token, { acceptedMax }) => withEvent(() => insert(serviceTokens, call, token, acceptedMax)),
+    find: (tokenId) => find(tokenId, freshRead),
     async list({ limit, after: place, includeRevoked }) {
       if (limit <= 0) return []; // MongoDB takes 0 for no limit.
       const all = [
@@ -50,47 +52,43 @@ export function createServiceTokenStore(
         .limit(limit);
       return (await call(() => page.toArray())).map(checkToken);
     },
-    async revoke({ tokenId, revokeTimeMs, revokedBy }) {
-      const gone = { slot: revokedKey(tokenId), nameKey: revokedKey(tokenId) };
-      const change = { $set: { revokeTimeMs, revokedBy, ...gone }, $inc: { version: 1 } };
-      const revoked = await call(() =>
-        serviceTokens.findOneAndUpdate({ ...byId(tokenId), ...accepted }, change, after),
-      );
-      if (revoked) return checkToken(revoked);
-      // A write that changes nothing: unlike a read, it waits until the earlier revocation is
-      // durable.
-      return tokenOf(
-        await call(() => serviceTokens.findOneAndUpdate(byId(tokenId), { $max: { version: 1 } }, after)),
-      );
-    },
-    async delete(tokenId) {
-      await call(() => serviceTokens.deleteOne(byId(tokenId)));
-    },
-    async leaveTeam(teamId) {
-      const naming = { ...accepted, teamIds: { $eq: teamId } };
-      const ids = await call(() => serviceTokens.find(naming).project({ _id: 1 }).toArray());
-      const left: ServiceTokenRecord[] = [];
-      for (const { _id } of ids) {
-        const change = { $pull: { teamIds: teamId }, $inc: { version: 1 } };
-        const one = { ...byId(String(_id)), ...naming };
-        const changed = tokenOf(await call(() => serviceTokens.findOneAndUpdate(one, change, after)));
-        if (changed) left.push(changed);
-      }
-      return left;
-    },
-    async recordUses(lastUseTimeMsById) {
-      const updates = [...lastUseTimeMsById].map(([tokenId, timeMs]) => ({
-        updateOne: {
-          filter: byId(tokenId),
-          update: { $max: { lastUseTimeMs: timeMs } },
-          upsert: false,
+    revoke: ({ tokenId, revokeTimeMs, revokedBy }) =>
+      withEvent(
+        async () => {
+          const unrevoked = { ...byId(tokenId), ...accepted };
+          const gone = { slot: revokedKey(tokenId), nameKey: revokedKey(tokenId) };
+          const revocation = { $set: { revokeTimeMs, revokedBy, ...gone }, $inc: { version: 1 } };
+          const revoked = await call(() => serviceTokens.findOneAndUpdate(unrevoked, revocation, after));
+          if (revoked) return checkToken(revoked);
+          // A write that changes nothing: unlike a read, it waits until the earlier revocation is
+          // durable.
+          const same = { $max: { version: 1 } };
+          return tokenOf(await call(() => serviceTokens.findOneAndUpdate(byId(tokenId), same, after)));
         },
-      }));
-      for (let start = 0; start < updates.length; start += bounds.usesPerMessageMax) {
-        const message = updates.slice(start, start + bounds.usesPerMessageMax);
-        await call(() => serviceTokens.bulkWrite(message, { ordered: false }));
-      }
-    },
+        async (read) => {
+          const token = await find(tokenId, read);
+          return token?.revokeTimeMs === null ? undefined : { answer: token };
+        },
+      ),
+    delete: (tokenId) =>
+      withEvent(async () => void (await call(() => serviceTokens.deleteOne(byId(tokenId))))),
+    leaveTeam: (teamId) =>
+      withEvent(async () => {
+        const naming = { ...accepted, teamIds: { $eq: teamId } };
+        const ids = await call(() => serviceTokens.find(naming).project({ _id: 1 }).toArray());
+        const left: ServiceTokenRecord[] = [];
+        for (const { _id } of ids) {
+          const change = { $pull: { teamIds: teamId }, $inc: { version: 1 } };
+          const one = { ...byId(String(_id)), ...naming };
+          const changed = tokenOf(await call(() => serviceTokens.findOneAndUpdate(one, change, after)));
+          if (changed) left.push(changed);
+        }
+        return left;
+      }),
+    recordUses: (lastUseTimeMsById) =>
+      recordUses(lastUseTimeMsById, (updates) =>
+        call(() => serviceTokens.bulkWrite(updates, { ordered: false })),
+      ),
     secretVersions: () => call(() => serviceTokens.distinct("secretVersion", accepted)),
   };
 }
@@ -122,7 +120,8 @@ export function serviceTokenDocumentOf(token: ServiceTokenRecord, slot: number):
 async function insert(
   serviceTokens: Collection<ServiceTokenDocument>,
   call: StoreCall,
-  { token, acceptedMax }: { readonly token: ServiceTokenRecord; readonly acceptedMax: number },
+  token: ServiceTokenRecord,
+  acceptedMax: number,
 ): Promise<InsertServiceTokenOutcome> {
   for (let attempt = 0; attempt < bounds.slotAttemptsMax; attempt++) {
     const held = await call(() =>
@@ -141,9 +140,6 @@ async function insert(
   }
   throw unavailable({ cause: new Error(`no slot was won in ${bounds.slotAttemptsMax} attempts`) });
 }
-
-/** Reads what the index sees: writes that have not reached a majority yet count too. */
-const newest = { readConcern: { level: "local" } } as const;
 
 function tokenOf(document: ServiceTokenDocument | null): ServiceTokenRecord | undefined {
   return document ? checkToken(document) : undefined;

@@ -1,7 +1,6 @@
 import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { AuditEvent, AuditQuery, AuditStore } from "../../audit/audit-store.ts";
 import { ownTurn } from "../../base/clock.ts";
-import { whileChanging } from "../change-under-way.ts";
 import { auditRecord, checkRecord } from "../records.ts";
 import { insertEvent } from "./change-event.ts";
 import { columnsOf } from "./columns.ts";
@@ -40,7 +39,6 @@ export function createAuditStore(db: DatabaseSync): AuditStore {
   }
 
   return {
-    during: whileChanging,
     write: (events) =>
       writeAside(db, () => {
         for (const event of events) write.run({ ...checkEvent(event) });

@@ -27,7 +27,7 @@ export function createSessionStore(db: DatabaseSync): SessionStore {
       writeAside(db, () => void statement.touch.run(lastActiveTimeMs, idHash)),
     delete: (idHash) => writeRevocation(db, () => statement.delete.run(idHash).changes === 1),
     deleteExpired: ({ nowMs, idleSinceMs, limit }) =>
-      write(db, () => Number(statement.deleteExpired.run(nowMs, idleSinceMs, limit).changes)),
+      writeAside(db, () => Number(statement.deleteExpired.run(nowMs, idleSinceMs, limit).changes)),
   };
 }
 

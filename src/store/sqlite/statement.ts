@@ -1,7 +1,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import { createOwnTurns } from "../../base/clock.ts";
 import { fail, unavailable } from "../../refusal/refusal.ts";
-import { pendingEvent } from "../change-under-way.ts";
+import { pendingEvent } from "../../audit/pending-change.ts";
 import { totalChanges, withEvent } from "./change-event.ts";
 import { reserveOf } from "./disk-reserve.ts";
 

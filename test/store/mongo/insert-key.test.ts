@@ -14,7 +14,9 @@ describeWith(mongodbMissing)("two processes that insert keys of one team at once
   const databases = createMongoDatabases();
   const connections: MongoConnection[] = [];
   const keyStores = () =>
-    connections.map(({ db }) => createKeyStore(collectionsOf(db), createStoreCall(20_000)));
+    connections.map(({ db }) =>
+      createKeyStore(collectionsOf(db), createStoreCall(20_000), (write) => write()),
+    );
 
   beforeAll(async () => {
     const uri = databases.createUri();

@@ -35,7 +35,7 @@ describeWith(mongodbMissing)("a rotation while the store fails", () => {
     const patient = { selectionMsMax: 20_000, socketMsMax: 20_000 };
     connection = await connectMongo(databases.createUri(), patient);
     await migrate(collectionsOf(connection.db));
-    keys = createKeyStore(collectionsOf(connection.db), failing);
+    keys = createKeyStore(collectionsOf(connection.db), failing, (write) => write());
   });
   afterAll(async () => {
     await connection.client.close();
@@ -96,7 +96,7 @@ describeWith(mongodbMissing)("a rotation while the store fails", () => {
   const sweep = { sinceMs: 100, revokeTimeMs: 200, revokedBy: "Keyrun", limit: 9 };
   /** Stops a rotation before its call `at`, does the work, and lets the rotation try it again. */
   function meanwhile(order: RotateKeyOrder, at: number, work: (keys: KeyStore) => Promise<unknown>) {
-    const other = createKeyStore(collectionsOf(connection.db), plain);
+    const other = createKeyStore(collectionsOf(connection.db), plain, (write) => write());
     fails = { from: at, until: at + 1, when: "before", meanwhile: () => work(other) };
     return keys.rotate(order);
   }
@@ -176,12 +176,13 @@ describeWith(mongodbMissing)("a rotation while the store fails", () => {
     const order = await rotation("expiring");
     const other = { ...order, successor: { ...order.successor, id: `${teamId}c` } };
     let at = 0;
-    const slow = createKeyStore(collectionsOf(connection.db), async (work) => {
+    const slowly: StoreCall = async (work) => {
       at += 1;
       // Its third call looks for such a key.
       if (at === 3) expect(await keys.rotate(other)).toMatchObject({ kind: "rotated" });
       return plain(work);
-    });
+    };
+    const slow = createKeyStore(collectionsOf(connection.db), slowly, (write) => write());
     expect(await slow.rotate(order)).toEqual({ kind: "changed" });
     expect(at).toBeGreaterThan(3);
   });

@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { connectMongo } from "#src/store/mongo/connection.ts";
 import { collectionsOf } from "#src/store/mongo/documents.ts";
-import { createMemberStore } from "#src/store/mongo/member-store.ts";
+import type { StoreCall } from "#src/store/mongo/store-call.ts";
+import { createMemberStore } from "#src/store/mongo/team-store.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { createMongoDatabases } from "../../harness/mongo-databases.ts";
 import { describeWith, mongodbMissing } from "../../harness/needs.ts";
@@ -107,14 +108,15 @@ describeWith(mongodbMissing)("several instances on one database, at once", () =>
     const [other] = instances;
     await other!.members.add({ teamId: "reused", email, createTimeMs: 1 });
     let calls = 0;
-    const sleeper = createMemberStore(collectionsOf(db), async (work) => {
+    const asleep: StoreCall = async (work) => {
       calls += 1;
       if (calls === 2) {
         expect(await other!.members.removeAll("reused", 5)).toBe(1);
         await other!.members.add({ teamId: "reused", email, createTimeMs: 2 });
       }
       return await work();
-    });
+    };
+    const sleeper = createMemberStore(collectionsOf(db), asleep, (write) => write());
     expect(await sleeper.removeAll("reused", 5)).toBe(0);
     expect(await other!.members.find("reused", email)).toBeDefined();
   });

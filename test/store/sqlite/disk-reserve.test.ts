@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, rmSync, statSync, truncateSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
+import { whileChanging } from "#src/audit/pending-change.ts";
 import { bounds } from "#src/bounds.ts";
 import { createAppStore } from "#src/store/sqlite/app-store.ts";
 import { createAuditStore } from "#src/store/sqlite/audit-store.ts";
@@ -172,7 +173,7 @@ test("a revocation gets as many pieces as it needs, and is written once, with on
   const detail = "x".repeat(20_000);
   const event = auditEventOf({ id: "e", detail });
   let written = 0;
-  await audit.during({ isDue: true, record: () => event, written: () => void written++ }, () =>
+  await whileChanging({ isDue: true, record: () => event, written: () => void written++, note() {} }, () =>
     keys.revoke({ teamId, keyId: "k", revokeTimeMs: now, revokedBy: "x" }),
   );
   expect({ pieces, written }).toEqual({ pieces: 3, written: 1 });
@@ -187,7 +188,7 @@ test("a revocation that finds no reserve is refused as any change", async () => 
   let asked = 0;
   setReserve(stores.db, { isGivenUp: () => false, giveUp: () => ++asked < 3 });
   const event = auditEventOf({ id: "e", detail: "x".repeat(20_000) });
-  const revoked = stores.audit.during({ isDue: true, record: () => event, written() {} }, () =>
+  const revoked = whileChanging({ isDue: true, record: () => event, written() {}, note() {} }, () =>
     stores.keys.revoke({ teamId, keyId: "k", revokeTimeMs: now, revokedBy: "x" }),
   );
   await expect(revoked).rejects.toMatchObject({ reason: "STORE_FULL" });

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { activeSlot, endedSlot, freeSlots, slotNumber } from "#src/store/mongo/key-slots.ts";
+import { activeSlot, endedSlot, freeSlots, slotNumber } from "#src/store/mongo/key-documents.ts";
 
 const slots = fc.uniqueArray(fc.integer({ min: 0, max: 12 })).map((used) => new Set(used));
 const activeMax = fc.integer({ min: 0, max: 8 });
