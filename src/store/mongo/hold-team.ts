@@ -19,7 +19,7 @@ export function createHoldTeam(
     readonly times?: InstanceGuardParts["times"];
   },
 ): (teamId: string) => Promise<InstanceGuard> {
-  const { clock, newIncarnation, call, freshRead, times = mutexTimes } = parts;
+  const { clock, newIncarnation, call, freshRead, times = turnTimes } = parts;
   return async (teamId) => {
     const records = createInstanceRecordStore(collections, call, { freshRead, id: `team/${teamId}` });
     try {
@@ -30,12 +30,12 @@ export function createHoldTeam(
   };
 }
 
-const mutexTimes = {
+const turnTimes = {
   renewMs: bounds.teamMutexRenewMs,
   holdMs: bounds.teamMutexHoldMs,
   lapseMs: bounds.teamMutexLapseMs,
   waitMsMax: bounds.teamMutexWaitMsMax,
 };
 
-/** What fails is thrown to the caller of the work. */
+/** What fails is thrown to the caller of the work in the turn. */
 const silent = { onWaiting: () => {}, onRenewalFailed: () => {}, onLost: () => {} };
