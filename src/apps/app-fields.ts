@@ -5,6 +5,8 @@ import { bounds } from "../bounds.ts";
 import { fail } from "../refusal/refusal.ts";
 import type { AppChange, AppRecord, NewApp, BackendRecord, HeaderRecord } from "./app-store.ts";
 
+// What an app may be: every field of its message is checked here, and nowhere else.
+
 /**
  * A new app from its message, with the defaults filled in. Throws INVALID_ARGUMENT, naming the
  * field.

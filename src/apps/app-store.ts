@@ -1,3 +1,5 @@
+// An app and where its runs are sent: the record, and the port of the store.
+
 export type BackendRecord =
   | { readonly kind: "echo" }
   | { readonly kind: "http"; readonly url: string; readonly headers: readonly HeaderRecord[] }

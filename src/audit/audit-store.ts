@@ -1,3 +1,5 @@
+// An event of the audit log, its bounds, and the port of the store.
+
 /** A change, or the refused attempt at one. Texts are empty where there is nothing to say. */
 export interface AuditEvent {
   readonly id: string;

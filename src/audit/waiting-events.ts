@@ -6,28 +6,14 @@ import type { ChangeFacts } from "./pending-change.ts";
 // The events that nobody waits for. They are written in batches while requests go on; attempts that
 // anybody can make are joined before, so that a flood of them costs neither memory nor the store.
 
-/** Takes events, and writes them later. */
-export interface WaitingEvents {
-  /** Takes the event, to be written soon. Of one id, the newest counts. */
-  add(event: AuditEvent): void;
-  /** Resolves when what was added before is written, or an attempt has failed. */
-  flush(): Promise<void>;
-  /** Writes what waits for the last time. */
-  close(): Promise<void>;
-}
-
-export interface WaitingEventsParts {
+/** Writes events in batches, one after the other, and again if a write failed. */
+export function createWaitingEvents(parts: {
   readonly store: Pick<AuditStore, "write">;
   /** Called when a write has failed. The events are kept for the next one. */
   readonly onWriteFailed: (cause: unknown) => void;
   /** Called with an event for which there is no room. */
   readonly onDropped: (event: AuditEvent) => void;
-  readonly retryMs?: number;
-}
-
-/** Writes events in batches, one after the other, and again if a write failed. */
-export function createWaitingEvents(parts: WaitingEventsParts): WaitingEvents {
-  const { store, retryMs = auditBounds.retryMs } = parts;
+}) {
   const waiting = new Map<string, AuditEvent>();
   let writing: Promise<void> | undefined;
   let retry: NodeJS.Timeout | undefined;
@@ -40,10 +26,10 @@ export function createWaitingEvents(parts: WaitingEventsParts): WaitingEvents {
     while (waiting.size > 0) {
       const batch = [...waiting.values()].slice(0, auditBounds.writtenAtOnceMax);
       try {
-        await store.write(batch);
+        await parts.store.write(batch);
       } catch (cause) {
         parts.onWriteFailed(cause);
-        retry = setTimeout(write, retryMs).unref();
+        retry = setTimeout(write, auditBounds.retryMs).unref();
         return;
       }
       for (const event of batch) {
@@ -60,14 +46,18 @@ export function createWaitingEvents(parts: WaitingEventsParts): WaitingEvents {
     return writing;
   }
 
-  /** A write that is under way may have begun before the last event was added. */
+  /**
+   * Resolves when what was added before is written, or an attempt has failed. A write that is under
+   * way may have begun before the last event was added.
+   */
   async function flush(): Promise<void> {
     if (writing) await writing;
     else if (waiting.size > 0) await write();
   }
 
   return {
-    add(event) {
+    /** Takes the event, to be written soon. Of one id, the newest counts. */
+    add(event: AuditEvent): void {
       if (waiting.size >= auditBounds.waitingEventsMax && !waiting.has(event.id)) {
         parts.onDropped(event);
         return;
@@ -76,7 +66,8 @@ export function createWaitingEvents(parts: WaitingEventsParts): WaitingEvents {
       void write();
     },
     flush,
-    async close() {
+    /** Writes what waits for the last time. */
+    async close(): Promise<void> {
       await flush();
       clearTimeout(retry);
     },
@@ -87,20 +78,14 @@ export function createWaitingEvents(parts: WaitingEventsParts): WaitingEvents {
 type JoinedAttempt = Pick<ChangeFacts, "actor" | "address" | "channel" | "action"> &
   Pick<AuditEvent, "outcome" | "reason">;
 
-/** Attempts that anybody can make, and as many as they like. */
-interface JoinedAttempts {
-  add(attempt: JoinedAttempt): void;
-  /** Emits the events whose minute is over; with `all`, also those of this minute. */
-  flush(options?: { readonly all: boolean }): void;
-}
-
 const minuteMs = 60_000;
 const hourMs = 3_600_000;
 
 /**
- * Joins the attempts of one actor, address, action and reason in one minute into one event with a
- * count. There are at most `joinedEventsPerHourMax` such events an hour: the last one, with the
- * action "attempts.more", counts all that would need another. So memory is bounded, too.
+ * Joins attempts that anybody can make, and as many as they like: those of one actor, address,
+ * action and reason in one minute become one event with a count. There are at most
+ * `joinedEventsPerHourMax` such events an hour: the last one, with the action "attempts.more",
+ * counts all that would need another. So memory is bounded, too.
  */
 export function createJoinedAttempts({
   clock,
@@ -110,7 +95,7 @@ export function createJoinedAttempts({
   readonly clock: Pick<Clock, "unixMs">;
   readonly emit: (event: ChangeFacts & Pick<AuditEvent, "timeMs" | "outcome" | "reason" | "count">) => void;
   readonly eventsPerHourMax?: number;
-}): JoinedAttempts {
+}) {
   const joined = new Map<string, { attempt: JoinedAttempt; timeMs: number; count: number }>();
   let minute = 0;
   let hour = 0;
@@ -141,7 +126,7 @@ export function createJoinedAttempts({
   }
 
   return {
-    add(attempt) {
+    add(attempt: JoinedAttempt): void {
       const nowMs = clock.unixMs();
       turn(nowMs);
       const { actor, address, channel, action, outcome, reason } = attempt;
@@ -157,7 +142,8 @@ export function createJoinedAttempts({
         more = { count: Math.min(count + 1, auditBounds.countMax), timeMs: count === 0 ? nowMs : timeMs };
       }
     },
-    flush({ all = false } = { all: false }) {
+    /** Emits the events whose minute is over; with `all`, also those of this minute. */
+    flush({ all }: { readonly all: boolean } = { all: false }): void {
       turn(clock.unixMs());
       if (!all) return;
       emitJoined();

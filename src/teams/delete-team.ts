@@ -6,6 +6,56 @@ import { fail, type Refusal, unavailable } from "../refusal/refusal.ts";
 import { noSuchTeam, teamNotFound } from "./find-team.ts";
 import type { MemberStore, TeamRecord, TeamStore } from "./team-store.ts";
 
+/**
+ * Deletes teams, and clears ids for new ones. Deletions of one id at a time share one deletion.
+ * Otherwise a mutex for each id lets one of them run at a time, so that no step of it meets a team
+ * that was inserted after it began.
+ */
+export function createDeleteTeam(parts: DeleteTeamParts) {
+  const mutex = createTeamMutex(parts.holdTeam);
+  const running = new Map<string, Promise<void>>();
+  return {
+    /**
+     * Deletes the team: marks it as ending, looks at what it has, removes its members and its
+     * revoked keys, and then the team. Throws TEAM_HAS_KEYS or TEAM_HAS_APPS, and takes the mark
+     * away, where the team is still used; TEAM_NOT_FOUND where there is none. An error of the store
+     * may leave the team marked: nothing can be added to it then, and a repeated call deletes or
+     * releases it.
+     */
+    delete(teamId: string): Promise<void> {
+      const joined = running.get(teamId);
+      if (joined) return joined;
+      const started = mutex(teamId, (hold) => deleteTeam(parts, teamId, hold)).finally(() =>
+        running.delete(teamId),
+      );
+      running.set(teamId, started);
+      return started;
+    },
+    /**
+     * Removes what an interrupted deletion, or a write on its way then, left behind under the id.
+     * Then does the insert, which may give the id to a new team, and returns what it returns. Once
+     * Keyrun serves, every insert of a team must come through here.
+     */
+    clearIdFor: <T>(teamId: string, insert: () => Promise<T>): Promise<T> =>
+      mutex(teamId, async (hold) => {
+        if ((await parts.store.deletedVersion(teamId)) !== undefined)
+          await removeBelongings(parts, teamId, hold);
+        hold.requireHeld();
+        return await insert();
+      }),
+  };
+}
+
+export interface DeleteTeamParts {
+  readonly store: TeamStore;
+  readonly members: MemberStore;
+  readonly belongings: TeamBelongings;
+  /** Holds a team id against the other instances of a fleet. Absent where there are none. */
+  readonly holdTeam?: HoldTeam | undefined;
+  readonly changeSecurityState: ChangeSecurityState<"team", FlooredChange<TeamRecord>> &
+    ChangeSecurityState<"member", StoredChange>;
+}
+
 /** What a team has in other folders. */
 export interface TeamBelongings {
   /** How many of its keys are not revoked. */
@@ -25,60 +75,6 @@ export interface TeamBelongings {
   leaveServiceTokens(teamId: string, before: () => void): Promise<void>;
   /** Called when the team is deleted: ends its streams with this refusal. */
   teamDeleted(teamId: string, reason: Refusal): void;
-}
-
-export interface DeleteTeamParts {
-  readonly store: TeamStore;
-  readonly members: MemberStore;
-  readonly belongings: TeamBelongings;
-  /** Holds a team id against the other instances of a fleet. Absent where there are none. */
-  readonly holdTeam?: HoldTeam | undefined;
-  readonly changeSecurityState: ChangeSecurityState<"team", FlooredChange<TeamRecord>> &
-    ChangeSecurityState<"member", StoredChange>;
-}
-
-/**
- * Deletes teams, and clears ids for new ones. Deletions of one id at a time share one deletion.
- * Otherwise a mutex for each id lets one of them run at a time, so that no step of it meets a team
- * that was inserted after it began.
- */
-export interface DeleteTeam {
-  /**
-   * Deletes the team: marks it as ending, looks at what it has, removes its members and its revoked
-   * keys, and then the team. Throws TEAM_HAS_KEYS or TEAM_HAS_APPS, and takes the mark away, where
-   * the team is still used; TEAM_NOT_FOUND where there is none. An error of the store may leave the
-   * team marked: nothing can be added to it then, and a repeated call deletes or releases it.
-   */
-  delete(teamId: string): Promise<void>;
-  /**
-   * Removes what an interrupted deletion, or a write on its way then, left behind under the id.
-   * Then does the insert, which may give the id to a new team, and returns what it returns. Once
-   * Keyrun serves, every insert of a team must come through here.
-   */
-  clearIdFor<T>(teamId: string, insert: () => Promise<T>): Promise<T>;
-}
-
-export function createDeleteTeam(parts: DeleteTeamParts): DeleteTeam {
-  const mutex = createTeamMutex(parts.holdTeam);
-  const running = new Map<string, Promise<void>>();
-  return {
-    delete(teamId) {
-      const joined = running.get(teamId);
-      if (joined) return joined;
-      const started = mutex(teamId, (hold) => deleteTeam(parts, teamId, hold)).finally(() =>
-        running.delete(teamId),
-      );
-      running.set(teamId, started);
-      return started;
-    },
-    clearIdFor: (teamId, insert) =>
-      mutex(teamId, async (hold) => {
-        if ((await parts.store.deletedVersion(teamId)) !== undefined)
-          await removeBelongings(parts, teamId, hold);
-        hold.requireHeld();
-        return await insert();
-      }),
-  };
 }
 
 async function deleteTeam(parts: DeleteTeamParts, teamId: string, hold: TeamHold): Promise<void> {

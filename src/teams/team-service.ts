@@ -7,19 +7,22 @@ import type { Clock } from "../base/clock.ts";
 import { readEmail, readDisplayName, readResourceId } from "../base/fields.ts";
 import { cutPage, readPage } from "../base/page.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import type { ChangeSecurityState, FlooredChange, StoredChange } from "../fleet/security-state.ts";
+import type { ChangeSecurityState, StoredChange } from "../fleet/security-state.ts";
 import type { TeamLimiter } from "../limit/limit-decision.ts";
 import { rateLimitMessage } from "../limit/rate-limit-headers.ts";
 import { fail } from "../refusal/refusal.ts";
 import { type PlanName, planNames } from "../settings/config.ts";
-import { createDeleteTeam, type TeamBelongings, type HoldTeam } from "./delete-team.ts";
+import { createDeleteTeam, type DeleteTeamParts } from "./delete-team.ts";
 import { noSuchTeam, requireTeam, whileTeamsStay } from "./find-team.ts";
-import type { MemberRecord, MemberStore, PreviewStore, TeamRecord, TeamStore } from "./team-store.ts";
+import type { MemberRecord, PreviewStore, TeamRecord } from "./team-store.ts";
 
-export interface TeamServiceParts {
+/** `keyrun.v1.TeamService`: teams, their members, their limit, and who has preview access. */
+export function createTeamService(parts: TeamServiceParts): ServiceMethods<typeof TeamService> {
+  return { ...teamMethods(parts), ...memberMethods(parts), ...previewMethods(parts) };
+}
+
+export interface TeamServiceParts extends DeleteTeamParts {
   readonly clock: Clock;
-  readonly store: TeamStore;
-  readonly members: MemberStore;
   readonly preview: PreviewStore;
   readonly teams: RecordSource<TeamRecord>;
   readonly limiter: TeamLimiter;
@@ -27,16 +30,8 @@ export interface TeamServiceParts {
   readonly limitOf: (plan: PlanName) => number;
   /** Frees an e-mail: the next person who proves that it is theirs gets it. */
   readonly users: { release(email: string): Promise<void> };
-  readonly belongings: TeamBelongings;
-  /** Holds a team id against the other instances of a fleet. Absent where there are none. */
-  readonly holdTeam?: HoldTeam | undefined;
-  readonly changeSecurityState: ChangeSecurityState<"team", FlooredChange<TeamRecord>> &
-    ChangeSecurityState<"member" | "preview", StoredChange>;
-}
-
-/** `keyrun.v1.TeamService`: teams, their members, their limit, and who has preview access. */
-export function createTeamService(parts: TeamServiceParts): ServiceMethods<typeof TeamService> {
-  return { ...teamMethods(parts), ...memberMethods(parts), ...previewMethods(parts) };
+  readonly changeSecurityState: DeleteTeamParts["changeSecurityState"] &
+    ChangeSecurityState<"preview", StoredChange>;
 }
 
 function teamMethods(parts: TeamServiceParts) {

@@ -1,5 +1,7 @@
 import type { PlanName } from "../settings/config.ts";
 
+// Teams, their members, and who has preview access: the records and the ports of the store.
+
 export interface TeamRecord {
   readonly id: string;
   readonly displayName: string;

@@ -14,23 +14,26 @@ import { dayMs, hourMs, usageBounds, type UsageSum, type UsageCounts, type Usage
 import type { HeldUsage } from "./held-usage.ts";
 import { dayOf } from "./usage-keeper.ts";
 
-export interface GetUsageParts {
+/** The method `GetUsage` of `keyrun.v1.KeyService`. */
+export function createGetUsage({
+  clock,
+  teams,
+  keys,
+  read,
+}: {
   readonly clock: Clock;
   readonly teams: RecordSource<TeamRecord>;
   readonly keys: Pick<KeyStore, "find">;
   readonly read: ReadUsage;
-}
-
-/** The method `GetUsage` of `keyrun.v1.KeyService`. */
-export function createGetUsage(parts: GetUsageParts): ServiceMethods<typeof KeyService>["getUsage"] {
+}): ServiceMethods<typeof KeyService>["getUsage"] {
   return async (request) => {
-    const team = await requireTeam(parts.teams, request.teamId);
-    const time = readTime(request, parts.clock.unixMs());
-    const keyId = await requireKey(parts, request);
+    const team = await requireTeam(teams, request.teamId);
+    const time = readTime(request, clock.unixMs());
+    const keyId = await requireKey(keys, request);
     const keyIds = readKeyIds(request, time);
     const query = { teamId: team.id, ...time };
-    const sums = await parts.read({ ...query, keyId });
-    const byKey = keyIds.length > 0 ? await parts.read({ ...query, keyIds }) : [];
+    const sums = await read({ ...query, keyId });
+    const byKey = keyIds.length > 0 ? await read({ ...query, keyIds }) : [];
     return { points: pointsOf(sums, time), keys: keyUsagesOf(byKey, keyIds, time) };
   };
 }
@@ -79,8 +82,10 @@ function readMs(time: Timestamp | undefined, param: string): number | undefined 
 /** The end of the year 9999, which is that of a timestamp, too. */
 const tooLateMs = Date.UTC(10_000, 0, 1);
 
-async function requireKey({ keys }: GetUsageParts, request: GetUsageRequest): Promise<string | undefined> {
-  const { teamId, keyId } = request;
+async function requireKey(
+  keys: Pick<KeyStore, "find">,
+  { teamId, keyId }: GetUsageRequest,
+): Promise<string | undefined> {
   if (keyId === "") return undefined;
   if (!isKeyId(keyId)) refuse("key_id", "key_id must be the id of a key, without its prefix.");
   const key = await keys.find(keyId);

@@ -2,20 +2,9 @@ import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../base/clock.ts";
 import { dayMs, type UsageHour, type UsageStore, usageBounds } from "./usage-store.ts";
 
-/** Sets the days that are over from their hours, and removes what is older than it is kept. */
-export interface UsageKeeper {
-  /** Starts to look from time to time. The timer does not keep the process alive. */
-  start(): void;
-  /** These hours were written: if their day is over, it is set again. */
-  written(hours: readonly UsageHour[]): void;
-  /** Does at once what is to be done. Never rejects. */
-  keep(): Promise<void>;
-  /** Waits for the work that runs, which then ends early. */
-  close(): Promise<void>;
-}
-
 /**
- * Goes through all teams once a day, and after a failure. Every instance of a fleet does it: a day
+ * Sets the days that are over from their hours, and removes what is older than it is kept. It goes
+ * through all teams once a day, and after a failure. Every instance of a fleet does it: a day
  * is only ever raised, to sums that only grow. Hours are removed once their day was set from them,
  * so a day that lacks some of its hours by then is never set to less.
  */
@@ -25,7 +14,7 @@ export function createUsageKeeper(parts: {
   /** Called with the cause when the work fails. It is done again later. */
   readonly onFailed: (cause: unknown) => void;
   readonly checkMs?: number;
-}): UsageKeeper {
+}) {
   const { clock, store, onFailed, checkMs = usageBounds.keeperCheckMs } = parts;
   let timer: NodeJS.Timeout | undefined;
   let running: Promise<void> | undefined;
@@ -79,6 +68,7 @@ export function createUsageKeeper(parts: {
     }
   }
 
+  /** Does at once what is to be done. Never rejects. */
   async function keep(): Promise<void> {
     running ??= keepAll().finally(() => {
       running = undefined;
@@ -87,13 +77,15 @@ export function createUsageKeeper(parts: {
   }
 
   return {
-    start() {
+    /** Starts to look from time to time. The timer does not keep the process alive. */
+    start(): void {
       void keep();
       timer ??= setInterval(() => {
         if (dayOf(clock.unixMs()) !== keptUntilMs || lateMs < Number.POSITIVE_INFINITY) void keep();
       }, checkMs).unref();
     },
-    written(hours) {
+    /** These hours were written: if their day is over, it is set again. */
+    written(hours: readonly UsageHour[]): void {
       const todayMs = dayOf(clock.unixMs());
       for (const { startTimeMs } of hours) {
         const startMs = dayOf(startTimeMs);
@@ -101,7 +93,8 @@ export function createUsageKeeper(parts: {
       }
     },
     keep,
-    async close() {
+    /** Waits for the work that runs, which then ends early. */
+    async close(): Promise<void> {
       isClosed = true;
       clearInterval(timer);
       await running;

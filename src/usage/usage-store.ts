@@ -1,3 +1,5 @@
+// What is kept of the use of keys, its bounds, and the port of the store.
+
 /** How keys were used within some time. */
 export interface UsageCounts {
   readonly acceptedCount: number;
