@@ -5,26 +5,13 @@
 import type { Binary, Collection, Db } from "mongodb";
 import { z } from "zod";
 import type { UsageDay } from "../../usage/usage-store.ts";
-import {
-  appShape,
-  auditShape,
-  keyShape,
-  memberShape,
-  pageNumber,
-  runRecordShape,
-  serviceTokenShape,
-  sessionShape,
-  teamShape,
-  userShape,
-  windowPageShape,
-} from "../records.ts";
+import { appShape, auditShape, keyShape, memberShape, pageNumber, runRecordShape, serviceTokenShape, sessionShape, teamShape, userShape, windowPageShape } from "../records.ts";
 import type { ControlDocument } from "./control-document.ts";
 
 const id = z.string().min(1);
 
 /**
- * `slot` and `requestKey` have unique indexes; `key-slots.ts` and `insert-key.ts` describe their
- * values.
+ * `slot` and `requestKey` have unique indexes; `key-documents.ts` describes their values.
  */
 export const keyDocument = z.strictObject({
   _id: id,

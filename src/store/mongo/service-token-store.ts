@@ -114,7 +114,7 @@ export function serviceTokenDocumentOf(token: ServiceTokenRecord, slot: number):
 }
 
 /**
- * As for keys (`insert-key.ts`): two unique indexes decide, and an insert that loses looks again.
+ * As for keys (`insertKey`): two unique indexes decide, and an insert that loses looks again.
  * UNAVAILABLE where others were faster `slotAttemptsMax` times.
  */
 async function insert(
