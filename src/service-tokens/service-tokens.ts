@@ -1,81 +1,28 @@
 import { noteSubject } from "../audit/pending-change.ts";
 import { actorOf, type Principal } from "../auth/principal.ts";
-import {
-  type NamedService,
-  requireTeamOfService,
-  revokedToken,
-  type ServiceRole,
-  type ServiceTokenVerdict,
-  type VerifyServiceToken,
-} from "../auth/require-service.ts";
+import { type NamedService, requireTeamOfService, revokedToken, type ServiceRole, type ServiceTokenVerdict, type VerifyServiceToken } from "../auth/require-service.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomBytes } from "../base/ids.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
 import { createKeyForm, isKeyId, type KeyForm } from "../keys/key-value.ts";
-import { createVerifiedValues } from "../keys/verify-key.ts";
+import { createVerifiedValues, matchesDigest } from "../keys/verify-key.ts";
 import type { ServiceSecrets } from "../keys/service-secrets.ts";
-import { matchesDigest } from "../keys/verify-key.ts";
 import { serviceTokenPrefix } from "../log/redaction.ts";
 import { fail } from "../refusal/refusal.ts";
 import { whileTeamsStay } from "../teams/find-team.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
-import {
-  type InsertServiceTokenOutcome,
-  type ServiceTokenRecord,
-  type ServiceTokenStore,
-  serviceTokenBounds,
-} from "./service-token-store.ts";
+import { type InsertServiceTokenOutcome, type ServiceTokenRecord, type ServiceTokenStore, serviceTokenBounds } from "./service-token-store.ts";
 
 // The tokens of internal services: what an admin does with them, and how a call is checked. The
 // value of a token is checked as that of a key is, by a keyed digest, and from the cache of tokens.
 
-/** What a new token is for. */
-export interface ServiceTokenOrder {
-  readonly name: string;
-  readonly role: ServiceRole;
-  readonly teamIds: readonly string[];
-  readonly by: Principal;
-}
-
-/** The use cases of the tokens of internal services. */
-export interface ServiceTokens {
-  /** Creates a token. `value` is the only copy of the full value that there will ever be. */
-  create(order: ServiceTokenOrder): Promise<{ readonly token: ServiceTokenRecord; readonly value: string }>;
-  /** As `ServiceTokenStore.list`, with the last uses that are not written yet. */
-  readonly list: ServiceTokenStore["list"];
-  /**
-   * Revokes for ever. Once it resolves, no request that is sent later is accepted. Revoking again
-   * is no error.
-   */
-  revoke(order: { tokenId: string; by: Principal }): Promise<ServiceTokenRecord>;
-  /**
-   * Takes a team that is deleted from the tokens that name it: a new team may get its id. Calls
-   * `before` right before the write, and ends with what it throws.
-   */
-  leaveTeam(teamId: string, before: () => void): Promise<void>;
-  /** Checks a service whose call was admitted and still runs. Others always pass. */
-  check(principal: Principal, teamId: string): Promise<void>;
-}
-
-export interface ServiceTokensParts {
-  readonly clock: Clock;
-  readonly store: ServiceTokenStore;
-  readonly teams: RecordSource<TeamRecord>;
-  readonly evidence: RecordSource<ServiceTokenEvidence>;
-  readonly form: KeyForm;
-  readonly secrets: ServiceSecrets;
-  readonly randomBytes: RandomBytes;
-  /** The stored last use or the one still held in memory, whichever is later. */
-  readonly lastUseTimeMs: (tokenId: string, stored: number | null) => number | null;
-  readonly changeSecurityState: ChangeSecurityState<"service-token", FlooredChange<ServiceTokenEvidence>>;
-}
-
 /**
- * Throws the refusals SERVICE_TOKEN_EXISTS, SERVICE_TOKEN_LIMIT_REACHED, SERVICE_TOKEN_NOT_FOUND,
- * TEAM_NOT_FOUND and TEAM_ENDING, and those of the store.
+ * The use cases of the tokens of internal services. They throw the refusals
+ * SERVICE_TOKEN_EXISTS, SERVICE_TOKEN_LIMIT_REACHED, SERVICE_TOKEN_NOT_FOUND, TEAM_NOT_FOUND and
+ * TEAM_ENDING, and those of the store.
  */
-export function createServiceTokens(parts: ServiceTokensParts): ServiceTokens {
+export function createServiceTokens(parts: ServiceTokensParts) {
   const { clock, store, teams, evidence, lastUseTimeMs, changeSecurityState } = parts;
   const withLastUse = (token: ServiceTokenRecord) => ({
     ...token,
@@ -99,7 +46,8 @@ export function createServiceTokens(parts: ServiceTokensParts): ServiceTokens {
     });
 
   return {
-    async create(order) {
+    /** Creates a token. `value` is the only copy of the full value that there will ever be. */
+    async create(order: ServiceTokenOrder) {
       const { token, value } = mintToken(parts, order);
       noteSubject({ target: token.id });
       const outcome = await whileTeamsStay(
@@ -119,10 +67,15 @@ export function createServiceTokens(parts: ServiceTokensParts): ServiceTokens {
       }
       return { token, value };
     },
-    async list(query) {
+    /** As `ServiceTokenStore.list`, with the last uses that are not written yet. */
+    async list(query: Parameters<ServiceTokenStore["list"]>[0]) {
       return (await store.list(query)).map(withLastUse);
     },
-    async revoke({ tokenId, by }) {
+    /**
+     * Revokes for ever. Once it resolves, no request that is sent later is accepted. Revoking again
+     * is no error.
+     */
+    async revoke({ tokenId, by }: { readonly tokenId: string; readonly by: Principal }) {
       const revokedBy = actorOf(by);
       // Also for a token that is revoked already: each answer promises that no later request is
       // accepted.
@@ -137,14 +90,19 @@ export function createServiceTokens(parts: ServiceTokensParts): ServiceTokens {
       }
       return withLastUse(change.token);
     },
-    async leaveTeam(teamId, before) {
+    /**
+     * Takes a team that is deleted from the tokens that name it: a new team may get its id. Calls
+     * `before` right before the write, and ends with what it throws.
+     */
+    async leaveTeam(teamId: string, before: () => void): Promise<void> {
       await changeSecurityState("service-token", async () => {
         before();
         const left = await store.leaveTeam(teamId);
         return left.map((token) => ({ id: token.id, version: token.version, value: evidenceOf(token) }));
       });
     },
-    async check(principal, teamId) {
+    /** Checks a service whose call was admitted and still runs. Others always pass. */
+    async check(principal: Principal, teamId: string): Promise<void> {
       if (principal.kind !== "service" || principal.service === undefined) return;
       const { id } = principal.service;
       const found = evidence.peek(id) ?? (await evidence.load(id));
@@ -152,6 +110,29 @@ export function createServiceTokens(parts: ServiceTokensParts): ServiceTokens {
       requireTeamOfService(found.service, teamId);
     },
   };
+}
+
+export type ServiceTokens = ReturnType<typeof createServiceTokens>;
+
+/** What a new token is for. */
+export interface ServiceTokenOrder {
+  readonly name: string;
+  readonly role: ServiceRole;
+  readonly teamIds: readonly string[];
+  readonly by: Principal;
+}
+
+export interface ServiceTokensParts {
+  readonly clock: Clock;
+  readonly store: ServiceTokenStore;
+  readonly teams: RecordSource<TeamRecord>;
+  readonly evidence: RecordSource<ServiceTokenEvidence>;
+  readonly form: KeyForm;
+  readonly secrets: ServiceSecrets;
+  readonly randomBytes: RandomBytes;
+  /** The stored last use or the one still held in memory, whichever is later. */
+  readonly lastUseTimeMs: (tokenId: string, stored: number | null) => number | null;
+  readonly changeSecurityState: ChangeSecurityState<"service-token", FlooredChange<ServiceTokenEvidence>>;
 }
 
 /** Above every version of a stored token: it grows by one for each team, and for a revocation. */

@@ -7,48 +7,10 @@ import {
   usageBounds,
 } from "./usage-store.ts";
 
-/** Counts how keys are used. Each call costs a look into a map, and allocates nothing. */
-export interface CountUsage {
-  /** A request with the key was admitted. */
-  accepted(teamId: string, keyId: string, unixMs: number): void;
-  /** A limit refused a request with the key. */
-  limited(teamId: string, keyId: string, unixMs: number): void;
-  /** A run of the key has ended, after `appMs`. */
-  ran(run: RunOfKey, hasFailed: boolean, appMs: number, unixMs: number): void;
-}
-
-interface RunOfKey {
-  readonly teamId: string;
-  readonly keyId: string;
-}
-
-/** What this process has counted, until it is written. */
-export interface HeldUsage extends CountUsage {
-  /**
-   * The counts that have changed since the last `take`, and all earlier ones that `giveBack` was
-   * called with. Each is the whole count of its hour.
-   */
-  take(): UsageHour[];
-  /** These could not be written, or it is not known: they are taken again. */
-  giveBack(hours: readonly UsageHour[]): void;
-  /** The write of all that was taken has ended. Lets go of the hours that are over and written. */
-  written(): void;
-  /** Lets go of what a team has. */
-  forget(teamId: string): void;
-  /**
-   * Lets go of what a deleted key has. A run of it that ends later is not counted: it may end when
-   * a new team has the id of the key's team.
-   */
-  forgetKey(keyId: string): void;
-  /** How many counts were lost for want of room since the last call. */
-  takeLost(): number;
-  /** What is held of a time: the stored counts of these pages are in `sums` already. */
-  heldIn(query: UsageQuery): { readonly pages: readonly CountedPage[]; readonly sums: readonly UsageSum[] };
-}
-
 /**
- * Counts in pages of an hour. Where an hour gets a second page, as after a step of the clock, the
- * page counts as another incarnation: the first page's counts are not in it.
+ * What this process has counted, until it is written. Counting costs a look into a map, and
+ * allocates nothing. It counts in pages of an hour. Where an hour gets a second page, as after a
+ * step of the clock, the page counts as another incarnation: the first page's counts are not in it.
  */
 export function createHeldUsage(options: {
   /** Of this process, and of no other one. */
@@ -56,7 +18,7 @@ export function createHeldUsage(options: {
   countsMax?: number;
   pageCountsMax?: number;
   deletedKeysMax?: number;
-}): HeldUsage {
+}) {
   const { incarnation, countsMax = usageBounds.heldCountsMax } = options;
   const { pageCountsMax = usageBounds.pageCountsMax, deletedKeysMax = usageBounds.deletedKeysMax } = options;
   const deletedKeys = new Set<string>();
@@ -109,19 +71,22 @@ export function createHeldUsage(options: {
   }
 
   return {
-    accepted(teamId, keyId, unixMs) {
+    /** A request with the key was admitted. */
+    accepted(teamId: string, keyId: string, unixMs: number): void {
       const counts = countsOf(teamId, keyId, unixMs);
       if (counts === undefined) return;
       counts.accepted += 1;
       counts.hasChanged = true;
     },
-    limited(teamId, keyId, unixMs) {
+    /** A limit refused a request with the key. */
+    limited(teamId: string, keyId: string, unixMs: number): void {
       const counts = countsOf(teamId, keyId, unixMs);
       if (counts === undefined) return;
       counts.limited += 1;
       counts.hasChanged = true;
     },
-    ran({ teamId, keyId }, hasFailed, appMs, unixMs) {
+    /** A run of the key has ended, after `appMs`. */
+    ran({ teamId, keyId }: RunOfKey, hasFailed: boolean, appMs: number, unixMs: number): void {
       if (deletedKeys.has(keyId)) return;
       const counts = countsOf(teamId, keyId, unixMs);
       if (counts === undefined) return;
@@ -129,7 +94,11 @@ export function createHeldUsage(options: {
       counts.appMs += appMs;
       counts.hasChanged = true;
     },
-    take: () =>
+    /**
+     * The counts that have changed since the last `take`, and all earlier ones that `giveBack` was
+     * called with. Each is the whole count of its hour.
+     */
+    take: (): UsageHour[] =>
       pages.flatMap((page) => {
         const changed: UsageHour[] = [];
         for (const [keyId, counts] of page.counts) {
@@ -142,7 +111,8 @@ export function createHeldUsage(options: {
         }
         return changed;
       }),
-    giveBack(hours) {
+    /** These could not be written, or it is not known: they are taken again. */
+    giveBack(hours: readonly UsageHour[]): void {
       for (const { startTimeMs, incarnation, keyId } of hours) {
         const page = pages.find(
           (each) => each.startTimeMs === startTimeMs && each.incarnation === incarnation,
@@ -151,21 +121,27 @@ export function createHeldUsage(options: {
         if (counts) counts.hasChanged = true;
       }
     },
-    written() {
+    /** The write of all that was taken has ended: lets go of hours that are over and written. */
+    written(): void {
       letGo((page) => {
         const isFull = page.counts.size >= pageCountsMax;
         if (page === current && !isFull) return false;
         return [...page.counts.values()].every(({ hasChanged }) => !hasChanged);
       });
     },
-    forget(teamId) {
+    /** Lets go of what a team has. */
+    forget(teamId: string): void {
       for (const { counts } of pages) {
         for (const [keyId, { teamId: owner }] of counts) {
           if (owner === teamId && counts.delete(keyId)) held -= 1;
         }
       }
     },
-    forgetKey(keyId) {
+    /**
+     * Lets go of what a deleted key has. A run of it that ends later is not counted: it may end
+     * when a new team has the id of the key's team.
+     */
+    forgetKey(keyId: string): void {
       deletedKeys.add(keyId);
       for (const first of deletedKeys) {
         if (deletedKeys.size <= deletedKeysMax) break;
@@ -173,12 +149,14 @@ export function createHeldUsage(options: {
       }
       for (const { counts } of pages) if (counts.delete(keyId)) held -= 1;
     },
-    takeLost() {
+    /** How many counts were lost for want of room since the last call. */
+    takeLost(): number {
       const since = lost;
       lost = 0;
       return since;
     },
-    heldIn({ teamId, keyId, keyIds, fromMs, untilMs }) {
+    /** What is held of a time: the stored counts of these pages are in `sums` already. */
+    heldIn({ teamId, keyId, keyIds, fromMs, untilMs }: UsageQuery) {
       const asked = pages.filter(({ startTimeMs }) => startTimeMs >= fromMs && startTimeMs < untilMs);
       const wanted = keyIds ?? (keyId === undefined ? undefined : [keyId]);
       const sums = asked.flatMap(({ startTimeMs, counts }) =>
@@ -191,6 +169,16 @@ export function createHeldUsage(options: {
       return { pages: asked.map(pageOf), sums };
     },
   };
+}
+
+export type HeldUsage = ReturnType<typeof createHeldUsage>;
+
+/** The part of it that requests call. */
+export type CountUsage = Pick<HeldUsage, "accepted" | "limited" | "ran">;
+
+interface RunOfKey {
+  readonly teamId: string;
+  readonly keyId: string;
 }
 
 interface Page extends CountedPage {

@@ -2,7 +2,7 @@ import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../base/clock.ts";
 import type { Log } from "../log/log.ts";
 import type { Reason } from "../refusal/reasons.ts";
-import { createReadUsage, type ReadUsage } from "./get-usage.ts";
+import { createReadUsage } from "./get-usage.ts";
 import { type CountUsage, createHeldUsage, type HeldUsage } from "./held-usage.ts";
 import { createUsageKeeper } from "./usage-keeper.ts";
 import { type UsageHour, type UsageStore, usageBounds } from "./usage-store.ts";
@@ -12,31 +12,9 @@ import { type UsageHour, type UsageStore, usageBounds } from "./usage-store.ts";
  * seconds, so no request waits for it. The keeper (`usage-keeper.ts`) makes days of hours, and
  * removes what is old. Reading adds what is not written yet.
  */
-export interface Usage {
-  readonly count: CountUsage;
-  readonly runEnded: RunEnded;
-  readonly read: ReadUsage;
-  /** Lets go of what a deleted key has, and counts no run of it that ends later. */
-  keyDeleted(keyId: string): void;
-  /** Deletes the counts of a team. Calls `before` before each write. */
-  deleteOfTeam(teamId: string, before: () => void): Promise<void>;
-  /** Starts to write, to set days, and to remove what is old. */
-  start(): void;
-  /** Writes what is left. Never rejects. */
-  close(): Promise<void>;
-}
-
-export interface UsageParts {
-  readonly clock: Clock;
-  readonly store: UsageStore;
-  readonly log: Log;
-  /** Of this process, and of no other one. */
-  readonly incarnation: string;
-  readonly flushMs?: number | undefined;
-}
-
-export function createUsage({ clock, store, log, incarnation, flushMs }: UsageParts): Usage {
+export function createUsage({ clock, store, log, incarnation, flushMs }: UsageParts) {
   const held = createHeldUsage({ incarnation });
+  const count: CountUsage = held;
   const keeper = createUsageKeeper({
     clock,
     store,
@@ -53,11 +31,13 @@ export function createUsage({ clock, store, log, incarnation, flushMs }: UsagePa
   });
 
   return {
-    count: held,
+    count,
     runEnded: createCountRuns(held, () => clock.unixMs()),
     read: createReadUsage({ store, held, nowMs: () => clock.unixMs() }),
+    /** Lets go of what a deleted key has, and counts no run of it that ends later. */
     keyDeleted: held.forgetKey,
-    async deleteOfTeam(teamId, before) {
+    /** Deletes the counts of a team. Calls `before` before each write. */
+    async deleteOfTeam(teamId: string, before: () => void): Promise<void> {
       // A write that runs may hold counts of the team.
       held.forget(teamId);
       await writer.flush();
@@ -67,15 +47,28 @@ export function createUsage({ clock, store, log, incarnation, flushMs }: UsagePa
         while ((await remove(teamId, all)) > 0);
       }
     },
-    start() {
+    /** Starts to write, to set days, and to remove what is old. */
+    start(): void {
       writer.start();
       keeper.start();
     },
-    async close() {
+    /** Writes what is left. Never rejects. */
+    async close(): Promise<void> {
       await keeper.close();
       await writer.close();
     },
   };
+}
+
+export type Usage = ReturnType<typeof createUsage>;
+
+export interface UsageParts {
+  readonly clock: Clock;
+  readonly store: UsageStore;
+  readonly log: Log;
+  /** Of this process, and of no other one. */
+  readonly incarnation: string;
+  readonly flushMs?: number | undefined;
 }
 
 /** To be called with each run or stream of an app that has ended, and how long it took. */

@@ -10,6 +10,12 @@ import { isDuplicate, type StoreCall } from "./store-call.ts";
 // The documents of keys: how a record becomes one, the two values of it by which unique indexes
 // hold a team to its bounds, and the looks and writes that several methods share.
 
+/** The collection of keys, and how a call to it is made. */
+export interface KeyAccess {
+  readonly keys: Collection<KeyDocument>;
+  readonly call: StoreCall;
+}
+
 /** The record of a key's document. Throws INTERNAL where the document does not fit. */
 export function checkKey(document: KeyDocument): KeyRecord {
   const { _id, labelFolded, slot, requestKey, ...facts } = checkRecord(
@@ -87,8 +93,7 @@ export const newest = { readConcern: { level: "local" } } as const;
 
 /** The numbers of a team's active keys. A key and its successor have the same. */
 export async function activeSlots(
-  keys: Collection<KeyDocument>,
-  call: StoreCall,
+  { keys, call }: KeyAccess,
   teamId: string,
 ): Promise<{ readonly id: string; readonly number: number }[]> {
   const active = { teamId: { $eq: teamId }, ...activeKey };
@@ -98,8 +103,7 @@ export async function activeSlots(
 
 /** The id of the key that the team has with this key's request id. */
 export async function findByRequestKey(
-  keys: Collection<KeyDocument>,
-  call: StoreCall,
+  { keys, call }: KeyAccess,
   key: KeyRecord,
 ): Promise<string | undefined> {
   const earlier = await call(() => keys.findOne({ requestKey: { $eq: requestKeyOf(key) } }, newest));
@@ -110,11 +114,7 @@ export async function findByRequestKey(
 }
 
 /** False where the slot, the request id or the id is taken. */
-export async function insertDocument(
-  keys: Collection<KeyDocument>,
-  call: StoreCall,
-  document: KeyDocument,
-): Promise<boolean> {
+export async function insertDocument({ keys, call }: KeyAccess, document: KeyDocument): Promise<boolean> {
   try {
     await call(() => keys.insertOne(document));
     return true;

@@ -1,24 +1,11 @@
-import type { Collection, Filter } from "mongodb";
+import type { Filter } from "mongodb";
 import { foldCase } from "../../base/fields.ts";
 import { bounds } from "../../bounds.ts";
 import type { InsertKeyOutcome, KeyCursor, KeyMatch, KeyRecord, KeyStore } from "../../keys/key-store.ts";
 import { unavailable } from "../../refusal/refusal.ts";
 import type { Collections, KeyDocument } from "./documents.ts";
 import type { FreshRead } from "./fresh-read.ts";
-import {
-  activeKey,
-  activeSlot,
-  activeSlots,
-  checkKey,
-  endedSlot,
-  findByRequestKey,
-  freeSlots,
-  insertDocument,
-  keyDocumentOf,
-  keyOf,
-  newest,
-  recordUses,
-} from "./key-documents.ts";
+import { activeKey, activeSlot, activeSlots, checkKey, endedSlot, findByRequestKey, freeSlots, insertDocument, keyDocumentOf, keyOf, newest, recordUses, type KeyAccess } from "./key-documents.ts";
 import { rotateKey, settlePendingKeys } from "./rotate-key.ts";
 import type { StoreCall } from "./store-call.ts";
 import type { WithEvent } from "./with-event.ts";
@@ -30,10 +17,11 @@ export function createKeyStore(
   withEvent: WithEvent,
   freshRead: FreshRead = {},
 ): KeyStore {
+  const access = { keys, call };
   const find = async (keyId: string, read: FreshRead) =>
     keyOf(await call(() => keys.findOne(byId(keyId), read)));
   return {
-    insert: (key, { activeMax }) => withEvent(() => insertKey(keys, call, key, activeMax)),
+    insert: (key, { activeMax }) => withEvent(() => insertKey(access, key, activeMax)),
     find: (keyId) => find(keyId, freshRead),
     async list({ limit, ...query }) {
       if (limit <= 0) return []; // MongoDB takes 0 for no limit.
@@ -51,7 +39,7 @@ export function createKeyStore(
       return found && { createTimeMs: found.createTimeMs, id: found._id };
     },
     async countActive(teamId) {
-      return new Set((await activeSlots(keys, call, teamId)).map(({ number }) => number)).size;
+      return new Set((await activeSlots(access, teamId)).map(({ number }) => number)).size;
     },
     async countRevoked(teamId, max) {
       const ofTeam = { teamId: { $eq: teamId } };
@@ -62,7 +50,7 @@ export function createKeyStore(
       const expired = { ...ofTeam, revokeTimeMs: { $eq: null }, expiredTimeMs: { $gte: 0 } };
       return n + (await call(() => keys.countDocuments(expired, { limit: max - n })));
     },
-    markExpired: (query) => markExpired(keys, call, query),
+    markExpired: (query) => markExpired(access, query),
     async countExpiring({ fromMs, untilMs, max }) {
       const expiring = { ...activeKey, expireTimeMs: { $gt: fromMs, $lte: untilMs } };
       return call(() => keys.countDocuments(expiring, { limit: max }));
@@ -75,8 +63,8 @@ export function createKeyStore(
         const update = { $set: facts, $inc: { version: 1 } };
         return keyOf(await call(() => keys.findOneAndUpdate(one, update, after)));
       }),
-    rotate: (order) => withEvent(() => rotateKey(keys, call, order)),
-    settlePending: (order) => settlePendingKeys(keys, call, order),
+    rotate: (order) => withEvent(() => rotateKey(access, order)),
+    settlePending: (order) => settlePendingKeys(access, order),
     revoke: ({ teamId, keyId, revokeTimeMs, revokedBy }) =>
       withEvent(
         async () => {
@@ -162,26 +150,21 @@ function olderThan({ createTimeMs, id }: KeyCursor): Filter<KeyDocument> {
  * `KeyStore.insert` without transactions: two unique indexes decide, and an insert that loses looks
  * again. UNAVAILABLE where other inserts of the team were faster `slotAttemptsMax` times.
  */
-async function insertKey(
-  keys: Collection<KeyDocument>,
-  call: StoreCall,
-  key: KeyRecord,
-  activeMax: number,
-): Promise<InsertKeyOutcome> {
+async function insertKey(access: KeyAccess, key: KeyRecord, activeMax: number): Promise<InsertKeyOutcome> {
   const { id, teamId } = key;
   for (let attempt = 0; attempt < bounds.slotAttemptsMax; attempt++) {
-    const earlier = await findByRequestKey(keys, call, key);
+    const earlier = await findByRequestKey(access, key);
     if (earlier !== undefined) return { kind: "request_id_used", keyId: earlier };
-    const used = await activeSlots(keys, call, teamId);
+    const used = await activeSlots(access, teamId);
     const free = freeSlots(new Set(used.map(({ number }) => number)), activeMax);
     const slot = free[startOf(id, attempt) % free.length];
     if (slot === undefined) return { kind: "limit_reached" };
-    if (!(await insertDocument(keys, call, keyDocumentOf(key, activeSlot(teamId, slot))))) continue;
+    if (!(await insertDocument(access, keyDocumentOf(key, activeSlot(teamId, slot))))) continue;
     // A key that was created and replaced since the look above has left the slot's place to this
     // one, but its successor still has the number.
-    const now = await activeSlots(keys, call, teamId);
+    const now = await activeSlots(access, teamId);
     if (!now.some((other) => other.number === slot && other.id !== id)) return { kind: "inserted" };
-    await call(() => keys.deleteOne({ _id: id }));
+    await access.call(() => access.keys.deleteOne({ _id: id }));
   }
   const cause = new Error(`no slot was won in ${bounds.slotAttemptsMax} attempts`);
   throw unavailable({ cause });
@@ -199,8 +182,7 @@ function startOf(keyId: string, attempt: number): number {
 
 /** `KeyStore.markExpired`. */
 async function markExpired(
-  keys: Collection<KeyDocument>,
-  call: StoreCall,
+  { keys, call }: KeyAccess,
   { nowMs, limit, teamId, keyId, before }: Parameters<KeyStore["markExpired"]>[0],
 ): Promise<KeyRecord[]> {
   if (limit <= 0) return []; // MongoDB takes 0 for no limit.

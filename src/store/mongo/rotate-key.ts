@@ -1,5 +1,4 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Collection } from "mongodb";
 import type { KeyRecord, KeyStore, RotateKeyOrder, RotateKeyOutcome } from "../../keys/key-store.ts";
 import { unavailable } from "../../refusal/refusal.ts";
 import type { KeyDocument } from "./documents.ts";
@@ -9,6 +8,7 @@ import {
   endedSlot,
   findByRequestKey,
   insertDocument,
+  type KeyAccess,
   keyDocumentOf,
   keyOf,
   newest,
@@ -16,7 +16,6 @@ import {
   slotNumber,
   successorSlot,
 } from "./key-documents.ts";
-import type { StoreCall } from "./store-call.ts";
 
 const after = { returnDocument: "after" } as const;
 
@@ -30,28 +29,28 @@ const after = { returnDocument: "after" } as const;
  * be known.
  */
 export async function rotateKey(
-  keys: Collection<KeyDocument>,
-  call: StoreCall,
+  access: KeyAccess,
   { teamId, keyId, version, successor, end }: RotateKeyOrder,
 ): Promise<RotateKeyOutcome> {
+  const { keys, call } = access;
   const same = { _id: { $eq: keyId }, teamId: { $eq: teamId }, version: { $eq: version } };
   const one = { ...same, ...activeKey, replacedByKeyId: { $eq: null } };
   const repeatOf = async (id: string): Promise<RotateKeyOutcome> =>
-    (await isRequestDone(keys, call, id)) ? { kind: "request_id_used", keyId: id } : { kind: "changed" };
-  const used = await findByRequestKey(keys, call, successor);
+    (await isRequestDone(access, id)) ? { kind: "request_id_used", keyId: id } : { kind: "changed" };
+  const used = await findByRequestKey(access, successor);
   if (used !== undefined) return repeatOf(used);
   const old = await call(() => keys.findOne(one, newest));
   if (!old) return { kind: "changed" };
   const number = slotNumber(old.slot);
-  if (end.kind === "expire" && (await hasOther(keys, call, { teamId, keyId, number }))) {
+  if (end.kind === "expire" && (await hasOther(access, { teamId, keyId, number }))) {
     // It may be the successor of a rotation that was done since the old key was read.
     const isSame = await call(() => keys.findOne(one, newest));
     return { kind: isSame ? "predecessor_active" : "changed" };
   }
   const pending = { ...successor, pendingSinceMs: successor.createTimeMs, version: successor.version - 1 };
   const document = keyDocumentOf(pending, successorSlot(teamId, number, successor.id));
-  if (!(await insertDocument(keys, call, document))) {
-    const winner = await findByRequestKey(keys, call, successor);
+  if (!(await insertDocument(access, document))) {
+    const winner = await findByRequestKey(access, successor);
     return winner === undefined ? { kind: "changed" } : repeatOf(winner);
   }
   const named = await repeated(async () => {
@@ -75,7 +74,7 @@ export async function rotateKey(
     // One that was pending no more is a key like any other, which was used, revoked or replaced.
     const stays = { _id: { $eq: successor.id }, pendingSinceMs: { $eq: null } };
     const wasMade = await repeated(() => call(() => keys.findOne(stays, newest)));
-    const released = wasMade ? null : await repeated(() => releasePredecessor(keys, call, successor));
+    const released = wasMade ? null : await repeated(() => releasePredecessor(access, successor));
     const cause = unavailable({ cause: new Error("the new key was revoked before it could be used") });
     return { kind: "cut_off", replaced: released ?? replaced, cause };
   } catch (cause) {
@@ -108,8 +107,7 @@ function namingOf(keyId: string, replacedByKeyId: string, end: RotateKeyOrder["e
 
 /** Whether another key with this number of the team can be used. */
 async function hasOther(
-  keys: Collection<KeyDocument>,
-  call: StoreCall,
+  { keys, call }: KeyAccess,
   { teamId, keyId, number }: { readonly teamId: string; readonly keyId: string; readonly number: number },
 ): Promise<boolean> {
   const others = { teamId: { $eq: teamId }, ...activeKey, pendingSinceMs: { $eq: null } };
@@ -127,10 +125,10 @@ async function hasOther(
  * so what stops in between is done by the next call.
  */
 export async function settlePendingKeys(
-  keys: Collection<KeyDocument>,
-  call: StoreCall,
+  access: KeyAccess,
   { sinceMs, revokeTimeMs, revokedBy, limit, before }: Parameters<KeyStore["settlePending"]>[0],
 ): ReturnType<KeyStore["settlePending"]> {
+  const { keys, call } = access;
   const settled = {
     completed: [] as KeyRecord[],
     revoked: [] as KeyRecord[],
@@ -152,7 +150,7 @@ export async function settlePendingKeys(
     const one = { _id: { $eq: _id }, ...pending };
     const unrevoked = { ...one, revokeTimeMs: { $eq: null } };
     if (facts.revokeTimeMs === null) {
-      const naming = await decidePending(keys, call, { id: _id, ...facts });
+      const naming = await decidePending(access, { id: _id, ...facts });
       if (naming) {
         // Told also where the answer to the next write is lost: nobody looks at it again then.
         settled.predecessors.push(naming);
@@ -167,7 +165,7 @@ export async function settlePendingKeys(
       const revocation = { $set: ended, $inc: { version: 1 } };
       if (!(await call(() => keys.findOneAndUpdate(unrevoked, revocation)))) return;
     }
-    const released = await releasePredecessor(keys, call, { id: _id, ...facts });
+    const released = await releasePredecessor(access, { id: _id, ...facts });
     if (released) settled.predecessors.push(released);
     const revoked = await call(() => keys.findOneAndUpdate(one, { $set: { pendingSinceMs: null } }, after));
     if (revoked) settled.revoked.push(checkKey(revoked));
@@ -180,17 +178,14 @@ type PendingKey = Pick<KeyDocument, "teamId" | "replacesKeyId"> & { readonly id:
  * Whether the request that made this key is done. If its rotation was cut off before that, or is
  * slow, it is taken back: the key is deleted, and the request can be made anew.
  */
-async function isRequestDone(
-  keys: Collection<KeyDocument>,
-  call: StoreCall,
-  keyId: string,
-): Promise<boolean> {
+async function isRequestDone(access: KeyAccess, keyId: string): Promise<boolean> {
+  const { keys, call } = access;
   const document = await call(() => keys.findOne({ _id: { $eq: keyId } }, newest));
   // Another caller has taken it back.
   if (!document) return false;
   const { pendingSinceMs = null, revokeTimeMs } = document;
   if (pendingSinceMs === null || revokeTimeMs !== null) return true;
-  if (await decidePending(keys, call, { id: keyId, ...document })) return true;
+  if (await decidePending(access, { id: keyId, ...document })) return true;
   await call(() => keys.deleteOne({ _id: { $eq: keyId }, pendingSinceMs: { $gte: 0 } }));
   return false;
 }
@@ -201,8 +196,7 @@ async function isRequestDone(
  * that is still on its way can do so.
  */
 async function decidePending(
-  keys: Collection<KeyDocument>,
-  call: StoreCall,
+  { keys, call }: KeyAccess,
   { id, teamId, replacesKeyId = null }: PendingKey,
 ): Promise<KeyRecord | undefined> {
   if (replacesKeyId === null) return undefined;
@@ -216,8 +210,7 @@ async function decidePending(
 
 /** The active key that names this one, which is revoked, as its successor names none any more. */
 async function releasePredecessor(
-  keys: Collection<KeyDocument>,
-  call: StoreCall,
+  { keys, call }: KeyAccess,
   { id, teamId, replacesKeyId = null }: PendingKey,
 ): Promise<KeyRecord | undefined> {
   if (replacesKeyId === null) return undefined;
