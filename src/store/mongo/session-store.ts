@@ -76,8 +76,8 @@ export function createUserStore(
       withEvent(
         async () => {
           const { _id, issuer, subject } = checkRecord(userDocument, { _id: email, ...user }, "users");
-          const sameUser = [{ issuer: { $ne: issuer } }, { subject: { $eq: subject } }];
-          const free = { _id: { $eq: _id }, $or: sameUser };
+          const ofNoOther = [{ issuer: { $ne: issuer } }, { subject: { $eq: subject } }];
+          const free = { _id: { $eq: _id }, $or: ofNoOther };
           const write = (upsert: boolean) =>
             call(() => users.updateOne(free, { $set: { issuer, subject } }, { upsert }));
           try {
