@@ -95,7 +95,7 @@ export function RevokeKeyDialog(props: RevokeKeyDialogProps) {
 type State = "asking" | "pending" | Failure | Key;
 
 function isKey(state: State): state is Key {
-  return typeof state === "object" && "$typeName" in state;
+  return typeof state === "object" && "id" in state;
 }
 
 function isFailure(state: State): state is Failure {
