@@ -7,23 +7,9 @@ import { type HeldBytes, overloaded } from "../limit/byte-budget.ts";
 import { Refusal, refusalFrom } from "../refusal/refusal.ts";
 import { type HostLookup, lookupOf, trustedRoots } from "./host-lookup.ts";
 import { createHttpConnections } from "./http-connections.ts";
-import {
-  type AnswerHeaders,
-  type AnswerReader,
-  answerFault,
-  beginExchange,
-  type HttpCall,
-  type HttpExchange,
-} from "./http-exchange.ts";
+import { type AnswerHeaders, type AnswerReader, answerFault, beginExchange, type HttpCall, type HttpExchange } from "./http-exchange.ts";
 import { runBounds } from "./run-bounds.ts";
-import {
-  appFailed,
-  type BackendRunner,
-  type CallTrace,
-  type RemoteBackend,
-  type Run,
-  takeText,
-} from "./runner.ts";
+import { appFailed, type BackendRunner, type CallTrace, type RemoteBackend, type Run, takeText } from "./runner.ts";
 import { ByteBuffer } from "./stream/byte-buffer.ts";
 import { HttpPieces } from "./stream/http-pieces.ts";
 import { isStreamType, jsonIn, memberText } from "./stream/piece-decoder.ts";
@@ -63,7 +49,6 @@ export function createHttpRunner(
   const ofRuns = open(appRunsMax, true);
   // What is read ahead would wait in memory for a caller that stops to read.
   const ofStreams = open(bounds.streamsMax, false);
-  const streamBounds = streamBoundsOf(outputBytesMax);
   const targets = new WeakMap<HttpBackend, Target>();
   const targetOf = (backend: HttpBackend): Target => {
     const known = targets.get(backend);
@@ -89,7 +74,7 @@ export function createHttpRunner(
       const target = targetOf(backend);
       const connections = ofStreams.of(run.app, target.origin);
       const call = callOf(run, target, target.streamHeaders, deadlineMs);
-      return new HttpPieces({ ...streamBounds, held: run.held }, (reader) =>
+      return new HttpPieces({ messageBytesMax: outputBytesMax, held: run.held }, (reader) =>
         beginExchange({ connections, clock }, call, reader),
       );
     },
@@ -99,10 +84,6 @@ export function createHttpRunner(
       ofStreams.close();
     },
   };
-}
-
-function streamBoundsOf(outputBytesMax: number) {
-  return { messageBytesMax: outputBytesMax, bodyBytesMax: runBounds.appStreamBodyBytesMax };
 }
 
 type HttpBackend = Extract<RemoteBackend, { kind: "http" }>;
@@ -205,7 +186,7 @@ class TextReader implements AnswerReader {
   #join(status: number, headers: AnswerHeaders): void {
     const { exchange } = this;
     if (!exchange) return;
-    const pieces = new HttpPieces({ ...streamBoundsOf(this.#bytesMax), held: this.#held }, () => exchange);
+    const pieces = new HttpPieces({ messageBytesMax: this.#bytesMax, held: this.#held }, () => exchange);
     pieces.onHead(status, headers);
     this.#pieces = pieces;
     wholeOutput(pieces, this.#bytesMax, this.#held).then(this.#settle.resolve, this.#settle.reject);

@@ -15,7 +15,9 @@ import { Mailbox, type PieceSource } from "./piece-source.ts";
  * to pause after each piece would cost as many copies of a read as it has pieces.
  */
 export class HttpPieces implements PieceSource, AnswerReader {
-  readonly #bounds: AnswerBounds;
+  readonly #messageBytesMax: number;
+  readonly #bodyBytesMax: number;
+  readonly #held: HeldBytes;
   readonly #exchange: HttpExchange | undefined;
   readonly #begun = Promise.withResolvers<void>();
   readonly #over = Promise.withResolvers<void>();
@@ -31,9 +33,14 @@ export class HttpPieces implements PieceSource, AnswerReader {
   #failure: Refusal | undefined;
   #cancelled: Refusal | undefined;
 
-  constructor(bounds: AnswerBounds, begin: (reader: AnswerReader) => HttpExchange) {
-    this.#bounds = bounds;
-    this.#unread = new ByteBuffer(bounds.bodyBytesMax, "The answer is too long.", bounds.held);
+  constructor(
+    { messageBytesMax, bodyBytesMax = runBounds.appStreamBodyBytesMax, held }: AnswerBounds,
+    begin: (reader: AnswerReader) => HttpExchange,
+  ) {
+    this.#messageBytesMax = messageBytesMax;
+    this.#bodyBytesMax = bodyBytesMax;
+    this.#held = held;
+    this.#unread = new ByteBuffer(bodyBytesMax, "The answer is too long.", held);
     // The one that cancels it may not wait for its begin.
     this.#begun.promise.catch(() => {});
     this.#exchange = begin(this);
@@ -97,16 +104,14 @@ export class HttpPieces implements PieceSource, AnswerReader {
       this.cancel(fault);
       return;
     }
-    const { messageBytesMax, held } = this.#bounds;
-    this.#decoder = createDecoder(headers["content-type"], messageBytesMax, held);
+    this.#decoder = createDecoder(headers["content-type"], this.#messageBytesMax, this.#held);
     this.#begun.resolve();
   }
 
   onBytes(bytes: Buffer): void {
-    const { bodyBytesMax } = this.#bounds;
     this.#bytes += bytes.byteLength;
-    if (this.#bytes > bodyBytesMax) {
-      this.cancel(appFailed(`The answer has more than ${bodyBytesMax} bytes.`));
+    if (this.#bytes > this.#bodyBytesMax) {
+      this.cancel(appFailed(`The answer has more than ${this.#bodyBytesMax} bytes.`));
     } else {
       this.#keep(bytes);
       if (this.#cancelled) return;
@@ -149,7 +154,7 @@ interface AnswerBounds {
   /** Bytes of one message: a line, an event, or whole JSON. */
   readonly messageBytesMax: number;
   /** Bytes of the whole body, with comments and the framing of messages. */
-  readonly bodyBytesMax: number;
+  readonly bodyBytesMax?: number;
   /** Counts what was read and waits, and the message that is not whole yet. */
   readonly held: HeldBytes;
 }
