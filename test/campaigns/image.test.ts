@@ -70,16 +70,20 @@ describe.skipIf(missing !== undefined)(`the image${missing ? ` (left out: ${miss
   test("holds the packages of the lock file that production needs: each of them, and no other", () => {
     const { packages } = readJson(join(repository, "package-lock.json"));
     const needed = Object.entries<LockedPackage>(packages)
-      .filter(([path, each]) => path !== "" && !each.dev && !each.devOptional)
+      .filter(([path, each]) => path.startsWith("node_modules/") && !each.dev && !each.devOptional)
       .filter(([, { cpu }]) => cpu === undefined || cpu.includes(process.arch))
-      .map(([path, { version }]) => `${path} ${version}`);
+      // One of this repository's own packages is a link to its folder.
+      .map(([path, each]) => `${path} ${(each.link ? packages[each.resolved ?? ""] : each).version}`);
     expect(needed.length).toBeGreaterThan(50);
     expect(packagesIn(inImage("opt/keyrun"), "node_modules").sort()).toEqual(needed.sort());
   });
 
   test("holds the built screen, and of the repository only what a start reads", () => {
     expect(readdirSync(inImage("opt/keyrun")).sort()).toEqual([
-      ...["bin", "gen", "keyrun", "node_modules", "package.json", "src", "web"],
+      ...["bin", "gen", "keyrun", "node_modules", "package.json", "packages", "src", "web"],
+    ]);
+    expect(readdirSync(inImage("opt/keyrun/packages/transcode")).sort()).toEqual([
+      ...["gen", "package.json", "src"],
     ]);
     expect(readdirSync(inImage("opt/keyrun/web"))).toEqual(["dist"]);
     const screen = ["index.html", "docs/api.html", "assets/*.js", "assets/*.css"];
@@ -261,6 +265,9 @@ interface LockedPackage {
   readonly dev?: boolean;
   readonly devOptional?: boolean;
   readonly cpu?: readonly string[];
+  readonly link?: boolean;
+  /** The folder that a link leads to. */
+  readonly resolved?: string;
 }
 
 /** The packages below a folder of packages, each as its path and version. */
