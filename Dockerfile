@@ -20,8 +20,9 @@ RUN npm run build:web \
  && rm -rf node_modules/.cache node_modules/.package-lock.json \
            node_modules/node-linux-*/include node_modules/node-linux-*/share \
  && find node_modules -type f '(' -name '*.map' -o -name '*.[cm]ts' -o -name '*.ts' -o -name '*.md' ')' -delete \
- && mkdir -p /image/opt/keyrun/web /image/usr/local/bin \
- && mv keyrun bin gen packages src node_modules package.json /image/opt/keyrun/ \
+ && mkdir -p /image/opt/keyrun/web /image/opt/keyrun/packages/transcode /image/usr/local/bin \
+ && mv keyrun bin gen src node_modules package.json /image/opt/keyrun/ \
+ && (cd packages/transcode && mv gen src package.json /image/opt/keyrun/packages/transcode/) \
  && mv web/dist /image/opt/keyrun/web/ \
  && ln -s /opt/keyrun/keyrun /image/usr/local/bin/keyrun \
  && chmod -R a+rX,go-w /image
