@@ -17,7 +17,7 @@ export interface AccessLog extends RequestObserver {
 /**
  * One line of JSON for each request, at its end; that of a stream at the end of the stream. Probes
  * get none. No line has a text of the request, but its id where that can hold no key: the path is
- * told as its route.
+ * written as its route.
  */
 export function createAccessLog({
   clock,
@@ -33,16 +33,16 @@ export function createAccessLog({
   readonly redact: (line: string) => string;
 }): AccessLog {
   const time = () => new Date(clock.unixMs()).toISOString();
-  const tell = (facts: object) =>
+  const log = (facts: object) =>
     write(`${redact(JSON.stringify({ level: "info", time: time(), ...facts, msg: "request" }))}\n`);
   return {
     ended(notes, status) {
       const route = nameRoute(notes.head.target);
       if (isProbe(route)) return;
-      tell(factsOf(notes, { route, status, seconds: (clock.monotonicMs() - notes.begunMs) / 1_000 }));
+      log(factsOf(notes, { route, status, seconds: (clock.monotonicMs() - notes.begunMs) / 1_000 }));
     },
     unread({ reason }, entry, { requestId, address }) {
-      tell({ entry, status: rowOf(reason).httpStatus, outcome: reason, requestId, address });
+      log({ entry, status: rowOf(reason).httpStatus, outcome: reason, requestId, address });
     },
   };
 }

@@ -26,18 +26,7 @@ export interface ConnectionRefusalsOptions {
  * Refuses what Node gives us without a response over HTTP/1.1, in the usual form. The connection
  * closes after each of these refusals.
  */
-export interface ConnectionRefusals {
-  /** Refuses what the parser could not read or did not get in time. */
-  parserError(error: unknown, socket: Duplex): void;
-  connect(req: IncomingMessage, socket: Duplex): void;
-  /**
-   * Refuses a request past the last one of its connection, after the answers before it. Call it
-   * before Node answers the request itself.
-   */
-  overdue(req: IncomingMessage, socket: Duplex): void;
-}
-
-export function createConnectionRefusals(options: ConnectionRefusalsOptions): ConnectionRefusals {
+export function createConnectionRefusals(options: ConnectionRefusalsOptions) {
   const { running, outcomes, entry, newRequestId, clock, report } = options;
   const ending = new WeakSet<Duplex>();
 
@@ -54,7 +43,8 @@ export function createConnectionRefusals(options: ConnectionRefusalsOptions): Co
   const canAnswer = (socket: Duplex) => socket.writable && answerOn(socket, running)?.headersSent !== true;
 
   return {
-    parserError(error, socket) {
+    /** Refuses what the parser could not read or did not get in time. */
+    parserError(error: unknown, socket: Duplex): void {
       if (readsAnsweredRequest(socket)) return void socket.end(() => socket.destroy());
       const code = errorCode(error);
       const refusal = refusalOfParserError(code);
@@ -66,20 +56,24 @@ export function createConnectionRefusals(options: ConnectionRefusalsOptions): Co
       if (unread !== undefined) noteParserRefusal(unread);
       refuse(socket, refusal, { method: code, target: "" });
     },
-    connect({ method = "" }, socket) {
+    connect({ method = "" }: IncomingMessage, socket: Duplex): void {
       // Node no longer closes the answers that wait behind the first.
       socket.once("close", () => answersOn(socket, running).forEach((res) => void res.destroy()));
       if (!canAnswer(socket)) return void socket.destroy();
       refuse(socket, connectRefused(), { method, target: "/" });
     },
-    overdue({ method = "", url = "/" }, socket) {
+    /**
+     * Refuses a request past the last one of its connection, after the answers before it. Call it
+     * before Node answers the request itself.
+     */
+    overdue({ method = "", url = "/" }: IncomingMessage, socket: Duplex): void {
       if (ending.has(socket)) return;
       ending.add(socket);
       const refusal = unavailable({ problem: overdueWords, cause: new Error("its connection was used up") });
       const end = () => refuse(socket, refusal, { method, target: url });
       const before = answersOn(socket, running);
       let left = before.length;
-      if (left === 0) return end();
+      if (left === 0) return void end();
       // Before Node's own listener, which would send its answer to this request.
       const onFinish = () => {
         left -= 1;

@@ -21,21 +21,15 @@ export interface ConnectionsOptions {
   readonly report: Report;
 }
 
-/** One listener's open connections. */
-export interface Connections {
-  readonly all: ReadonlySet<Socket>;
-  /** Returns whether the connection may stay. If it may not, it is destroyed already. */
-  admit(socket: Socket): boolean;
-}
-
 /** Counts the connections of a listener, and refuses those past the bound of their address. */
-export function createConnections(options: ConnectionsOptions): Connections {
+export function createConnections(options: ConnectionsOptions) {
   const all = new Set<Socket>();
   const perAddressMax = options.connectionsPerAddressMax ?? Number.POSITIVE_INFINITY;
   const cap = createConnectionCap(perAddressMax, options.isExemptAddress ?? isLoopback);
   return {
-    all,
-    admit(socket) {
+    all: all as ReadonlySet<Socket>,
+    /** Returns whether the connection may stay. If it may not, it is destroyed already. */
+    admit(socket: Socket): boolean {
       // A reset by the peer is an `error` event, which would end the process without this listener.
       // `close` follows, and is all that we need.
       socket.on("error", () => undefined);

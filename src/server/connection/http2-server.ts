@@ -6,7 +6,6 @@
 import {
   constants,
   createServer,
-  type Http2Server,
   type Http2ServerResponse,
   type ServerHttp2Session,
   type ServerHttp2Stream,
@@ -27,29 +26,18 @@ export interface Http2ServerOptions {
 }
 
 /** Serves HTTP/2 on sockets that another server accepted. */
-export interface Http2Acceptor {
-  /** Emits `request` and `checkContinue`, as `node:http` does. */
-  readonly server: Http2Server;
-  readonly sessions: ReadonlySet<ServerHttp2Session>;
-  /** Takes over a socket whose next bytes are HTTP/2's preface. */
-  accept(socket: Socket): void;
-  /**
-   * Closes every open session. Its running requests may end. A request that crosses the GOAWAY is
-   * refused unprocessed, so its client knows that it may send it again (RFC 9113, section 8.7).
-   */
-  closeSessions(): void;
-}
-
-export function createHttp2Acceptor(options: Http2ServerOptions): Http2Acceptor {
+export function createHttp2Acceptor(options: Http2ServerOptions) {
   const { limits, running, unread, report } = options;
   const server = createServer(http2Options(limits));
   const sessions = new Set<ServerHttp2Session>();
   const shareStreams = createStreamShares(limits, options.unprovenStreamsMax);
   server.on("sessionError", (error) => report({ kind: "session_failed", code: errorCode(error) }));
   return {
+    /** Emits `request` and `checkContinue`, as `node:http` does. */
     server,
-    sessions,
-    accept(socket) {
+    sessions: sessions as ReadonlySet<ServerHttp2Session>,
+    /** Takes over a socket whose next bytes are HTTP/2's preface. */
+    accept(socket: Socket): void {
       if (socket.destroyed) return;
       // HTTP/1.1's server accepts half-open sockets. A session whose peer has closed its end would
       // stay open for ever while one of its streams is answered.
@@ -65,7 +53,11 @@ export function createHttp2Acceptor(options: Http2ServerOptions): Http2Acceptor 
       });
       server.emit("connection", socket);
     },
-    closeSessions() {
+    /**
+     * Closes every open session. Its running requests may end. A request that crosses the GOAWAY is
+     * refused unprocessed, so its client knows that it may send it again (RFC 9113, section 8.7).
+     */
+    closeSessions(): void {
       for (const session of sessions) session.close();
     },
   };

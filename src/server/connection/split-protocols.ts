@@ -2,7 +2,7 @@ import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { TransportLimits } from "../transport.ts";
-import { type Connections, keepWhileOpen } from "./connections.ts";
+import { keepWhileOpen } from "./connections.ts";
 
 /**
  * Gives each connection of an HTTP/1.1 server to the protocol that it speaks: HTTP/2 to
@@ -14,7 +14,8 @@ export function splitProtocols(
   server: Server,
   split: {
     readonly isTls: boolean;
-    readonly admit: Connections["admit"];
+    /** Returns whether the connection may stay. */
+    admit(socket: Socket): boolean;
     onHttp1(socket: Socket): void;
     /** Takes over a socket whose next bytes are HTTP/2's preface. */
     acceptHttp2(socket: Socket): void;

@@ -73,8 +73,8 @@ export function createRunningAnswers(
       refuse(incoming, fail("INTERNAL", { cause }));
     }
   };
-  const tellEnd = (res: NodeResponse, notes: RequestNotes) => {
-    // The parser's refusal was told already.
+  const noteEnd = (res: NodeResponse, notes: RequestNotes) => {
+    // The parser's refusal was noted already.
     if (isRefusedByParser(res)) return;
     // The caller has left, and the work for it has yet to notice.
     if (!isSent(res)) notes.outcome ??= fail("CANCELLED");
@@ -100,7 +100,7 @@ export function createRunningAnswers(
         noteAnswered(res);
         unreadAnswer.end();
         incoming.onClose?.();
-        if (notes !== undefined) tellEnd(res, notes);
+        if (notes !== undefined) noteEnd(res, notes);
       });
       if (!isHttp2Request(req) && connection.requests > limits.concurrentStreamsMax) {
         closeAtOnce(connection, incoming);
