@@ -4,7 +4,7 @@ import { Refusal } from "../refusal/refusal.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import type { Config } from "../settings/config.ts";
 import { type Environment, readSettings } from "../settings/read-settings.ts";
-import type { StoreInspection } from "../store/store-inspection.ts";
+import type { StoreInspection } from "../store/stores.ts";
 import { type Connection, openConnection, readAddress, readServiceToken } from "./connection.ts";
 import { CommandFailure, isCallError } from "./failures.ts";
 import { failureFrom } from "./refusal-words.ts";

@@ -1,6 +1,7 @@
 // `fleet`: what the store knows of the instances.
 import { fleetTimes } from "../fleet/fleet-times.ts";
-import { inspectStore, type SeenInstance, type StoreInspection } from "../store/store-inspection.ts";
+import { inspectStore } from "../store/open-stores.ts";
+import type { SeenInstance, StoreInspection } from "../store/stores.ts";
 import { readConfig, type SettingsWorld } from "./connection.ts";
 import { CommandFailure } from "./failures.ts";
 import { printTable } from "./table.ts";

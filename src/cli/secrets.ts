@@ -4,16 +4,11 @@
 import { randomBytes } from "node:crypto";
 import type { LeaseRecord } from "../fleet/control-store.ts";
 import { createServiceSecrets } from "../keys/service-secrets.ts";
-import {
-  changeSecrets,
-  type HeldSecret,
-  putFirst,
-  putLast,
-  type SecretsChange,
-} from "../settings/change-secrets.ts";
+import { changeSecrets, type HeldSecret, putFirst, putLast, type SecretsChange } from "../settings/change-secrets.ts";
 import type { Config } from "../settings/config.ts";
 import { findSecrets, newSecretText, secretPath } from "../settings/data-folder.ts";
-import { inspectStore, type StoreInspection } from "../store/store-inspection.ts";
+import { inspectStore } from "../store/open-stores.ts";
+import type { StoreInspection } from "../store/stores.ts";
 import { readConfig, type SettingsWorld } from "./connection.ts";
 import { CommandFailure } from "./failures.ts";
 import type { JsonOption, Terminal } from "./terminal.ts";

@@ -14,7 +14,8 @@ import { StartRefused } from "../refusal/start-refused.ts";
 import type { Config, SharedLimitConfig } from "../settings/config.ts";
 import { dataFolderRefused, makeDataFolder, createSecretFiles } from "../settings/data-folder.ts";
 import { type HostAndPort, writeHostAndPort } from "../settings/host.ts";
-import { inspectStore, type StoreInspection } from "../store/store-inspection.ts";
+import { inspectStore } from "../store/open-stores.ts";
+import type { StoreInspection } from "../store/stores.ts";
 import { CommandFailure } from "./failures.ts";
 
 /**

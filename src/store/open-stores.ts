@@ -3,7 +3,7 @@ import type { Clock } from "../base/clock.ts";
 import type { InstanceEvents } from "../fleet/instance-guard.ts";
 import type { Config } from "../settings/config.ts";
 import type { ReserveState } from "./sqlite/disk-reserve.ts";
-import type { Stores } from "./stores.ts";
+import type { StoreInspection, Stores } from "./stores.ts";
 
 /**
  * Opens the store that the settings name: MongoDB where a URI is set, else the embedded one. With a
@@ -37,4 +37,21 @@ export async function openStores(
     newIncarnation: randomUUID,
     fleet: sharedLimit !== undefined,
   });
+}
+
+/**
+ * Looks at the store that the settings name, as a start would, while another process may serve it.
+ * Throws StartRefused, with the words of a start, where a start could not open it. Ends within
+ * about `msMax`.
+ */
+export async function inspectStore(
+  { mongodbUri, dataDir }: Pick<Config, "mongodbUri" | "dataDir">,
+  { msMax }: { readonly msMax: number },
+): Promise<StoreInspection> {
+  if (mongodbUri === undefined) {
+    const { inspectSqliteStore } = await import("./sqlite/inspect-store.ts");
+    return inspectSqliteStore({ dataDir });
+  }
+  const { inspectMongoStore } = await import("./mongo/inspect-store.ts");
+  return inspectMongoStore({ uri: mongodbUri, msMax });
 }

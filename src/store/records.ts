@@ -5,7 +5,7 @@ import { serviceRoles } from "../auth/require-service.ts";
 import { bounds } from "../bounds.ts";
 import type { KeyRecord } from "../keys/key-store.ts";
 import { fail } from "../refusal/refusal.ts";
-import type { RunRecord } from "../run/idempotency/run-record-store.ts";
+import type { RecordTotals, RunRecord } from "../run/idempotency/run-record-store.ts";
 import type { ServiceTokenRecord } from "../service-tokens/service-token-store.ts";
 import { planNames } from "../settings/config.ts";
 import type { SessionRecord, UserRecord } from "../sign-in/sign-in-store.ts";
@@ -181,3 +181,25 @@ export const usageDayRecord = z.strictObject({
 }) satisfies z.ZodType<UsageDay>;
 export const auditRecord = z.strictObject({ id, ...auditShape }) satisfies z.ZodType<AuditEvent>;
 export const windowPageRecord = z.strictObject({ number: pageNumber, ...windowPageShape });
+
+/** The fields of a change that have a value: a field that is present but undefined is left out. */
+export function given<T extends object>(change: T): Partial<T> {
+  // The cast is safe: a subset of the fields of T is a Partial of it.
+  return Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined)) as Partial<T>;
+}
+
+interface Removed {
+  readonly teamId: string;
+  readonly textBytes: number;
+}
+
+/** What all of these are together. */
+export function sumOf(removed: readonly Pick<Removed, "textBytes">[]): RecordTotals {
+  return { records: removed.length, textBytes: removed.reduce((sum, { textBytes }) => sum + textBytes, 0) };
+}
+
+/** What they are together, for each team. */
+export function sumByTeam(removed: readonly Removed[]): ReadonlyMap<string, RecordTotals> {
+  const byTeam = Map.groupBy(removed, ({ teamId }) => teamId);
+  return new Map([...byTeam].map(([teamId, ofTeam]) => [teamId, sumOf(ofTeam)]));
+}

@@ -1,6 +1,6 @@
 import type { AppStore } from "../apps/app-store.ts";
 import type { AuditStore } from "../audit/audit-store.ts";
-import type { ControlStore } from "../fleet/control-store.ts";
+import type { ControlStore, LeaseRecord } from "../fleet/control-store.ts";
 import type { InstanceGuard } from "../fleet/instance-guard.ts";
 import type { KeyStore } from "../keys/key-store.ts";
 import type { WindowStore } from "../limit/window-store.ts";
@@ -54,3 +54,54 @@ export interface FleetStore {
    */
   holdTeam(teamId: string): Promise<InstanceGuard>;
 }
+
+/** An instance of a fleet, as it was seen. */
+export interface SeenInstance extends LeaseRecord {
+  /** How long the look saw no heartbeat of it, up to its end. */
+  readonly silentMs: number;
+}
+
+/**
+ * What a look at a store found. Nothing in the store was changed by it, though SQLite may have put
+ * an empty log and its shared memory beside the file.
+ */
+export interface StoreInspection {
+  /** What it is, for the operator, like "schema 5". */
+  readonly words: string;
+  /** Another process serves the store alone now, so a start would be refused. */
+  readonly isServed: boolean;
+  /**
+   * A process that serves the store alone has not left it: it serves now, or is suspended and may
+   * go on, or was killed. The next start finds out which.
+   */
+  readonly isHeld: boolean;
+  /** The instances of a fleet that serve the store now, by order of registration. */
+  readonly instances: readonly LeaseRecord[];
+  /** All of a fleet that have not left, also those that are silent and may go on. */
+  readonly registered: readonly SeenInstance[];
+  /** As `KeyStore.secretVersions`; read after all of the above. */
+  readonly secretVersions: readonly string[];
+  /** The id of its fleet; absent where it never had one. */
+  readonly fleetId?: string;
+  /** The newest schema that this Keyrun knows; absent for the embedded store: it has no fleet. */
+  readonly newestSchema?: number;
+}
+
+/**
+ * Returns a check that asks a store what a run asks: a key, a team and an app, each by an id that
+ * does not exist. From call to call the id goes through the places where keys are, so the store
+ * reads all parts of itself in turn, and not one page that it has in memory.
+ */
+export function createLookUpEach({ keys, teams, apps }: Pick<Stores, "keys" | "teams" | "apps">) {
+  let place = 0;
+  return async (): Promise<void> => {
+    const id = digits.charAt(place >> 5) + digits.charAt(place & 31);
+    await Promise.all([keys.find(id), teams.find(id), apps.find(id)]);
+    place = (place + step) % 1024;
+  };
+}
+
+/** Those of the ids of keys, in their order. */
+const digits = "0123456789abcdefghjkmnpqrstvwxyz";
+/** Has no factor in common with 1024: every place has its turn, and neighbours are far apart. */
+const step = 393;

@@ -344,7 +344,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     fault: "two processes open one data folder",
-    file: "src/store/sqlite/data-folder-lock.ts",
+    file: "src/store/sqlite/locked-database.ts",
     text: "BEGIN EXCLUSIVE",
     by: "BEGIN",
     test: "test/store/sqlite/open-stores.test.ts",

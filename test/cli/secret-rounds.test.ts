@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
 import { addSecret, dropSecret, promoteSecret, secretVersion } from "#src/cli/secrets.ts";
 import type { Terminal } from "#src/cli/terminal.ts";
-import type { SeenInstance, StoreInspection } from "#src/store/store-inspection.ts";
+import type { SeenInstance, StoreInspection } from "#src/store/stores.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
 const folders = createTempFolders();

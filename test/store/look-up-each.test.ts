@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createLookUpEach } from "#src/store/look-up-each.ts";
+import { createLookUpEach } from "#src/store/stores.ts";
 
 test("a place that fails is asked again until it answers, and only then the next one", async () => {
   const asked: string[] = [];

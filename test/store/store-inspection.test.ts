@@ -1,7 +1,6 @@
 import { afterAll, describe, expect, test } from "vitest";
 import { systemClock } from "#src/base/clock.ts";
-import { openStores } from "#src/store/open-stores.ts";
-import { inspectStore } from "#src/store/store-inspection.ts";
+import { inspectStore, openStores } from "#src/store/open-stores.ts";
 import { createMongoDatabases } from "../harness/mongo-databases.ts";
 import { storesOfTier } from "../harness/needs.ts";
 import { keyRecordOf, serviceTokenRecordOf } from "../harness/store-records.ts";

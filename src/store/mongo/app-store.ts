@@ -1,7 +1,6 @@
 import { z } from "zod";
 import type { AppRecord, AppStore, NewApp } from "../../apps/app-store.ts";
-import { given } from "../given.ts";
-import { appShape, checkRecord } from "../records.ts";
+import { given, appShape, checkRecord } from "../records.ts";
 import { type AppDocument, appDocument, type Collections, storedApp } from "./documents.ts";
 import type { FreshRead } from "./fresh-read.ts";
 import { isDuplicate, type StoreCall } from "./store-call.ts";

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { bounds } from "../../bounds.ts";
-import type { StoreInspection } from "../store-inspection.ts";
+import type { StoreInspection } from "../stores.ts";
 import { connectMongo, type MongoConnection, mongoRefusal, mongoTooSlow } from "./connection.ts";
 import { createControlStore } from "./control-store.ts";
 import { requireWhole } from "./copy-mark.ts";

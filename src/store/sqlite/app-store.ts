@@ -1,10 +1,7 @@
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
 import type { AppRecord, AppStore } from "../../apps/app-store.ts";
-import { given } from "../given.ts";
-import { appRecord, checkRecord } from "../records.ts";
-import { columnsOf } from "./columns.ts";
-import { parseJson } from "./parse-json.ts";
-import { answer, write, writeRevocation } from "./statement.ts";
+import { appRecord, checkRecord, given } from "../records.ts";
+import { answer, columnsOf, parseJson, write, writeRevocation } from "./statement.ts";
 
 /** The apps in SQLite; backend and teams are JSON columns. */
 export function createAppStore(db: DatabaseSync): AppStore {

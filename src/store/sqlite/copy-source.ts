@@ -7,10 +7,8 @@ import { StartRefused } from "../../refusal/start-refused.ts";
 import { type CopiedBatch, type CopiedName, copiedNames, copiedShapes } from "../copied-records.ts";
 import { type CopySource, copyBounds } from "../copy-store.ts";
 import { checkRecord, RecordMisfit } from "../records.ts";
-import { columnsOf } from "./columns.ts";
-import { openLockedDatabase } from "./locked-database.ts";
-import { parseJson } from "./parse-json.ts";
-import { requireOwnFile } from "./private-file.ts";
+import { openLockedDatabase, requireOwnFile } from "./locked-database.ts";
+import { columnsOf, parseJson } from "./statement.ts";
 
 /**
  * The embedded store of a data folder, to be read whole. No Keyrun can serve it meanwhile. An older

@@ -12,38 +12,12 @@ import {
   writeSync,
 } from "node:fs";
 import { join } from "node:path";
-import type { DatabaseSync } from "node:sqlite";
 import { bounds } from "../../bounds.ts";
-import { makePrivateFile } from "./private-file.ts";
-
-/**
- * A file of blocks that the store gives up, a piece at a time, so that a change that takes a right
- * away can be written on a full disk. While a part is given up, no other change is written: it
- * would take the room.
- */
-export interface DiskReserve {
-  /**
-   * Whether a part was given up. First takes it back where there is room again. The length of the
-   * file keeps the answer for the next process.
-   */
-  isGivenUp(): boolean;
-  /** Frees a piece. Returns false where nothing is left of it. */
-  giveUp(): boolean;
-}
+import { makePrivateFile } from "./locked-database.ts";
+import type { DiskReserve } from "./statement.ts";
 
 /** `absent`: there is no reserve, as the disk never had the room. Changes are written as ever. */
 export type ReserveState = "whole" | "given_up" | "absent";
-
-const reserves = new WeakMap<DatabaseSync, DiskReserve>();
-
-/** From now on the changes of this database use the reserve. */
-export function setReserve(db: DatabaseSync, reserve: DiskReserve): void {
-  reserves.set(db, reserve);
-}
-
-export function reserveOf(db: DatabaseSync): DiskReserve | undefined {
-  return reserves.get(db);
-}
 
 const { storeReserveBytes, storeReservePieceBytes } = bounds;
 

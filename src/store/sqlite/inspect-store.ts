@@ -4,11 +4,10 @@ import { DatabaseSync } from "node:sqlite";
 import { bounds } from "../../bounds.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
 import { dataFolderRefused } from "../../settings/data-folder.ts";
-import type { StoreInspection } from "../store-inspection.ts";
-import { isServed } from "./data-folder-lock.ts";
+import type { StoreInspection } from "../stores.ts";
 import { reserveState } from "./disk-reserve.ts";
+import { isServed, requireOwnFile } from "./locked-database.ts";
 import { requireKnownSchema } from "./migrations.ts";
-import { requireOwnFile } from "./private-file.ts";
 
 /**
  * `inspectStore` for the embedded store. Opens it to read, so a server goes on undisturbed. A

@@ -4,11 +4,9 @@ import { foldCase } from "../../base/fields.ts";
 import { bounds } from "../../bounds.ts";
 import type { KeyRecord, KeyStore, RotateKeyOrder, RotateKeyOutcome } from "../../keys/key-store.ts";
 import { checkRecord, keyRecord } from "../records.ts";
-import { activeKey, checkKey, keyColumns, keyOf } from "./checked-key.ts";
-import { settlePendingKeys } from "./pending-keys.ts";
-import { answer, write, writeAside, writeRevocation } from "./statement.ts";
+import { answer, write, writeAside, writeRevocation, columnsOf, parseJson } from "./statement.ts";
 
-/** The keys in SQLite. */
+/** The keys in SQLite. Each method is one transaction, so nothing is ever half done. */
 export function createKeyStore(db: DatabaseSync): KeyStore {
   const statement = prepare(db);
   const countActive = (teamId: string) => Number(statement.countActive.get(teamId)?.n);
@@ -108,7 +106,10 @@ function rotateKey(statement: Statements, order: RotateKeyOrder): RotateKeyOutco
 
 type Statements = ReturnType<typeof prepare>;
 
-const { names, values, select } = keyColumns;
+const { names, values, select } = columnsOf(keyRecord.shape);
+
+/** What the rows of active keys have in common. */
+const activeKey = "revoke_time_ms IS NULL AND expired_time_ms IS NULL";
 
 const newest = { createTimeMs: Number.MAX_SAFE_INTEGER, id: "" };
 const oldest = { createTimeMs: -1, id: "" };
@@ -167,4 +168,65 @@ function prepare(db: DatabaseSync) {
       WHERE id = ?2 AND coalesce(last_use_time_ms, -1) < ?1`),
     secretVersions: db.prepare("SELECT DISTINCT secret_version FROM keys"),
   };
+}
+
+/**
+ * `KeyStore.settlePending`. A rotation is one transaction here, so only a store that was written in
+ * another way has a key that is pending.
+ */
+function settlePendingKeys(db: DatabaseSync): KeyStore["settlePending"] {
+  const statement = preparePending(db);
+  return async ({ sinceMs, revokeTimeMs, revokedBy, limit, before }) => {
+    const pending = await answer(() => statement.find.all(sinceMs, limit));
+    // Most often there is none, and a look needs no lock.
+    if (pending.length === 0) return { completed: [], revoked: [], predecessors: [] };
+    const others = pending.filter(({ isDone }) => isDone === 0);
+    for (const { id, teamId, isRevoked } of others) {
+      if (isRevoked === 0) await before?.({ keyId: String(id), teamId: String(teamId) });
+    }
+    return writeAside(db, () => {
+      const completed = pending.flatMap(({ id }) => statement.complete.all(String(id), sinceMs));
+      const revoked = others.flatMap(({ id }) =>
+        statement.revoke.all(String(id), sinceMs, revokeTimeMs, revokedBy),
+      );
+      const naming = completed.map(({ id }) => keyOf(statement.findNaming.get(String(id))));
+      const released = revoked.map(({ id }) => keyOf(statement.release.get(String(id))));
+      const predecessors = [...naming, ...released].filter((key): key is KeyRecord => key !== undefined);
+      return { completed: completed.map(checkKey), revoked: revoked.map(checkKey), predecessors };
+    });
+  };
+}
+
+function preparePending(db: DatabaseSync) {
+  const pending = "id = ?1 AND pending_since_ms <= ?2";
+  return {
+    find: db.prepare(`SELECT id, team_id AS teamId, revoke_time_ms IS NOT NULL AS isRevoked,
+      ${isDone} AS isDone FROM keys WHERE pending_since_ms <= ? LIMIT max(?, 0)`),
+    complete: db.prepare(`UPDATE keys SET pending_since_ms = NULL, version = version + 1
+      WHERE ${pending} AND ${isDone} RETURNING ${select}`),
+    revoke: db.prepare(`UPDATE keys SET revoke_time_ms = coalesce(revoke_time_ms, ?3),
+      revoked_by = coalesce(revoked_by, ?4), pending_since_ms = NULL,
+      request_id = CASE WHEN revoke_time_ms IS NULL THEN NULL ELSE request_id END,
+      version = version + (revoke_time_ms IS NULL) WHERE ${pending} RETURNING ${select}`),
+    findNaming: db.prepare(`SELECT ${select} FROM keys WHERE ${predecessorOf}`),
+    release: db.prepare(`UPDATE keys SET replaced_by_key_id = NULL, version = version + 1
+      WHERE ${predecessorOf} AND ${activeKey} RETURNING ${select}`),
+  };
+}
+
+/** Whether a key is not revoked, and its predecessor names it. */
+const isDone = `revoke_time_ms IS NULL AND EXISTS (SELECT 1 FROM keys AS old
+  WHERE old.id = keys.replaces_key_id AND old.team_id = keys.team_id AND old.replaced_by_key_id = keys.id)`;
+
+/** The key that names ?1 as the one that replaces it. */
+const predecessorOf = `replaced_by_key_id = ?1 AND (id, team_id) =
+  (SELECT replaces_key_id, team_id FROM keys WHERE id = ?1)`;
+
+/** The record of a key's row. Throws INTERNAL where the row does not fit. */
+function checkKey(row: Record<string, unknown>): KeyRecord {
+  return checkRecord(keyRecord, { ...row, appIds: parseJson(row.appIds) }, `keys/${row.id}`);
+}
+
+function keyOf(row: Record<string, unknown> | undefined): KeyRecord | undefined {
+  return row && checkKey(row);
 }

@@ -1,22 +1,17 @@
 import { join } from "node:path";
 import { dataFolderRefused, makeDataFolder } from "../../settings/data-folder.ts";
-import { createLookUpEach } from "../look-up-each.ts";
-import type { Stores } from "../stores.ts";
+import { createLookUpEach, type Stores } from "../stores.ts";
 import { createAppStore } from "./app-store.ts";
 import { createAuditStore } from "./audit-store.ts";
-import { openReserve, type ReserveState, setReserve } from "./disk-reserve.ts";
+import { openReserve, type ReserveState } from "./disk-reserve.ts";
 import { createKeyStore } from "./key-store.ts";
-import { type LockedDatabase, openLockedDatabase } from "./locked-database.ts";
-import { createMemberStore } from "./member-store.ts";
-import { createPreviewStore } from "./preview-store.ts";
-import { makePrivateFile } from "./private-file.ts";
+import { type LockedDatabase, makePrivateFile, openLockedDatabase } from "./locked-database.ts";
 import { createRunRecordStore } from "./run-record-store.ts";
 import { createServiceTokenStore } from "./service-token-store.ts";
-import { createSessionStore } from "./session-store.ts";
-import { answer } from "./statement.ts";
-import { createTeamStore } from "./team-store.ts";
+import { createSessionStore, createUserStore } from "./session-store.ts";
+import { answer, setReserve } from "./statement.ts";
+import { createMemberStore, createPreviewStore, createTeamStore } from "./team-store.ts";
 import { createUsageStore } from "./usage-store.ts";
-import { createUserStore } from "./user-store.ts";
 import { createWindowStore } from "./window-store.ts";
 
 /**

@@ -1,9 +1,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { ServiceTokenRecord, ServiceTokenStore } from "../../service-tokens/service-token-store.ts";
 import { checkRecord, serviceTokenRecord } from "../records.ts";
-import { columnsOf } from "./columns.ts";
-import { parseJson } from "./parse-json.ts";
-import { answer, write, writeAside, writeRevocation } from "./statement.ts";
+import { answer, columnsOf, parseJson, write, writeAside, writeRevocation } from "./statement.ts";
 
 /** The service tokens in SQLite. */
 export function createServiceTokenStore(db: DatabaseSync): ServiceTokenStore {

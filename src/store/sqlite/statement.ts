@@ -1,9 +1,12 @@
-import type { DatabaseSync } from "node:sqlite";
+import type { DatabaseSync, StatementSync } from "node:sqlite";
 import { createOwnTurns } from "../../base/clock.ts";
 import { fail, unavailable } from "../../refusal/refusal.ts";
 import { pendingEvent } from "../../audit/pending-change.ts";
-import { totalChanges, withEvent } from "./change-event.ts";
-import { reserveOf } from "./disk-reserve.ts";
+import type { AuditEvent, PendingEvent } from "../../audit/audit-store.ts";
+import { auditRecord, checkRecord } from "../records.ts";
+
+// How the stores of this folder talk to SQLite: the columns of a record, a read (`answer`), and the
+// three kinds of writes. A write of a change that the audit log tells has the event in its transaction.
 
 /**
  * The work's result as a promise. An error of SQLite becomes the refusal that callers can act on.
@@ -55,9 +58,77 @@ async function writeChange<T>(
 /** Each write takes about a millisecond, and on a slow disk several. */
 const writeTurn = createOwnTurns(4);
 
+/**
+ * Does the work in the transaction that is open, and adds the event if the work has changed a row.
+ * Returns the outcome that was written, which counts once the transaction is durable.
+ */
+function withEvent<T>(
+  db: DatabaseSync,
+  event: PendingEvent,
+  work: () => T,
+): { readonly result: T; readonly outcome: AuditEvent["outcome"] | undefined } {
+  const before = totalChanges(db);
+  const result = work();
+  if (totalChanges(db) === before) return { result, outcome: undefined };
+  const record = checkRecord(auditRecord, event.record(), "audit_events");
+  insertEvent(db).run({ ...record });
+  return { result, outcome: record.outcome };
+}
+
+/** The statement that writes an event whose id is new, and ignores one whose id is not. */
+export function insertEvent(db: DatabaseSync): StatementSync {
+  return prepared(db).insert;
+}
+
+/** How many rows this connection has changed. */
+function totalChanges(db: DatabaseSync): number {
+  return Number(prepared(db).totalChanges.get()?.n);
+}
+
+function prepared(db: DatabaseSync): Statements {
+  const known = statements.get(db);
+  if (known) return known;
+  const { names, values } = columnsOf(auditRecord.shape);
+  const made = {
+    insert: db.prepare(`INSERT INTO audit_events (${names}) VALUES (${values}) ON CONFLICT DO NOTHING`),
+    totalChanges: db.prepare("SELECT total_changes() AS n"),
+  };
+  statements.set(db, made);
+  return made;
+}
+
+interface Statements {
+  readonly insert: StatementSync;
+  readonly totalChanges: StatementSync;
+}
+
+const statements = new WeakMap<DatabaseSync, Statements>();
+
+/**
+ * A file of blocks that the store gives up, a piece at a time, so that a change that takes a right
+ * away can be written on a full disk. While a part is given up, no other change is written: it
+ * would take the room.
+ */
+export interface DiskReserve {
+  /**
+   * Whether a part was given up. First takes it back where there is room again. The length of the
+   * file keeps the answer for the next process.
+   */
+  isGivenUp(): boolean;
+  /** Frees a piece. Returns false where nothing is left of it. */
+  giveUp(): boolean;
+}
+
+const reserves = new WeakMap<DatabaseSync, DiskReserve>();
+
+/** From now on the changes of this database use the reserve. */
+export function setReserve(db: DatabaseSync, reserve: DiskReserve): void {
+  reserves.set(db, reserve);
+}
+
 /** What changes nothing needs no room, so it is done also while the reserve is given up. */
 function transactionOfRoom<T>(db: DatabaseSync, work: () => T): T {
-  if (!reserveOf(db)?.isGivenUp()) return transaction(db, work);
+  if (!reserves.get(db)?.isGivenUp()) return transaction(db, work);
   return transaction(db, () => {
     const before = totalChanges(db);
     const result = work();
@@ -76,7 +147,7 @@ function transactionOfReserve<T>(db: DatabaseSync, work: () => T): T {
       return transaction(db, work);
     } catch (thrown) {
       if (resultCode(thrown) !== sqlite.full) throw thrown;
-      if (!isFirst && !reserveOf(db)?.giveUp()) throw thrown;
+      if (!isFirst && !reserves.get(db)?.giveUp()) throw thrown;
       copyLog(db);
     }
   }
@@ -149,4 +220,49 @@ function resultCode(thrown: unknown): number | undefined {
 
 function isClosed(thrown: unknown): boolean {
   return thrown instanceof Error && "code" in thrown && thrown.code === "ERR_INVALID_STATE";
+}
+
+/** A table's columns as statements name them. */
+interface Columns {
+  /** `id, team_id` */
+  readonly names: string;
+  /** `:id, :teamId`, in the order of `names` */
+  readonly values: string;
+  /** `id AS id, team_id AS teamId`, so that rows come back as records. */
+  readonly select: string;
+  /** `id = :id, team_id = :teamId` */
+  readonly set: string;
+  /** `id = excluded.id, team_id = excluded.team_id`, for an insert that finds the row there. */
+  readonly setExcluded: string;
+}
+
+/**
+ * The columns for the fields of a record: the field `createTimeMs` is the column `create_time_ms`.
+ */
+export function columnsOf(shape: Readonly<Record<string, unknown>>): Columns {
+  const fields = Object.keys(shape).map((field) => ({ field, column: columnOf(field) }));
+  const list = (write: (each: { field: string; column: string }) => string) => fields.map(write).join(", ");
+  return {
+    names: list(({ column }) => column),
+    values: list(({ field }) => `:${field}`),
+    select: list(({ field, column }) => `${column} AS ${field}`),
+    set: list(({ field, column }) => `${column} = :${field}`),
+    setExcluded: list(({ column }) => `${column} = excluded.${column}`),
+  };
+}
+
+function columnOf(field: string): string {
+  return field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+/**
+ * Undefined where the text is not JSON. The parser's own error would quote the text, which may hold
+ * a credential.
+ */
+export function parseJson(text: unknown): unknown {
+  try {
+    return JSON.parse(String(text));
+  } catch {
+    return undefined;
+  }
 }

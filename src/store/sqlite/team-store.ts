@@ -1,8 +1,7 @@
 import type { DatabaseSync } from "node:sqlite";
-import type { TeamRecord, TeamStore } from "../../teams/team-store.ts";
-import { checkRecord, teamRecord } from "../records.ts";
-import { columnsOf } from "./columns.ts";
-import { answer, write, writeRevocation } from "./statement.ts";
+import type { MemberStore, PreviewStore, TeamRecord, TeamStore } from "../../teams/team-store.ts";
+import { checkRecord, memberRecord, teamRecord } from "../records.ts";
+import { answer, columnsOf, write, writeRevocation } from "./statement.ts";
 
 /** The teams in SQLite. */
 export function createTeamStore(db: DatabaseSync): TeamStore {
@@ -57,3 +56,52 @@ function teamOf(row: Record<string, unknown> | undefined): TeamRecord | undefine
 function checkTeam(row: Record<string, unknown>): TeamRecord {
   return checkRecord(teamRecord, row, `teams/${row.id}`);
 }
+
+/** Preview access in SQLite: one row for each user with access. */
+export function createPreviewStore(db: DatabaseSync): PreviewStore {
+  const grant = db.prepare("INSERT INTO preview VALUES (?) ON CONFLICT DO NOTHING");
+  const withdraw = db.prepare("DELETE FROM preview WHERE email = ?");
+  const has = db.prepare("SELECT 1 FROM preview WHERE email = ?");
+  const list = db.prepare("SELECT email FROM preview WHERE email > ? ORDER BY email LIMIT max(?, 0)");
+
+  return {
+    set: (email, granted) =>
+      granted ? write(db, () => void grant.run(email)) : writeRevocation(db, () => void withdraw.run(email)),
+    has: (email) => answer(() => has.get(email) !== undefined),
+    list: ({ limit, after }) => answer(() => list.all(after ?? "", limit).map((row) => String(row.email))),
+  };
+}
+
+/** The members of teams in SQLite. */
+export function createMemberStore(db: DatabaseSync): MemberStore {
+  // Returns nothing, and changes no row, where the member is there. So a repeat writes no event.
+  const add = db.prepare(`INSERT INTO members (${memberColumns.names}) VALUES (${memberColumns.values})
+    ON CONFLICT DO NOTHING RETURNING ${memberColumns.select}`);
+  const remove = db.prepare("DELETE FROM members WHERE team_id = ? AND email = ?");
+  const removeAll = db.prepare(`DELETE FROM members WHERE team_id = ?1 AND email IN (
+    SELECT email FROM members WHERE team_id = ?1 LIMIT max(?2, 0))`);
+  const find = db.prepare(`SELECT ${memberColumns.select} FROM members WHERE team_id = ? AND email = ?`);
+  const list = db.prepare(`SELECT ${memberColumns.select} FROM members
+    WHERE team_id = ? AND email > ? ORDER BY email LIMIT max(?, 0)`);
+  const teamIdsOf = db.prepare(
+    "SELECT team_id FROM members WHERE email = ? ORDER BY team_id LIMIT max(?, 0)",
+  );
+  const check = (row: unknown) => checkRecord(memberRecord, row, "members");
+
+  return {
+    add: (member) =>
+      write(db, () => check(add.get({ ...check(member) }) ?? find.get(member.teamId, member.email))),
+    remove: (teamId, email) => writeRevocation(db, () => remove.run(teamId, email).changes === 1),
+    removeAll: (teamId, limit) => writeRevocation(db, () => Number(removeAll.run(teamId, limit).changes)),
+    find: (teamId, email) =>
+      answer(() => {
+        const row = find.get(teamId, email);
+        return row && check(row);
+      }),
+    list: ({ teamId, limit, after }) => answer(() => list.all(teamId, after ?? "", limit).map(check)),
+    teamIdsOf: (email, limit) =>
+      answer(() => teamIdsOf.all(email, limit).map(({ team_id }) => String(team_id))),
+  };
+}
+
+const memberColumns = columnsOf(memberRecord.shape);

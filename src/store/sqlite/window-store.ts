@@ -1,8 +1,7 @@
 import type { DatabaseSync } from "node:sqlite";
 import type { WindowStore } from "../../limit/window-store.ts";
 import { checkRecord, windowPageRecord } from "../records.ts";
-import { columnsOf } from "./columns.ts";
-import { answer, write } from "./statement.ts";
+import { answer, columnsOf, write } from "./statement.ts";
 
 /** The window that a clean stop keeps, in SQLite. */
 export function createWindowStore(db: DatabaseSync): WindowStore {

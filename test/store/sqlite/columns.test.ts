@@ -16,8 +16,8 @@ import {
   userRecord,
   windowPageRecord,
 } from "#src/store/records.ts";
-import { columnsOf } from "#src/store/sqlite/columns.ts";
 import { migrate } from "#src/store/sqlite/migrations.ts";
+import { columnsOf } from "#src/store/sqlite/statement.ts";
 
 const db = new DatabaseSync(":memory:");
 migrate(db);

@@ -78,7 +78,7 @@ test("looks at a folder refuse no start on it at the same instant", async () => 
   const dataDir = folders.create();
   await (await openSqliteStores({ dataDir })).close();
   const program = `
-    import { isServed } from "#src/store/sqlite/data-folder-lock.ts";
+    import { isServed } from "#src/store/sqlite/locked-database.ts";
     console.log("looking");
     while (process.ppid === Number(process.argv[2])) isServed(process.argv[1]);`;
   const args = ["--input-type=module", "-e", program, dataDir, String(process.pid)];

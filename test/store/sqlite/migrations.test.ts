@@ -2,9 +2,9 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, expect, test } from "vitest";
 import { StartRefused } from "#src/refusal/start-refused.ts";
-import { columnsOf } from "#src/store/sqlite/columns.ts";
 import { migrate, migrations } from "#src/store/sqlite/migrations.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import { columnsOf } from "#src/store/sqlite/statement.ts";
 import { auditEventOf, keyRecordOf, newAppOf, teamRecordOf } from "../../harness/store-records.ts";
 import { createTempFolders } from "../../harness/temp-folders.ts";
 

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { openDatabase } from "#src/store/sqlite/database.ts";
 import { createKeyStore } from "#src/store/sqlite/key-store.ts";
+import { openDatabase } from "#src/store/sqlite/locked-database.ts";
 import { migrate } from "#src/store/sqlite/migrations.ts";
 import { countTurns } from "../../harness/counted-turns.ts";
 import { keyRecordOf } from "../../harness/store-records.ts";
