@@ -58,7 +58,7 @@ export const bounds = {
   /** How long one connection to MongoDB may take to open. */
   storeConnectMsMax: 5_000,
   /** After this long with nothing but UNAVAILABLE from MongoDB, the driver's client is replaced. */
-  storeRevivalMs: 3_000,
+  storeReconnectMs: 3_000,
   /** How long `keyrun doctor` looks whether instances renew their records in MongoDB. */
   servedLookMs: 2_000,
   /** Changes that a fleet's control document holds. Who missed more drops all that it cached. */

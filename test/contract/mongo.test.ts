@@ -1,8 +1,7 @@
 import { afterAll, onTestFinished } from "vitest";
-import { connectMongo } from "#src/store/mongo/connection.ts";
+import { connectMongo, freshReadOf } from "#src/store/mongo/connection.ts";
 import { createControlStore } from "#src/store/mongo/control-store.ts";
 import { collectionsOf } from "#src/store/mongo/documents.ts";
-import { freshReadOf } from "#src/store/mongo/fresh-read.ts";
 import { createInstanceRecordStore } from "#src/store/mongo/instance-record.ts";
 import { createStoreCall } from "#src/store/mongo/store-call.ts";
 import type { Stores } from "#src/store/stores.ts";

@@ -1,6 +1,17 @@
-import { type Db, MongoClient, type MongoClientOptions, MongoError, MongoServerError } from "mongodb";
+import { setTimeout as sleep } from "node:timers/promises";
+import {
+  type Db,
+  type FindOneOptions,
+  MongoClient,
+  type MongoClientOptions,
+  MongoError,
+  MongoServerError,
+} from "mongodb";
+import type { Clock } from "../../base/clock.ts";
 import { bounds } from "../../bounds.ts";
+import { Refusal } from "../../refusal/refusal.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
+import type { StoreCall } from "./store-call.ts";
 
 export interface MongoConnection {
   readonly client: MongoClient;
@@ -82,3 +93,86 @@ export function mongoTooSlow(client: MongoClient): StartRefused {
 function hostsOf({ options }: MongoClient): string {
   return options.srvHost ?? options.hosts.join(", ");
 }
+
+/** How a record is read that a right depends on. Without options: the client's majority read. */
+export type FreshRead = Pick<FindOneOptions, "readConcern" | "maxTimeMS">;
+
+/**
+ * The reads of one instance of a fleet. A change of rights is written by one instance and told to
+ * the others, whose next read must see it. A majority read need not: a primary may lag behind what
+ * it has acknowledged, and a deposed one does not know of it. The protocol's proof therefore asks
+ * for a read with a causal token; a linearizable read by `_id` promises the same without one, and
+ * also where the token would have been lost with a connection. A server that is no replica set has
+ * one node, whose majority reads are linearizable.
+ */
+export async function freshReadOf(db: Db, { callMsMax }: { readonly callMsMax: number }): Promise<FreshRead> {
+  const { setName, msg } = await db.command({ hello: 1 });
+  if (typeof setName !== "string" && msg !== "isdbgrid") return {};
+  // Without a majority such a read would wait for ever.
+  return { readConcern: { level: "linearizable" }, maxTimeMS: callMsMax };
+}
+
+/** Reconnects the driver where it does not do so by itself. */
+export interface DriverReconnect {
+  /** Wraps the call. Where every call was UNAVAILABLE for `afterMs`, the client connects anew. */
+  watch(call: StoreCall): StoreCall;
+  /** Closes the client for good. */
+  close(): Promise<void>;
+}
+
+/**
+ * The driver reconnects by itself, but not always. Version 7.9.0 waits for ever for the "drain" of
+ * a socket that it wrote to between the socket's end and its "close". Where that socket is the
+ * monitor's, the client never looks for the server again; this happens with a server that is polled
+ * and ends all its connections at once. A client that is closed and connected again does find the
+ * server.
+ */
+export function createDriverReconnect(
+  client: MongoClient,
+  { clock, afterMs }: { readonly clock: Clock; readonly afterMs: number },
+): DriverReconnect {
+  let failingSinceMs: number | undefined;
+  let reconnecting: Promise<void> | undefined;
+  let closed = false;
+
+  async function reconnect(): Promise<void> {
+    for (let connected = false; !connected && !closed; ) {
+      await client.close().catch(() => {});
+      connected = await client.connect().then(
+        () => true,
+        () => false,
+      );
+      // Pauses before it tries again, in case the server refuses at once.
+      if (!connected && !closed) await sleep(pauseMs, undefined, { ref: false });
+    }
+    failingSinceMs = undefined;
+    reconnecting = undefined;
+  }
+
+  function noteFailure(): void {
+    const nowMs = clock.monotonicMs();
+    failingSinceMs ??= nowMs;
+    if (!closed && nowMs - failingSinceMs >= afterMs) reconnecting ??= reconnect();
+  }
+
+  return {
+    watch: (call) => async (work) => {
+      try {
+        const result = await call(work);
+        failingSinceMs = undefined;
+        return result;
+      } catch (thrown) {
+        if (thrown instanceof Refusal && thrown.reason === "UNAVAILABLE") noteFailure();
+        else failingSinceMs = undefined;
+        throw thrown;
+      }
+    },
+    async close() {
+      closed = true;
+      await reconnecting;
+      await client.close();
+    },
+  };
+}
+
+const pauseMs = 100;

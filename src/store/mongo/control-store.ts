@@ -3,9 +3,9 @@ import { bounds } from "../../bounds.ts";
 import type { ControlStore, ControlView, HeldPlanLimits } from "../../fleet/control-store.ts";
 import { fail, unavailable } from "../../refusal/refusal.ts";
 import { checkRecord } from "../records.ts";
+import type { FreshRead } from "./connection.ts";
 import { type ControlDocument, controlDocument } from "./control-document.ts";
 import type { Collections } from "./documents.ts";
-import type { FreshRead } from "./fresh-read.ts";
 import { createRecentReader, withRecent } from "./recent-changes.ts";
 import { isDuplicate, type StoreCall } from "./store-call.ts";
 

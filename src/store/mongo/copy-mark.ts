@@ -1,6 +1,6 @@
 import { StartRefused } from "../../refusal/start-refused.ts";
+import type { FreshRead } from "./connection.ts";
 import type { Collections } from "./documents.ts";
-import type { FreshRead } from "./fresh-read.ts";
 import { isDuplicate } from "./store-call.ts";
 
 /** The mark that a copy of another store leaves in the database. */

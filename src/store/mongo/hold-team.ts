@@ -3,7 +3,7 @@ import { type InstanceGuard, type InstanceGuardParts, takeInstance } from "../..
 import { unavailable } from "../../refusal/refusal.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
 import type { Collections } from "./documents.ts";
-import type { FreshRead } from "./fresh-read.ts";
+import type { FreshRead } from "./connection.ts";
 import { createInstanceRecordStore } from "./instance-record.ts";
 import type { StoreCall } from "./store-call.ts";
 

@@ -1,7 +1,7 @@
 import type { InstanceRecordStore } from "../../fleet/instance-record-store.ts";
 import { checkRecord } from "../records.ts";
+import type { FreshRead } from "./connection.ts";
 import { type Collections, storedInstance } from "./documents.ts";
-import type { FreshRead } from "./fresh-read.ts";
 import { isDuplicate, type StoreCall } from "./store-call.ts";
 
 /**

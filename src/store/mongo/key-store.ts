@@ -4,7 +4,7 @@ import { bounds } from "../../bounds.ts";
 import type { InsertKeyOutcome, KeyCursor, KeyMatch, KeyRecord, KeyStore } from "../../keys/key-store.ts";
 import { unavailable } from "../../refusal/refusal.ts";
 import type { Collections, KeyDocument } from "./documents.ts";
-import type { FreshRead } from "./fresh-read.ts";
+import type { FreshRead } from "./connection.ts";
 import { activeKey, activeSlot, activeSlots, checkKey, endedSlot, findByRequestKey, freeSlots, insertDocument, keyDocumentOf, keyOf, newest, recordUses, type KeyAccess } from "./key-documents.ts";
 import { rotateKey, settlePendingKeys } from "./rotate-key.ts";
 import type { StoreCall } from "./store-call.ts";

@@ -6,16 +6,14 @@ import type { InstanceGuard } from "../../fleet/instance-guard.ts";
 import { createLookUpEach, type FleetStore, type Stores } from "../stores.ts";
 import { createAppStore } from "./app-store.ts";
 import { createAuditStore } from "./audit-store.ts";
-import { connectMongo } from "./connection.ts";
+import { connectMongo, type FreshRead, freshReadOf, createDriverReconnect, type DriverReconnect } from "./connection.ts";
 import { createControlStore } from "./control-store.ts";
 import { requireWhole } from "./copy-mark.ts";
 import { type Collections, collectionsOf } from "./documents.ts";
-import { type FreshRead, freshReadOf } from "./fresh-read.ts";
 import { createHoldTeam } from "./hold-team.ts";
 import { createInstanceRecordStore } from "./instance-record.ts";
 import { createKeyStore } from "./key-store.ts";
 import { migrate } from "./migrations.ts";
-import { createRevival, type Revival } from "./revival.ts";
 import { createRunRecordStore } from "./run-record-store.ts";
 import { type AloneParts, instanceTimes, serveAlone } from "./serve-alone.ts";
 import { createServiceTokenStore } from "./service-token-store.ts";
@@ -32,10 +30,10 @@ export interface MongoStoresParts extends AloneParts {
   /** How long to wait for the server at the start; `storeStartMsMax` where it is absent. */
   readonly startMsMax?: number;
   /**
-   * How long the store may be out of reach before the client connects anew; `storeRevivalMs` where
+   * How long the store may be out of reach before the client connects anew; `storeReconnectMs` where
    * it is absent.
    */
-  readonly revivalMs?: number;
+  readonly reconnectMs?: number;
   /** How long one operation may take; `storeTimeoutMs` where it is absent. */
   readonly callMsMax?: number;
   /** Serve the database together with others, and not alone. */
@@ -59,10 +57,10 @@ export async function openMongoStores(parts: MongoStoresParts): Promise<Stores> 
   try {
     const callMsMax = parts.callMsMax ?? bounds.storeTimeoutMs;
     const serving = await connectMongo(parts.uri, { selectionMsMax: callMsMax, socketMsMax: callMsMax });
-    const afterMs = parts.revivalMs ?? bounds.storeRevivalMs;
-    const revival = createRevival(serving.client, { clock: parts.clock, afterMs });
-    closers.push(() => revival.close());
-    const call = revival.watch(createStoreCall(callMsMax));
+    const afterMs = parts.reconnectMs ?? bounds.storeReconnectMs;
+    const reconnect = createDriverReconnect(serving.client, { clock: parts.clock, afterMs });
+    closers.push(() => reconnect.close());
+    const call = reconnect.watch(createStoreCall(callMsMax));
     const served = {
       collections: collectionsOf(serving.db),
       call,
@@ -85,7 +83,7 @@ export async function openMongoStores(parts: MongoStoresParts): Promise<Stores> 
     });
     const fleet = control && { id: await fleetIdOf(served, parts), control, schema, holdTeam };
     const reads = { freshRead, linearizable: served.freshRead };
-    return storesOf(serving.db, { guard, revival, call: guarded, reads, fleet });
+    return storesOf(serving.db, { guard, reconnect, call: guarded, reads, fleet });
   } catch (thrown) {
     for (const close of closers.reverse()) await close();
     throw thrown;
@@ -150,13 +148,13 @@ function storesOf(
   db: Db,
   parts: {
     readonly guard: InstanceGuard;
-    readonly revival: Revival;
+    readonly reconnect: DriverReconnect;
     readonly call: StoreCall;
     readonly reads: { readonly freshRead: FreshRead; readonly linearizable: FreshRead };
     readonly fleet: FleetStore | undefined;
   },
 ): Stores {
-  const { guard, revival, call, reads, fleet } = parts;
+  const { guard, reconnect, call, reads, fleet } = parts;
   const collections = collectionsOf(db);
   const { freshRead, linearizable } = reads;
   const audit = createAuditStore(collections, call);
@@ -168,7 +166,7 @@ function storesOf(
   let closed: Promise<void> | undefined;
   const close = async () => {
     await guard.release();
-    await revival.close();
+    await reconnect.close();
   };
   return {
     keys,

@@ -7,9 +7,9 @@ import {
   type InstanceTimes,
   takeInstance,
 } from "../../fleet/instance-guard.ts";
+import type { FreshRead } from "./connection.ts";
 import { createControlStore } from "./control-store.ts";
 import type { Collections } from "./documents.ts";
-import type { FreshRead } from "./fresh-read.ts";
 import { createInstanceRecordStore } from "./instance-record.ts";
 import type { StoreCall } from "./store-call.ts";
 

@@ -120,7 +120,7 @@ const passingErrors = [
 
 /**
  * The driver does not export these classes. The second is that of a call that waited for a
- * connection while the client was closed, as its revival does.
+ * connection while the client was closed, as its reconnect does.
  */
 const passingNames: ReadonlySet<string> = new Set(["MongoWaitQueueTimeoutError", "MongoPoolClosedError"]);
 

@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { MemberRecord, MemberStore, NewTeam, PreviewStore, TeamRecord, TeamStore } from "../../teams/team-store.ts";
 import { given, checkRecord, teamShape } from "../records.ts";
 import { type Collections, type MemberDocument, memberDocument, storedMember, storedTeam, type TeamDocument, teamDocument } from "./documents.ts";
-import type { FreshRead } from "./fresh-read.ts";
+import type { FreshRead } from "./connection.ts";
 import { isDuplicate, repeatOnDuplicate, type StoreCall } from "./store-call.ts";
 import type { WithEvent } from "./with-event.ts";
 

@@ -1,6 +1,6 @@
 import type { AuditStore, PendingEvent } from "../../audit/audit-store.ts";
 import { pendingEvent } from "../../audit/pending-change.ts";
-import type { FreshRead } from "./fresh-read.ts";
+import type { FreshRead } from "./connection.ts";
 
 /**
  * Makes a change of the store, and keeps it not without the event of the change under way. MongoDB

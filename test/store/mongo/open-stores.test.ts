@@ -90,7 +90,7 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     beforeAll(async () => {
       proxy = await openTcpProxy(serverAddress());
       const uri = through(databases.createUri(), proxy);
-      stores = await openMongoForTest({ uri, callMsMax, revivalMs: callMsMax });
+      stores = await openMongoForTest({ uri, callMsMax, reconnectMs: callMsMax });
       await stores.keys.insert(keyRecordOf({ id: "k", teamId: "demo" }), { activeMax: 50 });
     });
     afterAll(async () => {
