@@ -3,7 +3,7 @@ import { setImmediate } from "node:timers/promises";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { connectMongo } from "#src/store/mongo/connection.ts";
 import { collectionsOf } from "#src/store/mongo/documents.ts";
-import { fieldsOf, placeOf } from "#src/store/mongo/usage-fields.ts";
+import { fieldsOf, placeOf } from "#src/store/mongo/usage-store.ts";
 import { createReadUsage } from "#src/usage/get-usage.ts";
 import { createHeldUsage } from "#src/usage/held-usage.ts";
 import { createCountRuns } from "#src/usage/usage.ts";
@@ -62,8 +62,8 @@ async function queryTimes(store: UsageStore): Promise<string> {
   return words.join(", ");
 }
 
-async function setDays(store: UsageStore, firstMs = fromMs): Promise<void> {
-  for (let startMs = firstMs; startMs < todayMs; startMs += dayMs) await store.setDay("t", startMs);
+async function setDays(store: UsageStore): Promise<void> {
+  for (let startMs = fromMs; startMs < todayMs; startMs += dayMs) await store.setDay("t", startMs);
 }
 
 test("in the embedded store, the usage of 10 million requests is read whole", async () => {
@@ -95,8 +95,9 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
         documents.set(place._id, { ...place, ...documents.get(place._id), ...fieldsOf(hour), writes: 1 });
       }
       await collectionsOf(db).usageHours.insertMany([...documents.values()]);
+      const [{ startTimeMs }] = hours as [UsageHour];
+      if (startTimeMs < todayMs) await stores.usage.setDay("t", startTimeMs);
     }
-    await setDays(stores.usage, firstMs);
     figure("MongoDB", await queryTimes(stores.usage));
   });
 });

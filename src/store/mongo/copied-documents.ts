@@ -4,8 +4,7 @@ import { checkRecord } from "../records.ts";
 import { activeSlot, endedSlot, keyDocumentOf, successorSlot } from "./key-documents.ts";
 import { serviceTokenDocumentOf } from "./service-token-store.ts";
 import { memberIdOf } from "./team-store.ts";
-import { fieldsOf, placeOf } from "./usage-fields.ts";
-import { dayIdOf } from "./usage-hours.ts";
+import { fieldsOf, placeOf, dayIdOf } from "./usage-store.ts";
 
 /** Any document of a collection that takes a copy. */
 export interface CopiedDocument {
@@ -81,9 +80,9 @@ function documentOf(
     }
     case "usageHours": {
       const hour = checkRecord(copiedShapes.usageHours, record, name);
+      const place = placeOf(hour);
       // Each record has a document of its own: the hours of a day don't share one here.
-      const incarnation = `${hour.incarnation}@${hour.startTimeMs}`;
-      return { ...placeOf({ ...hour, incarnation }), ...fieldsOf(hour), writes: 1 };
+      return { ...place, _id: `${place._id}@${hour.startTimeMs}`, ...fieldsOf(hour), writes: 1 };
     }
     case "usageDays": {
       const day = checkRecord(copiedShapes.usageDays, record, name);

@@ -2,7 +2,7 @@
 // is upgraded, a newer instance may have added a field. A field that is added later needs a default
 // for what an older instance writes.
 
-import type { Binary, Collection, Db } from "mongodb";
+import type { Collection, Db } from "mongodb";
 import { z } from "zod";
 import type { UsageDay } from "../../usage/usage-store.ts";
 import { appShape, auditShape, keyShape, memberShape, pageNumber, runRecordShape, serviceTokenShape, sessionShape, teamShape, userShape, windowPageShape } from "../records.ts";
@@ -94,7 +94,7 @@ export interface RunRecordDocument extends z.infer<typeof runRecordDocument> {
 }
 
 /**
- * What one incarnation has counted for a key on a day, as `usage-fields.ts` describes its counts.
+ * What one incarnation has counted for a key on a day, as `usage-store.ts` describes its counts.
  */
 export interface UsageHoursDocument {
   readonly _id: string;
@@ -107,13 +107,26 @@ export interface UsageHoursDocument {
   readonly [count: `${"a" | "l" | "f" | "t"}${number}`]: number;
 }
 
+/** The documents of a Keyrun of schema 11 also have `packedHours`, which nothing reads any more. */
 export interface UsageDayDocument extends UsageDay {
   readonly _id: string;
-  /** The sums of its hours. */
-  readonly packedHours?: Binary;
-  /** How often all documents of the key and day had been written when `packedHours` was set. */
-  readonly packedWrites?: number;
 }
+
+/** What all incarnations have counted for a key on a day that is over. */
+export interface UsageDayHoursDocument {
+  readonly _id: string;
+  readonly teamId: string;
+  readonly keyId: string;
+  readonly dayMs: number;
+  /** How often it was written. */
+  readonly moves: number;
+  /**
+   * By the incarnation, an array for each hour, `[hour, accepted, limited, failed, appMs]`. It is
+   * JSON in one text: as arrays of its own it takes the server ten times as long.
+   */
+  readonly hours: string;
+}
+
 export const auditDocument = z.strictObject({ _id: id, ...auditShape });
 export type AuditDocument = z.infer<typeof auditDocument>;
 /** The first events had no detail, and an instance that knows of none still writes such. */
@@ -145,6 +158,7 @@ export interface Collections {
   readonly runRecords: Collection<RunRecordDocument>;
   readonly usageHours: Collection<UsageHoursDocument>;
   readonly usageDays: Collection<UsageDayDocument>;
+  readonly usageDayHours: Collection<UsageDayHoursDocument>;
   readonly auditEvents: Collection<AuditDocument>;
   readonly instances: Collection<InstanceDocument>;
   readonly control: Collection<ControlDocument>;
@@ -165,6 +179,7 @@ export function collectionsOf(db: Db): Collections {
     runRecords: db.collection("runRecords"),
     usageHours: db.collection("usageHours"),
     usageDays: db.collection("usageDays"),
+    usageDayHours: db.collection("usageDayHours"),
     auditEvents: db.collection("auditEvents"),
     instances: db.collection("instances"),
     control: db.collection("control"),

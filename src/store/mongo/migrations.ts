@@ -44,6 +44,9 @@ export async function requireKnownSchema(
   );
 }
 
+/** From this schema on, a Keyrun reads the hours that were moved into `usageDayHours`. */
+export const movedHoursSchema = 12;
+
 /**
  * Step n brings schema n − 1 to n. A start that was killed repeats the step that it was in, and two
  * that start together both do it, so a step must be safe to repeat. It only adds: in a fleet,
@@ -76,6 +79,9 @@ const migrations: readonly MigrationStep[] = [
   // Tokens of internal services; their collection comes with the first document.
   async () => {},
   // The audit log; its collection comes with the first document.
+  async () => {},
+  // The hours of a day that is over are moved into a document for each key, once all instances that
+  // serve read them there.
   async () => {},
 ];
 
@@ -111,8 +117,8 @@ const foldedAtOnce = 1_000;
  * only as good as its index.
  */
 async function ensureIndexes(collections: Collections): Promise<void> {
-  const { keys, serviceTokens, members, sessions, runRecords, usageHours, usageDays, auditEvents } =
-    collections;
+  const { keys, serviceTokens, members, sessions, runRecords, auditEvents } = collections;
+  const { usageHours, usageDays, usageDayHours } = collections;
   await keys.createIndex({ slot: 1 }, { unique: true });
   await keys.createIndex({ requestKey: 1 }, { unique: true });
   await keys.createIndex({ teamId: 1, createTimeMs: -1, _id: -1 });
@@ -132,9 +138,10 @@ async function ensureIndexes(collections: Collections): Promise<void> {
   await runRecords.createIndex({ teamId: 1, createTimeMs: 1, textBytes: 1 });
   await runRecords.createIndex({ teamId: 1, textExpireTimeMs: 1 });
   await runRecords.createIndex({ expireTimeMs: 1 });
-  // The writes are in it so that a day's state is known without its documents.
+  // The writes are in it since a Keyrun of schema 11, which sums them.
   await usageHours.createIndex({ teamId: 1, dayMs: 1, keyId: 1, writes: 1 });
   await usageDays.createIndex({ teamId: 1, startTimeMs: 1, keyId: 1 });
+  await usageDayHours.createIndex({ teamId: 1, dayMs: 1, keyId: 1 });
   const filters = [{}, { teamId: 1 }, { actor: 1 }, { action: 1 }] as const;
   const ofTeam = [
     { teamId: 1, actor: 1 },

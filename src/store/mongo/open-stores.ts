@@ -13,7 +13,7 @@ import { type Collections, collectionsOf } from "./documents.ts";
 import { createHoldTeam } from "./hold-team.ts";
 import { createInstanceRecordStore } from "./instance-record.ts";
 import { createKeyStore } from "./key-store.ts";
-import { migrate } from "./migrations.ts";
+import { migrate, movedHoursSchema } from "./migrations.ts";
 import { createRunRecordStore } from "./run-record-store.ts";
 import { type AloneParts, instanceTimes, serveAlone } from "./serve-alone.ts";
 import { createServiceTokenStore } from "./service-token-store.ts";
@@ -144,6 +144,11 @@ async function fleetIdOf(
 
 const fleetIdLength = 12;
 
+async function everyInstanceReadsMovedHours(fleet: FleetStore | undefined): Promise<boolean> {
+  const { leases } = fleet ? await fleet.control.read() : { leases: [] };
+  return leases.every(({ facts }) => facts.schema >= movedHoursSchema);
+}
+
 function storesOf(
   db: Db,
   parts: {
@@ -180,7 +185,7 @@ function storesOf(
     audit,
     window: createWindowStore(collections, call),
     runRecords: createRunRecordStore(collections, call),
-    usage: createUsageStore(collections, call),
+    usage: createUsageStore(collections, call, { mayMove: () => everyInstanceReadsMovedHours(fleet) }),
     guard,
     ...(fleet && { fleet }),
     check: createLookUpEach({ keys, teams, apps }),
