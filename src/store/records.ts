@@ -182,6 +182,38 @@ export const usageDayRecord = z.strictObject({
 export const auditRecord = z.strictObject({ id, ...auditShape }) satisfies z.ZodType<AuditEvent>;
 export const windowPageRecord = z.strictObject({ number: pageNumber, ...windowPageShape });
 
+/** A deleted team or app keeps its version, which goes on where its id is used again. */
+const tombstone = { deleted: z.boolean() };
+
+/**
+ * What is copied from one store to another, by the name of its collection. Sessions are not: people
+ * sign in again.
+ */
+export const copiedShapes = {
+  teams: teamRecord.extend(tombstone),
+  members: memberRecord,
+  preview: z.strictObject({ email: id }),
+  users: userRecord,
+  apps: appRecord.extend(tombstone),
+  keys: keyRecord,
+  serviceTokens: serviceTokenRecord,
+  runRecords: runRecord.extend({ text: z.string().nullable() }),
+  windowPages: windowPageRecord,
+  usageHours: usageHourRecord,
+  usageDays: usageDayRecord,
+  auditEvents: auditRecord,
+};
+
+export type CopiedName = keyof typeof copiedShapes;
+
+export const copiedNames = Object.keys(copiedShapes) as readonly CopiedName[];
+
+/** Some records of one kind. Each fits its shape. */
+export interface CopiedBatch {
+  readonly name: CopiedName;
+  readonly records: readonly Readonly<Record<string, unknown>>[];
+}
+
 /** The fields of a change that have a value: a field that is present but undefined is left out. */
 export function given<T extends object>(change: T): Partial<T> {
   // The cast is safe: a subset of the fields of T is a Partial of it.

@@ -1,26 +1,28 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Db } from "mongodb";
+import type { z } from "zod";
 import { bounds } from "../../bounds.ts";
 import type { InstanceGuard } from "../../fleet/instance-guard.ts";
+import type { KeyRecord } from "../../keys/key-store.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
-import type { UsageStore } from "../../usage/usage-store.ts";
-import { type CopiedName, copiedNames } from "../copied-records.ts";
-import type { CopyTarget } from "../copy-store.ts";
+import { type CopiedBatch, type CopiedName, checkRecord, copiedNames, copiedShapes } from "../records.ts";
 import { connectMongo } from "./connection.ts";
-import { type CopiedDocument, createCopiedDocuments } from "./copied-documents.ts";
-import { beginCopy, endCopy, findCopyMark } from "./copy-mark.ts";
-import { collectionsOf } from "./documents.ts";
+import { type Collections, collectionsOf, copyStates, type MetaDocument } from "./documents.ts";
+import { activeSlot, endedSlot, keyDocumentOf, successorSlot } from "./key-documents.ts";
 import { migrate, requireKnownSchema } from "./migrations.ts";
 import { type AloneParts, serveAlone } from "./serve-alone.ts";
-import { createStoreCall, type StoreCall, whileHolding } from "./store-call.ts";
-import { createUsageStore } from "./usage-store.ts";
+import { serviceTokenDocumentOf } from "./service-token-store.ts";
+import { createStoreCall, isDuplicate, type StoreCall, whileHolding } from "./store-call.ts";
+import { memberIdOf } from "./team-store.ts";
+import { createUsageStore, dayIdOf, fieldsOf, placeOf } from "./usage-store.ts";
 
 /**
  * A database of MongoDB that takes a copy. It is held meanwhile, as by an instance that serves it
- * alone. What an earlier copy left that was cut off is removed. Throws StartRefused where the
+ * alone, and from the first write until `finish` has resolved a mark in it keeps every Keyrun from
+ * starting. What an earlier copy left that was cut off is removed. Throws StartRefused where the
  * server can't be reached, a Keyrun serves the database, or it holds anything else.
  */
-export async function openMongoTarget(parts: AloneParts & { readonly uri: string }): Promise<CopyTarget> {
+export async function openMongoTarget(parts: AloneParts & { readonly uri: string }) {
   const { client, db } = await connectMongo(parts.uri, {
     selectionMsMax: bounds.storeStartMsMax,
     socketMsMax: bounds.storePrepareMsMax,
@@ -37,91 +39,105 @@ export async function openMongoTarget(parts: AloneParts & { readonly uri: string
     guard = await serveAlone(parts, { collections, call, freshRead: {} });
     const guarded = whileHolding(guard, createStoreCall(bounds.storePrepareMsMax), lostDatabase);
     const copier = parts.newIncarnation();
-    await takeEmpty(db, { call: guarded, copier });
+    await takeEmpty(db, guarded, copier);
     await guarded(() => migrate(collections));
-    return targetOf(db, { call: guarded, copier, close });
+    return { ...targetOf(db, guarded, copier), close };
   } catch (thrown) {
     await close();
     throw thrown;
   }
 }
 
-interface Taking {
-  readonly call: StoreCall;
-  /** Tells this copy from every other one. */
-  readonly copier: string;
-}
-
-function targetOf(db: Db, { call, copier, close }: Taking & { close: () => Promise<void> }): CopyTarget {
-  const written = createCopiedDocuments();
-  const expected = createCopiedDocuments();
+function targetOf(db: Db, call: StoreCall, copier: string) {
+  const written = createDocuments();
+  const expected = createDocuments();
   return {
-    async write(batch) {
+    /** Adds the records, durable. To be called with the batches in their order. */
+    async write(batch: CopiedBatch): Promise<void> {
       const operations = written(batch).map((document) => ({ insertOne: { document } }));
       await call(() => collectionOf(db, batch.name).bulkWrite(operations, { ordered: false }));
     },
-    async holds(batch) {
+    /** Whether the store holds these records as they were written. In the same order again. */
+    async holds(batch: CopiedBatch): Promise<boolean> {
       const documents = expected(batch);
-      const ids = documents.map(({ _id }) => _id);
-      const found = await call(() =>
-        collectionOf(db, batch.name)
-          .find({ _id: { $in: ids } })
-          .toArray(),
-      );
+      const some = { _id: { $in: documents.map(({ _id }) => _id) } };
+      const found = await call(() => collectionOf(db, batch.name).find(some).toArray());
       const byId = new Map(found.map((document) => [document._id, document]));
       return documents.every((document) => isDeepStrictEqual(byId.get(document._id), document));
     },
-    count: (name) => call(() => collectionOf(db, name).countDocuments()),
-    async finish() {
-      await packDays(createUsageStore(collectionsOf(db), call));
+    count: (name: CopiedName): Promise<number> => call(() => collectionOf(db, name).countDocuments()),
+    /** Leaves the store to the next start of Keyrun. */
+    async finish(): Promise<void> {
+      await moveHours(collectionsOf(db), call);
       // The guard alone is not enough: this process may be frozen after the check of it, for as
       // long as another copier needs to begin anew.
       if (!(await call(() => endCopy(collectionsOf(db), copier)))) throw lostDatabase();
     },
-    close,
   };
 }
 
-/**
- * Packs the hours of the days that were set: in a copy, each hour of a process has a document of
- * its own, and a month of a team would be slow to read for as long.
- */
-async function packDays(usage: UsageStore): Promise<void> {
-  let teamId = await usage.teamAfter("");
-  while (teamId !== undefined) {
+/** Of the days that were set: each hour of a process has a document of its own in a copy. */
+async function moveHours(collections: Collections, call: StoreCall): Promise<void> {
+  const usage = createUsageStore(collections, call);
+  for (let teamId = await usage.teamAfter(""); teamId !== undefined; teamId = await usage.teamAfter(teamId)) {
     const newestMs = (await usage.newestDay(teamId)) ?? Number.NEGATIVE_INFINITY;
     for (const startMs of await usage.daysWithHours(teamId)) {
       if (startMs <= newestMs) await usage.setDay(teamId, startMs);
     }
-    teamId = await usage.teamAfter(teamId);
   }
 }
 
 /** From here on, no Keyrun starts on the database until the copy is whole. */
-async function takeEmpty(db: Db, { call, copier }: Taking): Promise<void> {
-  const seen = await call(() => findCopyMark(collectionsOf(db)));
-  const begin = async () => {
-    if (!(await call(() => beginCopy(collectionsOf(db), { seen, copier })))) throw lostDatabase();
-  };
-  if (seen?.state === "under way") {
-    await begin();
-    for (const name of copiedNames) await call(() => collectionOf(db, name).deleteMany({}));
-    return;
-  }
+async function takeEmpty(db: Db, call: StoreCall, copier: string): Promise<void> {
+  const collections = collectionsOf(db);
+  const seen = await call(() => collections.meta.findOne({ _id: { $eq: "copy" } }));
+  const isCutOff = seen?.version === copyStates.underWay;
   const found: string[] = [];
-  for (const name of [...copiedNames, "sessions"] as const) {
+  for (const name of isCutOff ? [] : ([...copiedNames, "sessions"] as const)) {
     if (await call(() => collectionOf(db, name).findOne({}, { projection: { _id: 1 } }))) found.push(name);
   }
   if (found.length > 0) {
-    const words =
-      seen?.state === "whole"
-        ? "A copy into it was finished: start Keyrun on it."
-        : "Name another one in KEYRUN_MONGODB_URI, or drop this one if you don't need it.";
+    const words = seen
+      ? "A copy into it was finished: start Keyrun on it."
+      : "Name another one in KEYRUN_MONGODB_URI, or drop this one if you don't need it.";
     throw new StartRefused(
       `The MongoDB database ${db.databaseName} is not empty: it holds ${found.join(", ")}. Nothing was copied. ${words}`,
     );
   }
-  await begin();
+  if (!(await call(() => beginCopy(collections, { seen, copier })))) throw lostDatabase();
+  if (!isCutOff) return;
+  for (const name of [...copiedNames, "usageDayHours"] as const) {
+    await call(() => collectionOf(db, name).deleteMany({}));
+  }
+}
+
+/**
+ * Marks the database as that of a copy of `copier` that is under way, on the condition that its
+ * mark is still the one that was seen. False: another copier was faster, and nothing is changed.
+ * Durable when the promise resolves.
+ */
+export async function beginCopy(
+  { meta }: Pick<Collections, "meta">,
+  { seen, copier }: { readonly seen: MetaDocument | null; readonly copier: string },
+): Promise<boolean> {
+  const asSeen = <T>(value: T | undefined) => (value === undefined ? absent : { $eq: value });
+  const unchanged = { version: asSeen(seen?.version), copier: asSeen(seen?.copier) };
+  const begun = { $set: { version: copyStates.underWay, copier } };
+  try {
+    await meta.updateOne({ _id: { $eq: "copy" }, ...unchanged }, begun, { upsert: true });
+    return true;
+  } catch (thrown) {
+    if (isDuplicate(thrown)) return false;
+    throw thrown;
+  }
+}
+
+const absent = { $exists: false } as const;
+
+/** Marks the copy as whole. False: another copier has begun anew, and nothing is changed. */
+export async function endCopy({ meta }: Pick<Collections, "meta">, copier: string): Promise<boolean> {
+  const own = { _id: { $eq: "copy" }, copier: { $eq: copier } };
+  return (await meta.updateOne(own, { $set: { version: copyStates.whole } })).matchedCount === 1;
 }
 
 function lostDatabase(): StartRefused {
@@ -130,6 +146,82 @@ function lostDatabase(): StartRefused {
   );
 }
 
-function collectionOf(db: Db, name: CopiedName | "sessions") {
+/** Any document of a collection that takes a copy. */
+interface CopiedDocument {
+  readonly _id: string | number;
+  readonly [field: string]: unknown;
+}
+
+function collectionOf(db: Db, name: CopiedName | "sessions" | "usageDayHours") {
   return db.collection<CopiedDocument>(name);
+}
+
+/**
+ * Makes the documents of records, as MongoDB's stores write them. To be called with the batches in
+ * their order: a team's active keys are numbered as they come, so a second pass with a new function
+ * makes the same documents.
+ */
+function createDocuments(): (batch: CopiedBatch) => CopiedDocument[] {
+  const slots: Slots = { used: new Map(), byFirstKey: new Map(), tokens: 0 };
+  return ({ name, records }) => records.map((record) => documentOf[name](record, slots));
+}
+
+interface Slots {
+  /** How many numbers each team has used. */
+  readonly used: Map<string, number>;
+  /** The numbers of active keys by their first keys: a key and its successor share one. */
+  readonly byFirstKey: Map<string, number>;
+  /** How many numbers accepted service tokens have used. */
+  tokens: number;
+}
+
+function slotOf({ id, teamId, revokeTimeMs, expiredTimeMs, firstKeyId }: KeyRecord, slots: Slots): string {
+  if (revokeTimeMs !== null || expiredTimeMs !== null) return endedSlot(id);
+  const shared = slots.byFirstKey.get(firstKeyId ?? id);
+  if (shared !== undefined) return successorSlot(teamId, shared, id);
+  const slot = slots.used.get(teamId) ?? 0;
+  slots.used.set(teamId, slot + 1);
+  slots.byFirstKey.set(firstKeyId ?? id, slot);
+  return activeSlot(teamId, slot);
+}
+
+const { teams, members, preview, users, apps, keys, serviceTokens, ...others } = copiedShapes;
+const { runRecords, windowPages, usageHours, usageDays, auditEvents } = others;
+
+const withId = <Facts extends object>({ id, ...facts }: Facts & { readonly id: string }) => ({
+  _id: id,
+  ...facts,
+});
+
+const documentOf: Readonly<Record<CopiedName, (record: unknown, slots: Slots) => CopiedDocument>> = {
+  teams: of(teams, withId),
+  members: of(members, (member) => ({ _id: memberIdOf(member), ...member })),
+  preview: of(preview, ({ email }) => ({ _id: email, granted: true })),
+  users: of(users, ({ email, ...user }) => ({ _id: email, ...user })),
+  apps: of(apps, withId),
+  keys: of(keys, (key, slots) => ({ ...keyDocumentOf(key, slotOf(key, slots)) })),
+  // Only the numbers of accepted tokens are taken, and count towards the bound.
+  serviceTokens: of(serviceTokens, (token, slots) => ({
+    ...serviceTokenDocumentOf(token, token.revokeTimeMs === null ? slots.tokens++ : 0),
+  })),
+  runRecords: of(runRecords, ({ id, ...run }) => ({
+    _id: id,
+    ...run,
+    textExpireTimeMs: run.textBytes > 0 ? run.expireTimeMs : null,
+  })),
+  windowPages: of(windowPages, ({ number, ...page }) => ({ _id: number, ...page })),
+  // Each record has a document of its own: the hours of a day don't share one here.
+  usageHours: of(usageHours, (hour) => {
+    const place = placeOf(hour);
+    return { ...place, _id: `${place._id}@${hour.startTimeMs}`, ...fieldsOf(hour), writes: 1 };
+  }),
+  usageDays: of(usageDays, (day) => ({ _id: dayIdOf(day), ...day })),
+  auditEvents: of(auditEvents, withId),
+};
+
+function of<Copied>(
+  shape: z.ZodType<Copied>,
+  make: (record: Copied, slots: Slots) => CopiedDocument,
+): (record: unknown, slots: Slots) => CopiedDocument {
+  return (record, slots) => make(checkRecord(shape, record, "a copy"), slots);
 }

@@ -141,9 +141,12 @@ export interface MetaDocument {
   readonly version: number;
   /** In the document of the fleet: its id. */
   readonly fleetId?: string;
-  /** In the mark of a copy: the copier that set it. */
+  /** In the mark of a copy: the copier that set it. Absent: an older Keyrun set the mark. */
   readonly copier?: string;
 }
+
+/** The `version` of the mark of a copy: from the data folder, all or not yet all is there. */
+export const copyStates = { underWay: 1, whole: 2 } as const;
 
 export interface Collections {
   readonly keys: Collection<KeyDocument>;

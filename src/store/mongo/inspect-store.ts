@@ -3,9 +3,8 @@ import { bounds } from "../../bounds.ts";
 import type { StoreInspection } from "../stores.ts";
 import { connectMongo, type MongoConnection, mongoRefusal, mongoTooSlow } from "./connection.ts";
 import { createControlStore } from "./control-store.ts";
-import { requireWhole } from "./copy-mark.ts";
 import { type Collections, collectionsOf } from "./documents.ts";
-import { requireKnownSchema } from "./migrations.ts";
+import { requireKnownSchema, requireWhole } from "./migrations.ts";
 
 /**
  * `inspectStore` for MongoDB. Asks for every right that a server needs all the time: its writes fit

@@ -1,7 +1,8 @@
 import { foldCase } from "../../base/fields.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
-import type { Collections } from "./documents.ts";
+import { type Collections, copyStates } from "./documents.ts";
 import { repeatOnDuplicate } from "./store-call.ts";
+import type { FreshRead } from "./connection.ts";
 
 /** Changes the documents of one schema into those of the next. */
 export type MigrationStep = (collections: Collections) => Promise<void>;
@@ -41,6 +42,18 @@ export async function requireKnownSchema(
   if (version <= steps.length) return { version, newest: steps.length };
   throw new StartRefused(
     `A newer Keyrun wrote this database: its schema has number ${version}, and this Keyrun knows ${steps.length}. Start the newer one again, or restore a copy from before the upgrade.`,
+  );
+}
+
+/** Throws StartRefused for a database with a part of a copy of a data folder. */
+export async function requireWhole(
+  { meta }: Pick<Collections, "meta">,
+  freshRead: FreshRead = {},
+): Promise<void> {
+  const mark = await meta.findOne({ _id: { $eq: "copy" } }, freshRead);
+  if (mark?.version !== copyStates.underWay) return;
+  throw new StartRefused(
+    "A copy of a data folder into this MongoDB database was cut off. Run `./keyrun copy-to-mongodb` once more: it begins anew.",
   );
 }
 

@@ -4,11 +4,19 @@ import type { DatabaseSync } from "node:sqlite";
 import type { z } from "zod";
 import { Refusal } from "../../refusal/refusal.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
-import { type CopiedBatch, type CopiedName, copiedNames, copiedShapes } from "../copied-records.ts";
-import { type CopySource, copyBounds } from "../copy-store.ts";
-import { checkRecord, RecordMisfit } from "../records.ts";
+import {
+  type CopiedBatch,
+  type CopiedName,
+  checkRecord,
+  copiedNames,
+  copiedShapes,
+  RecordMisfit,
+} from "../records.ts";
 import { openLockedDatabase, requireOwnFile } from "./locked-database.ts";
-import { columnsOf, parseJson } from "./statement.ts";
+import { columnOf, columnsOf, parseJson } from "./statement.ts";
+
+/** What one batch has at most, so that it is one message to the database that takes the copy. */
+const batchMax = { records: 500, textCharacters: 4 * 1024 * 1024 };
 
 /**
  * The embedded store of a data folder, to be read whole. No Keyrun can serve it meanwhile. An older
@@ -16,7 +24,7 @@ import { columnsOf, parseJson } from "./statement.ts";
  * a Keyrun serves it, a newer Keyrun wrote it, or it can't be used; and while it is read, where a
  * record is damaged.
  */
-export function openSqliteSource({ dataDir }: { readonly dataDir: string }): CopySource {
+export function openSqliteSource({ dataDir }: { readonly dataDir: string }) {
   const path = join(dataDir, "keyrun.db");
   if (!existsSync(path)) {
     throw new StartRefused(
@@ -27,36 +35,31 @@ export function openSqliteSource({ dataDir }: { readonly dataDir: string }): Cop
     prepare: () => requireOwnFile(path),
     file: () => path,
   });
+  const secretVersions = db.prepare(`SELECT secret_version AS version FROM keys
+    UNION SELECT secret_version FROM service_tokens WHERE revoke_time_ms IS NULL`);
   return {
-    secretVersions: () =>
-      db
-        .prepare(
-          "SELECT secret_version AS version FROM keys UNION SELECT secret_version FROM service_tokens WHERE revoke_time_ms IS NULL",
-        )
-        .all()
-        .map(({ version }) => String(version)),
-    batches: () => batchesOf(db),
+    /** Every secret version that a key or an accepted token names, in no order. */
+    secretVersions: () => secretVersions.all().map(({ version }) => String(version)),
+    *batches(): Generator<CopiedBatch> {
+      for (const name of copiedNames) yield* batchesOf(db, name);
+    },
+    /** Leaves the store to the next process. */
     close,
   };
 }
 
-function* batchesOf(db: DatabaseSync): Generator<CopiedBatch> {
-  for (const name of copiedNames) yield* batchesOfOne(db, name);
-}
-
-/** A batch ends early where its texts are large. */
-function* batchesOfOne(db: DatabaseSync, name: CopiedName): Generator<CopiedBatch> {
-  const { select } = columnsOf(copiedShapes[name].shape);
-  const shape: z.ZodType<Record<string, unknown>> = copiedShapes[name];
-  const { table, key } = tables[name];
+function* batchesOf(db: DatabaseSync, name: CopiedName): Generator<CopiedBatch> {
+  const table = columnOf(name);
   let records: Record<string, unknown>[] = [];
   let characters = 0;
-  // In the order of the primary key: each time the store is read, the order is the same.
-  for (const row of db.prepare(`SELECT ${select} FROM ${table} ORDER BY ${key}`).iterate()) {
-    const record = checkedRecord(shape, row, table);
+  // Nothing writes meanwhile, so the order is the same each time.
+  for (const row of db
+    .prepare(`SELECT ${columnsOf(copiedShapes[name].shape).select} FROM ${table}`)
+    .iterate()) {
+    const record = checkedRecord(copiedShapes[name], row, table);
     records.push(record);
     if (typeof record.text === "string") characters += record.text.length;
-    if (records.length < copyBounds.recordsAtOnce && characters < copyBounds.textCharactersAtOnce) continue;
+    if (records.length < batchMax.records && characters < batchMax.textCharacters) continue;
     yield { name, records };
     records = [];
     characters = 0;
@@ -80,30 +83,12 @@ function checkedRecord(
   }
 }
 
-const tables: Readonly<Record<CopiedName, { readonly table: string; readonly key: string }>> = {
-  teams: { table: "teams", key: "id" },
-  members: { table: "members", key: "team_id, email" },
-  preview: { table: "preview", key: "email" },
-  users: { table: "users", key: "email" },
-  apps: { table: "apps", key: "id" },
-  keys: { table: "keys", key: "id" },
-  serviceTokens: { table: "service_tokens", key: "id" },
-  runRecords: { table: "run_records", key: "id" },
-  windowPages: { table: "window_pages", key: "number" },
-  usageHours: { table: "usage_hours", key: "team_id, start_time_ms, key_id, incarnation" },
-  usageDays: { table: "usage_days", key: "team_id, start_time_ms, key_id" },
-  auditEvents: { table: "audit_events", key: "id" },
-};
-
 /** The row with the types of its record: SQLite has no true and false, and keeps lists as JSON. */
 function recordOf(row: Record<string, unknown>): Record<string, unknown> {
-  const { deleted, backend, teamIds, appIds, text } = row;
-  return {
-    ...row,
-    ...(deleted !== undefined && { deleted: deleted === 1 }),
-    ...(appIds !== undefined && { appIds: parseJson(appIds) }),
-    ...(teamIds !== undefined && { teamIds: parseJson(teamIds) }),
-    ...(backend !== undefined && { backend: parseJson(backend) }),
-    ...(text instanceof Uint8Array && { text: Buffer.from(text).toString() }),
-  };
+  const typed = Object.entries(row).map(([name, value]) => {
+    if (name === "deleted") return [name, value === 1];
+    if (["appIds", "teamIds", "backend"].includes(name)) return [name, parseJson(value)];
+    return [name, name === "text" && value instanceof Uint8Array ? Buffer.from(value).toString() : value];
+  });
+  return Object.fromEntries(typed);
 }

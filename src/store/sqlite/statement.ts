@@ -251,7 +251,7 @@ export function columnsOf(shape: Readonly<Record<string, unknown>>): Columns {
   };
 }
 
-function columnOf(field: string): string {
+export function columnOf(field: string): string {
   return field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
