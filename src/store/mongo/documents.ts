@@ -1,14 +1,31 @@
-// A document is written with these fields and no others. What is read may have more: while a fleet
-// is upgraded, a newer instance may have added a field. A field that is added later needs a default
-// for what an older instance writes.
-
 import type { Collection, Db } from "mongodb";
 import { z } from "zod";
 import type { UsageDay } from "../../usage/usage-store.ts";
 import { appShape, auditShape, keyShape, memberShape, pageNumber, runRecordShape, serviceTokenShape, sessionShape, teamShape, userShape, windowPageShape } from "../records.ts";
 import type { ControlDocument } from "./control-document.ts";
 
+
+// A document is written with these fields and no others. While a fleet is upgraded, instances of two
+// versions write it: what is read may have a field of a newer instance, which is ignored, and may
+// lack one that an older instance does not know, which needs a default in `laterFields`.
+
+
 const id = z.string().min(1);
+
+/** The fields that came after the first version of their record, each with what it is without one. */
+const laterFields = {
+  keys: {
+    expireTimeMs: keyShape.expireTimeMs.default(null),
+    expiredTimeMs: keyShape.expiredTimeMs.default(null),
+    replacesKeyId: keyShape.replacesKeyId.default(null),
+    replacedByKeyId: keyShape.replacedByKeyId.default(null),
+    firstKeyId: keyShape.firstKeyId.default(null),
+    pendingSinceMs: keyShape.pendingSinceMs.default(null),
+    appIds: keyShape.appIds.default([]),
+    requestsPerMinute: keyShape.requestsPerMinute.default(null),
+  },
+  auditEvents: { detail: auditShape.detail.default("") },
+};
 
 /**
  * `slot` and `requestKey` have unique indexes; `key-documents.ts` describes their values.
@@ -22,18 +39,7 @@ export const keyDocument = z.strictObject({
   requestKey: z.string().min(1),
 });
 export type KeyDocument = z.infer<typeof keyDocument>;
-/** A Keyrun from before keys expired may write while a fleet is upgraded. */
-const laterFields = {
-  expireTimeMs: keyShape.expireTimeMs.default(null),
-  expiredTimeMs: keyShape.expiredTimeMs.default(null),
-  replacesKeyId: keyShape.replacesKeyId.default(null),
-  replacedByKeyId: keyShape.replacedByKeyId.default(null),
-  firstKeyId: keyShape.firstKeyId.default(null),
-  pendingSinceMs: keyShape.pendingSinceMs.default(null),
-  appIds: keyShape.appIds.default([]),
-  requestsPerMinute: keyShape.requestsPerMinute.default(null),
-};
-export const storedKey = keyDocument.extend(laterFields).strip();
+export const storedKey = keyDocument.extend(laterFields.keys).strip();
 
 /** `slot` and `nameKey` have unique indexes; `service-token-store.ts` describes their values. */
 export const serviceTokenDocument = z.strictObject({
@@ -77,11 +83,11 @@ export type SessionDocument = z.infer<typeof sessionDocument>;
 export const storedSession = sessionDocument.strip();
 
 /** The e-mail is the id. */
-export const userDocument = z.strictObject({ _id: id, ...userShape });
+export const userDocument = z.object({ _id: id, ...userShape });
 export type UserDocument = z.infer<typeof userDocument>;
 
 /** The page's number is the id. */
-export const windowPageDocument = z.strictObject({ _id: pageNumber, ...windowPageShape });
+export const windowPageDocument = z.object({ _id: pageNumber, ...windowPageShape });
 export type WindowPageDocument = z.infer<typeof windowPageDocument>;
 
 /** Without the text, which is read alone. */
@@ -129,8 +135,7 @@ export interface UsageDayHoursDocument {
 
 export const auditDocument = z.strictObject({ _id: id, ...auditShape });
 export type AuditDocument = z.infer<typeof auditDocument>;
-/** The first events had no detail, and an instance that knows of none still writes such. */
-export const storedAuditEvent = auditDocument.extend({ detail: z.string().default("") }).strip();
+export const storedAuditEvent = auditDocument.extend(laterFields.auditEvents).strip();
 
 const instanceDocument = z.strictObject({ _id: id, incarnation: id, beat: z.int().positive() });
 export type InstanceDocument = z.infer<typeof instanceDocument>;

@@ -1,0 +1,145 @@
+import type { Db } from "mongodb";
+import { expect, test } from "vitest";
+import type { z } from "zod";
+import { controlDocument } from "#src/store/mongo/control-document.ts";
+import {
+  collectionsOf,
+  storedApp,
+  storedAuditEvent,
+  storedInstance,
+  storedKey,
+  storedMember,
+  storedRunRecord,
+  storedServiceToken,
+  storedSession,
+  storedTeam,
+  userDocument,
+  windowPageDocument,
+} from "#src/store/mongo/documents.ts";
+
+const timeMs = 1_700_000_000_000;
+const digest = "3q2-7w";
+const user = { issuer: "https://id.example.com", subject: "ada" };
+
+/**
+ * Of each collection a document as the first version with that record writes it, as it is here for
+ * ever: while a fleet is upgraded, an older instance may write such a one. Teams and apps have what a
+ * newer instance adds to all documents as it starts. Only a release that no fleet can be upgraded
+ * from in a rolling way may add a field to one of them.
+ */
+const firstDocuments: Record<string, { schema: z.ZodType; document: Record<string, unknown> }> = {
+  keys: {
+    schema: storedKey,
+    document: {
+      ...{ _id: "7k3f0m9x2a4c6e8g1j5n7p9q", teamId: "demo", label: "ci", labelFolded: "ci" },
+      ...{ redactedValue: "svc_7k3f…x9Qz", digest, secretVersion: "0a1b2c3d" },
+      ...{ requestId: null, slot: "demo/0", requestKey: "id 7k3f0m9x2a4c6e8g1j5n7p9q" },
+      ...{ createTimeMs: timeMs, createdBy: "ada@example.com", lastUseTimeMs: null },
+      ...{ revokeTimeMs: null, revokedBy: null, version: 1 },
+    },
+  },
+  serviceTokens: {
+    schema: storedServiceToken,
+    document: {
+      ...{ _id: "t1", name: "billing", role: "verify", teamIds: [], slot: "0", nameKey: "billing" },
+      ...{ redactedValue: "keyrunservice_7k3f…x9Qz", digest, secretVersion: "0a1b2c3d" },
+      ...{ createTimeMs: timeMs, createdBy: "the command line", lastUseTimeMs: null },
+      ...{ revokeTimeMs: null, revokedBy: null, version: 1 },
+    },
+  },
+  teams: {
+    schema: storedTeam,
+    document: {
+      ...{ _id: "demo", displayName: "Demo", plan: "free", createTimeMs: timeMs, version: 1 },
+      ...{ state: "active", deleted: false },
+    },
+  },
+  members: {
+    schema: storedMember,
+    document: { _id: "demo/ada@example.com", teamId: "demo", email: "ada@example.com", createTimeMs: timeMs },
+  },
+  apps: {
+    schema: storedApp,
+    document: {
+      ...{ _id: "echo", displayName: "Echo", backend: { kind: "echo" }, timeoutMs: 30_000, teamIds: [] },
+      ...{ createTimeMs: timeMs, version: 1, deleted: false, streamTimeoutMs: 600_000 },
+    },
+  },
+  sessions: {
+    schema: storedSession,
+    document: {
+      ...{ _id: "hash", ...user, email: "ada@example.com" },
+      ...{ createTimeMs: timeMs, lastActiveTimeMs: timeMs, expireTimeMs: timeMs },
+    },
+  },
+  users: { schema: userDocument, document: { _id: "ada@example.com", ...user } },
+  windowPages: { schema: windowPageDocument, document: { _id: 0, text: "a page" } },
+  runRecords: {
+    schema: storedRunRecord,
+    document: {
+      ...{ _id: "r1", teamId: "demo", fingerprint: "f", runId: "run", state: "running", textBytes: 0 },
+      ...{ createTimeMs: timeMs, runUntilMs: timeMs, expireTimeMs: timeMs },
+    },
+  },
+  auditEvents: {
+    schema: storedAuditEvent,
+    document: {
+      ...{ _id: "evt_1", timeMs, actor: "ada@example.com", address: "", channel: "screen" },
+      ...{ action: "key.create", teamId: "demo", target: "7k3f0m9x2a4c6e8g1j5n7p9q" },
+      ...{ requestId: "", outcome: "done", reason: "", count: 1 },
+    },
+  },
+  instances: { schema: storedInstance, document: { _id: "only", incarnation: "i1", beat: 1 } },
+  control: {
+    schema: controlDocument,
+    document: {
+      ...{ _id: "control", seq: 0, joined: 1, recent: "" },
+      leases: {
+        i1: {
+          ...{ n: 1, ack: 0, state: "live", order: 1 },
+          facts: {
+            ...{ protocol: 1, schema: 7, secretVersions: ["0a1b2c3d"] },
+            ...{ serviceTokenMark: "0123456789abcdef", keyPrefix: "svc" },
+          },
+        },
+      },
+    },
+  },
+};
+
+/** They are read field by field, and a field that is missing is 0 or absent. */
+const withoutSchema = ["preview", "usageHours", "usageDays", "usageDayHours", "meta"];
+
+function misfits(schema: z.ZodType, document: unknown): string[] {
+  const { error } = schema.safeParse(document);
+  return (error?.issues ?? []).map(({ path }) => path.join("."));
+}
+
+test.each(Object.entries(firstDocuments))(
+  "a document of %s is read as the first version with them writes it, while a fleet is upgraded",
+  (name, { schema, document }) => {
+    expect(
+      misfits(schema, document),
+      `An older instance writes ${name} without these fields. Don't add them to the documents here: give each its value without one in laterFields of src/store/mongo/documents.ts, or in src/store/mongo/control-document.ts.`,
+    ).toEqual([]);
+  },
+);
+
+test.each(Object.entries(firstDocuments))(
+  "a field of %s that a newer instance has added is ignored",
+  (_, { schema, document }) => {
+    expect(schema.parse({ ...document, ofTheNextVersion: 1 })).toEqual(schema.parse(document));
+  },
+);
+
+test("a field without a value for older documents is found, and one with it is not", () => {
+  const { document } = firstDocuments.keys!;
+  const { label } = storedKey.shape;
+  expect(misfits(storedKey.extend({ purpose: label }), document)).toEqual(["purpose"]);
+  expect(misfits(storedKey.extend({ purpose: label.default("") }), document)).toEqual([]);
+});
+
+test("every collection has its first document here, or no schema", () => {
+  const names = Object.keys(collectionsOf({ collection: () => ({}) } as unknown as Db));
+  expect(names.toSorted()).toEqual([...Object.keys(firstDocuments), ...withoutSchema].toSorted());
+});
