@@ -29,8 +29,8 @@ export interface MongoStoresParts extends AloneParts {
   /** How long to wait for the server at the start; `storeStartMsMax` where it is absent. */
   readonly startMsMax?: number;
   /**
-   * How long the store may be out of reach before the client connects anew; `storeReconnectMs` where
-   * it is absent.
+   * How long the store may be out of reach before the client connects anew; `storeReconnectMs`
+   * where it is absent.
    */
   readonly reconnectMs?: number;
   /** How long one operation may take; `storeTimeoutMs` where it is absent. */

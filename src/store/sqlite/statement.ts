@@ -5,8 +5,8 @@ import { pendingEvent } from "../../audit/pending-change.ts";
 import type { AuditEvent, PendingEvent } from "../../audit/audit-store.ts";
 import { auditRecord, checkRecord } from "../records.ts";
 
-// How the stores of this folder talk to SQLite: the columns of a record, a read (`answer`), and the
-// three kinds of writes. A write of a change that the audit log tells has the event in its transaction.
+// How the stores of this folder talk to SQLite: the columns of a record, a read (`answer`), and
+// three kinds of writes. A change that the audit log tells has its event in its transaction.
 
 /**
  * The work's result as a promise. An error of SQLite becomes the refusal that callers can act on.

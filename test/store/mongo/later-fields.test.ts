@@ -22,10 +22,10 @@ const digest = "3q2-7w";
 const user = { issuer: "https://id.example.com", subject: "ada" };
 
 /**
- * Of each collection a document as the first version with that record writes it, as it is here for
- * ever: while a fleet is upgraded, an older instance may write such a one. Teams and apps have what a
- * newer instance adds to all documents as it starts. Only a release that no fleet can be upgraded
- * from in a rolling way may add a field to one of them.
+ * Of each collection a document as the first version with that record writes it: while a fleet is
+ * upgraded, an older instance may write such a one. Teams and apps have what a newer instance adds
+ * to all documents as it starts. They stay as they are here: a field that is added later has no
+ * place in them.
  */
 const firstDocuments: Record<string, { schema: z.ZodType; document: Record<string, unknown> }> = {
   keys: {
