@@ -107,7 +107,9 @@ export interface UsageHoursDocument {
   readonly keyId: string;
   readonly dayMs: number;
   readonly incarnation: string;
-  /** How often it was written. */
+  /** Tells it from one of the same id that was moved. Absent: a Keyrun of schema 11 made it. */
+  readonly made?: number;
+  /** How often it was written. Absent: an early Keyrun wrote it. */
   readonly writes?: number;
   readonly [count: `${"a" | "l" | "f" | "t"}${number}`]: number;
 }

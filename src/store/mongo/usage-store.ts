@@ -25,6 +25,8 @@ export function createUsageStore(
   call: StoreCall,
   { mayMove = async () => true }: { readonly mayMove?: () => Promise<boolean> } = {},
 ): UsageStore {
+  let made = 0;
+
   /** The hours by key and day, in `keyId/dayMs`. */
   async function findHours(query: UsageQuery): Promise<Map<string, DayOfKey>> {
     const filter = { ...keysOf(query), dayMs: { $gt: query.fromMs - dayMs, $lt: query.untilMs } };
@@ -52,19 +54,11 @@ export function createUsageStore(
     if (days.length === 0) return;
     const isMoved = await mayMove();
     for (const some of inMessages(days)) {
-      await call(() =>
-        usageDays.bulkWrite(
-          some.map((day) => sumOperation(teamId, day)),
-          unordered,
-        ),
-      );
+      const sums = some.map((day) => sumOperation(teamId, day));
+      await call(() => usageDays.bulkWrite(sums, unordered));
       if (!isMoved) continue;
-      await call(() =>
-        usageDayHours.bulkWrite(
-          some.map((day) => moveOperation(teamId, day)),
-          unordered,
-        ),
-      );
+      const moves = some.map((day) => moveOperation(teamId, day));
+      await call(() => usageDayHours.bulkWrite(moves, unordered));
       // One that was written since stays: the next time, it is moved again.
       const read = some.flatMap(({ written }) => written).map(asRead);
       for (const $or of inMessages(read)) await call(() => usageHours.deleteMany({ $or }));
@@ -85,10 +79,11 @@ export function createUsageStore(
 
   return {
     async recordHours(hours) {
+      made++;
       const updates = hours.map((each) => {
         const hour = checkRecord(usageHourRecord, each, "usageHours");
         const { _id, ...place } = placeOf(hour);
-        const update = { $setOnInsert: place, $max: fieldsOf(hour), $inc: { writes: 1 } };
+        const update = { $setOnInsert: { ...place, made }, $max: fieldsOf(hour), $inc: { writes: 1 } };
         return { updateOne: { filter: { _id }, update, upsert: true } };
       });
       for (const message of inMessages(updates)) await call(() => usageHours.bulkWrite(message, unordered));
@@ -199,9 +194,10 @@ function moveOperation(teamId: string, { keyId, dayMs, moves, hours }: DayOfKey)
   return { replaceOne: { filter: { _id, moves }, replacement: document, upsert: true } };
 }
 
-/** The document, if it was not written since. An early Keyrun did not count its writes. */
-function asRead({ _id, writes }: UsageHoursDocument) {
-  return { _id, writes: writes === undefined ? { $exists: false } : { $eq: writes } };
+/** The document, if it was not written since, nor removed and made anew. */
+function asRead({ _id, made, writes }: UsageHoursDocument) {
+  const same = (value: number | undefined) => (value === undefined ? { $exists: false } : { $eq: value });
+  return { _id, made: same(made), writes: same(writes) };
 }
 
 function hoursIn(text: string): DayOfKey["hours"] {

@@ -70,7 +70,7 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
       await Promise.allSettled([
         one.usage.setDay("t", day0),
         other.usage.setDay("t", day0),
-        other.usage.recordHours([hourOf("i1", 2 * n), hourOf("late", n)]),
+        other.usage.recordHours([hourOf("other", n), hourOf("late", n)]),
       ]);
       expect(await one.accepted()).toEqual([5 * n]);
     }
