@@ -13,6 +13,9 @@ import { Refusal } from "../../refusal/refusal.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
 import type { StoreCall } from "./store-call.ts";
 
+// How this process talks to MongoDB: a client with majority reads and writes, the read concern of
+// what a right depends on, and a reconnect where the driver does not find the server again.
+
 export interface MongoConnection {
   readonly client: MongoClient;
   /** The database that the URI names; `keyrun` where it names none. */

@@ -7,12 +7,6 @@ import { dataFolderRefused } from "../../settings/data-folder.ts";
 import { migrate } from "./migrations.ts";
 import { isBusy, lacksSharedMemory } from "./statement.ts";
 
-export interface LockedDatabase {
-  readonly db: DatabaseSync;
-  /** Closes the store and leaves the folder to the next process. Closing again does nothing. */
-  close(): void;
-}
-
 /**
  * Takes the folder for this process alone, opens its store and brings the schema up to date.
  * `prepare` is called before that, and `file` with the folder locked; it returns the store's path.
@@ -35,6 +29,12 @@ export function openLockedDatabase(
   } catch (thrown) {
     throw thrown instanceof StartRefused ? thrown : dataFolderRefused(dataDir, "used as a store", thrown);
   }
+}
+
+export interface LockedDatabase {
+  readonly db: DatabaseSync;
+  /** Closes the store and leaves the folder to the next process. Closing again does nothing. */
+  close(): void;
 }
 
 function opened(path: string, unlock: () => void): LockedDatabase {
