@@ -185,38 +185,35 @@ function slotOf({ id, teamId, revokeTimeMs, expiredTimeMs, firstKeyId }: KeyReco
   return activeSlot(teamId, slot);
 }
 
-const { teams, members, preview, users, apps, keys, serviceTokens, ...others } = copiedShapes;
-const { runRecords, windowPages, usageHours, usageDays, auditEvents } = others;
-
 const withId = <Facts extends object>({ id, ...facts }: Facts & { readonly id: string }) => ({
   _id: id,
   ...facts,
 });
 
 const documentOf: Readonly<Record<CopiedName, (record: unknown, slots: Slots) => CopiedDocument>> = {
-  teams: of(teams, withId),
-  members: of(members, (member) => ({ _id: memberIdOf(member), ...member })),
-  preview: of(preview, ({ email }) => ({ _id: email, granted: true })),
-  users: of(users, ({ email, ...user }) => ({ _id: email, ...user })),
-  apps: of(apps, withId),
-  keys: of(keys, (key, slots) => ({ ...keyDocumentOf(key, slotOf(key, slots)) })),
+  teams: of(copiedShapes.teams, withId),
+  members: of(copiedShapes.members, (member) => ({ _id: memberIdOf(member), ...member })),
+  preview: of(copiedShapes.preview, ({ email }) => ({ _id: email, granted: true })),
+  users: of(copiedShapes.users, ({ email, ...user }) => ({ _id: email, ...user })),
+  apps: of(copiedShapes.apps, withId),
+  keys: of(copiedShapes.keys, (key, slots) => ({ ...keyDocumentOf(key, slotOf(key, slots)) })),
   // Only the numbers of accepted tokens are taken, and count towards the bound.
-  serviceTokens: of(serviceTokens, (token, slots) => ({
+  serviceTokens: of(copiedShapes.serviceTokens, (token, slots) => ({
     ...serviceTokenDocumentOf(token, token.revokeTimeMs === null ? slots.tokens++ : 0),
   })),
-  runRecords: of(runRecords, ({ id, ...run }) => ({
+  runRecords: of(copiedShapes.runRecords, ({ id, ...run }) => ({
     _id: id,
     ...run,
     textExpireTimeMs: run.textBytes > 0 ? run.expireTimeMs : null,
   })),
-  windowPages: of(windowPages, ({ number, ...page }) => ({ _id: number, ...page })),
+  windowPages: of(copiedShapes.windowPages, ({ number, ...page }) => ({ _id: number, ...page })),
   // Each record has a document of its own: the hours of a day don't share one here.
-  usageHours: of(usageHours, (hour) => {
+  usageHours: of(copiedShapes.usageHours, (hour) => {
     const place = placeOf(hour);
     return { ...place, _id: `${place._id}@${hour.startTimeMs}`, ...fieldsOf(hour), writes: 1 };
   }),
-  usageDays: of(usageDays, (day) => ({ _id: dayIdOf(day), ...day })),
-  auditEvents: of(auditEvents, withId),
+  usageDays: of(copiedShapes.usageDays, (day) => ({ _id: dayIdOf(day), ...day })),
+  auditEvents: of(copiedShapes.auditEvents, withId),
 };
 
 function of<Copied>(
