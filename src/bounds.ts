@@ -98,13 +98,7 @@ export const bounds = {
   deletedAtOnce: 1_000,
   /** Apps that a refusal names. */
   namedAppsMax: 3,
-  /** How often the instance that uses a MongoDB database renews its record there. */
-  instanceRenewMs: 1_000,
-  /** How long after its last renewal an instance admits requests. */
-  instanceHoldMs: 5_000,
-  /** How long a record must stay unchanged before another instance may take over. */
-  instanceLapseMs: 15_000,
-  /** How long a start waits to take over. */
+  /** How long a start waits for instances with which it can't serve a MongoDB database. */
   instanceWaitMsMax: 16_000,
   /**
    * Changes that one push tells the other instances of, and keys that are deleted in one write.

@@ -8,7 +8,7 @@ import { commandFrom, startWords, stopWords } from "./app/start-words.ts";
 import { systemClock } from "./base/clock.ts";
 import { readVersion } from "./base/version.ts";
 import { bounds } from "./bounds.ts";
-import type { InstanceEvents } from "./fleet/instance-guard.ts";
+import type { InstanceEvents } from "./fleet/alone.ts";
 import { createLog, type Log } from "./log/log.ts";
 import { createLogOutput, type LogOutput } from "./log/log-output.ts";
 import { createRedaction } from "./log/redaction.ts";

@@ -2,14 +2,18 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../base/clock.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import type { ControlStore, LeaseRecord } from "./control-store.ts";
-import type { InstanceEvents, InstanceTimes } from "./instance-guard.ts";
 import { createSightings } from "./sightings.ts";
 
 /** What a start needs that may have to wait for others to leave. */
 export interface AwaitLapseParts {
   readonly clock: Clock;
-  readonly times: Pick<InstanceTimes, "renewMs" | "lapseMs" | "waitMsMax">;
-  readonly events: Pick<InstanceEvents, "onWaiting">;
+  readonly times: {
+    /** The pause between two looks. */
+    readonly renewMs: number;
+    readonly lapseMs: number;
+    readonly waitMsMax: number;
+  };
+  readonly events: { readonly onWaiting: (waitMsMax: number) => void };
   /** Ends the wait. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -45,7 +49,7 @@ export async function awaitLeasesGone(
       if (!seen || !(await control.removeUnchanged(lease.id, seen))) left.push(lease);
     }
     const living = parts.refusesAtOnce ? obstacle(left.filter(isAlive)) : undefined;
-    if (living) throw new StartRefused(living(0));
+    if (living) throw new StartRefused(living(Math.ceil(times.renewMs / 1_000)));
     return obstacle(left);
   });
 }

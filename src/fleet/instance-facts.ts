@@ -17,6 +17,8 @@ export interface InstanceFacts {
   /** Equal for equal service tokens, and of no use to find a strong one: `serviceTokenMark`. */
   readonly serviceTokenMark: string;
   readonly keyPrefix: string;
+  /** It serves the store alone: nobody may serve beside it. */
+  readonly alone: boolean;
   /** Where the other instances reach its internal listener; null: it is not nudged. */
   readonly address: string | null;
 }
@@ -30,7 +32,7 @@ export function factsFrom(
   }: Pick<InstanceFacts, "version" | "schema" | "secretVersions"> & { readonly serviceToken: string },
 ): InstanceFacts {
   return {
-    ...{ protocol: fleetProtocol, keyPrefix, ...known },
+    ...{ protocol: fleetProtocol, alone: false, keyPrefix, ...known },
     serviceTokenMark: serviceTokenMark(serviceToken),
     address: advertiseAddress ?? null,
   };

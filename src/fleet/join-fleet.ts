@@ -62,7 +62,8 @@ export async function joinFleet(parts: FleetParts): Promise<Fleet> {
   /** While this instance has no share of the limits, it takes that of one that has left. */
   async function takeOver({ vacant: [share] = [] }: ControlView): Promise<void> {
     const id = registration.ownId();
-    if (isTakingOver || id === undefined || !share || standings.standingOf(id)) return;
+    // An instance alone counts by itself, and leaves shares to the next fleet.
+    if (parts.facts.alone || isTakingOver || id === undefined || !share || standings.standingOf(id)) return;
     isTakingOver = true;
     const isTaken = await control.takeOver(id, share).catch(() => false);
     isTakingOver = false;

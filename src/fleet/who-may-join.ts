@@ -1,6 +1,6 @@
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import { type AwaitLapseParts, awaitLeasesGone } from "./await-lapse.ts";
+import { type AwaitLapseParts, awaitLeasesGone, type Obstacle } from "./await-lapse.ts";
 import type { ControlStore, LeaseRecord } from "./control-store.ts";
 import { type FleetTimes, lapseMsOf } from "./fleet-times.ts";
 import type { InstanceFacts } from "./instance-facts.ts";
@@ -42,6 +42,34 @@ function problemOfSecrets(own: readonly string[], other: readonly string[]): str
     return `the newest service secret here (version ${ownNewest}) is not known to all of its instances, which could not read the keys made here. Put it last here and on every instance, and first only when all have it.`;
   }
   return undefined;
+}
+
+/**
+ * Says who is in the way of an instance, alone or of a fleet, that wants to serve the store of
+ * these leases; undefined where nobody is. One that serves alone can't serve with a fleet: it tells
+ * nobody of the rights that it takes away, and counts limits by itself.
+ */
+export function obstacleToServe(alone: boolean, leases: readonly LeaseRecord[]): Obstacle | undefined {
+  const isOneAlone = leases.some(({ facts }) => facts.alone);
+  if (!alone) return isOneAlone ? loneInstanceServes : undefined;
+  if (isOneAlone) return anotherServes;
+  return leases.length === 0 ? undefined : fleetServes(leases.length);
+}
+
+function anotherServes(seconds: number): string {
+  return `Another Keyrun serves this MongoDB database and was active during the last ${seconds} s. Only one may serve it: stop the other one, or set KEYRUN_MONGODB_URI to another database.`;
+}
+
+/** Says why an instance can't serve alone beside so many of a fleet. */
+export function fleetServes(instances: number): Obstacle {
+  const has = instances === 1 ? "1 instance was" : `${instances} instances were`;
+  return (seconds) =>
+    `A fleet serves this MongoDB database, of which ${has} active during the last ${seconds} s. Set KEYRUN_REDIS_URL to join it, or stop it, or set KEYRUN_MONGODB_URI to another database.`;
+}
+
+/** Says why a fleet's instance can't serve beside one alone that was active in these seconds. */
+export function loneInstanceServes(seconds: number): string {
+  return `A Keyrun without KEYRUN_REDIS_URL serves this MongoDB database alone and was active during the last ${seconds} s. Stop it, or start it again with KEYRUN_REDIS_URL, or set KEYRUN_MONGODB_URI to another database.`;
 }
 
 /**
@@ -96,7 +124,7 @@ export async function awaitMayJoin(
     obstacle(leases) {
       const words =
         refusalToJoin(parts.facts, factsBefore(leases)) ?? refusalOfRedis(parts.redisMark, leases);
-      return words === undefined ? undefined : () => words;
+      return obstacleToServe(parts.facts.alone, leases) ?? (words === undefined ? undefined : () => words);
     },
   });
 }

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../base/clock.ts";
-import type { InstanceEvents } from "../fleet/instance-guard.ts";
+import type { InstanceEvents } from "../fleet/alone.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import { type CopiedName, copiedNames } from "./records.ts";
 

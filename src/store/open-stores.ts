@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../base/clock.ts";
-import type { InstanceEvents } from "../fleet/instance-guard.ts";
+import type { InstanceEvents } from "../fleet/alone.ts";
 import type { Config } from "../settings/config.ts";
 import type { ReserveState } from "./sqlite/disk-reserve.ts";
 import type { StoreInspection, Stores } from "./stores.ts";

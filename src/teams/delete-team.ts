@@ -1,5 +1,5 @@
 import { bounds } from "../bounds.ts";
-import type { InstanceGuard } from "../fleet/instance-guard.ts";
+import type { InstanceGuard } from "../fleet/alone.ts";
 import type { ChangeSecurityState, FlooredChange, StoredChange } from "../fleet/security-state.ts";
 import { createSemaphore, type Semaphore } from "../limit/semaphore.ts";
 import { fail, type Refusal, unavailable } from "../refusal/refusal.ts";

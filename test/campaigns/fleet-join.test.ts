@@ -37,6 +37,7 @@ function alone(settings: Settings): Settings {
 }
 
 const beforeFleets = () => unpackOldKeyrun(folders.create(), "test/process/BEFORE-FLEETS");
+const beforeFleetOfOne = () => unpackOldKeyrun(folders.create(), "test/process/BEFORE-FLEET-OF-ONE");
 
 afterAll(() => folders.remove());
 
@@ -98,10 +99,11 @@ describeFleet("processes")("an instance that may not join a fleet of two", () =>
     expect(words).toMatch(/KEYRUN_REDIS_URL.*KEYRUN_MONGODB_URI|KEYRUN_MONGODB_URI.*KEYRUN_REDIS_URL/s);
   });
 
-  // These two wait for most of their time, and may wait together.
+  // These wait for most of their time, and may wait together.
   test.concurrent.each([
     ["one without Redis", () => undefined, /KEYRUN_REDIS_URL|fleet/],
     ["one from before fleets", beforeFleets, /newer Keyrun|another Keyrun/i],
+    ["one without Redis and without a lease", beforeFleetOfOne, /A fleet serves/],
   ])("%s is refused in words while a fleet serves", async (name, commandOf, expected) => {
     const running = fleet.spawn(alone(fleet.joining()), commandOf());
     expect(await refusalOf(name, running)).toMatch(expected);
@@ -125,6 +127,7 @@ describeFleet("processes")("a fleet's instance beside one that serves alone", ()
   const lones: Record<string, () => readonly string[] | undefined> = {
     "one without Redis": () => undefined,
     "one from before fleets": beforeFleets,
+    "one without a lease": beforeFleetOfOne,
   };
 
   for (const [name, command] of Object.entries(lones)) {
@@ -149,6 +152,59 @@ describeFleet("processes")("a fleet's instance beside one that serves alone", ()
       await joined.until(() => joined.stdout().includes("ready: "));
     });
   }
+});
+
+describeFleet("processes")("an instance that serves alone", () => {
+  beforeAll(async () => {
+    fleet = await startFleet({ in: "processes", size: 1, started: false });
+  });
+  afterAll(() => fleet?.close());
+
+  type Start = [
+    name: string,
+    settingsOf: (settings: Settings) => Settings,
+    command?: () => readonly string[],
+  ];
+  const now: Start = ["one alone", alone];
+  const before: Start = ["one alone without a lease", alone, beforeFleetOfOne];
+  const ofFleet: Start = ["one of a fleet that knows no lease of one alone", (all) => all, beforeFleetOfOne];
+
+  test.concurrent.each([
+    [now, now, /Another Keyrun serves this MongoDB database .* last 16 s.* Only one may serve it/],
+    [before, now, /Another Keyrun serves this MongoDB database .* last 16 s.* Only one may serve it/],
+    [now, before, /A fleet serves this MongoDB database/],
+    [now, ofFleet, /an instance of it is of a newer version/],
+  ] as const)(
+    "of %s and %s the second is refused in words, and starts once the first has left",
+    async (first, second, expected) => {
+      const database = `/${randomUUID()}?`;
+      const start = ([, settingsOf, command]: Start) => {
+        const { KEYRUN_MONGODB_URI: uri = "", ...settings } = fleet.joining();
+        const there = { ...settings, KEYRUN_MONGODB_URI: uri.replace("/keyrun?", database) };
+        return fleet.spawn(settingsOf(there), command?.());
+      };
+      const lone = start(first);
+      await lone.until(() => lone.stdout().includes("ready: "));
+      expect(await refusalOf(`${second[0]} beside ${first[0]}`, start(second))).toMatch(expected);
+      lone.kill("SIGTERM");
+      expect(await lone.exited).toMatchObject({ code: 0 });
+      const next = start(second);
+      await next.until(() => next.stdout().includes("ready: "));
+    },
+  );
+
+  test("of one that was killed, the next one takes the place within the time of a lease", async () => {
+    const settings = alone(fleet.joining());
+    const killed = fleet.spawn(settings);
+    await killed.until(() => killed.stdout().includes("ready: "));
+    killed.kill("SIGKILL");
+    await killed.exited;
+    const beganMs = performance.now();
+    const next = fleet.spawn(settings);
+    await next.until(() => next.stdout().includes("ready: "));
+    figure("alone after a kill: ready after", performance.now() - beganMs, "ms");
+    expect(next.stderr()).toContain("another Keyrun serves this database: waiting for it to leave");
+  });
 });
 
 describeFleet("processes")("an instance that others took for dead", () => {

@@ -183,10 +183,10 @@ export const mutants: readonly Mutant[] = [
   },
   {
     fault: "a fleet and a lone instance begin to serve in one moment",
-    file: "src/fleet/alone-or-fleet.ts",
-    text: "      try {\n        if (await records.find()) throw servedAlone();",
-    by: "      try {",
-    test: "test/fleet/alone-or-fleet.test.ts",
+    file: "src/fleet/alone.ts",
+    text: "        if (leasesBefore(view.leases, id).some(isAlone)) throw servedAlone();\n",
+    by: "",
+    test: "test/fleet/alone.test.ts",
   },
   {
     fault: "the shares of a limit add up to more than it",

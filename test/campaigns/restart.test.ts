@@ -107,9 +107,9 @@ describeWith(mongodbMissing)("on MongoDB", () => {
     return {
       settings: { KEYRUN_MONGODB_URI: uri, KEYRUN_SECRET: Buffer.alloc(32, 7).toString("base64url") },
       async afterKill() {
-        // Otherwise the next start waits until the record of the killed instance has lapsed.
+        // Otherwise the next start waits until the lease of the killed instance has lapsed.
         const client = await new MongoClient(uri).connect();
-        await client.db().collection("instances").deleteMany({});
+        await client.db().collection("control").deleteMany({});
         await client.close();
       },
     };

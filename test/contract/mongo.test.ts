@@ -2,7 +2,6 @@ import { afterAll, onTestFinished } from "vitest";
 import { connectMongo, freshReadOf } from "#src/store/mongo/connection.ts";
 import { createControlStore } from "#src/store/mongo/control-store.ts";
 import { collectionsOf } from "#src/store/mongo/documents.ts";
-import { createInstanceRecordStore } from "#src/store/mongo/instance-record.ts";
 import { createStoreCall } from "#src/store/mongo/store-call.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { createMongoDatabases } from "../harness/mongo-databases.ts";
@@ -10,7 +9,8 @@ import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { openMongoForTest } from "../harness/open-mongo.ts";
 import { controlStoreContract } from "./control-store.ts";
 import { everyPortContract } from "./every-port.ts";
-import { instanceRecordStoreContract } from "./instance-record-store.ts";
+import { createLockRecords } from "#src/store/mongo/lock.ts";
+import { lockRecordsContract } from "./lock-records.ts";
 
 describeWith(mongodbMissing)("with a MongoDB server", () => {
   const databases = createMongoDatabases();
@@ -25,13 +25,13 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
   }
 
   const name = "MongoDB";
-  instanceRecordStoreContract(name, async () => {
+  lockRecordsContract(name, async () => {
     const { client, db } = await connectMongo(databases.createUri(), {
       selectionMsMax: 20_000,
       socketMsMax: 20_000,
     });
     onTestFinished(() => client.close());
-    return createInstanceRecordStore(collectionsOf(db), createStoreCall(20_000));
+    return createLockRecords(collectionsOf(db), "a", { call: createStoreCall(20_000), freshRead: {} });
   });
   controlStoreContract(name, async (processes) => {
     const uri = databases.createUri();

@@ -76,7 +76,7 @@ const randomPlaces = [
 ];
 
 /** Says who may open a store: the only code, and not just types, that a store may import. */
-const codeForStores = ["src/fleet/instance-guard.ts", "src/fleet/alone-or-fleet.ts"];
+const codeForStores = ["src/fleet/alone.ts"];
 
 const fileLinesMax = 400;
 const emptyNames = /(^|\/)(utils?|helpers?|common|types|misc|index)\.ts$/;

@@ -4,6 +4,7 @@ import { fleetProtocol, type InstanceFacts } from "#src/fleet/instance-facts.ts"
 export function instanceFactsOf(facts: Partial<InstanceFacts> = {}): InstanceFacts {
   return {
     protocol: fleetProtocol,
+    alone: false,
     version: "0.0.0-test",
     schema: 7,
     secretVersions: ["0a1b2c3d"],

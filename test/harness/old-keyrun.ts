@@ -3,8 +3,11 @@ import { readFileSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { repository } from "./keyrun-process.ts";
 
-/** The files that name commits: the newest release, and the last commit before fleets. */
-type NamedCommit = "proto/BASELINE" | "test/process/BEFORE-FLEETS";
+/**
+ * The files that name commits: the newest release, the last commit before fleets, and the last one
+ * whose instances alone had no lease.
+ */
+type NamedCommit = "proto/BASELINE" | "test/process/BEFORE-FLEETS" | "test/process/BEFORE-FLEET-OF-ONE";
 
 /**
  * Puts the Keyrun of a commit into the folder, from the history of this clone, and returns the

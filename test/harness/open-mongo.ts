@@ -1,14 +1,26 @@
 import { randomUUID } from "node:crypto";
 import { systemClock } from "#src/base/clock.ts";
-import type { InstanceEvents } from "#src/fleet/instance-guard.ts";
+import type { InstanceEvents, InstanceTimes } from "#src/fleet/alone.ts";
+import { fleetTimes } from "#src/fleet/fleet-times.ts";
 import { type MongoStoresParts, openMongoStores } from "#src/store/mongo/open-stores.ts";
 import type { Stores } from "#src/store/stores.ts";
 
-/** Times with which a busy machine keeps its instance record, and a second start waits briefly. */
-const steadyInstanceTimes = { renewMs: 50, holdMs: 60_000, lapseMs: 120_000, waitMsMax: 500 } as const;
+/** Times with which a busy machine keeps its lease, and a second start waits briefly. */
+export const steadyInstanceTimes: InstanceTimes = {
+  ...fleetTimes,
+  beatMs: 50,
+  leaseMs: 60_000,
+  lapseMs: 120_000,
+  waitMsMax: 500,
+};
 
 /** Times so short that a test can wait for them. */
-export const shortInstanceTimes = { renewMs: 50, holdMs: 2_000, lapseMs: 3_000, waitMsMax: 10_000 } as const;
+export const shortInstanceTimes: InstanceTimes = {
+  ...steadyInstanceTimes,
+  leaseMs: 2_000,
+  lapseMs: 3_000,
+  waitMsMax: 10_000,
+};
 
 export const silentInstanceEvents: InstanceEvents = {
   onWaiting: () => {},

@@ -15,7 +15,7 @@ import { everyKind, families, writeEveryKind } from "../harness/copied-stores.ts
 import { instanceFactsOf } from "../harness/instance-facts.ts";
 import { createMongoDatabases } from "../harness/mongo-databases.ts";
 import { describeWith, mongodbMissing } from "../harness/needs.ts";
-import { openMongoForTest, silentInstanceEvents } from "../harness/open-mongo.ts";
+import { openMongoForTest, silentInstanceEvents, steadyInstanceTimes } from "../harness/open-mongo.ts";
 import { soon } from "../harness/soon.ts";
 import { keyRecordOf } from "../harness/store-records.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
@@ -117,7 +117,12 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
       const counts = { keys: 40, runs: 4 };
       const [dataDir, uri] = [await filledFolder(counts), databases.createUri()];
       const source = openSqliteSource({ dataDir });
-      const parts = { clock: systemClock, events: silentInstanceEvents, uri, newIncarnation: () => "first" };
+      const parts = {
+        clock: systemClock,
+        events: silentInstanceEvents,
+        uri,
+        newIncarnation: () => "8d3f0c52-0000-4000-8000-000000000001",
+      };
       const target = await openMongoTarget(parts);
       for (const batch of source.batches()) {
         await target.write(batch);
@@ -164,8 +169,13 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     await expect(copy(dataDir, uri)).rejects.toThrow(/Another Keyrun already serves the data folder/);
     await serving.close();
     const other = await openMongoForTest({ uri });
-    const parts = { clock: systemClock, events: silentInstanceEvents, uri, newIncarnation: () => "first" };
-    const times = { renewMs: 50, holdMs: 60_000, lapseMs: 120_000, waitMsMax: 300 };
+    const parts = {
+      clock: systemClock,
+      events: silentInstanceEvents,
+      uri,
+      newIncarnation: () => "8d3f0c52-0000-4000-8000-000000000001",
+    };
+    const times = { ...steadyInstanceTimes, waitMsMax: 300 };
     await expect(openMongoTarget({ ...parts, times })).rejects.toThrow(
       /Another Keyrun serves this MongoDB database/,
     );
@@ -177,9 +187,9 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     const [dataDir, uri] = [await filledFolder(counts), databases.createUri()];
     const parts = { clock: systemClock, events: silentInstanceEvents, uri, newIncarnation: randomUUID };
     // It renews no record and still takes the database for its own, as after its last check.
-    const frozenTimes = { renewMs: 60_000, holdMs: 60_000, lapseMs: 120_000, waitMsMax: 500 };
+    const frozenTimes = { ...steadyInstanceTimes, beatMs: 60_000 };
     const frozen = await openMongoTarget({ ...parts, times: frozenTimes });
-    const takingOver = { renewMs: 50, holdMs: 60_000, lapseMs: 300, waitMsMax: 20_000 };
+    const takingOver = { ...steadyInstanceTimes, lapseMs: 300, waitMsMax: 20_000 };
     const successor = await openMongoTarget({ ...parts, times: takingOver });
     const source = openSqliteSource({ dataDir });
     const [first] = source.batches();
@@ -222,10 +232,9 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
   test("a copier that has lost the database says so, and does not blame MongoDB", async () => {
     const [dataDir, uri] = [await filledFolder({ keys: 4, runs: 0 }), databases.createUri()];
     const parts = { clock: systemClock, events: silentInstanceEvents, uri, newIncarnation: randomUUID };
-    const times = { renewMs: 50, holdMs: 60_000, lapseMs: 120_000, waitMsMax: 500 };
-    const target = await openMongoTarget({ ...parts, times });
+    const target = await openMongoTarget({ ...parts, times: steadyInstanceTimes });
     const client = new MongoClient(uri);
-    await client.db().collection("instances").deleteMany({});
+    await client.db().collection("control").deleteMany({});
     await client.close();
     const source = openSqliteSource({ dataDir });
     const [first] = source.batches();

@@ -13,6 +13,7 @@ const facts = z.object({
   serviceTokenMark: z.string(),
   keyPrefix: z.string(),
   address: z.string().nullable().default(null),
+  alone: z.boolean().default(false),
 }) satisfies z.ZodType<LeaseRecord["facts"]>;
 
 const limits = z.object({

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Db } from "mongodb";
 import type { z } from "zod";
 import { bounds } from "../../bounds.ts";
-import type { InstanceGuard } from "../../fleet/instance-guard.ts";
+import { type InstanceGuard, type AloneParts, serveAlone } from "../../fleet/alone.ts";
 import type { KeyRecord } from "../../keys/key-store.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
 import { type CopiedBatch, type CopiedName, checkRecord, copiedNames, copiedShapes } from "../records.ts";
@@ -10,11 +10,12 @@ import { connectMongo } from "./connection.ts";
 import { type Collections, collectionsOf, copyStates, type MetaDocument } from "./documents.ts";
 import { activeSlot, endedSlot, keyDocumentOf, successorSlot } from "./key-documents.ts";
 import { migrate, requireKnownSchema } from "./migrations.ts";
-import { type AloneParts, serveAlone } from "./serve-alone.ts";
 import { serviceTokenDocumentOf } from "./service-token-store.ts";
 import { createStoreCall, isDuplicate, type StoreCall, whileHolding } from "./store-call.ts";
 import { memberIdOf } from "./team-store.ts";
 import { createUsageStore, dayIdOf, fieldsOf, placeOf } from "./usage-store.ts";
+import { createControlStore } from "./control-store.ts";
+import { withOlderInstance } from "./older-instance.ts";
 
 /**
  * A database of MongoDB that takes a copy. It is held meanwhile, as by an instance that serves it
@@ -36,7 +37,9 @@ export async function openMongoTarget(parts: AloneParts & { readonly uri: string
     const collections = collectionsOf(db);
     await requireKnownSchema(collections);
     const call = createStoreCall(bounds.storeTimeoutMs);
-    guard = await serveAlone(parts, { collections, call, freshRead: {} });
+    const read = { call, freshRead: {} };
+    const control = withOlderInstance(createControlStore(collections, read), collections, read);
+    guard = await serveAlone(control, parts);
     const guarded = whileHolding(guard, createStoreCall(bounds.storePrepareMsMax), lostDatabase);
     const copier = parts.newIncarnation();
     await takeEmpty(db, guarded, copier);

@@ -5,6 +5,8 @@ import { connectMongo, type MongoConnection, mongoRefusal, mongoTooSlow } from "
 import { createControlStore } from "./control-store.ts";
 import { type Collections, collectionsOf } from "./documents.ts";
 import { requireKnownSchema, requireWhole } from "./migrations.ts";
+import type { LeaseRecord } from "../../fleet/control-store.ts";
+import { withOlderInstance } from "./older-instance.ts";
 
 /**
  * `inspectStore` for MongoDB. Asks for every right that a server needs all the time: its writes fit
@@ -47,7 +49,7 @@ async function inspect({ db }: MongoConnection): Promise<StoreInspection> {
   const server = typeof hello.setName === "string" ? `replica set ${hello.setName}` : "no replica set";
   const schema =
     version < newest ? `schema ${version}, which a start brings to ${newest}` : `schema ${version}`;
-  const [alone, fleet] = await Promise.all([lookForOneAlone(collections), lookForFleet(collections)]);
+  const seen = await lookForInstances(collections);
   const fleetId = (await collections.meta.findOne({ _id: { $eq: "fleet" } }))?.fleetId;
   // Read last: an instance that made a key and left meanwhile is not in what was seen above.
   const { keys, serviceTokens } = collections;
@@ -56,7 +58,7 @@ async function inspect({ db }: MongoConnection): Promise<StoreInspection> {
   const secretVersions = [...new Set([...ofKeys, ...ofTokens])];
   return {
     words: `database ${db.databaseName}, ${schema}, ${server}`,
-    ...{ ...alone, ...fleet, secretVersions, newestSchema: newest },
+    ...{ ...seen, secretVersions, newestSchema: newest },
     ...(fleetId !== undefined && { fleetId }),
   };
 }
@@ -70,45 +72,33 @@ async function tryWrites({ meta, instances, control }: Collections): Promise<voi
   await control.updateOne(nobody, { $set: { joined: 1 } }, { upsert: false });
 }
 
-/** Whether an instance renews its record. One that was killed left a record that stays as it is. */
-async function lookForOneAlone({
-  instances,
-}: Collections): Promise<Pick<StoreInspection, "isServed" | "isHeld">> {
-  const only = { _id: { $eq: "only" } };
-  const first = await instances.findOne(only);
-  if (!first) return { isServed: false, isHeld: false };
-  for (let waitedMs = 0; waitedMs < bounds.servedLookMs; waitedMs += pauseMs) {
-    await sleep(pauseMs);
-    const next = await instances.findOne(only);
-    if (!next) return { isServed: false, isHeld: false };
-    if (next.incarnation !== first.incarnation || next.beat !== first.beat) {
-      return { isServed: true, isHeld: true };
-    }
-  }
-  return { isServed: false, isHeld: true };
-}
-
-/** The instances of a fleet whose records changed while they were looked at live. */
-async function lookForFleet(
+/** Those whose records changed while they were looked at are live. One alone is in no fleet. */
+async function lookForInstances(
   collections: Collections,
-): Promise<Pick<StoreInspection, "instances" | "registered">> {
-  const { read } = createControlStore(collections, { call: (work) => work(), freshRead: {} });
+): Promise<Pick<StoreInspection, "isServed" | "isHeld" | "instances" | "registered">> {
+  const looking = { call: <T>(work: () => Promise<T>) => work(), freshRead: {} };
+  const { read } = withOlderInstance(createControlStore(collections, looking), collections, looking);
   const first = new Map((await read()).leases.map(({ id, n }) => [id, n]));
-  if (first.size === 0) return { instances: [], registered: [] };
   const seen = new Map([...first].map(([id, n]) => [id, { n, silentMs: 0 }]));
-  for (let waitedMs = 0; ; waitedMs += pauseMs) {
+  const inFleet = ({ facts }: LeaseRecord) => !facts.alone;
+  for (let waitedMs = 0; first.size > 0; waitedMs += pauseMs) {
     await sleep(pauseMs);
-    const registered = (await read()).leases.map((lease) => {
+    const present = (await read()).leases.map((lease) => {
       const before = seen.get(lease.id);
       const silentMs = before?.n === lease.n ? before.silentMs + pauseMs : 0;
       seen.set(lease.id, { n: lease.n, silentMs });
       return { ...lease, silentMs };
     });
-    const instances = registered.filter(({ id, n, state }) => state === "live" && n !== first.get(id));
-    if (instances.length === registered.length || waitedMs >= bounds.servedLookMs) {
-      return { instances, registered };
-    }
+    const living = present.filter(({ id, n, state }) => state === "live" && n !== first.get(id));
+    if (living.length < present.length && waitedMs < bounds.servedLookMs) continue;
+    return {
+      isServed: !living.every(inFleet),
+      isHeld: !present.every(inFleet),
+      instances: living.filter(inFleet),
+      registered: present.filter(inFleet),
+    };
   }
+  return { isServed: false, isHeld: false, instances: [], registered: [] };
 }
 
 const pauseMs = 250;

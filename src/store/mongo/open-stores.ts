@@ -1,8 +1,7 @@
 import type { Db } from "mongodb";
 import { bounds } from "../../bounds.ts";
-import { awaitNoLoneInstance, registerBesideNoLoneInstance } from "../../fleet/alone-or-fleet.ts";
+import { registerBesideNoLoneInstance, type InstanceGuard, type AloneParts, serveAlone, awaitOthers } from "../../fleet/alone.ts";
 import type { ControlStore } from "../../fleet/control-store.ts";
-import type { InstanceGuard } from "../../fleet/instance-guard.ts";
 import { createLookUpEach, type FleetStore, type Stores } from "../stores.ts";
 import { createAppStore } from "./app-store.ts";
 import { createAuditStore } from "./audit-store.ts";
@@ -11,10 +10,8 @@ import { createControlStore } from "./control-store.ts";
 import { requireWhole, migrate, movedHoursSchema } from "./migrations.ts";
 import { type Collections, collectionsOf } from "./documents.ts";
 import { createHoldTeam } from "./hold-team.ts";
-import { createInstanceRecordStore } from "./instance-record.ts";
 import { createKeyStore } from "./key-store.ts";
 import { createRunRecordStore } from "./run-record-store.ts";
-import { type AloneParts, instanceTimes, serveAlone } from "./serve-alone.ts";
 import { createServiceTokenStore } from "./service-token-store.ts";
 import { createSessionStore, createUserStore } from "./session-store.ts";
 import { createStoreCall, repeatOnDuplicate, type StoreCall, whileHolding } from "./store-call.ts";
@@ -22,6 +19,7 @@ import { createMemberStore, createPreviewStore, createTeamStore } from "./team-s
 import { createUsageStore } from "./usage-store.ts";
 import { createWindowStore } from "./window-store.ts";
 import { createWithEvent } from "./with-event.ts";
+import { withOlderInstance } from "./older-instance.ts";
 
 export interface MongoStoresParts extends AloneParts {
   /** May hold a password, so it never appears in a message. */
@@ -67,7 +65,7 @@ export async function openMongoStores(parts: MongoStoresParts): Promise<Stores> 
     };
     const { guard, control, freshRead }: Serving = parts.fleet
       ? await serveInFleet(parts, served)
-      : { guard: await serveAlone(parts, served), freshRead: {} };
+      : { guard: await serveAlone(startControlOf(served), parts), freshRead: {} };
     closers.push(() => guard.release());
     const prepare = createStoreCall(bounds.storePrepareMsMax);
     const schema = await prepare(async () => {
@@ -101,20 +99,21 @@ interface Serving {
   readonly control?: ControlStore;
 }
 
-async function serveInFleet(
-  parts: MongoStoresParts,
-  { collections, call, freshRead }: Served,
-): Promise<Serving> {
-  const records = createInstanceRecordStore(collections, call, { freshRead });
-  await awaitNoLoneInstance({ times: instanceTimes, ...parts, records });
-  const control = createControlStore(collections, { call, freshRead });
-  return {
-    guard: untilReleased(),
-    freshRead,
-    control: registerBesideNoLoneInstance(control, records, () =>
-      call(() => requireWhole(collections, freshRead)),
-    ),
-  };
+async function serveInFleet(parts: MongoStoresParts, served: Served): Promise<Serving> {
+  const { collections, call, freshRead } = served;
+  const control = createControlStore(collections, served);
+  const starting = startControlOf(served);
+  await awaitOthers(starting, { ...parts, alone: false });
+  const { register } = registerBesideNoLoneInstance(starting, () =>
+    call(() => requireWhole(collections, freshRead)),
+  );
+  return { guard: untilReleased(), freshRead, control: { ...control, register } };
+}
+
+/** The control store of a start: it also shows an instance of the version before. */
+function startControlOf(served: Served): ControlStore {
+  const { collections } = served;
+  return withOlderInstance(createControlStore(collections, served), collections, served);
 }
 
 /** The lease in the control document says whether an instance of a fleet may serve. */

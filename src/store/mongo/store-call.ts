@@ -1,18 +1,5 @@
-import {
-  MongoBulkWriteError,
-  MongoClientClosedError,
-  MongoError,
-  MongoExpiredSessionError,
-  MongoNetworkError,
-  MongoNotConnectedError,
-  MongoServerClosedError,
-  MongoServerError,
-  MongoServerSelectionError,
-  MongoStalePrimaryError,
-  MongoTopologyClosedError,
-  MongoWriteConcernError,
-} from "mongodb";
-import type { InstanceGuard } from "../../fleet/instance-guard.ts";
+import { MongoBulkWriteError, MongoClientClosedError, MongoError, MongoExpiredSessionError, MongoNetworkError, MongoNotConnectedError, MongoServerClosedError, MongoServerError, MongoServerSelectionError, MongoStalePrimaryError, MongoTopologyClosedError, MongoWriteConcernError } from "mongodb";
+import type { InstanceGuard } from "../../fleet/alone.ts";
 import { fail, unavailable } from "../../refusal/refusal.ts";
 
 /** Does one operation on the store, within the store's time limit. */

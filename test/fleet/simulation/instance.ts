@@ -178,6 +178,7 @@ function factsOf(index: number) {
   return {
     ...{
       version: "0.0.0-test",
+      alone: false,
       protocol: 1,
       schema: 7,
       secretVersions: ["1"],

@@ -116,7 +116,7 @@ describeWith(mongodbMissing)("the stores of a fleet in MongoDB", () => {
     let serving: Promise<void> | undefined;
     const alone = openMongoForTest({
       uri,
-      times: { renewMs: 20, holdMs: 60_000, lapseMs: 1_000, waitMsMax: 1_200 },
+      times: { ...shortInstanceTimes, beatMs: 20, leaseMs: 60_000, lapseMs: 1_000, waitMsMax: 1_200 },
       events: {
         ...silentInstanceEvents,
         onWaiting() {

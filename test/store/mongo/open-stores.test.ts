@@ -63,7 +63,7 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
       await first.teams.insert(teamRecordOf({ id: "demo" }));
       proxy.freeze();
       // It waits no longer than the first one's lapse, and holds on through a pause of the machine.
-      const second = await openMongoForTest({ uri, times: { ...shortInstanceTimes, holdMs: 60_000 } });
+      const second = await openMongoForTest({ uri, times: { ...shortInstanceTimes, leaseMs: 60_000 } });
       expect(first.guard.holds()).toBe(false);
       proxy.mend();
       await vi.waitFor(() => expect(lost).toHaveBeenCalledTimes(1), { timeout: 60_000 });
@@ -219,7 +219,7 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     await stores.runRecords.write([{ kind: "claim", id: "r", claim: record }]);
     await withClient(uri, async (client) => {
       const newer = { $set: { newer: { field: 1 } } };
-      for (const name of ["keys", "teams", "apps", "members", "sessions", "runRecords", "instances"])
+      for (const name of ["keys", "teams", "apps", "members", "sessions", "runRecords", "control"])
         await client.db().collection(name).updateMany({}, newer);
       await client
         .db()
@@ -320,9 +320,9 @@ describeWith(mongodbMissing ?? (process.env.KEYRUN_TEST_MONGODB_URI && "KEYRUN_T
   },
 );
 
-/** Removes the record of an instance that was killed, instead of waiting until it lapses. */
+/** Removes the lease of an instance that was killed, instead of waiting until it lapses. */
 function forgetInstance(uri: string): Promise<unknown> {
-  return withClient(uri, (client) => client.db().collection("instances").deleteMany({}));
+  return withClient(uri, (client) => client.db().collection("control").deleteMany({}));
 }
 
 async function withClient<T>(uri: string, work: (client: MongoClient) => Promise<T>): Promise<T> {

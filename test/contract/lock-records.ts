@@ -1,9 +1,9 @@
 import { describe, expect, test } from "vitest";
-import type { InstanceRecordStore } from "#src/fleet/instance-record-store.ts";
+import type { LockRecords } from "#src/store/mongo/lock.ts";
 
 /** `open` opens a store without a record. */
-export function instanceRecordStoreContract(name: string, open: () => Promise<InstanceRecordStore>): void {
-  describe(`InstanceRecordStore on ${name}`, () => {
+export function lockRecordsContract(name: string, open: () => Promise<LockRecords>): void {
+  describe(`LockRecords on ${name}`, () => {
     test("there is no record until one is created, and one of several concurrent creations wins", async () => {
       const records = await open();
       expect(await records.find()).toBeUndefined();

@@ -1,8 +1,8 @@
-import type { InstanceRecord, InstanceRecordStore } from "#src/fleet/instance-record-store.ts";
+import type { LockRecord, LockRecords } from "#src/store/mongo/lock.ts";
 
-/** The instance record in memory, with the contract of MongoDB's. Tests can wrap its calls. */
-export function memoryInstanceRecord(): InstanceRecordStore {
-  let record: InstanceRecord | undefined;
+/** The document of a lock in memory, with the contract of MongoDB's. Tests can wrap its calls. */
+export function memoryLockRecords(): LockRecords {
+  let record: LockRecord | undefined;
   return {
     find: async () => record,
     async create(incarnation) {
