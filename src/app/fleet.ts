@@ -2,18 +2,10 @@ import { createInstanceTokens } from "../auth/instance-tokens.ts";
 import { type Clock, systemTimers } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import type { InstanceLimits, LeaseRecord, NumberedChange } from "../fleet/control-store.ts";
-import type { Fleet, FleetEvents } from "../fleet/fleet.ts";
-import { fleetTimes } from "../fleet/fleet-times.ts";
-import { factsFrom } from "../fleet/instance-facts.ts";
-import { joinFleet } from "../fleet/join-fleet.ts";
+import { type Fleet, type FleetEvents, joinFleet } from "../fleet/fleet.ts";
+import { fleetTimes } from "../fleet/lease.ts";
+import { factsFrom, awaitMayJoin, factsBefore, leasesBefore, refusalOfRedis, refusalToJoin } from "../fleet/who-may-join.ts";
 import { bringPlanLimits, planLimitsOf } from "../fleet/plan-limits.ts";
-import {
-  awaitMayJoin,
-  factsBefore,
-  leasesBefore,
-  refusalOfRedis,
-  refusalToJoin,
-} from "../fleet/who-may-join.ts";
 import type { ServiceSecrets } from "../keys/service-secrets.ts";
 import type { Log } from "../log/log.ts";
 import type { Metrics } from "../metrics/metrics.ts";

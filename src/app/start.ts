@@ -7,7 +7,7 @@ import { createAuditService } from "../audit/audit-service.ts";
 import { createInstanceTokens } from "../auth/instance-tokens.ts";
 import { checkPolicy } from "../auth/policy.ts";
 import { bounds } from "../bounds.ts";
-import { createFleetService } from "../fleet/fleet-service.ts";
+import { createFleetService } from "../fleet/fleet.ts";
 import { createOutcomes } from "../http/outcomes.ts";
 import { cutText, Refusal, unavailable } from "../refusal/refusal.ts";
 import { StartRefused } from "../refusal/start-refused.ts";

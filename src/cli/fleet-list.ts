@@ -1,5 +1,5 @@
 // `fleet`: what the store knows of the instances.
-import { fleetTimes } from "../fleet/fleet-times.ts";
+import { fleetTimes } from "../fleet/lease.ts";
 import { inspectStore } from "../store/open-stores.ts";
 import type { SeenInstance, StoreInspection } from "../store/stores.ts";
 import { readConfig, type SettingsWorld } from "./connection.ts";

@@ -1,17 +1,16 @@
-import { type Clock, systemTimers, type Timers } from "../base/clock.ts";
-import { bounds } from "../bounds.ts";
-import { unavailable } from "../refusal/refusal.ts";
-import { awaitLeasesGone } from "./await-lapse.ts";
-import type { ControlStore } from "./control-store.ts";
-import { type FleetTimes, fleetTimes, lapseMsOf } from "./fleet-times.ts";
-import type { InstanceFacts } from "./instance-facts.ts";
-import { joinFleet } from "./join-fleet.ts";
-import { leasesBefore, obstacleToServe } from "./who-may-join.ts";
-
 // An instance without Redis is a fleet of one. It registers, beats and leaves as each instance of a
 // fleet does, and says of itself that it is alone: then nobody else may serve beside it, so it has
 // nobody to tell of its changes. Of two that register in one moment the control record says who was
 // first, and the other one yields.
+
+import { type Clock, systemTimers, type Timers } from "../base/clock.ts";
+import { bounds } from "../bounds.ts";
+import { unavailable } from "../refusal/refusal.ts";
+import { awaitLeasesGone } from "./lease-observations.ts";
+import type { ControlStore, InstanceFacts } from "./control-store.ts";
+import { type FleetTimes, fleetTimes, lapseMsOf } from "./lease.ts";
+import { joinFleet } from "./fleet.ts";
+import { leasesBefore, obstacleToServe } from "./who-may-join.ts";
 
 /** Says whether this process is the one that may serve the store. */
 export interface InstanceGuard {

@@ -1,10 +1,11 @@
+// The wait of a change for all instances: for each lease of its push, until that has acknowledged
+// the change, is gone, or is over.
+
 import type { Clock, Timers } from "../base/clock.ts";
-import type { ControlStore, ControlView } from "./control-store.ts";
-import type { FleetEvents } from "./fleet.ts";
-import type { FleetTimes } from "./fleet-times.ts";
-import type { Sightings } from "./sightings.ts";
-import { createWaitSet, type WaitSet } from "./wait-set.ts";
-import { createWake, type Wake } from "./wake.ts";
+import type { ControlStore, ControlView, LeaseRecord } from "./control-store.ts";
+import type { FleetTimes } from "./lease.ts";
+import { createInterruptibleSleep, type InterruptibleSleep } from "./heartbeat.ts";
+import type { LeaseObservations } from "./lease-observations.ts";
 
 /** What makes a change wait until no instance can act on older knowledge. */
 export interface Barriers {
@@ -22,16 +23,17 @@ export interface BarrierParts {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly times: Pick<FleetTimes, "beatMs">;
-  readonly sightings: Sightings;
+  readonly observations: LeaseObservations;
   readonly isOwn: (id: string) => boolean;
   /** Takes each view that was read for the barriers. */
   readonly onRead: (view: ControlView) => void;
-  readonly events: FleetEvents;
+  /** Called with instances that did not acknowledge, once their leases had lapsed. */
+  readonly onSilent: ((leases: readonly LeaseRecord[]) => void) | undefined;
 }
 
 interface Waiting {
   readonly set: WaitSet;
-  readonly wake: Wake;
+  readonly pause: InterruptibleSleep;
 }
 
 export function createBarriers(parts: BarrierParts): Barriers {
@@ -39,7 +41,7 @@ export function createBarriers(parts: BarrierParts): Barriers {
   const look = createLooks(parts, () => waiting.size > 0);
   return {
     async pass(pushed) {
-      const barrier = { set: createWaitSet(pushed, parts), wake: createWake(parts.timers) };
+      const barrier = { set: createWaitSet(pushed, parts), pause: createInterruptibleSleep(parts.timers) };
       waiting.add(barrier);
       try {
         look();
@@ -49,24 +51,24 @@ export function createBarriers(parts: BarrierParts): Barriers {
       }
     },
     take(view) {
-      for (const { set, wake } of waiting) {
+      for (const { set, pause } of waiting) {
         set.take(view);
-        wake.now();
+        pause.wake();
       }
     },
   };
 }
 
-async function untilEmpty({ clock, events }: BarrierParts, { set, wake }: Waiting): Promise<void> {
+async function untilEmpty({ clock, onSilent }: BarrierParts, { set, pause }: Waiting): Promise<void> {
   const beganMs = clock.monotonicMs();
   // Timers may be early, so only the clock says what is over.
   for (let nowMs = beganMs; ; nowMs = clock.monotonicMs()) {
     const lapsed = set.takeLapsed(nowMs);
     // Those that were over before are long dead, and nobody waited for them.
-    if (nowMs > beganMs && lapsed.length > 0) events.onSilent?.(lapsed);
+    if (nowMs > beganMs && lapsed.length > 0) onSilent?.(lapsed);
     const nextMs = set.nextLapseMs();
     if (nextMs === undefined) return;
-    await wake.within(nextMs - nowMs);
+    await pause.sleep(nextMs - nowMs);
   }
 }
 
@@ -80,7 +82,7 @@ const lookGrowth = 1.5;
  */
 function createLooks(parts: BarrierParts, isNeeded: () => boolean): () => void {
   const { control, timers, times, onRead } = parts;
-  const { within } = createWake(timers);
+  const { sleep } = createInterruptibleSleep(timers);
   let pauseMs = firstLookMs;
   let looking = false;
 
@@ -90,7 +92,7 @@ function createLooks(parts: BarrierParts, isNeeded: () => boolean): () => void {
 
   async function run(): Promise<void> {
     for (looking = true; isNeeded(); pauseMs = Math.min(pauseMs * lookGrowth, times.beatMs)) {
-      await within(pauseMs);
+      await sleep(pauseMs);
       // A look that fails, or can't be applied, costs time only: leases that end need no look.
       if (isNeeded()) await lookOnce().catch(() => {});
     }
@@ -100,5 +102,58 @@ function createLooks(parts: BarrierParts, isNeeded: () => boolean): () => void {
   return () => {
     pauseMs = firstLookMs;
     if (!looking) void run();
+  };
+}
+
+/** The instances that may still act on what was known before one change. */
+interface WaitSet {
+  /** Takes out those that acknowledged or are gone. A view from before the change is ignored. */
+  take(view: ControlView): void;
+  /** Takes out those whose leases are over by `nowMs`, and returns their records of the push. */
+  takeLapsed(nowMs: number): readonly LeaseRecord[];
+  /** When the next lease is over; undefined where none is left. */
+  nextLapseMs(): number | undefined;
+}
+
+/**
+ * Begins with every lease of the push's own view, whether it looks alive or not. `isOwn` are the
+ * registrations of this process: it raised its own floors before the push.
+ *
+ * Only leases from before the push matter, and they are over the time of a lapse after it at the
+ * latest. A heartbeat that came after the push was answered with the change, so the lease that it
+ * extends knows of it. That is why nobody has to be fenced, however long it does not acknowledge.
+ */
+export function createWaitSet(
+  { seq, view: pushed }: { readonly seq: number; readonly view: ControlView },
+  {
+    observations,
+    isOwn,
+  }: { readonly observations: LeaseObservations; readonly isOwn: (id: string) => boolean },
+): WaitSet {
+  observations.see(pushed);
+  const waiting = new Map(
+    pushed.leases.flatMap((record) => {
+      const lapseMs = observations.lapseTimeMs(record.id);
+      return isOwn(record.id) || lapseMs === undefined ? [] : [[record.id, { record, lapseMs }]];
+    }),
+  );
+  return {
+    take(view) {
+      if (view.seq < seq) return;
+      const records = new Map(view.leases.map((record) => [record.id, record]));
+      for (const id of waiting.keys()) {
+        const record = records.get(id);
+        if (!record || record.ack >= seq) waiting.delete(id);
+      }
+    },
+    takeLapsed(nowMs) {
+      const lapsed = [...waiting.values()].filter(({ lapseMs }) => lapseMs <= nowMs);
+      for (const { record } of lapsed) waiting.delete(record.id);
+      return lapsed.map(({ record }) => record);
+    },
+    nextLapseMs() {
+      if (waiting.size === 0) return undefined;
+      return Math.min(...[...waiting.values()].map(({ lapseMs }) => lapseMs));
+    },
   };
 }

@@ -1,5 +1,8 @@
-import type { InstanceFacts } from "./instance-facts.ts";
-import type { SecurityKind } from "./security-state.ts";
+// The port of what the instances of a fleet share: one control record, with their leases and the
+// last changes of rights.
+
+/** What a right may depend on. */
+export type SecurityKind = "key" | "service-token" | "team" | "app" | "member" | "preview" | "session";
 
 /** A durable change that every instance must know of: copies below `version` are void. */
 export interface ControlChange {
@@ -24,6 +27,28 @@ export interface InstanceLimits {
   readonly redisMark: string | null;
   /** Its share of each limit without Redis, like `1/3`; null where it has none yet. */
   readonly share: string | null;
+}
+
+/**
+ * What an instance says of itself when it registers, for the others and for those that want to
+ * join. Nothing in it is secret. The protocol stores it, and reads nothing but the address.
+ */
+export interface InstanceFacts {
+  /** The version of the protocol that the instances speak with each other: `fleetProtocol`. */
+  readonly protocol: number;
+  /** The version of Keyrun, for people; "" of one that does not say it. */
+  readonly version: string;
+  /** The schema of the store that the instance knows. */
+  readonly schema: number;
+  /** The versions of the secrets whose keys the instance can read, newest first. */
+  readonly secretVersions: readonly string[];
+  /** Equal for equal service tokens, and of no use to find a strong one: `serviceTokenMark`. */
+  readonly serviceTokenMark: string;
+  readonly keyPrefix: string;
+  /** It serves the store alone: nobody may serve beside it. */
+  readonly alone: boolean;
+  /** Where the other instances reach its internal listener; null: it is not nudged. */
+  readonly address: string | null;
 }
 
 /** One registration of an instance. */

@@ -1,8 +1,34 @@
+// How a fleet works. Its instances share one control record in the store, every step on which is
+// atomic (`control-store.ts`). Each one registers there, and holds a lease that its heartbeats
+// extend (`registration.ts`, `lease.ts`): without a valid lease it admits nothing. A change that
+// takes a right away (`security-state.ts`) is written, pushed into the record, and answered once no
+// instance can act on what was before: each lease of the push has acknowledged it, or is over
+// (`pushes.ts`, `barrier.ts`). Each heartbeat is answered with what its instance does not know yet,
+// and the lease grows only after that is applied. An instance that can't serve with the others
+// yields (`who-may-join.ts`), and one without Redis is a fleet of one (`alone.ts`). While Redis
+// fails, each admits its share of a limit (`shares.ts`). Nobody compares clocks: only their rates
+// must agree.
+
+import type { FleetService } from "#gen/keyrun/v1/fleet_service_pb.ts";
+import type { ServiceMethods } from "../auth/principal.ts";
 import type { Clock, Timers } from "../base/clock.ts";
 import type { Standing } from "../limit/share.ts";
-import type { ControlChange, ControlStore, ControlView, InstanceLimits, LeaseRecord, NumberedChange } from "./control-store.ts";
-import type { FleetTimes } from "./fleet-times.ts";
-import type { InstanceFacts } from "./instance-facts.ts";
+import { fail } from "../refusal/refusal.ts";
+import { StartRefused } from "../refusal/start-refused.ts";
+import { createBarriers } from "./barrier.ts";
+import type { ControlChange, ControlView, LeaseRecord, NumberedChange } from "./control-store.ts";
+import { createHeartbeat } from "./heartbeat.ts";
+import { createJanitor } from "./janitor.ts";
+import { createLease, type FleetTimes, lapseMsOf } from "./lease.ts";
+import { createLeaseObservations } from "./lease-observations.ts";
+import { createPushes } from "./pushes.ts";
+import {
+  createAppliedChanges,
+  createOwnRegistrations,
+  createRegistration,
+  type JoiningParts,
+} from "./registration.ts";
+import { createShares } from "./shares.ts";
 
 /** One instance's membership in a fleet. */
 export interface Fleet {
@@ -65,15 +91,11 @@ export interface FleetEvents {
   onBarrier?(ms: number): void;
 }
 
-export interface FleetParts {
-  readonly control: ControlStore;
+export interface FleetParts extends JoiningParts {
   readonly clock: Clock;
   readonly timers: Timers;
   /** Unique for ever, at every call. */
   readonly newId: () => string;
-  readonly facts: InstanceFacts;
-  /** How this instance counts now, for the others. Absent: they are told nothing of it. */
-  readonly limits?: () => InstanceLimits;
   readonly times: FleetTimes;
   /**
    * Raises the floors of changes that others or this process pushed, by ascending seq. Must do it
@@ -85,11 +107,6 @@ export interface FleetParts {
   /** Tells the instances at these addresses to beat now. Must not wait, and never throw. */
   readonly nudge: (addresses: readonly string[]) => void;
   /**
-   * Judges every registration, also a later one, before its lease counts. Words say why this
-   * instance may not join; its record is then removed.
-   */
-  readonly mayJoin?: (view: ControlView, ownId: string) => string | undefined;
-  /**
    * Called with every view that is not older than what is known, before its changes are applied,
    * and so before they are acknowledged and the lease grows. Where it throws, neither happens.
    */
@@ -100,4 +117,137 @@ export interface FleetParts {
    */
   readonly handsShareOver?: () => boolean;
   readonly events?: FleetEvents;
+}
+
+/**
+ * Registers this instance in the fleet and keeps its lease by heartbeats until `leave`. Rejects
+ * with the error of the store where the registration or the first heartbeat fails, and with
+ * StartRefused where this instance may not join. Later failures only end the lease: they are tried
+ * again, except that an instance that may not join again ends its heartbeats.
+ */
+export async function joinFleet(parts: FleetParts): Promise<Fleet> {
+  const { control, clock, timers, times, events = {} } = parts;
+  const lease = createLease(clock, times.leaseMs);
+  const applied = createAppliedChanges(parts);
+  const observations = createLeaseObservations(clock, lapseMsOf(times));
+  const shares = createShares(clock, times.standingMs);
+  const registrations = createOwnRegistrations(parts.newId);
+  const clean = createJanitor({ control, observations, shares, registrations, clock, times });
+  let leases: readonly LeaseRecord[] = [];
+
+  const isOwn = registrations.has;
+  const barriers = createBarriers({
+    ...{ control, clock, timers, times, observations, isOwn },
+    onSilent: events.onSilent,
+    onRead: (view) => learn(view),
+  });
+
+  /** Takes what any answer shows. The lease does not grow by it. */
+  function learn(view: ControlView): void {
+    // Before its changes count as applied: what depends on the records is acknowledged with them. A
+    // late view is older than what was shown already.
+    if (view.seq >= (applied.seq() ?? Number.POSITIVE_INFINITY)) parts.onView?.(view);
+    // The acknowledgement should not wait for the next regular heartbeat.
+    if (applied.take(view)) heartbeat.soon();
+    observations.see(view);
+    barriers.take(view);
+  }
+
+  const registration = createRegistration({
+    ...{ ...parts, events, lease, applied, registrations },
+    onJoined: shares.joined,
+    takeView(view) {
+      leases = view.leases;
+      shares.see(view);
+      learn(view);
+      clean(view);
+      void takeOver(view);
+    },
+  });
+
+  let isTakingOver = false;
+  /** While this instance has no share of the limits, it takes that of one that has left. */
+  async function takeOver({ vacant: [share] = [] }: ControlView): Promise<void> {
+    const id = registration.ownId();
+    // An instance alone counts by itself, and leaves shares to the next fleet.
+    if (parts.facts.alone || isTakingOver || id === undefined || !share || shares.standingOf(id)) return;
+    isTakingOver = true;
+    const isTaken = await control.takeOver(id, share).catch(() => false);
+    isTakingOver = false;
+    // The next view shows it, or what else is vacant.
+    if (isTaken) heartbeat.soon();
+  }
+
+  const pushes = createPushes({
+    ...{ control, clock, events, pass: barriers.pass },
+    onPushed(view) {
+      learn(view);
+      parts.nudge(othersAddresses(view, isOwn));
+    },
+  });
+
+  const heartbeat = createHeartbeat({
+    ...{ clock, timers, beatMs: times.beatMs },
+    async step() {
+      await registration.beat();
+      pushes.repeat();
+    },
+    onFailed(cause) {
+      if (cause instanceof StartRefused) endRefused(cause.message);
+      else events.onBeatFailed?.(cause);
+    },
+  });
+
+  /** Another try would only count as one more instance among the others for a while. */
+  function endRefused(words: string): void {
+    registration.end();
+    void heartbeat.stop();
+    events.onRefused?.(words);
+  }
+
+  async function leave(): Promise<void> {
+    const id = registration.ownId();
+    const share = parts.handsShareOver?.() ? shares.shareOf(id) : undefined;
+    registration.end();
+    await heartbeat.stop();
+    await pushes.idle();
+    if (id === undefined) return;
+    // Where it can't be removed, it lapses by itself.
+    await (share ? control.vacate(id, share) : control.remove(id)).catch(() => {});
+  }
+
+  try {
+    await registration.register();
+    await registration.beat();
+  } catch (cause) {
+    await leave();
+    throw cause;
+  }
+  heartbeat.start();
+  return {
+    holds: lease.holds,
+    leftMs: lease.leftMs,
+    announce: pushes.announce,
+    nudged: heartbeat.soon,
+    members: () => ({ ownId: registration.ownId(), leases }),
+    standing: () => shares.standingOf(registration.ownId()),
+    leave,
+  };
+}
+
+function othersAddresses({ leases }: ControlView, isOwn: (id: string) => boolean): string[] {
+  return leases.flatMap(({ id, state, facts }) =>
+    state === "live" && facts.address !== null && !isOwn(id) ? [facts.address] : [],
+  );
+}
+
+/** `nudged` is called with each nudge of another instance; undefined where there is no fleet. */
+export function createFleetService(nudged: (() => void) | undefined): ServiceMethods<typeof FleetService> {
+  return {
+    nudge() {
+      if (!nudged) throw fail("UNIMPLEMENTED");
+      nudged();
+      return {};
+    },
+  };
 }

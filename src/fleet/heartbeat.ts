@@ -1,5 +1,6 @@
+// The clock of a fleet's instance: one step after the other, at a steady pace or at once.
+
 import type { Clock, Timers } from "../base/clock.ts";
-import { createWake } from "./wake.ts";
 
 /** The steady repetition of one step. */
 export interface Heartbeat {
@@ -22,7 +23,7 @@ export function createHeartbeat(parts: {
   readonly onFailed: (cause: unknown) => void;
 }): Heartbeat {
   const { clock, timers, beatMs, step, onFailed } = parts;
-  const pause = createWake(timers);
+  const pause = createInterruptibleSleep(timers);
   let isDue = false;
   let hasFailed = false;
   let stopped = false;
@@ -31,7 +32,7 @@ export function createHeartbeat(parts: {
   async function run(): Promise<void> {
     let nextMs = clock.monotonicMs() + beatMs;
     while (!stopped) {
-      if (!isDue) await pause.within(nextMs - clock.monotonicMs());
+      if (!isDue) await pause.sleep(nextMs - clock.monotonicMs());
       if (stopped) return;
       isDue = false;
       nextMs = clock.monotonicMs() + beatMs;
@@ -53,12 +54,35 @@ export function createHeartbeat(parts: {
     soon() {
       if (hasFailed) return;
       isDue = true;
-      pause.now();
+      pause.wake();
     },
     async stop() {
       stopped = true;
-      pause.now();
+      pause.wake();
       await running;
     },
+  };
+}
+
+/** A pause that may end early. */
+export interface InterruptibleSleep {
+  /** Resolves after `ms`, or at the next `wake`. One at a time. */
+  sleep(ms: number): Promise<void>;
+  /** Ends the pause, if there is one. */
+  wake(): void;
+}
+
+export function createInterruptibleSleep(timers: Timers): InterruptibleSleep {
+  let end = () => {};
+  return {
+    sleep: (ms) =>
+      new Promise((resolve) => {
+        const timer = timers.after(Math.max(0, ms), resolve);
+        end = () => {
+          timer.cancel();
+          resolve();
+        };
+      }),
+    wake: () => end(),
   };
 }

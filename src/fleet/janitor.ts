@@ -1,9 +1,11 @@
+// What nobody else cleans: the records and shares of instances that ended without a word.
+
 import type { Clock } from "../base/clock.ts";
 import type { ControlStore, ControlView } from "./control-store.ts";
-import { type FleetTimes, lapseMsOf } from "./fleet-times.ts";
-import type { OwnRegistrations } from "./own-registrations.ts";
-import type { Sightings } from "./sightings.ts";
-import type { Standings } from "./standings.ts";
+import { type FleetTimes, lapseMsOf } from "./lease.ts";
+import type { LeaseObservations } from "./lease-observations.ts";
+import type { OwnRegistrations } from "./registration.ts";
+import type { Shares } from "./shares.ts";
 
 /**
  * Removes records that nobody acts on any more: those of instances that have long been silent,
@@ -15,23 +17,23 @@ import type { Standings } from "./standings.ts";
  */
 export function createJanitor(parts: {
   readonly control: Pick<ControlStore, "remove" | "removeUnchanged" | "dropVacant">;
-  readonly sightings: Sightings;
-  readonly standings: Pick<Standings, "longVacant">;
+  readonly observations: LeaseObservations;
+  readonly shares: Pick<Shares, "longVacant">;
   readonly registrations: OwnRegistrations;
   readonly clock: Clock;
   readonly times: FleetTimes;
 }): (view: ControlView) => void {
-  const { control, sightings, standings, registrations } = parts;
+  const { control, observations, shares, registrations } = parts;
   const isResting = createRest(parts);
   let working = false;
 
   async function clean(former: readonly string[], resting: boolean): Promise<void> {
     for (const id of former) await control.remove(id);
     if (resting) return;
-    for (const { id, n, state } of sightings.lapsed()) {
+    for (const { id, n, state } of observations.lapsed()) {
       if (!registrations.has(id)) await control.removeUnchanged(id, { n, state });
     }
-    for (const slot of standings.longVacant()) await control.dropVacant(slot);
+    for (const slot of shares.longVacant()) await control.dropVacant(slot);
   }
 
   return ({ leases }) => {

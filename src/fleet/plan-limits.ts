@@ -1,3 +1,5 @@
+// One limit for each plan over the whole fleet: those of the instance that joined last.
+
 import { unavailable } from "../refusal/refusal.ts";
 import { type PlanName, planNames } from "../settings/config.ts";
 import type { ControlStore, HeldPlanLimits } from "./control-store.ts";

@@ -1,12 +1,14 @@
+// The way of changes into the control record: in batches, one push at a time, and again after a
+// failure.
+
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import type { ControlChange, ControlStore, ControlView } from "./control-store.ts";
-import type { Fleet, FleetEvents } from "./fleet.ts";
-import { createUnpushedChanges } from "./unpushed-changes.ts";
 
 /** The way of this process's changes into the control record. */
 export interface Pushes {
-  readonly announce: Fleet["announce"];
+  /** As `Fleet.announce`. */
+  announce(changes: readonly ControlChange[], options: { readonly wait: boolean }): Promise<void>;
   /** Pushes again what could not be pushed, if nothing else is being pushed. */
   repeat(): void;
   /** Resolves once nothing is being pushed. Never rejects. */
@@ -19,7 +21,11 @@ export interface PushesParts {
   /** Called with the view of each push, before anything waits for other instances. */
   readonly onPushed: (view: ControlView) => void;
   readonly pass: (pushed: { readonly seq: number; readonly view: ControlView }) => Promise<void>;
-  readonly events: FleetEvents;
+  readonly events: {
+    onPushFailed?(cause: unknown): void;
+    /** A change has passed the barrier `ms` after it was announced. */
+    onBarrier?(ms: number): void;
+  };
 }
 
 interface Batch {
@@ -34,7 +40,7 @@ interface Batch {
 export function createPushes(parts: PushesParts): Pushes {
   const { control, clock, onPushed, pass, events } = parts;
   const batches: Batch[] = [];
-  const unpushed = createUnpushedChanges(bounds.unpushedChangesMax);
+  const retries = createRetryQueue(bounds.unpushedChangesMax);
   let running: Promise<void> | undefined;
 
   function batchFor(changes: readonly ControlChange[], waits: boolean): Batch {
@@ -67,7 +73,7 @@ export function createPushes(parts: PushesParts): Pushes {
         passed.resolve();
       }, passed.reject);
     } catch (cause) {
-      unpushed.keep(changes);
+      retries.keep(changes);
       passed.reject(cause);
       events.onPushFailed?.(cause);
     }
@@ -84,7 +90,7 @@ export function createPushes(parts: PushesParts): Pushes {
     },
     repeat() {
       if (running) return;
-      const changes = unpushed.take(bounds.changesPerPushMax);
+      const changes = retries.take(bounds.changesPerPushMax);
       if (changes.length > 0) batchFor(changes, false);
     },
     async idle() {
@@ -98,4 +104,37 @@ function newBatch(clock: Clock): Batch {
   // Nobody may be waiting for it.
   passed.promise.catch(() => {});
   return { changes: [], askedMs: clock.monotonicMs(), waits: false, passed };
+}
+
+/** Changes whose push failed, until they are pushed again. */
+interface RetryQueue {
+  /** Of one record only the newest version is kept. Past the bound the oldest change is dropped. */
+  keep(changes: readonly ControlChange[]): void;
+  /** Takes out at most `max` changes, the oldest first. */
+  take(max: number): ControlChange[];
+}
+
+/**
+ * To drop one is safe: its caller was told that it failed, and cached copies end by themselves.
+ */
+function createRetryQueue(changesMax: number): RetryQueue {
+  const kept = new Map<string, ControlChange>();
+  return {
+    keep(changes) {
+      for (const change of changes) {
+        const name = `${change.kind} ${change.id}`;
+        const held = kept.get(name);
+        kept.set(name, held && held.version > change.version ? held : change);
+      }
+      for (const name of kept.keys()) {
+        if (kept.size <= changesMax) return;
+        kept.delete(name);
+      }
+    },
+    take(max) {
+      const taken = [...kept].slice(0, max);
+      for (const [name] of taken) kept.delete(name);
+      return taken.map(([, change]) => change);
+    },
+  };
 }

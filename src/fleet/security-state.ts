@@ -1,8 +1,8 @@
-import type { ControlChange } from "./control-store.ts";
-import type { Fleet } from "./fleet.ts";
+// The one function for changes that may take a right away: it writes, voids what this process knew,
+// and tells the fleet.
 
-/** What a right may depend on. */
-export type SecurityKind = "key" | "service-token" | "team" | "app" | "member" | "preview" | "session";
+import type { ControlChange, SecurityKind } from "./control-store.ts";
+import type { Fleet } from "./fleet.ts";
 
 /** A changed record of a kind that is cached: copies below `version` are void from now on. */
 export interface FlooredChange<V> {

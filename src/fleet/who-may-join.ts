@@ -1,9 +1,13 @@
+// What instances must have in common to serve one store together, and the words for one that may
+// not join.
+
+import { createHash } from "node:crypto";
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import { type AwaitLapseParts, awaitLeasesGone, type Obstacle } from "./await-lapse.ts";
-import type { ControlStore, LeaseRecord } from "./control-store.ts";
-import { type FleetTimes, lapseMsOf } from "./fleet-times.ts";
-import type { InstanceFacts } from "./instance-facts.ts";
+import type { Config } from "../settings/config.ts";
+import type { ControlStore, InstanceFacts, LeaseRecord } from "./control-store.ts";
+import { type FleetTimes, lapseMsOf } from "./lease.ts";
+import { type AwaitLapseParts, awaitLeasesGone, type Obstacle } from "./lease-observations.ts";
 
 /**
  * Says in words why an instance may not join the others, which joined before it; undefined where it
@@ -138,4 +142,30 @@ const lapseSlackMs = 1_000;
  */
 export function everyInstanceHas(schema: number, leases: readonly LeaseRecord[]): boolean {
   return leases.every(({ facts }) => facts.schema >= schema);
+}
+
+/** The facts of an instance with these settings. */
+export function factsFrom(
+  { keyPrefix, advertiseAddress }: Pick<Config, "keyPrefix" | "advertiseAddress">,
+  {
+    serviceToken,
+    ...known
+  }: Pick<InstanceFacts, "version" | "schema" | "secretVersions"> & { readonly serviceToken: string },
+): InstanceFacts {
+  return {
+    ...{ protocol: fleetProtocol, alone: false, keyPrefix, ...known },
+    serviceTokenMark: serviceTokenMark(serviceToken),
+    address: advertiseAddress ?? null,
+  };
+}
+
+/** Raised where instances of two versions could not keep a promise to each other. */
+export const fleetProtocol = 1;
+
+/**
+ * A mark by which two instances see that they have the same service token. It is made of the token
+ * alone, so it stays while the service's secrets change.
+ */
+export function serviceTokenMark(token: string): string {
+  return createHash("sha256").update("keyrun-service-token:").update(token).digest("hex").slice(0, 16);
 }

@@ -3,7 +3,7 @@ import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { KeyState } from "#gen/keyrun/v1/key_pb.ts";
-import { serviceTokenMark } from "#src/fleet/instance-facts.ts";
+import { serviceTokenMark } from "#src/fleet/who-may-join.ts";
 import type { KeyStore } from "#src/keys/key-store.ts";
 import { unavailable } from "#src/refusal/refusal.ts";
 import { connectMongo } from "#src/store/mongo/connection.ts";

@@ -160,32 +160,37 @@ describeFleet("processes")("an instance that serves alone", () => {
   });
   afterAll(() => fleet?.close());
 
-  type Start = [
-    name: string,
-    settingsOf: (settings: Settings) => Settings,
-    command?: () => readonly string[],
-  ];
-  const now: Start = ["one alone", alone];
-  const before: Start = ["one alone without a lease", alone, beforeFleetOfOne];
-  const ofFleet: Start = ["one of a fleet that knows no lease of one alone", (all) => all, beforeFleetOfOne];
+  interface Start {
+    readonly name: string;
+    settingsOf(settings: Settings): Settings;
+    command?(): readonly string[];
+  }
+  const now: Start = { name: "one alone", settingsOf: alone };
+  const before: Start = { name: "one alone without a lease", settingsOf: alone, command: beforeFleetOfOne };
+  const ofFleet: Start = {
+    name: "one of a fleet that knows no lease of one alone",
+    settingsOf: (all) => all,
+    command: beforeFleetOfOne,
+  };
+  const anotherServes = /Another Keyrun serves this MongoDB database .* last 16 s.* Only one may serve it/;
 
   test.concurrent.each([
-    [now, now, /Another Keyrun serves this MongoDB database .* last 16 s.* Only one may serve it/],
-    [before, now, /Another Keyrun serves this MongoDB database .* last 16 s.* Only one may serve it/],
-    [now, before, /A fleet serves this MongoDB database/],
-    [now, ofFleet, /an instance of it is of a newer version/],
-  ] as const)(
-    "of %s and %s the second is refused in words, and starts once the first has left",
-    async (first, second, expected) => {
+    { first: now, second: now, words: anotherServes },
+    { first: before, second: now, words: anotherServes },
+    { first: now, second: before, words: /A fleet serves this MongoDB database/ },
+    { first: now, second: ofFleet, words: /an instance of it is of a newer version/ },
+  ])(
+    "of $first.name and $second.name the second is refused in words, and starts once the first has left",
+    async ({ first, second, words }) => {
       const database = `/${randomUUID()}?`;
-      const start = ([, settingsOf, command]: Start) => {
+      const start = ({ settingsOf, command }: Start) => {
         const { KEYRUN_MONGODB_URI: uri = "", ...settings } = fleet.joining();
         const there = { ...settings, KEYRUN_MONGODB_URI: uri.replace("/keyrun?", database) };
         return fleet.spawn(settingsOf(there), command?.());
       };
       const lone = start(first);
       await lone.until(() => lone.stdout().includes("ready: "));
-      expect(await refusalOf(`${second[0]} beside ${first[0]}`, start(second))).toMatch(expected);
+      expect(await refusalOf(`${second.name} beside ${first.name}`, start(second))).toMatch(words);
       lone.kill("SIGTERM");
       expect(await lone.exited).toMatchObject({ code: 0 });
       const next = start(second);

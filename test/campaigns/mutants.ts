@@ -169,7 +169,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     fault: "the barrier takes the acknowledgement of the change before",
-    file: "src/fleet/wait-set.ts",
+    file: "src/fleet/barrier.ts",
     text: "record.ack >= seq) waiting",
     by: "record.ack >= seq - 1) waiting",
     test: "test/fleet/wait-set.test.ts",

@@ -1,8 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { ControlChange, ControlStore } from "#src/fleet/control-store.ts";
-import type { Fleet, FleetParts } from "#src/fleet/fleet.ts";
-import { fleetTimes, lapseMsOf } from "#src/fleet/fleet-times.ts";
-import { joinFleet } from "#src/fleet/join-fleet.ts";
+import { type Fleet, type FleetParts, joinFleet } from "#src/fleet/fleet.ts";
+import { fleetTimes, lapseMsOf } from "#src/fleet/lease.ts";
 import { unavailable } from "#src/refusal/refusal.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
+import { createWaitSet } from "#src/fleet/barrier.ts";
 import type { ControlView, LeaseRecord } from "#src/fleet/control-store.ts";
-import { createSightings } from "#src/fleet/sightings.ts";
-import { createWaitSet } from "#src/fleet/wait-set.ts";
+import { createLeaseObservations } from "#src/fleet/lease-observations.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 
@@ -18,12 +18,12 @@ function viewOf(seq: number, leases: readonly LeaseRecord[]): ControlView {
 /** Waits for `a` and `b` after a push that got 10. `left` ends the wait for those that are left. */
 function setUp() {
   const clock = createManualClock();
-  const sightings = createSightings(clock, lapseMs);
+  const observations = createLeaseObservations(clock, lapseMs);
   const view = viewOf(10, [recordOf("a"), recordOf("b"), recordOf("own")]);
-  sightings.see(viewOf(9, view.leases));
+  observations.see(viewOf(9, view.leases));
   clock.advance(400);
-  const set = createWaitSet({ seq: 10, view }, { sightings, isOwn: (id) => id === "own" });
-  return { clock, sightings, set, left: () => set.takeLapsed(Infinity).map(({ id }) => id) };
+  const set = createWaitSet({ seq: 10, view }, { observations, isOwn: (id) => id === "own" });
+  return { clock, observations, set, left: () => set.takeLapsed(Infinity).map(({ id }) => id) };
 }
 
 test("it waits for every other lease of the push, and for each until it acknowledged this change", () => {
@@ -47,12 +47,12 @@ test("a record that is gone is not waited for, but a late view from before the p
 });
 
 test("a lease is over the time of a lapse after its last heartbeat before the push, whatever comes later", () => {
-  const { clock, sightings, set } = setUp();
+  const { clock, observations, set } = setUp();
   expect(set.nextLapseMs()).toBe(1_000);
   clock.advance(599);
   // It went on, and what it went on with is answered with the change.
   const later = viewOf(10, [recordOf("a"), recordOf("b", { n: 6 })]);
-  sightings.see(later);
+  observations.see(later);
   set.take(later);
   expect(set.takeLapsed(clock.monotonicMs())).toEqual([]);
   clock.advance(1);
@@ -62,20 +62,20 @@ test("a lease is over the time of a lapse after its last heartbeat before the pu
 
 test("a record that was not seen before the push is waited for from then on", () => {
   const clock = createManualClock();
-  const sightings = createSightings(clock, lapseMs);
+  const observations = createLeaseObservations(clock, lapseMs);
   clock.advance(400);
   const set = createWaitSet(
     { seq: 10, view: viewOf(10, [recordOf("a")]) },
-    { sightings, isOwn: () => false },
+    { observations, isOwn: () => false },
   );
   expect(set.nextLapseMs()).toBe(1_400);
 });
 
 test("a late view does not make a record look unchanged for longer", () => {
-  const { clock, sightings } = setUp();
+  const { clock, observations } = setUp();
   clock.advance(100);
-  sightings.see(viewOf(10, [recordOf("a", { n: 6 }), recordOf("b", { n: 6, state: "fenced" })]));
+  observations.see(viewOf(10, [recordOf("a", { n: 6 }), recordOf("b", { n: 6, state: "fenced" })]));
   clock.advance(100);
-  sightings.see(viewOf(10, [recordOf("a"), recordOf("b", { n: 6 })]));
-  expect([sightings.lapseTimeMs("a"), sightings.lapseTimeMs("b")]).toEqual([1_500, 1_500]);
+  observations.see(viewOf(10, [recordOf("a"), recordOf("b", { n: 6 })]));
+  expect([observations.lapseTimeMs("a"), observations.lapseTimeMs("b")]).toEqual([1_500, 1_500]);
 });

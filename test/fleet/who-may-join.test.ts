@@ -1,9 +1,14 @@
 import { randomUUID } from "node:crypto";
 import { describe, expect, test } from "vitest";
-import type { LeaseRecord } from "#src/fleet/control-store.ts";
-import { fleetTimes } from "#src/fleet/fleet-times.ts";
-import { type InstanceFacts, serviceTokenMark } from "#src/fleet/instance-facts.ts";
-import { awaitMayJoin, everyInstanceHas, factsBefore, refusalToJoin } from "#src/fleet/who-may-join.ts";
+import type { InstanceFacts, LeaseRecord } from "#src/fleet/control-store.ts";
+import { fleetTimes } from "#src/fleet/lease.ts";
+import {
+  awaitMayJoin,
+  everyInstanceHas,
+  factsBefore,
+  refusalToJoin,
+  serviceTokenMark,
+} from "#src/fleet/who-may-join.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";
 import { createManualClock } from "../harness/manual-clock.ts";

@@ -1,4 +1,5 @@
-import { fleetProtocol, type InstanceFacts } from "#src/fleet/instance-facts.ts";
+import type { InstanceFacts } from "#src/fleet/control-store.ts";
+import { fleetProtocol } from "#src/fleet/who-may-join.ts";
 
 /** What an instance says of itself. `facts` are the fields that matter to the test. */
 export function instanceFactsOf(facts: Partial<InstanceFacts> = {}): InstanceFacts {

@@ -3,11 +3,11 @@ import type {
   ControlView,
   HandedShare,
   HeldPlanLimits,
+  InstanceFacts,
   InstanceLimits,
   LeaseRecord,
   NumberedChange,
 } from "#src/fleet/control-store.ts";
-import type { InstanceFacts } from "#src/fleet/instance-facts.ts";
 
 const recentMax = 256;
 

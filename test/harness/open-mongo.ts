@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { systemClock } from "#src/base/clock.ts";
 import type { InstanceEvents, InstanceTimes } from "#src/fleet/alone.ts";
-import { fleetTimes } from "#src/fleet/fleet-times.ts";
+import { fleetTimes } from "#src/fleet/lease.ts";
 import { type MongoStoresParts, openMongoStores } from "#src/store/mongo/open-stores.ts";
 import type { Stores } from "#src/store/stores.ts";
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { fleetTimes } from "#src/fleet/fleet-times.ts";
+import { fleetTimes } from "#src/fleet/lease.ts";
 import { type Mutant, mutants, unmutated } from "./mutants.ts";
 import { createWorld, type World } from "./world.ts";
 

@@ -2,7 +2,7 @@ import type { Clock } from "#src/base/clock.ts";
 import { createFlooredCache, type FlooredCache } from "#src/cache/floored-cache.ts";
 import type { ControlStore, ControlView } from "#src/fleet/control-store.ts";
 import type { Fleet } from "#src/fleet/fleet.ts";
-import type { FleetTimes } from "#src/fleet/fleet-times.ts";
+import type { FleetTimes } from "#src/fleet/lease.ts";
 import type { MemoryControl } from "../../harness/memory-control-store.ts";
 import type { ChangeSimulated } from "./instance.ts";
 import type { SimulatedRecord } from "./records.ts";

@@ -1,4 +1,4 @@
-import { type FleetTimes, fleetTimes, lapseMsOf } from "#src/fleet/fleet-times.ts";
+import { type FleetTimes, fleetTimes, lapseMsOf } from "#src/fleet/lease.ts";
 import { createRandom, type Random } from "../../harness/seeded-random.ts";
 import type { Mutant } from "./mutants.ts";
 import type { Legs } from "./store-link.ts";

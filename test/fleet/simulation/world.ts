@@ -1,4 +1,4 @@
-import type { FleetTimes } from "#src/fleet/fleet-times.ts";
+import type { FleetTimes } from "#src/fleet/lease.ts";
 import { createMemoryControl } from "../../harness/memory-control-store.ts";
 import { createVirtualTime } from "../../harness/virtual-time.ts";
 import { type Admitted, type Instance, startInstance } from "./instance.ts";

@@ -1,5 +1,4 @@
 import type { Clock } from "#src/base/clock.ts";
-import { createStandings, type Standings } from "#src/fleet/standings.ts";
 import { createSharedLimiter, type SharedLimiter } from "#src/limit/redis/shared-limiter.ts";
 import type { Answer, Ask, OpenSharedLogs, SharedLogs } from "#src/limit/redis/shared-logs.ts";
 import type { Standing } from "#src/limit/share.ts";
@@ -9,6 +8,7 @@ import { instanceFactsOf } from "../../harness/instance-facts.ts";
 import { createMemoryControl } from "../../harness/memory-control-store.ts";
 import { createRandom } from "../../harness/seeded-random.ts";
 import { createVirtualTime, type VirtualTime } from "../../harness/virtual-time.ts";
+import { createShares, type Shares } from "#src/fleet/shares.ts";
 
 const windowMs = 60_000;
 const limit = 12;
@@ -94,7 +94,7 @@ export async function runSchedule(seed: number, kinds: ScheduleKinds): Promise<S
     instances.push(instance);
     const view = control.register(id, instanceFactsOf());
     instance.joined();
-    instance.standings.see(view);
+    instance.shares.see(view);
     instance.limiter = await createSharedLimiter({
       clock: instance.clock,
       timers: instance.timers,
@@ -112,10 +112,10 @@ export async function runSchedule(seed: number, kinds: ScheduleKinds): Promise<S
     while (!instance.isGone) {
       const view = control.read();
       await sleep(between(1, 100));
-      instance.standings.see(view);
+      instance.shares.see(view);
       const [share] = view.vacant ?? [];
       if (share && !instance.standing() && control.takeOver(instance.id, share)) tally.handed++;
-      for (const slot of instance.standings.longVacant()) control.dropVacant(slot);
+      for (const slot of instance.shares.longVacant()) control.dropVacant(slot);
       await sleep(between(100, 600));
     }
   }
@@ -131,7 +131,7 @@ export async function runSchedule(seed: number, kinds: ScheduleKinds): Promise<S
   function leave(instance: Instance): void {
     const isAllShared = instance.limiter?.isAllShared() ?? false;
     const hands = (kinds.handsShareOver ?? ((own) => own))(isAllShared);
-    const share = hands ? instance.standings.shareOf(instance.id) : undefined;
+    const share = hands ? instance.shares.shareOf(instance.id) : undefined;
     instance.isGone = true;
     instance.limiter?.close();
     if (share) control.vacate(instance.id, share);
@@ -273,7 +273,7 @@ interface Instance {
   readonly aheadMs: number;
   readonly clock: Clock;
   readonly timers: LimitTimers;
-  readonly standings: Standings;
+  readonly shares: Shares;
   limiter: SharedLimiter | undefined;
   isLinked: boolean;
   isGone: boolean;
@@ -292,12 +292,12 @@ function createInstance(
     monotonicMs: () => time.now() + aheadMs - agoMs,
     unixMs: () => time.now(),
   };
-  const standings = createStandings(clock, windowMs);
+  const shares = createShares(clock, windowMs);
   return {
     id,
     aheadMs,
     clock,
-    standings,
+    shares,
     timers: {
       after(ms, run) {
         const event = time.at(time.now() + ms, run);
@@ -314,9 +314,9 @@ function createInstance(
     isGone: false,
     onBreak: () => {},
     joined() {
-      standings.joined(id);
+      shares.joined(id);
       agoMs = 0;
     },
-    standing: () => standings.standingOf(id),
+    standing: () => shares.standingOf(id),
   };
 }

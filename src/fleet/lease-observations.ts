@@ -1,8 +1,59 @@
+// Since when the leases of others have stood still, and the wait of a start until those that are in
+// its way have left or are over.
+
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../base/clock.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
-import type { ControlStore, LeaseRecord } from "./control-store.ts";
-import { createSightings } from "./sightings.ts";
+import type { ControlStore, ControlView, LeaseRecord } from "./control-store.ts";
+
+/** Since when this process has seen no step that extends a lease, on its own monotonic clock. */
+export interface LeaseObservations {
+  /** Notes all records of a view. Views may come late and out of order. */
+  see(view: ControlView): void;
+  /**
+   * When the lease of the record is over, if no later step extends it; undefined where it is not
+   * there. What extended it was sent before its n was first seen. A fence is no such step: it makes
+   * the lease no longer.
+   */
+  lapseTimeMs(id: string): number | undefined;
+  /** The records, as they were last seen, whose n has not grown until their leases were over. */
+  lapsed(): readonly Pick<LeaseRecord, "id" | "n" | "state">[];
+}
+
+export function createLeaseObservations(clock: Clock, lapseMs: number): LeaseObservations {
+  const observations = new Map<string, LeaseObservation>();
+
+  /** Its n only ever grows, and it is never live again once it was fenced. */
+  function seeRecord({ id, n, state }: LeaseRecord): void {
+    const seen = observations.get(id);
+    if (!seen || n > seen.n) observations.set(id, { n, state, sinceMs: clock.monotonicMs() });
+    else if (n === seen.n && state === "fenced") observations.set(id, { ...seen, state });
+  }
+
+  return {
+    see({ leases }) {
+      const present = new Set(leases.map(({ id }) => id));
+      // A late view may lack a record that is newer than the view. It is then counted from the
+      // next view on, which is later and so never too early.
+      for (const id of observations.keys()) if (!present.has(id)) observations.delete(id);
+      for (const record of leases) seeRecord(record);
+    },
+    lapseTimeMs(id) {
+      const seen = observations.get(id);
+      return seen && seen.sinceMs + lapseMs;
+    },
+    lapsed() {
+      const nowMs = clock.monotonicMs();
+      return [...observations]
+        .filter(([, { sinceMs }]) => nowMs >= sinceMs + lapseMs)
+        .map(([id, { n, state }]) => ({ id, n, state }));
+    },
+  };
+}
+
+interface LeaseObservation extends Pick<LeaseRecord, "n" | "state"> {
+  readonly sinceMs: number;
+}
 
 /** What a start needs that may have to wait for others to leave. */
 export interface AwaitLapseParts {
@@ -35,13 +86,13 @@ export async function awaitLeasesGone(
   },
 ): Promise<void> {
   const { control, obstacle, clock, times } = parts;
-  const sightings = createSightings(clock, times.lapseMs);
+  const observations = createLeaseObservations(clock, times.lapseMs);
   const firstBeats = new Map<string, number>();
   const isAlive = ({ id, n }: LeaseRecord) => n > (firstBeats.get(id) ?? n);
   await repeatUntilFree(parts, async () => {
     const view = await control.read();
-    sightings.see(view);
-    const lapsed = new Map(sightings.lapsed().map((record) => [record.id, record]));
+    observations.see(view);
+    const lapsed = new Map(observations.lapsed().map((record) => [record.id, record]));
     const left: LeaseRecord[] = [];
     for (const lease of view.leases) {
       if (!firstBeats.has(lease.id)) firstBeats.set(lease.id, lease.n);
@@ -55,7 +106,7 @@ export async function awaitLeasesGone(
 }
 
 /** Repeats the attempt until it finds no obstacle. Throws StartRefused after `waitMsMax`. */
-export async function repeatUntilFree(
+async function repeatUntilFree(
   { clock, times, events, signal }: AwaitLapseParts,
   attempt: () => Promise<Obstacle | undefined>,
 ): Promise<void> {

@@ -1,9 +1,12 @@
+// The share of this instance in each limit, for while Redis fails: who counts, and who takes over
+// the share of one that left.
+
 import type { Clock } from "../base/clock.ts";
 import type { Standing } from "../limit/share.ts";
 import type { ControlView, HandedShare, LeaseRecord } from "./control-store.ts";
 
 /** Who shares the limits, by what the heartbeats showed. */
-export interface Standings {
+export interface Shares {
   /** Notes who is live, and which shares are vacant, in the view of a registration or heartbeat. */
   see(view: ControlView): void;
   /** This instance registered under `id` just now. */
@@ -26,7 +29,7 @@ export interface Standings {
  * vacant, and `standingMs` after that. So no instance stops counting a slot that another one may
  * still take over.
  */
-export function createStandings(clock: Clock, standingMs: number): Standings {
+export function createShares(clock: Clock, standingMs: number): Shares {
   const slots = new Map<number, Slot>();
   let own: { readonly id: string; readonly sinceMs: number } | undefined;
   let ownRecord: LeaseRecord | undefined;
