@@ -149,7 +149,7 @@ function watchForEnd(log: Log): EndWatch {
   return { promise, end, signal: ended.signal };
 }
 
-/** Logs for the operator what happens to the lock that lets one instance use a MongoDB database. */
+/** Logs for the operator what becomes of the lease of an instance that serves MongoDB alone. */
 function instanceEvents(log: Log, end: (ending: Ending) => void): InstanceEvents {
   return {
     onWaiting: (waitMsMax) =>

@@ -69,7 +69,13 @@ export async function enterFleet(parts: EnterFleetParts): Promise<EnteredFleet> 
     log.warn({ waitMsMax }, "this instance can't serve with those of the fleet: waiting for them to leave");
   const redisMark = () => parts.limits?.().redisMark ?? undefined;
   await awaitMayJoin({
-    ...{ control, facts, redisMark: redisMark(), clock, times: fleetTimes, events: { onWaiting }, signal },
+    control,
+    facts,
+    redisMark: redisMark(),
+    clock,
+    times: fleetTimes,
+    events: { onWaiting },
+    signal,
   });
 
   let planLimits = config.planLimits;
@@ -80,8 +86,14 @@ export async function enterFleet(parts: EnterFleetParts): Promise<EnteredFleet> 
   const holdLog = createHoldLog({ holds: () => joined?.holds() ?? true, whyNot, log });
   let joined: Fleet | undefined;
   const fleet = await joinFleet({
-    ...{ control, clock, facts, ...(parts.limits && { limits: limitsWith(parts.limits, () => joined) }) },
-    ...{ apply: parts.apply, clear: parts.clear, newId: parts.newId, handsShareOver: parts.handsShareOver },
+    control,
+    clock,
+    facts,
+    ...(parts.limits && { limits: limitsWith(parts.limits, () => joined) }),
+    apply: parts.apply,
+    clear: parts.clear,
+    newId: parts.newId,
+    handsShareOver: parts.handsShareOver,
     timers: systemTimers,
     times: fleetTimes,
     nudge: nudgeOf(parts),

@@ -79,7 +79,8 @@ export async function createMembership(parts: MembershipParts): Promise<Membersh
   const alone = { whyNot: () => guard.whyNot?.(), holds: guard.holds };
   const { holds, whyNot } = fleet ?? alone;
   return {
-    ...{ mayAdmit: holds, whyNot },
+    mayAdmit: holds,
+    whyNot,
     lookAtHold: fleet?.lookAtHold ?? createHoldLog({ ...alone, log: parts.log }).look,
     limitOf: fleet?.limitOf ?? ((plan) => config.planLimits[plan]),
     changeSecurityState: createSecurityState({ floors, ...(fleet && { fleet }) }),

@@ -7,7 +7,7 @@ import { type Clock, systemTimers, type Timers } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import { unavailable } from "../refusal/refusal.ts";
 import { awaitLeasesGone } from "./lease-observations.ts";
-import type { ControlStore, InstanceFacts } from "./control-store.ts";
+import type { ControlStore, InstanceFacts, LeaseRecord } from "./control-store.ts";
 import { type FleetTimes, fleetTimes, lapseMsOf } from "./lease.ts";
 import { joinFleet } from "./fleet.ts";
 import { leasesBefore, obstacleToServe } from "./who-may-join.ts";
@@ -76,9 +76,12 @@ export async function serveAlone(control: ControlStore, parts: AloneParts): Prom
   let hasServed = false;
   let trouble: unknown;
   const { holds, leftMs, leave } = await joinFleet({
-    ...{ control, clock, times, facts: factsAlone },
+    control,
+    clock,
     timers: parts.timers ?? systemTimers,
+    times,
     newId: parts.newIncarnation,
+    facts: factsAlone,
     mayJoin({ leases }, id) {
       // Others may have served meanwhile, and nothing has told this process of their changes.
       if (hasServed) return "This Keyrun served the database alone, and another one has taken it over.";
@@ -104,13 +107,18 @@ export async function serveAlone(control: ControlStore, parts: AloneParts): Prom
   return { holds, leftMs, whyNot: () => trouble, release: leave };
 }
 
-/**
- * The number keeps out a Keyrun of the version before, which has never heard of `alone` and would
- * join it. The rest is of no use to those that may not join it anyway.
- */
-const factsAlone: InstanceFacts = {
-  ...{ alone: true, protocol: 2, version: "", schema: 0 },
-  ...{ secretVersions: [], serviceTokenMark: "", keyPrefix: "", address: null },
+/** What an instance alone says of itself. */
+export const factsAlone: InstanceFacts = {
+  alone: true,
+  // It keeps out a Keyrun of the version before, which has never heard of `alone` and would join.
+  protocol: 2,
+  // The rest is of no use to those that may not join anyway.
+  version: "",
+  schema: 0,
+  secretVersions: [],
+  serviceTokenMark: "",
+  keyPrefix: "",
+  address: null,
 };
 
 /**
@@ -123,11 +131,8 @@ export async function awaitOthers(
   control: ControlStore,
   parts: AloneParts & { readonly alone: boolean },
 ): Promise<void> {
-  const { lapseMs, waitMsMax, beatMs: renewMs } = parts.times ?? instanceTimes;
-  await awaitLeasesGone({
-    ...{ ...parts, control, times: { renewMs, lapseMs, waitMsMax } },
-    obstacle: (leases) => obstacleToServe(parts.alone, leases),
-  });
+  const obstacle = (leases: readonly LeaseRecord[]) => obstacleToServe(parts.alone, leases);
+  await awaitLeasesGone({ ...parts, control, obstacle, times: parts.times ?? instanceTimes });
 }
 
 /**

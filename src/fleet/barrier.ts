@@ -7,18 +7,7 @@ import type { FleetTimes } from "./lease.ts";
 import { createInterruptibleSleep, type InterruptibleSleep } from "./heartbeat.ts";
 import type { LeaseObservations } from "./lease-observations.ts";
 
-/** What makes a change wait until no instance can act on older knowledge. */
-export interface Barriers {
-  /**
-   * Resolves once every lease of the push's view has acknowledged `seq`, is gone, or has lapsed: at
-   * most the time of a lapse after the push, whatever the store does. Never rejects.
-   */
-  pass(pushed: { readonly seq: number; readonly view: ControlView }): Promise<void>;
-  /** A view came in, with whatever step. */
-  take(view: ControlView): void;
-}
-
-export interface BarrierParts {
+interface BarrierParts {
   readonly control: Pick<ControlStore, "read">;
   readonly clock: Clock;
   readonly timers: Timers;
@@ -31,16 +20,27 @@ export interface BarrierParts {
   readonly onSilent: ((leases: readonly LeaseRecord[]) => void) | undefined;
 }
 
+/** The place of the last change of a push, and the view right after it. */
+interface Pushed {
+  readonly seq: number;
+  readonly view: ControlView;
+}
+
 interface Waiting {
   readonly set: WaitSet;
   readonly pause: InterruptibleSleep;
 }
 
-export function createBarriers(parts: BarrierParts): Barriers {
+/** What makes a change wait until no instance can act on older knowledge. */
+export function createBarriers(parts: BarrierParts) {
   const waiting = new Set<Waiting>();
   const look = createLooks(parts, () => waiting.size > 0);
   return {
-    async pass(pushed) {
+    /**
+     * Resolves once every lease of the push's view has acknowledged `seq`, is gone, or has lapsed:
+     * at most the time of a lapse after the push, whatever the store does. Never rejects.
+     */
+    async pass(pushed: Pushed): Promise<void> {
       const barrier = { set: createWaitSet(pushed, parts), pause: createInterruptibleSleep(parts.timers) };
       waiting.add(barrier);
       try {
@@ -50,7 +50,8 @@ export function createBarriers(parts: BarrierParts): Barriers {
         waiting.delete(barrier);
       }
     },
-    take(view) {
+    /** A view came in, with whatever step. */
+    take(view: ControlView): void {
       for (const { set, pause } of waiting) {
         set.take(view);
         pause.wake();
@@ -105,31 +106,21 @@ function createLooks(parts: BarrierParts, isNeeded: () => boolean): () => void {
   };
 }
 
-/** The instances that may still act on what was known before one change. */
-interface WaitSet {
-  /** Takes out those that acknowledged or are gone. A view from before the change is ignored. */
-  take(view: ControlView): void;
-  /** Takes out those whose leases are over by `nowMs`, and returns their records of the push. */
-  takeLapsed(nowMs: number): readonly LeaseRecord[];
-  /** When the next lease is over; undefined where none is left. */
-  nextLapseMs(): number | undefined;
-}
+type WaitSet = ReturnType<typeof createWaitSet>;
 
 /**
- * Begins with every lease of the push's own view, whether it looks alive or not. `isOwn` are the
- * registrations of this process: it raised its own floors before the push.
+ * The instances that may still act on what was known before one change. Begins with every lease of
+ * the push's own view, whether it looks alive or not. `isOwn` are the registrations of this
+ * process: it raised its own floors before the push.
  *
  * Only leases from before the push matter, and they are over the time of a lapse after it at the
  * latest. A heartbeat that came after the push was answered with the change, so the lease that it
  * extends knows of it. That is why nobody has to be fenced, however long it does not acknowledge.
  */
 export function createWaitSet(
-  { seq, view: pushed }: { readonly seq: number; readonly view: ControlView },
-  {
-    observations,
-    isOwn,
-  }: { readonly observations: LeaseObservations; readonly isOwn: (id: string) => boolean },
-): WaitSet {
+  { seq, view: pushed }: Pushed,
+  { observations, isOwn }: Pick<BarrierParts, "observations" | "isOwn">,
+) {
   observations.see(pushed);
   const waiting = new Map(
     pushed.leases.flatMap((record) => {
@@ -138,7 +129,8 @@ export function createWaitSet(
     }),
   );
   return {
-    take(view) {
+    /** Takes out those that acknowledged or are gone. A view from before the change is ignored. */
+    take(view: ControlView): void {
       if (view.seq < seq) return;
       const records = new Map(view.leases.map((record) => [record.id, record]));
       for (const id of waiting.keys()) {
@@ -146,12 +138,14 @@ export function createWaitSet(
         if (!record || record.ack >= seq) waiting.delete(id);
       }
     },
-    takeLapsed(nowMs) {
+    /** Takes out those whose leases are over by `nowMs`, and returns their records of the push. */
+    takeLapsed(nowMs: number): readonly LeaseRecord[] {
       const lapsed = [...waiting.values()].filter(({ lapseMs }) => lapseMs <= nowMs);
       for (const { record } of lapsed) waiting.delete(record.id);
       return lapsed.map(({ record }) => record);
     },
-    nextLapseMs() {
+    /** When the next lease is over; undefined where none is left. */
+    nextLapseMs(): number | undefined {
       if (waiting.size === 0) return undefined;
       return Math.min(...[...waiting.values()].map(({ lapseMs }) => lapseMs));
     },

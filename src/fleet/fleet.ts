@@ -16,18 +16,13 @@ import type { Standing } from "../limit/share.ts";
 import { fail } from "../refusal/refusal.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import { createBarriers } from "./barrier.ts";
-import type { ControlChange, ControlView, LeaseRecord, NumberedChange } from "./control-store.ts";
+import type { ControlChange, ControlView, LeaseRecord } from "./control-store.ts";
 import { createHeartbeat } from "./heartbeat.ts";
 import { createJanitor } from "./janitor.ts";
 import { createLease, type FleetTimes, lapseMsOf } from "./lease.ts";
 import { createLeaseObservations } from "./lease-observations.ts";
 import { createPushes } from "./pushes.ts";
-import {
-  createAppliedChanges,
-  createOwnRegistrations,
-  createRegistration,
-  type JoiningParts,
-} from "./registration.ts";
+import { createRegistration, type RegistrationParts } from "./registration.ts";
 import { createShares } from "./shares.ts";
 
 /** One instance's membership in a fleet. */
@@ -91,19 +86,10 @@ export interface FleetEvents {
   onBarrier?(ms: number): void;
 }
 
-export interface FleetParts extends JoiningParts {
+export interface FleetParts extends RegistrationParts {
   readonly clock: Clock;
   readonly timers: Timers;
-  /** Unique for ever, at every call. */
-  readonly newId: () => string;
   readonly times: FleetTimes;
-  /**
-   * Raises the floors of changes that others or this process pushed, by ascending seq. Must do it
-   * synchronously: the lease grows right after it. Where it throws, the lease does not grow.
-   */
-  readonly apply: (changes: readonly NumberedChange[]) => void;
-  /** Forgets everything that may be out of date, also what is being read now. Synchronous. */
-  readonly clear: () => void;
   /** Tells the instances at these addresses to beat now. Must not wait, and never throw. */
   readonly nudge: (addresses: readonly string[]) => void;
   /**
@@ -128,33 +114,14 @@ export interface FleetParts extends JoiningParts {
 export async function joinFleet(parts: FleetParts): Promise<Fleet> {
   const { control, clock, timers, times, events = {} } = parts;
   const lease = createLease(clock, times.leaseMs);
-  const applied = createAppliedChanges(parts);
   const observations = createLeaseObservations(clock, lapseMsOf(times));
   const shares = createShares(clock, times.standingMs);
-  const registrations = createOwnRegistrations(parts.newId);
-  const clean = createJanitor({ control, observations, shares, registrations, clock, times });
   let leases: readonly LeaseRecord[] = [];
 
-  const isOwn = registrations.has;
-  const barriers = createBarriers({
-    ...{ control, clock, timers, times, observations, isOwn },
-    onSilent: events.onSilent,
-    onRead: (view) => learn(view),
-  });
-
-  /** Takes what any answer shows. The lease does not grow by it. */
-  function learn(view: ControlView): void {
-    // Before its changes count as applied: what depends on the records is acknowledged with them. A
-    // late view is older than what was shown already.
-    if (view.seq >= (applied.seq() ?? Number.POSITIVE_INFINITY)) parts.onView?.(view);
-    // The acknowledgement should not wait for the next regular heartbeat.
-    if (applied.take(view)) heartbeat.soon();
-    observations.see(view);
-    barriers.take(view);
-  }
-
   const registration = createRegistration({
-    ...{ ...parts, events, lease, applied, registrations },
+    ...parts,
+    events,
+    lease,
     onJoined: shares.joined,
     takeView(view) {
       leases = view.leases;
@@ -164,6 +131,29 @@ export async function joinFleet(parts: FleetParts): Promise<Fleet> {
       void takeOver(view);
     },
   });
+  const { isOwn } = registration;
+  const clean = createJanitor({ control, observations, shares, registration, clock, times });
+  const barriers = createBarriers({
+    control,
+    clock,
+    timers,
+    times,
+    observations,
+    isOwn,
+    onSilent: events.onSilent,
+    onRead: (view) => learn(view),
+  });
+
+  /** Takes what any answer shows. The lease does not grow by it. */
+  function learn(view: ControlView): void {
+    // Before its changes count as applied: what depends on the records is acknowledged with them. A
+    // late view is older than what was shown already.
+    if (registration.isNew(view)) parts.onView?.(view);
+    // The acknowledgement should not wait for the next regular heartbeat.
+    if (registration.take(view)) heartbeat.soon();
+    observations.see(view);
+    barriers.take(view);
+  }
 
   let isTakingOver = false;
   /** While this instance has no share of the limits, it takes that of one that has left. */
@@ -179,7 +169,10 @@ export async function joinFleet(parts: FleetParts): Promise<Fleet> {
   }
 
   const pushes = createPushes({
-    ...{ control, clock, events, pass: barriers.pass },
+    control,
+    clock,
+    events,
+    pass: barriers.pass,
     onPushed(view) {
       learn(view);
       parts.nudge(othersAddresses(view, isOwn));
@@ -187,7 +180,9 @@ export async function joinFleet(parts: FleetParts): Promise<Fleet> {
   });
 
   const heartbeat = createHeartbeat({
-    ...{ clock, timers, beatMs: times.beatMs },
+    clock,
+    timers,
+    beatMs: times.beatMs,
     async step() {
       await registration.beat();
       pushes.repeat();

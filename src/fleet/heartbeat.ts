@@ -2,15 +2,6 @@
 
 import type { Clock, Timers } from "../base/clock.ts";
 
-/** The steady repetition of one step. */
-export interface Heartbeat {
-  start(): void;
-  /** The next step is due now; if one is under way, right after it. */
-  soon(): void;
-  /** Resolves once the last step is over. May be repeated. */
-  stop(): Promise<void>;
-}
-
 /**
  * Repeats `step` every `beatMs`, counted from the start of one to the start of the next, and never
  * two at once. After a step that failed, `soon` does nothing until one has succeeded.
@@ -21,7 +12,7 @@ export function createHeartbeat(parts: {
   readonly beatMs: number;
   readonly step: () => Promise<void>;
   readonly onFailed: (cause: unknown) => void;
-}): Heartbeat {
+}) {
   const { clock, timers, beatMs, step, onFailed } = parts;
   const pause = createInterruptibleSleep(timers);
   let isDue = false;
@@ -48,15 +39,17 @@ export function createHeartbeat(parts: {
   }
 
   return {
-    start() {
+    start(): void {
       running ??= run();
     },
-    soon() {
+    /** The next step is due now; if one is under way, right after it. */
+    soon(): void {
       if (hasFailed) return;
       isDue = true;
       pause.wake();
     },
-    async stop() {
+    /** Resolves once the last step is over. May be repeated. */
+    async stop(): Promise<void> {
       stopped = true;
       pause.wake();
       await running;

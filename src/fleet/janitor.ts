@@ -4,7 +4,7 @@ import type { Clock } from "../base/clock.ts";
 import type { ControlStore, ControlView } from "./control-store.ts";
 import { type FleetTimes, lapseMsOf } from "./lease.ts";
 import type { LeaseObservations } from "./lease-observations.ts";
-import type { OwnRegistrations } from "./registration.ts";
+import type { Registration } from "./registration.ts";
 import type { Shares } from "./shares.ts";
 
 /**
@@ -19,11 +19,11 @@ export function createJanitor(parts: {
   readonly control: Pick<ControlStore, "remove" | "removeUnchanged" | "dropVacant">;
   readonly observations: LeaseObservations;
   readonly shares: Pick<Shares, "longVacant">;
-  readonly registrations: OwnRegistrations;
+  readonly registration: Pick<Registration, "isOwn" | "formerAmong">;
   readonly clock: Clock;
   readonly times: FleetTimes;
 }): (view: ControlView) => void {
-  const { control, observations, shares, registrations } = parts;
+  const { control, observations, shares, registration } = parts;
   const isResting = createRest(parts);
   let working = false;
 
@@ -31,7 +31,7 @@ export function createJanitor(parts: {
     for (const id of former) await control.remove(id);
     if (resting) return;
     for (const { id, n, state } of observations.lapsed()) {
-      if (!registrations.has(id)) await control.removeUnchanged(id, { n, state });
+      if (!registration.isOwn(id)) await control.removeUnchanged(id, { n, state });
     }
     for (const slot of shares.longVacant()) await control.dropVacant(slot);
   }
@@ -40,7 +40,7 @@ export function createJanitor(parts: {
     const resting = isResting();
     if (working) return;
     working = true;
-    const former = registrations.formerAmong(leases.map(({ id }) => id));
+    const former = registration.formerAmong(leases.map(({ id }) => id));
     clean(former, resting)
       .catch(() => {})
       .finally(() => {

@@ -6,21 +6,10 @@ import type { Clock } from "../base/clock.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import type { ControlStore, ControlView, LeaseRecord } from "./control-store.ts";
 
-/** Since when this process has seen no step that extends a lease, on its own monotonic clock. */
-export interface LeaseObservations {
-  /** Notes all records of a view. Views may come late and out of order. */
-  see(view: ControlView): void;
-  /**
-   * When the lease of the record is over, if no later step extends it; undefined where it is not
-   * there. What extended it was sent before its n was first seen. A fence is no such step: it makes
-   * the lease no longer.
-   */
-  lapseTimeMs(id: string): number | undefined;
-  /** The records, as they were last seen, whose n has not grown until their leases were over. */
-  lapsed(): readonly Pick<LeaseRecord, "id" | "n" | "state">[];
-}
+export type LeaseObservations = ReturnType<typeof createLeaseObservations>;
 
-export function createLeaseObservations(clock: Clock, lapseMs: number): LeaseObservations {
+/** Since when this process has seen no step that extends a lease, on its own monotonic clock. */
+export function createLeaseObservations(clock: Clock, lapseMs: number) {
   const observations = new Map<string, LeaseObservation>();
 
   /** Its n only ever grows, and it is never live again once it was fenced. */
@@ -31,18 +20,25 @@ export function createLeaseObservations(clock: Clock, lapseMs: number): LeaseObs
   }
 
   return {
-    see({ leases }) {
+    /** Notes all records of a view. Views may come late and out of order. */
+    see({ leases }: ControlView): void {
       const present = new Set(leases.map(({ id }) => id));
       // A late view may lack a record that is newer than the view. It is then counted from the
       // next view on, which is later and so never too early.
       for (const id of observations.keys()) if (!present.has(id)) observations.delete(id);
       for (const record of leases) seeRecord(record);
     },
-    lapseTimeMs(id) {
+    /**
+     * When the lease of the record is over, if no later step extends it; undefined where it is not
+     * there. What extended it was sent before its n was first seen. A fence is no such step: it
+     * makes the lease no longer.
+     */
+    lapseTimeMs(id: string): number | undefined {
       const seen = observations.get(id);
       return seen && seen.sinceMs + lapseMs;
     },
-    lapsed() {
+    /** The records, as they were last seen, whose n has not grown until their leases were over. */
+    lapsed(): readonly Pick<LeaseRecord, "id" | "n" | "state">[] {
       const nowMs = clock.monotonicMs();
       return [...observations]
         .filter(([, { sinceMs }]) => nowMs >= sinceMs + lapseMs)
@@ -55,41 +51,32 @@ interface LeaseObservation extends Pick<LeaseRecord, "n" | "state"> {
   readonly sinceMs: number;
 }
 
-/** What a start needs that may have to wait for others to leave. */
-export interface AwaitLapseParts {
-  readonly clock: Clock;
-  readonly times: {
-    /** The pause between two looks. */
-    readonly renewMs: number;
-    readonly lapseMs: number;
-    readonly waitMsMax: number;
-  };
-  readonly events: { readonly onWaiting: (waitMsMax: number) => void };
-  /** Ends the wait. */
-  readonly signal?: AbortSignal | undefined;
-}
-
 /** Says what is in the way of a start, which has waited for so many seconds. */
 export type Obstacle = (seconds: number) => string;
 
 /**
  * Waits until the leases that are left are no obstacle. A lease whose n was seen not to grow
  * for `lapseMs` is removed, so that its instance can't go on with it if it wakes up. Throws
- * StartRefused after `waitMsMax`; with `refusesAtOnce` as soon as an instance in the way has shown,
- * by a heartbeat, that it is alive.
+ * StartRefused after `waitMsMax`, or as soon as `signal` is aborted; with `refusesAtOnce` as soon
+ * as an instance in the way has shown, by a heartbeat, that it is alive.
  */
-export async function awaitLeasesGone(
-  parts: AwaitLapseParts & {
-    readonly control: ControlStore;
-    readonly obstacle: (leases: readonly LeaseRecord[]) => Obstacle | undefined;
-    readonly refusesAtOnce?: boolean;
-  },
-): Promise<void> {
-  const { control, obstacle, clock, times } = parts;
+export async function awaitLeasesGone(parts: {
+  readonly control: Pick<ControlStore, "read" | "removeUnchanged">;
+  readonly obstacle: (leases: readonly LeaseRecord[]) => Obstacle | undefined;
+  readonly refusesAtOnce?: boolean;
+  readonly clock: Clock;
+  /** `beatMs` is the pause between two looks. */
+  readonly times: { readonly beatMs: number; readonly lapseMs: number; readonly waitMsMax: number };
+  readonly events: { readonly onWaiting: (waitMsMax: number) => void };
+  readonly signal?: AbortSignal | undefined;
+}): Promise<void> {
+  const { control, obstacle, clock, times, signal } = parts;
   const observations = createLeaseObservations(clock, times.lapseMs);
   const firstBeats = new Map<string, number>();
   const isAlive = ({ id, n }: LeaseRecord) => n > (firstBeats.get(id) ?? n);
-  await repeatUntilFree(parts, async () => {
+
+  /** The leases that are left once those that have lapsed are removed. */
+  async function look(): Promise<LeaseRecord[]> {
     const view = await control.read();
     observations.see(view);
     const lapsed = new Map(observations.lapsed().map((record) => [record.id, record]));
@@ -99,25 +86,20 @@ export async function awaitLeasesGone(
       const seen = lapsed.get(lease.id);
       if (!seen || !(await control.removeUnchanged(lease.id, seen))) left.push(lease);
     }
-    const living = parts.refusesAtOnce ? obstacle(left.filter(isAlive)) : undefined;
-    if (living) throw new StartRefused(living(Math.ceil(times.renewMs / 1_000)));
-    return obstacle(left);
-  });
-}
+    return left;
+  }
 
-/** Repeats the attempt until it finds no obstacle. Throws StartRefused after `waitMsMax`. */
-async function repeatUntilFree(
-  { clock, times, events, signal }: AwaitLapseParts,
-  attempt: () => Promise<Obstacle | undefined>,
-): Promise<void> {
   const startMs = clock.monotonicMs();
-  for (let tries = 0; ; tries++) {
-    const obstacle = await attempt();
-    if (!obstacle) return;
+  for (let looks = 0; ; looks++) {
+    const left = await look();
+    const living = parts.refusesAtOnce ? obstacle(left.filter(isAlive)) : undefined;
+    if (living) throw new StartRefused(living(Math.ceil(times.beatMs / 1_000)));
+    const inTheWay = obstacle(left);
+    if (!inTheWay) return;
     const waitedMs = clock.monotonicMs() - startMs;
-    if (waitedMs >= times.waitMsMax) throw new StartRefused(obstacle(Math.round(waitedMs / 1_000)));
-    if (tries === 0) events.onWaiting(times.waitMsMax);
-    await sleep(times.renewMs, undefined, { signal }).catch(() => {});
+    if (waitedMs >= times.waitMsMax) throw new StartRefused(inTheWay(Math.round(waitedMs / 1_000)));
+    if (looks === 0) parts.events.onWaiting(times.waitMsMax);
+    await sleep(times.beatMs, undefined, { signal }).catch(() => {});
     if (signal?.aborted) throw new StartRefused("Keyrun was stopped while it waited for the store.");
   }
 }

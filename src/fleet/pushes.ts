@@ -5,17 +5,7 @@ import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import type { ControlChange, ControlStore, ControlView } from "./control-store.ts";
 
-/** The way of this process's changes into the control record. */
-export interface Pushes {
-  /** As `Fleet.announce`. */
-  announce(changes: readonly ControlChange[], options: { readonly wait: boolean }): Promise<void>;
-  /** Pushes again what could not be pushed, if nothing else is being pushed. */
-  repeat(): void;
-  /** Resolves once nothing is being pushed. Never rejects. */
-  idle(): Promise<void>;
-}
-
-export interface PushesParts {
+interface PushesParts {
   readonly control: Pick<ControlStore, "push">;
   readonly clock: Clock;
   /** Called with the view of each push, before anything waits for other instances. */
@@ -37,7 +27,7 @@ interface Batch {
 }
 
 /** Changes that are announced while a push is under way share the next push and its barrier. */
-export function createPushes(parts: PushesParts): Pushes {
+export function createPushes(parts: PushesParts) {
   const { control, clock, onPushed, pass, events } = parts;
   const batches: Batch[] = [];
   const retries = createRetryQueue(bounds.unpushedChangesMax);
@@ -80,7 +70,8 @@ export function createPushes(parts: PushesParts): Pushes {
   }
 
   return {
-    async announce(changes, { wait }) {
+    /** As `Fleet.announce`. */
+    async announce(changes: readonly ControlChange[], { wait }: { readonly wait: boolean }): Promise<void> {
       const asked: Promise<void>[] = [];
       for (let from = 0; from < changes.length; from += bounds.changesPerPushMax) {
         const part = changes.slice(from, from + bounds.changesPerPushMax);
@@ -88,12 +79,14 @@ export function createPushes(parts: PushesParts): Pushes {
       }
       if (wait) await Promise.all(asked);
     },
-    repeat() {
+    /** Pushes again what could not be pushed, if nothing else is being pushed. */
+    repeat(): void {
       if (running) return;
       const changes = retries.take(bounds.changesPerPushMax);
       if (changes.length > 0) batchFor(changes, false);
     },
-    async idle() {
+    /** Resolves once nothing is being pushed. Never rejects. */
+    async idle(): Promise<void> {
       while (running) await running;
     },
   };
@@ -106,21 +99,15 @@ function newBatch(clock: Clock): Batch {
   return { changes: [], askedMs: clock.monotonicMs(), waits: false, passed };
 }
 
-/** Changes whose push failed, until they are pushed again. */
-interface RetryQueue {
-  /** Of one record only the newest version is kept. Past the bound the oldest change is dropped. */
-  keep(changes: readonly ControlChange[]): void;
-  /** Takes out at most `max` changes, the oldest first. */
-  take(max: number): ControlChange[];
-}
-
 /**
- * To drop one is safe: its caller was told that it failed, and cached copies end by themselves.
+ * Changes whose push failed, until they are pushed again. To drop one is safe: its caller was told
+ * that it failed, and cached copies end by themselves.
  */
-function createRetryQueue(changesMax: number): RetryQueue {
+function createRetryQueue(changesMax: number) {
   const kept = new Map<string, ControlChange>();
   return {
-    keep(changes) {
+    /** Of one record only the newest version is kept. Past the bound the oldest is dropped. */
+    keep(changes: readonly ControlChange[]): void {
       for (const change of changes) {
         const name = `${change.kind} ${change.id}`;
         const held = kept.get(name);
@@ -131,7 +118,8 @@ function createRetryQueue(changesMax: number): RetryQueue {
         kept.delete(name);
       }
     },
-    take(max) {
+    /** Takes out at most `max` changes, the oldest first. */
+    take(max: number): ControlChange[] {
       const taken = [...kept].slice(0, max);
       for (const [name] of taken) kept.delete(name);
       return taken.map(([, change]) => change);

@@ -12,29 +12,11 @@ import type {
 } from "./control-store.ts";
 import type { Lease, SendTime } from "./lease.ts";
 
-/** This instance's record in the control record. */
-export interface Registration {
-  /** Undefined: not registered, so nothing may be admitted. */
-  ownId(): string | undefined;
-  /**
-   * Registers under a new id. Rejects with the error of the store; the record may then exist, and
-   * is a former one once an attempt succeeds. Rejects with StartRefused where this instance may not
-   * join, and removes the record, if possible.
-   */
-  register(): Promise<void>;
-  /**
-   * One heartbeat: acknowledges what is applied, applies what is new, and extends the lease. Where
-   * the record is fenced, gone, or an older one of its own, it forgets everything and registers
-   * anew.
-   */
-  beat(): Promise<void>;
-  /** Holds no more, now and for ever. */
-  end(): void;
-}
-
-/** How an instance joins, and what judges it. */
-export interface JoiningParts {
+/** How an instance joins, what judges it, and what it knows by its record. */
+export interface RegistrationParts {
   readonly control: ControlStore;
+  /** Unique for ever, at every call. */
+  readonly newId: () => string;
   readonly facts: InstanceFacts;
   /** How this instance counts now, for the others. Absent: they are told nothing of it. */
   readonly limits?: () => InstanceLimits;
@@ -43,29 +25,46 @@ export interface JoiningParts {
    * instance may not join; its record is then removed.
    */
   readonly mayJoin?: (view: ControlView, ownId: string) => string | undefined;
+  /**
+   * Raises the floors of changes that others or this process pushed, by ascending seq. Must do it
+   * synchronously: the lease grows right after it. Where it throws, the lease does not grow.
+   */
+  readonly apply: (changes: readonly NumberedChange[]) => void;
+  /** Forgets everything that may be out of date, also what is being read now. Synchronous. */
+  readonly clear: () => void;
 }
 
-interface RegistrationParts extends JoiningParts {
-  readonly events: { onHeld?(): void; onFenced?(): void };
-  readonly lease: Lease;
-  readonly applied: AppliedChanges;
-  readonly registrations: OwnRegistrations;
-  /** Applies what the view of a heartbeat or registration says. The lease grows right after it. */
-  readonly takeView: (view: ControlView) => void;
-  /** Registered under this id; the lease begins. */
-  readonly onJoined: (id: string) => void;
-}
+export type Registration = ReturnType<typeof createRegistration>;
 
-export function createRegistration(parts: RegistrationParts): Registration {
-  const { control, facts, lease, applied, registrations, mayJoin, events } = parts;
+export function createRegistration(
+  parts: RegistrationParts & {
+    readonly lease: Lease;
+    /** Applies what the view of a heartbeat or registration says. Then the lease grows. */
+    readonly takeView: (view: ControlView) => void;
+    /** Registered under this id; the lease begins. */
+    readonly onJoined: (id: string) => void;
+    readonly events: { onHeld?(): void; onFenced?(): void };
+  },
+) {
+  const { control, facts, lease, mayJoin, events } = parts;
+  /** Under which this process registered or tried to. Others remove those that are forgotten. */
+  const ownIds = new Set<string>();
+  let newestId: string | undefined;
+  /** Undefined: not registered, so nothing may be admitted. */
   let ownId: string | undefined;
   /** The newest n that was seen of the record. */
   let ownN = 0;
+  /** The `seq` up to which all changes are applied; undefined while nothing is registered. */
+  let applied: number | undefined;
   let isOver = false;
 
-  function limitsNow() {
-    const limits = parts.limits?.();
-    return limits && { limits };
+  function newOwnId(): string {
+    const id = parts.newId();
+    newestId = id;
+    ownIds.add(id);
+    const [oldest] = ownIds;
+    if (ownIds.size > bounds.ownRegistrationsMax && oldest !== undefined) ownIds.delete(oldest);
+    return id;
   }
 
   function extend(sent: SendTime): void {
@@ -76,7 +75,9 @@ export function createRegistration(parts: RegistrationParts): Registration {
 
   /** There is no await in here: what was known is forgotten before the lease begins. */
   function begin(id: string, sent: SendTime, view: ControlView): void {
-    applied.restart(view.seq);
+    parts.clear();
+    // Whatever is read from now on is at least as new.
+    applied = view.seq;
     ownId = id;
     ownN = nOf(view, id);
     parts.onJoined(id);
@@ -87,13 +88,19 @@ export function createRegistration(parts: RegistrationParts): Registration {
   function forget(): void {
     ownId = undefined;
     lease.lose();
-    applied.forget();
+    applied = undefined;
+    parts.clear();
   }
 
+  /**
+   * Registers under a new id. Rejects with the error of the store; the record may then exist, and
+   * is a former one once an attempt succeeds. Rejects with StartRefused where this instance may not
+   * join, and removes the record, if possible.
+   */
   async function register(): Promise<void> {
     // A new id for every attempt: an earlier attempt whose answer was lost may have happened, and
     // its record must not look as if this instance had stood still.
-    const id = registrations.next();
+    const id = newOwnId();
     const sent = lease.sendTime();
     const view = await control.register(id, facts, parts.limits?.());
     const words = mayJoin?.(view, id);
@@ -105,13 +112,21 @@ export function createRegistration(parts: RegistrationParts): Registration {
 
   return {
     ownId: () => ownId,
+    isOwn: (id: string) => ownIds.has(id),
+    /** Those of `ids` that this process registered earlier, and acts on no more. */
+    formerAmong: (ids: readonly string[]) => ids.filter((id) => id !== newestId && ownIds.has(id)),
     register,
-    async beat() {
+    /**
+     * One heartbeat: acknowledges what is applied, applies what is new, and extends the lease.
+     * Where the record is fenced, gone, or an older one of its own, it forgets everything and
+     * registers anew.
+     */
+    async beat(): Promise<void> {
       const id = ownId;
-      const seq = applied.seq();
-      if (id === undefined || seq === undefined) return await register();
+      if (id === undefined || applied === undefined) return await register();
       const sent = lease.sendTime();
-      const view = await control.beat(id, { ack: seq, nSeen: ownN, ...limitsNow() });
+      const limits = parts.limits?.();
+      const view = await control.beat(id, { ack: applied, nSeen: ownN, ...(limits && { limits }) });
       if (isOver) return;
       if (!view) {
         forget();
@@ -123,7 +138,24 @@ export function createRegistration(parts: RegistrationParts): Registration {
       parts.takeView(view);
       extend(sent);
     },
-    end() {
+    /** Whether the view is not older than what is applied. */
+    isNew: (view: ControlView) => applied !== undefined && view.seq >= applied,
+    /**
+     * Applies the changes of the view that are new. Where the view does not reach back to all of
+     * them, everything known is forgotten. Returns whether there were any.
+     */
+    take(view: ControlView): boolean {
+      const before = applied;
+      if (before === undefined || view.seq <= before) return false;
+      const missed = view.recent.filter(({ seq }) => seq > before);
+      if (missed.length < view.seq - before) parts.clear();
+      parts.apply(missed);
+      // Last, so that a change that could not be applied is never acknowledged.
+      applied = view.seq;
+      return true;
+    },
+    /** Holds no more, now and for ever. */
+    end(): void {
       isOver = true;
       forget();
     },
@@ -133,74 +165,4 @@ export function createRegistration(parts: RegistrationParts): Registration {
 /** A record's n grows by its own heartbeats alone, and falls only with the whole database. */
 function nOf({ leases }: ControlView, id: string): number {
   return leases.find((lease) => lease.id === id)?.n ?? 0;
-}
-
-/** The ids under which this process registered or tried to. */
-export interface OwnRegistrations {
-  /** A new id that becomes the current one, and its predecessor a former one. */
-  next(): string;
-  has(id: string): boolean;
-  /** Those of `ids` that this process registered earlier, and acts on no more. */
-  formerAmong(ids: readonly string[]): string[];
-}
-
-/** The oldest are forgotten past a bound; other instances then remove their records. */
-export function createOwnRegistrations(newId: () => string): OwnRegistrations {
-  const ids = new Set<string>();
-  let current: string | undefined;
-  return {
-    next() {
-      current = newId();
-      ids.add(current);
-      const [oldest] = ids;
-      if (ids.size > bounds.ownRegistrationsMax && oldest !== undefined) ids.delete(oldest);
-      return current;
-    },
-    has: (id) => ids.has(id),
-    formerAmong: (among) => among.filter((id) => id !== current && ids.has(id)),
-  };
-}
-
-/** Up to which change this instance acts on all of them. */
-interface AppliedChanges {
-  /** The `seq` to acknowledge; undefined before the first `restart` and after `forget`. */
-  seq(): number | undefined;
-  /** Forgets what was known: whatever is read from now on is at least as new as `seq`. */
-  restart(seq: number): void;
-  /** Forgets what was known; views change nothing until the next `restart`. */
-  forget(): void;
-  /**
-   * Applies the changes of the view that are new. Where the view does not reach back to all of
-   * them, everything known is forgotten. Returns whether there were any.
-   */
-  take(view: ControlView): boolean;
-}
-
-export function createAppliedChanges(parts: {
-  readonly apply: (changes: readonly NumberedChange[]) => void;
-  readonly clear: () => void;
-}): AppliedChanges {
-  const { apply, clear } = parts;
-  let applied: number | undefined;
-  return {
-    seq: () => applied,
-    restart(seq) {
-      clear();
-      applied = seq;
-    },
-    forget() {
-      applied = undefined;
-      clear();
-    },
-    take(view) {
-      const before = applied;
-      if (before === undefined || view.seq <= before) return false;
-      const missed = view.recent.filter(({ seq }) => seq > before);
-      if (missed.length < view.seq - before) clear();
-      apply(missed);
-      // Last, so that a change that could not be applied is never acknowledged.
-      applied = view.seq;
-      return true;
-    },
-  };
 }

@@ -5,36 +5,25 @@ import type { Clock } from "../base/clock.ts";
 import type { Standing } from "../limit/share.ts";
 import type { ControlView, HandedShare, LeaseRecord } from "./control-store.ts";
 
-/** Who shares the limits, by what the heartbeats showed. */
-export interface Shares {
-  /** Notes who is live, and which shares are vacant, in the view of a registration or heartbeat. */
-  see(view: ControlView): void;
-  /** This instance registered under `id` just now. */
-  joined(id: string): void;
-  /**
-   * The place of `id`, which must be this instance's own. A share that nobody has any more counts
-   * for `standingMs` more: what was admitted by it lately is still in the window of the limit. For
-   * the same time after it joined, an instance has no place, except by a share that it took over.
-   */
-  standingOf(id: string | undefined): Standing | undefined;
-  /** The share of `id`, for the instance that comes after this one; undefined where it has none. */
-  shareOf(id: string | undefined): HandedShare | undefined;
-  /** Slots that have been vacant for `standingMs`. Nobody comes for them any more. */
-  longVacant(): number[];
-}
+export type Shares = ReturnType<typeof createShares>;
 
 /**
- * A slot is a share of the limits over the time of all instances that had it, one after the other.
- * It is counted from the `order` of the first one, as long as a view shows that it is taken or
- * vacant, and `standingMs` after that. So no instance stops counting a slot that another one may
- * still take over.
+ * Who shares the limits, by what the heartbeats showed. A slot is a share of the limits over the
+ * time of all instances that had it, one after the other. It is counted from the `order` of the
+ * first one, as long as a view shows that it is taken or vacant, and `standingMs` after that. So no
+ * instance stops counting a slot that another one may still take over.
  */
-export function createShares(clock: Clock, standingMs: number): Shares {
+export function createShares(clock: Clock, standingMs: number) {
   const slots = new Map<number, Slot>();
   let own: { readonly id: string; readonly sinceMs: number } | undefined;
   let ownRecord: LeaseRecord | undefined;
   const counts = ({ goneMs }: Slot, nowMs: number) => goneMs === undefined || nowMs < goneMs + standingMs;
 
+  /**
+   * The place of `id`, which must be this instance's own. A share that nobody has any more counts
+   * for `standingMs` more: what was admitted by it lately is still in the window of the limit. For
+   * the same time after it joined, an instance has no place, except by a share that it took over.
+   */
   function standingOf(id: string | undefined): Standing | undefined {
     const nowMs = clock.monotonicMs();
     if (own === undefined || own.id !== id || ownRecord?.id !== id) return undefined;
@@ -48,7 +37,8 @@ export function createShares(clock: Clock, standingMs: number): Shares {
   }
 
   return {
-    see({ leases, vacant = [] }) {
+    /** Notes who is live, and which shares are vacant, in the view of an own step. */
+    see({ leases, vacant = [] }: ControlView): void {
       const nowMs = clock.monotonicMs();
       const live = leases.filter(({ state }) => state === "live");
       ownRecord = live.find(({ id }) => id === own?.id);
@@ -65,15 +55,18 @@ export function createShares(clock: Clock, standingMs: number): Shares {
         if (!counts(slot, nowMs)) slots.delete(number);
       }
     },
-    joined(id) {
+    /** This instance registered under `id` just now. */
+    joined(id: string): void {
       own = { id, sinceMs: clock.monotonicMs() };
     },
     standingOf,
-    shareOf(id) {
+    /** The share of `id`, for the instance that comes after this one; undefined: it has none. */
+    shareOf(id: string | undefined): HandedShare | undefined {
       const standing = standingOf(id);
       return standing && ownRecord && { slot: slotOf(ownRecord), ...standing };
     },
-    longVacant() {
+    /** Slots that have been vacant for `standingMs`. Nobody comes for them any more. */
+    longVacant(): number[] {
       const nowMs = clock.monotonicMs();
       return [...slots].flatMap(([number, { vacantMs = nowMs }]) =>
         nowMs >= vacantMs + standingMs ? [number] : [],

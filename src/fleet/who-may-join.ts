@@ -7,7 +7,7 @@ import { bounds } from "../bounds.ts";
 import type { Config } from "../settings/config.ts";
 import type { ControlStore, InstanceFacts, LeaseRecord } from "./control-store.ts";
 import { type FleetTimes, lapseMsOf } from "./lease.ts";
-import { type AwaitLapseParts, awaitLeasesGone, type Obstacle } from "./lease-observations.ts";
+import { awaitLeasesGone, type Obstacle } from "./lease-observations.ts";
 
 /**
  * Says in words why an instance may not join the others, which joined before it; undefined where it
@@ -110,25 +110,25 @@ export function leasesBefore(leases: readonly LeaseRecord[], ownId?: string): Le
  * Without it, records that a crash left would keep out an instance with other settings for ever.
  * Throws StartRefused, with the words of `refusalToJoin`, as soon as one shows that it lives.
  */
-export async function awaitMayJoin(
-  parts: Pick<AwaitLapseParts, "events" | "signal"> & {
-    readonly control: ControlStore;
-    readonly facts: InstanceFacts;
-    /** The mark of its Redis. */
-    readonly redisMark: string | undefined;
-    readonly clock: Clock;
-    readonly times: FleetTimes;
-  },
-): Promise<void> {
-  const lapseMs = lapseMsOf(parts.times);
+export async function awaitMayJoin(parts: {
+  readonly control: ControlStore;
+  readonly facts: InstanceFacts;
+  /** The mark of its Redis. */
+  readonly redisMark: string | undefined;
+  readonly clock: Clock;
+  readonly times: FleetTimes;
+  readonly events: { readonly onWaiting: (waitMsMax: number) => void };
+  readonly signal?: AbortSignal | undefined;
+}): Promise<void> {
+  const { facts, redisMark, times } = parts;
+  const lapseMs = lapseMsOf(times);
   await awaitLeasesGone({
     ...parts,
     refusesAtOnce: true,
-    times: { renewMs: parts.times.beatMs, lapseMs, waitMsMax: lapseMs + lapseSlackMs },
+    times: { beatMs: times.beatMs, lapseMs, waitMsMax: lapseMs + lapseSlackMs },
     obstacle(leases) {
-      const words =
-        refusalToJoin(parts.facts, factsBefore(leases)) ?? refusalOfRedis(parts.redisMark, leases);
-      return obstacleToServe(parts.facts.alone, leases) ?? (words === undefined ? undefined : () => words);
+      const words = refusalToJoin(facts, factsBefore(leases)) ?? refusalOfRedis(redisMark, leases);
+      return obstacleToServe(facts.alone, leases) ?? (words === undefined ? undefined : () => words);
     },
   });
 }
@@ -153,7 +153,10 @@ export function factsFrom(
   }: Pick<InstanceFacts, "version" | "schema" | "secretVersions"> & { readonly serviceToken: string },
 ): InstanceFacts {
   return {
-    ...{ protocol: fleetProtocol, alone: false, keyPrefix, ...known },
+    ...known,
+    protocol: fleetProtocol,
+    alone: false,
+    keyPrefix,
     serviceTokenMark: serviceTokenMark(serviceToken),
     address: advertiseAddress ?? null,
   };

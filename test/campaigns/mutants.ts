@@ -172,7 +172,7 @@ export const mutants: readonly Mutant[] = [
     file: "src/fleet/barrier.ts",
     text: "record.ack >= seq) waiting",
     by: "record.ack >= seq - 1) waiting",
-    test: "test/fleet/wait-set.test.ts",
+    test: "test/fleet/barrier.test.ts",
   },
   {
     fault: "nobody waits until the fleet knows of a revocation",

@@ -8,7 +8,6 @@ import type { Stores } from "#src/store/stores.ts";
 /** Times with which a busy machine keeps its lease, and a second start waits briefly. */
 export const steadyInstanceTimes: InstanceTimes = {
   ...fleetTimes,
-  beatMs: 50,
   leaseMs: 60_000,
   lapseMs: 120_000,
   waitMsMax: 500,
@@ -17,6 +16,7 @@ export const steadyInstanceTimes: InstanceTimes = {
 /** Times so short that a test can wait for them. */
 export const shortInstanceTimes: InstanceTimes = {
   ...steadyInstanceTimes,
+  beatMs: 50,
   leaseMs: 2_000,
   lapseMs: 3_000,
   waitMsMax: 10_000,

@@ -1,5 +1,15 @@
+// The shape of the control document, and of the last changes in it.
+
 import { z } from "zod";
-import type { HandedShare, HeldPlanLimits, LeaseRecord } from "../../fleet/control-store.ts";
+import { bounds } from "../../bounds.ts";
+import type {
+  ControlChange,
+  HandedShare,
+  HeldPlanLimits,
+  LeaseRecord,
+  NumberedChange,
+} from "../../fleet/control-store.ts";
+import { checkRecord } from "../records.ts";
 
 const count = z.int().nonnegative();
 
@@ -55,3 +65,71 @@ export const controlDocument = z.object({
   vacant: z.record(z.string(), share).default({}),
 });
 export type ControlDocument = z.infer<typeof controlDocument>;
+
+/** The text with these changes at its end, and no more than the last `controlRecentMax` in all. */
+export function withRecent(text: string, changes: readonly ControlChange[]): string {
+  // The rows before are taken as they are: a newer Keyrun may have written more in them.
+  const rows = [...rowsOf(text), ...changes.map(rowOf)];
+  return JSON.stringify(rows.slice(-bounds.controlRecentMax));
+}
+
+/**
+ * Reads the changes of a text whose last one has the number `seq`. The last text is remembered, as
+ * most heartbeats meet the same again.
+ */
+export function createRecentReader(): (seq: number, text: string) => readonly NumberedChange[] {
+  let last: { seq: number; text: string; changes: readonly NumberedChange[] } | undefined;
+  return (seq, text) => {
+    if (last?.seq === seq && last.text === text) return last.changes;
+    const rows = rowsOf(text);
+    const first = seq - rows.length + 1;
+    // A Keyrun that does not know a kind keeps no copies of its records, so it has none to drop.
+    const changes = rows.flatMap((row, place) => (isKnown(row) ? [changeOf(row, first + place)] : []));
+    last = { seq, text, changes };
+    return changes;
+  };
+}
+
+type Row = [kind: string, id: string, version: number, ...more: unknown[]];
+
+/** A row may be longer where a newer Keyrun wrote it. */
+const rowsShape: z.ZodType<Row[]> = z.array(
+  z.tuple([z.string(), z.string(), z.int().nonnegative()], z.unknown()),
+);
+
+function rowsOf(text: string): Row[] {
+  return checkRecord(rowsShape, text === "" ? [] : jsonOf(text), "control.recent");
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function rowOf({ kind, id, version, teamId }: ControlChange): Row {
+  const row = [kind, id, version, ...(teamId === undefined ? [] : [teamId])] as Row;
+  return checkRecord(rowsShape, [row], "control.recent")[0] ?? row;
+}
+
+const kinds: Readonly<Record<ControlChange["kind"], true>> = {
+  key: true,
+  "service-token": true,
+  team: true,
+  app: true,
+  member: true,
+  preview: true,
+  session: true,
+  "plan-limits": true,
+};
+
+function isKnown([kind]: Row): boolean {
+  return Object.hasOwn(kinds, kind);
+}
+
+function changeOf([kind, id, version, teamId]: Row, seq: number): NumberedChange {
+  const known = kind as ControlChange["kind"]; // `isKnown` was asked before.
+  return { seq, kind: known, id, version, ...(typeof teamId === "string" && { teamId }) };
+}

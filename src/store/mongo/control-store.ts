@@ -4,9 +4,8 @@ import type { ControlStore, ControlView, HeldPlanLimits } from "../../fleet/cont
 import { fail, unavailable } from "../../refusal/refusal.ts";
 import { checkRecord } from "../records.ts";
 import type { FreshRead } from "./connection.ts";
-import { type ControlDocument, controlDocument } from "./control-document.ts";
+import { type ControlDocument, controlDocument, createRecentReader, withRecent } from "./control-document.ts";
 import type { Collections } from "./documents.ts";
-import { createRecentReader, withRecent } from "./recent-changes.ts";
 import { isDuplicate, type StoreCall } from "./store-call.ts";
 
 /**
@@ -104,7 +103,8 @@ export function createControlStore(
     async beat(id, { ack, nSeen, limits }) {
       const lease = fieldOf(id);
       const update = {
-        ...{ $inc: { [`${lease}.n`]: 1 }, $max: { [`${lease}.ack`]: ack } },
+        $inc: { [`${lease}.n`]: 1 },
+        $max: { [`${lease}.ack`]: ack },
         ...(limits && { $set: { [`${lease}.limits`]: limits } }),
       };
       // An older record must not get this ack: its number may be another change's by now.

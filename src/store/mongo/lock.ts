@@ -26,22 +26,20 @@ export interface LockTimes {
   readonly waitMsMax: number;
 }
 
-interface LockParts {
-  readonly clock: Clock;
-  /**
-   * A new one for every attempt, so that a late or repeated message of an earlier attempt changes
-   * nothing.
-   */
-  readonly newIncarnation: () => string;
-  readonly times: LockTimes;
-}
-
 /**
  * Takes the lock. Where another instance holds it, waits until it was released, or until its
  * document was seen unchanged for `lapseMs` on this process's own monotonic clock. Throws
  * UNAVAILABLE after `waitMsMax`.
  */
-export async function takeLock(records: LockRecords, parts: LockParts): Promise<Lock> {
+export async function takeLock(
+  records: LockRecords,
+  parts: {
+    readonly clock: Clock;
+    /** A new one for every attempt: a late message of an earlier attempt must change nothing. */
+    readonly newIncarnation: () => string;
+    readonly times: LockTimes;
+  },
+): Promise<Lock> {
   const { clock, newIncarnation, times } = parts;
   const startMs = clock.monotonicMs();
   let seen: (LockRecord & { readonly sinceMs: number }) | undefined;
@@ -67,7 +65,7 @@ export async function takeLock(records: LockRecords, parts: LockParts): Promise<
 
 function holdLock(
   records: LockRecords,
-  { clock, times }: LockParts,
+  { clock, times }: { readonly clock: Clock; readonly times: LockTimes },
   { incarnation, sentMs }: { readonly incarnation: string; readonly sentMs: number },
 ): Lock {
   let renewedMs = sentMs;

@@ -3,6 +3,7 @@ import { checkRecord } from "../records.ts";
 import type { FreshRead } from "./connection.ts";
 import { type Collections, storedInstance } from "./documents.ts";
 import type { StoreCall } from "./store-call.ts";
+import { factsAlone } from "../../fleet/alone.ts";
 
 /**
  * The control store of a start, which may meet a Keyrun of the version before that serves alone.
@@ -41,11 +42,6 @@ export function withOlderInstance(
 const prefix = "older/";
 
 function leaseOf(incarnation: string, beat: number): LeaseRecord {
-  return {
-    ...{ id: `${prefix}${incarnation}`, n: beat, ack: 0, state: "live", order: 0 },
-    facts: {
-      ...{ alone: true, protocol: 1, version: "", schema: 0 },
-      ...{ secretVersions: [], serviceTokenMark: "", keyPrefix: "", address: null },
-    },
-  };
+  const id = `${prefix}${incarnation}`;
+  return { id, n: beat, ack: 0, state: "live", order: 0, facts: factsAlone };
 }
