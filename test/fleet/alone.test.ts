@@ -3,11 +3,13 @@ import { expect, onTestFinished, test } from "vitest";
 import {
   type AloneParts,
   awaitOthers,
+  factsAlone,
   instanceTimes,
   registerBesideNoLoneInstance,
   serveAlone,
 } from "#src/fleet/alone.ts";
 import type { ControlStore } from "#src/fleet/control-store.ts";
+import { refusalToJoin } from "#src/fleet/who-may-join.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
@@ -419,4 +421,10 @@ test("an instance alone leaves vacant shares of a limit to the next fleet", asyn
   const { beats } = await serving(control);
   await beats(() => control.now.read().leases[0]?.n);
   expect((await control.read()).vacant).toHaveLength(1);
+});
+
+test("a fleet's instance of the version before, which does not know that one may be alone, does not join it", () => {
+  const { alone: _, ...knownBefore } = factsAlone;
+  const refused = refusalToJoin(instanceFactsOf(), [instanceFactsOf(knownBefore)]);
+  expect(refused).toMatch(/an instance of it is of a newer version/);
 });

@@ -130,6 +130,28 @@ describeWith(mongodbMissing)("the stores of a fleet in MongoDB", () => {
     expect(await instances.findOne()).toBeNull();
   });
 
+  test("an instance alone of the version before, which has no lease, keeps out everyone until it leaves", async () => {
+    const uri = databases.createUri();
+    const early = await open(uri, { fleet: true });
+    const { client, db } = await connectMongo(uri, { selectionMsMax: 20_000, socketMsMax: 20_000 });
+    onTestFinished(() => client.close());
+    const { instances } = collectionsOf(db);
+    await instances.insertOne({ _id: "only", incarnation: "older", beat: 1 });
+    const beating = setInterval(() => {
+      instances.updateOne({ _id: { $eq: "only" } }, { $inc: { beat: 1 } }).catch(() => {});
+    }, 20);
+    onTestFinished(() => clearInterval(beating));
+    await expect(open(uri, { fleet: false })).rejects.toThrow(/Another Keyrun serves this MongoDB database/);
+    await expect(open(uri, { fleet: true })).rejects.toThrow(/without KEYRUN_REDIS_URL serves/);
+    const { control } = early.fleet!;
+    await expect(control.register(randomUUID(), instanceFactsOf())).rejects.toMatchObject({
+      reason: "UNAVAILABLE",
+    });
+    expect((await control.read()).leases).toEqual([]);
+    await instances.deleteOne({ _id: { $eq: "only" } });
+    expect((await control.register(randomUUID(), instanceFactsOf())).leases).toHaveLength(1);
+  });
+
   test("of an instance alone and one of a fleet that start at once, never both serve", async () => {
     for (let round = 0; round < 8; round++) {
       const uri = databases.createUri();
