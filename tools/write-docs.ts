@@ -5,7 +5,7 @@
  */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { renderEnvExample, renderSettingsTable, withTable, renderRefusalsTable } from "./docs-tables.ts";
+import { renderEnvExample, renderRefusalsTable, renderSettingsTable, withTable } from "./docs-tables.ts";
 
 const checks = process.argv.includes("--check");
 

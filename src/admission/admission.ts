@@ -4,7 +4,14 @@
  */
 
 import { readBearer } from "../auth/credential.ts";
-import { type CheckKey, type Decide, type Decision, type KeyEvidence, type LookUpGuard, verdictOf } from "../auth/key-evidence.ts";
+import {
+  type CheckKey,
+  type Decide,
+  type Decision,
+  type KeyEvidence,
+  type LookUpGuard,
+  verdictOf,
+} from "../auth/key-evidence.ts";
 import type { Anyone, KeyPrincipal } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RecordSource } from "../cache/record-source.ts";

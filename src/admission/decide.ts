@@ -7,7 +7,7 @@ import type { Decide, Decision, KeyVerdict, Question, VerifyKey } from "../auth/
 import type { Clock } from "../base/clock.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import type { KeyLimit, LimitDecision, TeamLimiter } from "../limit/limit-decision.ts";
-import { refuseFor, fail, type Refusal } from "../refusal/refusal.ts";
+import { fail, type Refusal, refuseFor } from "../refusal/refusal.ts";
 import type { PlanName } from "../settings/config.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import type { CountUsage } from "../usage/held-usage.ts";

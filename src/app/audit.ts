@@ -1,8 +1,8 @@
 /** What a start and a stop write into the audit log. */
 
 import { createHash } from "node:crypto";
-import { auditBounds, type AuditStore } from "../audit/audit-store.ts";
 import { type AuditLog, byKeyrun } from "../audit/audit-log.ts";
+import { type AuditStore, auditBounds } from "../audit/audit-store.ts";
 import type { ServiceSecrets } from "../keys/service-secrets.ts";
 import type { Log } from "../log/log.ts";
 import type { Config } from "../settings/config.ts";

@@ -10,7 +10,10 @@ import { evidenceOf } from "../keys/verify-key.ts";
 import { createSemaphore } from "../limit/semaphore.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { serviceTokenBounds } from "../service-tokens/service-token-store.ts";
-import { evidenceOf as evidenceOfToken, type ServiceTokenEvidence } from "../service-tokens/service-tokens.ts";
+import {
+  evidenceOf as evidenceOfToken,
+  type ServiceTokenEvidence,
+} from "../service-tokens/service-tokens.ts";
 import { sessionVersionOf } from "../sign-in/sessions.ts";
 import type { SessionRecord, SessionStore } from "../sign-in/sign-in-store.ts";
 import type { Stores } from "../store/stores.ts";

@@ -4,8 +4,15 @@ import { bounds } from "../bounds.ts";
 import type { InstanceLimits, LeaseRecord, NumberedChange } from "../fleet/control-store.ts";
 import { type Fleet, type FleetEvents, joinFleet } from "../fleet/fleet.ts";
 import { fleetTimes } from "../fleet/lease.ts";
-import { factsFrom, awaitMayJoin, factsBefore, leasesBefore, refusalOfRedis, refusalToJoin } from "../fleet/who-may-join.ts";
 import { bringPlanLimits, planLimitsOf } from "../fleet/plan-limits.ts";
+import {
+  awaitMayJoin,
+  factsBefore,
+  factsFrom,
+  leasesBefore,
+  refusalOfRedis,
+  refusalToJoin,
+} from "../fleet/who-may-join.ts";
 import type { ServiceSecrets } from "../keys/service-secrets.ts";
 import type { Log } from "../log/log.ts";
 import type { Metrics } from "../metrics/metrics.ts";

@@ -1,6 +1,13 @@
 /** Wrappers that count: from a port or a function to the same, with metrics. */
 
-import { type Decide, type Decision, type LookUpGuard, mayRunApp, type Question, type VerifyKey } from "../auth/key-evidence.ts";
+import {
+  type Decide,
+  type Decision,
+  type LookUpGuard,
+  mayRunApp,
+  type Question,
+  type VerifyKey,
+} from "../auth/key-evidence.ts";
 import type { Clock } from "../base/clock.ts";
 import type { LimitDecision } from "../limit/limit-decision.ts";
 import type { OpenSharedLogs, SharedLogs } from "../limit/redis/shared-logs.ts";

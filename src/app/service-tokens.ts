@@ -11,9 +11,15 @@ import type { WatchKeysParts } from "../keys/watch-keys.ts";
 import type { Log } from "../log/log.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import { type ServedService, served } from "../rpc/served.ts";
-import { serviceTokenBounds } from "../service-tokens/service-token-store.ts";
 import { createServiceTokenService } from "../service-tokens/service-token-service.ts";
-import { createServiceTokens, type ServiceTokens, createServiceTokenForm, createVerifyServiceToken, isNamedToken } from "../service-tokens/service-tokens.ts";
+import { serviceTokenBounds } from "../service-tokens/service-token-store.ts";
+import {
+  createServiceTokenForm,
+  createServiceTokens,
+  createVerifyServiceToken,
+  isNamedToken,
+  type ServiceTokens,
+} from "../service-tokens/service-tokens.ts";
 import type { Stores } from "../store/stores.ts";
 import type { Caches } from "./caches.ts";
 import type { Membership } from "./membership.ts";

@@ -30,8 +30,8 @@ import { createUpdateKey } from "../keys/update-key.ts";
 import { createVerifyKey } from "../keys/verify-key.ts";
 import { createWatchedUses, createWatchKeys, type WatchKeysParts } from "../keys/watch-keys.ts";
 import type { ByteBudget } from "../limit/byte-budget.ts";
-import { createLimiter } from "../limit/limiter.ts";
 import type { TeamLimiter } from "../limit/limit-decision.ts";
+import { createLimiter } from "../limit/limiter.ts";
 import type { Log } from "../log/log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { fail } from "../refusal/refusal.ts";
@@ -200,7 +200,7 @@ function wireKeys(parts: ServicesParts) {
   };
 }
 
-/** How keys are used. What a team or a key used is forgotten once it is deleted, on any instance. */
+/** How keys are used. What one used is forgotten once it or its team is deleted, anywhere. */
 function wireUsage({ clock, log, stores, membership }: ServicesParts): Usage {
   const incarnation = randomBytes(8).toString("hex");
   const usage = createUsage({ clock, store: stores.usage, log, incarnation });

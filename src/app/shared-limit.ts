@@ -2,13 +2,13 @@ import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import type { FleetOfRedis } from "../limit/redis/redis-logs.ts";
 import type { SharedLimiter } from "../limit/redis/shared-limiter.ts";
+import type { OpenSharedLogs } from "../limit/redis/shared-logs.ts";
 import type { Standing } from "../limit/share.ts";
 import type { Log } from "../log/log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import type { Config } from "../settings/config.ts";
 import type { LimitSpans } from "../traces/limit-spans.ts";
 import { meterSharedLogs } from "./meters.ts";
-import type { OpenSharedLogs } from "../limit/redis/shared-logs.ts";
 
 /**
  * Opens the limits that several instances share; undefined where the settings name no Redis. Then

@@ -14,7 +14,7 @@ import { StartRefused } from "../refusal/start-refused.ts";
 import { auditService, createAuditCalls } from "../rpc/audit/audit-calls.ts";
 import { checkAudited } from "../rpc/audit/audited-methods.ts";
 import { served } from "../rpc/served.ts";
-import { type Drainable, drain, createRequestTracker } from "../server/drain.ts";
+import { createRequestTracker, type Drainable, drain } from "../server/drain.ts";
 import type { Config } from "../settings/config.ts";
 import type { HostAndPort } from "../settings/host.ts";
 import { noteStart } from "./audit.ts";

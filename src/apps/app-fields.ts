@@ -1,11 +1,11 @@
+// What an app may be: every field of its message is checked here, and nowhere else.
+
 import type { Duration, FieldMask } from "@bufbuild/protobuf/wkt";
 import type { App, AppBackend, GrpcBackend, HttpBackend, HttpHeader } from "#gen/keyrun/v1/app_pb.ts";
 import { readDisplayName, readResourceId } from "../base/fields.ts";
 import { bounds } from "../bounds.ts";
 import { fail } from "../refusal/refusal.ts";
-import type { AppChange, AppRecord, NewApp, BackendRecord, HeaderRecord } from "./app-store.ts";
-
-// What an app may be: every field of its message is checked here, and nowhere else.
+import type { AppChange, AppRecord, BackendRecord, HeaderRecord, NewApp } from "./app-store.ts";
 
 /**
  * A new app from its message, with the defaults filled in. Throws INVALID_ARGUMENT, naming the

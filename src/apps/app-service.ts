@@ -1,8 +1,11 @@
+import type { MessageInitShape } from "@bufbuild/protobuf";
+import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import type { AppBackendSchema, AppSchema } from "#gen/keyrun/v1/app_pb.ts";
 import type { AppService, RunnableAppSchema } from "#gen/keyrun/v1/app_service_pb.ts";
 import type { ServiceMethods } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
-import { cutPage, readPage } from "../base/page.ts";
 import { readResourceId } from "../base/fields.ts";
+import { cutPage, readPage } from "../base/page.ts";
 import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
@@ -11,9 +14,6 @@ import { requireTeam, whileTeamsStay } from "../teams/find-team.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import { readChange, readNewApp, readUpdate, redacted } from "./app-fields.ts";
 import type { AppChange, AppRecord, AppStore, BackendRecord } from "./app-store.ts";
-import type { MessageInitShape } from "@bufbuild/protobuf";
-import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
-import type { AppBackendSchema, AppSchema } from "#gen/keyrun/v1/app_pb.ts";
 
 /** `keyrun.v1.AppService`: the apps, and where their runs are sent. */
 export function createAppService(parts: {

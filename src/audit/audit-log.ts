@@ -1,3 +1,8 @@
+// Every change of a right, and every refused attempt at one, has an event. A change under way has a
+// `PendingChange`: the store writes its event with the change, or right before it, so no change is
+// without its event. What nobody waits for (attempts, what Keyrun did by itself, what became of a
+// change that was written as unknown) waits in memory until the store answers.
+
 import { setTimeout } from "node:timers/promises";
 import type { Clock } from "../base/clock.ts";
 import { encodeCrockford, type RandomBytes } from "../base/ids.ts";
@@ -7,11 +12,6 @@ import { type Refusal, refusalFrom } from "../refusal/refusal.ts";
 import { type AuditEvent, type AuditStore, auditBounds } from "./audit-store.ts";
 import { type ChangeFacts, PendingChange, whileChanging } from "./pending-change.ts";
 import { createJoinedAttempts, createWaitingEvents } from "./waiting-events.ts";
-
-// Every change of a right, and every refused attempt at one, has an event. A change under way has a
-// `PendingChange`: the store writes its event with the change, or right before it, so no change is
-// without its event. What nobody waits for (attempts, what Keyrun did by itself, what became of a
-// change that was written as unknown) waits in memory until the store answers.
 
 /** How the event of a change is written. */
 export interface ChangeForm {

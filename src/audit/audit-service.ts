@@ -1,13 +1,13 @@
 import { createHash } from "node:crypto";
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import { type Timestamp, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { AuditChannel, type AuditEventSchema, AuditOutcome } from "#gen/keyrun/v1/audit_event_pb.ts";
 import type { AuditService, ListEventsRequest } from "#gen/keyrun/v1/audit_service_pb.ts";
 import type { Principal, ServiceMethods } from "../auth/principal.ts";
 import { cutPage, readPage, readPlace, writePlace } from "../base/page.ts";
 import { fail } from "../refusal/refusal.ts";
-import { auditBounds, type AuditQuery, type AuditStore, type AuditEvent } from "./audit-store.ts";
 import type { AuditLog } from "./audit-log.ts";
-import type { MessageInitShape } from "@bufbuild/protobuf";
-import { AuditChannel, type AuditEventSchema, AuditOutcome } from "#gen/keyrun/v1/audit_event_pb.ts";
+import { type AuditEvent, type AuditQuery, type AuditStore, auditBounds } from "./audit-store.ts";
 
 /**
  * `keyrun.v1.AuditService`. An admin may list the events of a deleted team, so nothing asks whether

@@ -1,8 +1,8 @@
-import { AsyncLocalStorage } from "node:async_hooks";
-import type { AuditEvent, ChangeSubject, PendingEvent } from "./audit-store.ts";
-
 // The change under way, which the code that does its work need not hand on: a service says what it
 // is about, and the store writes its event. Nothing else may be found by this way.
+
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { AuditEvent, ChangeSubject, PendingEvent } from "./audit-store.ts";
 
 /** What an event says of a change, before it is known what becomes of it. */
 export type ChangeFacts = Omit<AuditEvent, "id" | "timeMs" | "outcome" | "reason" | "count">;

@@ -1,10 +1,10 @@
+// The events that nobody waits for. They are written in batches while requests go on; attempts that
+// anybody can make are joined before, so that a flood of them costs neither memory nor the store.
+
 import { setImmediate } from "node:timers/promises";
 import type { Clock } from "../base/clock.ts";
 import { type AuditEvent, type AuditStore, auditBounds } from "./audit-store.ts";
 import type { ChangeFacts } from "./pending-change.ts";
-
-// The events that nobody waits for. They are written in batches while requests go on; attempts that
-// anybody can make are joined before, so that a flood of them costs neither memory nor the store.
 
 /** Writes events in batches, one after the other, and again if a write failed. */
 export function createWaitingEvents(parts: {

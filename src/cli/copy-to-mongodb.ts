@@ -5,7 +5,7 @@ import { StartRefused } from "../refusal/start-refused.ts";
 import type { Config } from "../settings/config.ts";
 import { findSecrets } from "../settings/data-folder.ts";
 import { type Environment, readSettings } from "../settings/read-settings.ts";
-import { copyDataFolder, type CopiedCounts } from "../store/copy-data-folder.ts";
+import { type CopiedCounts, copyDataFolder } from "../store/copy-data-folder.ts";
 import { CommandFailure } from "./failures.ts";
 import type { JsonOption, Terminal } from "./terminal.ts";
 

@@ -4,7 +4,13 @@
 import { randomBytes } from "node:crypto";
 import type { LeaseRecord } from "../fleet/control-store.ts";
 import { createServiceSecrets } from "../keys/service-secrets.ts";
-import { changeSecrets, type HeldSecret, putFirst, putLast, type SecretsChange } from "../settings/change-secrets.ts";
+import {
+  changeSecrets,
+  type HeldSecret,
+  putFirst,
+  putLast,
+  type SecretsChange,
+} from "../settings/change-secrets.ts";
 import type { Config } from "../settings/config.ts";
 import { findSecrets, newSecretText, secretPath } from "../settings/data-folder.ts";
 import { inspectStore } from "../store/open-stores.ts";

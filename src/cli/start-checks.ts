@@ -6,12 +6,18 @@ import { findServiceSecrets, loadTlsFiles } from "../app/service-secrets.ts";
 import { systemClock } from "../base/clock.ts";
 import { readVersion } from "../base/version.ts";
 import { bounds } from "../bounds.ts";
-import { fleetServes, loneInstanceServes, factsBefore, refusalToJoin, factsFrom } from "../fleet/who-may-join.ts";
 import type { InstanceFacts } from "../fleet/control-store.ts";
+import {
+  factsBefore,
+  factsFrom,
+  fleetServes,
+  loneInstanceServes,
+  refusalToJoin,
+} from "../fleet/who-may-join.ts";
 import { createServiceSecrets } from "../keys/service-secrets.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import type { Config, SharedLimitConfig } from "../settings/config.ts";
-import { dataFolderRefused, makeDataFolder, createSecretFiles } from "../settings/data-folder.ts";
+import { createSecretFiles, dataFolderRefused, makeDataFolder } from "../settings/data-folder.ts";
 import { type HostAndPort, writeHostAndPort } from "../settings/host.ts";
 import { inspectStore } from "../store/open-stores.ts";
 import type { StoreInspection } from "../store/stores.ts";

@@ -6,10 +6,10 @@
 import { type Clock, systemTimers, type Timers } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import { unavailable } from "../refusal/refusal.ts";
-import { awaitLeasesGone } from "./lease-observations.ts";
 import type { ControlStore, InstanceFacts, LeaseRecord } from "./control-store.ts";
-import { type FleetTimes, fleetTimes, lapseMsOf } from "./lease.ts";
 import { joinFleet } from "./fleet.ts";
+import { type FleetTimes, fleetTimes, lapseMsOf } from "./lease.ts";
+import { awaitLeasesGone } from "./lease-observations.ts";
 import { leasesBefore, obstacleToServe } from "./who-may-join.ts";
 
 /** Says whether this process is the one that may serve the store. */

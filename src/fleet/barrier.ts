@@ -3,8 +3,8 @@
 
 import type { Clock, Timers } from "../base/clock.ts";
 import type { ControlStore, ControlView, LeaseRecord } from "./control-store.ts";
-import type { FleetTimes } from "./lease.ts";
 import { createInterruptibleSleep, type InterruptibleSleep } from "./heartbeat.ts";
+import type { FleetTimes } from "./lease.ts";
 import type { LeaseObservations } from "./lease-observations.ts";
 
 interface BarrierParts {

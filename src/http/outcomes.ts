@@ -5,7 +5,7 @@ import type { Log } from "../log/log.ts";
 import type { Entry, Metrics } from "../metrics/metrics.ts";
 import { rowOf } from "../refusal/reasons.ts";
 import { filled, Outage, type Refusal } from "../refusal/refusal.ts";
-import type { RequestNotes, NameRoute } from "./request-notes.ts";
+import type { NameRoute, RequestNotes } from "./request-notes.ts";
 
 /** The facts of a request from which the log line of its refusal is made. */
 export interface LoggedRequest {

@@ -5,7 +5,12 @@
 
 import { createHash } from "node:crypto";
 import type { MessageInitShape } from "@bufbuild/protobuf";
-import { type KeyService, VerifyKeyResponse_Verdict as Verdict, type VerifyKeyRequest, type VerifyKeyResponseSchema } from "#gen/keyrun/v1/key_service_pb.ts";
+import {
+  type KeyService,
+  VerifyKeyResponse_Verdict as Verdict,
+  type VerifyKeyRequest,
+  type VerifyKeyResponseSchema,
+} from "#gen/keyrun/v1/key_service_pb.ts";
 import { type Decide, type Decision, mayRunApp, unguarded } from "../auth/key-evidence.ts";
 import type { ServiceMethods } from "../auth/principal.ts";
 import { type Clock, ownTurn } from "../base/clock.ts";

@@ -6,7 +6,7 @@ import type { Call, Principal } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
-import { refuseFor, fail, Refusal, refusalFrom } from "../refusal/refusal.ts";
+import { fail, Refusal, refusalFrom, refuseFor } from "../refusal/refusal.ts";
 import { requireTeam, teamNotFound } from "../teams/find-team.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
 import type { KeyEvent, KeyEvents, KeyWatch } from "./key-events.ts";

@@ -1,8 +1,24 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from "@prometheus-io/client";
 import { type OutageKind, outageKinds } from "../refusal/refusal.ts";
-import { type CallMeter, callMeters, type Service, type FleetState, fleetMeters, leaseMeter, type ProcessState, processMeters } from "./process-meters.ts";
-import { type Outcome, requestMeters, type EndedRun, runMeters, teamMeters, type Verdict } from "./request-meters.ts";
 import { byName, tallyOf } from "./counts.ts";
+import {
+  type CallMeter,
+  callMeters,
+  type FleetState,
+  fleetMeters,
+  leaseMeter,
+  type ProcessState,
+  processMeters,
+  type Service,
+} from "./process-meters.ts";
+import {
+  type EndedRun,
+  type Outcome,
+  requestMeters,
+  runMeters,
+  teamMeters,
+  type Verdict,
+} from "./request-meters.ts";
 
 /** How a request came in, by its protocol: HTTP with JSON, gRPC (gRPC-Web included), or Connect. */
 export const entries = ["rest", "grpc", "connect"] as const;

@@ -20,10 +20,10 @@ import type {
   HttpResponse,
   Refused,
 } from "../http/handler.ts";
+import { wholeBody } from "../http/handler.ts";
 import { flatHeaders, headersOf } from "../http/headers.ts";
 import type { Outcomes } from "../http/outcomes.ts";
 import type { RequestNotes } from "../http/request-notes.ts";
-import { wholeBody } from "../http/handler.ts";
 import { type RateReport, rateReportHeaders } from "../limit/rate-limit-headers.ts";
 import { cutText, fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 import {

@@ -1,11 +1,18 @@
 // A method as REST sees it: its work, and what the policy says of its callers and its body.
 
-import { type AddressAllowanceView, type Admission, type Admit, type AnyoneAdmission, type Applicant, admitAnyone } from "../admission/admission.ts";
-import type { CredentialKind } from "../auth/credential.ts";
-import type { Principal, Call } from "../auth/principal.ts";
+import type { Message } from "@bufbuild/protobuf";
 import type { Binding } from "#transcode/binding.ts";
 import type { MatchedRoute } from "#transcode/route-table.ts";
-import type { Message } from "@bufbuild/protobuf";
+import {
+  type AddressAllowanceView,
+  type Admission,
+  type Admit,
+  type AnyoneAdmission,
+  type Applicant,
+  admitAnyone,
+} from "../admission/admission.ts";
+import type { CredentialKind } from "../auth/credential.ts";
+import type { Call, Principal } from "../auth/principal.ts";
 
 /**
  * Does the work of one request. Synchronous if it can be done at once. A server-streaming method

@@ -4,10 +4,10 @@
 import type { Message } from "@bufbuild/protobuf";
 import { type EncodedResponse, type StreamForm, streamForms, streamTypes } from "#transcode/encode.ts";
 import type { HttpRequest } from "../http/handler.ts";
-import type { Outcomes } from "../http/outcomes.ts";
 import { preferredType } from "../http/headers.ts";
+import type { Outcomes } from "../http/outcomes.ts";
 import { refusalJson } from "../http/refusal-response.ts";
-import { ShortFrames, hasShortTexts } from "../http/short-frames.ts";
+import { hasShortTexts, ShortFrames } from "../http/short-frames.ts";
 import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 
 export interface StreamParts {

@@ -1,6 +1,9 @@
 /** The health service of gRPC (`grpc.health.v1`). */
 
-import { type Health, HealthCheckResponse_ServingStatus as ServingStatus } from "#gen/grpc/health/v1/health_pb.ts";
+import {
+  type Health,
+  HealthCheckResponse_ServingStatus as ServingStatus,
+} from "#gen/grpc/health/v1/health_pb.ts";
 import type { ServiceMethods } from "../auth/principal.ts";
 import { fail } from "../refusal/refusal.ts";
 

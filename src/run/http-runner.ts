@@ -7,9 +7,23 @@ import { type HeldBytes, overloaded } from "../limit/byte-budget.ts";
 import { Refusal, refusalFrom } from "../refusal/refusal.ts";
 import { type HostLookup, lookupOf, trustedRoots } from "./host-lookup.ts";
 import { createHttpConnections } from "./http-connections.ts";
-import { type AnswerHeaders, type AnswerReader, answerFault, beginExchange, type HttpCall, type HttpExchange } from "./http-exchange.ts";
+import {
+  type AnswerHeaders,
+  type AnswerReader,
+  answerFault,
+  beginExchange,
+  type HttpCall,
+  type HttpExchange,
+} from "./http-exchange.ts";
 import { runBounds } from "./run-bounds.ts";
-import { appFailed, type BackendRunner, type CallTrace, type RemoteBackend, type Run, takeText } from "./runner.ts";
+import {
+  appFailed,
+  type BackendRunner,
+  type CallTrace,
+  type RemoteBackend,
+  type Run,
+  takeText,
+} from "./runner.ts";
 import { ByteBuffer } from "./stream/byte-buffer.ts";
 import { HttpPieces } from "./stream/http-pieces.ts";
 import { isStreamType, jsonIn, memberText } from "./stream/piece-decoder.ts";

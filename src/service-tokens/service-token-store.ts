@@ -1,6 +1,6 @@
-import type { ServiceRole } from "../auth/require-service.ts";
-
 // A service token, its bounds, and the port of the store.
+
+import type { ServiceRole } from "../auth/require-service.ts";
 
 /** A service token as it is stored. It holds a keyed digest of the full value, never the value. */
 export interface ServiceTokenRecord {

@@ -1,21 +1,33 @@
+// The tokens of internal services: what an admin does with them, and how a call is checked. The
+// value of a token is checked as that of a key is, by a keyed digest, and from the cache of tokens.
+
 import { noteSubject } from "../audit/pending-change.ts";
 import { actorOf, type Principal } from "../auth/principal.ts";
-import { type NamedService, requireTeamOfService, revokedToken, type ServiceRole, type ServiceTokenVerdict, type VerifyServiceToken } from "../auth/require-service.ts";
+import {
+  type NamedService,
+  requireTeamOfService,
+  revokedToken,
+  type ServiceRole,
+  type ServiceTokenVerdict,
+  type VerifyServiceToken,
+} from "../auth/require-service.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RandomBytes } from "../base/ids.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
 import { createKeyForm, isKeyId, type KeyForm } from "../keys/key-value.ts";
-import { createVerifiedValues, matchesDigest } from "../keys/verify-key.ts";
 import type { ServiceSecrets } from "../keys/service-secrets.ts";
+import { createVerifiedValues, matchesDigest } from "../keys/verify-key.ts";
 import { serviceTokenPrefix } from "../log/redaction.ts";
 import { fail } from "../refusal/refusal.ts";
 import { whileTeamsStay } from "../teams/find-team.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
-import { type InsertServiceTokenOutcome, type ServiceTokenRecord, type ServiceTokenStore, serviceTokenBounds } from "./service-token-store.ts";
-
-// The tokens of internal services: what an admin does with them, and how a call is checked. The
-// value of a token is checked as that of a key is, by a keyed digest, and from the cache of tokens.
+import {
+  type InsertServiceTokenOutcome,
+  type ServiceTokenRecord,
+  type ServiceTokenStore,
+  serviceTokenBounds,
+} from "./service-token-store.ts";
 
 /**
  * The use cases of the tokens of internal services. They throw the refusals

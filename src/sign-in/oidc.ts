@@ -1,6 +1,19 @@
 /** A sign-in by OpenID Connect: the way to the issuer and back. */
 
-import { AuthorizationResponseError, authorizationCodeGrant, buildAuthorizationUrl, ClientError, type Configuration, calculatePKCECodeChallenge, fetchUserInfo, ResponseBodyError, randomNonce, randomPKCECodeVerifier, randomState, WWWAuthenticateChallengeError } from "openid-client";
+import {
+  AuthorizationResponseError,
+  authorizationCodeGrant,
+  buildAuthorizationUrl,
+  ClientError,
+  type Configuration,
+  calculatePKCECodeChallenge,
+  fetchUserInfo,
+  ResponseBodyError,
+  randomNonce,
+  randomPKCECodeVerifier,
+  randomState,
+  WWWAuthenticateChallengeError,
+} from "openid-client";
 import { normalEmail } from "../base/fields.ts";
 import { Refusal } from "../refusal/refusal.ts";
 import type { OidcState } from "./cookies.ts";

@@ -4,7 +4,14 @@ import { z } from "zod";
 import type { AuditLog } from "../audit/audit-log.ts";
 import type { ChangeFacts } from "../audit/pending-change.ts";
 import { bounds } from "../bounds.ts";
-import { type Answer, type HttpHandler, type HttpRequest, type Refused, type WholeResponse, wholeBody } from "../http/handler.ts";
+import {
+  type Answer,
+  type HttpHandler,
+  type HttpRequest,
+  type Refused,
+  type WholeResponse,
+  wholeBody,
+} from "../http/handler.ts";
 import { pathOf, queryOf } from "../http/request-head.ts";
 import { screenHeaders } from "../http/screen.ts";
 import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";

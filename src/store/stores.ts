@@ -1,7 +1,7 @@
 import type { AppStore } from "../apps/app-store.ts";
 import type { AuditStore } from "../audit/audit-store.ts";
-import type { ControlStore, LeaseRecord } from "../fleet/control-store.ts";
 import type { InstanceGuard } from "../fleet/alone.ts";
+import type { ControlStore, LeaseRecord } from "../fleet/control-store.ts";
 import type { KeyStore } from "../keys/key-store.ts";
 import type { WindowStore } from "../limit/window-store.ts";
 import type { RunRecordStore } from "../run/idempotency/run-record-store.ts";

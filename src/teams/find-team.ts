@@ -1,9 +1,9 @@
+// How other services ask for a team, and give it something only while it stays.
+
 import { isResourceId } from "../base/fields.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
 import type { TeamRecord } from "./team-store.ts";
-
-// How other services ask for a team, and give it something only while it stays.
 
 /** The team of this id. Throws the refusal TEAM_NOT_FOUND, naming `param`, where there is none. */
 export async function requireTeam(

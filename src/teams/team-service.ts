@@ -1,10 +1,10 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { type MemberSchema, type Team, Plan, type TeamSchema, TeamState } from "#gen/keyrun/v1/team_pb.ts";
+import { type MemberSchema, Plan, type Team, type TeamSchema, TeamState } from "#gen/keyrun/v1/team_pb.ts";
 import type { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import type { ServiceMethods } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
-import { readEmail, readDisplayName, readResourceId } from "../base/fields.ts";
+import { readDisplayName, readEmail, readResourceId } from "../base/fields.ts";
 import { cutPage, readPage } from "../base/page.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import type { ChangeSecurityState, StoredChange } from "../fleet/security-state.ts";

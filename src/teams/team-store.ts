@@ -1,6 +1,6 @@
-import type { PlanName } from "../settings/config.ts";
-
 // Teams, their members, and who has preview access: the records and the ports of the store.
+
+import type { PlanName } from "../settings/config.ts";
 
 export interface TeamRecord {
   readonly id: string;

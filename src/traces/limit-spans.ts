@@ -1,6 +1,6 @@
 import { context, type Link, SpanKind, type Tracer, trace } from "@opentelemetry/api";
-import type { SharedLogs } from "../limit/redis/shared-logs.ts";
 import type { SharedLimiter } from "../limit/redis/shared-limiter.ts";
+import type { SharedLogs } from "../limit/redis/shared-logs.ts";
 import { inWorkSpan, traceBounds } from "./work-span.ts";
 
 /** The two sides of the limit that instances share. */

@@ -1,9 +1,22 @@
-import { type Attributes, type Context, context, createTraceState, isSpanContextValid, ROOT_CONTEXT, type Span, SpanKind, SpanStatusCode, TraceFlags, type Tracer, trace } from "@opentelemetry/api";
+import {
+  type Attributes,
+  type Context,
+  context,
+  createTraceState,
+  isSpanContextValid,
+  ROOT_CONTEXT,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  TraceFlags,
+  type Tracer,
+  trace,
+} from "@opentelemetry/api";
 import type { Answer, HttpHandler, Mount } from "../http/handler.ts";
 import { httpMethod, type Outcomes } from "../http/outcomes.ts";
-import { isProbe, type RequestNotes, type RequestObserver, type NameRoute } from "../http/request-notes.ts";
 import { codeName } from "../http/refusal-response.ts";
 import { headerOf, pathOf, type RequestHead } from "../http/request-head.ts";
+import { isProbe, type NameRoute, type RequestNotes, type RequestObserver } from "../http/request-notes.ts";
 import { readTraceContext, type TraceContext } from "../http/trace-context.ts";
 import type { Redact } from "../log/redaction.ts";
 import { rowOf } from "../refusal/reasons.ts";

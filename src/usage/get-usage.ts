@@ -1,6 +1,12 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { durationFromMs, type Timestamp, timestampFromMs } from "@bufbuild/protobuf/wkt";
-import { type GetUsageRequest, type KeyService, type KeyUsageSchema, type UsagePointSchema, UsageStep } from "#gen/keyrun/v1/key_service_pb.ts";
+import {
+  type GetUsageRequest,
+  type KeyService,
+  type KeyUsageSchema,
+  type UsagePointSchema,
+  UsageStep,
+} from "#gen/keyrun/v1/key_service_pb.ts";
 import type { ServiceMethods } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RecordSource } from "../cache/record-source.ts";
@@ -10,9 +16,17 @@ import { isKeyId } from "../keys/key-value.ts";
 import { fail } from "../refusal/refusal.ts";
 import { requireTeam } from "../teams/find-team.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
-import { dayMs, hourMs, usageBounds, type UsageSum, type UsageCounts, type UsageQuery, type UsageStore } from "./usage-store.ts";
 import type { HeldUsage } from "./held-usage.ts";
 import { dayOf } from "./usage-keeper.ts";
+import {
+  dayMs,
+  hourMs,
+  type UsageCounts,
+  type UsageQuery,
+  type UsageStore,
+  type UsageSum,
+  usageBounds,
+} from "./usage-store.ts";
 
 /** The method `GetUsage` of `keyrun.v1.KeyService`. */
 export function createGetUsage({

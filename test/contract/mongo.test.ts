@@ -2,6 +2,7 @@ import { afterAll, onTestFinished } from "vitest";
 import { connectMongo, freshReadOf } from "#src/store/mongo/connection.ts";
 import { createControlStore } from "#src/store/mongo/control-store.ts";
 import { collectionsOf } from "#src/store/mongo/documents.ts";
+import { createLockRecords } from "#src/store/mongo/lock.ts";
 import { createStoreCall } from "#src/store/mongo/store-call.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { createMongoDatabases } from "../harness/mongo-databases.ts";
@@ -9,7 +10,6 @@ import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { openMongoForTest } from "../harness/open-mongo.ts";
 import { controlStoreContract } from "./control-store.ts";
 import { everyPortContract } from "./every-port.ts";
-import { createLockRecords } from "#src/store/mongo/lock.ts";
 import { lockRecordsContract } from "./lock-records.ts";
 
 describeWith(mongodbMissing)("with a MongoDB server", () => {

@@ -5,7 +5,11 @@ import { setImmediate as turn } from "node:timers/promises";
 import { create, fromBinary, type MessageInitShape, type MessageShape, toBinary } from "@bufbuild/protobuf";
 import { Server as GrpcServer, type handleUnaryCall, ServerCredentials } from "@grpc/grpc-js";
 import { expect } from "vitest";
-import { AppBackendService, RunRequestSchema, RunResponseSchema } from "#gen/keyrun/v1/app_backend_service_pb.ts";
+import {
+  AppBackendService,
+  RunRequestSchema,
+  RunResponseSchema,
+} from "#gen/keyrun/v1/app_backend_service_pb.ts";
 import type { AppRecord, BackendRecord } from "#src/apps/app-store.ts";
 import { type Clock, systemClock, type Timers } from "#src/base/clock.ts";
 import { ByteBudget } from "#src/limit/byte-budget.ts";

@@ -172,12 +172,12 @@ function formViolations({ path, lines, reExports, hasDefaultExport }: SourceFact
   ];
 }
 
-/** Circles of imports, without those of types. */
+/** Circles of imports. A circle of types is one, too: neither file can be read before the other. */
 function cycleViolations(files: readonly SourceFacts[]): string[] {
   const targets = new Map(
     files.map(({ path, imports }) => [
       path,
-      imports.filter(({ typeOnly }) => !typeOnly).map(({ specifier }) => importedPath(path, specifier) ?? ""),
+      imports.map(({ specifier }) => importedPath(path, specifier) ?? ""),
     ]),
   );
   const done = new Set<string>();

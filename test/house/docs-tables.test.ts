@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { withTable, renderEnvExample, renderSettingsTable } from "#tools/docs-tables.ts";
 import { environment } from "#src/settings/known.ts";
 import { readSettings } from "#src/settings/read-settings.ts";
+import { renderEnvExample, renderSettingsTable, withTable } from "#tools/docs-tables.ts";
 
 const names = Object.keys(environment.shape);
 

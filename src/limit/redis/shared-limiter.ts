@@ -2,12 +2,12 @@ import type { Clock } from "../../base/clock.ts";
 import { bounds } from "../../bounds.ts";
 import type { LimitMode } from "../../metrics/metrics.ts";
 import { refuseFor, unavailable } from "../../refusal/refusal.ts";
-import { keyLogId, type LimitDecision, type TeamLimiter, type Spend } from "../limit-decision.ts";
+import { keyLogId, type LimitDecision, type Spend, type TeamLimiter } from "../limit-decision.ts";
 import { createLimiter } from "../limiter.ts";
-import { createReconnectingRedis } from "./reconnecting-redis.ts";
 import { createShare, type Standing } from "../share.ts";
-import type { Answer, LogState, OpenSharedLogs } from "./shared-logs.ts";
 import type { LimitTimers } from "../timers.ts";
+import { createReconnectingRedis } from "./reconnecting-redis.ts";
+import type { Answer, LogState, OpenSharedLogs } from "./shared-logs.ts";
 
 /**
  * Counts in the shared logs while they answer. As soon as a call fails or takes too long, it counts

@@ -5,8 +5,8 @@
 
 import type { DescMethod } from "@bufbuild/protobuf";
 import type { AuditLog } from "../../audit/audit-log.ts";
-import type { ChangeFacts } from "../../audit/pending-change.ts";
 import type { ChangeSubject } from "../../audit/audit-store.ts";
+import type { ChangeFacts } from "../../audit/pending-change.ts";
 import { type Anyone, actorOf, type Call, type Principal } from "../../auth/principal.ts";
 import type { Refusal } from "../../refusal/refusal.ts";
 import type { Authenticate, AuthResult, Caller } from "../authenticate.ts";

@@ -1,6 +1,13 @@
 /** The table of the RPCs that change something: what the audit log says of each. */
 
-import { type DescEnum, type DescMessage, type DescMethod, type DescService, isMessage, type MessageShape } from "@bufbuild/protobuf";
+import {
+  type DescEnum,
+  type DescMessage,
+  type DescMethod,
+  type DescService,
+  isMessage,
+  type MessageShape,
+} from "@bufbuild/protobuf";
 import { type Duration, type FieldMask, type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
 import { AppSchema } from "#gen/keyrun/v1/app_pb.ts";
 import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";

@@ -3,7 +3,13 @@
 import { setImmediate } from "node:timers/promises";
 import { createContextValues } from "@connectrpc/connect";
 import type { UniversalServerResponse } from "@connectrpc/connect/protocol";
-import { type BytesOfBody, type HttpRequest, type HttpResponse, untilEnded, beforeWork } from "../../http/handler.ts";
+import {
+  type BytesOfBody,
+  beforeWork,
+  type HttpRequest,
+  type HttpResponse,
+  untilEnded,
+} from "../../http/handler.ts";
 import { flatHeaders, headersOf } from "../../http/headers.ts";
 import { Refusal } from "../../refusal/refusal.ts";
 import { parseTimeoutMs, prefixBytes } from "../grpc/frame.ts";

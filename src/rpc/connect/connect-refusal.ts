@@ -2,14 +2,14 @@
 
 import type { DescField, DescMessage, DescOneof } from "@bufbuild/protobuf";
 import { Code, ConnectError, type HandlerContext } from "@connectrpc/connect";
+import { nameTwice } from "#transcode/json-text.ts";
+import { createChecks } from "#transcode/message-check.ts";
 import { bounds } from "../../bounds.ts";
 import { pairsOf } from "../../http/headers.ts";
 import { reasonHeaders } from "../../http/refusal-response.ts";
 import { rpcDetails } from "../../refusal/error-details.ts";
 import { rowOf } from "../../refusal/reasons.ts";
 import { cutText, fail, isUnsafeToRepeat, Refusal, repeatHeaders } from "../../refusal/refusal.ts";
-import { nameTwice } from "#transcode/json-text.ts";
-import { createChecks } from "#transcode/message-check.ts";
 import type { RpcParts } from "../rpc-parts.ts";
 import { callStateOf, entryOf } from "./call-state.ts";
 

@@ -1,7 +1,14 @@
-import { create, type DescMessage, type DescMethodUnary, fromBinary, type Message, toBinary } from "@bufbuild/protobuf";
+import {
+  create,
+  type DescMessage,
+  type DescMethodUnary,
+  fromBinary,
+  type Message,
+  toBinary,
+} from "@bufbuild/protobuf";
 import type { Call, Principal } from "../../auth/principal.ts";
 import type { Clock } from "../../base/clock.ts";
-import { type EndCall, type BodyOutcome, type HttpRequest, wholeBody } from "../../http/handler.ts";
+import { type BodyOutcome, type EndCall, type HttpRequest, wholeBody } from "../../http/handler.ts";
 import { headersOf } from "../../http/headers.ts";
 import type { RequestNotes } from "../../http/request-notes.ts";
 import { fail } from "../../refusal/refusal.ts";

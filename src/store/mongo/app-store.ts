@@ -1,8 +1,8 @@
 import { z } from "zod";
 import type { AppRecord, AppStore, NewApp } from "../../apps/app-store.ts";
-import { given, appShape, checkRecord } from "../records.ts";
-import { type AppDocument, appDocument, type Collections, storedApp } from "./documents.ts";
+import { appShape, checkRecord, given } from "../records.ts";
 import type { FreshRead } from "./connection.ts";
+import { type AppDocument, appDocument, type Collections, storedApp } from "./documents.ts";
 import { isDuplicate, type StoreCall } from "./store-call.ts";
 import type { WithEvent } from "./with-event.ts";
 

@@ -1,3 +1,6 @@
+// How this process talks to MongoDB: a client with majority reads and writes, the read concern of
+// what a right depends on, and a reconnect where the driver does not find the server again.
+
 import { setTimeout as sleep } from "node:timers/promises";
 import {
   type Db,
@@ -12,9 +15,6 @@ import { bounds } from "../../bounds.ts";
 import { Refusal } from "../../refusal/refusal.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
 import type { StoreCall } from "./store-call.ts";
-
-// How this process talks to MongoDB: a client with majority reads and writes, the read concern of
-// what a right depends on, and a reconnect where the driver does not find the server again.
 
 export interface MongoConnection {
   readonly client: MongoClient;

@@ -2,20 +2,20 @@ import { isDeepStrictEqual } from "node:util";
 import type { Db } from "mongodb";
 import type { z } from "zod";
 import { bounds } from "../../bounds.ts";
-import { type InstanceGuard, type AloneParts, serveAlone } from "../../fleet/alone.ts";
+import { type AloneParts, type InstanceGuard, serveAlone } from "../../fleet/alone.ts";
 import type { KeyRecord } from "../../keys/key-store.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
 import { type CopiedBatch, type CopiedName, checkRecord, copiedNames, copiedShapes } from "../records.ts";
 import { connectMongo } from "./connection.ts";
+import { createControlStore } from "./control-store.ts";
 import { type Collections, collectionsOf, copyStates, type MetaDocument } from "./documents.ts";
 import { activeSlot, endedSlot, keyDocumentOf, successorSlot } from "./key-documents.ts";
 import { migrate, requireKnownSchema } from "./migrations.ts";
+import { withOlderInstance } from "./older-instance.ts";
 import { serviceTokenDocumentOf } from "./service-token-store.ts";
 import { createStoreCall, isDuplicate, type StoreCall, whileHolding } from "./store-call.ts";
 import { memberIdOf } from "./team-store.ts";
 import { createUsageStore, dayIdOf, fieldsOf, placeOf } from "./usage-store.ts";
-import { createControlStore } from "./control-store.ts";
-import { withOlderInstance } from "./older-instance.ts";
 
 /**
  * A database of MongoDB that takes a copy. It is held meanwhile, as by an instance that serves it

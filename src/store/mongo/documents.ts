@@ -1,13 +1,24 @@
-import type { Collection, Db } from "mongodb";
-import { z } from "zod";
-import type { UsageDay } from "../../usage/usage-store.ts";
-import { appShape, auditShape, keyShape, memberShape, pageNumber, runRecordShape, serviceTokenShape, sessionShape, teamShape, userShape, windowPageShape } from "../records.ts";
-import type { ControlDocument } from "./control-document.ts";
-
 // A document is written with these fields and no others. While a fleet is upgraded, instances of
 // two versions write it: what is read may have a field of a newer instance, which is ignored, and
 // may lack one that an older instance does not know, which needs a default in `laterFields`.
 
+import type { Collection, Db } from "mongodb";
+import { z } from "zod";
+import type { UsageDay } from "../../usage/usage-store.ts";
+import {
+  appShape,
+  auditShape,
+  keyShape,
+  memberShape,
+  pageNumber,
+  runRecordShape,
+  serviceTokenShape,
+  sessionShape,
+  teamShape,
+  userShape,
+  windowPageShape,
+} from "../records.ts";
+import type { ControlDocument } from "./control-document.ts";
 
 const id = z.string().min(1);
 

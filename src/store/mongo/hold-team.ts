@@ -1,9 +1,9 @@
-import { bounds } from "../../bounds.ts";
-import type { Collections } from "./documents.ts";
-import type { FreshRead } from "./connection.ts";
-import type { StoreCall } from "./store-call.ts";
 import type { Clock } from "../../base/clock.ts";
+import { bounds } from "../../bounds.ts";
+import type { FreshRead } from "./connection.ts";
+import type { Collections } from "./documents.ts";
 import { createLockRecords, type Lock, type LockTimes, takeLock } from "./lock.ts";
+import type { StoreCall } from "./store-call.ts";
 
 /** `FleetStore.holdTeam` by a lock for each id that is held. One that a crash left lapses. */
 export function createHoldTeam(

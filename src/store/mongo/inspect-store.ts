@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { bounds } from "../../bounds.ts";
+import type { LeaseRecord } from "../../fleet/control-store.ts";
 import type { StoreInspection } from "../stores.ts";
 import { connectMongo, type MongoConnection, mongoRefusal, mongoTooSlow } from "./connection.ts";
 import { createControlStore } from "./control-store.ts";
 import { type Collections, collectionsOf } from "./documents.ts";
 import { requireKnownSchema, requireWhole } from "./migrations.ts";
-import type { LeaseRecord } from "../../fleet/control-store.ts";
 import { withOlderInstance } from "./older-instance.ts";
 
 /**

@@ -1,3 +1,6 @@
+// The documents of keys: how a record becomes one, the two values of it by which unique indexes
+// hold a team to its bounds, and the looks and writes that several methods share.
+
 import type { Collection } from "mongodb";
 import { foldCase } from "../../base/fields.ts";
 import { bounds } from "../../bounds.ts";
@@ -6,9 +9,6 @@ import { fail } from "../../refusal/refusal.ts";
 import { checkRecord } from "../records.ts";
 import { type KeyDocument, keyDocument, storedKey } from "./documents.ts";
 import { isDuplicate, type StoreCall } from "./store-call.ts";
-
-// The documents of keys: how a record becomes one, the two values of it by which unique indexes
-// hold a team to its bounds, and the looks and writes that several methods share.
 
 /** The collection of keys, and how a call to it is made. */
 export interface KeyAccess {

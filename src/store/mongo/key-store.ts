@@ -3,9 +3,23 @@ import { foldCase } from "../../base/fields.ts";
 import { bounds } from "../../bounds.ts";
 import type { InsertKeyOutcome, KeyCursor, KeyMatch, KeyRecord, KeyStore } from "../../keys/key-store.ts";
 import { unavailable } from "../../refusal/refusal.ts";
-import type { Collections, KeyDocument } from "./documents.ts";
 import type { FreshRead } from "./connection.ts";
-import { activeKey, activeSlot, activeSlots, checkKey, endedSlot, findByRequestKey, freeSlots, insertDocument, keyDocumentOf, keyOf, newest, recordUses, type KeyAccess } from "./key-documents.ts";
+import type { Collections, KeyDocument } from "./documents.ts";
+import {
+  activeKey,
+  activeSlot,
+  activeSlots,
+  checkKey,
+  endedSlot,
+  findByRequestKey,
+  freeSlots,
+  insertDocument,
+  type KeyAccess,
+  keyDocumentOf,
+  keyOf,
+  newest,
+  recordUses,
+} from "./key-documents.ts";
 import { rotateKey, settlePendingKeys } from "./rotate-key.ts";
 import type { StoreCall } from "./store-call.ts";
 import type { WithEvent } from "./with-event.ts";

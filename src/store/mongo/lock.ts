@@ -1,3 +1,6 @@
+// A lock of one instance of a fleet: a document, which its holder renews. Where the holder crashed,
+// the document stands still, and the next instance takes it.
+
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../base/clock.ts";
 import { unavailable } from "../../refusal/refusal.ts";
@@ -5,9 +8,6 @@ import { checkRecord } from "../records.ts";
 import type { FreshRead } from "./connection.ts";
 import { type Collections, storedInstance } from "./documents.ts";
 import { isDuplicate, type StoreCall } from "./store-call.ts";
-
-// A lock of one instance of a fleet: a document, which its holder renews. Where the holder crashed,
-// the document stands still, and the next instance takes it.
 
 export interface Lock {
   /** True while no other instance can have taken the lock. Cheap. */

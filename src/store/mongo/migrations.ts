@@ -1,8 +1,8 @@
 import { foldCase } from "../../base/fields.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
+import type { FreshRead } from "./connection.ts";
 import { type Collections, copyStates } from "./documents.ts";
 import { repeatOnDuplicate } from "./store-call.ts";
-import type { FreshRead } from "./connection.ts";
 
 /** Changes the documents of one schema into those of the next. */
 export type MigrationStep = (collections: Collections) => Promise<void>;

@@ -1,9 +1,9 @@
+import { factsAlone } from "../../fleet/alone.ts";
 import type { ControlStore, ControlView, LeaseRecord } from "../../fleet/control-store.ts";
 import { checkRecord } from "../records.ts";
 import type { FreshRead } from "./connection.ts";
 import { type Collections, storedInstance } from "./documents.ts";
 import type { StoreCall } from "./store-call.ts";
-import { factsAlone } from "../../fleet/alone.ts";
 
 /**
  * The control store of a start, which may meet a Keyrun of the version before that serves alone.

@@ -1,16 +1,29 @@
 import type { Db } from "mongodb";
 import { bounds } from "../../bounds.ts";
-import { registerBesideNoLoneInstance, type InstanceGuard, type AloneParts, serveAlone, awaitOthers } from "../../fleet/alone.ts";
+import {
+  type AloneParts,
+  awaitOthers,
+  type InstanceGuard,
+  registerBesideNoLoneInstance,
+  serveAlone,
+} from "../../fleet/alone.ts";
 import type { ControlStore } from "../../fleet/control-store.ts";
 import { createLookUpEach, type FleetStore, type Stores } from "../stores.ts";
 import { createAppStore } from "./app-store.ts";
 import { createAuditStore } from "./audit-store.ts";
-import { connectMongo, type FreshRead, freshReadOf, createDriverReconnect, type DriverReconnect } from "./connection.ts";
+import {
+  connectMongo,
+  createDriverReconnect,
+  type DriverReconnect,
+  type FreshRead,
+  freshReadOf,
+} from "./connection.ts";
 import { createControlStore } from "./control-store.ts";
-import { requireWhole, migrate, movedHoursSchema } from "./migrations.ts";
 import { type Collections, collectionsOf } from "./documents.ts";
 import { createHoldTeam } from "./hold-team.ts";
 import { createKeyStore } from "./key-store.ts";
+import { migrate, movedHoursSchema, requireWhole } from "./migrations.ts";
+import { withOlderInstance } from "./older-instance.ts";
 import { createRunRecordStore } from "./run-record-store.ts";
 import { createServiceTokenStore } from "./service-token-store.ts";
 import { createSessionStore, createUserStore } from "./session-store.ts";
@@ -19,7 +32,6 @@ import { createMemberStore, createPreviewStore, createTeamStore } from "./team-s
 import { createUsageStore } from "./usage-store.ts";
 import { createWindowStore } from "./window-store.ts";
 import { createWithEvent } from "./with-event.ts";
-import { withOlderInstance } from "./older-instance.ts";
 
 export interface MongoStoresParts extends AloneParts {
   /** May hold a password, so it never appears in a message. */

@@ -1,8 +1,13 @@
 import { type AnyBulkWriteOperation, type Filter, MongoBulkWriteError } from "mongodb";
 import { bounds } from "../../bounds.ts";
 import { unavailable } from "../../refusal/refusal.ts";
-import type { RunClaim, RunRecord, RunRecordChange, RunRecordStore } from "../../run/idempotency/run-record-store.ts";
-import { sumByTeam, sumOf, checkRecord } from "../records.ts";
+import type {
+  RunClaim,
+  RunRecord,
+  RunRecordChange,
+  RunRecordStore,
+} from "../../run/idempotency/run-record-store.ts";
+import { checkRecord, sumByTeam, sumOf } from "../records.ts";
 import { type Collections, type RunRecordDocument, runRecordDocument, storedRunRecord } from "./documents.ts";
 import type { StoreCall } from "./store-call.ts";
 

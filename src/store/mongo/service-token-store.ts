@@ -1,10 +1,19 @@
 import type { Collection } from "mongodb";
 import { bounds } from "../../bounds.ts";
 import { unavailable } from "../../refusal/refusal.ts";
-import type { InsertServiceTokenOutcome, ServiceTokenRecord, ServiceTokenStore } from "../../service-tokens/service-token-store.ts";
+import type {
+  InsertServiceTokenOutcome,
+  ServiceTokenRecord,
+  ServiceTokenStore,
+} from "../../service-tokens/service-token-store.ts";
 import { checkRecord } from "../records.ts";
-import { type Collections, type ServiceTokenDocument, serviceTokenDocument, storedServiceToken } from "./documents.ts";
 import type { FreshRead } from "./connection.ts";
+import {
+  type Collections,
+  type ServiceTokenDocument,
+  serviceTokenDocument,
+  storedServiceToken,
+} from "./documents.ts";
 import { freeSlots, newest, recordUses, slotNumber } from "./key-documents.ts";
 import { isDuplicate, type StoreCall } from "./store-call.ts";
 import type { WithEvent } from "./with-event.ts";

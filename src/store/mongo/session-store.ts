@@ -1,7 +1,7 @@
 import type { SessionRecord, SessionStore, UserRecord, UserStore } from "../../sign-in/sign-in-store.ts";
 import { checkRecord } from "../records.ts";
-import { type Collections, sessionDocument, storedSession, userDocument } from "./documents.ts";
 import type { FreshRead } from "./connection.ts";
+import { type Collections, sessionDocument, storedSession, userDocument } from "./documents.ts";
 import { isDuplicate, type StoreCall } from "./store-call.ts";
 import type { WithEvent } from "./with-event.ts";
 

@@ -1,4 +1,17 @@
-import { MongoBulkWriteError, MongoClientClosedError, MongoError, MongoExpiredSessionError, MongoNetworkError, MongoNotConnectedError, MongoServerClosedError, MongoServerError, MongoServerSelectionError, MongoStalePrimaryError, MongoTopologyClosedError, MongoWriteConcernError } from "mongodb";
+import {
+  MongoBulkWriteError,
+  MongoClientClosedError,
+  MongoError,
+  MongoExpiredSessionError,
+  MongoNetworkError,
+  MongoNotConnectedError,
+  MongoServerClosedError,
+  MongoServerError,
+  MongoServerSelectionError,
+  MongoStalePrimaryError,
+  MongoTopologyClosedError,
+  MongoWriteConcernError,
+} from "mongodb";
 import type { InstanceGuard } from "../../fleet/alone.ts";
 import { fail, unavailable } from "../../refusal/refusal.ts";
 

@@ -1,8 +1,23 @@
 import { z } from "zod";
-import type { MemberRecord, MemberStore, NewTeam, PreviewStore, TeamRecord, TeamStore } from "../../teams/team-store.ts";
-import { given, checkRecord, teamShape } from "../records.ts";
-import { type Collections, type MemberDocument, memberDocument, storedMember, storedTeam, type TeamDocument, teamDocument } from "./documents.ts";
+import type {
+  MemberRecord,
+  MemberStore,
+  NewTeam,
+  PreviewStore,
+  TeamRecord,
+  TeamStore,
+} from "../../teams/team-store.ts";
+import { checkRecord, given, teamShape } from "../records.ts";
 import type { FreshRead } from "./connection.ts";
+import {
+  type Collections,
+  type MemberDocument,
+  memberDocument,
+  storedMember,
+  storedTeam,
+  type TeamDocument,
+  teamDocument,
+} from "./documents.ts";
 import { isDuplicate, repeatOnDuplicate, type StoreCall } from "./store-call.ts";
 import type { WithEvent } from "./with-event.ts";
 

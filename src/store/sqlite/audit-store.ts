@@ -2,7 +2,7 @@ import type { DatabaseSync, StatementSync } from "node:sqlite";
 import type { AuditEvent, AuditQuery, AuditStore } from "../../audit/audit-store.ts";
 import { ownTurn } from "../../base/clock.ts";
 import { auditRecord, checkRecord } from "../records.ts";
-import { insertEvent, columnsOf, answer, writeAside } from "./statement.ts";
+import { answer, columnsOf, insertEvent, writeAside } from "./statement.ts";
 
 /** The events in SQLite. Each is in the transaction of its change. */
 export function createAuditStore(db: DatabaseSync): AuditStore {

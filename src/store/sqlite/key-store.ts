@@ -4,7 +4,7 @@ import { foldCase } from "../../base/fields.ts";
 import { bounds } from "../../bounds.ts";
 import type { KeyRecord, KeyStore, RotateKeyOrder, RotateKeyOutcome } from "../../keys/key-store.ts";
 import { checkRecord, keyRecord } from "../records.ts";
-import { answer, write, writeAside, writeRevocation, columnsOf, parseJson } from "./statement.ts";
+import { answer, columnsOf, parseJson, write, writeAside, writeRevocation } from "./statement.ts";
 
 /** The keys in SQLite. Each method is one transaction, so nothing is ever half done. */
 export function createKeyStore(db: DatabaseSync): KeyStore {

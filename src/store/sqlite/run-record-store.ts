@@ -1,8 +1,13 @@
 import type { DatabaseSync } from "node:sqlite";
 import { bounds } from "../../bounds.ts";
-import type { RecordTotals, RunRecord, RunRecordChange, RunRecordStore } from "../../run/idempotency/run-record-store.ts";
-import { sumByTeam, sumOf, checkRecord, runRecord } from "../records.ts";
-import { columnsOf, answer, writeAside } from "./statement.ts";
+import type {
+  RecordTotals,
+  RunRecord,
+  RunRecordChange,
+  RunRecordStore,
+} from "../../run/idempotency/run-record-store.ts";
+import { checkRecord, runRecord, sumByTeam, sumOf } from "../records.ts";
+import { answer, columnsOf, writeAside } from "./statement.ts";
 
 /** The records of runs in SQLite. */
 export function createRunRecordStore(db: DatabaseSync): RunRecordStore {

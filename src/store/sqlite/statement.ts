@@ -1,12 +1,12 @@
-import type { DatabaseSync, StatementSync } from "node:sqlite";
-import { createOwnTurns } from "../../base/clock.ts";
-import { fail, unavailable } from "../../refusal/refusal.ts";
-import { pendingEvent } from "../../audit/pending-change.ts";
-import type { AuditEvent, PendingEvent } from "../../audit/audit-store.ts";
-import { auditRecord, checkRecord } from "../records.ts";
-
 // How the stores of this folder talk to SQLite: the columns of a record, a read (`answer`), and
 // three kinds of writes. A change that the audit log tells has its event in its transaction.
+
+import type { DatabaseSync, StatementSync } from "node:sqlite";
+import type { AuditEvent, PendingEvent } from "../../audit/audit-store.ts";
+import { pendingEvent } from "../../audit/pending-change.ts";
+import { createOwnTurns } from "../../base/clock.ts";
+import { fail, unavailable } from "../../refusal/refusal.ts";
+import { auditRecord, checkRecord } from "../records.ts";
 
 /**
  * The work's result as a promise. An error of SQLite becomes the refusal that callers can act on.

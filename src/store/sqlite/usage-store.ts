@@ -2,7 +2,7 @@ import type { DatabaseSync } from "node:sqlite";
 import { ownTurn } from "../../base/clock.ts";
 import type { CountedPage, UsageQuery, UsageStore, UsageSum } from "../../usage/usage-store.ts";
 import { checkRecord, usageDayRecord, usageHourRecord } from "../records.ts";
-import { columnsOf, answer, writeAside } from "./statement.ts";
+import { answer, columnsOf, writeAside } from "./statement.ts";
 
 const dayMs = 86_400_000;
 const hourMs = 3_600_000;

@@ -6,12 +6,12 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, describe, expect, onTestFinished, test } from "vitest";
 import { KeyFinder } from "#src/cli/scan/scan-keys.ts";
+import { chunkBytes } from "#src/cli/scan/scanned-files.ts";
 import { createKeyText, redactKeyValue } from "#src/keys/key-value.ts";
 import { runCommand } from "../../harness/command-line.ts";
 import { repository } from "../../harness/keyrun-process.ts";
 import { newKeyValue, seedLeaks, withWrongChecksum } from "../../harness/seeded-leaks.ts";
 import { createTempFolders } from "../../harness/temp-folders.ts";
-import { chunkBytes } from "#src/cli/scan/scanned-files.ts";
 
 const folders = createTempFolders();
 afterAll(folders.remove);

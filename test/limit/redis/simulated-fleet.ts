@@ -1,4 +1,5 @@
 import type { Clock } from "#src/base/clock.ts";
+import { createShares, type Shares } from "#src/fleet/shares.ts";
 import { createSharedLimiter, type SharedLimiter } from "#src/limit/redis/shared-limiter.ts";
 import type { Answer, Ask, OpenSharedLogs, SharedLogs } from "#src/limit/redis/shared-logs.ts";
 import type { Standing } from "#src/limit/share.ts";
@@ -8,7 +9,6 @@ import { instanceFactsOf } from "../../harness/instance-facts.ts";
 import { createMemoryControl } from "../../harness/memory-control-store.ts";
 import { createRandom } from "../../harness/seeded-random.ts";
 import { createVirtualTime, type VirtualTime } from "../../harness/virtual-time.ts";
-import { createShares, type Shares } from "#src/fleet/shares.ts";
 
 const windowMs = 60_000;
 const limit = 12;

@@ -4,11 +4,19 @@ import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { systemClock, systemTimers } from "#src/base/clock.ts";
 import { ByteBudget } from "#src/limit/byte-budget.ts";
-import { createHttpConnections } from "#src/run/http-connections.ts";
 import { trustedRoots } from "#src/run/host-lookup.ts";
+import { createHttpConnections } from "#src/run/http-connections.ts";
 import { beginExchange } from "#src/run/http-exchange.ts";
 import { HttpPieces } from "#src/run/stream/http-pieces.ts";
-import { appOn, causeOf, openAppRunner, refusalOf, runOf, serveHttp, serveTcp } from "../../harness/app-backends.ts";
+import {
+  appOn,
+  causeOf,
+  openAppRunner,
+  refusalOf,
+  runOf,
+  serveHttp,
+  serveTcp,
+} from "../../harness/app-backends.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { readPieces } from "../../harness/streamed-apps.ts";
 

@@ -5,15 +5,21 @@ import { whileChanging } from "#src/audit/pending-change.ts";
 import { bounds } from "#src/bounds.ts";
 import { createAppStore } from "#src/store/sqlite/app-store.ts";
 import { createAuditStore } from "#src/store/sqlite/audit-store.ts";
-import { openDatabase } from "#src/store/sqlite/locked-database.ts";
-import { setReserve } from "#src/store/sqlite/statement.ts";
 import { createKeyStore } from "#src/store/sqlite/key-store.ts";
-import { createMemberStore, createPreviewStore, createTeamStore } from "#src/store/sqlite/team-store.ts";
+import { openDatabase } from "#src/store/sqlite/locked-database.ts";
 import { migrate } from "#src/store/sqlite/migrations.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { createServiceTokenStore } from "#src/store/sqlite/service-token-store.ts";
 import { createSessionStore, createUserStore } from "#src/store/sqlite/session-store.ts";
-import { auditEventOf, keyRecordOf, newAppOf, serviceTokenRecordOf, teamRecordOf } from "../../harness/store-records.ts";
+import { setReserve } from "#src/store/sqlite/statement.ts";
+import { createMemberStore, createPreviewStore, createTeamStore } from "#src/store/sqlite/team-store.ts";
+import {
+  auditEventOf,
+  keyRecordOf,
+  newAppOf,
+  serviceTokenRecordOf,
+  teamRecordOf,
+} from "../../harness/store-records.ts";
 import { createTempFolders } from "../../harness/temp-folders.ts";
 
 const folders = createTempFolders();

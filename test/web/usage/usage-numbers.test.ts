@@ -4,7 +4,13 @@ import { expect, test } from "vitest";
 import { UsagePointSchema } from "#gen/keyrun/v1/key_service_pb.ts";
 import { usageBounds } from "#src/usage/usage-store.ts";
 import { bounds } from "../../../web/bounds.ts";
-import { numbersInWords, requestsOf, scaleMax, usageNumbers, usageSum } from "../../../web/usage/history/usage-numbers.ts";
+import {
+  numbersInWords,
+  requestsOf,
+  scaleMax,
+  usageNumbers,
+  usageSum,
+} from "../../../web/usage/history/usage-numbers.ts";
 import { spanStartMs, usageSpans } from "../../../web/usage/history/usage-span.ts";
 import { sent } from "../../harness/sent-message.ts";
 
