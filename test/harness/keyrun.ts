@@ -1,4 +1,4 @@
-import { randomBytes, randomUUID } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { type Client, createClient, type Interceptor, type Transport } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
@@ -22,10 +22,10 @@ import type { NameFilePaths } from "#src/run/resolve-host.ts";
 import type { Config } from "#src/settings/config.ts";
 import { writeHostAndPort } from "#src/settings/host.ts";
 import { readSettings } from "#src/settings/read-settings.ts";
-import { openMongoStores } from "#src/store/mongo/open-stores.ts";
 import { openStores } from "#src/store/open-stores.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { asksAgain, eventually, whileBusy } from "./eventually.ts";
+import { openMongoForTest } from "./open-mongo.ts";
 import { createTempFolders } from "./temp-folders.ts";
 
 export interface IssuedKey {
@@ -142,13 +142,14 @@ export async function startKeyrun(options: KeyrunOptions = {}) {
 
 /**
  * The stores that the settings name. MongoDB may take longer than Keyrun waits for it elsewhere, as
- * a busy machine may stop it for a second. An instance of a fleet waits no longer than its lease
- * lets it, and its tests ask again.
+ * a busy machine may stop it for a second. So the lease of an instance alone is long, too, and by
+ * the real clock: a test that sets a clock asks what stands above the store. An instance of a fleet
+ * waits no longer than its lease lets it, and its tests ask again.
  */
-function openStoresOf(config: Config, parts: Parameters<typeof openStores>[1]): Promise<Stores> {
+function openStoresOf(config: Config, { clock, events }: Parameters<typeof openStores>[1]): Promise<Stores> {
   return config.mongodbUri === undefined || config.sharedLimit !== undefined
-    ? openStores(config, parts)
-    : openMongoStores({ ...parts, uri: config.mongodbUri, newIncarnation: randomUUID, callMsMax: 20_000 });
+    ? openStores(config, { clock, events })
+    : openMongoForTest({ uri: config.mongodbUri, events });
 }
 
 /**
