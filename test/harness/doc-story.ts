@@ -149,7 +149,7 @@ async function until(typed: Typed, condition: () => boolean, msMax: number): Pro
 const parts = [
   ...["keyrun", "package.json", ".npmrc", ".gitignore", ".env.example", "buf.yaml"],
   "docs/leaked-keys",
-  ...["bin", "src", "gen", "proto", "examples", "deploy"],
+  ...["bin", "src", "packages", "gen", "proto", "examples", "deploy"],
 ];
 
 function makeClone(folder: string): void {
