@@ -4,7 +4,7 @@
 // change that was written as unknown) waits in memory until the store answers.
 
 import { setTimeout } from "node:timers/promises";
-import type { Clock } from "../base/clock.ts";
+import { type Clock, createRepeatedWork } from "../base/clock.ts";
 import { encodeCrockford, type RandomBytes } from "../base/ids.ts";
 import type { Log } from "../log/log.ts";
 import { rowOf } from "../refusal/reasons.ts";
@@ -94,7 +94,7 @@ export function createAuditLog(parts: AuditLogParts): AuditLog {
   };
   const mayWriteRefused = createMinuteBudget(clock, auditBounds.refusedPerMinuteMax);
   const sweep = createSweep(parts);
-  const timers: NodeJS.Timeout[] = [];
+  let joining: NodeJS.Timeout | undefined;
 
   /** An attempt that was refused, and of which the store has nothing. */
   function writeRefused(event: AuditEvent, { isUnknown, isGuess }: ChangeForm): void {
@@ -151,12 +151,11 @@ export function createAuditLog(parts: AuditLogParts): AuditLog {
     keyRevoked: (key) => writeOnce(endOf(key, { action: "key.revoke", id: `revoked:${key.keyId}` })),
     flush: waiting.flush,
     start() {
-      timers.push(setInterval(() => flushJoined(), auditBounds.joinedFlushMs));
-      timers.push(setInterval(sweep.run, parts.sweepMs ?? auditBounds.sweepMs));
-      for (const timer of timers) timer.unref();
+      joining ??= setInterval(() => flushJoined(), auditBounds.joinedFlushMs).unref();
+      sweep.start();
     },
     async close() {
-      timers.forEach(clearInterval);
+      clearInterval(joining);
       flushJoined({ all: true });
       await sweep.close();
       await waiting.close();
@@ -200,8 +199,7 @@ const dayMs = 86_400_000;
  * Removes all events that are older than the setting allows, a batch at a time: were it one batch a
  * sweep, callers who change much could write faster than events go.
  */
-function createSweep({ clock, log, store, keptDays }: AuditLogParts) {
-  let sweeping: Promise<unknown> | undefined;
+function createSweep({ clock, log, store, keptDays, sweepMs = auditBounds.sweepMs }: AuditLogParts) {
   let isClosed = false;
 
   async function removeOld(): Promise<void> {
@@ -213,17 +211,14 @@ function createSweep({ clock, log, store, keptDays }: AuditLogParts) {
     }
   }
 
+  const sweep = () =>
+    removeOld().catch((err) => log.warn({ err }, "old events could not be removed; the next sweep will"));
+  const sweeps = createRepeatedWork(sweep, sweepMs);
   return {
-    run() {
-      sweeping ??= removeOld()
-        .catch((err) => log.warn({ err }, "old events could not be removed; the next sweep will"))
-        .finally(() => {
-          sweeping = undefined;
-        });
-    },
+    start: sweeps.start,
     async close() {
       isClosed = true;
-      await sweeping;
+      await sweeps.stop();
     },
   };
 }

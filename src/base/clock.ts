@@ -38,6 +38,36 @@ export const systemTimers: Timers = {
 };
 
 /**
+ * Work that is done again and again, one run at a time (a single flight). `work` must not reject,
+ * or says itself what its failure is.
+ */
+export function createRepeatedWork(work: () => Promise<void>, everyMs: number) {
+  let running: Promise<void> | undefined;
+  let timer: NodeJS.Timeout | undefined;
+
+  async function run(): Promise<void> {
+    running ??= work().finally(() => {
+      running = undefined;
+    });
+    await running;
+  }
+
+  return {
+    /** Begins to run every `everyMs`. The timer does not keep the process alive. */
+    start(): void {
+      timer ??= setInterval(run, everyMs).unref();
+    },
+    /** Runs now. While a run is under way, waits for that one instead. */
+    run,
+    /** Ends the timer, and waits for the run that is under way. */
+    async stop(): Promise<void> {
+      clearInterval(timer);
+      await running;
+    },
+  };
+}
+
+/**
  * Returns a function that resolves in a later turn of the event loop, in the order of the calls. In
  * one turn it resolves at most `piecesMax` of them. However many callers ask for it at once, what
  * comes in between waits for so many pieces of work.

@@ -4,7 +4,7 @@
  */
 
 import type { KeyEvidence } from "../auth/key-evidence.ts";
-import { type Clock, ownTurn } from "../base/clock.ts";
+import { type Clock, createRepeatedWork, ownTurn } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
 import { keyEndNoticeMs } from "../http/headers.ts";
@@ -46,8 +46,6 @@ export function createKeySweep(parts: {
 }): KeySweep {
   const { clock, store, expireKeys, changeSecurityState, publish, withLastUse, onRevoked, onFailed } = parts;
   const { sweepMs = keyLifeBounds.sweepMs } = parts;
-  let timer: NodeJS.Timeout | undefined;
-  let sweeping: Promise<void> | undefined;
   /** The steps that failed when they were done last. */
   const failing = new Set<string>();
   let expiringKeys = 0;
@@ -110,23 +108,14 @@ export function createKeySweep(parts: {
     expiringKeys = await store.countExpiring(span);
   }
 
-  function begin(): void {
-    sweeping ??= sweep().finally(() => {
-      sweeping = undefined;
-    });
-  }
-
+  const sweeps = createRepeatedWork(sweep, sweepMs);
   return {
     start() {
-      if (timer) return;
-      timer = setInterval(begin, sweepMs).unref();
-      begin();
+      sweeps.start();
+      void sweeps.run();
     },
     expiringKeys: () => expiringKeys,
-    async close() {
-      clearInterval(timer);
-      await sweeping;
-    },
+    close: sweeps.stop,
   };
 }
 

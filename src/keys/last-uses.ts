@@ -3,7 +3,7 @@
  * waits for it.
  */
 
-import type { Clock } from "../base/clock.ts";
+import { type Clock, createRepeatedWork } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import type { KeyStore } from "./key-store.ts";
 
@@ -44,8 +44,6 @@ export function createLastUses(options: {
    * a write and merges the times after it.
    */
   let written: ReadonlyMap<string, number> = new Map();
-  let running: Promise<void> | undefined;
-  let timer: NodeJS.Timeout | undefined;
 
   function record(keyId: string, unixMs: number): void {
     const known = waiting.get(keyId);
@@ -68,13 +66,7 @@ export function createLastUses(options: {
     }
   }
 
-  async function flush(): Promise<void> {
-    running ??= write().finally(() => {
-      running = undefined;
-    });
-    await running;
-  }
-
+  const writes = createRepeatedWork(write, flushMs);
   return {
     record,
     lastUseTimeMs(keyId, storedMs) {
@@ -83,14 +75,11 @@ export function createLastUses(options: {
       const latest = Math.max(storedMs ?? noneMs, here);
       return latest === noneMs ? null : latest;
     },
-    start() {
-      timer ??= setInterval(flush, flushMs).unref();
-    },
-    flush,
+    start: writes.start,
+    flush: writes.run,
     async close() {
-      clearInterval(timer);
-      await running;
-      await flush();
+      await writes.stop();
+      await writes.run();
     },
   };
 }

@@ -3,7 +3,7 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import type { WatchKeysRequest, WatchKeysResponseSchema } from "#gen/keyrun/v1/key_service_pb.ts";
 import type { Call, Principal } from "../auth/principal.ts";
-import type { Clock } from "../base/clock.ts";
+import { type Clock, createRepeatedWork } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import { fail, Refusal, refusalFrom, refuseFor } from "../refusal/refusal.ts";
@@ -131,8 +131,6 @@ export function createWatchedUses(parts: {
   const { clock, events, list, lookMs = bounds.keyUsesLookMs } = parts;
   /** The latest use that was seen of each team's keys, by key. */
   let seen = new Map<string, ReadonlyMap<string, number>>();
-  let timer: NodeJS.Timeout | undefined;
-  let looking: Promise<void> | undefined;
 
   async function look(): Promise<void> {
     const before = seen;
@@ -160,17 +158,6 @@ export function createWatchedUses(parts: {
     return uses;
   }
 
-  return {
-    start() {
-      timer ??= setInterval(() => {
-        looking ??= look().finally(() => {
-          looking = undefined;
-        });
-      }, lookMs).unref();
-    },
-    async close() {
-      clearInterval(timer);
-      await looking;
-    },
-  };
+  const looks = createRepeatedWork(look, lookMs);
+  return { start: looks.start, close: looks.stop };
 }

@@ -5,7 +5,7 @@
 
 import { createHash } from "node:crypto";
 import type { SessionPrincipal } from "../auth/principal.ts";
-import type { Clock } from "../base/clock.ts";
+import { type Clock, createRepeatedWork } from "../base/clock.ts";
 import type { RandomBytes } from "../base/ids.ts";
 import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
@@ -90,8 +90,6 @@ export function createSessions(parts: SessionsParts): Sessions {
   const { clock, store, cache, mayAdmit, changeSecurityState, randomBytes } = parts;
   const { sweepMs = bounds.sessionSweepMs } = parts;
   const endings = createEndings();
-  let sweeper: NodeJS.Timeout | undefined;
-  let sweeping: Promise<void> | undefined;
 
   async function findLive(sessionId: string): Promise<SessionRecord | undefined> {
     const known = await cache.load(sessionId);
@@ -126,6 +124,7 @@ export function createSessions(parts: SessionsParts): Sessions {
       parts.onSweepFailed(cause);
     }
   }
+  const sweeps = createRepeatedWork(sweep, sweepMs);
 
   return {
     async begin(user, previousToken) {
@@ -163,17 +162,8 @@ export function createSessions(parts: SessionsParts): Sessions {
     },
     end,
     onEnded: endings.on,
-    start() {
-      sweeper ??= setInterval(() => {
-        sweeping ??= sweep().finally(() => {
-          sweeping = undefined;
-        });
-      }, sweepMs).unref();
-    },
-    async close() {
-      clearInterval(sweeper);
-      await sweeping;
-    },
+    start: sweeps.start,
+    close: sweeps.stop,
   };
 }
 

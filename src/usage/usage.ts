@@ -1,5 +1,5 @@
 import { setImmediate } from "node:timers/promises";
-import type { Clock } from "../base/clock.ts";
+import { type Clock, createRepeatedWork } from "../base/clock.ts";
 import type { Log } from "../log/log.ts";
 import type { Reason } from "../refusal/reasons.ts";
 import { createReadUsage } from "./get-usage.ts";
@@ -106,8 +106,6 @@ export function createUsageWriter(parts: {
   readonly flushMs?: number;
 }) {
   const { held, store, onWritten, onFailed, onLost, flushMs = usageBounds.flushMs } = parts;
-  let running: Promise<void> | undefined;
-  let timer: NodeJS.Timeout | undefined;
 
   async function write(): Promise<void> {
     const lost = held.takeLost();
@@ -128,25 +126,15 @@ export function createUsageWriter(parts: {
     held.written();
   }
 
-  /** Writes what has changed since the last write. While one runs, waits for that one instead. */
-  async function flush(): Promise<void> {
-    running ??= write().finally(() => {
-      running = undefined;
-    });
-    await running;
-  }
-
+  const writes = createRepeatedWork(write, flushMs);
   return {
-    /** Starts to write every `flushMs`. The timer does not keep the process alive. */
-    start() {
-      timer ??= setInterval(flush, flushMs).unref();
-    },
-    flush,
+    start: writes.start,
+    /** Writes what has changed since the last write. */
+    flush: writes.run,
     /** Stops the timer and writes what is left. */
     async close() {
-      clearInterval(timer);
-      await running;
-      await flush();
+      await writes.stop();
+      await writes.run();
     },
   };
 }

@@ -1,5 +1,5 @@
 import { setImmediate } from "node:timers/promises";
-import type { Clock } from "../../base/clock.ts";
+import { type Clock, createRepeatedWork } from "../../base/clock.ts";
 import { bounds } from "../../bounds.ts";
 import { unavailable } from "../../refusal/refusal.ts";
 import { runBounds } from "../run-bounds.ts";
@@ -156,8 +156,6 @@ export function createRecordSweep({
   onFailed: (cause: unknown) => void;
   sweepMs?: number;
 }) {
-  let timer: NodeJS.Timeout | undefined;
-  let sweeping: Promise<void> | undefined;
   let isClosed = false;
 
   /** In small batches: a write of the embedded store stops all other work. */
@@ -174,19 +172,13 @@ export function createRecordSweep({
     }
   }
 
+  const sweeps = createRepeatedWork(sweep, sweepMs);
   return {
-    start(): void {
-      timer ??= setInterval(() => {
-        sweeping ??= sweep().finally(() => {
-          sweeping = undefined;
-        });
-      }, sweepMs).unref();
-    },
+    start: sweeps.start,
     /** Waits for the sweep that runs, which then ends early. */
     async close(): Promise<void> {
       isClosed = true;
-      clearInterval(timer);
-      await sweeping;
+      await sweeps.stop();
     },
   };
 }
