@@ -133,9 +133,13 @@ export const bounds = {
   storeCheckMs: 2_000,
   /** Checks of the store that fail in a row before this instance is not ready. */
   storeCheckFailuresMin: 2,
-  appTimeoutMsMax: 30_000,
-  appStreamTimeoutMsMax: 60 * 60 * 1_000,
+  /** The times of an app: of a run whose caller waits, of a stream, of a run in the background. */
+  appTimeoutMsDefault: 30_000,
+  appTimeoutMsMax: 10 * 60 * 1_000,
   appStreamTimeoutMsDefault: 10 * 60 * 1_000,
+  appStreamTimeoutMsMax: 60 * 60 * 1_000,
+  appBackgroundTimeoutMsDefault: 10 * 60 * 1_000,
+  appBackgroundTimeoutMsMax: 60 * 60 * 1_000,
   /** Runs of all apps at once. */
   runsMax: 4_096,
   /** How long after a team has asked for a run another team can't get all of the app's slots. */

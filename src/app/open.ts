@@ -224,8 +224,9 @@ async function seed(
     id: "echo",
     displayName: "Echo",
     backend: { kind: "echo" },
-    timeoutMs: bounds.appTimeoutMsMax,
+    timeoutMs: bounds.appTimeoutMsDefault,
     streamTimeoutMs: bounds.appStreamTimeoutMsDefault,
+    backgroundTimeoutMs: bounds.appBackgroundTimeoutMsDefault,
     teamIds: [],
     createTimeMs,
   } as const;

@@ -83,8 +83,14 @@ export interface ServicesParts {
 
 export type Services = ReturnType<typeof createServices>;
 
-/** The schema with which keys expire and are replaced. */
+/** The schema with which keys expire and are replaced, and that of longer times of apps. */
 const keyLifeSchema = 8;
+const longRunsSchema = 13;
+
+/** Throws FLEET_UPGRADING while an instance of the fleet has an older schema. */
+function requireSchema({ fleet }: Membership, schema: number): void {
+  if (fleet && !everyInstanceHas(schema, fleet.members().leases)) throw fail("FLEET_UPGRADING");
+}
 
 /**
  * Creates Keyrun's own services and the checks that a run must pass. Each part returns what the
@@ -156,9 +162,7 @@ function wireKeys(parts: ServicesParts) {
     randomBytes,
     changeSecurityState,
     publish,
-    requireUpgraded() {
-      if (fleet && !everyInstanceHas(keyLifeSchema, fleet.members().leases)) throw fail("FLEET_UPGRADING");
-    },
+    requireUpgraded: () => requireSchema(parts.membership, keyLifeSchema),
     expiring: audit.keyExpired,
   };
   const keyring = createKeyring({
@@ -371,5 +375,11 @@ function wireTeamService(
 function wireAppService({ clock, stores, caches, membership }: ServicesParts) {
   const { mayAdmit, changeSecurityState } = membership;
   const teams = currentRecords(caches.teams, mayAdmit);
-  return createAppService({ clock, teams, store: stores.apps, changeSecurityState });
+  return createAppService({
+    clock,
+    teams,
+    store: stores.apps,
+    changeSecurityState,
+    requireLongRuns: () => requireSchema(membership, longRunsSchema),
+  });
 }

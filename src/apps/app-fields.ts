@@ -20,6 +20,7 @@ export function readNewApp(app: App | undefined, createTimeMs: number): NewApp {
     backend: readBackend(app.backend, undefined),
     timeoutMs: readTimeoutMs(app.timeout, runTimeout),
     streamTimeoutMs: readTimeoutMs(app.streamTimeout, streamTimeout),
+    backgroundTimeoutMs: readTimeoutMs(app.backgroundTimeout, backgroundTimeout),
     teamIds: readTeamIds(app.teamIds),
     createTimeMs,
   };
@@ -42,12 +43,27 @@ export function readChange(app: App, paths: ReadonlySet<UpdatePath>, stored: App
     ...(paths.has("stream_timeout") && {
       streamTimeoutMs: readTimeoutMs(app.streamTimeout, streamTimeout),
     }),
+    ...(paths.has("background_timeout") && {
+      backgroundTimeoutMs: readTimeoutMs(app.backgroundTimeout, backgroundTimeout),
+    }),
     ...(paths.has("team_ids") && { teamIds: readTeamIds(app.teamIds) }),
   };
 }
 
 export type UpdatePath = (typeof updatePaths)[number];
-const updatePaths = ["display_name", "backend", "timeout", "stream_timeout", "team_ids"] as const;
+const updatePaths = [
+  ...(["display_name", "backend", "team_ids"] as const),
+  ...(["timeout", "stream_timeout", "background_timeout"] as const),
+] as const;
+
+/**
+ * Whether the message asks for what a Keyrun before long runs would not keep to: it cuts every run
+ * at 30 s, and knows no runs in the background. `values` is what was read of the message.
+ */
+export function needsLongRuns(app: App | undefined, values: AppChange): boolean {
+  const namesBackground = values.backgroundTimeoutMs !== undefined && app?.backgroundTimeout !== undefined;
+  return namesBackground || (values.timeoutMs ?? 0) > bounds.appTimeoutMsDefault;
+}
 
 function readMask(mask: FieldMask | undefined): ReadonlySet<UpdatePath> {
   const named = new Set<UpdatePath>();
@@ -74,13 +90,18 @@ interface TimeoutField {
 
 const runTimeout: TimeoutField = {
   param: "app.timeout",
-  msDefault: bounds.appTimeoutMsMax,
+  msDefault: bounds.appTimeoutMsDefault,
   msMax: bounds.appTimeoutMsMax,
 };
 const streamTimeout: TimeoutField = {
   param: "app.stream_timeout",
   msDefault: bounds.appStreamTimeoutMsDefault,
   msMax: bounds.appStreamTimeoutMsMax,
+};
+const backgroundTimeout: TimeoutField = {
+  param: "app.background_timeout",
+  msDefault: bounds.appBackgroundTimeoutMsDefault,
+  msMax: bounds.appBackgroundTimeoutMsMax,
 };
 
 function readTimeoutMs(timeout: Duration | undefined, { param, msDefault, msMax }: TimeoutField): number {

@@ -12,7 +12,7 @@ import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state
 import { fail, unavailable } from "../refusal/refusal.ts";
 import { requireTeam, whileTeamsStay } from "../teams/find-team.ts";
 import type { TeamRecord } from "../teams/team-store.ts";
-import { readChange, readNewApp, readUpdate, redacted } from "./app-fields.ts";
+import { needsLongRuns, readChange, readNewApp, readUpdate, redacted } from "./app-fields.ts";
 import type { AppChange, AppRecord, AppStore, BackendRecord } from "./app-store.ts";
 
 /** `keyrun.v1.AppService`: the apps, and where their runs are sent. */
@@ -21,6 +21,8 @@ export function createAppService(parts: {
   teams: RecordSource<TeamRecord>;
   clock: Clock;
   changeSecurityState: ChangeSecurityState<"app", FlooredChange<AppRecord>>;
+  /** Throws FLEET_UPGRADING while an instance of the fleet knows no long runs. */
+  requireLongRuns(): void;
 }): ServiceMethods<typeof AppService> {
   const { store, teams, clock, changeSecurityState } = parts;
   const update = (appId: string, change: AppChange, version: number) =>
@@ -40,6 +42,7 @@ export function createAppService(parts: {
   return {
     async createApp(request) {
       const given = readNewApp(request.app, clock.unixMs());
+      if (needsLongRuns(request.app, given)) parts.requireLongRuns();
       const created = await whileTeamsStay(
         teams,
         { teamIds: given.teamIds, param: "app.team_ids" },
@@ -71,6 +74,7 @@ export function createAppService(parts: {
       for (let tries = 0; tries < bounds.appUpdateTriesMax; tries++) {
         const stored = (await store.find(id)) ?? missing(id);
         const change = readChange(message, paths, stored);
+        if (needsLongRuns(message, change)) parts.requireLongRuns();
         const changed = await whileTeamsStay(
           teams,
           { teamIds: change.teamIds ?? [], param: "app.team_ids" },
@@ -106,12 +110,13 @@ function changeOf(app: AppRecord | undefined, grants: boolean) {
 
 /** What the app had in the fields that a change names. */
 function earlier(change: AppChange, stored: AppRecord): AppChange {
-  const { displayName, backend, timeoutMs, streamTimeoutMs, teamIds } = stored;
+  const { displayName, backend, timeoutMs, streamTimeoutMs, backgroundTimeoutMs, teamIds } = stored;
   return {
     ...("displayName" in change && { displayName }),
     ...("backend" in change && { backend }),
     ...("timeoutMs" in change && { timeoutMs }),
     ...("streamTimeoutMs" in change && { streamTimeoutMs }),
+    ...("backgroundTimeoutMs" in change && { backgroundTimeoutMs }),
     ...("teamIds" in change && { teamIds }),
   };
 }
@@ -133,6 +138,7 @@ function appMessage(app: AppRecord): MessageInitShape<typeof AppSchema> {
     backend: backendMessage(app.backend),
     timeout: durationFromMs(app.timeoutMs),
     streamTimeout: durationFromMs(app.streamTimeoutMs),
+    backgroundTimeout: durationFromMs(app.backgroundTimeoutMs),
     teamIds: [...app.teamIds],
     createTime: timestampFromMs(app.createTimeMs),
   };

@@ -15,8 +15,11 @@ export interface AppRecord {
   readonly id: string;
   readonly displayName: string;
   readonly backend: BackendRecord;
+  /** The longest time of a run whose caller waits. */
   readonly timeoutMs: number;
   readonly streamTimeoutMs: number;
+  /** The longest time of a run in the background. */
+  readonly backgroundTimeoutMs: number;
   /** The teams that may run the app; empty: all. */
   readonly teamIds: readonly string[];
   readonly createTimeMs: number;
@@ -31,7 +34,10 @@ export interface AppRecord {
 export type NewApp = Omit<AppRecord, "version">;
 /** The new values of the fields that change. */
 export type AppChange = Partial<
-  Pick<AppRecord, "displayName" | "backend" | "timeoutMs" | "streamTimeoutMs" | "teamIds">
+  Pick<
+    AppRecord,
+    "displayName" | "backend" | "timeoutMs" | "streamTimeoutMs" | "backgroundTimeoutMs" | "teamIds"
+  >
 >;
 
 /** All apps. Promises as in `KeyStore`. Ids are compared by code unit. */

@@ -29,8 +29,9 @@ export function addAppCommands(program: Command, terminal: Terminal): void {
   addFieldOptions(create, {
     teams: "(default: all)",
     name: "(default: the id)",
-    timeout: "(default: 30s, the most)",
+    timeout: "(default: 30s)",
     streamTimeout: "(default: 600s)",
+    backgroundTimeout: "(default: 600s)",
   }).action((appId: string, options: AppOptions & JsonOption) => createApp(terminal, appId, options));
 
   const update = rpcCommand(apps, "update", {
@@ -48,6 +49,7 @@ export function addAppCommands(program: Command, terminal: Terminal): void {
     name: "",
     timeout: "",
     streamTimeout: "",
+    backgroundTimeout: "",
   })
     .option("--no-headers", "http: send no headers of its own any more")
     .option("--no-tls", "grpc: use no TLS")
@@ -84,6 +86,7 @@ function addFieldOptions(
     readonly name: string;
     readonly timeout: string;
     readonly streamTimeout: string;
+    readonly backgroundTimeout: string;
   },
 ): Command {
   return command
@@ -91,10 +94,17 @@ function addFieldOptions(
     .option("--header <header>", "http: a header to send, 'Name: value'; repeat it for more", append)
     .option("--target <host:port>", "grpc: the server")
     .option("--tls", "grpc: use TLS")
-    .option("--timeout <time>", `how long a run may take, like 30s or 500ms ${words.timeout}`.trim())
+    .option(
+      "--timeout <time>",
+      `how long a run may take, like 30s or 500ms, at most 600s ${words.timeout}`.trim(),
+    )
     .option(
       "--stream-timeout <time>",
       `how long a stream may take, at most 3600s ${words.streamTimeout}`.trim(),
+    )
+    .option(
+      "--background-timeout <time>",
+      `how long a run in the background may take, at most 3600s ${words.backgroundTimeout}`.trim(),
     )
     .option("--team <team_id>", `a team that may run it; repeat it for more ${words.teams}`, append)
     .option("--name <name>", `the display name ${words.name}`.trim());
@@ -111,6 +121,7 @@ interface AppOptions {
   readonly tls?: boolean;
   readonly timeout?: string;
   readonly streamTimeout?: string;
+  readonly backgroundTimeout?: string;
   readonly team?: readonly string[];
   readonly allTeams?: true;
   readonly name?: string;
@@ -157,19 +168,25 @@ async function updateApp(terminal: Terminal, appId: string, options: AppOptions 
   );
 }
 
-function readTimeouts({ timeout, streamTimeout }: AppOptions): Pick<AppJson, "timeout" | "streamTimeout"> {
-  return {
-    ...(timeout !== undefined && { timeout: readTimeout(timeout, "--timeout") }),
-    ...(streamTimeout !== undefined && { streamTimeout: readTimeout(streamTimeout, "--stream-timeout") }),
-  };
+function readTimeouts({ timeout, streamTimeout, backgroundTimeout }: AppOptions): AppJson {
+  return withoutAbsent({
+    timeout: readTimeout(timeout, "--timeout"),
+    streamTimeout: readTimeout(streamTimeout, "--stream-timeout"),
+    backgroundTimeout: readTimeout(backgroundTimeout, "--background-timeout"),
+  });
 }
 
-/** A Duration in JSON, from the value of this option. */
-function readTimeout(text: string, option: "--timeout" | "--stream-timeout"): string {
-  const [, digits, unit] = /^(\d{1,6}(?:\.\d{1,3})?)(ms|s)$/.exec(text) ?? [];
-  if (digits === undefined) throw wrongUse(`${option} must be a number with s or ms, like 30s or 500ms.`);
-  return `${Math.round(Number(digits) * (unit === "s" ? 1000 : 1)) / 1000}s`;
+/** A Duration in JSON, from the value of this option; undefined where it was not given. */
+function readTimeout(text: string | undefined, option: `--${string}timeout`): string | undefined {
+  if (text === undefined) return undefined;
+  const [, digits, unit = ""] = /^(\d{1,6}(?:\.\d{1,3})?)(ms|s|m|h)$/.exec(text) ?? [];
+  if (digits === undefined) {
+    throw wrongUse(`${option} must be a number with ms, s, m or h, like 500ms, 30s or 10m.`);
+  }
+  return `${Math.round(Number(digits) * (unitMs[unit] ?? 0)) / 1_000}s`;
 }
+
+const unitMs: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000 };
 
 function isAboutHeaders(error: unknown): boolean {
   return error instanceof CallRefused && error.violations.some(({ field }) => /\bheaders\[/.test(field));
@@ -215,11 +232,14 @@ async function showApp(terminal: Terminal, appId: string, options: JsonOption): 
       ...headers.map(({ name, value }): [string, string] => ["header", `${name}: ${value}`]),
       ["timeout", shortTime(app.timeout ?? "-")],
       ["stream timeout", shortTime(app.streamTimeout ?? "-")],
+      ["background timeout", shortTime(app.backgroundTimeout ?? "-")],
       ["teams", app.teamIds?.join(", ") || "all"],
       ["created", timeWords(app.createTime ?? "-")],
     ];
     for (const [what, text] of lines) {
-      terminal.print(`${terminal.style.strong(what.padEnd("stream timeout".length))}  ${printable(text)}`);
+      terminal.print(
+        `${terminal.style.strong(what.padEnd("background timeout".length))}  ${printable(text)}`,
+      );
     }
   });
 }

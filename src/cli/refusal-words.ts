@@ -200,4 +200,5 @@ const fillers: readonly (readonly [RegExp, readonly string[]])[] = [
   [/(^|\.)target$/, ["--target"]],
   [/(^|\.)timeout$/, ["--timeout"]],
   [/(^|\.)stream_timeout$/, ["--stream-timeout"]],
+  [/(^|\.)background_timeout$/, ["--background-timeout"]],
 ];

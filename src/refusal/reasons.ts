@@ -146,7 +146,7 @@ export const reasons = {
   FLEET_UPGRADING: {
     ...failedPrecondition,
     words:
-      "An instance of this fleet runs an older Keyrun, which does not know that keys end. Try again once all are upgraded.",
+      "An instance of this fleet runs an older Keyrun, which does not know this yet. Try again once all are upgraded.",
   },
   TEAM_HAS_KEYS: {
     ...failedPrecondition,

@@ -97,6 +97,7 @@ export const appShape = {
   backend,
   timeoutMs: z.int().positive(),
   streamTimeoutMs: z.int().positive(),
+  backgroundTimeoutMs: z.int().positive(),
   teamIds: z.array(z.string().min(1)),
   createTimeMs: timeMs,
   version,

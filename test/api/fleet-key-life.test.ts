@@ -1,20 +1,14 @@
-import { randomUUID } from "node:crypto";
 import { durationFromMs, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { KeyState } from "#gen/keyrun/v1/key_pb.ts";
-import { serviceTokenMark } from "#src/fleet/who-may-join.ts";
 import type { KeyStore } from "#src/keys/key-store.ts";
 import { unavailable } from "#src/refusal/refusal.ts";
-import { connectMongo } from "#src/store/mongo/connection.ts";
-import { createControlStore } from "#src/store/mongo/control-store.ts";
-import { collectionsOf } from "#src/store/mongo/documents.ts";
-import { createStoreCall } from "#src/store/mongo/store-call.ts";
 import type { Stores } from "#src/store/stores.ts";
 import { describeFleet, type FleetHere, startFleet } from "../harness/fleet.ts";
-import { instanceFactsOf } from "../harness/instance-facts.ts";
 import type { Keyrun } from "../harness/keyrun.ts";
 import { servedRun } from "../harness/keyrun-process.ts";
+import { registerOlderInstance } from "../harness/older-instance.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
 import { soon } from "../harness/soon.ts";
 
@@ -173,24 +167,7 @@ describeFleet("here")("the life of a key in a fleet", () => {
     const [one] = fleet.members;
     const teamId = await one.newTeam();
     const { id: keyId } = await one.newKey(teamId);
-    const { client, db } = await connectMongo(one.config.mongodbUri ?? "", {
-      selectionMsMax: 20_000,
-      socketMsMax: 20_000,
-    });
-    onTestFinished(() => client.close());
-    const control = createControlStore(collectionsOf(db), { call: createStoreCall(20_000), freshRead: {} });
-    const [lease] = (await control.read()).leases;
-    const { secretVersions } = lease?.facts ?? { secretVersions: [] };
-    const serviceToken = serviceTokenMark(one.serviceToken);
-    const facts = instanceFactsOf({
-      schema: 7,
-      secretVersions,
-      serviceTokenMark: serviceToken,
-      address: null,
-    });
-    const older = randomUUID();
-    await control.register(older, facts);
-    onTestFinished(() => control.remove(older));
+    const older = await registerOlderInstance(one, { schema: 7 });
     const expireTime = timestampFromMs(Date.now() + 600_000);
     const calls = [
       () => one.keys.createKey({ teamId, expireTime }),
@@ -203,7 +180,7 @@ describeFleet("here")("the life of a key in a fleet", () => {
     );
     for (const call of calls) await expect(call()).rejects.toMatchObject(refusal);
     await expect(calls[1]!()).rejects.toThrow(/older Keyrun/);
-    await control.remove(older);
+    await older.leave();
     await soon(async () => (await calls[1]!().catch(() => undefined))?.key?.id).toBe(keyId);
   });
 });

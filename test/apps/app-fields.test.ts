@@ -36,24 +36,47 @@ test("an absent app, id or backend is refused by its name", () => {
 
 describe("timeout", () => {
   test.each([
-    [{ seconds: 30n }, 30_000],
+    [undefined, 30_000],
+    [{ seconds: 600n }, 600_000],
     [{ seconds: 29n, nanos: 999_000_000 }, 29_999],
     [{ nanos: 1_000_000 }, 1],
     [{ nanos: 1 }, 1],
   ])("%o is %i ms", (timeout, ms) => {
-    expect(read({ timeout }).timeoutMs).toBe(ms);
+    expect(read(timeout ? { timeout } : {}).timeoutMs).toBe(ms);
   });
 
   test.each([
     {},
     { seconds: -1n },
     { nanos: -1 },
-    { seconds: 30n, nanos: 1 },
-    { seconds: 31n },
+    { seconds: 600n, nanos: 1_000_000 },
+    { seconds: 600n, nanos: 1 },
+    { seconds: 601n },
     { seconds: 2n ** 62n },
-  ])("%o is refused", (timeout) => {
-    expect(refused({ timeout }).param).toBe("app.timeout");
+  ])("%o is refused, with the bounds in words", (timeout) => {
+    const { param, message } = refused({ timeout });
+    expect(param).toBe("app.timeout");
+    expect(message).toBe("app.timeout must be more than 0 and at most 600 s.");
   });
+});
+
+describe("background timeout", () => {
+  test.each([
+    [undefined, 600_000],
+    [{ seconds: 3_600n }, 3_600_000],
+    [{ nanos: 1 }, 1],
+  ])("%o is %i ms", (backgroundTimeout, ms) => {
+    expect(read(backgroundTimeout ? { backgroundTimeout } : {}).backgroundTimeoutMs).toBe(ms);
+  });
+
+  test.each([{}, { seconds: -1n }, { seconds: 3_600n, nanos: 1 }, { seconds: 2n ** 62n }])(
+    "%o is refused, with the bounds in words",
+    (backgroundTimeout) => {
+      const { param, message } = refused({ backgroundTimeout });
+      expect(param).toBe("app.background_timeout");
+      expect(message).toBe("app.background_timeout must be more than 0 and at most 3600 s.");
+    },
+  );
 });
 
 describe("stream timeout", () => {

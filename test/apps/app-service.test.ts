@@ -15,6 +15,7 @@ import { createAppService } from "#src/apps/app-service.ts";
 import type { AppRecord } from "#src/apps/app-store.ts";
 import { bounds } from "#src/bounds.ts";
 import { createSecurityState } from "#src/fleet/security-state.ts";
+import { fail } from "#src/refusal/refusal.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { serviceCall } from "../harness/service-call.ts";
@@ -40,6 +41,8 @@ const changes: {
 let between: ((seen: AppRecord | undefined) => Promise<unknown>) | undefined;
 /** Whether the store's reply to a deletion is lost. */
 let losesReply = false;
+/** Whether an instance of the fleet knows no long runs. */
+let upgrades = false;
 const service = createAppService({
   store: {
     ...stores.apps,
@@ -56,6 +59,9 @@ const service = createAppService({
   },
   teams,
   clock: createManualClock(),
+  requireLongRuns() {
+    if (upgrades) throw fail("FLEET_UPGRADING");
+  },
   changeSecurityState: createSecurityState<{ app: AppRecord }>({
     floors: {
       app: {
@@ -75,6 +81,7 @@ beforeEach(async () => {
   for (const app of await stores.apps.list({ limit: 1_000 })) await stores.apps.delete(app.id);
   changes.length = 0;
   between = undefined;
+  upgrades = false;
   ids += 1;
   id = `app-${ids}`;
 });
@@ -101,6 +108,7 @@ describe("creating", () => {
       backend: { echo: {} },
       timeout: "30s",
       streamTimeout: "600s",
+      backgroundTimeout: "600s",
       createTime: "2023-11-14T22:13:20Z",
     });
     expect(await getApp(id)).toEqual(app);
@@ -113,6 +121,7 @@ describe("creating", () => {
       backend: { grpc: { target: "[::1]:9001", tls: true } },
       timeout: "1.500s",
       streamTimeout: "3600s",
+      backgroundTimeout: "1800s",
       teamIds: ["demo", "acme", "demo"],
     };
     expect(await createApp(given)).toMatchObject({ ...given, teamIds: ["demo", "acme"] });
@@ -196,6 +205,7 @@ describe("header values", () => {
     };
     between = async () => {
       between = undefined;
+      upgrades = false;
       await stores.apps.update(id, { backend: newer as AppRecord["backend"] });
     };
     await updateApp(app as JsonObject, "backend");
@@ -210,6 +220,7 @@ describe("header values", () => {
       reason: "UNAVAILABLE",
     });
     between = undefined;
+    upgrades = false;
     expect((await stores.apps.find(id))?.displayName).toBe(`Other ${others}`);
     expect(others).toBe(bounds.appUpdateTriesMax);
   });
@@ -246,6 +257,29 @@ describe("header values", () => {
   }
 });
 
+describe("while an instance of the fleet knows no long runs", () => {
+  const echo = { backend: { echo: {} } };
+  const refused = { reason: "FLEET_UPGRADING" };
+  const longer = [{ timeout: "30.001s" }, { timeout: "600s" }, { backgroundTimeout: "600s" }];
+
+  test.each(longer)("%o is refused, and nothing is written", async (time) => {
+    await createApp({ id, ...echo, timeout: "2s" });
+    const before = await getApp(id);
+    upgrades = true;
+    await expect(createApp({ id: `${id}-new`, ...echo, ...time })).rejects.toMatchObject(refused);
+    await expect(updateApp({ id, ...time }, Object.keys(time).join())).rejects.toMatchObject(refused);
+    expect(await getApp(id)).toEqual(before);
+    await expect(getApp(`${id}-new`)).rejects.toMatchObject({ reason: "APP_NOT_FOUND" });
+  });
+
+  test("what such an instance keeps to is taken, as is what an update does not name", async () => {
+    upgrades = true;
+    await createApp({ id, ...echo, timeout: "30s", streamTimeout: "3600s" });
+    const sent = { id, displayName: "New", timeout: "600s", backgroundTimeout: "1s" };
+    expect(await updateApp(sent, "displayName")).toMatchObject({ displayName: "New", timeout: "30s" });
+  });
+});
+
 describe("updating", () => {
   test("changes the named fields and no others", async () => {
     const before = {
@@ -253,6 +287,7 @@ describe("updating", () => {
       displayName: "Before",
       timeout: "1s",
       streamTimeout: "3s",
+      backgroundTimeout: "5s",
       teamIds: ["demo"],
     };
     const after = {
@@ -260,10 +295,12 @@ describe("updating", () => {
       displayName: "After",
       timeout: "2s",
       streamTimeout: "4s",
+      backgroundTimeout: "6s",
       teamIds: ["acme"],
       backend: { echo: {} },
     };
-    const fields = ["displayName", "timeout", "streamTimeout", "teamIds", "backend"] as const;
+    const times = ["timeout", "streamTimeout", "backgroundTimeout"] as const;
+    const fields = ["displayName", ...times, "teamIds", "backend"] as const;
     await createApp(before);
     let expected: JsonObject = before;
     for (const field of fields) {
@@ -274,12 +311,14 @@ describe("updating", () => {
   });
 
   test("a named field that is absent takes its default", async () => {
-    const times = { timeout: "1s", streamTimeout: "2s" };
+    const times = { timeout: "1s", streamTimeout: "2s", backgroundTimeout: "3s" };
     await createApp({ id, displayName: "Name", ...times, teamIds: ["demo"], backend: { echo: {} } });
-    expect(await updateApp({ id }, "displayName,timeout,streamTimeout,teamIds")).toMatchObject({
+    const mask = "displayName,timeout,streamTimeout,backgroundTimeout,teamIds";
+    expect(await updateApp({ id }, mask)).toMatchObject({
       displayName: id,
       timeout: "30s",
       streamTimeout: "600s",
+      backgroundTimeout: "600s",
     });
     expect(await getApp(id)).not.toHaveProperty("teamIds");
   });
@@ -326,6 +365,7 @@ describe("a change is announced once it is durable and before it is answered", (
       store: stores.apps,
       teams,
       clock: createManualClock(),
+      requireLongRuns: () => {},
       changeSecurityState: createSecurityState<{ app: AppRecord }>({
         floors: { app: { raise: () => announced.promise } },
       }),

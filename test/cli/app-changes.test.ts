@@ -46,6 +46,7 @@ const before = {
   backend: { http: { url, headers } },
   timeout: "2s",
   streamTimeout: "600s",
+  backgroundTimeout: "600s",
   teamIds: ["demo"],
 };
 
@@ -53,7 +54,9 @@ test.each<[string[], object]>([
   [["--name", "Shown"], { displayName: "Shown" }],
   [["--timeout", "1.5s"], { timeout: "1.500s" }],
   [["--timeout", "250ms"], { timeout: "0.250s" }],
+  [["--timeout", "10m"], { timeout: "600s" }],
   [["--stream-timeout", "3600s"], { streamTimeout: "3600s" }],
+  [["--background-timeout", "0.5h"], { backgroundTimeout: "1800s" }],
   [["--team", "acme"], { teamIds: ["acme"] }],
   [["--team", "acme", "--team", "demo"], { teamIds: ["acme", "demo"] }],
   [["--all-teams"], { teamIds: [] }],
@@ -117,13 +120,14 @@ test("apps show has a line for each fact, and no value of a header", async () =>
   const { stdout } = await apps("show", "web");
   expect(stdout.replace(/created.*\n/, "")).toBe(
     [
-      "id              web",
-      "name            Web",
-      `backend         http ${url}`,
-      "header          authorization: [redacted]",
-      "timeout         2s",
-      "stream timeout  600s",
-      "teams           demo",
+      "id                  web",
+      "name                Web",
+      `backend             http ${url}`,
+      "header              authorization: [redacted]",
+      "timeout             2s",
+      "stream timeout      600s",
+      "background timeout  600s",
+      "teams               demo",
       "",
     ].join("\n"),
   );

@@ -264,12 +264,13 @@ describe("apps", () => {
     ["--backend", "echo", "--timeout", "30"],
     ["--backend", "echo", "--timeout", "-1s"],
     ["--backend", "echo", "--stream-timeout", "60"],
+    ["--backend", "echo", "--background-timeout", ""],
     ["--backend", "mail"],
     ["--name", "x"],
   ])("wrong use: apps create x %s %s %s %s", async (...options) => {
     const { code, stdout, stderr } = await run(["apps", "create", "x", ...options]);
     expect({ code, stdout }).toEqual({ code: 2, stdout: "" });
-    expect(stderr).toMatch(/--(url|target|timeout|stream-timeout|backend|tls)/);
+    expect(stderr).toMatch(/--(url|target|timeout|stream-timeout|background-timeout|backend|tls)/);
     expect((await shared.apps.listApps({})).apps.map(({ id }) => id)).toEqual(["echo"]);
   });
 

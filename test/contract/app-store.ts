@@ -23,6 +23,7 @@ export function appStoreContract(name: string, open: OpenStores): void {
           teamIds: ["b", "a"],
           timeoutMs: 1,
           streamTimeoutMs: 2,
+          backgroundTimeoutMs: 3,
           displayName: "",
         }),
       ];
@@ -67,6 +68,7 @@ export function appStoreContract(name: string, open: OpenStores): void {
         backend: { kind: "grpc", target: "h:1", tls: false },
         timeoutMs: 9,
         streamTimeoutMs: 10,
+        backgroundTimeoutMs: 11,
         teamIds: [],
       } as const;
       const moved = await apps().update(app.id, change);
@@ -77,15 +79,17 @@ export function appStoreContract(name: string, open: OpenStores): void {
     test("concurrent changes all take effect, one after the other", async () => {
       const app = newAppOf({ id: `${newPrefix()}a` });
       const first = await apps().insert(app);
-      const changes = [{ displayName: "New" }, { timeoutMs: 9 }, { streamTimeoutMs: 10 }, { teamIds: ["x"] }];
+      const times = [{ timeoutMs: 9 }, { streamTimeoutMs: 10 }, { backgroundTimeoutMs: 11 }];
+      const changes = [{ displayName: "New" }, ...times, { teamIds: ["x"] }];
       await Promise.all(changes.map((change) => apps().update(app.id, change)));
       expect(await apps().find(app.id)).toEqual({
         ...first,
         displayName: "New",
         timeoutMs: 9,
         streamTimeoutMs: 10,
+        backgroundTimeoutMs: 11,
         teamIds: ["x"],
-        version: first!.version + 4,
+        version: first!.version + 5,
       });
     });
 

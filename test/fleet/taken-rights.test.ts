@@ -51,7 +51,7 @@ const parts = {
 };
 const keyring = createKeyring(parts);
 const [updateKey, rotateKey] = [createUpdateKey(parts), createRotateKey(parts)];
-const apps = createAppService({ ...parts, store: stores.apps });
+const apps = createAppService({ ...parts, store: stores.apps, requireLongRuns: () => {} });
 const tokens = createServiceTokens({
   ...{ ...parts, store: stores.serviceTokens, form: createServiceTokenForm(secrets) },
   evidence: { peek: () => undefined, load: async () => undefined },

@@ -44,6 +44,7 @@ export function appOn(backend: BackendRecord, facts: Partial<AppRecord> = {}): A
     displayName: "Shout",
     timeoutMs: 10_000,
     streamTimeoutMs: 20_000,
+    backgroundTimeoutMs: 30_000,
     teamIds: [],
     createTimeMs: 0,
     version: 1,

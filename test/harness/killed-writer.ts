@@ -67,6 +67,7 @@ const deletedApp = {
   backend: { kind: "echo" },
   timeoutMs: 1,
   streamTimeoutMs: 1,
+  backgroundTimeoutMs: 1,
   teamIds: [],
   createTimeMs: 0,
 } as const;

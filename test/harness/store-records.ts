@@ -68,6 +68,7 @@ export function newAppOf(facts: Partial<NewApp> & Pick<NewApp, "id">): NewApp {
     backend: { kind: "echo" },
     timeoutMs: 30_000,
     streamTimeoutMs: 600_000,
+    backgroundTimeoutMs: 600_000,
     teamIds: [],
     createTimeMs: 1_700_000_000_000,
     ...facts,

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file keyrun/v1/app.proto.
  */
 export const file_keyrun_v1_app: GenFile = /*@__PURE__*/
-  fileDesc("ChNrZXlydW4vdjEvYXBwLnByb3RvEglrZXlydW4udjEi8QEKA0FwcBIKCgJpZBgBIAEoCRIUCgxkaXNwbGF5X25hbWUYAiABKAkSJgoHYmFja2VuZBgDIAEoCzIVLmtleXJ1bi52MS5BcHBCYWNrZW5kEioKB3RpbWVvdXQYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEAoIdGVhbV9pZHMYBSADKAkSLwoLY3JlYXRlX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKDnN0cmVhbV90aW1lb3V0GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uIowBCgpBcHBCYWNrZW5kEiYKBGVjaG8YASABKAsyFi5rZXlydW4udjEuRWNob0JhY2tlbmRIABImCgRodHRwGAIgASgLMhYua2V5cnVuLnYxLkh0dHBCYWNrZW5kSAASJgoEZ3JwYxgDIAEoCzIWLmtleXJ1bi52MS5HcnBjQmFja2VuZEgAQgYKBGtpbmQiDQoLRWNob0JhY2tlbmQiQgoLSHR0cEJhY2tlbmQSCwoDdXJsGAEgASgJEiYKB2hlYWRlcnMYAiADKAsyFS5rZXlydW4udjEuSHR0cEhlYWRlciIuCgpIdHRwSGVhZGVyEgwKBG5hbWUYASABKAkSEgoFdmFsdWUYAiABKAlCA4ABASIqCgtHcnBjQmFja2VuZBIOCgZ0YXJnZXQYASABKAkSCwoDdGxzGAIgASgIYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("ChNrZXlydW4vdjEvYXBwLnByb3RvEglrZXlydW4udjEiqAIKA0FwcBIKCgJpZBgBIAEoCRIUCgxkaXNwbGF5X25hbWUYAiABKAkSJgoHYmFja2VuZBgDIAEoCzIVLmtleXJ1bi52MS5BcHBCYWNrZW5kEioKB3RpbWVvdXQYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SEAoIdGVhbV9pZHMYBSADKAkSLwoLY3JlYXRlX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjEKDnN0cmVhbV90aW1lb3V0GAcgASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEjUKEmJhY2tncm91bmRfdGltZW91dBgIIAEoCzIZLmdvb2dsZS5wcm90b2J1Zi5EdXJhdGlvbiKMAQoKQXBwQmFja2VuZBImCgRlY2hvGAEgASgLMhYua2V5cnVuLnYxLkVjaG9CYWNrZW5kSAASJgoEaHR0cBgCIAEoCzIWLmtleXJ1bi52MS5IdHRwQmFja2VuZEgAEiYKBGdycGMYAyABKAsyFi5rZXlydW4udjEuR3JwY0JhY2tlbmRIAEIGCgRraW5kIg0KC0VjaG9CYWNrZW5kIkIKC0h0dHBCYWNrZW5kEgsKA3VybBgBIAEoCRImCgdoZWFkZXJzGAIgAygLMhUua2V5cnVuLnYxLkh0dHBIZWFkZXIiLgoKSHR0cEhlYWRlchIMCgRuYW1lGAEgASgJEhIKBXZhbHVlGAIgASgJQgOAAQEiKgoLR3JwY0JhY2tlbmQSDgoGdGFyZ2V0GAEgASgJEgsKA3RscxgCIAEoCGIGcHJvdG8z", [file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * An app that teams run. Keyrun sends the text of each run to the app's
@@ -45,8 +45,8 @@ export type App = Message<"keyrun.v1.App"> & {
   backend?: AppBackend | undefined;
 
   /**
-   * Optional. The longest time for one run: more than 0, at most 30 seconds.
-   * The default is 30 seconds.
+   * Optional. The longest time for one run whose caller waits: more than 0, at
+   * most 10 minutes. The default is 30 seconds.
    *
    * @generated from field: google.protobuf.Duration timeout = 4;
    */
@@ -74,6 +74,14 @@ export type App = Message<"keyrun.v1.App"> & {
    * @generated from field: google.protobuf.Duration stream_timeout = 7;
    */
   streamTimeout?: Duration | undefined;
+
+  /**
+   * Optional. The longest time for one run in the background: more than 0, at
+   * most 1 hour. The default is 10 minutes.
+   *
+   * @generated from field: google.protobuf.Duration background_timeout = 8;
+   */
+  backgroundTimeout?: Duration | undefined;
 };
 
 /**
@@ -107,8 +115,8 @@ export type AppJson = {
   backend?: AppBackendJson;
 
   /**
-   * Optional. The longest time for one run: more than 0, at most 30 seconds.
-   * The default is 30 seconds.
+   * Optional. The longest time for one run whose caller waits: more than 0, at
+   * most 10 minutes. The default is 30 seconds.
    *
    * @generated from field: google.protobuf.Duration timeout = 4;
    */
@@ -136,6 +144,14 @@ export type AppJson = {
    * @generated from field: google.protobuf.Duration stream_timeout = 7;
    */
   streamTimeout?: DurationJson;
+
+  /**
+   * Optional. The longest time for one run in the background: more than 0, at
+   * most 1 hour. The default is 10 minutes.
+   *
+   * @generated from field: google.protobuf.Duration background_timeout = 8;
+   */
+  backgroundTimeout?: DurationJson;
 };
 
 /**

@@ -273,7 +273,7 @@ export type UpdateAppRequest = Message<"keyrun.v1.UpdateAppRequest"> & {
 
   /**
    * Required. The fields to change: one or more of `display_name`, `backend`,
-   * `timeout`, `team_ids`.
+   * `timeout`, `stream_timeout`, `background_timeout`, `team_ids`.
    *
    * @generated from field: google.protobuf.FieldMask update_mask = 2;
    */
@@ -295,7 +295,7 @@ export type UpdateAppRequestJson = {
 
   /**
    * Required. The fields to change: one or more of `display_name`, `backend`,
-   * `timeout`, `team_ids`.
+   * `timeout`, `stream_timeout`, `background_timeout`, `team_ids`.
    *
    * @generated from field: google.protobuf.FieldMask update_mask = 2;
    */

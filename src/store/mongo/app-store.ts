@@ -73,12 +73,13 @@ export function createAppStore(
   };
 }
 
-const { displayName, backend, timeoutMs, streamTimeoutMs, teamIds } = appShape;
+const { displayName, backend, timeoutMs, streamTimeoutMs, backgroundTimeoutMs, teamIds } = appShape;
 const appChange = z.strictObject({
   displayName: displayName.exactOptional(),
   backend: z.exactOptional(backend),
   timeoutMs: timeoutMs.exactOptional(),
   streamTimeoutMs: streamTimeoutMs.exactOptional(),
+  backgroundTimeoutMs: backgroundTimeoutMs.exactOptional(),
   teamIds: teamIds.exactOptional(),
 });
 

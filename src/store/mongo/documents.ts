@@ -34,6 +34,8 @@ const laterFields = {
     appIds: keyShape.appIds.default([]),
     requestsPerMinute: keyShape.requestsPerMinute.default(null),
   },
+  // The time that an app gets for runs in the background if its creator names none.
+  apps: { backgroundTimeoutMs: appShape.backgroundTimeoutMs.default(600_000) },
   auditEvents: { detail: auditShape.detail.default("") },
 };
 
@@ -85,7 +87,7 @@ export interface PreviewDocument {
  */
 export const appDocument = z.strictObject({ _id: id, ...appShape, deleted: z.boolean() });
 export type AppDocument = z.infer<typeof appDocument>;
-export const storedApp = appDocument.strip();
+export const storedApp = appDocument.extend(laterFields.apps).strip();
 
 /** The hash of the token is the id. */
 export const sessionDocument = z.strictObject({ _id: id, ...sessionShape });

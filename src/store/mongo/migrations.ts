@@ -96,6 +96,8 @@ const migrations: readonly MigrationStep[] = [
   // The hours of a day that is over are moved into a document for each key, once all instances that
   // serve read them there.
   async () => {},
+  // Apps have longer times, and one for runs in the background, which older apps lack.
+  async () => {},
 ];
 
 /** Keys can be searched by their label in any case. */

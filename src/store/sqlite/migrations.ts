@@ -227,4 +227,6 @@ export const migrations: readonly string[] = [
   `,
   // Events tell what exactly was done.
   "ALTER TABLE audit_events ADD COLUMN detail TEXT NOT NULL DEFAULT ''",
+  // Apps run in the background: ten minutes.
+  "ALTER TABLE apps ADD COLUMN background_timeout_ms INTEGER NOT NULL DEFAULT 600000",
 ];

@@ -84,7 +84,7 @@ const notOfRun: Partial<Record<Reason, string>> = {
   KEY_LIMIT_REACHED: "creates a key",
   KEY_ENDED: "changes a key",
   KEY_NOT_ROTATABLE: "replaces a key",
-  FLEET_UPGRADING: "creates, changes or replaces a key",
+  FLEET_UPGRADING: "changes a key or an app",
   REQUEST_ID_USED: "creates a key",
   TEAM_EXISTS: "creates a team",
   APP_EXISTS: "creates an app",

@@ -84,14 +84,14 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     const key = keyRecordOf({ id: "k", teamId: "demo", label: "CI-Dépôt" });
     await made.keys.insert(key, { activeMax: 5 });
     await made.teams.insert(teamRecordOf({ id: "demo" }));
-    const app = newAppOf({ id: "echo", streamTimeoutMs: 5 });
+    const app = newAppOf({ id: "echo", streamTimeoutMs: 5, backgroundTimeoutMs: 6 });
     await made.apps.insert(app);
     const event = auditEventOf({ id: "e", detail: "plan=pro" });
     await made.audit.write([event]);
     await made.close();
     const { client, db } = await connectMongo(uri, { selectionMsMax: 20_000, socketMsMax: 20_000 });
     await db.collection("keys").updateMany({}, { $unset: { labelFolded: "" } });
-    await db.collection("apps").updateMany({}, { $unset: { streamTimeoutMs: "" } });
+    await db.collection("apps").updateMany({}, { $unset: { streamTimeoutMs: "", backgroundTimeoutMs: "" } });
     await db.collection("teams").updateMany({}, { $unset: { state: "", deleted: "" } });
     await collectionsOf(db).auditEvents.updateMany({}, { $unset: { detail: "" } });
     await collectionsOf(db).meta.updateOne({ _id: "schema" }, { $set: { version: 2 } });
@@ -101,7 +101,8 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     const match = { labelPart: "dépôt" };
     const found = await stores.keys.list({ teamId: "demo", limit: 5, includeRevoked: true, match });
     expect(found).toEqual([key]);
-    expect(await stores.apps.find("echo")).toEqual({ ...app, streamTimeoutMs: 600_000, version: 1 });
+    const times = { streamTimeoutMs: 600_000, backgroundTimeoutMs: 600_000 };
+    expect(await stores.apps.find("echo")).toEqual({ ...app, ...times, version: 1 });
     expect(await stores.teams.find("demo")).toEqual(teamRecordOf({ id: "demo" }));
     expect(await stores.audit.list({ limit: 5 })).toEqual([{ ...event, detail: "" }]);
     await stores.teams.update("demo", { state: "ending" });

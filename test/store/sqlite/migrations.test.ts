@@ -50,7 +50,7 @@ test("what the schemas before held can be read, searched, created beside and del
   const dataDir = folders.create();
   const path = join(dataDir, "keyrun.db");
   const key = keyRecordOf({ id: "k", teamId: "demo", label: "CI-Dépôt" });
-  const app = newAppOf({ id: "echo", streamTimeoutMs: 5 });
+  const app = newAppOf({ id: "echo", streamTimeoutMs: 5, backgroundTimeoutMs: 6 });
   const team = teamRecordOf({ id: "demo" });
   const before = new DatabaseSync(path);
   migrate(before, migrations.slice(0, 3));
@@ -75,7 +75,8 @@ test("what the schemas before held can be read, searched, created beside and del
   const match = { labelPart: "dépôt" };
   const found = await stores.keys.list({ teamId: "demo", limit: 5, includeRevoked: true, match });
   expect(found).toEqual([key]);
-  expect(await stores.apps.find("echo")).toEqual({ ...app, streamTimeoutMs: 600_000, version: 1 });
+  const times = { streamTimeoutMs: 600_000, backgroundTimeoutMs: 600_000 };
+  expect(await stores.apps.find("echo")).toEqual({ ...app, ...times, version: 1 });
   expect(await stores.teams.find("demo")).toEqual(teamRecordOf({ id: "demo" }));
   await stores.teams.update("demo", { state: "ending" });
   expect(await stores.teams.delete("demo", 2)).toBe(3);
