@@ -121,9 +121,9 @@ export const bounds = {
   /** Bytes of kept answers that the embedded store removes in one write, unless one has more. */
   removedTextBytesAtOnce: 8 * 1024 * 1024,
   idempotencyKeyCharactersMax: 255,
-  /** The deadline of unary work, unless the caller's is shorter. */
+  /** The deadline of unary work that runs no app, unless the caller's is shorter. */
   unaryMsMax: 30_000,
-  /** Added to `unaryMsMax` if the caller set no deadline, so that an app's timeout comes first. */
+  /** How much later than the longest timeout of an app a run is ended: its own comes first. */
   unaryGraceMs: 1_000,
   /** How late the event loop may be (p99). Later, requests for runs are shed. */
   eventLoopLagMsMax: 200,

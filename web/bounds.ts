@@ -46,6 +46,8 @@ export const bounds = {
   statusMs: 6_000,
   /** The dialog warns before it revokes a key that was used within this time. */
   recentUseMs: 24 * 60 * 60 * 1_000,
+  /** The longest time for which a test request waits: the longest timeout of an app, and a bit. */
+  testRequestMsMax: 605_000,
   /** A longer answer to a test request is cut to this length. */
   shownAnswerCharactersMax: 2_000,
   /**

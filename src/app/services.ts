@@ -36,7 +36,7 @@ import type { Log } from "../log/log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { fail } from "../refusal/refusal.ts";
 import { auditMethod } from "../rpc/audit/audit-calls.ts";
-import { served } from "../rpc/served.ts";
+import { runMsMax, served } from "../rpc/served.ts";
 import { createAppRunner } from "../run/app-runner.ts";
 import { createIdempotentRuns } from "../run/idempotency/idempotent-runs.ts";
 import type { NameFilePaths } from "../run/resolve-host.ts";
@@ -121,7 +121,7 @@ export function createServices(parts: ServicesParts) {
     // REST calls it without its service, whose methods are audited where they are served.
     revokeLeakedKey: auditMethod(parts.audit, KeyService.method.revokeLeakedKey, revokeLeakedKey),
     served: [
-      served(RunService, runService),
+      served(RunService, runService, { unaryMsMax: runMsMax }),
       served(KeyService, wireKeyService(parts, { keys, usage, decisions })),
       served(TeamService, wireTeamService(parts, { keys, usage, decisions, idempotent })),
       served(AppService, wireAppService(parts)),

@@ -28,7 +28,7 @@ export function requestMeters<Entry extends string>(registers: Registry[], entri
     name: "keyrun_request_seconds",
     help: "How long requests took until their answer was handed to the system, without streams.",
     labelNames: ["entry", "outcome"],
-    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600],
     registers,
   });
   const meters = byName(entries, (entry) =>
@@ -144,7 +144,7 @@ export function runMeters(registers: Registry[]) {
     help: "How long runs took, by whether the app succeeded, without streams.",
     labelNames: ["result"],
     // From an in-process echo to the longest timeout of an app.
-    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30],
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 300, 600],
     registers,
   });
   const results = byName(["succeeded", "failed"] as const, (result) => durations({ result }));
@@ -178,7 +178,7 @@ function appMeters(registers: Registry[]) {
     help: "How long runs of the app took, without streams. The first 200 apps since the start, the rest as other.",
     labelNames: ["app"],
     // Few, as each app has them.
-    buckets: [0.01, 0.1, 1, 10],
+    buckets: [0.01, 0.1, 1, 10, 100],
     registers,
   });
   const rows = createFirstValues((app) => ({

@@ -15,12 +15,26 @@ import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 export interface ServedService {
   readonly service: DescService;
   readonly implementation: object;
+  /** See `unaryMsMaxOf`. */
+  readonly unaryMsMax?: number;
 }
 
 /** Pairs a service with its implementation, and checks their types. */
-export function served<S extends DescService>(service: S, implementation: ServiceMethods<S>): ServedService {
-  return { service, implementation };
+export function served<S extends DescService>(
+  service: S,
+  implementation: ServiceMethods<S>,
+  times: Pick<ServedService, "unaryMsMax"> = {},
+): ServedService {
+  return { service, implementation, ...times };
 }
+
+/** The longest time of a unary call of the service. It ends work that does not end by itself. */
+export function unaryMsMaxOf({ unaryMsMax = bounds.unaryMsMax }: ServedService): number {
+  return unaryMsMax;
+}
+
+/** The longest time of a call that runs an app. The app's own timeout is over earlier. */
+export const runMsMax = bounds.appTimeoutMsMax + bounds.unaryGraceMs;
 
 /** The implementation of a method; its types are those of the method's descriptor. */
 export type Work = (request: unknown, call: Call) => unknown;
@@ -36,12 +50,6 @@ export function workOf(implementation: object, { localName }: DescMethod): Work 
 export function pathOfMethod({ parent, name }: DescMethod): string {
   return `/${parent.typeName}/${name}`;
 }
-
-/**
- * The longest time for a unary call. It ends work that does not end by itself. An app's own
- * timeout, at most 30 s, is over earlier.
- */
-export const unaryMsMax = bounds.unaryMsMax + bounds.unaryGraceMs;
 
 /**
  * Returns a function that says whether a request's caller may send messages during the response.

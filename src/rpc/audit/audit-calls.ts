@@ -27,12 +27,13 @@ export interface AuditCalls {
 }
 
 /** The same service. Each call of a method that changes something has its event. */
-export function auditService(log: AuditLog, { service, implementation }: ServedService): ServedService {
+export function auditService(log: AuditLog, served: ServedService): ServedService {
+  const { service, implementation } = served;
   const audited = service.methods.flatMap((method) => {
     const work = workOf(implementation, method);
     return work ? [[method.localName, auditWork(log, method, work)]] : [];
   });
-  return { service, implementation: Object.fromEntries(audited) };
+  return { ...served, implementation: Object.fromEntries(audited) };
 }
 
 /** The same implementation of one method, for a handler that calls it without its service. */

@@ -26,7 +26,7 @@ import { authorizeCaller } from "../authenticate.ts";
 import type { CallDeadline } from "../call-deadline.ts";
 import { frameOf } from "../grpc/frame.ts";
 import type { RpcParts } from "../rpc-parts.ts";
-import { refusalOfWork, type ServedService, unaryMsMax, type Work, workOf } from "../served.ts";
+import { refusalOfWork, type ServedService, unaryMsMaxOf, type Work, workOf } from "../served.ts";
 import { createAuthenticateRequest, rateOnRefusal, rateOnSuccess } from "./authenticate-request.ts";
 import { callOf, callStateOf, deadlineOf, entryOf } from "./call-state.ts";
 import { connectErrorFrom, countRefusal, framingRefusal, isSettled, settle } from "./connect-refusal.ts";
@@ -95,23 +95,29 @@ function registryOf(services: readonly ServedService[]): Registry {
 }
 
 /** Returns the implementation in the form that Connect calls. */
-function adaptService(parts: RpcParts, { service, implementation }: ServedService): object {
+function adaptService(parts: RpcParts, served: ServedService): object {
   const adapted: Record<string, unknown> = {};
-  for (const method of service.methods) {
-    const work = workOf(implementation, method);
-    if (work) adapted[method.localName] = adapt(parts, method, work);
+  const unaryMsMax = unaryMsMaxOf(served);
+  for (const method of served.service.methods) {
+    const work = workOf(served.implementation, method);
+    if (work) adapted[method.localName] = adapt(parts, method, { work, unaryMsMax });
   }
   return adapted;
 }
 
-function adapt(parts: RpcParts, method: DescMethod, work: Work) {
+interface TimedWork {
+  readonly work: Work;
+  readonly unaryMsMax: number;
+}
+
+function adapt(parts: RpcParts, method: DescMethod, timed: TimedWork) {
   const { methodKind } = method;
   const answersOnce = methodKind === "unary" || methodKind === "client_streaming";
-  return answersOnce ? once(parts, method, work) : streamed(parts, method, work);
+  return answersOnce ? once(parts, method, timed) : streamed(parts, method, timed.work);
 }
 
 /** The call ends at its deadline or when its caller disconnects, even if the work does not end. */
-function once(parts: RpcParts, method: DescMethod, work: Work) {
+function once(parts: RpcParts, method: DescMethod, { work, unaryMsMax }: TimedWork) {
   const msMax = method.methodKind === "unary" ? unaryMsMax : undefined;
   return async (input: unknown, context: HandlerContext) => {
     try {

@@ -5,7 +5,6 @@
 
 import { fail } from "../../refusal/refusal.ts";
 import { isOver } from "../call-deadline.ts";
-import { unaryMsMax } from "../served.ts";
 
 /**
  * The length of the prefix before each gRPC message: one byte with the compression flag, and four
@@ -62,17 +61,17 @@ const unitMs: Readonly<Record<string, number>> = {
 
 /**
  * Returns how many milliseconds the call may take: the caller's `grpc-timeout`, but at most
- * `unaryMsMax`. Refuses a timeout that can't be read, and one that is over already.
+ * `msMax`. Refuses a timeout that can't be read, and one that is over already.
  */
-export function readTimeoutMs(value: string | undefined): number {
-  if (value === undefined) return unaryMsMax;
+export function readTimeoutMs(value: string | undefined, msMax: number): number {
+  if (value === undefined) return msMax;
   const timeoutMs = parseTimeoutMs(value);
   if (timeoutMs === undefined) {
     const problem = "The grpc-timeout can't be read. Send up to eight digits and a unit, as 30S or 500m.";
     throw fail("INVALID_ARGUMENT", { problem });
   }
   if (isOver(timeoutMs)) throw fail("DEADLINE_EXCEEDED");
-  return Math.min(timeoutMs, unaryMsMax);
+  return Math.min(timeoutMs, msMax);
 }
 
 /** Returns a `grpc-timeout` in milliseconds; undefined if it has no valid form. */

@@ -10,7 +10,7 @@ import { headerOf, type RequestHead } from "../../http/request-head.ts";
 import { rateReportHeaders } from "../../limit/rate-limit-headers.ts";
 import type { AuthResult, RpcPolicy } from "../authenticate.ts";
 import type { FindRpc, RpcParts } from "../rpc-parts.ts";
-import { pathOfMethod, refusalOfWork, workOf } from "../served.ts";
+import { pathOfMethod, refusalOfWork, unaryMsMaxOf, workOf } from "../served.ts";
 import { UnaryCall, type UnaryMethod } from "./unary-call.ts";
 
 /**
@@ -20,11 +20,12 @@ import { UnaryCall, type UnaryMethod } from "./unary-call.ts";
  */
 export function createGrpcHandler(parts: RpcParts): FindRpc {
   const mounts = new Map<string, Mount>();
-  for (const { service, implementation } of parts.services) {
-    for (const method of service.methods) {
-      const work = workOf(implementation, method);
+  for (const served of parts.services) {
+    const msMax = unaryMsMaxOf(served);
+    for (const method of served.service.methods) {
+      const work = workOf(served.implementation, method);
       if (!work || !isUnary(method) || !isForServices(method, parts.policy)) continue;
-      const handler = (request: HttpRequest) => answer(parts, { method, work }, request);
+      const handler = (request: HttpRequest) => answer(parts, { method, work, msMax }, request);
       const mount = { handler, entry: "grpc", refusalForm: "grpc" } as const;
       mounts.set(pathOfMethod(method), mount);
     }

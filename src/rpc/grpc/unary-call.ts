@@ -22,6 +22,8 @@ import { frameOf, prefixBytes, readMessage, readTimeoutMs } from "./frame.ts";
 export interface UnaryMethod {
   readonly method: DescMethodUnary;
   readonly work: Work;
+  /** The longest time of a call. */
+  readonly msMax: number;
 }
 
 /**
@@ -116,7 +118,7 @@ export class UnaryCall implements Call {
    */
   run(): Uint8Array | Promise<Uint8Array> {
     const timeout = this.#request.header("grpc-timeout");
-    const timeoutMs = readTimeoutMs(timeout);
+    const timeoutMs = readTimeoutMs(timeout, this.#unary.msMax);
     if (timeout !== undefined) this.#deadlineMs = this.#clock.monotonicMs() + timeoutMs;
     const body = this.#request.readBody(prefixBytes + this.#messageBytesMax);
     const frame = body instanceof Promise ? this.#answerLater(body) : this.#answer(body);

@@ -54,7 +54,7 @@ function callOf({
     return answer.promise;
   };
   const unary = new UnaryCall(
-    { method, work },
+    { method, work, msMax: 30_000 },
     {
       ...{ request, principal, clock: systemClock, messageBytesMax: 100 },
       audit: { unauthorized: (of) => void unauthorized.push(of.name) },

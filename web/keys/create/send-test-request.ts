@@ -32,7 +32,7 @@ export async function sendTestRequest(
   run: TestRun,
 ): Promise<TestAnswer | null> {
   try {
-    return await readAnswer(await send(fetch, "run", run, AbortSignal.timeout(bounds.callMsMax)));
+    return await readAnswer(await send(fetch, "run", run, AbortSignal.timeout(bounds.testRequestMsMax)));
   } catch {
     return null;
   }
