@@ -138,6 +138,9 @@ function channelOptions(outputBytesMax: number, hosts: HostLookup): ClientOption
     "grpc.enable_http_proxy": 0,
     "grpc.max_receive_message_length": outputBytesMax + messageOverheadBytes,
     "grpc.client_idle_timeout_ms": runBounds.backendChannelIdleMs,
+    "grpc.keepalive_time_ms": runBounds.backendPingMs,
+    "grpc.keepalive_timeout_ms": runBounds.backendPingAnswerMsMax,
+    "grpc.keepalive_permit_without_calls": 0,
     "grpc.initial_reconnect_backoff_ms": Math.min(100, runBounds.backendReconnectMsMax),
     "grpc.max_reconnect_backoff_ms": runBounds.backendReconnectMsMax,
     // Without the global pool, closing a channel also closes its connection.
@@ -195,6 +198,7 @@ class ClosableCredentials extends ChannelCredentials {
   /** Called with a socket that has just connected. The library destroys it if this rejects. */
   async #connect(connector: experimental.SecureConnector, socket: Socket) {
     if (this.#isClosed) throw new Error("The channel is closed.");
+    socket.setKeepAlive(true, runBounds.backendSilenceMs);
     this.#sockets.add(socket);
     socket.once("close", () => this.#sockets.delete(socket));
     return await connector.connect(socket);

@@ -153,8 +153,9 @@ class Connection extends UndiciClient {
       late.cancel();
       if (!this.#isOpening || this.#socket !== socket) return;
       this.#isOpening = false;
-      if (error) done(error, null);
-      else done(null, socket);
+      if (error) return done(error, null);
+      socket.setKeepAlive(true, runBounds.backendSilenceMs);
+      done(null, socket);
     };
     // Over TLS a connection is there after the server's certificate was verified.
     socket.once("encrypted" in socket ? "secureConnect" : "connect", () => settle(null));

@@ -93,6 +93,14 @@ export const runBounds = {
   backendIdleAppsMax: 256,
   /** How long an unused connection is kept: less than the 5 s after which many servers close it. */
   backendSocketIdleMs: 4_000,
+  /** After so much silence the system asks whether the other end of a connection is still there. */
+  backendSilenceMs: 60_000,
+  /**
+   * The same by a PING of HTTP/2 to a gRPC server with a run, and how long its answer may take.
+   * Servers close a connection that asks more often than every 5 minutes.
+   */
+  backendPingMs: 330_000,
+  backendPingAnswerMsMax: 60_000,
   /** How much earlier an unused connection is closed than its server says that it will close it. */
   backendKeepAliveMarginMs: 1_000,
   /** By how much `X-Keyrun-Deadline-Ms` may be too high because the run waited to be sent. */

@@ -14,7 +14,7 @@ import {
   keepWhileOpen,
 } from "./connection/connections.ts";
 import { createHttp1Server, type ListenerTls } from "./connection/http1-server.ts";
-import { createHttp2Acceptor, createStreamCheck } from "./connection/http2-server.ts";
+import { createCallerCheck, createHttp2Acceptor, createStreamCheck } from "./connection/http2-server.ts";
 import { splitProtocols } from "./connection/split-protocols.ts";
 import type { Drainable } from "./drain.ts";
 import { createRunningAnswers, type RunningAnswersOptions } from "./exchange/running-answers.ts";
@@ -100,8 +100,10 @@ export function createListener(options: ListenerOptions): Listener {
   http1.once("close", () => http1.close());
   const { isConversation = () => false } = options;
   const checkStreams = createStreamCheck({ running: answers.all, limits, isConversation });
+  const checkCallers = createCallerCheck({ sessions: http2.sessions, unread, limits, clock });
   const check = () => {
     checkStreams();
+    checkCallers();
     unread.check(clock.monotonicMs(), report);
   };
   const checking = setInterval(check, limits.checkIntervalMs).unref();

@@ -55,6 +55,13 @@ export interface TransportLimits {
   /** How long the bytes that show whether it is HTTP/2 or HTTP/1.1 may take. */
   readonly peekMsMax: number;
   readonly tlsHandshakeMsMax: number;
+  /**
+   * After so much silence a caller is asked whether it is still there: by the system (TCP
+   * keep-alive), and over HTTP/2 by a PING while a request of it runs.
+   */
+  readonly silentCallerMs: number;
+  /** How long a caller may take to say anything after a PING. Without a word it has vanished. */
+  readonly pingAnswerMsMax: number;
   /** How long an answer may wait for a caller that does not read it. */
   readonly stalledWriteMsMax: number;
   /**
@@ -118,6 +125,8 @@ export const transportLimits: TransportLimits = Object.freeze({
   idleBytes: { http1: 13 * 1024, http2: 48 * 1024 },
   peekMsMax: 10_000,
   tlsHandshakeMsMax: 10_000,
+  silentCallerMs: 60_000,
+  pingAnswerMsMax: 60_000,
   stalledWriteMsMax: 30_000,
   writeBytesPerSecondMin: 16 * 1024,
   concurrentStreamsMax: 128,

@@ -16,8 +16,22 @@ export function openSockets(): number {
   return readdirSync("/proc/self/fd").filter(isSocket).length;
 }
 
+/**
+ * After how many milliseconds of silence Linux asks whether the other end is still there, for each
+ * connection of this machine that ends at one of the ports, by the end that asks: `server`, whose
+ * own port it is, or `client`. An end that never asks is left out.
+ */
+export function keepAliveMs(port: number, end: "server" | "client"): number[] {
+  const rows = ["/proc/net/tcp", "/proc/net/tcp6"].flatMap(rowsOf).filter(isHeld);
+  const own = rows.filter((row) => (end === "server" ? row.port : row.peerPort) === port);
+  return own.flatMap(({ keepAlive }) => (keepAlive === undefined ? [] : [keepAlive]));
+}
+
 interface TcpRow {
   readonly port: number;
+  readonly peerPort: number;
+  /** What is left of the time until the keep-alive of TCP asks; undefined if it is off. */
+  readonly keepAlive: number | undefined;
   readonly state: string;
   readonly inode: string;
 }
@@ -29,10 +43,19 @@ interface TcpRow {
 function rowsOf(table: string): TcpRow[] {
   const lines = readFileSync(table, "utf8").trim().split("\n").slice(1);
   return lines.map((line) => {
-    const [, local = "", , state = "", , , , , , inode = ""] = line.trim().split(/\s+/);
-    return { port: Number.parseInt(local.slice(local.lastIndexOf(":") + 1), 16), state, inode };
+    const [, local = "", peer = "", state = "", , timer = "", , , , inode = ""] = line.trim().split(/\s+/);
+    const [kind, left = ""] = timer.split(":");
+    const keepAlive = kind === keepAliveTimer ? Number.parseInt(left, 16) * msPerTick : undefined;
+    return { port: portOf(local), peerPort: portOf(peer), state, inode, keepAlive };
   });
 }
+
+function portOf(address: string): number {
+  return Number.parseInt(address.slice(address.lastIndexOf(":") + 1), 16);
+}
+
+const keepAliveTimer = "02";
+const msPerTick = 10;
 
 const listening = "0A";
 

@@ -67,6 +67,10 @@ function http1Options(limits: TransportLimits): ServerOptions {
     // `refusalOfHead` checks the host instead, because its answer has a body.
     requireHostHeader: false,
     noDelay: true,
+    // A caller that is gone without a word, with its machine or its network, is found so. It holds
+    // for HTTP/2 too: this server accepts all connections.
+    keepAlive: true,
+    keepAliveInitialDelay: limits.silentCallerMs,
   };
 }
 

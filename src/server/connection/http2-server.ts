@@ -11,6 +11,7 @@ import {
   type ServerHttp2Stream,
 } from "node:http2";
 import type { Socket } from "node:net";
+import type { Clock } from "../../base/clock.ts";
 import { hasReadLately, isHttp2Response, type NodeRequest, type NodeResponse } from "../node-http.ts";
 import { errorCode, type Report, type TransportLimits } from "../transport.ts";
 import type { UnreadAnswers, UnreadConnection } from "../unread-answers.ts";
@@ -150,6 +151,52 @@ function stopTimer(session: ServerHttp2Session): void {
 function runsOn(session: ServerHttp2Session, running: Iterable<NodeResponse>): boolean {
   for (const res of running) if (isHttp2Response(res) && res.stream.session === session) return true;
   return false;
+}
+
+/**
+ * Returns a function that ends sessions whose caller has vanished, and with them the requests that
+ * run on them. Where nothing has arrived for `silentCallerMs` while a request runs, the caller is
+ * asked by a PING; if nothing has arrived `pingAnswerMsMax` later, it is gone. Any byte counts: the
+ * answer to a PING may wait behind what a slow caller has not read. Call it regularly.
+ */
+export function createCallerCheck({
+  sessions,
+  unread,
+  limits,
+  clock,
+}: {
+  readonly sessions: Iterable<ServerHttp2Session>;
+  readonly unread: Pick<UnreadAnswers, "of">;
+  readonly limits: Pick<TransportLimits, "silentCallerMs" | "pingAnswerMsMax">;
+  readonly clock: Pick<Clock, "monotonicMs">;
+}): () => void {
+  const silences = new WeakMap<ServerHttp2Session, Silence>();
+  return () => {
+    const nowMs = clock.monotonicMs();
+    for (const session of sessions) {
+      const connection = unread.of(session);
+      if (session.destroyed || connection === undefined) continue;
+      const { bytesRead } = connection.socket;
+      const silence = silences.get(session);
+      if (connection.requests === 0 || silence?.bytesRead !== bytesRead) {
+        silences.set(session, { bytesRead, sinceMs: nowMs, isAsked: false });
+        continue;
+      }
+      const silentMs = nowMs - silence.sinceMs;
+      if (silence.isAsked && silentMs >= limits.silentCallerMs + limits.pingAnswerMsMax) session.destroy();
+      else if (!silence.isAsked && silentMs >= limits.silentCallerMs) {
+        silence.isAsked = true;
+        session.ping(() => {});
+      }
+    }
+  };
+}
+
+/** The silence of a caller, since the last byte that arrived. */
+interface Silence {
+  readonly bytesRead: number;
+  readonly sinceMs: number;
+  isAsked: boolean;
 }
 
 interface StreamCheckOptions {
