@@ -219,9 +219,9 @@ export const environment = z.object({
     does: "Milliseconds that Keyrun serves on after SIGTERM while /readyz answers 503. 5000 suits most load balancers.",
     example: "5000",
   }),
-  KEYRUN_DRAIN_MS_MAX: setting(wholeNumber({ min: 0, max: 600_000 }), {
+  KEYRUN_DRAIN_MS_MAX: setting(wholeNumber({ min: 0, max: 3_600_000 }), {
     byDefault: "10000",
-    does: "Milliseconds that running requests then have to end.",
+    does: "Milliseconds that running requests then have to end, an hour at most. Whatever stops Keyrun must wait longer.",
     example: "30000",
   }),
   KEYRUN_AUDIT_DAYS: setting(wholeNumber({ min: 1, max: 36_500 }), {

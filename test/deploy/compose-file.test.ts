@@ -3,6 +3,7 @@ import { chmodSync, cpSync, mkdirSync, readdirSync, readFileSync, statSync } fro
 import { join } from "node:path";
 import { Ajv } from "ajv";
 import { afterAll, describe, expect, test } from "vitest";
+import { bounds } from "#src/bounds.ts";
 import { environment } from "#src/settings/known.ts";
 import { networksOf, readCompose } from "../harness/image/compose.ts";
 import { repository } from "../harness/keyrun-process.ts";
@@ -104,6 +105,14 @@ describe("compose.yaml", () => {
     expect(Number.parseInt(grace!, 10) * 1_000).toBeGreaterThanOrEqual(delayMs + Number(drainMs) + 5_000);
     const [, inter, fall] = /check inter (\d+)s .*fall (\d+)/.exec(read("deploy/haproxy.cfg")) ?? [];
     expect((Number(inter) * Number(fall) + 1) * 1_000).toBeLessThan(delayMs);
+  });
+});
+
+describe("deploy/haproxy.cfg", () => {
+  test("waits for an answer longer than any app may take, and not so long for a host that is gone", () => {
+    const [, seconds] = /timeout server (\d+)s/.exec(read("deploy/haproxy.cfg")) ?? [];
+    expect(Number(seconds) * 1_000).toBeGreaterThan(bounds.appTimeoutMsMax + bounds.unaryGraceMs);
+    expect(read("deploy/haproxy.cfg")).toMatch(/check inter 1s .*on-marked-down shutdown-sessions/);
   });
 });
 

@@ -1,10 +1,17 @@
 import { Agent, request } from "node:http";
+import { constants } from "node:http2";
 import { setTimeout as pause } from "node:timers/promises";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { durationFromMs } from "@bufbuild/protobuf/wkt";
+import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
+import { bounds } from "#src/bounds.ts";
 import { connectCallers } from "../harness/callers.ts";
 import { figure } from "../harness/campaigns.ts";
 import { eventually, whileAnswer } from "../harness/eventually.ts";
 import { describeFleet, type Fleet, type FleetMember, startFleet } from "../harness/fleet.ts";
+import { h2cSession } from "../harness/h2c-client.ts";
 import { type ShippedHaProxy, startShippedHaProxy } from "../harness/haproxy.ts";
 import { restRunOnce } from "../harness/keyrun-process.ts";
 import { startScriptedApp } from "../harness/scripted-app.ts";
@@ -118,7 +125,8 @@ describeFleet("processes")("two instances behind the balancer of compose.yaml", 
     haproxy = await startShippedHaProxy(folders.create(), members);
     for (const place of [0, 1] as const) await haproxy.until(place, "UP");
     const management = fleet.manage(1);
-    await management.apps.createApp({ app: { id: "scripted", backend: app.backend } });
+    const timeout = durationFromMs(bounds.appTimeoutMsMax);
+    await management.apps.createApp({ app: { id: "scripted", backend: app.backend, timeout } });
     ({ value } = await management.newKey(await management.newTeam()));
   });
   afterAll(async () => {
@@ -170,6 +178,31 @@ describeFleet("processes")("two instances behind the balancer of compose.yaml", 
       expect(answers.map(({ status }) => status)).toEqual(runs.map(() => 200));
       return { busy };
     }));
+
+  test("a caller that leaves ends its run, and the app's place is free long before its timeout", async () => {
+    const h2 = await h2cSession(haproxy.url);
+    onTestFinished(() => h2.destroy());
+    const path = "/api/apps/scripted/run";
+    const authorization = `Bearer ${value}`;
+    const headers = { authorization, "content-type": "application/json" };
+    const http1 = request(`${haproxy.url}${path}`, { method: "POST", headers });
+    http1.on("error", () => {}).end('{"text":"wait"}');
+    const http2 = h2.request({ ":method": "POST", ":path": path, ...headers });
+    http2.on("error", () => {}).end('{"text":"wait"}');
+    const leaving = new AbortController();
+    const transport = createGrpcTransport({ baseUrl: haproxy.url });
+    const grpc = createClient(RunService, transport)
+      .runApp({ appId: "scripted", text: "wait" }, { headers: { authorization }, signal: leaving.signal })
+      .catch((thrown: unknown) => ConnectError.from(thrown).code);
+    await app.waits(3);
+    http1.destroy();
+    await until(() => app.waiting() === 2);
+    http2.close(constants.NGHTTP2_CANCEL);
+    await until(() => app.waiting() === 1);
+    leaving.abort();
+    await until(() => app.waiting() === 0);
+    expect(await grpc).toBe(Code.Canceled);
+  });
 
   test.each([
     ["frozen", () => members[0].pause()],

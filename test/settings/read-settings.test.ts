@@ -114,7 +114,7 @@ describe("each setting", () => {
       KEYRUN_CONNECTIONS_PER_ADDRESS_MAX: "8",
       KEYRUN_TRUST_PROXY: "0",
       KEYRUN_DRAIN_DELAY_MS: "9",
-      KEYRUN_DRAIN_MS_MAX: "10",
+      KEYRUN_DRAIN_MS_MAX: "3600000",
       KEYRUN_AUDIT_DAYS: "30",
       KEYRUN_ACCESS_LOG: "true",
       KEYRUN_LOG_LEVEL: "silent",
@@ -144,7 +144,7 @@ describe("each setting", () => {
       connectionsPerAddressMax: 8,
       trustProxyHops: 0,
       drainDelayMs: 9,
-      drainMsMax: 10,
+      drainMsMax: 3_600_000,
       auditDays: 30,
       accessLog: true,
       logLevel: "silent",
@@ -189,6 +189,7 @@ describe("each setting", () => {
     ["KEYRUN_ADVERTISE_ADDRESS", "::1:8081"],
     ["KEYRUN_ADVERTISE_ADDRESS", "http://10.0.0.1:8081"],
     ["KEYRUN_BODY_BYTES_MAX", "16777217"],
+    ["KEYRUN_DRAIN_MS_MAX", "3600001"],
   ])("%s refuses %j in one sentence that names it", (name, text) => {
     const problems = refused({
       ...(name === "KEYRUN_MONGODB_URI" && { KEYRUN_SECRET: secret }),
