@@ -25,14 +25,16 @@ export interface TestRun {
 
 /**
  * Runs the app once with the key, as a program would: without the session's cookie. Returns null
- * when no answer came.
+ * when no answer came: after the longest time of any app, or when the signal ended it.
  */
 export async function sendTestRequest(
   fetch: typeof globalThis.fetch,
   run: TestRun,
+  signal: AbortSignal,
 ): Promise<TestAnswer | null> {
   try {
-    return await readAnswer(await send(fetch, "run", run, AbortSignal.timeout(bounds.testRequestMsMax)));
+    const late = AbortSignal.timeout(bounds.testRequestMsMax);
+    return await readAnswer(await send(fetch, "run", run, AbortSignal.any([signal, late])));
   } catch {
     return null;
   }

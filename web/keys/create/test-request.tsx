@@ -36,7 +36,7 @@ export function TestRequest({ appId, call, value, teamId }: TestRequestProps) {
     const run = { appId, value };
     const received =
       call === "run"
-        ? await sendTestRequest(fetch, run)
+        ? await sendTestRequest(fetch, run, signal)
         : await sendTestStream(fetch, run, { signal, onChange: setAnswer });
     setPending(null);
     setAnswer(received ?? (signal.aborted ? "stopped" : "none"));
