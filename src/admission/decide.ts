@@ -118,15 +118,14 @@ function spent(
   { rate, cost }: { readonly rate: LimitDecision; readonly cost: number },
 ): Decided {
   const { keyId, restrictions, end } = verdict;
-  if (!rate.accepted) {
-    if (cost > 0) usage.limited(teamId, keyId, clock.unixMs());
-    return { kind: "limited", keyId, teamId, plan, restrictions, end, rate };
-  }
   if (cost > 0) {
     const unixMs = clock.unixMs();
+    // Also past the limit: before they revoke the key, its owners see that it is in use.
     keyUsed(keyId, unixMs);
-    usage.accepted(teamId, keyId, unixMs);
+    if (rate.accepted) usage.accepted(teamId, keyId, unixMs);
+    else usage.limited(teamId, keyId, unixMs);
   }
+  if (!rate.accepted) return { kind: "limited", keyId, teamId, plan, restrictions, end, rate };
   const rateNow = () => limiter.look(teamId, rate.limit, keyLimitOf(verdict));
   return { kind: "admitted", keyId, teamId, plan, restrictions, end, rate, rateNow };
 }

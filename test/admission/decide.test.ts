@@ -64,7 +64,7 @@ test("a decision is synchronous when everything is in memory, whatever the verdi
   expect(ask()).toMatchObject({ kind: "admitted", keyId: "k1", teamId: "demo", plan: "free" });
   expect(ask()).toMatchObject({ kind: "admitted", rate: { remaining: 0 } });
   expect(ask()).toMatchObject({ kind: "limited", rate: { accepted: false, limit: 2 } });
-  expect(world.used).toEqual(["k1", "k1"]);
+  expect(world.used).toEqual(["k1", "k1", "k1"]);
   world.verdict = revoked;
   expect(ask()).toEqual(revoked);
   world.verdict = { kind: "invalid" };
@@ -102,6 +102,12 @@ test("each request that costs something counts once for its key's usage: as acce
   await decision;
   expect(shared.world.counted).toEqual(["demo/k1 limited"]);
   expect(world.counted.length).toBe(3);
+});
+
+test("a request that is answered 429 is a use of its key, too", () => {
+  const { world, ask } = setUp();
+  for (const kind of ["admitted", "admitted", "limited"]) expect(ask()).toMatchObject({ kind });
+  expect(world.used).toEqual(["k1", "k1", "k1"]);
 });
 
 test("a key and those that came from it by rotations have one limit of their own, whose log is dropped once it is empty", () => {
@@ -173,7 +179,7 @@ test("a limit that another process counts is waited for, and its answer decides"
     expect(world.used).toEqual([]);
     kind === "admitted" ? accept() : refuse();
     expect(await decision).toMatchObject({ kind, keyId: "k1", teamId: "demo" });
-    expect(world.used).toEqual(kind === "admitted" ? ["k1"] : []);
+    expect(world.used).toEqual(["k1"]);
   }
 });
 

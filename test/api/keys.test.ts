@@ -109,16 +109,15 @@ describe("last used", () => {
     expect(await lastUse()).toBe(used + 1_000);
   });
 
-  test("counts a run whatever its answer, but not one that the limit refused", async () => {
+  test("counts a run whatever its answer, also one that the limit refused", async () => {
     const teamId = await keyrun().newTeam();
     const { value } = await keyrun().newKey(teamId);
     const authorization = `Bearer ${value}`;
     for (let i = 0; i < 60; i++) await callers[0]?.run({ appId: "nowhere", text: "x", authorization });
-    const used = clock.unixMs();
     clock.advance(1_000);
     expect(await run(value)).toMatchObject({ kind: "refused", httpStatus: 429 });
     const { keys } = await keyrun().keys.listKeys({ teamId });
-    expect(keys[0]?.lastUseTime && timestampMs(keys[0].lastUseTime)).toBe(used);
+    expect(keys[0]?.lastUseTime && timestampMs(keys[0].lastUseTime)).toBe(clock.unixMs());
   });
 });
 

@@ -67,8 +67,8 @@ export type Key = Message<"keyrun.v1.Key"> & {
   createdBy: string;
 
   /**
-   * Output only. When a request with the key last passed the team's limit. It
-   * is absent if the key was never used.
+   * Output only. When the key was last used, also by a request that a limit
+   * refused. It is absent if the key was never used.
    *
    * @generated from field: google.protobuf.Timestamp last_use_time = 7;
    */
@@ -199,8 +199,8 @@ export type KeyJson = {
   createdBy?: string;
 
   /**
-   * Output only. When a request with the key last passed the team's limit. It
-   * is absent if the key was never used.
+   * Output only. When the key was last used, also by a request that a limit
+   * refused. It is absent if the key was never used.
    *
    * @generated from field: google.protobuf.Timestamp last_use_time = 7;
    */
