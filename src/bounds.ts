@@ -234,6 +234,8 @@ export const bounds = {
    * appear several times, percent-encoded and in base64. Clients of gRPC refuse larger heads.
    */
   refusalMessageBytesMax: 512,
+  /** The same of the words of an app that refuses a run: no other text of the refusal is long. */
+  appWordsBytesMax: 1_500,
   refusalNameBytesMax: 200,
   /** How many options of an `Accept` or `Accept-Encoding` header are read, and parts of each. */
   preferencesMax: 32,

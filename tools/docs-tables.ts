@@ -53,7 +53,8 @@ export function renderRefusalsTable(): string {
 function repeat({ httpStatus, retryAfterMs, unsafeToRepeat }: ReasonRow): string {
   if (httpStatus === 429) return "after `Retry-After`";
   if (retryAfterMs !== undefined) return `after ${retryAfterMs / 1_000} s`;
-  return unsafeToRepeat ? "only where doing it twice is safe" : "";
+  if (!unsafeToRepeat) return "";
+  return httpStatus < 500 ? "no" : "only where doing it twice is safe";
 }
 
 /**

@@ -33,6 +33,7 @@ import type { ByteBudget } from "../limit/byte-budget.ts";
 import type { TeamLimiter } from "../limit/limit-decision.ts";
 import { createLimiter } from "../limit/limiter.ts";
 import type { Log } from "../log/log.ts";
+import { createRedaction, type Redact } from "../log/redaction.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { fail } from "../refusal/refusal.ts";
 import { auditMethod } from "../rpc/audit/audit-calls.ts";
@@ -75,6 +76,8 @@ export interface ServicesParts {
   readonly secrets: ServiceSecrets;
   /** Where the system says how the hosts of apps become addresses, if not in its usual files. */
   readonly nameFiles?: NameFilePaths | undefined;
+  /** Cuts secrets from the words of apps; undefined: it knows the form of keys alone. */
+  readonly redact?: Redact | undefined;
   /** Checks the callers that watch keys, and says when a check is worth making at once. */
   readonly watchAccess: Pick<WatchKeysParts, "checkAccess" | "onSessionEnded">;
   /** As in `TeamBelongings`. */
@@ -260,6 +263,7 @@ function wireRuns(parts: ServicesParts, usage: Usage) {
     appRunsMax: config.appRunsMax,
     outputBytesMax: config.appOutputBytesMax,
     nameFiles: parts.nameFiles,
+    redact: parts.redact ?? createRedaction(config.keyPrefix, []),
   });
   const ended = { clock, countRun: usage.runEnded };
   const run = meterRuns(traces?.run(runner) ?? runner.run, metrics, ended);

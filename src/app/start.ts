@@ -90,9 +90,9 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
   const serviceAccess = createServiceAccess({ ...shared, serviceToken: opened.serviceToken });
   const watchAccess = watchAccessOf(signIn, serviceAccess);
   const { leaveTeam: leaveServiceTokens } = serviceAccess;
-  const { nameFiles } = parts;
+  const { nameFiles, redact } = parts;
   const services = createServices({
-    ...{ ...shared, load, metrics, bytes, sharedLimit, watchAccess, nameFiles },
+    ...{ ...shared, load, metrics, bytes, sharedLimit, watchAccess, nameFiles, redact },
     ...{ audit, traces, isWatched, leaveServiceTokens },
   });
   const window = { limiter: sharedLimit ? undefined : services.limiter, store: stores.window, log };

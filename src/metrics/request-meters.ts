@@ -120,6 +120,7 @@ export interface EndedRun {
 const appOutcomes = [
   "OK",
   "APP_FAILED",
+  "APP_REFUSED",
   "APP_TIMEOUT",
   "APP_UNREACHABLE",
   "APP_BUSY",

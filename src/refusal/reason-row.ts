@@ -19,6 +19,8 @@ export interface ReasonRow {
   readonly httpStatus: number;
   /** The public message; `{name}` is filled from the metadata. */
   readonly words: string;
+  /** How long a message may be, if it is not the usual bound: in bytes of JSON. */
+  readonly messageBytesMax?: number;
   /**
    * The level of the log line. A refusal that callers can cause at will is `debug`, so that they
    * can't fill the disk. One that the operator or the owner of an app can fix is `warn`. A fault of

@@ -196,6 +196,15 @@ export const reasons = {
     httpStatus: 502,
     words: "The app failed. It may have done its work: repeat the request only if that is safe.",
   },
+  /** The message is the app's own. The log has these words: an app may repeat what it was sent. */
+  APP_REFUSED: {
+    ...invalid,
+    log: "warn",
+    unsafeToRepeat: true,
+    httpStatus: 422,
+    messageBytesMax: bounds.appWordsBytesMax,
+    words: "The app refuses this run. Its message says why: change the request.",
+  },
   APP_TIMEOUT: {
     ...late,
     unsafeToRepeat: true,
@@ -235,7 +244,7 @@ export const reasons = {
   },
   APP_BUSY: {
     ...unavailable,
-    words: "The app has as many runs at once as it may have. Try again in a second.",
+    words: "The app can take no more runs now, and this one was not started. Try again in a second.",
   },
   APP_UNREACHABLE: {
     ...unavailable,

@@ -26,8 +26,9 @@ export class Refusal extends Error {
 
   constructor(reason: Reason, facts: RefusalFacts) {
     const metadata = cutValues(facts.metadata);
+    const { words, messageBytesMax = bounds.refusalMessageBytesMax } = rowOf(reason);
     super(
-      cutText(facts.problem ?? filled(rowOf(reason).words, metadata), bounds.refusalMessageBytesMax),
+      cutText(facts.problem ?? filled(words, metadata), messageBytesMax),
       facts.cause === undefined ? undefined : { cause: facts.cause },
     );
     this.reason = reason;

@@ -2,6 +2,7 @@ import type { BackendRecord } from "../apps/app-store.ts";
 import { type Clock, systemTimers, type Timers } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import { overloaded, textBytes } from "../limit/byte-budget.ts";
+import type { Redact } from "../log/redaction.ts";
 import { type Refusal, unavailable } from "../refusal/refusal.ts";
 import { createGrpcRunner } from "./grpc-runner.ts";
 import { createHostLookup } from "./host-lookup.ts";
@@ -49,11 +50,14 @@ export function createAppRunner({
   outputBytesMax,
   silenceMsMax = runBounds.appStreamSilenceMsMax,
   nameFiles,
+  redact,
 }: {
   clock: Clock;
   timers?: Timers;
   appRunsMax: number;
   outputBytesMax: number;
+  /** Cuts what may be a key out of an app's words for its caller. */
+  redact: Redact;
   /** The longest time without a message of an app that streams; tests have less of it. */
   silenceMsMax?: number | undefined;
   /** Where the system says how names become addresses; tests give files of their own. */
@@ -62,8 +66,8 @@ export function createAppRunner({
   const resolve = createResolveHost(nameFiles);
   const hosts = createHostLookup({ clock, timers, resolve });
   const backends: Backends = {
-    http: createHttpRunner(clock, timers, hosts, { appRunsMax, outputBytesMax }),
-    grpc: createGrpcRunner(clock, timers, hosts, outputBytesMax),
+    http: createHttpRunner(clock, timers, hosts, { appRunsMax, outputBytesMax, redact }),
+    grpc: createGrpcRunner(clock, timers, hosts, { outputBytesMax, redact }),
   };
   const slots = createRunSlots({ clock, appRunsMax, runsMax: bounds.runsMax });
   const runs = new RunningRuns(clock, timers);

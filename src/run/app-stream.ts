@@ -117,6 +117,7 @@ export class AppStream
       held: asked.held,
       requestId: asked.requestId,
       traceContext: asked.traceContext,
+      callerMsLeft: () => asked.callerMsLeft?.(),
       whenGone: (end) => {
         if (this.#ended !== undefined) end(this.#ended);
         else this.#onRunEnd = inTurn(this.#onRunEnd, end);

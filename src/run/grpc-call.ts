@@ -1,7 +1,7 @@
 // One call of a gRPC app: its request and its messages, and the refusal that its status becomes.
 
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { connectivityState, status } from "@grpc/grpc-js";
+import { connectivityState, type Metadata, status } from "@grpc/grpc-js";
 import {
   AppBackendService,
   StreamRunRequestSchema,
@@ -11,9 +11,10 @@ import { systemClock, type Timers } from "../base/clock.ts";
 import { traceHeaders } from "../http/trace-context.ts";
 import { type HeldBytes, overloaded } from "../limit/byte-budget.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
+import { type CleanWords, refusalOfStatus } from "./app-refusals.ts";
 import { type ChannelLease, CountedMetadata } from "./grpc-channels.ts";
 import { runBounds } from "./run-bounds.ts";
-import { appFailed, appUnreachable, nameOfFailure, type Run, takeText } from "./runner.ts";
+import { appFailed, appTimedOut, appUnreachable, nameOfFailure, type Run, takeText } from "./runner.ts";
 
 /**
  * Sends one message and no more. It uses the channel without the library's client, which would read
@@ -24,19 +25,20 @@ import { appFailed, appUnreachable, nameOfFailure, type Run, takeText } from "./
 export function startCall(
   channel: ChannelLease,
   method: GrpcMethod,
-  { run, message }: GrpcRequest,
-  { msLeft, timers }: CallTimes,
+  { run, message, cleanWords }: GrpcRequest,
+  { msLeft, msTold, timers }: CallTimes,
   answer: GrpcAnswer,
 ): GrpcCall {
   const connection = channel.client.getChannel();
   const isConnected = connection.getConnectivityState(false) === connectivityState.READY;
-  const deadline = isConnected ? Number.POSITIVE_INFINITY : systemClock.unixMs() + msLeft();
+  const deadline = isConnected ? Number.POSITIVE_INFINITY : systemClock.unixMs() + msTold();
   const call = connection.createCall(grpcPaths[method], deadline, null, null, null);
   const cancel = () => call.cancelWithStatus(status.CANCELLED, "Cancelled by Keyrun.");
   // Before a call has a stream on a connection, its peer is the channel's target.
   const isSent = () => call.getPeer() !== connection.getTarget();
   const noConnection = isConnected ? neverLate : callIfNotConnected(channel, timers, cancel);
   let mayHideMessage = false;
+  let hasMessage = false;
   let hasRoom = true;
   const metadata = new CountedMetadata({
     take(bytes) {
@@ -48,15 +50,18 @@ export function startCall(
   metadata.set("x-request-id", run.requestId);
   const carried = traceHeaders(run.traceContext);
   for (let at = 0; at + 1 < carried.length; at += 2) metadata.set(carried[at] ?? "", carried[at + 1] ?? "");
-  metadata.set("grpc-timeout", `${Math.max(1, Math.ceil(msLeft()))}m`);
+  metadata.set("grpc-timeout", `${Math.max(1, Math.ceil(msTold()))}m`);
   call.start(metadata, {
     onReceiveMetadata(head) {
       // The library itself ends a call with UNIMPLEMENTED if it can't read a message of the answer.
       mayHideMessage = !head.get("grpc-encoding").every((encoding) => knownEncodings.has(encoding));
       answer.onHead();
     },
-    onReceiveMessage: (bytes) => answer.onMessage(bytes),
-    onReceiveStatus({ code, details }) {
+    onReceiveMessage(bytes) {
+      hasMessage = true;
+      answer.onMessage(bytes);
+    },
+    onReceiveStatus({ code, details, metadata: trailer }) {
       const isLate = noConnection.stop();
       if (isSent()) run.answered?.(code);
       if (code === status.OK) return answer.onEnd({ isOk: true });
@@ -65,7 +70,7 @@ export function startCall(
         return answer.onEnd({ isOk: false, refusal, isUnimplemented: false });
       }
       const isUnimplemented = code === status.UNIMPLEMENTED && !mayHideMessage && isSent();
-      const refusal = isSent() ? failed(code, details) : unreachable(code, details, isLate);
+      const refusal = isSent() ? failed(code, details, trailer) : unreachable(code, details, isLate);
       answer.onEnd({ isOk: false, refusal, isUnimplemented });
     },
   });
@@ -73,15 +78,30 @@ export function startCall(
   call.halfClose();
   return { read: () => call.startRead(), cancel };
 
-  function failed(code: status, details: string): Refusal {
+  function failed(code: status, details: string, trailer: Metadata): Refusal {
     // Many servers reset a call at its deadline, and so may be earlier than the caller's timer.
-    const isReset = code === status.CANCELLED && msLeft() <= 0;
-    return refusalOf(isReset ? status.DEADLINE_EXCEEDED : code, details);
+    const isReset = code === status.CANCELLED && msTold() <= 0;
+    if (isReset || code === status.DEADLINE_EXCEEDED) {
+      return isOfCaller()
+        ? fail("DEADLINE_EXCEEDED", { mayHaveRun: true })
+        : appTimedOut("The call's deadline passed.");
+    }
+    const [bytes] = trailer.get("grpc-status-details-bin");
+    const said = { code, details, trailer: bytes instanceof Buffer ? bytes : undefined };
+    const refusal = refusalOfStatus(said, cleanWords);
+    // What has sent a part of its output can't say that it did nothing.
+    const isTrue = !(hasMessage && refusal?.reason === "APP_BUSY");
+    return refusal && isTrue ? refusal : appFailed(`The call failed: ${nameOf(code, details)}`);
+  }
+
+  /** Whether the deadline that has passed, or is about to, is the caller's and not the app's. */
+  function isOfCaller(): boolean {
+    return msTold() < Math.min(msLeft(), runBounds.backendDeadlineErrorMsMax);
   }
 
   function unreachable(code: status, details: string, isLate: boolean): Refusal {
     // The connection may never be made. The next run tries a new one.
-    if (isLate || code === status.DEADLINE_EXCEEDED) channel.retire();
+    if (isLate || (code === status.DEADLINE_EXCEEDED && !isOfCaller())) channel.retire();
     const late = `No connection within ${runBounds.backendConnectMsMax} ms.`;
     return appUnreachable(isLate ? late : nameOf(code, details));
   }
@@ -117,8 +137,10 @@ export interface GrpcCall {
 }
 
 export interface CallTimes {
-  /** How much is left of the time that the call may take, in milliseconds. */
+  /** How much is left of the time that the app may take, in milliseconds. */
   msLeft(): number;
+  /** The same as the app is told: less, where the caller's deadline is earlier. */
+  msTold(): number;
   readonly timers: Timers;
 }
 
@@ -145,13 +167,6 @@ function callIfNotConnected({ connections }: ChannelLease, timers: Timers, cance
 
 const neverLate = { stop: () => false };
 
-function refusalOf(code: status, details: string): Refusal {
-  if (code === status.DEADLINE_EXCEEDED) {
-    return fail("APP_TIMEOUT", { cause: new Error("The call's deadline passed."), mayHaveRun: true });
-  }
-  return appFailed(`The call failed: ${nameOf(code, details)}`);
-}
-
 function nameOf(code: status, details: string): string {
   return nameOfFailure(new Error(`${code} ${status[code]}: ${details}`));
 }
@@ -169,17 +184,20 @@ const grpcPaths: Readonly<Record<GrpcMethod, string>> = {
  */
 export class GrpcRequest {
   readonly run: Run;
+  /** Makes the words of an app that refuses fit for the caller. */
+  readonly cleanWords: CleanWords;
   readonly #held: HeldBytes;
   readonly #size: number;
   #message: Buffer | undefined;
 
   /** Throws OVERLOADED if there is no room for it. */
-  constructor(run: Run) {
+  constructor(run: Run, cleanWords: CleanWords) {
     const message = requestOf(run);
     // The library makes a copy, and keeps that as long.
     this.#size = 2 * message.length;
     if (!run.held.take(this.#size)) throw overloaded();
     this.run = run;
+    this.cleanWords = cleanWords;
     this.#held = run.held;
     this.#message = message;
   }
@@ -201,8 +219,9 @@ export class GrpcRequest {
 
 /** The request of either method: they have the same fields. */
 function requestOf(run: Run): Buffer {
-  const { runId, teamId, app } = run;
-  const request = create(StreamRunRequestSchema, { runId, teamId, appId: app.id, text: takeText(run) });
+  const { runId, teamId, app, keyId } = run;
+  const fields = { runId, teamId, appId: app.id, text: takeText(run), keyId };
+  const request = create(StreamRunRequestSchema, fields);
   const { buffer, byteOffset, byteLength } = toBinary(StreamRunRequestSchema, request);
   return Buffer.from(buffer, byteOffset, byteLength);
 }

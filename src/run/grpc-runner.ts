@@ -3,7 +3,9 @@ import { AppBackendService } from "#gen/keyrun/v1/app_backend_service_pb.ts";
 import type { Clock, Timers } from "../base/clock.ts";
 import { overloaded } from "../limit/byte-budget.ts";
 import { streamTurns } from "../limit/stream-turns.ts";
+import type { Redact } from "../log/redaction.ts";
 import type { Refusal } from "../refusal/refusal.ts";
+import { createCleanWords } from "./app-refusals.ts";
 import {
   type CallOutcome,
   type CallTimes,
@@ -17,15 +19,24 @@ import {
 import { type ChannelLease, createGrpcChannels } from "./grpc-channels.ts";
 import type { HostLookup } from "./host-lookup.ts";
 import { runBounds } from "./run-bounds.ts";
-import { appFailed, type BackendRunner, type CallTrace, endedBy, type RemoteBackend } from "./runner.ts";
+import {
+  appFailed,
+  type BackendRunner,
+  type CallTrace,
+  deadlineToTell,
+  endedBy,
+  type RemoteBackend,
+  type Run,
+} from "./runner.ts";
 import { Mailbox, type PieceSource } from "./stream/piece-source.ts";
 import { wholeOutput } from "./stream/running-streams.ts";
 
 /**
- * Runs apps on a gRPC server that implements `keyrun.v1.AppBackendService`: one call, with the rest
- * of the timeout as its deadline, and with `x-request-id` and the trace context in its metadata. A
- * call that got no connection, or none within `backendConnectMsMax`, becomes APP_UNREACHABLE; if
- * the server is down, that is at once. DEADLINE_EXCEEDED becomes APP_TIMEOUT. Every other status
+ * Runs apps on a gRPC server that implements `keyrun.v1.AppBackendService`: one call, with what is
+ * left to the app or its caller as its deadline, and with `x-request-id` and the trace context in
+ * its metadata. A call that got no connection, or none within `backendConnectMsMax`, becomes
+ * APP_UNREACHABLE; if the server is down, that is at once. DEADLINE_EXCEEDED becomes APP_TIMEOUT,
+ * unless it is the caller's. An app may refuse or be busy (`app-refusals.ts`). Every other status
  * but OK becomes APP_FAILED, and so does a message of more than `outputBytesMax` bytes. A server
  * that has only one of the two methods is called twice: the other method was UNIMPLEMENTED, so
  * nothing had run.
@@ -34,24 +45,32 @@ export function createGrpcRunner(
   clock: Clock,
   timers: Timers,
   hosts: HostLookup,
-  outputBytesMax: number,
+  { outputBytesMax, redact }: { outputBytesMax: number; redact: Redact },
 ): BackendRunner<GrpcBackend> {
   const channels = createGrpcChannels(hosts, { outputBytesMax });
   // The library would write text to stderr, where only our JSON log lines may go.
   setLogVerbosity(logVerbosity.NONE);
-  const timesUntil = (deadlineMs: number) => ({ msLeft: () => deadlineMs - clock.monotonicMs(), timers });
+  const cleanWords = createCleanWords(redact, []);
+  const timesOf = (run: Run, deadlineMs: number): CallTimes => {
+    const toldMs = deadlineToTell(run, deadlineMs, clock);
+    return {
+      msLeft: () => deadlineMs - clock.monotonicMs(),
+      msTold: () => toldMs - clock.monotonicMs(),
+      timers,
+    };
+  };
 
   return {
     run(run, backend, limits) {
-      const request = new GrpcRequest(run);
-      const times = timesUntil(limits.deadlineMs);
+      const request = new GrpcRequest(run, cleanWords);
+      const times = timesOf(run, limits.deadlineMs);
       const text = new GrpcText(channels.acquire(backend), request, times, outputBytesMax);
       limits.whenOver((refusal) => text.cancel(refusal));
       return text.output;
     },
     stream(run, backend, deadlineMs) {
-      const request = new GrpcRequest(run);
-      const times = timesUntil(deadlineMs);
+      const request = new GrpcRequest(run, cleanWords);
+      const times = timesOf(run, deadlineMs);
       return new GrpcPieces(channels.acquire(backend), request, times, ["streamRun", "run"]);
     },
     traceOf: ({ target }, isStreamed) => traceOfCall(target, isStreamed),

@@ -1,13 +1,16 @@
 import type { Dispatcher } from "undici";
 import type { Clock } from "../base/clock.ts";
-import type { Refusal } from "../refusal/refusal.ts";
+import { Refusal } from "../refusal/refusal.ts";
+import { type CleanWords, mayRefuse, refusalIn, refusalOfHead } from "./app-refusals.ts";
 import { type AppConnections, CarriedRequest } from "./http-connections.ts";
 import { runBounds } from "./run-bounds.ts";
 import { appFailed, appUnreachable, nameOfFailure } from "./runner.ts";
+import { ByteBuffer, type Memory } from "./stream/byte-buffer.ts";
 
 /**
  * Sends the call once, when a connection can take it, and never again: the app may have read it,
- * even if the connection breaks. Redirects are not followed.
+ * even if the connection breaks. Redirects are not followed. The reader gets a 200; what else the
+ * app answers becomes a refusal here.
  */
 export function beginExchange(
   { connections, clock }: { connections: AppConnections; clock: Clock },
@@ -28,6 +31,8 @@ export class HttpExchange extends CarriedRequest implements Dispatcher.DispatchH
   #hasBegunAgain = false;
   #controller: Dispatcher.DispatchController | undefined;
   #interimHeads = 0;
+  /** The body in which the app may say why it refuses, and the status it has. */
+  #refusing: { readonly status: number; readonly body: ByteBuffer } | undefined;
   #isOver = false;
 
   constructor(connections: AppConnections, clock: Clock, call: HttpCall, reader: AnswerReader) {
@@ -118,7 +123,7 @@ export class HttpExchange extends CarriedRequest implements Dispatcher.DispatchH
     const bytes = body.length;
     this.#call.body = noBytes;
     body.buffer.transfer(0);
-    this.#call.freed?.(bytes);
+    this.#call.memory?.give(bytes);
   }
 
   onResponseStart(_: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
@@ -128,7 +133,19 @@ export class HttpExchange extends CarriedRequest implements Dispatcher.DispatchH
       return;
     }
     this.#call.answered?.(status);
-    this.#reader.onHead(status, headers);
+    const isPlain = (headers["content-encoding"] ?? "identity") === "identity";
+    if (isPlain && status === 200) this.#reader.onHead(headers);
+    else if (isPlain && mayRefuse(status)) this.#beginRefusal(status);
+    else if (status === 200) this.abort(appFailed("The backend compressed its answer, unasked."));
+    else this.abort(refusalOfHead(status, headers["retry-after"], () => this.#clock.unixMs()));
+  }
+
+  #beginRefusal(status: number): void {
+    const tooMany = `The backend answered ${status}, not 200, with too long a body to read.`;
+    this.#refusing = {
+      status,
+      body: new ByteBuffer(runBounds.appRefusalBytesMax, tooMany, this.#call.memory),
+    };
   }
 
   #countInterim(): void {
@@ -139,7 +156,25 @@ export class HttpExchange extends CarriedRequest implements Dispatcher.DispatchH
   }
 
   onResponseData(_: Dispatcher.DispatchController, bytes: Buffer): void {
-    if (!this.#isOver) this.#reader.onBytes(bytes);
+    if (this.#isOver) return;
+    if (this.#refusing === undefined) this.#reader.onBytes(bytes);
+    else this.#keepRefusal(this.#refusing.body, bytes);
+  }
+
+  #keepRefusal(body: ByteBuffer, bytes: Buffer): void {
+    try {
+      body.append(bytes);
+    } catch (tooMany) {
+      if (!(tooMany instanceof Refusal)) throw tooMany;
+      this.abort(tooMany);
+    }
+  }
+
+  /** What the app says with an answer that is no 200, once it is whole. */
+  #refusal(): Refusal | undefined {
+    if (this.#refusing === undefined) return undefined;
+    const { status, body } = this.#refusing;
+    return refusalIn(body.take(), status, this.#call.cleanWords);
   }
 
   /**
@@ -155,7 +190,7 @@ export class HttpExchange extends CarriedRequest implements Dispatcher.DispatchH
     if (this.#isOver) return;
     this.#isOver = true;
     this.carrier?.closeUnlessWritten();
-    this.#end(undefined);
+    this.#end(this.#refusal());
   }
 
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
@@ -183,31 +218,26 @@ export interface HttpCall {
   readonly deadlineMs: number;
   /** Called with the status of the answer. */
   answered?(status: number): void;
-  /** Called with the size of a body that was freed before the end of the exchange. */
-  freed?(bytes: number): void;
+  /** Counts what the exchange frees of the body, and keeps of an answer that is no 200. */
+  readonly memory?: Memory;
+  /** Makes the words of an app that refuses fit for the caller. */
+  readonly cleanWords: CleanWords;
 }
 
 export type AnswerHeaders = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>[2];
 
 /** Reads one answer. None of its methods throws. */
 export interface AnswerReader {
-  /** Called with the head of the answer, once, and first. Never with a status below 200. */
-  onHead(status: number, headers: AnswerHeaders): void;
+  /** Called with the head of a 200 that is not compressed, once, and first. */
+  onHead(headers: AnswerHeaders): void;
   /** Called with the bytes of the body, as they come. */
   onBytes(bytes: Buffer): void;
   /**
    * Called once, and last: the exchange is over on this side. Without a refusal the answer is
-   * whole. It is APP_UNREACHABLE if it is certain that nothing was sent, otherwise APP_FAILED or
-   * the refusal of `abort`.
+   * whole. It is APP_UNREACHABLE if it is certain that nothing was sent, otherwise APP_FAILED,
+   * APP_REFUSED or APP_BUSY, or the refusal of `abort`.
    */
   onEnd(refusal: Refusal | undefined): void;
-}
-
-/** The refusal for an answer that is not a 200, or is compressed; undefined if it may be read. */
-export function answerFault(status: number, headers: AnswerHeaders): Refusal | undefined {
-  if (status !== 200) return appFailed(`The backend answered ${status}, not 200.`);
-  const encoding = headers["content-encoding"] ?? "identity";
-  return encoding === "identity" ? undefined : appFailed("The backend compressed its answer, unasked.");
 }
 
 const noBytes: Buffer = Buffer.alloc(0);

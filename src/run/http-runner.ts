@@ -4,13 +4,14 @@ import type { Clock, Timers } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import { traceHeaders } from "../http/trace-context.ts";
 import { type HeldBytes, overloaded } from "../limit/byte-budget.ts";
+import type { Redact } from "../log/redaction.ts";
 import { Refusal, refusalFrom } from "../refusal/refusal.ts";
+import { type CleanWords, createCleanWords } from "./app-refusals.ts";
 import { type HostLookup, lookupOf, trustedRoots } from "./host-lookup.ts";
 import { createHttpConnections } from "./http-connections.ts";
 import {
   type AnswerHeaders,
   type AnswerReader,
-  answerFault,
   beginExchange,
   type HttpCall,
   type HttpExchange,
@@ -20,6 +21,7 @@ import {
   appFailed,
   type BackendRunner,
   type CallTrace,
+  deadlineToTell,
   type RemoteBackend,
   type Run,
   takeText,
@@ -30,18 +32,18 @@ import { isStreamType, jsonIn, memberText } from "./stream/piece-decoder.ts";
 import { wholeOutput } from "./stream/running-streams.ts";
 
 /**
- * Runs apps on an HTTP server: one POST of `{"runId","teamId","appId","text"}` with the app's
- * headers, `X-Request-Id`, the trace context if there is one, and `X-Keyrun-Deadline-Ms`, the whole
- * milliseconds that are left. Success is 200 with a JSON object that has a string `text`, at most
- * `outputBytesMax` bytes in all, or a stream whose texts have no more bytes together. No connection
- * within `backendConnectMsMax` is APP_UNREACHABLE. Everything else, also a redirect, becomes
- * APP_FAILED.
+ * Runs apps on an HTTP server: one POST of `{"runId","teamId","appId","keyId","text"}` with the
+ * app's headers, `X-Request-Id`, the trace context if there is one, and `X-Keyrun-Deadline-Ms`, the
+ * whole milliseconds that are left to the app or its caller. Success is 200 with a JSON object that
+ * has a string `text`, at most `outputBytesMax` bytes in all, or a stream whose texts have no more
+ * bytes together. No connection within `backendConnectMsMax` is APP_UNREACHABLE, and an app may
+ * refuse or be busy (`app-refusals.ts`). Everything else, also a redirect, becomes APP_FAILED.
  */
 export function createHttpRunner(
   clock: Clock,
   timers: Timers,
   hosts: HostLookup,
-  { appRunsMax, outputBytesMax }: { appRunsMax: number; outputBytesMax: number },
+  { appRunsMax, outputBytesMax, redact }: { appRunsMax: number; outputBytesMax: number; redact: Redact },
 ): BackendRunner<HttpBackend> {
   let trusted: SecureContext | undefined;
   const roots = () => {
@@ -67,7 +69,7 @@ export function createHttpRunner(
   const targetOf = (backend: HttpBackend): Target => {
     const known = targets.get(backend);
     if (known !== undefined) return known;
-    const target = readTarget(backend);
+    const target = readTarget(backend, redact);
     targets.set(backend, target);
     return target;
   };
@@ -76,7 +78,8 @@ export function createHttpRunner(
     run(run, backend, limits) {
       const target = targetOf(backend);
       const connections = ofRuns.of(run.app, target.origin);
-      const call = callOf(run, target, target.headers, limits.deadlineMs);
+      const deadlineMs = deadlineToTell(run, limits.deadlineMs, clock);
+      const call = callOf(run, target, target.headers, deadlineMs);
       return new Promise((resolve, reject) => {
         const reader = new TextReader(outputBytesMax, run.held, { resolve, reject });
         const exchange = beginExchange({ connections, clock }, call, reader);
@@ -87,7 +90,7 @@ export function createHttpRunner(
     stream(run, backend, deadlineMs) {
       const target = targetOf(backend);
       const connections = ofStreams.of(run.app, target.origin);
-      const call = callOf(run, target, target.streamHeaders, deadlineMs);
+      const call = callOf(run, target, target.streamHeaders, deadlineToTell(run, deadlineMs, clock));
       return new HttpPieces({ messageBytesMax: outputBytesMax, held: run.held }, (reader) =>
         beginExchange({ connections, clock }, call, reader),
       );
@@ -124,9 +127,10 @@ interface Target {
   /** Headers that the operator has given the app. They are sent instead of the caller's. */
   readonly hasTraceparent: boolean;
   readonly hasTracestate: boolean;
+  readonly cleanWords: CleanWords;
 }
 
-function readTarget({ url, headers }: HttpBackend): Target {
+function readTarget({ url, headers }: HttpBackend, redact: Redact): Target {
   const { origin, pathname, search } = new URL(url);
   const own = headers.flatMap(({ name, value }) => [name, value]);
   const has = (wanted: string) => headers.some(({ name }) => name === wanted);
@@ -139,6 +143,10 @@ function readTarget({ url, headers }: HttpBackend): Target {
     streamHeaders: accepting("text/event-stream, application/x-ndjson, application/json"),
     hasTraceparent: has("traceparent"),
     hasTracestate: has("tracestate"),
+    cleanWords: createCleanWords(
+      redact,
+      headers.map(({ value }) => value),
+    ),
   };
 }
 
@@ -151,7 +159,8 @@ function callOf(run: Run, target: Target, headers: readonly string[], deadlineMs
     body,
     deadlineMs,
     answered: (status) => run.answered?.(status),
-    freed: (bytes) => run.held.give(bytes),
+    memory: run.held,
+    cleanWords: target.cleanWords,
   };
 }
 
@@ -162,12 +171,13 @@ function traceFor(target: Target, { traceContext }: Run): Run["traceContext"] {
 }
 
 function bodyOf(run: Run): string {
-  return JSON.stringify({ runId: run.runId, teamId: run.teamId, appId: run.app.id, text: takeText(run) });
+  const { runId, teamId, app, keyId } = run;
+  return JSON.stringify({ runId, teamId, appId: app.id, keyId, text: takeText(run) });
 }
 
 /**
- * Reads the text of a 200, and ends the exchange for everything else. It copies what comes into one
- * buffer, so that an answer in small chunks costs its bytes, and keeps no read alive.
+ * Reads the text of an answer. It copies what comes into one buffer, so that an answer in small
+ * chunks costs its bytes, and keeps no read alive.
  */
 class TextReader implements AnswerReader {
   exchange: HttpExchange | undefined;
@@ -190,18 +200,16 @@ class TextReader implements AnswerReader {
     this.#body = new ByteBuffer(bytesMax, `The answer has more than ${bytesMax} bytes.`, memory);
   }
 
-  onHead(status: number, headers: AnswerHeaders): void {
-    const fault = answerFault(status, headers);
-    if (fault) this.exchange?.abort(fault);
-    else if (isStreamType(headers["content-type"])) this.#join(status, headers);
+  onHead(headers: AnswerHeaders): void {
+    if (isStreamType(headers["content-type"])) this.#join(headers);
   }
 
   /** The app streams, although it was asked for whole JSON: the output is all of its pieces. */
-  #join(status: number, headers: AnswerHeaders): void {
+  #join(headers: AnswerHeaders): void {
     const { exchange } = this;
     if (!exchange) return;
     const pieces = new HttpPieces({ messageBytesMax: this.#bytesMax, held: this.#held }, () => exchange);
-    pieces.onHead(status, headers);
+    pieces.onHead(headers);
     this.#pieces = pieces;
     wholeOutput(pieces, this.#bytesMax, this.#held).then(this.#settle.resolve, this.#settle.reject);
   }

@@ -89,6 +89,13 @@ export const runBounds = {
   backendHeaderFieldsMax: 512,
   /** Heads with a status below 200, such as 100, that an HTTP backend may send for a run. */
   backendInterimHeadsMax: 64,
+  /** Bytes that are read of an answer with which an app refuses a run. */
+  appRefusalBytesMax: 16 * 1024,
+  /** Characters of the words for its caller. */
+  appWordsMax: 1_000,
+  /** The wait that an app names when it is busy is taken to be within these. */
+  appBusyMsMin: 1_000,
+  appBusyMsMax: 60_000,
   /** Apps on HTTP backends whose connections are kept while they have no run. */
   backendIdleAppsMax: 256,
   /** How long an unused connection is kept: less than the 5 s after which many servers close it. */

@@ -2,8 +2,8 @@
 // the process. Every run under way has its deadline in one of a few lists, so it needs no timer.
 
 import type { Clock, Timers } from "../base/clock.ts";
-import { fail, type Refusal } from "../refusal/refusal.ts";
-import type { Run, RunLimits } from "./runner.ts";
+import type { Refusal } from "../refusal/refusal.ts";
+import { appTimedOut, type Run, type RunLimits } from "./runner.ts";
 
 /** All runs under way. */
 export class RunningRuns {
@@ -83,8 +83,7 @@ export class RunningLimits extends Timed implements RunLimits {
   }
 
   override onDeadline(): void {
-    const cause = new Error(`No answer within ${this.#timeoutMs} ms.`);
-    this.end(fail("APP_TIMEOUT", { cause, mayHaveRun: true }));
+    this.end(appTimedOut(`No answer within ${this.#timeoutMs} ms.`));
   }
 
   /** Call it once, when the run is over: nothing is ended after that. */

@@ -232,6 +232,10 @@ class StartedRun implements Run {
     return readTraceContext((name) => this.#call.header(name));
   }
 
+  callerMsLeft(): number | undefined {
+    return this.#call.timeoutMs();
+  }
+
   whenGone(end: (refusal: Refusal) => void): void {
     this.#call.whenGone(end);
   }

@@ -2,6 +2,7 @@
 // stream, and what each kind of backend gives. At the end: the refusals that all kinds share.
 
 import type { AppRecord, BackendRecord } from "../apps/app-store.ts";
+import type { Clock } from "../base/clock.ts";
 import type { TraceContext } from "../http/trace-context.ts";
 import type { HeldBytes } from "../limit/byte-budget.ts";
 import { fail, Refusal } from "../refusal/refusal.ts";
@@ -23,10 +24,24 @@ export interface Run {
   /** Called with the status that the app answered: that of HTTP, or that of gRPC. */
   answered?(status: number): void;
   /**
+   * What is left until the caller's deadline, in milliseconds; undefined if it named none. Absent
+   * where the run goes on without its caller.
+   */
+  callerMsLeft?(): number | undefined;
+  /**
    * Calls `end` once when the caller leaves or the time to drain is over, at once if that has
    * happened already. The refusal is the run's own.
    */
   whenGone(end: (refusal: Refusal) => void): void;
+}
+
+/**
+ * The monotonic time that the app is told as its deadline: its own, or that of its caller, if that
+ * is earlier. Keyrun itself ends the run for either, and for each with its own refusal.
+ */
+export function deadlineToTell(run: Run, deadlineMs: number, clock: Pick<Clock, "monotonicMs">): number {
+  const callerMsLeft = run.callerMsLeft?.();
+  return callerMsLeft === undefined ? deadlineMs : Math.min(deadlineMs, clock.monotonicMs() + callerMsLeft);
 }
 
 /** Returns the text of the run, which the run then does not keep. */
@@ -39,8 +54,8 @@ export function takeText(run: { text: string }): string {
 /**
  * Runs the app once and returns its output. Refuses with APP_BUSY before it starts, OVERLOADED if
  * there is no room for its bytes, APP_UNREACHABLE if nothing of it could be sent, APP_TIMEOUT after
- * the app's timeout, the refusal of `whenGone` if the caller leaves, and APP_FAILED in all other
- * cases. A run that was sent is never sent again.
+ * the app's timeout, the refusal of `whenGone` if the caller leaves, APP_REFUSED or APP_BUSY if the
+ * app says so, and APP_FAILED in all other cases. A run that was sent is never sent again.
  * Synchronous if the app takes no time; a refusal is always a rejected promise.
  */
 export type Runner = (run: Run) => string | Promise<string>;
@@ -73,8 +88,8 @@ export interface BackendRunner<Backend extends RemoteBackend = RemoteBackend> {
   /**
    * Sends the run once and returns the text that came back; it is never sent again. The promise
    * settles only after the exchange is completely over on this side. Refuses with APP_UNREACHABLE
-   * if it is certain that no part of the run was sent, with APP_TIMEOUT if the backend says so, and
-   * otherwise with APP_FAILED. When the limits end the run it soon rejects: with APP_UNREACHABLE if
+   * if it is certain that no part of the run was sent, with APP_TIMEOUT, APP_REFUSED or APP_BUSY if
+   * the backend says so, and otherwise with APP_FAILED. When the limits end the run it soon rejects: with APP_UNREACHABLE if
    * nothing was sent, otherwise with any error; use the refusal of the limits instead.
    */
   run(run: Run, backend: Backend, limits: RunLimits): Promise<string>;
@@ -112,16 +127,22 @@ export interface RunLimits {
 
 /**
  * The refusal for an app that failed after the run, or a part of it, may have been sent. `happened`
- * goes to the log: it must hold no header value, no URL and nothing of the output.
+ * goes to the log: it must hold no header value, no URL and nothing of the output. It is a plain
+ * string: the stack of an error would only show where Keyrun noticed, and it would be logged with
+ * every run of an app that fails.
  */
 export function appFailed(happened: string): Refusal {
-  return fail("APP_FAILED", { cause: new Error(happened), mayHaveRun: true });
+  return fail("APP_FAILED", { cause: happened, mayHaveRun: true });
+}
+
+/** The refusal for an app that took too long. `happened` goes to the log, as that of `appFailed`. */
+export function appTimedOut(happened: string): Refusal {
+  return fail("APP_TIMEOUT", { cause: happened, mayHaveRun: true });
 }
 
 /**
  * The refusal for an app that has got nothing of the run, so that the caller may repeat it.
- * `happened` goes to the log. It is a plain string: the stack of an error would only show where
- * Keyrun noticed, and it would be logged with every run of an app that is down.
+ * `happened` goes to the log, as that of `appFailed`.
  */
 export function appUnreachable(happened: string): Refusal {
   return fail("APP_UNREACHABLE", { cause: happened });

@@ -73,6 +73,7 @@ function begin(tracer: Tracer, run: Run, call: CallTrace | undefined): { span: S
     held,
     requestId,
     traceContext: contextForApp(span),
+    callerMsLeft: () => run.callerMsLeft?.(),
     whenGone: (end) => run.whenGone(end),
     answered: (status) => guarded(() => void span.setAttribute(call.statusAttribute, status)),
   };

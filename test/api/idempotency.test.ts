@@ -114,6 +114,29 @@ describe.each(storeOfTier())("with %s", (_, settings) => {
         }
       });
 
+      test("an app that refused has refused for its key: each repeat gets the same words", async () => {
+        const { key, text } = fresh("refuse");
+        const [first, again] = [await send(key, text), await send(key, text)];
+        for (const refused of [first, again]) {
+          expect(reasonOf(refused)).toBe("APP_REFUSED");
+          expect(refused).toMatchObject({ message: text, code: Code.InvalidArgument });
+          expect(refused.headers.get("x-should-retry")).toBe("false");
+        }
+        expect([first, again].map(isReplayed)).toEqual([false, true]);
+        expect(app.starts(text)).toBe(1);
+      });
+
+      test("an app that said that it did nothing frees the key, and is started again", async () => {
+        const { key, text } = fresh("busy");
+        for (const starts of [1, 2]) {
+          const busy = await send(key, text);
+          expect(reasonOf(busy)).toBe("APP_BUSY");
+          expect(busy.headers.get("x-should-retry")).toBeNull();
+          expect(app.starts(text)).toBe(starts);
+        }
+        expect(await send(key, "now")).toMatchObject({ kind: "ok", answer: { text: "NOW" } });
+      });
+
       test("another text under the key is refused, also while the app is at work", async () => {
         const { key, text } = fresh("wait");
         const first = send(key, text);

@@ -3,8 +3,11 @@ import { createServer, type IncomingMessage, type RequestListener, type Server }
 import { type AddressInfo, createServer as createTcpServer, type Socket } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
 import { create, fromBinary, type MessageInitShape, type MessageShape, toBinary } from "@bufbuild/protobuf";
-import { Server as GrpcServer, type handleUnaryCall, ServerCredentials } from "@grpc/grpc-js";
+import { anyPack, DurationSchema } from "@bufbuild/protobuf/wkt";
+import { Server as GrpcServer, type handleUnaryCall, Metadata, ServerCredentials } from "@grpc/grpc-js";
 import { expect } from "vitest";
+import { RetryInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
+import { StatusSchema } from "#gen/google/rpc/status_pb.ts";
 import {
   AppBackendService,
   RunRequestSchema,
@@ -13,6 +16,7 @@ import {
 import type { AppRecord, BackendRecord } from "#src/apps/app-store.ts";
 import { type Clock, systemClock, type Timers } from "#src/base/clock.ts";
 import { ByteBudget } from "#src/limit/byte-budget.ts";
+import { createRedaction } from "#src/log/redaction.ts";
 import { fail, Refusal } from "#src/refusal/refusal.ts";
 import { type AppRunner, createAppRunner } from "#src/run/app-runner.ts";
 import type { NameFilePaths } from "#src/run/resolve-host.ts";
@@ -33,6 +37,7 @@ export function openAppRunner(
     clock: systemClock,
     appRunsMax: 64,
     outputBytesMax: 1024,
+    redact: createRedaction("svc", []),
     ...options,
   });
   return { ...runner, [Symbol.asyncDispose]: () => runner.close() };
@@ -186,6 +191,20 @@ export async function serveGrpc(handler: GrpcHandler, port = 0) {
       server.forceShutdown();
     },
   };
+}
+
+/** The trailer with which a gRPC app says when it can be called again. */
+export function retryIn(seconds: bigint, nanos = 0): Metadata {
+  const info = create(RetryInfoSchema, { retryDelay: create(DurationSchema, { seconds, nanos }) });
+  const details = [anyPack(RetryInfoSchema, info)];
+  const status = create(StatusSchema, { code: 14, message: "busy", details });
+  return detailsTrailer(toBinary(StatusSchema, status));
+}
+
+export function detailsTrailer(bytes: Uint8Array): Metadata {
+  const metadata = new Metadata();
+  metadata.set("grpc-status-details-bin", Buffer.from(bytes));
+  return metadata;
 }
 
 async function listen(server: ReturnType<typeof createTcpServer>): Promise<number> {

@@ -4,8 +4,9 @@ import type { AddressInfo } from "node:net";
 
 /**
  * An app behind HTTP that counts how often it was started with each text. The first word of a text
- * says what it does: `fail` answers 500, `hang` never answers, `wait` answers when the test calls
- * `release`; any other text comes back in capitals.
+ * says what it does: `fail` answers 500, `refuse` answers 422 with the text as its words, `busy`
+ * answers 503 and to wait 7 s, `hang` never answers, `wait` answers when the test calls `release`;
+ * any other text comes back in capitals.
  */
 export async function startScriptedApp(port = 0) {
   const starts = new Map<string, number>();
@@ -18,6 +19,8 @@ export async function startScriptedApp(port = 0) {
     starts.set(text, startsOf(text) + 1);
     const [word] = text.split(" ");
     if (word === "fail") response.writeHead(500).end();
+    else if (word === "refuse") response.writeHead(422).end(JSON.stringify({ error: { message: text } }));
+    else if (word === "busy") response.writeHead(503, { "retry-after": "7" }).end();
     else if (word === "wait") {
       waiting.set(response, text);
       response.once("close", () => waiting.delete(response));

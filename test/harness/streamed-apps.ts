@@ -7,6 +7,7 @@ import {
   type handleUnaryCall,
   type MethodDefinition,
   ServerCredentials,
+  type StatusObject,
   status,
 } from "@grpc/grpc-js";
 import {
@@ -39,6 +40,9 @@ export interface Talk {
 }
 
 export type Script = (talk: Talk) => void;
+
+/** A gRPC app can also end with a status. */
+export type GrpcScript = (talk: Talk & { fail(status: Partial<StatusObject>): void }) => void;
 
 export interface ServedApp extends AsyncDisposable {
   readonly backend: BackendRecord;
@@ -114,7 +118,7 @@ function answerOverHttp(response: ServerResponse, type: string) {
 }
 
 /** A real gRPC server with the methods that are given. `seen` counts their calls. */
-export async function serveGrpcApp(methods: { run?: Script; streamRun?: Script }) {
+export async function serveGrpcApp(methods: { run?: GrpcScript; streamRun?: GrpcScript }) {
   const server = new GrpcServer({ "grpc.max_receive_message_length": -1 });
   const seen = { run: 0, streamRun: 0 };
   const run: handleUnaryCall<StreamRunRequest, string> = (call, callback) => {
@@ -130,6 +134,7 @@ export async function serveGrpcApp(methods: { run?: Script; streamRun?: Script }
       drained: () => Promise.resolve(),
       live() {},
       end: () => callback(null, whole),
+      fail: callback,
       breakOff: () => callback({ code: status.INTERNAL, details: "its own words" }),
       gone: new Promise((gone) => call.on("cancelled", gone)),
     });
@@ -143,6 +148,7 @@ export async function serveGrpcApp(methods: { run?: Script; streamRun?: Script }
       drained: () => once(call, "drain"),
       live: () => void call.write(""),
       end: () => call.end(),
+      fail: (ended) => void call.emit("error", ended),
       breakOff: () => void call.emit("error", { code: status.INTERNAL, details: "its own words" }),
       gone: new Promise((gone) => call.on("cancelled", gone)),
     });

@@ -88,6 +88,13 @@ test("a run is running from its start to its end, and its seconds fall in their 
   expect(series.get('keyrun_run_seconds_sum{result="failed"}')).toBe(0.3);
 });
 
+test("runs that an app refused have a series of their own, apart from those that it failed", async () => {
+  const metrics = testMetrics();
+  metrics.runEnded({ ...run, outcome: "APP_REFUSED" });
+  const series = seriesOf(await metrics.render());
+  expect(series.get(`keyrun_app_runs_total{app="${run.appId}",outcome="APP_REFUSED"}`)).toBe(1);
+});
+
 test("the event loop's delay and the process are told too", async () => {
   const text = await testMetrics().render();
   expect(text).toContain("nodejs_eventloop_lag_p99_seconds");

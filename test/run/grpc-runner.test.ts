@@ -20,7 +20,7 @@ import { createManualClock } from "../harness/manual-clock.ts";
 import { soon } from "../harness/soon.ts";
 
 describe("the backend gets", () => {
-  test("run, team, app and text, with the request id, and the rest of the timeout as deadline", async () => {
+  test("run, team, app, key and text, with the request id, and the rest of the timeout as deadline", async () => {
     const arrived: { request?: unknown; requestId?: unknown; msLeft?: number } = {};
     await using server = await serveGrpc((call, answer) => {
       arrived.request = call.request;
@@ -36,6 +36,7 @@ describe("the backend gets", () => {
       teamId: "demo",
       appId: "shout",
       text: "hello \u0000☀",
+      keyId: "k",
     });
     expect(arrived.requestId).toEqual(["req-1"]);
     expect(arrived.msLeft).toBeGreaterThan(0);

@@ -19,7 +19,7 @@ import { freePort } from "../harness/free-port.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 
 describe("the backend gets", () => {
-  test("one POST of run, team, app and text, with the app's headers and Keyrun's own", async () => {
+  test("one POST of run, team, app, key and text, with the app's headers and Keyrun's own", async () => {
     const arrived: {
       method?: string;
       url?: string;
@@ -40,7 +40,7 @@ describe("the backend gets", () => {
     expect(arrived).toMatchObject({
       method: "POST",
       url: "/run",
-      body: { runId: "run_1", teamId: "demo", appId: "shout", text: "hello \u0000☀" },
+      body: { runId: "run_1", teamId: "demo", appId: "shout", keyId: "k", text: "hello \u0000☀" },
     });
     expect(arrived.headers).toMatchObject({
       authorization: "Bearer its-own",

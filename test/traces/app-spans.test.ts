@@ -3,7 +3,7 @@ import { NodeSDK, tracing } from "@opentelemetry/sdk-node";
 import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { readBackend } from "#src/apps/app-fields.ts";
 import { fail } from "#src/refusal/refusal.ts";
-import type { Runner } from "#src/run/runner.ts";
+import type { Run, Runner } from "#src/run/runner.ts";
 import { traceRuns } from "#src/traces/app-spans.ts";
 import { appOn, openAppRunner, runOf } from "../harness/app-backends.ts";
 
@@ -20,10 +20,10 @@ afterAll(() => sdk.shutdown());
 beforeEach(() => exporter.reset());
 
 /** Runs an app as a request does that has a span. */
-function runInRequest(run: Runner, target: string) {
+function runInRequest(run: Runner, target: string, facts: Partial<Run> = {}) {
   const value = { $typeName: "keyrun.v1.GrpcBackend", target, tls: false } as const;
   const message = { $typeName: "keyrun.v1.AppBackend", kind: { case: "grpc", value } } as const;
-  const order = runOf(appOn(readBackend(message, undefined)));
+  const order = runOf(appOn(readBackend(message, undefined)), facts);
   const request = trace.setSpan(context.active(), tracer.startSpan("request", { root: true }));
   return context.with(request, () => traceRuns({ run, traceOf }, tracer)(order));
 }
@@ -40,6 +40,11 @@ test.each([
   expect(await runInRequest(() => Promise.resolve("x"), target)).toBe("x");
   const [span] = exporter.getFinishedSpans();
   expect(span?.attributes).toMatchObject({ "server.address": address, "server.port": port });
+});
+
+test("a traced run still knows how long its caller waits", async () => {
+  const run: Runner = ({ callerMsLeft }) => String(callerMsLeft?.());
+  expect(await runInRequest(run, "127.0.0.1:9001", { callerMsLeft: () => 1_500 })).toBe("1500");
 });
 
 test("the span of a call that fails at once has ended", () => {

@@ -26,6 +26,7 @@ export const runReasons = [
   "IDEMPOTENCY_KEY_IN_USE",
   "IDEMPOTENCY_ANSWER_GONE",
   "APP_FAILED",
+  "APP_REFUSED",
   "APP_TIMEOUT",
   "APP_BUSY",
   "APP_UNREACHABLE",

@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file keyrun/v1/app_backend_service.proto.
  */
 export const file_keyrun_v1_app_backend_service: GenFile = /*@__PURE__*/
-  fileDesc("CiNrZXlydW4vdjEvYXBwX2JhY2tlbmRfc2VydmljZS5wcm90bxIJa2V5cnVuLnYxIksKClJ1blJlcXVlc3QSDgoGcnVuX2lkGAEgASgJEg8KB3RlYW1faWQYAiABKAkSDgoGYXBwX2lkGAMgASgJEgwKBHRleHQYBCABKAkiGwoLUnVuUmVzcG9uc2USDAoEdGV4dBgBIAEoCSJRChBTdHJlYW1SdW5SZXF1ZXN0Eg4KBnJ1bl9pZBgBIAEoCRIPCgd0ZWFtX2lkGAIgASgJEg4KBmFwcF9pZBgDIAEoCRIMCgR0ZXh0GAQgASgJIiEKEVN0cmVhbVJ1blJlc3BvbnNlEgwKBHRleHQYASABKAkylwEKEUFwcEJhY2tlbmRTZXJ2aWNlEjYKA1J1bhIVLmtleXJ1bi52MS5SdW5SZXF1ZXN0GhYua2V5cnVuLnYxLlJ1blJlc3BvbnNlIgASSgoJU3RyZWFtUnVuEhsua2V5cnVuLnYxLlN0cmVhbVJ1blJlcXVlc3QaHC5rZXlydW4udjEuU3RyZWFtUnVuUmVzcG9uc2UiADABYgZwcm90bzM");
+  fileDesc("CiNrZXlydW4vdjEvYXBwX2JhY2tlbmRfc2VydmljZS5wcm90bxIJa2V5cnVuLnYxIlsKClJ1blJlcXVlc3QSDgoGcnVuX2lkGAEgASgJEg8KB3RlYW1faWQYAiABKAkSDgoGYXBwX2lkGAMgASgJEgwKBHRleHQYBCABKAkSDgoGa2V5X2lkGAUgASgJIhsKC1J1blJlc3BvbnNlEgwKBHRleHQYASABKAkiYQoQU3RyZWFtUnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkSDwoHdGVhbV9pZBgCIAEoCRIOCgZhcHBfaWQYAyABKAkSDAoEdGV4dBgEIAEoCRIOCgZrZXlfaWQYBSABKAkiIQoRU3RyZWFtUnVuUmVzcG9uc2USDAoEdGV4dBgBIAEoCTKXAQoRQXBwQmFja2VuZFNlcnZpY2USNgoDUnVuEhUua2V5cnVuLnYxLlJ1blJlcXVlc3QaFi5rZXlydW4udjEuUnVuUmVzcG9uc2UiABJKCglTdHJlYW1SdW4SGy5rZXlydW4udjEuU3RyZWFtUnVuUmVxdWVzdBocLmtleXJ1bi52MS5TdHJlYW1SdW5SZXNwb25zZSIAMAFiBnByb3RvMw");
 
 /**
  * One run of the app.
@@ -46,6 +46,14 @@ export type RunRequest = Message<"keyrun.v1.RunRequest"> & {
    * @generated from field: string text = 4;
    */
   text: string;
+
+  /**
+   * Required. The id of the key that runs the app, for books of each key. It is
+   * no secret. Example: "9gvn1zm2r7d80xkw3q5tbcfe".
+   *
+   * @generated from field: string key_id = 5;
+   */
+  keyId: string;
 };
 
 /**
@@ -82,6 +90,14 @@ export type RunRequestJson = {
    * @generated from field: string text = 4;
    */
   text?: string;
+
+  /**
+   * Required. The id of the key that runs the app, for books of each key. It is
+   * no secret. Example: "9gvn1zm2r7d80xkw3q5tbcfe".
+   *
+   * @generated from field: string key_id = 5;
+   */
+  keyId?: string;
 };
 
 /**
@@ -162,6 +178,14 @@ export type StreamRunRequest = Message<"keyrun.v1.StreamRunRequest"> & {
    * @generated from field: string text = 4;
    */
   text: string;
+
+  /**
+   * Required. The id of the key that runs the app, for books of each key. It is
+   * no secret. Example: "9gvn1zm2r7d80xkw3q5tbcfe".
+   *
+   * @generated from field: string key_id = 5;
+   */
+  keyId: string;
 };
 
 /**
@@ -198,6 +222,14 @@ export type StreamRunRequestJson = {
    * @generated from field: string text = 4;
    */
   text?: string;
+
+  /**
+   * Required. The id of the key that runs the app, for books of each key. It is
+   * no secret. Example: "9gvn1zm2r7d80xkw3q5tbcfe".
+   *
+   * @generated from field: string key_id = 5;
+   */
+  keyId?: string;
 };
 
 /**
@@ -253,9 +285,13 @@ export const StreamRunResponseSchema: GenMessage<StreamRunResponse, {jsonType: S
  */
 export const AppBackendService: GenService<{
   /**
-   * Runs the app once. The call's deadline is the rest of the app's timeout. If
-   * the call is cancelled, the caller has disconnected. Any status but OK is a
-   * failed run. Keyrun never repeats a run.
+   * Runs the app once. The call's deadline is the rest of the app's timeout, or
+   * what is left of the caller's own deadline if that is less. If the call is
+   * cancelled, the caller has disconnected. INVALID_ARGUMENT and
+   * FAILED_PRECONDITION refuse the run, with a message for the caller.
+   * RESOURCE_EXHAUSTED and UNAVAILABLE with a `google.rpc.RetryInfo` say that
+   * the app did nothing and when it can. Any other status but OK is a failed
+   * run. Keyrun never repeats a run.
    *
    * @generated from rpc keyrun.v1.AppBackendService.Run
    */
@@ -267,8 +303,9 @@ export const AppBackendService: GenService<{
   /**
    * Runs the app once and streams its output. An app may leave it out: where it
    * answers UNIMPLEMENTED before any message, Keyrun calls `Run` instead.
-   * Deadline, cancellation and status mean the same as for `Run`; the deadline
-   * is the rest of the app's stream timeout.
+   * Deadline, cancellation and status mean the same as for `Run`; the app's time
+   * is its stream timeout. After the first message it can't say any more that it
+   * did nothing.
    *
    * @generated from rpc keyrun.v1.AppBackendService.StreamRun
    */

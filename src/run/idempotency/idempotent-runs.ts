@@ -216,7 +216,7 @@ export function createIdempotentRuns(parts: {
     if (here.claim.fingerprint !== fingerprint) throw fail("IDEMPOTENCY_KEY_REUSED");
     const outcome = await here.outcomeForRepeat(call);
     if (outcome.kind !== "kept") throw outcome.refusal;
-    if (outcome.state !== "done") throw replayedRefusal(outcome.state);
+    if (outcome.state !== "done") throw replayedRefusal(outcome.state, outcome.refusal.message);
     return { runId: here.claim.runId, text: outcome.text, isReplayed: true };
   }
 
@@ -226,13 +226,14 @@ export function createIdempotentRuns(parts: {
     if (found.fingerprint !== fingerprint) throw fail("IDEMPOTENCY_KEY_REUSED");
     // It runs on another instance, or its process has ended. The app may still be at work.
     if (state === "running") throw fail("IDEMPOTENCY_KEY_IN_USE");
-    if (state !== "done") throw replayedRefusal(state);
+    if (state !== "done" && found.textBytes === 0) throw replayedRefusal(state);
     const held = bytes.open(found.teamId);
     try {
       if (!held.take(2 * found.textBytes)) throw overloaded();
       const text = await records.textOf(found);
-      if (text === null) throw fail("IDEMPOTENCY_ANSWER_GONE");
-      return { runId, text, isReplayed: true };
+      if (state === "done" && text !== null) return { runId, text, isReplayed: true };
+      if (state === "done") throw fail("IDEMPOTENCY_ANSWER_GONE");
+      throw text === null ? replayedRefusal(state) : replayedRefusal("app_refused", text);
     } finally {
       held.release();
     }

@@ -7,7 +7,7 @@ export interface RunRecord {
   readonly fingerprint: string;
   readonly runId: string;
   readonly state: RunState;
-  /** The bytes of the answer's text; 0 where none is kept. */
+  /** The bytes of the text that is kept; 0 where none is. */
   readonly textBytes: number;
   readonly createTimeMs: number;
   /** The latest time at which the app may be at work on the run. */
@@ -18,6 +18,11 @@ export interface RunRecord {
 
 /** `running` also stands for a run whose process ended before it could write what came of it. */
 export type RunState = "running" | EndState;
+/**
+ * `app_failed` with a text: the app refused the run, and the text is its words. No state of its own:
+ * in a fleet that upgrades, an older instance can't read a record of a state that it does not know,
+ * and takes this one for a run that failed. So does a repeat once the text is no longer kept.
+ */
 export type EndState = "done" | "app_failed" | "app_timeout";
 
 /** A record as it is claimed. */

@@ -76,8 +76,8 @@ export function createRunRecords(parts: {
       outcome: RunOutcome & { kind: "kept" },
       { untilMs, done }: { untilMs: number; done: () => void },
     ): Promise<void> {
-      const { state } = outcome;
-      const whole = outcome.state === "done" ? outcome.text : null;
+      const state = outcome.state === "app_refused" ? "app_failed" : outcome.state;
+      const whole = keptTextOf(outcome);
       const bytes = whole === null ? 0 : Buffer.byteLength(whole);
       const text = bytes > runBounds.keptTextBytesMax ? null : whole;
       const textBytes = text === null ? 0 : bytes;
@@ -131,6 +131,12 @@ export function createRunRecords(parts: {
       await retries.close();
     },
   };
+}
+
+/** The output of the app, or its words if it refused. */
+function keptTextOf(outcome: RunOutcome & { kind: "kept" }): string | null {
+  if (outcome.state === "done") return outcome.text;
+  return outcome.state === "app_refused" ? outcome.refusal.message : null;
 }
 
 /** A key that is freed late does no harm, and nothing large waits for it. */

@@ -1,7 +1,7 @@
 import type { Call } from "../../auth/principal.ts";
 import { fail, Refusal } from "../../refusal/refusal.ts";
 import { runBounds } from "../run-bounds.ts";
-import type { EndState, RunClaim } from "./run-record-store.ts";
+import type { RunClaim } from "./run-record-store.ts";
 
 /** A run with a key whose outcome is not in the store yet, and those who wait for it. */
 export class RunUnderWay {
@@ -60,11 +60,13 @@ export class RunUnderWay {
 export type RunOutcome =
   /** The app may have started, so the outcome is kept, and the key stands for it. */
   | { readonly kind: "kept"; readonly state: "done"; readonly text: string }
-  | { readonly kind: "kept"; readonly state: Exclude<EndState, "done">; readonly refusal: Refusal }
+  | { readonly kind: "kept"; readonly state: FailedState; readonly refusal: Refusal }
   /** It is certain that the app has got nothing, so the key is free again. */
   | { readonly kind: "not_started"; readonly refusal: Refusal }
   /** The app may have started, and nobody knows what came of it: the run was cut off. */
   | { readonly kind: "unknown"; readonly refusal: Refusal };
+
+export type FailedState = "app_failed" | "app_timeout" | "app_refused";
 
 /** Waits for an app's output, and never rejects. */
 export async function outcomeOf(output: () => string | Promise<string>): Promise<RunOutcome> {
@@ -76,11 +78,13 @@ export async function outcomeOf(output: () => string | Promise<string>): Promise
     }
     if (thrown.reason === "APP_FAILED") return { kind: "kept", state: "app_failed", refusal: thrown };
     if (thrown.reason === "APP_TIMEOUT") return { kind: "kept", state: "app_timeout", refusal: thrown };
+    if (thrown.reason === "APP_REFUSED") return { kind: "kept", state: "app_refused", refusal: thrown };
     return { kind: thrown.mayHaveRun ? "unknown" : "not_started", refusal: thrown };
   }
 }
 
-/** The refusal of a repeat of a run that failed in this way. */
-export function replayedRefusal(state: Exclude<EndState, "done">): Refusal {
+/** The refusal of a repeat of a run that failed in this way. `words` are those of an app that refused. */
+export function replayedRefusal(state: FailedState, words = ""): Refusal {
+  if (state === "app_refused") return fail("APP_REFUSED", { problem: words, isReplayed: true });
   return fail(state === "app_failed" ? "APP_FAILED" : "APP_TIMEOUT", { isReplayed: true });
 }

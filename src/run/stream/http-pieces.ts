@@ -1,7 +1,7 @@
 import type { HeldBytes } from "../../limit/byte-budget.ts";
 import { streamTurns } from "../../limit/stream-turns.ts";
 import { Refusal } from "../../refusal/refusal.ts";
-import { type AnswerHeaders, type AnswerReader, answerFault, type HttpExchange } from "../http-exchange.ts";
+import type { AnswerHeaders, AnswerReader, HttpExchange } from "../http-exchange.ts";
 import { runBounds } from "../run-bounds.ts";
 import { appFailed } from "../runner.ts";
 import { ByteBuffer } from "./byte-buffer.ts";
@@ -98,12 +98,7 @@ export class HttpPieces implements PieceSource, AnswerReader {
     this.#exchange?.abort(reason);
   }
 
-  onHead(status: number, headers: AnswerHeaders): void {
-    const fault = answerFault(status, headers);
-    if (fault) {
-      this.cancel(fault);
-      return;
-    }
+  onHead(headers: AnswerHeaders): void {
     this.#decoder = createDecoder(headers["content-type"], this.#messageBytesMax, this.#held);
     this.#begun.resolve();
   }

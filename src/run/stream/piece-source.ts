@@ -5,8 +5,8 @@ import type { Refusal } from "../../refusal/refusal.ts";
 export interface PieceSource {
   /**
    * Resolves when the app has begun to answer. Rejects with APP_UNREACHABLE if it is certain that
-   * no part of the run was sent, with APP_TIMEOUT if the app says so, and otherwise with
-   * APP_FAILED.
+   * no part of the run was sent, with APP_TIMEOUT, APP_REFUSED or APP_BUSY if the app says so, and
+   * otherwise with APP_FAILED.
    */
   readonly begun: Promise<void>;
   /**

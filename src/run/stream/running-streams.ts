@@ -3,7 +3,7 @@ import { shortTextMax } from "../../http/short-frames.ts";
 import { type HeldBytes, overloaded, textBytes } from "../../limit/byte-budget.ts";
 import { streamTurns } from "../../limit/stream-turns.ts";
 import { fail, Refusal } from "../../refusal/refusal.ts";
-import { appFailed, type Pieces, type Run } from "../runner.ts";
+import { appFailed, appTimedOut, type Pieces, type Run } from "../runner.ts";
 import type { PieceSource } from "./piece-source.ts";
 
 /**
@@ -84,10 +84,10 @@ class RunningStream implements Pieces, AsyncIterator<string> {
     this.#held = held;
     this.over = this.#ended.promise.then(() => source.over);
     this.#bytesMax = bytesMax;
-    const late = () => this.end(timedOut(`The stream did not end within ${timeoutMs} ms.`));
+    const late = () => this.end(appTimedOut(`The stream did not end within ${timeoutMs} ms.`));
     this.#deadline = setTimeout(late, timeoutMs);
     this.#silence = setTimeout(() => {
-      if (this.#isWaiting) this.end(timedOut(`No message of the app for ${silenceMsMax} ms.`));
+      if (this.#isWaiting) this.end(appTimedOut(`No message of the app for ${silenceMsMax} ms.`));
     }, silenceMsMax);
   }
 
@@ -207,10 +207,6 @@ class RunningStream implements Pieces, AsyncIterator<string> {
 }
 
 const ended: IteratorResult<string, undefined> = { done: true, value: undefined };
-
-function timedOut(happened: string): Refusal {
-  return fail("APP_TIMEOUT", { cause: new Error(happened), mayHaveRun: true });
-}
 
 /**
  * The whole output of an app that streams, of at most `bytesMax` bytes of UTF-8. Settles after the

@@ -104,6 +104,7 @@ export const runCases: readonly RefusalCase[] = listeners.flatMap((listener) =>
       .map((refusal) => simpleCase(listener, protocol, refusal)),
     limitedCase(listener, protocol),
     failedCase(listener, protocol),
+    refusedCase(listener, protocol),
     lateCase(listener, protocol),
     busyCase(listener, protocol),
     unreachableCase(listener, protocol),
@@ -158,6 +159,10 @@ function limitedCase(listener: ListenerName, protocol: RunProtocol): RefusalCase
 
 function failedCase(listener: ListenerName, protocol: RunProtocol): RefusalCase {
   return appCase(listener, protocol, { reason: "APP_FAILED", text: "fail" });
+}
+
+function refusedCase(listener: ListenerName, protocol: RunProtocol): RefusalCase {
+  return appCase(listener, protocol, { reason: "APP_REFUSED", text: "refuse" });
 }
 
 function lateCase(listener: ListenerName, protocol: RunProtocol): RefusalCase {

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { ByteBudget } from "#src/limit/byte-budget.ts";
 import { fail, type Refusal } from "#src/refusal/refusal.ts";
@@ -36,6 +37,12 @@ async function startRuns({ isShared = false, claimMs = 0 } = {}) {
   return {
     ...instanceOn(slow, clock, isShared),
     others: () => instanceOn(stores.runRecords, clock, isShared),
+    /** The record of the order that `ask` sends by itself. */
+    find() {
+      const scoped = JSON.stringify(["demo", app.id, "order-1"]);
+      return stores.runRecords.find(createHash("sha256").update(scoped).digest("base64url"));
+    },
+    dropTexts: () => stores.runRecords.dropTexts("demo", { bytes: 1, limit: 10 }),
   };
 }
 
@@ -45,6 +52,7 @@ function instanceOn(store: RunRecordStore, clock: ReturnType<typeof createManual
     held: undefined,
   };
   const starts: string[] = [];
+  const words: string[] = [];
   let ids = 0;
   const runs = createIdempotentRuns({
     ...{ clock, store, isShared, bytes: new ByteBudget(clock, Number.POSITIVE_INFINITY) },
@@ -69,10 +77,11 @@ function instanceOn(store: RunRecordStore, clock: ReturnType<typeof createManual
       const { text, isReplayed } = await runs.run(whole, serviceCall());
       return `${text}${isReplayed ? "*" : ""}`;
     } catch (thrown) {
+      words.push((thrown as Refusal).message);
       return (thrown as Refusal).reason;
     }
   }
-  return { clock, ends, starts, ask };
+  return { clock, ends, starts, words, ask };
 }
 
 test("a key stands for one run of one team's app, whichever of the team's API keys sends it", async () => {
@@ -124,6 +133,36 @@ test.each(["APP_FAILED", "APP_TIMEOUT"] as const)(
     expect(starts).toHaveLength(1);
   },
 );
+
+test("a repeat of a run that its app refused gets the words, from the store and from memory, on every instance", async () => {
+  const { ends, starts, ask, words, others } = await startRuns({ isShared: true });
+  const held = Promise.withResolvers<void>();
+  ends.held = held.promise;
+  ends.by = fail("APP_REFUSED", { problem: "No address ☀.", mayHaveRun: true });
+  const both = [ask(), ask()];
+  held.resolve();
+  expect([...(await Promise.all(both)), await ask()]).toEqual(Array(3).fill("APP_REFUSED"));
+  const other = others();
+  expect(await other.ask()).toBe("APP_REFUSED");
+  expect([...words, ...other.words]).toEqual(Array(4).fill("No address ☀."));
+  expect(starts).toHaveLength(1);
+});
+
+test("the words of an app that refused are kept as those of a failed run, which an older instance can read", async () => {
+  const { ends, ask, find } = await startRuns();
+  ends.by = fail("APP_REFUSED", { problem: "No address.", mayHaveRun: true });
+  await ask();
+  expect(await find()).toMatchObject({ state: "app_failed", textBytes: "No address.".length });
+});
+
+test("an app that refused has failed, once its words are no longer kept", async () => {
+  const { ends, starts, ask, dropTexts } = await startRuns();
+  ends.by = fail("APP_REFUSED", { problem: "No address.", mayHaveRun: true });
+  await ask();
+  await dropTexts();
+  expect(await ask()).toBe("APP_FAILED");
+  expect(starts).toHaveLength(1);
+});
 
 test("a key is kept for its hours, and is then a new one", async () => {
   const { clock, starts, ask } = await startRuns();

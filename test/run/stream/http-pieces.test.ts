@@ -237,6 +237,7 @@ test("an app that sends comments without end is cut off at the bound of the body
     headers: [],
     body: Buffer.from("{}"),
     deadlineMs: systemClock.monotonicMs() + 60_000,
+    cleanWords: (words: string) => words,
   };
   const held = new ByteBudget(systemClock, 10_000_000).open("demo");
   const pieces = new HttpPieces({ messageBytesMax: 100, bodyBytesMax: 1_000_000, held }, (reader) =>
