@@ -16,8 +16,8 @@ const server = createServer(async (request, response) => {
   const gone = new AbortController();
   response.on("close", () => gone.abort());
 
-  // Keyrun sends {"runId", "teamId", "appId", "text"}. Answer 200 with {"text"}: anything else is a
-  // failed run.
+  // Keyrun sends {"runId", "teamId", "appId", "keyId", "text"}. Answer 200 with {"text"}, or refuse
+  // with 422 and {"error":{"message"}}: nearly anything else is a failed run (docs/apps.md).
   try {
     const run = (await json(request)) as { text: string };
     const text = await shout(run.text, {

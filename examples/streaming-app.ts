@@ -21,7 +21,7 @@ const server = createServer(async (request, response) => {
     return;
   }
   try {
-    // Keyrun sends {"runId", "teamId", "appId", "text"}.
+    // Keyrun sends {"runId", "teamId", "appId", "keyId", "text"}.
     const run = (await json(request)) as { text: string };
     response.writeHead(200, { "Content-Type": "text/event-stream" });
     // Writes no faster than the caller reads, and stops when the caller leaves. If the app throws,

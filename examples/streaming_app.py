@@ -36,7 +36,7 @@ class App(BaseHTTPRequestHandler):
             self.send_error(404)
             return
         try:
-            # Keyrun sends {"runId", "teamId", "appId", "text"}.
+            # Keyrun sends {"runId", "teamId", "appId", "keyId", "text"}.
             run = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             pieces = speak(run["text"])
         except (TypeError, ValueError, KeyError):

@@ -89,8 +89,9 @@ export interface BackendRunner<Backend extends RemoteBackend = RemoteBackend> {
    * Sends the run once and returns the text that came back; it is never sent again. The promise
    * settles only after the exchange is completely over on this side. Refuses with APP_UNREACHABLE
    * if it is certain that no part of the run was sent, with APP_TIMEOUT, APP_REFUSED or APP_BUSY if
-   * the backend says so, and otherwise with APP_FAILED. When the limits end the run it soon rejects: with APP_UNREACHABLE if
-   * nothing was sent, otherwise with any error; use the refusal of the limits instead.
+   * the backend says so, and otherwise with APP_FAILED. When the limits end the run it soon
+   * rejects: with APP_UNREACHABLE if nothing was sent, otherwise with any error; use the refusal of
+   * the limits instead.
    */
   run(run: Run, backend: Backend, limits: RunLimits): Promise<string>;
   /**
@@ -135,7 +136,7 @@ export function appFailed(happened: string): Refusal {
   return fail("APP_FAILED", { cause: happened, mayHaveRun: true });
 }
 
-/** The refusal for an app that took too long. `happened` goes to the log, as that of `appFailed`. */
+/** The refusal for an app that took too long. `happened` is that of `appFailed`. */
 export function appTimedOut(happened: string): Refusal {
   return fail("APP_TIMEOUT", { cause: happened, mayHaveRun: true });
 }

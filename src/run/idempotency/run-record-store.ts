@@ -19,9 +19,9 @@ export interface RunRecord {
 /** `running` also stands for a run whose process ended before it could write what came of it. */
 export type RunState = "running" | EndState;
 /**
- * `app_failed` with a text: the app refused the run, and the text is its words. No state of its own:
- * in a fleet that upgrades, an older instance can't read a record of a state that it does not know,
- * and takes this one for a run that failed. So does a repeat once the text is no longer kept.
+ * `app_failed` with a text: the app refused the run, and the text is its words. This is no state of
+ * its own, because an older instance of a fleet that upgrades can't read a record in a state that
+ * it does not know. It tells that the run has failed, as is told once the text is no longer kept.
  */
 export type EndState = "done" | "app_failed" | "app_timeout";
 

@@ -83,7 +83,7 @@ export async function outcomeOf(output: () => string | Promise<string>): Promise
   }
 }
 
-/** The refusal of a repeat of a run that failed in this way. `words` are those of an app that refused. */
+/** The refusal of a repeat of a run that ended so. `words` are those of an app that refused. */
 export function replayedRefusal(state: FailedState, words = ""): Refusal {
   if (state === "app_refused") return fail("APP_REFUSED", { problem: words, isReplayed: true });
   return fail(state === "app_failed" ? "APP_FAILED" : "APP_TIMEOUT", { isReplayed: true });
