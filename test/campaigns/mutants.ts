@@ -231,6 +231,20 @@ export const mutants: readonly Mutant[] = [
     test: "test/run/http-exchange.test.ts",
   },
   {
+    fault: "an app that has sent a part of its output is believed that it did nothing",
+    file: "src/run/grpc-call.ts",
+    text: '!(hasMessage && refusal?.reason === "APP_BUSY")',
+    by: "true",
+    test: "test/run/app-refusals.test.ts",
+  },
+  {
+    fault: "an app that refuses may repeat a header that only it was sent",
+    file: "src/run/app-refusals.ts",
+    text: "for (const secret of secrets) cut = ",
+    by: "for (const secret of [] as string[]) cut = ",
+    test: "test/run/app-refusals.test.ts",
+  },
+  {
     fault: "the address of an app's host is kept for ever",
     file: "src/run/host-lookup.ts",
     text: "if (held && clock.monotonicMs() < held.untilMs)",

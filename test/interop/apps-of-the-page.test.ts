@@ -43,7 +43,7 @@ const apps = [
     start(folder: string) {
       // `go run` would leave the program running when it is killed.
       execFileSync(go, ["build", "-o", "app", "app.go"], { cwd: folder });
-      return spawn("./app", { ...quietly, cwd: folder });
+      return spawn(join(folder, "app"), { ...quietly, cwd: folder });
     },
   },
 ] as const;
