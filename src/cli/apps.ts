@@ -4,8 +4,8 @@ import type { AppBackendJson, AppJson } from "#gen/keyrun/v1/app_pb.ts";
 import { append, commandGroup, rpcCommand } from "./command-words.ts";
 import { CallRefused, wrongUse } from "./failures.ts";
 import { wholeList } from "./lists.ts";
-import { printTable, timeWords } from "./table.ts";
-import { answer, type JsonOption, printable, type Terminal } from "./terminal.ts";
+import { printFields, printTable, timeWords } from "./table.ts";
+import { answer, type JsonOption, type Terminal } from "./terminal.ts";
 
 /** `apps create | update | show | list | delete`. */
 export function addAppCommands(program: Command, terminal: Terminal): void {
@@ -236,11 +236,7 @@ async function showApp(terminal: Terminal, appId: string, options: JsonOption): 
       ["teams", app.teamIds?.join(", ") || "all"],
       ["created", timeWords(app.createTime ?? "-")],
     ];
-    for (const [what, text] of lines) {
-      terminal.print(
-        `${terminal.style.strong(what.padEnd("background timeout".length))}  ${printable(text)}`,
-      );
-    }
+    printFields(terminal, lines);
   });
 }
 

@@ -73,6 +73,20 @@ async function findRedacted(
   );
 }
 
+/** The team's key with this id, whatever its state. Throws where there is none. */
+export async function readKey(
+  terminal: Terminal,
+  { teamId, keyId }: { readonly teamId: string; readonly keyId: string },
+): Promise<KeyJson> {
+  const { keys: client } = await terminal.server();
+  const request = { teamId, query: keyId, showRevoked: true };
+  const { keys } = await wholeList("keys", (page) => client.listKeys({ ...request, ...page }));
+  // Keys whose labels have the id in them fit the query, too.
+  const key = keys.find(({ id }) => id === keyId);
+  if (key === undefined) throw unknownKey(teamId, keyId);
+  return key;
+}
+
 function unknownKey(teamId: string, key: string): CommandFailure {
   return new CommandFailure(
     `Team ${teamId} has no key ${key}. List its keys with \`./keyrun keys list --team ${teamId}\`.`,

@@ -15,13 +15,13 @@ import {
   withExamples,
 } from "./command-words.ts";
 import { CommandFailure, wrongUse } from "./failures.ts";
-import { withNamedKey } from "./key-name.ts";
+import { readKey, withNamedKey } from "./key-name.ts";
 import { chooseTeam, wholeList } from "./lists.ts";
 import type { ScanOptions, ScanWorld } from "./scan/scan-keys.ts";
-import { type Column, printTable, type Row, timeCell, timeWords } from "./table.ts";
+import { type Column, printFields, printTable, type Row, timeCell, timeWords } from "./table.ts";
 import { answer, type JsonOption, type Terminal } from "./terminal.ts";
 
-/** `keys create | list | update | rotate | revoke | verify | scan`. */
+/** `keys create | list | show | update | rotate | revoke | verify | scan`. */
 export function addKeyCommands(program: Command, terminal: Terminal, world: ScanWorld): void {
   const keys = commandGroup(program, "keys", {
     does: "Manage and verify a team's API keys.",
@@ -57,6 +57,14 @@ export function addKeyCommands(program: Command, terminal: Terminal, world: Scan
     .option("--search <text>", "only keys whose label has this text, or whose id or redacted form fits it")
     .option("--unused-for <time>", "only active keys without a use in this time, like 90d or 12h")
     .action((options: ListOptions) => listKeys(terminal, options));
+
+  rpcCommand(keys, "show", {
+    does: "Show all that is known of a key, also of one that has ended.",
+    examples: ["keys show 7k3f0m9x2a4c6e8g1j5n7p9q", "keys show --team demo svc_7k3f…x9Qz"],
+  })
+    .argument("<key>", keyNames)
+    .option("--team <team_id>", teamOfKey)
+    .action((key: string, options: TeamOption) => showKey(terminal, key, options));
 
   rpcCommand(keys, "update", {
     does: "Change a key's label, or bring its expiry forward.",
@@ -229,6 +237,30 @@ function restrictionNote({ appIds = [], requestsPerMinute }: KeyJson): string {
     ...(requestsPerMinute === undefined ? [] : [`${requestsPerMinute}/min`]),
   ];
   return notes.length === 0 ? "" : ` (${notes.join(", ")})`;
+}
+
+/** Shows the key that a text names. */
+async function showKey(terminal: Terminal, text: string, options: TeamOption): Promise<void> {
+  const key = await withNamedKey(terminal, { text, team: options.team }, (named) => readKey(terminal, named));
+  const moment = (time: string | undefined, by: string | undefined) =>
+    `${timeWords(time ?? "-")}, by ${by || "-"}`;
+  await answer(terminal, options, { key }, () =>
+    printFields(terminal, [
+      ["id", key.id],
+      ["team", key.teamId],
+      ["label", key.label || "-"],
+      ["key", key.redactedValue],
+      ["state", stateWord(key)],
+      ["created", moment(key.createTime, key.createdBy)],
+      ["last used", timeWords(key.lastUseTime ?? "never")],
+      ["expires", timeWords(key.expireTime ?? "never")],
+      ["revoked", key.revokeTime && moment(key.revokeTime, key.revokedBy)],
+      ["apps", key.appIds?.join(", ") || "all of the team's"],
+      ["requests a minute", String(key.requestsPerMinute ?? "only the team's limit")],
+      ["replaces", key.replacesKeyId || undefined],
+      ["replaced by", key.replacedByKeyId || undefined],
+    ]),
+  );
 }
 
 interface UpdateOptions extends TeamOption {

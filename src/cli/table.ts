@@ -55,6 +55,18 @@ export async function printTable(
   }
 }
 
+/** Prints what is known of one thing, a line each: its name and its text, if there is one. */
+export function printFields(
+  terminal: Terminal,
+  fields: readonly (readonly [string, string | undefined])[],
+): void {
+  const width = Math.max(...fields.map(([name]) => name.length));
+  for (const [name, text] of fields) {
+    if (text !== undefined)
+      terminal.print(`${terminal.style.strong(name.padEnd(width))}${gap}${printable(text)}`);
+  }
+}
+
 const gap = "  ";
 
 function textOf(cell: Cell, form: "full" | "short"): string {

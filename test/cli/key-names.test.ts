@@ -98,3 +98,63 @@ test("a key as an argument of keys verify is never printed, and the right way is
   );
   expect(stderr).not.toContain(value.split(".")[1]);
 });
+
+const show = (...args: string[]) =>
+  runCommand(["keys", "show", ...args], { env: { KEYRUN_DATA_DIR: keyrun.config.dataDir } });
+
+test.each(names)("a key is shown by %s", async (_, name) => {
+  const teamId = await keyrun.newTeam();
+  const [key] = [await keyrun.newKey(teamId), await keyrun.newKey(teamId)];
+  const { code, stdout, stderr } = await show("--team", teamId, name(key));
+  expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
+  expect(stdout).toMatch(new RegExp(`^id +${key.id}\n`));
+});
+
+test("keys show tells all that is known of a key, also of one that has ended", async () => {
+  const teamId = await keyrun.newTeam();
+  const { key } = await keyrun.keys.createKey({
+    teamId,
+    label: "ci",
+    appIds: ["echo"],
+    requestsPerMinute: 5,
+  });
+  const { id = "", redactedValue } = key ?? {};
+  // Another key whose label has the id in it.
+  await keyrun.keys.createKey({ teamId, label: `after ${id}` });
+  const rotated = await keyrun.keys.rotateKey({ teamId, keyId: id });
+  const time = "20\\d\\d-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\dZ";
+  const linesOf = async (keyId: string) => (await show("--team", teamId, keyId)).stdout.trimEnd().split("\n");
+  expect(await linesOf(id)).toEqual([
+    `id                 ${id}`,
+    `team               ${teamId}`,
+    "label              ci",
+    `key                ${redactedValue}`,
+    "state              revoked",
+    expect.stringMatching(new RegExp(`^created {12}${time}, by a service$`)),
+    "last used          never",
+    "expires            never",
+    expect.stringMatching(new RegExp(`^revoked {12}${time}, by a service$`)),
+    "apps               echo",
+    "requests a minute  5",
+    `replaced by        ${rotated.key?.id}`,
+  ]);
+  expect((await linesOf(rotated.key?.id ?? "")).at(-1)).toBe(`replaces           ${id}`);
+  const plain = await linesOf((await keyrun.newKey(teamId)).id);
+  expect(plain.slice(-3)).toEqual([
+    "expires            never",
+    "apps               all of the team's",
+    "requests a minute  only the team's limit",
+  ]);
+  const json = JSON.parse((await show("--team", teamId, id, "--json")).stdout);
+  expect(json).toMatchObject({ key: { id, label: "ci", state: "KEY_STATE_REVOKED" } });
+});
+
+test("keys show of another team's key, or of none, says how to list the team's own", async () => {
+  const [teamId, other] = [await keyrun.newTeam(), await keyrun.newTeam()];
+  const { id } = await keyrun.newKey(other);
+  for (const named of [id, `svc_${id}`, "0".repeat(24), "svc_zzzz…zzzz"]) {
+    const { code, stdout, stderr } = await show("--team", teamId, named);
+    expect([code, stdout]).toEqual([1, ""]);
+    expect(stderr).toMatch(new RegExp(`^Team ${teamId} has no key .*\\. List its keys with `));
+  }
+});

@@ -198,6 +198,7 @@ export const readingCommands: ReadonlyMap<string, (keyrun: Keyrun) => Promise<Co
     "apps show": async () => ({ args: ["echo"] }),
     "apps list": async () => ({ args: [] }),
     "keys list": async () => ({ args: ["--team", "demo", "--revoked"] }),
+    "keys show": async (keyrun: Keyrun) => ({ args: (await ofKey(keyrun)).args }),
     "keys verify": async (keyrun: Keyrun) => ({ args: [], stdin: [(await keyrun.newKey("demo")).value] }),
     "keys scan": async () => ({ args: ["-"], stdin: ["no key"] }),
     usage: async () => ({ args: ["--team", "demo"] }),
