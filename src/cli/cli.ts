@@ -12,9 +12,17 @@ import { CommandFailure, isCallError } from "./failures.ts";
 import { addKeyCommands } from "./keys.ts";
 import { addMemberCommands, addPreviewCommands, addSignInCommand } from "./members.ts";
 import { addServeCommands, addStoreCommands } from "./offline-commands.ts";
+import { addRunCommands } from "./runs.ts";
 import { addServiceTokenCommands } from "./service-tokens.ts";
 import { addTeamCommands } from "./teams.ts";
-import { type CliWorld, createStyle, printableText, type Terminal, wantsColour } from "./terminal.ts";
+import {
+  type CliWorld,
+  createStyle,
+  printableOutput,
+  printableText,
+  type Terminal,
+  wantsColour,
+} from "./terminal.ts";
 import { addUsageCommand } from "./usage.ts";
 
 /** Runs the command of this process. The result is for `process.exitCode`: see `createCli`. */
@@ -38,8 +46,8 @@ export function runCli(
 }
 
 /**
- * The command line. Every command but `serve` is a client of the internal listener, and loads only
- * what it uses: people wait for each command.
+ * The command line. Its commands are clients of the internal listener, or of the public one where
+ * an API key does what they say. Each loads only what it uses: people wait for each command.
  *
  * `run` takes the arguments after the program's name and never throws. Its result is the exit
  * status: 0 for success, 1 for a failure (with a sentence on standard error), 2 for wrong use.
@@ -106,6 +114,7 @@ export function createProgram(world: CliWorld, terminal: Terminal): Command {
   addPreviewCommands(program, terminal);
   addAppCommands(program, terminal);
   addKeyCommands(program, terminal, world);
+  addRunCommands(program, terminal, world);
   addUsageCommand(program, terminal);
   addServiceTokenCommands(program, terminal);
   addAuditCommand(program, terminal);
@@ -133,6 +142,7 @@ function openTerminal(world: CliWorld, left: Leftover): Terminal {
       return left.connection;
     },
     print: (line) => void stdout.write(`${printableText(line, { coloured: colourOut === true })}\n`),
+    writeText: (pieces) => writeText(stdout, pieces),
     note,
     style: createStyle(colourOut === true),
     ...(stdout.isTTY && stdout.columns !== undefined && { columns: stdout.columns }),
@@ -140,6 +150,7 @@ function openTerminal(world: CliWorld, left: Leftover): Terminal {
       if (stdin.isTTY) note("Paste the key, then press Enter:");
       return readFirstLine(stdin);
     },
+    readText: (bytesMax) => readText(stdin, bytesMax),
     endWith: (exitCode) => {
       left.exitCode = exitCode;
     },
@@ -162,6 +173,39 @@ async function readFirstLine(input: AsyncIterable<Uint8Array | string>): Promise
     if (text.includes("\n") || text.length > lineCharactersMax) break;
   }
   return (text.split("\n")[0] ?? "").trim().slice(0, lineCharactersMax);
+}
+
+async function readText(input: AsyncIterable<Uint8Array | string>, bytesMax: number): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of input) {
+    const piece = Buffer.from(chunk);
+    bytes += piece.byteLength;
+    if (bytes > bytesMax) throw new CommandFailure(`Standard input is longer than ${bytesMax} bytes.`);
+    chunks.push(piece);
+  }
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(Buffer.concat(chunks));
+  } catch (cause) {
+    throw new CommandFailure("Standard input is not a text in UTF-8.", { cause });
+  }
+}
+
+async function writeText(
+  stdout: CliWorld["stdout"],
+  pieces: Parameters<Terminal["writeText"]>[0],
+): Promise<void> {
+  let last = "\n";
+  try {
+    for await (const piece of pieces) {
+      if (stdout.writable === false) return;
+      if (piece === undefined || piece === "") continue;
+      stdout.write(stdout.isTTY ? printableOutput(piece) : piece);
+      last = piece;
+    }
+  } finally {
+    if (stdout.isTTY && !last.endsWith("\n")) stdout.write("\n");
+  }
 }
 
 async function commandFailure(error: unknown, { connection, command }: Leftover): Promise<CommandFailure> {

@@ -14,7 +14,7 @@ import type { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import type { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import { clientHeader, type DeclaredClient } from "../auth/principal.ts";
 import type { Config } from "../settings/config.ts";
-import { readHostAndPort, writeHostAndPort } from "../settings/host.ts";
+import { type HostAndPort, readHostAndPort, writeHostAndPort } from "../settings/host.ts";
 import { type Environment, readSettings } from "../settings/read-settings.ts";
 import { CallRefused, CallUnanswered, CommandFailure, type ErrorAnswer, isCallError } from "./failures.ts";
 
@@ -61,6 +61,11 @@ export function readAddress(config: Config, env: Environment): string {
   const { host, port } = isSet
     ? { host: config.grpcHost, port: config.grpcPort }
     : readHostAndPort(readAddressFile(config.dataDir, env));
+  return reachableAt({ host, port });
+}
+
+/** Where a listener is reached that binds to this address: a wildcard is reached by loopback. */
+export function reachableAt({ host, port }: HostAndPort): string {
   return writeHostAndPort({ host: { "0.0.0.0": "127.0.0.1", "::": "::1" }[host] ?? host, port });
 }
 

@@ -21,6 +21,8 @@ export interface OutputStream {
   readonly isTTY?: boolean;
   /** The width of the terminal. */
   readonly columns?: number;
+  /** False once the reader of a pipe has left. */
+  readonly writable?: boolean;
 }
 
 /** What a command works with, besides its arguments. */
@@ -29,6 +31,12 @@ export interface Terminal {
   server(): Promise<Connection>;
   /** A line of the answer, on standard output. */
   print(line: string): void;
+  /**
+   * A text of an app on standard output, piece by piece. A pipe or a file gets it exactly; in a
+   * terminal, what misleads its reader is replaced, and the text ends with a line break. Stops
+   * where the reader has left.
+   */
+  writeText(pieces: Iterable<string | undefined> | AsyncIterable<string | undefined>): Promise<void>;
   /** A line for people, on standard error: a pipe gets the answer alone. */
   note(line: string): void;
   /** Colours of the answer, if standard output is a terminal that has them. */
@@ -37,6 +45,8 @@ export interface Terminal {
   readonly columns?: number;
   /** The first line of standard input, trimmed; empty if there is none. */
   readLine(): Promise<string>;
+  /** All of standard input, exactly. Throws past `bytesMax`, and where it is not UTF-8. */
+  readText(bytesMax: number): Promise<string>;
   /** Sets the exit status of a command that did its work and got a negative answer. */
   endWith(exitCode: number): void;
 }
@@ -102,6 +112,14 @@ export function printableText(text: string, { coloured }: { readonly coloured: b
     .split(coloured ? keptInColours : keptInPlain)
     .map((part, index) => (index % 2 === 1 ? part : printable(part)))
     .join("");
+}
+
+/** The same for a text of an app, whose tabs stay, too. */
+export function printableOutput(text: string): string {
+  return text
+    .split("\t")
+    .map((part) => printableText(part, { coloured: false }))
+    .join("\t");
 }
 
 /** JSON in which such characters are escaped. JSON itself escapes only a part of them. */

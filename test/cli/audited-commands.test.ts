@@ -4,6 +4,7 @@ import { secretPath } from "#src/settings/data-folder.ts";
 import {
   type CommandCall,
   changingCommands,
+  keyCommands,
   offlineCommands,
   readingCommands,
 } from "../harness/audited-commands.ts";
@@ -22,7 +23,7 @@ afterAll(async () => {
 });
 
 test("each command of the program is called here, in one way", () => {
-  const called = [...changingCommands.keys(), ...readingCommands.keys(), ...offlineCommands];
+  const called = [...changingCommands.keys(), ...readingCommands.keys(), ...keyCommands, ...offlineCommands];
   expect(called.toSorted()).toEqual(everyCommand().toSorted());
 });
 

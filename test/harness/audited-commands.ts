@@ -210,6 +210,9 @@ export const readingCommands: ReadonlyMap<string, (keyrun: Keyrun) => Promise<Co
   }),
 );
 
+/** Commands that an API key may do. What it runs is no event. */
+export const keyCommands: readonly string[] = ["run", "runs list", "runs show", "runs cancel", "limit"];
+
 /** Commands that need no running server. What they have changed is written at the next start. */
 export const offlineCommands: readonly string[] = [
   "serve",

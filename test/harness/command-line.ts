@@ -8,7 +8,9 @@ import type { CliWorld, Terminal } from "#src/cli/terminal.ts";
 export interface Circumstances {
   readonly env?: CliWorld["env"];
   /** Standard input, chunk by chunk. */
-  readonly stdin?: readonly string[];
+  readonly stdin?: readonly (string | Uint8Array)[];
+  /** Standard input is a terminal. */
+  readonly isTyped?: boolean;
   readonly serve?: CliWorld["serve"];
   readonly nodeVersion?: string;
   readonly storeMsMax?: number;
@@ -40,6 +42,7 @@ function createWorld({
   serve,
   nodeVersion = process.versions.node,
   columns,
+  isTyped = false,
   ...others
 }: Circumstances) {
   const [stdout, stderr]: [string[], string[]] = [[], []];
@@ -48,7 +51,7 @@ function createWorld({
     ...others,
     env,
     nodeVersion,
-    stdin: Readable.from(stdin),
+    stdin: Object.assign(Readable.from(stdin), { isTTY: isTyped }),
     stdout: { ...terminal, write: (text) => stdout.push(text) },
     stderr: { ...terminal, write: (text) => stderr.push(text) },
     readFile: (path) => readFileSync(path, "utf8"),

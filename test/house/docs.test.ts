@@ -108,7 +108,7 @@ test("the table of metrics names exactly those that exist, and no page names ano
 
 test("every setting that the docs name exists", () => {
   const known = new Set(read(".env.example").match(/\bKEYRUN_[A-Z_]+\b/g));
-  const others = new Set(["KEYRUN_API_KEY"]);
+  const others = new Set(["KEYRUN_API_KEY", "KEYRUN_URL"]);
   const tests = [...readSources("test")].filter(([path]) => !path.startsWith("test/house/"));
   const ofTests = new Set(tests.flatMap(([, text]) => text.match(/\bKEYRUN_TEST_[A-Z_]+\b/g) ?? []));
   const named = pages.flatMap((page) =>
