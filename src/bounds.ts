@@ -148,6 +148,10 @@ export const bounds = {
   rememberedAppsMax: 10_000,
   /** Streams of all apps at once, counted apart from the runs. */
   streamsMax: 4_096,
+  /** After how long a caller is told to look at a run that was taken on. */
+  retryAfterAcceptedS: 2,
+  /** Runs in the background of all apps at once, on each instance. */
+  backgroundRunsMax: 4_096,
   /**
    * After so much silence a stream sends something that its reader ignores, where its form has
    * that, and its head is sent although the app has not begun to answer. Proxies close what is

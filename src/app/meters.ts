@@ -120,6 +120,7 @@ export function meterStores(stores: Stores, parts: MeterParts): Stores {
     users: meterPort("users", stores.users, parts),
     window: meterPort("window", stores.window, parts),
     runRecords: meterPort("run_records", stores.runRecords, parts),
+    backgroundRuns: meterPort("background_runs", stores.backgroundRuns, parts),
     audit: meterPort("audit", stores.audit, parts),
     ...meterPort("store", { check: stores.check, isEmpty: stores.isEmpty }, parts),
     ...(stores.fleet && { fleet: meterFleet(stores.fleet, parts) }),

@@ -5,15 +5,12 @@ import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
-import { createAdmit, createCheckKey, type Load } from "../admission/admission.ts";
+import { createAdmit, type Load } from "../admission/admission.ts";
 import { createDecide } from "../admission/decide.ts";
 import { createAppService } from "../apps/app-service.ts";
 import type { AuditLog } from "../audit/audit-log.ts";
-import type { Clock } from "../base/clock.ts";
-import { createRunIds } from "../base/ids.ts";
 import { bounds } from "../bounds.ts";
 import { currentRecords } from "../cache/record-source.ts";
-import { everyInstanceHas } from "../fleet/who-may-join.ts";
 import { createFleetKeyEvents, createKeyEvents } from "../keys/key-events.ts";
 import { deletedKeyVersion } from "../keys/key-life.ts";
 import { createKeyService } from "../keys/key-service.ts";
@@ -29,55 +26,27 @@ import type { ServiceSecrets } from "../keys/service-secrets.ts";
 import { createUpdateKey } from "../keys/update-key.ts";
 import { createVerifyKey } from "../keys/verify-key.ts";
 import { createWatchedUses, createWatchKeys, type WatchKeysParts } from "../keys/watch-keys.ts";
-import type { ByteBudget } from "../limit/byte-budget.ts";
 import type { TeamLimiter } from "../limit/limit-decision.ts";
 import { createLimiter } from "../limit/limiter.ts";
-import type { Log } from "../log/log.ts";
-import { createRedaction, type Redact } from "../log/redaction.ts";
-import type { Metrics } from "../metrics/metrics.ts";
-import { fail } from "../refusal/refusal.ts";
 import { auditMethod } from "../rpc/audit/audit-calls.ts";
 import { runMsMax, served } from "../rpc/served.ts";
-import { createAppRunner } from "../run/app-runner.ts";
-import { createIdempotentRuns } from "../run/idempotency/idempotent-runs.ts";
-import type { NameFilePaths } from "../run/resolve-host.ts";
-import { createFindRunnableApp, createRunService } from "../run/run-service.ts";
-import { createRunSlots } from "../run/run-slots.ts";
-import { createWatchRights } from "../run/watch-rights.ts";
-import type { Config } from "../settings/config.ts";
-import type { Stores } from "../store/stores.ts";
 import type { TeamBelongings } from "../teams/delete-team.ts";
 import { createTeamService } from "../teams/team-service.ts";
-import type { Traces } from "../traces/traces.ts";
 import { createGetUsage } from "../usage/get-usage.ts";
 import { createUsage, type Usage } from "../usage/usage.ts";
-import type { Caches } from "./caches.ts";
-import type { Membership } from "./membership.ts";
-import { createStreamMeters, meterRuns, meterVerdicts, meterVerify } from "./meters.ts";
+import { keyLifeSchema, longRunsSchema, requireSchema } from "./membership.ts";
+import { meterVerdicts, meterVerify } from "./meters.ts";
 import { noteCallers } from "./request-observers.ts";
+import { type Runs, type RunsParts, wireRuns } from "./wire-runs.ts";
 
-export interface ServicesParts {
-  readonly config: Config;
-  readonly clock: Clock;
-  readonly log: Log;
+export interface ServicesParts extends RunsParts {
   readonly audit: AuditLog;
-  readonly metrics: Metrics;
-  readonly bytes: ByteBudget;
-  readonly stores: Stores;
-  readonly caches: Caches;
-  readonly membership: Membership;
   readonly load: Load;
-  /** Undefined: requests are not traced. */
-  readonly traces: Traces | undefined;
   /** Whether requests have notes. */
   readonly isWatched: boolean;
   /** Undefined: this process counts alone. */
   readonly sharedLimit: TeamLimiter | undefined;
   readonly secrets: ServiceSecrets;
-  /** Where the system says how the hosts of apps become addresses, if not in its usual files. */
-  readonly nameFiles?: NameFilePaths | undefined;
-  /** Cuts secrets from the words of apps; undefined: it knows the form of keys alone. */
-  readonly redact?: Redact | undefined;
   /** Checks the callers that watch keys, and says when a check is worth making at once. */
   readonly watchAccess: Pick<WatchKeysParts, "checkAccess" | "onSessionEnded">;
   /** As in `TeamBelongings`. */
@@ -85,15 +54,6 @@ export interface ServicesParts {
 }
 
 export type Services = ReturnType<typeof createServices>;
-
-/** The schema with which keys expire and are replaced, and that of longer times of apps. */
-const keyLifeSchema = 8;
-const longRunsSchema = 13;
-
-/** Throws FLEET_UPGRADING while an instance of the fleet has an older schema. */
-function requireSchema({ fleet }: Membership, schema: number): void {
-  if (fleet && !everyInstanceHas(schema, fleet.members().leases)) throw fail("FLEET_UPGRADING");
-}
 
 /**
  * Creates Keyrun's own services and the checks that a run must pass. Each part returns what the
@@ -103,10 +63,10 @@ export function createServices(parts: ServicesParts) {
   const keys = wireKeys(parts);
   const usage = wireUsage(parts);
   const decisions = wireDecisions(parts, { keys, usage });
-  const runs = wireRuns(parts, usage);
+  const runs = wireRuns({ ...parts, randomBytes }, usage);
   const { admit, limiter } = decisions;
   const { lastUses, keyEvents, keySweep, watchedUses, revokeLeakedKey } = keys;
-  const { runService, runner, idempotent, findRunnableApp } = runs;
+  const { runService, runner, idempotent, background, findRunnableApp } = runs;
   return {
     admit,
     limiter,
@@ -118,6 +78,7 @@ export function createServices(parts: ServicesParts) {
     runService,
     runner,
     idempotent,
+    background,
     findRunnableApp,
     activeKeys: keys.activeKeys,
     openStreams: () => ({ app: runs.openStreams(), keys: keyEvents.watchers() }),
@@ -126,15 +87,14 @@ export function createServices(parts: ServicesParts) {
     served: [
       served(RunService, runService, { unaryMsMax: runMsMax }),
       served(KeyService, wireKeyService(parts, { keys, usage, decisions })),
-      served(TeamService, wireTeamService(parts, { keys, usage, decisions, idempotent })),
-      served(AppService, wireAppService(parts)),
+      served(TeamService, wireTeamService(parts, { keys, usage, decisions, runs })),
+      served(AppService, wireAppService(parts, runs)),
     ],
   };
 }
 
 type Keys = ReturnType<typeof wireKeys>;
 type Decisions = ReturnType<typeof wireDecisions>;
-type Runs = ReturnType<typeof wireRuns>;
 
 /** The keys of teams: how they are made, end, are used, and who learns of it. */
 function wireKeys(parts: ServicesParts) {
@@ -254,54 +214,6 @@ function wireDecisions(
   };
 }
 
-/** Runs and streams of apps, and the answers that are kept for repeats. */
-function wireRuns(parts: ServicesParts, usage: Usage) {
-  const { config, clock, log, metrics, stores, caches, traces, bytes } = parts;
-  const { mayAdmit, limitOf } = parts.membership;
-  const runner = createAppRunner({
-    clock,
-    appRunsMax: config.appRunsMax,
-    outputBytesMax: config.appOutputBytesMax,
-    nameFiles: parts.nameFiles,
-    redact: parts.redact ?? createRedaction(config.keyPrefix, []),
-  });
-  const ended = { clock, countRun: usage.runEnded };
-  const run = meterRuns(traces?.run(runner) ?? runner.run, metrics, ended);
-  const stream = traces?.stream(runner) ?? runner.stream;
-  const newRunId = createRunIds(randomBytes);
-  const idempotent = createIdempotentRuns({
-    clock,
-    store: stores.runRecords,
-    run,
-    newRunId,
-    bytes,
-    keptHours: config.idempotencyHours,
-    isShared: stores.fleet !== undefined,
-    async recordsMaxOf(teamId) {
-      const team = caches.teams.peek(teamId) ?? (await caches.teams.load(teamId));
-      const perMinute = team ? limitOf(team.plan) : 0;
-      return Math.max(bounds.runRecordsMin, bounds.runRecordMinutes * perMinute);
-    },
-    onWriteFailed: (err) => log.warn({ err }, "records of runs could not be written; they are tried again"),
-  });
-  const slots = createRunSlots({ clock, appRunsMax: config.appStreamsMax, runsMax: bounds.streamsMax });
-  const streams = createStreamMeters({ slots, stream, metrics, ...ended });
-  const findRunnableApp = createFindRunnableApp(caches.apps);
-  const runService = createRunService({
-    findRunnableApp,
-    run,
-    stream: streams.stream,
-    slots: streams.slots,
-    idempotent,
-    newRunId,
-    bytes,
-    watchRights: createWatchRights({ recheckMs: bounds.streamRecheckMs, mayAdmit }),
-    startMsMax: bounds.streamQuietMs,
-    checkKey: createCheckKey(caches.keys, clock),
-  });
-  return { runService, runner, idempotent, findRunnableApp, openStreams: streams.open };
-}
-
 function wireKeyService(
   parts: ServicesParts,
   { keys, usage, decisions }: { readonly keys: Keys; readonly usage: Usage; readonly decisions: Decisions },
@@ -344,12 +256,12 @@ function wireTeamService(
     keys,
     usage,
     decisions,
-    idempotent,
+    runs,
   }: {
     readonly keys: Keys;
     readonly usage: Usage;
     readonly decisions: Decisions;
-    readonly idempotent: Runs["idempotent"];
+    readonly runs: Runs;
   },
 ) {
   const { stores, membership } = parts;
@@ -368,7 +280,10 @@ function wireTeamService(
       countActiveKeys: keyring.countActive,
       appsLimitedTo: stores.apps.limitedTo,
       deleteKeys: createDeleteKeys({ ...changing, onDeleted: usage.keyDeleted }),
-      deleteRunRecords: idempotent.deleteOfTeam,
+      async deleteRunRecords(teamId, before) {
+        await runs.background.deleteOfTeam(teamId, before);
+        await runs.idempotent.deleteOfTeam(teamId, before);
+      },
       deleteUsage: usage.deleteOfTeam,
       leaveServiceTokens: parts.leaveServiceTokens,
       teamDeleted: keyEvents.endTeam,
@@ -376,7 +291,7 @@ function wireTeamService(
   });
 }
 
-function wireAppService({ clock, stores, caches, membership }: ServicesParts) {
+function wireAppService({ clock, stores, caches, membership }: ServicesParts, { background }: Runs) {
   const { mayAdmit, changeSecurityState } = membership;
   const teams = currentRecords(caches.teams, mayAdmit);
   return createAppService({
@@ -385,5 +300,6 @@ function wireAppService({ clock, stores, caches, membership }: ServicesParts) {
     store: stores.apps,
     changeSecurityState,
     requireLongRuns: () => requireSchema(membership, longRunsSchema),
+    cancelRuns: background.cancelAll,
   });
 }

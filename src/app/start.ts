@@ -107,8 +107,10 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
     services.usage.close,
     serviceAccess.lastUses.close,
     services.idempotent.close,
+    services.background.close,
   );
   closers.push(services.runner.close);
+  await services.background.open();
 
   const storeReadiness = createStoreReadiness({ stores, log, ...membership });
   const { readiness } = storeReadiness;
@@ -151,11 +153,12 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
   opened.observed.process = () => ({
     connections: { public: publicListener.connections(), internal: internalListener.connections() },
     openStreams: services.openStreams(),
+    backgroundRuns: services.background.state(),
     activeKeys: services.activeKeys(),
     expiringKeys: services.keySweep.expiringKeys(),
   });
   closers.push(async () => listeners.forEach((listener) => void listener.destroy()));
-  const drainables = [...listeners, streams(services, streamsEnd), idempotentRuns(services)];
+  const drainables = [...listeners, streams(services, streamsEnd), runsOfNobody(services)];
   const { screenFiles, teamId } = opened;
   const noted = { secrets, serviceToken: opened.serviceToken, store: stores.audit };
   return {
@@ -182,9 +185,17 @@ function streams({ keyEvents }: Services, streamsEnd: AbortController): Drainabl
   return { closeConnections, stopAccepting: () => {}, drained: async () => {}, destroy: () => {} };
 }
 
-/** A run with a key goes on when its caller leaves, so the drain waits for the runs themselves. */
-function idempotentRuns({ idempotent }: Services): Drainable {
-  return { closeConnections: () => {}, stopAccepting: () => {}, drained: idempotent.idle, destroy: () => {} };
+/**
+ * A run with a key goes on when its caller leaves, and one in the background has none: the drain
+ * waits for the runs themselves. It does not wait for those who wait for one in the background.
+ */
+function runsOfNobody({ idempotent, background }: Services): Drainable {
+  return {
+    closeConnections: background.endWaits,
+    stopAccepting: () => {},
+    drained: async () => void (await Promise.all([idempotent.idle(), background.idle()])),
+    destroy: () => {},
+  };
 }
 
 /** Step 3: binds the listeners, says where they are, and turns ready. */
@@ -210,6 +221,7 @@ async function serve({ config, parts, closers }: Start, wired: Wired): Promise<A
   services.watchedUses.start();
   services.keySweep.start();
   services.idempotent.start();
+  services.background.begin();
   signIn.sessions.start();
   audit.start();
   parts.announce({ publicAddress, internalAddress, teamId, screen: screenNotice(signIn, screenFiles) });

@@ -23,6 +23,8 @@ export function createAppService(parts: {
   changeSecurityState: ChangeSecurityState<"app", FlooredChange<AppRecord>>;
   /** Throws FLEET_UPGRADING while an instance of the fleet knows no long runs. */
   requireLongRuns(): void;
+  /** Ends what runs of the app in the background, but not for these teams. */
+  cancelRuns(runs: { readonly appId: string; readonly exceptTeamIds?: readonly string[] }): Promise<void>;
 }): ServiceMethods<typeof AppService> {
   const { store, teams, clock, changeSecurityState } = parts;
   const update = (appId: string, change: AppChange, version: number) =>
@@ -83,14 +85,20 @@ export function createAppService(parts: {
             undo: async (written) => written && (await update(id, earlier(change, stored), written.version)),
           },
         );
-        if (changed) return { app: appMessage(changed.value) };
+        if (!changed) continue;
+        const exceptTeamIds = change.teamIds ?? [];
+        if (exceptTeamIds.length > 0) await parts.cancelRuns({ appId: id, exceptTeamIds });
+        return { app: appMessage(changed.value) };
       }
       throw unavailable();
     },
 
     async deleteApp(request) {
       const appId = readResourceId(request.appId, "app_id");
-      return (await remove(appId)) ? {} : missing(appId);
+      const isDeletedNow = await remove(appId);
+      // Also where it was deleted before: the end of that deletion may be missing.
+      await parts.cancelRuns({ appId });
+      return isDeletedNow ? {} : missing(appId);
     },
 
     async listRunnableApps(request) {

@@ -36,6 +36,10 @@ const anyoneOrVerifier: PolicyRow = { public: "none", internal: "service", role:
 const rows: Readonly<Record<string, PolicyRow>> = {
   "keyrun.v1.RunService.RunApp": anyKey,
   "keyrun.v1.RunService.StreamApp": anyKey,
+  "keyrun.v1.RunService.StartRun": anyKey,
+  "keyrun.v1.RunService.GetRun": anyKey,
+  "keyrun.v1.RunService.ListRuns": anyKey,
+  "keyrun.v1.RunService.CancelRun": anyKey,
 
   "keyrun.v1.KeyService.CreateKey": serviceOrMember,
   "keyrun.v1.KeyService.ListKeys": serviceOrMember,

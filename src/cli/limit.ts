@@ -4,11 +4,8 @@ import { accepted, openPublicApi } from "./public-api.ts";
 import { printTable } from "./table.ts";
 import { answer, type CliWorld, type JsonOption, type Terminal } from "./terminal.ts";
 
-/**
- * A request that every key may make: its answer tells the limits, as each answer to a valid key
- * does, and it starts nothing. No app has this id.
- */
-const request = { method: "POST", path: "/api/apps/-/run", body: { text: "" } } as const;
+/** A request that every key may make: its answer tells the limits, and it starts nothing. */
+const request = { method: "GET", path: "/api/runs?page_size=1" } as const;
 
 /** One limit, as `--json` prints it. */
 interface LimitLeft {

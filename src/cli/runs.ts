@@ -1,6 +1,8 @@
 // `run`, `runs …` and `limit`: what a program of a team does with its API key, from the shell. They
 // are clients of the public listener, where the other commands are those of the internal one.
+
 import type { Command } from "commander";
+import type { RunJson } from "#gen/keyrun/v1/run_pb.ts";
 import type { RunAppResponseJson } from "#gen/keyrun/v1/run_service_pb.ts";
 import { type CommandWords, commandGroup, rpcCommand } from "./command-words.ts";
 import { wrongUse } from "./failures.ts";
@@ -150,20 +152,6 @@ function printStarted(terminal: Terminal, { runId = "" }: RunJson): void {
   );
 }
 
-/** A run in the background, as the REST API writes it. */
-interface RunJson {
-  readonly runId?: string;
-  readonly appId?: string;
-  readonly state?: string;
-  readonly text?: string;
-  readonly textDropped?: boolean;
-  readonly error?: { readonly code?: string; readonly message?: string };
-  readonly keyId?: string;
-  readonly createTime?: string;
-  readonly endTime?: string;
-  readonly expireTime?: string;
-}
-
 interface ListOptions extends JsonOption {
   readonly all?: boolean;
 }
@@ -204,7 +192,7 @@ function cellsOf({ runId = "", appId = "", keyId = "", ...run }: RunJson) {
 
 const running = "RUN_STATE_RUNNING";
 
-function stateWord({ state = "" }: RunJson): string {
+function stateWord({ state = "RUN_STATE_UNSPECIFIED" }: RunJson): string {
   return state.replace(/^RUN_STATE_/, "").toLowerCase();
 }
 

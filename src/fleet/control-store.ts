@@ -6,8 +6,11 @@ export type SecurityKind = "key" | "service-token" | "team" | "app" | "member" |
 
 /** A durable change that every instance must know of: copies below `version` are void. */
 export interface ControlChange {
-  /** "plan-limits": limits of plans that were brought before are lower than those until then. */
-  readonly kind: SecurityKind | "plan-limits";
+  /**
+   * "plan-limits": limits of plans that were brought before are lower than those until then. "run":
+   * the run in the background with this id, or with "" any, got its end by another than its owner.
+   */
+  readonly kind: SecurityKind | "plan-limits" | "run";
   readonly id: string;
   readonly version: number;
   /** The team of a key, so that other instances can tell those who watch its keys. */

@@ -117,6 +117,6 @@ export function raiseFloors(
   changes: readonly ControlChange[],
 ): void {
   for (const { kind, id, version } of changes) {
-    if (kind !== "plan-limits") floors[kind]?.raise(id, version);
+    if (kind !== "plan-limits" && kind !== "run") floors[kind]?.raise(id, version);
   }
 }

@@ -31,6 +31,10 @@ export type StoreEntity = (typeof storeEntities)[number];
 export const limitModes = ["shared", "share", "refuse"] as const;
 export type LimitMode = (typeof limitModes)[number];
 
+/** How a run in the background ends. */
+export const backgroundRunEnds = ["succeeded", "failed", "cancelled"] as const;
+export type BackgroundRunEnd = (typeof backgroundRunEnds)[number];
+
 /** What is known of a request that has ended. */
 export interface EndedRequest {
   /** The team of its key; undefined if it showed no key whose secret was right. */
@@ -54,6 +58,8 @@ export interface Metrics {
   runEnded(ended: EndedRun): void;
   /** A stream of the app has ended. */
   streamEnded(appId: string, outcome: Outcome): void;
+  /** The end of a run in the background of this instance was written. */
+  backgroundRunEnded(state: BackgroundRunEnd): void;
   /** Returns the meter of one operation of another service. Call it once for each. */
   callsOf(service: Service, operation: string): CallMeter;
   /** A read reached the store. */
@@ -166,7 +172,8 @@ export function createMetrics(sources: MetricSources): Metrics {
     },
   });
   const outages = outageCounters(registers);
-  const parted = [...Object.values(reads), ...Object.values(outages)];
+  const backgroundRuns = backgroundRunCounters(registers);
+  const parted = [reads, outages, backgroundRuns].flatMap((counters) => Object.values(counters));
   const singles = [cachedKeyHits, limitRefusals, sheds, addressRefusals, ...parted];
   const waiting = [requests, teams, runs, fleet, ...singles];
 
@@ -181,6 +188,7 @@ export function createMetrics(sources: MetricSources): Metrics {
     runStarted: runs.started,
     runEnded: runs.ended,
     streamEnded: runs.streamEnded,
+    backgroundRunEnded: (state) => backgroundRuns[state].add(),
     callsOf,
     storeRead: (entity) => reads[entity].add(),
     cachedKeyHit: cachedKeyHits.add,
@@ -228,6 +236,16 @@ function outageCounters(registers: Registry[]) {
     registers,
   });
   return byName(outageKinds, (cause) => tallyOf(refused.labels({ cause })));
+}
+
+function backgroundRunCounters(registers: Registry[]) {
+  const ended = new Counter({
+    name: "keyrun_background_runs_ended_total",
+    help: "Runs in the background of this instance that ended, by how they ended.",
+    labelNames: ["state"],
+    registers,
+  });
+  return byName(backgroundRunEnds, (state) => tallyOf(ended.labels({ state })));
 }
 
 function readCounters(registers: Registry[]) {

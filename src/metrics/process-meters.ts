@@ -14,6 +14,8 @@ export interface ProcessState {
   /** Open connections, each counted from its acceptance to its end. */
   readonly connections: Readonly<Record<ListenerName, number>>;
   readonly openStreams: Readonly<Record<StreamKind, number>>;
+  /** Runs in the background of this instance, and for how long the oldest has run. */
+  readonly backgroundRuns: { readonly running: number; readonly oldestSeconds: number };
   /** Keys that were used here within the last 5 minutes. */
   readonly activeKeys: number;
   /** Keys of all teams that expire within 14 days. */
@@ -53,6 +55,22 @@ export function processMeters(
     registers,
     collect() {
       for (const kind of streamKinds) this.set({ kind }, stateNow()?.openStreams[kind] ?? 0);
+    },
+  });
+  new Gauge({
+    name: "keyrun_background_runs",
+    help: "Runs in the background that are under way at this instance.",
+    registers,
+    collect() {
+      this.set(stateNow()?.backgroundRuns.running ?? 0);
+    },
+  });
+  new Gauge({
+    name: "keyrun_oldest_background_run_seconds",
+    help: "How long the oldest run in the background of this instance has been under way; 0 without one.",
+    registers,
+    collect() {
+      this.set(stateNow()?.backgroundRuns.oldestSeconds ?? 0);
     },
   });
   new Gauge({

@@ -230,6 +230,30 @@ export const reasons = {
     words:
       "The app has done its work for this Idempotency-Key, but its answer is no longer kept. To run the app again, send a new key.",
   },
+  RUN_NOT_FOUND: {
+    ...notFound,
+    words: "There is no run in the background with this id. It may be kept no longer: check the run id.",
+  },
+  RUN_INTERRUPTED: {
+    type: "api_error",
+    log: "warn",
+    unsafeToRepeat: true,
+    code: Code.Unknown,
+    httpStatus: 502,
+    words:
+      "The run was cut off, as its instance of Keyrun stopped. The app may have done its work: repeat the request only if that is safe.",
+  },
+  RUN_CANCELLED: {
+    ...invalid,
+    code: Code.Aborted,
+    httpStatus: 409,
+    words: "The run was cancelled. The app may have done a part of its work.",
+  },
+  BACKGROUND_RUNS_OFF: {
+    ...failedPrecondition,
+    words:
+      "There are no runs in the background here, as nothing is kept of runs (KEYRUN_IDEMPOTENCY_HOURS=0). Use RunApp.",
+  },
   DEADLINE_EXCEEDED: {
     ...late,
     withoutRpcDetails: true,
@@ -275,6 +299,10 @@ export const reasons = {
 } as const satisfies Record<string, ReasonRow>;
 
 export type Reason = keyof typeof reasons;
+
+export function isReason(text: string): text is Reason {
+  return Object.hasOwn(reasons, text);
+}
 
 export function rowOf(reason: Reason): ReasonRow {
   return reasons[reason];

@@ -27,6 +27,7 @@ import type { RequestNotes } from "../http/request-notes.ts";
 import { type RateReport, rateReportHeaders } from "../limit/rate-limit-headers.ts";
 import { cutText, fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 import {
+  Accepted,
   type RestAdmission,
   type RestMethod,
   type RestPolicy,
@@ -60,7 +61,9 @@ export function createRestHandler(parts: RestHandlerParts): HttpHandler {
   const methods = new Map(parts.transcoder.bindings.map((binding) => [binding, wiredMethod(parts, binding)]));
 
   return (request) => {
-    const match = parts.transcoder.match(request.method, request.target);
+    // HEAD is GET without the body, which the server leaves out.
+    const method = request.method === "HEAD" ? "GET" : request.method;
+    const match = parts.transcoder.match(method, request.target);
     if (match.kind === "not_found") return { refusal: fail("NOT_FOUND") };
     if (match.kind !== "found") {
       const decision = parts.allowance.look(request.address);
@@ -93,7 +96,10 @@ async function enterLater(
 function enter(parts: RestHandlerParts, asked: Asked, admission: RestAdmission): Answer | Promise<Answer> {
   if (admission.kind === "refused") return refused(parts, admission.refusal, admission.rate);
   const admitted = new AdmittedRequest(parts, asked, admission);
-  const failed = (thrown: unknown) => refused(parts, admitted.refusalOf(thrown), admitted.rate());
+  const failed = (thrown: unknown): Refused => {
+    const { refusal, headers = [] } = refused(parts, admitted.refusalOf(thrown), admitted.rate());
+    return { refusal, headers: [...headers, ...admitted.ownHeaders()] };
+  };
   try {
     const answer = admitted.answer();
     return answer instanceof Promise ? answer.catch(failed) : answer;
@@ -104,7 +110,8 @@ function enter(parts: RestHandlerParts, asked: Asked, admission: RestAdmission):
 
 function pathRefusal(match: Exclude<Match, { kind: "found" | "not_found" }>): Refusal {
   if (match.kind === "method_not_allowed") {
-    return fail("METHOD_NOT_ALLOWED", { metadata: { allow: match.allow.join(", ") } });
+    const allow = match.allow.flatMap((method) => (method === "GET" ? ["GET", "HEAD"] : method));
+    return fail("METHOD_NOT_ALLOWED", { metadata: { allow: allow.join(", ") } });
   }
   return fail("INVALID_ARGUMENT", {
     problem: "The path has a percent escape that is not valid UTF-8. Write a literal % as %25.",
@@ -245,20 +252,34 @@ class AdmittedRequest implements Call {
     return { status: 200, headers, body, uncounted: true };
   }
 
-  async #succeedLater(answer: Promise<Message>): Promise<HttpResponse> {
+  async #succeedLater(answer: Promise<Message | Accepted>): Promise<HttpResponse> {
     return this.#succeed(await answer);
   }
 
-  #succeed(answer: Message): HttpResponse {
+  #succeed(answer: Message | Accepted): HttpResponse {
+    if (answer instanceof Accepted) return this.#accept(answer);
     const { contentType, body } = this.#parts.transcoder.encodeResponse(this.#asked.route.binding, answer);
     return { status: 200, headers: this.#headers(contentType), body };
+  }
+
+  #accept({ method, message }: Accepted): HttpResponse {
+    const { transcoder } = this.#parts;
+    const binding = transcoder.bindings.find((each) => each.method === method);
+    if (!binding) throw new Error(`${method.toString()} is not served over REST`);
+    const { contentType, body } = transcoder.encodeResponse(binding, message);
+    return { status: 202, headers: this.#headers(contentType), body };
+  }
+
+  /** Those that the work has set. */
+  ownHeaders(): string[] {
+    return flatHeaders(this.#responseHeaders);
   }
 
   #headers(contentType: string): string[] {
     return [
       ...rateReportHeaders(this.rate(), this.#parts.clock),
       ...["Content-Type", contentType, "X-Request-Id", this.requestId],
-      ...flatHeaders(this.#responseHeaders),
+      ...this.ownHeaders(),
     ];
   }
 

@@ -19,7 +19,22 @@ import type { Call, Principal } from "../auth/principal.ts";
  * returns its messages, which end with the call's signal or when the iterator is returned. Headers
  * and trailers are sent before the first message; what the work sets later is not sent.
  */
-export type RestWork = (request: Message, call: Call) => Message | Promise<Message> | AsyncIterable<Message>;
+export type RestWork = (
+  request: Message,
+  call: Call,
+) => Message | Accepted | Promise<Message | Accepted> | AsyncIterable<Message>;
+
+/** The answer 202: the work goes on. */
+export class Accepted {
+  /** The method over REST that would answer with this message. */
+  readonly method: Binding["method"];
+  readonly message: Message;
+
+  constructor(method: Binding["method"], message: Message) {
+    this.method = method;
+    this.message = message;
+  }
+}
 
 /** A method that REST callers call. */
 export interface RestMethod {

@@ -28,8 +28,8 @@ import { RunningStreams } from "./stream/running-streams.ts";
 /**
  * Runs apps on every kind of backend: at most `appRunsMax` runs of one app at once, fewer of one
  * team if others share the app, each with an output of at most `outputBytesMax` bytes of UTF-8. A
- * run keeps its slot until its exchange with the backend is over. A stream takes none here: the one
- * who asks for it bounds the streams.
+ * run keeps its slot until its exchange with the backend is over. A stream and a run in the
+ * background take none here: the one who asks for them bounds them.
  */
 export interface AppRunner {
   readonly run: Runner;
@@ -47,6 +47,7 @@ export function createAppRunner({
   clock,
   timers = systemTimers,
   appRunsMax,
+  backgroundRunsMax,
   outputBytesMax,
   silenceMsMax = runBounds.appStreamSilenceMsMax,
   nameFiles,
@@ -55,6 +56,8 @@ export function createAppRunner({
   clock: Clock;
   timers?: Timers;
   appRunsMax: number;
+  /** Runs of one app in the background, which the caller bounds. */
+  backgroundRunsMax: number;
   outputBytesMax: number;
   /** Cuts what may be a key out of an app's words for its caller. */
   redact: Redact;
@@ -66,7 +69,7 @@ export function createAppRunner({
   const resolve = createResolveHost(nameFiles);
   const hosts = createHostLookup({ clock, timers, resolve });
   const backends: Backends = {
-    http: createHttpRunner(clock, timers, hosts, { appRunsMax, outputBytesMax, redact }),
+    http: createHttpRunner(clock, timers, hosts, { appRunsMax, backgroundRunsMax, outputBytesMax, redact }),
     grpc: createGrpcRunner(clock, timers, hosts, { outputBytesMax, redact }),
   };
   const slots = createRunSlots({ clock, appRunsMax, runsMax: bounds.runsMax });
@@ -78,8 +81,9 @@ export function createAppRunner({
   const runnerOf = ({ kind }: RemoteBackend): BackendRunner => backends[kind];
 
   async function runRemotely(run: Run, backend: RemoteBackend): Promise<string> {
-    const releaseSlot = slots.acquire(run.app, run.teamId);
-    const limits = runs.start(run, run.app.timeoutMs);
+    const { app, teamId, isBackground = false } = run;
+    const releaseSlot = isBackground ? () => {} : slots.acquire(app, teamId);
+    const limits = runs.start(run, isBackground ? app.backgroundTimeoutMs : app.timeoutMs);
     try {
       if (limits.refusal) throw limits.refusal;
       const text = await runnerOf(backend).run(run, backend, limits);

@@ -43,15 +43,20 @@ export function createHttpRunner(
   clock: Clock,
   timers: Timers,
   hosts: HostLookup,
-  { appRunsMax, outputBytesMax, redact }: { appRunsMax: number; outputBytesMax: number; redact: Redact },
+  {
+    appRunsMax,
+    backgroundRunsMax,
+    outputBytesMax,
+    redact,
+  }: { appRunsMax: number; backgroundRunsMax: number; outputBytesMax: number; redact: Redact },
 ): BackendRunner<HttpBackend> {
   let trusted: SecureContext | undefined;
   const roots = () => {
     trusted ??= trustedRoots();
     return trusted;
   };
-  // As many as an app can have runs: a run never waits for another one's connection. Streams have
-  // connections of their own, and are bounded by the caller.
+  // As many as an app can have runs: a run never waits for another one's connection. Streams and
+  // runs in the background have connections of their own, and are bounded by the caller.
   const open = (connectionsMax: number, readsAhead: boolean) =>
     createHttpConnections({
       clock,
@@ -63,6 +68,7 @@ export function createHttpRunner(
       idleAppsMax: runBounds.backendIdleAppsMax,
     });
   const ofRuns = open(appRunsMax, true);
+  const ofBackground = open(backgroundRunsMax, true);
   // What is read ahead would wait in memory for a caller that stops to read.
   const ofStreams = open(bounds.streamsMax, false);
   const targets = new WeakMap<HttpBackend, Target>();
@@ -77,7 +83,7 @@ export function createHttpRunner(
   return {
     run(run, backend, limits) {
       const target = targetOf(backend);
-      const connections = ofRuns.of(run.app, target.origin);
+      const connections = (run.isBackground ? ofBackground : ofRuns).of(run.app, target.origin);
       const deadlineMs = deadlineToTell(run, limits.deadlineMs, clock);
       const call = callOf(run, target, target.headers, deadlineMs);
       return new Promise((resolve, reject) => {
@@ -98,6 +104,7 @@ export function createHttpRunner(
     traceOf: ({ url }) => traceOfCall(new URL(url)),
     close() {
       ofRuns.close();
+      ofBackground.close();
       ofStreams.close();
     },
   };

@@ -45,6 +45,17 @@ export const runBounds = {
   /** How often expired records of runs are removed, and how many at once. */
   recordSweepMs: 60_000,
   recordSweepMax: 200,
+  /** The longest time that one request waits for the end of a run in the background. */
+  runWaitMsMax: 50_000,
+  /** Requests of a team that wait so on an instance. */
+  runWaitsOfTeamMax: 64,
+  /** How often the store is asked about the runs of other instances that somebody waits for. */
+  runPollMs: 1_000,
+  /**
+   * How often an instance looks for runs whose instance is gone. Longer than a lease: who holds one
+   * then has seen all that registered before the look before.
+   */
+  ownerLookMs: 6_000,
   /** The longest time between two messages of an app that streams. */
   appStreamSilenceMsMax: 60_000,
   /** Bytes of UTF-8 that an app may stream in one run. */

@@ -1,20 +1,24 @@
 import { create } from "@bufbuild/protobuf";
+import { type Run as RunMessage, RunSchema, RunState } from "#gen/keyrun/v1/run_pb.ts";
 import {
   type RunAppRequest,
   type RunAppResponse,
   RunAppResponseSchema,
+  type StartRunRequest,
+  type StartRunResponse,
+  StartRunResponseSchema,
   type StreamAppRequest,
   type StreamAppResponse,
 } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { AppRecord } from "../apps/app-store.ts";
-import { type CheckKey, mayRunApp } from "../auth/key-evidence.ts";
-import type { Call, KeyPrincipal } from "../auth/principal.ts";
-import { isResourceId } from "../base/fields.ts";
-import type { RecordSource } from "../cache/record-source.ts";
+import type { CheckKey } from "../auth/key-evidence.ts";
+import type { Call } from "../auth/principal.ts";
 import { readTraceContext, type TraceContext } from "../http/trace-context.ts";
 import { type ByteBudget, type HeldBytes, overloaded, textBytes } from "../limit/byte-budget.ts";
-import { aboutApp, fail, Refusal } from "../refusal/refusal.ts";
+import { aboutApp, Refusal } from "../refusal/refusal.ts";
 import { AppStream, type AppStreamParts, type StreamOrder } from "./app-stream.ts";
+import { type BackgroundService, keyOf, readWait, takeTextOf } from "./background/background-service.ts";
+import type { FindRunnableApp } from "./find-runnable-app.ts";
 import {
   type IdempotentOrder,
   type IdempotentRuns,
@@ -26,10 +30,10 @@ import type { Run, Runner } from "./runner.ts";
 
 /**
  * `keyrun.v1.RunService`: what happens to an admitted request that runs an app. It finds the app
- * that the key may run, and runs it whole, at most once for an Idempotency-Key, or as a stream. It
- * returns complete Protobuf messages.
+ * that the key may run, and runs it whole, at most once for an Idempotency-Key, as a stream, or in
+ * the background. It returns complete Protobuf messages.
  */
-export interface RunMethods {
+export interface RunMethods extends Pick<BackgroundService, "getRun" | "listRuns" | "cancelRun"> {
   /**
    * The caller must be admitted already: its key is verified and its request counted. Synchronous
    * if the app's output is there at once.
@@ -41,7 +45,16 @@ export interface RunMethods {
   streamApp(request: StreamAppRequest, call: Call): AsyncIterable<StreamAppResponse>;
   /** Like `streamApp`, for a handler that has found the app already. */
   streamFound(app: AppRecord, request: StreamAppRequest, call: Call): AsyncIterable<StreamAppResponse>;
+  /** Starts a run in the background. The caller must be admitted as for `runApp`. */
+  startRun(request: StartRunRequest, call: Call): Promise<StartRunResponse>;
+  /** Like `startRun`, for a handler that has found the app already. */
+  startFound(app: AppRecord, request: StartedRequest, call: Call): Promise<RunMessage>;
+  /** Whether runs can be started in the background now. */
+  offersBackground(): boolean;
 }
+
+/** What is run, and how long to wait for its end. */
+type StartedRequest = Pick<RunAppRequest, "text"> & { readonly waitMs: number };
 
 export function createRunService(
   parts: AppStreamParts & {
@@ -49,6 +62,7 @@ export function createRunService(
     readonly run: Runner;
     /** Runs apps for requests with an Idempotency-Key. */
     readonly idempotent: Pick<IdempotentRuns, "run">;
+    readonly background: BackgroundService;
     readonly newRunId: () => string;
     readonly checkKey: CheckKey;
     readonly bytes: ByteBudget;
@@ -79,6 +93,22 @@ export function createRunService(
       throw thrown instanceof Refusal ? aboutApp(thrown, order.app.id) : thrown;
     }
   }
+
+  const startFound: RunMethods["startFound"] = async (app, request, call) => {
+    noteApp(call, app);
+    const order = { app, text: takeTextOf(request), waitMs: request.waitMs };
+    try {
+      const run = await parts.background.start(order, call);
+      if (run !== undefined) return run;
+    } catch (thrown) {
+      throw thrown instanceof Refusal ? aboutApp(thrown, app.id) : thrown;
+    }
+    // Its Idempotency-Key stands for a run that somebody waits for, or has waited for.
+    const { teamId, keyId } = keyOf(call);
+    const key = call.header(idempotencyHeader) ?? "";
+    const answer = await answerOnce({ teamId, keyId, app, text: order.text, key }, call);
+    return create(RunSchema, { ...answerFields(answer), state: RunState.SUCCEEDED });
+  };
 
   const order = (app: AppRecord, request: StreamAppRequest, call: Call): StreamOrder => {
     noteApp(call, app);
@@ -127,16 +157,21 @@ export function createRunService(
       return new AppStream(parts, ordered);
     },
     streamFound: (app, request, call) => new AppStream(parts, order(app, request, call)),
+    async startRun(request, call) {
+      const waitMs = readWait(request.wait);
+      const found = parts.findRunnableApp(keyOf(call), request.appId);
+      const app = found instanceof Promise ? await foundLater(request, call, found) : found;
+      const { text } = request;
+      request.text = "";
+      const asked = { waitMs, ...(text !== undefined && { text }) };
+      return create(StartRunResponseSchema, { run: await startFound(app, asked, call) });
+    },
+    startFound,
+    offersBackground: parts.background.isOffered,
+    getRun: parts.background.getRun,
+    listRuns: parts.background.listRuns,
+    cancelRun: parts.background.cancelRun,
   };
-}
-
-/** The message is kept until the end of the call, but not its text. */
-function takeTextOf(request: Pick<RunAppRequest, "text">): string {
-  const { text } = request;
-  request.text = "";
-  if (text !== undefined) return text;
-  const problem = "text is required: a string, which may be empty.";
-  throw fail("INVALID_ARGUMENT", { param: "text", problem });
 }
 
 async function answerLater(run: StartedRun, output: Promise<string>): Promise<RunAppResponse> {
@@ -149,45 +184,16 @@ async function answerLater(run: StartedRun, output: Promise<string>): Promise<Ru
   }
 }
 
+function answerFields({ runId, appId, text }: RunAppResponse) {
+  return { runId, appId, text };
+}
+
 function answerOf({ runId, app }: Run, text: string): RunAppResponse {
   return create(RunAppResponseSchema, { runId, appId: app.id, text });
 }
 
 function noteApp({ notes }: Call, { id }: AppRecord): void {
   if (notes !== undefined) notes.appId = id;
-}
-
-function keyOf({ principal }: Call): KeyPrincipal {
-  if (principal.kind !== "api_key") throw fail("INVALID_CREDENTIAL");
-  return principal;
-}
-
-/** Finds the app of this id that the key may run. Synchronous where the app is in memory. */
-export type FindRunnableApp = (
-  key: Pick<KeyPrincipal, "teamId" | "restrictions">,
-  appId: string,
-) => AppRecord | Promise<AppRecord>;
-
-/**
- * Throws APP_NOT_ALLOWED where the key is restricted to other apps, whether or not this one exists.
- * Throws APP_NOT_FOUND, with the same sentence, where the app does not exist, its id can't exist,
- * or the team may not run it.
- */
-export function createFindRunnableApp(apps: RecordSource<AppRecord>): FindRunnableApp {
-  const check = (teamId: string, appId: string, app: AppRecord | null | undefined): AppRecord => {
-    if (app && (app.teamIds.length === 0 || app.teamIds.includes(teamId))) return app;
-    throw fail("APP_NOT_FOUND", { param: "app_id", metadata: { app_id: appId } });
-  };
-  return ({ teamId, restrictions }, appId) => {
-    if (!mayRunApp(restrictions, appId)) {
-      throw fail("APP_NOT_ALLOWED", { param: "app_id", metadata: { app_id: appId } });
-    }
-    if (!isResourceId(appId)) return check(teamId, appId, null);
-    const held = apps.peek(appId);
-    return held === undefined
-      ? apps.load(appId).then((app) => check(teamId, appId, app))
-      : check(teamId, appId, held);
-  };
 }
 
 /** The run of a call. It asks the call for what an app at hand never needs. */

@@ -18,6 +18,11 @@ export interface Run {
   text: string;
   /** Counts the bytes that the run holds. The maker of the run releases it at its end. */
   readonly held: HeldBytes;
+  /**
+   * Nobody waits for it. It has the app's time for such runs, and a slot and a connection that are
+   * counted apart.
+   */
+  readonly isBackground?: boolean;
   readonly requestId: string;
   /** What the app gets as `traceparent` and `tracestate`; undefined if it gets none. */
   readonly traceContext?: TraceContext | undefined;
@@ -52,10 +57,11 @@ export function takeText(run: { text: string }): string {
 }
 
 /**
- * Runs the app once and returns its output. Refuses with APP_BUSY before it starts, OVERLOADED if
- * there is no room for its bytes, APP_UNREACHABLE if nothing of it could be sent, APP_TIMEOUT after
- * the app's timeout, the refusal of `whenGone` if the caller leaves, APP_REFUSED or APP_BUSY if the
- * app says so, and APP_FAILED in all other cases. A run that was sent is never sent again.
+ * Runs the app once and returns its output. Refuses with APP_BUSY before it starts (not a run in
+ * the background, whose slot the caller has), OVERLOADED if there is no room for its bytes,
+ * APP_UNREACHABLE if nothing of it could be sent, APP_TIMEOUT after the app's timeout, the refusal
+ * of `whenGone` if the caller leaves, APP_REFUSED or APP_BUSY if the app says so, and APP_FAILED in
+ * all other cases. A run that was sent is never sent again.
  * Synchronous if the app takes no time; a refusal is always a rejected promise.
  */
 export type Runner = (run: Run) => string | Promise<string>;

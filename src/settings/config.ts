@@ -42,6 +42,8 @@ export interface Config {
   readonly idempotencyHours: number;
   /** Streams of one app at once. */
   readonly appStreamsMax: number;
+  /** Runs in the background of one app at once, on each instance. */
+  readonly appBackgroundRunsMax: number;
   readonly connectionsMax: number;
   /** Connections of one address at once. Undefined: no bound. Loopback peers have none either. */
   readonly connectionsPerAddressMax: number | undefined;

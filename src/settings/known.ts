@@ -194,6 +194,11 @@ export const environment = z.object({
     does: "Hours for which the answer to a run with an Idempotency-Key is kept. 0: nothing is kept, and the header is refused.",
     example: "72",
   }),
+  KEYRUN_APP_BACKGROUND_RUNS_MAX: setting(wholeNumber({ min: 1, max: 4_096 }), {
+    byDefault: "256",
+    does: "Runs in the background of one app at the same time, on each instance, counted apart from its runs and streams. A further one is refused with `app_busy`. While teams share an app, one of them gets three quarters.",
+    example: "32",
+  }),
   KEYRUN_APP_STREAMS_MAX: setting(wholeNumber({ min: 1, max: 4_096 }), {
     byDefault: "256",
     does: "Streams of one app at the same time, on each instance, counted apart from its runs. A further stream is refused with `app_busy`. While teams share an app, one of them gets three quarters.",

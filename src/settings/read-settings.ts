@@ -107,6 +107,7 @@ function configFrom(settings: Parsed): Config {
     appRunsMax: settings.KEYRUN_APP_RUNS_MAX,
     idempotencyHours: settings.KEYRUN_IDEMPOTENCY_HOURS,
     appStreamsMax: settings.KEYRUN_APP_STREAMS_MAX,
+    appBackgroundRunsMax: settings.KEYRUN_APP_BACKGROUND_RUNS_MAX,
     connectionsMax: settings.KEYRUN_CONNECTIONS_MAX,
     // Behind a proxy all connections have the proxy's address: a bound would cut off every caller.
     connectionsPerAddressMax:

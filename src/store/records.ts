@@ -5,6 +5,7 @@ import { serviceRoles } from "../auth/require-service.ts";
 import { bounds } from "../bounds.ts";
 import type { KeyRecord } from "../keys/key-store.ts";
 import { fail } from "../refusal/refusal.ts";
+import type { BackgroundRecord } from "../run/background/background-store.ts";
 import type { RecordTotals, RunRecord } from "../run/idempotency/run-record-store.ts";
 import type { ServiceTokenRecord } from "../service-tokens/service-token-store.ts";
 import { planNames } from "../settings/config.ts";
@@ -122,11 +123,24 @@ export const runRecordShape = {
   teamId: z.string().min(1),
   fingerprint: z.string().min(1),
   runId: z.string().min(1),
-  state: z.enum(["running", "done", "app_failed", "app_timeout"]),
+  state: z.enum(["running", "background", "done", "app_failed", "app_timeout"]),
   textBytes: z.int().nonnegative(),
   createTimeMs: timeMs,
   runUntilMs: timeMs,
   expireTimeMs: timeMs,
+};
+
+export const backgroundShape = {
+  teamId: z.string().min(1),
+  appId: z.string().min(1),
+  keyId: z.string().min(1),
+  state: z.enum(["running", "succeeded", "failed", "cancelled"]),
+  owner: z.string().min(1),
+  textBytes: z.int().nonnegative().nullable(),
+  error: z.object({ code: z.string().min(1), message: z.string(), status: z.int().positive() }).nullable(),
+  createTimeMs: timeMs,
+  endTimeMs: timeMs.nullable(),
+  expireTimeMs: timeMs.nullable(),
 };
 
 const usageCounts = {
@@ -171,6 +185,10 @@ export const sessionRecord = z.strictObject({
 }) satisfies z.ZodType<SessionRecord>;
 export const userRecord = z.strictObject({ email: id, ...userShape }) satisfies z.ZodType<UserRecord>;
 export const runRecord = z.strictObject({ id, ...runRecordShape }) satisfies z.ZodType<RunRecord>;
+export const backgroundRecord = z.strictObject({
+  id,
+  ...backgroundShape,
+}) satisfies z.ZodType<BackgroundRecord>;
 export const usageHourRecord = z.strictObject({
   ...usageShape,
   incarnation: z.string().min(1),
@@ -199,6 +217,7 @@ export const copiedShapes = {
   keys: keyRecord,
   serviceTokens: serviceTokenRecord,
   runRecords: runRecord.extend({ text: z.string().nullable() }),
+  backgroundRuns: backgroundRecord.extend({ text: z.string().nullable() }),
   windowPages: windowPageRecord,
   usageHours: usageHourRecord,
   usageDays: usageDayRecord,

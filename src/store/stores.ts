@@ -4,6 +4,7 @@ import type { InstanceGuard } from "../fleet/alone.ts";
 import type { ControlStore, LeaseRecord } from "../fleet/control-store.ts";
 import type { KeyStore } from "../keys/key-store.ts";
 import type { WindowStore } from "../limit/window-store.ts";
+import type { BackgroundRunStore } from "../run/background/background-store.ts";
 import type { RunRecordStore } from "../run/idempotency/run-record-store.ts";
 import type { ServiceTokenStore } from "../service-tokens/service-token-store.ts";
 import type { SessionStore, UserStore } from "../sign-in/sign-in-store.ts";
@@ -22,6 +23,7 @@ export interface Stores {
   readonly serviceTokens: ServiceTokenStore;
   readonly window: WindowStore;
   readonly runRecords: RunRecordStore;
+  readonly backgroundRuns: BackgroundRunStore;
   readonly usage: UsageStore;
   readonly audit: AuditStore;
   /** Says whether this process may admit requests. `close` releases it. */

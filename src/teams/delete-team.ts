@@ -67,7 +67,10 @@ export interface TeamBelongings {
    * each write, and ends with what it throws.
    */
   deleteKeys(teamId: string, before: () => void): Promise<void>;
-  /** Deletes what is kept of its runs. Calls `before` in the same way. */
+  /**
+   * Ends its runs in the background, and deletes what is kept of runs. Calls `before` in the same
+   * way.
+   */
   deleteRunRecords(teamId: string, before: () => void): Promise<void>;
   /** Deletes the counts of how its keys were used. Calls `before` in the same way. */
   deleteUsage(teamId: string, before: () => void): Promise<void>;

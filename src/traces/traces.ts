@@ -81,6 +81,7 @@ function traceStores(stores: Stores, tracer: Tracer, system: "mongodb" | "sqlite
     serviceTokens: traced("service_tokens", stores.serviceTokens),
     users: traced("users", stores.users),
     runRecords: traced("run_records", stores.runRecords),
+    backgroundRuns: traced("background_runs", stores.backgroundRuns),
   };
 }
 

@@ -43,7 +43,12 @@ let between: ((seen: AppRecord | undefined) => Promise<unknown>) | undefined;
 let losesReply = false;
 /** Whether an instance of the fleet knows no long runs. */
 let upgrades = false;
+/** The runs in the background that were ended. */
+const cancelled: unknown[] = [];
 const service = createAppService({
+  async cancelRuns(runs) {
+    cancelled.push(runs);
+  },
   store: {
     ...stores.apps,
     async delete(appId) {
@@ -366,6 +371,7 @@ describe("a change is announced once it is durable and before it is answered", (
       teams,
       clock: createManualClock(),
       requireLongRuns: () => {},
+      cancelRuns: async () => {},
       changeSecurityState: createSecurityState<{ app: AppRecord }>({
         floors: { app: { raise: () => announced.promise } },
       }),

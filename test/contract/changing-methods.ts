@@ -6,7 +6,16 @@ import type { Stores } from "#src/store/stores.ts";
 /** The ports whose changes the audit log writes down. A new port is one of them, or named here. */
 export type ChangingPorts = Omit<
   Stores,
-  "window" | "runRecords" | "usage" | "audit" | "guard" | "fleet" | "check" | "isEmpty" | "close"
+  | "window"
+  | "runRecords"
+  | "backgroundRuns"
+  | "usage"
+  | "audit"
+  | "guard"
+  | "fleet"
+  | "check"
+  | "isEmpty"
+  | "close"
 >;
 
 /**

@@ -2,6 +2,7 @@ import { describe } from "vitest";
 import type { Stores } from "#src/store/stores.ts";
 import { appStoreContract } from "./app-store.ts";
 import { auditStoreContract } from "./audit-store.ts";
+import { backgroundRunStoreContract } from "./background-run-store.ts";
 import { changingMethodsContract } from "./changing-methods.ts";
 import { keyLifeContract } from "./key-life.ts";
 import { keyRotationContract } from "./key-rotation.ts";
@@ -41,6 +42,7 @@ export function everyPortContract(
   userStoreContract(name, open);
   windowStoreContract(name, open);
   runRecordStoreContract(name, open);
+  backgroundRunStoreContract(name, open);
   usageStoreContract(name, open);
   auditStoreContract(name, open);
   describe(`the events of changes on ${name}`, () => {

@@ -8,7 +8,7 @@ export function runRecordStoreContract(name: string, open: OpenStores): void {
     const records = () => stores().runRecords;
     const far = 9_000_000_000_000;
     const claimOf = (id: string, facts: Partial<RunClaim> = {}): RunClaim => ({
-      ...{ id, teamId: `${id}-team`, fingerprint: "f", runId: `run-of-${id}` },
+      ...{ id, teamId: `${id}-team`, fingerprint: "f", runId: `run-of-${id}`, state: "running" },
       ...{ createTimeMs: 1_000, runUntilMs: 2_000, expireTimeMs: far },
       ...facts,
     });

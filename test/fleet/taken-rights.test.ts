@@ -51,7 +51,12 @@ const parts = {
 };
 const keyring = createKeyring(parts);
 const [updateKey, rotateKey] = [createUpdateKey(parts), createRotateKey(parts)];
-const apps = createAppService({ ...parts, store: stores.apps, requireLongRuns: () => {} });
+const apps = createAppService({
+  ...parts,
+  store: stores.apps,
+  requireLongRuns: () => {},
+  cancelRuns: async () => {},
+});
 const tokens = createServiceTokens({
   ...{ ...parts, store: stores.serviceTokens, form: createServiceTokenForm(secrets) },
   evidence: { peek: () => undefined, load: async () => undefined },

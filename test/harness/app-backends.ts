@@ -36,6 +36,7 @@ export function openAppRunner(
   const runner: AppRunner = createAppRunner({
     clock: systemClock,
     appRunsMax: 64,
+    backgroundRunsMax: 64,
     outputBytesMax: 1024,
     redact: createRedaction("svc", []),
     ...options,

@@ -145,7 +145,7 @@ async function writeRuns({ runRecords }: Stores, count: number): Promise<void> {
   for (let n = 0; n < count; n += 1) {
     const [id, runId, teamId] = [`record ${n}`, `run_${n}`, teamIds[n % 2] ?? ""];
     const times = { createTimeMs: 1_700_000_000_000 + n, runUntilMs: 1_700_000_030_000, expireTimeMs: 9e12 };
-    const claim = { id, teamId, fingerprint: `print ${n}`, runId, ...times };
+    const claim = { id, teamId, fingerprint: `print ${n}`, runId, state: "running" as const, ...times };
     await runRecords.write([{ kind: "claim", id, claim }]);
     if (n % 3 === 0) continue;
     const text = n % 3 === 1 ? `a NUL \0 and 🙂 ${n}` : null;

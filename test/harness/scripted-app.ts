@@ -52,6 +52,8 @@ export async function startScriptedApp(port = 0) {
     all: (): ReadonlyMap<string, number> => starts,
     /** Resolves once it was started with this text. */
     started: (text: string) => until(() => startsOf(text) > 0),
+    /** Whether a run with this text waits, and its connection is open. */
+    isWaiting: (text: string) => [...waiting.values()].includes(text),
     /** Runs that wait. */
     waiting: () => waiting.size,
     /** Resolves once `count` runs wait. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { entries, storeEntities } from "#src/metrics/metrics.ts";
+import { backgroundRunEnds, entries, storeEntities } from "#src/metrics/metrics.ts";
 import { reasons } from "#src/refusal/reasons.ts";
 import { outageKinds } from "#src/refusal/refusal.ts";
 import { seriesOf, testMetrics } from "../harness/test-metrics.ts";
@@ -35,12 +35,13 @@ test("every series without a team, an app or a rare outcome is there at 0 before
   metrics.changeSettled(99);
   metrics.fenced();
   metrics.leaseTaken();
+  for (const state of backgroundRunEnds) metrics.backgroundRunEnded(state);
   const after = fixed(await metrics.render());
   expect(after.map(([name]) => name)).toEqual(before.map(([name]) => name));
   const unmoved = after.filter(([, value]) => value === 0).map(([name]) => name);
   // What ended is no longer running, and 99 s is past every bucket but the last.
   const still =
-    /^keyrun_(runs_running|run_bytes|unread_answer_bytes|event_loop_delay_p99_seconds|connections|open_streams|active_keys|expiring_keys|fleet_(instances|lost)|\w+_seconds_bucket)/;
+    /^keyrun_(runs_running|run_bytes|unread_answer_bytes|event_loop_delay_p99_seconds|connections|open_streams|background_runs$|oldest_background_run_seconds|active_keys|expiring_keys|fleet_(instances|lost)|\w+_seconds_bucket)/;
   expect(unmoved.filter((name) => !still.test(name))).toEqual([]);
 });
 
@@ -228,14 +229,17 @@ test("the numbers of a process that still starts are 0", async () => {
   const metrics = testMetrics({ process: () => state });
   const read = async () => {
     const series = seriesOf(await metrics.render());
-    return ['connections{listener="public"}', 'open_streams{kind="app"}', "active_keys", "expiring_keys"].map(
-      (name) => series.get(`keyrun_${name}`),
-    );
+    const streams = ['connections{listener="public"}', 'open_streams{kind="app"}'];
+    const runs = ["background_runs", "oldest_background_run_seconds"];
+    return [...streams, ...runs, "active_keys", "expiring_keys"].map((name) => series.get(`keyrun_${name}`));
   };
-  expect(await read()).toEqual([0, 0, 0, 0]);
-  const keys = { activeKeys: 7, expiringKeys: 9 };
+  expect(await read()).toEqual([0, 0, 0, 0, 0, 0]);
+  const keys = {
+    ...{ activeKeys: 7, expiringKeys: 9 },
+    backgroundRuns: { running: 4, oldestSeconds: 1.5 },
+  };
   state = { connections: { public: 3, internal: 1 }, openStreams: { app: 2, keys: 5 }, ...keys };
-  expect(await read()).toEqual([3, 2, 7, 9]);
+  expect(await read()).toEqual([3, 2, 4, 1.5, 7, 9]);
 });
 
 test("no run is lost between two readings, however many there were", async () => {

@@ -25,7 +25,11 @@ const versions = { v1: ServerReflection, v1alpha: ServerReflectionV1Alpha };
 const services = [RunService, KeyService, AppService, Health, ServerReflection, ServerReflectionV1Alpha];
 const annotations = "google/api/annotations.proto";
 const descriptor = "google/protobuf/descriptor.proto";
-const runServiceFiles = ["keyrun/v1/run_service.proto", annotations, "google/api/http.proto", descriptor];
+const runFiles = ["google/protobuf/duration.proto", "keyrun/v1/run.proto", "google/protobuf/timestamp.proto"];
+const runServiceFiles = [
+  ...["keyrun/v1/run_service.proto", annotations, "google/api/http.proto", descriptor],
+  ...runFiles,
+];
 
 let server: ConnectH2cServer;
 
@@ -39,6 +43,10 @@ beforeAll(async () => {
       async *streamApp({ appId }) {
         yield { event: { case: "started", value: { runId: "run_1", appId } } };
       },
+      startRun: () => ({}),
+      getRun: () => ({}),
+      listRuns: () => ({}),
+      cancelRun: () => ({}),
     }),
   ]);
 });
@@ -107,7 +115,7 @@ describe.each(eachEntry)("$version over $protocol", ({ protocol, version }) => {
     const answers = await ask(imported, file, file, imported);
     expect(answers.map(fileNames)).toEqual([
       [annotations, "google/api/http.proto", descriptor],
-      ["keyrun/v1/run_service.proto"],
+      ["keyrun/v1/run_service.proto", ...runFiles],
       ["keyrun/v1/run_service.proto"],
       [annotations],
     ]);

@@ -1,8 +1,16 @@
 import type { DescService, JsonObject } from "@bufbuild/protobuf";
+import { RunSchema } from "#gen/keyrun/v1/run_pb.ts";
 import { resourceIdForm } from "#src/base/fields.ts";
 import { bounds } from "#src/bounds.ts";
 import { createKeyText } from "#src/keys/key-value.ts";
 import type { OpenApiFacts } from "#src/rest/openapi.ts";
+import {
+  acceptedHeaders,
+  backgroundAnswers,
+  preferenceHeaders,
+  preferParameter,
+  preferWaitParameter,
+} from "./background-answers.ts";
 import { leakReportAnswers } from "./leak-report-answers.ts";
 import { createOpenApi, type MethodFacts } from "./openapi.ts";
 import { protoWords } from "./proto-words.ts";
@@ -22,21 +30,33 @@ export function createKeyrunOpenApi({ services, facts }: KeyrunOpenApiOptions): 
   const { version, keyPrefix } = facts;
   const headers = createResponseHeaders(runHeaders(facts));
   const leakReports = leakReportAnswers(facts);
+  const background = backgroundAnswers(facts);
   const appId = { pattern: resourceIdForm.source };
   const text = { maxLength: facts.textCharactersMax };
   const run: MethodFacts = {
-    parameters: [requestIdParameter, idempotencyKeyParameter],
-    successHeaders: headers.of(200),
+    parameters: [requestIdParameter, idempotencyKeyParameter, preferParameter],
+    successHeaders: { ...headers.of(200), ...preferenceHeaders(false) },
+    accepted: {
+      words: "The run goes on in the background: read it at `Location`.",
+      headers: { ...headers.of(200), ...preferenceHeaders(true), ...acceptedHeaders },
+      message: RunSchema,
+    },
     refusals: refusalAnswers(runRefusals, facts, headers),
     security: [{ apiKey: [] }],
   };
   // A stream takes no Idempotency-Key, and these answers are about one.
   const { "Idempotency-Replayed": _, ...wholeHeaders } = headers.of(200);
   const { 409: _inUse, 422: _reused, ...streamRefusals } = run.refusals;
+  const { accepted: _accepted, ...waitedFor } = run;
   const stream: MethodFacts = {
-    ...{ ...run, parameters: [requestIdParameter], refusals: streamRefusals },
+    ...{ ...waitedFor, parameters: [requestIdParameter], refusals: streamRefusals },
     successHeaders: { ...wholeHeaders, ...headers.ofStreams },
     fault: { $ref: "#/components/schemas/StreamError" },
+  };
+  const runs: MethodFacts = {
+    ...{ parameters: [requestIdParameter], security: [{ apiKey: [] }] },
+    successHeaders: background.headers.of(200),
+    refusals: background.refusals,
   };
   return createOpenApi({
     services,
@@ -58,6 +78,9 @@ export function createKeyrunOpenApi({ services, facts }: KeyrunOpenApiOptions): 
     methods: {
       "keyrun.v1.RunService.RunApp": run,
       "keyrun.v1.RunService.StreamApp": stream,
+      "keyrun.v1.RunService.GetRun": { ...runs, parameters: [requestIdParameter, preferWaitParameter] },
+      "keyrun.v1.RunService.ListRuns": runs,
+      "keyrun.v1.RunService.CancelRun": runs,
       "keyrun.v1.KeyService.RevokeLeakedKey": {
         ...{ parameters: [requestIdParameter], security: [] },
         successHeaders: leakReports.headers.of(200),
@@ -66,9 +89,10 @@ export function createKeyrunOpenApi({ services, facts }: KeyrunOpenApiOptions): 
     },
     components: {
       securitySchemes: { apiKey: apiKeyScheme(keyPrefix) },
-      headers: { ...headers.components, ...leakReports.headers.components },
+      headers: { ...headers.components, ...background.headers.components, ...leakReports.headers.components },
       schemas: {
         ...refusalSchemas(runRefusals),
+        ...background.schemas,
         ...leakReports.schemas,
         StreamError: streamErrorSchema(),
       },

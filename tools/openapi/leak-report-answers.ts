@@ -39,7 +39,7 @@ export function leakReportAnswers(facts: OpenApiFacts): {
     },
   };
   const headers = createResponseHeaders({
-    ...{ reasons: leakReportReasons, prefix, runsApps: false },
+    ...{ reasons: leakReportReasons, prefix, takesKey: false, runsApps: false },
     rateHeaders: addressHeaders(),
   });
   return {

@@ -1,4 +1,4 @@
-import type { DescField, DescMethod, DescService, JsonObject } from "@bufbuild/protobuf";
+import type { DescField, DescMessage, DescMethod, DescService, JsonObject } from "@bufbuild/protobuf";
 import { type Binding, bindingsOf, isStreamed, nameOfBinding } from "#transcode/binding.ts";
 import type { StreamType } from "#transcode/encode.ts";
 import { isHttpBody } from "#transcode/json-form.ts";
@@ -17,6 +17,12 @@ export interface MethodFacts {
   /** Parameters other than those of the path and the query. */
   readonly parameters: readonly JsonObject[];
   readonly successHeaders: JsonObject;
+  /** The answer 202 of a method whose work may go on. */
+  readonly accepted?: {
+    readonly words: string;
+    readonly headers: JsonObject;
+    readonly message: DescMessage;
+  };
   /** Every other response, by HTTP status. */
   readonly refusals: JsonObject;
   readonly security: readonly JsonObject[];
@@ -114,7 +120,11 @@ function operationOf(binding: Binding, { options, schemas, id }: OperationContex
     security: [...facts.security],
     parameters: [...parametersOf(binding, schemas), ...facts.parameters],
     ...(body && { requestBody: body }),
-    responses: { 200: successOf(binding, schemas, facts), ...facts.refusals },
+    responses: {
+      200: successOf(binding, schemas, facts),
+      ...(facts.accepted && { 202: acceptedOf(schemas, facts.accepted) }),
+      ...facts.refusals,
+    },
   };
 }
 
@@ -148,6 +158,14 @@ function successOf(
   if (isHttpBody(method.output)) return { description, headers, content: anyBytes };
   const schema = messageSchema(schemas, method.output, "response");
   return { description, headers, content: { "application/json": { schema } } };
+}
+
+function acceptedOf(
+  schemas: SchemaContext,
+  { words, headers, message }: NonNullable<MethodFacts["accepted"]>,
+): JsonObject {
+  const schema = messageSchema(schemas, message, "response");
+  return { description: words, headers, content: { "application/json": { schema } } };
 }
 
 const streamWords =

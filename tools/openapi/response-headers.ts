@@ -21,18 +21,20 @@ export interface HeaderGroup {
   /** Before the names of components: those of another group have the same ends. */
   readonly prefix: string;
   readonly rateHeaders: Record<string, JsonObject>;
+  /** Whether an API key is shown. */
+  readonly takesKey: boolean;
   /** Whether an app may be at work on the request, whose answer may be kept for a repeat. */
   readonly runsApps: boolean;
 }
 
 /** The headers of the responses to a run. */
 export function runHeaders(facts: OpenApiFacts): HeaderGroup {
-  return { reasons: runReasons, prefix: "", rateHeaders: rateHeaders(facts), runsApps: true };
+  return { reasons: runReasons, prefix: "", rateHeaders: rateHeaders(facts), takesKey: true, runsApps: true };
 }
 
 /** The headers of a method's responses: their names and values, and which status has which. */
 export function createResponseHeaders(group: HeaderGroup): ResponseHeaders {
-  const endHeaders = group.runsApps ? keyEndHeaders : {};
+  const endHeaders = group.takesKey ? keyEndHeaders : {};
   const components = { ...identityHeaders, ...group.rateHeaders, ...endHeaders, ...refusalHeaders };
   return {
     components: Object.fromEntries(
@@ -77,7 +79,7 @@ function carriedOn(group: HeaderGroup, status: number): Carried {
   if (status === 408 || status === 431) return { always: identityNames, sometimes: ["X-Should-Retry"] };
   // Some responses with these statuses are sent before a limit is known: those of the HTTP parser,
   // and the one for an unknown path.
-  const ends = group.runsApps && !unprovenStatuses.includes(status) ? keyEndNames : [];
+  const ends = group.takesKey && !unprovenStatuses.includes(status) ? keyEndNames : [];
   if (status === 404) {
     return { always: [...identityNames, ...ownOn(group, status).always], sometimes: [...rateNames, ...ends] };
   }

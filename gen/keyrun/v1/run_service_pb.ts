@@ -5,13 +5,17 @@
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import { file_google_api_annotations } from "../../google/api/annotations_pb.ts";
+import type { Duration, DurationJson } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration } from "@bufbuild/protobuf/wkt";
+import type { Run, RunJson } from "./run_pb.ts";
+import { file_keyrun_v1_run } from "./run_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file keyrun/v1/run_service.proto.
  */
 export const file_keyrun_v1_run_service: GenFile = /*@__PURE__*/
-  fileDesc("ChtrZXlydW4vdjEvcnVuX3NlcnZpY2UucHJvdG8SCWtleXJ1bi52MSI7Cg1SdW5BcHBSZXF1ZXN0Eg4KBmFwcF9pZBgBIAEoCRIRCgR0ZXh0GAIgASgJSACIAQFCBwoFX3RleHQiPgoOUnVuQXBwUmVzcG9uc2USDgoGcnVuX2lkGAEgASgJEg4KBmFwcF9pZBgCIAEoCRIMCgR0ZXh0GAMgASgJIj4KEFN0cmVhbUFwcFJlcXVlc3QSDgoGYXBwX2lkGAEgASgJEhEKBHRleHQYAiABKAlIAIgBAUIHCgVfdGV4dCJyChFTdHJlYW1BcHBSZXNwb25zZRIrCgdzdGFydGVkGAEgASgLMhgua2V5cnVuLnYxLlN0cmVhbVN0YXJ0ZWRIABInCgVkZWx0YRgCIAEoCzIWLmtleXJ1bi52MS5TdHJlYW1EZWx0YUgAQgcKBWV2ZW50Ii8KDVN0cmVhbVN0YXJ0ZWQSDgoGcnVuX2lkGAEgASgJEg4KBmFwcF9pZBgCIAEoCSIbCgtTdHJlYW1EZWx0YRIMCgR0ZXh0GAEgASgJMt4BCgpSdW5TZXJ2aWNlEmAKBlJ1bkFwcBIYLmtleXJ1bi52MS5SdW5BcHBSZXF1ZXN0Ghkua2V5cnVuLnYxLlJ1bkFwcFJlc3BvbnNlIiGC0+STAhs6ASoiFi9hcGkvYXBwcy97YXBwX2lkfS9ydW4SbgoJU3RyZWFtQXBwEhsua2V5cnVuLnYxLlN0cmVhbUFwcFJlcXVlc3QaHC5rZXlydW4udjEuU3RyZWFtQXBwUmVzcG9uc2UiJILT5JMCHjoBKiIZL2FwaS9hcHBzL3thcHBfaWR9L3N0cmVhbTABYgZwcm90bzM", [file_google_api_annotations]);
+  fileDesc("ChtrZXlydW4vdjEvcnVuX3NlcnZpY2UucHJvdG8SCWtleXJ1bi52MSI7Cg1SdW5BcHBSZXF1ZXN0Eg4KBmFwcF9pZBgBIAEoCRIRCgR0ZXh0GAIgASgJSACIAQFCBwoFX3RleHQiPgoOUnVuQXBwUmVzcG9uc2USDgoGcnVuX2lkGAEgASgJEg4KBmFwcF9pZBgCIAEoCRIMCgR0ZXh0GAMgASgJIj4KEFN0cmVhbUFwcFJlcXVlc3QSDgoGYXBwX2lkGAEgASgJEhEKBHRleHQYAiABKAlIAIgBAUIHCgVfdGV4dCJyChFTdHJlYW1BcHBSZXNwb25zZRIrCgdzdGFydGVkGAEgASgLMhgua2V5cnVuLnYxLlN0cmVhbVN0YXJ0ZWRIABInCgVkZWx0YRgCIAEoCzIWLmtleXJ1bi52MS5TdHJlYW1EZWx0YUgAQgcKBWV2ZW50Ii8KDVN0cmVhbVN0YXJ0ZWQSDgoGcnVuX2lkGAEgASgJEg4KBmFwcF9pZBgCIAEoCSIbCgtTdHJlYW1EZWx0YRIMCgR0ZXh0GAEgASgJImYKD1N0YXJ0UnVuUmVxdWVzdBIOCgZhcHBfaWQYASABKAkSEQoEdGV4dBgCIAEoCUgAiAEBEicKBHdhaXQYAyABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb25CBwoFX3RleHQiLwoQU3RhcnRSdW5SZXNwb25zZRIbCgNydW4YASABKAsyDi5rZXlydW4udjEuUnVuIkgKDUdldFJ1blJlcXVlc3QSDgoGcnVuX2lkGAEgASgJEicKBHdhaXQYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24iLQoOR2V0UnVuUmVzcG9uc2USGwoDcnVuGAEgASgLMg4ua2V5cnVuLnYxLlJ1biI4Cg9MaXN0UnVuc1JlcXVlc3QSEQoJcGFnZV9zaXplGAEgASgFEhIKCnBhZ2VfdG9rZW4YAiABKAkiSQoQTGlzdFJ1bnNSZXNwb25zZRIcCgRydW5zGAEgAygLMg4ua2V5cnVuLnYxLlJ1bhIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiIgoQQ2FuY2VsUnVuUmVxdWVzdBIOCgZydW5faWQYASABKAkiMAoRQ2FuY2VsUnVuUmVzcG9uc2USGwoDcnVuGAEgASgLMg4ua2V5cnVuLnYxLlJ1bjLOBAoKUnVuU2VydmljZRJgCgZSdW5BcHASGC5rZXlydW4udjEuUnVuQXBwUmVxdWVzdBoZLmtleXJ1bi52MS5SdW5BcHBSZXNwb25zZSIhgtPkkwIbOgEqIhYvYXBpL2FwcHMve2FwcF9pZH0vcnVuEm4KCVN0cmVhbUFwcBIbLmtleXJ1bi52MS5TdHJlYW1BcHBSZXF1ZXN0Ghwua2V5cnVuLnYxLlN0cmVhbUFwcFJlc3BvbnNlIiSC0+STAh46ASoiGS9hcGkvYXBwcy97YXBwX2lkfS9zdHJlYW0wARJDCghTdGFydFJ1bhIaLmtleXJ1bi52MS5TdGFydFJ1blJlcXVlc3QaGy5rZXlydW4udjEuU3RhcnRSdW5SZXNwb25zZRJeCgZHZXRSdW4SGC5rZXlydW4udjEuR2V0UnVuUmVxdWVzdBoZLmtleXJ1bi52MS5HZXRSdW5SZXNwb25zZSIfgtPkkwIZYgNydW4SEi9hcGkvcnVucy97cnVuX2lkfRJWCghMaXN0UnVucxIaLmtleXJ1bi52MS5MaXN0UnVuc1JlcXVlc3QaGy5rZXlydW4udjEuTGlzdFJ1bnNSZXNwb25zZSIRgtPkkwILEgkvYXBpL3J1bnMScQoJQ2FuY2VsUnVuEhsua2V5cnVuLnYxLkNhbmNlbFJ1blJlcXVlc3QaHC5rZXlydW4udjEuQ2FuY2VsUnVuUmVzcG9uc2UiKYLT5JMCIzoBKmIDcnVuIhkvYXBpL3J1bnMve3J1bl9pZH0vY2FuY2VsYgZwcm90bzM", [file_google_api_annotations, file_google_protobuf_duration, file_keyrun_v1_run]);
 
 /**
  * The app to run, and its input.
@@ -327,6 +331,366 @@ export const StreamDeltaSchema: GenMessage<StreamDelta, {jsonType: StreamDeltaJs
   messageDesc(file_keyrun_v1_run_service, 5);
 
 /**
+ * The app to run, and its input.
+ *
+ * @generated from message keyrun.v1.StartRunRequest
+ */
+export type StartRunRequest = Message<"keyrun.v1.StartRunRequest"> & {
+  /**
+   * Required. The app's id. Example: "report".
+   *
+   * @generated from field: string app_id = 1;
+   */
+  appId: string;
+
+  /**
+   * Required. The app's input. It may be empty, but it must be present.
+   * Example: "hello".
+   *
+   * @generated from field: optional string text = 2;
+   */
+  text?: string | undefined;
+
+  /**
+   * Optional. How long to wait for the end of the run before it is answered, at
+   * most 50 s: a longer time counts as that.
+   *
+   * @generated from field: google.protobuf.Duration wait = 3;
+   */
+  wait?: Duration | undefined;
+};
+
+/**
+ * The app to run, and its input.
+ *
+ * @generated from message keyrun.v1.StartRunRequest
+ */
+export type StartRunRequestJson = {
+  /**
+   * Required. The app's id. Example: "report".
+   *
+   * @generated from field: string app_id = 1;
+   */
+  appId?: string;
+
+  /**
+   * Required. The app's input. It may be empty, but it must be present.
+   * Example: "hello".
+   *
+   * @generated from field: optional string text = 2;
+   */
+  text?: string;
+
+  /**
+   * Optional. How long to wait for the end of the run before it is answered, at
+   * most 50 s: a longer time counts as that.
+   *
+   * @generated from field: google.protobuf.Duration wait = 3;
+   */
+  wait?: DurationJson;
+};
+
+/**
+ * Describes the message keyrun.v1.StartRunRequest.
+ * Use `create(StartRunRequestSchema)` to create a new message.
+ */
+export const StartRunRequestSchema: GenMessage<StartRunRequest, {jsonType: StartRunRequestJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_run_service, 6);
+
+/**
+ * The run, as it was when it was answered.
+ *
+ * @generated from message keyrun.v1.StartRunResponse
+ */
+export type StartRunResponse = Message<"keyrun.v1.StartRunResponse"> & {
+  /**
+   * Output only. The run.
+   *
+   * @generated from field: keyrun.v1.Run run = 1;
+   */
+  run?: Run | undefined;
+};
+
+/**
+ * The run, as it was when it was answered.
+ *
+ * @generated from message keyrun.v1.StartRunResponse
+ */
+export type StartRunResponseJson = {
+  /**
+   * Output only. The run.
+   *
+   * @generated from field: keyrun.v1.Run run = 1;
+   */
+  run?: RunJson;
+};
+
+/**
+ * Describes the message keyrun.v1.StartRunResponse.
+ * Use `create(StartRunResponseSchema)` to create a new message.
+ */
+export const StartRunResponseSchema: GenMessage<StartRunResponse, {jsonType: StartRunResponseJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_run_service, 7);
+
+/**
+ * The run to return.
+ *
+ * @generated from message keyrun.v1.GetRunRequest
+ */
+export type GetRunRequest = Message<"keyrun.v1.GetRunRequest"> & {
+  /**
+   * Required. The run's id. Example: "run_1fv0j56qgf3zjgkfrwasendm".
+   *
+   * @generated from field: string run_id = 1;
+   */
+  runId: string;
+
+  /**
+   * Optional. How long to wait for the end of the run, at most 50 s: a longer time
+   * counts as that. Example: "30s".
+   *
+   * @generated from field: google.protobuf.Duration wait = 2;
+   */
+  wait?: Duration | undefined;
+};
+
+/**
+ * The run to return.
+ *
+ * @generated from message keyrun.v1.GetRunRequest
+ */
+export type GetRunRequestJson = {
+  /**
+   * Required. The run's id. Example: "run_1fv0j56qgf3zjgkfrwasendm".
+   *
+   * @generated from field: string run_id = 1;
+   */
+  runId?: string;
+
+  /**
+   * Optional. How long to wait for the end of the run, at most 50 s: a longer time
+   * counts as that. Example: "30s".
+   *
+   * @generated from field: google.protobuf.Duration wait = 2;
+   */
+  wait?: DurationJson;
+};
+
+/**
+ * Describes the message keyrun.v1.GetRunRequest.
+ * Use `create(GetRunRequestSchema)` to create a new message.
+ */
+export const GetRunRequestSchema: GenMessage<GetRunRequest, {jsonType: GetRunRequestJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_run_service, 8);
+
+/**
+ * The run, as it was when it was answered.
+ *
+ * @generated from message keyrun.v1.GetRunResponse
+ */
+export type GetRunResponse = Message<"keyrun.v1.GetRunResponse"> & {
+  /**
+   * Output only. The run.
+   *
+   * @generated from field: keyrun.v1.Run run = 1;
+   */
+  run?: Run | undefined;
+};
+
+/**
+ * The run, as it was when it was answered.
+ *
+ * @generated from message keyrun.v1.GetRunResponse
+ */
+export type GetRunResponseJson = {
+  /**
+   * Output only. The run.
+   *
+   * @generated from field: keyrun.v1.Run run = 1;
+   */
+  run?: RunJson;
+};
+
+/**
+ * Describes the message keyrun.v1.GetRunResponse.
+ * Use `create(GetRunResponseSchema)` to create a new message.
+ */
+export const GetRunResponseSchema: GenMessage<GetRunResponse, {jsonType: GetRunResponseJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_run_service, 9);
+
+/**
+ * The page of the list to return.
+ *
+ * @generated from message keyrun.v1.ListRunsRequest
+ */
+export type ListRunsRequest = Message<"keyrun.v1.ListRunsRequest"> & {
+  /**
+   * Optional. How many runs to return at most. 0 means 50; more than 100 counts as
+   * 100; negative is refused.
+   *
+   * @generated from field: int32 page_size = 1;
+   */
+  pageSize: number;
+
+  /**
+   * Optional. The `next_page_token` of the page before.
+   *
+   * @generated from field: string page_token = 2;
+   */
+  pageToken: string;
+};
+
+/**
+ * The page of the list to return.
+ *
+ * @generated from message keyrun.v1.ListRunsRequest
+ */
+export type ListRunsRequestJson = {
+  /**
+   * Optional. How many runs to return at most. 0 means 50; more than 100 counts as
+   * 100; negative is refused.
+   *
+   * @generated from field: int32 page_size = 1;
+   */
+  pageSize?: number;
+
+  /**
+   * Optional. The `next_page_token` of the page before.
+   *
+   * @generated from field: string page_token = 2;
+   */
+  pageToken?: string;
+};
+
+/**
+ * Describes the message keyrun.v1.ListRunsRequest.
+ * Use `create(ListRunsRequestSchema)` to create a new message.
+ */
+export const ListRunsRequestSchema: GenMessage<ListRunsRequest, {jsonType: ListRunsRequestJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_run_service, 10);
+
+/**
+ * One page of the team's runs.
+ *
+ * @generated from message keyrun.v1.ListRunsResponse
+ */
+export type ListRunsResponse = Message<"keyrun.v1.ListRunsResponse"> & {
+  /**
+   * Output only. The runs, newest first, without their texts. A page may have
+   * fewer than `page_size`, also if it is not the last.
+   *
+   * @generated from field: repeated keyrun.v1.Run runs = 1;
+   */
+  runs: Run[];
+
+  /**
+   * Output only. The token of the next page; empty on the last.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken: string;
+};
+
+/**
+ * One page of the team's runs.
+ *
+ * @generated from message keyrun.v1.ListRunsResponse
+ */
+export type ListRunsResponseJson = {
+  /**
+   * Output only. The runs, newest first, without their texts. A page may have
+   * fewer than `page_size`, also if it is not the last.
+   *
+   * @generated from field: repeated keyrun.v1.Run runs = 1;
+   */
+  runs?: RunJson[];
+
+  /**
+   * Output only. The token of the next page; empty on the last.
+   *
+   * @generated from field: string next_page_token = 2;
+   */
+  nextPageToken?: string;
+};
+
+/**
+ * Describes the message keyrun.v1.ListRunsResponse.
+ * Use `create(ListRunsResponseSchema)` to create a new message.
+ */
+export const ListRunsResponseSchema: GenMessage<ListRunsResponse, {jsonType: ListRunsResponseJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_run_service, 11);
+
+/**
+ * The run to cancel.
+ *
+ * @generated from message keyrun.v1.CancelRunRequest
+ */
+export type CancelRunRequest = Message<"keyrun.v1.CancelRunRequest"> & {
+  /**
+   * Required. The run's id. Example: "run_1fv0j56qgf3zjgkfrwasendm".
+   *
+   * @generated from field: string run_id = 1;
+   */
+  runId: string;
+};
+
+/**
+ * The run to cancel.
+ *
+ * @generated from message keyrun.v1.CancelRunRequest
+ */
+export type CancelRunRequestJson = {
+  /**
+   * Required. The run's id. Example: "run_1fv0j56qgf3zjgkfrwasendm".
+   *
+   * @generated from field: string run_id = 1;
+   */
+  runId?: string;
+};
+
+/**
+ * Describes the message keyrun.v1.CancelRunRequest.
+ * Use `create(CancelRunRequestSchema)` to create a new message.
+ */
+export const CancelRunRequestSchema: GenMessage<CancelRunRequest, {jsonType: CancelRunRequestJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_run_service, 12);
+
+/**
+ * The run after it.
+ *
+ * @generated from message keyrun.v1.CancelRunResponse
+ */
+export type CancelRunResponse = Message<"keyrun.v1.CancelRunResponse"> & {
+  /**
+   * Output only. The run, which has ended.
+   *
+   * @generated from field: keyrun.v1.Run run = 1;
+   */
+  run?: Run | undefined;
+};
+
+/**
+ * The run after it.
+ *
+ * @generated from message keyrun.v1.CancelRunResponse
+ */
+export type CancelRunResponseJson = {
+  /**
+   * Output only. The run, which has ended.
+   *
+   * @generated from field: keyrun.v1.Run run = 1;
+   */
+  run?: RunJson;
+};
+
+/**
+ * Describes the message keyrun.v1.CancelRunResponse.
+ * Use `create(CancelRunResponseSchema)` to create a new message.
+ */
+export const CancelRunResponseSchema: GenMessage<CancelRunResponse, {jsonType: CancelRunResponseJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_run_service, 13);
+
+/**
  * Runs a team's apps. The caller sends an API key in `authorization`. Every
  * answer to a valid key has the team's rate limit in its metadata, and the key's
  * if it has one of its own.
@@ -359,6 +723,51 @@ export const RunService: GenService<{
     methodKind: "server_streaming";
     input: typeof StreamAppRequestSchema;
     output: typeof StreamAppResponseSchema;
+  },
+  /**
+   * Starts a run in the background, and answers before the app does: the run then
+   * has an end that can be read with `GetRun`, whatever becomes of the caller. Over
+   * REST it is `RunApp` with the header `Prefer: respond-async`.
+   *
+   * @generated from rpc keyrun.v1.RunService.StartRun
+   */
+  startRun: {
+    methodKind: "unary";
+    input: typeof StartRunRequestSchema;
+    output: typeof StartRunResponseSchema;
+  },
+  /**
+   * Returns a run in the background, whatever its state is. With `wait` it answers
+   * at the end of the run, or after that time.
+   *
+   * @generated from rpc keyrun.v1.RunService.GetRun
+   */
+  getRun: {
+    methodKind: "unary";
+    input: typeof GetRunRequestSchema;
+    output: typeof GetRunResponseSchema;
+  },
+  /**
+   * Lists the team's runs in the background that are kept, newest first, without
+   * their texts. A key that is restricted to apps sees the runs of those.
+   *
+   * @generated from rpc keyrun.v1.RunService.ListRuns
+   */
+  listRuns: {
+    methodKind: "unary";
+    input: typeof ListRunsRequestSchema;
+    output: typeof ListRunsResponseSchema;
+  },
+  /**
+   * Ends a run in the background, and answers once it is sure to be cancelled. Of a
+   * run that has ended it answers how it ended. It may be repeated.
+   *
+   * @generated from rpc keyrun.v1.RunService.CancelRun
+   */
+  cancelRun: {
+    methodKind: "unary";
+    input: typeof CancelRunRequestSchema;
+    output: typeof CancelRunResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_keyrun_v1_run_service, 0);

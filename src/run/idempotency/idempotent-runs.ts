@@ -39,6 +39,19 @@ export interface IdempotentAnswer {
   readonly isReplayed: boolean;
 }
 
+/** The key stands for this run in the background, whose record says what came of it. */
+export interface KeyOfBackgroundRun {
+  readonly backgroundRunId: string;
+}
+
+/** A key that was claimed for a run in the background. */
+export interface BackgroundClaim {
+  /** Frees the key: nothing of the run has reached the app. Never rejects. */
+  readonly free: () => Promise<void>;
+  /** The monotonic time before it was claimed. The run must begin soon after that, or never. */
+  readonly begunMs: number;
+}
+
 /**
  * Runs apps at most once for each key, whatever the network, the callers or a crash do. The key
  * stands for what came of the run, for `keptHours`. Its scope is the team and the id of the app:
@@ -53,6 +66,16 @@ export interface IdempotentRuns {
    * app is then not started.
    */
   run(order: IdempotentOrder, call: Call): Promise<IdempotentAnswer>;
+  /**
+   * Claims the key for a run in the background with this id. Otherwise returns the run for which it
+   * stands; undefined if that one is not in the background: `run` then tells what came of it.
+   * Throws as `run` does.
+   */
+  claimInBackground(
+    order: IdempotentOrder,
+    runId: string,
+    call: Call,
+  ): Promise<BackgroundClaim | KeyOfBackgroundRun | undefined>;
   /** Resolves once no run is under way, and what came of each is written. */
   idle(): Promise<void>;
   /** Deletes what is kept of the team's runs. Calls `before` before each write. */
@@ -71,6 +94,13 @@ export function createIdempotentRuns(parts: {
   readonly run: Runner;
   readonly bytes: ByteBudget;
   readonly newRunId: () => string;
+  /** The runs in the background, which keys may stand for. */
+  readonly background: {
+    /** Whether there is a record of the run. */
+    isKept(runId: string): Promise<boolean>;
+    /** Waits for the run, and returns or throws what came of it. */
+    answerOf(runId: string, call: Call): Promise<{ readonly runId: string; readonly text: string }>;
+  };
   /** How long what came of a run is kept. With 0, a key is refused. */
   readonly keptHours: number;
   /** How many records the team may have. */
@@ -90,35 +120,55 @@ export function createIdempotentRuns(parts: {
   let whenIdle: (() => void)[] = [];
 
   async function run(order: IdempotentOrder, call: Call): Promise<IdempotentAnswer> {
-    if (keptHours === 0) refuseIdempotencyKey(call, "Idempotency-Key is turned off here.");
     const names = namesOf(order);
-    const held = bytes.open(order.teamId);
-    let next: Awaited<ReturnType<typeof claimOrFind>>;
-    try {
-      if (!held.take(textBytes(order.text))) throw overloaded();
-      next = await claimOrFind(order, names);
-    } finally {
-      held.release();
-    }
+    const next = await claimOrFind(order, call, () => claimOf(order, names));
     if (next.kind === "claimed") return await begin(order, next, call);
     // What waits for an answer needs no text.
     order.text = "";
-    return next.kind === "here"
-      ? await join(next.here, names.fingerprint, call)
-      : await replay(next.found, names.fingerprint);
+    if (next.kind === "here") return await join(next.here, names.fingerprint, call);
+    const background = backgroundRunOf(next, names.fingerprint);
+    if (!background) return await replay(next.found, names.fingerprint);
+    return { ...(await parts.background.answerOf(background.backgroundRunId, call)), isReplayed: true };
   }
 
-  async function claimOrFind(order: IdempotentOrder, names: RecordNames) {
-    const { id } = names;
+  async function claimInBackground(order: IdempotentOrder, runId: string, call: Call) {
+    const names = namesOf(order);
+    const next = await claimOrFind(order, call, () => backgroundClaimOf(order, names, runId));
+    if (next.kind !== "claimed") return backgroundRunOf(next, names.fingerprint);
+    return { free: () => records.release(next.claim, () => {}), begunMs: next.begunMs };
+  }
+
+  function backgroundRunOf(
+    next: Exclude<Awaited<ReturnType<typeof claimOrFind>>, Claimed>,
+    fingerprint: string,
+  ): KeyOfBackgroundRun | undefined {
+    if (next.kind === "here" || next.found.state !== "background") return undefined;
+    if (next.found.fingerprint !== fingerprint) throw fail("IDEMPOTENCY_KEY_REUSED");
+    return { backgroundRunId: next.found.runId };
+  }
+
+  /** Counts the text that waits meanwhile. */
+  async function claimOrFind(order: IdempotentOrder, call: Call, claim: () => RunClaim) {
+    if (keptHours === 0) refuseIdempotencyKey(call, "Idempotency-Key is turned off here.");
+    const held = bytes.open(order.teamId);
+    try {
+      if (!held.take(textBytes(order.text))) throw overloaded();
+      return await tryToClaim(claim);
+    } finally {
+      held.release();
+    }
+  }
+
+  async function tryToClaim(claimNow: () => RunClaim) {
     for (let tries = 0; tries < bounds.claimTriesMax; tries++) {
-      const here = hereOf(id);
-      if (here) return { kind: "here", here } as const;
       const begunMs = clock.monotonicMs();
-      const claim = claimOf(order, names);
+      const claim = claimNow();
+      const here = hereOf(claim.id);
+      if (here) return { kind: "here", here } as const;
       const found = await records.claim(claim);
       if (!found) return { kind: "claimed", claim, begunMs } as const;
-      if (found.expireTimeMs <= clock.unixMs()) await records.removeExpired(found);
-      else if (hereOf(id)?.claim.runId === found.runId) continue;
+      if (found.expireTimeMs <= clock.unixMs() || (await isGone(found))) await records.removeExpired(found);
+      else if (hereOf(claim.id)?.claim.runId === found.runId) continue;
       // What the owner does meanwhile stands, if it is the first: the next claim meets it.
       else if (isLost(found)) await records.fail(found);
       else return { kind: "found", found } as const;
@@ -137,6 +187,12 @@ export function createIdempotentRuns(parts: {
     return state === "running" && clock.unixMs() >= runUntilMs + ownerMs;
   }
 
+  /** Whether the run in the background was never started, or is kept no longer. */
+  async function isGone({ state, runId, createTimeMs }: RunRecord): Promise<boolean> {
+    if (state !== "background" || clock.unixMs() < createTimeMs + runBounds.runSlackMs + skewMs) return false;
+    return !(await parts.background.isKept(runId));
+  }
+
   function claimOf({ teamId, app }: IdempotentOrder, { id, fingerprint }: RecordNames): RunClaim {
     const createTimeMs = clock.unixMs();
     return {
@@ -144,10 +200,18 @@ export function createIdempotentRuns(parts: {
       fingerprint,
       teamId,
       runId: parts.newRunId(),
+      state: "running",
       createTimeMs,
       runUntilMs: createTimeMs + app.timeoutMs + runBounds.runSlackMs,
       expireTimeMs: createTimeMs + keptMs,
     };
+  }
+
+  /** The key stands for the run at least as long as the run is kept. */
+  function backgroundClaimOf(order: IdempotentOrder, names: RecordNames, runId: string): RunClaim {
+    const claim = claimOf(order, names);
+    const runUntilMs = claim.createTimeMs + order.app.backgroundTimeoutMs + runBounds.runSlackMs;
+    return { ...claim, runId, state: "background", runUntilMs, expireTimeMs: runUntilMs + ownerMs + keptMs };
   }
 
   async function begin(
@@ -186,7 +250,11 @@ export function createIdempotentRuns(parts: {
   }
 
   /** Runs the app for nobody in particular, and keeps what came of it. Never rejects. */
-  async function carryOut(run: Run, { claim, begunMs }: Claimed, untilMs: number): Promise<RunOutcome> {
+  async function carryOut(
+    run: Run,
+    { claim, begunMs }: Omit<Claimed, "kind">,
+    untilMs: number,
+  ): Promise<RunOutcome> {
     const { held } = run;
     const outcome = await outcomeOf(() => {
       // The record would say too early that the app can't be at work any more.
@@ -225,7 +293,7 @@ export function createIdempotentRuns(parts: {
     const { runId, state } = found;
     if (found.fingerprint !== fingerprint) throw fail("IDEMPOTENCY_KEY_REUSED");
     // It runs on another instance, or its process has ended. The app may still be at work.
-    if (state === "running") throw fail("IDEMPOTENCY_KEY_IN_USE");
+    if (state === "running" || state === "background") throw fail("IDEMPOTENCY_KEY_IN_USE");
     if (state !== "done" && found.textBytes === 0) throw replayedRefusal(state);
     const held = bytes.open(found.teamId);
     try {
@@ -245,6 +313,7 @@ export function createIdempotentRuns(parts: {
 
   return {
     run,
+    claimInBackground,
     idle,
     deleteOfTeam: records.deleteOfTeam,
     start: records.start,
@@ -257,6 +326,7 @@ export function createIdempotentRuns(parts: {
 
 /** A claim of this process, and the monotonic time at which it was begun. */
 interface Claimed {
+  readonly kind: "claimed";
   readonly claim: RunClaim;
   readonly begunMs: number;
 }

@@ -16,8 +16,11 @@ export interface RunRecord {
   readonly expireTimeMs: number;
 }
 
-/** `running` also stands for a run whose process ended before it could write what came of it. */
-export type RunState = "running" | EndState;
+/**
+ * `running` also stands for a run whose process ended before it could write what came of it. With
+ * `background`, what comes of the run stands in its record as a run in the background.
+ */
+export type RunState = "running" | "background" | EndState;
 /**
  * `app_failed` with a text: the app refused the run, and the text is its words. This is no state of
  * its own, because an older instance of a fleet that upgrades can't read a record in a state that
@@ -26,10 +29,12 @@ export type RunState = "running" | EndState;
 export type EndState = "done" | "app_failed" | "app_timeout";
 
 /** A record as it is claimed. */
-export type RunClaim = Omit<RunRecord, "state" | "textBytes">;
+export type RunClaim = Omit<RunRecord, "state" | "textBytes"> & {
+  readonly state: "running" | "background";
+};
 
 export type RunRecordChange =
-  /** Adds a record in state `running`, unless there is one with this id, expired or not. */
+  /** Adds a record, unless there is one with this id, expired or not. */
   | { readonly kind: "claim"; readonly id: string; readonly claim: RunClaim }
   /**
    * Writes what came of a run. Changes nothing where the record is gone, of another run, or has an

@@ -47,7 +47,7 @@ export function createRunRecords(parts: {
      * already. Throws UNAVAILABLE if it can't be written, or the team has no room for one more.
      */
     async claim(claim: RunClaim): Promise<RunRecord | undefined> {
-      const { id, teamId, runId, createTimeMs } = claim;
+      const { id, teamId, runId, state, createTimeMs } = claim;
       const recordsMax = await parts.recordsMaxOf(teamId);
       const createdUntilMs = createTimeMs - bounds.runRecordMinutes * 60_000;
       if (!(await quota.takeRecord(teamId, { recordsMax, createdUntilMs }))) {
@@ -62,7 +62,7 @@ export function createRunRecords(parts: {
       } catch (cause) {
         // It may be written all the same, and would hold the key for a run that never starts.
         const done = () => quota.forget(teamId);
-        retries.add({ change: { kind: "release", id, runId, state: "running" }, untilMs: never, done });
+        retries.add({ change: { kind: "release", id, runId, state }, untilMs: never, done });
         throw unavailable({ cause });
       }
     },
@@ -87,8 +87,8 @@ export function createRunRecords(parts: {
       await writeOrRetry(teamId, { change, untilMs, done });
     },
     /** Frees the key, unless `fail` came first. Resolves and calls `done` as `end` does. */
-    async release({ id, teamId, runId }: RunClaim, done: () => void): Promise<void> {
-      const change = { kind: "release", id, runId, state: "running" } as const;
+    async release({ id, teamId, runId, state }: RunClaim, done: () => void): Promise<void> {
+      const change = { kind: "release", id, runId, state } as const;
       await writeOrRetry(teamId, { change, untilMs: never, done });
       quota.giveRecord(teamId);
     },

@@ -123,6 +123,7 @@ const kinds: Readonly<Record<ControlChange["kind"], true>> = {
   preview: true,
   session: true,
   "plan-limits": true,
+  run: true,
 };
 
 function isKnown([kind]: Row): boolean {

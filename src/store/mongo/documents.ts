@@ -8,6 +8,7 @@ import type { UsageDay } from "../../usage/usage-store.ts";
 import {
   appShape,
   auditShape,
+  backgroundShape,
   keyShape,
   memberShape,
   pageNumber,
@@ -111,6 +112,15 @@ export interface RunRecordDocument extends z.infer<typeof runRecordDocument> {
   readonly textExpireTimeMs: number | null;
 }
 
+/** Without the text, which is read alone. */
+export const backgroundRunDocument = z.strictObject({ _id: id, ...backgroundShape });
+export const storedBackgroundRun = backgroundRunDocument.strip();
+export interface BackgroundRunDocument extends z.infer<typeof backgroundRunDocument> {
+  readonly text: string | null;
+  /** When the record expires, if its text takes room; otherwise null. */
+  readonly textExpireTimeMs: number | null;
+}
+
 /**
  * What one incarnation has counted for a key on a day, as `usage-store.ts` describes its counts.
  */
@@ -178,6 +188,7 @@ export interface Collections {
   readonly users: Collection<UserDocument>;
   readonly windowPages: Collection<WindowPageDocument>;
   readonly runRecords: Collection<RunRecordDocument>;
+  readonly backgroundRuns: Collection<BackgroundRunDocument>;
   readonly usageHours: Collection<UsageHoursDocument>;
   readonly usageDays: Collection<UsageDayDocument>;
   readonly usageDayHours: Collection<UsageDayHoursDocument>;
@@ -199,6 +210,7 @@ export function collectionsOf(db: Db): Collections {
     users: db.collection("users"),
     windowPages: db.collection("windowPages"),
     runRecords: db.collection("runRecords"),
+    backgroundRuns: db.collection("backgroundRuns"),
     usageHours: db.collection("usageHours"),
     usageDays: db.collection("usageDays"),
     usageDayHours: db.collection("usageDayHours"),

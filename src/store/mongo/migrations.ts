@@ -98,6 +98,8 @@ const migrations: readonly MigrationStep[] = [
   async () => {},
   // Apps have longer times, and one for runs in the background, which older apps lack.
   async () => {},
+  // Runs in the background; their collection comes with the first document.
+  async () => {},
 ];
 
 /** Keys can be searched by their label in any case. */
@@ -132,7 +134,7 @@ const foldedAtOnce = 1_000;
  * only as good as its index.
  */
 async function ensureIndexes(collections: Collections): Promise<void> {
-  const { keys, serviceTokens, members, sessions, runRecords, auditEvents } = collections;
+  const { keys, serviceTokens, members, sessions, runRecords, backgroundRuns, auditEvents } = collections;
   const { usageHours, usageDays, usageDayHours } = collections;
   await keys.createIndex({ slot: 1 }, { unique: true });
   await keys.createIndex({ requestKey: 1 }, { unique: true });
@@ -153,6 +155,10 @@ async function ensureIndexes(collections: Collections): Promise<void> {
   await runRecords.createIndex({ teamId: 1, createTimeMs: 1, textBytes: 1 });
   await runRecords.createIndex({ teamId: 1, textExpireTimeMs: 1 });
   await runRecords.createIndex({ expireTimeMs: 1 });
+  await backgroundRuns.createIndex({ teamId: 1, createTimeMs: -1, _id: -1 });
+  await backgroundRuns.createIndex({ teamId: 1, textExpireTimeMs: 1 });
+  await backgroundRuns.createIndex({ state: 1, owner: 1 });
+  await backgroundRuns.createIndex({ expireTimeMs: 1 });
   // The writes are in it since a Keyrun of schema 11, which sums them.
   await usageHours.createIndex({ teamId: 1, dayMs: 1, keyId: 1, writes: 1 });
   await usageDays.createIndex({ teamId: 1, startTimeMs: 1, keyId: 1 });

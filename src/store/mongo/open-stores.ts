@@ -11,6 +11,7 @@ import type { ControlStore } from "../../fleet/control-store.ts";
 import { createLookUpEach, type FleetStore, type Stores } from "../stores.ts";
 import { createAppStore } from "./app-store.ts";
 import { createAuditStore } from "./audit-store.ts";
+import { createBackgroundRunStore } from "./background-run-store.ts";
 import {
   connectMongo,
   createDriverReconnect,
@@ -195,6 +196,7 @@ function storesOf(
     audit,
     window: createWindowStore(collections, call),
     runRecords: createRunRecordStore(collections, call),
+    backgroundRuns: createBackgroundRunStore(collections, call),
     usage: createUsageStore(collections, call, { mayMove: () => everyInstanceReadsMovedHours(fleet) }),
     guard,
     ...(fleet && { fleet }),

@@ -128,7 +128,7 @@ function operationOf(change: RunRecordChange): AnyBulkWriteOperation<RunRecordDo
 }
 
 function insertOf({ id, ...facts }: RunClaim): AnyBulkWriteOperation<RunRecordDocument> {
-  const fields = { _id: id, ...facts, state: "running", textBytes: 0 };
+  const fields = { _id: id, ...facts, textBytes: 0 };
   const record = checkRecord(runRecordDocument, fields, "runRecords");
   return { insertOne: { document: { ...record, text: null, textExpireTimeMs: null } } };
 }

@@ -229,4 +229,25 @@ export const migrations: readonly string[] = [
   "ALTER TABLE audit_events ADD COLUMN detail TEXT NOT NULL DEFAULT ''",
   // Apps run in the background: ten minutes.
   "ALTER TABLE apps ADD COLUMN background_timeout_ms INTEGER NOT NULL DEFAULT 600000",
+  // Runs in the background.
+  `
+  CREATE TABLE background_runs (
+    id TEXT PRIMARY KEY,
+    team_id TEXT NOT NULL,
+    app_id TEXT NOT NULL,
+    key_id TEXT NOT NULL,
+    state TEXT NOT NULL,
+    owner TEXT NOT NULL,
+    text BLOB,
+    text_bytes INTEGER,
+    error TEXT,
+    create_time_ms INTEGER NOT NULL,
+    end_time_ms INTEGER,
+    expire_time_ms INTEGER
+  ) STRICT;
+  CREATE INDEX background_runs_by_team ON background_runs (team_id, create_time_ms DESC, id DESC);
+  CREATE INDEX running_background_runs ON background_runs (owner) WHERE state = 'running';
+  CREATE INDEX background_runs_by_expiry ON background_runs (expire_time_ms);
+  CREATE INDEX background_texts ON background_runs (team_id, expire_time_ms) WHERE text_bytes > 0
+  `,
 ];

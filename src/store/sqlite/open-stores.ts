@@ -3,6 +3,7 @@ import { dataFolderRefused, makeDataFolder } from "../../settings/data-folder.ts
 import { createLookUpEach, type Stores } from "../stores.ts";
 import { createAppStore } from "./app-store.ts";
 import { createAuditStore } from "./audit-store.ts";
+import { createBackgroundRunStore } from "./background-run-store.ts";
 import { openReserve, type ReserveState } from "./disk-reserve.ts";
 import { createKeyStore } from "./key-store.ts";
 import { type LockedDatabase, makePrivateFile, openLockedDatabase } from "./locked-database.ts";
@@ -54,6 +55,7 @@ function storesOf({ db, close }: LockedDatabase): Stores {
     serviceTokens: createServiceTokenStore(db),
     window: createWindowStore(db),
     runRecords: createRunRecordStore(db),
+    backgroundRuns: createBackgroundRunStore(db),
     usage: createUsageStore(db),
     audit: createAuditStore(db),
     // The lock on the folder lasts as long as the process, so the guard can't lose it.

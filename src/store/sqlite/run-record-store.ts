@@ -16,7 +16,7 @@ export function createRunRecordStore(db: DatabaseSync): RunRecordStore {
   function make(change: RunRecordChange): RunRecord | undefined {
     switch (change.kind) {
       case "claim": {
-        const row = check({ ...change.claim, state: "running", textBytes: 0 });
+        const row = check({ ...change.claim, textBytes: 0 });
         const { changes } = statement.claim.run({ ...row });
         return changes === 1 ? undefined : recordOf(statement.find.get(change.id));
       }

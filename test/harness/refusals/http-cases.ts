@@ -46,6 +46,13 @@ const onPublic: readonly HttpRefusal[] = [
     path: "/api/apps/echo/run",
     headers: () => ({ accept: "application/problem+json" }),
   },
+  ...["/api/runs/run_3kd09vbn2m8t5xq7w1zs6hcf", "/api/runs/nowhere"].map((path) => ({
+    reason: "RUN_NOT_FOUND" as const,
+    method: "GET",
+    path,
+    query: "?wait=1s",
+    headers: ({ key }: RefusalWorld) => ({ authorization: `Bearer ${key.value}` }),
+  })),
   { reason: "METHOD_NOT_ALLOWED", method: "GET", path: "/sign-in/code" },
   ...["/api/apps/%ff/run", "/api/apps/%ff/stream"].map((path) => ({
     reason: "INVALID_ARGUMENT" as const,

@@ -38,5 +38,6 @@ export function nameOf({ reason, what, listener, protocol }: RefusalCase): strin
 export function loggedRequest(method: string, path: string): string {
   const [plain = ""] = path.split("?");
   if (/^\/(nowhere|api\/apps\/echo)$/.test(plain) || plain.endsWith("/Walk")) return `${method} (no route)`;
-  return `${method} ${plain.replace(/^\/api\/apps\/[^/]+\//, "/api/apps/{app_id}/")}`;
+  const named = plain.replace(/^\/api\/runs\/[^/]+/, "/api/runs/{run_id}");
+  return `${method} ${named.replace(/^\/api\/apps\/[^/]+\//, "/api/apps/{app_id}/")}`;
 }

@@ -50,7 +50,7 @@ const isConnect = ({ kind }: Protocol) => kind === "connect";
 
 const newTeam = async ({ keyrun }: RefusalWorld) => ({ teamId: await keyrun.newTeam() });
 
-const { runApp, streamApp } = RunService.method;
+const { runApp, streamApp, getRun, cancelRun } = RunService.method;
 const { createTeam, getTeam } = TeamService.method;
 const { createKey, listKeys, revokeKey, revokeLeakedKey, rotateKey, updateKey, watchKeys } =
   KeyService.method;
@@ -300,8 +300,17 @@ const ofMembers: readonly Omit<RpcRefusal, "listener">[] = [
   },
 ];
 
-/** Calls whose request has the wrong form, on both listeners. */
+/** Calls whose request has the wrong form or names nothing, on both listeners. */
 const ofForm: readonly Omit<RpcRefusal, "listener">[] = [
+  ...[getRun, cancelRun].map(
+    (method): Omit<RpcRefusal, "listener"> => ({
+      reason: "RUN_NOT_FOUND",
+      what: method.name,
+      method,
+      json: { runId: "run_3kd09vbn2m8t5xq7w1zs6hcf" },
+      headers: ({ key }) => ({ authorization: `Bearer ${key.value}` }),
+    }),
+  ),
   ...[runApp, streamApp].flatMap((method): Omit<RpcRefusal, "listener">[] => [
     {
       reason: "METHOD_NOT_ALLOWED",

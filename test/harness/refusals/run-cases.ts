@@ -114,6 +114,7 @@ export const runCases: readonly RefusalCase[] = listeners.flatMap((listener) =>
     // A stream takes no key for repeats.
     ...(isStreamed(protocol) ? [] : [reusedCase(listener, protocol)]),
     ...(isStreamed(protocol) || isRest(protocol) ? [] : [inUseCase(listener, protocol)]),
+    ...(isStreamed(protocol) ? [] : [cancelledCase(listener, protocol)]),
   ]),
 );
 
@@ -287,6 +288,43 @@ function reusedCase(listener: ListenerName, protocol: RunProtocol): RefusalCase 
       return nothing;
     },
     send: (world, requestId) => protocol.http.exchange(world.url(listener), ask("another", world, requestId)),
+  };
+}
+
+/** The run of the key was in the background, and is cancelled. */
+function cancelledCase(listener: ListenerName, protocol: RunProtocol): RefusalCase {
+  const idempotencyKey = randomUUID();
+  const prepared = preparedApp();
+  return {
+    ...about(listener, protocol, aRun),
+    reason: "RUN_CANCELLED",
+    get request() {
+      return about(listener, protocol, { json: { appId: prepared.id() } }).request;
+    },
+    async prepare(world) {
+      await prepared.prepare(world);
+      const post = (path: string, body: object) =>
+        fetch(`${world.url("public")}/api/${path}`, {
+          method: "POST",
+          headers: {
+            authorization: `Bearer ${world.key.value}`,
+            "content-type": "application/json",
+            ...{ prefer: "respond-async", "idempotency-key": idempotencyKey },
+          },
+          body: JSON.stringify(body),
+        });
+      const started = await post(`apps/${prepared.id()}/run`, { text: "wait" });
+      const { runId } = (await started.json()) as { runId: string };
+      await post(`runs/${runId}/cancel`, {});
+      return nothing;
+    },
+    send({ key, url }, requestId) {
+      const json = { appId: prepared.id(), text: "wait" };
+      return protocol.http.exchange(
+        url(listener),
+        askToRun(protocol, json, key.value, { requestId, idempotencyKey }),
+      );
+    },
   };
 }
 

@@ -84,7 +84,9 @@ const notOfRun: Partial<Record<Reason, string>> = {
   KEY_LIMIT_REACHED: "creates a key",
   KEY_ENDED: "changes a key",
   KEY_NOT_ROTATABLE: "replaces a key",
-  FLEET_UPGRADING: "changes a key or an app",
+  FLEET_UPGRADING: "changes a key or an app, or RPCs",
+  BACKGROUND_RUNS_OFF: "the preference is ignored",
+  RUN_NOT_FOUND: "names a run",
   REQUEST_ID_USED: "creates a key",
   TEAM_EXISTS: "creates a team",
   APP_EXISTS: "creates an app",
@@ -104,6 +106,9 @@ test("the document is valid OpenAPI 3.1 and has exactly the paths of the HTTP ru
   expect(Object.entries(whole.paths).map(([path, item]) => [path, Object.keys(item)])).toEqual([
     ["/api/apps/{app_id}/run", ["post"]],
     ["/api/apps/{app_id}/stream", ["post"]],
+    ["/api/runs/{run_id}", ["get"]],
+    ["/api/runs", ["get"]],
+    ["/api/runs/{run_id}/cancel", ["post"]],
     ["/api/keys/revoke-leaked", ["post"]],
   ]);
 });
@@ -191,14 +196,21 @@ test("a success always has run id, app id and text", () => {
 });
 
 test("a stream is asked for and refused as a run without a key, and has the headers that no cache or proxy keeps it", () => {
-  expect(stream.parameters).toEqual(run.parameters.filter(({ name }) => name !== "Idempotency-Key"));
-  expect(stream.parameters.length).toBe(run.parameters.length - 1);
+  expect(stream.parameters).toEqual(
+    run.parameters.filter(({ name }) => name !== "Idempotency-Key" && name !== "Prefer"),
+  );
+  expect(stream.parameters.length).toBe(run.parameters.length - 2);
   expect(accepts(stream.requestBody.content["application/json"]!.schema, { text: "" })).toBe(true);
   expect(accepts(stream.requestBody.content["application/json"]!.schema, {})).toBe(false);
   const { 200: streamed, ...refused } = stream.responses;
-  const { 200: answered, 409: _inUse, 422: _reused, ...others } = run.responses;
+  const { 200: answered, 202: _accepted, 409: _inUse, 422: _reused, ...others } = run.responses;
   expect(refused).toEqual(others);
-  const { "Idempotency-Replayed": _, ...headers } = answered!.headers;
+  const {
+    "Idempotency-Replayed": _,
+    "Preference-Applied": _applied,
+    Vary: _vary,
+    ...headers
+  } = answered!.headers;
   expect(streamed!.headers).toEqual({
     ...headers,
     "Cache-Control": expect.objectContaining({ required: true }),
@@ -235,7 +247,7 @@ test("every reason is in the document or in the list of reasons that a run can't
   const known = [...runReasons, ...Object.keys(notOfRun)].sort();
   expect(known, "sort a new reason into runReasons or notOfRun").toEqual(Object.keys(reasons).sort());
   const statuses = new Set(runReasons.map((reason) => String(reasons[reason].httpStatus)));
-  expect(Object.keys(run.responses).sort()).toEqual(["200", ...statuses].sort());
+  expect(Object.keys(run.responses).sort()).toEqual(["200", "202", ...statuses].sort());
 });
 
 describe.each(runReasons)("%s", (reason) => {

@@ -10,6 +10,7 @@ import type { Stores } from "#src/store/stores.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { createMongoDatabases } from "../../harness/mongo-databases.ts";
 import { storesOfTier } from "../../harness/needs.ts";
+import { noBackgroundRuns } from "../../harness/no-background-runs.ts";
 import { openMongoForTest } from "../../harness/open-mongo.ts";
 import { serviceCall } from "../../harness/service-call.ts";
 import { soon } from "../../harness/soon.ts";
@@ -63,6 +64,7 @@ function instanceOn(records: RunRecordStore, app: { starts: number; plan: Plan }
   const runs = createIdempotentRuns({
     ...{ clock, store, bytes, newRunId: () => `run-${randomUUID()}` },
     ...{ keptHours: 24, isShared: true, recordsMaxOf: async () => 10_000, onWriteFailed: () => {} },
+    background: noBackgroundRuns,
     async run({ text, held }) {
       app.starts += 1;
       held.take(heldBytes);

@@ -7,6 +7,7 @@ import type { RunRecordStore } from "#src/run/idempotency/run-record-store.ts";
 import { runBounds } from "#src/run/run-bounds.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
+import { noBackgroundRuns } from "../../harness/no-background-runs.ts";
 import { serviceCall } from "../../harness/service-call.ts";
 import { soon } from "../../harness/soon.ts";
 import { newAppOf } from "../../harness/store-records.ts";
@@ -60,6 +61,7 @@ function instanceOn(store: RunRecordStore, clock: ReturnType<typeof createManual
     ...{
       keptHours: 24,
       recordsMaxOf: async () => 100,
+      background: noBackgroundRuns,
       onWriteFailed: (cause: unknown) => expect.unreachable(String(cause)),
     },
     async run({ teamId, app: { id }, text }) {

@@ -30,7 +30,7 @@ async function opened() {
     onWriteFailed: (cause) => problems.push(cause),
   });
   const claimOf = (id: string): RunClaim => ({
-    ...{ id, teamId: "demo", fingerprint: "f", runId: `run-of-${id}` },
+    ...{ id, teamId: "demo", fingerprint: "f", runId: `run-of-${id}`, state: "running" },
     ...{ createTimeMs: clock.unixMs(), runUntilMs: clock.unixMs() + 1 },
     expireTimeMs: clock.unixMs() + 24 * hourMs,
   });

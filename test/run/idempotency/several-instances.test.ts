@@ -14,6 +14,7 @@ import { figures } from "../../harness/campaigns.ts";
 import { createManualClock, type ManualClock } from "../../harness/manual-clock.ts";
 import { createMongoDatabases } from "../../harness/mongo-databases.ts";
 import { describeWith, mongodbMissing } from "../../harness/needs.ts";
+import { noBackgroundRuns } from "../../harness/no-background-runs.ts";
 import { openMongoForTest } from "../../harness/open-mongo.ts";
 import { serviceCall } from "../../harness/service-call.ts";
 import { newAppOf } from "../../harness/store-records.ts";
@@ -50,6 +51,7 @@ function instance(
       newRunId: () => `run-${randomUUID()}`,
     },
     ...{ keptHours: 24, isShared: true, recordsMaxOf: async () => 10_000 },
+    background: noBackgroundRuns,
     onWriteFailed: (cause) => expect.unreachable(String(cause)),
   });
 }
@@ -182,7 +184,7 @@ describeWith(mongodbMissing)("two instances on one MongoDB", () => {
 function claimOf(id: string, clock: ManualClock): RunClaim {
   const nowMs = clock.unixMs();
   const times = { createTimeMs: nowMs, runUntilMs: nowMs + 1, expireTimeMs: nowMs + 1 };
-  return { ...{ id, teamId: "swept", fingerprint: "f", runId: `run-of-${id}` }, ...times };
+  return { ...{ id, teamId: "swept", fingerprint: "f", runId: `run-of-${id}`, state: "running" }, ...times };
 }
 
 async function claimAll(stores: Stores, claims: readonly RunClaim[]): Promise<void> {

@@ -6,6 +6,7 @@ import {
   collectionsOf,
   storedApp,
   storedAuditEvent,
+  storedBackgroundRun,
   storedInstance,
   storedKey,
   storedMember,
@@ -74,6 +75,13 @@ const firstDocuments: Record<string, { schema: z.ZodType; document: Record<strin
   },
   users: { schema: userDocument, document: { _id: "ada@example.com", ...user } },
   windowPages: { schema: windowPageDocument, document: { _id: 0, text: "a page" } },
+  backgroundRuns: {
+    schema: storedBackgroundRun,
+    document: {
+      ...{ _id: "run_1", teamId: "demo", appId: "report", keyId: "k1", state: "succeeded", owner: "o1" },
+      ...{ textBytes: 3, error: null, createTimeMs: timeMs, endTimeMs: timeMs, expireTimeMs: timeMs },
+    },
+  },
   runRecords: {
     schema: storedRunRecord,
     document: {

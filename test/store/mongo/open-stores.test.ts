@@ -214,7 +214,10 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     const session = { idHash: "h", issuer: "i", subject: "s", email: "ada@example.com" };
     const times = { createTimeMs: 1, lastActiveTimeMs: 1, expireTimeMs: 9 };
     await stores.sessions.insert({ ...session, ...times }, { perUserMax: 5 });
-    const claim = { ...{ id: "r", teamId: "demo", fingerprint: "f", runId: "run" }, createTimeMs: 1 };
+    const claim = {
+      ...{ id: "r", teamId: "demo", fingerprint: "f", runId: "run", state: "running" as const },
+      createTimeMs: 1,
+    };
     const record = { ...claim, runUntilMs: 2, expireTimeMs: 3 };
     await stores.runRecords.write([{ kind: "claim", id: "r", claim: record }]);
     await withClient(uri, async (client) => {

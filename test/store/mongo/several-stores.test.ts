@@ -123,7 +123,13 @@ describeWith(mongodbMissing)("several instances on one database, at once", () =>
 
   test("an Idempotency-Key is claimed by one run, and the others meet its record", async () => {
     const claims = await each(4, (stores, n, place) => {
-      const claim = { id: "run", teamId: "demo", fingerprint: "f", runId: `run-${place}-${n}` };
+      const claim = {
+        id: "run",
+        teamId: "demo",
+        fingerprint: "f",
+        runId: `run-${place}-${n}`,
+        state: "running" as const,
+      };
       const times = { createTimeMs: 1, runUntilMs: 2, expireTimeMs: 3 };
       return stores.runRecords.write([{ kind: "claim", id: "run", claim: { ...claim, ...times } }]);
     });

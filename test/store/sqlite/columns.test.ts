@@ -5,6 +5,7 @@ import type { KeyRecord } from "#src/keys/key-store.ts";
 import {
   appRecord,
   auditRecord,
+  backgroundRecord,
   keyRecord,
   memberRecord,
   runRecord,
@@ -26,6 +27,7 @@ migrate(db);
 const tables: Record<string, z.ZodRawShape> = {
   apps: { ...appRecord.shape, deleted: z.int() },
   audit_events: auditRecord.shape,
+  background_runs: { ...backgroundRecord.shape, text: z.instanceof(Uint8Array).nullable() },
   keys: { ...keyRecord.shape, labelFolded: z.string() },
   members: memberRecord.shape,
   preview: { email: z.string() },

@@ -1,0 +1,156 @@
+/** A part of step 2 of a start: the runs of apps. */
+
+import { createCheckKey } from "../admission/admission.ts";
+import type { Clock } from "../base/clock.ts";
+import { createRunIds, type RandomBytes } from "../base/ids.ts";
+import { bounds } from "../bounds.ts";
+import type { ByteBudget } from "../limit/byte-budget.ts";
+import type { Log } from "../log/log.ts";
+import { createRedaction, type Redact } from "../log/redaction.ts";
+import type { Metrics } from "../metrics/metrics.ts";
+import { fail } from "../refusal/refusal.ts";
+import { createAppRunner } from "../run/app-runner.ts";
+import { createBackgroundRuns } from "../run/background/background-runs.ts";
+import { createBackgroundService } from "../run/background/background-service.ts";
+import { createFindRunnableApp } from "../run/find-runnable-app.ts";
+import { createIdempotentRuns } from "../run/idempotency/idempotent-runs.ts";
+import type { NameFilePaths } from "../run/resolve-host.ts";
+import { createRunService } from "../run/run-service.ts";
+import { createRunSlots } from "../run/run-slots.ts";
+import { createWatchRights } from "../run/watch-rights.ts";
+import type { Config } from "../settings/config.ts";
+import type { Stores } from "../store/stores.ts";
+import type { Traces } from "../traces/traces.ts";
+import type { Usage } from "../usage/usage.ts";
+import type { Caches } from "./caches.ts";
+import { longRunsSchema, type Membership, requireSchema } from "./membership.ts";
+import { createStreamMeters, meterRuns } from "./meters.ts";
+
+export interface RunsParts {
+  readonly config: Config;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly bytes: ByteBudget;
+  readonly stores: Stores;
+  readonly caches: Caches;
+  readonly membership: Membership;
+  /** Undefined: requests are not traced. */
+  readonly traces: Traces | undefined;
+  /** Where the system says how the hosts of apps become addresses, if not in its usual files. */
+  readonly nameFiles?: NameFilePaths | undefined;
+  /** Cuts secrets from the words of apps; undefined: it knows the form of keys alone. */
+  readonly redact?: Redact | undefined;
+}
+
+export type Runs = ReturnType<typeof wireRuns>;
+
+/** Runs and streams of apps, and the answers that are kept for repeats. */
+export function wireRuns(parts: RunsParts & { readonly randomBytes: RandomBytes }, usage: Usage) {
+  const { config, clock, log, metrics, stores, caches, traces, bytes } = parts;
+  const { mayAdmit, limitOf } = parts.membership;
+  const runner = createAppRunner({
+    clock,
+    appRunsMax: config.appRunsMax,
+    backgroundRunsMax: config.appBackgroundRunsMax,
+    outputBytesMax: config.appOutputBytesMax,
+    nameFiles: parts.nameFiles,
+    redact: parts.redact ?? createRedaction(config.keyPrefix, []),
+  });
+  const ended = { clock, countRun: usage.runEnded };
+  const run = meterRuns(traces?.run(runner) ?? runner.run, metrics, ended);
+  const stream = traces?.stream(runner) ?? runner.stream;
+  const newRunId = createRunIds(parts.randomBytes);
+  const recordsMaxOf = async (teamId: string) => {
+    const team = caches.teams.peek(teamId) ?? (await caches.teams.load(teamId));
+    const perMinute = team ? limitOf(team.plan) : 0;
+    return Math.max(bounds.runRecordsMin, bounds.runRecordMinutes * perMinute);
+  };
+  const onWriteFailed = (err: unknown) =>
+    log.warn({ err }, "records of runs could not be written; they are tried again");
+  const idempotent = createIdempotentRuns({
+    clock,
+    store: stores.runRecords,
+    run,
+    newRunId,
+    bytes,
+    keptHours: config.idempotencyHours,
+    background: {
+      isKept: async (runId) => (await stores.backgroundRuns.find(runId)) !== undefined,
+      answerOf: (runId, call) => backgroundService.answerOf(runId, call),
+    },
+    isShared: stores.fleet !== undefined,
+    recordsMaxOf,
+    onWriteFailed,
+  });
+  const slots = createRunSlots({ clock, appRunsMax: config.appStreamsMax, runsMax: bounds.streamsMax });
+  const streams = createStreamMeters({ slots, stream, metrics, ...ended });
+  const findRunnableApp = createFindRunnableApp(caches.apps);
+  const watchRights = createWatchRights({ recheckMs: bounds.streamRecheckMs, mayAdmit });
+  const checkKey = createCheckKey(caches.keys, clock);
+  const background = createBackgroundRuns({
+    clock,
+    store: stores.backgroundRuns,
+    run,
+    bytes,
+    recordsMaxOf,
+    onWriteFailed,
+    watchRights,
+    slots: createRunSlots({
+      clock,
+      appRunsMax: config.appBackgroundRunsMax,
+      runsMax: bounds.backgroundRunsMax,
+    }),
+    keptMs: config.idempotencyHours * 3_600_000,
+    onEnded: metrics.backgroundRunEnded,
+    ...ownersOf(parts),
+  });
+  const backgroundService = createBackgroundService({
+    runs: background,
+    idempotent,
+    apps: caches.apps,
+    checkKey,
+    findRunnableApp,
+    bytes,
+    newRunId,
+    requireOffered() {
+      if (config.idempotencyHours === 0) throw fail("BACKGROUND_RUNS_OFF");
+      requireSchema(parts.membership, longRunsSchema);
+    },
+  });
+  parts.membership.listen({
+    apply(changes) {
+      for (const { kind, id } of changes) if (kind === "run") background.endedElsewhere(id);
+    },
+    missed: () => background.endedElsewhere(""),
+  });
+  const runService = createRunService({
+    findRunnableApp,
+    run,
+    stream: streams.stream,
+    slots: streams.slots,
+    idempotent,
+    background: backgroundService,
+    newRunId,
+    bytes,
+    watchRights,
+    startMsMax: bounds.streamQuietMs,
+    checkKey,
+  });
+  return { runService, runner, idempotent, background, findRunnableApp, openStreams: streams.open };
+}
+
+/** In whose name this process takes on runs in the background, and who else may. */
+function ownersOf({ membership: { fleet }, randomBytes }: Parameters<typeof wireRuns>[0]) {
+  if (!fleet) {
+    const owner = Buffer.from(randomBytes(8)).toString("hex");
+    return { owner: () => owner, tellOthers: () => {} };
+  }
+  return {
+    owner: () => fleet.members().ownId,
+    liveOwners: () => (fleet.holds() ? new Set(fleet.members().leases.map(({ id }) => id)) : undefined),
+    tellOthers(id: string) {
+      void fleet.announce([{ kind: "run", id, version: 0 }], { wait: false });
+    },
+  };
+}

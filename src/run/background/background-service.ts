@@ -1,0 +1,268 @@
+import { create } from "@bufbuild/protobuf";
+import { type Duration, timestampFromMs } from "@bufbuild/protobuf/wkt";
+import { type Run as RunMessage, RunSchema, RunState } from "#gen/keyrun/v1/run_pb.ts";
+import type { RunAppRequest, RunService } from "#gen/keyrun/v1/run_service_pb.ts";
+import type { AppRecord } from "../../apps/app-store.ts";
+import { type CheckKey, mayRunApp } from "../../auth/key-evidence.ts";
+import type { Call, KeyPrincipal, ServiceMethods } from "../../auth/principal.ts";
+import { cutPage, type Page, readPage, readPlace, writePlace } from "../../base/page.ts";
+import type { RecordSource } from "../../cache/record-source.ts";
+import { type ByteBudget, overloaded } from "../../limit/byte-budget.ts";
+import { isReason } from "../../refusal/reasons.ts";
+import { fail, type Refusal } from "../../refusal/refusal.ts";
+import type { FindRunnableApp } from "../find-runnable-app.ts";
+import { type IdempotentRuns, idempotencyHeader, replayedHeader } from "../idempotency/idempotent-runs.ts";
+import { runBounds } from "../run-bounds.ts";
+import { takeText } from "../runner.ts";
+import type { CheckRight } from "../watch-rights.ts";
+import type { BackgroundRuns } from "./background-runs.ts";
+import type { BackgroundRecord, RunFault } from "./background-store.ts";
+
+type Methods = Pick<ServiceMethods<typeof RunService>, "getRun" | "listRuns" | "cancelRun">;
+
+/** What an admitted request may do with runs in the background. */
+export interface BackgroundService extends Methods {
+  /** Whether this instance offers them now. */
+  isOffered(): boolean;
+  /**
+   * Starts a run of the app, or finds the one for which the request's Idempotency-Key stands, and
+   * waits for its end for so long. Undefined if that one is not in the background. Throws
+   * BACKGROUND_RUNS_OFF and FLEET_UPGRADING where there are none, and as `BackgroundRuns.start`.
+   */
+  start(order: StartOrder, call: Call): Promise<RunMessage | undefined>;
+  /**
+   * Waits for the run of a repeated Idempotency-Key. Throws IDEMPOTENCY_KEY_IN_USE while it runs.
+   */
+  answerOf(runId: string, call: Call): Promise<{ readonly runId: string; readonly text: string }>;
+}
+
+interface StartOrder {
+  readonly app: AppRecord;
+  /** Empty once there is a run: what waits for its end needs no text. */
+  text: string;
+  readonly waitMs: number;
+}
+
+export function createBackgroundService(parts: {
+  readonly runs: BackgroundRuns;
+  readonly idempotent: Pick<IdempotentRuns, "claimInBackground">;
+  readonly apps: RecordSource<AppRecord>;
+  readonly checkKey: CheckKey;
+  readonly findRunnableApp: FindRunnableApp;
+  readonly bytes: ByteBudget;
+  readonly newRunId: () => string;
+  /** Throws why there are none now. */
+  readonly requireOffered: () => void;
+}): BackgroundService {
+  const { runs, bytes } = parts;
+
+  /** Throws RUN_NOT_FOUND if the key may not run this app. A deleted app is nobody else's. */
+  function checkApp({ teamId, restrictions }: KeyPrincipal, appId: string): void | Promise<void> {
+    const check = (app: AppRecord | null | undefined) => {
+      if (app && app.teamIds.length > 0 && !app.teamIds.includes(teamId)) throw notFound();
+    };
+    if (!mayRunApp(restrictions, appId)) throw notFound();
+    const held = parts.apps.peek(appId);
+    return held === undefined ? parts.apps.load(appId).then(check) : check(held);
+  }
+
+  const rightTo =
+    (key: KeyPrincipal, appId: string): CheckRight =>
+    () => {
+      const checked = parts.checkKey(key.keyId);
+      return checked instanceof Promise ? checked.then(() => checkApp(key, appId)) : checkApp(key, appId);
+    };
+
+  async function find(runId: string, key: KeyPrincipal): Promise<BackgroundRecord> {
+    if (!runIdForm.test(runId)) throw notFound();
+    const record = await runs.find(runId);
+    if (record?.teamId !== key.teamId) throw notFound();
+    await checkApp(key, record.appId);
+    return record;
+  }
+
+  async function waited(record: BackgroundRecord, msMax: number, call: Call): Promise<BackgroundRecord> {
+    const checkRight = rightTo(keyOf(call), record.appId);
+    const now = await runs.wait(record, { msMax, call, checkRight });
+    if (!now) throw notFound();
+    return now;
+  }
+
+  /** The text is counted while it is read. */
+  async function textOf({ id, teamId, textBytes }: BackgroundRecord): Promise<string | null> {
+    if (textBytes === null) return null;
+    const held = bytes.open(teamId);
+    try {
+      if (!held.take(2 * textBytes)) throw overloaded();
+      return await runs.textOf(id);
+    } finally {
+      held.release();
+    }
+  }
+
+  async function messageWithText(record: BackgroundRecord): Promise<RunMessage> {
+    const text = record.state === "succeeded" ? await textOf(record) : null;
+    const message = messageOf(record);
+    if (record.state !== "succeeded") return message;
+    if (text === null) message.textDropped = true;
+    else message.text = text;
+    return message;
+  }
+
+  /** The run for which the key stands. Its owner may not have written it yet. */
+  async function ofKey(runId: string, call: Call): Promise<BackgroundRecord> {
+    const record = await runs.find(runId);
+    if (!record) throw fail("IDEMPOTENCY_KEY_IN_USE");
+    call.responseHeaders.set(replayedHeader, "true");
+    return record;
+  }
+
+  async function startOrFind(asked: StartOrder, call: Call): Promise<BackgroundRecord | undefined> {
+    const { app } = asked;
+    const principal = keyOf(call);
+    const { teamId, keyId } = principal;
+    const runId = parts.newRunId();
+    const checkRight = async () => {
+      await parts.checkKey(keyId);
+      await parts.findRunnableApp(principal, app.id);
+    };
+    const order = { runId, teamId, keyId, app, text: takeText(asked), checkRight };
+    const key = call.header(idempotencyHeader);
+    if (key === undefined) return await runs.start(order, call);
+    const claim = await parts.idempotent.claimInBackground({ ...order, key }, runId, call);
+    if (claim === undefined) {
+      asked.text = order.text;
+      return undefined;
+    }
+    return "free" in claim
+      ? await runs.start({ ...order, claim }, call)
+      : await ofKey(claim.backgroundRunId, call);
+  }
+
+  return {
+    isOffered() {
+      try {
+        parts.requireOffered();
+        return true;
+      } catch {
+        return false;
+      }
+    },
+    async start(asked, call) {
+      parts.requireOffered();
+      const record = await startOrFind(asked, call);
+      return record && (await messageWithText(await waited(record, asked.waitMs, call)));
+    },
+    async answerOf(runId, call) {
+      const found = await ofKey(runId, call);
+      const record = await waited(found, runBounds.runWaitMsMax, call);
+      if (record.state === "running") throw fail("IDEMPOTENCY_KEY_IN_USE");
+      if (record.error) throw refusalOf(record.error, true);
+      const text = await textOf(record);
+      if (text === null) throw fail("IDEMPOTENCY_ANSWER_GONE");
+      return { runId: record.id, text };
+    },
+    async getRun({ runId, wait }, call) {
+      const record = await find(runId, keyOf(call));
+      return { run: await messageWithText(await waited(record, readWait(wait), call)) };
+    },
+    async listRuns(request, call) {
+      const key = keyOf(call);
+      const scope = `runs of ${key.teamId}`;
+      const page = readPage(request, scope);
+      const { items, nextPageToken } = cutPage(await list(key, page), page, scope, (last) =>
+        writePlace({ timeMs: last.createTimeMs, id: last.id }),
+      );
+      const shown: RunMessage[] = [];
+      for (const record of items) if (await isShown(key, record)) shown.push(messageOf(record));
+      return { runs: shown, nextPageToken };
+    },
+    async cancelRun({ runId }, call) {
+      const found = await find(runId, keyOf(call));
+      const record = found.state === "running" ? await runs.cancel(found) : found;
+      if (!record) throw notFound();
+      return { run: await messageWithText(record) };
+    },
+  };
+
+  function list({ teamId, restrictions }: KeyPrincipal, { after, limit }: Page): Promise<BackgroundRecord[]> {
+    const appIds = restrictions?.appIds ?? [];
+    return runs.list(teamId, {
+      limit: limit + 1,
+      after: after === undefined ? undefined : readPlace(after),
+      ...(appIds.length > 0 && { appIds }),
+    });
+  }
+
+  async function isShown(key: KeyPrincipal, { appId }: BackgroundRecord): Promise<boolean> {
+    try {
+      await checkApp(key, appId);
+      return true;
+    } catch (thrown) {
+      if (isNotFound(thrown)) return false;
+      throw thrown;
+    }
+  }
+}
+
+const runIdForm = /^run_[0-9a-hjkmnp-tv-z]{24}$/;
+
+/** Takes the text of a request, whose message is kept until the end of the call. */
+export function takeTextOf(request: Pick<RunAppRequest, "text">): string {
+  const { text } = request;
+  request.text = "";
+  if (text !== undefined) return text;
+  const problem = "text is required: a string, which may be empty.";
+  throw fail("INVALID_ARGUMENT", { param: "text", problem });
+}
+
+/** The team's key that calls. */
+export function keyOf({ principal }: Call): KeyPrincipal {
+  if (principal.kind !== "api_key") throw fail("INVALID_CREDENTIAL");
+  return principal;
+}
+
+/** A wait in milliseconds. Refuses a negative one. */
+export function readWait(wait: Duration | undefined): number {
+  if (wait === undefined) return 0;
+  const ms = Number(wait.seconds) * 1_000 + wait.nanos / 1_000_000;
+  if (ms >= 0) return ms;
+  throw fail("INVALID_ARGUMENT", { param: "wait", problem: 'wait must not be negative: as "30s".' });
+}
+
+/** The refusal with which a caller that waited for the run would have been refused. */
+export function refusalOf({ code, message }: RunFault, isReplayed: boolean): Refusal {
+  const reason = code.toUpperCase();
+  // A newer instance may know more reasons.
+  return fail(isReason(reason) ? reason : "APP_FAILED", { problem: message, mayHaveRun: true, isReplayed });
+}
+
+function notFound(): Refusal {
+  return fail("RUN_NOT_FOUND", { param: "run_id" });
+}
+
+function isNotFound(thrown: unknown): boolean {
+  return thrown instanceof Error && "reason" in thrown && thrown.reason === "RUN_NOT_FOUND";
+}
+
+const states = {
+  running: RunState.RUNNING,
+  succeeded: RunState.SUCCEEDED,
+  failed: RunState.FAILED,
+  cancelled: RunState.CANCELLED,
+} as const;
+
+/** Without its text. */
+function messageOf(record: BackgroundRecord): RunMessage {
+  const { id, appId, keyId, state, error, createTimeMs, endTimeMs, expireTimeMs } = record;
+  return create(RunSchema, {
+    runId: id,
+    appId,
+    keyId,
+    state: states[state],
+    createTime: timestampFromMs(createTimeMs),
+    ...(error && { error }),
+    ...(endTimeMs !== null && { endTime: timestampFromMs(endTimeMs) }),
+    ...(expireTimeMs !== null && { expireTime: timestampFromMs(expireTimeMs) }),
+  });
+}

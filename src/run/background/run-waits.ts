@@ -1,0 +1,105 @@
+import type { Call } from "../../auth/principal.ts";
+import { createRepeatedWork, type Timers } from "../../base/clock.ts";
+import type { Refusal } from "../../refusal/refusal.ts";
+import { runBounds } from "../run-bounds.ts";
+import type { CheckRight, WatchRights } from "../watch-rights.ts";
+import type { BackgroundRecord, BackgroundRunStore } from "./background-store.ts";
+
+/**
+ * Those who wait for the end of a run, at most `runWaitsOfTeamMax` of a team. The end of a run of
+ * this instance wakes them at once. The store is asked about the runs of others, once for all that
+ * wait.
+ */
+export function createRunWaits({
+  store,
+  timers,
+  watchRights,
+}: {
+  readonly store: Pick<BackgroundRunStore, "find" | "stillRunning">;
+  readonly timers: Timers;
+  readonly watchRights: WatchRights;
+}) {
+  const waiting = new Map<string, Set<() => void>>();
+  const ofTeams = new Map<string, number>();
+  let isClosed = false;
+
+  function ended(runId: string): void {
+    for (const wake of waiting.get(runId) ?? []) wake();
+  }
+
+  const polls = createRepeatedWork(async () => {
+    const ids = [...waiting.keys()];
+    if (ids.length === 0) return;
+    // A store that does not answer now is asked again.
+    const running = new Set(await store.stillRunning(ids).catch(() => ids));
+    for (const id of ids) if (!running.has(id)) ended(id);
+  }, runBounds.runPollMs);
+
+  /** Resolves after `msMax`, when it is woken, or rejects with the refusal of the caller's end. */
+  function sleep(
+    runId: string,
+    { msMax, call, checkRight }: { msMax: number; call: Pick<Call, "whenGone">; checkRight: CheckRight },
+  ): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const wakes = waiting.get(runId) ?? new Set();
+    waiting.set(runId, wakes.add(resolve));
+    const over = timers.after(msMax, resolve);
+    const rights = watchRights(checkRight, reject);
+    call.whenGone((refusal: Refusal) => reject(refusal));
+    return promise.finally(() => {
+      over.cancel();
+      rights.stop();
+      wakes.delete(resolve);
+      if (wakes.size === 0 && waiting.get(runId) === wakes) waiting.delete(runId);
+    });
+  }
+
+  return {
+    ended,
+    /**
+     * Returns the run at its end, or as it is after `msMax`, at the beginning of a drain, and at
+     * once if the team has as many waits as it may. Undefined if it is gone. Throws what
+     * `checkRight` throws soon after a right is lost, and the refusal of a caller that leaves.
+     */
+    async wait(
+      record: BackgroundRecord,
+      {
+        msMax,
+        call,
+        checkRight,
+      }: { msMax: number; call: Pick<Call, "whenGone" | "timeoutMs">; checkRight: CheckRight },
+    ): Promise<BackgroundRecord | undefined> {
+      const { id, teamId } = record;
+      const callMs = (call.timeoutMs() ?? Number.POSITIVE_INFINITY) - runBounds.runWaitSpareMs;
+      const ms = Math.min(msMax, callMs, runBounds.runWaitMsMax);
+      const count = ofTeams.get(teamId) ?? 0;
+      if (record.state !== "running" || ms <= 0 || isClosed) return record;
+      if (count >= runBounds.runWaitsOfTeamMax) return record;
+      ofTeams.set(teamId, count + 1);
+      try {
+        const slept = sleep(id, { msMax: ms, call, checkRight });
+        // It may reject before it is awaited.
+        slept.catch(() => {});
+        // It may have ended before this began to wait.
+        const [running] = await store.stillRunning([id]).catch((thrown: unknown) => {
+          ended(id);
+          throw thrown;
+        });
+        if (running === undefined) ended(id);
+        await slept;
+      } finally {
+        const left = (ofTeams.get(teamId) ?? 1) - 1;
+        if (left > 0) ofTeams.set(teamId, left);
+        else ofTeams.delete(teamId);
+      }
+      return await store.find(id);
+    },
+    /** From now on the store is asked, as other instances may write the ends of runs. */
+    pollStore: polls.start,
+    close(): void {
+      isClosed = true;
+      void polls.stop();
+      for (const runId of waiting.keys()) ended(runId);
+    },
+  };
+}

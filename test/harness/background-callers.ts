@@ -1,0 +1,136 @@
+import { create, toJson } from "@bufbuild/protobuf";
+import { durationFromMs } from "@bufbuild/protobuf/wkt";
+import { ConnectError, createClient, type Transport } from "@connectrpc/connect";
+import {
+  createConnectTransport,
+  createGrpcTransport,
+  createGrpcWebTransport,
+} from "@connectrpc/connect-node";
+import { ErrorInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
+import { type Run, type RunJson, RunSchema, RunState } from "#gen/keyrun/v1/run_pb.ts";
+import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
+
+/** A run as it was answered, or the reason of the refusal; and the headers of the answer. */
+export interface BackgroundAnswer {
+  readonly run?: RunJson;
+  readonly reason?: string;
+  readonly headers: Headers;
+}
+
+export interface StartOrder {
+  readonly appId?: string;
+  readonly text: string;
+  readonly waitMs?: number;
+  readonly key?: string;
+}
+
+/** Runs in the background by one protocol, with one API key. */
+export interface BackgroundCaller {
+  start(order: StartOrder): Promise<BackgroundAnswer>;
+  get(runId: string, waitMs?: number): Promise<BackgroundAnswer>;
+  cancel(runId: string): Promise<BackgroundAnswer>;
+  list(page?: { pageSize?: number; pageToken?: string }): Promise<{ runs: RunJson[]; nextPageToken: string }>;
+  /** The run of a caller that waits for it: its text, or the reason. */
+  run(order: StartOrder): Promise<BackgroundAnswer>;
+}
+
+/** Each protocol by its name: those of REST begin with `REST`. */
+export const backgroundCallers: Readonly<Record<string, (url: string, value: string) => BackgroundCaller>> = {
+  "REST over HTTP/1.1": overRest,
+  "Connect over HTTP/1.1": (url, value) =>
+    overRpc(createConnectTransport({ baseUrl: url, httpVersion: "1.1", useBinaryFormat: false }), value),
+  "gRPC-Web over HTTP/1.1": (url, value) =>
+    overRpc(createGrpcWebTransport({ baseUrl: url, httpVersion: "1.1" }), value),
+  gRPC: (url, value) => overRpc(createGrpcTransport({ baseUrl: url }), value),
+};
+
+function overRest(url: string, value: string): BackgroundCaller {
+  async function ask(path: string, init: RequestInit = {}) {
+    const headers = {
+      authorization: `Bearer ${value}`,
+      "content-type": "application/json",
+      ...(init.headers as Record<string, string>),
+    };
+    const answer = await fetch(url + path, { ...init, headers });
+    return { status: answer.status, body: (await answer.json()) as object, headers: answer.headers };
+  }
+  async function runOf(path: string, init?: RequestInit): Promise<BackgroundAnswer> {
+    const { status, body, headers } = await ask(path, init);
+    if ("error" in body && status >= 400) {
+      return { reason: (body.error as { code: string }).code.toUpperCase(), headers };
+    }
+    // A run that was waited for has no state.
+    return { run: { state: "RUN_STATE_SUCCEEDED", ...body }, headers };
+  }
+  const post = (path: string, body: object, headers: Record<string, string> = {}) =>
+    runOf(path, { method: "POST", body: JSON.stringify(body), headers });
+  const run = ({ appId = "counted", text, key }: StartOrder, prefer?: string) =>
+    post(
+      `/api/apps/${appId}/run`,
+      { text },
+      { ...(prefer !== undefined && { prefer }), ...(key !== undefined && { "idempotency-key": key }) },
+    );
+  return {
+    run,
+    start: (order) =>
+      run(
+        order,
+        order.waitMs === undefined ? "respond-async" : `respond-async, wait=${order.waitMs / 1_000}`,
+      ),
+    get: (runId, waitMs) =>
+      runOf(`/api/runs/${runId}${waitMs === undefined ? "" : `?wait=${waitMs / 1_000}s`}`),
+    cancel: (runId) => post(`/api/runs/${runId}/cancel`, {}),
+    async list({ pageSize = 0, pageToken = "" } = {}) {
+      const query = new URLSearchParams({ page_size: String(pageSize), page_token: pageToken });
+      const { body } = await ask(`/api/runs?${query}`);
+      return body as { runs: RunJson[]; nextPageToken: string };
+    },
+  };
+}
+
+function overRpc(transport: Transport, value: string): BackgroundCaller {
+  const client = createClient(RunService, transport);
+  async function answerOf(
+    call: (options: { headers: Record<string, string>; onHeader: (some: Headers) => void }) => Promise<{
+      run?: Run | undefined;
+    }>,
+    more: Record<string, string> = {},
+  ): Promise<BackgroundAnswer> {
+    const headers = new Headers();
+    const keep = (some: Headers) => some.forEach((each, name) => void headers.set(name, each));
+    try {
+      const { run } = await call({ headers: { authorization: `Bearer ${value}`, ...more }, onHeader: keep });
+      return { ...(run && { run: toJson(RunSchema, run) }), headers };
+    } catch (thrown) {
+      const error = ConnectError.from(thrown);
+      keep(error.metadata);
+      return { reason: error.findDetails(ErrorInfoSchema)[0]?.reason ?? String(thrown), headers };
+    }
+  }
+  const keyOf = ({ key }: StartOrder) => (key === undefined ? {} : { "idempotency-key": key });
+  const waitOf = (waitMs: number | undefined) =>
+    waitMs === undefined ? {} : { wait: durationFromMs(waitMs) };
+  return {
+    run: ({ appId = "counted", text, ...order }) =>
+      answerOf(
+        async (options) => {
+          const { runId, text: output } = await client.runApp({ appId, text }, options);
+          return { run: create(RunSchema, { runId, appId, text: output, state: RunState.SUCCEEDED }) };
+        },
+        keyOf({ text, ...order }),
+      ),
+    start: ({ appId = "counted", text, waitMs, ...order }) =>
+      answerOf(
+        (options) => client.startRun({ appId, text, ...waitOf(waitMs) }, options),
+        keyOf({ text, ...order }),
+      ),
+    get: (runId, waitMs) => answerOf((options) => client.getRun({ runId, ...waitOf(waitMs) }, options)),
+    cancel: (runId) => answerOf((options) => client.cancelRun({ runId }, options)),
+    async list(page = {}) {
+      const { runs, nextPageToken } = await client.listRuns(page, {
+        headers: { authorization: `Bearer ${value}` },
+      });
+      return { runs: runs.map((run) => toJson(RunSchema, run)), nextPageToken };
+    },
+  };
+}
