@@ -36,6 +36,12 @@ export const campaigns: readonly Campaign[] = [
     ...{ unit: "kills", size: 100, short: 10 },
   },
   {
+    name: "background-kills",
+    attacks: "kill -9 amid runs in the background: each that was answered has an end, once",
+    files: ["test/campaigns/background-kill.test.ts"],
+    ...{ unit: "kills", size: 200, short: 6 },
+  },
+  {
     name: "audit-kills",
     attacks: "kill -9 between a change and its event, on each store",
     files: ["test/campaigns/audit-kill.test.ts"],
