@@ -53,16 +53,20 @@ async function runOnce({ publicUrl }: ServingKeyrun, value: string) {
 /** What an older Keyrun does not show of a key that has none of it. */
 const laterFields = { replacesKeyId: "", replacedByKeyId: "", appIds: [] };
 
+/** What an app made by an older Keyrun has from now on, as one made today without a word of it. */
+const laterAppFields = { backgroundTimeout: "600s" };
+
 /** What the command line shows, but for the last use of keys, which the runs of the test change. */
 async function everything(command: ReturnType<typeof commandsOf>) {
   const parsed = async (...args: string[]) => JSON.parse(await command(...args, "--json"));
   const { keys } = await parsed("keys", "list", "--team", "acme", "--revoked");
+  const { apps } = await parsed("apps", "list");
   return {
     keys: keys.map(({ lastUseTime, ...key }: Record<string, unknown>) => ({ ...laterFields, ...key })),
     teams: await parsed("teams", "list"),
     members: await parsed("members", "list", "acme"),
     preview: await parsed("preview", "list"),
-    apps: await parsed("apps", "list"),
+    apps: apps.map((app: Record<string, unknown>) => ({ ...laterAppFields, ...app })),
   };
 }
 
