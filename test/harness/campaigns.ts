@@ -42,6 +42,12 @@ export const campaigns: readonly Campaign[] = [
     ...{ unit: "kills", size: 200, short: 6 },
   },
   {
+    name: "long-runs",
+    attacks: "runs of minutes through HAProxy, waited for and in the background; cancels elsewhere",
+    files: ["test/campaigns/long-runs.test.ts"],
+    ...{ unit: "seconds", size: 900, short: 40 },
+  },
+  {
     name: "audit-kills",
     attacks: "kill -9 between a change and its event, on each store",
     files: ["test/campaigns/audit-kill.test.ts"],
