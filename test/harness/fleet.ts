@@ -78,8 +78,8 @@ export interface FleetMember {
    * answer 503 is excused by that.
    */
   starvation(): string[];
-  /** Starts the process, and resolves once it is ready. */
-  start(settings?: Settings): Promise<void>;
+  /** Starts the process, and resolves once it is ready. Without a command, that of the fleet. */
+  start(settings?: Settings, command?: readonly string[]): Promise<void>;
   /** Ends it by SIGTERM. Rejects if it does not exit well. */
   stop(): Promise<void>;
   /** Ends it by SIGKILL. */
@@ -313,8 +313,9 @@ async function openMember(
     process: current,
     starvation: () =>
       processes.flatMap(({ stderr }) => stderr().split("\n")).filter((line) => starved.test(line)),
-    async start(others = {}) {
-      processes.push(await serveKeyrun(join(folder, "data"), { ...settings, ...own, ...others }, command));
+    async start(others = {}, ownCommand = command) {
+      const exact = { ...settings, ...own, ...others };
+      processes.push(await serveKeyrun(join(folder, "data"), exact, ownCommand));
     },
     async stop() {
       current().kill("SIGTERM");

@@ -4,10 +4,10 @@ import { join } from "node:path";
 import { repository } from "./keyrun-process.ts";
 
 /**
- * The files that name commits: the newest release, the last commit before fleets, and the last one
- * whose instances alone had no lease.
+ * The files that name commits: the newest release, and the last ones before fleets, whose instances
+ * alone had no lease, and without runs in the background.
  */
-type NamedCommit = "proto/BASELINE" | "test/process/BEFORE-FLEETS" | "test/process/BEFORE-FLEET-OF-ONE";
+type NamedCommit = "proto/BASELINE" | `test/process/BEFORE-${"FLEETS" | "FLEET-OF-ONE" | "LONG-RUNS"}`;
 
 /**
  * Puts the Keyrun of a commit into the folder, from the history of this clone, and returns the
