@@ -6,6 +6,7 @@ import {
   isSpanContextValid,
   type Span,
   SpanKind,
+  type SpanOptions,
   TraceFlags,
   type Tracer,
   trace,
@@ -55,14 +56,18 @@ function traceOf(runner: Pick<AppRunner, "traceOf">, { app }: Run, isStreamed: b
 /** Starts the span, and returns it with the run as the app gets it. */
 function begin(tracer: Tracer, run: Run, call: CallTrace | undefined): { span: Span; run: Run } | undefined {
   if (call === undefined) return undefined;
-  const { runId, teamId, keyId, app, held, requestId } = run;
+  const { runId, teamId, keyId, app, held, requestId, isBackground = false } = run;
   const attributes = {
     ...call.attributes,
     "keyrun.app": app.id,
     "keyrun.team": teamId,
     "keyrun.run_id": runId,
   };
-  const span = startGuarded(tracer, call.spanName, { kind: SpanKind.CLIENT, attributes });
+  const span = startGuarded(tracer, call.spanName, {
+    kind: SpanKind.CLIENT,
+    attributes,
+    ...(isBackground && linkedToRequest()),
+  });
   if (span === undefined) return undefined;
   const traced: Run = {
     runId,
@@ -71,6 +76,7 @@ function begin(tracer: Tracer, run: Run, call: CallTrace | undefined): { span: S
     app,
     text: takeText(run),
     held,
+    isBackground,
     requestId,
     traceContext: contextForApp(span),
     callerMsLeft: () => run.callerMsLeft?.(),
@@ -78,6 +84,12 @@ function begin(tracer: Tracer, run: Run, call: CallTrace | undefined): { span: S
     answered: (status) => guarded(() => void span.setAttribute(call.statusAttribute, status)),
   };
   return { span, run: traced };
+}
+
+/** A run in the background outlives its request: it begins a trace, with a link to the request's span. */
+function linkedToRequest(): Pick<SpanOptions, "root" | "links"> {
+  const request = trace.getActiveSpan();
+  return { root: true, links: request === undefined ? [] : [{ context: request.spanContext() }] };
 }
 
 /** What an app gets, so that its spans are children of this one. */

@@ -47,6 +47,18 @@ test("a traced run still knows how long its caller waits", async () => {
   expect(await runInRequest(run, "127.0.0.1:9001", { callerMsLeft: () => 1_500 })).toBe("1500");
 });
 
+test("a run in the background stays one, and its span has a trace of its own that links to the request", async () => {
+  const run: Runner = ({ isBackground }) => String(isBackground);
+  expect(await runInRequest(run, "127.0.0.1:9001", { isBackground: true })).toBe("true");
+  expect(await runInRequest(run, "127.0.0.1:9001")).toBe("false");
+  const [background, waited] = exporter.getFinishedSpans();
+  expect(background?.parentSpanContext).toBeUndefined();
+  expect(background?.links).toHaveLength(1);
+  expect(background?.links[0]?.context.traceId).not.toBe(background?.spanContext().traceId);
+  expect(waited?.parentSpanContext).toBeDefined();
+  expect(waited?.links).toEqual([]);
+});
+
 test("the span of a call that fails at once has ended", () => {
   const refusal = fail("APP_UNREACHABLE");
   const run = () => {
