@@ -4,6 +4,8 @@ export const runBounds = {
   keptTextsBytesMax: 256 * 1024 * 1024,
   /** Bytes of an answer that is kept: a document of MongoDB has at most 16 MiB. */
   keptTextBytesMax: 15 * 1024 * 1024,
+  /** Bytes of a kept answer that is read in a turn of the event loop of its own. */
+  longTextBytes: 64 * 1024,
   /** Records or texts that are removed in one write to make room. */
   roomMadeAtOnce: 100,
   /** Teams whose totals are known in memory. */

@@ -7,11 +7,12 @@ import { type CheckKey, mayRunApp } from "../../auth/key-evidence.ts";
 import type { Call, KeyPrincipal, ServiceMethods } from "../../auth/principal.ts";
 import { cutPage, type Page, readPage, readPlace, writePlace } from "../../base/page.ts";
 import type { RecordSource } from "../../cache/record-source.ts";
-import { type ByteBudget, overloaded } from "../../limit/byte-budget.ts";
+import type { ByteBudget } from "../../limit/byte-budget.ts";
 import { isReason } from "../../refusal/reasons.ts";
 import { fail, type Refusal } from "../../refusal/refusal.ts";
 import type { FindRunnableApp } from "../find-runnable-app.ts";
 import { type IdempotentRuns, idempotencyHeader, replayedHeader } from "../idempotency/idempotent-runs.ts";
+import { readKeptText } from "../idempotency/run-records.ts";
 import { runBounds } from "../run-bounds.ts";
 import { takeText } from "../runner.ts";
 import type { CheckRight } from "../watch-rights.ts";
@@ -88,16 +89,9 @@ export function createBackgroundService(parts: {
     return now;
   }
 
-  /** The text is counted while it is read. */
   async function textOf({ id, teamId, textBytes }: BackgroundRecord): Promise<string | null> {
     if (textBytes === null) return null;
-    const held = bytes.open(teamId);
-    try {
-      if (!held.take(2 * textBytes)) throw overloaded();
-      return await runs.textOf(id);
-    } finally {
-      held.release();
-    }
+    return await readKeptText(bytes, { teamId, textBytes }, () => runs.textOf(id));
   }
 
   async function messageWithText(record: BackgroundRecord): Promise<RunMessage> {

@@ -18,7 +18,7 @@ import { fail, type Refusal, unavailable } from "../../refusal/refusal.ts";
 import { runBounds } from "../run-bounds.ts";
 import { type Run, type Runner, takeText } from "../runner.ts";
 import type { RunClaim, RunRecord, RunRecordStore } from "./run-record-store.ts";
-import { createRunRecords } from "./run-records.ts";
+import { createRunRecords, readKeptText } from "./run-records.ts";
 import { outcomeOf, type RunOutcome, RunUnderWay, replayedRefusal } from "./run-under-way.ts";
 
 /** A run with an Idempotency-Key. */
@@ -295,16 +295,10 @@ export function createIdempotentRuns(parts: {
     // It runs on another instance, or its process has ended. The app may still be at work.
     if (state === "running" || state === "background") throw fail("IDEMPOTENCY_KEY_IN_USE");
     if (state !== "done" && found.textBytes === 0) throw replayedRefusal(state);
-    const held = bytes.open(found.teamId);
-    try {
-      if (!held.take(2 * found.textBytes)) throw overloaded();
-      const text = await records.textOf(found);
-      if (state === "done" && text !== null) return { runId, text, isReplayed: true };
-      if (state === "done") throw fail("IDEMPOTENCY_ANSWER_GONE");
-      throw text === null ? replayedRefusal(state) : replayedRefusal("app_refused", text);
-    } finally {
-      held.release();
-    }
+    const text = await readKeptText(bytes, found, () => records.textOf(found));
+    if (state === "done" && text !== null) return { runId, text, isReplayed: true };
+    if (state === "done") throw fail("IDEMPOTENCY_ANSWER_GONE");
+    throw text === null ? replayedRefusal(state) : replayedRefusal("app_refused", text);
   }
 
   async function idle(): Promise<void> {

@@ -1,12 +1,32 @@
 import { setImmediate } from "node:timers/promises";
-import { type Clock, createRepeatedWork } from "../../base/clock.ts";
+import { type Clock, createRepeatedWork, ownTurn } from "../../base/clock.ts";
 import { bounds } from "../../bounds.ts";
+import { type ByteBudget, overloaded } from "../../limit/byte-budget.ts";
 import { unavailable } from "../../refusal/refusal.ts";
 import { runBounds } from "../run-bounds.ts";
 import { createRecordQuota } from "./record-quota.ts";
 import { createRecordWriter, createRetryQueue } from "./record-writer.ts";
 import type { RecordTotals, RunClaim, RunRecord, RunRecordStore } from "./run-record-store.ts";
 import type { RunOutcome } from "./run-under-way.ts";
+
+/**
+ * Reads a kept text of so many bytes, and counts it meanwhile. Few bytes ask for a long one, so many
+ * may ask at once: each is read in a turn of its own. Throws OVERLOADED.
+ */
+export async function readKeptText(
+  bytes: ByteBudget,
+  { teamId, textBytes }: { readonly teamId: string; readonly textBytes: number },
+  read: () => Promise<string | null>,
+): Promise<string | null> {
+  const held = bytes.open(teamId);
+  try {
+    if (!held.take(2 * textBytes)) throw overloaded();
+    if (textBytes >= runBounds.longTextBytes) await ownTurn();
+    return await read();
+  } finally {
+    held.release();
+  }
+}
 
 /**
  * The records of runs, within each team's quota. What the store can't take is written later, and

@@ -1,13 +1,15 @@
 import { setImmediate as turn } from "node:timers/promises";
 import { afterAll, expect, onTestFinished, test } from "vitest";
 import { bounds } from "#src/bounds.ts";
+import { ByteBudget } from "#src/limit/byte-budget.ts";
 import { unavailable } from "#src/refusal/refusal.ts";
 import { createRecordQuota } from "#src/run/idempotency/record-quota.ts";
 import { createRecordWriter } from "#src/run/idempotency/record-writer.ts";
 import type { RunClaim, RunRecordChange } from "#src/run/idempotency/run-record-store.ts";
-import { createRecordSweep, createRunRecords } from "#src/run/idempotency/run-records.ts";
+import { createRecordSweep, createRunRecords, readKeptText } from "#src/run/idempotency/run-records.ts";
 import { runBounds } from "#src/run/run-bounds.ts";
 import { openSqliteStores } from "#src/store/sqlite/open-stores.ts";
+import { countTurns } from "../../harness/counted-turns.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
 import { soon } from "../../harness/soon.ts";
 import { createTempFolders } from "../../harness/temp-folders.ts";
@@ -266,4 +268,25 @@ test("of records with large texts the embedded store removes a few in one write,
   const sizes: number[] = [];
   for (let removed = -1; removed !== 0; sizes.push(removed)) removed = await store.deleteAll("demo", 100);
   expect(sizes).toEqual([1, 2, 2, 0]);
+});
+
+test("long kept texts are read one in a turn of the event loop, within the bytes of their team", async () => {
+  const { longTextBytes } = runBounds;
+  const bytes = new ByteBudget(createManualClock(), 16 * longTextBytes);
+  const turns = countTurns();
+  const readIn: number[] = [];
+  const read = (textBytes: number) =>
+    readKeptText(bytes, { teamId: "a", textBytes }, async () => {
+      readIn.push(turns());
+      return "text";
+    });
+  await Promise.all([read(longTextBytes), read(longTextBytes), read(longTextBytes)]);
+  expect(new Set(readIn).size).toBe(3);
+  // Half of them is what a team alone may hold, and a text is held twice while it is read.
+  const many = await Promise.allSettled(Array.from({ length: 5 }, () => read(longTextBytes)));
+  expect(many.map(({ status }) => status)).toEqual([...Array(4).fill("fulfilled"), "rejected"]);
+  readIn.length = 0;
+  await Promise.all([read(1), read(1)]);
+  expect(new Set(readIn).size).toBe(1);
+  expect(bytes.bytes).toBe(0);
 });
