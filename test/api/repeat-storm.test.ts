@@ -13,6 +13,14 @@ import { openTcpProxy, type TcpProxy } from "../harness/tcp-proxy.ts";
 const rounds = campaignSize("idempotency-storm");
 const retriesMax = 2_000;
 
+/** The same caller, which does not wait. Its answer is 202 while the run is under way. */
+function preferring(caller: Caller): Caller {
+  return {
+    ...caller,
+    run: (order) => caller.run({ ...order, headers: { ...order.headers, prefer: "respond-async" } }),
+  };
+}
+
 describe.each(storeOfTier())("with %s", (store, settings) => {
   // The server that the tests build where there is no mongod is slow: it is cut less often.
   const pauses = store === "MongoDB" ? 8 : 1;
@@ -35,6 +43,7 @@ describe.each(storeOfTier())("with %s", (store, settings) => {
       const [direct, cut] = [keyrun.publicUrl, cutUrl];
       callers = [restCaller(direct), connect(direct), grpcJsCaller(direct)];
       callers.push(restCaller(cut), restCaller(cut), connect(cut), connectCallers.gRPC!(cut));
+      callers.push(preferring(restCaller(direct)), preferring(restCaller(cut)));
     });
     afterAll(async () => {
       for (const caller of callers) caller.close();

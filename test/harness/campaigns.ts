@@ -148,7 +148,7 @@ export const campaigns: readonly Campaign[] = [
   },
   {
     name: "idempotency-storm",
-    attacks: "one Idempotency-Key from seven callers through a network that cuts",
+    attacks: "one Idempotency-Key from nine callers, two of whom do not wait, through a network that cuts",
     files: ["test/api/repeat-storm.test.ts"],
     ...{ unit: "keys", size: 1_000, short: 200 },
   },

@@ -52,7 +52,7 @@ interface ErrorBody {
 }
 
 function outcomeOf({ status, headers, body }: Received): RunOutcome {
-  if (status === 200) return { kind: "ok", answer: JSON.parse(body), headers };
+  if (status === 200 || status === 202) return { kind: "ok", answer: JSON.parse(body), headers };
   const { error } = JSON.parse(body) as ErrorBody;
   const { message, details } = error;
   return {
