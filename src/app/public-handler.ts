@@ -32,7 +32,6 @@ import { Accepted, type RestMethod, type RestWork } from "../rest/rest-method.ts
 import type { Readiness } from "../rpc/health.ts";
 import { refusalOf } from "../run/background/background-service.ts";
 import type { FindRunnableApp } from "../run/find-runnable-app.ts";
-import { replayedHeader } from "../run/idempotency/idempotent-runs.ts";
 import { runBounds } from "../run/run-bounds.ts";
 import type { Config } from "../settings/config.ts";
 import { isLoopbackHost } from "../settings/host.ts";
@@ -130,7 +129,7 @@ async function answerAsync(
     call.responseHeaders.set("retry-after", String(bounds.retryAfterAcceptedS));
     return new Accepted(RunService.method.getRun, create(GetRunResponseSchema, { run }));
   }
-  if (run.error) throw refusalOf(run.error, call.responseHeaders.has(replayedHeader));
+  if (run.error) throw refusalOf(run.error);
   const { runId, appId, text } = run;
   if (text === undefined) throw fail("IDEMPOTENCY_ANSWER_GONE");
   return create(RunAppResponseSchema, { runId, appId, text });

@@ -197,7 +197,12 @@ describe.each(storeOfTier())("with %s", (_, settings) => {
     test("that was cancelled has failed for its Idempotency-Key", async () => {
       const [text, key] = [fresh("wait"), randomUUID()];
       await caller.cancel(await started(text, { key }));
-      expect((await caller.run({ text, key })).reason).toBe("RUN_CANCELLED");
+      const { reason, headers } = await caller.run({ text, key });
+      expect([reason, headers.get("idempotency-replayed")]).toEqual(["RUN_CANCELLED", "true"]);
+      // Over REST a run that has ended by then is answered as one that was waited for.
+      const again = await caller.start({ text, key });
+      expect(again.reason ?? again.run?.error?.code?.toUpperCase()).toBe("RUN_CANCELLED");
+      expect(again.headers.get("idempotency-replayed")).toBe("true");
       expect(app.starts(text)).toBe(1);
     });
 

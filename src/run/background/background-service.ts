@@ -151,7 +151,7 @@ export function createBackgroundService(parts: {
       const found = await ofKey(runId, call);
       const record = await waited(found, runBounds.runWaitMsMax, call);
       if (record.state === "running") throw fail("IDEMPOTENCY_KEY_IN_USE");
-      if (record.error) throw refusalOf(record.error, true);
+      if (record.error) throw refusalOf(record.error);
       const text = await textOf(record);
       if (text === null) throw fail("IDEMPOTENCY_ANSWER_GONE");
       return { runId: record.id, text };
@@ -225,10 +225,10 @@ export function readWait(wait: Duration | undefined): number {
 }
 
 /** The refusal with which a caller that waited for the run would have been refused. */
-export function refusalOf({ code, message }: RunFault, isReplayed: boolean): Refusal {
+export function refusalOf({ code, message }: RunFault): Refusal {
   const reason = code.toUpperCase();
   // A newer instance may know more reasons.
-  return fail(isReason(reason) ? reason : "APP_FAILED", { problem: message, mayHaveRun: true, isReplayed });
+  return fail(isReason(reason) ? reason : "APP_FAILED", { problem: message, mayHaveRun: true });
 }
 
 function notFound(): Refusal {
