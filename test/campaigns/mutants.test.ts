@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { campaignSize, figures } from "../harness/campaigns.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
-import { type Mutant, mutants } from "./mutants.ts";
+import { mutants } from "./mutants.ts";
 
 const root = fileURLToPath(new URL("../../", import.meta.url));
 const folders = createTempFolders();
@@ -41,14 +41,6 @@ beforeAll(() => {
 afterAll(() => {
   figures("", found);
   folders.remove();
-});
-
-test("each fault is told apart, its text stands in its file once, and its test file exists", () => {
-  const faults = mutants.map(({ fault }) => fault);
-  expect(faults.filter((fault, n) => faults.indexOf(fault) !== n)).toEqual([]);
-  const times = ({ file, text }: Mutant) => readFileSync(join(root, file), "utf8").split(text).length - 1;
-  expect(mutants.filter((each) => times(each) !== 1).map(({ fault }) => fault)).toEqual([]);
-  expect(mutants.filter((each) => !existsSync(join(root, each.test))).map(({ test }) => test)).toEqual([]);
 });
 
 test("the named test files are green without a fault", () => {

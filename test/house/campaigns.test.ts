@@ -2,6 +2,7 @@ import { existsSync, globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { type Mutant, mutants } from "../campaigns/mutants.ts";
 import { readRecords, withCampaignTable } from "../harness/campaign-records.ts";
 import { campaigns } from "../harness/campaigns.ts";
 import { docPages } from "../harness/doc-page.ts";
@@ -23,6 +24,14 @@ test("a campaign has a name of its own, and a size with a unit or none", () => {
     expect([size === undefined, short === undefined], name).toEqual(Array(2).fill(unit === undefined));
     expect(short ?? 0, name).toBeLessThanOrEqual(size ?? 0);
   }
+});
+
+test("each fault of the mutants is told apart, its text stands in its file once, and its test file exists", () => {
+  const faults = mutants.map(({ fault }) => fault);
+  expect(faults.filter((fault, n) => faults.indexOf(fault) !== n)).toEqual([]);
+  const times = ({ file, text }: Mutant) => read(file).split(text).length - 1;
+  expect(mutants.filter((each) => times(each) !== 1).map(({ fault }) => fault)).toEqual([]);
+  expect(mutants.filter((each) => !existsSync(join(root, each.test))).map(({ test }) => test)).toEqual([]);
 });
 
 test("each campaign that a page runs exists", () => {
