@@ -1,7 +1,7 @@
 // What runs in the background cost that wait for their apps: `node bench/background-runs.ts [runs]
-// [seconds] [rounds]`. Prints the memory beyond that of the warmed process, the share of a core, and
-// what a run of `echo` at 32 connections costs beside them, as a ratio to one of a Keyrun without
-// them that takes turns with it.
+// [seconds] [rounds]`. Prints the memory beyond that of the warmed process, the share of a core,
+// and what a run of `echo` at 32 connections costs beside them, as a ratio to one of a Keyrun
+// without them that takes turns with it.
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

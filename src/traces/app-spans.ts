@@ -86,7 +86,7 @@ function begin(tracer: Tracer, run: Run, call: CallTrace | undefined): { span: S
   return { span, run: traced };
 }
 
-/** A run in the background outlives its request: it begins a trace, with a link to the request's span. */
+/** A run in the background outlives its request: it begins a trace, with a link to that span. */
 function linkedToRequest(): Pick<SpanOptions, "root" | "links"> {
   const request = trace.getActiveSpan();
   return { root: true, links: request === undefined ? [] : [{ context: request.spanContext() }] };

@@ -62,7 +62,7 @@ interface Sent {
 
 const preferring = { prefer: "respond-async" };
 
-/** Runs with the preference, half of them with an Idempotency-Key and a repeat, until it is ended. */
+/** Runs with the preference until it is ended, half of them with a key that is repeated. */
 function startLoad() {
   const failed: string[] = [];
   const counts = { "answered at once": 0, "accepted for later": 0, repeated: 0 };

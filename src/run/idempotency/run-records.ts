@@ -10,8 +10,8 @@ import type { RecordTotals, RunClaim, RunRecord, RunRecordStore } from "./run-re
 import type { RunOutcome } from "./run-under-way.ts";
 
 /**
- * Reads a kept text of so many bytes, and counts it meanwhile. Few bytes ask for a long one, so many
- * may ask at once: each is read in a turn of its own. Throws OVERLOADED.
+ * Reads a kept text of so many bytes, and counts it meanwhile. Few bytes ask for a long one, so
+ * many may ask at once: each is read in a turn of its own. Throws OVERLOADED.
  */
 export async function readKeptText(
   bytes: ByteBudget,
