@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { campaignSize } from "../harness/campaigns.ts";
 import { eventually, whileAnswer } from "../harness/eventually.ts";
 import { describeFleet } from "../harness/fleet.ts";
+import type { IssuedKey } from "../harness/keyrun.ts";
 import {
   inFleet,
   inFolder,
@@ -57,6 +58,9 @@ async function killRuns(place: KilledPlace, kills: number): Promise<void> {
   expect(writer.figures().succeeded).toBeGreaterThan(0);
 }
 
+/** Then another team begins: FerretDB reads all that is kept for each question about some of it. */
+const cyclesOfTeam = 20;
+
 interface Read {
   readonly runId: string;
   readonly state: string;
@@ -73,11 +77,15 @@ function runWriter(): Writer {
   let unchecked = new Map<string, string>();
   /** An end that was read once stays as it was. */
   const ended = new Map<string, string>();
-  let value = "";
+  let key: IssuedKey | undefined;
   let [accepted, target, succeeded, interrupted, startedTwice] = [0, 0, 0, 0, 0];
 
   async function call(url: string, init: RequestInit = {}): Promise<Response | undefined> {
-    const headers = { authorization: `Bearer ${value}`, "content-type": "application/json", ...init.headers };
+    const headers = {
+      authorization: `Bearer ${key?.value}`,
+      "content-type": "application/json",
+      ...init.headers,
+    };
     return fetch(url, { ...init, headers }).catch(() => undefined);
   }
 
@@ -137,9 +145,16 @@ function runWriter(): Writer {
   return {
     async write(running, cycle, isOver) {
       const { manager } = running[0]!;
-      if (value === "") {
-        await manager.apps.createApp({ app: { id: "counted", backend: app.backend } });
-        ({ value } = await manager.newKey(await manager.newTeam()));
+      if (key === undefined) await manager.apps.createApp({ app: { id: "counted", backend: app.backend } });
+      if (cycle % cyclesOfTeam === 0) {
+        // All its runs are checked, and no kill is due.
+        target = 0;
+        if (key !== undefined) {
+          await manager.keys.revokeKey({ teamId: key.teamId, keyId: key.id });
+          await manager.teams.deleteTeam({ teamId: key.teamId });
+        }
+        key = await manager.newKey(await manager.newTeam());
+        ended.clear();
       }
       target = accepted + 20 + ((cycle * 29) % 41);
       const lane = async (one: Running) => {
