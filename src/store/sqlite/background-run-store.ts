@@ -1,12 +1,12 @@
 import type { DatabaseSync, SQLInputValue } from "node:sqlite";
-import { bounds } from "../../bounds.ts";
 import type {
   BackgroundEnd,
   BackgroundRecord,
   BackgroundRunStore,
   RunsUnderWay,
 } from "../../run/background/background-store.ts";
-import { backgroundRecord, checkRecord, sumByTeam, sumOf } from "../records.ts";
+import { backgroundRecord, checkRecord } from "../records.ts";
+import { createKeptTexts } from "./run-record-store.ts";
 import { answer, columnsOf, parseJson, writeAside } from "./statement.ts";
 
 /** The runs in the background, in SQLite. */
@@ -17,20 +17,6 @@ export function createBackgroundRunStore(db: DatabaseSync): BackgroundRunStore {
     const bytes = text === null ? null : Buffer.from(text);
     const fault = error === null ? null : JSON.stringify(error);
     statement.end.run(state, bytes, bytes?.length ?? null, fault, endTimeMs, expireTimeMs, id);
-  }
-
-  /** As in the store of run records: fewer at once where their texts are large. */
-  function remove(found: readonly Record<string, unknown>[]) {
-    const removed: ReturnType<typeof removedOf>[] = [];
-    let bytes = 0;
-    for (const row of found) {
-      const one = removedOf(row);
-      bytes += one.textBytes;
-      if (removed.length > 0 && bytes > bounds.removedTextBytesAtOnce) break;
-      statement.remove.run(one.id);
-      removed.push(one);
-    }
-    return removed;
   }
 
   return {
@@ -72,33 +58,17 @@ export function createBackgroundRunStore(db: DatabaseSync): BackgroundRunStore {
         const apps = appIds === undefined ? null : JSON.stringify(appIds);
         return statement.list.all(teamId, timeMs, timeMs, id, apps, apps, limit).map(check);
       }),
-    totals: (teamId) =>
-      answer(() => {
-        const row = statement.totals.get(teamId);
-        return { records: Number(row?.records), textBytes: Number(row?.text_bytes) };
-      }),
-    deleteOldest: (teamId, { createdUntilMs, limit }) =>
-      writeAside(db, () => sumOf(remove(statement.oldest.all(teamId, createdUntilMs, limit)))),
-    dropTexts: (teamId, { bytes, limit }) =>
-      writeAside(db, () => {
-        let freed = 0;
-        for (const { id, text_bytes } of statement.oldestTexts.all(teamId, limit)) {
-          if (freed >= bytes) break;
-          statement.dropText.run(String(id));
-          freed += Number(text_bytes);
-        }
-        return freed;
-      }),
-    deleteExpired: ({ nowMs, limit }) =>
-      writeAside(db, () => sumByTeam(remove(statement.expired.all(nowMs, limit)))),
-    deleteAll: (teamId, limit) => writeAside(db, () => remove(statement.ofTeam.all(teamId, limit)).length),
+    ...createKeptTexts(db, {
+      ...{ table: "background_runs", noBytes: null },
+      // A run under way is not forgotten.
+      oldestWhere: "state <> 'running'",
+    }),
   };
 }
 
 const { names, values, select } = columnsOf(backgroundRecord.shape);
 
 function prepare(db: DatabaseSync) {
-  const some = "SELECT id, team_id, text_bytes FROM background_runs WHERE";
   return {
     insert: db.prepare(`INSERT INTO background_runs (${names}) VALUES (${values})`),
     end: db.prepare(`UPDATE background_runs SET state = ?1, text = ?2, text_bytes = ?3, error = ?4,
@@ -112,15 +82,6 @@ function prepare(db: DatabaseSync) {
       WHERE team_id = ? AND (create_time_ms < ? OR (create_time_ms = ? AND id < ?))
       AND (? IS NULL OR app_id IN (SELECT value FROM json_each(?)))
       ORDER BY create_time_ms DESC, id DESC LIMIT max(?, 0)`),
-    totals: db.prepare(`SELECT count(*) AS records, coalesce(sum(text_bytes), 0) AS text_bytes
-      FROM background_runs WHERE team_id = ?`),
-    oldest: db.prepare(`${some} team_id = ? AND create_time_ms <= ? AND state <> 'running'
-      ORDER BY create_time_ms LIMIT max(?, 0)`),
-    oldestTexts: db.prepare(`SELECT id, text_bytes FROM background_runs WHERE team_id = ? AND text_bytes > 0
-      ORDER BY expire_time_ms LIMIT max(?, 0)`),
-    dropText: db.prepare("UPDATE background_runs SET text = NULL, text_bytes = NULL WHERE id = ?"),
-    expired: db.prepare(`${some} expire_time_ms <= ? ORDER BY expire_time_ms LIMIT max(?, 0)`),
-    ofTeam: db.prepare(`${some} team_id = ? ORDER BY create_time_ms LIMIT max(?, 0)`),
     remove: db.prepare("DELETE FROM background_runs WHERE id = ?"),
   };
 }
@@ -150,8 +111,4 @@ function check(row: Record<string, unknown>): BackgroundRecord {
   const { error } = row;
   const record = { ...row, error: error === null ? null : parseJson(error) };
   return checkRecord(backgroundRecord, record, "background_runs");
-}
-
-function removedOf({ id, team_id, text_bytes }: Record<string, unknown>) {
-  return { id: String(id), teamId: String(team_id), textBytes: Number(text_bytes ?? 0) };
 }
