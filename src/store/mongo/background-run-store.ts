@@ -5,13 +5,14 @@ import type {
   BackgroundRunStore,
   RunsUnderWay,
 } from "../../run/background/background-store.ts";
-import { checkRecord, sumByTeam, sumOf } from "../records.ts";
+import { checkRecord } from "../records.ts";
 import {
   type BackgroundRunDocument,
   backgroundRunDocument,
   type Collections,
   storedBackgroundRun,
 } from "./documents.ts";
+import { createKeptTexts } from "./run-record-store.ts";
 import type { StoreCall } from "./store-call.ts";
 
 /** The runs in the background, in MongoDB. */
@@ -22,24 +23,6 @@ export function createBackgroundRunStore(
   async function find(id: string): Promise<BackgroundRecord | undefined> {
     const document = await call(() => backgroundRuns.findOne({ _id: { $eq: id } }, newest));
     return document ? recordOf(document) : undefined;
-  }
-
-  /** Removes the first of the records that this finds, and returns what they are. */
-  async function remove(
-    filter: Filter<BackgroundRunDocument>,
-    { limit, first }: { limit: number; first: "createTimeMs" | "expireTimeMs" },
-  ) {
-    if (limit <= 0) return []; // MongoDB takes 0 for no limit.
-    const batch = backgroundRuns
-      .find(filter)
-      .sort({ [first]: 1 })
-      .limit(limit)
-      .project<Pick<BackgroundRunDocument, "_id" | "teamId" | "textBytes">>({ teamId: 1, textBytes: 1 });
-    const found = await call(() => batch.toArray());
-    if (found.length === 0) return [];
-    const ids = found.map(({ _id }) => _id);
-    await call(() => backgroundRuns.deleteMany({ _id: { $in: ids } }));
-    return found.map(({ teamId, textBytes }) => ({ teamId, textBytes: textBytes ?? 0 }));
   }
 
   return {
@@ -94,43 +77,8 @@ export function createBackgroundRunStore(
         .limit(limit);
       return (await call(() => found.toArray())).map(recordOf);
     },
-    async totals(teamId) {
-      const ofTeam = { teamId: { $eq: teamId } };
-      const sum = { $group: { _id: null, textBytes: { $sum: "$textBytes" } } };
-      const records = await call(() => backgroundRuns.countDocuments(ofTeam));
-      const [found] = await call(() => backgroundRuns.aggregate([{ $match: ofTeam }, sum]).toArray());
-      return { records, textBytes: Number(found?.textBytes ?? 0) };
-    },
-    async deleteOldest(teamId, { createdUntilMs, limit }) {
-      const ended = { $ne: "running" as const };
-      const old = { teamId: { $eq: teamId }, createTimeMs: { $lte: createdUntilMs }, state: ended };
-      return sumOf(await remove(old, { limit, first: "createTimeMs" }));
-    },
-    async dropTexts(teamId, { bytes, limit }) {
-      if (limit <= 0) return 0;
-      const texts = backgroundRuns
-        .find({ teamId: { $eq: teamId }, textExpireTimeMs: { $gte: 0 } })
-        .sort({ textExpireTimeMs: 1 })
-        .limit(limit)
-        .project<Pick<BackgroundRunDocument, "_id" | "textBytes">>({ textBytes: 1 });
-      const ids: string[] = [];
-      let freed = 0;
-      for (const { _id, textBytes } of await call(() => texts.toArray())) {
-        if (freed >= bytes) break;
-        ids.push(_id);
-        freed += textBytes ?? 0;
-      }
-      const without = { $set: { text: null, textBytes: null, textExpireTimeMs: null } };
-      if (ids.length > 0) await call(() => backgroundRuns.updateMany({ _id: { $in: ids } }, without));
-      return freed;
-    },
-    async deleteExpired({ nowMs, limit }) {
-      // A running one has no number there, so it is not found.
-      return sumByTeam(await remove({ expireTimeMs: { $lte: nowMs } }, { limit, first: "expireTimeMs" }));
-    },
-    async deleteAll(teamId, limit) {
-      return (await remove({ teamId: { $eq: teamId } }, { limit, first: "createTimeMs" })).length;
-    },
+    // A run under way is not forgotten.
+    ...createKeptTexts(backgroundRuns, call, { noBytes: null, oldest: { state: { $ne: "running" } } }),
   };
 }
 

@@ -1,4 +1,4 @@
-import { type AnyBulkWriteOperation, type Filter, MongoBulkWriteError } from "mongodb";
+import { type AnyBulkWriteOperation, type Collection, type Filter, MongoBulkWriteError } from "mongodb";
 import { bounds } from "../../bounds.ts";
 import { unavailable } from "../../refusal/refusal.ts";
 import type {
@@ -8,7 +8,13 @@ import type {
   RunRecordStore,
 } from "../../run/idempotency/run-record-store.ts";
 import { checkRecord, sumByTeam, sumOf } from "../records.ts";
-import { type Collections, type RunRecordDocument, runRecordDocument, storedRunRecord } from "./documents.ts";
+import {
+  type BackgroundRunDocument,
+  type Collections,
+  type RunRecordDocument,
+  runRecordDocument,
+  storedRunRecord,
+} from "./documents.ts";
 import type { StoreCall } from "./store-call.ts";
 
 /** The records of runs in MongoDB. */
@@ -31,25 +37,6 @@ export function createRunRecordStore({ runRecords }: Collections, call: StoreCal
     const newest = { ...withoutText, readConcern: { level: "local" } } as const;
     const found = await call(() => runRecords.find({ _id: { $in: [...ids] } }, newest).toArray());
     return new Map(found.map((document) => [document._id, recordOf(document)]));
-  }
-
-  /** Removes the first of the records that this finds, and returns what they are. */
-  async function remove(
-    filter: Filter<RunRecordDocument>,
-    { limit, first }: { limit: number; first: "createTimeMs" | "expireTimeMs" },
-  ) {
-    if (limit <= 0) return []; // MongoDB takes 0 for no limit.
-    const batch = runRecords
-      .find(filter)
-      .sort({ [first]: 1 }) // An index has this order: without one, each batch would read them all.
-      .limit(limit)
-      .project<Pick<RunRecordDocument, "_id" | "teamId" | "textBytes">>({ teamId: 1, textBytes: 1 });
-    const found = await call(() => batch.toArray());
-    if (found.length === 0) return [];
-    const ids = found.map(({ _id }) => _id);
-    // Checks again: a record that has expired may have been replaced since.
-    await call(() => runRecords.deleteMany({ $and: [{ _id: { $in: ids } }, filter] }));
-    return found;
   }
 
   return {
@@ -75,38 +62,82 @@ export function createRunRecordStore({ runRecords }: Collections, call: StoreCal
       const found = await call(() => runRecords.findOne({ _id: { $eq: id }, runId: { $eq: runId } }, text));
       return typeof found?.text === "string" ? found.text : null;
     },
+    ...createKeptTexts(runRecords, call, { noBytes: 0 }),
+  };
+}
+
+type KeptTexts = Pick<
+  RunRecordStore,
+  "totals" | "deleteOldest" | "dropTexts" | "deleteExpired" | "deleteAll"
+>;
+
+/** What the documents of both kinds of runs have. */
+type KeptDocument = RunRecordDocument | BackgroundRunDocument;
+
+/**
+ * What a collection of runs does within the quota of a team, and when its documents expire.
+ * `noBytes` stands where no text is kept. Only those of `oldest` make room.
+ */
+export function createKeptTexts<Kept extends KeptDocument>(
+  ofKind: Collection<Kept>,
+  call: StoreCall,
+  { noBytes, oldest = {} }: { readonly noBytes: 0 | null; readonly oldest?: Filter<KeptDocument> },
+): KeptTexts {
+  // Only the fields that both kinds have are asked for and set.
+  const runs = ofKind as unknown as Collection<KeptDocument>;
+
+  /** Removes the first of the records that this finds, and returns what they are. */
+  async function remove(
+    filter: Filter<KeptDocument>,
+    { limit, first }: { limit: number; first: "createTimeMs" | "expireTimeMs" },
+  ) {
+    if (limit <= 0) return []; // MongoDB takes 0 for no limit.
+    const batch = runs
+      .find(filter)
+      .sort({ [first]: 1 }) // An index has this order: without one, each batch would read them all.
+      .limit(limit)
+      .project<Pick<KeptDocument, "_id" | "teamId" | "textBytes">>({ teamId: 1, textBytes: 1 });
+    const found = await call(() => batch.toArray());
+    if (found.length === 0) return [];
+    const ids = found.map(({ _id }) => _id);
+    // Checks again: a record that has expired may have been replaced since.
+    await call(() => runs.deleteMany({ $and: [{ _id: { $in: ids } }, filter] }));
+    return found.map(({ teamId, textBytes }) => ({ teamId, textBytes: textBytes ?? 0 }));
+  }
+
+  return {
     async totals(teamId) {
       const ofTeam = { teamId: { $eq: teamId } };
       const sum = { $group: { _id: null, textBytes: { $sum: "$textBytes" } } };
-      const records = await call(() => runRecords.countDocuments(ofTeam));
-      const [found] = await call(() => runRecords.aggregate([{ $match: ofTeam }, sum]).toArray());
+      const records = await call(() => runs.countDocuments(ofTeam));
+      const [found] = await call(() => runs.aggregate([{ $match: ofTeam }, sum]).toArray());
       return { records, textBytes: Number(found?.textBytes ?? 0) };
     },
     async deleteOldest(teamId, { createdUntilMs, limit }) {
-      const old = { teamId: { $eq: teamId }, createTimeMs: { $lte: createdUntilMs } };
+      const old = { ...oldest, teamId: { $eq: teamId }, createTimeMs: { $lte: createdUntilMs } };
       return sumOf(await remove(old, { limit, first: "createTimeMs" }));
     },
     async dropTexts(teamId, { bytes, limit }) {
       if (limit <= 0) return 0;
-      const texts = runRecords
+      const texts = runs
         .find({ teamId: { $eq: teamId }, textExpireTimeMs: { $gte: 0 } })
         .sort({ textExpireTimeMs: 1 })
         .limit(limit)
-        .project<Pick<RunRecordDocument, "_id" | "textBytes">>({ textBytes: 1 });
+        .project<Pick<KeptDocument, "_id" | "textBytes">>({ textBytes: 1 });
       const ids: string[] = [];
       let freed = 0;
       for (const { _id, textBytes } of await call(() => texts.toArray())) {
         if (freed >= bytes) break;
         ids.push(_id);
-        freed += textBytes;
+        freed += textBytes ?? 0;
       }
-      const without = { $set: { text: null, textBytes: 0, textExpireTimeMs: null } };
-      if (ids.length > 0) await call(() => runRecords.updateMany({ _id: { $in: ids } }, without));
+      const without = { $set: { text: null, textBytes: noBytes, textExpireTimeMs: null } };
+      if (ids.length > 0) await call(() => runs.updateMany({ _id: { $in: ids } }, without));
       return freed;
     },
     async deleteExpired({ nowMs, limit }) {
-      const expired = { expireTimeMs: { $lte: nowMs } };
-      return sumByTeam(await remove(expired, { limit, first: "expireTimeMs" }));
+      // What runs in the background has no number there, so it is not found.
+      return sumByTeam(await remove({ expireTimeMs: { $lte: nowMs } }, { limit, first: "expireTimeMs" }));
     },
     async deleteAll(teamId, limit) {
       return (await remove({ teamId: { $eq: teamId } }, { limit, first: "createTimeMs" })).length;
