@@ -1,11 +1,11 @@
 // `apps …`: the commands, and how their options become a backend.
 import { type Command, Option } from "commander";
 import type { AppBackendJson, AppJson } from "#gen/keyrun/v1/app_pb.ts";
-import { append, commandGroup, rpcCommand } from "./command-words.ts";
+import { append, commandGroup, rpcCommand, withConfirmation } from "./command-words.ts";
 import { CallRefused, wrongUse } from "./failures.ts";
 import { wholeList } from "./lists.ts";
 import { printFields, printTable, timeWords } from "./table.ts";
-import { answer, type JsonOption, type Terminal } from "./terminal.ts";
+import { answer, type ConfirmOption, type JsonOption, type Terminal } from "./terminal.ts";
 
 /** `apps create | update | show | list | delete`. */
 export function addAppCommands(program: Command, terminal: Terminal): void {
@@ -60,16 +60,18 @@ export function addAppCommands(program: Command, terminal: Terminal): void {
     .argument("<app_id>", "the app")
     .action((appId: string, options: JsonOption) => showApp(terminal, appId, options));
 
-  rpcCommand(apps, "list", { does: "List all apps.", examples: ["apps list"] }).action(
+  rpcCommand(apps, "list", { does: "List all apps.", examples: ["apps list"], table: true }).action(
     (options: JsonOption) => listApps(terminal, options),
   );
 
-  rpcCommand(apps, "delete", {
-    does: "Delete an app; running ones end by themselves.",
-    examples: ["apps delete shout"],
-  })
+  const deletion = rpcCommand(apps, "delete", {
+    does: "Delete an app. Its runs in the background are cancelled, the others end by themselves.",
+    examples: ["apps delete shout", "apps delete shout --yes"],
+  });
+  withConfirmation(deletion)
     .argument("<app_id>", "the app")
-    .action(async (appId: string, options: JsonOption) => {
+    .action(async (appId: string, options: JsonOption & ConfirmOption) => {
+      await terminal.confirm(`App ${appId} goes, and its runs in the background are cancelled.`, options);
       const message = await (await terminal.server()).apps.deleteApp({ appId });
       await answer(terminal, options, message, () => terminal.print(`App ${appId} is deleted.`));
     });
@@ -207,8 +209,8 @@ async function listApps(terminal: Terminal, options: JsonOption): Promise<void> 
     { head: "ID" },
     { head: "NAME", least: 8 },
     { head: "BACKEND", least: 16 },
-    { head: "TIMEOUT" },
-    { head: "TEAMS", least: 8 },
+    { head: "TIMEOUT", spare: 2 },
+    { head: "TEAMS", spare: 1 },
   ];
   await answer(terminal, options, message, () =>
     printTable(

@@ -13,6 +13,7 @@ export function addAuditCommand(program: Command, terminal: Terminal): void {
   rpcCommand(program, "audit", {
     does: "Show who changed what, newest last, and what was refused.",
     examples: ["audit --team demo --since 7d", "audit --action key.revoke --json", "audit --follow"],
+    table: true,
   })
     .option("--team <team_id>", "only what is about this team")
     .option("--actor <name>", "only what this member or service did, by its whole name")
@@ -99,14 +100,14 @@ async function follow(
 
 const columns = [
   { head: "TIME" },
-  { head: "ACTOR", least: 12 },
+  { head: "ACTOR", least: 10 },
   { head: "ACTION" },
-  { head: "TEAM", least: 8 },
-  { head: "TARGET", least: 12 },
+  { head: "TEAM", spare: 4 },
+  { head: "TARGET", spare: 5 },
   { head: "OUTCOME" },
-  { head: "ADDRESS", spare: true },
-  { head: "THROUGH", spare: true },
-  { head: "DETAIL", least: 12 },
+  { head: "ADDRESS", spare: 2 },
+  { head: "THROUGH", spare: 1 },
+  { head: "DETAIL", spare: 3 },
 ] as const;
 
 function rowOf(event: AuditEventJson): Row {

@@ -8,7 +8,7 @@ import { addAuditCommand } from "./audit.ts";
 import { helpForm, programName, withExamples } from "./command-words.ts";
 import { addCompletionCommands } from "./completion.ts";
 import type { Connection } from "./connection.ts";
-import { CommandFailure, isCallError } from "./failures.ts";
+import { CommandFailure, isCallError, wrongUse } from "./failures.ts";
 import { addKeyCommands } from "./keys.ts";
 import { addMemberCommands, addPreviewCommands, addSignInCommand } from "./members.ts";
 import { addServeCommands, addStoreCommands } from "./offline-commands.ts";
@@ -145,10 +145,20 @@ function openTerminal(world: CliWorld, left: Leftover): Terminal {
     writeText: (pieces) => writeText(stdout, pieces),
     note,
     style: createStyle(colourOut === true),
+    get tableOptions() {
+      return left.command?.opts() ?? {};
+    },
     ...(stdout.isTTY && stdout.columns !== undefined && { columns: stdout.columns }),
     readLine: () => {
       if (stdin.isTTY) note("Paste the key, then press Enter:");
       return readFirstLine(stdin);
+    },
+    async confirm(question, { yes }) {
+      if (yes) return;
+      if (!stdin.isTTY) throw wrongUse(`${question} Nobody can be asked here: say it with --yes.`);
+      note(`${question} Type yes, then press Enter:`);
+      const line = await readFirstLine(stdin);
+      if (!/^y(es)?$/i.test(line)) throw new CommandFailure("Nothing is changed.");
     },
     readText: (bytesMax) => readText(stdin, bytesMax),
     endWith: (exitCode) => {

@@ -14,14 +14,27 @@ export interface CommandWords {
   readonly does: string;
   /** Calls of the command, without the program's name. */
   readonly examples: readonly string[];
+  /** Whether it prints a table. */
+  readonly table?: true;
 }
 
 /** A command that calls an RPC. With `--json` it prints the response message. */
 export function rpcCommand(parent: Command, usage: string, words: CommandWords): Command {
-  return withExamples(parent.command(usage).description(words.does), words.examples).option(
-    "--json",
-    "print the response as JSON",
-  );
+  const command = withExamples(parent.command(usage).description(words.does), words.examples);
+  return withTable(command.option("--json", "print the response as JSON"), words);
+}
+
+/** The command, which asks before it does what can't be undone. */
+export function withConfirmation(command: Command): Command {
+  return command.option("--yes", "don't ask first");
+}
+
+/** The command, with what may be said about its table if it prints one. */
+export function withTable(command: Command, { table }: Pick<CommandWords, "table">): Command {
+  if (!table) return command;
+  return command
+    .option("--columns <names>", "only these columns of the table, like id,created")
+    .option("--wide", "all columns, also where they don't fit the terminal");
 }
 
 /** A command that only has other commands. Called alone, it prints them, which is wrong use. */

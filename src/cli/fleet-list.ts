@@ -22,10 +22,9 @@ export async function listInstances(
     return terminal.print(JSON.stringify({ fleetId: store.fleetId ?? null, instances }, null, 2));
   }
   if (instances.length === 0) return terminal.note("No instance of a fleet serves the database.");
-  const heads = ["ADDRESS", "VERSION", "STATE", "LEASE LEFT", "SHARE", "LIMITS", "REDIS"];
   await printTable(
     terminal,
-    heads.map((head) => ({ head })),
+    columns,
     instances.map((each) => ({
       cells: [
         ...[each.address ?? "-", each.version ?? "-", each.state],
@@ -36,6 +35,16 @@ export async function listInstances(
     })),
   );
 }
+
+const columns = [
+  { head: "ADDRESS" },
+  { head: "VERSION", spare: 4 },
+  { head: "STATE" },
+  { head: "LEASE LEFT" },
+  { head: "SHARE", spare: 3 },
+  { head: "LIMITS", spare: 2 },
+  { head: "REDIS", spare: 1 },
+];
 
 /** What is known of an instance, as `--json` prints it. */
 function instanceOf({ id, facts, state, silentMs, limits }: SeenInstance) {

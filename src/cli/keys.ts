@@ -51,6 +51,7 @@ export function addKeyCommands(program: Command, terminal: Terminal, world: Scan
       "keys list --search deploy",
       "keys list --unused-for 90d --json",
     ],
+    table: true,
   })
     .option("--team <team_id>", "the team (default: the only one)")
     .option("--revoked", "show revoked and expired keys too")
@@ -197,13 +198,18 @@ function unusedSince(unixMs: number, keys: readonly KeyJson[]): KeyJson[] {
 function columnsFor({ revoked }: ListOptions, showsEnds: boolean): Column[] {
   return [
     { head: "LABEL", least: 12 },
-    { head: "KEY" },
-    { head: "ID", spare: true },
-    { head: "CREATED" },
-    { head: "BY", least: 10, ...(revoked && { spare: true }) },
-    { head: "LAST USED" },
-    ...(showsEnds ? [{ head: "STATE" }, { head: "EXPIRES" }] : []),
-    ...(revoked ? [{ head: "REVOKED" }, { head: "BY", least: 10 }] : []),
+    { head: "KEY", spare: 1 },
+    { head: "ID" },
+    { head: "CREATED", spare: revoked ? 3 : 5 },
+    { head: "BY", spare: 2 },
+    { head: "LAST USED", ...(revoked && { spare: 6 }) },
+    ...(showsEnds
+      ? [
+          { head: "STATE", spare: 7 },
+          { head: "EXPIRES", spare: 4 },
+        ]
+      : []),
+    ...(revoked ? [{ head: "REVOKED" }, { head: "REVOKED BY", spare: 5 }] : []),
   ];
 }
 

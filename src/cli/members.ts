@@ -35,7 +35,11 @@ export function addMemberCommands(program: Command, terminal: Terminal): void {
       );
     });
 
-  rpcCommand(members, "list", { does: "List a team's members.", examples: ["members list demo"] })
+  rpcCommand(members, "list", {
+    does: "List a team's members.",
+    examples: ["members list demo"],
+    table: true,
+  })
     .argument("<team_id>", "the team")
     .action((teamId: string, options: JsonOption) => listMembers(terminal, teamId, options));
 }
@@ -46,7 +50,10 @@ async function listMembers(terminal: Terminal, teamId: string, options: JsonOpti
   await answer(terminal, options, message, () =>
     printTable(
       terminal,
-      [{ head: "EMAIL", least: 20 }, { head: "ADDED" }],
+      [
+        { head: "EMAIL", least: 20 },
+        { head: "ADDED", spare: 1 },
+      ],
       message.members.map(({ email = "", createTime }) => ({ cells: [email, timeCell(createTime)] })),
     ),
   );
@@ -82,6 +89,7 @@ export function addPreviewCommands(program: Command, terminal: Terminal): void {
   rpcCommand(preview, "list", {
     does: "List the users who have preview access.",
     examples: ["preview list"],
+    table: true,
   }).action((options: JsonOption) => listPreviewAccess(terminal, options));
 }
 

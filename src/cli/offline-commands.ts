@@ -1,8 +1,14 @@
 // The commands that call no server, but for what `doctor` asks one: they work on the settings, the
 // data folder and the store. Each loads what it does when it runs.
 import type { Command } from "commander";
-import { type CommandWords, commandGroup, withExamples } from "./command-words.ts";
-import type { CliWorld, JsonOption, Terminal } from "./terminal.ts";
+import {
+  type CommandWords,
+  commandGroup,
+  withConfirmation,
+  withExamples,
+  withTable,
+} from "./command-words.ts";
+import type { CliWorld, ConfirmOption, JsonOption, Terminal } from "./terminal.ts";
 
 /** `serve | doctor`. */
 export function addServeCommands(program: Command, terminal: Terminal, world: CliWorld): void {
@@ -25,6 +31,7 @@ export function addStoreCommands(program: Command, terminal: Terminal, world: Cl
     does: "List the instances of a fleet, as the database knows them.",
     json: "print the instances as JSON",
     examples: ["fleet"],
+    table: true,
   }).action(async (options: JsonOption) => {
     const { listInstances } = await import("./fleet-list.ts");
     await listInstances(world, terminal, options);
@@ -73,13 +80,14 @@ function addSecretsCommands(program: Command, terminal: Terminal, world: CliWorl
     examples: ["secrets promote"],
   }).action(async (options: JsonOption) => (await load()).promoteSecret(world, terminal, options));
 
-  offlineCommand(secrets, "drop", {
+  const drop = offlineCommand(secrets, "drop", {
     does: "Round 3: remove an old secret. Refused while a key or an instance needs it.",
     json: versionsAsJson,
-    examples: ["secrets drop", "secrets drop 57e586e3"],
-  })
+    examples: ["secrets drop", "secrets drop 57e586e3 --yes"],
+  });
+  withConfirmation(drop)
     .argument("[version]", "as `secrets list` shows it (default: that of the last secret)")
-    .action(async (version: string | undefined, options: JsonOption) =>
+    .action(async (version: string | undefined, options: JsonOption & ConfirmOption) =>
       (await load()).dropSecret(world, terminal, { ...options, version }),
     );
 }
@@ -89,5 +97,5 @@ const versionsAsJson = "print the versions of the secrets as JSON";
 /** `json` says what the command prints with `--json`. */
 function offlineCommand(parent: Command, name: string, words: CommandWords & { json: string }): Command {
   const command = parent.command(name).description(words.does).option("--json", words.json);
-  return withExamples(command, words.examples);
+  return withTable(withExamples(command, words.examples), words);
 }

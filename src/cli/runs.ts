@@ -38,6 +38,7 @@ export function addRunCommands(program: Command, terminal: Terminal, world: CliW
   keyCommand(runs, "list", {
     does: "List the runs in the background that are kept: the newest 100.",
     examples: ["runs list", "runs list --all --json"],
+    table: true,
   })
     .option("--all", "list all of them; each 100 take one of the limit")
     .action((options: ListOptions) => listRuns(terminal, world, options));
@@ -57,6 +58,7 @@ export function addRunCommands(program: Command, terminal: Terminal, world: CliW
   keyCommand(program, "limit", {
     does: "Show what is left of the key's limits. Asking takes one.",
     examples: ["limit"],
+    table: true,
   }).action(async (options: JsonOption) => {
     const { showLimit } = await import("./limit.ts");
     await showLimit(world, terminal, options);
@@ -64,9 +66,9 @@ export function addRunCommands(program: Command, terminal: Terminal, world: CliW
 }
 
 /** A command that calls the public listener. */
-function keyCommand(parent: Command, usage: string, { does, examples }: CommandWords): Command {
+function keyCommand(parent: Command, usage: string, { does, ...words }: CommandWords): Command {
   const whole = `${does} With the key in KEYRUN_API_KEY, at KEYRUN_URL (default: Keyrun on this machine).`;
-  return rpcCommand(parent, usage, { does: whole, examples }).summary(does);
+  return rpcCommand(parent, usage, { ...words, does: whole }).summary(does);
 }
 
 const runIdExample = "run_1fv0j56qgf3zjgkfrwasendm";
@@ -179,10 +181,10 @@ const columns: Column[] = [
   { head: "ID" },
   { head: "APP", least: 8 },
   { head: "STATE" },
-  { head: "STARTED" },
-  { head: "ENDED" },
-  { head: "KEPT UNTIL", spare: true },
-  { head: "KEY", spare: true },
+  { head: "STARTED", spare: 4 },
+  { head: "ENDED", spare: 3 },
+  { head: "KEPT UNTIL", spare: 2 },
+  { head: "KEY", spare: 1 },
 ];
 
 function cellsOf({ runId = "", appId = "", keyId = "", ...run }: RunJson) {

@@ -17,7 +17,7 @@ import { inspectStore } from "../store/open-stores.ts";
 import type { StoreInspection } from "../store/stores.ts";
 import { readConfig, type SettingsWorld } from "./connection.ts";
 import { CommandFailure } from "./failures.ts";
-import type { JsonOption, Terminal } from "./terminal.ts";
+import type { ConfirmOption, JsonOption, Terminal } from "./terminal.ts";
 
 interface SecretsWorld extends SettingsWorld {
   /** By default `inspectStore`. */
@@ -108,9 +108,12 @@ export async function promoteSecret(
 export async function dropSecret(
   world: SecretsWorld,
   terminal: Terminal,
-  options: JsonOption & { readonly version?: string | undefined },
+  options: JsonOption & ConfirmOption & { readonly version?: string | undefined },
 ): Promise<void> {
   const file = secretsFile(world);
+  const which =
+    options.version === undefined ? "The last secret" : `The secret of version ${options.version}`;
+  await terminal.confirm(`${which} goes from ${file.path}.`, options);
   const store = await lookAtStore(world, file.config);
   let dropped = "";
   const versions = await file.change((held) => {

@@ -33,6 +33,7 @@ export function addServiceTokenCommands(program: Command, terminal: Terminal): v
   rpcCommand(tokens, "list", {
     does: "List the tokens, newest first.",
     examples: ["service-tokens list --revoked"],
+    table: true,
   })
     .option("--revoked", "show revoked tokens too")
     .action((options: ListOptions) => listServiceTokens(terminal, options));
@@ -101,13 +102,13 @@ function columnsFor({ revoked }: ListOptions): Column[] {
   return [
     { head: "NAME", least: 10 },
     { head: "ROLE" },
-    { head: "TEAMS", least: 8 },
-    { head: "TOKEN", spare: true },
-    { head: "ID", spare: true },
-    { head: "CREATED" },
-    { head: "BY", least: 10, spare: true },
+    { head: "TEAMS", spare: 6 },
+    { head: "TOKEN", spare: 1 },
+    { head: "ID", spare: 5 },
+    { head: "CREATED", spare: 4 },
+    { head: "BY", spare: 2 },
     { head: "LAST USED" },
-    ...(revoked ? [{ head: "REVOKED" }, { head: "BY", least: 10 }] : []),
+    ...(revoked ? [{ head: "REVOKED" }, { head: "REVOKED BY", spare: 3 }] : []),
   ];
 }
 

@@ -1,12 +1,13 @@
 // Tables for people: aligned, and narrowed until a line fits the terminal.
+import { wrongUse } from "./failures.ts";
 import { printable, type Terminal } from "./terminal.ts";
 
 export interface Column {
   readonly head: string;
   /** May be cut down to this width in a narrow terminal. Absent: never cut. */
   readonly least?: number;
-  /** Left out if the terminal is too narrow for all columns, the first one first. */
-  readonly spare?: true;
+  /** Left out if the terminal is too narrow for all columns, that of the least number first. */
+  readonly spare?: number;
 }
 
 /** A cell, or a cell that has a shorter form for narrow terminals. */
@@ -20,18 +21,21 @@ export interface Row {
 
 /**
  * Prints aligned columns, two spaces apart. In a terminal that is too narrow, it shortens cells,
- * leaves columns out and cuts cells, in this order, until a line fits. A pipe or a file gets
- * everything.
+ * leaves columns out and cuts cells, in this order, until a line fits, and says which columns are
+ * left out. A pipe or a file gets everything.
  */
 export async function printTable(
   terminal: Terminal,
-  columns: readonly Column[],
+  all: readonly Column[],
   rows: readonly Row[],
 ): Promise<void> {
-  const { style, columns: widthMax = Number.POSITIVE_INFINITY } = terminal;
+  const { style, tableOptions } = terminal;
+  const { columns: widthMax = Number.POSITIVE_INFINITY } = tableOptions.wide ? {} : terminal;
+  const shown = chosenColumns(all, tableOptions.columns);
+  const columns = shown.map(({ column }) => column);
   const texts = (form: "full" | "short") => [
     columns.map(({ head }) => head),
-    ...rows.map(({ cells }) => columns.map((_, column) => printable(textOf(cells[column] ?? "", form)))),
+    ...rows.map(({ cells }) => shown.map(({ place }) => printable(textOf(cells[place] ?? "", form)))),
   ];
   const full = texts("full");
   const ruler = await rulerFor(full.flat());
@@ -53,6 +57,38 @@ export async function printTable(
     const mark = index === 0 ? style.strong : rows[index - 1]?.faint ? style.faint : undefined;
     terminal.print(mark === undefined ? line : mark(line));
   }
+  const hidden = columns.filter(({ head }, column) => widths[column] === 0 && head !== "");
+  if (hidden.length > 0) terminal.note(hiddenWords(hidden.map(({ head }) => head)));
+}
+
+interface ShownColumn {
+  readonly column: Column;
+  /** Of its cells in each row. */
+  readonly place: number;
+}
+
+/** All, or those whose heads are named: of them none is left out. Refuses what is no head. */
+function chosenColumns(all: readonly Column[], chosen: string | undefined): ShownColumn[] {
+  const named = all.map((column, place) => ({ column, place, name: nameOf(column.head) }));
+  if (chosen === undefined) return named;
+  return chosen.split(",").map((text) => {
+    const found = named.find(({ name }) => name !== "" && name === nameOf(text));
+    if (found === undefined) {
+      const names = named.flatMap(({ name }) => name || []);
+      throw wrongUse(`--columns takes some of ${names.join(",")}.`);
+    }
+    const { spare: _, ...column } = found.column;
+    return { column, place: found.place };
+  });
+}
+
+function nameOf(head: string): string {
+  return head.trim().toLowerCase().replaceAll(" ", "-");
+}
+
+function hiddenWords(heads: readonly string[]): string {
+  const number = heads.length === 1 ? "A column is" : `${heads.length} columns are`;
+  return `${number} hidden: ${heads.join(", ")}. See all with --wide, or choose some with --columns.`;
 }
 
 /** Prints what is known of one thing, a line each: its name and its text, if there is one. */
@@ -78,13 +114,28 @@ function lineWidth(widths: readonly number[]): number {
   return shown.reduce((sum, width) => sum + width, 0) + gap.length * Math.max(shown.length - 1, 0);
 }
 
-/** The widths that fit in a line; 0 for a column that is left out. */
+/**
+ * The widths that fit in a line; 0 for a column that is left out. What may be left out is shown
+ * whole or not at all, so the others are cut before it goes.
+ */
 function fitWidths(columns: readonly Column[], wanted: readonly number[], widthMax: number): number[] {
   const widths = [...wanted];
-  const spare = columns.flatMap(({ spare }, column) => (spare ? [column] : []));
-  while (lineWidth(widths) > widthMax && spare.length > 0) widths[spare.shift() ?? 0] = 0;
+  const leastWidth = () =>
+    lineWidth(
+      widths.map((width, column) => {
+        const { least = width, spare } = columns[column] ?? {};
+        return spare === undefined ? Math.min(width, least) : width;
+      }),
+    );
+  const spare = columns
+    .flatMap(({ spare: rank }, column) => (rank === undefined ? [] : [{ rank, column }]))
+    .sort((a, b) => a.rank - b.rank)
+    .map(({ column }) => column);
+  while (leastWidth() > widthMax && spare.length > 0) widths[spare.shift() ?? 0] = 0;
   const room = (column: number) =>
-    (widths[column] ?? 0) - (columns[column]?.least ?? Number.POSITIVE_INFINITY);
+    columns[column]?.spare === undefined
+      ? (widths[column] ?? 0) - (columns[column]?.least ?? Number.POSITIVE_INFINITY)
+      : 0;
   for (let over = lineWidth(widths) - widthMax; over > 0; over--) {
     // The widest goes first, so that short cells stay whole.
     const [widest] = widths
@@ -97,11 +148,11 @@ function fitWidths(columns: readonly Column[], wanted: readonly number[], widthM
   return widths;
 }
 
-/** A time in UTC: to the second (RFC 3339), and its day for narrow terminals. */
+/** A time in UTC: to the second (RFC 3339), and to the minute for narrow terminals. */
 export function timeCell(time: string | undefined, absent = "-"): Cell {
   if (time === undefined) return absent;
   const full = timeWords(time);
-  return { full, short: full.slice(0, 10) };
+  return { full, short: full.replace(/:\d\dZ$/, "Z") };
 }
 
 /** The time in UTC, to the second. */

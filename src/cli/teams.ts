@@ -2,10 +2,10 @@
 import { Argument, type Command, Option } from "commander";
 import type { TeamJson } from "#gen/keyrun/v1/team_pb.ts";
 import { type PlanName, planNames } from "../settings/config.ts";
-import { commandGroup, planMessage, planName, rpcCommand } from "./command-words.ts";
+import { commandGroup, planMessage, planName, rpcCommand, withConfirmation } from "./command-words.ts";
 import { wholeList } from "./lists.ts";
-import { printTable, timeCell } from "./table.ts";
-import { answer, type JsonOption, type Terminal } from "./terminal.ts";
+import { type Column, printTable, timeCell } from "./table.ts";
+import { answer, type ConfirmOption, type JsonOption, type Terminal } from "./terminal.ts";
 
 /** `teams create | list | set-plan | delete`. */
 export function addTeamCommands(program: Command, terminal: Terminal): void {
@@ -25,7 +25,7 @@ export function addTeamCommands(program: Command, terminal: Terminal): void {
     )
     .action((teamId: string, options: CreateOptions) => createTeam(terminal, teamId, options));
 
-  rpcCommand(teams, "list", { does: "List all teams.", examples: ["teams list"] }).action(
+  rpcCommand(teams, "list", { does: "List all teams.", examples: ["teams list"], table: true }).action(
     (options: JsonOption) => listTeams(terminal, options),
   );
 
@@ -39,12 +39,14 @@ export function addTeamCommands(program: Command, terminal: Terminal): void {
       setPlan(terminal, { teamId, plan }, options),
     );
 
-  rpcCommand(teams, "delete", {
+  const deletion = rpcCommand(teams, "delete", {
     does: "Delete a team for ever. A team with active keys, or that an app is limited to, stays.",
-    examples: ["teams delete acme"],
-  })
+    examples: ["teams delete acme", "teams delete acme --yes"],
+  });
+  withConfirmation(deletion)
     .argument("<team_id>", "the team")
-    .action(async (teamId: string, options: JsonOption) => {
+    .action(async (teamId: string, options: JsonOption & ConfirmOption) => {
+      await terminal.confirm(`Team ${teamId} goes for ever, with its keys, members and usage.`, options);
       const message = await (await terminal.server()).teams.deleteTeam({ teamId });
       await answer(terminal, options, message, () => terminal.print(`Team ${teamId} is deleted.`));
     });
@@ -81,7 +83,12 @@ async function listTeams(terminal: Terminal, options: JsonOption): Promise<void>
   const { teams: client } = await terminal.server();
   const message = await wholeList("teams", client.listTeams);
   const { teams } = message;
-  const columns = [{ head: "ID" }, { head: "NAME", least: 12 }, { head: "PLAN" }, { head: "CREATED" }];
+  const columns: Column[] = [
+    { head: "ID" },
+    { head: "NAME", least: 12 },
+    { head: "PLAN" },
+    { head: "CREATED", spare: 1 },
+  ];
   // A deletion that was interrupted, which a repeated one ends.
   if (teams.some(isEnding)) columns.push({ head: "STATE" });
   await answer(terminal, options, message, () =>

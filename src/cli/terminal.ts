@@ -43,12 +43,27 @@ export interface Terminal {
   readonly style: Style;
   /** The width of standard output; absent if it is no terminal. */
   readonly columns?: number;
+  /** What the arguments of the command say about its table. */
+  readonly tableOptions: TableOptions;
   /** The first line of standard input, trimmed; empty if there is none. */
   readLine(): Promise<string>;
+  /**
+   * Asks on the terminal before what can't be undone, unless `--yes` was given. Throws where the
+   * answer is another than yes, and where there is no terminal.
+   */
+  confirm(question: string, options: ConfirmOption): Promise<void>;
   /** All of standard input, exactly. Throws past `bytesMax`, and where it is not UTF-8. */
   readText(bytesMax: number): Promise<string>;
   /** Sets the exit status of a command that did its work and got a negative answer. */
   endWith(exitCode: number): void;
+}
+
+/** What the caller of a command says about its table. */
+export interface TableOptions {
+  /** Everything, however narrow the terminal is. */
+  readonly wide?: boolean;
+  /** Heads of columns, as `id,last-used`. */
+  readonly columns?: string;
 }
 
 /** Marks for a terminal with colours; without them, the functions return the text as it is. */
@@ -61,6 +76,11 @@ interface Style {
 
 export interface JsonOption {
   json?: boolean;
+}
+
+export interface ConfirmOption {
+  /** Don't ask. */
+  readonly yes?: boolean;
 }
 
 /** Prints the response as JSON with `--json`; calls `printText` without. */

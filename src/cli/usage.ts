@@ -14,6 +14,7 @@ export function addUsageCommand(program: Command, terminal: Terminal): void {
   rpcCommand(program, "usage", {
     does: "Show how a team's keys, or one of them, were used: by hour, or by day of UTC.",
     examples: ["usage --team demo", "usage --team demo --key 7k3f0m9x2a4c6e8g1j5n7p9q --since 30d --json"],
+    table: true,
   })
     .option("--team <team_id>", "the team (default: the only one)")
     .option("--key <key_id>", "only this key")
@@ -104,8 +105,10 @@ const barCharacters = 20;
 
 const columns = (isByDay: boolean): Column[] => [
   { head: isByDay ? "DAY (UTC)" : "HOUR" },
-  ...["ACCEPTED", "LIMITED", "FAILED", "APP TIME"].map((head) => ({ head })),
-  { head: "", spare: true },
+  ...["ACCEPTED", "LIMITED"].map((head) => ({ head })),
+  { head: "FAILED", spare: 3 },
+  { head: "APP TIME", spare: 2 },
+  { head: "", spare: 1 },
 ];
 
 function countsOf(point: UsagePointJson): Counts {

@@ -32,7 +32,7 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     await refusedToDrop(place, /is suspended or was killed/);
     // The next one takes the record over, and leaves without one.
     await (await start()).stop();
-    expect(await command("secrets", "drop")).toMatchObject({ code: 0 });
+    expect(await command("secrets", "drop", "--yes")).toMatchObject({ code: 0 });
   });
 
   test("nor that of an instance of a fleet that is silent for the moment", async () => {
@@ -55,6 +55,6 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     await refusedToDrop(place, /The instance at 10\.0\.0\.1:8081 still makes keys with version \w{8}/);
     await control.remove(id);
     await client.close();
-    expect(await command("secrets", "drop")).toMatchObject({ code: 0 });
+    expect(await command("secrets", "drop", "--yes")).toMatchObject({ code: 0 });
   });
 });

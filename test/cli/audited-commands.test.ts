@@ -155,10 +155,11 @@ describe("a command that needs no server", () => {
   test.each(offlineCommands.filter((words) => words.startsWith("secrets ")))(
     "%s has exactly one event, at the next start, and none where it was refused",
     async (words) => {
-      const refused = await run(words, refusedBy[words]);
+      const call = words === "secrets drop" ? `${words} --yes` : words;
+      const refused = await run(call, refusedBy[words]);
       expect(refused.code).toBe(1);
       expect((await newEvents()).others).toEqual([]);
-      const done = await run(`${words} --json`);
+      const done = await run(`${call} --json`);
       expect(done.code, done.stderr).toBe(0);
       const { versions } = JSON.parse(done.stdout);
       const target = `service secrets ${versions.join(", ")}`;

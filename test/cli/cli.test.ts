@@ -68,7 +68,7 @@ describe("keys", () => {
     expect(active.stderr).toBe("4 of at most 50 active keys.\n");
     const all = await run(["keys", "list", "--team", "demo", "--revoked"]);
     expect(linesOf(all.stdout)).toHaveLength(1 + 5);
-    expect(linesOf(all.stdout)[0]).toMatch(/LAST USED +REVOKED +BY$/);
+    expect(linesOf(all.stdout)[0]).toMatch(/LAST USED +REVOKED +REVOKED BY$/);
     expect(linesOf(all.stdout).at(-1)).toMatch(
       /^first .* 2026-01-02T03:04:05Z {2}\S.* {2}never {6}2026-01-02T03:04:10Z {2}\S/,
     );
@@ -238,7 +238,10 @@ describe("apps", () => {
       "say   say   echo                            30s      all",
       "web   web   http http://127.0.0.1:9000/run  1.5s     all",
     ]);
-    expect(await run(["apps", "delete", "web", "--json"])).toMatchObject({ code: 0, stdout: "{}\n" });
+    expect(await run(["apps", "delete", "web", "--yes", "--json"])).toMatchObject({
+      code: 0,
+      stdout: "{}\n",
+    });
     expect((await keyrun.apps.listApps({})).apps.map(({ id }) => id)).toEqual(["echo", "rpc", "say"]);
   });
 

@@ -24,7 +24,11 @@ function secretsBeside(lines: readonly (string | undefined)[], found: Partial<St
     inspect: async (): Promise<StoreInspection> => ({ ...nothing, secretVersions: [], ...found }),
   };
   const printed: string[] = [];
-  const terminal = { print: (line: string) => printed.push(line), note: () => {} } as unknown as Terminal;
+  const terminal = {
+    print: (line: string) => printed.push(line),
+    note: () => {},
+    confirm: async () => {},
+  } as unknown as Terminal;
   return {
     add: () => addSecret(world, terminal, {}),
     promote: () => promoteSecret(world, terminal, {}),

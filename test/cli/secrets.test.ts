@@ -28,7 +28,7 @@ test("a secret that was added is not dropped before it was promoted, and the old
   expect(await command("secrets", "promote")).toMatchObject({ code: 0 });
   const [, rotated] = held();
   expect(held()).toEqual([added, rotated, old]);
-  expect(await command("secrets", "drop")).toMatchObject({ code: 0 });
+  expect(await command("secrets", "drop", "--yes")).toMatchObject({ code: 0 });
   expect(held()).toEqual([added, rotated]);
   expect(readFileSync(secretFile, "utf8")).toBe(`${added}\n${rotated}\n`);
 });

@@ -60,15 +60,47 @@ test("tables fit 80 columns whatever the labels are, and a pipe gets everything"
   const { keys } = await keyrun.keys.listKeys({ teamId });
   await keyrun.keys.revokeKey({ teamId, keyId: keys[0]!.id });
   const argv = ["keys", "list", "--team", teamId, "--revoked"];
-  for (const columns of [80, 100, 120, 200]) {
+  for (const columns of [60, 80, 100, 120, 200]) {
     const lines = linesOf((await run(argv, { columns, env: { NO_COLOR: "1" } })).stdout);
     expect(lines).toHaveLength(1 + labels.length);
-    const begin = lines[0]!.indexOf("KEY");
+    const begin = lines[0]!.indexOf("ID");
     for (const line of lines) expect(stringWidth(line)).toBeLessThanOrEqual(columns);
-    for (const line of lines.slice(1)) expect(stringWidth(line.split("svc_")[0]!)).toBe(begin);
+    for (const line of lines.slice(1)) {
+      const { id = "" } = keys.find((key) => line.includes(key.id)) ?? {};
+      expect(stringWidth(line.split(id)[0]!)).toBe(begin);
+    }
   }
   const { stdout } = await run(argv);
   for (const text of [...labels, ...keys.map(({ id }) => id)]) expect(stdout).toContain(text);
+});
+
+test("in a narrow terminal times keep their minutes, and what is left out is said, and can be had", async () => {
+  const teamId = await keyrun.newTeam();
+  await keyrun.keys.createKey({ teamId, label: "ci" });
+  const argv = ["keys", "list", "--team", teamId, "--revoked"];
+  const show = (columns: number, ...options: string[]) =>
+    run([...argv, ...options], { columns, env: { NO_COLOR: "1" } });
+  const headsOf = (text: string) => linesOf(text)[0]!.split(/ {2,}/);
+  const all = headsOf((await run(argv)).stdout);
+  for (const columns of [60, 80, 120]) {
+    const { stdout, stderr } = await show(columns);
+    const hidden = /hidden: (.+)\. See all with --wide/.exec(stderr)?.[1]?.split(", ") ?? [];
+    expect(hidden.length > 0).toBe(columns < 120);
+    expect([...headsOf(stdout), ...hidden].sort()).toEqual([...all].sort());
+    const wide = await show(columns, "--wide");
+    expect(headsOf(wide.stdout)).toEqual(all);
+    expect(wide.stderr).not.toContain("hidden");
+  }
+  const chosen = await show(40, "--columns", "created, Revoked-By");
+  expect(linesOf(chosen.stdout)).toEqual([
+    expect.stringMatching(/^CREATED +REVOKED BY$/),
+    expect.stringMatching(/^20\d\d-\d\d-\d\dT\d\d:\d\d(:\d\d)?Z$/),
+  ]);
+  const short = await show(25, "--columns", "created,by");
+  expect(linesOf(short.stdout)[1]).toMatch(/^20\d\d-\d\d-\d\dT\d\d:\d\dZ {2}/);
+  const wrong = await show(80, "--columns", "created,secret");
+  expect([wrong.code, wrong.stdout]).toEqual([2, ""]);
+  expect(wrong.stderr).toContain("--columns takes some of label,key,id,created,");
 });
 
 test("a terminal that is too narrow for every cut gets whole lines rather than none", async () => {

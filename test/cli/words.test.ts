@@ -30,7 +30,7 @@ test.each([
   [`members add zzz ${email}`, "There is no team `zzz`. Teams: acme, demo."],
   ["members list zzz", "There is no team `zzz`. Teams: acme, demo."],
   ["teams set-plan zzz pro", "There is no team `zzz`. Teams: acme, demo."],
-  ["apps delete ech", "There is no app `ech`. Did you mean `echo`? Apps: echo."],
+  ["apps delete ech --yes", "There is no app `ech`. Did you mean `echo`? Apps: echo."],
   ["apps show zzz", "There is no app `zzz`. Apps: echo."],
   ["apps update zzz --name x", "There is no app `zzz`. Apps: echo."],
   ["apps create x --backend echo --team zzz", "There is no team `zzz`. Teams: acme, demo."],

@@ -65,9 +65,9 @@ export const changingCommands: ReadonlyMap<string, ChangingCommand> = new Map<st
       action: "team.delete",
       async done(keyrun) {
         const teamId = await keyrun.newTeam();
-        return { args: [teamId], teamId, target: "" };
+        return { args: [teamId, "--yes"], teamId, target: "" };
       },
-      refused: { args: ["nobody"], teamId: "nobody", target: "" },
+      refused: { args: ["nobody", "--yes"], teamId: "nobody", target: "" },
     },
   ],
   [
@@ -136,9 +136,9 @@ export const changingCommands: ReadonlyMap<string, ChangingCommand> = new Map<st
       action: "app.delete",
       async done(keyrun) {
         const target = await newApp(keyrun);
-        return { args: [target], teamId: "", target };
+        return { args: [target, "--yes"], teamId: "", target };
       },
-      refused: { args: ["nothing"], teamId: "", target: "nothing" },
+      refused: { args: ["nothing", "--yes"], teamId: "", target: "nothing" },
     },
   ],
   [

@@ -113,7 +113,7 @@ export async function dropStory(place: SecretPlace) {
   await refusedToDrop(place, /may still make keys with version \w{8}\. Stop it first/);
   await first.stop();
 
-  expect(await command("secrets", "drop")).toMatchObject({
+  expect(await command("secrets", "drop", "--yes")).toMatchObject({
     code: 0,
     stderr: expect.stringContaining("Start Keyrun again"),
   });
@@ -127,7 +127,7 @@ export async function refusedToDrop(
   ...version: string[]
 ): Promise<void> {
   const before = held();
-  const { code, stderr } = await command("secrets", "drop", ...version);
+  const { code, stderr } = await command("secrets", "drop", "--yes", ...version);
   expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(words) });
   expect(held()).toEqual(before);
   for (const text of before) expect(stderr).not.toContain(text);
