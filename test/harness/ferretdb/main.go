@@ -137,7 +137,8 @@ func (g *gate) relay(client net.Conn) error {
 	}
 }
 
-// exchange sends one message and waits for its answer, alone; no answer to a message that asks for none.
+// exchange sends one message and waits for its answer, alone; no answer to a message that asks for none. FerretDB
+// answers some of those nevertheless, as it does endSessions: such an answer is dropped before the next one.
 func (g *gate) exchange(server net.Conn, request []byte) ([]byte, error) {
 	g.turn.Lock()
 	defer g.turn.Unlock()
@@ -149,6 +150,9 @@ func (g *gate) exchange(server net.Conn, request []byte) ([]byte, error) {
 		return nil, nil
 	}
 	answer, err := readMessage(server)
+	for err == nil && !bytes.Equal(answer[8:12], request[4:8]) {
+		answer, err = readMessage(server)
+	}
 	if err == nil && bytes.Contains(request, []byte("\x02createIndexes\x00")) {
 		err = g.indexIds(databaseOf(request))
 	}
