@@ -112,7 +112,16 @@ async function answerOf(
     await frames.next();
     return { ...head, ...trailers, body: known.value };
   }
+  // Over gRPC its status goes into the head, as Node would send trailers only a turn later.
+  if (known?.done && trailer?.get("grpc-status") !== "0" && isPlain(header)) {
+    return { ...head, headers: [...head.headers, ...flatHeaders(trailer)], body: "" };
+  }
   return { ...head, ...trailers, body: after(first, frames) };
+}
+
+/** Whether a service has set no header of its own, which clients would not find among trailers. */
+function isPlain(header: Headers | undefined): boolean {
+  return [...(header?.keys() ?? [])].every((name) => /^(content-type|grpc-.*)$/.test(name));
 }
 
 /** The flags of the last message: Connect's end of the stream, and gRPC-Web's trailers. */

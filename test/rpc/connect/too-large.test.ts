@@ -70,14 +70,12 @@ test.each(calls)(
       ":path": `/keyrun.v1.${rpc}`,
       ...headersOf(rpc, type),
     });
-    let told = "";
-    stream.on("trailers", (trailers) => {
-      told = decodeURIComponent(String(trailers["grpc-message"]));
-    });
     const answer = h2cAnswer(stream);
     stream.end(body);
-    const { body: text } = await answer;
-    expect(decodeURIComponent(text) + told).toContain("larger than 1048576");
+    const { headers, body: text } = await answer;
+    // Over gRPC in the head: a client that ends its upload with it would lose what came later.
+    const told = decodeURIComponent(`${text}${headers["grpc-message"] ?? ""}`);
+    expect(told).toContain("larger than 1048576");
     expect((await h2cRequest(session, { ":path": "/nowhere" })).status).toBe(404);
     session.close();
   },
