@@ -65,7 +65,9 @@ function rotationWriter(place: KilledPlace, teamsOfLife: number): Writer {
     }
     for (const team of teams) {
       wrong.push(...(await wrongRotations(manager, team, { isSettled: true })));
-      wrong.push(...(await wrongEvents(manager, team, { hasTransactions: place.store !== "MongoDB" })));
+      wrong.push(
+        ...(await wrongEvents(manager, team, { hasTransactions: place.store === "embedded store" })),
+      );
     }
     for (const team of last) wrong.push(...(await wrongCounts(manager, team)));
     return wrong;

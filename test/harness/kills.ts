@@ -18,7 +18,8 @@ export interface Running {
 
 /** Where Keyruns run, are killed, and are started again on what they have written. */
 export interface KilledPlace {
-  readonly store: "embedded store" | "MongoDB";
+  /** In the names of its figures. */
+  readonly store: "embedded store" | "MongoDB" | "one of several on MongoDB";
   /** A data folder, or the URI of a database. */
   readonly path: string;
   /** Starts those that do not run, and returns all. */
@@ -106,7 +107,7 @@ export async function inFleet(size: number, settings: Settings = {}): Promise<Ki
   let waiting = [...fleet.members];
   const managers = fleet.members.map(({ place }) => fleet.manage(place));
   return {
-    store: "MongoDB",
+    store: size === 1 ? "MongoDB" : "one of several on MongoDB",
     path: fleet.joining().KEYRUN_MONGODB_URI ?? "",
     async start() {
       for (const member of waiting) await member.start();
