@@ -44,11 +44,13 @@ export async function startRedis(
   const killAtExit = () => child.kill("SIGKILL");
   process.once("exit", killAtExit);
   const lines: string[] = [];
+  let isReady = false;
   for await (const line of createInterface({ input: child.stdout })) {
     lines.push(line);
-    if (line.includes("Ready to accept connections")) break;
+    isReady = line.includes("Ready to accept connections");
+    if (isReady) break;
   }
-  if (child.exitCode !== null || child.pid === undefined) {
+  if (!isReady || child.pid === undefined) {
     throw new Error(`redis-server ended before it was ready:\n${lines.join("\n")}`);
   }
   child.stdout.resume();

@@ -128,6 +128,8 @@ describeOnRedis("while Redis does not answer", () => {
     }));
 });
 
+const busPort = String(await freePort());
+
 describeOnRedis("a start", () => {
   const refusal = async (url: string, parts: Partial<OpenLimiterParts> = {}) => {
     const thrown: unknown = await open(url, parts).catch((caught: unknown) => caught);
@@ -149,7 +151,8 @@ describeOnRedis("a start", () => {
     ["of a wrong password", [], "QqZz77", /user or password/],
     ["of a missing password", ["--requirepass", "secret"], "", /user or password/],
     ["of another password", ["--requirepass", "secret"], "QqZz77", /user or password/],
-    ["of a Redis Cluster", ["--cluster-enabled", "yes"], "", /Redis Cluster/],
+    // Its nodes talk at 10,000 above its port otherwise, which may be no port.
+    ["of a Redis Cluster", ["--cluster-enabled", "yes", "--cluster-port", busPort], "", /Redis Cluster/],
     ["evictions would empty logs", ["--maxmemory-policy", "allkeys-lru"], "", /maxmemory-policy allkeys-lru/],
     ["a replica can't count", ["--replicaof", "127.0.0.1 1"], "", /read-only replica/],
     ["there is no memory", ["--maxmemory", "1"], "", /out of memory/],
