@@ -6,7 +6,7 @@ import type { AppParts } from "./app/open.ts";
 import { type App, startApp } from "./app/start.ts";
 import { commandFrom, startWords, stopWords } from "./app/start-words.ts";
 import { systemClock } from "./base/clock.ts";
-import { readVersion } from "./base/version.ts";
+import { programAnywhere, readVersion } from "./base/program.ts";
 import { bounds } from "./bounds.ts";
 import type { InstanceEvents } from "./fleet/alone.ts";
 import { createLog, type Log } from "./log/log.ts";
@@ -101,12 +101,11 @@ function wordsFor(
   { publicAddress, internalAddress, teamId, screen }: Parameters<AppParts["announce"]>[0],
   { dataDir }: Config,
 ) {
-  const root = fileURLToPath(new URL("..", import.meta.url));
   return startWords({
     publicUrl: `http://${writeHostAndPort(publicAddress)}`,
     grpcAddress: writeHostAndPort(internalAddress),
     teamId,
-    command: commandFrom({ cwd: process.cwd(), root, dataDir }),
+    command: commandFrom({ cwd: process.cwd(), program: programAnywhere(process.env.npm_command), dataDir }),
     screen,
     isOnTerminal: process.stdout.isTTY,
   });

@@ -1,6 +1,6 @@
 /** What a start says to the person who started it. */
 
-import { join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { signInOffWords } from "../sign-in/session-access.ts";
 
 /** What the start text says about the screen. */
@@ -47,18 +47,19 @@ ${createKey("my-team")}`;
 }
 
 /**
- * How a shell in the folder `cwd` calls the program `keyrun` in the folder `root`, for a Keyrun
- * that was started in `cwd`, too: by a short name in a clone, else by whole paths, which work in
+ * How a shell in the folder `cwd` calls the program, a name on the PATH or a whole path, for a
+ * Keyrun that was started in `cwd`, too: by a short name in a clone, else in words that work in
  * every folder.
  */
 export function commandFrom(at: {
   readonly cwd: string;
-  readonly root: string;
+  readonly program: string;
   readonly dataDir: string;
 }): string {
-  const [cwd, root, dataDir] = [resolve(at.cwd), resolve(at.root), resolve(at.cwd, at.dataDir)];
-  const program = cwd === root ? "./keyrun" : shellWord(join(root, "keyrun"));
-  return dataDir === join(root, "data") && cwd === root
+  const [cwd, dataDir] = [resolve(at.cwd), resolve(at.cwd, at.dataDir)];
+  const isHere = dirname(at.program) === cwd;
+  const program = isHere ? `./${basename(at.program)}` : shellWord(at.program);
+  return isHere && dataDir === join(cwd, "data")
     ? program
     : `KEYRUN_DATA_DIR=${shellWord(dataDir)} ${program}`;
 }

@@ -1,6 +1,8 @@
 // `apps …`: the commands, and how their options become a backend.
+
 import { type Command, Option } from "commander";
 import type { AppBackendJson, AppJson } from "#gen/keyrun/v1/app_pb.ts";
+import { programName } from "../base/program.ts";
 import { append, commandGroup, rpcCommand, withConfirmation } from "./command-words.ts";
 import { CallRefused, wrongUse } from "./failures.ts";
 import { wholeList } from "./lists.ts";
@@ -154,7 +156,7 @@ async function updateApp(terminal: Terminal, appId: string, options: AppOptions 
   };
   const namesIt = namesBackend(options);
   if (!namesIt && Object.keys(change).length === 0) {
-    throw wrongUse(`Say what to change. \`./keyrun apps update --help\` lists the options.`);
+    throw wrongUse(`Say what to change. \`${programName} apps update --help\` lists the options.`);
   }
   const { apps } = await terminal.server();
   if (namesIt) change.backend = readBackend(options, (await apps.getApp({ appId })).app?.backend);

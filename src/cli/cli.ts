@@ -1,11 +1,11 @@
 // The command line as a whole: the process around it, all commands, and how each of them ends.
 import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
-import { readVersion } from "../base/version.ts";
+import { programName, readVersion } from "../base/program.ts";
 import { createRedaction } from "../log/redaction.ts";
 import { addAppCommands } from "./apps.ts";
 import { addAuditCommand } from "./audit.ts";
-import { helpForm, programName, withExamples } from "./command-words.ts";
+import { helpForm, withExamples } from "./command-words.ts";
 import { addCompletionCommands } from "./completion.ts";
 import type { Connection } from "./connection.ts";
 import { CommandFailure, isCallError, wrongUse } from "./failures.ts";

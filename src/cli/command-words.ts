@@ -2,12 +2,10 @@
 import type { Argument, Command, Option } from "commander";
 import type { PlanJson } from "#gen/keyrun/v1/team_pb.ts";
 import { systemClock } from "../base/clock.ts";
+import { programName } from "../base/program.ts";
 import type { PlanName } from "../settings/config.ts";
 import { wrongUse } from "./failures.ts";
 import { createStyle, type JsonOption } from "./terminal.ts";
-
-/** How to call Keyrun in the folder of its clone. */
-export const programName = "./keyrun";
 
 /** Words about a command that its usage does not have. */
 export interface CommandWords {

@@ -1,6 +1,6 @@
 // Completion in bash, zsh and fish: the script for the shell, and what may stand at the cursor.
-import { fileURLToPath } from "node:url";
 import { Argument, type Command, type Option } from "commander";
+import { programPath } from "../base/program.ts";
 import { withExamples } from "./command-words.ts";
 import { appIds, teamIds } from "./lists.ts";
 import type { Terminal } from "./terminal.ts";
@@ -28,20 +28,20 @@ export function addCompletionCommands(program: Command, terminal: Terminal): voi
 const shells = ["bash", "zsh", "fish"] as const;
 type Shell = (typeof shells)[number];
 
-const installWords = `  ~/.bashrc                   eval "$(<clone>/keyrun completion bash)"
-  ~/.zshrc, after compinit    eval "$(<clone>/keyrun completion zsh)"
-  ~/.config/fish/config.fish  <clone>/keyrun completion fish | source
+const installWords = `  ~/.bashrc                   eval "$(${programPath} completion bash)"
+  ~/.zshrc, after compinit    eval "$(${programPath} completion zsh)"
+  ~/.config/fish/config.fish  ${programPath} completion fish | source
 `;
 
 /**
  * A script for a shell that asks `keyrun complete` at each press of Tab. The answer has a line for
  * each candidate: the word, a space, and what it means.
  *
- * The script calls this clone by its whole path, and never the `./keyrun` that was typed: in the
+ * The script calls this program by its whole path, and never the `./keyrun` that was typed: in the
  * folder of somebody else, Tab would run a program of theirs.
  */
 function completionScript(shell: Shell): string {
-  return scripts[shell](fileURLToPath(new URL("../../keyrun", import.meta.url)));
+  return scripts[shell](programPath);
 }
 
 const scripts: Readonly<Record<Shell, (path: string) => string>> = {

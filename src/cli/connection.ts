@@ -1,4 +1,5 @@
 // The way to the server's internal listener: where it is, with which credential, and a client.
+
 import { once } from "node:events";
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import type { IncomingMessage } from "node:http";
@@ -13,6 +14,7 @@ import type { ServiceTokenService } from "#gen/keyrun/v1/service_token_service_p
 import type { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import type { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import { clientHeader, type DeclaredClient } from "../auth/principal.ts";
+import { startCommand } from "../base/program.ts";
 import type { Config } from "../settings/config.ts";
 import { type HostAndPort, readHostAndPort, writeHostAndPort } from "../settings/host.ts";
 import { type Environment, readSettings } from "../settings/read-settings.ts";
@@ -73,7 +75,7 @@ function readAddressFile(dataDir: string, env: Environment): string {
   const text = readDataFile(dataDir, "grpc-address", env);
   if (text === undefined) {
     throw new CommandFailure(
-      `There is no file grpc-address, which a running Keyrun writes, in the data folder ${resolve(dataDir)}: start it with \`npm start\`, or set KEYRUN_DATA_DIR or KEYRUN_GRPC_PORT to those of the running server.`,
+      `There is no file grpc-address, which a running Keyrun writes, in the data folder ${resolve(dataDir)}: start it with \`${startCommand}\`, or set KEYRUN_DATA_DIR or KEYRUN_GRPC_PORT to those of the running server.`,
     );
   }
   if (/^[^\s/@]+:\d{1,5}$/.test(text)) return text;
@@ -88,7 +90,7 @@ export function readServiceToken(config: Config, env: Environment): string {
   const token = readDataFile(config.dataDir, "service-token", env);
   if (token !== undefined && token !== "") return token;
   throw new CommandFailure(
-    `There is no service token in the data folder ${resolve(config.dataDir)}: start Keyrun there with \`npm start\`, or set KEYRUN_SERVICE_TOKEN.`,
+    `There is no service token in the data folder ${resolve(config.dataDir)}: start Keyrun there with \`${startCommand}\`, or set KEYRUN_SERVICE_TOKEN.`,
   );
 }
 

@@ -1,5 +1,7 @@
 // `doctor`: the checks in their order. `start-checks.ts` has those that a start makes, too.
+
 import { isNewEnough, leastNode } from "../../bin/needed-node.mjs";
+import { startCommand } from "../base/program.ts";
 import { Refusal } from "../refusal/refusal.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import type { Config } from "../settings/config.ts";
@@ -82,7 +84,7 @@ async function* serverFindings(config: Config, env: Environment, isServed: boole
   };
   const server = await find("server", () => checkServer(config, env, answered));
   if (!server.ok && !isRunning && !isServed) {
-    yield { name: "server", ok: true, message: "it does not run: start it with `npm start`" };
+    yield { name: "server", ok: true, message: `it does not run: start it with \`${startCommand}\`` };
     const { startChecks } = await import("./start-checks.ts");
     yield await find("ports", () => startChecks.ports(config));
     return;

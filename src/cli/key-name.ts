@@ -1,5 +1,7 @@
 // How a person names a key: by its id, its redacted form, or by mistake the whole key.
+
 import type { KeyJson } from "#gen/keyrun/v1/key_pb.ts";
+import { programName } from "../base/program.ts";
 import { CallRefused, CommandFailure, wrongUse } from "./failures.ts";
 import { chooseTeam, wholeList } from "./lists.ts";
 import { timeWords } from "./table.ts";
@@ -47,7 +49,7 @@ function readName(text: string): KeyName {
   if (start !== undefined) return { redacted: `${start}…${end}`, isWhole: false };
   // The text may be a part of a key, so it is not repeated.
   throw wrongUse(
-    "This names no key. Give its id, which has 24 letters and digits, svc_<id>, or its redacted form, like svc_7k3f…x9Qz. `./keyrun keys list` shows them.",
+    `This names no key. Give its id, which has 24 letters and digits, svc_<id>, or its redacted form, like svc_7k3f…x9Qz. \`${programName} keys list\` shows them.`,
   );
 }
 
@@ -89,7 +91,7 @@ export async function readKey(
 
 function unknownKey(teamId: string, key: string): CommandFailure {
   return new CommandFailure(
-    `Team ${teamId} has no key ${key}. List its keys with \`./keyrun keys list --team ${teamId}\`.`,
+    `Team ${teamId} has no key ${key}. List its keys with \`${programName} keys list --team ${teamId}\`.`,
   );
 }
 

@@ -1,7 +1,9 @@
 // `keys …`: a team's keys from their creation to their end.
+
 import type { Command } from "commander";
 import type { KeyJson } from "#gen/keyrun/v1/key_pb.ts";
 import { systemClock } from "../base/clock.ts";
+import { programName } from "../base/program.ts";
 import {
   append,
   commandGroup,
@@ -114,8 +116,7 @@ export function addKeyCommands(program: Command, terminal: Terminal, world: Scan
 const keyNames = "its id, alone or after the prefix as in svc_<id>; or its redacted form";
 const teamOfKey = "the team that the key belongs to (default: the only one)";
 
-const keyOnStandardInput =
-  "keys verify reads the key from standard input, since shells keep a history of what is typed: `./keyrun keys verify < key.txt`. If this was a key, remove the line from the history.";
+const keyOnStandardInput = `keys verify reads the key from standard input, since shells keep a history of what is typed: \`${programName} keys verify < key.txt\`. If this was a key, remove the line from the history.`;
 
 /** It needs no running server. */
 function addScan(keys: Command, terminal: Terminal, world: ScanWorld): void {

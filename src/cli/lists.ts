@@ -1,4 +1,5 @@
 // Lists of the server, read whole, and the team that a command means where it names none.
+import { programName } from "../base/program.ts";
 import type { Connection } from "./connection.ts";
 import { CallRefused, CommandFailure, wrongUse } from "./failures.ts";
 import type { Terminal } from "./terminal.ts";
@@ -59,7 +60,7 @@ export async function appIds({ apps }: Connection): Promise<IdList> {
 
 function idList(entries: readonly { id?: string }[] = [], command: string): IdList {
   const ids = entries.map(({ id = "" }) => id);
-  const more = ids.length > idsInWordsMax ? ` and others: \`./keyrun ${command}\` lists all` : "";
+  const more = ids.length > idsInWordsMax ? ` and others: \`${programName} ${command}\` lists all` : "";
   return { ids, words: `${ids.slice(0, idsInWordsMax).join(", ") || "none"}${more}` };
 }
 
@@ -73,7 +74,7 @@ export async function chooseTeam(terminal: Terminal, given: string | undefined):
   });
   const [only, second] = found.ids;
   if (only === undefined)
-    throw wrongUse("There is no team yet. Create one with `./keyrun teams create <team_id>`.");
+    throw wrongUse(`There is no team yet. Create one with \`${programName} teams create <team_id>\`.`);
   if (second === undefined) return only;
   throw wrongUse(`Say which team with --team. Teams: ${found.words}.`);
 }

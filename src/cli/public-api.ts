@@ -1,7 +1,9 @@
 // The way to the public listener, as a team's programs take it: where it is, with which API key,
 // and what its answers say. Commands load this when they run.
+
 import { once } from "node:events";
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import { programName } from "../base/program.ts";
 import { bounds } from "../bounds.ts";
 import { createKeyText } from "../keys/key-value.ts";
 import type { Environment } from "../settings/read-settings.ts";
@@ -179,7 +181,7 @@ function errorIn({ error }: JsonObject): ErrorWords | undefined {
 function readKey({ KEYRUN_API_KEY: key }: Environment): string {
   if (key === undefined || key === "") {
     throw new CommandFailure(
-      "KEYRUN_API_KEY is not set: put an API key of the team there, as with `export KEYRUN_API_KEY=$(./keyrun keys create)`.",
+      `KEYRUN_API_KEY is not set: put an API key of the team there, as with \`export KEYRUN_API_KEY=$(${programName} keys create)\`.`,
     );
   }
   // The server may have any prefix.

@@ -1,5 +1,7 @@
 // A failed call in words, for a person who typed a command and knows no messages and fields.
+
 import type { Command } from "commander";
+import { programName, startCommand } from "../base/program.ts";
 import { nearestName } from "../settings/read-settings.ts";
 import { type Connection, rpcMsMax } from "./connection.ts";
 import { CallRefused, type CallUnanswered, CommandFailure, wrongUse } from "./failures.ts";
@@ -37,7 +39,7 @@ function refusedWords({ code, reason, message }: CallRefused, address: string): 
 }
 
 function wordsFor(why: string, address: string): string {
-  if (notThere.has(why)) return `Keyrun is not running at ${address}: start it with \`npm start\`.`;
+  if (notThere.has(why)) return `Keyrun is not running at ${address}: start it with \`${startCommand}\`.`;
   const tls = tlsTrouble(why);
   if (tls !== undefined) return `The TLS connection to ${address} failed (${why}): ${tls}`;
   if (why === "LATE") {
@@ -114,24 +116,25 @@ const byReason: Readonly<
   SERVICE_ROLE_REQUIRED: (facts) => roleWords(facts),
   SERVICE_TOKEN_EXISTS: ({ name }) =>
     name &&
-    `An accepted service token has the name \`${name}\`. Choose another name, or revoke that one first with \`./keyrun service-tokens revoke ${name}\`.`,
+    `An accepted service token has the name \`${name}\`. Choose another name, or revoke that one first with \`${programName} service-tokens revoke ${name}\`.`,
   TEAM_EXISTS: ({ team_id: id }) =>
-    id && `There is already a team \`${id}\`. Choose another id, or see all with \`./keyrun teams list\`.`,
+    id &&
+    `There is already a team \`${id}\`. Choose another id, or see all with \`${programName} teams list\`.`,
   TEAM_HAS_KEYS: ({ team_id: id, active_key_count: count }) =>
     id &&
-    `Team \`${id}\` has active keys (${count}), so it was not deleted. Revoke them first: \`./keyrun keys list --team ${id}\` shows them.`,
+    `Team \`${id}\` has active keys (${count}), so it was not deleted. Revoke them first: \`${programName} keys list --team ${id}\` shows them.`,
   TEAM_HAS_APPS: ({ team_id: id, app_ids: apps }) =>
     id &&
-    `Apps are limited to team \`${id}\` (${apps}), so it was not deleted. Limit them to other teams with \`./keyrun apps update <app_id> --team <team_id>\`, or delete them.`,
+    `Apps are limited to team \`${id}\` (${apps}), so it was not deleted. Limit them to other teams with \`${programName} apps update <app_id> --team <team_id>\`, or delete them.`,
   TEAM_ENDING: ({ team_id: id }) =>
     id &&
-    `Team \`${id}\` is being deleted, so nothing can be added to it. If its deletion was interrupted, repeat it with \`./keyrun teams delete ${id}\`.`,
+    `Team \`${id}\` is being deleted, so nothing can be added to it. If its deletion was interrupted, repeat it with \`${programName} teams delete ${id}\`.`,
   KEY_LIMIT_REACHED: ({ active_key_count_max: most }) =>
     most &&
-    `The team has ${most} active keys, the most it may have. Revoke one first: \`./keyrun keys list\` shows them.`,
+    `The team has ${most} active keys, the most it may have. Revoke one first: \`${programName} keys list\` shows them.`,
   APP_EXISTS: ({ app_id: id }) =>
     id &&
-    `There is already an app \`${id}\`. Choose another id, or change it with \`./keyrun apps update ${id}\`.`,
+    `There is already an app \`${id}\`. Choose another id, or change it with \`${programName} apps update ${id}\`.`,
 };
 
 async function missing(

@@ -4,6 +4,7 @@
 import type { Command } from "commander";
 import type { RunJson } from "#gen/keyrun/v1/run_pb.ts";
 import type { RunAppResponseJson } from "#gen/keyrun/v1/run_service_pb.ts";
+import { programName } from "../base/program.ts";
 import { type CommandWords, commandGroup, rpcCommand } from "./command-words.ts";
 import { wrongUse } from "./failures.ts";
 import { wholeList } from "./lists.ts";
@@ -150,7 +151,7 @@ async function printStream(
 function printStarted(terminal: Terminal, { runId = "" }: RunJson): void {
   terminal.print(runId);
   terminal.note(
-    `It runs in the background. \`./keyrun runs show ${runId} --wait 30s\` prints its text, and \`./keyrun runs cancel ${runId}\` ends it.`,
+    `It runs in the background. \`${programName} runs show ${runId} --wait 30s\` prints its text, and \`${programName} runs cancel ${runId}\` ends it.`,
   );
 }
 
@@ -247,7 +248,7 @@ async function cancelRun(
 function pathOf(runId: string): string {
   if (/^run_[0-9a-z]{1,64}$/.test(runId)) return `/api/runs/${runId}`;
   throw wrongUse(
-    "<run_id> must be the id of a run, which begins with run_. `./keyrun runs list` shows them.",
+    `<run_id> must be the id of a run, which begins with run_. \`${programName} runs list\` shows them.`,
   );
 }
 

@@ -1,7 +1,9 @@
 // The list of service secrets. A single instance rotates it at once. A fleet does it in three
 // rounds, and each looks first at what serves the store: an instance that is not as far yet could
 // not read the keys of one that is.
+
 import { randomBytes } from "node:crypto";
+import { programName, startCommand } from "../base/program.ts";
 import type { LeaseRecord } from "../fleet/control-store.ts";
 import { createServiceSecrets } from "../keys/service-secrets.ts";
 import {
@@ -41,7 +43,9 @@ export async function listSecrets(
 async function secretsOf(dataDir: string): Promise<readonly Buffer[]> {
   const found = await findSecrets(dataDir);
   if (found !== undefined) return found;
-  throw new CommandFailure(`There is no file ${secretPath(dataDir)}: the first \`npm start\` makes it.`);
+  throw new CommandFailure(
+    `There is no file ${secretPath(dataDir)}: the first \`${startCommand}\` makes it.`,
+  );
 }
 
 /** Puts a new secret before the others of one instance alone. A fleet does it in rounds. */
@@ -53,7 +57,7 @@ export async function rotateSecrets(
   const file = secretsFile(world);
   if (file.config.sharedLimit) {
     throw new CommandFailure(
-      "These are the settings of a fleet, in which every instance must know a secret before one makes keys with it. Put the new secret last with `./keyrun secrets add`, and restart every instance.",
+      `These are the settings of a fleet, in which every instance must know a secret before one makes keys with it. Put the new secret last with \`${programName} secrets add\`, and restart every instance.`,
     );
   }
   const versions = await file.change(putFirst(newSecretText(randomBytes)));

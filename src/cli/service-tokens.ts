@@ -1,6 +1,8 @@
 // `service-tokens …`: the tokens with which internal services call Keyrun.
+
 import { type Command, Option } from "commander";
 import type { ServiceRoleJson, ServiceTokenJson } from "#gen/keyrun/v1/service_token_pb.ts";
+import { programName } from "../base/program.ts";
 import { append, commandGroup, rpcCommand } from "./command-words.ts";
 import { CallRefused, CommandFailure, wrongUse } from "./failures.ts";
 import { wholeList } from "./lists.ts";
@@ -139,7 +141,7 @@ async function revokeServiceToken(terminal: Terminal, named: string, options: Js
   // A whole token may have been pasted, so what is no name and no id is not repeated.
   if (!/^[a-z0-9][a-z0-9-]*$/.test(text)) {
     throw wrongUse(
-      "This names no service token. Give the service's name or the token's id: `./keyrun service-tokens list` shows them.",
+      `This names no service token. Give the service's name or the token's id: \`${programName} service-tokens list\` shows them.`,
     );
   }
   const { serviceTokens } = await terminal.server();
@@ -157,6 +159,6 @@ async function revokeServiceToken(terminal: Terminal, named: string, options: Js
 
 function unknownToken(text: string): CommandFailure {
   return new CommandFailure(
-    `There is no accepted service token \`${text}\`. List them with \`./keyrun service-tokens list --revoked\`.`,
+    `There is no accepted service token \`${text}\`. List them with \`${programName} service-tokens list --revoked\`.`,
   );
 }

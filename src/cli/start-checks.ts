@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { bind } from "../app/bind.ts";
 import { findServiceSecrets, loadTlsFiles } from "../app/service-secrets.ts";
 import { systemClock } from "../base/clock.ts";
-import { readVersion } from "../base/version.ts";
+import { readVersion } from "../base/program.ts";
 import { bounds } from "../bounds.ts";
 import type { InstanceFacts } from "../fleet/control-store.ts";
 import {

@@ -1,7 +1,9 @@
 // `usage`: how keys were used, as a table with a bar for each hour or day.
+
 import { type Command, Option } from "commander";
 import type { GetUsageResponseJson, UsagePointJson } from "#gen/keyrun/v1/key_service_pb.ts";
 import { systemClock } from "../base/clock.ts";
+import { programName } from "../base/program.ts";
 import { readSpan, rpcCommand, type TeamOption } from "./command-words.ts";
 import { wrongUse } from "./failures.ts";
 import { keyIdIn } from "./key-name.ts";
@@ -58,7 +60,7 @@ function readKeyId(text: string): string {
   const id = keyIdIn(text);
   if (id !== undefined) return id;
   // The text may be a part of a key, so it is not repeated.
-  throw wrongUse("--key must be the id of a key, which `./keyrun keys list` shows.");
+  throw wrongUse(`--key must be the id of a key, which \`${programName} keys list\` shows.`);
 }
 
 interface Counts {

@@ -55,7 +55,7 @@ function partsOf(files: readonly string[]): string[] {
 }
 
 /** What every command loads of the two folders at the bottom of the source. */
-const wordsNeed = ["src/base/clock.ts", "src/base/version.ts", "src/log/redaction.ts"];
+const wordsNeed = ["src/base/clock.ts", "src/base/program.ts", "src/log/redaction.ts"];
 const isOfBaseOrLog = (file: string) => /^src\/(?:base|log)\//.test(file);
 
 test("keys list loads its client and the settings, and nothing of the server", async () => {

@@ -1,4 +1,5 @@
 import { foldCase } from "../../base/fields.ts";
+import { programName } from "../../base/program.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
 import type { FreshRead } from "./connection.ts";
 import { type Collections, copyStates } from "./documents.ts";
@@ -53,7 +54,7 @@ export async function requireWhole(
   const mark = await meta.findOne({ _id: { $eq: "copy" } }, freshRead);
   if (mark?.version !== copyStates.underWay) return;
   throw new StartRefused(
-    "A copy of a data folder into this MongoDB database was cut off. Run `./keyrun copy-to-mongodb` once more: it begins anew.",
+    `A copy of a data folder into this MongoDB database was cut off. Run \`${programName} copy-to-mongodb\` once more: it begins anew.`,
   );
 }
 
