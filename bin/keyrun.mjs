@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-// Runs src/main.ts: on this Node if it is new enough, else on the one that npm installed with
-// Keyrun. `./keyrun`, `npm start` and npx begin here. This file is plain JavaScript, because an old
-// Node must be able to read it.
+// Runs Keyrun's main module, of a clone or of a package: on this Node if it is new enough, else on
+// the one that npm installed with the clone. `./keyrun` begins here. This file is plain JavaScript,
+// because an old Node must be able to read it.
 import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -10,7 +10,8 @@ import { fileURLToPath } from "node:url";
 import { keepCompiledCode } from "./compile-cache.mjs";
 import { isNewEnough, refuseThisNode, stop } from "./needed-node.mjs";
 
-const main = new URL("../src/main.ts", import.meta.url);
+const source = new URL("../src/main.ts", import.meta.url);
+const main = existsSync(source) ? source : new URL("../dist/src/main.js", import.meta.url);
 
 if (isNewEnough(process.versions.node)) {
   keepCompiledCode();

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -18,13 +18,14 @@ const oldNode = findOldNode();
 
 // Like a clone where npm brought no Node, as on macOS.
 const folder = mkdtempSync(join(tmpdir(), "keyrun-scripts-"));
-for (const part of ["package.json", "bin"]) cpSync(join(root, part), join(folder, part), { recursive: true });
+mkdirSync(join(folder, "node_modules/commander"), { recursive: true });
+for (const part of ["package.json", "bin", "keyrun"])
+  cpSync(join(root, part), join(folder, part), { recursive: true });
 afterAll(() => rmSync(folder, { recursive: true }));
 
 test("every npm script that runs TypeScript looks at its Node first", () => {
   expect(runTypeScript).toEqual(expect.arrayContaining(["start", "test", "bench"]));
-  const looks =
-    /^(node bin\/check-node\.mjs && |MALLOC_MMAP_THRESHOLD_=\d+ exec node (--[a-z-]+-size=\d+ )*bin\/keyrun\.mjs )/;
+  const looks = /^(node bin\/check-node\.mjs && |exec \.\/keyrun )/;
   const others = runTypeScript.filter((name) => !looks.test(scripts[name]!));
   expect(others).toEqual([]);
 });

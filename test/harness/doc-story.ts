@@ -10,7 +10,7 @@ import { asHere, asPage, isSaid } from "./page-text.ts";
 /** Lines that a story skips: the packages are installed, and tests would run inside tests. */
 const settled = ["npm ci", "npm test"];
 /** A line that starts a server, which goes on running in its terminal until Ctrl-C. */
-const serverLine = /(npm start|bin\/keyrun\.mjs serve|node examples\/[\w-]+\.ts)$/;
+const serverLine = /(npm start|keyrun serve|bin\/keyrun\.mjs serve|node examples\/[\w-]+\.ts)$/;
 const readyLine = /(is ready: |listens on ).*\n/;
 /** With which the page says that the server does not start. */
 const refusedWords = "Keyrun can't start: ";
@@ -20,8 +20,9 @@ const endMsMax = 120_000;
 const commandsMsMax = 300_000;
 
 export interface StoryPlace {
-  /** An empty folder, which becomes the clone. */
+  /** An empty folder, which becomes the clone; or stays empty, where `programs` has Keyrun. */
   readonly folder: string;
+  readonly isClone?: boolean;
   /** The database to use in place of the page's, on this machine's network. */
   readonly mongodbUri?: string | undefined;
   /** The Redis to use in place of the page's. */
@@ -42,9 +43,9 @@ export interface StoryPlace {
  */
 export async function runStory(
   acts: readonly Act[],
-  { folder, mongodbUri, redisUrl, programs = "", otherPorts = false }: StoryPlace,
+  { folder, isClone = true, mongodbUri, redisUrl, programs = "", otherPorts = false }: StoryPlace,
 ): Promise<void> {
-  makeClone(folder);
+  if (isClone) makeClone(folder);
   const network = await openNetwork({ mongodbUri, redisUrl, otherPorts });
   const terminals = new Map<Terminal, DocTerminal>();
   const servers: Servers = new Map();
@@ -70,7 +71,7 @@ export async function runStory(
     await Promise.all([...terminals.values()].map((terminal) => terminal.close()));
     await network.close();
   }
-  checkLeavings(folder);
+  if (isClone) checkLeavings(folder);
 }
 
 /** The blocks that started a server, by the terminal in which it runs. */
@@ -80,7 +81,7 @@ function openNetwork({
   mongodbUri,
   redisUrl,
   otherPorts,
-}: Omit<StoryPlace, "folder" | "programs">): Promise<DocNetwork> {
+}: Omit<StoryPlace, "folder" | "isClone" | "programs">): Promise<DocNetwork> {
   // The database is on this machine's network, so the story has to be there, too.
   if (mongodbUri !== undefined)
     return substitutePorts(
