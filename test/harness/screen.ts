@@ -1,5 +1,6 @@
 import { type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core";
 import { expect, inject, onTestFinished } from "vitest";
+import { chromiumArgs, findChromium } from "./chromium.ts";
 import { type Keyrun, type KeyrunOptions, startKeyrun } from "./keyrun.ts";
 import { describeWith } from "./needs.ts";
 import { policyListener } from "./page-probes.ts";
@@ -37,7 +38,10 @@ export interface Screen {
 export async function openScreen(options: ScreenOptions = {}): Promise<Screen> {
   const keyrun = await startKeyrun({ ...options, screenFolder });
   onTestFinished(() => keyrun.close());
-  const browser = await chromium.connect(chromiumEndpoint);
+  // All pages of a browser share its clipboard.
+  const browser = options.browser?.permissions
+    ? await chromium.launch({ executablePath: `${findChromium(process.env)}`, args: chromiumArgs })
+    : await chromium.connect(chromiumEndpoint);
   onTestFinished(() => browser.close());
   const context = await browser.newContext({
     reducedMotion: "reduce",
