@@ -64,7 +64,7 @@ export function refusalResponse(refusal: Refusal, context: RefusalContext): Whol
   const headers = ["Content-Type", problem ? type : json];
   headers.push("X-Request-Id", requestId, ...rateHeaders);
   headers.push(...reasonHeaders(refusal), ...repeatHeaders(refusal).flat());
-  return { status: rowOf(refusal.reason).httpStatus, headers, body: JSON.stringify(body) };
+  return { status: rowOf(refusal.reason).httpStatus, headers, body: `${JSON.stringify(body)}\n` };
 }
 
 /** Returns the JSON that every status has in its body, also for a refusal that ends a stream. */

@@ -38,11 +38,12 @@ export function writeOpenApi(facts: OpenApiFacts): string {
     if (fact === undefined) throw new Error(`gen/openapi.json has an unknown name: ${name}`);
     return fact;
   };
-  return JSON.stringify(template, (_, value) => {
+  const written = JSON.stringify(template, (_, value) => {
     if (typeof value !== "string") return value;
     // A fact that is the whole value keeps its type.
     const [, whole] = /^\{\{(\w+)\}\}$/.exec(value) ?? [];
     if (whole !== undefined) return factOf(whole);
     return value.replace(/\{\{(\w+)\}\}/g, (_, name: string) => String(factOf(name)));
   });
+  return `${written}\n`;
 }

@@ -2,7 +2,7 @@
 // admitted, then body, work and answer in the order of `createRestHandler`.
 
 import type { Message } from "@bufbuild/protobuf";
-import { hasRawBody } from "#transcode/binding.ts";
+import { type Binding, hasRawBody } from "#transcode/binding.ts";
 import type { BodyHeaders } from "#transcode/decode.ts";
 import type { Problem } from "#transcode/problem.ts";
 import type { Match, MatchedRoute } from "#transcode/route-table.ts";
@@ -258,21 +258,25 @@ class AdmittedRequest implements Call {
 
   #succeed(answer: Message | Accepted): HttpResponse {
     if (answer instanceof Accepted) return this.#accept(answer);
-    const { contentType, body } = this.#parts.transcoder.encodeResponse(this.#asked.route.binding, answer);
-    return { status: 200, headers: this.#headers(contentType), body };
+    return { status: 200, ...this.#written(this.#asked.route.binding, answer) };
   }
 
   #accept({ method, message }: Accepted): HttpResponse {
     const { transcoder } = this.#parts;
     const binding = transcoder.bindings.find((each) => each.method === method);
     if (!binding) throw new Error(`${method.toString()} is not served over REST`);
-    const { contentType, body } = transcoder.encodeResponse(binding, message);
-    return { status: 202, headers: this.#headers(contentType), body };
+    return { status: 202, ...this.#written(binding, message) };
   }
 
   /** Those that the work has set. */
   ownHeaders(): string[] {
     return flatHeaders(this.#responseHeaders);
+  }
+
+  /** JSON ends its line, so that the prompt of a shell begins one. */
+  #written(binding: Binding, message: Message) {
+    const { contentType, body } = this.#parts.transcoder.encodeResponse(binding, message);
+    return { headers: this.#headers(contentType), body: typeof body === "string" ? `${body}\n` : body };
   }
 
   #headers(contentType: string): string[] {

@@ -80,6 +80,17 @@ const policy = ({ headers }: Answer) => headers.get("ratelimit-policy");
 const ofTeam = '"team";q=60;w=60';
 const ofAddress = '"address";q=60;w=60';
 
+test.each([
+  ["an answer", {}, 200],
+  ["a refusal", { body: "{}}" }, 400],
+  ["a refusal as problem+json", { body: "{}}", headers: { accept: "application/problem+json" } }, 400],
+  ["the OpenAPI document", { method: "GET", path: "/openapi.json", body: "" }, 200],
+] as const)("%s ends its line, so that the prompt of a shell begins one", async (_, asked, status) => {
+  const answer = await ask(asked);
+  expect(answer.status).toBe(status);
+  expect(answer.text.endsWith("}\n")).toBe(true);
+});
+
 describe("the shape of a refusal", () => {
   test("is one object of seven fields, with the request's id and the details of gRPC", async () => {
     const { status, headers, text } = await ask({ body: "{}", headers: { "x-request-id": "req-7" } });

@@ -151,7 +151,7 @@ test.each([config, { ...config, bodyBytesMax: 1_048_576 }, { ...config, keyPrefi
   "the template, filled in, is what the generator writes for a configuration: %o",
   (each) => {
     const facts = openApiFacts(each, "1.2.3");
-    expect(writeOpenApi(facts)).toBe(JSON.stringify(createKeyrunOpenApi({ services, facts })));
+    expect(writeOpenApi(facts)).toBe(`${JSON.stringify(createKeyrunOpenApi({ services, facts }))}\n`);
     expect(writeOpenApi(facts)).not.toContain("{{");
   },
 );
