@@ -64,7 +64,10 @@ export async function serve(): Promise<number> {
       onSecret: (secret) => void secrets.push(secret),
       signal: ending.signal,
       openStores: () =>
-        openStores(config, { clock: systemClock, events, signal: ending.signal, onReserve: reserveLog(log) }),
+        openStores(config, {
+          ...{ clock: systemClock, events, signal: ending.signal, onReserve: reserveLog(log) },
+          onNoReplicaSet: () => log.warn(noReplicaSetWords),
+        }),
       onRefused: (words) => {
         log.fatal({ words }, "the fleet took this instance out, and it may not join again: it stops");
         ending.end({ exitCode: 1, why: "may not join the fleet again" });
@@ -147,6 +150,9 @@ function watchForEnd(log: Log): EndWatch {
   process.on("unhandledRejection", onFault);
   return { promise, end, signal: ended.signal };
 }
+
+const noReplicaSetWords =
+  "this MongoDB is no replica set: what it has confirmed may be lost with the server, such as a revocation. One member is enough";
 
 /** Logs for the operator what becomes of the lease of an instance that serves MongoDB alone. */
 function instanceEvents(log: Log, end: (ending: Ending) => void): InstanceEvents {

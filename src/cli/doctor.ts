@@ -19,6 +19,8 @@ type Check = () => string | Promise<string>;
 interface Finding {
   readonly name: string;
   readonly ok: boolean;
+  /** It works, and should not stay as it is. */
+  readonly warning?: true;
   readonly message: string;
 }
 
@@ -30,7 +32,8 @@ export async function runDoctor(world: CliWorld, terminal: Terminal, { json }: J
   const checks: Finding[] = [];
   for await (const finding of findings(world)) {
     checks.push(finding);
-    if (!json) terminal.print(`${finding.ok ? "ok   " : "wrong"}  ${finding.name}: ${finding.message}`);
+    const mark = finding.warning ? "warn " : finding.ok ? "ok   " : "wrong";
+    if (!json) terminal.print(`${mark}  ${finding.name}: ${finding.message}`);
   }
   if (json) terminal.print(JSON.stringify({ checks }, null, 2));
   return checks.every(({ ok }) => ok) ? 0 : 1;
@@ -51,11 +54,12 @@ async function* findings(world: CliWorld): AsyncGenerator<Finding> {
   const { grpcTls } = config;
   if (grpcTls) yield await find("tls", () => startChecks.tls(grpcTls));
   let store: StoreInspection | undefined;
-  yield await find(config.mongodbUri === undefined ? "store" : "mongodb", async () => {
+  const found = await find(config.mongodbUri === undefined ? "store" : "mongodb", async () => {
     store = await startChecks.store(config, storeMsMax);
-    return store.words;
+    return [store.words, store.warning ?? []].flat().join(": ");
   });
   const inspection = store;
+  yield inspection?.warning === undefined ? found : { ...found, warning: true };
   if (inspection) yield* storeFindings(config, inspection);
   const { sharedLimit } = config;
   if (sharedLimit) yield await find("redis", () => startChecks.redis(sharedLimit, store));

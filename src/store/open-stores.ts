@@ -24,6 +24,8 @@ export async function openStores(
     readonly startMsMax?: number;
     /** As in `openSqliteStores`. */
     readonly onReserve?: (state: ReserveState) => void;
+    /** As in `openMongoStores`. */
+    readonly onNoReplicaSet?: () => void;
   },
 ): Promise<Stores> {
   if (mongodbUri === undefined) {

@@ -70,6 +70,8 @@ export interface SeenInstance extends LeaseRecord {
 export interface StoreInspection {
   /** What it is, for the operator, like "schema 5". */
   readonly words: string;
+  /** Why it can be used, and should not be as it is; absent if nothing speaks against it. */
+  readonly warning?: string;
   /** Another process serves the store alone now, so a start would be refused. */
   readonly isServed: boolean;
   /**

@@ -16,7 +16,7 @@ import { freePort } from "../harness/free-port.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";
 import { createMongoDatabases } from "../harness/mongo-databases.ts";
 import { describeWith, mongodbMissing } from "../harness/needs.ts";
-import { silentInstanceEvents } from "../harness/open-mongo.ts";
+import { openMongoForTest, silentInstanceEvents } from "../harness/open-mongo.ts";
 import { redisMissing, startRedis } from "../harness/redis-server.ts";
 import { soon } from "../harness/soon.ts";
 import { keyRecordOf } from "../harness/store-records.ts";
@@ -65,7 +65,7 @@ async function refusalOf(env: Environment, bounds?: { startMsMax: number }): Pro
 
 async function doctor(env: Environment, bounds: { storeMsMax?: number } = {}) {
   const { code, stdout } = await runCommand(["doctor", "--json"], { env, ...bounds });
-  const checks: { name: string; ok: boolean; message: string }[] = JSON.parse(stdout).checks;
+  const checks: { name: string; ok: boolean; warning?: true; message: string }[] = JSON.parse(stdout).checks;
   return { code, checks, wrong: checks.filter(({ ok }) => !ok) };
 }
 
@@ -263,6 +263,26 @@ describeWith(mongodbMissing)("with a MongoDB server, doctor", () => {
     const { code, checks, wrong } = await doctor(env);
     expect({ code, wrong }).toEqual({ code: 0, wrong: [] });
     expect(checks.find(({ name }) => name === "mongodb")?.message).toMatch(/^database .+, schema \d+, .+/);
+  });
+
+  test("warns of a server that is no replica set, and of no other, as a start does", async () => {
+    const uri = databases.createUri();
+    const client = await new MongoClient(uri).connect();
+    const isSet = typeof (await client.db().command({ hello: 1 })).setName === "string";
+    await client.close();
+    const { code, checks } = await doctor(settings(uri));
+    const found = checks.find(({ name }) => name === "mongodb");
+    expect({ code, warning: found?.warning ?? false }).toEqual({ code: 0, warning: !isSet });
+    expect(/ no replica set: .* may be lost with the server.*--replSet/.test(found?.message ?? "")).toBe(
+      !isSet,
+    );
+    expect((await runCommand(["doctor"], { env: settings(uri) })).stdout).toMatch(
+      isSet ? /^ok {5}mongodb: / : /^warn {3}mongodb: /m,
+    );
+    let warnings = 0;
+    const stores = await openMongoForTest({ uri, onNoReplicaSet: () => void warnings++ });
+    await stores.close();
+    expect(warnings).toBe(isSet ? 0 : 1);
   });
 
   test("names a newer schema and a missing secret, as a start does", async () => {

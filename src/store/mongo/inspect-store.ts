@@ -46,7 +46,9 @@ async function inspect({ db }: MongoConnection): Promise<StoreInspection> {
   await requireWhole(collections);
   await tryWrites(collections);
   const hello = await db.command({ hello: 1 });
-  const server = typeof hello.setName === "string" ? `replica set ${hello.setName}` : "no replica set";
+  const isCluster = hello.msg === "isdbgrid";
+  const isSet = typeof hello.setName === "string";
+  const server = isSet ? `replica set ${hello.setName}` : isCluster ? "sharded cluster" : "no replica set";
   const schema =
     version < newest ? `schema ${version}, which a start brings to ${newest}` : `schema ${version}`;
   const seen = await lookForInstances(collections);
@@ -59,9 +61,13 @@ async function inspect({ db }: MongoConnection): Promise<StoreInspection> {
   return {
     words: `database ${db.databaseName}, ${schema}, ${server}`,
     ...{ ...seen, secretVersions, newestSchema: newest },
+    ...(!isSet && !isCluster && { warning: noReplicaSet }),
     ...(fleetId !== undefined && { fleetId }),
   };
 }
+
+const noReplicaSet =
+  "what it has confirmed may be lost with the server, such as a revocation: start mongod with --replSet; one member is enough";
 
 /** An id that no document has. */
 const nobody = { _id: { $eq: "no such document" } };

@@ -48,6 +48,8 @@ export interface MongoStoresParts extends AloneParts {
   readonly callMsMax?: number;
   /** Serve the database together with others, and not alone. */
   readonly fleet?: boolean;
+  /** Called where the server is no replica set: what it has acknowledged may be lost with it. */
+  readonly onNoReplicaSet?: (() => void) | undefined;
 }
 
 /**
@@ -76,6 +78,7 @@ export async function openMongoStores(parts: MongoStoresParts): Promise<Stores> 
       call,
       freshRead: await call(() => freshReadOf(serving.db, { callMsMax })),
     };
+    if (served.freshRead.readConcern === undefined) parts.onNoReplicaSet?.();
     const { guard, control, freshRead }: Serving = parts.fleet
       ? await serveInFleet(parts, served)
       : { guard: await serveAlone(startControlOf(served), parts), freshRead: {} };
