@@ -109,6 +109,9 @@ export function createProgram(world: CliWorld, terminal: Terminal): Command {
     });
   withExamples(program, ["serve", "keys create --team demo --label ci-deploy", "completion bash"]);
   addServeCommands(program, terminal, world);
+  withExamples(program.command("version").description("Print the version."), ["version"]).action(() =>
+    terminal.print(readVersion()),
+  );
   addTeamCommands(program, terminal);
   addMemberCommands(program, terminal);
   addPreviewCommands(program, terminal);

@@ -25,7 +25,7 @@ export function addServeCommands(program: Command, terminal: Terminal, world: Cl
   });
 }
 
-/** `fleet`, `secrets list | rotate | add | promote | drop` and `copy-to-mongodb`. */
+/** `fleet`, `secrets …`, `backup`, `restore` and `copy-to-mongodb`. */
 export function addStoreCommands(program: Command, terminal: Terminal, world: CliWorld): void {
   offlineCommand(program, "fleet", {
     does: "List the instances of a fleet, as the database knows them.",
@@ -38,6 +38,28 @@ export function addStoreCommands(program: Command, terminal: Terminal, world: Cl
   });
 
   addSecretsCommands(program, terminal, world);
+
+  offlineCommand(program, "backup", {
+    does: "Copy the embedded store and its secret into a new folder, also while Keyrun runs.",
+    json: "print what was copied as JSON",
+    examples: ["backup backups/monday"],
+  })
+    .argument("<folder>", "where the copy goes; it is made")
+    .action(async (folder: string, options: JsonOption) => {
+      const { backUp } = await import("./backup.ts");
+      await backUp(world, terminal, folder, options);
+    });
+
+  offlineCommand(program, "restore", {
+    does: "Put a backup in place of the embedded store, whose Keyrun is stopped. What was revoked since stays revoked.",
+    json: "print what was restored as JSON",
+    examples: ["restore backups/monday"],
+  })
+    .argument("<folder>", "what `backup` made")
+    .action(async (folder: string, options: JsonOption) => {
+      const { restore } = await import("./backup.ts");
+      await restore(world, terminal, folder, options);
+    });
 
   offlineCommand(program, "copy-to-mongodb", {
     does: "Copy a data folder, whose Keyrun is stopped, into an empty MongoDB database.",

@@ -205,6 +205,7 @@ export const readingCommands: ReadonlyMap<string, (keyrun: Keyrun) => Promise<Co
     "service-tokens list": async () => ({ args: ["--revoked"] }),
     audit: async () => ({ args: ["--team", "demo"] }),
     "secrets list": async () => ({ args: [] }),
+    version: async () => ({ args: [] }),
     completion: async () => ({ args: ["bash"] }),
     complete: async () => ({ args: ["--", "keys", "list", "--team", ""] }),
   }),
@@ -221,5 +222,7 @@ export const offlineCommands: readonly string[] = [
   "secrets add",
   "secrets promote",
   "secrets drop",
+  "backup",
+  "restore",
   "copy-to-mongodb",
 ];

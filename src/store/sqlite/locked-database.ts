@@ -84,7 +84,7 @@ export function requireOwnFile(path: string): void {
  * another process holds it, after a short wait: `isServed` of another process takes it for an
  * instant. The wait blocks this process.
  */
-function lockDataFolder(dataDir: string): () => void {
+export function lockDataFolder(dataDir: string): () => void {
   const path = makePrivateFile(join(dataDir, "keyrun.lock"));
   const db = new DatabaseSync(path, { timeout: bounds.storeLockMsMax });
   try {
