@@ -41,6 +41,9 @@ describeInBrowser("which page a person sees", () => {
     await page.getByRole("heading", { name: "This sign-in link no longer works" }).waitFor();
     expect(await page.locator("main code").textContent()).toBe("./keyrun sign-in-link");
     await expectWellMade(page, "used-link");
+    // A new link in the same tab changes the address behind its # alone.
+    await page.goto((await keyrun.sessions.createSignInLink({})).url);
+    await page.waitForURL("**/settings/**");
   });
 
   test("signing out ends the session for every tab, and says that keys keep working", async () => {
@@ -72,7 +75,11 @@ describeInBrowser("which page a person sees", () => {
       seen.push((await page.getByRole("main").innerHTML()).replaceAll(teamId, "<team>"));
     }
     expect(seen[0]).toBe(seen[1]);
+    expect(await page.locator("main .command").textContent()).toContain(`members add nobody ${email}`);
     await expectWellMade(page, "team-not-found");
+    // What anybody may have written into an address is in no command.
+    await page.goto(screen.url("/settings/team/$(reboot)/api-keys"));
+    await page.locator("main .command").getByText(`members add <team_id> ${email}`).waitFor();
   });
 
   test("a person who is removed from the team loses it at once, and the team's keys keep working", async () => {

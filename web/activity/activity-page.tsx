@@ -25,7 +25,7 @@ export function ActivityPage({ teamId, session, unavailable }: ActivityPageProps
   const team = session?.teams?.find((one) => one.id === teamId);
   const name = team && teamName(team);
   if (absence === "preview") return <PreviewOffPage email={session?.email ?? ""} />;
-  if (absence === "team") return <TeamNotFoundPage teamId={teamId} />;
+  if (absence === "team") return <TeamNotFoundPage teamId={teamId} email={session?.email ?? ""} />;
   return (
     <>
       <SignedOutBanner />

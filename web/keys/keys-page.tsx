@@ -38,7 +38,7 @@ export function KeysPage({ teamId, session, unavailable }: KeysPageProps) {
         <LazyPage>{({ PreviewOffPage }) => <PreviewOffPage email={email} />}</LazyPage>
       )}
       {absence === "team" && (
-        <LazyPage>{({ TeamNotFoundPage }) => <TeamNotFoundPage teamId={teamId} />}</LazyPage>
+        <LazyPage>{({ TeamNotFoundPage }) => <TeamNotFoundPage teamId={teamId} email={email} />}</LazyPage>
       )}
       {absence === null && (unavailable || <KeysContent page={page} teamId={teamId} session={session} />)}
       {list.isFetched && <Live page={page} teamId={teamId} />}

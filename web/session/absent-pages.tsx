@@ -2,13 +2,20 @@ import { CopyButton } from "../controls/copy-button.tsx";
 import { MessagePage } from "../controls/message-page.tsx";
 
 /** The same page for a team that does not exist and for one that the person does not belong to. */
-export function TeamNotFoundPage({ teamId }: { teamId: string }) {
+export function TeamNotFoundPage({ teamId, email }: { teamId: string; email: string }) {
+  // Anybody can write an address, and this is to be typed into a shell.
+  const known = /^[a-z0-9-]+$/.test(teamId) ? teamId : "<team_id>";
+  const command = `./keyrun members add ${known} ${email}`;
   return (
     <MessagePage title="Team not found">
       <p className="muted">
-        There is no team <code>{teamId}</code> that you belong to. Check the address, or ask a member of the
-        team to have you added.
+        There is no team <code>{teamId}</code> that you belong to. Check the address, or ask whoever runs
+        Keyrun here to add you. If there is such a team, they can do it with this command:
       </p>
+      <div className="command">
+        <code>{command}</code>
+        <CopyButton text={command} what="Command" />
+      </div>
       <p>
         <a className="button" href="/">
           Go to my teams
@@ -19,11 +26,17 @@ export function TeamNotFoundPage({ teamId }: { teamId: string }) {
 }
 
 export function NoTeamPage({ email }: { email: string }) {
+  const command = `./keyrun members add <team_id> ${email}`;
   return (
     <MessagePage title="You are not in a team yet">
       <p className="muted">
-        API keys belong to teams. Ask whoever runs Keyrun here to add you to one, as <code>{email}</code>.
+        API keys belong to teams. Ask whoever runs Keyrun here to add you to one. They can do it with this
+        command:
       </p>
+      <div className="command">
+        <code>{command}</code>
+        <CopyButton text={command} what="Command" />
+      </div>
     </MessagePage>
   );
 }

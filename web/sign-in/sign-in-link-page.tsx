@@ -2,12 +2,13 @@ import { useCallback, useEffect, useState } from "react";
 import { MessagePage } from "../controls/message-page.tsx";
 import { returnPath } from "../navigation/routes.ts";
 import { NewLink } from "./new-link.tsx";
-import { type Redemption, redeemCode } from "./redeem-code.ts";
+import { type Redemption, redeemCode, takeSignInCode } from "./redeem-code.ts";
 
 /**
  * The page that a one-time link opens. `code` is null when the address had none, as after a reload.
  */
-export function SignInLinkPage({ code }: { code: string | null }) {
+export function SignInLinkPage({ code: codeAtFirst }: { code: string | null }) {
+  const [code, setCode] = useState(codeAtFirst);
   const [redemption, setRedemption] = useState<Redemption | "pending">("pending");
 
   const redeem = useCallback(async () => {
@@ -17,6 +18,12 @@ export function SignInLinkPage({ code }: { code: string | null }) {
     else setRedemption(outcome);
   }, [code]);
   useEffect(() => void redeem(), [redeem]);
+  // A new link that is opened in this tab changes nothing but what is behind the #.
+  useEffect(() => {
+    const takeNext = () => setCode((before) => takeSignInCode(window) ?? before);
+    window.addEventListener("hashchange", takeNext);
+    return () => window.removeEventListener("hashchange", takeNext);
+  }, []);
 
   return (
     <>
