@@ -61,7 +61,7 @@ describeInBrowser("creating a key", () => {
     expect((await keyrun.keys.listKeys({ teamId: "demo" })).keys.length).toBe(1);
   });
 
-  test("the new key is shown once, can be copied with its snippet, and its row is marked as new until the next visit", async () => {
+  test("the new key is shown once, is in no snippet, and its row is marked as new until the next visit", async () => {
     const screen = await openScreen({ browser: clipboard });
     const { page } = screen;
     await screen.signIn();
@@ -76,12 +76,20 @@ describeInBrowser("creating a key", () => {
       await dialog.getByRole("tab", { name: tab }).click();
       await dialog.getByRole("button", { name: "Copy snippet" }).click();
       await soon(async () => (await readClipboard(page)).startsWith(start)).toBe(true);
-      expect((await readClipboard(page)).includes(value)).toBe(true);
+      expect((await readClipboard(page)).includes("KEYRUN_API_KEY")).toBe(true);
+      expect((await readClipboard(page)).includes(value)).toBe(false);
     }
+    await dialog.getByRole("button", { name: "Copy KEYRUN_API_KEY" }).click();
+    await soon(() => readClipboard(page)).toBe("read -rs KEYRUN_API_KEY && export KEYRUN_API_KEY");
     await expectWellMade(page);
     await dialog.getByRole("button", { name: "Send a test request" }).click();
     await dialog.locator(".answer").waitFor();
     await expectWellMade(page, "just-created-and-tried");
+    await page.setViewportSize({ width: 1280, height: 400 });
+    await dialog.getByRole("button", { name: "Done" }).scrollIntoViewIfNeeded();
+    const heading = await dialog.getByRole("heading", { name: "Save your key" }).boundingBox();
+    expect(heading!.y).toBeGreaterThan(0);
+    await dialog.getByRole("button", { name: "Copy secret key" }).click();
     await dialog.getByRole("button", { name: "Done" }).click();
     const badge = page.getByRole("rowheader").getByText("New", { exact: true });
     await badge.waitFor();
@@ -134,9 +142,11 @@ describeInBrowser("creating a key", () => {
     await dialog.getByRole("button", { name: "Done" }).click();
     await dialog.getByText("Close without copying?").waitFor();
     expect(await filled()).toBe("Copy and close");
+    // A snippet has no key in it.
     await dialog.getByRole("button", { name: "Copy snippet" }).click();
-    await dialog.getByText("Close without copying?").waitFor({ state: "detached" });
-    expect(await filled()).toBe("Done");
+    await dialog.getByRole("button", { name: "Keep open" }).click();
+    await dialog.getByRole("button", { name: "Copy secret key" }).click();
+    await soon(filled).toBe("Done");
     await page.keyboard.press("Escape");
     await dialog.waitFor({ state: "detached" });
   });

@@ -76,7 +76,8 @@ describeInBrowser("by keyboard alone", () => {
     // The dialog keeps the focus: from its last control Tab does not reach the page behind it.
     const met = await tabThrough(page);
     expect(met.map((name) => name.replace(/^curl -sS.*/s, "the snippet"))).toEqual([
-      ...["Run", "curl", "Copy snippet", "the snippet", "Send a test request", "Done"],
+      ...["Copy KEYRUN_URL", "Copy KEYRUN_API_KEY", "Run", "curl", "Copy snippet", "the snippet"],
+      ...["Send a test request", "Done"],
     ]);
     await tabTo(page, "Done");
     await keyboard.press("Enter");

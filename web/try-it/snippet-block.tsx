@@ -7,11 +7,10 @@ interface SnippetBlockProps {
   readonly facts: SnippetFacts;
   /** Shown beside the Copy button. */
   readonly aside?: ReactNode;
-  onCopied?(): void;
 }
 
 /** The same request in three languages, with a button that copies it. */
-export function SnippetBlock({ facts, aside, onCopied }: SnippetBlockProps) {
+export function SnippetBlock({ facts, aside }: SnippetBlockProps) {
   const [language, setLanguage] = useState<Language>("curl");
   const text = snippet(language, facts);
   return (
@@ -23,21 +22,11 @@ export function SnippetBlock({ facts, aside, onCopied }: SnippetBlockProps) {
       aside={
         <>
           {aside}
-          <CopyButton
-            key={`${language} ${facts.appId} ${facts.call}`}
-            text={text}
-            what="Snippet"
-            {...(onCopied === undefined ? {} : { onCopied })}
-          />
+          <CopyButton key={`${language} ${facts.appId} ${facts.call}`} text={text} what="Snippet" />
         </>
       }
     >
-      {/* Copying by hand counts as well, if the key is in what was copied. */}
-      <pre
-        onCopy={() => {
-          if (facts.real && String(getSelection()).includes(facts.real.key)) onCopied?.();
-        }}
-      >
+      <pre>
         <code>{text}</code>
       </pre>
     </Tabs>

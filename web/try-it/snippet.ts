@@ -8,50 +8,51 @@ export type Language = (typeof languages)[number]["name"];
 /** How an app is run: for its whole text, or for its text as it is written. */
 export type Call = "run" | "stream";
 
-/** What a snippet runs, and with which key. */
+/** What a snippet runs. */
 export interface SnippetFacts {
   readonly appId: string;
   readonly call: Call;
-  /** When undefined, the snippet reads $KEYRUN_URL and $KEYRUN_API_KEY from the environment. */
-  readonly real?: { readonly url: string; readonly key: string };
 }
 
 /** The text that a run sends. That of a stream has words, which come one by one. */
 export const sentTexts: Record<Call, string> = { run: "hello", stream: "hello, word by word" };
 
-/** A program that runs an app once and prints the answer, to be pasted as it is. */
+/**
+ * A program that runs an app once and prints the answer, to be pasted as it is. It reads the
+ * address and the key from the environment: a key in a program ends up in histories and
+ * repositories.
+ */
 export function snippet(language: Language, facts: SnippetFacts): string {
   return programs[language](facts);
 }
 
-// Nothing is escaped: an address, an app id or a key never holds a quote, a dollar sign, a backtick
-// or a backslash.
+// Nothing is escaped: the id of an app holds no quote, dollar sign, backtick or backslash.
 const programs: Record<Language, (facts: SnippetFacts) => string> = {
-  curl: ({ appId, call, real }) =>
-    `curl ${call === "stream" ? "-N " : ""}-sS -X POST "${real?.url ?? "$KEYRUN_URL"}/api/apps/${appId}/${call}" \\
-  -H "Authorization: Bearer ${real?.key ?? "$KEYRUN_API_KEY"}" \\
+  curl: ({ appId, call }) =>
+    `curl ${call === "stream" ? "-N " : ""}-sS -X POST "$KEYRUN_URL/api/apps/${appId}/${call}" \\
+  -H "Authorization: Bearer $KEYRUN_API_KEY" \\
   -H "Content-Type: application/json" \\
   -d '{"text":"${sentTexts[call]}"}'`,
 
-  javascript: ({ appId, call, real }) =>
-    `const response = await fetch(\`${real?.url ?? `\${process.env.KEYRUN_URL}`}/api/apps/${appId}/${call}\`, {
+  javascript: ({ appId, call }) =>
+    `const response = await fetch(\`\${process.env.KEYRUN_URL}/api/apps/${appId}/${call}\`, {
   method: "POST",
   headers: {
-    Authorization: \`Bearer ${real?.key ?? `\${process.env.KEYRUN_API_KEY}`}\`,
+    Authorization: \`Bearer \${process.env.KEYRUN_API_KEY}\`,
     "Content-Type": "application/json",${call === "stream" ? '\n    Accept: "application/x-ndjson",' : ""}
   },
   body: JSON.stringify({ text: "${sentTexts[call]}" }),
 });
 ${readers.javascript[call]}`,
 
-  python: ({ appId, call, real }) =>
-    `import json${real ? "" : ", os"}, urllib.request
+  python: ({ appId, call }) =>
+    `import json, os, urllib.request
 
 request = urllib.request.Request(
-    ${real ? `"${real.url}` : 'os.environ["KEYRUN_URL"] + "'}/api/apps/${appId}/${call}",
+    os.environ["KEYRUN_URL"] + "/api/apps/${appId}/${call}",
     data=json.dumps({"text": "${sentTexts[call]}"}).encode(),
     headers={
-        "Authorization": "Bearer ${real ? `${real.key}"` : '" + os.environ["KEYRUN_API_KEY"]'},
+        "Authorization": "Bearer " + os.environ["KEYRUN_API_KEY"],
         "Content-Type": "application/json",${call === "stream" ? '\n        "Accept": "application/x-ndjson",' : ""}
     },
 )

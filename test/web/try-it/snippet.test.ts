@@ -64,10 +64,6 @@ for (const { name } of languages) {
       await expectRun(name, { appId: "echo", call }, { KEYRUN_URL: url, KEYRUN_API_KEY: key });
     });
 
-    test("with the real key in it, runs without an environment", async () => {
-      await expectRun(name, { appId: "echo", call, real: { url, key } }, {});
-    });
-
     test("on the page, holds no key", () => {
       const program = snippet(name, { appId: "echo", call });
       expect(program).toContain("KEYRUN_API_KEY");
@@ -77,23 +73,24 @@ for (const { name } of languages) {
 }
 
 describe.each(["javascript", "python"] as const)("the %s snippet of a stream", (language) => {
-  const program = () => snippet(language, { appId: "echo", call: "stream", real: { url, key } });
+  const program = () => snippet(language, { appId: "echo", call: "stream" });
+  const environment = () => ({ KEYRUN_URL: url, KEYRUN_API_KEY: key });
 
   test("prints the text alone, each letter once", async () => {
     messages = whole;
-    expect(await run(language, program())).toMatchObject({ failed: false, stdout: "hello ☀" });
+    expect(await run(language, program(), environment())).toMatchObject({ failed: false, stdout: "hello ☀" });
   });
 
   test("fails with Keyrun's words when the stream ends with an error", async () => {
     messages = [{ delta: { text: "hel" } }, { error: { message: "The app has failed." } }];
-    const { failed, stdout, stderr } = await run(language, program());
+    const { failed, stdout, stderr } = await run(language, program(), environment());
     expect({ failed, stdout }).toEqual({ failed: true, stdout: "hel" });
     expect(stderr).toContain("The app has failed.");
   });
 
   test("fails when the stream stops without its end", async () => {
     messages = [{ delta: { text: "hel" } }];
-    const { failed, stderr } = await run(language, program());
+    const { failed, stderr } = await run(language, program(), environment());
     expect({ failed, told: stderr.includes("The stream broke off.") }).toEqual({ failed: true, told: true });
   });
 });

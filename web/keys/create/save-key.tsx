@@ -3,6 +3,7 @@ import type { Key } from "../../api/messages.ts";
 import { Modal } from "../../controls/modal.tsx";
 import { CallChoice } from "../../try-it/call-choice.tsx";
 import { NoApps } from "../../try-it/no-apps.tsx";
+import { SettingLines } from "../../try-it/setting-lines.tsx";
 import type { Call } from "../../try-it/snippet.ts";
 import { SnippetBlock } from "../../try-it/snippet-block.tsx";
 import { useRunnableApps } from "../../try-it/use-runnable-apps.ts";
@@ -78,11 +79,9 @@ export function SaveKey({ apiKey, value, teamId, children, onDone }: SaveKeyProp
       {known && apps.length === 0 && <NoApps teamId={teamId} />}
       {apps.length > 0 && (
         <>
+          <SettingLines />
           <CallChoice call={call} onChoose={setCall} />
-          <SnippetBlock
-            facts={{ appId, call, real: { url: window.location.origin, key: value } }}
-            onCopied={onCopied}
-          />
+          <SnippetBlock facts={{ appId, call }} />
           <TestRequest appId={appId} call={call} value={value} teamId={teamId} />
         </>
       )}
