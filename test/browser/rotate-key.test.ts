@@ -39,6 +39,7 @@ describeInBrowser("rotating a key", () => {
     await dialog.waitFor({ state: "detached" });
     const value = await readClipboard(page);
     expect((await everythingKept(page)).includes(value.slice(value.indexOf(".") + 1))).toBe(false);
+    await page.getByText("Key ci-deploy rotated").waitFor();
     for (const one of [value, oldValue]) expect((await screen.run(one)).status).toBe(200);
     await page.getByText("1 active key (up to 50)").waitFor();
     const rows = page.getByRole("row").filter({ hasText: "ci-deploy" });
@@ -58,9 +59,15 @@ describeInBrowser("rotating a key", () => {
       .first()
       .waitFor();
     await expectWellMade(page, "replaced-details");
+    const [newKey] = (await keyrun.keys.listKeys({ teamId })).keys;
+    await page.getByRole("definition").getByRole("button", { name: newKey!.redactedValue }).click();
+    await page.getByRole("term").getByText("Replaces").waitFor();
+    await soon(() => focused(page)).toBe("Close");
+    await page.getByRole("definition").getByRole("button", { name: key!.redactedValue }).click();
+    await page.getByRole("term").getByText("Replaced by").waitFor();
     await page.keyboard.press("Escape");
-    await rows.first().getByRole("button", { name: "ci-deploy", exact: true }).click();
-    await page.getByRole("definition").getByText(key!.redactedValue).waitFor();
+    await page.getByRole("button", { name: "Revoke ci-deploy", exact: true }).waitFor();
+    await page.getByRole("button", { name: "Revoke ci-deploy, the old key", exact: true }).waitFor();
   });
 
   test("without an overlap the old key is revoked at once, after a warning, and no one else is blamed", async () => {

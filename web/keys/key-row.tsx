@@ -82,7 +82,7 @@ function LastUseAndAction({ apiKey, line, onRevoke }: LastUseAndActionProps) {
             type="button"
             id={revokeButtonId(apiKey.id)}
             className="button button-small button-quiet-danger"
-            aria-label={`Revoke ${keyInWords(apiKey)}`}
+            aria-label={`Revoke ${keyInWords(apiKey)}${apiKey.replacedByKeyId ? ", the old key" : ""}`}
             onClick={() => onRevoke(apiKey)}
           >
             Revoke

@@ -15,6 +15,8 @@ interface KeyDetailsDialogProps {
   onEdit(): void;
   onRotate(): void;
   onRevoke(): void;
+  /** Opens the details of the key that this one replaces, or is replaced by. */
+  onOther(key: Key): void;
   onClose(): void;
 }
 
@@ -22,7 +24,7 @@ interface KeyDetailsDialogProps {
  * All that is known of a key, in full: the whole label, its id, the exact times, and its limits.
  */
 export function KeyDetailsDialog(props: KeyDetailsDialogProps) {
-  const { apiKey, known, onEdit, onRotate, onRevoke, onClose } = props;
+  const { apiKey, known, onEdit, onRotate, onRevoke, onOther, onClose } = props;
   const closeButton = useRef<HTMLButtonElement>(null);
   const active = isActive(apiKey);
   return (
@@ -51,7 +53,7 @@ export function KeyDetailsDialog(props: KeyDetailsDialogProps) {
           )}
         </Fact>
         <UsesFact apiKey={apiKey} />
-        <LifeFacts apiKey={apiKey} known={known} />
+        <LifeFacts {...{ apiKey, known, onOther }} />
         {!active && (
           <Fact name={endInWords(apiKey)}>
             <When time={apiKey.revokeTime ?? apiKey.expireTime} by={apiKey.revokedBy} />

@@ -1,16 +1,20 @@
 import type { Key } from "../../api/messages.ts";
+import { rpcs } from "../../api/rpcs.ts";
 import { requestCount } from "../../usage/usage-words.ts";
-import { isActive } from "../key-pages.ts";
+import { useRpcPages } from "../../use-rpc.ts";
+import { isActive, keysOf } from "../key-pages.ts";
 import { Fact, When } from "./fact.tsx";
 
 interface LifeFactsProps {
   readonly apiKey: Key;
   /** The keys that the page has read. */
   readonly known: readonly Key[];
+  /** Opens the details of another key. */
+  onOther(key: Key): void;
 }
 
 /** When the key ends, which keys it replaces and is replaced by, and what it is restricted to. */
-export function LifeFacts({ apiKey, known }: LifeFactsProps) {
+export function LifeFacts({ apiKey, known, onOther }: LifeFactsProps) {
   const { expireTime, replacesKeyId, replacedByKeyId, appIds = [], requestsPerMinute } = apiKey;
   return (
     <>
@@ -21,12 +25,12 @@ export function LifeFacts({ apiKey, known }: LifeFactsProps) {
       )}
       {replacedByKeyId && (
         <Fact name="Replaced by">
-          <OtherKey keyId={replacedByKeyId} known={known} />
+          <OtherKey keyId={replacedByKeyId} {...{ apiKey, known, onOther }} />
         </Fact>
       )}
       {replacesKeyId && (
         <Fact name="Replaces">
-          <OtherKey keyId={replacesKeyId} known={known} />
+          <OtherKey keyId={replacesKeyId} {...{ apiKey, known, onOther }} />
         </Fact>
       )}
       {appIds.length > 0 && (
@@ -45,19 +49,17 @@ export function LifeFacts({ apiKey, known }: LifeFactsProps) {
   );
 }
 
-/** Another key as the list shows it, or by its id if the page has not read it. */
-function OtherKey({ keyId, known }: { keyId: string; known: readonly Key[] }) {
-  const key = known.find(({ id }) => id === keyId);
+/** Leads to another key, which the list may not show; its id where there is none any more. */
+function OtherKey({ keyId, apiKey, known, onOther }: { keyId: string } & LifeFactsProps) {
+  const { teamId } = apiKey;
+  const isKnown = known.some(({ id }) => id === keyId);
+  const query = { teamId, pageSize: 1, showRevoked: true, query: keyId };
+  const { data } = useRpcPages(rpcs.listKeys, query, { enabled: !isKnown });
+  const key = [...known, ...(data ? keysOf(data) : [])].find(({ id }) => id === keyId);
   if (key === undefined) return <code>{keyId}</code>;
   return (
-    <>
-      <code>{key.redactedValue}</code>
-      {key.label && (
-        <>
-          {" "}
-          <bdi className="muted">{key.label}</bdi>
-        </>
-      )}
-    </>
+    <button type="button" className="link-button" onClick={() => onOther(key)}>
+      <code>{key.redactedValue}</code> {key.label && <bdi className="muted">{key.label}</bdi>}
+    </button>
   );
 }

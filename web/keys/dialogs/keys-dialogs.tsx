@@ -26,11 +26,11 @@ export function KeysDialogs({ page, teamId, email, dialog }: KeysDialogsProps) {
   const onEnding = (keyId: string | null) => {
     endingId.current = keyId;
   };
-  function showNew(created: Key) {
+  function showNew(created: Key, done: "created" | "rotated" = "created") {
     page.setNewKeyIds((before) => new Set(before).add(created.id));
     // A narrowed view would hide the new key.
     if (isNarrowed(page.view)) page.changeView({ query: "", unusedOnly: false });
-    status.say(`${keyAsSubject(created)} created`, { shown: true });
+    status.say(`${keyAsSubject(created)} ${done}`, { shown: true });
   }
 
   if (dialog.kind === "create") {
@@ -63,11 +63,13 @@ export function KeysDialogs({ page, teamId, email, dialog }: KeysDialogsProps) {
   if (dialog.kind === "details") {
     return (
       <KeyDetailsDialog
+        key={key.id}
         apiKey={key}
         known={page.list.data ? keysOf(page.list.data) : []}
         onEdit={() => page.setDialog({ ...dialog, kind: "edit" })}
         onRotate={() => page.setDialog({ ...dialog, kind: "rotate" })}
         onRevoke={() => page.openRevoke(key)}
+        onOther={(other) => page.setDialog({ ...dialog, key: other })}
         onClose={() => page.close(dialog.opener)}
       />
     );
@@ -96,7 +98,7 @@ export function KeysDialogs({ page, teamId, email, dialog }: KeysDialogsProps) {
         }
         page.shownActive.current.delete(key.id);
         page.close(detailsButtonId(created.id));
-        showNew(created);
+        showNew(created, "rotated");
       }}
     />
   );
