@@ -108,6 +108,13 @@ describe.each(storeOfTier())("with %s", (store, settings) => {
     const update = () => keyrun.keys.updateKey({ teamId: "demo", keyId, expireTime, updateMask: { paths } });
     const time = new Date(timestampMs(expireTime)).toISOString();
     expect(await details(update)).toEqual([`changed=label,expire_time expire_time=${time}`]);
+    const grant = { appIds: ["echo"], requestsPerMinute: 10, expireTime };
+    const create = () => keyrun.keys.createKey({ teamId: "demo", ...grant });
+    expect(await details(create)).toEqual([`expire_time=${time} apps=echo requests_per_minute=10`]);
+    const appId = "audited-backend";
+    const kind = { case: "http", value: { url: "https://apps.example.com/run?token=abc" } } as const;
+    const createApp = () => keyrun.apps.createApp({ app: { id: appId, backend: { kind } } });
+    expect(await details(createApp)).toEqual(["backend=https://apps.example.com"]);
     const id = await keyrun.newTeam();
     const team = { id, displayName: "plan=free", plan: Plan.PRO };
     expect(

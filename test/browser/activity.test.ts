@@ -80,6 +80,16 @@ describeInBrowser("the activity of a team", () => {
     await soon(async () => new Set(await events.allTextContents())).toEqual(new Set(["Create key"]));
     await page.getByLabel("Who").selectOption({ index: 1 });
     await events.first().waitFor();
+    const today = new Date();
+    const day = (plus: number) => new Date(today.getTime() + plus * 86_400_000).toISOString().slice(0, 10);
+    await page.getByLabel("From").fill(day(2));
+    await page.getByText("No event fits the filters").waitFor();
+    await page.getByLabel("From").fill(day(-2));
+    await events.first().waitFor();
+    await page.getByLabel("To").fill(day(-2));
+    await page.getByText("No event fits the filters").waitFor();
+    await page.getByLabel("To").fill(day(2));
+    await events.first().waitFor();
     await page.getByLabel("What").focus();
     await page.keyboard.press("Tab");
     await soon(() => focused(page)).toBe("Who");
@@ -182,16 +192,16 @@ describeInBrowser("the activity of a team", () => {
       ],
     });
     await page.reload();
-    await page.getByText("Refused: key_limit_reached, 3 times").waitFor();
+    await page.getByText("Refused: key limit reached, 3 times").waitFor();
     expect(await page.getByRole("rowheader").allTextContents()).toEqual([
-      "Create keyRefused: key_limit_reached, 3 times",
+      "Create keyRefused: key limit reached, 3 times",
       "Create keyOutcome unknown",
       "invented.later",
       "Rotate key",
     ]);
     const rotation = page.getByRole("row", { name: /^Rotate key/ });
     expect(await rotation.getByRole("cell").first().textContent()).toBe(
-      "overlap: 3600sreplaced by: 7k3f0m9x2a4c6e8g1j5n7p9q",
+      " the old key works for 1 hour · replaced by 7k3f0m9x2a4c6e8g1j5n7p9q",
     );
     await expectWellMade(page, "activity-outcomes");
   });

@@ -164,8 +164,7 @@ export const auditedCalls: readonly AuditedCalls[] = [
       const id = newId();
       return {
         request: { app: { id, backend: echo } },
-        teamId: "",
-        target: id,
+        ...{ teamId: "", target: id, detail: "backend=echo" },
       };
     },
     refused: { request: { app: { id: "echo" } }, teamId: "", target: "echo" },

@@ -9,7 +9,9 @@ interface ActivityFiltersProps {
   onView(change: Partial<ActivityView>): void;
 }
 
-/** Leaves out events by what was done, and by whom. The people are those of the events shown. */
+/**
+ * Leaves out events by what was done, by whom, and when. The people are those of the events shown.
+ */
 export function ActivityFilters({ events, view, onView }: ActivityFiltersProps) {
   const actors = new Set(events.map(({ actor = "" }) => actor));
   if (view.actor !== "") actors.add(view.actor);
@@ -29,7 +31,32 @@ export function ActivityFilters({ events, view, onView }: ActivityFiltersProps) 
         choices={[...actors].sort().map((actor) => ({ value: actor, words: actor }))}
         onChoose={(actor) => onView({ actor })}
       />
+      <Day label="From" day={view.from} max={view.to} onChoose={(from) => onView({ from })} />
+      <Day label="To" day={view.to} min={view.from} onChoose={(to) => onView({ to })} />
     </div>
+  );
+}
+
+interface DayProps {
+  readonly label: string;
+  readonly day: string;
+  readonly min?: string;
+  readonly max?: string;
+  onChoose(day: string): void;
+}
+
+/** A local day, chosen in the browser's own way. Empty text is none. */
+function Day({ label, day, onChoose, ...range }: DayProps) {
+  return (
+    <label className="day">
+      {label}
+      <input
+        type="date"
+        value={day}
+        {...range}
+        onChange={({ currentTarget: { value } }) => onChoose(value)}
+      />
+    </label>
   );
 }
 

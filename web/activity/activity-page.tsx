@@ -6,7 +6,7 @@ import { absenceOf } from "../keys/absence.ts";
 import { PreviewOffPage, TeamNotFoundPage } from "../session/absent-pages.tsx";
 import { SignedOutBanner } from "../session/signed-out-banner.tsx";
 import { ActivitySection } from "./activity-section.tsx";
-import { type ActivityView, useActivity } from "./use-activity.ts";
+import { type ActivityView, everything, useActivity } from "./use-activity.ts";
 
 interface ActivityPageProps {
   readonly teamId: string;
@@ -18,7 +18,7 @@ interface ActivityPageProps {
 
 /** The page that tells who changed what in a team. */
 export function ActivityPage({ teamId, session, unavailable }: ActivityPageProps) {
-  const [view, setView] = useState<ActivityView>({ actor: "", action: "" });
+  const [view, setView] = useState<ActivityView>(everything);
   const activity = useActivity(teamId, view);
   const failure = activity.error === null ? null : failureOf(activity.error);
   const absence = absenceOf(teamId, session, failure);

@@ -4,7 +4,7 @@ import { Icon } from "../controls/icon.tsx";
 import { LoadMore, Retry } from "../controls/list-buttons.tsx";
 import { ActivityFilters } from "./activity-filters.tsx";
 import { ActivityLoading, ActivityTable } from "./activity-table.tsx";
-import { type Activity, type ActivityView, useKeyNames } from "./use-activity.ts";
+import { type Activity, type ActivityView, everything, useKeyNames } from "./use-activity.ts";
 
 interface ActivitySectionProps {
   readonly teamId: string;
@@ -20,7 +20,7 @@ export function ActivitySection(props: ActivitySectionProps) {
   const keyNames = useKeyNames(teamId);
   const { data } = activity;
   const events = data?.pages.flatMap((page) => page.events ?? []) ?? [];
-  const filtered = view.actor !== "" || view.action !== "";
+  const filtered = Object.values(view).some((value) => value !== "");
   return (
     <section className="card" aria-label="Events">
       {activity.isError && <Failed activity={activity} stale={data !== undefined} />}
@@ -42,16 +42,12 @@ function NoEvents({ filtered, onView }: { filtered: boolean } & Pick<ActivitySec
       <h2>{filtered ? "No event fits the filters" : "Nothing has happened yet"}</h2>
       <p className="muted">
         {filtered
-          ? "Events of other people or of another kind are left out."
+          ? "Events of other people, of another kind or of other days are left out."
           : "A change to the team’s keys shows here as soon as it is made."}
       </p>
       {filtered && (
         <div className="no-match-actions">
-          <button
-            type="button"
-            className="button button-small"
-            onClick={() => onView({ actor: "", action: "" })}
-          >
+          <button type="button" className="button button-small" onClick={() => onView(everything)}>
             Show all events
           </button>
         </div>

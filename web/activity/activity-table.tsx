@@ -60,11 +60,11 @@ function EventRow({ event, keyNames }: { event: AuditEvent } & Pick<ActivityTabl
         {outcome !== "" && <span className="event-outcome">{outcome}</span>}
       </th>
       <td {...tableRoles.cell}>
-        {key?.label && <bdi className="event-name">{key.label}</bdi>}
-        {event.target && <code>{key?.redactedValue ?? event.target}</code>}
-        {details.map((words) => (
-          <span key={words}>{words}</span>
-        ))}
+        <span>
+          {key?.label && <bdi className="event-subject">{key.label}</bdi>}{" "}
+          {event.target && <code>{key?.redactedValue ?? event.target}</code>}
+        </span>
+        {details.length > 0 && <span>{details.join(" · ")}</span>}
       </td>
       <td {...tableRoles.cell}>
         <bdi className="event-name">{event.actor}</bdi>

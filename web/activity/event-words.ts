@@ -1,4 +1,6 @@
 import type { AuditEvent } from "../api/messages.ts";
+import { exactTime, wholeNumber } from "../time/local-format.ts";
+import { requestCount } from "../usage/usage-words.ts";
 
 /** What an event is about, as the table and its filter say it. */
 export const actionWords: ReadonlyMap<string, string> = new Map([
@@ -27,27 +29,50 @@ const channelWords = new Map<AuditEvent["channel"], string>([
 ]);
 
 /** How and from where it was done: "on the screen, from 203.0.113.7". Empty if by Keyrun itself. */
-export function originInWords({ channel = "AUDIT_CHANNEL_UNSPECIFIED", address }: AuditEvent): string {
-  const parts = [channelWords.get(channel), address && `from ${address}`];
+export function originInWords({ channel = "AUDIT_CHANNEL_UNSPECIFIED", address, actor }: AuditEvent): string {
+  const where = channelWords.get(channel);
+  const parts = [where === `on ${actor}` ? undefined : where, address && `from ${address}`];
   return parts.filter((part) => part).join(", ");
 }
 
 /**
  * What exactly was done, of the event's `name=value` pairs: ["plan: pro"]. A key is named by
- * `keyName`.
+ * `keyName`, and times are local.
  */
 export function detailInWords({ detail = "" }: AuditEvent, keyName: (keyId: string) => string): string[] {
-  return [...detail.matchAll(/(\w+)=(\S+)/g)].map(([, name, value = ""]) =>
-    name === "replaced_by_key_id"
-      ? `replaced by: ${keyName(value)}`
-      : `${name}: ${value}`.replace(/_/g, " ").replace(/,/g, ", "),
-  );
+  return [...detail.matchAll(/(\w+)=(\S+)/g)].map(([pair, name = "", value = ""]) => {
+    const words = detailWords[name]?.(value, keyName);
+    return words ?? pair.replace("=", ": ").replace(/_/g, " ").replace(/,/g, ", ");
+  });
 }
 
-/** What became of it: "Refused: key_limit_reached"; empty if it was done. */
+const detailWords: Readonly<Record<string, (value: string, keyName: (keyId: string) => string) => string>> = {
+  replaced_by_key_id: (value, keyName) => `replaced by ${keyName(value)}`,
+  expire_time: (value) => `expires ${exactTime(Date.parse(value))}`,
+  overlap: (value) => {
+    const seconds = Number.parseFloat(value);
+    return seconds === 0 ? "the old key ended at once" : `the old key works for ${spanInWords(seconds)}`;
+  },
+  apps: (value) => `apps: ${value.replace(/\+(\d+)$/, "$1 more").replace(/,/g, ", ")}`,
+  requests_per_minute: (value) => `limit: ${requestCount(Number(value))} a minute`,
+};
+
+/** The time in the largest unit in which it is whole: "24 hours". */
+function spanInWords(seconds: number): string {
+  const units = [
+    [86_400, "day"],
+    [3_600, "hour"],
+    [60, "minute"],
+  ] as const;
+  const [size, unit] = units.find(([size]) => seconds % size === 0) ?? ([1, "second"] as const);
+  const count = seconds / size;
+  return `${wholeNumber(count)} ${unit}${count === 1 ? "" : "s"}`;
+}
+
+/** What became of it: "Refused: key limit reached"; empty if it was done. */
 export function outcomeInWords({ outcome, reason, count = 0 }: AuditEvent): string {
   const times = count > 1 ? `, ${count} times` : "";
   if (outcome === "AUDIT_OUTCOME_UNKNOWN") return `Outcome unknown${times}`;
   if (outcome !== "AUDIT_OUTCOME_REFUSED") return "";
-  return `Refused${reason ? `: ${reason.toLowerCase()}` : ""}${times}`;
+  return `Refused${reason ? `: ${reason.toLowerCase().replaceAll("_", " ")}` : ""}${times}`;
 }

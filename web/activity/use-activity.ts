@@ -10,6 +10,22 @@ import { useRpcPages } from "../use-rpc.ts";
 export interface ActivityView {
   readonly actor: string;
   readonly action: string;
+  /** The first and the last local day, such as "2026-11-27". */
+  readonly from: string;
+  readonly to: string;
+}
+
+export const everything: ActivityView = { actor: "", action: "", from: "", to: "" };
+
+/** The times between which the days of the view are. */
+function timesOf({ from, to }: ActivityView): { startTime?: string; endTime?: string } {
+  const start = new Date(`${from}T00:00`);
+  const end = new Date(`${to}T00:00`);
+  end.setDate(end.getDate() + 1);
+  return {
+    ...(from !== "" && { startTime: start.toISOString() }),
+    ...(to !== "" && { endTime: end.toISOString() }),
+  };
 }
 
 /**
@@ -21,7 +37,10 @@ export function useActivity(teamId: string, view: ActivityView) {
   const ended = useCell(sessionEnded);
   return useRpcPages(
     rpcs.listEvents,
-    { teamId, ...view, pageSize: bounds.activityPageSize },
+    {
+      ...{ teamId, actor: view.actor, action: view.action, pageSize: bounds.activityPageSize },
+      ...timesOf(view),
+    },
     {
       joined: withNewEvents,
       placeholderData: keepPreviousData,

@@ -9,7 +9,7 @@ import {
   type MessageShape,
 } from "@bufbuild/protobuf";
 import { type Duration, type FieldMask, type Timestamp, timestampMs } from "@bufbuild/protobuf/wkt";
-import { AppSchema } from "#gen/keyrun/v1/app_pb.ts";
+import { type App, AppSchema } from "#gen/keyrun/v1/app_pb.ts";
 import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
 import { AuditService } from "#gen/keyrun/v1/audit_service_pb.ts";
 import { FleetService } from "#gen/keyrun/v1/fleet_service_pb.ts";
@@ -59,9 +59,13 @@ const { createServiceToken, revokeServiceToken } = ServiceTokenService.method;
  */
 const changes: ReadonlyMap<DescMethod, AuditedMethod> = new Map([
   // Keyrun makes the id of the key, and the keyring notes it.
-  change(createKey, "key.create", ({ teamId, expireTime }) => ({
+  change(createKey, "key.create", ({ teamId, expireTime, appIds, requestsPerMinute }) => ({
     team: teamId,
-    detail: { expire_time: timeText(expireTime) },
+    detail: {
+      expire_time: timeText(expireTime),
+      apps: appIdsOf(appIds),
+      requests_per_minute: requestsPerMinute,
+    },
   })),
   change(updateKey, "key.update", ({ teamId, keyId, updateMask, expireTime }) => {
     const changed = maskedFields(updateMask, updateKey.input);
@@ -91,11 +95,12 @@ const changes: ReadonlyMap<DescMethod, AuditedMethod> = new Map([
   change(removeMember, "member.remove", ({ teamId, email }) => ({ team: teamId, email })),
   change(setPreviewAccess, "preview.set", ({ email, granted }) => ({ email, detail: { granted } })),
 
-  change(createApp, "app.create", ({ app }) => ({ app: app?.id })),
-  change(updateApp, "app.update", ({ app, updateMask }) => ({
-    app: app?.id,
-    detail: { changed: maskedFields(updateMask, AppSchema) },
-  })),
+  change(createApp, "app.create", ({ app }) => ({ app: app?.id, detail: { backend: backendOf(app) } })),
+  change(updateApp, "app.update", ({ app, updateMask }) => {
+    const changed = maskedFields(updateMask, AppSchema);
+    const backend = changed.includes("backend") ? backendOf(app) : undefined;
+    return { app: app?.id, detail: { changed, backend } };
+  }),
   change(deleteApp, "app.delete", ({ appId }) => ({ app: appId })),
 
   change(signOut, "session.sign_out", () => ({})),
@@ -175,6 +180,29 @@ function targetOf({ key, app, email, serviceToken }: Omit<Named, "team" | "detai
 function planOf(team: Team | undefined): string | undefined {
   return team && enumText(PlanSchema, team.plan);
 }
+
+/** Where an app's runs go: `echo`, or its origin. A path or a query of a URL may hold a secret. */
+function backendOf(app: App | undefined): string | undefined {
+  const { kind } = app?.backend ?? {};
+  if (kind?.case === "http") return plainOrigin(kind.value.url);
+  if (kind?.case === "grpc") return plainOrigin(`grpc${kind.value.tls ? "s" : ""}://${kind.value.target}`);
+  return kind?.case;
+}
+
+function plainOrigin(text: string): string | undefined {
+  const url = URL.parse(text);
+  const origin = url?.host ? `${url.protocol}//${url.host}` : "";
+  return origin === "" || mayHoldSecret(origin) ? undefined : origin;
+}
+
+/** The first of them that have the form of an id, and how many more there are. */
+function appIdsOf(appIds: readonly string[]): string {
+  const known = appIds.filter(isResourceId);
+  const more = known.length - appIdsShown;
+  return [...known.slice(0, appIdsShown), ...(more > 0 ? [`+${more}`] : [])].join(",");
+}
+
+const appIdsShown = 10;
 
 /** People paste keys into any field, and a key before an `@` has the form of an e-mail. */
 function plainEmail(text: string): string {

@@ -1,14 +1,29 @@
 import { expect, test } from "vitest";
-import { AuditEventSchema } from "#gen/keyrun/v1/audit_event_pb.ts";
-import { detailInWords } from "../../../web/activity/event-words.ts";
+import { AuditChannel, AuditEventSchema } from "#gen/keyrun/v1/audit_event_pb.ts";
+import { detailInWords, originInWords } from "../../../web/activity/event-words.ts";
+import { exactTime } from "../../../web/time/local-format.ts";
 import { sent } from "../../harness/sent-message.ts";
 
 const words = (detail: string) => detailInWords(sent(AuditEventSchema, { detail }), (id) => `key ${id}`);
 
 test("the detail of an event is said in words, a pair at a time, and a key by its name", () => {
   expect(words("changed=display_name,plan plan=pro")).toEqual(["changed: display name, plan", "plan: pro"]);
-  expect(words("overlap=3600s replaced_by_key_id=7k3f")).toEqual(["overlap: 3600s", "replaced by: key 7k3f"]);
-  expect(words("expire_time=2026-12-01T00:00:00.000Z")).toEqual(["expire time: 2026-12-01T00:00:00.000Z"]);
+  const rotated = (overlap: string) => words(`overlap=${overlap} replaced_by_key_id=7k3f`);
+  expect(rotated("86400s")).toEqual(["the old key works for 1 day", "replaced by key 7k3f"]);
+  expect(rotated("5400s")[0]).toBe("the old key works for 90 minutes");
+  expect(rotated("0s")[0]).toBe("the old key ended at once");
+  const time = "2026-12-01T00:00:00.000Z";
+  expect(words(`expire_time=${time}`)).toEqual([`expires ${exactTime(Date.parse(time))}`]);
+  expect(words("apps=echo,shout,+90 requests_per_minute=10")).toEqual([
+    ...["apps: echo, shout, 90 more", "limit: 10 requests a minute"],
+  ]);
+});
+
+test("what is done on the command line is said to be so once", () => {
+  const event = { channel: AuditChannel.COMMAND_LINE, address: "127.0.0.1" };
+  const origin = (actor: string) => originInWords(sent(AuditEventSchema, { ...event, actor }));
+  expect(origin("the command line")).toBe("from 127.0.0.1");
+  expect(origin("ada@example.com")).toBe("on the command line, from 127.0.0.1");
 });
 
 test("an event without a detail, and one of a form that is newer than the page, say nothing more", () => {
