@@ -31,6 +31,14 @@ export function App({ signInCode }: { signInCode: string | null }) {
       </PlainFrame>
     );
   }
+  // Also for a person who is not signed in.
+  if (route.page === "unknown") {
+    return (
+      <PlainFrame>
+        <LazyPage>{({ UnknownPage }) => <UnknownPage />}</LazyPage>
+      </PlainFrame>
+    );
+  }
   return (
     <>
       <SignedInPages route={route} />

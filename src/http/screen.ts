@@ -3,8 +3,8 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join, sep } from "node:path";
 import type { Clock } from "../base/clock.ts";
-import { fail } from "../refusal/refusal.ts";
-import type { HttpHandler, HttpRequest } from "./handler.ts";
+import { fail, Refusal } from "../refusal/refusal.ts";
+import type { Answer, HttpHandler, HttpRequest, HttpResponse } from "./handler.ts";
 import { pathOf } from "./request-head.ts";
 import { createStaticBody, type StaticBody, staticAnswer } from "./static-body.ts";
 
@@ -38,11 +38,30 @@ export function createScreenHandler({
     }
     return files.get(docsPaths.test(path) ? `${path}.html` : path);
   };
+  /** A person who follows a wrong link gets the screen, which says so; programs get JSON. */
+  async function orUnknownPage(request: HttpRequest, file: StaticBody): Promise<Answer> {
+    let answer: Answer;
+    try {
+      answer = await next(request);
+    } catch (thrown) {
+      if (!(thrown instanceof Refusal)) throw thrown;
+      answer = { refusal: thrown };
+    }
+    if (!("refusal" in answer) || answer.refusal.reason !== "NOT_FOUND") return answer;
+    const headers = screenHeaders(address(request));
+    const page = staticAnswer(request, file, { headers, caching: "no-store" });
+    return { ...answer, response: { ...page, status: 404 } };
+  }
+
   return (request) => {
     const path = pathOf(request.target);
     const isDocument = isOwnHost !== undefined && documentPaths.test(path);
     const file = fileAt(request, isDocument ? "/index.html" : path);
-    if (!file || path.endsWith(".html")) return next(request);
+    if (docsPath.test(path) && files.has(`${firstDocs}.html`)) return movedTo(firstDocs, request);
+    if (!file || path.endsWith(".html")) {
+      const page = isOwnHost?.(request) && asksForPage(request) ? files.get("/index.html") : undefined;
+      return page === undefined ? next(request) : orUnknownPage(request, page);
+    }
     if (isOwnHost?.(request) === false) throw fail("MISDIRECTED_REQUEST");
     if (request.method !== "GET" && request.method !== "HEAD") {
       throw fail("METHOD_NOT_ALLOWED", { metadata: { allow: "GET, HEAD" } });
@@ -57,6 +76,20 @@ const documentPaths = /^\/($|settings(\/|$)|sign-in(\/link)?$)/;
 
 /** The pages of the documentation, which anybody may read. */
 const docsPaths = /^\/docs\/[\w-]+$/;
+
+/** Leads to the first of them, which names the others. */
+const docsPath = /^\/docs\/?$/;
+const firstDocs = "/docs/api";
+
+function movedTo(location: string, { requestId }: HttpRequest): HttpResponse {
+  return { status: 302, headers: ["Location", location, "X-Request-Id", requestId], body: "" };
+}
+
+/** True for a browser that goes to an address. Below /api everything is for programs. */
+function asksForPage(request: HttpRequest): boolean {
+  if (request.method !== "GET" || pathOf(request.target).startsWith("/api/")) return false;
+  return /\btext\/html\b/.test(request.header("accept") ?? "");
+}
 
 function cachingOf(path: string): string {
   return path.startsWith("/assets/") ? "public, max-age=31536000, immutable" : "no-cache";

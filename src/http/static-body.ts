@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { promisify } from "node:util";
 import { brotliCompress, constants, gzip } from "node:zlib";
-import type { HttpRequest, HttpResponse } from "./handler.ts";
+import type { HttpRequest, WholeResponse } from "./handler.ts";
 import { weightOfCoding } from "./headers.ts";
 
 /** A body that is the same for every caller, in every coding that can be sent. */
@@ -54,7 +54,7 @@ export function staticAnswer(
   request: HttpRequest,
   body: StaticBody,
   { headers: given, caching }: { readonly headers: readonly string[]; readonly caching: string },
-): HttpResponse {
+): WholeResponse {
   const { coding, bytes } = bestForm(body, request.header("accept-encoding"));
   const headers = [
     ...given,

@@ -140,7 +140,14 @@ describeInBrowser("which page a person sees", () => {
     const screen = await openScreen();
     const { page } = screen;
     await screen.signIn();
-    await page.goto(screen.url("/settings/nowhere"));
+    for (const path of ["/settings/nowhere", "/nowhere", "/docs/nowhere"]) {
+      const answer = await page.goto(screen.url(path));
+      expect(answer?.status()).toBe(path.startsWith("/settings/") ? 200 : 404);
+      await page.getByRole("heading", { name: "Page not found" }).waitFor();
+    }
+    await page.goto(screen.url("/docs"));
+    await page.waitForURL("**/docs/api");
+    await page.goto(screen.url("/nowhere"));
     await page.getByRole("heading", { name: "Page not found" }).waitFor();
     await expectWellMade(page);
     await page.getByRole("link", { name: "Go to API keys" }).click();

@@ -83,13 +83,17 @@ describe("the document", () => {
     "/assets/main-abc.js.br",
     "/docs/api.html",
     "/docs/missing",
-    "/docs/",
     "/assets/main-abc.js.gz",
     "/assets/../index.html",
     "/%2e%2e/index.html",
     "//",
   ])("is not at %s, which goes to the next handler", async (path) => {
     expect(JSON.parse((await load(path)).body.toString())).toEqual({ elsewhere: true });
+  });
+
+  test.each(["/docs", "/docs/"])("%s leads to the first page of the documentation", async (path) => {
+    const { status, headers } = await load(path);
+    expect({ status, location: headers.location }).toEqual({ status: 302, location: "/docs/api" });
   });
 
   test("of the documentation has its own path, and may be kept", async () => {

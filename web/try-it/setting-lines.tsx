@@ -10,18 +10,13 @@ export function SettingLines() {
     { name: "KEYRUN_API_KEY", text: "read -rs KEYRUN_API_KEY && export KEYRUN_API_KEY" },
   ];
   return (
-    <>
-      <ul className="setting-lines">
-        {lines.map(({ name, text }) => (
-          <li key={name}>
-            <code>{text}</code>
-            <CopyButton text={text} what={name} />
-          </li>
-        ))}
-      </ul>
-      <p className="muted small">
-        The second line waits for the key: paste it, and press Enter. It is not shown.
-      </p>
-    </>
+    <ul className="setting-lines">
+      {lines.map(({ name, text }) => (
+        <li key={name}>
+          <code>{text}</code>
+          <CopyButton text={text} what={name} />
+        </li>
+      ))}
+    </ul>
   );
 }

@@ -80,6 +80,7 @@ export function SaveKey({ apiKey, value, teamId, children, onDone }: SaveKeyProp
       {apps.length > 0 && (
         <>
           <SettingLines />
+          <p className="muted small">The second line waits for the key: paste it, and press Enter.</p>
           <CallChoice call={call} onChoose={setCall} />
           <SnippetBlock facts={{ appId, call }} />
           <TestRequest appId={appId} call={call} value={value} teamId={teamId} />
