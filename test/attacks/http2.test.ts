@@ -64,7 +64,7 @@ async function expectEnd({ end }: Http2Attack, client: RawSocket): Promise<void>
 
 function isDecided(heard: string): boolean {
   const { goAway, reset, status, body }: H2Answer = h2AnswerIn(heard);
-  return goAway !== undefined || reset !== undefined || (status !== undefined && body.endsWith("}"));
+  return goAway !== undefined || reset !== undefined || (status !== undefined && body.endsWith("}\n"));
 }
 
 const question = Buffer.from("alive?!\n");
