@@ -27,7 +27,7 @@ Make a key, which is shown this once:
 Run an app with it:
   ${curl}
 `);
-  const { stdout } = await typed(`${makeKey}\n${curl}\necho\necho $KEYRUN_API_KEY`);
+  const { stdout } = await typed(`${makeKey}\n${curl}\necho $KEYRUN_API_KEY`);
   const [answer = "", value = ""] = stdout.split("\n");
   expect(JSON.parse(answer)).toMatchObject({ appId: "echo", text: "hello" });
 
