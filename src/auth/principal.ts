@@ -90,16 +90,18 @@ export interface Call {
 
 /**
  * The name of an actor in records: a member's e-mail, or the name of a service. With the token of
- * the settings, it is "the command line" or "a service". A name has no "@" and no space, so none of
- * these can be taken for another.
+ * the settings or of the data folder, it is "the command line" or "the service token". A name has
+ * no "@" and no space, so none of these can be taken for another.
  */
 export function actorOf(principal: Principal): string {
   if (principal.kind === "session") return principal.email;
-  if (principal.kind !== "service") return "a service";
+  if (principal.kind !== "service") return tokenName;
   const { service, client } = principal;
   if (service) return service.name;
-  return client === undefined ? "a service" : clientName(client);
+  return client === undefined ? tokenName : clientName(client);
 }
+
+const tokenName = "the service token";
 
 /** The request header in which a client of the internal listener says what it is. */
 export const clientHeader = "keyrun-client";

@@ -178,9 +178,9 @@ test("a key that is updated to end now has the event of its expiry, once", async
   const { events } = await keyrun.audit.listEvents({ teamId: "demo" });
   const ofKey = events.filter(({ target }) => target === keyId).map(({ action, actor }) => [action, actor]);
   expect(ofKey.toSorted()).toEqual([
-    ["key.create", "a service"],
+    ["key.create", "the service token"],
     ["key.expire", "Keyrun"],
-    ["key.update", "a service"],
+    ["key.update", "the service token"],
   ]);
   await keyrun.close();
 });

@@ -76,7 +76,13 @@ describe.each(storeOfTier())("with %s", (store, settings) => {
       const { teamId, target, detail = "" } = asked;
       expect(found).toMatchObject([
         {
-          ...{ action, teamId, target: target ?? found[0]?.target, actor: "a service", address: "127.0.0.1" },
+          ...{
+            action,
+            teamId,
+            target: target ?? found[0]?.target,
+            actor: "the service token",
+            address: "127.0.0.1",
+          },
           ...{ channel: AuditChannel.RPC, outcome: AuditOutcome.DONE, reason: "", count: 1 },
           detail: method.name === "RotateKey" ? expect.stringMatching(replacedBy) : detail,
         },
@@ -93,7 +99,15 @@ describe.each(storeOfTier())("with %s", (store, settings) => {
       const found = await eventsOf(async () => expect(await call(method, refused)).toBeDefined());
       const { teamId, target, detail = "" } = refused;
       expect(found).toMatchObject([
-        { action, teamId, target, detail, outcome: AuditOutcome.REFUSED, count: 1, actor: "a service" },
+        {
+          action,
+          teamId,
+          target,
+          detail,
+          outcome: AuditOutcome.REFUSED,
+          count: 1,
+          actor: "the service token",
+        },
       ]);
       expect(found[0]?.reason).toMatch(/^[A-Z_]+$/);
     },

@@ -196,7 +196,7 @@ describe("UpdateKey", () => {
     ended.abort();
     await keyrun().keys.revokeKey({ teamId, keyId });
     const again = await keyrun().keys.updateKey({ teamId, keyId, ...mask("label") });
-    expect(again.key).toMatchObject({ label: "", state: KeyState.REVOKED, revokedBy: "a service" });
+    expect(again.key).toMatchObject({ label: "", state: KeyState.REVOKED, revokedBy: "the service token" });
     expect(
       await refusedCall(keyrun().keys.updateKey({ teamId, keyId, expireTime, ...mask("expire_time") })),
     ).toEqual(expect.objectContaining({ code: Code.FailedPrecondition, reason: "KEY_ENDED" }));

@@ -32,10 +32,10 @@ describe("rotating without an overlap", () => {
     expect(value).toMatch(/^svc_[0-9a-hjkmnp-tv-z]{24}\.[0-9A-Za-z]{49}$/);
     expect(key).toMatchObject({
       ...{ id: value.slice(4, 28), teamId: old.teamId, label: "ci", state: KeyState.ACTIVE },
-      ...{ replacesKeyId: old.keyId, replacedByKeyId: "", createdBy: "a service" },
+      ...{ replacesKeyId: old.keyId, replacedByKeyId: "", createdBy: "the service token" },
     });
     expect(replacedKey).toMatchObject({
-      ...{ id: old.keyId, state: KeyState.REVOKED, revokedBy: "a service" },
+      ...{ id: old.keyId, state: KeyState.REVOKED, revokedBy: "the service token" },
       ...{ replacesKeyId: "", replacedByKeyId: key?.id },
     });
     for (const caller of callers) {

@@ -20,7 +20,7 @@ describe("creating", () => {
       teamId,
       label: "build server",
       redactedValue: `${value.slice(0, 8)}…${value.slice(-4)}`,
-      createdBy: "a service",
+      createdBy: "the service token",
       state: KeyState.ACTIVE,
       requestId: "",
     });
@@ -136,7 +136,7 @@ describe("revoking", () => {
   test("a second time is no error, and keeps the first time and actor", async () => {
     const { id, teamId } = await keyrun().newKey(await keyrun().newTeam());
     const first = await keyrun().keys.revokeKey({ teamId, keyId: id });
-    expect(first.key).toMatchObject({ state: KeyState.REVOKED, revokedBy: "a service" });
+    expect(first.key).toMatchObject({ state: KeyState.REVOKED, revokedBy: "the service token" });
     clock.advance(5_000);
     expect((await keyrun().keys.revokeKey({ teamId, keyId: id })).key).toEqual(first.key);
   });

@@ -46,7 +46,7 @@ describe.each(storeOfTier())("with %s", (_, settings) => {
       const { serviceTokens } = await keyrun.serviceTokens.listServiceTokens({});
       const listed = serviceTokens.find(({ name }) => name === "listed");
       expect(listed).toEqual(serviceToken);
-      expect(listed).toMatchObject({ role: MANAGE, teamIds: ["demo"], createdBy: "a service" });
+      expect(listed).toMatchObject({ role: MANAGE, teamIds: ["demo"], createdBy: "the service token" });
       expect(listed?.redactedValue).toBe(`${value.slice(0, 18)}…${value.slice(-4)}`);
       expect(listed?.lastUseTime).toBeUndefined();
       const local = serviceTokens.at(-1);
@@ -117,7 +117,7 @@ describe.each(storeOfTier())("with %s", (_, settings) => {
           expect((await keys.verifyKey({ value: key.value, cost: 0 })).verdict).toBe(Verdict.VALID);
         }
         const first = await keyrun.serviceTokens.revokeServiceToken({ serviceTokenId: id });
-        expect(first.serviceToken).toMatchObject({ id, revokedBy: "a service" });
+        expect(first.serviceToken).toMatchObject({ id, revokedBy: "the service token" });
         expect(await refusedCall(keys.verifyKey({ value: key.value, cost: 0 }))).toMatchObject({
           code: Code.Unauthenticated,
           reason: "INVALID_CREDENTIAL",
@@ -130,7 +130,7 @@ describe.each(storeOfTier())("with %s", (_, settings) => {
         const other = await keyrun.newTeam();
         const { name, value } = await keyrun.newServiceToken(MANAGE, ["demo"]);
         const { keys, teams } = as(value, keyrun, protocol);
-        const { key } = await keys.createKey({ teamId: "demo", label: "by a service" });
+        const { key } = await keys.createKey({ teamId: "demo", label: "by the service token" });
         expect(key?.createdBy).toBe(name);
         expect((await teams.getRateLimit({ teamId: "demo" })).rateLimit).toBeDefined();
         const words: (string | undefined)[] = [];

@@ -36,7 +36,7 @@ describeInBrowser("all that is known of a key", () => {
     // As German writes it, with the zone.
     const exact = /^\d\d?\.\d\d?\.\d{4}, \d\d:\d\d:\d\d \S+ \((just now|\d+ (?:second|minute)s? ago)\)/;
     expect(facts[3]).toMatch(exact);
-    expect(facts[3]).toMatch(/by a service$/);
+    expect(facts[3]).toMatch(/by the service token$/);
     expect(facts[4]).toMatch(exact);
     expect(await dialog.locator("time[lang]").first().getAttribute("lang")).toBe("de-DE");
     await expectWellMade(page, "details");

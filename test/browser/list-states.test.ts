@@ -71,7 +71,7 @@ describeInBrowser("the list of keys, in each of its states", () => {
     const cells = await rowOf(page, "ci-deploy").getByRole("cell").allTextContents();
     expect(cells).toEqual([
       expect.stringMatching(/^svc_[0-9a-z]{4}….{4}$/),
-      expect.stringMatching(/^(just now|\d+ (?:second|minute)s? ago)by a service$/),
+      expect.stringMatching(/^(just now|\d+ (?:second|minute)s? ago)by the service token$/),
       ...["Never used", "Revoke"],
     ]);
     const name = await page.getByRole("button", { name: /^Revoke untitled key svc_.{4}….{4}$/ }).count();

@@ -66,10 +66,10 @@ describeInBrowser("changes by others, as they happen", () => {
     const pass = await holdTimers(screen, bounds.departingRowMs, bounds.statusMs);
     await signInAndWatch(screen);
     await keyrun.keys.revokeKey({ teamId: "demo", keyId: keyId! });
-    await rowOf(page, "ci-deploy").getByText("Revoked by a service just now").waitFor();
+    await rowOf(page, "ci-deploy").getByText("Revoked by the service token just now").waitFor();
     await page
       .getByRole("status")
-      .getByText("Key ci-deploy was revoked by a service")
+      .getByText("Key ci-deploy was revoked by the service token")
       .waitFor({ state: "attached" });
     await pass();
     await rowOf(page, "ci-deploy").waitFor({ state: "detached" });
@@ -83,7 +83,7 @@ describeInBrowser("changes by others, as they happen", () => {
     const [, keyId] = await makeKeys(screen, "first", "ci-deploy", "last");
     await signInAndWatch(screen);
     await keyrun.keys.revokeKey({ teamId: "demo", keyId: keyId! });
-    await rowOf(page, "ci-deploy").getByText("Revoked by a service just now").waitFor();
+    await rowOf(page, "ci-deploy").getByText("Revoked by the service token just now").waitFor();
     await expectWellMade(page, "revoked-elsewhere");
     await context.setOffline(true);
     await page.getByText("Live updates paused, retrying").waitFor();
@@ -93,7 +93,7 @@ describeInBrowser("changes by others, as they happen", () => {
     await rowOf(page, "newest").waitFor();
     const rows = page.getByRole("rowheader");
     expect(await rows.allTextContents()).toEqual(["newest", "last", "ci-deployRevoked", "first"]);
-    await rowOf(page, "ci-deploy").getByText("Revoked by a service just now").waitFor();
+    await rowOf(page, "ci-deploy").getByText("Revoked by the service token just now").waitFor();
     await pass();
     await soon(() => rows.allTextContents()).toEqual(["newest", "last", "first"]);
   });
@@ -106,7 +106,7 @@ describeInBrowser("changes by others, as they happen", () => {
     await page.getByRole("button", { name: "Revoke ci-deploy" }).click();
     await keyrun.keys.revokeKey({ teamId: "demo", keyId: keyId! });
     const dialog = page.getByRole("alertdialog", { name: "Key ci-deploy is revoked" });
-    await dialog.getByText(/^Revoked by a service/).waitFor();
+    await dialog.getByText(/^Revoked by the service token/).waitFor();
     expect(await dialog.getByRole("button", { name: "Revoke key" }).count()).toBe(0);
     await expectAccessible(page);
     await dialog.getByText("Close", { exact: true }).click();

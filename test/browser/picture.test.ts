@@ -64,7 +64,7 @@ const keys = [
     label: "Old billing worker",
     redacted: "svc_c4wr…m2Ld",
     created: 210 * days,
-    by: "a service",
+    by: "the service token",
     used: 3 * days,
     uses: (day: number) => (day > 26 ? 0 : 900 - 33 * day + ((day * 31) % 90)),
   },

@@ -95,7 +95,7 @@ describeInBrowser("revoking a key", () => {
     await keyrun.keys.revokeKey({ teamId: "demo", keyId: keyId! });
     await page.getByRole("button", { name: "Revoke key" }).click();
     await page
-      .getByText(/^Revoked by a service (just now|\d+ (?:second|minute)s? ago) · .*\d:\d\d:\d\d/)
+      .getByText(/^Revoked by the service token (just now|\d+ (?:second|minute)s? ago) · .*\d:\d\d:\d\d/)
       .waitFor();
     await page.getByRole("alertdialog", { name: "Key ci-deploy is revoked" }).waitFor();
     await page.getByRole("alertdialog").getByText("Close", { exact: true }).click();

@@ -223,10 +223,10 @@ describeInBrowser("finding a key among many", () => {
     await soon(() => labels(page)).toEqual(["deploy again", "Deploy to staging", "ci-deploy"]);
     await page.getByText("8 active keys (up to 50)").waitFor();
     await keyrun.keys.revokeKey({ teamId, keyId: ids[0]! });
-    await said(page, "Key one was revoked by a service");
+    await said(page, "Key one was revoked by the service token");
     expect(await rowOf(page, "one").count()).toBe(0);
     await keyrun.keys.revokeKey({ teamId, keyId: ids[3]! });
-    await rowOf(page, "ci-deploy").getByText("Revoked by a service just now").waitFor();
+    await rowOf(page, "ci-deploy").getByText("Revoked by the service token just now").waitFor();
     await page.getByText("6 active keys (up to 50), 2 past").waitFor();
     await field(page).fill("");
     await soon(async () => (await labels(page)).includes("elsewhere")).toBe(true);

@@ -68,6 +68,18 @@ test("the page of fleets names alerts that docs/alerts.yaml has, which a test ru
   expect(named.filter((name) => !rules.includes(name))).toEqual([]);
 });
 
+test("every alert leads to its part of the runbook, which has no other, and names refusals that there are", () => {
+  const rules = read("docs/alerts.yaml");
+  const names = [...rules.matchAll(/^ +- alert: (\w+)$/gm)].map(([, name = ""]) => name);
+  const urls = [...rules.matchAll(/^ +runbook_url: (.*)$/gm)].map(([, url = ""]) => url);
+  expect(urls).toEqual(names.map((name) => `docs/runbook.md#${name.toLowerCase()}`));
+  const parts = [...read("docs/runbook.md").matchAll(/^## (.*)$/gm)].map(([, title = ""]) => title);
+  expect(parts).toEqual(names);
+  const codes = [...rules.matchAll(/with `([a-z_]+)`/g)].map(([, code = ""]) => code.toUpperCase());
+  expect(codes).toContain("INTERNAL");
+  expect(codes.filter((code) => !(code in reasons) && code !== "REFUSE")).toEqual([]);
+});
+
 test("the table for callers names the refusals of a run, each in the row of its status", () => {
   const [, section = ""] = read("docs/api.md").split("## When a run is refused");
   const rows = [...section.matchAll(/^\| (\d[\d, ]*) \| (.*?) \|/gm)].flatMap(

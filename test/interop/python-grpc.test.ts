@@ -40,7 +40,7 @@ test.skipIf(isMissing)("gRPC from Python shows the same life of a key", async ()
   expect(story).toMatchObject({
     run: { appId: "echo", text: "hello from Python", remaining: "59" },
     verified: { verdict: "VERDICT_VALID", teamId: "demo", plan: "PLAN_FREE", rateLimit: { remaining: 59 } },
-    revoked: { key: { state: "KEY_STATE_REVOKED", revokedBy: "a service", label: "python" } },
+    revoked: { key: { state: "KEY_STATE_REVOKED", revokedBy: "the service token", label: "python" } },
     refused: {
       code: "UNAUTHENTICATED",
       words: expect.stringMatching(/^The API key was revoked at 20\S+Z and/),

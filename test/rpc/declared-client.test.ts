@@ -36,7 +36,7 @@ describe.each(Object.entries(transports))("over %s, a key that a service makes",
   test.each([undefined, "", "Command-Line", "ada@example.com", "constructor", "command-line, command-line"])(
     "is a service's if it says %j, so that no caller writes a name of its own",
     async (client) => {
-      expect(await createdBy(client)).toEqual(Array(3).fill("a service"));
+      expect(await createdBy(client)).toEqual(Array(3).fill("the service token"));
     },
   );
 });

@@ -51,7 +51,9 @@ describe("a signed-in person", () => {
     expect(key).toMatchObject({ createdBy: owner, revokedBy: "" });
     const revoked = await keys.revokeKey({ teamId: "demo", keyId: key!.id });
     expect(revoked.key).toMatchObject({ createdBy: owner, revokedBy: owner });
-    expect((await keyrun.keys.createKey({ teamId: "demo" })).key).toMatchObject({ createdBy: "a service" });
+    expect((await keyrun.keys.createKey({ teamId: "demo" })).key).toMatchObject({
+      createdBy: "the service token",
+    });
   });
 
   test("may do nothing in another team, with the same words as for a team that does not exist", async () => {
@@ -277,7 +279,7 @@ describe("watching keys", () => {
     await keyrun.keys.revokeKey({ teamId: "demo", keyId: key!.id });
     expect(await next()).toMatchObject({
       case: "revoked",
-      value: { id: key!.id, createdBy: owner, revokedBy: "a service" },
+      value: { id: key!.id, createdBy: owner, revokedBy: "the service token" },
     });
   });
 
