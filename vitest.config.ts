@@ -11,7 +11,7 @@ const mutants = ["test/campaigns/mutants.test.ts"];
 const services = [
   "packages/transcode/test/packed.test.ts",
   "test/api/fleet-*.test.ts",
-  "test/app/store-trouble.test.ts",
+  "test/app/{renewed-tls,store-trouble}.test.ts",
   "test/bench/questions.test.ts",
   "test/cli/{completion/shells,fleet,tls}.test.ts",
   "test/{conformance,interop}/*.test.ts",

@@ -109,6 +109,8 @@ export const bounds = {
   unpushedChangesMax: 10_000,
   /** Registrations of this process in a fleet that it remembers. */
   ownRegistrationsMax: 64,
+  /** How often the files of TLS are looked at, for a renewed certificate. */
+  tlsLookMs: 5_000,
   /** How long a nudge may take. A slower one is no faster than the heartbeat. */
   nudgeMsMax: 250,
   lastUseFlushMs: 1_000,

@@ -18,9 +18,9 @@ import type { Log } from "../log/log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { createNudge } from "../rpc/nudge.ts";
 import type { Config, PlanName } from "../settings/config.ts";
-import type { TlsFiles } from "../settings/tls-files.ts";
 import type { FleetStore } from "../store/stores.ts";
 import { createHoldLog } from "./hold-log.ts";
+import type { RenewedTls } from "./renewed-tls.ts";
 
 export interface EnterFleetParts {
   readonly config: Config;
@@ -32,7 +32,7 @@ export interface EnterFleetParts {
   readonly serviceToken: string;
   /** The version of Keyrun. */
   readonly version: string;
-  readonly tls: TlsFiles | undefined;
+  readonly tls: RenewedTls | undefined;
   readonly newId: () => string;
   /** Raises the floors that changes of all instances ask for. */
   readonly apply: (changes: readonly NumberedChange[]) => void;
@@ -173,7 +173,7 @@ function limitsWith(
 function nudgeOf({ secrets, tls, log }: EnterFleetParts): (addresses: readonly string[]) => void {
   const nudge = createNudge({
     token: createInstanceTokens(secrets).own,
-    tls,
+    tls: () => tls?.current(),
     msMax: bounds.nudgeMsMax,
     onFailed: (address, cause) => log.debug({ address, cause }, "an instance could not be nudged"),
   });

@@ -31,7 +31,8 @@ import type { Traces } from "../traces/traces.ts";
 import { createCaches } from "./caches.ts";
 import { createMembership, type Membership } from "./membership.ts";
 import { meterStores } from "./meters.ts";
-import { loadServiceSecrets, loadTlsFiles, warnOfOtherPrefix } from "./service-secrets.ts";
+import { openTls } from "./renewed-tls.ts";
+import { loadServiceSecrets, warnOfOtherPrefix } from "./service-secrets.ts";
 import { openSharedLimit } from "./shared-limit.ts";
 import type { ScreenNotice } from "./start-words.ts";
 
@@ -96,7 +97,8 @@ export type Opened = Awaited<ReturnType<typeof open>>;
 export async function open({ config, parts, closers }: Start) {
   const { clock, log } = parts;
   const files = createSecretFiles(config.dataDir, randomBytes);
-  const tls = config.grpcTls && loadTlsFiles(config.grpcTls);
+  const tls = config.grpcTls && openTls(config.grpcTls, { log });
+  if (tls) closers.push(tls.stop);
   const traces = await openTraces(parts.version);
   if (traces) closers.push(traces.close);
   const opened = await parts.openStores();

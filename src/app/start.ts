@@ -148,7 +148,10 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
   );
   const handler = await createPublicHandler({ config, clock, version, readiness, services, withScreen });
   const publicListener = createPublicListener({ ...basis, handler });
-  const internalListener = createInternalListener({ ...basis, tls: opened.tls });
+  const { tls } = opened;
+  const internalListener = createInternalListener({ ...basis, tls: tls?.current() });
+  tls?.onRenewed(internalListener.setTls);
+  tls?.start();
   const listeners = [publicListener, internalListener];
   opened.observed.process = () => ({
     connections: { public: publicListener.connections(), internal: internalListener.connections() },

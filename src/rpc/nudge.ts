@@ -10,11 +10,17 @@ import { FleetService } from "#gen/keyrun/v1/fleet_service_pb.ts";
 export interface NudgeParts {
   /** The credential that other instances take. */
   readonly token: string;
-  /** Undefined: the internal listeners speak plaintext. */
-  readonly tls: { readonly cert: string; readonly key: string; readonly clientCa: string } | undefined;
+  /** The same until it is renewed. Undefined: the internal listeners speak plaintext. */
+  readonly tls: () => NudgeTls | undefined;
   readonly msMax: number;
   /** Called with an address that was not reached, and why. */
   readonly onFailed: (address: string, cause: unknown) => void;
+}
+
+interface NudgeTls {
+  readonly cert: string;
+  readonly key: string;
+  readonly clientCa: string;
 }
 
 /** Tells other instances, by the addresses of their internal listeners, to read the changes. */
@@ -31,20 +37,24 @@ export function createNudge(parts: NudgeParts): Nudge {
   let targets = new Map<string, Target>();
   return {
     send(addresses) {
-      targets = new Map(
-        addresses.map((address) => [address, targets.get(address) ?? createTarget(parts, address)]),
-      );
+      const tls = parts.tls();
+      const targetOf = (address: string) => {
+        const known = targets.get(address);
+        return known?.tls === tls && known ? known : createTarget(parts, address, tls);
+      };
+      targets = new Map(addresses.map((address) => [address, targetOf(address)]));
       for (const target of targets.values()) target.nudge();
     },
   };
 }
 
 interface Target {
+  readonly tls: NudgeTls | undefined;
   nudge(): void;
 }
 
-function createTarget(parts: NudgeParts, address: string): Target {
-  const client = clientOf(parts, address);
+function createTarget(parts: NudgeParts, address: string, tls: NudgeTls | undefined): Target {
+  const client = clientOf(parts.token, address, tls);
   let isUnderWay = false;
   let isWanted = false;
 
@@ -60,6 +70,7 @@ function createTarget(parts: NudgeParts, address: string): Target {
   }
 
   return {
+    tls,
     nudge() {
       isWanted = true;
       if (!isUnderWay) void send();
@@ -67,7 +78,7 @@ function createTarget(parts: NudgeParts, address: string): Target {
   };
 }
 
-function clientOf({ token, tls }: NudgeParts, address: string): Client<typeof FleetService> {
+function clientOf(token: string, address: string, tls: NudgeTls | undefined): Client<typeof FleetService> {
   const transport = createConnectTransport({
     baseUrl: `${tls ? "https" : "http"}://${address}`,
     httpVersion: "2",

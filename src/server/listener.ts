@@ -13,7 +13,7 @@ import {
   createIdleBound,
   keepWhileOpen,
 } from "./connection/connections.ts";
-import { createHttp1Server, type ListenerTls } from "./connection/http1-server.ts";
+import { createHttp1Server, type ListenerTls, setTls } from "./connection/http1-server.ts";
 import { createCallerCheck, createHttp2Acceptor, createStreamCheck } from "./connection/http2-server.ts";
 import { splitProtocols } from "./connection/split-protocols.ts";
 import type { Drainable } from "./drain.ts";
@@ -50,6 +50,8 @@ export interface Listener extends Drainable {
   listen(at: HostAndPort): Promise<HostAndPort>;
   /** How many connections are open. */
   connections(): number;
+  /** New connections get these certificates. Those that are open go on. Only for one with TLS. */
+  setTls(tls: ListenerTls): void;
 }
 
 /**
@@ -137,6 +139,7 @@ export function createListener(options: ListenerOptions): Listener {
     closeConnections,
     stopAccepting,
     connections: () => connections.all.size,
+    setTls: (renewed) => setTls(http1, renewed, limits),
     drained: () => closed,
     destroy() {
       stopAccepting();

@@ -73,7 +73,7 @@ test("an instance that is gone is reported, and holds no other up", async () => 
 function nudgeAndFailures() {
   const failed: string[] = [];
   const onFailed = (address: string) => void failed.push(address);
-  return { failed, nudge: createNudge({ token: "t", tls: undefined, msMax: 5_000, onFailed }) };
+  return { failed, nudge: createNudge({ token: "t", tls: () => undefined, msMax: 5_000, onFailed }) };
 }
 
 async function serveNudges(onNudge: () => Promise<void>): Promise<string> {

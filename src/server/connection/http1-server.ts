@@ -1,7 +1,11 @@
 /** Node's HTTP/1.1 server with every limit set, also for callers that close their end at once. */
 
 import { createServer, type Server, type ServerOptions } from "node:http";
-import { createServer as createTlsServer, type ServerOptions as TlsServerOptions } from "node:https";
+import {
+  createServer as createTlsServer,
+  Server as TlsServer,
+  type ServerOptions as TlsServerOptions,
+} from "node:https";
 import type { Socket } from "node:net";
 import type { NodeResponse } from "../node-http.ts";
 import type { TransportLimits } from "../transport.ts";
@@ -86,6 +90,12 @@ function tlsOptions({ cert, key, clientCa }: ListenerTls, limits: TransportLimit
     ALPNProtocols: ["h2", "http/1.1"],
     handshakeTimeout: limits.tlsHandshakeMsMax,
   };
+}
+
+/** Gives new connections of the server, which is one of TLS, these certificates. */
+export function setTls(server: Server, tls: ListenerTls, limits: TransportLimits): void {
+  if (!(server instanceof TlsServer)) throw new Error("the listener has no TLS");
+  server.setSecureContext(tlsOptions(tls, limits));
 }
 
 /** Those of TLS 1.3, and those of TLS 1.2 that RFC 9325 recommends. Node takes CBC, too. */
