@@ -116,7 +116,11 @@ function enumSchema(schemas: SchemaContext, { typeName, values }: DescEnum): Jso
 
 /** At most one member may be set; exactly one if the oneof's comment starts with "Required.". */
 function oneofSchema({ words }: ProtoFacts, oneof: DescOneof): JsonObject {
-  const members: JsonObject[] = oneof.fields.map(({ jsonName }) => ({ required: [jsonName] }));
+  // Linters look for the property beside the word that it is required.
+  const members: JsonObject[] = oneof.fields.map(({ jsonName }) => ({
+    properties: { [jsonName]: {} },
+    required: [jsonName],
+  }));
   const must = words[`${oneof.parent.typeName}.${oneof.name}`]?.startsWith("Required.") ?? false;
   return { oneOf: must ? members : [...members, { not: { anyOf: members } }] };
 }

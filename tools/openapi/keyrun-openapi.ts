@@ -58,13 +58,14 @@ export function createKeyrunOpenApi({ services, facts }: KeyrunOpenApiOptions): 
     successHeaders: background.headers.of(200),
     refusals: background.refusals,
   };
-  return createOpenApi({
+  const document = createOpenApi({
     services,
     info: {
       title: "Keyrun",
       version: version,
       description,
       contact: { name: "The operator of this Keyrun" },
+      license: { name: "UNLICENSED", identifier: "LicenseRef-UNLICENSED" },
     },
     serverUrl: "/",
     words: protoWords,
@@ -98,6 +99,17 @@ export function createKeyrunOpenApi({ services, facts }: KeyrunOpenApiOptions): 
       },
     },
   });
+  return withoutUnusedHeaders(document);
+}
+
+/** Most headers of refusals are written where they may be absent, and not referred to. */
+function withoutUnusedHeaders(document: JsonObject): JsonObject {
+  const written = JSON.stringify(document);
+  const components = document.components as { readonly headers: JsonObject };
+  const used = Object.entries(components.headers).filter(([name]) =>
+    written.includes(`"#/components/headers/${name}"`),
+  );
+  return { ...document, components: { ...components, headers: Object.fromEntries(used) } };
 }
 
 const description =

@@ -40,6 +40,7 @@ export interface OpenApiOptions extends ProtoFacts {
     readonly version: string;
     readonly description: string;
     readonly contact?: { readonly name: string };
+    readonly license?: { readonly name: string; readonly identifier: string };
   };
   readonly serverUrl: string;
   /**

@@ -20,7 +20,8 @@ export const runRefusals: RefusalGroup = { reasons: runReasons, prefix: "" };
 /**
  * Returns the responses to refused requests by HTTP status, one response for each status, with
  * every code that it may hold and an example of each. The code that refuses requests makes the
- * examples, so they are exactly what callers get.
+ * examples, so they are exactly what callers get. Of the two media types only the usual one is
+ * named: generated clients would give the error the type of either, and none of its fields.
  */
 export function refusalAnswers(
   group: RefusalGroup,
@@ -33,12 +34,8 @@ export function refusalAnswers(
       const here = reasonsWith(group, status);
       const refusals = here.map((reason) => fail(reason, exampleFacts[reason]));
       const description = here.map((reason) => lineOf(reason, exampleFacts[reason])).join("\n\n");
-      const content = Object.fromEntries(
-        formsWith(status).map((form) => [
-          form.mediaType,
-          contentOf(form, { schema: `${group.prefix}${form.name}${status}`, refusals }),
-        ]),
-      );
+      const schema = `${group.prefix}Error${status}`;
+      const content = { "application/json": contentOf({ schema, refusals }) };
       return [status, { description, headers: headers.of(status), content }];
     }),
   );
@@ -52,46 +49,20 @@ function reasonsWith(group: RefusalGroup, status: number): Reason[] {
   return group.reasons.filter((reason) => reasons[reason].httpStatus === status);
 }
 
-function formsWith(status: number): Form[] {
-  return forms.filter(({ unread }) => unread || !unreadStatuses.includes(status));
-}
-
 /** The words from the table of reasons, even if the example has its own words. */
 function lineOf(reason: Reason, { metadata = {} }: RefusalFacts = {}): string {
   const refusal = fail(reason, { metadata });
   return `\`${publicCode(refusal)}\`: ${refusal.message}`;
 }
 
-/** The HTTP parser sends these before it knows which media types the caller accepts. */
-const unreadStatuses = [408, 431];
-
-interface Form {
-  /** True if this form is sent even when the request could not be read. */
-  readonly unread: boolean;
-  readonly mediaType: string;
-  /** The schema's name, before the status. */
-  readonly name: string;
-  /** Returns the schema of these refusals. */
-  readonly schemaOf: (refusals: readonly Refusal[]) => JsonObject;
-}
-
-const forms: readonly Form[] = [
-  { unread: true, mediaType: "application/json", name: "Error", schemaOf: errorSchema },
-  { unread: false, mediaType: "application/problem+json", name: "Problem", schemaOf: problemSchema },
-];
-
 /**
- * Returns a schema for each form and status, for `#/components/schemas`. Each is whole: a schema
- * that only narrowed a common one would forbid the properties of the other, as strict tools read
- * it.
+ * Returns a schema for each status, for `#/components/schemas`. Each is whole: a schema that only
+ * narrowed a common one would forbid the properties of the other, as strict tools read it.
  */
 export function refusalSchemas(group: RefusalGroup): Record<string, JsonObject> {
-  const schemas = statusesOf(group).flatMap((status) => {
+  const schemas = statusesOf(group).map((status) => {
     const refusals = reasonsWith(group, status).map((reason) => fail(reason));
-    return formsWith(status).map(({ name, schemaOf }) => [
-      `${group.prefix}${name}${status}`,
-      schemaOf(refusals),
-    ]);
+    return [`${group.prefix}Error${status}`, errorSchema(refusals)];
   });
   return Object.fromEntries(schemas);
 }
@@ -120,22 +91,6 @@ function errorSchema(refusals: readonly Refusal[]): JsonObject {
   return { description: "Why a request was refused.", ...objectOf({ error }) };
 }
 
-function problemSchema(refusals: readonly Refusal[]): JsonObject {
-  const [status = 0] = refusals.map(({ reason }) => reasons[reason].httpStatus);
-  const problem = objectOf({
-    type: oneOf(
-      "`urn:keyrun:error:` and the code.",
-      refusals.map((one) => `urn:keyrun:error:${publicCode(one)}`),
-    ),
-    title: { type: "string", description: "The code in plain words." },
-    status: { type: "integer", description: "The HTTP status.", const: status },
-    detail: { type: "string", description: "What happened and what to do, for people." },
-    code: codeSchema(refusals),
-    ...commonSchemas,
-  });
-  return { description: "Why a request was refused, as RFC 9457 has it.", ...problem };
-}
-
 function codeSchema(refusals: readonly Refusal[]): JsonObject {
   return oneOf("What happened, for programs.", refusals.map(publicCode));
 }
@@ -159,19 +114,22 @@ const commonSchemas: Record<string, JsonObject> = {
   },
 };
 
-function contentOf(
-  { mediaType }: Form,
-  { schema, refusals }: { readonly schema: string; readonly refusals: readonly Refusal[] },
-): JsonObject {
-  const examples = refusals.map((refusal) => [publicCode(refusal), { value: bodyOf(refusal, mediaType) }]);
+function contentOf({
+  schema,
+  refusals,
+}: {
+  readonly schema: string;
+  readonly refusals: readonly Refusal[];
+}): JsonObject {
+  const examples = refusals.map((refusal) => [publicCode(refusal), { value: bodyOf(refusal) }]);
   return {
     schema: { $ref: `#/components/schemas/${schema}` },
     examples: Object.fromEntries(examples),
   };
 }
 
-function bodyOf(refusal: Refusal, accept: string): JsonValue {
-  const { body } = refusalResponse(refusal, { requestId: "order-4711", accept, rateHeaders: [] });
+function bodyOf(refusal: Refusal): JsonValue {
+  const { body } = refusalResponse(refusal, { requestId: "order-4711", accept: "", rateHeaders: [] });
   return JSON.parse(String(body));
 }
 

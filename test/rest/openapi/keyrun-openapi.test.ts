@@ -114,13 +114,19 @@ test("the document is valid OpenAPI 3.1 and has exactly the paths of the HTTP ru
 });
 
 test("a linter finds a contact, no schema in parts, and a place for each property of an example", () => {
+  const written = JSON.stringify(document);
+  const components: Record<string, JsonObject> = document.components as never;
+  const unused = Object.entries(components).flatMap(([kind, parts]) =>
+    Object.keys(parts).filter((name) => !written.includes(`"#/components/${kind}/${name}"`)),
+  );
+  expect(unused).toEqual(["apiKey"]);
   expect(whole.info.contact).toEqual({ name: "The operator of this Keyrun" });
   expect(JSON.stringify(document)).not.toContain('"allOf"');
   const contents = Object.values(run.responses).flatMap(({ content }) => Object.values(content));
   const found = contents.flatMap(({ schema, examples = {} }) =>
     Object.values(examples).flatMap(({ value }) => unnamedIn(schema as Plain, value)),
   );
-  expect(contents.length).toBeGreaterThan(20);
+  expect(contents.length).toBeGreaterThan(15);
   expect(found).toEqual([]);
 });
 
@@ -256,27 +262,23 @@ describe.each(runReasons)("%s", (reason) => {
   const answer = run.responses[httpStatus]!;
   const parserOnly = httpStatus === 408 || httpStatus === 431;
 
-  test.each(parserOnly ? ["application/json"] : ["application/json", "application/problem+json"])(
-    "as the server sends it in %s fits its schema, as does the example, and another code does not fit",
-    (accept) => {
-      const { schema, examples } = answer.content[accept]!;
-      const metadata = { allow: "POST", bytes_max: "1", limit: "1", retry_after_s: "1", revoke_time: "now" };
-      const refusal = fail(reason, { metadata, param: "text", retryAfterMs: 1 });
-      const sent = refusalResponse(refusal, { requestId: "r-1", accept, rateHeaders: [] });
-      expect(sent.headers).toContain(accept);
-      const text = String(sent.body);
-      expect(accepts(schema, JSON.parse(text))).toBe(true);
-      expect(accepts(schema, examples[code]!.value)).toBe(true);
-      expect(JSON.stringify(examples)).not.toContain("?");
-      expect(accepts(schema, JSON.parse(text.replaceAll(`"${code}"`, '"no_such_code"')))).toBe(false);
-      const unnamed = text.replace('"requestId"', '"requestid"');
-      expect(accepts(schema, JSON.parse(unnamed))).toBe(false);
-    },
-  );
+  test("as the server sends it fits its schema, as does the example, and another code does not fit", () => {
+    const { schema, examples } = answer.content["application/json"]!;
+    const metadata = { allow: "POST", bytes_max: "1", limit: "1", retry_after_s: "1", revoke_time: "now" };
+    const refusal = fail(reason, { metadata, param: "text", retryAfterMs: 1 });
+    const sent = refusalResponse(refusal, { requestId: "r-1", accept: undefined, rateHeaders: [] });
+    const text = String(sent.body);
+    expect(accepts(schema, JSON.parse(text))).toBe(true);
+    expect(accepts(schema, examples[code]!.value)).toBe(true);
+    expect(JSON.stringify(examples)).not.toContain("?");
+    expect(accepts(schema, JSON.parse(text.replaceAll(`"${code}"`, '"no_such_code"')))).toBe(false);
+    const unnamed = text.replace('"requestId"', '"requestid"');
+    expect(accepts(schema, JSON.parse(unnamed))).toBe(false);
+  });
 
-  test("is described in every form that it can have", () => {
-    const forms = ["application/json", ...(parserOnly ? [] : ["application/problem+json"])];
-    expect(Object.keys(answer.content)).toEqual(forms);
+  // Of two, generated clients make a union, of which no field can be read.
+  test("is described in one media type", () => {
+    expect(Object.keys(answer.content)).toEqual(["application/json"]);
   });
 
   test("has exactly the headers that the document lists", () => {
