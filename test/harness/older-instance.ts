@@ -25,7 +25,13 @@ export async function registerOlderInstance(one: Keyrun, { schema }: { readonly 
   const facts = instanceFactsOf({ schema, secretVersions, serviceTokenMark: mark, address: null });
   const older = randomUUID();
   await control.register(older, facts);
-  const leave = () => control.remove(older);
+  // Else the others take it for dead, which a busy machine may see before the test has ended.
+  const beat = async () => control.beat(older, { ack: (await control.read()).seq, nSeen: 0 });
+  const beating = setInterval(() => void beat().catch(() => {}), 1_000);
+  const leave = async () => {
+    clearInterval(beating);
+    await control.remove(older);
+  };
   onTestFinished(leave);
   return { leave };
 }
