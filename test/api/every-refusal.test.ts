@@ -46,6 +46,7 @@ describe("a refusal is answered, counted and logged once:", () => {
   const keyruns = ["keyrun", "oidcKeyrun"] as const;
   const ledgers: Ledger[] = [];
   let sentCount = 0;
+  let wasPrepared = false;
 
   beforeAll(async () => {
     subscribe("net.server.socket", onAccepted);
@@ -59,7 +60,8 @@ describe("a refusal is answered, counted and logged once:", () => {
     const url = new URL(world.url(one.listener, one.at));
     const undo = await one.prepare?.(world);
     try {
-      const ledger = await openLedger(world[one.at ?? "keyrun"]);
+      const isIdle = one.prepare === undefined && !wasPrepared;
+      const ledger = await openLedger(world[one.at ?? "keyrun"], { isIdle });
       const openBefore = openConnections(url.port);
       sentCount += 1;
       const sentId = `case-${sentCount}`;
@@ -73,6 +75,7 @@ describe("a refusal is answered, counted and logged once:", () => {
       expectLine(ledger, one, requestIdOf(answer) ?? sentId);
     } finally {
       await undo?.();
+      wasPrepared = one.prepare !== undefined;
     }
   });
 

@@ -25,14 +25,18 @@ export interface Ledger {
   lines(): RefusalLine[];
 }
 
-export async function openLedger(keyrun: Keyrun): Promise<Ledger> {
+/** The counts as they were last read. A read takes as long as a request. */
+const latest = new WeakMap<Keyrun, Map<string, number>>();
+
+/** `isIdle`: nothing was sent to the Keyrun since the growth of another ledger was read. */
+export async function openLedger(keyrun: Keyrun, { isIdle = false } = {}): Promise<Ledger> {
   const linesBefore = keyrun.logLines.length;
-  const before = await counts(keyrun);
+  const before = (isIdle && latest.get(keyrun)) || (await counts(keyrun));
   return {
     async growth() {
-      const grown = [...(await counts(keyrun))].map(
-        ([series, count]) => [series, count - (before.get(series) ?? 0)] as const,
-      );
+      const now = await counts(keyrun);
+      latest.set(keyrun, now);
+      const grown = [...now].map(([series, count]) => [series, count - (before.get(series) ?? 0)] as const);
       return Object.fromEntries(grown.filter(([, by]) => by !== 0));
     },
     lines: () => keyrun.logLines.slice(linesBefore).flatMap(refusalLine),
