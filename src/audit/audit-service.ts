@@ -58,7 +58,11 @@ function seesAll(principal: Principal): boolean {
 
 type Filter = Omit<AuditQuery, "limit" | "after">;
 
-function filterOf({ teamId, actor, action, startTime, endTime }: ListEventsRequest): Filter {
+function filterOf({ teamId, actor, action, targets, startTime, endTime }: ListEventsRequest): Filter {
+  if (targets.length > auditBounds.targetsMax) {
+    const problem = `targets must be at most ${auditBounds.targetsMax}.`;
+    throw fail("INVALID_ARGUMENT", { param: "targets", problem });
+  }
   if (startTime && endTime && msOf(startTime) > msOf(endTime)) {
     const problem = "start_time must not be after end_time.";
     throw fail("INVALID_ARGUMENT", { param: "start_time", problem });
@@ -67,6 +71,7 @@ function filterOf({ teamId, actor, action, startTime, endTime }: ListEventsReque
     ...(teamId !== "" && { teamId }),
     ...(actor !== "" && { actor }),
     ...(action !== "" && { action }),
+    ...(targets.length > 0 && { targets }),
     ...(startTime && { fromMs: msOf(startTime) }),
     ...(endTime && { beforeMs: msOf(endTime) }),
   };
@@ -78,8 +83,9 @@ function msOf({ seconds, nanos }: Timestamp): number {
 }
 
 /** A token is bound to the filters. It holds a digest, and so never their texts. */
-function scopeOf({ teamId, actor, action, fromMs, beforeMs }: Filter): string {
-  const meaning = JSON.stringify([teamId, actor, action, fromMs, beforeMs].map((each) => each ?? null));
+function scopeOf({ teamId, actor, action, targets, fromMs, beforeMs }: Filter): string {
+  const all = [teamId, actor, action, targets, fromMs, beforeMs];
+  const meaning = JSON.stringify(all.map((each) => each ?? null));
   return `events:${createHash("sha256").update(meaning).digest("base64url").slice(0, 22)}`;
 }
 

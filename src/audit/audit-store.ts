@@ -47,6 +47,8 @@ export interface AuditQuery {
   readonly teamId?: string;
   readonly actor?: string;
   readonly action?: string;
+  /** Only events of one of these. */
+  readonly targets?: readonly string[];
   readonly fromMs?: number;
   readonly beforeMs?: number;
   /** Only events after this place. */
@@ -96,6 +98,8 @@ export const auditBounds = {
   secretEventsMax: 20,
   /** The longest time from the begin of a team's creation to the team's time of creation. */
   creationMsMax: 60_000,
+  /** The most targets that one list can name. */
+  targetsMax: 100,
   /** The largest count of one event. */
   countMax: 2_147_483_647,
 } as const;

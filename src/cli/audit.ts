@@ -18,6 +18,7 @@ export function addAuditCommand(program: Command, terminal: Terminal): void {
     .option("--team <team_id>", "only what is about this team")
     .option("--actor <name>", "only what this member or service did, by its whole name")
     .option("--action <action>", "only this action, such as key.revoke")
+    .option("--target <id>", "only what was done to this key, member, app or service token, by its whole id")
     .option("--since <time>", "only the last days, hours or minutes, like 7d, 12h or 30m (default: 1d)")
     .option("--follow", "go on, and show each event as it comes, until Ctrl-C")
     .action((options: AuditOptions) => listEvents(terminal, options));
@@ -27,6 +28,7 @@ interface AuditOptions extends JsonOption {
   team?: string;
   actor?: string;
   action?: string;
+  target?: string;
   since?: string;
   follow?: boolean;
 }
@@ -53,12 +55,12 @@ export async function listEvents(
 
 async function eventsSince(
   terminal: Terminal,
-  { team = "", actor = "", action = "" }: AuditOptions,
+  { team = "", actor = "", action = "", target }: AuditOptions,
   sinceMs: number,
 ): Promise<AuditEventJson[]> {
   const { audit } = await terminal.server();
   const startTime = new Date(sinceMs).toISOString();
-  const request = { teamId: team, actor, action, startTime };
+  const request = { teamId: team, actor, action, targets: target === undefined ? [] : [target], startTime };
   const { events } = await wholeList("events", (page) => audit.listEvents({ ...request, ...page }));
   return events.reverse();
 }

@@ -185,7 +185,13 @@ async function listKeys(terminal: Terminal, options: ListOptions): Promise<void>
     const showsEnds = keys.some(({ expireTime }) => expireTime !== undefined);
     const rows = keys.map((key) => rowOf(key, showsEnds));
     await printTable(terminal, columnsFor(options, showsEnds), rows);
-    terminal.note(`${activeKeyCount} of at most ${activeKeyCountMax} active keys.`);
+    // A key and the one that replaces it count as one.
+    const isWhole = options.search === undefined && unusedMs === undefined;
+    const more = isWhole
+      ? keys.filter(({ state }) => state === "KEY_STATE_ACTIVE").length - activeKeyCount
+      : 0;
+    const replaced = more > 0 ? `, not counting ${more} that ${more === 1 ? "was" : "were"} replaced` : "";
+    terminal.note(`${activeKeyCount} of at most ${activeKeyCountMax} active keys${replaced}.`);
   });
 }
 

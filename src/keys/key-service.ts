@@ -162,16 +162,17 @@ interface ListKeysParts {
 /** `KeyService.ListKeys`. */
 export function createListKeys(parts: ListKeysParts): ServiceMethods<typeof KeyService>["listKeys"] {
   const { keyring, teams, keysPerTeamMax, keyPrefix } = parts;
-  return async ({ teamId, query, showRevoked, ...request }) => {
+  return async ({ teamId, query, showRevoked, onlyRevoked, ...request }) => {
     const team = await requireTeam(teams, teamId);
     const match = keyMatchOf(query, keyPrefix);
-    const scope = scopeOf(team.id, showRevoked, match);
+    const includeRevoked = onlyRevoked ? ("only" as const) : showRevoked;
+    const scope = scopeOf(team.id, includeRevoked, match);
     const page = readPage(request, scope);
     const list = {
       teamId: team.id,
       limit: page.limit + 1,
       ...(page.after !== undefined && { after: readCursor(page.after) }),
-      includeRevoked: showRevoked,
+      includeRevoked,
     };
     // To count the keys of a large team takes milliseconds.
     await ownTurn();
@@ -223,8 +224,8 @@ async function search(
 }
 
 /** A token is bound to what the query means. It holds a digest, and so never the query's text. */
-function scopeOf(teamId: string, showRevoked: boolean, match: KeyMatch | undefined): string {
-  const scope = `keys:${teamId}:${showRevoked}`;
+function scopeOf(teamId: string, includeRevoked: boolean | "only", match: KeyMatch | undefined): string {
+  const scope = `keys:${teamId}:${includeRevoked}`;
   if (!match) return scope;
   const { labelPart, idStart, redactedPart } = match;
   const meaning = JSON.stringify([labelPart ?? null, idStart ?? null, redactedPart ?? null]);

@@ -124,7 +124,8 @@ export interface KeyStore {
   /**
    * Keys of a team, newest first; within one millisecond, by id descending. At most `limit` of
    * them, and only those after `after` and up to and with `until` where these are given. Keys that
-   * are not active only where `includeRevoked`, and never one that is pending. With `match`, only
+   * are not active only where `includeRevoked`, alone where it is "only", and never one that is
+   * pending. With `match`, only
    * keys that it fits; every character of its texts stands for itself. An unknown team has none.
    */
   list(query: {
@@ -132,7 +133,7 @@ export interface KeyStore {
     limit: number;
     after?: KeyCursor;
     until?: KeyCursor;
-    includeRevoked: boolean;
+    includeRevoked: boolean | "only";
     match?: KeyMatch;
   }): Promise<KeyRecord[]>;
   /**
@@ -141,7 +142,7 @@ export interface KeyStore {
    */
   placeOf(
     n: number,
-    query: { teamId: string; after?: KeyCursor; includeRevoked: boolean },
+    query: { teamId: string; after?: KeyCursor; includeRevoked: boolean | "only" },
   ): Promise<KeyCursor | undefined>;
   /** How many keys of the team are active. Those with one first key count as one. */
   countActive(teamId: string): Promise<number>;

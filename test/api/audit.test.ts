@@ -217,6 +217,18 @@ describe.each(storeOfTier())("with %s", (store, settings) => {
     const earlier = await events({ teamId, endTime: third.time });
     expect(later.length + earlier.length).toBe(6);
     expect(await events({ teamId, actor: "nobody" })).toEqual([]);
+    const targets = [ids[0]!, ids[3]!];
+    const ofTargets = await keyrun.audit.listEvents({ teamId, targets, pageSize: 1 });
+    const next = { teamId, pageSize: 1, pageToken: ofTargets.nextPageToken };
+    const rest = await keyrun.audit.listEvents({ ...next, targets });
+    expect([...ofTargets.events, ...rest.events].map(({ target }) => target)).toEqual(targets);
+    expect(rest.nextPageToken).toBe("");
+    await expect(keyrun.audit.listEvents({ ...next, targets: ids })).rejects.toMatchObject({
+      code: Code.InvalidArgument,
+    });
+    await expect(events({ teamId, targets: Array.from({ length: 101 }, String) })).rejects.toMatchObject({
+      ...{ code: Code.InvalidArgument, rawMessage: "targets must be at most 100." },
+    });
   });
 
   test("a start after the end is refused, as of usage, and a start at the end lists nothing", async () => {

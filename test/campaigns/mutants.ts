@@ -79,7 +79,7 @@ export const mutants: readonly Mutant[] = [
   {
     fault: "a page token is taken for the list with revoked keys",
     file: "src/keys/key-service.ts",
-    text: "scopeOf(team.id, showRevoked, match)",
+    text: "scopeOf(team.id, includeRevoked, match)",
     by: "scopeOf(team.id, false, match)",
     test: "test/keys/list-keys.test.ts",
   },

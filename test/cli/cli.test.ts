@@ -66,6 +66,9 @@ describe("keys", () => {
     expect(linesOf(active.stdout)[0]).toMatch(/^LABEL +KEY +ID +CREATED +BY +LAST USED$/);
     expect(linesOf(active.stdout)[1]).toMatch(/^fifth .* 2026-01-02T03:04:09Z {2}\S.* {2}never$/);
     expect(active.stderr).toBe("4 of at most 50 active keys.\n");
+    const audit = await run(["audit", "--team", "demo", "--target", first.id, "--since", "3650d", "--json"]);
+    const actions = JSON.parse(audit.stdout).events.map(({ action }: { action: string }) => action);
+    expect(actions).toEqual(["key.create", "key.revoke"]);
     const all = await run(["keys", "list", "--team", "demo", "--revoked"]);
     expect(linesOf(all.stdout)).toHaveLength(1 + 5);
     expect(linesOf(all.stdout)[0]).toMatch(/LAST USED +REVOKED +REVOKED BY$/);

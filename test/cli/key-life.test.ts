@@ -137,6 +137,8 @@ test("a key is rotated: the new one stands alone on standard output, and the res
     [id, ""],
     [old.id, id],
   ]);
+  const listed = await run("list", "--team", teamId);
+  expect(listed.stderr).toContain("1 of at most 50 active keys, not counting 1 that was replaced.");
   const again = await run("rotate", "--team", teamId, id);
   expect(again.stderr).toContain("The old key was revoked at ");
   const refused = await run("rotate", "--team", teamId, id);

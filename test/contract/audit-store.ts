@@ -32,7 +32,7 @@ export function auditStoreContract(name: string, open: OpenStores): void {
       const event = (id: string, facts: Partial<AuditEvent>) =>
         auditEventOf({ id: teamId + id, teamId, ...facts });
       const events = [
-        event("a", { timeMs: 1_000, actor: `${teamId}ada` }),
+        event("a", { timeMs: 1_000, actor: `${teamId}ada`, target: `${teamId}key` }),
         event("c", { timeMs: 2_000, action: `${teamId}revoke` }),
         event("b", { timeMs: 2_000, actor: `${teamId}ada`, outcome: "refused", reason: "TEAM_NOT_FOUND" }),
         event("d", { timeMs: 3_000, teamId: other, actor: `${teamId}ada` }),
@@ -46,6 +46,13 @@ export function auditStoreContract(name: string, open: OpenStores): void {
       expect(await audit().list({ action: `${teamId}revoke`, limit: 9 })).toEqual([c]);
       expect(await audit().list({ teamId, actor: `${teamId}ada`, limit: 9 })).toEqual([b, a]);
       expect(await audit().list({ teamId, fromMs: 2_000, limit: 9 })).toEqual([c, b]);
+      const targets = ["another", `${teamId}key`];
+      expect(await audit().list({ teamId, targets, limit: 9 })).toEqual([a]);
+      expect(await audit().list({ targets, limit: 9 })).toEqual([a]);
+      expect(await audit().list({ teamId, targets: ["another"], limit: 9 })).toEqual([]);
+      const { actor, action } = a!;
+      expect(await audit().list({ teamId, targets, actor, action, limit: 9 })).toEqual([a]);
+      expect(await audit().list({ teamId, targets, actor: "eve", action, limit: 9 })).toEqual([]);
       expect(await audit().list({ teamId, beforeMs: 2_000, limit: 9 })).toEqual([a]);
       expect(await audit().list({ teamId, after: c!, limit: 9 })).toEqual([b, a]);
       expect(await audit().list({ teamId, after: b!, fromMs: 1_001, limit: 9 })).toEqual([]);

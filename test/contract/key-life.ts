@@ -77,11 +77,18 @@ export function keyLifeContract(name: string, open: OpenStores): void {
         expect(await keys().countActive(teamId)).toBe(0);
         expect(await keys().countRevoked(teamId, 10)).toBe(1);
         expect(await insert(second)).toEqual({ kind: "inserted" });
-        const ids = async (includeRevoked: boolean) =>
+        const ids = async (includeRevoked: boolean | "only") =>
           (await keys().list({ teamId, limit: 10, includeRevoked })).map(({ id }) => id);
         expect(await ids(false)).toEqual([second]);
         expect(await ids(true)).toEqual([second, first]);
+        expect(await ids("only")).toEqual([first]);
+        const ended = { teamId, includeRevoked: "only" } as const;
+        expect((await keys().placeOf(1, ended))?.id).toBe(first);
+        expect(await keys().placeOf(2, ended)).toBeUndefined();
+        const query = { ...ended, limit: 9, match: { idStart: teamId } };
+        expect((await keys().list(query)).map(({ id }) => id)).toEqual([first]);
         await keys().revoke({ teamId, keyId: second, ...revocation });
+        expect(await ids("only")).toEqual([second, first]);
         expect(await keys().countRevoked(teamId, 10)).toBe(2);
         expect(await keys().countRevoked(teamId, 1)).toBe(1);
       });

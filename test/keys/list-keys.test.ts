@@ -17,7 +17,14 @@ function listOf(keys: readonly KeyRecord[], countActive = async () => keys.lengt
     keysPerTeamMax: 10,
     keyPrefix: "svc",
   });
-  const request = { teamId: "a", query: "", showRevoked: false, pageSize: 1, pageToken: "" };
+  const request = {
+    teamId: "a",
+    query: "",
+    showRevoked: false,
+    onlyRevoked: false,
+    pageSize: 1,
+    pageToken: "",
+  };
   return (changed: Partial<typeof request> = {}) => list({ ...request, ...changed } as never, {} as never);
 }
 
@@ -26,7 +33,12 @@ test("a page token is good for its own list alone: of another team, with revoked
   const { nextPageToken: pageToken = "" } = await list();
   expect(pageToken).not.toBe("");
   expect(await list({ pageToken })).toMatchObject({ keys: [{ id: "k" }] });
-  for (const changed of [{ teamId: "b" }, { showRevoked: true }, { query: "laptop" }]) {
+  for (const changed of [
+    { teamId: "b" },
+    { showRevoked: true },
+    { onlyRevoked: true },
+    { query: "laptop" },
+  ]) {
     await expect(list({ ...changed, pageToken }), JSON.stringify(changed)).rejects.toMatchObject({
       reason: "INVALID_ARGUMENT",
       param: "page_token",

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file keyrun/v1/audit_service.proto.
  */
 export const file_keyrun_v1_audit_service: GenFile = /*@__PURE__*/
-  fileDesc("Ch1rZXlydW4vdjEvYXVkaXRfc2VydmljZS5wcm90bxIJa2V5cnVuLnYxIsgBChFMaXN0RXZlbnRzUmVxdWVzdBIPCgd0ZWFtX2lkGAEgASgJEg0KBWFjdG9yGAIgASgJEg4KBmFjdGlvbhgDIAEoCRIuCgpzdGFydF90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCghlbmRfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJcGFnZV9zaXplGAYgASgFEhIKCnBhZ2VfdG9rZW4YByABKAkiVAoSTGlzdEV2ZW50c1Jlc3BvbnNlEiUKBmV2ZW50cxgBIAMoCzIVLmtleXJ1bi52MS5BdWRpdEV2ZW50EhcKD25leHRfcGFnZV90b2tlbhgCIAEoCTJbCgxBdWRpdFNlcnZpY2USSwoKTGlzdEV2ZW50cxIcLmtleXJ1bi52MS5MaXN0RXZlbnRzUmVxdWVzdBodLmtleXJ1bi52MS5MaXN0RXZlbnRzUmVzcG9uc2UiAGIGcHJvdG8z", [file_google_protobuf_timestamp, file_keyrun_v1_audit_event]);
+  fileDesc("Ch1rZXlydW4vdjEvYXVkaXRfc2VydmljZS5wcm90bxIJa2V5cnVuLnYxItkBChFMaXN0RXZlbnRzUmVxdWVzdBIPCgd0ZWFtX2lkGAEgASgJEg0KBWFjdG9yGAIgASgJEg4KBmFjdGlvbhgDIAEoCRIuCgpzdGFydF90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIsCghlbmRfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEQoJcGFnZV9zaXplGAYgASgFEhIKCnBhZ2VfdG9rZW4YByABKAkSDwoHdGFyZ2V0cxgIIAMoCSJUChJMaXN0RXZlbnRzUmVzcG9uc2USJQoGZXZlbnRzGAEgAygLMhUua2V5cnVuLnYxLkF1ZGl0RXZlbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJMlsKDEF1ZGl0U2VydmljZRJLCgpMaXN0RXZlbnRzEhwua2V5cnVuLnYxLkxpc3RFdmVudHNSZXF1ZXN0Gh0ua2V5cnVuLnYxLkxpc3RFdmVudHNSZXNwb25zZSIAYgZwcm90bzM", [file_google_protobuf_timestamp, file_keyrun_v1_audit_event]);
 
 /**
  * The events to list.
@@ -75,6 +75,14 @@ export type ListEventsRequest = Message<"keyrun.v1.ListEventsRequest"> & {
    * @generated from field: string page_token = 7;
    */
   pageToken: string;
+
+  /**
+   * Optional. Lists only events of these targets, at most 100, each by its whole
+   * id or e-mail. Example: "7k3f0m9x2a4c6e8g1j5n7p9q".
+   *
+   * @generated from field: repeated string targets = 8;
+   */
+  targets: string[];
 };
 
 /**
@@ -136,6 +144,14 @@ export type ListEventsRequestJson = {
    * @generated from field: string page_token = 7;
    */
   pageToken?: string;
+
+  /**
+   * Optional. Lists only events of these targets, at most 100, each by its whole
+   * id or e-mail. Example: "7k3f0m9x2a4c6e8g1j5n7p9q".
+   *
+   * @generated from field: repeated string targets = 8;
+   */
+  targets?: string[];
 };
 
 /**

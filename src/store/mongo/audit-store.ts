@@ -37,11 +37,12 @@ export function createAuditStore({ auditEvents }: Collections, call: StoreCall):
 /** A plain value: FerretDB looks an id up only so. With `$eq` it would read all events. */
 const byId = (id: string) => ({ _id: id });
 
-function filterOf({ teamId, actor, action, fromMs, beforeMs, after }: Omit<AuditQuery, "limit">) {
+function filterOf({ teamId, actor, action, targets, fromMs, beforeMs, after }: Omit<AuditQuery, "limit">) {
   const conditions: Filter<AuditDocument>[] = [];
   if (teamId !== undefined) conditions.push({ teamId: { $eq: teamId } });
   if (actor !== undefined) conditions.push({ actor: { $eq: actor } });
   if (action !== undefined) conditions.push({ action: { $eq: action } });
+  if (targets !== undefined) conditions.push({ target: { $in: [...targets] } });
   if (fromMs !== undefined) conditions.push({ timeMs: { $gte: fromMs } });
   if (beforeMs !== undefined) conditions.push({ timeMs: { $lt: beforeMs } });
   if (after) {

@@ -118,6 +118,8 @@ const after = { returnDocument: "after" } as const;
 /** A plain value: FerretDB looks an id up only so. With `$eq` it would read all keys. */
 const byId = (keyId: string) => ({ _id: keyId });
 
+const endedKey = { $or: [{ revokeTimeMs: { $gte: 0 } }, { expiredTimeMs: { $gte: 0 } }] };
+
 const newestFirst = { createTimeMs: -1, _id: -1 } as const;
 type KeyPlace = Pick<KeyDocument, "_id" | "createTimeMs">;
 
@@ -129,7 +131,7 @@ function filterOf({
   match,
 }: Omit<Parameters<KeyStore["list"]>[0], "limit">): Filter<KeyDocument> {
   const all: Filter<KeyDocument>[] = [
-    ...(includeRevoked ? [] : [activeKey]),
+    ...(includeRevoked === "only" ? [endedKey] : includeRevoked ? [] : [activeKey]),
     // The plain ranges let the index skip what is out of them.
     ...(after ? [{ createTimeMs: { $lte: after.createTimeMs } }, olderThan(after)] : []),
     ...(until ? [{ createTimeMs: { $gte: until.createTimeMs } }, { $nor: [olderThan(until)] }] : []),

@@ -25,12 +25,17 @@ export function createAuditStore(db: DatabaseSync): AuditStore {
   }
 
   function page({ after, until, limit, ...filter }: AuditQuery & { until?: Place }): AuditEvent[] {
+    const { targets, ...same } = filter;
     const list = listOf(select, conditionsOf(filter, { after, until }), "LIMIT max(:limit, 0)");
-    return list.all({ ...filter, ...placesIn({ after, until }), limit }).map(checkEvent);
+    const given = { ...same, ...(targets && { targets: JSON.stringify(targets) }) };
+    return list.all({ ...given, ...placesIn({ after, until }), limit }).map(checkEvent);
   }
 
   /** The place of the event that has so many before it, of those that the filter finds. */
-  function placeOf(count: number, { after, ...filter }: Omit<AuditQuery, "limit">): Place | undefined {
+  function placeOf(
+    count: number,
+    { after, ...filter }: Omit<AuditQuery, "limit" | "targets">,
+  ): Place | undefined {
     const list = listOf("time_ms, id", conditionsOf(filter, { after }), "LIMIT 1 OFFSET :count");
     const row = list.get({ ...filter, ...placesIn({ after }), count });
     return row && { timeMs: Number(row.time_ms), id: String(row.id) };
@@ -43,16 +48,19 @@ export function createAuditStore(db: DatabaseSync): AuditStore {
       }),
     insert: (event) => writeAside(db, () => insert.run({ ...checkEvent(event) }).changes === 1),
     async list(query) {
-      const { actor, action, limit: limitMax, ...rest } = query;
-      if (actor === undefined || action === undefined) return await answer(() => page(query));
-      // No index has both, and an actor may have done very many other things.
+      const { targets, limit: limitMax, ...filter } = query;
+      const { action, ...withoutAction } = filter;
+      const isOfBoth = query.actor !== undefined && action !== undefined;
+      if (targets === undefined && !isOfBoth) return await answer(() => page(query));
+      // No index has the targets, or both of the others, and there may be very many other events.
+      const indexed = isOfBoth ? withoutAction : filter;
       const found: AuditEvent[] = [];
       for (let { after } = query; ; ) {
         await ownTurn();
-        const from = { ...rest, actor, ...(after && { after }) };
-        const until = await answer(() => placeOf(eventsSearchedAtOnce, from));
+        const place = after && { after };
+        const until = await answer(() => placeOf(eventsSearchedAtOnce, { ...indexed, ...place }));
         const limit = limitMax - found.length;
-        found.push(...(await answer(() => page({ ...from, action, limit, ...(until && { until }) }))));
+        found.push(...(await answer(() => page({ ...query, ...place, limit, ...(until && { until }) }))));
         if (until === undefined || found.length >= limitMax) return found;
         after = until;
       }
@@ -68,13 +76,14 @@ const { setExcluded } = columnsOf({ outcome, reason, count, teamId, target, deta
 
 type Place = NonNullable<AuditQuery["after"]>;
 
-/** How many events of an actor are looked at in one turn of the event loop. */
+/** How many events are looked at in one turn of the event loop. */
 const eventsSearchedAtOnce = 5_000;
 
 const conditions = {
   teamId: "team_id = :teamId",
   actor: "actor = :actor",
   action: "action = :action",
+  targets: "target IN (SELECT value FROM json_each(:targets))",
   fromMs: "time_ms >= :fromMs",
   beforeMs: "time_ms < :beforeMs",
 } satisfies Record<keyof Omit<AuditQuery, "limit" | "after">, string>;

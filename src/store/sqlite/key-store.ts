@@ -10,6 +10,8 @@ import { answer, columnsOf, parseJson, write, writeAside, writeRevocation } from
 export function createKeyStore(db: DatabaseSync): KeyStore {
   const statement = prepare(db);
   const countActive = (teamId: string) => Number(statement.countActive.get(teamId)?.n);
+  const listsOf = (includeRevoked: boolean | "only") =>
+    includeRevoked === "only" ? statement.ended : includeRevoked ? statement.all : statement.active;
 
   return {
     insert: (key, { activeMax }) =>
@@ -24,14 +26,14 @@ export function createKeyStore(db: DatabaseSync): KeyStore {
     list: ({ teamId, limit, after = newest, until = oldest, includeRevoked, match }) =>
       answer(() => {
         const place = [after.createTimeMs, after.id, until.createTimeMs, until.id];
-        const { list, search } = includeRevoked ? statement.all : statement.active;
+        const { list, search } = listsOf(includeRevoked);
         if (!match) return list.all(teamId, limit, ...place).map(checkKey);
         const { labelPart = null, idStart = null, redactedPart = null } = match;
         return search.all(teamId, limit, ...place, labelPart, idStart, redactedPart).map(checkKey);
       }),
     placeOf: (n, { teamId, after = newest, includeRevoked }) =>
       answer(() => {
-        const { place } = includeRevoked ? statement.all : statement.active;
+        const { place } = listsOf(includeRevoked);
         const row = place.get(teamId, n, after.createTimeMs, after.id);
         return row && { createTimeMs: Number(row.createTimeMs), id: String(row.id) };
       }),
@@ -110,6 +112,7 @@ const { names, values, select } = columnsOf(keyRecord.shape);
 
 /** What the rows of active keys have in common. */
 const activeKey = "revoke_time_ms IS NULL AND expired_time_ms IS NULL";
+const endedKey = "revoke_time_ms IS NOT NULL OR expired_time_ms IS NOT NULL";
 
 const newest = { createTimeMs: Number.MAX_SAFE_INTEGER, id: "" };
 const oldest = { createTimeMs: -1, id: "" };
@@ -137,7 +140,7 @@ function prepare(db: DatabaseSync) {
     countActive: db.prepare(`SELECT count(DISTINCT coalesce(first_key_id, id)) AS n FROM keys
       WHERE team_id = ? AND ${activeKey}`),
     countRevoked: db.prepare(`SELECT count(*) AS n FROM (SELECT 1 FROM keys
-      WHERE team_id = ? AND (revoke_time_ms IS NOT NULL OR expired_time_ms IS NOT NULL) LIMIT ?)`),
+      WHERE team_id = ? AND (${endedKey}) LIMIT ?)`),
     findDue: db.prepare(`SELECT id, team_id AS teamId FROM keys WHERE expire_time_ms <= ?1 AND ${activeKey}
       AND team_id = coalesce(?2, team_id) AND id = coalesce(?4, id) LIMIT max(?3, 0)`),
     markExpired: db.prepare(`UPDATE keys SET expired_time_ms = ?1, version = version + 1
@@ -159,6 +162,7 @@ function prepare(db: DatabaseSync) {
     findOfTeam: db.prepare(`SELECT ${select} FROM keys WHERE id = ? AND team_id = ?`),
     all: prepareLists(db, ""),
     active: prepareLists(db, `AND ${activeKey}`),
+    ended: prepareLists(db, `AND (${endedKey})`),
     revoke: db.prepare(`UPDATE keys SET revoke_time_ms = ?1, revoked_by = ?2, version = version + 1
       WHERE id = ?3 AND team_id = ?4 AND revoke_time_ms IS NULL RETURNING ${select}`),
     delete: db.prepare("DELETE FROM keys WHERE id = ?"),
