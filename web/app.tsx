@@ -3,6 +3,7 @@ import { type ReactNode, useEffect, useState } from "react";
 import { failureOf } from "./api/failure.ts";
 import type { GetSessionResponse } from "./api/messages.ts";
 import { rpcs } from "./api/rpcs.ts";
+import { useCell } from "./cell.ts";
 import { StatusRegion } from "./controls/status.tsx";
 import { Frame } from "./frame/frame.tsx";
 import { PlainFrame } from "./frame/plain-frame.tsx";
@@ -48,8 +49,9 @@ export function App({ signInCode }: { signInCode: string | null }) {
 }
 
 function SignedInPages({ route }: { route: Route }) {
-  const { location } = useServices();
+  const { location, sessionEnded } = useServices();
   const client = useQueryClient();
+  const ended = useCell(sessionEnded);
   const [signedOut, setSignedOut] = useState(false);
   const session = useRpc(rpcs.getSession, {}, { refetchOnWindowFocus: "always" });
   const failure = session.error === null ? null : failureOf(session.error);
@@ -69,7 +71,8 @@ function SignedInPages({ route }: { route: Route }) {
   const isGoingOn = route.page === "home" && !unavailable && !hasNoTeam;
   return (
     <Frame
-      session={session.data}
+      // A tab of a person who is signed out elsewhere names neither them nor their team.
+      session={ended ? undefined : session.data}
       team={session.data?.teams?.find((team) => team.id === teamId)}
       page={
         session.data && !session.data.previewAccess

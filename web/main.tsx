@@ -3,6 +3,7 @@ import "./styles/base.css";
 import "./styles/controls.css";
 import "./styles/frame.css";
 import "./styles/usage.css";
+import "./styles/segments.css";
 import "./styles/keys.css";
 import "./styles/dialog.css";
 import "./styles/try-it.css";

@@ -1,10 +1,17 @@
 import { ActivityPage } from "./activity/activity-page.tsx";
 import { AccountMenuContent } from "./frame/account-menu-content.tsx";
+import { KeyMenu } from "./keys/dialogs/key-menu.tsx";
 import { KeysDialogs } from "./keys/dialogs/keys-dialogs.tsx";
 import { LiveKeys } from "./keys/live/live-keys.tsx";
 import { KeySearch } from "./keys/search/key-search.tsx";
 import { NoMatch } from "./keys/search/no-match.tsx";
-import { NoTeamPage, PreviewOffPage, TeamNotFoundPage, UnknownPage } from "./session/absent-pages.tsx";
+import {
+  NoTeamPage,
+  PreviewOffPage,
+  SessionEndedNote,
+  TeamNotFoundPage,
+  UnknownPage,
+} from "./session/absent-pages.tsx";
 import { SignInLinkPage } from "./sign-in/sign-in-link-page.tsx";
 import { SignInPage } from "./sign-in/sign-in-page.tsx";
 import styles from "./styles/parts.css?inline";
@@ -22,8 +29,8 @@ document.adoptedStyleSheets.push(sheet);
  * file, so that either all of them are loaded or none.
  */
 export const parts = {
-  ...{ AccountMenuContent, ActivityPage, AppSnippets, KeysDialogs, LiveKeys },
+  ...{ AccountMenuContent, ActivityPage, AppSnippets, KeyMenu, KeysDialogs, LiveKeys },
   ...{ KeySearch, NoMatch, UsageHistory, UsageLines },
   ...{ NoTeamPage, PreviewOffPage, TeamNotFoundPage, UnknownPage },
-  ...{ SignInLinkPage, SignInPage },
+  ...{ SessionEndedNote, SignInLinkPage, SignInPage },
 };

@@ -95,6 +95,33 @@ describeInBrowser("the activity of a team", () => {
     await soon(() => focused(page)).toBe("Who");
   });
 
+  test("a search finds the events of keys by their label, and of what has the whole name", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    const [, keyId] = await makeKeys(screen, "ci-deploy", "staging");
+    await keyrun.keys.revokeKey({ teamId, keyId: keyId! });
+    await keyrun.teams.addMember({ teamId, email: "ada@example.com" });
+    await openActivity(screen);
+    const field = page.getByRole("searchbox", { name: "Search by key, person or app" });
+    const words = () => page.getByRole("rowheader").allTextContents();
+    await field.fill("STAG");
+    await soon(words).toEqual(["Revoke key", "Create key"]);
+    await expectWellMade(page, "activity-search");
+    await field.fill("Ada@example.com");
+    await soon(words).toEqual(["Add member"]);
+    await field.fill("nothing like that");
+    await page.getByText("No event fits the filters").waitFor();
+    const find = await loseCalls(page, "KeyService/ListKeys");
+    await field.fill("ci");
+    const note = page.getByRole("alert");
+    await note.getByText("Couldn’t load the activity.").waitFor();
+    await find();
+    await note.getByRole("button", { name: "Try again" }).click();
+    await soon(words).toEqual(["Create key"]);
+    await page.getByRole("button", { name: "Clear search" }).click();
+    await soon(async () => (await words()).includes("Add member")).toBe(true);
+  });
+
   test("more than a page: a button loads more, and no event shows twice", async () => {
     const screen = await openScreen({ settings: { KEYRUN_KEYS_PER_TEAM_MAX: "70" } });
     const { page } = screen;

@@ -16,7 +16,7 @@ describeInBrowser("creating a key", () => {
     await screen.signIn();
     await page.getByRole("button", { name: "Create new secret key" }).click();
     const field = page.getByLabel("Label (optional)");
-    const submit = page.getByRole("button", { name: "Create secret key" });
+    const submit = page.getByRole("button", { name: "Create key" });
     await expectWellMade(page, "create");
     await field.fill("😀".repeat(100));
     await page.getByText("100/128").waitFor();
@@ -66,7 +66,7 @@ describeInBrowser("creating a key", () => {
     const { page } = screen;
     await screen.signIn();
     const { dialog, value } = await createByHand(page, "ci-deploy");
-    await soon(() => focused(page)).toBe("Copy secret key");
+    await soon(() => focused(page)).toBe("Copy API key");
     expect(await dialog.textContent()).toContain("you won’t be able to view it again");
     for (const [tab, start] of [
       ["curl", "curl -sS -X POST"],
@@ -89,7 +89,7 @@ describeInBrowser("creating a key", () => {
     await dialog.getByRole("button", { name: "Done" }).scrollIntoViewIfNeeded();
     const heading = await dialog.getByRole("heading", { name: "Save your key" }).boundingBox();
     expect(heading!.y).toBeGreaterThan(0);
-    await dialog.getByRole("button", { name: "Copy secret key" }).click();
+    await dialog.getByRole("button", { name: "Copy API key" }).click();
     await dialog.getByRole("button", { name: "Done" }).click();
     const badge = page.getByRole("rowheader").getByText("New", { exact: true });
     await badge.waitFor();
@@ -104,7 +104,7 @@ describeInBrowser("creating a key", () => {
     await screen.signIn();
     const { dialog, value } = await createByHand(page, "ci-deploy");
     for (let times = 0; times < 5; times++) await page.keyboard.press("Escape");
-    await dialog.getByText("Close without copying? You won’t see this secret key again.").waitFor();
+    await dialog.getByText("Close without copying? You won’t see this key again.").waitFor();
     await soon(() => focused(page)).toBe("Copy and close");
     await expectWellMade(page, "close-question");
     await page.keyboard.press("Tab");
@@ -112,7 +112,7 @@ describeInBrowser("creating a key", () => {
     await page.keyboard.press("Enter");
     await dialog.getByText("Close without copying?").waitFor({ state: "detached" });
     expect((await dialog.locator("#secret-key").inputValue()) === value).toBe(true);
-    await soon(() => focused(page)).toBe("Copy secret key");
+    await soon(() => focused(page)).toBe("Copy API key");
 
     await dialog.getByRole("button", { name: "Close", exact: true }).click();
     await dialog.getByRole("button", { name: "Close anyway" }).click();
@@ -127,7 +127,7 @@ describeInBrowser("creating a key", () => {
     await screen.signIn();
     const { dialog } = await createByHand(page, "");
     await page.keyboard.press("Enter");
-    await dialog.getByText("Secret key copied").waitFor({ state: "attached" });
+    await dialog.getByText("API key copied").waitFor({ state: "attached" });
     await page.keyboard.press("Escape");
     await dialog.waitFor({ state: "detached" });
   });
@@ -145,7 +145,7 @@ describeInBrowser("creating a key", () => {
     // A snippet has no key in it.
     await dialog.getByRole("button", { name: "Copy snippet" }).click();
     await dialog.getByRole("button", { name: "Keep open" }).click();
-    await dialog.getByRole("button", { name: "Copy secret key" }).click();
+    await dialog.getByRole("button", { name: "Copy API key" }).click();
     await soon(filled).toBe("Done");
     await page.keyboard.press("Escape");
     await dialog.waitFor({ state: "detached" });
@@ -347,7 +347,7 @@ describeInBrowser("creating a key", () => {
     });
     await screen.signIn();
     const { dialog, value } = await createByHand(page, "");
-    await dialog.getByRole("button", { name: "Copy secret key" }).click();
+    await dialog.getByRole("button", { name: "Copy API key" }).click();
     await dialog.getByText("Press Ctrl+C to copy").waitFor();
     await page.keyboard.press("Control+c");
     await soon(async () => (await readClipboard(page)) === value).toBe(true);
@@ -410,8 +410,8 @@ describeInBrowser("creating a key", () => {
     });
     await page.close({ runBeforeUnload: true });
     await soon(() => asked).toEqual(["beforeunload"]);
-    await dialog.getByRole("button", { name: "Copy secret key" }).click();
-    await dialog.getByText("Secret key copied").waitFor({ state: "attached" });
+    await dialog.getByRole("button", { name: "Copy API key" }).click();
+    await dialog.getByText("API key copied").waitFor({ state: "attached" });
     await Promise.all([page.waitForEvent("close"), page.close({ runBeforeUnload: true })]);
     expect(asked.length).toBe(1);
   });
@@ -427,7 +427,7 @@ describeInBrowser("creating a key", () => {
     await page.getByRole("alert").getByText("Trying again is safe").waitFor();
     await expectWellMade(page);
     await find();
-    await page.getByRole("button", { name: "Create secret key" }).click();
+    await page.getByRole("button", { name: "Create key" }).click();
     await page.getByRole("dialog", { name: "Save your key" }).waitFor();
     const { keys } = await keyrun.keys.listKeys({ teamId: "demo" });
     expect(keys.map(({ label }) => label)).toEqual(["ci-deploy"]);
@@ -447,7 +447,7 @@ describeInBrowser("creating a key", () => {
     await find();
     await page.keyboard.press("Enter");
     expect(await page.getByLabel("Label (optional)").inputValue()).toBe("ci-deploy");
-    await page.getByRole("button", { name: "Create secret key" }).click();
+    await page.getByRole("button", { name: "Create key" }).click();
     await page.getByRole("dialog", { name: "Save your key" }).waitFor();
     const { keys } = await keyrun.keys.listKeys({ teamId: "demo", showRevoked: true });
     expect(keys.map(({ revokeTime }) => revokeTime !== undefined)).toEqual([false, true]);
@@ -468,7 +468,7 @@ describeInBrowser("creating a key", () => {
     await page.getByText("Trying again is safe").waitFor();
     await findAnswers();
     await findLists();
-    await page.getByRole("button", { name: "Create secret key" }).click();
+    await page.getByRole("button", { name: "Create key" }).click();
     await page.getByText("A key was created but its secret did not reach this browser.").waitFor();
     expect((await keyrun.keys.listKeys({ teamId: "demo" })).keys.length).toBe(1);
   });

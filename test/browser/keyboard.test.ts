@@ -5,6 +5,7 @@ import { holdTimers } from "../harness/held-timers.ts";
 import { firstFocuses, firstFocusListener, focused, readClipboard } from "../harness/page-probes.ts";
 import { describeInBrowser, openScreen } from "../harness/screen.ts";
 import { clipboard, createByHand, wholePage } from "../harness/screen-flows.ts";
+import { expectWellMade } from "../harness/screen-state.ts";
 import { soon } from "../harness/soon.ts";
 
 /** Presses Tab until the focus is back at its start or leaves the page. Returns each stop. */
@@ -38,7 +39,7 @@ describeInBrowser("by keyboard alone", () => {
     const met = await tabThrough(page);
     expect(met.map((name) => name.replace(/^curl -sS.*/, "the snippet"))).toEqual([
       ...["Skip to content", "Keyrun", "API keys", "Activity", "Account Oowner@localhost"],
-      ...["Create new secret key", "Show past keys", "ci-deploy", "Revoke ci-deploy"],
+      ...["Create new secret key", "Active", "ci-deploy", "Revoke ci-deploy", "Actions for ci-deploy"],
       ...["Try it", "Copy KEYRUN_URL", "Copy KEYRUN_API_KEY", "Run"],
       ...["curl", "App", "Copy snippet", "the snippet"],
       ...["API reference", "List of errors", "OpenAPI"],
@@ -68,9 +69,9 @@ describeInBrowser("by keyboard alone", () => {
     await keyboard.press("Enter");
     const dialog = page.getByRole("dialog", { name: "Save your key" });
     await dialog.waitFor();
-    await soon(() => focused(page)).toBe("Copy secret key");
+    await soon(() => focused(page)).toBe("Copy API key");
     await keyboard.press("Enter");
-    await dialog.getByText("Secret key copied").waitFor({ state: "attached" });
+    await dialog.getByText("API key copied").waitFor({ state: "attached" });
     const key = await readClipboard(page);
     await dialog.getByRole("button", { name: "Send a test request" }).waitFor();
     // The dialog keeps the focus: from its last control Tab does not reach the page behind it.
@@ -98,6 +99,56 @@ describeInBrowser("by keyboard alone", () => {
     expect((await screen.run(key)).status).toBe(401);
   });
 
+  test("the menu of a key is walked with the arrows, and each way out gives the focus back", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    await keyrun.keys.createKey({ teamId: "demo", label: "ci-deploy" });
+    await screen.signIn();
+    await wholePage(page);
+    const { keyboard } = page;
+    const opener = "Actions for ci-deploy";
+    await tabTo(page, opener);
+    await keyboard.press("Enter");
+    const menu = page.getByRole("menu", { name: opener });
+    await soon(() => focused(page)).toBe("Edit…");
+    expect(await page.getByRole("button", { name: opener }).getAttribute("aria-expanded")).toBe("true");
+    await expectWellMade(page, "key-menu");
+    const met: string[] = [];
+    for (const key of ["ArrowDown", "ArrowDown", "ArrowDown", "ArrowUp", "Home", "End"]) {
+      await keyboard.press(key);
+      met.push(await focused(page));
+    }
+    expect(met).toEqual(["Rotate…", "Revoke…", "Edit…", "Revoke…", "Edit…", "Revoke…"]);
+    await keyboard.press("Escape");
+    await menu.waitFor({ state: "detached" });
+    await soon(() => focused(page)).toBe(opener);
+    for (const [presses, dialog] of [
+      [0, "Edit ci-deploy"],
+      [1, "Rotate ci-deploy"],
+      [2, "Revoke ci-deploy?"],
+    ] as const) {
+      await page.getByRole("button", { name: opener }).focus();
+      await keyboard.press("Enter");
+      await soon(() => focused(page)).toBe("Edit…");
+      for (let press = 0; press < presses; press++) await keyboard.press("ArrowDown");
+      await keyboard.press("Enter");
+      await page.locator("dialog").getByRole("heading", { name: dialog }).waitFor();
+      await keyboard.press("Escape");
+      await page.locator("dialog").waitFor({ state: "detached" });
+      await soon(() => focused(page)).toBe(presses === 2 ? "Revoke ci-deploy" : opener);
+    }
+    // On a phone the menu alone leads to the revocation, and from there to the next key.
+    await page.setViewportSize({ width: 320, height: 700 });
+    await page.getByRole("button", { name: opener }).click();
+    await menu.getByRole("menuitem", { name: "Revoke…" }).click();
+    await soon(() => focused(page)).toBe("Cancel");
+    await keyboard.press("Escape");
+    await soon(() => focused(page)).toBe(opener);
+    await page.getByRole("button", { name: opener }).click();
+    await page.getByRole("heading", { level: 1 }).click();
+    await menu.waitFor({ state: "detached" });
+  });
+
   test("a dialog has the focus as soon as it opens, so that a key pressed then reaches it", async () => {
     const screen = await openScreen();
     const { page, context } = screen;
@@ -109,7 +160,7 @@ describeInBrowser("by keyboard alone", () => {
     await dialog.getByRole("button", { name: "Close anyway" }).click();
     await page.getByRole("button", { name: "Revoke ci-deploy" }).click();
     await page.getByRole("alertdialog").waitFor();
-    expect(await firstFocuses(page)).toEqual(["key-label", "Copy secret key", "Cancel"]);
+    expect(await firstFocuses(page)).toEqual(["key-label", "Copy API key", "Cancel"]);
   });
 
   test("the tabs of a snippet are one stop, and the arrows, Home and End choose", async () => {

@@ -63,7 +63,7 @@ describeInBrowser("the list of keys, in each of its states", () => {
     await screen.signIn();
     const table = page.getByRole("table", { name: "API keys of Demo" });
     expect(await table.getByRole("columnheader").allTextContents()).toEqual([
-      ...["Label", "Key", "Created", "Last used", "Actions"],
+      ...["Label", "Key", "Created", "Last usedRequests in 30 days", "Expires", "Actions"],
     ]);
     expect(await table.getByRole("rowheader").allTextContents()).toEqual([
       ...["ci-deploy", "Untitled key", "مفتاح النشر", "W".repeat(128)],
@@ -72,16 +72,17 @@ describeInBrowser("the list of keys, in each of its states", () => {
     expect(cells).toEqual([
       expect.stringMatching(/^svc_[0-9a-z]{4}….{4}$/),
       expect.stringMatching(/^(just now|\d+ (?:second|minute)s? ago)by the service token$/),
-      ...["Never used", "Revoke"],
+      ...["Never used", "Never", "Revoke"],
     ]);
     const name = await page.getByRole("button", { name: /^Revoke untitled key svc_.{4}….{4}$/ }).count();
     expect(name).toBe(1);
     await page.getByText("4 active keys (up to 50), 1 past").waitFor();
     await expectWellMade(page, "full");
-    await page.getByLabel("Show past keys").check();
-    await rowOf(page, "staging")
-      .getByText(/^Revoked (just now|\d+ (?:second|minute)s? ago)/)
-      .waitFor();
+    await page.getByRole("radio", { name: "Past" }).check();
+    await page.getByRole("columnheader", { name: "Ended" }).waitFor();
+    const past = await rowOf(page, "staging").getByRole("cell").allTextContents();
+    expect(past.at(-1)).toMatch(/^(just now|\d+ (?:second|minute)s? ago)by the service token$/);
+    expect(await page.getByRole("rowheader").allTextContents()).toEqual(["stagingRevoked"]);
     expect(await rowOf(page, "staging").getByRole("button").allTextContents()).toEqual(["staging"]);
     await expectWellMade(page, "full-with-revoked");
   });
@@ -112,6 +113,7 @@ describeInBrowser("the list of keys, in each of its states", () => {
     // On a busy machine another part of the page may fail as well, and say so.
     const note = page.getByRole("alert").filter({ hasText: "Couldn’t load API keys" });
     await note.getByText("Couldn’t load API keys. Nothing was changed.").waitFor();
+    await note.getByText("If it goes on, tell whoever runs Keyrun:").waitFor();
     const [code, requestId] = await note.locator("code").allTextContents();
     expect(code).toBe("internal");
     await soon(() => keyrun.logLines.some((line) => line.includes(requestId!))).toBe(true);
@@ -243,6 +245,8 @@ describeInBrowser("the list of keys, in each of its states", () => {
     const find = await loseCalls(page, "SessionService/GetSession");
     await page.reload();
     await page.getByRole("heading", { name: "Keyrun can’t be reached" }).waitFor();
+    await page.getByText("No answer of Keyrun came. Check your connection, then try again.").waitFor();
+    expect(await page.getByText("Code").count()).toBe(0);
     await expectWellMade(page, "unreachable");
     await find();
     await page.getByRole("button", { name: "Try again" }).click();

@@ -113,7 +113,7 @@ describeInBrowser("changes by others, as they happen", () => {
     await soon(() => focused(page)).toBe("API keys");
   });
 
-  test("signed out elsewhere: a banner leads back here, and a new key in a dialog stays", async () => {
+  test("signed out elsewhere: the page hides what it held and leads back here, and a new key in a dialog stays", async () => {
     const screen = await openScreen({ browser: clipboard });
     const { page } = screen;
     await holdTimers(screen, bounds.copiedMs);
@@ -122,8 +122,11 @@ describeInBrowser("changes by others, as they happen", () => {
     await signOutElsewhere(screen);
     await page.getByText("You were signed out").waitFor();
     expect((await dialog.locator("#secret-key").inputValue()) === value).toBe(true);
-    await dialog.getByRole("button", { name: "Copy secret key" }).click();
-    await dialog.getByText("Secret key copied").waitFor({ state: "attached" });
+    const shown = await page.locator("body").innerText();
+    expect(shown).not.toMatch(/owner@localhost|Demo|svc_.{4}…/);
+    expect(await page.getByRole("row").count()).toBe(0);
+    await dialog.getByRole("button", { name: "Copy API key" }).click();
+    await dialog.getByText("API key copied").waitFor({ state: "attached" });
     await dialog.getByRole("button", { name: "Done" }).click();
     await expectWellMade(page, "signed-out-banner");
     await page.getByRole("link", { name: "Sign in" }).click();

@@ -75,6 +75,10 @@ describeInBrowser("for each person and device", () => {
         || getComputedStyle(one).borderTopStyle === "none")
       .map((one) => one.textContent || one.tagName)`);
     expect(edges).toEqual([]);
+    // The page that one is on is told by more than a colour that is not there any more.
+    const links = await page.evaluate<string[]>(`[...document.querySelectorAll(".pages a")]
+      .map((link) => getComputedStyle(link).backgroundColor)`);
+    expect(new Set(links).size).toBe(2);
     await takePictures(page, "forced-colours");
   });
 

@@ -66,7 +66,7 @@ describeInBrowser("restricting a key", () => {
     const field = page.getByLabel("Requests a minute (optional)");
     await field.fill("61");
     await summary.click();
-    await page.getByRole("button", { name: "Create secret key" }).click();
+    await page.getByRole("button", { name: "Create key" }).click();
     await page.getByText("Enter a whole number from 1 to 60, the plan’s limit").waitFor();
     await soon(() => focused(page)).toBe("Requests a minute (optional)");
     expect(await field.getAttribute("aria-invalid")).toBe("true");
@@ -86,7 +86,7 @@ describeInBrowser("restricting a key", () => {
     await openCreateDialog(page);
     await page.locator(".restrict > summary").click();
     await page.getByLabel("Shout it out").check();
-    await page.getByRole("button", { name: "Create secret key" }).click();
+    await page.getByRole("button", { name: "Create key" }).click();
     const dialog = page.getByRole("dialog", { name: "Save your key" });
     await dialog.locator("pre").getByText("/api/apps/shout/run").waitFor();
   });

@@ -30,8 +30,8 @@ describeInBrowser("rotating a key", () => {
     await page.getByRole("button", { name: "Rotate key" }).focus();
     await page.keyboard.press("Enter");
     const dialog = page.getByRole("dialog", { name: "Save your key" });
-    await soon(() => focused(page)).toBe("Copy secret key");
-    await dialog.getByText(/^The old key .* works until .*, in (23|24) hours\.$/).waitFor();
+    await soon(() => focused(page)).toBe("Copy API key");
+    await dialog.getByText(/^The old key .* works until .*, in 1 day\.$/).waitFor();
     await expectWellMade(page, "rotated");
     for (let times = 0; times < 3; times++) await page.keyboard.press("Escape");
     await dialog.getByText("Close without copying?").waitFor();
@@ -41,14 +41,11 @@ describeInBrowser("rotating a key", () => {
     expect((await everythingKept(page)).includes(value.slice(value.indexOf(".") + 1))).toBe(false);
     await page.getByText("Key ci-deploy rotated").waitFor();
     for (const one of [value, oldValue]) expect((await screen.run(one)).status).toBe(200);
-    await page.getByText("1 active key (up to 50)").waitFor();
+    await page.getByText("2 active keys (up to 50, not counting 1 that was replaced)").waitFor();
     const rows = page.getByRole("row").filter({ hasText: "ci-deploy" });
     await rows.first().getByText("New", { exact: true }).waitFor();
     await rows.last().getByText("Replaced", { exact: true }).waitFor();
-    await rows
-      .last()
-      .getByText(/^Ends in (23|24) hours$/)
-      .waitFor();
+    await rows.last().getByText("in 1 day", { exact: true }).waitFor();
     await soon(() => focused(page)).toBe("ci-deploy");
     await rows.last().getByRole("button", { name: "ci-deploy", exact: true }).click();
     await page.getByRole("term").getByText("Replaced by").waitFor();

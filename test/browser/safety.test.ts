@@ -38,7 +38,7 @@ describeInBrowser("what a browser must not reveal", () => {
     const holds = (where: string) => where.includes(secret);
     // The secret is here now, which proves that the search finds it.
     expect(holds(await everythingKept(page))).toBe(true);
-    await dialog.getByRole("button", { name: "Copy secret key" }).click();
+    await dialog.getByRole("button", { name: "Copy API key" }).click();
     await dialog.getByRole("button", { name: "Send a test request" }).click();
     await dialog.locator(".answer").waitFor();
     await dialog.getByRole("button", { name: "Done" }).click();

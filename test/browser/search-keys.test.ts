@@ -1,3 +1,4 @@
+import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
 import { systemClock } from "#src/base/clock.ts";
@@ -140,33 +141,37 @@ describeInBrowser("finding a key among many", () => {
     await page.getByRole("heading", { name: "No key matches “old-name”" }).waitFor();
     await said(page, "No key found");
     await expectWellMade(page, "no-match");
-    await page.getByRole("button", { name: "Search past keys, too" }).click();
+    await page.getByRole("button", { name: "Search past keys" }).click();
     await soon(() => labels(page)).toEqual(["old-nameRevoked"]);
     await field(page).fill("nothing at all");
-    await page.getByRole("heading", { name: "No key matches “nothing at all”" }).waitFor();
-    await page.getByRole("button", { name: "Show all keys" }).click();
-    await soon(async () => (await labels(page)).length).toBe(7);
+    await page.getByRole("heading", { name: "No past key matches “nothing at all”" }).waitFor();
+    await page.getByRole("button", { name: "Show all past keys" }).click();
+    await soon(() => labels(page)).toEqual(["old-nameRevoked"]);
     expect(await field(page).inputValue()).toBe("");
+    await field(page).fill("one");
+    await page.getByRole("heading", { name: "No past key matches “one”" }).waitFor();
+    await page.getByRole("button", { name: "Search active keys" }).click();
+    await soon(() => labels(page)).toEqual(["one"]);
   });
 
-  test("keys are sorted by creation and by last use, once all of them are loaded", async () => {
+  test("keys are sorted by creation, last use and expiry, and what is not loaded is loaded for it", async () => {
     const screen = await openScreen({ settings: { KEYRUN_KEYS_PER_TEAM_MAX: "60" } });
     const { page, keyrun } = screen;
     await makeKeys(screen, ...Array.from({ length: 50 }, (_, index) => `key-${index}`));
     const { value } = await keyrun.keys.createKey({ teamId, label: "used" });
     await screen.run(value);
+    const expireTime = timestampFromMs(Date.now() + 86_400_000);
+    await keyrun.keys.createKey({ teamId, label: "ending", expireTime });
     await makeKeys(screen, "newest");
     await holdTimers(screen, bounds.statusMs);
     await screen.signIn();
     const header = (name: string) => page.getByRole("columnheader", { name });
-    expect(await page.getByRole("columnheader").getByRole("button").count()).toBe(0);
-    expect(await page.getByLabel("Unused for 90 days").count()).toBe(0);
-    await page.getByRole("button", { name: "Load more" }).click();
-    await header("Last used").getByRole("button").waitFor();
+    await page.getByLabel("Unused for 90 days").waitFor();
+    await page.getByRole("button", { name: "Load more" }).waitFor();
     expect(await header("Created").getAttribute("aria-sort")).toBe("descending");
     const ends = async () =>
       (await labels(page)).filter((_, index, all) => [0, all.length - 1].includes(index));
-    expect(await ends()).toEqual(["newest", "key-0"]);
+    expect(await ends()).toEqual(["newest", "key-3"]);
     await header("Created").getByRole("button").click();
     await soon(ends).toEqual(["key-0", "newest"]);
     expect(await header("Created").getAttribute("aria-sort")).toBe("ascending");
@@ -182,6 +187,65 @@ describeInBrowser("finding a key among many", () => {
     await page.getByRole("button", { name: "Revoke used" }).click();
     await page.getByRole("button", { name: "Revoke key", exact: true }).click();
     await soon(() => focused(page)).toBe("Revoke newest");
+    await page.keyboard.press("Escape");
+    await header("Expires").getByRole("button").click();
+    await soon(async () => (await labels(page))[0]).toBe("ending");
+    expect(await header("Expires").getAttribute("aria-sort")).toBe("ascending");
+    await said(page, "Sorted by expiry, soonest first");
+  });
+
+  test("past keys stand alone, newest first, are searched alone, and leave the order of the active ones", async () => {
+    const screen = await openScreen({ settings: { KEYRUN_KEYS_PER_TEAM_MAX: "80" } });
+    const { page, keyrun } = screen;
+    const ids = await makeKeys(screen, ...Array.from({ length: 60 }, (_, index) => `key-${index}`));
+    for (const keyId of ids.slice(5, 57)) await keyrun.keys.revokeKey({ teamId, keyId });
+    await screen.signIn();
+    await page.getByText("8 active keys (up to 80), 52 past").waitFor();
+    const by = (name: string) => page.getByRole("columnheader", { name }).getByRole("button");
+    await by("Created").click();
+    await soon(async () => (await labels(page))[0]).toBe("key-0");
+    await page.getByRole("radio", { name: "Past" }).check();
+    await soon(async () => (await labels(page)).length).toBe(50);
+    expect((await labels(page))[0]).toBe("key-56Revoked");
+    // Not all of them are there to be sorted, and none of them can be out of use.
+    expect(await by("Created").count()).toBe(0);
+    expect(await page.getByLabel("Unused for 90 days").count()).toBe(0);
+    await page.getByRole("button", { name: "Load more" }).click();
+    await soon(async () => (await labels(page)).length).toBe(52);
+    await field(page).fill("key-1");
+    await soon(async () => (await labels(page)).length).toBe(10);
+    await page.getByText("10 keys found", { exact: true }).first().waitFor();
+    await page.getByRole("radio", { name: "Active" }).check();
+    await soon(() => labels(page)).toEqual(["key-1"]);
+    await field(page).fill("");
+    await soon(async () => (await labels(page))[0]).toBe("key-0");
+    const [last] = await makeKeys(screen, "last");
+    await page.getByRole("radio", { name: "Past" }).check();
+    await soon(async () => (await labels(page)).includes("key-56Revoked")).toBe(true);
+    await keyrun.keys.revokeKey({ teamId, keyId: last! });
+    await soon(async () => (await labels(page)).includes("lastRevoked")).toBe(true);
+  });
+
+  test("a page of a search that holds no key is followed by the next one, unasked", async () => {
+    const screen = await openScreen();
+    const { page } = screen;
+    await makeKeys(screen, ...many);
+    await screen.signIn();
+    await field(page).waitFor();
+    const asked: string[] = [];
+    await page.route("**/keyrun.v1.KeyService/ListKeys", async (route) => {
+      const request = route.request().postDataJSON();
+      if (!request.query) return route.continue();
+      asked.push(request.pageToken);
+      const { pageToken, ...first } = request;
+      // As Keyrun answers where a search has looked at very many keys in vain.
+      if (asked.length < 3) return route.fulfill({ json: { nextPageToken: `${asked.length}` } });
+      const response = await route.fetch({ postData: JSON.stringify(first) });
+      return route.fulfill({ response });
+    });
+    await field(page).fill("deploy");
+    await soon(() => labels(page)).toEqual(["Deploy to staging", "ci-deploy"]);
+    expect(asked.slice(0, 3)).toEqual(["", "1", "2"]);
   });
 
   test("the filter leaves the keys that were not used for 90 days, and a new key shows all again", async () => {
@@ -201,8 +265,8 @@ describeInBrowser("finding a key among many", () => {
     await said(page, "2 keys found");
     await expectWellMade(page, "unused");
     const { dialog } = await createByHand(page, "fresh");
-    await dialog.getByRole("button", { name: "Copy secret key" }).click();
-    await dialog.getByText("Secret key copied").waitFor({ state: "attached" });
+    await dialog.getByRole("button", { name: "Copy API key" }).click();
+    await dialog.getByText("API key copied").waitFor({ state: "attached" });
     await page.keyboard.press("Escape");
     await dialog.waitFor({ state: "detached" });
     await soon(async () => (await labels(page))[0]).toBe("freshNew");
@@ -221,14 +285,14 @@ describeInBrowser("finding a key among many", () => {
     await soon(() => labels(page)).toEqual(["Deploy to staging", "ci-deploy"]);
     await makeKeys(screen, "elsewhere", "deploy again");
     await soon(() => labels(page)).toEqual(["deploy again", "Deploy to staging", "ci-deploy"]);
-    await page.getByText("8 active keys (up to 50)").waitFor();
+    await page.getByText("3 keys found", { exact: true }).first().waitFor();
     await keyrun.keys.revokeKey({ teamId, keyId: ids[0]! });
     await said(page, "Key one was revoked by the service token");
     expect(await rowOf(page, "one").count()).toBe(0);
     await keyrun.keys.revokeKey({ teamId, keyId: ids[3]! });
     await rowOf(page, "ci-deploy").getByText("Revoked by the service token just now").waitFor();
-    await page.getByText("6 active keys (up to 50), 2 past").waitFor();
     await field(page).fill("");
+    await page.getByText("6 active keys (up to 50), 2 past").waitFor();
     await soon(async () => (await labels(page)).includes("elsewhere")).toBe(true);
     await soon(() => rowOf(page, "ci-deploy").count()).toBe(0);
   });

@@ -16,8 +16,8 @@ describeInBrowser("the life of a key, as a person sees it", () => {
 
     const { dialog, value: shown } = await createByHand(page, "  ci-deploy ");
     expect(/^svc_[0-9a-hjkmnp-tv-z]{24}\.[0-9A-Za-z]{49}$/.test(shown)).toBe(true);
-    await dialog.getByRole("button", { name: "Copy secret key" }).click();
-    await dialog.getByText("Secret key copied").waitFor({ state: "attached" });
+    await dialog.getByRole("button", { name: "Copy API key" }).click();
+    await dialog.getByText("API key copied").waitFor({ state: "attached" });
     const copied = await readClipboard(page);
     expect(copied === shown).toBe(true);
 

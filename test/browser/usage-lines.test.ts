@@ -23,7 +23,6 @@ describeInBrowser("the line in the row of a key", () => {
     await keyrun.keys.revokeKey({ teamId, keyId: past });
     await makeKeys(screen, "Notebook");
     await screen.signIn();
-    await page.getByLabel("Show past keys").check();
     const all = weekdays.reduce((sum, count) => sum + count) + 1;
     const words = `${all.toLocaleString("en")} requests in 30 days, ${weekdays.at(-1)! + 1} today`;
     // The cell says how long ago the last use was, and how many there were.
@@ -31,7 +30,6 @@ describeInBrowser("the line in the row of a key", () => {
       .getByRole("cell", { name: new RegExp(`^(just now|\\d+ (?:second|minute)s? ago) ?${words}$`) })
       .waitFor();
     await wordsOf(page, "Nightly reports").getByText("1 request in 30 days, 1 today").waitFor();
-    await rowOf(page, "Staging").locator("polyline").waitFor();
     expect(await rowOf(page, "Notebook").getByRole("cell").nth(2).textContent()).toBe("Never used");
     // From the first day to the last, within its box, and hidden from screen readers.
     const line = rowOf(page, "ci-deploy").locator("svg[aria-hidden=true] polyline");
@@ -41,6 +39,8 @@ describeInBrowser("the line in the row of a key", () => {
     expect(heights[weekdays.indexOf(Math.max(...weekdays))]).toBe(1);
     expect(Math.max(...heights)).toBeLessThanOrEqual(17);
     await expectWellMade(page, "usage-lines");
+    await page.getByRole("radio", { name: "Past" }).check();
+    await rowOf(page, "Staging").locator("polyline").waitFor();
     await page.emulateMedia({ forcedColors: "active" });
     const colours = await page.evaluate<string[]>(`[
       getComputedStyle(document.querySelector(".keys polyline")).stroke,

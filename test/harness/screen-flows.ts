@@ -21,7 +21,7 @@ export async function wholePage(page: Page): Promise<void> {
 export async function createByHand(page: Page, label: string): Promise<{ dialog: Locator; value: string }> {
   await page.getByRole("button", { name: "Create new secret key" }).click();
   await page.getByLabel("Label (optional)").fill(label);
-  await page.getByRole("button", { name: "Create secret key" }).click();
+  await page.getByRole("button", { name: "Create key" }).click();
   const dialog = page.getByRole("dialog", { name: "Save your key" });
   return { dialog, value: await dialog.locator("#secret-key").inputValue() };
 }

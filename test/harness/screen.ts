@@ -63,7 +63,7 @@ export async function openScreen(options: ScreenOptions = {}): Promise<Screen> {
       const link = await keyrun.sessions.createSignInLink({});
       await page.goto(link.url);
       await page.waitForURL("**/settings/team/demo/api-keys");
-      await page.getByText(/^\d+ active keys? \(up to \d+\)/).waitFor();
+      await page.getByText(/^\d+ active keys? \(up to \d+/).waitFor();
     },
     run: (key) =>
       fetch(url("/api/apps/echo/run"), {

@@ -1,22 +1,33 @@
 import type { AuditEvent } from "../api/messages.ts";
 import { Icon } from "../controls/icon.tsx";
+import { SearchField } from "../controls/search-field.tsx";
 import { actionWords } from "./event-words.ts";
 import type { ActivityView } from "./use-activity.ts";
 
 interface ActivityFiltersProps {
   readonly events: readonly AuditEvent[];
   readonly view: ActivityView;
+  /** True while the events of the view are being read. */
+  readonly busy: boolean;
   onView(change: Partial<ActivityView>): void;
 }
 
 /**
- * Leaves out events by what was done, by whom, and when. The people are those of the events shown.
+ * Leaves out events by what was done, on what, by whom, and when. The people are those of the
+ * events shown.
  */
-export function ActivityFilters({ events, view, onView }: ActivityFiltersProps) {
+export function ActivityFilters({ events, view, busy, onView }: ActivityFiltersProps) {
   const actors = new Set(events.map(({ actor = "" }) => actor));
   if (view.actor !== "") actors.add(view.actor);
   return (
     <div className="toolbar activity-filters">
+      <SearchField
+        label="Search by key, person or app"
+        placeholder="Search by key, person or app"
+        query={view.query}
+        busy={busy}
+        onSearch={(query) => onView({ query })}
+      />
       <Filter
         label="What"
         all="Everything"

@@ -4,7 +4,7 @@ import type { GetSessionResponse } from "../api/messages.ts";
 import { teamName } from "../frame/team-words.ts";
 import { absenceOf } from "../keys/absence.ts";
 import { PreviewOffPage, TeamNotFoundPage } from "../session/absent-pages.tsx";
-import { SignedOutBanner } from "../session/signed-out-banner.tsx";
+import { WhileSignedIn } from "../session/while-signed-in.tsx";
 import { ActivitySection } from "./activity-section.tsx";
 import { type ActivityView, everything, useActivity } from "./use-activity.ts";
 
@@ -27,8 +27,7 @@ export function ActivityPage({ teamId, session, unavailable }: ActivityPageProps
   if (absence === "preview") return <PreviewOffPage email={session?.email ?? ""} />;
   if (absence === "team") return <TeamNotFoundPage teamId={teamId} email={session?.email ?? ""} />;
   return (
-    <>
-      <SignedOutBanner />
+    <WhileSignedIn>
       {unavailable || (
         <>
           <title>{name === undefined ? "Activity · Keyrun" : `Activity · ${name} · Keyrun`}</title>
@@ -48,6 +47,6 @@ export function ActivityPage({ teamId, session, unavailable }: ActivityPageProps
           />
         </>
       )}
-    </>
+    </WhileSignedIn>
   );
 }

@@ -24,7 +24,9 @@ export function ActivitySection(props: ActivitySectionProps) {
   return (
     <section className="card" aria-label="Events">
       {activity.isError && <Failed activity={activity} stale={data !== undefined} />}
-      {(data !== undefined || !activity.isError) && <ActivityFilters {...{ events, view, onView }} />}
+      {(data !== undefined || !activity.isError) && (
+        <ActivityFilters {...{ events, view, onView }} busy={activity.isPlaceholderData} />
+      )}
       {data === undefined && !activity.isError && <ActivityLoading />}
       {data !== undefined && events.length === 0 && <NoEvents filtered={filtered} onView={onView} />}
       {events.length > 0 && <ActivityTable {...{ events, teamName, keyNames }} stale={activity.isError} />}
@@ -42,7 +44,7 @@ function NoEvents({ filtered, onView }: { filtered: boolean } & Pick<ActivitySec
       <h2>{filtered ? "No event fits the filters" : "Nothing has happened yet"}</h2>
       <p className="muted">
         {filtered
-          ? "Events of other people, of another kind or of other days are left out."
+          ? "Events on other keys, by other people, of another kind or of other days are left out."
           : "A change to the team’s keys shows here as soon as it is made."}
       </p>
       {filtered && (
@@ -57,11 +59,8 @@ function NoEvents({ filtered, onView }: { filtered: boolean } & Pick<ActivitySec
 }
 
 function Failed({ activity, stale }: { activity: Activity; stale: boolean }) {
-  const failure = failureOf(activity.error);
-  // The banner already says so, and what to do.
-  if (failure.signedOut) return null;
   return (
-    <FailureNote failure={failure} action={<Retry read={activity} />}>
+    <FailureNote failure={failureOf(activity.error)} action={<Retry read={activity} />}>
       Couldn’t load the activity.{stale && " What you see may be out of date."}
     </FailureNote>
   );

@@ -8,6 +8,8 @@ import { useRpcPages } from "../use-rpc.ts";
 
 /** Which events to show. An empty text leaves none out. */
 export interface ActivityView {
+  /** A part of a key's label, the beginning of its id, or the whole of what was changed. */
+  readonly query: string;
   readonly actor: string;
   readonly action: string;
   /** The first and the last local day, such as "2026-11-27". */
@@ -15,7 +17,7 @@ export interface ActivityView {
   readonly to: string;
 }
 
-export const everything: ActivityView = { actor: "", action: "", from: "", to: "" };
+export const everything: ActivityView = { query: "", actor: "", action: "", from: "", to: "" };
 
 /** The times between which the days of the view are. */
 function timesOf({ from, to }: ActivityView): { startTime?: string; endTime?: string } {
@@ -30,24 +32,34 @@ function timesOf({ from, to }: ActivityView): { startTime?: string; endTime?: st
 
 /**
  * The events of a team, newest first. While the page is in view, the first page is read again and
- * again.
+ * again. A search looks for keys first: an event has their ids alone.
  */
 export function useActivity(teamId: string, view: ActivityView) {
   const { sessionEnded } = useServices();
   const ended = useCell(sessionEnded);
-  return useRpcPages(
+  const { query, actor, action } = view;
+  const isSearch = query !== "";
+  const named = { teamId, pageSize: bounds.keyNamesPageSize - 1, showRevoked: true, query };
+  const keys = useRpcPages(rpcs.listKeys, named, { enabled: isSearch });
+  const found = keys.data?.pages.flatMap((page) => page.keys?.map(({ id }) => id) ?? []) ?? [];
+  const activity = useRpcPages(
     rpcs.listEvents,
     {
-      ...{ teamId, actor: view.actor, action: view.action, pageSize: bounds.activityPageSize },
+      ...{ teamId, actor, action, pageSize: bounds.activityPageSize },
+      ...(isSearch && { targets: [query.toLowerCase(), ...found] }),
       ...timesOf(view),
     },
     {
       joined: withNewEvents,
+      enabled: !isSearch || keys.data !== undefined,
       placeholderData: keepPreviousData,
       refetchInterval: ended ? false : bounds.activityPollMs,
       refetchOnWindowFocus: true,
     },
   );
+  if (!isSearch || !keys.isError) return activity;
+  const { error, isFetching, refetch } = keys;
+  return { ...activity, error, isFetching, refetch, isError: true };
 }
 
 export type Activity = ReturnType<typeof useActivity>;

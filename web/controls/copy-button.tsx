@@ -4,7 +4,7 @@ import { Icon } from "./icon.tsx";
 
 interface CopyButtonProps {
   readonly text: string;
-  /** What is copied, as the confirmation says it: "Secret key". */
+  /** What is copied, as the confirmation says it: "API key". */
   readonly what: string;
   readonly className?: string;
   readonly ref?: Ref<HTMLButtonElement>;

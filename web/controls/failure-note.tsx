@@ -11,7 +11,10 @@ interface FailureNoteProps {
   readonly action?: ReactNode;
 }
 
-/** Says what failed, with the code and the request id that find it in the operator's log. */
+/**
+ * Says what failed and what to do: check the connection where no answer came, or else tell the
+ * operator the code and the request id that find it in the log.
+ */
 export function FailureNote({ failure, children, action }: FailureNoteProps) {
   return (
     <div className="note" role="alert">
@@ -19,9 +22,16 @@ export function FailureNote({ failure, children, action }: FailureNoteProps) {
       <div className="note-body">
         <p>{children}</p>
         <p className="note-facts">
-          <span>
-            Code <code>{failure.code}</code>
-          </span>
+          {failure.reason === null ? (
+            <span>No answer of Keyrun came. Check your connection, then try again.</span>
+          ) : (
+            <>
+              <span>If it goes on, tell whoever runs Keyrun:</span>
+              <span>
+                Code <code>{failure.code}</code>
+              </span>
+            </>
+          )}
           {failure.requestId !== null && (
             <span className="note-request">
               Request id <code>{failure.requestId}</code>

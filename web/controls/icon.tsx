@@ -19,6 +19,7 @@ const shapes = {
   chevron: <path d="m6 4 4 4-4 4" />,
   arrow: <path d="M8 3v10M4 9l4 4 4-4" />,
   pulse: <path d="M1.5 8.5h3l2-5.5 3 10 2-4.5h3" />,
+  more: <path d="M3.5 8v.01M8 8v.01M12.5 8v.01" strokeWidth={2.25} />,
   search: <path d="m10.2 10.2 3.3 3.3M11.5 7a4.5 4.5 0 1 1-9 0 4.5 4.5 0 0 1 9 0Z" />,
 } as const;
 

@@ -1,4 +1,4 @@
-import { bounds } from "../../bounds.ts";
+import { bounds } from "../bounds.ts";
 
 // The whole value of a key, with anything before and after it. The server allows any such prefix.
 const wholeKey = /[a-z][a-z0-9]{0,11}_([0-9a-hjkmnp-tv-z]{24})\./;

@@ -43,16 +43,17 @@ export function firstDue(pages: KeyPages, nowMs: number): Key | undefined {
   return due.sort((one, other) => expiryMs(one) - expiryMs(other))[0];
 }
 
-function expiryMs({ expireTime }: Key): number {
+/** When the key expires; infinity if it does not. */
+export function expiryMs({ expireTime }: Key): number {
   return expireTime === undefined ? Number.POSITIVE_INFINITY : Date.parse(expireTime);
 }
 
 /**
- * The keys to show, newest first. Past keys are left out unless `showPast`. Departing keys
- * stay in their places, even when the list was read again without them.
+ * The keys to show, newest first: the past ones, or the active ones. Departing keys stay in their
+ * places, even when the list was read again without them.
  */
-export function visibleKeys(pages: KeyPages, showPast: boolean, departing: ReadonlyMap<string, Key>): Key[] {
-  const keys = keysOf(pages).filter((key) => showPast || isActive(key));
+export function visibleKeys(pages: KeyPages, past: boolean, departing: ReadonlyMap<string, Key>): Key[] {
+  const keys = keysOf(pages).filter((key) => isActive(key) !== past);
   const gone = [...departing.values()].filter((key) => !keys.some((one) => one.id === key.id));
   return gone.length === 0 ? keys : [...keys, ...gone].sort(newestFirst);
 }

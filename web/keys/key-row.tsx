@@ -16,13 +16,16 @@ interface KeyRowProps {
   readonly departing: boolean;
   onOpen(key: Key): void;
   onRevoke(key: Key): void;
+  /** Opens the menu of what can be done with the key. */
+  onMenu(key: Key): void;
 }
 
 /**
- * One key: its label, which opens its details, its creator, its last use, and the button that
- * revokes it.
+ * One key: its label, which opens its details, its creator, its last use, its end, and what can be
+ * done with it.
  */
-export function KeyRow({ apiKey, isNew, line, departing, onOpen, onRevoke }: KeyRowProps) {
+export function KeyRow(props: KeyRowProps) {
+  const { apiKey, isNew, line, departing, onOpen } = props;
   const active = isActive(apiKey);
   return (
     <tr {...tableRoles.row} className={active ? undefined : "past"}>
@@ -44,14 +47,13 @@ export function KeyRow({ apiKey, isNew, line, departing, onOpen, onRevoke }: Key
       </th>
       <td {...tableRoles.cell}>
         <code className="redacted">{apiKey.redactedValue}</code>
-        {active && <Until apiKey={apiKey} />}
       </td>
       <td {...tableRoles.cell} data-label="Created">
         {apiKey.createTime && <Ago time={apiKey.createTime} />}
         <By actor={apiKey.createdBy ?? ""} />
       </td>
       {departing && !active ? (
-        <td {...tableRoles.cell} colSpan={2} className="departure ending">
+        <td {...tableRoles.cell} colSpan={3} className="departure ending">
           {endInWords(apiKey)}{" "}
           {apiKey.revokedBy && (
             <>
@@ -61,35 +63,58 @@ export function KeyRow({ apiKey, isNew, line, departing, onOpen, onRevoke }: Key
           just now
         </td>
       ) : (
-        <LastUseAndAction {...{ apiKey, line, onRevoke }} />
+        <>
+          <td {...tableRoles.cell} data-label={apiKey.lastUseTime && "Used"}>
+            {apiKey.lastUseTime ? (
+              <>
+                <Ago time={apiKey.lastUseTime} />
+                <span className="usage-line">{line}</span>
+              </>
+            ) : (
+              <span className="muted">Never used</span>
+            )}
+          </td>
+          {active ? <ActiveEnd {...props} /> : <Ending apiKey={apiKey} />}
+        </>
       )}
     </tr>
   );
 }
 
-type LastUseAndActionProps = Pick<KeyRowProps, "apiKey" | "line" | "onRevoke">;
-
-function LastUseAndAction({ apiKey, line, onRevoke }: LastUseAndActionProps) {
+/** When an active key ends, and what can be done with it. */
+function ActiveEnd({ apiKey, onRevoke, onMenu }: KeyRowProps) {
+  const name = `${keyInWords(apiKey)}${apiKey.replacedByKeyId ? ", the old key" : ""}`;
   return (
     <>
-      <td {...tableRoles.cell} data-label={apiKey.lastUseTime && "Used"}>
-        {apiKey.lastUseTime ? <Ago time={apiKey.lastUseTime} /> : <span className="muted">Never used</span>}
-        <span className="usage-line">{line}</span>
-      </td>
-      <td {...tableRoles.cell}>
-        {isActive(apiKey) ? (
-          <button
-            type="button"
-            id={revokeButtonId(apiKey.id)}
-            className="button button-small button-quiet-danger"
-            aria-label={`Revoke ${keyInWords(apiKey)}${apiKey.replacedByKeyId ? ", the old key" : ""}`}
-            onClick={() => onRevoke(apiKey)}
-          >
-            Revoke
-          </button>
-        ) : (
-          <Ending apiKey={apiKey} />
-        )}
+      {apiKey.expireTime ? (
+        <td {...tableRoles.cell} data-label={apiKey.replacedByKeyId ? "Ends" : "Expires"}>
+          <Until time={apiKey.expireTime} />
+        </td>
+      ) : (
+        <td {...tableRoles.cell} className="never">
+          Never
+        </td>
+      )}
+      <td {...tableRoles.cell} className="row-actions">
+        <button
+          type="button"
+          id={revokeButtonId(apiKey.id)}
+          className="button button-small button-quiet-danger"
+          aria-label={`Revoke ${name}`}
+          onClick={() => onRevoke(apiKey)}
+        >
+          Revoke
+        </button>
+        <button
+          type="button"
+          id={menuButtonId(apiKey.id)}
+          className="icon-button"
+          aria-label={`Actions for ${name}`}
+          aria-haspopup="menu"
+          onClick={() => onMenu(apiKey)}
+        >
+          <Icon name="more" />
+        </button>
       </td>
     </>
   );
@@ -98,10 +123,10 @@ function LastUseAndAction({ apiKey, line, onRevoke }: LastUseAndActionProps) {
 function Ending({ apiKey }: { apiKey: Key }) {
   const time = apiKey.revokeTime ?? apiKey.expireTime;
   return (
-    <div className="ending">
-      {endInWords(apiKey)} {time && <Ago time={time} />}
+    <td {...tableRoles.cell} colSpan={2} className="ended" data-label={endInWords(apiKey)}>
+      {time && <Ago time={time} />}
       {apiKey.revokedBy && <By actor={apiKey.revokedBy} />}
-    </div>
+    </td>
   );
 }
 
@@ -118,6 +143,11 @@ export function detailsButtonId(keyId: string): string {
 /** The id of the Revoke button in a key's row. The focus goes there when the row above has gone. */
 export function revokeButtonId(keyId: string): string {
   return `revoke-${keyId}`;
+}
+
+/** The id of the button that opens the menu of a key. */
+export function menuButtonId(keyId: string): string {
+  return `actions-${keyId}`;
 }
 
 function By({ actor }: { actor: string }) {

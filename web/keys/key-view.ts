@@ -1,10 +1,11 @@
 import type { Key } from "../api/messages.ts";
 import { bounds } from "../bounds.ts";
+import { expiryMs } from "./key-pages.ts";
 
 /** Which of a team's keys the list shows, and in which order. */
 export interface KeyView {
-  /** Whether to show revoked and expired keys, too. */
-  readonly showPast: boolean;
+  /** Whether to show the keys that were revoked or have expired, in place of the active ones. */
+  readonly past: boolean;
   /** What the person searches for; empty for all keys. */
   readonly query: string;
   /** Whether to show only the keys that were not used for `unusedMs`. */
@@ -13,12 +14,12 @@ export interface KeyView {
 }
 
 export interface KeySort {
-  readonly by: "created" | "used";
+  readonly by: "created" | "used" | "expires";
   readonly order: "ascending" | "descending";
 }
 
 export const firstView: KeyView = {
-  showPast: false,
+  past: false,
   query: "",
   unusedOnly: false,
   sort: { by: "created", order: "descending" },
@@ -35,9 +36,19 @@ export function isNarrowed({ query, unusedOnly }: KeyView): boolean {
  */
 export function arranged(keys: readonly Key[], { unusedOnly, sort }: KeyView, nowMs: number): Key[] {
   const kept = unusedOnly ? keys.filter((key) => isUnused(key, nowMs)) : [...keys];
-  // Keys that were never used come before all others. The sort keeps the order of equal ones.
-  if (sort.by === "used") kept.reverse().sort((one, other) => lastUseMs(one) - lastUseMs(other));
-  return (sort.order === "descending") === (sort.by === "created") ? kept : kept.reverse();
+  const { by, order } = sort;
+  if (by !== "created") {
+    // Keys that were never used come first, and those that never expire last. The sort keeps the
+    // order of equal ones.
+    const msOf = by === "used" ? lastUseMs : expiryMs;
+    kept.reverse().sort((one, other) => Math.sign(msOf(one) - msOf(other)) || 0);
+  }
+  return (order === "descending") === (by === "created") ? kept : kept.reverse();
+}
+
+/** True when the view needs keys that no page before the last may hold. */
+export function needsAllPages({ past, unusedOnly, sort }: KeyView): boolean {
+  return !past && (unusedOnly || sort !== firstView.sort);
 }
 
 /** True when the key had the time to be used and was not. */

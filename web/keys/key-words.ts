@@ -17,10 +17,24 @@ export function keyAsSubject(key: Key): string {
   return key.label ? `Key ${key.label}` : `Untitled key ${key.redactedValue}`;
 }
 
-/** How many keys a team has: "3 active keys (up to 50), 4 past". */
-export function countsInWords({ active, activeMax, past }: KeyCounts): string {
-  const keys = `${wholeNumber(active)} active ${active === 1 ? "key" : "keys"} (up to ${wholeNumber(activeMax)})`;
+/**
+ * How many keys a team has: "3 active keys (up to 50), 4 past". A key and the one that replaces it
+ * count as one, so `listed` active keys may be more than those that count.
+ */
+export function countsInWords({ active, activeMax, past }: KeyCounts, listed: number): string {
+  const all = Math.max(active, listed);
+  const replaced =
+    all === active
+      ? ""
+      : `, not counting ${wholeNumber(all - active)} that ${all - active === 1 ? "was" : "were"} replaced`;
+  const keys = `${wholeNumber(all)} active ${all === 1 ? "key" : "keys"} (up to ${wholeNumber(activeMax)}${replaced})`;
   return past === 0 ? keys : `${keys}, ${wholeNumber(past)} past`;
+}
+
+/** How many keys a search or a filter found: "2 keys found". */
+export function foundInWords(found: number, more: boolean): string {
+  const keys = found === 0 ? "No key" : found === 1 ? "1 key" : `${wholeNumber(found)} keys`;
+  return more ? `${keys} found so far` : `${keys} found`;
 }
 
 /** How a key ended: "Revoked" or "Expired". */

@@ -1,11 +1,14 @@
 import { type ReactNode, useEffect } from "react";
 import { failureOf } from "../api/failure.ts";
 import type { GetSessionResponse } from "../api/messages.ts";
+import { useCell } from "../cell.ts";
 import { teamName } from "../frame/team-words.ts";
+import { Lazy } from "../lazy/lazy.tsx";
 import { LazyDialog } from "../lazy/lazy-dialog.tsx";
 import { LazyPage } from "../lazy/lazy-page.tsx";
 import { loadPartsWhenIdle, useParts } from "../lazy/load-parts.ts";
-import { SignedOutBanner } from "../session/signed-out-banner.tsx";
+import { useServices } from "../services.tsx";
+import { WhileSignedIn } from "../session/while-signed-in.tsx";
 import { UsageCard } from "../usage/usage-card.tsx";
 import { absenceOf } from "./absence.ts";
 import { keyCounts } from "./key-pages.ts";
@@ -33,15 +36,17 @@ export function KeysPage({ teamId, session, unavailable }: KeysPageProps) {
   }, [list.isFetched]);
   return (
     <>
-      <SignedOutBanner />
-      {absence === "preview" && (
-        <LazyPage>{({ PreviewOffPage }) => <PreviewOffPage email={email} />}</LazyPage>
-      )}
-      {absence === "team" && (
-        <LazyPage>{({ TeamNotFoundPage }) => <TeamNotFoundPage teamId={teamId} email={email} />}</LazyPage>
-      )}
-      {absence === null && (unavailable || <KeysContent page={page} teamId={teamId} session={session} />)}
+      <WhileSignedIn>
+        {absence === "preview" && (
+          <LazyPage>{({ PreviewOffPage }) => <PreviewOffPage email={email} />}</LazyPage>
+        )}
+        {absence === "team" && (
+          <LazyPage>{({ TeamNotFoundPage }) => <TeamNotFoundPage teamId={teamId} email={email} />}</LazyPage>
+        )}
+        {absence === null && (unavailable || <KeysContent page={page} teamId={teamId} session={session} />)}
+      </WhileSignedIn>
       {list.isFetched && <Live page={page} teamId={teamId} />}
+      {page.menu && <Lazy>{({ KeyMenu }) => page.menu && <KeyMenu page={page} apiKey={page.menu} />}</Lazy>}
       {/* Outside the content: a new key in a dialog stays, even if the person loses access
           meanwhile. */}
       <OpenDialog page={page} teamId={teamId} email={email} />
@@ -54,7 +59,9 @@ type PageProps = { readonly page: KeysPageState };
 /** The open dialog. */
 function OpenDialog(props: PageProps & { readonly teamId: string; readonly email: string }) {
   const { dialog, close } = props.page;
-  if (dialog === null) return null;
+  const ended = useCell(useServices().sessionEnded);
+  // The details are hidden as the page is. The others may hold what must not be lost.
+  if (dialog === null || (ended && dialog.kind === "details")) return null;
   return (
     <LazyDialog title={dialogTitles[dialog.kind]} onCloseRequest={() => close(dialog.opener)}>
       {({ KeysDialogs }) => <KeysDialogs {...props} dialog={dialog} />}
@@ -121,6 +128,7 @@ function KeysContent({ page, teamId, session }: KeysContentProps) {
         onCreate={create}
         onOpen={page.openDetails}
         onRevoke={page.openRevoke}
+        onMenu={page.setMenu}
       />
       {/* Not before the list: it would move by the height of the rows. */}
       {page.list.isFetched && (

@@ -1,4 +1,4 @@
-import { useEffect, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 import { failureOf } from "../api/failure.ts";
 import type { Key } from "../api/messages.ts";
 import { bounds } from "../bounds.ts";
@@ -29,6 +29,7 @@ interface KeysSectionProps {
   onCreate(): void;
   onOpen(key: Key): void;
   onRevoke(key: Key): void;
+  onMenu(key: Key): void;
 }
 
 /** The list of keys, in each of its states, and how to use a key below it. */
@@ -36,14 +37,16 @@ export function KeysSection(props: KeysSectionProps) {
   const { teamId, list, rows, view, onCreate } = props;
   const pages = list.data;
   const narrowed = isNarrowed(view);
+  /** Whether a key was used, of those that any view has shown. */
+  const used = useRef(false);
   if (pages === undefined) {
     return list.isError ? <LoadFailure {...{ list, narrowed }} onView={props.onView} /> : <Loading />;
   }
   const { active } = keyCounts(pages);
-  const unused = keysOf(pages).every((key) => key.lastUseTime === undefined);
-  const tryIt = <TryIt teamId={teamId} open={!narrowed && unused} />;
+  used.current ||= keysOf(pages).some((key) => key.lastUseTime !== undefined);
+  const tryIt = <TryIt teamId={teamId} open={!used.current && !narrowed && !view.past} />;
   const toolbar = <KeysToolbar {...{ list, view }} found={rows.length} onView={props.onView} />;
-  if (rows.length === 0 && active === 0 && !narrowed) {
+  if (rows.length === 0 && active === 0 && !narrowed && !view.past) {
     return (
       <section className="card" aria-label="Keys">
         {list.isError && <RefreshFailure list={list} />}
@@ -57,7 +60,7 @@ export function KeysSection(props: KeysSectionProps) {
       <section className="card" aria-label="Keys">
         {list.isError && <RefreshFailure list={list} />}
         {toolbar}
-        {rows.length === 0 && narrowed ? (
+        {rows.length === 0 && (narrowed || view.past) ? (
           <Lazy>{({ NoMatch }) => <NoMatch {...{ list, view }} onView={props.onView} />}</Lazy>
         ) : (
           <Rows {...props} />
@@ -67,7 +70,7 @@ export function KeysSection(props: KeysSectionProps) {
       <section className="card" aria-label="Try it">
         {tryIt}
       </section>
-      {!unused && (
+      {used.current && (
         <section className="card usage-history" aria-label="Requests">
           <Lazy>{({ UsageHistory }) => <UsageHistory teamId={teamId} />}</Lazy>
         </section>
@@ -78,12 +81,13 @@ export function KeysSection(props: KeysSectionProps) {
 
 function Rows(props: KeysSectionProps) {
   const { list, view, onView } = props;
-  // The page can only sort what it has loaded.
-  const sortable = list.data && !list.hasNextPage && isSearchable(keyCounts(list.data), view);
+  const isWhole = !view.past || !list.hasNextPage;
+  const sortable = list.data && isWhole && isSearchable(keyCounts(list.data), view);
   return (
     <KeysTable
       {...props}
       stale={list.isError}
+      past={view.past}
       sort={sortable ? view.sort : null}
       onSort={(sort) => onView({ sort })}
     />
@@ -127,11 +131,8 @@ function LoadFailure({ list, narrowed, onView }: LoadFailureProps) {
 }
 
 function RefreshFailure({ list }: List) {
-  const failure = failureOf(list.error);
-  // The banner already says so, and what to do.
-  if (failure.signedOut) return null;
   return (
-    <FailureNote failure={failure} action={<Retry read={list} />}>
+    <FailureNote failure={failureOf(list.error)} action={<Retry read={list} />}>
       Couldn’t load API keys. Nothing was changed. What you see may be out of date.
     </FailureNote>
   );

@@ -13,27 +13,32 @@ interface KeysTableProps {
   readonly departing: ReadonlyMap<string, Key>;
   /** True when the last read failed, so that the rows may be out of date. */
   readonly stale: boolean;
+  /** Whether the keys are past ones. */
+  readonly past: boolean;
   /** The order of the rows; null where it can't be chosen. */
   readonly sort: KeySort | null;
   onSort(sort: KeySort): void;
   onOpen(key: Key): void;
   onRevoke(key: Key): void;
+  onMenu(key: Key): void;
 }
 
+/** Before the one of the actions. */
 export const columns = [
   { words: "Label" },
   { words: "Key" },
   { words: "Created", by: "created" },
-  { words: "Last used", by: "used" },
+  { words: "Last used", by: "used", below: "Requests in 30 days" },
+  { words: "Expires", by: "expires" },
 ] as const;
 
 /** The keys. Narrow windows show the rows of the table as cards. */
 export function KeysTable(props: KeysTableProps) {
-  const { teamName, rows, newKeyIds, lines, departing, stale, sort, onSort, onOpen, onRevoke } = props;
+  const { teamName, rows, newKeyIds, lines, departing, stale, past, sort, onSort, ...actions } = props;
   return (
     <table {...tableRoles.table} className={stale ? "keys stale" : "keys"}>
       <caption className="visually-hidden">API keys of {teamName}</caption>
-      <KeysTableHead sort={sort} onSort={onSort} />
+      <KeysTableHead {...{ past, sort, onSort }} />
       <tbody {...tableRoles.rowGroup}>
         {rows.map((key) => (
           <KeyRow
@@ -42,8 +47,7 @@ export function KeysTable(props: KeysTableProps) {
             isNew={newKeyIds.has(key.id)}
             line={lines.get(key.id)}
             departing={departing.has(key.id)}
-            onOpen={onOpen}
-            onRevoke={onRevoke}
+            {...actions}
           />
         ))}
       </tbody>
@@ -51,27 +55,37 @@ export function KeysTable(props: KeysTableProps) {
   );
 }
 
-export function KeysTableHead({ sort, onSort }: { sort: KeySort | null; onSort?(sort: KeySort): void }) {
+interface KeysTableHeadProps {
+  readonly past?: boolean;
+  readonly sort: KeySort | null;
+  onSort?(sort: KeySort): void;
+}
+
+export function KeysTableHead({ past, sort, onSort }: KeysTableHeadProps) {
   return (
     <thead {...tableRoles.rowGroup} className={sort ? "sortable" : undefined}>
       <tr {...tableRoles.row}>
         {columns.map(({ words, ...column }) => {
           const by = "by" in column ? column.by : undefined;
           const order = by !== undefined && sort?.by === by ? sort.order : undefined;
+          const isEnd = past && by === "expires";
           return (
             <th key={words} {...tableRoles.columnHeader} aria-sort={order}>
-              {sort && by ? (
+              {sort && by && !isEnd ? (
                 <button
                   type="button"
                   className="sort"
-                  onClick={() => onSort?.({ by, order: order === "descending" ? "ascending" : "descending" })}
+                  onClick={() => onSort?.({ by, order: nextOrder(by, order) })}
                 >
                   {words}
                   <Icon name={order ? "arrow" : "sort"} />
                 </button>
+              ) : isEnd ? (
+                "Ended"
               ) : (
                 words
               )}
+              {"below" in column && <span className="head-below">{column.below}</span>}
             </th>
           );
         })}
@@ -81,4 +95,10 @@ export function KeysTableHead({ sort, onSort }: { sort: KeySort | null; onSort?(
       </tr>
     </thead>
   );
+}
+
+/** At first the newest of what was, and the soonest of what comes. */
+function nextOrder(by: KeySort["by"], order: KeySort["order"] | undefined): KeySort["order"] {
+  const first = by === "expires" ? "ascending" : "descending";
+  return order === first ? (first === "ascending" ? "descending" : "ascending") : first;
 }

@@ -1,8 +1,9 @@
 import { bounds } from "../bounds.ts";
+import { Segments } from "../controls/segments.tsx";
 import { useParts } from "../lazy/load-parts.ts";
-import { type KeyCounts, keyCounts } from "./key-pages.ts";
+import { isActive, type KeyCounts, keyCounts, keysOf } from "./key-pages.ts";
 import { firstView, isNarrowed, type KeyView } from "./key-view.ts";
-import { countsInWords } from "./key-words.ts";
+import { countsInWords, foundInWords } from "./key-words.ts";
 import type { useKeyList } from "./use-key-list.ts";
 
 interface KeysToolbarProps {
@@ -29,16 +30,32 @@ export function KeysToolbar({ list, view, found, onView }: KeysToolbarProps) {
         ) : (
           <div className="search" />
         ))}
-      <p className="muted counts">{countsInWords(counts)}</p>
-      {/* Only where all keys are loaded can the page tell which were not used. */}
-      {(view.unusedOnly || (searchable && !list.hasNextPage)) && (
-        <Check checked={view.unusedOnly} onChange={(unusedOnly) => onView({ unusedOnly })}>
+      <p className="muted counts">
+        {isNarrowed(view)
+          ? foundInWords(found, list.hasNextPage)
+          : countsInWords(counts, view.past ? 0 : keysOf(list.data).filter(isActive).length)}
+      </p>
+      {searchable && !view.past && (
+        <label className="check">
+          <input
+            type="checkbox"
+            checked={view.unusedOnly}
+            onChange={({ currentTarget }) => onView({ unusedOnly: currentTarget.checked })}
+          />
           Unused for 90 days
-        </Check>
+        </label>
       )}
-      <Check checked={view.showPast} onChange={(showPast) => onView({ showPast })}>
-        Show past keys
-      </Check>
+      <fieldset>
+        <legend className="visually-hidden">Keys to show</legend>
+        <Segments
+          choices={[
+            { value: "active", words: "Active" },
+            { value: "past", words: "Past" },
+          ]}
+          chosen={view.past ? "past" : "active"}
+          onChoose={(shown) => onView({ past: shown === "past", unusedOnly: false })}
+        />
+      </fieldset>
     </div>
   );
 }
@@ -48,21 +65,6 @@ export function KeysToolbar({ list, view, found, onView }: KeysToolbarProps) {
  * was chosen before: it must be possible to take that back.
  */
 export function isSearchable(counts: KeyCounts, view: KeyView): boolean {
-  const listed = counts.active + (view.showPast ? counts.past : 0);
-  return isNarrowed(view) || view.sort !== firstView.sort || listed >= bounds.keysToSearchMin;
-}
-
-interface CheckProps {
-  readonly checked: boolean;
-  onChange(checked: boolean): void;
-  readonly children: string;
-}
-
-function Check({ checked, onChange, children }: CheckProps) {
-  return (
-    <label className="check">
-      <input type="checkbox" checked={checked} onChange={(event) => onChange(event.currentTarget.checked)} />
-      {children}
-    </label>
-  );
+  const most = Math.max(counts.active, counts.past);
+  return isNarrowed(view) || view.sort !== firstView.sort || most >= bounds.keysToSearchMin;
 }

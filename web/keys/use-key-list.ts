@@ -10,7 +10,7 @@ import { type KeyPages, withChanged, withCreated, withUsed } from "./key-pages.t
 
 interface KeyListQuery {
   readonly teamId: string;
-  readonly showPast: boolean;
+  readonly past: boolean;
   readonly query: string;
   /**
    * True while live updates are paused. Then the list is read more often, and whenever the page
@@ -20,15 +20,15 @@ interface KeyListQuery {
 }
 
 /**
- * The team's keys that fit the query, page by page. For another query, the read for the one before
- * is aborted.
+ * The team's keys that fit the query, page by page: the past ones, or the active ones. For another
+ * query, the read for the one before is aborted.
  */
-export function useKeyList({ teamId, showPast, query, paused }: KeyListQuery) {
+export function useKeyList({ teamId, past, query, paused }: KeyListQuery) {
   const { sessionEnded } = useServices();
   const ended = useCell(sessionEnded);
   return useRpcPages(
     rpcs.listKeys,
-    { teamId, pageSize: bounds.keysPageSize, showRevoked: showPast, query },
+    { teamId, pageSize: bounds.keysPageSize, onlyRevoked: past, query },
     {
       // The current list stays visible while the one of another view is loading.
       placeholderData: keepPreviousData,
@@ -62,12 +62,12 @@ export function useKeyListWriter(teamId: string): KeyListWriter {
       void client.invalidateQueries({
         ...lists,
         // A read that is under way may be older than the change and would undo it, so start it
-        // again. And only the server knows which new keys fit a query.
-        predicate: (list) => list.state.fetchStatus === "fetching" || isSearched(list),
+        // again. And only the server knows which new keys fit a query, or come into the past ones.
+        predicate: (list) => list.state.fetchStatus === "fetching" || !isOfAll(list),
       });
     }
     return {
-      created: (key) => change((pages, list) => (isSearched(list) ? pages : withCreated(pages, key))),
+      created: (key) => change((pages, list) => (isOfAll(list) ? withCreated(pages, key) : pages)),
       changed: (key) => change((pages) => withChanged(pages, key)),
       // A read that is under way has this use too, or the next event brings it.
       used: (key) => apply((pages) => withUsed(pages, key)),
@@ -81,9 +81,9 @@ export function useKeyListWriter(teamId: string): KeyListWriter {
   }, [client, teamId]);
 }
 
-/** True for the list of the keys that fit a query, rather than of all keys. */
-function isSearched(list: Query): boolean {
+/** True for the list of all active keys, rather than of past ones or of those that fit a query. */
+function isOfAll(list: Query): boolean {
   // The key is that of a list of keys, because `lists` selects no others.
-  const [, input] = list.queryKey as RpcKey<{ query: string }>;
-  return input.query !== "";
+  const [, input] = list.queryKey as RpcKey<{ query: string; onlyRevoked?: boolean }>;
+  return input.query === "" && !input.onlyRevoked;
 }

@@ -5,7 +5,7 @@ import { useServices } from "../services.tsx";
 import type { KeyLines } from "../usage/lines/usage-lines.tsx";
 import { isActive, keysOf, visibleKeys } from "./key-pages.ts";
 import { detailsButtonId, revokeButtonId } from "./key-row.tsx";
-import { arranged, firstView, isNarrowed, type KeyView } from "./key-view.ts";
+import { arranged, firstView, isNarrowed, type KeyView, needsAllPages } from "./key-view.ts";
 import { keyAsSubject } from "./key-words.ts";
 import { useDepartingKeys } from "./use-departing-keys.ts";
 import { useKeyList, useKeyListWriter } from "./use-key-list.ts";
@@ -16,7 +16,12 @@ export type KeysDialog = {
   readonly opener: string;
 } & (
   | { readonly kind: "create" }
-  | { readonly kind: "details" | "edit" | "rotate"; readonly key: Key }
+  | {
+      readonly kind: "details" | "edit" | "rotate";
+      readonly key: Key;
+      /** Whether the dialog was reached from the details, and leads back there. */
+      readonly fromDetails?: boolean;
+    }
   | {
       readonly kind: "revoke";
       readonly key: Key;
@@ -35,6 +40,8 @@ export function useKeysPage(teamId: string) {
   const [view, setView] = useState(firstView);
   const [newKeyIds, setNewKeyIds] = useState<ReadonlySet<string>>(new Set());
   const [dialog, setDialog] = useState<KeysDialog | null>(null);
+  /** The key whose menu is open. */
+  const [menu, setMenu] = useState<Key | null>(null);
   const [paused, setPaused] = useState(false);
   const [lines, setLines] = useState<KeyLines>(new Map());
   const writer = useKeyListWriter(teamId);
@@ -47,11 +54,12 @@ export function useKeysPage(teamId: string) {
    * without them before the stream reports it.
    */
   const shownActive = useRef(new Set<string>());
-  const list = useKeyList({ teamId, showPast: view.showPast, query: view.query, paused });
-  // The page can only sort what it has loaded.
-  const sort = list.hasNextPage ? firstView.sort : view.sort;
+  const list = useKeyList({ teamId, past: view.past, query: view.query, paused });
+  useFurtherPages(list, view);
+  // The page can only sort what it has loaded, and of past keys it does not load all.
+  const sort = view.past && list.hasNextPage ? firstView.sort : view.sort;
   const rows = list.data
-    ? arranged(visibleKeys(list.data, view.showPast, departing), { ...view, sort }, ticker.unixMs())
+    ? arranged(visibleKeys(list.data, view.past, departing), { ...view, sort }, ticker.unixMs())
     : [];
   useEffect(() => {
     if (list.data === undefined) return;
@@ -61,7 +69,7 @@ export function useKeysPage(teamId: string) {
   function onChanged(key: Key) {
     const news = !isActive(key) && shownActive.current.delete(key.id) && endingId.current !== key.id;
     // A narrowed view may not hold the key. Then no row may appear only to say that it goes.
-    const inView = !isNarrowed(view) || rows.some((one) => one.id === key.id);
+    const inView = (!isNarrowed(view) && !view.past) || rows.some((one) => one.id === key.id);
     writer.changed(key);
     setDialog((open) => withKey(open, key, news));
     if (!news) return;
@@ -80,12 +88,12 @@ export function useKeysPage(teamId: string) {
     const below = rows.slice(rows.findIndex((one) => one.id === key.id) + 1);
     setDialog({ kind: "revoke", key, below, endedElsewhere: null, opener: revokeButtonId(key.id) });
   }
-  /** Closes the dialog. The first of the elements that is there gets the focus. */
+  /** Closes the dialog. The first of the elements that is there to be seen gets the focus. */
   function close(...focusIds: string[]) {
     flushSync(() => setDialog(null));
     endingId.current = null;
     const elements = focusIds.map((id) => document.getElementById(id));
-    (elements.find((element) => element !== null) ?? heading.current)?.focus();
+    (elements.find((element) => element?.checkVisibility()) ?? heading.current)?.focus();
   }
 
   return {
@@ -104,8 +112,22 @@ export function useKeysPage(teamId: string) {
       departing,
       heading,
     },
-    ...{ dialog, setDialog, openDetails, openRevoke, close, onChanged, endingId, shownActive },
+    ...{ menu, setMenu, dialog, setDialog, openDetails, openRevoke, close, onChanged, endingId, shownActive },
   };
+}
+
+/**
+ * Reads on without being asked: where the view needs all keys, and where a page came without any,
+ * as that of a search may.
+ */
+function useFurtherPages(list: ReturnType<typeof useKeyList>, view: KeyView): void {
+  const { data, hasNextPage, isFetching, isError, isPlaceholderData, fetchNextPage } = list;
+  const isEmpty = data?.pages.at(-1)?.keys === undefined;
+  const readsOn =
+    hasNextPage && !isFetching && !isError && !isPlaceholderData && (isEmpty || needsAllPages(view));
+  useEffect(() => {
+    if (readsOn) void fetchNextPage();
+  }, [readsOn, fetchNextPage]);
 }
 
 export type KeysPageState = ReturnType<typeof useKeysPage>;

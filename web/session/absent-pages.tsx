@@ -1,5 +1,8 @@
+import { useCell } from "../cell.ts";
 import { CopyButton } from "../controls/copy-button.tsx";
 import { MessagePage } from "../controls/message-page.tsx";
+import { signInPath } from "../navigation/routes.ts";
+import { useServices } from "../services.tsx";
 
 /** The same page for a team that does not exist and for one that the person does not belong to. */
 export function TeamNotFoundPage({ teamId, email }: { teamId: string; email: string }) {
@@ -62,6 +65,21 @@ export function UnknownPage() {
       <p>
         <a className="button" href="/">
           Go to API keys
+        </a>
+      </p>
+    </MessagePage>
+  );
+}
+
+/** In place of what a page held when the session ended elsewhere. */
+export function SessionEndedNote() {
+  const path = useCell(useServices().location.path);
+  return (
+    <MessagePage title="You were signed out">
+      <p className="muted">What this page showed is hidden. Keys of your teams keep working.</p>
+      <p>
+        <a className="button button-primary" href={signInPath(path)}>
+          Sign in
         </a>
       </p>
     </MessagePage>

@@ -18,16 +18,18 @@ export function relativeTime(thenMs: number, nowMs: number): string {
   return inWords(nowMs - thenMs, -1);
 }
 
-/** How long it is until a time, rounded down: "in 9 days". A time that has passed is "just now". */
+/** How long it is until a time, rounded: "in 9 days". A time that has passed is "just now". */
 export function timeUntil(thenMs: number, nowMs: number): string {
   return inWords(thenMs - nowMs, 1);
 }
 
 function inWords(ms: number, sign: 1 | -1): string {
-  // Months ahead would round off what a person plans with.
+  // What has passed is rounded down. What comes is rounded: a key of 7 days that was just made has
+  // not 6 left. And months ahead would round off what a person plans with.
+  const countOf = (unit: (typeof units)[number]) => Math.floor(ms / unit.ms + (sign > 0 ? 0.5 : 0));
   const countMax = (unit: (typeof units)[number]) => (unit.name === "day" && sign > 0 ? 400 : unit.count);
-  const unit = units.find((one) => ms < one.ms * countMax(one)) ?? units[5];
-  const count = Math.floor(ms / unit.ms);
+  const unit = units.find((one) => countOf(one) < countMax(one)) ?? units[5];
+  const count = countOf(unit);
   if (count < 1 && unit.name === "second") return "just now";
   // English, because it stands in English sentences.
   words ??= new Intl.RelativeTimeFormat("en", { numeric: "always" });

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { bounds as serverBounds } from "#src/bounds.ts";
 import { bounds } from "../../../web/bounds.ts";
-import { searchText } from "../../../web/keys/search/search-text.ts";
+import { searchText } from "../../../web/controls/search-text.ts";
 
 const keyId = "7k3f0m9x2a4c6e8g1j5n7p9q";
 const secret = "x".repeat(49);

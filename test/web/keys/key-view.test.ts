@@ -9,11 +9,11 @@ import { sent } from "../../harness/sent-message.ts";
 const nowMs = 1_700_000_000_000;
 const longAgoMs = nowMs - bounds.unusedMs;
 
-test("the list is sorted by creation or by last use, and a key that was never used counts as the least recent", () => {
+test("the list is sorted by creation, last use or expiry; a key never used counts as the least recent, and one that never expires as the last", () => {
   const keys = [
-    key("new", { createMs: nowMs }),
+    key("new", { createMs: nowMs, expireMs: nowMs + 9 }),
     key("busy", { createMs: nowMs - 1, useMs: nowMs }),
-    key("idle", { createMs: nowMs - 2, useMs: nowMs - 9 }),
+    key("idle", { createMs: nowMs - 2, useMs: nowMs - 9, expireMs: nowMs + 1 }),
     key("old", { createMs: nowMs - 3 }),
   ];
   const sorted = (sort: KeySort) => ids(arranged(keys, { ...firstView, sort }, nowMs));
@@ -21,6 +21,8 @@ test("the list is sorted by creation or by last use, and a key that was never us
   expect(sorted({ by: "created", order: "ascending" })).toEqual(["old", "idle", "busy", "new"]);
   expect(sorted({ by: "used", order: "descending" })).toEqual(["busy", "idle", "new", "old"]);
   expect(sorted({ by: "used", order: "ascending" })).toEqual(["old", "new", "idle", "busy"]);
+  expect(sorted({ by: "expires", order: "ascending" })).toEqual(["idle", "new", "old", "busy"]);
+  expect(sorted({ by: "expires", order: "descending" })).toEqual(["busy", "old", "new", "idle"]);
   // The list that was read is not changed.
   expect(ids(keys)).toEqual(["new", "busy", "idle", "old"]);
 });
@@ -37,11 +39,18 @@ test("unused for 90 days is a key that had this time to be used and was not", ()
   ]);
 });
 
-function key(id: string, { createMs, useMs }: { createMs: number; useMs?: number }): Key {
+interface Times {
+  readonly createMs: number;
+  readonly useMs?: number;
+  readonly expireMs?: number;
+}
+
+function key(id: string, { createMs, useMs, expireMs }: Times): Key {
   return sent(KeySchema, {
     id,
     createTime: timestampFromMs(createMs),
     ...(useMs !== undefined && { lastUseTime: timestampFromMs(useMs) }),
+    ...(expireMs !== undefined && { expireTime: timestampFromMs(expireMs) }),
   });
 }
 

@@ -28,7 +28,12 @@ test("a time ahead of this clock is just now, not in the future", () => {
   expect(relativeTime(5 * minute, 0)).toBe("just now");
 });
 
-test("how long it is until a time is rounded down, and a time that has passed is just now", () => {
+test("how long it is until a time is rounded, and a time that has passed is just now", () => {
+  expect(timeUntil(7 * day - 1, 0)).toBe("in 7 days");
+  expect(timeUntil(6 * day + 11 * hour, 0)).toBe("in 6 days");
+  expect(timeUntil(day - 1, 0)).toBe("in 1 day");
+  expect(timeUntil(hour - 1, 0)).toBe("in 1 hour");
+  expect(timeUntil(400 * day - 1, 0)).toBe("in 1 year");
   expect(timeUntil(9 * day + hour, 0)).toBe("in 9 days");
   expect(timeUntil(365 * day, 0)).toBe("in 365 days");
   expect(timeUntil(800 * day, 0)).toBe("in 2 years");

@@ -13,7 +13,7 @@ export function CloseQuestion({ onCopy, onKeep, onClose }: CloseQuestionProps) {
   useLayoutEffect(() => copyButton.current?.focus(), []);
   return (
     <div className="close-question" role="alert">
-      <p>Close without copying? You won’t see this secret key again.</p>
+      <p>Close without copying? You won’t see this key again.</p>
       <div className="dialog-buttons">
         <button ref={copyButton} type="button" className="button button-primary" onClick={onCopy}>
           Copy and close

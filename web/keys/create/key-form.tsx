@@ -90,7 +90,7 @@ export function KeyForm(props: KeyFormProps) {
             Cancel
           </button>
           <button type="submit" className="button button-primary" aria-disabled={pending}>
-            {pending ? "Creating…" : "Create secret key"}
+            {pending ? "Creating…" : "Create key"}
           </button>
         </div>
       </form>

@@ -23,7 +23,7 @@ export function SecretBox({ value, keyName, copyButton, filled, onCopied }: Secr
   return (
     <div className="field">
       <div className="field-head">
-        <label htmlFor="secret-key">Secret key</label>
+        <label htmlFor="secret-key">API key</label>
         <LongText text={keyName} />
       </div>
       <div className="secret-box">
@@ -49,7 +49,7 @@ export function SecretBox({ value, keyName, copyButton, filled, onCopied }: Secr
         <CopyButton
           ref={copyButton}
           text={value}
-          what="Secret key"
+          what="API key"
           className={filled ? "button button-small button-primary" : "button button-small"}
           onCopied={onCopied}
           onRefused={() => {

@@ -4,7 +4,7 @@ import { CreateKeyDialog } from "../create/create-key-dialog.tsx";
 import { KeyDetailsDialog } from "../details/key-details-dialog.tsx";
 import { EditKeyDialog } from "../edit/edit-key-dialog.tsx";
 import { isActive, keysOf } from "../key-pages.ts";
-import { detailsButtonId, revokeButtonId } from "../key-row.tsx";
+import { detailsButtonId, menuButtonId, revokeButtonId } from "../key-row.tsx";
 import { isNarrowed } from "../key-view.ts";
 import { keyAsSubject } from "../key-words.ts";
 import { RevokeKeyDialog } from "../revoke/revoke-key-dialog.tsx";
@@ -29,7 +29,8 @@ export function KeysDialogs({ page, teamId, email, dialog }: KeysDialogsProps) {
   function showNew(created: Key, done: "created" | "rotated" = "created") {
     page.setNewKeyIds((before) => new Set(before).add(created.id));
     // A narrowed view would hide the new key.
-    if (isNarrowed(page.view)) page.changeView({ query: "", unusedOnly: false });
+    if (isNarrowed(page.view) || page.view.past)
+      page.changeView({ past: false, query: "", unusedOnly: false });
     status.say(`${keyAsSubject(created)} ${done}`, { shown: true });
   }
 
@@ -54,7 +55,7 @@ export function KeysDialogs({ page, teamId, email, dialog }: KeysDialogsProps) {
         onClose={(outcome) => {
           if (outcome !== "kept") page.shownActive.current.delete(key.id);
           const next = outcome === "kept" ? [key] : dialog.below;
-          page.close(...next.map(({ id }) => revokeButtonId(id)));
+          page.close(...next.flatMap(({ id }) => [revokeButtonId(id), menuButtonId(id)]));
           if (outcome === "revoked") status.say(`${keyAsSubject(key)} revoked`, { shown: true });
         }}
       />
@@ -66,20 +67,26 @@ export function KeysDialogs({ page, teamId, email, dialog }: KeysDialogsProps) {
         key={key.id}
         apiKey={key}
         known={page.list.data ? keysOf(page.list.data) : []}
-        onEdit={() => page.setDialog({ ...dialog, kind: "edit" })}
-        onRotate={() => page.setDialog({ ...dialog, kind: "rotate" })}
+        onEdit={() => page.setDialog({ ...dialog, kind: "edit", fromDetails: true })}
+        onRotate={() => page.setDialog({ ...dialog, kind: "rotate", fromDetails: true })}
         onRevoke={() => page.openRevoke(key)}
         onOther={(other) => page.setDialog({ ...dialog, key: other })}
         onClose={() => page.close(dialog.opener)}
       />
     );
   }
+  function goBack(key: Key) {
+    if (dialog.kind === "edit" || dialog.kind === "rotate") {
+      if (dialog.fromDetails) page.setDialog({ ...dialog, kind: "details", key });
+      else page.close(dialog.opener);
+    }
+  }
   if (dialog.kind === "edit") {
     return (
       <EditKeyDialog
         {...{ apiKey: key, writer }}
         onClose={(changed) => {
-          page.setDialog({ ...dialog, kind: "details", key: changed ?? key });
+          goBack(changed ?? key);
           if (changed !== null) status.say(`${keyAsSubject(changed)} saved`, { shown: true });
         }}
       />
@@ -93,7 +100,7 @@ export function KeysDialogs({ page, teamId, email, dialog }: KeysDialogsProps) {
       onClose={(created) => {
         if (created === null) {
           onEnding(null);
-          page.setDialog({ ...dialog, kind: "details" });
+          goBack(key);
           return;
         }
         page.shownActive.current.delete(key.id);
