@@ -42,7 +42,10 @@ export async function serve(): Promise<number> {
   // V8 reads this after each major collection. Without it the heap of a busy server grows to
   // several times of what is alive. Not every way to start Keyrun can pass flags to Node.
   setFlagsFromString(`--heap-growing-percent=${heapGrowingPercent}`);
-  setFlagsFromString(`--scavenger-max-new-space-capacity-mb=${youngBuffersMib}`);
+  // Node 26's V8 has no such flag, and would write an error.
+  if (Number.parseInt(process.versions.node, 10) < 26) {
+    setFlagsFromString(`--scavenger-max-new-space-capacity-mb=${youngBuffersMib}`);
+  }
   const config = settings.ok;
   const { logLevel: level, keyPrefix, serviceToken, mongodbUri, sharedLimit, oidc } = config;
   const secrets = [serviceToken, mongodbUri, sharedLimit?.redisUrl, oidc?.clientSecret].filter(

@@ -2,7 +2,7 @@
 // unfinished connections, and to read an answer at the cost of its bytes.
 
 import type { ClientHttp2Stream } from "node:http2";
-import type { Socket } from "node:net";
+import { isIP, type Socket } from "node:net";
 import {
   type CallCredentials,
   ChannelCredentials,
@@ -187,6 +187,7 @@ class ClosableCredentials extends ChannelCredentials {
     callCredentials?: CallCredentials,
   ): experimental.SecureConnector {
     const connector = this.#inner._createSecureConnector(target, options, callCredentials);
+    nameNoAddress(connector);
     return {
       connect: (socket) => this.#connect(connector, socket),
       waitForReady: () => connector.waitForReady(),
@@ -203,6 +204,16 @@ class ClosableCredentials extends ChannelCredentials {
     socket.once("close", () => this.#sockets.delete(socket));
     return await connector.connect(socket);
   }
+}
+
+/**
+ * The library names the host in the handshake also where it is an address, which RFC 6066 (3) does
+ * not allow and Node 26 refuses. As its host, the address is still what the certificate must have.
+ */
+function nameNoAddress(connector: experimental.SecureConnector): void {
+  const options: { servername?: string; host?: string } = Reflect.get(connector, "connectionOptions") ?? {};
+  const { servername = "" } = options;
+  if (isIP(servername) !== 0) Object.assign(options, { servername: "", host: servername });
 }
 
 /**

@@ -52,6 +52,7 @@ export function createHttp2Acceptor(options: Http2ServerOptions) {
         });
         limitIdleTime(session, { socket, limits, running });
       });
+      joinWhatCame(socket);
       server.emit("connection", socket);
     },
     /**
@@ -62,6 +63,16 @@ export function createHttp2Acceptor(options: Http2ServerOptions) {
       for (const session of sessions) session.close();
     },
   };
+}
+
+/**
+ * Makes one chunk of what a socket has read. Node 26 gives a session what came before it chunk by
+ * chunk, also after one that ended it, and then throws where nobody can catch it.
+ */
+function joinWhatCame(socket: Socket): void {
+  const chunks: Buffer[] = [];
+  for (let chunk = socket.read(); chunk !== null; chunk = socket.read()) chunks.push(chunk);
+  if (chunks.length > 0) socket.unshift(Buffer.concat(chunks));
 }
 
 /**
@@ -128,16 +139,16 @@ function limitIdleTime(
   session.once("remoteSettings", () => session.setTimeout(limits.keepAliveMs));
   // Closing waits for the peer twice: for the end of a frame that it began, and until it closes the
   // socket.
-  const soon = (end: () => void) => {
-    const timer = setTimeout(end, limits.checkIntervalMs);
-    socket.once("close", () => clearTimeout(timer));
-  };
+  const timers = new Set<NodeJS.Timeout>();
+  const soon = (end: () => void) => timers.add(setTimeout(end, limits.checkIntervalMs));
   session.on("timeout", () => {
     if (runsOn(session, running)) return;
     session.close();
     soon(() => session.destroy());
   });
   socket.once("finish", () => soon(() => socket.destroy()));
+  // One listener for all of them: Node warns of eleven, and others have most of these.
+  socket.once("close", () => timers.forEach(clearTimeout));
 }
 
 /**
