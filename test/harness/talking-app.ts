@@ -86,6 +86,7 @@ function talkOn(response: ServerResponse): Talk {
       response.end();
     },
     fail: (status) => void response.writeHead(status).end(),
-    breakOff: () => void response.socket?.destroySoon(),
+    // What was said is with the socket a turn later.
+    breakOff: () => void setImmediate(() => response.socket?.destroySoon()),
   };
 }

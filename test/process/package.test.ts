@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { existsSync, globSync } from "node:fs";
-import { readFile } from "node:fs/promises";
+import { readFile, rm } from "node:fs/promises";
 import { basename, delimiter, dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
@@ -18,15 +18,23 @@ let tarball: string;
 const run = (program: string, args: readonly string[], cwd: string, settings = {}) =>
   promisify(execFile)(program, args, { cwd, env: { ...env, HOME: place, ...settings } });
 
+/** The files of the clone, as links. To pack changes its manifest, and other tests read that. */
+const aside = join(repository, "artifacts", `package-${process.pid}`);
+
 beforeAll(async () => {
   place = folders.create();
   const before = await readFile(join(repository, "package.json"), "utf8");
-  await run("npm", ["pack", "--pack-destination", place], repository);
-  expect(await readFile(join(repository, "package.json"), "utf8")).toBe(before);
+  const files = "git ls-files -z --cached --others --exclude-standard | xargs -0 cp -l --parents -t";
+  await run("sh", ["-c", `mkdir -p "$0" && { ${files} "$0"; cp -al node_modules "$0"; }`, aside], repository);
+  await run("npm", ["pack", "--pack-destination", place], aside);
+  expect(await readFile(join(aside, "package.json"), "utf8")).toBe(before);
   const { version } = JSON.parse(before);
   tarball = join(place, `keyrun-${version}.tgz`);
 }, 300_000);
-afterAll(folders.remove);
+afterAll(async () => {
+  folders.remove();
+  await rm(aside, { recursive: true, force: true });
+});
 
 test("installed where nothing else is, it does what the quick start says", { timeout: 600_000 }, async () => {
   const { stderr } = await run("npm", ["install", "-g", "--prefix", place, tarball], place);
