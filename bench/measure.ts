@@ -10,6 +10,8 @@ export interface Plan {
   readonly warmUp: Load;
   /** Sent to each subject before its memory is read, beside the rounds. */
   readonly memoryRequests: number;
+  /** Another Node, on which the bare server and Keyrun run as well. */
+  readonly node?: string | undefined;
   /** In place of the question's own. */
   readonly connections?: readonly number[] | undefined;
 }
@@ -52,8 +54,11 @@ export async function measure(question: Question, plan: Plan): Promise<Measureme
   try {
     const app = question.app && (await startApp(question.app));
     if (app) stops.push(app.stop);
-    for (const name of question.subjects) {
-      const started = await startSubject(name, app?.place);
+    const [bare = ""] = question.subjects;
+    const again = plan.node === undefined ? [] : [bare, "keyrun"].map((name) => ({ name, node: plan.node }));
+    const all: { name: string; node?: string | undefined }[] = question.subjects.map((name) => ({ name }));
+    for (const { name, node } of [...all, ...again]) {
+      const started = await startSubject(name, app?.place, node);
       stops.push(started.stop);
       if ("missing" in started) missing.push(started);
       else subjects.push(started);

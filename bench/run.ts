@@ -15,6 +15,7 @@ const { values } = parseArgs({
     rounds: { type: "string", default: "9" },
     requests: { type: "string", default: "4000" },
     connections: { type: "string" },
+    node: { type: "string" },
     "memory-requests": { type: "string", default: "0" },
     write: { type: "boolean", default: false },
   },
@@ -24,6 +25,7 @@ const plan: Plan = {
   requests: wholeNumber("requests", 1),
   warmUp: { connections: 16, requests: 30_000 },
   memoryRequests: wholeNumber("memory-requests", 0),
+  node: values.node,
   connections: values.connections === undefined ? undefined : [wholeNumber("connections", 1)],
 };
 const names = [...questions.map(({ name }) => name), "streams", "turns"];

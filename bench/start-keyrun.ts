@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -28,18 +28,21 @@ export interface StartedKeyrun {
  */
 export async function startKeyrun(settings: Readonly<Record<string, string>> = {}): Promise<StartedKeyrun> {
   const dataDir = mkdtempSync(join(tmpdir(), "keyrun-bench-"));
-  const program = fileURLToPath(new URL("../keyrun", import.meta.url));
-  const server = await spawnServer([program, "serve"], /ready: http:.*:(\d+) \(gRPC .*:(\d+)\)/, {
-    PATH: process.env.PATH,
-    HOME: process.env.HOME,
-    KEYRUN_PORT: "0",
-    KEYRUN_GRPC_PORT: "0",
-    KEYRUN_DATA_DIR: dataDir,
-    KEYRUN_LOG_LEVEL: "warn",
-    KEYRUN_DRAIN_DELAY_MS: "0",
-    KEYRUN_PLAN_LIMITS: "free=100000,pro=100000,team=100000,enterprise=100000",
-    ...settings,
-  });
+  const server = await spawnServer(
+    [...programOnThisNode(), "serve"],
+    /ready: http:.*:(\d+) \(gRPC .*:(\d+)\)/,
+    {
+      PATH: process.env.PATH,
+      HOME: process.env.HOME,
+      KEYRUN_PORT: "0",
+      KEYRUN_GRPC_PORT: "0",
+      KEYRUN_DATA_DIR: dataDir,
+      KEYRUN_LOG_LEVEL: "warn",
+      KEYRUN_DRAIN_DELAY_MS: "0",
+      KEYRUN_PLAN_LIMITS: "free=100000,pro=100000,team=100000,enterprise=100000",
+      ...settings,
+    },
+  );
   const [, port, internalPort] = server.match.map(Number);
   const serviceToken =
     settings.KEYRUN_SERVICE_TOKEN ?? readFileSync(join(dataDir, "service-token"), "utf8").trim();
@@ -65,4 +68,13 @@ export async function startKeyrun(settings: Readonly<Record<string, string>> = {
       rmSync(dataDir, { recursive: true });
     },
   };
+}
+
+/** `./keyrun`, which starts on the Node that npm installed; on another one, what it starts. */
+function programOnThisNode(): [string, ...string[]] {
+  const place = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url));
+  const installed = realpathSync(place("node_modules/.bin/node"));
+  if (realpathSync(process.execPath) === installed) return [place("keyrun")];
+  const flags = ["--max-semi-space-size=8", "--initial-old-space-size=100"];
+  return ["env", "MALLOC_MMAP_THRESHOLD_=131072", process.execPath, ...flags, place("bin/keyrun.mjs")];
 }

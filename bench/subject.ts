@@ -1,4 +1,4 @@
-import { type ChildProcess, fork } from "node:child_process";
+import { type ChildProcess, execFileSync, fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { cpuUsOf, processTree, residentMbOf } from "./processes.ts";
@@ -43,9 +43,13 @@ export interface Missing extends MissingMessage {
   stop(): Promise<void>;
 }
 
-/** Starts `bench/subjects/<name>.ts`. `app` is where its runs go: a URL or `host:port` (gRPC). */
-export async function startSubject(name: string, app = ""): Promise<Subject | Missing> {
-  const { child, ready } = await start(`./subjects/${name}.ts`, app);
+/**
+ * Starts `bench/subjects/<file>.ts`. `app` is where its runs go: a URL or `host:port` (gRPC).
+ * `node` is another Node to run it on.
+ */
+export async function startSubject(file: string, app = "", node?: string): Promise<Subject | Missing> {
+  const { child, ready } = await start(`./subjects/${file}.ts`, app, node);
+  const name = node === undefined ? file : `${file}, Node ${versionOf(node)}`;
   if ("missing" in ready) return { name, missing: ready.missing, stop: () => stop(child) };
   const pid = ready.pid ?? child.pid ?? 0;
   // The workers of nginx are there before it listens.
@@ -80,8 +84,17 @@ export async function startApp(name: "http" | "grpc"): Promise<App> {
   return { place: ready.place, stop: () => stop(child) };
 }
 
-async function start<Ready = ReadyMessage | MissingMessage>(path: string, app: string) {
+function versionOf(node: string): string {
+  return execFileSync(node, ["--version"], { encoding: "utf8" }).trim().slice(1);
+}
+
+async function start<Ready = ReadyMessage | MissingMessage>(
+  path: string,
+  app: string,
+  execPath = process.execPath,
+) {
   const child = fork(fileURLToPath(new URL(path, import.meta.url)), [app], {
+    execPath,
     stdio: ["ignore", "ignore", "inherit", "ipc"],
     execArgv: [],
   });

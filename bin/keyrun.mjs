@@ -52,7 +52,7 @@ function runOn(node) {
   child.on("error", (error) => {
     // "Not found" for a file that exists means that its libc is missing: the packages need glibc.
     stop(
-      `the packaged Node can't run here (${error.code}). Install Node 24; the packaged one needs glibc, not musl.`,
+      `the packaged Node can't run here (${error.code}). Install Node 26; the packaged one needs glibc, not musl.`,
     );
   });
   child.on("exit", (code, signal) => {

@@ -14,7 +14,7 @@ export function isNewEnough(version) {
 /** Ends the process with a sentence that says which Node is needed. */
 export function refuseThisNode() {
   stop(
-    `this is Node ${process.versions.node}. Install Node 24, or run \`npm ci\` again, which on Linux brings it.`,
+    `this is Node ${process.versions.node}. Install Node 26, or run \`npm ci\` again, which on Linux brings it.`,
   );
 }
 

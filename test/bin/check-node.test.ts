@@ -39,7 +39,7 @@ describeWith(oldNode === undefined ? "the PATH has no old Node" : undefined)("on
   test.each(runTypeScript)("npm run %s says in a sentence which one is needed, and exits 1", async (name) => {
     const { code, stdout, stderr } = await run("npm", ["run", "--silent", name]);
     expect(stderr).toMatch(
-      /^Keyrun needs Node 24\.15 or newer, and this is Node [\d.]+\. Install Node 24.*\n$/,
+      /^Keyrun needs Node 24\.15 or newer, and this is Node [\d.]+\. Install Node 26.*\n$/,
     );
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
   });

@@ -138,7 +138,7 @@ test("without any Node it says which one is needed", async () => {
   const { code, stdout, stderr } = await run(["tell"], { path: bin });
   expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
   expect(stderr).toMatch(
-    /^Keyrun needs Node 24\.15 or newer, and there is none here\. Install Node 24, .*\n$/,
+    /^Keyrun needs Node 24\.15 or newer, and there is none here\. Install Node 26, .*\n$/,
   );
 });
 

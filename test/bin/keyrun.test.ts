@@ -132,7 +132,7 @@ describeWith(oldNode === undefined ? "the PATH has no old Node" : undefined)("on
   test("without a packaged Node it says which one is needed, and exits 1", async () => {
     const { code, stdout, stderr } = await launch(oldNode!, "tell").ended;
     expect(stderr).toMatch(
-      /^Keyrun needs Node 24\.15 or newer, and this is Node [\d.]+\. Install Node 24.*\n$/,
+      /^Keyrun needs Node 24\.15 or newer, and this is Node [\d.]+\. Install Node 26.*\n$/,
     );
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
   });
