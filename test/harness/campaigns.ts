@@ -250,6 +250,11 @@ export const campaigns: readonly Campaign[] = [
     attacks: "the scanners of leaked keys, in much text without one",
     files: ["test/campaigns/ordinary-text.test.ts"],
   },
+  {
+    name: "release",
+    attacks: "a release that is built twice, from its tag in clean clones: the same bytes",
+    files: ["test/campaigns/release.test.ts"],
+  },
 ];
 
 /** How much the tests of a campaign do: the size that it was started with, else the short one. */
