@@ -236,16 +236,18 @@ describeInBrowser("finding a key among many", () => {
     await page.route("**/keyrun.v1.KeyService/ListKeys", async (route) => {
       const request = route.request().postDataJSON();
       if (!request.query) return route.continue();
-      asked.push(request.pageToken);
       const { pageToken, ...first } = request;
+      asked.push(pageToken);
       // As Keyrun answers where a search has looked at very many keys in vain.
-      if (asked.length < 3) return route.fulfill({ json: { nextPageToken: `${asked.length}` } });
+      if (pageToken === "") return route.fulfill({ json: { nextPageToken: "second" } });
+      if (pageToken === "second") return route.fulfill({ json: { nextPageToken: "third" } });
       const response = await route.fetch({ postData: JSON.stringify(first) });
       return route.fulfill({ response });
     });
     await field(page).fill("deploy");
     await soon(() => labels(page)).toEqual(["Deploy to staging", "ci-deploy"]);
-    expect(asked.slice(0, 3)).toEqual(["", "1", "2"]);
+    // The list may be read again meanwhile, from its first page.
+    expect(new Set(asked)).toEqual(new Set(["", "second", "third"]));
   });
 
   test("the filter leaves the keys that were not used for 90 days, and a new key shows all again", async () => {
