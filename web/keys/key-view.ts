@@ -41,7 +41,7 @@ export function arranged(keys: readonly Key[], { unusedOnly, sort }: KeyView, no
     // Keys that were never used come first, and those that never expire last. The sort keeps the
     // order of equal ones.
     const msOf = by === "used" ? lastUseMs : expiryMs;
-    kept.reverse().sort((one, other) => Math.sign(msOf(one) - msOf(other)) || 0);
+    kept.reverse().sort((one, other) => msOf(one) - msOf(other) || 0);
   }
   return (order === "descending") === (by === "created") ? kept : kept.reverse();
 }

@@ -75,11 +75,10 @@ export function KeysDialogs({ page, teamId, email, dialog }: KeysDialogsProps) {
       />
     );
   }
+  const { fromDetails, opener } = dialog;
   function goBack(key: Key) {
-    if (dialog.kind === "edit" || dialog.kind === "rotate") {
-      if (dialog.fromDetails) page.setDialog({ ...dialog, kind: "details", key });
-      else page.close(dialog.opener);
-    }
+    if (fromDetails) page.setDialog({ kind: "details", key, opener });
+    else page.close(opener);
   }
   if (dialog.kind === "edit") {
     return (
