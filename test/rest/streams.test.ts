@@ -101,8 +101,10 @@ async function serveNews(watch: RestWork, streamQuietMs?: number) {
 
 /** A work whose second message waits, and what it sees of its end. */
 function stalled(first: Message | undefined) {
+  const begun = Promise.withResolvers<void>();
   const seen = { aborted: false, returned: false };
   const work: RestWork = (_, { signal }) => {
+    begun.resolve();
     signal.addEventListener("abort", () => {
       seen.aborted = true;
     });
@@ -120,7 +122,7 @@ function stalled(first: Message | undefined) {
     };
     return { [Symbol.asyncIterator]: () => iterator };
   };
-  return { seen, work };
+  return { seen, work, begun: begun.promise };
 }
 
 const ndjson = { accept: "application/x-ndjson" };
@@ -323,12 +325,12 @@ test.each([
   ["before the first message", undefined],
   ["while the next message is awaited", event("one")],
 ])("a caller that disconnects %s ends the work, and is counted once", async (_, first) => {
-  const { seen, work } = stalled(first);
-  const { url, refusals, successes, requests } = await serveNews(work);
+  const { seen, work, begun } = stalled(first);
+  const { url, refusals, successes } = await serveNews(work);
   const leave = new AbortController();
   const answer = fetch(`${url}/v1/news/sport`, { signal: leave.signal });
   if (first) await (await answer).body!.getReader().read();
-  else await soon(() => requests.running()).toBe(1);
+  else await begun;
   leave.abort();
   await answer.catch(() => {});
   await soon(() => seen).toEqual({ aborted: true, returned: true });

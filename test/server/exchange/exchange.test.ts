@@ -457,9 +457,11 @@ test("a signal that is created after the caller has disconnected is aborted", as
 
 test("all that wait for a caller to leave are called once, and at once if it has left", async () => {
   const calls: string[] = [];
+  const begun = Promise.withResolvers<void>();
   const left = Promise.withResolvers<void>();
   const note = (name: string) => (refusal: Refusal) => void calls.push(`${name} ${refusal.reason}`);
   const handler: HttpHandler = async (request) => {
+    begun.resolve();
     request.whenGone(note("first"));
     request.whenGone(note("second"));
     const signal = request.signal();
@@ -471,7 +473,7 @@ test("all that wait for a caller to leave are called once, and at once if it has
   const { port, requests } = await served(handler);
   const client = rawSocket({ port });
   client.send(post(["Content-Length: 0"]));
-  await soon(() => requests.running()).toBe(1);
+  await begun.promise;
   client.socket.resetAndDestroy();
   await left.promise;
   await soon(() => requests.running()).toBe(0);

@@ -265,7 +265,9 @@ test.each([
 
 test("over HTTP/2 a caller that closes its connection without a reset is noticed at once", async () => {
   const aborted = Promise.withResolvers<unknown>();
+  const begun = Promise.withResolvers<void>();
   const { port, requests } = await served((request) => {
+    begun.resolve();
     const signal = request.signal();
     signal.addEventListener("abort", () => aborted.resolve(signal.reason));
     return new Promise(() => {});
@@ -275,7 +277,7 @@ test("over HTTP/2 a caller that closes its connection without a reset is noticed
   session.on("error", () => undefined);
   const stream = session.request({ ":path": "/" });
   stream.on("error", () => undefined);
-  await soon(() => requests.running()).toBe(1);
+  await begun.promise;
   socket.end();
   expect(await aborted.promise).toMatchObject({ reason: "CANCELLED" });
   await soon(() => requests.running()).toBe(0);
@@ -299,7 +301,9 @@ test.each([
   "an upload that its caller resets with NO_ERROR is not taken for a whole one, read %s",
   async (_, read, outcome) => {
     const seen = Promise.withResolvers<unknown>();
-    const { port, requests } = await served(async (request) => {
+    const begun = Promise.withResolvers<void>();
+    const { port } = await served(async (request) => {
+      begun.resolve();
       seen.resolve(await read(request));
       return streaming(chunks("x"));
     });
@@ -311,7 +315,7 @@ test.each([
       [":authority", "a"],
     ] as const;
     client.send(Buffer.concat([h2Opening, headersFrame(1, head, { hasBody: true }), dataFrame(1, "one")]));
-    await soon(() => requests.running()).toBe(1);
+    await begun.promise;
     client.send(cancelFrame(1, constants.NGHTTP2_NO_ERROR));
     expect(await seen.promise).toBe(outcome);
   },
