@@ -125,7 +125,7 @@ export async function awaitMayJoin(parts: {
   await awaitLeasesGone({
     ...parts,
     refusesAtOnce: true,
-    times: { beatMs: times.beatMs, lapseMs, waitMsMax: lapseMs + lapseSlackMs },
+    times: { beatMs: times.beatMs, lapseMs, waitMsMax: Math.ceil(lapseMs + lapseSlackMs) },
     obstacle(leases) {
       const words = refusalToJoin(facts, factsBefore(leases)) ?? refusalOfRedis(redisMark, leases);
       return obstacleToServe(facts.alone, leases) ?? (words === undefined ? undefined : () => words);

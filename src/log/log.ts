@@ -44,11 +44,27 @@ export function createLog({
       base: null,
       timestamp: stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
-      serializers: { err: stdSerializers.err, error: stdSerializers.err, cause: stdSerializers.err },
+      serializers: { err: errorFacts, error: errorFacts, cause: errorFacts },
       depthLimit: 5,
       edgeLimit: 100,
       ...(facts && { mixin: facts }),
     },
     redacting,
   );
+}
+
+/** An error as pino tells it, but for members that say nothing. What is no error stays as it is. */
+function errorFacts(error: unknown): unknown {
+  if (!(error instanceof Error)) return error;
+  const said = Object.entries(stdSerializers.err(error)).filter(
+    // The type says it too.
+    ([name, value]) => name !== "name" && !saysNothing(value),
+  );
+  return Object.fromEntries(said);
+}
+
+function saysNothing(value: unknown): boolean {
+  if (value === null || value === false) return true;
+  if (typeof value !== "object" || Object.getPrototypeOf(value) !== Object.prototype) return false;
+  return Object.keys(value).length === 0;
 }

@@ -1,7 +1,7 @@
 import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { reasons } from "#src/refusal/reasons.ts";
 import { runReasons } from "#tools/openapi/run-reasons.ts";
 import { commandsOf, docPages, docStories, readActs } from "../harness/doc-page.ts";
@@ -49,16 +49,53 @@ test("every file and folder of the source that a page names exists", () => {
   expect(missing.filter(({ path }) => !built.includes(path))).toEqual([]);
 });
 
-test("the source has the log messages that the docs name", () => {
-  const rows = [...read("docs/operations.md").matchAll(/^\| `(?:info|warn|error|fatal)` \| (`.*?) \|/gm)];
-  // The docs leave out the end of a long message.
-  const messages = rows.flatMap(([, cell = ""]) =>
-    [...cell.matchAll(/`([^`]+)`/g)].map(([, text = ""]) => text.replace(/[,;:]? …$/, "")),
-  );
-  expect(messages.length).toBeGreaterThan(10);
+describe("docs/logs.md", () => {
+  const lines = read("docs/logs.md")
+    .split(/^## /m)
+    .flatMap((part) => {
+      const rows = [...part.matchAll(/^\| `(info|warn|error|fatal)` \| (.*?) \|/gm)];
+      const examples = [...part.matchAll(/^\{.*\}$/gm)].map(([line]) => JSON.parse(line));
+      return rows.flatMap(([, level = "", cell = ""]) => {
+        const [messages = "", members = ""] = cell.split(", with ");
+        // A refusal's message is one of many; the end of a long message is left out.
+        const starts = quoted(messages).map((text) => text.replace(/[,;:]? …$/, ""));
+        return (starts.length === 0 ? [""] : starts).map((start) => ({
+          level,
+          start,
+          members: quoted(members),
+          example: examples.shift(),
+        }));
+      });
+    });
   const sources = [...readSources("src").values()];
-  expect(messages.filter((text) => !sources.some((source) => source.includes(text)))).toEqual([]);
+
+  test("has an example of each line, in the order of its table", () => {
+    expect(lines.length).toBeGreaterThan(50);
+    for (const { level, start, members, example } of lines) {
+      expect(example, start).toMatchObject({ level, time: expect.any(String) });
+      expect(example.msg.slice(0, start.length)).toBe(start);
+      for (const member of members) {
+        const [name = "", value = String(example[name])] = member.split(": ");
+        expect(Object.keys(example), start).toContain(name);
+        expect(String(example[name])).toBe(value);
+      }
+    }
+  });
+
+  test("has the lines of the source, and no other", () => {
+    const call = /\blog\.(info|warn|error|fatal)\((?:(?!\blog\b)[^"`;])*["`]([^"`$]+)/g;
+    const written = sources.flatMap((source) => [...source.matchAll(call)]);
+    expect(written.length).toBeGreaterThan(40);
+    const isOnPage = ([, level, text = ""]: RegExpMatchArray) =>
+      lines.some((line) => line.start !== "" && line.level === level && text.startsWith(line.start));
+    expect(written.filter((each) => !isOnPage(each)).map(([, , text]) => text)).toEqual([]);
+    expect(lines.filter(({ start }) => !sources.some((source) => source.includes(start)))).toEqual([]);
+  });
 });
+
+function quoted(text: string): string[] {
+  return [...text.matchAll(/`([^`]+)`/g)].map(([, each = ""]) => each);
+}
 
 test("the page of fleets names alerts that docs/alerts.yaml has, which a test runs against a fleet", () => {
   const [, alerts = ""] = /^## Alerts\n([\s\S]*?)^## /m.exec(read("docs/fleet.md")) ?? [];

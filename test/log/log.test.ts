@@ -20,6 +20,23 @@ function recorded(level: Parameters<typeof createLog>[0]["level"] = "info", keyP
   return { log: createLog({ level, keyPrefix, secrets: [token], destination }), lines };
 }
 
+test("an error is told with what it says, and a cause in words as it is", () => {
+  const { log, lines } = recorded();
+  const facts = { name: "Odd", code: "E1", param: null, isQuiet: false, metadata: {}, at: new Date(0) };
+  log.warn({ err: Object.assign(new Error("x", { cause: new Error("y") }), facts) }, "it failed");
+  log.warn({ cause: "No answer within 300 ms." }, "it failed");
+  const [told, words] = lines.map((line) => JSON.parse(line));
+  const stack = expect.stringMatching(/^Odd: x|^Error: x/);
+  expect(told.err).toEqual({
+    type: "Error",
+    message: "x: y",
+    stack,
+    code: "E1",
+    at: "1970-01-01T00:00:00.000Z",
+  });
+  expect(words.cause).toBe("No answer within 300 ms.");
+});
+
 describe("a key anywhere in a record is logged as its id, never with its secret", () => {
   const deep = new Error("outer", { cause: new TypeError("middle", { cause: new Error(`inner ${key}`) }) });
   const places: Record<string, unknown> = {
