@@ -48,7 +48,6 @@ const folders = createTempFolders();
 let keyrun: ServingKeyrun;
 let apps: Awaited<ReturnType<typeof serveHostileApps>>;
 let management: ReturnType<typeof manage>;
-let other: string;
 
 beforeAll(async () => {
   keyrun = await serveKeyrun(folders.create(), { KEYRUN_PLAN_LIMITS: "free=100000" });
@@ -57,7 +56,6 @@ beforeAll(async () => {
   for (const [name, backend] of Object.entries(apps.backends)) {
     for (const id of copiesOf(name)) await management.apps.createApp({ app: { id, backend } });
   }
-  other = await newKey(Plan.FREE);
 });
 
 afterAll(async () => {
@@ -84,6 +82,8 @@ test("all of it at once: one key takes at most 600 MB, and another team is serve
 
 async function attack(name: string, parts: (typeof attacks)[string], share: number): Promise<void> {
   const key = await newKey(Plan.ENTERPRISE);
+  // A team of its own for each attack: in all of them, one would come to its limit.
+  const other = await newKey(Plan.FREE);
   const { port } = new URL(keyrun.publicUrl);
   const asked = parts.flatMap(([what, names, times]) => {
     const ids = names.flatMap((app) => (app === "echo" ? app : copiesOf(app)));
