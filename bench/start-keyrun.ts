@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, realpathSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -70,11 +70,9 @@ export async function startKeyrun(settings: Readonly<Record<string, string>> = {
   };
 }
 
-/** `./keyrun`, which starts on the Node that npm installed; on another one, what it starts. */
+/** What `./keyrun` starts, on this Node. */
 function programOnThisNode(): [string, ...string[]] {
-  const place = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url));
-  const installed = realpathSync(place("node_modules/.bin/node"));
-  if (realpathSync(process.execPath) === installed) return [place("keyrun")];
   const flags = ["--max-semi-space-size=8", "--initial-old-space-size=100"];
-  return ["env", "MALLOC_MMAP_THRESHOLD_=131072", process.execPath, ...flags, place("bin/keyrun.mjs")];
+  const program = fileURLToPath(new URL("../bin/keyrun.mjs", import.meta.url));
+  return ["env", "MALLOC_MMAP_THRESHOLD_=131072", process.execPath, ...flags, program];
 }

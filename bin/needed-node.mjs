@@ -13,12 +13,7 @@ export function isNewEnough(version) {
 
 /** Ends the process with a sentence that says which Node is needed. */
 export function refuseThisNode() {
-  stop(
-    `this is Node ${process.versions.node}. Install Node 26, or run \`npm ci\` again, which on Linux brings it.`,
-  );
-}
-
-export function stop(why) {
-  console.error(`Keyrun needs Node ${leastNode} or newer, and ${why}`);
+  const needed = `Keyrun needs Node ${leastNode} or newer, and this is Node ${process.versions.node}.`;
+  console.error(`${needed} Install Node 26, or run \`npm ci\` again, which on Linux brings it.`);
   process.exit(1);
 }

@@ -25,7 +25,7 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 test("every npm script that runs TypeScript looks at its Node first", () => {
   expect(runTypeScript).toEqual(expect.arrayContaining(["start", "test", "bench"]));
-  const looks = /^(node bin\/check-node\.mjs && |exec \.\/keyrun )/;
+  const looks = /^(\. bin\/node\.sh && |exec \.\/keyrun )/;
   const others = runTypeScript.filter((name) => !looks.test(scripts[name]!));
   expect(others).toEqual([]);
 });

@@ -1,49 +1,46 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmod, cp, mkdir, mkdtemp, rm, symlink, writeFile } from "node:fs/promises";
+import { chmod, cp, mkdir, mkdtemp, readFile, realpath, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
-import { fileURLToPath } from "node:url";
-import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { repository } from "../harness/keyrun-process.ts";
 import { describeWith } from "../harness/needs.ts";
 import { findOldNode } from "../harness/old-node.ts";
 
-// The launcher in a folder of its own, before a small main.ts that tells what reached it.
+// The script in a clone of its own, before a small main.ts that tells what reached it.
 const main = `
-import { readFileSync } from "node:fs";
-const [what, ...args]: string[] = process.argv.slice(2);
-const facts: { pid: number; major: number; args: string[]; flags: string[]; malloc: string | undefined } = {
-  pid: process.pid, major: Number(process.versions.node.split(".")[0]), args, flags: process.execArgv, malloc: process.env.MALLOC_MMAP_THRESHOLD_,
-};
-if (what === "tell") {
-  console.log(JSON.stringify({ ...facts, stdin: readFileSync(0, "utf8") }));
-  process.exitCode = 7;
+const [what, ...args] = process.argv.slice(2);
+if (what === "stay") {
+  setInterval(() => {}, 1_000);
+  console.log("ready");
+} else if (what === "flags") {
+  console.log(JSON.stringify([process.env.MALLOC_MMAP_THRESHOLD_, ...process.execArgv]));
 } else {
-  let count = 0;
-  const stay = setInterval(() => {}, 1000);
-  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
-    process.on(signal, () => {
-      console.log(signal, ++count);
-      if (count === 3) clearInterval(stay);
-    });
-  }
-  console.log("ready", process.pid);
+  console.log(JSON.stringify({ pid: process.pid, node: process.execPath, folder: process.cwd(), args }));
+  process.exitCode = 7;
 }
 `;
-const packageName = `node-linux-${process.arch}`;
-const packaged = fileURLToPath(new URL(`../../node_modules/${packageName}`, import.meta.url));
 const oldNode = findOldNode();
+/** Where npm puts the Node that Keyrun runs on, and the one for a system without libatomic. */
+const places = ["packages/node", "."].map((at) =>
+  join(at, `node_modules/node-linux-${process.arch}/bin/node`),
+);
 let folder: string;
+let clone: string;
 let children: ChildProcess[];
 
 beforeEach(async () => {
   children = [];
-  folder = await mkdtemp(join(tmpdir(), "keyrun-launcher-"));
-  for (const part of ["src", "node_modules"]) await mkdir(join(folder, part));
-  await cp(new URL("../../bin", import.meta.url), join(folder, "bin"), { recursive: true });
-  await writeFile(join(folder, "package.json"), '{"type":"module","engines":{"node":">=24.15"}}');
-  await writeFile(join(folder, "src/main.ts"), main);
+  folder = await realpath(await mkdtemp(join(tmpdir(), "keyrun-script-")));
+  clone = join(folder, "a clone");
+  await mkdir(join(clone, "src"), { recursive: true });
+  for (const part of ["bin", "keyrun"])
+    await cp(join(repository, part), join(clone, part), { recursive: true });
+  await writeFile(join(clone, "package.json"), '{"type":"module","engines":{"node": ">=24.15"}}');
+  await writeFile(join(clone, "src/main.ts"), main);
+  await install();
 });
 
 afterEach(async () => {
@@ -51,104 +48,143 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-function launch(node: string, ...args: string[]) {
-  const child = spawn(node, [join(folder, "bin/keyrun.mjs"), ...args]);
+/** What `npm ci` leaves of packages and, on Linux, two Nodes. */
+async function install() {
+  await mkdir(join(clone, "node_modules/commander"), { recursive: true });
+  for (const place of places) {
+    await mkdir(dirname(join(clone, place)), { recursive: true });
+    await symlink(process.execPath, join(clone, place));
+  }
+}
+
+/** Leaves an installed Node without a library that it needs, as far as a shell can see. */
+async function breakNode(place: string) {
+  await rm(join(clone, place));
+  await writeFile(join(clone, place), "#!/nowhere/ld-linux\n");
+  await chmod(join(clone, place), 0o755);
+}
+
+interface Call {
+  readonly script?: string;
+  readonly cwd?: string;
+  readonly path?: string;
+}
+
+function start(args: readonly string[], { script = join(clone, "keyrun"), cwd = folder, path }: Call = {}) {
+  const child = spawn(script, args, { cwd, env: { PATH: path ?? "/usr/bin:/bin" } });
   children.push(child);
-  const ended = Promise.all([once(child, "exit"), text(child.stdout), text(child.stderr)]).then(
-    ([[code], stdout, stderr]) => ({ code, stdout, stderr }),
-  );
-  return { child, ended };
+  return child;
 }
 
-/** Waits until the child has said `words`, and answers with all it said until then. */
-function said(child: ChildProcess, words: RegExp): Promise<string> {
-  let heard = "";
-  return new Promise((resolve) => {
-    child.stdout?.on("data", (chunk) => {
-      heard += chunk;
-      if (words.test(heard)) resolve(heard);
-    });
-  });
+async function run(args: readonly string[], call?: Call) {
+  const child = start(args, call);
+  const [[code], stdout, stderr] = await Promise.all([
+    once(child, "exit"),
+    text(child.stdout),
+    text(child.stderr),
+  ]);
+  return { pid: child.pid, code, stdout, stderr };
 }
 
-test("on a Node that is new enough, main.ts runs in the same process", async () => {
-  const { child, ended } = launch(process.execPath, "tell", "a b", "--c");
-  child.stdin.end("from stdin");
-  const { code, stdout } = await ended;
-  expect(JSON.parse(stdout)).toMatchObject({ pid: child.pid, args: ["a b", "--c"], stdin: "from stdin" });
+test("it becomes main.ts on the installed Node, with the caller's folder, arguments and exit status", async () => {
+  const { pid, code, stdout, stderr } = await run(["tell", "a b", "", "--c=*"]);
+  expect(stderr).toBe("");
+  expect(JSON.parse(stdout)).toEqual({ pid, node: process.execPath, folder, args: ["a b", "", "--c=*"] });
   expect(code).toBe(7);
 });
 
-describeWith(oldNode === undefined ? "the PATH has no old Node" : undefined)("on an old Node", () => {
-  describe.skipIf(process.platform !== "linux")("with the packaged one", () => {
-    beforeEach(() => symlink(packaged, join(folder, "node_modules", packageName)));
+test("it sets the sizes of the heap and of malloc, as only the start of a process can, and npm start is it", async () => {
+  const { stdout } = await run(["flags"]);
+  const flags = ["--max-semi-space-size=8", "--initial-old-space-size=100"];
+  expect(JSON.parse(stdout)).toEqual(["131072", ...flags]);
+  const { scripts } = JSON.parse(await readFile(join(repository, "package.json"), "utf8"));
+  expect(scripts.start).toBe("exec ./keyrun serve");
+});
 
-    test("main.ts runs on the packaged Node, with arguments, standard input and exit status", async () => {
-      const { child, ended } = launch(oldNode!, "tell", "a b", "--c");
-      child.stdin.end("from stdin");
-      const { code, stdout, stderr } = await ended;
-      expect(stderr).toBe("");
-      const flags = ["--max-semi-space-size=8", "--initial-old-space-size=100"];
-      expect(JSON.parse(stdout)).toMatchObject({
-        major: 24,
-        args: ["a b", "--c"],
-        stdin: "from stdin",
-        flags,
-        malloc: "131072",
-      });
-      expect(code).toBe(7);
-    });
+test("it finds its clone from any folder, and through symbolic links", async () => {
+  await mkdir(join(folder, "elsewhere/bin"), { recursive: true });
+  await symlink("../../a clone/keyrun", join(folder, "elsewhere/bin/near"));
+  await symlink(join(folder, "elsewhere/bin/near"), join(folder, "far"));
+  const calls: [string, string][] = [
+    [clone, "./keyrun"],
+    [join(clone, "src"), "../keyrun"],
+    [join(folder, "elsewhere"), "bin/near"],
+    [join(folder, "elsewhere"), join(folder, "far")],
+  ];
+  for (const [cwd, script] of calls) {
+    const { code, stdout } = await run(["tell"], { cwd, script });
+    expect({ code, folder: JSON.parse(stdout).folder }).toEqual({ code: 7, folder: cwd });
+  }
+});
 
-    test("SIGINT, SIGTERM and SIGHUP reach the server once each, and its own end is the launcher's", async () => {
-      const { child, ended } = launch(oldNode!, "stay");
-      await said(child, /ready/);
-      for (const [index, signal] of (["SIGINT", "SIGTERM", "SIGHUP"] as const).entries()) {
-        const heard = said(child, new RegExp(`${signal} ${index + 1}`));
-        child.kill(signal);
-        await heard;
-      }
-      expect(await ended).toMatchObject({ code: 0, stdout: expect.stringMatching(/SIGHUP 3\n$/) });
-    });
+test("a signal ends the process that was started, and nothing stays behind", async () => {
+  const child = start(["stay"]);
+  await once(child.stdout, "data");
+  child.kill("SIGTERM");
+  expect(await once(child, "exit")).toEqual([null, "SIGTERM"]);
+});
 
-    test("Ctrl-C, which a terminal sends to the whole group, reaches the server once", async () => {
-      const child = spawn(oldNode!, [join(folder, "bin/keyrun.mjs"), "stay"], { detached: true });
-      children.push(child);
-      await said(child, /ready/);
-      for (const [index, signal] of (["SIGINT", "SIGTERM", "SIGHUP"] as const).entries()) {
-        const heard = said(child, /SIG.*\n/);
-        process.kill(-child.pid!, signal);
-        expect(await heard).toBe(`${signal} ${index + 1}\n`);
-      }
-    });
+test("before `npm ci` it says what to run, and where", async () => {
+  await rm(join(clone, "node_modules"), { recursive: true });
+  const { code, stdout, stderr } = await run(["tell"]);
+  expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+  expect(stderr).toBe(`Keyrun's packages are not installed yet: run \`npm ci\` in ${clone} first.\n`);
+});
 
-    test("a server that was killed is told as a shell would", async () => {
-      const { child, ended } = launch(oldNode!, "stay");
-      const pid = Number((await said(child, /ready \d+\n/)).match(/\d+/)![0]);
-      process.kill(pid, "SIGKILL");
-      expect((await ended).code).toBe(137);
-    });
-  });
+test("where the newer Node lacks a library it takes the other one, and else the one on the PATH", async () => {
+  const bin = join(folder, "bin");
+  await mkdir(bin);
+  await symlink(process.execPath, join(bin, "node"));
+  const path = `${bin}:/usr/bin:/bin`;
+  for (const place of places) {
+    await breakNode(place);
+    expect(await run(["tell"], { path })).toMatchObject({ code: 7, stderr: "" });
+  }
+  for (const place of places) await rm(join(clone, place));
+  expect(await run(["tell"], { path })).toMatchObject({ code: 7, stderr: "" });
+});
 
-  test("without a packaged Node it says which one is needed, and exits 1", async () => {
-    const { code, stdout, stderr } = await launch(oldNode!, "tell").ended;
+test("without any Node it says which one is needed", async () => {
+  for (const place of places) await rm(join(clone, place));
+  // A PATH with what the script needs, and no Node.
+  const bin = join(folder, "bin");
+  await mkdir(bin);
+  for (const name of ["dirname", "readlink", "sed"]) await symlink(await which(name), join(bin, name));
+  const { code, stdout, stderr } = await run(["tell"], { path: bin });
+  expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+  expect(stderr).toMatch(
+    /^Keyrun needs Node 24\.15 or newer, and there is none here\. Install Node 26, .*\n$/,
+  );
+});
+
+describeWith(oldNode === undefined ? "the PATH has no old Node" : undefined)("with an old Node alone", () => {
+  test("it says which one is needed", async () => {
+    for (const place of places) await rm(join(clone, place));
+    const { code, stdout, stderr } = await run(["tell"], { path: `${dirname(oldNode!)}:/usr/bin:/bin` });
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
     expect(stderr).toMatch(
       /^Keyrun needs Node 24\.15 or newer, and this is Node [\d.]+\. Install Node 26.*\n$/,
     );
-    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
   });
-
-  test.skipIf(process.platform !== "linux")(
-    "a packaged Node that can't run here is told in a sentence",
-    async () => {
-      const broken = join(folder, "node_modules", packageName);
-      await mkdir(join(broken, "bin"), { recursive: true });
-      await writeFile(join(broken, "package.json"), "{}");
-      // What a program for another libc looks like to the kernel: its interpreter is not there.
-      await writeFile(join(broken, "bin/node"), "#!/nowhere/ld-linux\n");
-      await chmod(join(broken, "bin/node"), 0o755);
-      const { code, stderr } = await launch(oldNode!, "tell").ended;
-      expect(stderr).toMatch(/^Keyrun needs Node .*the packaged Node can't run here \(ENOENT\).*\n$/);
-      expect(code).toBe(1);
-    },
-  );
 });
+
+test("an npm script runs on the same Node", async () => {
+  const told = () =>
+    new Promise<string>((resolve) => {
+      const options = { cwd: clone, env: { PATH: "/usr/bin:/bin" } };
+      execFile("/bin/sh", ["-c", ". bin/node.sh && command -v node"], options, (_error, stdout) =>
+        resolve(stdout.trim()),
+      );
+    });
+  expect(await told()).toBe(join(clone, places[0]!));
+  await breakNode(places[0]!);
+  expect(await told()).toBe(join(clone, places[1]!));
+});
+
+function which(name: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    execFile("/bin/sh", ["-c", `command -v ${name}`], (error, stdout) =>
+      error ? reject(error) : resolve(stdout.trim()),
+    );
+  });
+}

@@ -9,7 +9,7 @@ import { otlpSettings, startOtlpReceiver } from "../harness/otlp-receiver.ts";
 
 const { place: placeOn } = keyrunPlaces();
 /** Exactly as the page for operators says. */
-const traced = [process.execPath, "--import", "./examples/tracing.mjs", "bin/keyrun.mjs", "serve"];
+const traced = { NODE_OPTIONS: "--import ./examples/tracing.mjs" };
 let otlp: Awaited<ReturnType<typeof startOtlpReceiver>>;
 
 beforeAll(async () => {
@@ -20,7 +20,7 @@ afterAll(() => otlp.close());
 test("with the SDK of the page for operators spans are exported, the last ones before the process ends, and a log line names its trace", async () => {
   // The SDK alone would export them in a minute.
   const place = placeOn({ ...otlp.settings, OTEL_BSP_SCHEDULE_DELAY: "60000", KEYRUN_LOG_LEVEL: "debug" });
-  const keyrun = await place.start({}, traced);
+  const keyrun = await place.start(traced, ["./keyrun", "serve"]);
   const value = await place.newKey();
   const traceId = randomBytes(16).toString("hex");
   const spanId = randomBytes(8).toString("hex");
@@ -48,7 +48,7 @@ test("with the SDK of the page for operators spans are exported, the last ones b
 
 test("a receiver that is down disturbs no run, and does not hold up the end", async () => {
   const place = placeOn(otlpSettings(`http://127.0.0.1:${await freePort()}`));
-  const lonely = await place.start({}, traced);
+  const lonely = await place.start(traced, ["./keyrun", "serve"]);
   const value = await place.newKey();
   for (let n = 0; n < 40; n++) expect((await restRun(lonely.publicUrl, { value })).status).toBe(200);
   await stop(lonely);

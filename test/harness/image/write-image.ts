@@ -107,14 +107,15 @@ function baseContext(work: string): string {
   return context;
 }
 
-/** Node and npm on Debian, as Docker's image of Node has them. */
+/** Node, npm and libatomic on Debian, as Docker's image of Node has them. */
 function builderContext(work: string): string {
   const context = join(work, "builder");
   const bin = join(context, "local/bin");
+  const install = "apt-get update -qq && apt-get install -y -qq --no-install-recommends libatomic1";
   mkdirSync(bin, { recursive: true });
   copyFileSync(process.execPath, join(bin, "node"));
   run("npm", ["install", "--global", "--prefix", join(context, "local"), `npm@${npmVersion}`]);
-  writeFileSync(join(context, "Dockerfile"), "FROM localhost/base\nCOPY local /usr/local\n");
+  writeFileSync(join(context, "Dockerfile"), `FROM localhost/base\nRUN ${install}\nCOPY local /usr/local\n`);
   return context;
 }
 
