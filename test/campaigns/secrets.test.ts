@@ -45,7 +45,7 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     const client = new MongoClient(settings.KEYRUN_MONGODB_URI ?? "");
     const control = createControlStore(collectionsOf(client.db()), {
       call: (work) => work(),
-      freshRead: {},
+      readOptions: {},
     });
     const id = randomUUID();
     const { versions } = createServiceSecrets([Buffer.from(old, "base64url")]);

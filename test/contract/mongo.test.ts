@@ -1,5 +1,5 @@
 import { afterAll, onTestFinished } from "vitest";
-import { connectMongo, freshReadOf } from "#src/store/mongo/connection.ts";
+import { connectMongo, readConcernOf } from "#src/store/mongo/connection.ts";
 import { createControlStore } from "#src/store/mongo/control-store.ts";
 import { collectionsOf } from "#src/store/mongo/documents.ts";
 import { createLockRecords } from "#src/store/mongo/lock.ts";
@@ -31,7 +31,7 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
       socketMsMax: 20_000,
     });
     onTestFinished(() => client.close());
-    return createLockRecords(collectionsOf(db), "a", { call: createStoreCall(20_000), freshRead: {} });
+    return createLockRecords(collectionsOf(db), "a", { call: createStoreCall(20_000), readOptions: {} });
   });
   controlStoreContract(name, async (processes) => {
     const uri = databases.createUri();
@@ -40,7 +40,7 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
       onTestFinished(() => client.close());
       return createControlStore(collectionsOf(db), {
         call: createStoreCall(20_000),
-        freshRead: await freshReadOf(db, { callMsMax: 20_000 }),
+        readOptions: await readConcernOf(db, { callMsMax: 20_000 }),
       });
     };
     const stores = [await openOne()] as const;

@@ -18,7 +18,7 @@ export async function registerOlderInstance(one: Keyrun, { schema }: { readonly 
     socketMsMax: 20_000,
   });
   onTestFinished(() => client.close());
-  const control = createControlStore(collectionsOf(db), { call: createStoreCall(20_000), freshRead: {} });
+  const control = createControlStore(collectionsOf(db), { call: createStoreCall(20_000), readOptions: {} });
   const [lease] = (await control.read()).leases;
   const { secretVersions } = lease?.facts ?? { secretVersions: [] };
   const mark = serviceTokenMark(one.serviceToken);

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { AppRecord, AppStore, NewApp } from "../../apps/app-store.ts";
 import { appShape, checkRecord, given } from "../records.ts";
-import type { FreshRead } from "./connection.ts";
+import type { ReadConcernOptions } from "./connection.ts";
 import { type AppDocument, appDocument, type Collections, storedApp } from "./documents.ts";
 import { isDuplicate, type StoreCall } from "./store-call.ts";
 import type { WithEvent } from "./with-event.ts";
@@ -11,7 +11,7 @@ export function createAppStore(
   { apps }: Collections,
   call: StoreCall,
   withEvent: WithEvent,
-  freshRead: FreshRead = {},
+  readOptions: ReadConcernOptions = {},
 ): AppStore {
   const after = { returnDocument: "after" } as const;
   const live = (appId: string) => ({ _id: { $eq: appId }, deleted: { $eq: false } });
@@ -34,7 +34,7 @@ export function createAppStore(
         return appOf(await call(() => apps.findOneAndUpdate(deleted, update, after)));
       }),
     async find(appId) {
-      return appOf(await call(() => apps.findOne(live(appId), freshRead)));
+      return appOf(await call(() => apps.findOne(live(appId), readOptions)));
     },
     async list({ limit, after: afterId, runnableBy }) {
       if (limit <= 0) return []; // MongoDB takes 0 for no limit.

@@ -98,7 +98,7 @@ function hostsOf({ options }: MongoClient): string {
 }
 
 /** How a record is read that a right depends on. Without options: the client's majority read. */
-export type FreshRead = Pick<FindOneOptions, "readConcern" | "maxTimeMS">;
+export type ReadConcernOptions = Pick<FindOneOptions, "readConcern" | "maxTimeMS">;
 
 /**
  * The reads of one instance of a fleet. A change of rights is written by one instance and told to
@@ -108,7 +108,10 @@ export type FreshRead = Pick<FindOneOptions, "readConcern" | "maxTimeMS">;
  * also where the token would have been lost with a connection. A server that is no replica set has
  * one node, whose majority reads are linearizable.
  */
-export async function freshReadOf(db: Db, { callMsMax }: { readonly callMsMax: number }): Promise<FreshRead> {
+export async function readConcernOf(
+  db: Db,
+  { callMsMax }: { readonly callMsMax: number },
+): Promise<ReadConcernOptions> {
   const { setName, msg } = await db.command({ hello: 1 });
   if (typeof setName !== "string" && msg !== "isdbgrid") return {};
   // Without a majority such a read would wait for ever.

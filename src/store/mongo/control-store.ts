@@ -3,7 +3,7 @@ import { bounds } from "../../bounds.ts";
 import type { ControlStore, ControlView, HeldPlanLimits } from "../../fleet/control-store.ts";
 import { fail, unavailable } from "../../refusal/refusal.ts";
 import { checkRecord } from "../records.ts";
-import type { FreshRead } from "./connection.ts";
+import type { ReadConcernOptions } from "./connection.ts";
 import { type ControlDocument, controlDocument, createRecentReader, withRecent } from "./control-document.ts";
 import type { Collections } from "./documents.ts";
 import { isDuplicate, type StoreCall } from "./store-call.ts";
@@ -15,7 +15,7 @@ import { isDuplicate, type StoreCall } from "./store-call.ts";
  */
 export function createControlStore(
   { control }: Pick<Collections, "control">,
-  { call, freshRead }: { readonly call: StoreCall; readonly freshRead: FreshRead },
+  { call, readOptions }: { readonly call: StoreCall; readonly readOptions: ReadConcernOptions },
 ): ControlStore {
   const only = { _id: { $eq: "control" } };
   const readRecent = createRecentReader();
@@ -81,7 +81,7 @@ export function createControlStore(
 
   return {
     async read() {
-      const document = await call(() => control.findOne(only, freshRead));
+      const document = await call(() => control.findOne(only, readOptions));
       return viewOf(document ? checked(document) : { _id: "control", ...nothing });
     },
     async register(id, facts, limits) {

@@ -37,7 +37,7 @@ export async function openMongoTarget(parts: AloneParts & { readonly uri: string
     const collections = collectionsOf(db);
     await requireKnownSchema(collections);
     const call = createStoreCall(bounds.storeTimeoutMs);
-    const read = { call, freshRead: {} };
+    const read = { call, readOptions: {} };
     const control = withOlderInstance(createControlStore(collections, read), collections, read);
     guard = await serveAlone(control, parts);
     const guarded = whileHolding(guard, createStoreCall(bounds.storePrepareMsMax), lostDatabase);

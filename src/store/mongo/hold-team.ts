@@ -1,6 +1,6 @@
 import type { Clock } from "../../base/clock.ts";
 import { bounds } from "../../bounds.ts";
-import type { FreshRead } from "./connection.ts";
+import type { ReadConcernOptions } from "./connection.ts";
 import type { Collections } from "./documents.ts";
 import { createLockRecords, type Lock, type LockTimes, takeLock } from "./lock.ts";
 import type { StoreCall } from "./store-call.ts";
@@ -12,7 +12,7 @@ export function createHoldTeam(
     readonly clock: Clock;
     readonly newIncarnation: () => string;
     readonly call: StoreCall;
-    readonly freshRead: FreshRead;
+    readonly readOptions: ReadConcernOptions;
     readonly times?: LockTimes;
   },
 ): (teamId: string) => Promise<Lock> {

@@ -82,7 +82,7 @@ async function tryWrites({ meta, instances, control }: Collections): Promise<voi
 async function lookForInstances(
   collections: Collections,
 ): Promise<Pick<StoreInspection, "isServed" | "isHeld" | "instances" | "registered">> {
-  const looking = { call: <T>(work: () => Promise<T>) => work(), freshRead: {} };
+  const looking = { call: <T>(work: () => Promise<T>) => work(), readOptions: {} };
   const { read } = withOlderInstance(createControlStore(collections, looking), collections, looking);
   const first = new Map((await read()).leases.map(({ id, n }) => [id, n]));
   const seen = new Map([...first].map(([id, n]) => [id, { n, silentMs: 0 }]));

@@ -3,7 +3,7 @@ import { foldCase } from "../../base/fields.ts";
 import { bounds } from "../../bounds.ts";
 import type { InsertKeyOutcome, KeyCursor, KeyMatch, KeyRecord, KeyStore } from "../../keys/key-store.ts";
 import { unavailable } from "../../refusal/refusal.ts";
-import type { FreshRead } from "./connection.ts";
+import type { ReadConcernOptions } from "./connection.ts";
 import type { Collections, KeyDocument } from "./documents.ts";
 import {
   activeKey,
@@ -29,14 +29,14 @@ export function createKeyStore(
   { keys }: Collections,
   call: StoreCall,
   withEvent: WithEvent,
-  freshRead: FreshRead = {},
+  readOptions: ReadConcernOptions = {},
 ): KeyStore {
   const access = { keys, call };
-  const find = async (keyId: string, read: FreshRead) =>
+  const find = async (keyId: string, read: ReadConcernOptions) =>
     keyOf(await call(() => keys.findOne(byId(keyId), read)));
   return {
     insert: (key, { activeMax }) => withEvent(() => insertKey(access, key, activeMax)),
-    find: (keyId) => find(keyId, freshRead),
+    find: (keyId) => find(keyId, readOptions),
     async list({ limit, ...query }) {
       if (limit <= 0) return []; // MongoDB takes 0 for no limit.
       const usable = { ...filterOf(query), pendingSinceMs: { $eq: null } };

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Clock } from "../../base/clock.ts";
 import { unavailable } from "../../refusal/refusal.ts";
 import { checkRecord } from "../records.ts";
-import type { FreshRead } from "./connection.ts";
+import type { ReadConcernOptions } from "./connection.ts";
 import { type Collections, storedInstance } from "./documents.ts";
 import { isDuplicate, type StoreCall } from "./store-call.ts";
 
@@ -122,13 +122,13 @@ export interface LockRecords {
 export function createLockRecords(
   { instances }: Pick<Collections, "instances">,
   id: string,
-  { call, freshRead }: { readonly call: StoreCall; readonly freshRead: FreshRead },
+  { call, readOptions }: { readonly call: StoreCall; readonly readOptions: ReadConcernOptions },
 ): LockRecords {
   const only = { _id: { $eq: id } };
   const of = (incarnation: string) => ({ ...only, incarnation: { $eq: incarnation } });
   return {
     async find() {
-      const document = await call(() => instances.findOne(only, freshRead));
+      const document = await call(() => instances.findOne(only, readOptions));
       if (!document) return undefined;
       const { incarnation, beat } = checkRecord(storedInstance, document, `instances/${id}`);
       return { incarnation, beat };

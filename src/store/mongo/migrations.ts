@@ -1,7 +1,7 @@
 import { foldCase } from "../../base/fields.ts";
 import { programName } from "../../base/program.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
-import type { FreshRead } from "./connection.ts";
+import type { ReadConcernOptions } from "./connection.ts";
 import { type Collections, copyStates } from "./documents.ts";
 import { repeatOnDuplicate } from "./store-call.ts";
 
@@ -49,9 +49,9 @@ export async function requireKnownSchema(
 /** Throws StartRefused for a database with a part of a copy of a data folder. */
 export async function requireWhole(
   { meta }: Pick<Collections, "meta">,
-  freshRead: FreshRead = {},
+  readOptions: ReadConcernOptions = {},
 ): Promise<void> {
-  const mark = await meta.findOne({ _id: { $eq: "copy" } }, freshRead);
+  const mark = await meta.findOne({ _id: { $eq: "copy" } }, readOptions);
   if (mark?.version !== copyStates.underWay) return;
   throw new StartRefused(
     `A copy of a data folder into this MongoDB database was cut off. Run \`${programName} copy-to-mongodb\` once more: it begins anew.`,

@@ -1,7 +1,7 @@
 import { factsAlone } from "../../fleet/alone.ts";
 import type { ControlStore, ControlView, LeaseRecord } from "../../fleet/control-store.ts";
 import { checkRecord } from "../records.ts";
-import type { FreshRead } from "./connection.ts";
+import type { ReadConcernOptions } from "./connection.ts";
 import { type Collections, storedInstance } from "./documents.ts";
 import type { StoreCall } from "./store-call.ts";
 
@@ -16,10 +16,10 @@ import type { StoreCall } from "./store-call.ts";
 export function withOlderInstance(
   control: ControlStore,
   { instances }: Pick<Collections, "instances">,
-  { call, freshRead }: { readonly call: StoreCall; readonly freshRead: FreshRead },
+  { call, readOptions }: { readonly call: StoreCall; readonly readOptions: ReadConcernOptions },
 ): ControlStore {
   async function shown(view: ControlView): Promise<ControlView> {
-    const document = await call(() => instances.findOne({ _id: { $eq: "only" } }, freshRead));
+    const document = await call(() => instances.findOne({ _id: { $eq: "only" } }, readOptions));
     if (!document) return view;
     const { incarnation, beat } = checkRecord(storedInstance, document, "instances/only");
     return { ...view, leases: [leaseOf(incarnation, beat), ...view.leases] };

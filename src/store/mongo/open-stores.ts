@@ -16,8 +16,8 @@ import {
   connectMongo,
   createDriverReconnect,
   type DriverReconnect,
-  type FreshRead,
-  freshReadOf,
+  type ReadConcernOptions,
+  readConcernOf,
 } from "./connection.ts";
 import { createControlStore } from "./control-store.ts";
 import { type Collections, collectionsOf } from "./documents.ts";
@@ -76,12 +76,12 @@ export async function openMongoStores(parts: MongoStoresParts): Promise<Stores> 
     const served = {
       collections: collectionsOf(serving.db),
       call,
-      freshRead: await call(() => freshReadOf(serving.db, { callMsMax })),
+      readOptions: await call(() => readConcernOf(serving.db, { callMsMax })),
     };
-    if (served.freshRead.readConcern === undefined) parts.onNoReplicaSet?.();
-    const { guard, control, freshRead }: Serving = parts.fleet
+    if (served.readOptions.readConcern === undefined) parts.onNoReplicaSet?.();
+    const { guard, control, readOptions }: Serving = parts.fleet
       ? await serveInFleet(parts, served)
-      : { guard: await serveAlone(startControlOf(served), parts), freshRead: {} };
+      : { guard: await serveAlone(startControlOf(served), parts), readOptions: {} };
     closers.push(() => guard.release());
     const prepare = createStoreCall(bounds.storePrepareMsMax);
     const schema = await prepare(async () => {
@@ -92,10 +92,10 @@ export async function openMongoStores(parts: MongoStoresParts): Promise<Stores> 
     const guarded = whileHolding(guard, call);
     const holdTeam = createHoldTeam(collectionsOf(serving.db), {
       ...{ clock: parts.clock, newIncarnation: parts.newIncarnation },
-      ...{ call: guarded, freshRead },
+      ...{ call: guarded, readOptions },
     });
     const fleet = control && { id: await fleetIdOf(served, parts), control, schema, holdTeam };
-    const reads = { freshRead, linearizable: served.freshRead };
+    const reads = { readOptions, linearizable: served.readOptions };
     return storesOf(serving.db, { guard, reconnect, call: guarded, reads, fleet });
   } catch (thrown) {
     for (const close of closers.reverse()) await close();
@@ -106,24 +106,24 @@ export async function openMongoStores(parts: MongoStoresParts): Promise<Stores> 
 interface Served {
   readonly collections: Collections;
   readonly call: StoreCall;
-  readonly freshRead: FreshRead;
+  readonly readOptions: ReadConcernOptions;
 }
 
 interface Serving {
   readonly guard: InstanceGuard;
-  readonly freshRead: FreshRead;
+  readonly readOptions: ReadConcernOptions;
   readonly control?: ControlStore;
 }
 
 async function serveInFleet(parts: MongoStoresParts, served: Served): Promise<Serving> {
-  const { collections, call, freshRead } = served;
+  const { collections, call, readOptions } = served;
   const control = createControlStore(collections, served);
   const starting = startControlOf(served);
   await awaitOthers(starting, { ...parts, alone: false });
   const { register } = registerBesideNoLoneInstance(starting, () =>
-    call(() => requireWhole(collections, freshRead)),
+    call(() => requireWhole(collections, readOptions)),
   );
-  return { guard: untilReleased(), freshRead, control: { ...control, register } };
+  return { guard: untilReleased(), readOptions, control: { ...control, register } };
 }
 
 /** The control store of a start: it also shows an instance of the version before. */
@@ -169,18 +169,18 @@ function storesOf(
     readonly guard: InstanceGuard;
     readonly reconnect: DriverReconnect;
     readonly call: StoreCall;
-    readonly reads: { readonly freshRead: FreshRead; readonly linearizable: FreshRead };
+    readonly reads: { readonly readOptions: ReadConcernOptions; readonly linearizable: ReadConcernOptions };
     readonly fleet: FleetStore | undefined;
   },
 ): Stores {
   const { guard, reconnect, call, reads, fleet } = parts;
   const collections = collectionsOf(db);
-  const { freshRead, linearizable } = reads;
+  const { readOptions, linearizable } = reads;
   const audit = createAuditStore(collections, call);
   const withEvent = createWithEvent(audit, linearizable);
-  const keys = createKeyStore(collections, call, withEvent, freshRead);
-  const teams = createTeamStore(collections, call, withEvent, freshRead);
-  const apps = createAppStore(collections, call, withEvent, freshRead);
+  const keys = createKeyStore(collections, call, withEvent, readOptions);
+  const teams = createTeamStore(collections, call, withEvent, readOptions);
+  const apps = createAppStore(collections, call, withEvent, readOptions);
   const idOnly = { projection: { _id: 1 } };
   let closed: Promise<void> | undefined;
   const close = async () => {
@@ -191,11 +191,11 @@ function storesOf(
     keys,
     teams,
     apps,
-    members: createMemberStore(collections, call, withEvent, freshRead),
-    preview: createPreviewStore(collections, call, withEvent, freshRead),
-    sessions: createSessionStore(collections, call, withEvent, freshRead),
-    users: createUserStore(collections, call, withEvent, freshRead),
-    serviceTokens: createServiceTokenStore(collections, call, withEvent, freshRead),
+    members: createMemberStore(collections, call, withEvent, readOptions),
+    preview: createPreviewStore(collections, call, withEvent, readOptions),
+    sessions: createSessionStore(collections, call, withEvent, readOptions),
+    users: createUserStore(collections, call, withEvent, readOptions),
+    serviceTokens: createServiceTokenStore(collections, call, withEvent, readOptions),
     audit,
     window: createWindowStore(collections, call),
     runRecords: createRunRecordStore(collections, call),

@@ -7,7 +7,7 @@ import type {
   ServiceTokenStore,
 } from "../../service-tokens/service-token-store.ts";
 import { checkRecord } from "../records.ts";
-import type { FreshRead } from "./connection.ts";
+import type { ReadConcernOptions } from "./connection.ts";
 import {
   type Collections,
   type ServiceTokenDocument,
@@ -23,14 +23,14 @@ export function createServiceTokenStore(
   { serviceTokens }: Collections,
   call: StoreCall,
   withEvent: WithEvent,
-  freshRead: FreshRead = {},
+  readOptions: ReadConcernOptions = {},
 ): ServiceTokenStore {
   const after = { returnDocument: "after" } as const;
-  const find = async (tokenId: string, read: FreshRead) =>
+  const find = async (tokenId: string, read: ReadConcernOptions) =>
     tokenOf(await call(() => serviceTokens.findOne(byId(tokenId), read)));
   return {
     insert: (token, { acceptedMax }) => withEvent(() => insert(serviceTokens, call, token, acceptedMax)),
-    find: (tokenId) => find(tokenId, freshRead),
+    find: (tokenId) => find(tokenId, readOptions),
     async list({ limit, after: place, includeRevoked }) {
       if (limit <= 0) return []; // MongoDB takes 0 for no limit.
       const all = [

@@ -1,6 +1,6 @@
 import type { SessionRecord, SessionStore, UserRecord, UserStore } from "../../sign-in/sign-in-store.ts";
 import { checkRecord } from "../records.ts";
-import type { FreshRead } from "./connection.ts";
+import type { ReadConcernOptions } from "./connection.ts";
 import { type Collections, sessionDocument, storedSession, userDocument } from "./documents.ts";
 import { isDuplicate, type StoreCall } from "./store-call.ts";
 import type { WithEvent } from "./with-event.ts";
@@ -10,9 +10,9 @@ export function createSessionStore(
   { sessions }: Collections,
   call: StoreCall,
   withEvent: WithEvent,
-  freshRead: FreshRead = {},
+  readOptions: ReadConcernOptions = {},
 ): SessionStore {
-  async function find(idHash: string, read: FreshRead): Promise<SessionRecord | undefined> {
+  async function find(idHash: string, read: ReadConcernOptions): Promise<SessionRecord | undefined> {
     const document = await call(() => sessions.findOne({ _id: { $eq: idHash } }, read));
     return document ? checkSession(document) : undefined;
   }
@@ -31,7 +31,7 @@ export function createSessionStore(
         if (removed.length > 0) await call(() => sessions.deleteMany({ _id: { $in: removed } }));
         return removed;
       }),
-    find: (idHash) => find(idHash, freshRead),
+    find: (idHash) => find(idHash, readOptions),
     // A request that is refused after it touched its session has changed nothing.
     async touch(idHash, lastActiveTimeMs) {
       await call(() => sessions.updateOne({ _id: { $eq: idHash } }, { $max: { lastActiveTimeMs } }));
@@ -63,9 +63,9 @@ export function createUserStore(
   { users }: Collections,
   call: StoreCall,
   withEvent: WithEvent,
-  freshRead: FreshRead = {},
+  readOptions: ReadConcernOptions = {},
 ): UserStore {
-  async function find(email: string, read: FreshRead): Promise<UserRecord | undefined> {
+  async function find(email: string, read: ReadConcernOptions): Promise<UserRecord | undefined> {
     const document = await call(() => users.findOne({ _id: { $eq: email } }, read));
     if (!document) return undefined;
     const { _id, ...facts } = checkRecord(userDocument, document, "users");
@@ -95,7 +95,7 @@ export function createUserStore(
           return isSame ? { answer: true } : undefined;
         },
       ),
-    find: (email) => find(email, freshRead),
+    find: (email) => find(email, readOptions),
     release: (email) =>
       withEvent(
         async () => void (await call(() => users.deleteOne({ _id: { $eq: email } }))),

@@ -8,7 +8,7 @@ import type {
   TeamStore,
 } from "../../teams/team-store.ts";
 import { checkRecord, given, teamShape } from "../records.ts";
-import type { FreshRead } from "./connection.ts";
+import type { ReadConcernOptions } from "./connection.ts";
 import {
   type Collections,
   type MemberDocument,
@@ -26,7 +26,7 @@ export function createTeamStore(
   { teams }: Collections,
   call: StoreCall,
   withEvent: WithEvent,
-  freshRead: FreshRead = {},
+  readOptions: ReadConcernOptions = {},
 ): TeamStore {
   const after = { returnDocument: "after" } as const;
   const live = (teamId: string) => ({ _id: { $eq: teamId }, deleted: { $eq: false } });
@@ -49,7 +49,7 @@ export function createTeamStore(
         return teamOf(await call(() => teams.findOneAndUpdate(deleted, update, after)));
       }),
     async find(teamId) {
-      return teamOf(await call(() => teams.findOne(live(teamId), freshRead)));
+      return teamOf(await call(() => teams.findOne(live(teamId), readOptions)));
     },
     async list({ limit, after: afterId }) {
       if (limit <= 0) return []; // MongoDB takes 0 for no limit.
@@ -113,10 +113,14 @@ export function createMemberStore(
   { members }: Collections,
   call: StoreCall,
   withEvent: WithEvent,
-  freshRead: FreshRead = {},
+  readOptions: ReadConcernOptions = {},
 ): MemberStore {
   const one = (teamId: string, email: string) => ({ _id: { $eq: memberIdOf({ teamId, email }) } });
-  async function find(teamId: string, email: string, read: FreshRead): Promise<MemberRecord | undefined> {
+  async function find(
+    teamId: string,
+    email: string,
+    read: ReadConcernOptions,
+  ): Promise<MemberRecord | undefined> {
     const member = await call(() => members.findOne(one(teamId, email), read));
     return member ? checkMember(member) : undefined;
   }
@@ -154,7 +158,7 @@ export function createMemberStore(
         const known = { _id: { $in: ids }, createTimeMs: { $lte: newest } };
         return (await call(() => members.deleteMany(known))).deletedCount;
       }),
-    find: (teamId, email) => find(teamId, email, freshRead),
+    find: (teamId, email) => find(teamId, email, readOptions),
     async list({ teamId, limit, after }) {
       if (limit <= 0) return []; // MongoDB takes 0 for no limit.
       const query = { teamId: { $eq: teamId }, email: { $gt: after ?? "" } };
@@ -187,9 +191,9 @@ export function createPreviewStore(
   { preview }: Collections,
   call: StoreCall,
   withEvent: WithEvent,
-  freshRead: FreshRead = {},
+  readOptions: ReadConcernOptions = {},
 ): PreviewStore {
-  const has = async (email: string, read: FreshRead) =>
+  const has = async (email: string, read: ReadConcernOptions) =>
     (await call(() => preview.findOne({ _id: { $eq: email } }, read))) !== null;
   return {
     set: (email, granted) =>
@@ -202,7 +206,7 @@ export function createPreviewStore(
         },
         async (read) => ((await has(email, read)) === granted ? { answer: undefined } : undefined),
       ),
-    has: (email) => has(email, freshRead),
+    has: (email) => has(email, readOptions),
     async list({ limit, after }) {
       if (limit <= 0) return []; // MongoDB takes 0 for no limit.
       const page = preview

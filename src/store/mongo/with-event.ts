@@ -1,6 +1,6 @@
 import type { AuditStore, PendingEvent } from "../../audit/audit-store.ts";
 import { pendingEvent } from "../../audit/pending-change.ts";
-import type { FreshRead } from "./connection.ts";
+import type { ReadConcernOptions } from "./connection.ts";
 
 /**
  * Makes a change of the store, and keeps it not without the event of the change under way. MongoDB
@@ -16,10 +16,13 @@ import type { FreshRead } from "./connection.ts";
  */
 export type WithEvent = <T>(
   write: () => Promise<T>,
-  asked?: (read: FreshRead) => Promise<{ readonly answer: T } | undefined>,
+  asked?: (read: ReadConcernOptions) => Promise<{ readonly answer: T } | undefined>,
 ) => Promise<T>;
 
-export function createWithEvent(audit: Pick<AuditStore, "write">, linearizable: FreshRead): WithEvent {
+export function createWithEvent(
+  audit: Pick<AuditStore, "write">,
+  linearizable: ReadConcernOptions,
+): WithEvent {
   const begun = new WeakMap<PendingEvent, Promise<void>>();
 
   async function writeEvent(event: PendingEvent): Promise<void> {

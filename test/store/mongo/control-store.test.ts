@@ -19,7 +19,7 @@ describeWith(mongodbMissing)("the control document in MongoDB", () => {
     const { client, db } = await connectMongo(databases.createUri(), patient);
     onTestFinished(() => client.close());
     const collections = collectionsOf(db);
-    const control = createControlStore(collections, { call: createStoreCall(20_000), freshRead: {} });
+    const control = createControlStore(collections, { call: createStoreCall(20_000), readOptions: {} });
     return { control, document: collections.control };
   }
   const only = { _id: "control" };

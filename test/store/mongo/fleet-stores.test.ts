@@ -105,7 +105,7 @@ describeWith(mongodbMissing)("the stores of a fleet in MongoDB", () => {
     await instances.insertOne({ _id: "only", incarnation: "crashed", beat: 1 });
     const control = createControlStore(
       { control: document },
-      { call: createStoreCall(20_000), freshRead: {} },
+      { call: createStoreCall(20_000), readOptions: {} },
     );
     const stop = new AbortController();
     const serve = async () => {

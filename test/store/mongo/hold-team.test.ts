@@ -20,7 +20,7 @@ describeWith(mongodbMissing)("turns for a team's id in MongoDB", () => {
     onTestFinished(() => client.close());
     return createHoldTeam(collectionsOf(db), {
       ...{ clock: systemClock, newIncarnation: randomUUID, times: { ...times, waitMsMax } },
-      ...{ call: createStoreCall(20_000), freshRead: {} },
+      ...{ call: createStoreCall(20_000), readOptions: {} },
     });
   }
 
