@@ -1,7 +1,7 @@
 /**
  * An app behind HTTP that answers in capitals. Start it, and tell Keyrun where it is:
  *
- *     node examples/http-app.ts
+ *     npm run example
  *     ./keyrun apps create shout --backend http --url http://127.0.0.1:9000/run
  */
 import { createServer } from "node:http";

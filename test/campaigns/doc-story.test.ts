@@ -10,7 +10,7 @@ afterAll(folders.remove);
 const sh = (...lines: string[]) => `\n\`\`\`sh\n${lines.join("\n")}\n\`\`\`\n`;
 const text = (...lines: string[]) => `\n\`\`\`text\n${lines.join("\n")}\n\`\`\`\n`;
 /** A server that is ready at once. */
-const app = "npx --no-install node examples/http-app.ts";
+const app = "npm run example";
 const ask = `curl -sS http://127.0.0.1:9000/run -d '{"text":"hello"}'`;
 
 // Where the machine allows no network of its own, both are the same.

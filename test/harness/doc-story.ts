@@ -10,7 +10,7 @@ import { asHere, asPage, isSaid } from "./page-text.ts";
 /** Lines that a story skips: the packages are installed, and tests would run inside tests. */
 const settled = ["npm ci", "npm test"];
 /** A line that starts a server, which goes on running in its terminal until Ctrl-C. */
-const serverLine = /(npm start|keyrun serve|bin\/keyrun\.mjs serve|node examples\/[\w-]+\.ts)$/;
+const serverLine = /(npm start|npm run example|keyrun serve|node examples\/[\w-]+\.ts)$/;
 const readyLine = /(is ready: |listens on ).*\n/;
 /** With which the page says that the server does not start. */
 const refusedWords = "Keyrun can't start: ";
@@ -147,6 +147,8 @@ async function until(typed: Typed, condition: () => boolean, msMax: number): Pro
   while (!condition() && performance.now() < end) await typed.changed(end - performance.now());
 }
 
+/** What `npm ci` makes. In a clone these are folders, which .gitignore names. */
+const installed = ["node_modules", "packages/node/node_modules"];
 const parts = [
   ...["keyrun", "package.json", ".npmrc", ".gitignore", ".env.example", "buf.yaml"],
   "docs/leaked-keys",
@@ -155,10 +157,10 @@ const parts = [
 
 function makeClone(folder: string): void {
   const root = fileURLToPath(new URL("../../", import.meta.url));
-  for (const part of parts) cpSync(join(root, part), join(folder, part), { recursive: true });
-  symlinkSync(join(root, "node_modules"), join(folder, "node_modules"));
+  const filter = (path: string) => !path.endsWith("/node_modules");
+  for (const part of parts) cpSync(join(root, part), join(folder, part), { recursive: true, filter });
+  for (const part of installed) symlinkSync(join(root, part), join(folder, part));
   git(folder, "init", "--quiet");
-  // In a clone it is a folder, which .gitignore names.
   writeFileSync(join(folder, ".git/info/exclude"), "node_modules\n");
   git(folder, "add", ".");
 }
@@ -168,7 +170,7 @@ function checkLeavings(folder: string): void {
   const taken = git(folder, "add", "--dry-run", ".");
   if (taken !== "") throw new Error(`\`git add .\` takes what this page makes:\n${taken}`);
   const made = git(folder, "ls-files", "-z", "--others", "--ignored", "--exclude-standard").split("\0");
-  const files = made.filter((path) => path !== "" && path !== "node_modules");
+  const files = made.filter((path) => path !== "" && !installed.includes(path));
   const folders = new Set(files.map((path) => dirname(path)).filter((path) => path !== "."));
   // Those of compose.yaml are read by other users inside of containers. Their folder is private.
   const own = files.filter((path) => !path.startsWith("secrets/"));
