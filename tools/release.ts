@@ -70,7 +70,9 @@ function mark(version: string, tag: string): void {
   run(root, "npm", "version", version, ...quiet, "--workspaces-update=false");
   for (const name of globSync(["compose.yaml", "docs/*.md", "deploy/**/*.yaml"], { cwd: root })) {
     const text = readFileSync(join(root, name), "utf8");
-    writeFileSync(join(root, name), text.replace(/\bkeyrun:\d[\w.-]*/g, `keyrun:${version}`));
+    const tagged = text.replace(/\bkeyrun:\d[\w.-]*/g, `keyrun:${version}`);
+    // The chart has it in two lines.
+    writeFileSync(join(root, name), tagged.replace(/^(version|appVersion): .*$/gm, `$1: ${version}`));
   }
   git(root, "commit", "--quiet", "--all", "-m", `Release ${version}`);
   git(root, "tag", "-a", tag, "-m", `Keyrun ${version}`);

@@ -144,6 +144,31 @@ test("the budget, the services and the policy choose the pods of the Deployment,
   expect(one("PodDisruptionBudget").spec.maxUnavailable).toBeLessThan(one("Deployment").spec.replicas);
 });
 
+test("the chart of Helm has each line of the manifests, but for those that its values make", () => {
+  const withoutNames = (line: string) =>
+    line.replace(/(app\.kubernetes\.io\/name: |^name: )(keyrun|\{\{ \.Release\.Name \}\})/, "$1…");
+
+  const linesOf = (glob: string) =>
+    globSync(glob, { cwd: repository })
+      .flatMap((file) => read(file).split("\n"))
+      .map((line) => withoutNames(line.trim()))
+      .filter((line) => line !== "" && line !== "---" && !line.startsWith("#"));
+  const chart = new Set(linesOf("deploy/helm/templates/*.yaml"));
+  const others = linesOf("deploy/kubernetes/*.yaml").filter((line) => !chart.has(line));
+  expect(others.sort()).toEqual([
+    '- { name: KEYRUN_DRAIN_DELAY_MS, value: "10000" }',
+    '- { name: KEYRUN_GRPC_PLAINTEXT, value: "true" }',
+    '- { name: KEYRUN_TRUST_PROXY, value: "1" }',
+    `image: keyrun:${JSON.parse(read("package.json")).version}`,
+    "limits: { memory: 1Gi }",
+    "replicas: 2",
+    "requests: { cpu: 500m, memory: 400Mi }",
+    "resources:",
+    "secret: { secretName: keyrun, defaultMode: 288 }",
+    "terminationGracePeriodSeconds: 30",
+  ]);
+});
+
 /** As the API server reads it: refuses a field that no definition has, and a port may be a name. */
 function strict(definitions: Record<string, AnySchemaObject>): Record<string, AnySchemaObject> {
   return Object.fromEntries(

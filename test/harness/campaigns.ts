@@ -224,6 +224,11 @@ export const campaigns: readonly Campaign[] = [
     files: ["test/campaigns/image.test.ts", "test/campaigns/compose.test.ts"],
   },
   {
+    name: "helm",
+    attacks: "the chart: helm lint, and what it makes beside the manifests of deploy/kubernetes",
+    files: ["test/campaigns/helm.test.ts"],
+  },
+  {
     name: "prometheus",
     attacks: "the alerts, the dashboard and the queries of the docs in a real Prometheus",
     files: ["test/campaigns/prometheus.test.ts"],

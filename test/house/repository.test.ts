@@ -27,7 +27,7 @@ test("the changelog has the version of package.json, as released or as still to 
   expect(isNamed).toBe(true);
 });
 
-test("every tag of the image is the version of package.json", () => {
+test("every tag of the image, and the chart, has the version of package.json", () => {
   const files = ["compose.yaml", "docs/*.md", "deploy/**/*.yaml"].flatMap((glob) =>
     globSync(glob, { cwd: root }),
   );
@@ -35,6 +35,8 @@ test("every tag of the image is the version of package.json", () => {
     [...read(file).matchAll(/\bkeyrun:(\d[\w.-]*)/g)].map(([, tag]) => tag),
   );
   expect(tags.length).toBeGreaterThan(2);
+  for (const [, version] of read("deploy/helm/Chart.yaml").matchAll(/^(?:v|appV)ersion: (.*)$/gm))
+    tags.push(version);
   expect([...new Set(tags)]).toEqual([JSON.parse(read("package.json")).version]);
 });
 
