@@ -147,7 +147,6 @@ test("the budget, the services and the policy choose the pods of the Deployment,
 test("the chart of Helm has each line of the manifests, but for those that its values make", () => {
   const withoutNames = (line: string) =>
     line.replace(/(app\.kubernetes\.io\/name: |^name: )(keyrun|\{\{ \.Release\.Name \}\})/, "$1…");
-
   const linesOf = (glob: string) =>
     globSync(glob, { cwd: repository })
       .flatMap((file) => read(file).split("\n"))

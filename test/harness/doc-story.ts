@@ -10,7 +10,7 @@ import { asHere, asPage, isSaid } from "./page-text.ts";
 /** Lines that a story skips: the packages are installed, and tests would run inside tests. */
 const settled = ["npm ci", "npm test"];
 /** A line that starts a server, which goes on running in its terminal until Ctrl-C. */
-const serverLine = /(npm start|npm run example|keyrun serve|node examples\/[\w-]+\.ts)$/;
+const serverLine = /(npm start|npm run example|keyrun serve)$/;
 const readyLine = /(is ready: |listens on ).*\n/;
 /** With which the page says that the server does not start. */
 const refusedWords = "Keyrun can't start: ";
