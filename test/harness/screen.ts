@@ -1,4 +1,10 @@
-import { type BrowserContext, type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import {
+  type Browser,
+  type BrowserContext,
+  type BrowserContextOptions,
+  chromium,
+  type Page,
+} from "playwright-core";
 import { expect, inject, onTestFinished } from "vitest";
 import { chromiumArgs, findChromium } from "./chromium.ts";
 import { type Keyrun, type KeyrunOptions, startKeyrun } from "./keyrun.ts";
@@ -42,7 +48,7 @@ export async function openScreen(options: ScreenOptions = {}): Promise<Screen> {
   const browser = options.browser?.permissions
     ? await chromium.launch({ executablePath: `${findChromium(process.env)}`, args: chromiumArgs })
     : await chromium.connect(chromiumEndpoint);
-  onTestFinished(() => browser.close());
+  onTestFinished(() => closeBrowser(browser));
   const context = await browser.newContext({
     reducedMotion: "reduce",
     viewport: { width: 1280, height: 860 },
@@ -72,6 +78,13 @@ export async function openScreen(options: ScreenOptions = {}): Promise<Screen> {
         body: JSON.stringify({ text: "hello" }),
       }),
   };
+}
+
+/** Closes a browser of one test. The page may call to its last moment: a call cut here is no fault. */
+async function closeBrowser(browser: Browser): Promise<void> {
+  const pages = browser.contexts().flatMap((context) => context.pages());
+  await Promise.all(pages.map((page) => page.unrouteAll({ behavior: "ignoreErrors" })));
+  await browser.close();
 }
 
 async function listenForComplaints(context: BrowserContext): Promise<string[]> {
