@@ -80,7 +80,7 @@ export async function openScreen(options: ScreenOptions = {}): Promise<Screen> {
   };
 }
 
-/** Closes a browser of one test. The page may call to its last moment: a call cut here is no fault. */
+/** Closes the browser of one test. A page may call to its last moment: no fault if that is cut. */
 async function closeBrowser(browser: Browser): Promise<void> {
   const pages = browser.contexts().flatMap((context) => context.pages());
   await Promise.all(pages.map((page) => page.unrouteAll({ behavior: "ignoreErrors" })));
