@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
 import { getHeapStatistics, setFlagsFromString } from "node:v8";
+import { Script } from "node:vm";
 import type { AppParts } from "./app/open.ts";
 import { type App, startApp } from "./app/start.ts";
 import { commandFrom, startWords, stopWords } from "./app/start-words.ts";
@@ -35,6 +36,14 @@ const heapGrowingPercent = 30;
  */
 const youngBuffersMib = 4;
 
+/**
+ * V8 gives the memory of a load back once little is allocated any more. It looks at its own heap,
+ * and at what stands beside it, where Node hardly ever allocates anything: and if that was nothing
+ * at all, V8 takes its speed for unknown, and keeps all garbage until the next load. A script that
+ * is empty stands there.
+ */
+const scriptMs = 5_000;
+
 /** `keyrun serve`: runs until a signal ends it, and returns the exit code. */
 export async function serve(): Promise<number> {
   const settings = readSettings(process.env, (path) => readFileSync(path, "utf8"));
@@ -46,6 +55,7 @@ export async function serve(): Promise<number> {
   if (Number.parseInt(process.versions.node, 10) < 26) {
     setFlagsFromString(`--scavenger-max-new-space-capacity-mb=${youngBuffersMib}`);
   }
+  setInterval(() => new Script(""), scriptMs).unref();
   const config = settings.ok;
   const { logLevel: level, keyPrefix, serviceToken, mongodbUri, sharedLimit, oidc } = config;
   const secrets = [serviceToken, mongodbUri, sharedLimit?.redisUrl, oidc?.clientSecret].filter(

@@ -1,3 +1,4 @@
+import { setTimeout } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Plan } from "#gen/keyrun/v1/team_pb.ts";
 import { startAttack } from "../harness/attack.ts";
@@ -47,6 +48,7 @@ const attacks: Record<string, readonly [what: string, apps: readonly string[], t
 const folders = createTempFolders();
 let keyrun: ServingKeyrun;
 let apps: Awaited<ReturnType<typeof serveHostileApps>>;
+let warmedMb: number;
 let management: ReturnType<typeof manage>;
 
 beforeAll(async () => {
@@ -56,6 +58,9 @@ beforeAll(async () => {
   for (const [name, backend] of Object.entries(apps.backends)) {
     for (const id of copiesOf(name)) await management.apps.createApp({ app: { id, backend } });
   }
+  const value = await newKey(Plan.FREE);
+  for (let run = 0; run < 5_000; run++) await restRunOnce(keyrun.publicUrl, { value, text: "warm" });
+  warmedMb = residentMemory(keyrun.pid).now;
 });
 
 afterAll(async () => {
@@ -78,6 +83,14 @@ test.each(Object.entries(attacks))(
 test("all of it at once: one key takes at most 600 MB, and another team is served", async () => {
   // One key has 3,000 requests a minute.
   await attack("all at once", Object.values(attacks).flat(), percent / 6);
+});
+
+test("a minute later it has at most 120 MB more than before, when ordinary runs had warmed it", async () => {
+  await setTimeout(60_000);
+  const { now } = residentMemory(keyrun.pid);
+  figure("warmed before", warmedMb, "MB");
+  figure("a minute later", now, "MB");
+  expect(now).toBeLessThanOrEqual(warmedMb + 120);
 });
 
 async function attack(name: string, parts: (typeof attacks)[string], share: number): Promise<void> {
