@@ -167,18 +167,11 @@ describeFleet("processes")("an instance that serves alone", () => {
   }
   const now: Start = { name: "one alone", settingsOf: alone };
   const before: Start = { name: "one alone without a lease", settingsOf: alone, command: beforeFleetOfOne };
-  const ofFleet: Start = {
-    name: "one of a fleet that knows no lease of one alone",
-    settingsOf: (all) => all,
-    command: beforeFleetOfOne,
-  };
   const anotherServes = /Another Keyrun serves this MongoDB database .* last 16 s.* Only one may serve it/;
 
   test.concurrent.each([
     { first: now, second: now, words: anotherServes },
     { first: before, second: now, words: anotherServes },
-    { first: now, second: before, words: /A fleet serves this MongoDB database/ },
-    { first: now, second: ofFleet, words: /an instance of it is of a newer version/ },
   ])(
     "of $first.name and $second.name the second is refused in words, and starts once the first has left",
     async ({ first, second, words }) => {

@@ -58,26 +58,26 @@ describeFleet("processes")("the commands for the secret of a fleet", () => {
     await restart([0]);
     await refusedFor(/The instance at 127\.0\.0\.1:\d+ does not know version \w{8} yet/, "promote");
     await restart([1]);
-    await refusedFor(/was added and never promoted.*`secrets promote`/, "drop");
+    await refusedFor(/was added and never promoted.*`secrets promote`/, "drop", "--yes");
     const [, added = ""] = held();
     expect(await secrets("promote", "--json")).toMatchObject({ code: 0 });
     expect(held()).toEqual([added, old]);
 
-    await refusedFor(/The instance at .* still makes keys with version \w{8}/, "drop");
+    await refusedFor(/The instance at .* still makes keys with version \w{8}/, "drop", "--yes");
     await restart([0]);
     // The other instance makes a key with the old secret.
     const management = fleet.manage(1);
     const teamId = await management.newTeam();
     const { id: keyId } = await management.newKey(teamId);
     await restart([1]);
-    await refusedFor(/holds keys that were made with version \w{8}/, "drop");
+    await refusedFor(/holds keys that were made with version \w{8}/, "drop", "--yes");
     await management.keys.revokeKey({ teamId, keyId });
-    await refusedFor(/A revoked key needs its secret, too/, "drop");
+    await refusedFor(/A revoked key needs its secret, too/, "drop", "--yes");
     const [{ versions }] = [JSON.parse((await secrets("list", "--json")).stdout)];
-    await refusedFor(/is the first in .* and makes new keys/, "drop", versions[0]);
-    await refusedFor(/holds no secret of version 00000000/, "drop", "00000000");
+    await refusedFor(/is the first in .* and makes new keys/, "drop", versions[0], "--yes");
+    await refusedFor(/holds no secret of version 00000000/, "drop", "00000000", "--yes");
     await management.teams.deleteTeam({ teamId });
-    expect(await secrets("drop", versions[1])).toMatchObject({ code: 0 });
+    expect(await secrets("drop", versions[1], "--yes")).toMatchObject({ code: 0 });
     expect(held()).toEqual([added]);
     await restart([0, 1]);
   });

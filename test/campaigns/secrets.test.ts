@@ -23,15 +23,18 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
 
   test("nor that of a Keyrun alone that is suspended, or was killed and left its record", async () => {
     const place = onMongo();
-    const { command, start } = place;
-    const suspended = await processesOn(place.settings, place.settings.KEYRUN_DATA_DIR).start();
+    const { command } = place;
+    const { start } = processesOn(place.settings, place.settings.KEYRUN_DATA_DIR);
+    const suspended = await start();
     expect(await command("secrets", "rotate")).toMatchObject({ code: 0 });
     suspended.kill("SIGSTOP");
     await refusedToDrop(place, /is suspended or was killed.* Start Keyrun again/);
     await kill(suspended);
     await refusedToDrop(place, /is suspended or was killed/);
     // The next one takes the record over, and leaves without one.
-    await (await start()).stop();
+    const next = await start();
+    next.kill("SIGTERM");
+    expect(await next.exited).toMatchObject({ code: 0 });
     expect(await command("secrets", "drop", "--yes")).toMatchObject({ code: 0 });
   });
 
