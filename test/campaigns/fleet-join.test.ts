@@ -160,33 +160,22 @@ describeFleet("processes")("an instance that serves alone", () => {
   });
   afterAll(() => fleet?.close());
 
-  interface Start {
-    readonly name: string;
-    settingsOf(settings: Settings): Settings;
-    command?(): readonly string[];
-  }
-  const now: Start = { name: "one alone", settingsOf: alone };
-  const before: Start = { name: "one alone without a lease", settingsOf: alone, command: beforeFleetOfOne };
-  const anotherServes = /Another Keyrun serves this MongoDB database .* last 16 s.* Only one may serve it/;
-
   test.concurrent.each([
-    { first: now, second: now, words: anotherServes },
-    { first: before, second: now, words: anotherServes },
+    ["one alone", undefined],
+    ["one alone without a lease", beforeFleetOfOne],
   ])(
-    "of $first.name and $second.name the second is refused in words, and starts once the first has left",
-    async ({ first, second, words }) => {
-      const database = `/${randomUUID()}?`;
-      const start = ({ settingsOf, command }: Start) => {
-        const { KEYRUN_MONGODB_URI: uri = "", ...settings } = fleet.joining();
-        const there = { ...settings, KEYRUN_MONGODB_URI: uri.replace("/keyrun?", database) };
-        return fleet.spawn(settingsOf(there), command?.());
-      };
-      const lone = start(first);
-      await lone.until(() => lone.stdout().includes("ready: "));
-      expect(await refusalOf(`${second.name} beside ${first.name}`, start(second))).toMatch(words);
-      lone.kill("SIGTERM");
-      expect(await lone.exited).toMatchObject({ code: 0 });
-      const next = start(second);
+    "beside %s a second one is refused in words, and starts once the first has left",
+    async (name, command) => {
+      const { KEYRUN_MONGODB_URI: uri = "", ...settings } = alone(fleet.joining());
+      const there = { ...settings, KEYRUN_MONGODB_URI: uri.replace("/keyrun?", `/${randomUUID()}?`) };
+      const first = fleet.spawn(there, command?.());
+      await first.until(() => first.stdout().includes("ready: "));
+      expect(await refusalOf(`beside ${name}`, fleet.spawn(there))).toMatch(
+        /Another Keyrun serves this MongoDB database .* last 16 s.* Only one may serve it/,
+      );
+      first.kill("SIGTERM");
+      expect(await first.exited).toMatchObject({ code: 0 });
+      const next = fleet.spawn(there);
       await next.until(() => next.stdout().includes("ready: "));
     },
   );
