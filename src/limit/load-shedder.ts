@@ -1,6 +1,6 @@
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
-import { addressBlock, addressNetwork } from "./address-allowance.ts";
+import { addressBlock, addressNetwork } from "./address-block.ts";
 
 export const loadShedderLimits = {
   /** Requests that are served for each look at the event loop although it is overloaded. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { addressBlock, addressNetwork } from "#src/limit/address-allowance.ts";
+import { addressBlock, addressNetwork } from "#src/limit/address-block.ts";
 
 test("an IPv4 address stands for itself", () => {
   expect(addressBlock("192.0.2.7")).toBe("192.0.2.7");

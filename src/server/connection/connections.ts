@@ -6,7 +6,7 @@
 import type { ServerHttp2Session } from "node:http2";
 import type { Socket } from "node:net";
 import { isLoopback } from "../../http/request-head.ts";
-import { addressBlock } from "../../limit/address-allowance.ts";
+import { addressBlock } from "../../limit/address-block.ts";
 import type { Report, TransportLimits } from "../transport.ts";
 import type { UnreadAnswers, UnreadConnection } from "../unread-answers.ts";
 
