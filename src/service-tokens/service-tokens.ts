@@ -17,7 +17,7 @@ import type { RecordSource } from "../cache/record-source.ts";
 import type { ChangeSecurityState, FlooredChange } from "../fleet/security-state.ts";
 import { createKeyForm, isKeyId, type KeyForm } from "../keys/key-value.ts";
 import type { ServiceSecrets } from "../keys/service-secrets.ts";
-import { createVerifiedValues, matchesDigest } from "../keys/verify-key.ts";
+import { createVerifiedValues, keptBuffer, matchesDigest } from "../keys/verify-key.ts";
 import { serviceTokenPrefix } from "../log/redaction.ts";
 import { fail } from "../refusal/refusal.ts";
 import { whileTeamsStay } from "../teams/find-team.ts";
@@ -190,7 +190,7 @@ export interface ServiceTokenEvidence {
 export function evidenceOf(token: ServiceTokenRecord): ServiceTokenEvidence {
   const { id, name, role, teamIds, digest, secretVersion, revokeTimeMs, version } = token;
   const service = { id, name, role, teamIds };
-  return { service, digest: Buffer.from(digest, "base64url"), secretVersion, revokeTimeMs, version };
+  return { service, digest: keptBuffer(digest, "base64url"), secretVersion, revokeTimeMs, version };
 }
 
 /** The form of a service token is that of a key, with tags and a prefix that no key can have. */

@@ -1,8 +1,12 @@
 import { randomBytes } from "node:crypto";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
 import type { KeyEvidence } from "#src/auth/key-evidence.ts";
 import { createServiceSecrets } from "#src/keys/service-secrets.ts";
-import { createVerifiedValues } from "#src/keys/verify-key.ts";
+import { createVerifiedValues, evidenceOf } from "#src/keys/verify-key.ts";
+import { evidenceOf as evidenceOfToken } from "#src/service-tokens/service-tokens.ts";
+import { keyRecordOf, serviceTokenRecordOf } from "../harness/store-records.ts";
 
 const secrets = createServiceSecrets([randomBytes(32)]);
 
@@ -39,3 +43,26 @@ test("no other value is proven by it, even one that differs in one character or 
     expect(proven.has(held, other)).toBe(false);
   }
 });
+
+test("what is kept of a key keeps no memory that Node shares out to other work", () => {
+  const proven = createVerifiedValues(secrets);
+  const kept: object[] = [];
+  const before = arrayBufferBytes();
+  for (let at = 0; at < 300; at += 1) {
+    const digest = randomBytes(32).toString("base64url");
+    const key = evidenceOf(keyRecordOf({ id: `key-${at}`, teamId: "demo", digest }));
+    const token = evidenceOfToken(serviceTokenRecordOf({ id: `token-${at}`, digest }));
+    proven.add(key, digest);
+    kept.push(key, token);
+    // What runs of other callers take in between.
+    for (let part = 0; part < 3; part += 1) Buffer.from("x".repeat(30_000));
+  }
+  expect(arrayBufferBytes() - before).toBeLessThan(2_000_000);
+  expect(kept.length).toBe(600);
+});
+
+function arrayBufferBytes(): number {
+  setFlagsFromString("--expose-gc");
+  runInNewContext("gc")();
+  return process.memoryUsage().arrayBuffers;
+}
