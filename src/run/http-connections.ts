@@ -96,7 +96,7 @@ function openPool(
   { connectionsMax, timers, ...places }: { connectionsMax: number; timers: Timers } & ConnectorOptions,
 ): Pool {
   const connector = createConnector(places);
-  return new UndiciPool(origin, {
+  const pool = new UndiciPool(origin, {
     connections: connectionsMax,
     allowH2: false,
     factory(url) {
@@ -115,6 +115,10 @@ function openPool(
       return connection;
     },
   });
+  // undici keeps a client whose connection has ended, and with it the dead socket and what nobody
+  // has read of it, up to 64 KiB: `connectionsMax` of them, for ever. One that could not connect it
+  // lets go of.
+  return pool.on("disconnect", (...ended) => void pool.emit("connectionError", ...ended));
 }
 
 /** A request that is told which connection it got. undici itself does not say it. */

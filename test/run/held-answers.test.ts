@@ -1,6 +1,6 @@
-import type { Socket } from "node:net";
+import { Socket } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
-import { setFlagsFromString } from "node:v8";
+import { queryObjects, setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -35,6 +35,22 @@ test("a run holds the bytes of its app's answer once, although each byte came in
   socket.write('2\r\n"}\r\n0\r\n\r\n');
   expect(await output).toBe("x".repeat(chunks));
   expect(held).toBeLessThan(4 * 1024 * 1024);
+});
+
+test("no connection to an app is held once it is closed, however many the app had at once", async () => {
+  await using server = await serveTcp((socket) => {
+    const head = "HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n\r\n";
+    socket.once("data", () => socket.write(`${head}{"text":"more"}\n`));
+  });
+  await using runner = openAppRunner();
+  const app = appOn({ kind: "http", url: `http://127.0.0.1:${server.port}/`, headers: [] });
+  const begin = async () => (await runner.stream(runOf(app)))[Symbol.asyncIterator]();
+  const sockets = () => Number(queryObjects(Socket));
+  const before = sockets();
+  const streams = await Promise.all(Array.from({ length: 64 }, begin));
+  for (const stream of streams) expect((await stream.next()).done).toBe(false);
+  for (const stream of streams.splice(0)) await stream.return?.();
+  await expect.poll(sockets, { timeout: 5_000 }).toBeLessThanOrEqual(before + 1);
 });
 
 test("an event without end costs the bytes of its data, although each of its lines is empty", () => {
