@@ -433,4 +433,18 @@ export const mutants: readonly Mutant[] = [
     by: "while (value >= (this",
     test: "test/metrics/metrics.test.ts",
   },
+  {
+    fault: "the bytes of a cached key stand in memory that Node shares out",
+    file: "src/keys/verify-key.ts",
+    text: "Buffer.allocUnsafeSlow(",
+    by: "Buffer.allocUnsafe(",
+    test: "test/keys/verified-values.test.ts",
+  },
+  {
+    fault: "the dead connections of apps are kept",
+    file: "src/run/http-connections.ts",
+    text: 'pool.on("disconnect"',
+    by: 'pool.on("disconnected"',
+    test: "test/run/held-answers.test.ts",
+  },
 ];

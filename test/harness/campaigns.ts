@@ -198,6 +198,12 @@ export const campaigns: readonly Campaign[] = [
     ...{ unit: "ids", size: 1_000_000, short: 100_000 },
   },
   {
+    name: "keys-in-use",
+    attacks: "many keys, each used once between long runs of another: what a cached key takes",
+    files: ["test/campaigns/keys-in-use.test.ts"],
+    ...{ unit: "keys", size: 20_000, short: 2_000 },
+  },
+  {
     name: "connections",
     attacks: "10,000 idle connections, tiny chunks, and answers that nobody reads",
     files: [
