@@ -20,6 +20,8 @@ export interface Question {
 }
 
 const text = "hello, how are you today?";
+/** As long as a document that an app is asked about. It comes and goes in pieces. */
+const longText = "x".repeat(60_000);
 
 export const questions: readonly Question[] = [
   {
@@ -43,6 +45,14 @@ export const questions: readonly Question[] = [
     subjects: ["bare-proxy", "keyrun", "nginx", "go-proxy", "fastify-proxy", "express-proxy"],
     connections: [12, 32, 1],
     send: (subject, load) => sendRest("shout", subject, load),
+  },
+  {
+    name: "app-http-long",
+    title: "A run with a text of 60 KB over REST that is passed on to an app behind HTTP",
+    app: "http",
+    subjects: ["bare-proxy", "keyrun", "go-proxy"],
+    connections: [12],
+    send: (subject, load) => sendRest("shout", subject, load, longText),
   },
   {
     name: "app-grpc-rest",
@@ -76,8 +86,8 @@ export const questions: readonly Question[] = [
   },
 ];
 
-function sendRest(appId: string, { port, apiKeys }: Subject, load: Load): Promise<Latencies> {
-  const body = JSON.stringify({ text });
+function sendRest(appId: string, { port, apiKeys }: Subject, load: Load, sent = text): Promise<Latencies> {
+  const body = JSON.stringify({ text: sent });
   const requests = orNone(apiKeys).map((apiKey) =>
     [
       `POST /api/apps/${appId}/run HTTP/1.1`,
@@ -89,7 +99,7 @@ function sendRest(appId: string, { port, apiKeys }: Subject, load: Load): Promis
       body,
     ].join("\r\n"),
   );
-  return loadHttp1(port, { requests, expected: JSON.stringify(text) }, load);
+  return loadHttp1(port, { requests, expected: JSON.stringify(sent) }, load);
 }
 
 function sendGrpc(appId: string, { port, apiKeys }: Subject, load: Load): Promise<Latencies> {

@@ -96,7 +96,7 @@ test("it becomes main.ts on the installed Node, with the caller's folder, argume
 test("it sets the sizes of the heap and of malloc, as only the start of a process can, and npm start is it", async () => {
   const { stdout } = await run(["flags"]);
   const flags = ["--max-semi-space-size=8", "--initial-old-space-size=100"];
-  expect(JSON.parse(stdout)).toEqual(["32768", ...flags]);
+  expect(JSON.parse(stdout)).toEqual(["131072", ...flags]);
   const { scripts } = JSON.parse(await readFile(join(repository, "package.json"), "utf8"));
   expect(scripts.start).toBe("exec ./keyrun serve");
 });

@@ -66,7 +66,7 @@ test("npx runs it with the sizes of the heap and of malloc", { timeout: 120_000 
     NODE_OPTIONS: `--import=data:text/javascript,${told}`,
   });
   const flags = ["--max-semi-space-size=8", "--initial-old-space-size=100"];
-  expect(stdout).toContain(`${JSON.stringify(["32768", ...flags])}\n`);
+  expect(stdout).toContain(`${JSON.stringify(["131072", ...flags])}\n`);
 });
 
 test("it has the lines of the source, and nothing that is only for a clone", async () => {
