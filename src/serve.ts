@@ -40,8 +40,6 @@ const youngBuffersMib = 4;
 const giveBackMs = 5_000;
 /** A process that used less of a core than this since the last look is idle. */
 const idleShareMax = 0.1;
-/** How often an idle process gives back: for a minute, in which V8 collects what a load left. */
-const giveBackTimes = 12;
 
 /** `keyrun serve`: runs until a signal ends it, and returns the exit code. */
 export async function serve(): Promise<number> {
@@ -113,15 +111,12 @@ export async function serve(): Promise<number> {
  */
 function createGiveBack(): () => void {
   let trim: (() => void) | undefined;
-  let idleLooks = 0;
   let usage = process.cpuUsage();
   return () => {
     new Script("");
     const used = process.cpuUsage(usage);
     usage = process.cpuUsage();
-    const isIdle = (used.user + used.system) / 1_000 < idleShareMax * giveBackMs;
-    idleLooks = isIdle ? idleLooks + 1 : 0;
-    if (idleLooks === 0 || idleLooks > giveBackTimes) return;
+    if ((used.user + used.system) / 1_000 >= idleShareMax * giveBackMs) return;
     trim ??= loadTrim();
     trim();
   };
