@@ -4,7 +4,7 @@ import { findServiceSecrets } from "../app/service-secrets.ts";
 import { systemClock } from "../base/clock.ts";
 import { startCommand } from "../base/program.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
-import type { Config } from "../settings/config.ts";
+import { type Config, isEmbedded } from "../settings/config.ts";
 import { findSecrets } from "../settings/data-folder.ts";
 import { type Environment, readSettings } from "../settings/read-settings.ts";
 import { type BackedUp, backUpStore, restoreStore } from "../store/sqlite/backup.ts";
@@ -56,7 +56,7 @@ export async function restore(world: BackupWorld, terminal: Terminal, folder: st
 function embeddedConfig({ env, readFile }: BackupWorld, instead: string): Config {
   const settings = readSettings(env, readFile);
   if ("problems" in settings) throw new CommandFailure(settings.problems.join("\n"));
-  if (settings.ok.mongodbUri === undefined) return settings.ok;
+  if (isEmbedded(settings.ok)) return settings.ok;
   throw new CommandFailure(
     `This is for the embedded store, and KEYRUN_MONGODB_URI names a database: use \`${instead}\`, as docs/fleet.md says.`,
   );

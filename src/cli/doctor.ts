@@ -4,7 +4,7 @@ import { isNewEnough, leastNode } from "../../bin/needed-node.mjs";
 import { startCommand } from "../base/program.ts";
 import { Refusal } from "../refusal/refusal.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
-import type { Config } from "../settings/config.ts";
+import { type Config, isEmbedded } from "../settings/config.ts";
 import { type Environment, readSettings } from "../settings/read-settings.ts";
 import type { StoreInspection } from "../store/stores.ts";
 import { type Connection, openConnection, readAddress, readServiceToken } from "./connection.ts";
@@ -54,7 +54,7 @@ async function* findings(world: CliWorld): AsyncGenerator<Finding> {
   const { grpcTls } = config;
   if (grpcTls) yield await find("tls", () => startChecks.tls(grpcTls));
   let store: StoreInspection | undefined;
-  const found = await find(config.mongodbUri === undefined ? "store" : "mongodb", async () => {
+  const found = await find(isEmbedded(config) ? "store" : "mongodb", async () => {
     store = await startChecks.store(config, storeMsMax);
     return [store.words, store.warning ?? []].flat().join(": ");
   });

@@ -16,7 +16,7 @@ import {
 } from "../fleet/who-may-join.ts";
 import { createServiceSecrets } from "../keys/service-secrets.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
-import type { Config, SharedLimitConfig } from "../settings/config.ts";
+import { type Config, isEmbedded, type SharedLimitConfig } from "../settings/config.ts";
 import { createSecretFiles, dataFolderRefused, makeDataFolder } from "../settings/data-folder.ts";
 import { type HostAndPort, writeHostAndPort } from "../settings/host.ts";
 import { inspectStore } from "../store/open-stores.ts";
@@ -32,8 +32,9 @@ import { CommandFailure } from "./failures.ts";
 export const startChecks = { dataFolder, tls, store, fleet, redis, secrets, token, ports };
 
 /** Tries to make the folder and to write a file in it. */
-function dataFolder({ dataDir, mongodbUri, serviceToken }: Config): string {
-  if (mongodbUri !== undefined && serviceToken !== undefined) {
+function dataFolder(config: Config): string {
+  const { dataDir } = config;
+  if (!isEmbedded(config) && config.serviceToken !== undefined) {
     return "the settings hold all that would be in it";
   }
   const missing = missingFolders(dataDir);
