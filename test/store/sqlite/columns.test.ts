@@ -6,6 +6,7 @@ import {
   appRecord,
   auditRecord,
   backgroundRecord,
+  copiedNames,
   keyRecord,
   memberRecord,
   runRecord,
@@ -18,7 +19,7 @@ import {
   windowPageRecord,
 } from "#src/store/records.ts";
 import { migrate } from "#src/store/sqlite/migrations.ts";
-import { columnsOf } from "#src/store/sqlite/statement.ts";
+import { columnOf, columnsOf } from "#src/store/sqlite/statement.ts";
 
 const db = new DatabaseSync(":memory:");
 migrate(db);
@@ -44,6 +45,10 @@ const tables: Record<string, z.ZodRawShape> = {
 test("every table of the schema has a shape", () => {
   const found = db.prepare("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").all();
   expect(found.map(({ name }) => name)).toEqual(Object.keys(tables));
+});
+
+test("every table is copied to MongoDB, but for the sessions: people sign in there anew", () => {
+  expect([...copiedNames.map(columnOf), "sessions"].sort()).toEqual(Object.keys(tables));
 });
 
 test.each(Object.entries(tables))("the columns of %s are the fields of its records", (table, shape) => {
