@@ -129,8 +129,11 @@ export function loadTrim(): () => void {
   process.emitWarning = () => {};
   try {
     const ffi = process.getBuiltinModule("node:ffi") as Ffi | undefined;
-    const trim = ffi?.dlopen("libc.so.6", { malloc_trim: { arguments: ["u64"], return: "i32" } });
-    return () => trim?.functions.malloc_trim(0n);
+    const libc = ffi?.dlopen("libc.so.6", { malloc_trim: { arguments: ["u64"], return: "i32" } });
+    const trim = () => void libc?.functions.malloc_trim(0n);
+    // A Node whose module has changed may refuse the call and not the load.
+    trim();
+    return trim;
   } catch {
     return () => {};
   } finally {
