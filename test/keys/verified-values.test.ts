@@ -1,11 +1,10 @@
 import { randomBytes } from "node:crypto";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
 import type { KeyEvidence } from "#src/auth/key-evidence.ts";
 import { createServiceSecrets } from "#src/keys/service-secrets.ts";
 import { createVerifiedValues, evidenceOf } from "#src/keys/verify-key.ts";
 import { evidenceOf as evidenceOfToken } from "#src/service-tokens/service-tokens.ts";
+import { collectGarbage } from "../harness/collect-garbage.ts";
 import { keyRecordOf, serviceTokenRecordOf } from "../harness/store-records.ts";
 
 const secrets = createServiceSecrets([randomBytes(32)]);
@@ -63,7 +62,6 @@ test("what is kept of a key keeps no memory that Node shares out to other work",
 });
 
 function arrayBufferBytes(): number {
-  setFlagsFromString("--expose-gc");
-  runInNewContext("gc")();
+  collectGarbage();
   return process.memoryUsage().arrayBuffers;
 }

@@ -1,7 +1,6 @@
 import { Socket } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
-import { queryObjects, setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
+import { queryObjects } from "node:v8";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { StreamRunResponseSchema } from "#gen/keyrun/v1/app_backend_service_pb.ts";
@@ -9,10 +8,8 @@ import { EventStreamDecoder } from "#src/run/stream/piece-decoder.ts";
 import type { PieceSource } from "#src/run/stream/piece-source.ts";
 import { wholeOutput } from "#src/run/stream/running-streams.ts";
 import { appOn, openAppRunner, runOf, serveTcp } from "../harness/app-backends.ts";
+import { collectGarbage } from "../harness/collect-garbage.ts";
 import { fieldBlock, frame, framesIn, frameTypes } from "../harness/h2-frames.ts";
-
-setFlagsFromString("--expose-gc");
-const collectGarbage: () => void = runInNewContext("gc");
 
 /** A chunk of one byte takes 6 bytes to send. */
 const chunks = 200_000;

@@ -1,13 +1,9 @@
 import { setImmediate as turn } from "node:timers/promises";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { wholeMessages } from "#src/rpc/connect/call-route.ts";
+import { collectGarbage } from "../../harness/collect-garbage.ts";
 import { type Keyrun, startKeyrun } from "../../harness/keyrun.ts";
 import { rawSocket } from "../../harness/raw-socket.ts";
-
-setFlagsFromString("--expose-gc");
-const collectGarbage: () => void = runInNewContext("gc");
 
 let keyrun: Keyrun;
 let key = "";

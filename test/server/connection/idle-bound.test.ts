@@ -1,11 +1,10 @@
 import { once } from "node:events";
 import { type AddressInfo, createServer } from "node:net";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { expect, onTestFinished, test } from "vitest";
 import { createHttp2Acceptor } from "#src/server/connection/http2-server.ts";
 import { transportLimits } from "#src/server/transport.ts";
 import { UnreadAnswers } from "#src/server/unread-answers.ts";
+import { collectGarbage } from "../../harness/collect-garbage.ts";
 import { h2cSession } from "../../harness/h2c-client.ts";
 import { type RawSocket, rawSocket } from "../../harness/raw-socket.ts";
 import { echoHandler, jsonAnswer, serveForTest } from "../../harness/served-handler.ts";
@@ -68,8 +67,6 @@ test("a connection with a running request is not closed, however many connection
 });
 
 test("an HTTP/2 session leaves the memory when it is closed, not when its idle time is over", async () => {
-  setFlagsFromString("--expose-gc");
-  const collect: () => void = runInNewContext("gc");
   const unread = new UnreadAnswers(transportLimits);
   const acceptor = createHttp2Acceptor({
     limits: transportLimits,
@@ -91,7 +88,7 @@ test("an HTTP/2 session leaves the memory when it is closed, not when its idle t
   await expect
     .poll(
       () => {
-        collect();
+        collectGarbage();
         return session?.deref();
       },
       { timeout: 20_000 },

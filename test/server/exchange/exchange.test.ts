@@ -1,10 +1,9 @@
 import { Agent, request as httpRequest } from "node:http";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
 import type { HttpHandler } from "#src/http/handler.ts";
 import { fail, Refusal } from "#src/refusal/refusal.ts";
 import { type Abortable, createRequestTracker, type RequestTracker } from "#src/server/drain.ts";
+import { collectGarbage } from "../../harness/collect-garbage.ts";
 import { h2cAnswer, h2cRequest, h2cSession } from "../../harness/h2c-client.ts";
 import { openConnections } from "../../harness/open-sockets.ts";
 import { answersIn, rawSocket } from "../../harness/raw-socket.ts";
@@ -12,8 +11,6 @@ import { echoHandler, jsonAnswer, serveForTest as served } from "../../harness/s
 import { soon } from "../../harness/soon.ts";
 
 const refusing: HttpHandler = () => jsonAnswer(401, { refused: true });
-setFlagsFromString("--expose-gc");
-const collectGarbage: () => void = runInNewContext("gc");
 const mebibyte = Buffer.alloc(1024 * 1024, "x");
 
 function post(headers: readonly string[], body = "") {
