@@ -36,7 +36,11 @@ export function KeyMenu({ page, apiKey }: { page: KeysPageState; apiKey: Key }) 
     const items = [...event.currentTarget.querySelectorAll("button")];
     const at = items.indexOf(document.activeElement as HTMLButtonElement);
     const next = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: -1 }[event.key];
-    if (event.key === "Tab") menu.current?.hidePopover();
+    if (event.key === "Tab" || event.key === "Escape") {
+      menu.current?.hidePopover();
+      // At once: the browser tells later, and a press of Enter before that would open nothing.
+      page.setMenu(null);
+    }
     if (next === undefined) return;
     event.preventDefault();
     items.at(next % items.length)?.focus();
@@ -57,7 +61,7 @@ export function KeyMenu({ page, apiKey }: { page: KeysPageState; apiKey: Key }) 
       aria-labelledby={opener}
       className="key-menu"
       onKeyDown={move}
-      // Esc and a click elsewhere close it, and the browser gives the focus back.
+      // A click elsewhere closes it, also one on the button that opened it.
       onToggle={({ newState }) => {
         if (newState === "closed") page.setMenu(null);
       }}
