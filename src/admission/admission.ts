@@ -3,7 +3,6 @@
  * and makes a refusal or a caller of what was decided.
  */
 
-import { readBearer } from "../auth/credential.ts";
 import {
   type CheckKey,
   type Decide,
@@ -16,6 +15,7 @@ import type { Anyone, KeyPrincipal } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import type { KeyEnd } from "../http/headers.ts";
+import { readBearer } from "../http/request-head.ts";
 import type { RequestNotes } from "../http/request-notes.ts";
 import { type LimitDecision, stricterLimit } from "../limit/limit-decision.ts";
 import type { RateReport } from "../limit/rate-limit-headers.ts";

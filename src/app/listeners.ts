@@ -178,13 +178,17 @@ function createRpcs(
   });
 }
 
-/** RPCs to their own handlers, all else to the HTTP handler. */
+/** RPCs to their own handlers, all else to the HTTP handler. No RPC has a path below /api/. */
 function dispatch(
   findRpc: FindRpc,
   { http, serve, observers }: { http: HttpHandler; serve: Serve; observers: RequestObservers },
 ): ListenerOptions["onRequest"] {
   const httpMount: Mount = { handler: http, entry: "rest", refusalForm: "json" };
-  return (incoming) => serve(observers.mount(findRpc(incoming.head) ?? httpMount), incoming);
+  return (incoming) => {
+    const { head } = incoming;
+    const mount = (!head.target.startsWith("/api/") && findRpc(head)) || httpMount;
+    serve(observers.mount?.(mount) ?? mount, incoming);
+  };
 }
 
 /**

@@ -4,7 +4,6 @@
  */
 
 import { randomBytes, randomUUID } from "node:crypto";
-import type { Load } from "../admission/admission.ts";
 import { createAuditLog, createEventIds } from "../audit/audit-log.ts";
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
@@ -12,7 +11,7 @@ import type { Fleet } from "../fleet/fleet.ts";
 import type { WriteLine } from "../http/access-log.ts";
 import { readScreenFiles } from "../http/screen.ts";
 import { ByteBudget } from "../limit/byte-budget.ts";
-import { LoadShedder, loopDelayLimits } from "../limit/load-shedder.ts";
+import { LoadShedder } from "../limit/load-shedder.ts";
 import type { SharedLimiter } from "../limit/redis/shared-limiter.ts";
 import type { Log } from "../log/log.ts";
 import type { Redact } from "../log/redaction.ts";
@@ -43,7 +42,7 @@ export interface AppParts {
    * Says which requests are shed, if not the delay of the event loop. A test in the same process
    * makes the loop late by its own work, which is no load of Keyrun's.
    */
-  readonly load?: WatchedLoad;
+  readonly load?: Pick<LoadShedder, "sheds" | "p99Ms" | "watch">;
   readonly log: Log;
   readonly version: string;
   /** The version of Node. */
@@ -112,7 +111,7 @@ export async function open({ config, parts, closers }: Start) {
   const { leftMs } = opened.guard;
   const metrics = createMetrics({
     build: { version: parts.version, node: parts.nodeVersion },
-    eventLoopDelayMs: load.p99Ms,
+    eventLoopDelayMs: () => load.p99Ms(),
     unreadAnswerBytes: () => unread.bytes,
     runBytes: () => bytes.bytes,
     process: () => observed.process?.(),
@@ -239,32 +238,12 @@ function granted(record: { readonly id: string; readonly version: number } | und
   return record && { id: record.id, version: record.version, grants: true };
 }
 
-interface WatchedLoad extends Load {
-  /** The p99 of the event loop's delay. */
-  p99Ms(): number;
-  /** Watches the event loop until the returned function is called. */
-  begin(): () => Promise<void>;
-}
-
-/** Makes what sheds load where this process's event loop is late, and says so in the log. */
-function watchLoad({ clock, log }: { readonly clock: Clock; readonly log: Log }): WatchedLoad {
+/** Says in the log where the event loop is so late that runs are refused. */
+function watchLoad({ clock, log }: { readonly clock: Clock; readonly log: Log }): LoadShedder {
   const shedder = new LoadShedder(clock, ({ isShedding, refused }) => {
     if (isShedding)
       log.warn({ p99Ms: Math.round(shedder.p99Ms()) }, "the event loop is late: runs are refused");
     else log.warn({ refused }, "the event loop is on time again: no more runs are refused for it");
   });
-  return {
-    sheds: (address) => shedder.sheds(address),
-    p99Ms: () => shedder.p99Ms(),
-    begin() {
-      shedder.begin();
-      // Node runs timers before it reads sockets, so what came during a stall meets this look.
-      let next: NodeJS.Timeout;
-      const lookAfter = (ms: number) => {
-        next = setTimeout(() => lookAfter(shedder.look()), ms).unref();
-      };
-      lookAfter(loopDelayLimits.lookMs);
-      return async () => clearTimeout(next);
-    },
-  };
+  return shedder;
 }

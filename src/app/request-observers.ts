@@ -16,7 +16,7 @@ export interface RequestObservers {
   /** Undefined: requests have no notes. */
   readonly watch: RequestWatch | undefined;
   outcomes(outcomes: Outcomes): Outcomes;
-  mount(mount: Mount): Mount;
+  readonly mount: ((mount: Mount) => Mount) | undefined;
 }
 
 export interface RequestObserversParts extends Pick<AppParts, "clock" | "log" | "writeAccess" | "redact"> {
@@ -26,7 +26,7 @@ export interface RequestObserversParts extends Pick<AppParts, "clock" | "log" | 
 
 /** Access lines are written where `writeAccess` is given. */
 export function createRequestObservers(parts: RequestObserversParts): RequestObservers {
-  const { clock, log, writeAccess: write, nameRoute, redact = asItIs, traces } = parts;
+  const { clock, log, writeAccess: write, nameRoute, redact = (text: string) => text, traces } = parts;
   const accessLog: AccessLog | undefined = write && createAccessLog({ clock, nameRoute, write, redact });
   const spans = traces?.serverSpans({ nameRoute, redact });
   const watch = watchRequests(
@@ -36,17 +36,13 @@ export function createRequestObservers(parts: RequestObserversParts): RequestObs
       onFault: (err) => log.error({ err }, "a request could not be traced or noted in the access log"),
     },
   );
-  if (watch === undefined) return { watch, outcomes: asItIs, mount: asItIs };
+  if (watch === undefined) return { watch, outcomes: (outcomes) => outcomes, mount: undefined };
   return {
     watch,
     outcomes: (outcomes) =>
       noteOutcomes(spans?.outcomes(outcomes) ?? outcomes, (...refused) => accessLog?.unread(...refused)),
-    mount: (mount) => spans?.mount(mount) ?? mount,
+    mount: spans?.mount,
   };
-}
-
-function asItIs<Value>(value: Value): Value {
-  return value;
 }
 
 /** The paths of both listeners beside those of RPCs, REST methods and the screen's files. */

@@ -229,7 +229,7 @@ async function serve({ config, parts, closers }: Start, wired: Wired): Promise<A
   audit.start();
   parts.announce({ publicAddress, internalAddress, teamId, screen: screenNotice(signIn, screenFiles) });
   const noteStop = noteStart(audit, { ...noted, config, internalAddress, log: parts.log });
-  closers.push(load.begin(), storeReadiness.begin(), noteStop);
+  closers.push(load.watch(), storeReadiness.begin(), noteStop);
 
   let closing: Promise<void> | undefined;
   const close = async () => {

@@ -5,7 +5,7 @@
 
 import { type DescMethod, type DescService, ScalarType } from "@bufbuild/protobuf";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
-import type { CredentialKind } from "./credential.ts";
+import type { CredentialKind } from "./principal.ts";
 import type { ServiceRole } from "./require-service.ts";
 
 export type ListenerName = "public" | "internal";

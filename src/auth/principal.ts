@@ -18,6 +18,13 @@ import type { Refusal } from "../refusal/refusal.ts";
 import type { KeyRestrictions, LookUpGuard } from "./key-evidence.ts";
 import type { NamedService } from "./require-service.ts";
 
+/**
+ * What a method takes as proof: an API key; the token of internal services; a session; a session
+ * whose user has preview access, for the user's own teams only; the token that the instances of a
+ * fleet share; or nothing.
+ */
+export type CredentialKind = "api_key" | "service" | "session" | "preview_session" | "instance" | "none";
+
 /** The caller, as the credential alone proves it, never a field of the request. */
 export type Principal =
   | KeyPrincipal

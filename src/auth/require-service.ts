@@ -3,8 +3,8 @@
  * do.
  */
 
+import { readBearer } from "../http/request-head.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
-import { readBearer } from "./credential.ts";
 
 /** What a presented service token proved to be. */
 export type ServiceTokenVerdict =

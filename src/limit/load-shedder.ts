@@ -45,6 +45,18 @@ export class LoadShedder {
     this.#onShedding = onShedding;
   }
 
+  /** Looks at the event loop by a timer, until the returned function is called. */
+  watch(): () => Promise<void> {
+    this.begin();
+    // Node runs timers before it reads sockets, so what came during a stall meets this look.
+    let next: NodeJS.Timeout;
+    const lookAfter = (ms: number) => {
+      next = setTimeout(() => lookAfter(this.look()), ms).unref();
+    };
+    lookAfter(loopDelayLimits.lookMs);
+    return async () => clearTimeout(next);
+  }
+
   /** Measures from now on: what was late before does not count. */
   begin(): void {
     this.#delay.begin();
@@ -52,7 +64,7 @@ export class LoadShedder {
 
   /**
    * Looks at the event loop, and returns after how many milliseconds the next look is due: a
-   * process that is idle and on time is looked at seldom. Call it by a timer.
+   * process that is idle and on time is looked at seldom.
    */
   look(): number {
     const { lookMs, idleLookMs } = loopDelayLimits;

@@ -11,8 +11,7 @@ import {
   type Applicant,
   admitAnyone,
 } from "../admission/admission.ts";
-import type { CredentialKind } from "../auth/credential.ts";
-import type { Call, Principal } from "../auth/principal.ts";
+import type { Call, CredentialKind, Principal } from "../auth/principal.ts";
 
 /**
  * Does the work of one request. Synchronous if it can be done at once. A server-streaming method

@@ -5,9 +5,8 @@
 
 import type { DescMethod } from "@bufbuild/protobuf";
 import { type AddressAllowanceView, type Admit, admitAnyone, type Load } from "../admission/admission.ts";
-import { type CredentialKind, readBearer } from "../auth/credential.ts";
 import { namesTeam } from "../auth/policy.ts";
-import { clientHeader, declaredClient, type Principal } from "../auth/principal.ts";
+import { type CredentialKind, clientHeader, declaredClient, type Principal } from "../auth/principal.ts";
 import {
   type NamedService,
   proveService,
@@ -17,6 +16,7 @@ import {
   type VerifyServiceToken,
 } from "../auth/require-service.ts";
 import type { HttpRequest } from "../http/handler.ts";
+import { readBearer } from "../http/request-head.ts";
 import type { RateReport } from "../limit/rate-limit-headers.ts";
 import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 import type { SessionAccess } from "../sign-in/session-access.ts";

@@ -17,8 +17,7 @@ import { readTraceContext, type TraceContext } from "../http/trace-context.ts";
 import { type ByteBudget, type HeldBytes, overloaded, textBytes } from "../limit/byte-budget.ts";
 import { aboutApp, Refusal } from "../refusal/refusal.ts";
 import { AppStream, type AppStreamParts, type StreamOrder } from "./app-stream.ts";
-import { type BackgroundService, keyOf, readWait, takeTextOf } from "./background/background-service.ts";
-import type { FindRunnableApp } from "./find-runnable-app.ts";
+import { type BackgroundService, readWait } from "./background/background-service.ts";
 import {
   type IdempotentOrder,
   type IdempotentRuns,
@@ -26,7 +25,7 @@ import {
   refuseIdempotencyKey,
   replayedHeader,
 } from "./idempotency/idempotent-runs.ts";
-import type { Run, Runner } from "./runner.ts";
+import { type FindRunnableApp, keyOf, type Run, type Runner, takeTextOf } from "./runner.ts";
 
 /**
  * `keyrun.v1.RunService`: what happens to an admitted request that runs an app. It finds the app

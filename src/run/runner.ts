@@ -1,12 +1,68 @@
-// What the runs of apps pass through: the run itself, the functions that run it whole or as a
-// stream, and what each kind of backend gives. At the end: the refusals that all kinds share.
+// What the runs of apps pass through: what a request to run one must name, the run itself, the
+// functions that run it whole or as a stream, and what each kind of backend gives. At the end: the
+// refusals that all kinds share.
 
+import type { RunAppRequest } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { AppRecord, BackendRecord } from "../apps/app-store.ts";
+import { mayRunApp } from "../auth/key-evidence.ts";
+import type { Call, KeyPrincipal } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
+import { isResourceId } from "../base/fields.ts";
+import type { RecordSource } from "../cache/record-source.ts";
 import type { TraceContext } from "../http/trace-context.ts";
 import type { HeldBytes } from "../limit/byte-budget.ts";
 import { fail, Refusal } from "../refusal/refusal.ts";
 import type { PieceSource } from "./stream/piece-source.ts";
+
+/** Finds the app of this id that the key may run. Synchronous where the app is in memory. */
+export type FindRunnableApp = (
+  key: Pick<KeyPrincipal, "teamId" | "restrictions">,
+  appId: string,
+) => AppRecord | Promise<AppRecord>;
+
+/**
+ * Throws APP_NOT_ALLOWED where the key is restricted to other apps, whether or not this one exists.
+ * Throws APP_NOT_FOUND, with the same sentence, where the app does not exist, its id can't exist,
+ * or the team may not run it.
+ */
+export function createFindRunnableApp(apps: RecordSource<AppRecord>): FindRunnableApp {
+  const check = (teamId: string, appId: string, app: AppRecord | null | undefined): AppRecord => {
+    if (app && (app.teamIds.length === 0 || app.teamIds.includes(teamId))) return app;
+    throw fail("APP_NOT_FOUND", { param: "app_id", metadata: { app_id: appId } });
+  };
+  return ({ teamId, restrictions }, appId) => {
+    if (!mayRunApp(restrictions, appId)) {
+      throw fail("APP_NOT_ALLOWED", { param: "app_id", metadata: { app_id: appId } });
+    }
+    if (!isResourceId(appId)) return check(teamId, appId, null);
+    const held = apps.peek(appId);
+    return held === undefined
+      ? apps.load(appId).then((app) => check(teamId, appId, app))
+      : check(teamId, appId, held);
+  };
+}
+
+/** Takes the text of a request, whose message is kept until the end of the call. */
+export function takeTextOf(request: Pick<RunAppRequest, "text">): string {
+  const { text } = request;
+  request.text = "";
+  if (text !== undefined) return text;
+  const problem = "text is required: a string, which may be empty.";
+  throw fail("INVALID_ARGUMENT", { param: "text", problem });
+}
+
+/** The team's key that calls. */
+export function keyOf({ principal }: Call): KeyPrincipal {
+  if (principal.kind !== "api_key") throw fail("INVALID_CREDENTIAL");
+  return principal;
+}
+
+/** Returns the text of the run, which the run then does not keep. */
+export function takeText(run: { text: string }): string {
+  const { text } = run;
+  run.text = "";
+  return text;
+}
 
 /** One run of an app, as a backend gets it. */
 export interface Run {
@@ -47,13 +103,6 @@ export interface Run {
 export function deadlineToTell(run: Run, deadlineMs: number, clock: Pick<Clock, "monotonicMs">): number {
   const callerMsLeft = run.callerMsLeft?.();
   return callerMsLeft === undefined ? deadlineMs : Math.min(deadlineMs, clock.monotonicMs() + callerMsLeft);
-}
-
-/** Returns the text of the run, which the run then does not keep. */
-export function takeText(run: { text: string }): string {
-  const { text } = run;
-  run.text = "";
-  return text;
 }
 
 /**

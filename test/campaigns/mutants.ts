@@ -197,7 +197,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     fault: "another team's app is run",
-    file: "src/run/find-runnable-app.ts",
+    file: "src/run/runner.ts",
     text: "if (app && (app.teamIds.length === 0 || app.teamIds.includes(teamId))) return app;",
     by: "if (app) return app;",
     test: "test/api/run.test.ts",

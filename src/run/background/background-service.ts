@@ -1,7 +1,7 @@
 import { create } from "@bufbuild/protobuf";
 import { type Duration, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { type Run as RunMessage, RunSchema, RunState } from "#gen/keyrun/v1/run_pb.ts";
-import type { RunAppRequest, RunService } from "#gen/keyrun/v1/run_service_pb.ts";
+import type { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { AppRecord } from "../../apps/app-store.ts";
 import { type CheckKey, mayRunApp } from "../../auth/key-evidence.ts";
 import type { Call, KeyPrincipal, ServiceMethods } from "../../auth/principal.ts";
@@ -10,11 +10,10 @@ import type { RecordSource } from "../../cache/record-source.ts";
 import type { ByteBudget } from "../../limit/byte-budget.ts";
 import { isReason } from "../../refusal/reasons.ts";
 import { fail, type Refusal } from "../../refusal/refusal.ts";
-import type { FindRunnableApp } from "../find-runnable-app.ts";
 import { type IdempotentRuns, idempotencyHeader, replayedHeader } from "../idempotency/idempotent-runs.ts";
 import { readKeptText } from "../idempotency/run-records.ts";
 import { runBounds } from "../run-bounds.ts";
-import { takeText } from "../runner.ts";
+import { type FindRunnableApp, keyOf, takeText } from "../runner.ts";
 import type { CheckRight } from "../watch-rights.ts";
 import type { BackgroundRuns } from "./background-runs.ts";
 import type { BackgroundRecord, RunFault } from "./background-store.ts";
@@ -200,21 +199,6 @@ export function createBackgroundService(parts: {
 }
 
 const runIdForm = /^run_[0-9a-hjkmnp-tv-z]{24}$/;
-
-/** Takes the text of a request, whose message is kept until the end of the call. */
-export function takeTextOf(request: Pick<RunAppRequest, "text">): string {
-  const { text } = request;
-  request.text = "";
-  if (text !== undefined) return text;
-  const problem = "text is required: a string, which may be empty.";
-  throw fail("INVALID_ARGUMENT", { param: "text", problem });
-}
-
-/** The team's key that calls. */
-export function keyOf({ principal }: Call): KeyPrincipal {
-  if (principal.kind !== "api_key") throw fail("INVALID_CREDENTIAL");
-  return principal;
-}
 
 /** A wait in milliseconds. Refuses a negative one. */
 export function readWait(wait: Duration | undefined): number {

@@ -3,9 +3,9 @@
 import { type IncomingMessage, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Clock } from "../../base/clock.ts";
-import { connectRefused } from "../../http/head-check.ts";
 import type { LoggedRequest, Outcomes } from "../../http/outcomes.ts";
 import { refusalResponse } from "../../http/refusal-response.ts";
+import { connectRefused } from "../../http/request-head.ts";
 import type { Entry } from "../../metrics/metrics.ts";
 import { fail, type Refusal, unavailable } from "../../refusal/refusal.ts";
 import { isHttp2Response, type NodeResponse, noteParserRefusal, readsAnsweredRequest } from "../node-http.ts";

@@ -1,13 +1,13 @@
 /** The answers of a listener that are not finished, from Node's request to the closed response. */
 
 import type { Socket } from "node:net";
-import { createHeadCheck } from "../../http/head-check.ts";
 import type { Outcomes } from "../../http/outcomes.ts";
 import { refusalResponse } from "../../http/refusal-response.ts";
+import { createHeadCheck } from "../../http/request-head.ts";
 import type { RequestNotes, RequestWatch } from "../../http/request-notes.ts";
 import type { Entry } from "../../metrics/metrics.ts";
 import { fail, type Refusal } from "../../refusal/refusal.ts";
-import type { RequestTracker } from "../drain.ts";
+import { type RequestTracker, SlotList } from "../drain.ts";
 import {
   headOf,
   type Incoming,
@@ -23,7 +23,6 @@ import {
 } from "../node-http.ts";
 import type { Report, TransportLimits } from "../transport.ts";
 import { UnreadAnswer, type UnreadAnswers, type UnreadConnection } from "../unread-answers.ts";
-import { SlotList } from "./slot-list.ts";
 
 export interface RunningAnswersOptions {
   /**

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { SlotList } from "#src/server/exchange/slot-list.ts";
+import { SlotList } from "#src/server/drain.ts";
 
 test("a slot list holds exactly the members that were added and not removed, in as few places as were ever needed at once", () => {
   fc.assert(

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { readBearer } from "#src/auth/credential.ts";
+import { readBearer } from "#src/http/request-head.ts";
 
 test.each([
   ["Bearer abc", "abc"],
