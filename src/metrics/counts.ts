@@ -1,4 +1,4 @@
-import { type Counter, Histogram, type Registry } from "@prometheus-io/client";
+import { Counter, Gauge, Histogram, type Registry } from "@prometheus-io/client";
 
 /** The observations of one set of labels. */
 export interface Observations {
@@ -74,27 +74,54 @@ function seriesOf(name: string, { labels, buckets, counts, sum }: LabelledCounts
   ];
 }
 
-/**
- * Counts in a plain number and adds it to the registry when metrics are rendered. The registry
- * looks its counter up by labels each time, which costs more than checking a run's limit.
- */
+/** The events of one set of labels. */
 export interface Tally {
   /** Counts one event. */
   add(): void;
-  /** Moves the count to the registry. */
-  flush(): void;
 }
 
-export function tallyOf(counter: Pick<Counter.Internal, "inc">): Tally {
-  let taken = 0;
-  return {
-    add() {
-      taken += 1;
-    },
-    flush() {
-      counter.inc(taken);
+/**
+ * Creates a counter that counts in plain numbers, and adds them when metrics are rendered. Returns
+ * the function that adds a set of labels, at 0: call it once for each set, and keep the result. The
+ * library looks a counter's labels up each time, which costs more than checking a run's limit.
+ */
+export function createCounter<Label extends string = never>(options: {
+  readonly name: string;
+  readonly help: string;
+  readonly labelNames?: readonly Label[];
+  readonly registers: Registry[];
+}): (labels: Readonly<Record<Label, string | number>>) => Tally {
+  const flushes: (() => void)[] = [];
+  const { labelNames = [] } = options;
+  const collect = () => {
+    for (const flush of flushes) flush();
+  };
+  const counter = new Counter<string>({ ...options, labelNames: [...labelNames], collect });
+  return (labels) => {
+    let taken = 0;
+    flushes.push(() => {
+      counter.inc(labels, taken);
       taken = 0;
-    },
+    });
+    return {
+      add() {
+        taken += 1;
+      },
+    };
+  };
+}
+
+/** Returns what adds a gauge without labels, which is read when metrics are rendered. */
+export function gaugesOf(registers: Registry[]): (name: string, help: string, read: () => number) => void {
+  return (name, help, read) => {
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        this.set(read());
+      },
+    });
   };
 }
 
@@ -109,20 +136,14 @@ const labelValuesMax = 200;
 /** The label of all values that came after the first ones. */
 const otherValue = "other";
 
-/** What is counted for each value of a label that has no fixed set of values. */
-interface FirstValues<Row> {
-  /** Returns the row of the value, or the row of all others where there are enough. */
-  of(value: string): Row;
-  rows(): Iterable<Row>;
-}
-
 /**
- * Makes a row for each of the first `labelValuesMax` values, and one for all others, which is there
- * from the start. Values are never forgotten, because a series that goes away and comes back would
- * look like a restart. So neither memory nor the text of the metrics grows with the number of
- * teams. A team or an app whose own id is `other` is counted with the others.
+ * For a label that has no fixed set of values. Makes a row for each of the first `labelValuesMax`
+ * values, and one for all others, which is there from the start. Values are never forgotten,
+ * because a series that goes away and comes back would look like a restart. So neither memory nor
+ * the text of the metrics grows with the number of teams. A team or an app whose own id is `other`
+ * is counted with the others. Returns what finds the row of a value.
  */
-export function createFirstValues<Row>(make: (value: string) => Row): FirstValues<Row> {
+export function createFirstValues<Row>(make: (value: string) => Row): (value: string) => Row {
   const others = make(otherValue);
   const rows = new Map([[otherValue, others]]);
   const add = (value: string): Row => {
@@ -131,8 +152,5 @@ export function createFirstValues<Row>(make: (value: string) => Row): FirstValue
     rows.set(value, row);
     return row;
   };
-  return {
-    of: (value) => rows.get(value) ?? add(value),
-    rows: () => rows.values(),
-  };
+  return (value) => rows.get(value) ?? add(value);
 }

@@ -1,12 +1,11 @@
-import { Counter, collectDefaultMetrics, Gauge, Registry } from "@prometheus-io/client";
+import { collectDefaultMetrics, Gauge, Registry } from "@prometheus-io/client";
 import { type OutageKind, outageKinds } from "../refusal/refusal.ts";
-import { byName, tallyOf } from "./counts.ts";
+import { byName, createCounter, gaugesOf } from "./counts.ts";
 import {
   type CallMeter,
   callMeters,
   type FleetState,
   fleetMeters,
-  leaseMeter,
   type ProcessState,
   processMeters,
   type Service,
@@ -126,7 +125,7 @@ export function createMetrics(sources: MetricSources): Metrics {
   const registry = new Registry();
   const registers = [registry];
   collectDefaultMetrics({ register: registry, ...eventLoopLooks });
-  const counter = (name: string, help: string) => tallyOf(new Counter({ name, help, registers }));
+  const counter = (name: string, help: string) => createCounter({ name, help, registers })({});
 
   const cachedKeyHits = counter("keyrun_cached_key_hits_total", "Keys verified without the store.");
   const limitRefusals = counter("keyrun_limit_refusals_total", "Requests refused by their team's limit.");
@@ -144,39 +143,29 @@ export function createMetrics(sources: MetricSources): Metrics {
   const reads = readCounters(registers);
   const callsOf = callMeters(registers);
   const fleet = fleetMeters(registers, () => sources.fleet?.());
-  if (sources.leaseLeftSeconds) leaseMeter(registers, sources.leaseLeftSeconds);
+  const gauge = gaugesOf(registers);
+  if (sources.leaseLeftSeconds) {
+    gauge(
+      "keyrun_lease_left_seconds",
+      "For how long this instance may still admit requests without a word from MongoDB. Close to 5 while all is well.",
+      sources.leaseLeftSeconds,
+    );
+  }
   if (sources.limitMode) limitModeGauge(registers, sources.limitMode);
   processMeters(registers, { build: sources.build, stateNow: () => sources.process?.() });
-  new Gauge({
-    name: "keyrun_unread_answer_bytes",
-    help: "Bytes of answers that wait in memory until their callers read them.",
-    registers,
-    collect() {
-      this.set(sources.unreadAnswerBytes());
-    },
-  });
-  new Gauge({
-    name: "keyrun_run_bytes",
-    help: "Bytes of bodies, texts and outputs that runs hold in memory.",
-    registers,
-    collect() {
-      this.set(sources.runBytes());
-    },
-  });
-  new Gauge({
-    name: "keyrun_event_loop_delay_p99_seconds",
-    help: "The p99 of the event loop's delay in its last half second.",
-    registers,
-    collect() {
-      this.set((sources.eventLoopDelayMs?.() ?? 0) / 1_000);
-    },
-  });
+  gauge(
+    "keyrun_unread_answer_bytes",
+    "Bytes of answers that wait in memory until their callers read them.",
+    sources.unreadAnswerBytes,
+  );
+  gauge("keyrun_run_bytes", "Bytes of bodies, texts and outputs that runs hold in memory.", sources.runBytes);
+  gauge(
+    "keyrun_event_loop_delay_p99_seconds",
+    "The p99 of the event loop's delay in its last half second.",
+    () => (sources.eventLoopDelayMs?.() ?? 0) / 1_000,
+  );
   const outages = outageCounters(registers);
   const backgroundRuns = backgroundRunCounters(registers);
-  const parted = [reads, outages, backgroundRuns].flatMap((counters) => Object.values(counters));
-  const singles = [cachedKeyHits, limitRefusals, sheds, addressRefusals, ...parted];
-  const waiting = [requests, teams, runs, fleet, ...singles];
-
   const openMetrics = openMetricsOf(registry);
 
   return {
@@ -199,10 +188,7 @@ export function createMetrics(sources: MetricSources): Metrics {
     outageRefused: (kind) => outages[kind].add(),
     leaseTaken: fleet.leaseTaken,
     addressAllowanceRefused: addressRefusals.add,
-    async render(form = "text/plain") {
-      for (const each of waiting) each.flush();
-      return await (form === "text/plain" ? registry : openMetrics).metrics();
-    },
+    render: (form = "text/plain") => (form === "text/plain" ? registry : openMetrics).metrics(),
   };
 }
 
@@ -229,31 +215,31 @@ function openMetricsOf(registry: Registry) {
 }
 
 function outageCounters(registers: Registry[]) {
-  const refused = new Counter({
+  const refused = createCounter({
     name: "keyrun_outage_refusals_total",
     help: "Requests refused because this process has no lease on the store, or because Redis does not answer.",
     labelNames: ["cause"],
     registers,
   });
-  return byName(outageKinds, (cause) => tallyOf(refused.labels({ cause })));
+  return byName(outageKinds, (cause) => refused({ cause }));
 }
 
 function backgroundRunCounters(registers: Registry[]) {
-  const ended = new Counter({
+  const ended = createCounter({
     name: "keyrun_background_runs_ended_total",
     help: "Runs in the background of this instance that ended, by how they ended.",
     labelNames: ["state"],
     registers,
   });
-  return byName(backgroundRunEnds, (state) => tallyOf(ended.labels({ state })));
+  return byName(backgroundRunEnds, (state) => ended({ state }));
 }
 
 function readCounters(registers: Registry[]) {
-  const reads = new Counter({
+  const reads = createCounter({
     name: "keyrun_store_reads_total",
     help: "Reads that reached the store, by what was read.",
     labelNames: ["entity"],
     registers,
   });
-  return byName(storeEntities, (entity) => tallyOf(reads.labels({ entity })));
+  return byName(storeEntities, (entity) => reads({ entity }));
 }

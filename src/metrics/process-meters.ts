@@ -1,5 +1,5 @@
-import { Counter, Gauge, type Registry } from "@prometheus-io/client";
-import { createHistogram, tallyOf } from "./counts.ts";
+import { Gauge, type Registry } from "@prometheus-io/client";
+import { createCounter, createHistogram, gaugesOf } from "./counts.ts";
 
 /** The listeners by their place, as `listener` labels name them. */
 const listenerNames = ["public", "internal"] as const;
@@ -57,38 +57,27 @@ export function processMeters(
       for (const kind of streamKinds) this.set({ kind }, stateNow()?.openStreams[kind] ?? 0);
     },
   });
-  new Gauge({
-    name: "keyrun_background_runs",
-    help: "Runs in the background that are under way at this instance.",
-    registers,
-    collect() {
-      this.set(stateNow()?.backgroundRuns.running ?? 0);
-    },
-  });
-  new Gauge({
-    name: "keyrun_oldest_background_run_seconds",
-    help: "How long the oldest run in the background of this instance has been under way; 0 without one.",
-    registers,
-    collect() {
-      this.set(stateNow()?.backgroundRuns.oldestSeconds ?? 0);
-    },
-  });
-  new Gauge({
-    name: "keyrun_active_keys",
-    help: "Keys used at this instance (a run, or VerifyKey with a cost) within the last 5 minutes, a second late, at most 100000.",
-    registers,
-    collect() {
-      this.set(stateNow()?.activeKeys ?? 0);
-    },
-  });
-  new Gauge({
-    name: "keyrun_expiring_keys",
-    help: "Keys of all teams that expire within 14 days, counted in the store each minute, at most 10000.",
-    registers,
-    collect() {
-      this.set(stateNow()?.expiringKeys ?? 0);
-    },
-  });
+  const gauge = gaugesOf(registers);
+  gauge(
+    "keyrun_background_runs",
+    "Runs in the background that are under way at this instance.",
+    () => stateNow()?.backgroundRuns.running ?? 0,
+  );
+  gauge(
+    "keyrun_oldest_background_run_seconds",
+    "How long the oldest run in the background of this instance has been under way; 0 without one.",
+    () => stateNow()?.backgroundRuns.oldestSeconds ?? 0,
+  );
+  gauge(
+    "keyrun_active_keys",
+    "Keys used at this instance (a run, or VerifyKey with a cost) within the last 5 minutes, a second late, at most 100000.",
+    () => stateNow()?.activeKeys ?? 0,
+  );
+  gauge(
+    "keyrun_expiring_keys",
+    "Keys of all teams that expire within 14 days, counted in the store each minute, at most 10000.",
+    () => stateNow()?.expiringKeys ?? 0,
+  );
 }
 
 /** What is read of a fleet when the metrics are rendered. */
@@ -101,18 +90,10 @@ export interface FleetState {
 
 /** How a fleet does, as this instance sees it. All is 0 for an instance alone. */
 export function fleetMeters(registers: Registry[], stateNow: () => FleetState | undefined) {
-  const gauge = (name: string, help: string, read: (state: FleetState) => number) =>
-    new Gauge({
-      name,
-      help,
-      registers,
-      collect() {
-        this.set(read(stateNow() ?? { holds: true, instances: 0 }));
-      },
-    });
-  gauge("keyrun_fleet_instances", "Live instances that this one knows of.", ({ instances }) => instances);
-  gauge("keyrun_fleet_lost", "1 while this instance may not admit requests, else 0.", ({ holds }) =>
-    holds ? 0 : 1,
+  const gauge = gaugesOf(registers);
+  gauge("keyrun_fleet_instances", "Live instances that this one knows of.", () => stateNow()?.instances ?? 0);
+  gauge("keyrun_fleet_lost", "1 while this instance may not admit requests, else 0.", () =>
+    stateNow()?.holds === false ? 1 : 0,
   );
   const settled = createHistogram({
     name: "keyrun_fleet_change_seconds",
@@ -121,7 +102,7 @@ export function fleetMeters(registers: Registry[], stateNow: () => FleetState | 
     buckets: [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
     registers,
   })({});
-  const counter = (name: string, help: string) => tallyOf(new Counter({ name, help, registers }));
+  const counter = (name: string, help: string) => createCounter({ name, help, registers })({});
   const fenced = counter("keyrun_fleet_fenced_total", "How often others took this instance for dead.");
   const taken = counter(
     "keyrun_fleet_lease_taken_total",
@@ -131,23 +112,7 @@ export function fleetMeters(registers: Registry[], stateNow: () => FleetState | 
     changeSettled: settled.add.bind(settled),
     fenced: fenced.add,
     leaseTaken: taken.add,
-    flush() {
-      fenced.flush();
-      taken.flush();
-    },
   };
-}
-
-/** The time for which this instance may still admit requests if it reaches the store no more. */
-export function leaseMeter(registers: Registry[], leftSeconds: () => number): void {
-  new Gauge({
-    name: "keyrun_lease_left_seconds",
-    help: "For how long this instance may still admit requests without a word from MongoDB. Close to 5 while all is well.",
-    registers,
-    collect() {
-      this.set(leftSeconds());
-    },
-  });
 }
 
 /** Where Keyrun keeps what it knows. */

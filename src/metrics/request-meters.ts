@@ -1,12 +1,13 @@
-import { Counter, Gauge, type Registry } from "@prometheus-io/client";
+import type { Registry } from "@prometheus-io/client";
 import { type Reason, reasons, rowOf } from "../refusal/reasons.ts";
 import {
   byName,
+  createCounter,
   createFirstValues,
   createHistogram,
+  gaugesOf,
   type Observations,
   type Tally,
-  tallyOf,
 } from "./counts.ts";
 
 /** How a request or a run ended: with success, or with this reason of its refusal. */
@@ -18,7 +19,7 @@ const outcomes: readonly Outcome[] = ["OK", ...reasonNames];
 
 /** The requests that were answered, and how long they took. */
 export function requestMeters<Entry extends string>(registers: Registry[], entries: readonly Entry[]) {
-  const requests = new Counter({
+  const requests = createCounter({
     name: "keyrun_requests_total",
     help: "Requests answered, by entry, outcome and the HTTP status that the outcome has.",
     labelNames: ["entry", "outcome", "status"],
@@ -34,7 +35,7 @@ export function requestMeters<Entry extends string>(registers: Registry[], entri
   const meters = byName(entries, (entry) =>
     byName(outcomes, (outcome): RequestMeter => {
       const status = outcome === "OK" ? 200 : reasons[outcome].httpStatus;
-      return { count: tallyOf(requests.labels({ entry, outcome, status })), seconds: undefined };
+      return { count: requests({ entry, outcome, status }), seconds: undefined };
     }),
   );
   const secondsOf = (entry: Entry, outcome: Outcome) => {
@@ -49,9 +50,6 @@ export function requestMeters<Entry extends string>(registers: Registry[], entri
     ended(entry: Entry, outcome: Outcome, seconds: number | undefined) {
       meters[entry][outcome].count.add();
       if (seconds !== undefined) secondsOf(entry, outcome).add(seconds);
-    },
-    flush() {
-      for (const entry of entries) for (const outcome of outcomes) meters[entry][outcome].count.flush();
     },
   };
 }
@@ -74,31 +72,27 @@ export type Verdict = (typeof verdicts)[number];
  * use up the label's values.
  */
 export function teamMeters(registers: Registry[]) {
-  const requests = new Counter({
+  const requests = createCounter({
     name: "keyrun_team_requests_total",
     help: "Requests with a key of the team, by how they ended. The first 200 teams since the start, the rest as other.",
     labelNames: ["team", "outcome"],
     registers,
   });
-  const verifications = new Counter({
+  const verifications = createCounter({
     name: "keyrun_team_verifications_total",
     help: "Keys of the team that VerifyKey was asked about, by its verdict. The first 200 teams, the rest as other.",
     labelNames: ["team", "verdict"],
     registers,
   });
   const requestRows = createFirstValues((team) =>
-    byName(teamOutcomes, (outcome) => tallyOf(requests.labels({ team, outcome }))),
+    byName(teamOutcomes, (outcome) => requests({ team, outcome })),
   );
   const verdictRows = createFirstValues((team) =>
-    byName(verdicts, (verdict) => tallyOf(verifications.labels({ team, verdict }))),
+    byName(verdicts, (verdict) => verifications({ team, verdict })),
   );
   return {
-    ended: (team: string, outcome: Outcome) => requestRows.of(team)[teamOutcomeOf[outcome]].add(),
-    verified: (team: string, verdict: Verdict) => verdictRows.of(team)[verdict].add(),
-    flush() {
-      for (const rows of [requestRows, verdictRows])
-        for (const row of rows.rows()) for (const tally of Object.values(row)) tally.flush();
-    },
+    ended: (team: string, outcome: Outcome) => requestRows(team)[teamOutcomeOf[outcome]].add(),
+    verified: (team: string, verdict: Verdict) => verdictRows(team)[verdict].add(),
   };
 }
 
@@ -132,14 +126,7 @@ type AppOutcome = (typeof appOutcomes)[number];
 /** The runs in progress, how long they took, and how those of each app ended. */
 export function runMeters(registers: Registry[]) {
   let running = 0;
-  new Gauge({
-    name: "keyrun_runs_running",
-    help: "Runs in progress, without streams.",
-    registers,
-    collect() {
-      this.set(running);
-    },
-  });
+  gaugesOf(registers)("keyrun_runs_running", "Runs in progress, without streams.", () => running);
   const durations = createHistogram({
     name: "keyrun_run_seconds",
     help: "How long runs took, by whether the app succeeded, without streams.",
@@ -151,24 +138,23 @@ export function runMeters(registers: Registry[]) {
   const results = byName(["succeeded", "failed"] as const, (result) => durations({ result }));
   const apps = appMeters(registers);
   return {
-    flush: apps.flush,
     started() {
       running += 1;
     },
     ended({ appId, outcome, seconds }: EndedRun) {
       running -= 1;
       results[outcome === "OK" ? "succeeded" : "failed"].add(seconds);
-      const app = apps.of(appId);
+      const app = apps(appId);
       app.outcomes[appOutcomeOf[outcome]].add();
       app.seconds.add(seconds);
     },
-    streamEnded: (appId: string, outcome: Outcome) => apps.of(appId).outcomes[appOutcomeOf[outcome]].add(),
+    streamEnded: (appId: string, outcome: Outcome) => apps(appId).outcomes[appOutcomeOf[outcome]].add(),
   };
 }
 
 /** Only an app that exists was run, so callers can't use up the label's values. */
 function appMeters(registers: Registry[]) {
-  const runs = new Counter({
+  const runs = createCounter({
     name: "keyrun_app_runs_total",
     help: "Runs and streams of the app that ended, by outcome. The first 200 apps since the start, the rest as other.",
     labelNames: ["app", "outcome"],
@@ -182,16 +168,10 @@ function appMeters(registers: Registry[]) {
     buckets: [0.01, 0.1, 1, 10, 100],
     registers,
   });
-  const rows = createFirstValues((app) => ({
-    outcomes: byName(appOutcomes, (outcome) => tallyOf(runs.labels({ app, outcome }))),
+  return createFirstValues((app) => ({
+    outcomes: byName(appOutcomes, (outcome) => runs({ app, outcome })),
     seconds: durations({ app }),
   }));
-  return {
-    of: rows.of,
-    flush() {
-      for (const row of rows.rows()) for (const tally of Object.values(row.outcomes)) tally.flush();
-    },
-  };
 }
 
 const appOutcomeOf = byName(
