@@ -16,7 +16,7 @@ import type { CallMeter } from "../metrics/process-meters.ts";
 import { rowOf } from "../refusal/reasons.ts";
 import { Refusal, refusalFrom } from "../refusal/refusal.ts";
 import type { RunSlots } from "../run/run-slots.ts";
-import type { PieceIterator, Runner, StreamRunner } from "../run/runner.ts";
+import { type Runner, type StreamRunner, tellEnd } from "../run/runner.ts";
 import type { Stores } from "../store/stores.ts";
 import type { RunEnded } from "../usage/usage.ts";
 
@@ -225,48 +225,21 @@ export function createStreamMeters({
   };
   const meteredStream: StreamRunner = async (run) => {
     const startMs = clock.monotonicMs();
-    const ended = once((reason: Parameters<Metrics["streamEnded"]>[1]) => {
-      metrics.streamEnded(run.app.id, reason);
-      countRun(run, reason, clock.monotonicMs() - startMs);
-    });
+    const ended = (outcome: Parameters<Metrics["streamEnded"]>[1]) => {
+      metrics.streamEnded(run.app.id, outcome);
+      countRun(run, outcome, clock.monotonicMs() - startMs);
+    };
+    const failed = (thrown: unknown) => ended(refusalFrom(thrown).reason);
     try {
-      const pieces = (await stream(run))[Symbol.asyncIterator]();
-      return { [Symbol.asyncIterator]: () => counted(pieces, ended) };
+      return tellEnd(await stream(run), {
+        whole: () => ended("OK"),
+        left: () => ended("CANCELLED"),
+        failed,
+      });
     } catch (thrown) {
-      ended(refusalFrom(thrown).reason);
+      failed(thrown);
       throw thrown;
     }
   };
   return { slots: meteredSlots, stream: meteredStream, open: () => open };
-}
-
-type Ended = (outcome: Parameters<Metrics["streamEnded"]>[1]) => void;
-
-/** Passes on what the iterator does: a return must reach it also while it waits for a piece. */
-function counted(pieces: PieceIterator, ended: Ended): PieceIterator {
-  return {
-    takeShort: () => pieces.takeShort(),
-    async next() {
-      try {
-        const next = await pieces.next();
-        if (next.done) ended("OK");
-        return next;
-      } catch (thrown) {
-        ended(refusalFrom(thrown).reason);
-        throw thrown;
-      }
-    },
-    async return() {
-      ended("CANCELLED");
-      return (await pieces.return?.()) ?? { done: true, value: undefined };
-    },
-  };
-}
-
-function once(call: Ended): Ended {
-  let isOver = false;
-  return (outcome) => {
-    if (!isOver) call(outcome);
-    isOver = true;
-  };
 }

@@ -135,6 +135,40 @@ export interface PieceIterator extends AsyncIterator<string> {
   takeShort(): string | undefined;
 }
 
+/**
+ * The same pieces, to be read once. Tells once how they end: with the whole output, left by their
+ * reader, or failed. A `return` reaches them also while a piece is waited for.
+ */
+export function tellEnd(
+  pieces: Pieces,
+  ended: { whole(): void; left(): void; failed(thrown: unknown): void },
+): Pieces {
+  const iterator = pieces[Symbol.asyncIterator]();
+  let isTold = false;
+  const tell = (end: () => void) => {
+    if (!isTold) end();
+    isTold = true;
+  };
+  const told: PieceIterator = {
+    takeShort: () => iterator.takeShort(),
+    async next() {
+      try {
+        const next = await iterator.next();
+        if (next.done) tell(ended.whole);
+        return next;
+      } catch (thrown) {
+        tell(() => ended.failed(thrown));
+        throw thrown;
+      }
+    },
+    async return() {
+      tell(ended.left);
+      return (await iterator.return?.()) ?? { done: true, value: undefined };
+    },
+  };
+  return { [Symbol.asyncIterator]: () => told };
+}
+
 /** A backend that is a server. The built-in one calls nobody. */
 export type RemoteBackend = Exclude<BackendRecord, { kind: "echo" }>;
 

@@ -15,11 +15,11 @@ import type { TraceContext } from "../http/trace-context.ts";
 import type { AppRunner } from "../run/app-runner.ts";
 import {
   type CallTrace,
-  type PieceIterator,
   type Run,
   type Runner,
   type StreamRunner,
   takeText,
+  tellEnd,
 } from "../run/runner.ts";
 import { endFailed, endingWith, endSpan, guarded, startGuarded } from "./work-span.ts";
 
@@ -40,7 +40,8 @@ export function traceStreams(runner: Pick<AppRunner, "stream" | "traceOf">, trac
     const { span } = begun;
     try {
       const pieces = await inSpan(span, () => runner.stream(begun.run));
-      return { [Symbol.asyncIterator]: () => endingAfter(pieces[Symbol.asyncIterator](), span) };
+      const end = () => endSpan(span);
+      return tellEnd(pieces, { whole: end, left: end, failed: (thrown) => endFailed(span, thrown) });
     } catch (thrown) {
       endFailed(span, thrown);
       throw thrown;
@@ -104,24 +105,4 @@ function contextForApp(span: Span): TraceContext | undefined {
 
 function inSpan<T>(span: Span, work: () => T): T {
   return context.with(trace.setSpan(context.active(), span), work);
-}
-
-function endingAfter(pieces: PieceIterator, span: Span): PieceIterator {
-  return {
-    takeShort: () => pieces.takeShort(),
-    async next() {
-      try {
-        const next = await pieces.next();
-        if (next.done) endSpan(span);
-        return next;
-      } catch (thrown) {
-        endFailed(span, thrown);
-        throw thrown;
-      }
-    },
-    async return() {
-      endSpan(span);
-      return (await pieces.return?.()) ?? { done: true, value: undefined };
-    },
-  };
 }
