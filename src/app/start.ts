@@ -99,18 +99,14 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
   await takeUpWindow(window);
   // A start that fails from here on keeps what it took up.
   closers.push(() => keepWindow(window));
-  closers.push(
-    signIn.sessions.close,
-    services.watchedUses.close,
-    services.keySweep.close,
-    services.lastUses.close,
-    services.usage.close,
-    serviceAccess.lastUses.close,
-    services.idempotent.close,
-    services.background.close,
-  );
-  closers.push(services.runner.close);
-  await services.background.open();
+  const { watchedUses, keySweep, lastUses, usage, idempotent, background } = services;
+  /** What works by itself from the start on, in the order in which it is opened. */
+  const running = [
+    ...[signIn.sessions, watchedUses, keySweep, lastUses, usage, serviceAccess.lastUses, idempotent],
+    { start: background.begin, close: background.close },
+  ];
+  closers.push(...running.map(({ close }) => close), services.runner.close);
+  await background.open();
 
   const storeReadiness = createStoreReadiness({ stores, log, ...membership });
   const { readiness } = storeReadiness;
@@ -165,7 +161,7 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
   const { screenFiles, teamId } = opened;
   const noted = { secrets, serviceToken: opened.serviceToken, store: stores.audit };
   return {
-    ...{ signIn, serviceAccess, services, storeReadiness, requests, drainables, screenFiles, teamId },
+    ...{ signIn, running, services, storeReadiness, requests, drainables, screenFiles, teamId },
     ...{ publicListener, internalListener, load, audit, noted },
   };
 }
@@ -203,9 +199,8 @@ function runsOfNobody({ idempotent, background }: Services): Drainable {
 
 /** Step 3: binds the listeners, says where they are, and turns ready. */
 async function serve({ config, parts, closers }: Start, wired: Wired): Promise<App> {
-  const { signIn, serviceAccess, services, storeReadiness, screenFiles, teamId, load } = wired;
+  const { signIn, running, storeReadiness, screenFiles, teamId, load, audit, noted } = wired;
   const { publicListener, internalListener } = wired;
-  const { audit, noted } = wired;
   const publicAddress = await bind(
     publicListener,
     { host: config.host, port: config.port },
@@ -218,15 +213,7 @@ async function serve({ config, parts, closers }: Start, wired: Wired): Promise<A
     { host: "KEYRUN_GRPC_HOST", port: "KEYRUN_GRPC_PORT" },
   );
   closers.push(await writeAddressFile(config.dataDir, internalAddress, parts.log));
-  services.lastUses.start();
-  services.usage.start();
-  serviceAccess.lastUses.start();
-  services.watchedUses.start();
-  services.keySweep.start();
-  services.idempotent.start();
-  services.background.begin();
-  signIn.sessions.start();
-  audit.start();
+  for (const each of [...running, audit]) each.start();
   parts.announce({ publicAddress, internalAddress, teamId, screen: screenNotice(signIn, screenFiles) });
   const noteStop = noteStart(audit, { ...noted, config, internalAddress, log: parts.log });
   closers.push(load.watch(), storeReadiness.begin(), noteStop);
