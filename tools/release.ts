@@ -4,6 +4,7 @@ import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import {
   copyFileSync,
+  cpSync,
   existsSync,
   globSync,
   mkdirSync,
@@ -213,10 +214,12 @@ function publish(made: string, version: string): void {
     (name) =>
       existsSync(join(out, name)) && !readFileSync(join(out, name)).equals(readFileSync(join(made, name))),
   );
-  if (others.length > 0)
+  if (others.length > 0) {
+    cpSync(made, join(out, "again"), { recursive: true });
     throw new Stopped(
-      `not the same bytes as in release/: ${others.join(", ")}. Find out why, or remove them.`,
+      `not the same bytes as in release/: ${others.join(", ")}. What was made now is in release/again. Find out why, or remove what is in release/.`,
     );
+  }
   for (const name of [...names, sumsName]) copyFileSync(join(made, name), join(out, name));
   console.log(
     `${readFileSync(join(out, sumsName), "utf8")}\nKeyrun ${version} is in release/. Publish it: docs/release.md.`,
