@@ -5,6 +5,9 @@ import { compressedFiles } from "./compressed-files-plugin.ts";
 import { docsPages } from "./docs-pages-plugin.ts";
 import { firstView } from "./first-view-plugin.ts";
 
+// A shell in which it is "development" would get a build twice as large, with paths of its machine.
+process.env.NODE_ENV = "production";
+
 /**
  * Builds the screen into `web/dist`: its document, those of the docs, and files under `assets/`.
  * The name of each of those holds its hash, so that browsers may cache it for ever. Nothing is

@@ -12,20 +12,13 @@ export const screenFolder = join(root, "web/dist");
 export function buildScreen(): void {
   const built = join(screenFolder, "index.html");
   if (existsSync(built) && newestMs() <= statSync(built).mtimeMs) return;
-  // A build as for production. The `NODE_ENV` of the tests would make the slow, large one for
-  // development.
-  const env = { ...process.env, NODE_ENV: "production" };
-  const { status, stdout, stderr } = spawnSync("npm", ["run", "build:web"], {
-    cwd: root,
-    env,
-    encoding: "utf8",
-  });
+  const { status, stdout, stderr } = spawnSync("npm", ["run", "build:web"], { cwd: root, encoding: "utf8" });
   if (status !== 0) throw new Error(`The screen could not be built.\n${stdout}${stderr}`);
 }
 
 function newestMs(): number {
   const sources = globSync(
-    ["web/**/*.*", "gen/**/*.ts", "src/{clock,http/static-body}.ts", "package-lock.json"],
+    ["web/**/*.*", "gen/**/*.ts", "src/{base/clock,http/static-body}.ts", "package-lock.json"],
     {
       cwd: root,
     },
