@@ -93,9 +93,10 @@ function peekProtocol(
     socket.destroy();
   };
   const look = () => {
-    const chunk: Buffer | null = socket.read();
-    if (chunk === null) return;
-    seen = seen.length === 0 ? chunk : Buffer.concat([seen, chunk]);
+    for (let chunk: Buffer | null = socket.read(); chunk !== null; chunk = socket.read()) {
+      seen = seen.length === 0 ? chunk : Buffer.concat([seen, chunk]);
+    }
+    if (seen.length === 0) return;
     const protocol = protocolOf(seen);
     if (protocol === undefined) return;
     stop();

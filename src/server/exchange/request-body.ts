@@ -8,6 +8,8 @@ import { type Incoming, isGone, isHttp2Request, isHttp2Response } from "../node-
 import type { TransportLimits } from "../transport.ts";
 import { bodyOfChunk, CollectedBytes, freeChunk } from "./collected-bytes.ts";
 
+type BodySource = Pick<Incoming, "head" | "req" | "res">;
+
 /**
  * The body of one request. It is read once, whole or in chunks, and the rest is dropped with the
  * response. Unless all of it is there at once, it is collected in one buffer: in Node's stream each
@@ -15,7 +17,7 @@ import { bodyOfChunk, CollectedBytes, freeChunk } from "./collected-bytes.ts";
  * its memory.
  */
 export class RequestBody {
-  readonly #incoming: Incoming;
+  readonly #incoming: BodySource;
   readonly #limits: TransportLimits;
   #isAsked = false;
   /** Undefined while the bytes wait in Node's stream. */
@@ -37,7 +39,7 @@ export class RequestBody {
   #dropChunk: ((chunk: Buffer) => void) | undefined;
   #dropTimer: NodeJS.Timeout | undefined;
 
-  constructor(incoming: Incoming, limits: TransportLimits) {
+  constructor(incoming: BodySource, limits: TransportLimits) {
     this.#incoming = incoming;
     this.#limits = limits;
     this.#bytesMax = limits.waitingBodyBytesMax;
@@ -61,7 +63,8 @@ export class RequestBody {
     // Over HTTP/2 only a request without a body comes here.
     if (!isHttp2Request(req) && !req.complete) return undefined;
     this.#isDropped = false;
-    return bodyOfChunk(req, isHttp2Request(req) ? null : req.read());
+    // Without a number, `read` returns the first chunk alone, since Node 26.
+    return bodyOfChunk(req, isHttp2Request(req) ? null : req.read(req.readableLength || undefined));
   }
 
   /**
@@ -229,13 +232,13 @@ export class RequestBody {
 }
 
 /** Over HTTP/1.1 only a body with a transfer coding may be of many chunks that arrive together. */
-function mayComeInManyChunks({ head, req }: Incoming): boolean {
+function mayComeInManyChunks({ head, req }: BodySource): boolean {
   if (isHttp2Request(req)) return !req.stream.endAfterHeaders;
   return headerOf(head, "transfer-encoding") !== undefined;
 }
 
 /** The announced length of the body: 0 if there is no body, NaN if no length was announced. */
-function declaredBytes(incoming: Incoming): number {
+function declaredBytes(incoming: BodySource): number {
   const length = headerOf(incoming.head, "content-length");
   if (length !== undefined) return Number(length);
   return mayComeInManyChunks(incoming) ? Number.NaN : 0;
