@@ -72,6 +72,8 @@ describeInBrowser("which page a person sees", () => {
     for (const teamId of [otherId, "nobody"]) {
       await page.goto(screen.url(`/settings/team/${teamId}/api-keys`));
       await page.getByRole("heading", { name: "Team not found" }).waitFor();
+      // Who the person is may be known a moment later than that.
+      await page.locator("main .command").getByText(`members add ${teamId} ${email}`).waitFor();
       seen.push((await page.getByRole("main").innerHTML()).replaceAll(teamId, "<team>"));
     }
     expect(seen[0]).toBe(seen[1]);
