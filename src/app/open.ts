@@ -107,7 +107,7 @@ export async function open({ config, parts, closers }: Start) {
   let membership: Membership | undefined;
   let sharedLimit: SharedLimiter | undefined;
   const observed: Observed = {};
-  const load = parts.load ?? watchLoad({ clock, log });
+  const load = parts.load ?? createLoad({ clock, log });
   const { leftMs } = opened.guard;
   const metrics = createMetrics({
     build: { version: parts.version, node: parts.nodeVersion },
@@ -238,8 +238,8 @@ function granted(record: { readonly id: string; readonly version: number } | und
   return record && { id: record.id, version: record.version, grants: true };
 }
 
-/** Says in the log where the event loop is so late that runs are refused. */
-function watchLoad({ clock, log }: { readonly clock: Clock; readonly log: Log }): LoadShedder {
+/** Sheds load where the event loop is late, and says so in the log. */
+function createLoad({ clock, log }: { readonly clock: Clock; readonly log: Log }): LoadShedder {
   const shedder = new LoadShedder(clock, ({ isShedding, refused }) => {
     if (isShedding)
       log.warn({ p99Ms: Math.round(shedder.p99Ms()) }, "the event loop is late: runs are refused");

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { appendFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -26,7 +26,8 @@ test("a release is built twice, and has the same bytes", { timeout: 600_000 }, a
   const named = async (thrown: unknown): Promise<never> => {
     const listOf = async (folder: string) =>
       (await run("tar", "--list", "--verbose", "--gzip", "--file", `${folder}/keyrun-9.8.7.tgz`)).stdout;
-    expect(await listOf("release/again")).toBe(await listOf("release"));
+    if (existsSync(join(clone, "release/again")))
+      expect(await listOf("release/again")).toBe(await listOf("release"));
     throw thrown;
   };
   const made: Buffer[][] = [];

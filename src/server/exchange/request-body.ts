@@ -8,8 +8,6 @@ import { type Incoming, isGone, isHttp2Request, isHttp2Response } from "../node-
 import type { TransportLimits } from "../transport.ts";
 import { bodyOfChunk, CollectedBytes, freeChunk } from "./collected-bytes.ts";
 
-type BodySource = Pick<Incoming, "head" | "req" | "res">;
-
 /**
  * The body of one request. It is read once, whole or in chunks, and the rest is dropped with the
  * response. Unless all of it is there at once, it is collected in one buffer: in Node's stream each
@@ -230,6 +228,8 @@ export class RequestBody {
     return collected.take();
   }
 }
+
+type BodySource = Pick<Incoming, "head" | "req" | "res">;
 
 /** Over HTTP/1.1 only a body with a transfer coding may be of many chunks that arrive together. */
 function mayComeInManyChunks({ head, req }: BodySource): boolean {
