@@ -79,6 +79,17 @@ describeInBrowser("which page a person sees", () => {
     expect(seen[0]).toBe(seen[1]);
     expect(await page.locator("main .command").textContent()).toContain(`members add nobody ${email}`);
     await expectWellMade(page, "team-not-found");
+    // Until it is known who the person is, there is no command that lacks it.
+    const known = Promise.withResolvers<void>();
+    await page.route("**/keyrun.v1.SessionService/GetSession", async (route) => {
+      await known.promise;
+      await route.continue();
+    });
+    await page.reload();
+    await page.getByRole("heading", { name: "Team not found" }).waitFor();
+    expect(await page.locator("main .command").count()).toBe(0);
+    known.resolve();
+    await page.locator("main .command").getByText(`members add nobody ${email}`).waitFor();
     // What anybody may have written into an address is in no command.
     await page.goto(screen.url("/settings/team/$(reboot)/api-keys"));
     await page.locator("main .command").getByText(`members add <team_id> ${email}`).waitFor();

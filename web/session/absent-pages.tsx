@@ -15,10 +15,7 @@ export function TeamNotFoundPage({ teamId, email }: { teamId: string; email: str
         There is no team <code>{teamId}</code> that you belong to. Check the address, or ask whoever runs
         Keyrun here to add you. If there is such a team, they can do it with this command:
       </p>
-      <div className="command">
-        <code>{command}</code>
-        <CopyButton text={command} what="Command" />
-      </div>
+      <CommandFor email={email} command={command} />
       <p>
         <a className="button" href="/">
           Go to my teams
@@ -36,10 +33,7 @@ export function NoTeamPage({ email }: { email: string }) {
         API keys belong to teams. Ask whoever runs Keyrun here to add you to one. They can do it with this
         command:
       </p>
-      <div className="command">
-        <code>{command}</code>
-        <CopyButton text={command} what="Command" />
-      </div>
+      <CommandFor email={email} command={command} />
     </MessagePage>
   );
 }
@@ -50,11 +44,19 @@ export function PreviewOffPage({ email }: { email: string }) {
     <MessagePage title="API keys">
       <p>API keys are in preview and limited to selected users.</p>
       <p className="muted">Ask whoever runs Keyrun here for access. They can give it with this command:</p>
-      <div className="command">
-        <code>{command}</code>
-        <CopyButton text={command} what="Command" />
-      </div>
+      <CommandFor email={email} command={command} />
     </MessagePage>
+  );
+}
+
+/** The command, once the e-mail in it is known: the list may fail before the session is read. */
+function CommandFor({ email, command }: { email: string; command: string }) {
+  if (email === "") return null;
+  return (
+    <div className="command">
+      <code>{command}</code>
+      <CopyButton text={command} what="Command" />
+    </div>
   );
 }
 
