@@ -3,24 +3,18 @@ import { resolve } from "node:path";
 import { findServiceSecrets } from "../app/service-secrets.ts";
 import { systemClock } from "../base/clock.ts";
 import { startCommand } from "../base/program.ts";
-import { StartRefused } from "../refusal/start-refused.ts";
 import { type Config, isEmbedded } from "../settings/config.ts";
 import { findSecrets } from "../settings/data-folder.ts";
-import { type Environment, readSettings } from "../settings/read-settings.ts";
 import { type BackedUp, backUpStore, restoreStore } from "../store/sqlite/backup.ts";
+import { readConfig, type SettingsWorld } from "./connection.ts";
 import { CommandFailure } from "./failures.ts";
-import type { JsonOption, Terminal } from "./terminal.ts";
-
-interface BackupWorld {
-  readonly env: Environment;
-  readFile(path: string): string;
-}
+import { counted, type JsonOption, type Terminal } from "./terminal.ts";
 
 /** Copies the data folder of the settings, served or not, into a new folder. */
-export async function backUp(world: BackupWorld, terminal: Terminal, folder: string, { json }: JsonOption) {
+export async function backUp(world: SettingsWorld, terminal: Terminal, folder: string, { json }: JsonOption) {
   const config = embeddedConfig(world, "mongodump");
   const target = resolve(folder);
-  const found = await inWords(() => backUpStore({ dataDir: config.dataDir, target }));
+  const found = await backUpStore({ dataDir: config.dataDir, target });
   if (json) return terminal.print(JSON.stringify({ folder: target, ...found }, null, 2));
   terminal.print(`Backed up, and checked: ${countsOf(found)}, in ${target}.`);
   terminal.note(
@@ -31,14 +25,17 @@ export async function backUp(world: BackupWorld, terminal: Terminal, folder: str
 }
 
 /** Puts a backup in place of what the data folder of the settings holds. */
-export async function restore(world: BackupWorld, terminal: Terminal, folder: string, { json }: JsonOption) {
+export async function restore(
+  world: SettingsWorld,
+  terminal: Terminal,
+  folder: string,
+  { json }: JsonOption,
+) {
   const config = embeddedConfig(world, "mongorestore");
   const { dataDir } = config;
   const allow = async (versions: readonly string[], secretsIn: string) =>
     void (await findServiceSecrets(config, { findSecrets: () => findSecrets(secretsIn) }, versions));
-  const done = await inWords(() =>
-    restoreStore({ dataDir, source: resolve(folder), allow, clock: systemClock }),
-  );
+  const done = await restoreStore({ dataDir, source: resolve(folder), allow, clock: systemClock });
   if (json) return terminal.print(JSON.stringify({ ...done, unknown: done.unknown ?? null }, null, 2));
   terminal.print(`Restored, and checked: ${countsOf(done)}.`);
   if (done.unknown === undefined) {
@@ -53,25 +50,15 @@ export async function restore(world: BackupWorld, terminal: Terminal, folder: st
   terminal.note(`Start Keyrun with \`${startCommand}\`.`);
 }
 
-function embeddedConfig({ env, readFile }: BackupWorld, instead: string): Config {
-  const settings = readSettings(env, readFile);
-  if ("problems" in settings) throw new CommandFailure(settings.problems.join("\n"));
-  if (isEmbedded(settings.ok)) return settings.ok;
+function embeddedConfig(world: SettingsWorld, instead: string): Config {
+  const config = readConfig(world);
+  if (isEmbedded(config)) return config;
   throw new CommandFailure(
     `This is for the embedded store, and KEYRUN_MONGODB_URI names a database: use \`${instead}\`, as docs/fleet.md says.`,
   );
 }
 
-async function inWords<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } catch (thrown) {
-    if (!(thrown instanceof StartRefused)) throw thrown;
-    throw new CommandFailure(thrown.message, { cause: thrown });
-  }
-}
-
 function countsOf({ teams, keys, bytes, schema }: BackedUp): string {
   const sizes = `${Math.ceil(bytes / 1_000).toLocaleString("en")} KB, schema ${schema}`;
-  return `${teams} team${teams === 1 ? "" : "s"} and ${keys} key${keys === 1 ? "" : "s"} (${sizes})`;
+  return `${counted(teams, "team")} and ${counted(keys, "key")} (${sizes})`;
 }

@@ -227,7 +227,7 @@ async function commandFailure(error: unknown, { connection, command }: Leftover)
     const { explain } = await import("./refusal-words.ts");
     return explain(error, connection, command);
   }
-  // What a start refuses, `fleet` and `secrets` refuse, too.
+  // What a start refuses, the commands of the store refuse, too.
   const { StartRefused } = await import("../refusal/start-refused.ts");
   if (error instanceof StartRefused) return new CommandFailure(error.message, { cause: error });
   const what = error instanceof Error ? error.message : String(error);

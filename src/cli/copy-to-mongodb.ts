@@ -1,35 +1,28 @@
 import { findServiceSecrets } from "../app/service-secrets.ts";
 import { systemClock } from "../base/clock.ts";
 import { Refusal } from "../refusal/refusal.ts";
-import { StartRefused } from "../refusal/start-refused.ts";
 import type { Config } from "../settings/config.ts";
 import { findSecrets } from "../settings/data-folder.ts";
-import { type Environment, readSettings } from "../settings/read-settings.ts";
 import { type CopiedCounts, copyDataFolder } from "../store/copy-data-folder.ts";
+import { readConfig, type SettingsWorld } from "./connection.ts";
 import { CommandFailure } from "./failures.ts";
-import type { JsonOption, Terminal } from "./terminal.ts";
-
-interface CopyWorld {
-  readonly env: Environment;
-  readFile(path: string): string;
-}
+import { counted, type JsonOption, type Terminal } from "./terminal.ts";
 
 /** Copies what the data folder of the settings holds into the database that they name. */
 export async function copyToMongodb(
-  { env, readFile }: CopyWorld,
+  world: SettingsWorld,
   terminal: Terminal,
   { json }: JsonOption,
 ): Promise<void> {
-  const settings = readSettings(env, readFile);
-  if ("problems" in settings) throw new CommandFailure(settings.problems.join("\n"));
-  const { dataDir, mongodbUri } = settings.ok;
+  const config = readConfig(world);
+  const { dataDir, mongodbUri } = config;
   if (mongodbUri === undefined) {
     throw new CommandFailure(
       "KEYRUN_MONGODB_URI or KEYRUN_MONGODB_URI_FILE must be set: it names the database that takes the copy.",
     );
   }
   try {
-    const counts = await copyDataFolder({ dataDir, mongodbUri }, partsOf(settings.ok, terminal));
+    const counts = await copyDataFolder({ dataDir, mongodbUri }, partsOf(config, terminal));
     terminal.print(json ? JSON.stringify(counts, null, 2) : wordsOf(counts));
   } catch (thrown) {
     throw failureOf(thrown);
@@ -56,15 +49,10 @@ function partsOf(config: Config, terminal: Terminal) {
 }
 
 function wordsOf({ teams, members, apps, keys, runRecords }: CopiedCounts): string {
-  return `Copied to MongoDB, and compared: ${count(teams, "team")}, ${count(members, "member")}, ${count(apps, "app")}, ${count(keys, "key")} and ${count(runRecords, "kept answer")}.`;
-}
-
-function count(n: number, what: string): string {
-  return `${n} ${what}${n === 1 ? "" : "s"}`;
+  return `Copied to MongoDB, and compared: ${counted(teams, "team")}, ${counted(members, "member")}, ${counted(apps, "app")}, ${counted(keys, "key")} and ${counted(runRecords, "kept answer")}.`;
 }
 
 function failureOf(thrown: unknown): unknown {
-  if (thrown instanceof StartRefused) return new CommandFailure(thrown.message, { cause: thrown });
   if (!(thrown instanceof Refusal) || thrown.reason !== "UNAVAILABLE") return thrown;
   return new CommandFailure(
     "MongoDB stopped answering while the copy was made. Check that it runs well, and run the command again: it begins anew.",

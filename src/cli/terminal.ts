@@ -142,6 +142,11 @@ export function printableOutput(text: string): string {
     .join("\t");
 }
 
+/** How many there are: `1 key`, `2 keys`. */
+export function counted(count: number, thing: string): string {
+  return `${count} ${thing}${count === 1 ? "" : "s"}`;
+}
+
 /** JSON in which such characters are escaped. JSON itself escapes only a part of them. */
 export function printableJson(value: unknown): string {
   const escaped = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;

@@ -3,7 +3,7 @@
 import { createKeyText, type KeyText, redactKeyValue } from "../../keys/key-value.ts";
 import { createRedaction, type Redact } from "../../log/redaction.ts";
 import { CommandFailure, wrongUse } from "../failures.ts";
-import { answer, type CliWorld, type JsonOption, printable, type Terminal } from "../terminal.ts";
+import { answer, type CliWorld, counted, type JsonOption, printable, type Terminal } from "../terminal.ts";
 import { gitObjects, placeOfObject, repositoryOf } from "./git-history.ts";
 import { scannedFiles } from "./scanned-files.ts";
 
@@ -69,10 +69,6 @@ interface Finding {
   readonly redactedValue: string;
   /** In a history: the commit in which it appeared first. */
   readonly commit?: string;
-}
-
-function counted(count: number, thing: string): string {
-  return `${count} ${thing}${count === 1 ? "" : "s"}`;
 }
 
 function lineOf({ path, line, commit, redactedValue }: Finding): string {
