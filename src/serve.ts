@@ -75,7 +75,10 @@ export async function serve(): Promise<number> {
       signal: ending.signal,
       openStores: () =>
         openStores(config, {
-          ...{ clock: systemClock, events, signal: ending.signal, onReserve: reserveLog(log) },
+          clock: systemClock,
+          events,
+          signal: ending.signal,
+          onReserve: reserveLog(log),
           onNoReplicaSet: () => log.warn(noReplicaSetWords),
         }),
       onRefused: (words) => {

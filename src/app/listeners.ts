@@ -161,7 +161,13 @@ function createRpcs(
     isShed,
   };
   const authenticate = createAuthenticate({
-    ...{ policy, admit, load, allowance, verifyServiceToken, isInstanceToken, sessions },
+    policy,
+    admit,
+    load,
+    allowance,
+    verifyServiceToken,
+    isInstanceToken,
+    sessions,
   });
   const isForServices = (method: DescMethod) => policy.credentialOf(method) === "service";
   return createRpcHandler({

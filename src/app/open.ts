@@ -125,7 +125,10 @@ export async function open({ config, parts, closers }: Start) {
   const system = isEmbedded(config) ? "sqlite" : "mongodb";
   const stores = traces?.stores(metered, system) ?? metered;
   const audit = createAuditLog({
-    ...{ clock, log, store: stores.audit, keptDays: config.auditDays },
+    clock,
+    log,
+    store: stores.audit,
+    keptDays: config.auditDays,
     newId: createEventIds(randomBytes),
   });
   // After all that may change something, and before the store.
@@ -148,15 +151,31 @@ export async function open({ config, parts, closers }: Start) {
   };
   // Before this instance joins: one that can't serve must not count among the others.
   sharedLimit = await openSharedLimit({
-    ...{ config, fleet: fleetOfRedis, clock, log, metrics, spans: traces?.limit },
+    config,
+    fleet: fleetOfRedis,
+    clock,
+    log,
+    metrics,
+    spans: traces?.limit,
     standing: () => membership?.fleet?.standing(),
   });
   if (sharedLimit) closers.push(async () => sharedLimit.close());
   const limits = sharedLimit && (() => ({ mode: sharedLimit.mode(), redisMark }));
   membership = await createMembership({
-    ...{ config, clock, log, metrics, stores, caches, secrets, serviceToken, tls, signal, limits },
+    config,
+    clock,
+    log,
+    metrics,
+    stores,
+    caches,
+    secrets,
+    serviceToken,
+    tls,
+    signal,
+    limits,
     onRefused: parts.onRefused,
-    ...{ newId: randomUUID, version: parts.version },
+    newId: randomUUID,
+    version: parts.version,
     handsShareOver: () => sharedLimit?.isAllShared() ?? false,
   });
   const { fleet, changeSecurityState } = membership;
@@ -168,22 +187,22 @@ export async function open({ config, parts, closers }: Start) {
   const { screenFolder } = parts;
   const screenFiles = screenFolder === undefined ? undefined : await readScreenFiles(screenFolder);
   return {
-    ...{
-      audit,
-      traces,
-      tls,
-      stores,
-      secrets,
-      unread,
-      bytes,
-      metrics,
-      observed,
-      caches,
-      membership,
-      sharedLimit,
-      load,
-    },
-    ...{ serviceToken, screenFiles, teamId: team?.id },
+    audit,
+    traces,
+    tls,
+    stores,
+    secrets,
+    unread,
+    bytes,
+    metrics,
+    observed,
+    caches,
+    membership,
+    sharedLimit,
+    load,
+    serviceToken,
+    screenFiles,
+    teamId: team?.id,
   };
 }
 

@@ -205,7 +205,10 @@ export function createWithScreen(
     }
     const documents = files
       ? createScreenHandler({
-          ...{ files, address, clock, next },
+          files,
+          address,
+          clock,
+          next,
           isOwnHost: (request) => access.isOwnHost((name) => request.header(name)),
         })
       : next;

@@ -56,14 +56,21 @@ export function createServiceAccess(parts: {
     keysMax: serviceTokenBounds.cachedMax,
   });
   const tokens = createServiceTokens({
-    ...{ clock, evidence, form, secrets, randomBytes, changeSecurityState },
+    clock,
+    evidence,
+    form,
+    secrets,
+    randomBytes,
+    changeSecurityState,
     store: stores.serviceTokens,
     teams: currentRecords(caches.teams, mayAdmit),
     lastUseTimeMs: lastUses.lastUseTimeMs,
   });
   return {
     verify: createVerifyServiceToken({
-      ...{ form, secrets, evidence },
+      form,
+      secrets,
+      evidence,
       isLocal: createServiceTokenCheck(serviceToken),
       onUse: (tokenId) => lastUses.record(tokenId, clock.unixMs()),
     }),

@@ -42,8 +42,8 @@ export interface App {
 
 /**
  * The composition root: settings become stores, services and listeners, in three steps. Throws
- * StartRefused, with words for the operator, if it would be unsafe to go on. Then
- * nothing stays open. Where the store fails meanwhile, it begins anew, for `storeStartMsMax`.
+ * StartRefused, with words for the operator, if it would be unsafe to go on. Then nothing stays
+ * open. Where the store fails meanwhile, it begins anew, for `storeStartMsMax`.
  */
 export async function startApp(config: Config, parts: AppParts): Promise<App> {
   const { clock, log, signal } = parts;
@@ -92,8 +92,18 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
   const { leaveTeam: leaveServiceTokens } = serviceAccess;
   const { nameFiles, redact } = parts;
   const services = createServices({
-    ...{ ...shared, load, metrics, bytes, sharedLimit, watchAccess, nameFiles, redact },
-    ...{ audit, traces, isWatched, leaveServiceTokens },
+    ...shared,
+    load,
+    metrics,
+    bytes,
+    sharedLimit,
+    watchAccess,
+    nameFiles,
+    redact,
+    audit,
+    traces,
+    isWatched,
+    leaveServiceTokens,
   });
   const window = { limiter: sharedLimit ? undefined : services.limiter, store: stores.window, log };
   await takeUpWindow(window);
@@ -128,7 +138,14 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
   const observers = createRequestObservers({ ...parts, nameRoute, traces });
   const requests = createRequestTracker();
   const basis = {
-    ...{ config, clock, log, metrics, requests, unread, bytes, services: all },
+    config,
+    clock,
+    log,
+    metrics,
+    requests,
+    unread,
+    bytes,
+    services: all,
     outcomes: observers.outcomes(createOutcomes({ log, metrics, clock, nameRoute })),
     observers,
     admit: services.admit,
@@ -161,8 +178,19 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
   const { screenFiles, teamId } = opened;
   const noted = { secrets, serviceToken: opened.serviceToken, store: stores.audit };
   return {
-    ...{ signIn, running, services, storeReadiness, requests, drainables, screenFiles, teamId },
-    ...{ publicListener, internalListener, load, audit, noted },
+    signIn,
+    running,
+    services,
+    storeReadiness,
+    requests,
+    drainables,
+    screenFiles,
+    teamId,
+    publicListener,
+    internalListener,
+    load,
+    audit,
+    noted,
   };
 }
 

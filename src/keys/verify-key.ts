@@ -103,7 +103,12 @@ const noHash = Buffer.alloc(hashCharacters);
 export function evidenceOf(key: KeyRecord): KeyEvidence {
   const { id, teamId, secretVersion, revokeTimeMs, expireTimeMs, replacedByKeyId, version } = key;
   return {
-    ...{ id, teamId, secretVersion, revokeTimeMs, expireTimeMs, version },
+    id,
+    teamId,
+    secretVersion,
+    revokeTimeMs,
+    expireTimeMs,
+    version,
     firstKeyId: key.firstKeyId ?? id,
     digest: keptBuffer(key.digest, "base64url"),
     restrictions: restrictionsOf(key),

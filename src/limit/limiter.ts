@@ -117,7 +117,8 @@ export function createLimiter(options: {
     }
     const unixMs = clock.unixMs();
     return {
-      ...{ ...decision(team?.log, limit, teamWaitMs, unixMs), accepted },
+      ...decision(team?.log, limit, teamWaitMs, unixMs),
+      accepted,
       key: { ...decision(own?.log, key.limit, keyWaitMs, unixMs), accepted },
     };
   }

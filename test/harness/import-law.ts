@@ -161,12 +161,13 @@ function packageOf(specifier: string): string {
   return specifier.startsWith("@") ? parts.slice(0, 2).join("/") : (parts[0] ?? "");
 }
 
-function formViolations({ path, lines, reExports, hasDefaultExport }: SourceFacts): string[] {
+function formViolations({ path, lines, reExports, hasDefaultExport, packsLines }: SourceFacts): string[] {
   return [
     ...(emptyNames.test(path) ? [`${path}: name it after what it holds.`] : []),
     ...(lines > fileLinesMax
       ? [`${path} has ${lines} lines, over ${fileLinesMax}: split it by reason.`]
       : []),
+    ...(packsLines ? [`${path} spreads a literal to pack lines: write its members.`] : []),
     ...(hasDefaultExport ? [`${path} has a default export: give it a name.`] : []),
     ...reExports.map((from) => `${path} exports from ${from}: let its users import it from there.`),
   ];

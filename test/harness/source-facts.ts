@@ -12,6 +12,8 @@ export interface SourceFacts {
   /** The modules that the file re-exports from. */
   readonly reExports: readonly string[];
   readonly hasDefaultExport: boolean;
+  /** Whether it spreads a literal, which only puts several members on one line. */
+  readonly packsLines: boolean;
   /** Uses of the process's clock, randomness, console and environment, such as `Date.now`. */
   readonly ambient: readonly string[];
 }
@@ -65,6 +67,7 @@ export function readFacts(path: string, text: string): SourceFacts {
     ],
     reExports: exported.flatMap(({ moduleRequest }) => moduleRequest?.value ?? []),
     hasDefaultExport: exported.some(({ exportName }) => exportName.kind === "Default"),
+    packsLines: /^\s*\.\.\.\{[^}]*\},?$/m.test(text),
     ambient: [...ambient],
   };
 }

@@ -86,6 +86,7 @@ describe("each rule finds what breaks it", () => {
     "a default export": ["src/keys/a.ts", "export default 1;", /default export/],
     "a barrel": ["src/keys/a.ts", 'export * from "./b.ts";', /exports from/],
     "a re-exported name": ["src/keys/a.ts", 'export { x } from "./b.ts";', /exports from/],
+    "a spread that packs lines": ["src/keys/a.ts", "const x = {\n  ...{ a, b: c },\n};", /write its members/],
     "an empty name": ["src/keys/utils.ts", "", /name it after/],
     "a long file": ["src/keys/a.ts", "\n".repeat(401), /has 401 lines/],
   };

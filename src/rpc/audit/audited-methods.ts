@@ -71,7 +71,8 @@ const changes: ReadonlyMap<DescMethod, AuditedMethod> = new Map([
     const changed = maskedFields(updateMask, updateKey.input);
     const ends = changed.includes("expire_time");
     return {
-      ...{ team: teamId, key: keyId },
+      team: teamId,
+      key: keyId,
       detail: { changed, expire_time: ends ? timeText(expireTime) : undefined },
     };
   }),

@@ -60,7 +60,9 @@ async function inspect({ db }: MongoConnection): Promise<StoreInspection> {
   const secretVersions = [...new Set([...ofKeys, ...ofTokens])];
   return {
     words: `database ${db.databaseName}, ${schema}, ${server}`,
-    ...{ ...seen, secretVersions, newestSchema: newest },
+    ...seen,
+    secretVersions,
+    newestSchema: newest,
     ...(!isSet && !isCluster && { warning: noReplicaSet }),
     ...(fleetId !== undefined && { fleetId }),
   };

@@ -91,8 +91,10 @@ export async function openMongoStores(parts: MongoStoresParts): Promise<Stores> 
     await preparing.client.close();
     const guarded = whileHolding(guard, call);
     const holdTeam = createHoldTeam(collectionsOf(serving.db), {
-      ...{ clock: parts.clock, newIncarnation: parts.newIncarnation },
-      ...{ call: guarded, readOptions },
+      clock: parts.clock,
+      newIncarnation: parts.newIncarnation,
+      call: guarded,
+      readOptions,
     });
     const fleet = control && { id: await fleetIdOf(served, parts), control, schema, holdTeam };
     const reads = { readOptions, linearizable: served.readOptions };

@@ -59,7 +59,8 @@ export function createBackgroundRunStore(db: DatabaseSync): BackgroundRunStore {
         return statement.list.all(teamId, timeMs, timeMs, id, apps, apps, limit).map(check);
       }),
     ...createKeptTexts(db, {
-      ...{ table: "background_runs", noBytes: null },
+      table: "background_runs",
+      noBytes: null,
       // A run under way is not forgotten.
       oldestWhere: "state <> 'running'",
     }),
