@@ -125,8 +125,8 @@ export interface KeyStore {
    * Keys of a team, newest first; within one millisecond, by id descending. At most `limit` of
    * them, and only those after `after` and up to and with `until` where these are given. Keys that
    * are not active only where `includeRevoked`, alone where it is "only", and never one that is
-   * pending. With `match`, only
-   * keys that it fits; every character of its texts stands for itself. An unknown team has none.
+   * pending. With `match`, only keys that it fits; every character of its texts stands for itself.
+   * An unknown team has none.
    */
   list(query: {
     teamId: string;

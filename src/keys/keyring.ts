@@ -1,6 +1,6 @@
 /**
- * The use cases that a key's creation and revocation share: of a member, of the command
- * line, and of the finder of a key.
+ * The use cases that a key's creation and revocation share: of a member, of the command line, and
+ * of the finder of a key.
  */
 
 import { noteSubject } from "../audit/pending-change.ts";

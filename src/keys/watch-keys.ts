@@ -40,8 +40,7 @@ export type WatchKeys = (
  * `KeyService.WatchKeys`: first `opened`, then each change of the team's keys once, and a heartbeat
  * whenever nothing was sent for `heartbeatMs`. Access is checked again every `recheckMs`, so that
  * the stream ends within a second once the session, the membership, the preview access or the team
- * is gone, or this process may have missed a change.
- * RequestObservers keeps no session alive.
+ * is gone, or this process may have missed a change. To watch keeps no session alive.
  */
 export function createWatchKeys(parts: WatchKeysParts): WatchKeys {
   const { teams, events, heartbeatMs = bounds.keyWatchHeartbeatMs } = parts;

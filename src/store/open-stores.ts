@@ -7,8 +7,8 @@ import type { StoreInspection, Stores } from "./stores.ts";
 
 /**
  * Opens the store that the settings name: MongoDB where a URI is set, else the embedded one. With a
- * Redis for shared limits, it serves MongoDB together with others, and not alone. Only
- * that one's code is loaded: the driver of MongoDB is a quarter of all modules.
+ * Redis for shared limits, it serves MongoDB together with others, and not alone. Only that one's
+ * code is loaded: the driver of MongoDB is a quarter of all modules.
  */
 export async function openStores(
   {

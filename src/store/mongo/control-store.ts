@@ -51,8 +51,8 @@ export function createControlStore(
 
   /**
    * Writes what depends on the document's contents, on the condition that they are still the same;
-   * undefined: nothing is left to write.
-   * A miss means that another instance's write came first, so all of them together go on.
+   * undefined: nothing is left to write. A miss means that another instance's write came first, so
+   * all of them together go on.
    */
   async function writeFrom(
     changeOf: (base: ControlDocument) => Change | undefined,

@@ -20,10 +20,10 @@ import {
 const after = { returnDocument: "after" } as const;
 
 /**
- * `KeyStore.rotate` without transactions. The successor is first written as
- * pending. One conditional write on the old key then decides, and only after it the successor can
- * be used. What stops in between leaves a pending successor: if the old key names it, the rotation
- * is done and is only to be completed, and else nothing has happened.
+ * `KeyStore.rotate` without transactions. The successor is first written as pending. One
+ * conditional write on the old key then decides, and only after it the successor can be used. What
+ * stops in between leaves a pending successor: if the old key names it, the rotation is done and is
+ * only to be completed, and else nothing has happened.
  *
  * Both writes may be repeated, and are where the store fails: whether the old key has ended should
  * be known.

@@ -43,9 +43,8 @@ export function createStoreCall(timeoutMs: number): StoreCall {
 
 /**
  * Calls of the one instance that may serve the store: UNAVAILABLE, or what `lost` makes, where the
- * guard does not hold.
- * The guard is checked again after the work, because the process may have been frozen in between. A
- * successor may then be serving, which does not know of the write.
+ * guard does not hold. The guard is checked again after the work, because the process may have been
+ * frozen in between. A successor may then be serving, which does not know of the write.
  */
 export function whileHolding(
   guard: Pick<InstanceGuard, "holds">,
