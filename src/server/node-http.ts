@@ -256,5 +256,10 @@ export function writeHead(
 ): void {
   const all = length === undefined ? headers : [...headers, "Content-Length", String(length)];
   if (isHttp2Response(res)) res.writeHead(status, all);
-  else res.writeHead(status, all);
+  else {
+    res.writeHead(status, all);
+    // Behind another answer on its connection, Node would put the head of bytes before all that
+    // waits to be written, and so before a `100 Continue`.
+    if (res.socket === null) res.flushHeaders();
+  }
 }

@@ -1,4 +1,5 @@
 import { Agent, request as httpRequest } from "node:http";
+import { setImmediate } from "node:timers/promises";
 import { expect, test } from "vitest";
 import type { HttpHandler } from "#src/http/handler.ts";
 import { fail, Refusal } from "#src/refusal/refusal.ts";
@@ -390,6 +391,35 @@ test("a caller that waits for a 100 gets it only if the handler reads the body",
     await refused.closed();
   }
 });
+
+test.each([
+  ["sent at once", async () => ({ ...jsonAnswer(200, ""), body: Buffer.from("second") })],
+  ["streamed", async () => ({ ...jsonAnswer(200, ""), body: chunksOf(Buffer.from("second")) })],
+])(
+  "a 100 that waits behind an answer comes before the head of its own answer, which is %s",
+  async (_, second) => {
+    const first = Promise.withResolvers<void>();
+    const { port, requests } = await served(async (request) => {
+      await request.readBody(100);
+      if (request.header("expect") === undefined) await first.promise;
+      return request.header("expect") === undefined ? jsonAnswer(200, "first") : second();
+    });
+    const client = rawSocket({ port });
+    client.send(post(["Content-Length: 0"]) + post(["Expect: 100-continue", "Content-Length: 5"], "hello"));
+    await soon(() => requests.running()).toBe(2);
+    await setImmediate();
+    first.resolve();
+    const heard = await client.until((all) => all.includes("second"));
+    const parts = heard.split("HTTP/1.1 ").map((part) => part.slice(0, 3));
+    expect(parts).toEqual(["", "200", "100", "200"]);
+    expect(heard.indexOf("100 Continue")).toBeGreaterThan(heard.indexOf("first"));
+    expect(heard).toContain("100 Continue\r\n\r\nHTTP/1.1 200 OK");
+  },
+);
+
+async function* chunksOf(bytes: Uint8Array) {
+  yield bytes;
+}
 
 test("a caller that disconnects aborts its request's signal as CANCELLED, but not after the answer", async () => {
   const signals: AbortSignal[] = [];
