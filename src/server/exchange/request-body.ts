@@ -18,6 +18,8 @@ export class RequestBody {
   readonly #incoming: BodySource;
   readonly #limits: TransportLimits;
   #isAsked = false;
+  /** Whether the caller asked for `100 Continue`, and has not got it. */
+  #lacks100: boolean;
   /** Undefined while the bytes wait in Node's stream. */
   #collected: CollectedBytes | undefined;
   /** Bytes past these wait with the sender. */
@@ -41,6 +43,7 @@ export class RequestBody {
     this.#incoming = incoming;
     this.#limits = limits;
     this.#bytesMax = limits.waitingBodyBytesMax;
+    this.#lacks100 = expects100(incoming);
     if (mayComeInManyChunks(incoming)) this.#collect();
   }
 
@@ -51,11 +54,11 @@ export class RequestBody {
    */
   atHand(bytesMax: number): BodyOutcome | undefined {
     this.#ask();
-    const { head, req } = this.#incoming;
+    const { req } = this.#incoming;
     if (this.#isLost()) return gone;
     if (declaredBytes(this.#incoming) > bytesMax) return { kind: "too_large" };
-    // If the caller expects a 100 and gets none, Node closes the connection.
-    if (headerOf(head, "expect") !== undefined) return undefined;
+    // Node closes a connection whose caller does not get the 100.
+    if (this.#lacks100) return undefined;
     if ((this.#collected?.size ?? req.readableLength) >= longBodyBytes) return undefined;
     if (this.#collected !== undefined) return this.#outcome(this.#collected, bytesMax);
     // Over HTTP/2 only a request without a body comes here.
@@ -133,13 +136,14 @@ export class RequestBody {
    */
   drop(): boolean {
     this.giveUp();
-    const { head, req, res } = this.#incoming;
+    const { req, res } = this.#incoming;
     if (isGone(res)) return false;
     this.#isDropped ??= !req.readableEnded && declaredBytes(this.#incoming) !== 0;
     if (!this.#isDropped) return false;
     if (this.#dropChunk === undefined) this.#dropRest();
-    // If the caller waits for a 100 before it uploads, there is no upload to cut off.
-    return !isHttp2Response(res) && !res.shouldKeepAlive && headerOf(head, "expect") === undefined;
+    // A caller may upload before it gets the 100 (RFC 9110, section 10.1.1). One that waits for it
+    // closes the connection, because the answer says that it will be closed.
+    return !isHttp2Response(res) && (!res.shouldKeepAlive || this.#lacks100);
   }
 
   #dropRest(): void {
@@ -167,9 +171,8 @@ export class RequestBody {
 
   /** Begins a reading that may wait, and sends `100 Continue` to a caller that waits for it. */
   #begin(held: HeldBytes | undefined): CollectedBytes {
-    const { head, res } = this.#incoming;
-    const expect = headerOf(head, "expect") ?? "";
-    if (/100-continue/i.test(expect) && head.httpVersion !== "1.0") res.writeContinue();
+    if (this.#lacks100) this.#incoming.res.writeContinue();
+    this.#lacks100 = false;
     this.#held = held;
     return this.#collect();
   }
@@ -235,6 +238,10 @@ type BodySource = Pick<Incoming, "head" | "req" | "res">;
 function mayComeInManyChunks({ head, req }: BodySource): boolean {
   if (isHttp2Request(req)) return !req.stream.endAfterHeaders;
   return headerOf(head, "transfer-encoding") !== undefined;
+}
+
+function expects100({ head }: BodySource): boolean {
+  return head.httpVersion !== "1.0" && /100-continue/i.test(headerOf(head, "expect") ?? "");
 }
 
 /** The announced length of the body: 0 if there is no body, NaN if no length was announced. */

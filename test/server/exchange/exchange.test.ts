@@ -386,9 +386,16 @@ test("a caller that waits for a 100 gets it only if the handler reads the body",
   const handler: HttpHandler = async (request) => jsonAnswer(200, (await request.readBody(4)).kind);
   for (const unwilling of [await served(refusing), await served(handler)]) {
     const refused = rawSocket({ port: unwilling.port });
+    const errors: Error[] = [];
+    refused.socket.on("error", (error) => errors.push(error));
     refused.send(post(["Expect: 100-continue", "Content-Length: 5000000"]));
-    expect(await refused.until(answered(1))).not.toContain("100 Continue");
+    const refusal = await refused.until(answered(1));
+    expect(refusal).not.toContain("100 Continue");
+    expect(refusal).toContain("Connection: close");
+    // A caller that does not wait for the 100 can end its upload, and reads the answer.
+    refused.send(Buffer.alloc(5_000_000, "x"));
     await refused.closed();
+    expect(errors).toEqual([]);
   }
 });
 
