@@ -287,7 +287,8 @@ class GrpcPieces implements PieceSource, GrpcAnswer {
     }
     const text = textOf(message);
     if (typeof text === "string") this.#waiting.put(text);
-    else this.cancel(text);
+    // The reader then cancels the call, which may be over by now.
+    else this.#waiting.fail(text);
   }
 
   #takeAhead(): Buffer | undefined {

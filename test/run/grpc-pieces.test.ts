@@ -1,6 +1,7 @@
 import { createServer, type ServerHttp2Stream } from "node:http2";
 import type { AddressInfo } from "node:net";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
+import { streamTurns } from "#src/limit/stream-turns.ts";
 import { appOn, causeOf, openAppRunner, refusalOf, runOf } from "../harness/app-backends.ts";
 import { readPieces, type Script, serveGrpcApp } from "../harness/streamed-apps.ts";
 
@@ -118,20 +119,43 @@ describe("UNIMPLEMENTED", () => {
   });
 });
 
-test.each([
+describe.each([
   ["is no message of the contract", [0x0a, 9, 0x61]],
   ["is not UTF-8", [0x0a, 1, 0xff]],
-])("a message that %s fails the stream after what came before", async (_, bytes) => {
-  const server = await serveFrames((stream) => {
-    endWith(stream, "0");
-    stream.respond(type, { waitForTrailers: true });
-    stream.write(Buffer.from([0, 0, 0, 0, 3, 0x0a, 1, 0x61]));
-    stream.end(Buffer.from([0, 0, 0, 0, bytes.length, ...bytes]));
+])("a message that %s", (_, bytes) => {
+  const unreadable = Buffer.from([0, 0, 0, 0, bytes.length, ...bytes]);
+  const failed = { refusal: { reason: "APP_FAILED", mayHaveRun: true } };
+
+  test("fails the stream after what came before", async () => {
+    const server = await serveFrames((stream) => {
+      endWith(stream, "0");
+      stream.respond(type, { waitForTrailers: true });
+      stream.write(Buffer.from([0, 0, 0, 0, 3, 0x0a, 1, 0x61]));
+      stream.end(unreadable);
+    });
+    await using runner = openAppRunner();
+    const read = await readPieces(await runner.stream(runOf(appOn(server.backend))));
+    expect(read).toMatchObject({ pieces: ["a"], ...failed });
   });
-  await using runner = openAppRunner();
-  expect(await readPieces(await runner.stream(runOf(appOn(server.backend))))).toMatchObject({
-    pieces: ["a"],
-    refusal: { reason: "APP_FAILED", mayHaveRun: true },
+
+  test("fails the stream and the run that wait for it, also if their turn comes after the call's end", async () => {
+    const server = await serveFrames(async (stream, path) => {
+      endWith(stream, path.endsWith("/StreamRun") ? "0" : "12");
+      stream.respond(type, { waitForTrailers: true });
+      await isAwaited.promise;
+      stream.end(path.endsWith("/StreamRun") ? unreadable : undefined);
+    });
+    const isAwaited = Promise.withResolvers<void>();
+    const { ask } = streamTurns;
+    const late = (work: () => void) => void setTimeout(() => ask.call(streamTurns, work), 50);
+    const asked = vi.spyOn(streamTurns, "ask").mockImplementation(late);
+    onTestFinished(() => asked.mockRestore());
+    await using runner = openAppRunner();
+    const reading = readPieces(await runner.stream(runOf(appOn(server.backend))));
+    isAwaited.resolve();
+    expect(await reading).toMatchObject({ pieces: [], ...failed });
+    expect(await refusalOf(runner.run(runOf(appOn(server.backend))))).toMatchObject(failed.refusal);
+    expect(asked).toHaveBeenCalledTimes(2);
   });
 });
 
