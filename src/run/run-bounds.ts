@@ -33,8 +33,11 @@ export const runBounds = {
   claimMsMax: 4_000,
   /** Requests that wait for a run of the same key. */
   runWaitersMax: 64,
-  /** How long before its caller's deadline such a request is answered. */
-  runWaitSpareMs: 50,
+  /**
+   * How long before its caller's deadline such a request is answered: the way of the request and of
+   * the answer is a part of the caller's time.
+   */
+  runWaitSpareMs: 200,
   /** How often what came of a run is written again if the store failed, and how much may wait. */
   recordRetryMs: 1_000,
   unwrittenRunsMax: 10_000,
