@@ -122,14 +122,15 @@ function appRefused(words: string, clean: CleanWords, answered: number | string)
   return fail("APP_REFUSED", { problem, cause: `The app answered ${answered}.`, mayHaveRun: true });
 }
 
-function appBusy(waitMs: number, answered: number | string): Refusal {
+/** The refusal of an app that has done nothing, and asks for this wait. It is cut to 1 to 60 s. */
+export function appBusy(waitMs: number, answered: number | string): Refusal {
   const retryAfterMs = Math.min(Math.max(waitMs, runBounds.appBusyMsMin), runBounds.appBusyMsMax);
   const wait = Math.ceil(retryAfterMs / 1_000);
   const problem = `The app is busy, and has not done this run. Try again in ${wait} s.`;
   return fail("APP_BUSY", {
     problem,
     retryAfterMs,
-    cause: `The app answered ${answered}, and when to repeat.`,
+    cause: `The app answered ${answered}.`,
   });
 }
 

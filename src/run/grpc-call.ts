@@ -1,5 +1,6 @@
 // One call of a gRPC app: its request and its messages, and the refusal that its status becomes.
 
+import { type ClientHttp2Stream, constants } from "node:http2";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
 import { connectivityState, type Metadata, status } from "@grpc/grpc-js";
 import {
@@ -11,8 +12,8 @@ import { systemClock, type Timers } from "../base/clock.ts";
 import { traceHeaders } from "../http/trace-context.ts";
 import { type HeldBytes, overloaded } from "../limit/byte-budget.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
-import { type CleanWords, refusalOfStatus } from "./app-refusals.ts";
-import { type ChannelLease, CountedMetadata } from "./grpc-channels.ts";
+import { appBusy, type CleanWords, refusalOfStatus } from "./app-refusals.ts";
+import { type ChannelLease, WatchedMetadata } from "./grpc-channels.ts";
 import { runBounds } from "./run-bounds.ts";
 import { appFailed, appTimedOut, appUnreachable, nameOfFailure, type Run, takeText } from "./runner.ts";
 
@@ -37,15 +38,20 @@ export function startCall(
   // Before a call has a stream on a connection, its peer is the channel's target.
   const isSent = () => call.getPeer() !== connection.getTarget();
   const noConnection = isConnected ? neverLate : callIfNotConnected(channel, timers, cancel);
+  let stream: ClientHttp2Stream | undefined;
+  let hasHead = false;
   let mayHideMessage = false;
   let hasMessage = false;
   let hasRoom = true;
-  const metadata = new CountedMetadata({
+  const metadata = new WatchedMetadata({
     take(bytes) {
       hasRoom &&= run.held.take(bytes);
       return hasRoom;
     },
     give: (bytes) => run.held.give(bytes),
+    onStream(made) {
+      stream = made;
+    },
   });
   metadata.set("x-request-id", run.requestId);
   const carried = traceHeaders(run.traceContext);
@@ -53,6 +59,7 @@ export function startCall(
   metadata.set("grpc-timeout", `${Math.max(1, Math.ceil(msTold()))}m`);
   call.start(metadata, {
     onReceiveMetadata(head) {
+      hasHead = true;
       // The library itself ends a call with UNIMPLEMENTED if it can't read a message of the answer.
       mayHideMessage = !head.get("grpc-encoding").every((encoding) => knownEncodings.has(encoding));
       answer.onHead();
@@ -86,6 +93,9 @@ export function startCall(
         ? fail("DEADLINE_EXCEEDED", { mayHaveRun: true })
         : appTimedOut("The call's deadline passed.");
     }
+    // A server that refuses a stream has done nothing with it (RFC 9113, section 8.7). So end
+    // those, too, that come after the last one of a server that closes its connection.
+    if (stream?.rstCode === constants.NGHTTP2_REFUSED_STREAM && !hasHead) return appBusy(0, "REFUSED_STREAM");
     const [bytes] = trailer.get("grpc-status-details-bin");
     const said = { code, details, trailer: bytes instanceof Buffer ? bytes : undefined };
     const refusal = refusalOfStatus(said, cleanWords);
@@ -167,7 +177,9 @@ function callIfNotConnected({ connections }: ChannelLease, timers: Timers, cance
 
 const neverLate = { stop: () => false };
 
-function nameOf(code: status, details: string): string {
+/** The library gives no code where it can't decompress a message. */
+function nameOf(code: status | undefined, details: string): string {
+  if (code === undefined) return "a message can't be decompressed";
   return nameOfFailure(new Error(`${code} ${status[code]}: ${details}`));
 }
 

@@ -234,40 +234,47 @@ class CollectingCall extends Http2SubchannelCall {
     super(stream, tracker, listener, transport, id);
     collectWhilePaused(stream);
     const bytesMax = transport.getOptions()["grpc.max_receive_message_length"] ?? defaultMessageBytesMax;
-    const memory = memoryIn(stream.sentHeaders);
-    const decoder = new MessageDecoder(bytesMax < 0 ? Number.POSITIVE_INFINITY : bytesMax, memory);
+    const watch = watchIn(stream.sentHeaders);
+    watch?.onStream(stream);
+    const decoder = new MessageDecoder(bytesMax < 0 ? Number.POSITIVE_INFINITY : bytesMax, watch);
     Object.assign(this, { decoder });
   }
 }
 
-/** The metadata of a call, and what counts the message of its answer that is not whole yet. */
-export class CountedMetadata extends Metadata {
-  readonly memory: Memory;
+/** Counts the message of a call's answer that is not whole yet, and is told the call's stream. */
+interface CallWatch extends Memory {
+  /** Called before any byte is sent. */
+  onStream(stream: ClientHttp2Stream): void;
+}
 
-  constructor(memory: Memory) {
+/** The metadata of a call, and what watches it on its connection. */
+export class WatchedMetadata extends Metadata {
+  readonly watch: CallWatch;
+
+  constructor(watch: CallWatch) {
     super();
-    this.memory = memory;
+    this.watch = watch;
   }
 
   /** The library gives its own copies to the connection. */
   override clone(): Metadata {
-    const cloned = new CountedMetadata(this.memory);
+    const cloned = new WatchedMetadata(this.watch);
     cloned.setOptions(this.getOptions());
     cloned.merge(this);
     return cloned;
   }
 
   override toHttp2Headers() {
-    return Object.assign(super.toHttp2Headers(), { [counted]: this });
+    return Object.assign(super.toHttp2Headers(), { [watched]: this });
   }
 }
 
 /** HTTP/2 sends no header that is named by a symbol. */
-const counted = Symbol("counted");
+const watched = Symbol("watched");
 
-function memoryIn(headers: object = {}): Memory | undefined {
-  const metadata: unknown = Reflect.get(headers, counted);
-  return metadata instanceof CountedMetadata ? metadata.memory : undefined;
+function watchIn(headers: object = {}): CallWatch | undefined {
+  const metadata: unknown = Reflect.get(headers, watched);
+  return metadata instanceof WatchedMetadata ? metadata.watch : undefined;
 }
 
 /** The library's own default. */

@@ -91,13 +91,6 @@ describe("a failure becomes APP_FAILED, is sent once, and has a cause for the lo
     expect(server.seen.runs).toBe(1);
   });
 
-  test("a refused stream, although gRPC calls it safe to send again", async () => {
-    await using server = await serveHttp2((stream) => stream.close(constants.NGHTTP2_REFUSED_STREAM));
-    await using runner = openAppRunner();
-    expect(await refusalOf(runner.run(runOf(appOn(server.backend))))).toMatchObject({ reason: "APP_FAILED" });
-    expect(server.seen.streams).toBe(1);
-  });
-
   test("a connection that breaks during the run", async () => {
     await using server = await serveHttp2((stream) => stream.session?.destroy());
     await using runner = openAppRunner();
@@ -118,6 +111,17 @@ describe("a failure becomes APP_FAILED, is sent once, and has a cause for the lo
     expect(await refusalOf(runner.run(runOf(appOn(server.backend))))).toMatchObject({ reason: "APP_FAILED" });
   });
 
+  test("a message that is compressed, and its head does not say how", async () => {
+    await using server = await serveHttp2((stream) => {
+      stream.respond({ ":status": 200, "content-type": "application/grpc" });
+      stream.end(Buffer.from([1, 0, 0, 0, 3, 0x0a, 1, 0x61]));
+    });
+    await using runner = openAppRunner();
+    const refusal = await refusalOf(runner.run(runOf(appOn(server.backend))));
+    expect(refusal).toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
+    expect(causeOf(refusal)).toContain("can't be decompressed");
+  });
+
   test("an output over the bound; an output of exactly the bound is accepted", async () => {
     await using server = await serveGrpc((call, answer) =>
       answer(null, { text: "x".repeat(Number(call.request.text)) }),
@@ -133,6 +137,24 @@ describe("a failure becomes APP_FAILED, is sent once, and has a cause for the lo
       /RESOURCE_EXHAUSTED/,
     );
   });
+});
+
+test("a stream that the server refuses before it has begun to answer is APP_BUSY, as nothing has run", async () => {
+  const head = { ":status": 200, "content-type": "application/grpc" };
+  const refuse = (stream: ServerHttp2Stream) => stream.close(constants.NGHTTP2_REFUSED_STREAM);
+  const busy = { reason: "APP_BUSY", mayHaveRun: false, retryAfterMs: 1_000 };
+  await using refusing = await serveHttp2(refuse);
+  await using begun = await serveHttp2((stream) => {
+    stream.respond(head);
+    stream.write("", () => refuse(stream));
+  });
+  await using runner = openAppRunner();
+  const app = appOn(refusing.backend);
+  expect(await refusalOf(runner.run(runOf(app)))).toMatchObject(busy);
+  expect(await refusalOf(runner.stream(runOf(app)).then(() => ""))).toMatchObject(busy);
+  expect(refusing.seen.streams).toBe(2);
+  const failed = { reason: "APP_FAILED", mayHaveRun: true };
+  expect(await refusalOf(runner.run(runOf(appOn(begun.backend))))).toMatchObject(failed);
 });
 
 const unreachable = { reason: "APP_UNREACHABLE", mayHaveRun: false, retryAfterMs: 1_000 };
