@@ -269,6 +269,8 @@ export const bounds = {
   /** In how many chunks it may come: each costs about a microsecond, however small it is. */
   drainedBodyChunksMax: 65_536,
   drainedBodyMsMax: 10_000,
+  /** How long a caller may take to begin it that is refused the 100 for which it may wait. */
+  unaskedBodyMsMax: 1_000,
   /** How long a call to Redis may take, and the opening of a connection. */
   redisCallMsMax: 100,
   /** The least time between two attempts to open a connection to Redis. */

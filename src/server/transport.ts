@@ -104,6 +104,8 @@ export interface TransportLimits {
   readonly drainedBodyBytesMax: number;
   readonly drainedBodyChunksMax: number;
   readonly drainedBodyMsMax: number;
+  /** The same until a body begins to arrive for which no `100 Continue` was sent. */
+  readonly unaskedBodyMsMax: number;
   /**
    * During a drain, how long an idle connection stays open for a request that may be on its way.
    */
@@ -149,6 +151,7 @@ export const transportLimits: TransportLimits = Object.freeze({
   drainedBodyBytesMax: bounds.drainedBodyBytesMax,
   drainedBodyChunksMax: bounds.drainedBodyChunksMax,
   drainedBodyMsMax: bounds.drainedBodyMsMax,
+  unaskedBodyMsMax: bounds.unaskedBodyMsMax,
   idleCloseDelayMs: 250,
 });
 

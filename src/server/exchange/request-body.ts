@@ -141,26 +141,33 @@ export class RequestBody {
     this.#isDropped ??= !req.readableEnded && declaredBytes(this.#incoming) !== 0;
     if (!this.#isDropped) return false;
     if (this.#dropChunk === undefined) this.#dropRest();
-    // A caller may upload before it gets the 100 (RFC 9110, section 10.1.1). One that waits for it
-    // closes the connection, because the answer says that it will be closed.
+    // A caller may upload without its 100 (RFC 9110, section 10.1.1), also after the answer.
     return !isHttp2Response(res) && (!res.shouldKeepAlive || this.#lacks100);
   }
 
   #dropRest(): void {
     const { req } = this.#incoming;
+    const { drainedBodyMsMax, unaskedBodyMsMax } = this.#limits;
     let { drainedBodyBytesMax: bytesLeft, drainedBodyChunksMax: chunksLeft } = this.#limits;
+    let isUnasked = this.#lacks100;
     const cutOff = () => {
       this.#dropChunk = ignore;
       if (isHttp2Request(req)) req.stream.close(constants.NGHTTP2_NO_ERROR);
       else req.socket.destroySoon();
     };
+    const within = (msMax: number) => {
+      clearTimeout(this.#dropTimer);
+      this.#dropTimer = setTimeout(cutOff, msMax);
+    };
     this.#dropChunk = (chunk) => {
+      if (isUnasked) within(drainedBodyMsMax);
+      isUnasked = false;
       bytesLeft -= chunk.length;
       chunksLeft -= 1;
       freeChunk(req, chunk);
       if (bytesLeft < 0 || chunksLeft < 0) cutOff();
     };
-    this.#dropTimer = setTimeout(cutOff, this.#limits.drainedBodyMsMax);
+    within(isUnasked ? unaskedBodyMsMax : drainedBodyMsMax);
     this.#take(this.#collect()).free?.();
   }
 

@@ -353,6 +353,20 @@ test("a refused upload that arrives too slowly is cut off after the time limit, 
   await soon(() => openConnections(port)).toBe(0);
 });
 
+test("a caller that is refused its 100 may begin its upload within a time limit, and end it within a longer one", async () => {
+  const limits = { unaskedBodyMsMax: 200, drainedBodyMsMax: 600_000 };
+  const { port } = await served(refusing, { limits });
+  const uploads = rawSocket({ port });
+  uploads.send(post(["Expect: 100-continue", "Content-Length: 100"], "1"));
+  await uploads.until(answered(1));
+  const waits = rawSocket({ port });
+  waits.send(post(["Expect: 100-continue", "Content-Length: 100"]));
+  expect(answersIn(await waits.closed()).map(({ status }) => status)).toEqual([401]);
+  await soon(() => openConnections(port)).toBe(1);
+  uploads.send("1".repeat(99));
+  expect(answersIn(await uploads.closed()).map(({ status }) => status)).toEqual([401]);
+});
+
 test("an HTTP/2 upload that is refused unread is answered at once, and may still be finished", async () => {
   const { url } = await served(refusing);
   const session = await h2cSession(url);
