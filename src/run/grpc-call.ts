@@ -35,10 +35,10 @@ export function startCall(
   const deadline = isConnected ? Number.POSITIVE_INFINITY : systemClock.unixMs() + msTold();
   const call = connection.createCall(grpcPaths[method], deadline, null, null, null);
   const cancel = () => call.cancelWithStatus(status.CANCELLED, "Cancelled by Keyrun.");
-  // Before a call has a stream on a connection, its peer is the channel's target.
-  const isSent = () => call.getPeer() !== connection.getTarget();
   const noConnection = isConnected ? neverLate : callIfNotConnected(channel, timers, cancel);
+  /** Undefined until the call has a connection. */
   let stream: ClientHttp2Stream | undefined;
+  const isSent = () => stream !== undefined;
   let hasHead = false;
   let mayHideMessage = false;
   let hasMessage = false;

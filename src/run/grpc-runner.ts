@@ -36,10 +36,10 @@ import { wholeOutput } from "./stream/running-streams.ts";
  * left to the app or its caller as its deadline, and with `x-request-id` and the trace context in
  * its metadata. A call that got no connection, or none within `backendConnectMsMax`, becomes
  * APP_UNREACHABLE; if the server is down, that is at once. DEADLINE_EXCEEDED becomes APP_TIMEOUT,
- * unless it is the caller's. An app may refuse or be busy (`app-refusals.ts`). Every other status
- * but OK becomes APP_FAILED, and so does a message of more than `outputBytesMax` bytes. A server
- * that has only one of the two methods is called twice: the other method was UNIMPLEMENTED, so
- * nothing had run.
+ * unless it is the caller's. An app may refuse or be busy (`app-refusals.ts`), and is busy where it
+ * refuses the stream. Every other status but OK becomes APP_FAILED, and so does a message of more
+ * than `outputBytesMax` bytes. A server that has only one of the two methods is called twice: the
+ * other method was UNIMPLEMENTED, so nothing had run.
  */
 export function createGrpcRunner(
   clock: Clock,

@@ -398,7 +398,8 @@ test("a caller that waits for a 100 gets it only if the handler reads the body",
   expect(heard).not.toContain("Connection: close");
 
   const handler: HttpHandler = async (request) => jsonAnswer(200, (await request.readBody(4)).kind);
-  for (const unwilling of [await served(refusing), await served(handler)]) {
+  const limits = { unaskedBodyMsMax: 600_000 };
+  for (const unwilling of [await served(refusing, { limits }), await served(handler, { limits })]) {
     const refused = rawSocket({ port: unwilling.port });
     const errors: Error[] = [];
     refused.socket.on("error", (error) => errors.push(error));
