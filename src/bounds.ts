@@ -288,4 +288,8 @@ export const bounds = {
   fleetMarkMs: 60_000,
   /** How often each instance looks at the mark. */
   fleetMarkLookMs: 5_000,
+  /** Characters of the words that say why a call of another server failed. */
+  causeCharactersMax: 300,
+  /** How deep a cause is looked for. */
+  causeLevelsMax: 8,
 } as const;

@@ -9,13 +9,14 @@ import {
   StreamRunResponseSchema,
 } from "#gen/keyrun/v1/app_backend_service_pb.ts";
 import { systemClock, type Timers } from "../base/clock.ts";
+import { innermostCause } from "../base/innermost-cause.ts";
 import { traceHeaders } from "../http/trace-context.ts";
 import { type HeldBytes, overloaded } from "../limit/byte-budget.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
 import { appBusy, type CleanWords, refusalOfStatus } from "./app-refusals.ts";
 import { type ChannelLease, WatchedMetadata } from "./grpc-channels.ts";
 import { runBounds } from "./run-bounds.ts";
-import { appFailed, appTimedOut, appUnreachable, nameOfFailure, type Run, takeText } from "./runner.ts";
+import { appFailed, appTimedOut, appUnreachable, type Run, takeText } from "./runner.ts";
 
 /**
  * Sends one message and no more. It uses the channel without the library's client, which would read
@@ -180,7 +181,7 @@ const neverLate = { stop: () => false };
 /** The library gives no code where it can't decompress a message. */
 function nameOf(code: status | undefined, details: string): string {
   if (code === undefined) return "a message can't be decompressed";
-  return nameOfFailure(new Error(`${code} ${status[code]}: ${details}`));
+  return innermostCause(new Error(`${code} ${status[code]}: ${details}`));
 }
 
 export type GrpcMethod = "run" | "streamRun";

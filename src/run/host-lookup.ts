@@ -5,9 +5,9 @@ import { isIP, type LookupFunction } from "node:net";
 import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
 import { type ChannelOptions, experimental, status } from "@grpc/grpc-js";
 import type { Clock, Timers } from "../base/clock.ts";
+import { innermostCause } from "../base/innermost-cause.ts";
 import type { HostAddress, ResolvedHost, ResolveHost } from "./resolve-host.ts";
 import { runBounds } from "./run-bounds.ts";
-import { nameOfFailure } from "./runner.ts";
 
 /** Finds the addresses of backends. */
 export interface HostLookup {
@@ -160,7 +160,7 @@ class HostResolver implements experimental.Resolver {
         answer(experimental.statusOrFromValue(endpoints));
       },
       (error) => {
-        answer(experimental.statusOrFromError({ code: status.UNAVAILABLE, details: nameOfFailure(error) }));
+        answer(experimental.statusOrFromError({ code: status.UNAVAILABLE, details: innermostCause(error) }));
       },
     );
   }

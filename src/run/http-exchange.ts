@@ -1,10 +1,11 @@
 import type { Dispatcher } from "undici";
 import type { Clock } from "../base/clock.ts";
+import { innermostCause } from "../base/innermost-cause.ts";
 import { Refusal } from "../refusal/refusal.ts";
 import { type CleanWords, mayRefuse, refusalIn, refusalOfHead } from "./app-refusals.ts";
 import { type AppConnections, CarriedRequest } from "./http-connections.ts";
 import { runBounds } from "./run-bounds.ts";
-import { appFailed, appUnreachable, nameOfFailure } from "./runner.ts";
+import { appFailed, appUnreachable } from "./runner.ts";
 import { ByteBuffer, type Memory } from "./stream/byte-buffer.ts";
 
 /**
@@ -196,7 +197,7 @@ export class HttpExchange extends CarriedRequest implements Dispatcher.DispatchH
   onResponseError(_: Dispatcher.DispatchController, error: Error): void {
     if (this.#isOver || error === notSent) return;
     this.#isOver = true;
-    const failure = nameOfFailure(error);
+    const failure = innermostCause(error);
     this.#end(this.#controller ? appFailed(`The exchange broke off: ${failure}.`) : appUnreachable(failure));
   }
 

@@ -248,14 +248,3 @@ export function endedBy(reason: Refusal, outcome: unknown): Refusal {
   if (reason.reason !== "APP_TIMEOUT" || !isUnsent) return reason;
   return appUnreachable("No connection within the app's timeout.");
 }
-
-/** What the system or a library calls a failure, cut to one line for the log. */
-export function nameOfFailure(error: unknown): string {
-  if (!(error instanceof Error)) return "unknown failure";
-  // If every address of a host failed, Node's message is empty and only the code is set.
-  const code = "code" in error && typeof error.code === "string" ? error.code : error.name;
-  const [line = ""] = (error.message || code).split("\n", 1);
-  return line.slice(0, failureCharactersMax);
-}
-
-const failureCharactersMax = 300;
