@@ -74,5 +74,5 @@ export async function startKeyrun(settings: Readonly<Record<string, string>> = {
 function programOnThisNode(): [string, ...string[]] {
   const flags = ["--max-semi-space-size=8", "--initial-old-space-size=100"];
   const program = fileURLToPath(new URL("../bin/keyrun.mjs", import.meta.url));
-  return ["env", "MALLOC_MMAP_THRESHOLD_=131072", process.execPath, ...flags, program];
+  return [process.execPath, ...flags, program];
 }

@@ -1,8 +1,7 @@
 import { readFileSync } from "node:fs";
 import { totalmem } from "node:os";
 import { fileURLToPath } from "node:url";
-import { getHeapStatistics, setFlagsFromString } from "node:v8";
-import { Script } from "node:vm";
+import { getHeapStatistics } from "node:v8";
 import type { AppParts } from "./app/open.ts";
 import { type App, startApp } from "./app/start.ts";
 import { commandFrom, startWords, stopWords } from "./app/start-words.ts";
@@ -27,32 +26,10 @@ import { isSdkRegistered } from "./traces/registered-sdk.ts";
  */
 const sameSignalMs = 500;
 
-/** How much more than what is alive the heap may hold before V8 collects it again. */
-const heapGrowingPercent = 30;
-
-/**
- * V8 collects the young part of the heap also when young buffers take four times so many MiB: by
- * default 128 MiB. What is read of sockets takes such buffers.
- */
-const youngBuffersMib = 4;
-
-/** How often the process looks whether it has memory to give back. */
-const giveBackMs = 5_000;
-/** A process that used less of a core than this since the last look is idle. */
-const idleShareMax = 0.1;
-
 /** `keyrun serve`: runs until a signal ends it, and returns the exit code. */
 export async function serve(): Promise<number> {
   const settings = readSettings(process.env, (path) => readFileSync(path, "utf8"));
   if ("problems" in settings) return refuse(settings.problems);
-  // V8 reads this after each major collection. Without it the heap of a busy server grows to
-  // several times of what is alive. Not every way to start Keyrun can pass flags to Node.
-  setFlagsFromString(`--heap-growing-percent=${heapGrowingPercent}`);
-  // Node 26's V8 has no such flag, and would write an error.
-  if (Number.parseInt(process.versions.node, 10) < 26) {
-    setFlagsFromString(`--scavenger-max-new-space-capacity-mb=${youngBuffersMib}`);
-  }
-  setInterval(createGiveBack(), giveBackMs).unref();
   const config = settings.ok;
   const { logLevel: level, keyPrefix, serviceToken, mongodbUri, sharedLimit, oidc } = config;
   const secrets = [serviceToken, mongodbUri, sharedLimit?.redisUrl, oidc?.clientSecret].filter(
@@ -99,57 +76,6 @@ export async function serve(): Promise<number> {
     if (error instanceof StartRefused) return refuse([error.message]);
     throw error;
   }
-}
-
-/**
- * Gives back what a load has left, in two parts.
- *
- * V8 collects its garbage once little is allocated any more. It looks at its own heap, and at what
- * stands beside it, where Node hardly ever allocates anything: and if that was nothing at all, V8
- * takes its speed for unknown, and keeps all until the next load. A script that is empty stands
- * there.
- *
- * glibc keeps the pieces below `MALLOC_MMAP_THRESHOLD_` that are freed. `malloc_trim` gives them
- * back: 230 MB in some 20 ms, so it is called in an idle process alone.
- */
-function createGiveBack(): () => void {
-  let trim: (() => void) | undefined;
-  let usage = process.cpuUsage();
-  return () => {
-    new Script("");
-    const used = process.cpuUsage(usage);
-    usage = process.cpuUsage();
-    if ((used.user + used.system) / 1_000 >= idleShareMax * giveBackMs) return;
-    trim ??= loadTrim();
-    trim();
-  };
-}
-
-/** glibc's `malloc_trim`; does nothing where there is no glibc, or a Node without `node:ffi`. */
-export function loadTrim(): () => void {
-  const { emitWarning } = process;
-  // Each process would say once that the module is experimental.
-  process.emitWarning = () => {};
-  try {
-    const ffi = process.getBuiltinModule("node:ffi") as Ffi | undefined;
-    const libc = ffi?.dlopen("libc.so.6", { malloc_trim: { arguments: ["u64"], return: "i32" } });
-    const trim = () => void libc?.functions.malloc_trim(0n);
-    // A Node whose module has changed may refuse the call and not the load.
-    trim();
-    return trim;
-  } catch {
-    return () => {};
-  } finally {
-    process.emitWarning = emitWarning;
-  }
-}
-
-/** The part of Node's experimental module that is used here, as Node 26 has it. */
-interface Ffi {
-  dlopen(
-    library: string,
-    functions: { malloc_trim: { arguments: ["u64"]; return: "i32" } },
-  ): { readonly functions: { malloc_trim(padBytes: bigint): number } };
 }
 
 /** The memory that this process may use: of the machine, of its container, and of its heap. */

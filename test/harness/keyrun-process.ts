@@ -148,7 +148,7 @@ export function servedCommand(settings: Settings, args: readonly string[]) {
 
 function environment(settings: Settings): Record<string, string> {
   const { PATH = "", HOME = "" } = process.env;
-  return { PATH, HOME, MALLOC_MMAP_THRESHOLD_: "131072", ...settings };
+  return { PATH, HOME, ...settings };
 }
 
 interface RestRun {

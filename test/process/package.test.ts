@@ -60,13 +60,13 @@ test("installed where nothing else is but Node 24, it does what the quick start 
   await runStory(acts ?? [], { folder, isClone: false, programs });
 });
 
-test("npx runs it with the sizes of the heap and of malloc", { timeout: 120_000 }, async () => {
-  const told = "console.log(JSON.stringify([process.env.MALLOC_MMAP_THRESHOLD_,...process.execArgv]))";
+test("npx runs it with the sizes of the heap", { timeout: 120_000 }, async () => {
+  const told = "console.log(JSON.stringify(process.execArgv))";
   const { stdout } = await run("npx", ["--yes", `./${basename(tarball)}`, "--version"], place, {
     NODE_OPTIONS: `--import=data:text/javascript,${told}`,
   });
   const flags = ["--max-semi-space-size=8", "--initial-old-space-size=100"];
-  expect(stdout).toContain(`${JSON.stringify(["131072", ...flags])}\n`);
+  expect(stdout).toContain(`${JSON.stringify(flags)}\n`);
 });
 
 test("it has the lines of the source, and nothing that is only for a clone", async () => {
