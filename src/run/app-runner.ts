@@ -69,7 +69,7 @@ export function createAppRunner({
   const resolve = createResolveHost(nameFiles);
   const hosts = createHostLookup({ clock, timers, resolve });
   const backends: Backends = {
-    http: createHttpRunner(clock, timers, hosts, { appRunsMax, backgroundRunsMax, outputBytesMax, redact }),
+    http: createHttpRunner(clock, hosts, { appRunsMax, backgroundRunsMax, outputBytesMax, redact }),
     grpc: createGrpcRunner(clock, timers, hosts, { outputBytesMax, redact }),
   };
   const slots = createRunSlots({ clock, appRunsMax, runsMax: bounds.runsMax });

@@ -3,7 +3,7 @@ import type { Clock } from "../base/clock.ts";
 import { innermostCause } from "../base/innermost-cause.ts";
 import { Refusal } from "../refusal/refusal.ts";
 import { type CleanWords, mayRefuse, refusalIn, refusalOfHead } from "./app-refusals.ts";
-import { type AppConnections, CarriedRequest } from "./http-connections.ts";
+import type { AppConnections } from "./http-connections.ts";
 import { runBounds } from "./run-bounds.ts";
 import { appFailed, appUnreachable } from "./runner.ts";
 import { ByteBuffer, type Memory } from "./stream/byte-buffer.ts";
@@ -23,7 +23,7 @@ export function beginExchange(
   return exchange;
 }
 
-export class HttpExchange extends CarriedRequest implements Dispatcher.DispatchHandler {
+export class HttpExchange implements Dispatcher.DispatchHandler {
   readonly #connections: AppConnections;
   readonly #clock: Clock;
   readonly #call: HttpCall;
@@ -37,7 +37,6 @@ export class HttpExchange extends CarriedRequest implements Dispatcher.DispatchH
   #isOver = false;
 
   constructor(connections: AppConnections, clock: Clock, call: HttpCall, reader: AnswerReader) {
-    super();
     this.#connections = connections;
     this.#clock = clock;
     this.#call = call;
@@ -70,8 +69,7 @@ export class HttpExchange extends CarriedRequest implements Dispatcher.DispatchH
   abort(refusal: Refusal): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    if (this.#controller) this.#controller.abort(aborted);
-    else this.carrier?.giveUp();
+    this.#controller?.abort(aborted);
     this.#end(this.#controller ? refusal : appUnreachable("It ended before there was a connection."));
   }
 
@@ -84,6 +82,7 @@ export class HttpExchange extends CarriedRequest implements Dispatcher.DispatchH
         path,
         headers: [...headers, "X-Keyrun-Deadline-Ms", String(this.#msLeft)],
         body,
+        reset: body.length >= runBounds.backendLongBodyBytes,
       },
       this,
     );
@@ -103,28 +102,12 @@ export class HttpExchange extends CarriedRequest implements Dispatcher.DispatchH
     const isLate = this.#msLeft - this.#msLeftNow() > runBounds.backendDeadlineErrorMsMax;
     if (isLate && !this.#hasBegunAgain) {
       this.#hasBegunAgain = true;
-      this.carrier = undefined;
       queueMicrotask(() => {
         if (!this.#isOver) this.#dispatch();
       });
       throw notSent;
     }
     this.#controller = controller;
-  }
-
-  /** undici keeps the body until the end of the answer, so its memory is freed by hand. */
-  onRequestSent(): void {
-    if (this.#call.body.length >= runBounds.freedBodyBytesMin) this.carrier?.whenWritten(() => this.#free());
-  }
-
-  #free(): void {
-    const { body } = this.#call;
-    // Other buffers may share the memory of a small one.
-    if (!(body.buffer instanceof ArrayBuffer) || body.buffer.byteLength !== body.length) return;
-    const bytes = body.length;
-    this.#call.body = noBytes;
-    body.buffer.transfer(0);
-    this.#call.memory?.give(bytes);
   }
 
   onResponseStart(_: Dispatcher.DispatchController, status: number, headers: AnswerHeaders): void {
@@ -178,19 +161,9 @@ export class HttpExchange extends CarriedRequest implements Dispatcher.DispatchH
     return refusalIn(body.take(), status, this.#call.cleanWords);
   }
 
-  /**
-   * An answer without a length ends with its connection. undici takes the reset of one for that end
-   * too, but the answer may have been cut off anywhere (RFC 9112, section 8).
-   */
-  onResponseEnd(controller: Dispatcher.DispatchController): void {
-    const reset = this.carrier?.error;
-    if (reset) {
-      this.onResponseError(controller, reset);
-      return;
-    }
+  onResponseEnd(): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.carrier?.closeUnlessWritten();
     this.#end(this.#refusal());
   }
 
@@ -213,13 +186,12 @@ export interface HttpCall {
   readonly path: string;
   /** Names and values, alternating. The exchange adds `X-Keyrun-Deadline-Ms` and the length. */
   readonly headers: readonly string[];
-  /** Empty once it was written: its memory is then freed, if it is worth that. */
-  body: Buffer;
+  readonly body: Buffer;
   /** The monotonic time that `X-Keyrun-Deadline-Ms` tells as the whole milliseconds left. */
   readonly deadlineMs: number;
   /** Called with the status of the answer. */
   answered?(status: number): void;
-  /** Counts what the exchange frees of the body, and keeps of an answer that is no 200. */
+  /** Counts what the exchange keeps of an answer that is no 200. */
   readonly memory?: Memory;
   /** Makes the words of an app that refuses fit for the caller. */
   readonly cleanWords: CleanWords;
@@ -241,6 +213,5 @@ export interface AnswerReader {
   onEnd(refusal: Refusal | undefined): void;
 }
 
-const noBytes: Buffer = Buffer.alloc(0);
 const notSent = new Error("The call was not sent.");
 const aborted = new Error("The exchange was aborted.");

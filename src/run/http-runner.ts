@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import type { SecureContext } from "node:tls";
-import type { Clock, Timers } from "../base/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import { traceHeaders } from "../http/trace-context.ts";
 import { type HeldBytes, overloaded } from "../limit/byte-budget.ts";
@@ -41,7 +41,6 @@ import { wholeOutput } from "./stream/running-streams.ts";
  */
 export function createHttpRunner(
   clock: Clock,
-  timers: Timers,
   hosts: HostLookup,
   {
     appRunsMax,
@@ -60,7 +59,6 @@ export function createHttpRunner(
   const open = (connectionsMax: number, readsAhead: boolean) =>
     createHttpConnections({
       clock,
-      timers,
       lookup: lookupOf(hosts),
       roots,
       connectionsMax,

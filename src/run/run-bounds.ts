@@ -97,12 +97,13 @@ export const runBounds = {
   searchDomainsMax: 32,
   /** How long the connection to a backend may take, with the look-up of its name and with TLS. */
   backendConnectMsMax: 5_000,
-  /** From this size on, the body of a call to an app is freed as soon as it is written. */
-  freedBodyBytesMin: 64 * 1024,
+  /**
+   * From this size on, the body of a call is the last on its connection. An app that answers before
+   * it has read all of it would leave the rest before the next call.
+   */
+  backendLongBodyBytes: 256 * 1024,
   /** Size of the headers that an HTTP backend may answer with. */
   backendHeaderBytesMax: 16 * 1024,
-  /** The same in fields, for each head and for the trailer: a field may have one byte. */
-  backendHeaderFieldsMax: 512,
   /** Heads with a status below 200, such as 100, that an HTTP backend may send for a run. */
   backendInterimHeadsMax: 64,
   /** Bytes that are read of an answer with which an app refuses a run. */

@@ -440,11 +440,4 @@ export const mutants: readonly Mutant[] = [
     by: "Buffer.allocUnsafe(",
     test: "test/keys/verified-values.test.ts",
   },
-  {
-    fault: "the dead connections of apps are kept",
-    file: "src/run/http-connections.ts",
-    text: 'pool.on("disconnect"',
-    by: 'pool.on("disconnected"',
-    test: "test/run/held-answers.test.ts",
-  },
 ];
