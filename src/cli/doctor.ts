@@ -1,6 +1,7 @@
 // `doctor`: the checks in their order. `start-checks.ts` has those that a start makes, too.
 
 import { isNewEnough, leastNode } from "../../bin/needed-node.mjs";
+import { innermostCause } from "../base/innermost-cause.ts";
 import { startCommand } from "../base/program.ts";
 import { Refusal } from "../refusal/refusal.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
@@ -39,41 +40,60 @@ export async function runDoctor(world: CliWorld, terminal: Terminal, { json }: J
   return checks.every(({ ok }) => ok) ? 0 : 1;
 }
 
+/** Each check of what the settings name; what it needs of them is in `needs`. */
 async function* findings(world: CliWorld): AsyncGenerator<Finding> {
   const { env, nodeVersion, readFile, storeMsMax } = world;
   yield await find("node", () => checkNode(nodeVersion));
   const settings = readSettings(env, readFile);
-  if ("problems" in settings) {
-    for (const message of settings.problems) yield { name: "settings", ok: false, message };
-    return;
-  }
-  const config = settings.ok;
-  yield await find("settings", () => "all are valid");
+  const isWell = "ok" in settings;
+  if (isWell) yield { name: "settings", ok: true, message: "all are valid" };
+  else for (const message of settings.problems) yield { name: "settings", ok: false, message };
+  const config = isWell ? settings.ok : settings.rest.config;
+  const mayCheck = (name: keyof typeof needs) =>
+    isWell || needs[name].every((setting) => !settings.rest.unread.has(setting));
   const { startChecks } = await import("./start-checks.ts");
-  yield await find("data folder", () => startChecks.dataFolder(config));
-  const { grpcTls } = config;
+  if (mayCheck("data folder")) yield await find("data folder", () => startChecks.dataFolder(config));
+  const { grpcTls, sharedLimit } = config;
   if (grpcTls) yield await find("tls", () => startChecks.tls(grpcTls));
-  let store: StoreInspection | undefined;
-  const found = await find(isEmbedded(config) ? "store" : "mongodb", async () => {
-    store = await startChecks.store(config, storeMsMax);
-    return [store.words, store.warning ?? []].flat().join(": ");
-  });
-  const inspection = store;
-  yield inspection?.warning === undefined ? found : { ...found, warning: true };
-  if (inspection) yield* storeFindings(config, inspection);
-  const { sharedLimit } = config;
-  if (sharedLimit) yield await find("redis", () => startChecks.redis(sharedLimit, store));
-  yield await find("token file", () => startChecks.token(config));
-  yield* serverFindings(config, env, store?.isServed ?? false);
+  let inspection: StoreInspection | undefined;
+  if (mayCheck("store")) {
+    const store = await findStore(config, storeMsMax);
+    inspection = store.inspection;
+    yield store.finding;
+  }
+  const hasFleet = sharedLimit !== undefined || (inspection?.instances.length ?? 0) > 0;
+  const seen = inspection;
+  if (seen && hasFleet && mayCheck("fleet")) {
+    yield await find("fleet", () => startChecks.fleet(config, seen));
+  }
+  if (mayCheck("secret")) yield await find("secret", () => startChecks.secrets(config, inspection));
+  if (sharedLimit) yield await find("redis", () => startChecks.redis(sharedLimit, inspection));
+  if (mayCheck("token file")) yield await find("token file", () => startChecks.token(config));
+  if (mayCheck("server"))
+    yield* serverFindings(config, env, inspection?.isServed ?? false, mayCheck("ports"));
 }
 
-/** What else follows from what the store holds. */
-async function* storeFindings(config: Config, inspection: StoreInspection): AsyncGenerator<Finding> {
+/** The settings without which a check would look at something else than the operator means. */
+const needs = {
+  "data folder": ["KEYRUN_DATA_DIR", "KEYRUN_MONGODB_URI", "KEYRUN_SERVICE_TOKEN"],
+  store: ["KEYRUN_DATA_DIR", "KEYRUN_MONGODB_URI"],
+  fleet: ["KEYRUN_SECRET", "KEYRUN_SERVICE_TOKEN", "KEYRUN_KEY_PREFIX", "KEYRUN_REDIS_URL"],
+  secret: ["KEYRUN_DATA_DIR", "KEYRUN_SECRET"],
+  "token file": ["KEYRUN_DATA_DIR", "KEYRUN_SERVICE_TOKEN"],
+  server: ["KEYRUN_DATA_DIR", "KEYRUN_GRPC_HOST", "KEYRUN_GRPC_PORT", "KEYRUN_SERVICE_TOKEN"],
+  ports: ["KEYRUN_HOST", "KEYRUN_PORT"],
+} as const;
+
+async function findStore(config: Config, msMax: number | undefined) {
   const { startChecks } = await import("./start-checks.ts");
-  if (config.sharedLimit || inspection.instances.length > 0) {
-    yield await find("fleet", () => startChecks.fleet(config, inspection));
-  }
-  yield await find("secret", () => startChecks.secrets(config, inspection));
+  let inspection: StoreInspection | undefined;
+  const found = await find(isEmbedded(config) ? "store" : "mongodb", async () => {
+    inspection = await startChecks.store(config, msMax);
+    return [inspection.words, inspection.warning ?? []].flat().join(": ");
+  });
+  const seen = inspection;
+  const finding: Finding = seen?.warning === undefined ? found : { ...found, warning: true };
+  return { finding, inspection: seen };
 }
 
 /**
@@ -81,7 +101,12 @@ async function* storeFindings(config: Config, inspection: StoreInspection): Asyn
  * not run is no fault: nothing else may serve the store then. One that answers does run, whatever
  * is known of the store.
  */
-async function* serverFindings(config: Config, env: Environment, isServed: boolean): AsyncGenerator<Finding> {
+async function* serverFindings(
+  config: Config,
+  env: Environment,
+  isServed: boolean,
+  mayCheckPorts: boolean,
+): AsyncGenerator<Finding> {
   let isRunning = false;
   const answered = () => {
     isRunning = true;
@@ -90,7 +115,7 @@ async function* serverFindings(config: Config, env: Environment, isServed: boole
   if (!server.ok && !isRunning && !isServed) {
     yield { name: "server", ok: true, message: `it does not run: start it with \`${startCommand}\`` };
     const { startChecks } = await import("./start-checks.ts");
-    yield await find("ports", () => startChecks.ports(config));
+    if (mayCheckPorts) yield await find("ports", () => startChecks.ports(config));
     return;
   }
   const isHeld = !server.ok && isServed;
@@ -101,12 +126,15 @@ async function* serverFindings(config: Config, env: Environment, isServed: boole
 
 const servedWords = "A process holds the store, so no other can start on it.";
 
+/** A check that fails in any way is a finding, so that the others are made, too. */
 async function find(name: string, check: Check): Promise<Finding> {
   try {
     return { name, ok: true, message: await check() };
   } catch (error) {
-    if (!isFinding(error)) throw error;
-    return { name, ok: false, message: error.message };
+    const message = isFinding(error)
+      ? error.message
+      : `the check failed, and does not know what to do: ${innermostCause(error)}.`;
+    return { name, ok: false, message };
   }
 }
 

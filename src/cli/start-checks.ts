@@ -111,11 +111,15 @@ async function redis(
   return `it can be written, evicts nothing, and ${whose}`;
 }
 
-async function secrets(config: Config, { secretVersions }: StoreInspection): Promise<string> {
-  const found = await findServiceSecrets(config, filesOf(config), secretVersions);
+/** Without an inspection nobody knows which secrets the keys need. */
+async function secrets(config: Config, inspection: StoreInspection | undefined): Promise<string> {
+  const needed = inspection?.secretVersions ?? [];
+  const found = await findServiceSecrets(config, filesOf(config), needed);
+  if (!inspection) {
+    return `${found ? `version ${found.versions.join(", ")}` : "there is none"}; which one keys need was not seen`;
+  }
   if (!found) return "there is none yet: the first start makes one";
-  const used =
-    secretVersions.length === 0 ? "no key needs one yet" : `keys need ${secretVersions.join(", ")}`;
+  const used = needed.length === 0 ? "no key needs one yet" : `keys need ${needed.join(", ")}`;
   return `version ${found.versions.join(", ")}; ${used}`;
 }
 

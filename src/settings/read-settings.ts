@@ -4,8 +4,16 @@ import type { Config } from "./config.ts";
 import { isLoopbackHost } from "./host.ts";
 import { environment, isForeignName, settingFacts } from "./known.ts";
 
-/** A frozen Config, or every problem, one sentence each. */
-export type SettingsOutcome = { readonly ok: Config } | { readonly problems: readonly string[] };
+/**
+ * A frozen Config, or every problem, one sentence each. `rest` is for who looks at the other
+ * settings too: in its config, the settings that `unread` names have their defaults.
+ */
+export type SettingsOutcome =
+  | { readonly ok: Config }
+  | {
+      readonly problems: readonly string[];
+      readonly rest: { readonly config: Config; readonly unread: ReadonlySet<string> };
+    };
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -17,18 +25,28 @@ export function readSettings(env: Environment, readFile: (path: string) => strin
   const given = Object.keys(env).filter((name) => name.startsWith("KEYRUN_") && env[name] !== undefined);
   const problems = given.filter((name) => !isKnownName(name) && !isForeignName(name)).map(unknownProblem);
   const texts: Record<string, string> = {};
+  const unread = new Set<string>();
   for (const name of settingNames) {
     const found = readText(name, env, readFile);
     if (typeof found === "string") texts[name] = found;
-    else if (found !== undefined) problems.push(found.problem);
+    else if (found !== undefined) {
+      unread.add(name);
+      problems.push(found.problem);
+    }
   }
   const parsed = environment.safeParse(texts);
-  for (const issue of parsed.error?.issues ?? []) problems.push(formProblem(issue.path[0], issue.message));
+  for (const issue of parsed.error?.issues ?? []) {
+    unread.add(String(issue.path[0]));
+    problems.push(formProblem(issue.path[0], issue.message));
+  }
   // A secret whose file can't be read counts as set here: that file is reported already.
   problems.push(
     ...contradictions((name) => texts[name] ?? env[name] ?? env[`${name}_FILE`] ?? defaults.get(name)),
   );
-  return parsed.success && problems.length === 0 ? { ok: configFrom(parsed.data) } : { problems };
+  if (parsed.success && problems.length === 0) return { ok: configFrom(parsed.data) };
+  const read = Object.entries(texts).filter(([name]) => !unread.has(name));
+  const config = configFrom(environment.parse(Object.fromEntries(read)));
+  return { problems, rest: { config, unread } };
 }
 
 type Parsed = z.output<typeof environment>;

@@ -177,6 +177,19 @@ describe("what a start refuses, doctor names with the same words, and exits 1:",
   });
 });
 
+test("doctor goes on after settings that can't be read, with every check that needs none of them", async () => {
+  const dataDir = folderWith("service-token", "short\n");
+  const env = { ...ownPorts, KEYRUN_DATA_DIR: dataDir, ...tlsFiles("/nowhere.pem") };
+  const { code, checks, wrong } = await doctor({ ...env, KEYRUN_PORT: "many", KEYRUN_PROT: "1" });
+  expect(code).toBe(1);
+  expect(wrong.map(({ name }) => name)).toEqual(["settings", "settings", "tls", "token file"]);
+  expect(checks.map(({ name }) => name)).toEqual(expect.arrayContaining(["store", "secret", "server"]));
+  // Neither looks at another store than the one that is meant, nor at another port.
+  expect(checks.map(({ name }) => name)).not.toContain("ports");
+  const lost = await doctor({ ...ownPorts, KEYRUN_DATA_DIR: dataDir, KEYRUN_MONGODB_URI: "mongo" });
+  expect(lost.checks.map(({ name }) => name)).not.toContain("store");
+});
+
 describe("where a start succeeds, doctor exits 0 and leaves the store as it was:", () => {
   const wellFolders: Record<string, () => string | Promise<string>> = {
     "a folder that is not there": () => join(folders.create(), "new", "data"),
