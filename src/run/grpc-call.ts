@@ -1,8 +1,7 @@
 // One call of a gRPC app: its request and its messages, and the refusal that its status becomes.
 
-import { type ClientHttp2Stream, constants } from "node:http2";
 import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
-import { connectivityState, type Metadata, status } from "@grpc/grpc-js";
+import { connectivityState, Metadata, status } from "@grpc/grpc-js";
 import {
   AppBackendService,
   StreamRunRequestSchema,
@@ -14,7 +13,7 @@ import { traceHeaders } from "../http/trace-context.ts";
 import { type HeldBytes, overloaded } from "../limit/byte-budget.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
 import { appBusy, type CleanWords, refusalOfStatus } from "./app-refusals.ts";
-import { type ChannelLease, WatchedMetadata } from "./grpc-channels.ts";
+import type { ChannelLease } from "./grpc-channels.ts";
 import { runBounds } from "./run-bounds.ts";
 import { appFailed, appTimedOut, appUnreachable, type Run, takeText } from "./runner.ts";
 
@@ -37,23 +36,12 @@ export function startCall(
   const call = connection.createCall(grpcPaths[method], deadline, null, null, null);
   const cancel = () => call.cancelWithStatus(status.CANCELLED, "Cancelled by Keyrun.");
   const noConnection = isConnected ? neverLate : callIfNotConnected(channel, timers, cancel);
-  /** Undefined until the call has a connection. */
-  let stream: ClientHttp2Stream | undefined;
-  const isSent = () => stream !== undefined;
+  // Before a call has a connection, its peer is the channel's target.
+  const isSent = () => call.getPeer() !== connection.getTarget();
   let hasHead = false;
   let mayHideMessage = false;
   let hasMessage = false;
-  let hasRoom = true;
-  const metadata = new WatchedMetadata({
-    take(bytes) {
-      hasRoom &&= run.held.take(bytes);
-      return hasRoom;
-    },
-    give: (bytes) => run.held.give(bytes),
-    onStream(made) {
-      stream = made;
-    },
-  });
+  const metadata = new Metadata();
   metadata.set("x-request-id", run.requestId);
   const carried = traceHeaders(run.traceContext);
   for (let at = 0; at + 1 < carried.length; at += 2) metadata.set(carried[at] ?? "", carried[at + 1] ?? "");
@@ -73,10 +61,6 @@ export function startCall(
       const isLate = noConnection.stop();
       if (isSent()) run.answered?.(code);
       if (code === status.OK) return answer.onEnd({ isOk: true });
-      if (!hasRoom) {
-        const refusal = overloaded({ mayHaveRun: true });
-        return answer.onEnd({ isOk: false, refusal, isUnimplemented: false });
-      }
       const isUnimplemented = code === status.UNIMPLEMENTED && !mayHideMessage && isSent();
       const refusal = isSent() ? failed(code, details, trailer) : unreachable(code, details, isLate);
       answer.onEnd({ isOk: false, refusal, isUnimplemented });
@@ -96,7 +80,7 @@ export function startCall(
     }
     // A server that refuses a stream has done nothing with it (RFC 9113, section 8.7). So end
     // those, too, that come after the last one of a server that closes its connection.
-    if (stream?.rstCode === constants.NGHTTP2_REFUSED_STREAM && !hasHead) return appBusy(0, "REFUSED_STREAM");
+    if (!hasHead && isRefusedStream(code, details, trailer)) return appBusy(0, "REFUSED_STREAM");
     const [bytes] = trailer.get("grpc-status-details-bin");
     const said = { code, details, trailer: bytes instanceof Buffer ? bytes : undefined };
     const refusal = refusalOfStatus(said, cleanWords);
@@ -153,6 +137,15 @@ export interface CallTimes {
   /** The same as the app is told: less, where the caller's deadline is earlier. */
   msTold(): number;
   readonly timers: Timers;
+}
+
+/**
+ * The library's own words for a stream that the server has refused. A server that passes the status
+ * on of another one has a trailer, which has its content type at least.
+ */
+function isRefusedStream(code: status, details: string, trailer: Metadata): boolean {
+  const isOfLibrary = Object.keys(trailer.getMap()).length === 0;
+  return isOfLibrary && code === status.UNAVAILABLE && details === "Stream refused by server";
 }
 
 const knownEncodings: ReadonlySet<string | Buffer> = new Set(["identity", "gzip", "deflate"]);

@@ -1,8 +1,8 @@
-// The connections to gRPC apps. Below them is what the library lacks: to close a channel with its
-// unfinished connections, and to read an answer at the cost of its bytes.
+// The connections to gRPC apps, and what the library lacks: to close a channel with its unfinished
+// connections.
 
-import type { ClientHttp2Stream } from "node:http2";
 import { isIP, type Socket } from "node:net";
+import { checkServerIdentity, type SecureContext } from "node:tls";
 import {
   type CallCredentials,
   ChannelCredentials,
@@ -11,9 +11,7 @@ import {
   connectivityState,
   credentials,
   type experimental,
-  Metadata,
 } from "@grpc/grpc-js";
-import subchannelCall from "@grpc/grpc-js/build/src/subchannel-call.js";
 import {
   type HostLookup,
   hostLookupOption,
@@ -22,7 +20,6 @@ import {
   trustedRoots,
 } from "./host-lookup.ts";
 import { runBounds } from "./run-bounds.ts";
-import { ByteBuffer, type Memory } from "./stream/byte-buffer.ts";
 
 /**
  * Keeps one gRPC channel for each target and kind of connection. The bound on runs also bounds the
@@ -37,16 +34,20 @@ export function createGrpcChannels(
   }: { outputBytesMax: number; idleChannelsMax?: number },
 ) {
   registerHostScheme();
-  registerCollectingCalls();
   const clientOptions = channelOptions(outputBytesMax, hosts);
-  let overTls: ChannelCredentials | undefined;
   // The map is in order of use: the first channel is the one used longest ago.
   const channels = new Map<string, Channel>();
 
-  function credentialsOf(tls: boolean): ChannelCredentials {
-    if (!tls) return credentials.createInsecure();
-    overTls ??= credentials.createFromSecureContext(trustedRoots());
-    return overTls;
+  function openChannel(target: string, tls: boolean): Channel {
+    if (!tls) return new Channel(target, credentials.createInsecure(), clientOptions);
+    const host = hostOf(target);
+    const roots = trustedRoots();
+    if (isIP(host) === 0)
+      return new Channel(target, credentials.createFromSecureContext(roots), clientOptions);
+    return new Channel(target, credentialsOfAddress(host, roots), {
+      ...clientOptions,
+      "grpc.ssl_target_name_override": nameOfAddresses,
+    });
   }
 
   function closeUnused(): void {
@@ -63,7 +64,7 @@ export function createGrpcChannels(
      */
     acquire({ target, tls }: { target: string; tls: boolean }): ChannelLease {
       const key = `${tls ? "tls" : "plaintext"} ${target}`;
-      const channel = channels.get(key) ?? new Channel(target, credentialsOf(tls), clientOptions);
+      const channel = channels.get(key) ?? openChannel(target, tls);
       channels.delete(key);
       channels.set(key, channel);
       channel.runs += 1;
@@ -187,7 +188,6 @@ class ClosableCredentials extends ChannelCredentials {
     callCredentials?: CallCredentials,
   ): experimental.SecureConnector {
     const connector = this.#inner._createSecureConnector(target, options, callCredentials);
-    nameNoAddress(connector);
     return {
       connect: (socket) => this.#connect(connector, socket),
       waitForReady: () => connector.waitForReady(),
@@ -206,151 +206,20 @@ class ClosableCredentials extends ChannelCredentials {
   }
 }
 
-/**
- * The library names the host in the handshake also where it is an address, which RFC 6066 (3) does
- * not allow and Node 26 refuses. As its host, the address is still what the certificate must have.
- */
-function nameNoAddress(connector: experimental.SecureConnector): void {
-  const options: { servername?: string; host?: string } = Reflect.get(connector, "connectionOptions") ?? {};
-  const { servername = "" } = options;
-  if (isIP(servername) !== 0) Object.assign(options, { servername: "", host: servername });
+/** The host of `HOST:PORT`. The brackets of an IPv6 address are no part of it. */
+function hostOf(target: string): string {
+  return target.slice(0, target.lastIndexOf(":")).replace(/^\[(.*)\]$/, "$1");
 }
 
 /**
- * Makes gRPC's calls collect what comes into buffers. By itself the library keeps each DATA frame
- * of a message as an object until the message is whole, and so does Node while the call waits for
- * its reader: a frame of one byte then costs 120 to 250 bytes.
+ * A host that is an address is not named in the handshake (RFC 6066, section 3), but the library
+ * always names one. So it gets a name that no host has (RFC 2606, section 2), and the certificate
+ * must be one of the address.
  */
-function registerCollectingCalls(): void {
-  Object.assign(subchannelCall, { Http2SubchannelCall: CollectingCall });
-}
-
-const { Http2SubchannelCall } = subchannelCall;
-
-type CallParameters = ConstructorParameters<typeof Http2SubchannelCall>;
-
-class CollectingCall extends Http2SubchannelCall {
-  constructor(...[stream, tracker, listener, transport, id]: CallParameters) {
-    super(stream, tracker, listener, transport, id);
-    collectWhilePaused(stream);
-    const bytesMax = transport.getOptions()["grpc.max_receive_message_length"] ?? defaultMessageBytesMax;
-    const watch = watchIn(stream.sentHeaders);
-    watch?.onStream(stream);
-    const decoder = new MessageDecoder(bytesMax < 0 ? Number.POSITIVE_INFINITY : bytesMax, watch);
-    Object.assign(this, { decoder });
-  }
-}
-
-/** Counts the message of a call's answer that is not whole yet, and is told the call's stream. */
-interface CallWatch extends Memory {
-  /** Called before any byte is sent. */
-  onStream(stream: ClientHttp2Stream): void;
-}
-
-/** The metadata of a call, and what watches it on its connection. */
-export class WatchedMetadata extends Metadata {
-  readonly watch: CallWatch;
-
-  constructor(watch: CallWatch) {
-    super();
-    this.watch = watch;
-  }
-
-  /** The library gives its own copies to the connection. */
-  override clone(): Metadata {
-    const cloned = new WatchedMetadata(this.watch);
-    cloned.setOptions(this.getOptions());
-    cloned.merge(this);
-    return cloned;
-  }
-
-  override toHttp2Headers() {
-    return Object.assign(super.toHttp2Headers(), { [watched]: this });
-  }
-}
-
-/** HTTP/2 sends no header that is named by a symbol. */
-const watched = Symbol("watched");
-
-function watchIn(headers: object = {}): CallWatch | undefined {
-  const metadata: unknown = Reflect.get(headers, watched);
-  return metadata instanceof WatchedMetadata ? metadata.watch : undefined;
-}
-
-/** The library's own default. */
-const defaultMessageBytesMax = 4 * 1024 * 1024;
-
-/**
- * Holds what comes while the stream is paused in one buffer, and out of the stream. That is at most
- * a window of flow control, 64 KiB: a paused stream opens none.
- */
-function collectWhilePaused(stream: ClientHttp2Stream): void {
-  const late = new ByteBuffer(Number.POSITIVE_INFINITY, "");
-  const push = stream.push.bind(stream);
-  const pushLate = () => {
-    if (!late.isEmpty) push(late.take());
-  };
-  stream.push = (bytes) => {
-    if (bytes === null) pushLate();
-    if (bytes === null || (late.isEmpty && !stream.isPaused())) return push(bytes);
-    late.append(bytes);
-    return false;
-  };
-  // Node calls this later than `resume`, and the stream may be paused again by then.
-  stream.on("resume", () => {
-    if (!stream.isPaused()) pushLate();
+function credentialsOfAddress(address: string, roots: SecureContext): ChannelCredentials {
+  return credentials.createFromSecureContext(roots, {
+    checkServerIdentity: (_, certificate) => checkServerIdentity(address, certificate),
   });
 }
 
-/** Cuts the bytes of an answer into messages, each with its prefix: a flag and its length. */
-class MessageDecoder {
-  readonly #bytesMax: number;
-  readonly #memory: Memory | undefined;
-  readonly #prefix = Buffer.alloc(prefixBytes);
-  #prefixLength = 0;
-  #message: ByteBuffer | undefined;
-  /** What is missing of the message. */
-  #bytesLeft = 0;
-
-  constructor(bytesMax: number, memory: Memory | undefined) {
-    this.#bytesMax = bytesMax;
-    this.#memory = memory;
-  }
-
-  /** Throws at a message of more than `bytesMax` bytes, or one that there is no room for. */
-  write(bytes: Buffer): Buffer[] {
-    const messages: Buffer[] = [];
-    for (let at = 0; at < bytes.byteLength; ) {
-      at += this.#message ? this.#readMessage(this.#message, bytes, at) : this.#readPrefix(bytes, at);
-      if (this.#message && this.#bytesLeft === 0) {
-        messages.push(this.#message.take());
-        this.#message = undefined;
-      }
-    }
-    return messages;
-  }
-
-  /** Returns how many bytes it read. */
-  #readPrefix(bytes: Buffer, from: number): number {
-    const read = bytes.copy(this.#prefix, this.#prefixLength, from);
-    this.#prefixLength += read;
-    if (this.#prefixLength < prefixBytes) return read;
-    this.#prefixLength = 0;
-    this.#bytesLeft = this.#prefix.readUInt32BE(1);
-    if (this.#bytesLeft > this.#bytesMax) {
-      throw new Error(`Received message larger than max (${this.#bytesLeft} vs ${this.#bytesMax})`);
-    }
-    this.#message = new ByteBuffer(prefixBytes + this.#bytesLeft, "", this.#memory);
-    this.#message.append(this.#prefix);
-    return read;
-  }
-
-  #readMessage(message: ByteBuffer, bytes: Buffer, from: number): number {
-    const part = bytes.subarray(from, from + this.#bytesLeft);
-    message.append(part);
-    this.#bytesLeft -= part.byteLength;
-    return part.byteLength;
-  }
-}
-
-const prefixBytes = 5;
+const nameOfAddresses = "address.invalid";

@@ -1,15 +1,12 @@
 import { Socket } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
 import { queryObjects } from "node:v8";
-import { create, toBinary } from "@bufbuild/protobuf";
-import { describe, expect, onTestFinished, test } from "vitest";
-import { StreamRunResponseSchema } from "#gen/keyrun/v1/app_backend_service_pb.ts";
+import { expect, test } from "vitest";
 import { EventStreamDecoder } from "#src/run/stream/piece-decoder.ts";
 import type { PieceSource } from "#src/run/stream/piece-source.ts";
 import { wholeOutput } from "#src/run/stream/running-streams.ts";
 import { appOn, openAppRunner, runOf, serveTcp } from "../harness/app-backends.ts";
 import { collectGarbage } from "../harness/collect-garbage.ts";
-import { fieldBlock, frame, framesIn, frameTypes } from "../harness/h2-frames.ts";
 
 /** A chunk of one byte takes 6 bytes to send. */
 const chunks = 200_000;
@@ -96,92 +93,3 @@ test("a whole output costs its bytes, although each of its characters came in a 
   ends.resolve(undefined);
   expect(await output).toBe("x".repeat(pieces));
 });
-
-describe("four gRPC apps that send each byte in a DATA frame of its own", () => {
-  const bytes = 50_000;
-  const first = encodedPiece("first");
-  const second = encodedPiece("x".repeat(bytes));
-
-  test("cost their bytes while their messages are not whole", async () => {
-    await using runner = openAppRunner({ outputBytesMax: 1024 * 1024 });
-    const before = heldBytes();
-    const apps = await Promise.all([1, 2, 3, 4].map(() => serveFrames()));
-    const outputs = apps.map(({ app }) => runner.run(runOf(app)));
-    for (const each of apps) await each.sendBytes(second.subarray(0, -1));
-    for (let turns = 0; turns < 100; turns += 1) await turn();
-    expect(heldBytes() - before).toBeLessThan(8 * 1024 * 1024);
-    for (const each of apps) await each.end(second.subarray(-1));
-    expect(await Promise.all(outputs)).toEqual(apps.map(() => "x".repeat(bytes)));
-  });
-
-  test("cost their bytes while nobody reads their streams", async () => {
-    await using runner = openAppRunner({ outputBytesMax: 1024 * 1024 });
-    const before = heldBytes();
-    const apps = await Promise.all([1, 2, 3, 4].map(() => serveFrames()));
-    const streams = apps.map(async ({ app }) => (await runner.stream(runOf(app)))[Symbol.asyncIterator]());
-    for (const [at, each] of apps.entries()) {
-      await each.sendBytes(first);
-      expect(await (await streams[at])?.next()).toEqual({ done: false, value: "first" });
-      await each.sendBytes(second.subarray(0, -1));
-    }
-    for (let turns = 0; turns < 100; turns += 1) await turn();
-    expect(heldBytes() - before).toBeLessThan(8 * 1024 * 1024);
-    for (const [at, each] of apps.entries()) {
-      await each.end(second.subarray(-1));
-      const stream = await streams[at];
-      expect(await stream?.next()).toEqual({ done: false, value: "x".repeat(bytes) });
-      expect(await stream?.next()).toEqual({ done: true, value: undefined });
-    }
-  });
-});
-
-/** A message of either method with its prefix, as one gRPC server sends it. */
-function encodedPiece(text: string): Buffer {
-  const message = toBinary(StreamRunResponseSchema, create(StreamRunResponseSchema, { text }));
-  const prefix = Buffer.alloc(5);
-  prefix.writeUInt32BE(message.byteLength, 1);
-  return Buffer.concat([prefix, message]);
-}
-
-/** A gRPC app of raw frames, for one call: all that it sends fits into a window of flow control. */
-async function serveFrames() {
-  const called = Promise.withResolvers<{ socket: Socket; stream: number }>();
-  const server = await serveTcp((socket) => {
-    socket.write(frame({ type: frameTypes.settings, flags: 0, stream: 0 }));
-    let heard = "";
-    socket.setEncoding("latin1").on("data", (more: string) => {
-      heard += more;
-      const call = framesIn(heard.slice(h2Preface.length)).find(({ type }) => type === frameTypes.headers);
-      if (call) called.resolve({ socket, stream: call.stream });
-    });
-  });
-  onTestFinished(() => server[Symbol.asyncDispose]());
-  const send = async (flags: number, fields: readonly [string, string][]) => {
-    const { socket, stream } = await called.promise;
-    socket.write(frame({ type: frameTypes.headers, flags, stream }, fieldBlock(fields)));
-  };
-  const head = called.promise.then(() =>
-    send(4, [
-      [":status", "200"],
-      ["content-type", "application/grpc"],
-    ]),
-  );
-  const sendBytes = async (bytes: Buffer) => {
-    await head;
-    const { socket, stream } = await called.promise;
-    const frames = [...bytes].map((byte) =>
-      frame({ type: frameTypes.data, flags: 0, stream }, Buffer.of(byte)),
-    );
-    await new Promise<unknown>((written) => socket.write(Buffer.concat(frames), written));
-  };
-  return {
-    app: appOn({ kind: "grpc", target: `127.0.0.1:${server.port}`, tls: false }),
-    sendBytes,
-    async end(bytes: Buffer) {
-      await sendBytes(bytes);
-      await send(5, [["grpc-status", "0"]]);
-    },
-  };
-}
-
-const h2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
