@@ -6,14 +6,6 @@ export const bounds = {
   teamLogsMax: 100_000,
   /** Keys with a limit of their own whose logs are kept, beside those of teams. */
   keyLogsMax: 100_000,
-  /** Pages of the window that a clean stop keeps for the next start. */
-  savedPagesMax: 16,
-  /** Those of all instances that stop in one moment: as a rule each has one. */
-  keptPagesMax: 64,
-  /** Room for the fullest log of one team. */
-  savedPageCharactersMax: 2 * 1024 * 1024,
-  /** More than any plan's limit may be. */
-  savedRequestsPerLogMax: 100_000,
   /** Store look-ups that found no valid key, per address and window. */
   addressLookupsMax: 60,
   addressLogsMax: 10_000,

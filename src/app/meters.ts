@@ -118,7 +118,6 @@ export function meterStores(stores: Stores, parts: MeterParts): Stores {
     sessions: meterPort("sessions", stores.sessions, parts),
     serviceTokens: meterPort("service_tokens", stores.serviceTokens, parts),
     users: meterPort("users", stores.users, parts),
-    window: meterPort("window", stores.window, parts),
     runRecords: meterPort("run_records", stores.runRecords, parts),
     backgroundRuns: meterPort("background_runs", stores.backgroundRuns, parts),
     audit: meterPort("audit", stores.audit, parts),

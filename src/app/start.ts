@@ -19,7 +19,6 @@ import type { Config } from "../settings/config.ts";
 import type { HostAndPort } from "../settings/host.ts";
 import { noteStart } from "./audit.ts";
 import { bind, writeAddressFile } from "./bind.ts";
-import { keepWindow, takeUpWindow } from "./kept-window.ts";
 import { createInternalListener, createPublicListener, operationServices } from "./listeners.ts";
 import { type AppParts, type Closer, type Opened, open, type Start } from "./open.ts";
 import { createPublicHandler, createWithScreen, screenNotice } from "./public-handler.ts";
@@ -105,10 +104,6 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
     isWatched,
     leaveServiceTokens,
   });
-  const window = { limiter: sharedLimit ? undefined : services.limiter, store: stores.window, log };
-  await takeUpWindow(window);
-  // A start that fails from here on keeps what it took up.
-  closers.push(() => keepWindow(window));
   const { watchedUses, keySweep, lastUses, usage, idempotent, background } = services;
   /** What works by itself from the start on, in the order in which it is opened. */
   const running = [

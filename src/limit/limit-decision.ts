@@ -53,15 +53,10 @@ export interface Spend {
 }
 
 /**
- * The id of a key's log among those of teams. No team's id has a slash, so an older Keyrun takes it
- * for a team that it never meets.
+ * The id of a key's log among those of teams. No team's id has a slash.
  */
 export function keyLogId(teamId: string, firstKeyId: string): string {
   return `${teamId}/${firstKeyId}`;
-}
-
-export function isKeyLogId(logId: string): boolean {
-  return logId.includes("/");
 }
 
 /**

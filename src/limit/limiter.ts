@@ -3,17 +3,15 @@
  * its accepted requests (`sliding-log.ts`): a request is accepted if fewer than N of them are
  * younger than a minute, else it is told when the one that must leave does. A key with a limit of
  * its own has a log too, and its requests need room in both. This file keeps the logs of a process
- * that counts alone. A clean stop writes them to the store, for the next start
- * (`saved-window.ts`). In a fleet, the logs are in Redis (`redis/`), where one script decides all
- * requests of a turn of the event loop. While Redis does not answer, each instance counts here, up
- * to its share of each limit (`share.ts`).
+ * that counts alone: a start begins with empty ones. In a fleet, the logs are in Redis (`redis/`),
+ * where one script decides all requests of a turn of the event loop. While Redis does not answer,
+ * each instance counts here, up to its share of each limit (`share.ts`).
  */
 
 import type { Clock } from "../base/clock.ts";
 import { unavailable } from "../refusal/refusal.ts";
-import { isKeyLogId, type KeyLimit, keyLogId, type LimitDecision } from "./limit-decision.ts";
-import { type SavedWindow, wallClockTickMs } from "./saved-window.ts";
-import { LogTable, newestAge, SlidingLog } from "./sliding-log.ts";
+import { type KeyLimit, keyLogId, type LimitDecision } from "./limit-decision.ts";
+import { LogTable, SlidingLog } from "./sliding-log.ts";
 
 /** Counts in this process alone. */
 export interface Limiter {
@@ -27,19 +25,6 @@ export interface Limiter {
   look(id: string, limit: number, key?: KeyLimit): LimitDecision;
   /** How many logs are held, those of keys too; memory is bounded by it. */
   size(): number;
-  /**
-   * What counts now, for the limiter of a later process. Read its logs before anything else is
-   * spent.
-   */
-  save(): SavedWindow;
-  /**
-   * Takes up what an earlier process saved; call it before anything is spent. The time between the
-   * two is that of the wall clock, less a millisecond, because that clock shows whole ones: so no
-   * request leaves the window early, and none more than a millisecond late. A wall clock that was
-   * set back in between counts as standing still, so a request leaves within a window of this call.
-   * One that was set forward lets requests leave early, by as much.
-   */
-  restore(saved: SavedWindow): void;
 }
 
 /**
@@ -123,25 +108,6 @@ export function createLimiter(options: {
     };
   }
 
-  function* countedIn(logs: LogTable) {
-    for (const { id, log } of logs.newestFirst()) {
-      const moments = log.packedTimes(nowMs);
-      if (moments.length > 0) yield { id, moments };
-    }
-  }
-
-  function* savedLogs() {
-    const keys = countedIn(keyTable);
-    let next = keys.next();
-    for (const team of countedIn(table)) {
-      for (; !next.done && newestAge(next.value.moments) < newestAge(team.moments); next = keys.next()) {
-        yield next.value;
-      }
-      yield team;
-    }
-    for (; !next.done; next = keys.next()) yield next.value;
-  }
-
   return {
     spend(id, limit, cost = 1, key) {
       if (cost === 0) return look(id, limit, key);
@@ -154,22 +120,6 @@ export function createLimiter(options: {
     },
     look,
     size: () => table.size + keyTable.size,
-    save() {
-      advance();
-      return { savedUnixMs: clock.unixMs(), logs: savedLogs() };
-    },
-    restore({ savedUnixMs, logs }) {
-      advance();
-      const laterMs = Math.max(0, clock.unixMs() - savedUnixMs - wallClockTickMs);
-      const all = [...logs];
-      const takeUp = (into: LogTable, some: typeof all) => {
-        // The table is in the order of the last acceptance.
-        for (const { id, moments } of some.reverse()) into.add(id).log.restore(nowMs, moments, laterMs);
-      };
-      const isOfKey = ({ id }: { readonly id: string }) => isKeyLogId(id);
-      takeUp(table, all.filter((one) => !isOfKey(one)).slice(0, logsMax));
-      takeUp(keyTable, all.filter(isOfKey).slice(0, keyLogsMax));
-    },
   };
 }
 

@@ -70,34 +70,6 @@ export class SlidingLog {
     return this.#times.byteLength;
   }
 
-  /** What counts at this time, for `restore`. */
-  packedTimes(nowMs: number): PackedTimes {
-    this.#advance(nowMs);
-    const packed: number[] = [];
-    for (let n = 0; n < this.#count; ) {
-      const timeMs = this.#times[this.#index(n)] ?? 0;
-      const first = n;
-      while (n < this.#count && this.#times[this.#index(n)] === timeMs) n++;
-      packed.push((this.#nowMs - timeMs) * ticksPerMs, n - first);
-    }
-    return packed;
-  }
-
-  /**
-   * Counts what another log counted, each request `laterMs` older than it says. Requests that have
-   * left the window are dropped. Only for a log that has not seen a time yet.
-   */
-  restore(nowMs: number, packed: PackedTimes, laterMs: number): void {
-    const tickMs = floorToTick(nowMs);
-    const agedMs = Math.floor(laterMs * ticksPerMs) / ticksPerMs;
-    let total = 0;
-    for (let n = 1; n < packed.length; n += 2) total += packed[n] ?? 0;
-    for (let n = 0; n < packed.length; n += 2) {
-      const ageMs = (packed[n] ?? 0) / ticksPerMs + agedMs;
-      if (ageMs < this.#windowMs) this.spend(tickMs - ageMs, total, packed[n + 1] ?? 0);
-    }
-  }
-
   #advance(nowMs: number): void {
     const tickMs = floorToTick(nowMs);
     if (tickMs > this.#nowMs) this.#nowMs = tickMs;
@@ -143,17 +115,6 @@ function floorToTick(ms: number): number {
 /** The first size of a ring, for limits that are not smaller. */
 const entriesMin = 8;
 
-/**
- * Accepted requests, the oldest first: in turn, how long ago in 1/1024 ms, and how many. Flat,
- * because a process may have millions. All are whole numbers, and the ages less than the window.
- */
-export type PackedTimes = readonly number[];
-
-/** How long ago the newest request was. */
-export function newestAge(times: PackedTimes): number {
-  return times.at(-2) ?? 0;
-}
-
 /** A power of two, so that dividing by it is exact. Times stay exact for 278 years of uptime. */
 const ticksPerMs = 1024;
 
@@ -185,11 +146,6 @@ export class LogTable {
 
   get size(): number {
     return this.#entries.size;
-  }
-
-  /** The entries, the one that accepted something last first. */
-  *newestFirst(): IterableIterator<TableEntry> {
-    for (let entry = this.#last; entry; entry = entry.older) yield entry;
   }
 
   find(id: string): TableEntry | undefined {

@@ -2,7 +2,6 @@ import { z } from "zod";
 import type { AppRecord, BackendRecord } from "../apps/app-store.ts";
 import type { AuditEvent } from "../audit/audit-store.ts";
 import { serviceRoles } from "../auth/require-service.ts";
-import { bounds } from "../bounds.ts";
 import type { KeyRecord } from "../keys/key-store.ts";
 import { fail } from "../refusal/refusal.ts";
 import type { BackgroundRecord } from "../run/background/background-store.ts";
@@ -113,12 +112,6 @@ export const sessionShape = {
   expireTimeMs: timeMs,
 };
 
-export const pageNumber = z
-  .int()
-  .nonnegative()
-  .max(bounds.keptPagesMax - 1);
-export const windowPageShape = { text: z.string().max(bounds.savedPageCharactersMax) };
-
 export const runRecordShape = {
   teamId: z.string().min(1),
   fingerprint: z.string().min(1),
@@ -199,7 +192,6 @@ export const usageDayRecord = z.strictObject({
   ...usageCounts,
 }) satisfies z.ZodType<UsageDay>;
 export const auditRecord = z.strictObject({ id, ...auditShape }) satisfies z.ZodType<AuditEvent>;
-export const windowPageRecord = z.strictObject({ number: pageNumber, ...windowPageShape });
 
 /** A deleted team or app keeps its version, which goes on where its id is used again. */
 const tombstone = { deleted: z.boolean() };
@@ -218,7 +210,6 @@ export const copiedShapes = {
   serviceTokens: serviceTokenRecord,
   runRecords: runRecord.extend({ text: z.string().nullable() }),
   backgroundRuns: backgroundRecord.extend({ text: z.string().nullable() }),
-  windowPages: windowPageRecord,
   usageHours: usageHourRecord,
   usageDays: usageDayRecord,
   auditEvents: auditRecord,

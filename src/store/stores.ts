@@ -3,7 +3,6 @@ import type { AuditStore } from "../audit/audit-store.ts";
 import type { InstanceGuard } from "../fleet/alone.ts";
 import type { ControlStore, LeaseRecord } from "../fleet/control-store.ts";
 import type { KeyStore } from "../keys/key-store.ts";
-import type { WindowStore } from "../limit/window-store.ts";
 import type { BackgroundRunStore } from "../run/background/background-store.ts";
 import type { RunRecordStore } from "../run/idempotency/run-record-store.ts";
 import type { ServiceTokenStore } from "../service-tokens/service-token-store.ts";
@@ -21,7 +20,6 @@ export interface Stores {
   readonly sessions: SessionStore;
   readonly users: UserStore;
   readonly serviceTokens: ServiceTokenStore;
-  readonly window: WindowStore;
   readonly runRecords: RunRecordStore;
   readonly backgroundRuns: BackgroundRunStore;
   readonly usage: UsageStore;

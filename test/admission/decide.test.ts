@@ -3,7 +3,6 @@ import { createDecide } from "#src/admission/decide.ts";
 import { type KeyVerdict, unguarded } from "#src/auth/key-evidence.ts";
 import type { LimitDecision, TeamLimiter } from "#src/limit/limit-decision.ts";
 import { createLimiter } from "#src/limit/limiter.ts";
-import { readWindow, writeWindow } from "#src/limit/saved-window.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { teamRecordOf } from "../harness/store-records.ts";
 
@@ -134,17 +133,6 @@ test("a key and those that came from it by rotations have one limit of their own
   const rateNow = "rateNow" in admitted ? admitted.rateNow() : undefined;
   expect(rateNow).toMatchObject({ remaining: 2, key: { remaining: 1 } });
   expect(counted.size()).toBe(0);
-});
-
-test("a saved window has what a key spent, also for a key that came from it by a rotation since", () => {
-  const first = setUp();
-  first.world.verdict = limitedKey("k2");
-  first.ask();
-  const { pages } = writeWindow(first.counted.save());
-  const next = setUp();
-  next.counted.restore(readWindow(pages));
-  next.world.verdict = limitedKey("k3");
-  expect(next.ask()).toMatchObject({ kind: "limited", keyId: "k3", rate: { key: { remaining: 0 } } });
 });
 
 test("the hold on the store is checked again after the key or the team was read, also for a revoked or invalid key", async () => {

@@ -18,7 +18,6 @@ import { storesContract } from "./stores.ts";
 import { teamStoreContract } from "./team-store.ts";
 import { usageStoreContract } from "./usage-store.ts";
 import { userStoreContract } from "./user-store.ts";
-import { windowStoreContract } from "./window-store.ts";
 
 /**
  * The suites of every port. `open` opens an empty store; `reopen` opens the same one again after it
@@ -40,7 +39,6 @@ export function everyPortContract(
   sessionStoreContract(name, open);
   serviceTokenStoreContract(name, open);
   userStoreContract(name, open);
-  windowStoreContract(name, open);
   runRecordStoreContract(name, open);
   backgroundRunStoreContract(name, open);
   usageStoreContract(name, open);

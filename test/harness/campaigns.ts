@@ -119,8 +119,8 @@ export const campaigns: readonly Campaign[] = [
   },
   {
     name: "restarts",
-    attacks: "clean stops, kills, and changes of the secret, on each store",
-    files: ["test/campaigns/restart.test.ts", "test/campaigns/secrets.test.ts"],
+    attacks: "changes of the secret over clean stops and kills, on each store",
+    files: ["test/campaigns/secrets.test.ts"],
   },
   {
     name: "fleet-idempotency",

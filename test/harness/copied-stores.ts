@@ -50,7 +50,6 @@ export async function writeEveryKind(
       auditEventOf({ id: outcome, teamId: "beta", action: "key.rotate", target: families.old, outcome }),
     ),
   ]);
-  await stores.window.keep(["a page of the window", "and another"]);
 }
 
 /**

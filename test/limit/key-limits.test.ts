@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import { type KeyLimit, type LimitDecision, stricterLimit } from "#src/limit/limit-decision.ts";
 import { createLimiter } from "#src/limit/limiter.ts";
-import { readWindow, writeWindow } from "#src/limit/saved-window.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { createNaiveLog, spendBothNaively } from "../harness/naive-log.ts";
 import { createRandom } from "../harness/seeded-random.ts";
@@ -143,27 +142,6 @@ test("a cost above either limit takes nothing", () => {
   expect(() => limiter.spend("demo", 5, 2, key(1))).toThrow(RangeError);
   expect(() => limiter.spend("demo", 1, 2, key(5))).toThrow(RangeError);
   expect(limiter.size()).toBe(0);
-});
-
-test("a restart keeps the log of a key as that of its team, the newest first", () => {
-  const { clock, limiter } = createTestLimiter();
-  limiter.spend("old", 9, 1, key(5, "a"));
-  clock.advance(10_000);
-  limiter.spend("demo", 9, 2);
-  clock.advance(1_000);
-  limiter.spend("demo", 9, 3, key(5, "b"));
-  const saved = limiter.save();
-  const { pages } = writeWindow(saved);
-  const ids = [...readWindow(pages).logs].map(({ id }) => id);
-  expect(ids).toEqual(["demo", "demo/b", "old", "old/a"]);
-  const next = createTestLimiter({ keyLogsMax: 1 });
-  next.limiter.restore({ ...readWindow(pages), savedUnixMs: next.clock.unixMs() });
-  expect(next.limiter.spend("demo", 9, 3, key(5, "b"))).toMatchObject({
-    ...{ accepted: false, remaining: 4 },
-    key: { remaining: 2, retryAfterMs: windowMs },
-  });
-  // The bound of keys' logs holds here too: the newest are kept.
-  expect(next.limiter.size()).toBe(3);
 });
 
 test("the stricter of two limits has fewer left, or frees later where one refuses, and of two alike is the key's", () => {

@@ -1,17 +1,13 @@
 import fc from "fast-check";
-import { describe, expect, test } from "vitest";
-import { createLimiter, type Limiter } from "#src/limit/limiter.ts";
-import { readWindow, writeWindow } from "#src/limit/saved-window.ts";
+import { expect, test } from "vitest";
+import { createLimiter } from "#src/limit/limiter.ts";
 import { createManualClock } from "../harness/manual-clock.ts";
 import { createNaiveLog } from "../harness/naive-log.ts";
 
 const windowMs = 60_000;
 
-function createTestLimiter(
-  options: { logsMax?: number; whenFull?: "refuse" | "forget" } = {},
-  start?: Parameters<typeof createManualClock>[0],
-) {
-  const clock = createManualClock(start);
+function createTestLimiter(options: { logsMax?: number; whenFull?: "refuse" | "forget" } = {}) {
+  const clock = createManualClock();
   return { clock, limiter: createLimiter({ clock, windowMs, logsMax: 1_000, ...options }) };
 }
 
@@ -193,124 +189,4 @@ test("however teams come and go, each gets the exact limit of its own log, unles
       }
     }),
   );
-});
-
-describe("a limiter that takes up what another saved", () => {
-  /** The limiter of the next process, whose monotonic clock begins anew. */
-  function restarted(limiter: Limiter, at: { monotonicMs: number; unixMs: number }) {
-    const next = createTestLimiter({}, at);
-    next.limiter.restore(readWindow(writeWindow(limiter.save()).pages));
-    return next;
-  }
-
-  const step = fc.record({
-    team: fc.constantFrom("a", "b", "c"),
-    limit: fc.constantFrom(1, 3, 8),
-    cost: fc.integer({ min: 0, max: 3 }),
-    // In ticks of the log, as those of a wall clock's time are exact in a number.
-    gapTicks: fc.oneof(fc.nat(4_000_000), fc.constantFrom(0, 1, windowMs * 1024)),
-    downTicks: fc.option(fc.oneof(fc.nat(20_000_000), fc.constantFrom(0, 1023, 1024, 1025)), { freq: 4 }),
-    uptimeMs: fc.double({ min: 0, max: 1e6, noNaN: true }).map((ms) => Math.floor(ms * 1024) / 1024),
-  });
-
-  test("decides as if it had never stopped, but that the first millisecond of each stop does not count", () => {
-    let restarts = 0;
-    fc.assert(
-      fc.property(fc.array(step, { maxLength: 150, size: "max" }), (steps) => {
-        let { clock, limiter } = createTestLimiter();
-        const naive = new Map<string, ReturnType<typeof createNaiveLog>>();
-        let nowMs = 0;
-        for (const { team, limit, cost, gapTicks, downTicks, uptimeMs } of steps) {
-          clock.advance(gapTicks / 1024);
-          nowMs += gapTicks / 1024;
-          if (downTicks !== null) {
-            const unixMs = clock.unixMs() + downTicks / 1024;
-            ({ clock, limiter } = restarted(limiter, { monotonicMs: uptimeMs, unixMs }));
-            nowMs += Math.max(0, downTicks / 1024 - 1);
-            restarts++;
-          }
-          const log = naive.get(team) ?? createNaiveLog(windowMs);
-          naive.set(team, log);
-          const taken = Math.min(cost, limit);
-          const expected = log.spend(nowMs, limit, taken);
-          const { remaining, retryAfterMs } = limiter.spend(team, limit, taken);
-          expect({ remaining, retryAfterMs }).toEqual({
-            remaining: expected.remaining,
-            retryAfterMs: expected.waitMs,
-          });
-        }
-      }),
-    );
-    expect(restarts).toBeGreaterThan(100);
-  });
-
-  test("with a wall clock of whole milliseconds accepts no request too many, and refuses none for 2 ms too long", () => {
-    const ms = fc.double({ min: 0, max: 30_000, noNaN: true });
-    fc.assert(
-      fc.property(ms, ms, ms, (saveMs, downMs, uptimeMs) => {
-        const first = createTestLimiter();
-        const startUnixMs = first.clock.unixMs();
-        const wall = (trueMs: number) => startUnixMs + Math.floor(trueMs);
-        first.limiter.spend("a", 1);
-        first.clock.advance(saveMs);
-        first.clock.stepWall(wall(saveMs) - first.clock.unixMs());
-        const { clock, limiter } = restarted(first.limiter, {
-          monotonicMs: uptimeMs,
-          unixMs: wall(saveMs + downMs),
-        });
-        // The request was accepted at 0 of true time, and may be followed by one at 60 s.
-        const leftMs = windowMs - saveMs - downMs;
-        clock.advance(Math.max(0, leftMs - 2 / 1024));
-        if (leftMs > 0) expect(limiter.look("a", 1).remaining).toBe(0);
-        clock.advance(2 + 4 / 1024);
-        expect(limiter.look("a", 1).remaining).toBe(1);
-      }),
-    );
-  });
-
-  test("with a wall clock that was set back locks no team out for more than a window", () => {
-    const first = createTestLimiter();
-    first.limiter.spend("a", 1);
-    first.clock.advance(10_000);
-    const { clock, limiter } = restarted(first.limiter, { monotonicMs: 3, unixMs: 1_600_000_000_000 });
-    expect(limiter.spend("a", 1)).toMatchObject({ accepted: false, retryAfterMs: 50_000 });
-    clock.advance(50_000);
-    expect(limiter.spend("a", 1).accepted).toBe(true);
-  });
-
-  test("with a wall clock that was set forward past the window counts anew, and holds no log", () => {
-    const first = createTestLimiter();
-    first.limiter.spend("a", 1);
-    const { limiter } = restarted(first.limiter, { monotonicMs: 3, unixMs: 1_800_000_000_000 });
-    expect(limiter.spend("b", 1).accepted).toBe(true);
-    expect(limiter.size()).toBe(1);
-    expect(limiter.spend("a", 1).accepted).toBe(true);
-  });
-
-  test("drops its logs in the order in which they become empty", () => {
-    const first = createTestLimiter();
-    for (const team of ["a", "b", "c", "a"]) {
-      first.limiter.spend(team, 9);
-      first.clock.advance(10_000);
-    }
-    const { clock, limiter } = restarted(first.limiter, { monotonicMs: 0, unixMs: first.clock.unixMs() });
-    expect(limiter.size()).toBe(3);
-    // "b" accepted last at 10 s of the first process's 40, "c" at 20, "a" at 30.
-    for (const size of [3, 2, 1, 0]) {
-      expect(limiter.size()).toBe(size);
-      clock.advance(size === 3 ? 30_000 : 10_000);
-      limiter.look("nobody", 1);
-    }
-  });
-
-  test("starts anew where no log counts any more, and holds at most its bound of logs, the newest", () => {
-    const first = createTestLimiter();
-    for (const team of ["a", "b", "c"]) first.limiter.spend(team, 1);
-    const small = createTestLimiter({ logsMax: 2 });
-    small.limiter.restore(first.limiter.save());
-    expect(small.limiter.size()).toBe(2);
-    expect(small.limiter.look("c", 1).remaining).toBe(0);
-    first.clock.advance(windowMs);
-    expect([...first.limiter.save().logs]).toEqual([]);
-  });
 });

@@ -214,7 +214,6 @@ const documentOf: Readonly<Record<CopiedName, (record: unknown, slots: Slots) =>
     ...run,
     textExpireTimeMs: run.textBytes !== null && run.textBytes > 0 ? run.expireTimeMs : null,
   })),
-  windowPages: of(copiedShapes.windowPages, ({ number, ...page }) => ({ _id: number, ...page })),
   // Each record has a document of its own: the hours of a day don't share one here.
   usageHours: of(copiedShapes.usageHours, (hour) => {
     const place = placeOf(hour);

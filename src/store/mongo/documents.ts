@@ -11,13 +11,11 @@ import {
   backgroundShape,
   keyShape,
   memberShape,
-  pageNumber,
   runRecordShape,
   serviceTokenShape,
   sessionShape,
   teamShape,
   userShape,
-  windowPageShape,
 } from "../records.ts";
 import type { ControlDocument } from "./control-document.ts";
 
@@ -100,8 +98,6 @@ export const userDocument = z.object({ _id: id, ...userShape });
 export type UserDocument = z.infer<typeof userDocument>;
 
 /** The page's number is the id. */
-export const windowPageDocument = z.object({ _id: pageNumber, ...windowPageShape });
-export type WindowPageDocument = z.infer<typeof windowPageDocument>;
 
 /** Without the text, which is read alone. */
 export const runRecordDocument = z.strictObject({ _id: id, ...runRecordShape });
@@ -186,7 +182,6 @@ export interface Collections {
   readonly apps: Collection<AppDocument>;
   readonly sessions: Collection<SessionDocument>;
   readonly users: Collection<UserDocument>;
-  readonly windowPages: Collection<WindowPageDocument>;
   readonly runRecords: Collection<RunRecordDocument>;
   readonly backgroundRuns: Collection<BackgroundRunDocument>;
   readonly usageHours: Collection<UsageHoursDocument>;
@@ -208,7 +203,6 @@ export function collectionsOf(db: Db): Collections {
     apps: db.collection("apps"),
     sessions: db.collection("sessions"),
     users: db.collection("users"),
-    windowPages: db.collection("windowPages"),
     runRecords: db.collection("runRecords"),
     backgroundRuns: db.collection("backgroundRuns"),
     usageHours: db.collection("usageHours"),

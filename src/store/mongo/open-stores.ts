@@ -31,7 +31,6 @@ import { createSessionStore, createUserStore } from "./session-store.ts";
 import { createStoreCall, repeatOnDuplicate, type StoreCall, whileHolding } from "./store-call.ts";
 import { createMemberStore, createPreviewStore, createTeamStore } from "./team-store.ts";
 import { createUsageStore } from "./usage-store.ts";
-import { createWindowStore } from "./window-store.ts";
 import { createWithEvent } from "./with-event.ts";
 
 export interface MongoStoresParts extends AloneParts {
@@ -199,7 +198,6 @@ function storesOf(
     users: createUserStore(collections, call, withEvent, readOptions),
     serviceTokens: createServiceTokenStore(collections, call, withEvent, readOptions),
     audit,
-    window: createWindowStore(collections, call),
     runRecords: createRunRecordStore(collections, call),
     backgroundRuns: createBackgroundRunStore(collections, call),
     usage: createUsageStore(collections, call, { mayMove: () => everyInstanceReadsMovedHours(fleet) }),

@@ -101,12 +101,8 @@ export const migrations: readonly string[] = [
     subject TEXT NOT NULL
   ) STRICT, WITHOUT ROWID
   `,
-  `
-  CREATE TABLE window_pages (
-    number INTEGER PRIMARY KEY,
-    text TEXT NOT NULL
-  ) STRICT
-  `,
+  // It had a table that nothing uses any more.
+  "",
   `
   ALTER TABLE keys ADD COLUMN label_folded TEXT NOT NULL DEFAULT '';
   UPDATE keys SET label_folded = fold_case(label) WHERE label <> '';

@@ -13,7 +13,6 @@ import { createSessionStore, createUserStore } from "./session-store.ts";
 import { answer, setReserve } from "./statement.ts";
 import { createMemberStore, createPreviewStore, createTeamStore } from "./team-store.ts";
 import { createUsageStore } from "./usage-store.ts";
-import { createWindowStore } from "./window-store.ts";
 
 /**
  * Opens the embedded store in `dataDir` and brings its schema up to date. Creates the folder where
@@ -53,7 +52,6 @@ function storesOf({ db, close }: LockedDatabase): Stores {
     sessions: createSessionStore(db),
     users: createUserStore(db),
     serviceTokens: createServiceTokenStore(db),
-    window: createWindowStore(db),
     runRecords: createRunRecordStore(db),
     backgroundRuns: createBackgroundRunStore(db),
     usage: createUsageStore(db),

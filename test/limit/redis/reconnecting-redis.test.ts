@@ -22,8 +22,8 @@ test("each spend of a turn is answered as if it had come alone, and its headers 
   let refusals = 0;
   await fc.assert(
     fc.asyncProperty(turns, async (all) => {
-      const shared = new Map<string, SlidingLog>();
-      const alone = new Map<string, SlidingLog>();
+      const shared = new Map<string, RecordedLog>();
+      const alone = new Map<string, RecordedLog>();
       let nowMs = 0;
       for (const { gapMs, spends } of all) {
         nowMs += gapMs;
@@ -36,7 +36,7 @@ test("each spend of a turn is answered as if it had come alone, and its headers 
           const log = logOf(alone, one.teamId);
           const answer = answerOf(log, nowMs, { ...one, cost, count: 1 });
           wanted.push(answer);
-          if (answer.taken === 0) checkWait(copyOf(log, nowMs), nowMs, { ...one, cost, answer });
+          if (answer.taken === 0) checkWait(log.copy(), nowMs, { ...one, cost, answer });
         }
         batch.answer(batch.asks.map((ask) => answerOf(logOf(shared, ask.teamId), nowMs, ask)));
         expect(await Promise.all(got)).toEqual(wanted);
@@ -49,7 +49,7 @@ test("each spend of a turn is answered as if it had come alone, and its headers 
 
 /** The headers of a refusal, for a caller that nobody comes before. */
 function checkWait(
-  log: SlidingLog,
+  log: RecordedLog,
   nowMs: number,
   { limit, cost, answer }: { limit: number; cost: number; answer: Answer },
 ): void {
@@ -81,13 +81,13 @@ test("alike spends of a team are one ask, and a batch is full at its bound of as
   expect(batch.hasRoom()).toBe(false);
 });
 
-function logOf(logs: Map<string, SlidingLog>, teamId: string): SlidingLog {
-  const log = logs.get(teamId) ?? new SlidingLog(windowMs);
+function logOf(logs: Map<string, RecordedLog>, teamId: string): RecordedLog {
+  const log = logs.get(teamId) ?? new RecordedLog();
   logs.set(teamId, log);
   return log;
 }
 
-function answerOf(log: SlidingLog, nowMs: number, { limit, cost, count }: Ask): Answer {
+function answerOf(log: RecordedLog, nowMs: number, { limit, cost, count }: Ask): Answer {
   let [taken, retryAfterMs] = [0, 0];
   for (let n = 0; n < count; n++) {
     const waitMs = log.spend(nowMs, limit, cost);
@@ -97,8 +97,28 @@ function answerOf(log: SlidingLog, nowMs: number, { limit, cost, count }: Ask): 
   return { taken, count: log.count, resetAfterMs: log.resetAfterMs, retryAfterMs };
 }
 
-function copyOf(log: SlidingLog, nowMs: number): SlidingLog {
-  const copy = new SlidingLog(windowMs);
-  copy.restore(nowMs, log.packedTimes(nowMs), 0);
-  return copy;
+/** A log that can be copied: it notes what it has taken. */
+class RecordedLog {
+  readonly #log = new SlidingLog(windowMs);
+  readonly #taken: (readonly [nowMs: number, cost: number])[] = [];
+
+  spend(nowMs: number, limit: number, cost: number): number {
+    const waitMs = this.#log.spend(nowMs, limit, cost);
+    if (waitMs === 0) this.#taken.push([nowMs, cost]);
+    return waitMs;
+  }
+
+  copy(): RecordedLog {
+    const copy = new RecordedLog();
+    for (const [nowMs, cost] of this.#taken) copy.spend(nowMs, Number.MAX_SAFE_INTEGER, cost);
+    return copy;
+  }
+
+  get count(): number {
+    return this.#log.count;
+  }
+
+  get resetAfterMs(): number {
+    return this.#log.resetAfterMs;
+  }
 }

@@ -15,7 +15,6 @@ import {
   storedSession,
   storedTeam,
   userDocument,
-  windowPageDocument,
 } from "#src/store/mongo/documents.ts";
 
 const timeMs = 1_700_000_000_000;
@@ -74,7 +73,6 @@ const firstDocuments: Record<string, { schema: z.ZodType; document: Record<strin
     },
   },
   users: { schema: userDocument, document: { _id: "ada@example.com", ...user } },
-  windowPages: { schema: windowPageDocument, document: { _id: 0, text: "a page" } },
   backgroundRuns: {
     schema: storedBackgroundRun,
     document: {

@@ -99,7 +99,7 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     });
 
     const by = { revokeTimeMs: 1, revokedBy: "a service" };
-    const everyMethod = ({ keys, teams, members, preview, apps, window, check, isEmpty }: Stores) => ({
+    const everyMethod = ({ keys, teams, members, preview, apps, check, isEmpty }: Stores) => ({
       insertKey: () => keys.insert(keyRecordOf({ id: "new", teamId: "demo" }), { activeMax: 50 }),
       findKey: () => keys.find("k"),
       listKeys: () => keys.list({ teamId: "demo", limit: 10, includeRevoked: true }),
@@ -124,9 +124,6 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
       listApps: () => apps.list({ limit: 10 }),
       updateApp: () => apps.update("echo", { timeoutMs: 5 }),
       deleteApp: () => apps.delete("echo"),
-      keepWindow: () => window.keep(["a"]),
-      readWindow: () => window.read(),
-      removePages: () => window.remove([{ number: 0, text: "a" }]),
       check: () => check(),
       isEmpty: () => isEmpty(),
     });

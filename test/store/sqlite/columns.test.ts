@@ -16,7 +16,6 @@ import {
   usageDayRecord,
   usageHourRecord,
   userRecord,
-  windowPageRecord,
 } from "#src/store/records.ts";
 import { migrate } from "#src/store/sqlite/migrations.ts";
 import { columnOf, columnsOf } from "#src/store/sqlite/statement.ts";
@@ -39,7 +38,6 @@ const tables: Record<string, z.ZodRawShape> = {
   usage_days: usageDayRecord.shape,
   usage_hours: usageHourRecord.shape,
   users: userRecord.shape,
-  window_pages: windowPageRecord.shape,
 };
 
 test("every table of the schema has a shape", () => {
