@@ -199,6 +199,11 @@ export const bounds = {
   signInBodyBytesMax: 1_024,
   /** How long a person may take at the issuer. */
   oidcSignInMs: 10 * 60 * 1_000,
+  /**
+   * Cookies of sign-ins that are under way in one browser. Some ten fit. Proxies take as few as
+   * 8 KiB of a header.
+   */
+  oidcCookieBytesMax: 4 * 1_024,
   /** How long one request to the issuer may take. */
   oidcTimeoutMs: 5_000,
   /** How many times a request for the issuer's metadata is tried. */

@@ -7,7 +7,7 @@ import type { Log } from "../log/log.ts";
 import { type ServedService, served } from "../rpc/served.ts";
 import type { Config } from "../settings/config.ts";
 import type { HostAndPort } from "../settings/host.ts";
-import { createOidcStateCookie } from "../sign-in/cookies.ts";
+import { createOidcStateCookies } from "../sign-in/cookies.ts";
 import { createLocalLinks, type LocalLinks } from "../sign-in/local-links.ts";
 import { type ScreenAddress, type SignInMode, screenAddress, signInMode } from "../sign-in/screen-address.ts";
 import { createSessionAccess, createSessionService, type SessionAccess } from "../sign-in/session-access.ts";
@@ -109,7 +109,7 @@ async function oidcMethod(
       redirectUri: () => `${address().origin}/sign-in/callback`,
       users: stores.users,
     }),
-    stateCookie: () => createOidcStateCookie({ clock, keys, address: address() }),
+    stateCookies: () => createOidcStateCookies({ clock, keys, address: address() }),
   };
 }
 

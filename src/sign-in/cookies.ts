@@ -1,6 +1,6 @@
 /**
- * The cookies of the screen: how one is read, that of a session, and the sealed one of a sign-in
- * that is under way.
+ * The cookies of the screen: how one is read, that of a session, and the signed ones of the sign-ins
+ * that are under way.
  */
 
 import { createHmac, timingSafeEqual } from "node:crypto";
@@ -19,12 +19,16 @@ export type CookieFound =
    */
   | { readonly kind: "ambiguous" };
 
-/** Reads the cookie of this name (RFC 6265, section 5.4). */
-function readCookie(header: string | undefined, name: string): CookieFound {
-  const values = (header ?? "").split(";").flatMap((pair) => {
+/** The names and values of the `Cookie` header (RFC 6265, section 5.4). */
+function cookiePairs(header: string | undefined): readonly (readonly [name: string, value: string])[] {
+  return (header ?? "").split(";").flatMap((pair) => {
     const equals = pair.indexOf("=");
-    return equals >= 0 && pair.slice(0, equals).trim() === name ? [pair.slice(equals + 1).trim()] : [];
+    return equals < 0 ? [] : [[pair.slice(0, equals).trim(), pair.slice(equals + 1).trim()] as const];
   });
+}
+
+function readCookie(header: string | undefined, wanted: string): CookieFound {
+  const values = cookiePairs(header).flatMap(([name, value]) => (name === wanted ? [value] : []));
   const [value, ...others] = values;
   if (value === undefined) return { kind: "missing" };
   return others.length > 0 ? { kind: "ambiguous" } : { kind: "found", value };
@@ -84,60 +88,107 @@ export interface OidcState {
   readonly returnTo: string;
 }
 
-/** The cookie of a sign-in in progress. A second sign-in in the same browser replaces it. */
-export interface OidcStateCookie {
-  write(state: OidcState): string;
+/**
+ * The cookies of the sign-ins that a browser has begun, one for each: several tabs may begin before
+ * the first returns. The name of a cookie ends with its `state`, so each return finds its own.
+ */
+export interface OidcStateCookies {
+  /**
+   * Returns the `Set-Cookie` values that keep one more sign-in. The oldest ones in `header` are
+   * removed where all together would be longer than `oidcCookieBytesMax`.
+   */
+  write(state: OidcState, header: string | undefined): string[];
   /**
    * Returns undefined if the cookie is missing, expired, sent twice, or not signed with our keys.
    */
-  read(header: string | undefined): OidcState | undefined;
-  clear(): string;
+  read(header: string | undefined, state: string): OidcState | undefined;
+  /** Returns the `Set-Cookie` values that remove this sign-in, and no other. */
+  clear(state: string): string[];
 }
 
 const form = z.strictObject({
-  state: z.string(),
   nonce: z.string(),
   codeVerifier: z.string(),
   returnTo: z.string(),
   expireTimeMs: z.number(),
 });
 
+/** As openid-client makes it. A caller may send any text as a state, which is part of a name. */
+const stateForm = /^[A-Za-z0-9_-]{43}$/;
+
 /**
- * The cookie is signed with the first of `keys`, so that nobody else can make one, and expires
+ * Each cookie is signed with the first of `keys`, so that nobody else can make one, and expires
  * after `oidcSignInMs`. It is read with any of them: another instance may have written it while the
  * secret that the keys are made from changes.
  */
-export function createOidcStateCookie(parts: {
+export function createOidcStateCookies(parts: {
   readonly clock: Clock;
   readonly keys: readonly [Uint8Array, ...Uint8Array[]];
   readonly address: ScreenAddress;
-}): OidcStateCookie {
+}): OidcStateCookies {
   const { clock, keys } = parts;
   const { secure, port } = parts.address;
-  const name = secure ? "__Host-keyrun-sign-in" : `keyrun-sign-in-${port}`;
-  const sign = (key: Uint8Array, text: string) =>
-    createHmac("sha256", key).update(`keyrun-sign-in:${text}`).digest();
-  const isSigned = (text: string, presented: Buffer) =>
+  const prefix = secure ? "__Host-keyrun-sign-in-" : `keyrun-sign-in-${port}-`;
+  const sign = (key: Uint8Array, state: string, text: string) =>
+    createHmac("sha256", key).update(`keyrun-sign-in:${state}:${text}`).digest();
+  const isSigned = (state: string, text: string, presented: Buffer) =>
     keys.some((key) => {
-      const expected = sign(key, text);
+      const expected = sign(key, state, text);
       return presented.length === expected.length && timingSafeEqual(presented, expected);
     });
 
+  /** The content of a cookie that is ours and has not expired. */
+  function open(header: string | undefined, state: string) {
+    const cookie = readCookie(header, prefix + state);
+    if (cookie.kind !== "found") return undefined;
+    const [text = "", signature = ""] = cookie.value.split(".");
+    if (!isSigned(state, text, Buffer.from(signature, "base64url"))) return undefined;
+    const content = form.parse(JSON.parse(Buffer.from(text, "base64url").toString()));
+    return clock.unixMs() < content.expireTimeMs ? content : undefined;
+  }
+
+  /** The sign-ins that the browser still has, newest first. Those that are over come last. */
+  function known(header: string | undefined) {
+    return cookiePairs(header)
+      .filter(([name]) => name.startsWith(prefix) && stateForm.test(name.slice(prefix.length)))
+      .map(([name, value]) => {
+        const state = name.slice(prefix.length);
+        const endMs = open(header, state)?.expireTimeMs ?? 0;
+        return { state, endMs, bytes: sentBytes(name, value) };
+      })
+      .toSorted((one, other) => other.endMs - one.endMs);
+  }
+
+  const clear = (state: string) =>
+    writeCookie({ name: prefix + state, value: "" }, { secure, maxAgeS: 0 });
+
   return {
-    write(state) {
-      const content = { ...state, expireTimeMs: clock.unixMs() + bounds.oidcSignInMs };
+    write({ state, ...rest }, header) {
+      const content = { ...rest, expireTimeMs: clock.unixMs() + bounds.oidcSignInMs };
       const text = Buffer.from(JSON.stringify(content)).toString("base64url");
-      const value = `${text}.${sign(keys[0], text).toString("base64url")}`;
-      return writeCookie({ name, value }, { secure, maxAgeS: bounds.oidcSignInMs / 1_000 });
+      const value = `${text}.${sign(keys[0], state, text).toString("base64url")}`;
+      const name = prefix + state;
+      let bytes = sentBytes(name, value);
+      const removed = known(header).filter((older) => {
+        bytes += older.bytes;
+        return older.endMs === 0 || bytes > bounds.oidcCookieBytesMax;
+      });
+      return [
+        ...removed.map((older) => clear(older.state)),
+        writeCookie({ name, value }, { secure, maxAgeS: bounds.oidcSignInMs / 1_000 }),
+      ];
     },
-    read(header) {
-      const cookie = readCookie(header, name);
-      if (cookie.kind !== "found") return undefined;
-      const [text = "", signature = ""] = cookie.value.split(".");
-      if (!isSigned(text, Buffer.from(signature, "base64url"))) return undefined;
-      const { expireTimeMs, ...state } = form.parse(JSON.parse(Buffer.from(text, "base64url").toString()));
-      return clock.unixMs() < expireTimeMs ? state : undefined;
+    read(header, state) {
+      const content = stateForm.test(state) ? open(header, state) : undefined;
+      if (!content) return undefined;
+      const { expireTimeMs: _, ...rest } = content;
+      return { state, ...rest };
     },
-    clear: () => writeCookie({ name, value: "" }, { secure, maxAgeS: 0 }),
+    clear: (state) => (stateForm.test(state) ? [clear(state)] : []),
   };
+}
+
+/** How long a cookie is in the `Cookie` header. */
+function sentBytes(name: string, value: string): number {
+  return `${name}=${value}; `.length;
 }

@@ -36,10 +36,14 @@ export type SignInError =
   | "provider_unavailable"
   | "failed";
 
-export type OidcOutcome =
-  | { readonly kind: "signed_in"; readonly user: SignedInUser }
-  /** `cause` is for the log. It holds no token and no code. */
-  | { readonly kind: "refused"; readonly error: SignInError; readonly cause: Error };
+export type OidcOutcome = { readonly kind: "signed_in"; readonly user: SignedInUser } | RefusedOutcome;
+
+export interface RefusedOutcome {
+  readonly kind: "refused";
+  readonly error: SignInError;
+  /** For the log. It holds no token and no code. */
+  readonly cause: Error;
+}
 
 /**
  * Sign-in by authorization code with PKCE, state and nonce (OpenID Connect Core 1.0, section 3.1;
@@ -50,7 +54,7 @@ export interface Oidc {
    * Returns where to send the browser, and the state that it must bring back. Returns a refused
    * outcome if the issuer can't be reached.
    */
-  begin(returnTo: string): Promise<{ readonly location: string; readonly state: OidcState } | OidcOutcome>;
+  begin(returnTo: string): Promise<{ readonly location: string; readonly state: OidcState } | RefusedOutcome>;
   /**
    * Returns the outcome of a sign-in. `search` is the callback's query, not decoded. Rejects only
    * if the store fails.
@@ -203,7 +207,7 @@ function isOutOfReach(thrown: unknown): boolean {
  * Keeps only the name, message and code. The errors of openid-client also hold what the issuer
  * sent, with codes and tokens.
  */
-function refused(error: SignInError, thrown: unknown): OidcOutcome {
+function refused(error: SignInError, thrown: unknown): RefusedOutcome {
   const { name, message } = thrown instanceof Error ? thrown : new Error("unknown");
   const code =
     issuersCode(thrown) ?? (thrown instanceof Error && "code" in thrown ? String(thrown.code) : "no code");

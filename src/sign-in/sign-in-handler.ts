@@ -15,16 +15,16 @@ import {
 import { pathOf, queryOf } from "../http/request-head.ts";
 import { screenHeaders } from "../http/screen.ts";
 import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
-import { createSessionCookie, type OidcStateCookie } from "./cookies.ts";
+import { createSessionCookie, type OidcStateCookies } from "./cookies.ts";
 import { type LocalLinks, localOwner } from "./local-links.ts";
-import type { Oidc, OidcOutcome } from "./oidc.ts";
+import type { Oidc, OidcOutcome, RefusedOutcome, SignInError } from "./oidc.ts";
 import type { ScreenAddress } from "./screen-address.ts";
 import type { Sessions, SignedInUser } from "./sessions.ts";
 
 /** How people prove their identity. */
 export type SignInMethod =
   | { readonly kind: "local"; readonly links: LocalLinks }
-  | { readonly kind: "oidc"; readonly oidc: Oidc; readonly stateCookie: () => OidcStateCookie };
+  | { readonly kind: "oidc"; readonly oidc: Oidc; readonly stateCookies: () => OidcStateCookies };
 
 export interface SignInHandlerParts {
   readonly address: () => ScreenAddress;
@@ -79,50 +79,79 @@ type OidcMethod = Extract<SignInMethod, { kind: "oidc" }>;
 
 async function beginAtIssuer(
   parts: SignInHandlerParts,
-  { oidc, stateCookie }: OidcMethod,
+  { oidc, stateCookies }: OidcMethod,
   { request, query }: { request: HttpRequest; query: URLSearchParams },
 ): Promise<Answer> {
   const returnTo = readReturnPath(query.get("return_to"), parts.address().origin);
   const begun = await oidc.begin(returnTo);
-  if ("kind" in begun) return toErrorPage(parts, request, { outcome: begun, returnTo });
-  return redirect(parts, request, { location: begun.location, cookies: [stateCookie().write(begun.state)] });
+  if ("kind" in begun) {
+    const location = errorPage(begun.error, returnTo);
+    return refusedTo(parts, request, { outcome: begun, location, cookies: [] });
+  }
+  const cookies = stateCookies().write(begun.state, request.header("cookie"));
+  return redirect(parts, request, { location: begun.location, cookies });
 }
 
 async function endAtIssuer(
   parts: SignInHandlerParts,
-  { oidc, stateCookie }: OidcMethod,
+  { oidc, stateCookies }: OidcMethod,
   { request, search }: { request: HttpRequest; search: string },
 ): Promise<Answer> {
-  const cookies = stateCookie();
-  const state = cookies.read(request.header("cookie"));
-  // The state is used up whatever the outcome, so that the issuer's response can't be used a second
-  // time.
-  const cleared = [cookies.clear()];
+  const cookies = stateCookies();
+  const sent = new URLSearchParams(search).get("state") ?? "";
+  const state = cookies.read(request.header("cookie"), sent);
+  // This state is used up whatever the outcome, so that the issuer's response can't be used a
+  // second time. The sign-ins of other tabs go on.
+  const cleared = cookies.clear(sent);
   const outcome: OidcOutcome = state
     ? await oidc.complete(`?${search}`, state)
-    : { kind: "refused", error: "expired", cause: new Error("no sign-in of this browser is under way") };
+    : { kind: "refused", error: "expired", cause: new Error("no such sign-in of this browser is under way") };
   const returnTo = state?.returnTo ?? "/";
-  if (outcome.kind === "refused") return toErrorPage(parts, request, { outcome, returnTo, cookies: cleared });
+  const live = await findLive(parts, request);
+  if (outcome.kind === "refused") {
+    const isOver = !live || aboutThePerson.has(outcome.error);
+    const location = isOver ? errorPage(outcome.error, returnTo) : returnTo;
+    return refusedTo(parts, request, { outcome, location, cookies: cleared });
+  }
+  if (live && isSameUser(live.user, outcome.user)) {
+    // Another tab has signed this person in. To end that session would sign the other tab out.
+    await parts.sessions.noteActivity(live.sessionId);
+    return redirect(parts, request, { location: returnTo, cookies: cleared });
+  }
   const session = await beginSession(parts, request, outcome.user);
   return redirect(parts, request, { location: returnTo, cookies: [...cleared, session] });
 }
 
-/**
- * A person reads this response, so it is a page that explains the error and not a refusal in JSON.
- */
-function toErrorPage(
+/** Of these the page tells, also in a browser with a live session, which may be another person's. */
+const aboutThePerson: ReadonlySet<SignInError> = new Set(["email_not_verified", "email_taken"]);
+
+/** The session that the browser has; undefined if it has none, or that is over. */
+async function findLive({ address, sessions }: SignInHandlerParts, request: HttpRequest) {
+  const cookie = createSessionCookie(address()).read(request.header("cookie"));
+  const principal = cookie.kind === "found" ? await sessions.find(cookie.value) : undefined;
+  const user = principal && (await sessions.userOf(principal.sessionId));
+  return principal && user && { sessionId: principal.sessionId, user };
+}
+
+function isSameUser(one: SignedInUser, other: SignedInUser): boolean {
+  return one.issuer === other.issuer && one.subject === other.subject && one.email === other.email;
+}
+
+/** A person reads it: a page that explains the error, and not a refusal in JSON. */
+function errorPage(error: SignInError, returnTo: string): string {
+  return `/sign-in?${new URLSearchParams({ error, return_to: returnTo })}`;
+}
+
+function refusedTo(
   parts: SignInHandlerParts,
   request: HttpRequest,
-  failed: { outcome: OidcOutcome; returnTo: string; cookies?: string[] },
+  { outcome, location, cookies }: { outcome: RefusedOutcome; location: string; cookies: readonly string[] },
 ): Refused {
-  const { outcome, returnTo, cookies = [] } = failed;
-  if (outcome.kind !== "refused") throw new Error("a sign-in that succeeded has no error");
   const { error, cause } = outcome;
   // An error that the operator must fix is counted as UNAVAILABLE, not as a failed sign-in.
   const refusal = fail(error === "provider_unavailable" ? "UNAVAILABLE" : "SIGN_IN_FAILED", { cause });
   noteFailed(parts, request, refusal);
-  const query = new URLSearchParams({ error, return_to: returnTo });
-  return { refusal, response: redirect(parts, request, { location: `/sign-in?${query}`, cookies }) };
+  return { refusal, response: redirect(parts, request, { location, cookies }) };
 }
 
 const codeForm = z.strictObject({ code: z.string() });

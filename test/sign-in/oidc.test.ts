@@ -192,18 +192,23 @@ describe("a sign-in is refused", () => {
     expect(issuer.state.tokenRequests).toBe(asked);
   });
 
-  test("in a browser that began another one", async () => {
+  test("in a browser that began another one, which goes on", async () => {
     const { callback } = await begin(newAccount().id);
-    const { browser } = await begin(newAccount().id);
-    expect(errorOf({ browser, callback, answer: await browser.load(callback) })).toBe("failed");
+    const { browser, callback: own } = await begin(newAccount().id);
+    expect(errorOf({ browser, callback, answer: await browser.load(callback) })).toBe("expired");
+    expect((await browser.load(own)).headers.location).toBe("/");
   });
 
-  test.each(["state", "iss", "code"])("if %s is not what the issuer sent", async (name) => {
+  test.each([
+    ["state", "expired"],
+    ["iss", "failed"],
+    ["code", "failed"],
+  ])("if %s is not what the issuer sent", async (name, error) => {
     const { browser, callback } = await begin(newAccount().id);
     const url = new URL(callback);
     expect(url.searchParams.get(name)).not.toBeNull();
     url.searchParams.set(name, name === "iss" ? "https://other.example" : "x".repeat(43));
-    expect(errorOf({ browser, callback, answer: await browser.load(url.href) })).toBe("failed");
+    expect(errorOf({ browser, callback, answer: await browser.load(url.href) })).toBe(error);
   });
 
   test("the second time, even if the browser kept its cookie", async () => {
