@@ -159,8 +159,7 @@ export function createOidcStateCookies(parts: {
       .toSorted((one, other) => other.endMs - one.endMs);
   }
 
-  const clear = (state: string) =>
-    writeCookie({ name: prefix + state, value: "" }, { secure, maxAgeS: 0 });
+  const clear = (state: string) => writeCookie({ name: prefix + state, value: "" }, { secure, maxAgeS: 0 });
 
   return {
     write({ state, ...rest }, header) {

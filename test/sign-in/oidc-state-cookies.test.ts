@@ -40,9 +40,7 @@ test("each sign-in of a browser has its own cookie, and is removed alone", () =>
   expect(cookies().read(both, state.state)).toEqual(state);
   expect(cookies().read(both, other.state)).toEqual(other);
   const [name = ""] = header.split("=");
-  expect(cookies().clear(state.state)).toEqual([
-    `${name}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax`,
-  ]);
+  expect(cookies().clear(state.state)).toEqual([`${name}=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax`]);
 });
 
 test("a forged or changed cookie is ignored, and so is the content of another sign-in", () => {

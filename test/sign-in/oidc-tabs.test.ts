@@ -35,7 +35,8 @@ async function beginInTabs(browser: Browser, account = "ada"): Promise<string[]>
   );
   const callbacks: string[] = [];
   // A person enters a name and a password in one tab after the other.
-  for (const { headers } of starts) callbacks.push(await passIssuer(browser, headers.location ?? "", account));
+  for (const { headers } of starts)
+    callbacks.push(await passIssuer(browser, headers.location ?? "", account));
   return callbacks;
 }
 
