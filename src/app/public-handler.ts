@@ -197,7 +197,7 @@ export function createWithScreen(
   },
   files: ScreenFiles | undefined,
 ): WithScreen {
-  const { access, method, address, sessions, audit, clock, publicUrl } = signIn;
+  const { access, method, address, sessions, accessOf, audit, clock, publicUrl } = signIn;
   return (next) => {
     if (!access || !method) {
       const addressOf = publicUrl === undefined ? addressAsked : address;
@@ -212,7 +212,7 @@ export function createWithScreen(
           isOwnHost: (request) => access.isOwnHost((name) => request.header(name)),
         })
       : next;
-    return createSignInHandler({ address, sessions, method, audit, next: documents });
+    return createSignInHandler({ address, sessions, method, audit, accessOf, next: documents });
   };
 }
 

@@ -12,7 +12,7 @@ import { createLocalLinks, type LocalLinks } from "../sign-in/local-links.ts";
 import { type ScreenAddress, type SignInMode, screenAddress, signInMode } from "../sign-in/screen-address.ts";
 import { createSessionAccess, createSessionService, type SessionAccess } from "../sign-in/session-access.ts";
 import { createSessions, type Sessions } from "../sign-in/sessions.ts";
-import type { SignInMethod } from "../sign-in/sign-in-handler.ts";
+import type { AccessOf, SignInMethod } from "../sign-in/sign-in-handler.ts";
 import type { Stores } from "../store/stores.ts";
 import type { Caches } from "./caches.ts";
 import type { Membership } from "./membership.ts";
@@ -26,6 +26,7 @@ export interface SignIn {
   /** Both undefined where nobody can sign in. */
   readonly access: SessionAccess | undefined;
   readonly method: SignInMethod | undefined;
+  readonly accessOf: AccessOf;
   readonly served: ServedService;
   /** For calls that were admitted with a session and still run. */
   readonly watchAccess: Pick<WatchKeysParts, "checkAccess" | "onSessionEnded">;
@@ -78,6 +79,10 @@ export async function createSignIn(parts: SignInParts): Promise<SignIn> {
     links,
     access: mode === "off" ? undefined : access,
     method: links ? { kind: "local", links } : await oidcMethod(parts, address),
+    async accessOf(email) {
+      const [teamIds, hasPreview] = await Promise.all([members.teamIdsOf(email, 1), preview.has(email)]);
+      return { isMember: teamIds.length > 0, hasPreview };
+    },
     served: served(SessionService, service),
     watchAccess: { checkAccess: access.check, onSessionEnded: access.onSessionEnded },
     bound,
@@ -108,6 +113,7 @@ async function oidcMethod(
       findIssuer: createFindIssuer({ clock, oidc }),
       redirectUri: () => `${address().origin}/sign-in/callback`,
       users: stores.users,
+      assumesVerified: oidc.assumeEmailVerified,
     }),
     stateCookies: () => createOidcStateCookies({ clock, keys, address: address() }),
   };

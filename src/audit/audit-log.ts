@@ -26,6 +26,11 @@ export interface ChangeForm {
    * All refused attempts are joined, also a known caller's: it may try as many values as it likes.
    */
   readonly isGuess?: boolean | undefined;
+  /**
+   * Attempts with another detail are joined into another event. Only for details that Keyrun makes
+   * itself, of which there are few.
+   */
+  readonly keepsDetail?: boolean | undefined;
 }
 
 /** Writes down who changed what. Each event is in the store and a line of the log. */
@@ -97,10 +102,11 @@ export function createAuditLog(parts: AuditLogParts): AuditLog {
   let joining: NodeJS.Timeout | undefined;
 
   /** An attempt that was refused, and of which the store has nothing. */
-  function writeRefused(event: AuditEvent, { isUnknown, isGuess }: ChangeForm): void {
-    if (isUnknown) ofUnknown.add(event);
+  function writeRefused(event: AuditEvent, { isUnknown, isGuess, keepsDetail }: ChangeForm): void {
+    const joined = keepsDetail ? event : { ...event, detail: "" };
+    if (isUnknown) ofUnknown.add(joined);
     else if (!isGuess && mayWriteRefused()) later(event);
-    else ofKnown.add(event);
+    else ofKnown.add(joined);
   }
 
   function ended(change: PendingChange, refusal: Refusal | undefined, form: ChangeForm): void {

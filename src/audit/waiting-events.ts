@@ -75,7 +75,7 @@ export function createWaitingEvents(parts: {
 }
 
 /** An attempt that shares its event with others like it. */
-type JoinedAttempt = Pick<ChangeFacts, "actor" | "address" | "channel" | "action"> &
+type JoinedAttempt = Pick<ChangeFacts, "actor" | "address" | "channel" | "action" | "detail"> &
   Pick<AuditEvent, "outcome" | "reason">;
 
 const minuteMs = 60_000;
@@ -83,7 +83,7 @@ const hourMs = 3_600_000;
 
 /**
  * Joins attempts that anybody can make, and as many as they like: those of one actor, address,
- * action and reason in one minute become one event with a count. There are at most
+ * action, reason and detail in one minute become one event with a count. There are at most
  * `joinedEventsPerHourMax` such events an hour: the last one, with the action "attempts.more",
  * counts all that would need another. So memory is bounded, too.
  */
@@ -104,7 +104,7 @@ export function createJoinedAttempts({
 
   function emitJoined(): void {
     for (const { attempt, timeMs, count } of joined.values()) {
-      emit({ ...attempt, timeMs, count, teamId: "", target: "", detail: "", requestId: "" });
+      emit({ ...attempt, timeMs, count, teamId: "", target: "", requestId: "" });
     }
     joined.clear();
   }
@@ -129,8 +129,8 @@ export function createJoinedAttempts({
     add(attempt: JoinedAttempt): void {
       const nowMs = clock.unixMs();
       turn(nowMs);
-      const { actor, address, channel, action, outcome, reason } = attempt;
-      const name = JSON.stringify([actor, address, channel, action, outcome, reason]);
+      const { actor, address, channel, action, outcome, reason, detail } = attempt;
+      const name = JSON.stringify([actor, address, channel, action, outcome, reason, detail]);
       const known = joined.get(name);
       if (known) {
         known.count = Math.min(known.count + 1, auditBounds.countMax);

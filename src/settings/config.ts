@@ -73,6 +73,10 @@ export interface OidcConfig {
   readonly issuer: string;
   readonly clientId: string;
   readonly clientSecret: string;
+  /** How the secret is sent; undefined if the issuer's metadata decides. */
+  readonly clientAuthMethod: "client_secret_basic" | "client_secret_post" | undefined;
+  /** Whether an e-mail counts of which the issuer does not say whether it is verified. */
+  readonly assumeEmailVerified: boolean;
 }
 
 /** Whether Keyrun keeps its records in the embedded store, which one process alone can open. */

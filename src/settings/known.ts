@@ -149,6 +149,16 @@ export const environment = z.object({
     matching(/^[\x20-\x7e]{1,1024}$/, "1 to 1024 printable characters"),
     { whenAbsent: "no OpenID Connect", does: "Keyrun's client secret at the issuer.", secret: true },
   ),
+  KEYRUN_OIDC_CLIENT_AUTH_METHOD: optionalSetting(oneOf(["client_secret_basic", "client_secret_post"]), {
+    whenAbsent: "Basic, or in the body where the issuer's metadata does not name Basic",
+    does: "How Keyrun sends its client secret to the issuer: by HTTP Basic, or in the body. For an issuer where the client may use one of them only.",
+    example: "client_secret_post",
+  }),
+  KEYRUN_OIDC_ASSUME_EMAIL_VERIFIED: setting(flag(), {
+    byDefault: "false",
+    does: "Takes e-mails of which the issuer does not say whether they are verified, as Microsoft Entra. Memberships go by e-mail: where people can write the e-mail of their account themselves, one can then sign in as another.",
+    example: "true",
+  }),
   KEYRUN_PLAN_LIMITS: setting(numbersByName(planLimits, { min: 1, max: 100_000 }), {
     byDefault: Object.entries(planLimits)
       .map(([plan, limit]) => `${plan}=${limit}`)

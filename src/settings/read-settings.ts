@@ -152,7 +152,9 @@ function oidcFrom(settings: Parsed): Config["oidc"] {
   const clientId = settings.KEYRUN_OIDC_CLIENT_ID;
   const clientSecret = settings.KEYRUN_OIDC_CLIENT_SECRET;
   if (issuer === undefined || clientId === undefined || clientSecret === undefined) return undefined;
-  return Object.freeze({ issuer, clientId, clientSecret });
+  const clientAuthMethod = settings.KEYRUN_OIDC_CLIENT_AUTH_METHOD;
+  const assumeEmailVerified = settings.KEYRUN_OIDC_ASSUME_EMAIL_VERIFIED;
+  return Object.freeze({ issuer, clientId, clientSecret, clientAuthMethod, assumeEmailVerified });
 }
 
 function tlsFrom(settings: Parsed): Config["grpcTls"] {
@@ -211,12 +213,34 @@ const oidcNames = ["KEYRUN_OIDC_ISSUER", "KEYRUN_OIDC_CLIENT_ID", "KEYRUN_OIDC_C
 
 /** The issuer must know the public URL, and a listener's address does not say what that is. */
 function signInProblems(textOf: TextOf): string[] {
-  if (oidcNames.every((name) => textOf(name) === undefined)) return [];
+  if (oidcNames.every((name) => textOf(name) === undefined)) return strayOidcProblems(textOf);
+  const problems: string[] = [];
   const missing = [...oidcNames, "KEYRUN_PUBLIC_URL"].filter((name) => textOf(name) === undefined);
-  if (missing.length === 0) return [];
-  return [
-    `${missing.join(" and ")} must be set too: sign-in with OpenID Connect takes ${oidcNames.join(", ")} and KEYRUN_PUBLIC_URL.`,
+  if (missing.length > 0) {
+    problems.push(
+      `${missing.join(" and ")} must be set too: sign-in with OpenID Connect takes ${oidcNames.join(", ")} and KEYRUN_PUBLIC_URL.`,
+    );
+  }
+  if (textOf(assumeName) === "true" && anyTenant.test(textOf("KEYRUN_OIDC_ISSUER") ?? "")) {
+    problems.push(
+      `KEYRUN_OIDC_ISSUER must name one tenant, such as https://login.microsoftonline.com/<tenant id>/v2.0, where ${assumeName} is true: in a tenant of their own, strangers can give themselves any e-mail.`,
+    );
+  }
+  return problems;
+}
+
+const assumeName = "KEYRUN_OIDC_ASSUME_EMAIL_VERIFIED";
+
+/** The issuers of Microsoft Entra that take accounts of every tenant. */
+const anyTenant = /^https:\/\/login\.microsoftonline\.[a-z]+\/(common|organizations|consumers)(\/|$)/i;
+
+/** What would have no effect without an issuer. */
+function strayOidcProblems(textOf: TextOf): string[] {
+  const stray = [
+    ...(textOf("KEYRUN_OIDC_CLIENT_AUTH_METHOD") === undefined ? [] : ["KEYRUN_OIDC_CLIENT_AUTH_METHOD is"]),
+    ...(textOf(assumeName) === "true" ? [`${assumeName} is true`] : []),
   ];
+  return stray.map((words) => `KEYRUN_OIDC_ISSUER must be set where ${words}, or that removed.`);
 }
 
 function storeProblems(textOf: TextOf): string[] {

@@ -1,6 +1,6 @@
 /**
- * The cookies of the screen: how one is read, that of a session, and the signed ones of the sign-ins
- * that are under way.
+ * The cookies of the screen: how one is read, that of a session, and the signed ones of the
+ * sign-ins that are under way.
  */
 
 import { createHmac, timingSafeEqual } from "node:crypto";

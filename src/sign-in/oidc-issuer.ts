@@ -39,14 +39,13 @@ export function createFindIssuer({ clock, oidc }: { clock: Clock; oidc: OidcConf
 }
 
 async function discover(oidc: OidcConfig, triesLeft: number): Promise<Configuration> {
-  const { issuer, clientId, clientSecret } = oidc;
-  const url = new URL(issuer);
+  const url = new URL(oidc.issuer);
   // The settings allow plain HTTP only on loopback.
   const insecure = url.protocol === "http:" ? [allowInsecureRequests] : [];
   try {
     // By default openid-client trusts a token that came over TLS. This verifies its signature as
     // well.
-    return await discovery(url, clientId, {}, secretAuth(clientSecret), {
+    return await discovery(url, oidc.clientId, {}, secretAuth(oidc), {
       execute: [...insecure, enableNonRepudiationChecks],
       timeout: bounds.oidcTimeoutMs / 1_000,
     });
@@ -57,15 +56,16 @@ async function discover(oidc: OidcConfig, triesLeft: number): Promise<Configurat
 }
 
 /**
- * Sends the secret in the header, which is the default, or in the body if the issuer accepts no
- * other way.
+ * Sends the secret in the way of the settings. Without one it goes in the header, which is the
+ * default, or in the body if the issuer names no other way that Keyrun knows.
  */
-function secretAuth(clientSecret: string): ClientAuth {
+function secretAuth({ clientSecret, clientAuthMethod }: OidcConfig): ClientAuth {
   const basic = ClientSecretBasic(clientSecret);
   const post = ClientSecretPost(clientSecret);
   return (server, client, body, headers) => {
     const methods = server.token_endpoint_auth_methods_supported ?? ["client_secret_basic"];
-    const authenticate = methods.includes("client_secret_basic") ? basic : post;
+    const byIssuer = methods.includes("client_secret_basic") ? "client_secret_basic" : "client_secret_post";
+    const authenticate = (clientAuthMethod ?? byIssuer) === "client_secret_basic" ? basic : post;
     authenticate(server, client, body, headers);
   };
 }

@@ -1,49 +1,30 @@
 /** A sign-in by OpenID Connect: the way to the issuer and back. */
 
 import {
-  AuthorizationResponseError,
   authorizationCodeGrant,
   buildAuthorizationUrl,
-  ClientError,
   type Configuration,
   calculatePKCECodeChallenge,
   fetchUserInfo,
-  ResponseBodyError,
   randomNonce,
   randomPKCECodeVerifier,
   randomState,
-  WWWAuthenticateChallengeError,
 } from "openid-client";
-import { normalEmail } from "../base/fields.ts";
 import { Refusal } from "../refusal/refusal.ts";
 import type { OidcState } from "./cookies.ts";
+import {
+  emailRefused,
+  emailTaken,
+  type RefusedOutcome,
+  refusedAnswer,
+  undiscovered,
+} from "./oidc-failure.ts";
 import type { FindIssuer } from "./oidc-issuer.ts";
 import type { SignedInUser } from "./sessions.ts";
 import type { UserStore } from "./sign-in-store.ts";
-
-/**
- * Why a sign-in failed, as in `/sign-in?error=<code>`. `access_denied`: the person or the issuer
- * declined. `expired`: it took too long or began in another browser. `email_not_verified`: the
- * issuer has not verified the e-mail. `email_taken`: the e-mail is bound to another user.
- * `provider_unavailable`: the issuer can't be reached or does not accept Keyrun. `failed`: the
- * issuer's response can't be trusted.
- */
-export type SignInError =
-  | "access_denied"
-  | "expired"
-  | "email_not_verified"
-  | "email_taken"
-  | "provider_unavailable"
-  | "failed";
+import { type Claims, verifiedEmail } from "./verified-email.ts";
 
 export type OidcOutcome = { readonly kind: "signed_in"; readonly user: SignedInUser } | RefusedOutcome;
-
-export interface RefusedOutcome {
-  readonly kind: "refused";
-  readonly error: SignInError;
-  /** For the log. It holds no token and no code. */
-  readonly cause: Error;
-}
 
 /**
  * Sign-in by authorization code with PKCE, state and nonce (OpenID Connect Core 1.0, section 3.1;
@@ -90,6 +71,8 @@ export function createOidc(parts: {
   readonly findIssuer: FindIssuer;
   readonly redirectUri: () => string;
   readonly users: UserStore;
+  /** The operator's word for an issuer that does not say whether an e-mail is verified. */
+  readonly assumesVerified: boolean;
 }): Oidc {
   return {
     async begin(returnTo) {
@@ -112,35 +95,37 @@ export function createOidc(parts: {
         });
         return { location: location.href, state };
       } catch (thrown) {
-        return refused("provider_unavailable", thrown);
+        return undiscovered(thrown);
       }
     },
     async complete(search, state) {
       try {
-        const claims = await redeem(await parts.findIssuer(), new URL(parts.redirectUri() + search), state);
-        const user = userOf(claims);
-        if (!user) return refused("email_not_verified", new Error("the e-mail is missing or not verified"));
-        if (await parts.users.bind(user)) return { kind: "signed_in", user };
-        return refused("email_taken", new Error("the e-mail is bound to another subject of this issuer"));
+        const answers = await redeem(await parts.findIssuer(), new URL(parts.redirectUri() + search), state);
+        const found = verifiedEmail(answers, parts);
+        if ("problem" in found) return emailRefused(found.problem);
+        const [{ iss, sub }] = answers;
+        const user: SignedInUser = { issuer: iss, subject: sub, email: found.email };
+        return (await parts.users.bind(user)) ? { kind: "signed_in", user } : emailTaken();
       } catch (thrown) {
         if (thrown instanceof Refusal) throw thrown;
-        return refused(errorOf(thrown), thrown);
+        return refusedAnswer(thrown);
       }
     },
   };
 }
 
-type Claims = Readonly<Record<string, unknown>>;
+/** The claims of the ID token, whose issuer and subject were checked, and maybe of userinfo. */
+type Answers = readonly [Claims & { readonly iss: string; readonly sub: string }, ...Claims[]];
 
 /**
- * Exchanges the code for the claims of the ID token. openid-client checks issuer, audience, times,
- * nonce and state.
+ * Exchanges the code for what the issuer says of the person. openid-client checks issuer, audience,
+ * times, nonce and state of the ID token, and that userinfo is of the same subject.
  */
 async function redeem(
   issuer: Configuration,
   url: URL,
   { state, nonce, codeVerifier }: OidcState,
-): Promise<Claims> {
+): Promise<Answers> {
   const tokens = await authorizationCodeGrant(issuer, url, {
     expectedState: state,
     expectedNonce: nonce,
@@ -148,68 +133,16 @@ async function redeem(
     idTokenExpected: true,
   });
   const claims = tokens.claims();
-  if (!claims || !signingAlgorithms.includes(algorithmOf(tokens.id_token ?? ""))) {
-    throw new Error("the ID token is not signed by a key pair");
+  if (!claims || claims.sub === "" || !signingAlgorithms.includes(algorithmOf(tokens.id_token ?? ""))) {
+    throw new Error("the ID token has no subject, or is not signed by a key pair");
   }
-  if (claims.email !== undefined || !issuer.serverMetadata().userinfo_endpoint) return claims;
-  // Many issuers return the e-mail only from the userinfo endpoint. The subject there must be the
-  // same.
-  const { email, email_verified } = await fetchUserInfo(issuer, tokens.access_token, claims.sub);
-  return { ...claims, email, email_verified };
+  const isWhole = claims.email !== undefined && claims.email_verified !== undefined;
+  if (isWhole || !issuer.serverMetadata().userinfo_endpoint) return [claims];
+  // Okta and Authelia, for example, say only there that an e-mail is verified, or what it is.
+  return [claims, await fetchUserInfo(issuer, tokens.access_token, claims.sub)];
 }
 
 function algorithmOf(idToken: string): string {
   const header: unknown = JSON.parse(Buffer.from(idToken.split(".")[0] ?? "", "base64url").toString());
   return typeof header === "object" && header !== null && "alg" in header ? String(header.alg) : "";
-}
-
-/**
- * Returns the user if the issuer has verified the e-mail. Only the boolean `true` counts, not a
- * text or a number.
- */
-function userOf({ iss, sub, email, email_verified }: Claims): SignedInUser | undefined {
-  if (typeof iss !== "string" || typeof sub !== "string" || sub === "") return undefined;
-  if (email_verified !== true || typeof email !== "string") return undefined;
-  const address = normalEmail(email);
-  return address === undefined ? undefined : { issuer: iss, subject: sub, email: address };
-}
-
-function errorOf(thrown: unknown): SignInError {
-  if (thrown instanceof AuthorizationResponseError) {
-    return thrown.error === "access_denied" ? "access_denied" : "failed";
-  }
-  return isOutOfReach(thrown) || refusesKeyrun(thrown) ? "provider_unavailable" : "failed";
-}
-
-/**
- * True if the issuer rejects Keyrun's request and not this person's code: the client's id or secret
- * is wrong, or the issuer has a fault.
- */
-function refusesKeyrun(thrown: unknown): boolean {
-  const code = issuersCode(thrown);
-  return code !== undefined && code !== "invalid_grant";
-}
-
-/** The issuer's error code for a request (RFC 6749, section 5.2; RFC 6750, section 3). */
-function issuersCode(thrown: unknown): string | undefined {
-  if (thrown instanceof ResponseBodyError) return thrown.error;
-  if (!(thrown instanceof WWWAuthenticateChallengeError)) return undefined;
-  return thrown.cause.find(({ parameters }) => parameters.error)?.parameters.error ?? "no code";
-}
-
-/** fetch throws a TypeError if nobody answers, and a TimeoutError if the answer is late. */
-function isOutOfReach(thrown: unknown): boolean {
-  if (thrown instanceof ClientError) return isOutOfReach(thrown.cause) || thrown.code === "OAUTH_TIMEOUT";
-  return thrown instanceof TypeError || (thrown instanceof DOMException && thrown.name === "TimeoutError");
-}
-
-/**
- * Keeps only the name, message and code. The errors of openid-client also hold what the issuer
- * sent, with codes and tokens.
- */
-function refused(error: SignInError, thrown: unknown): RefusedOutcome {
-  const { name, message } = thrown instanceof Error ? thrown : new Error("unknown");
-  const code =
-    issuersCode(thrown) ?? (thrown instanceof Error && "code" in thrown ? String(thrown.code) : "no code");
-  return { kind: "refused", error, cause: new Error(`${name}: ${message} (${code})`) };
 }

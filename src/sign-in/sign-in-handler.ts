@@ -17,9 +17,18 @@ import { screenHeaders } from "../http/screen.ts";
 import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 import { createSessionCookie, type OidcStateCookies } from "./cookies.ts";
 import { type LocalLinks, localOwner } from "./local-links.ts";
-import type { Oidc, OidcOutcome, RefusedOutcome, SignInError } from "./oidc.ts";
+import type { Oidc } from "./oidc.ts";
+import { expired, type RefusedOutcome, type SignInError } from "./oidc-failure.ts";
 import type { ScreenAddress } from "./screen-address.ts";
 import type { Sessions, SignedInUser } from "./sessions.ts";
+
+/**
+ * What a person with this e-mail may do on the screen. Who belongs to no team, or has no preview
+ * access, is signed in all the same, and told so there.
+ */
+export type AccessOf = (
+  email: string,
+) => Promise<{ readonly isMember: boolean; readonly hasPreview: boolean }>;
 
 /** How people prove their identity. */
 export type SignInMethod =
@@ -31,6 +40,7 @@ export interface SignInHandlerParts {
   readonly sessions: Sessions;
   readonly method: SignInMethod;
   readonly audit: Pick<AuditLog, "during" | "refused">;
+  readonly accessOf: AccessOf;
   /** Gets the requests for every other path, and for the screen's sign-in pages. */
   readonly next: HttpHandler;
 }
@@ -103,9 +113,7 @@ async function endAtIssuer(
   // This state is used up whatever the outcome, so that the issuer's response can't be used a
   // second time. The sign-ins of other tabs go on.
   const cleared = cookies.clear(sent);
-  const outcome: OidcOutcome = state
-    ? await oidc.complete(`?${search}`, state)
-    : { kind: "refused", error: "expired", cause: new Error("no such sign-in of this browser is under way") };
+  const outcome = state ? await oidc.complete(`?${search}`, state) : expired();
   const returnTo = state?.returnTo ?? "/";
   const live = await findLive(parts, request);
   if (outcome.kind === "refused") {
@@ -122,7 +130,7 @@ async function endAtIssuer(
   return redirect(parts, request, { location: returnTo, cookies: [...cleared, session] });
 }
 
-/** Of these the page tells, also in a browser with a live session, which may be another person's. */
+/** The page tells of these also in a browser with a live session: it may be another person's. */
 const aboutThePerson: ReadonlySet<SignInError> = new Set(["email_not_verified", "email_taken"]);
 
 /** The session that the browser has; undefined if it has none, or that is over. */
@@ -147,10 +155,10 @@ function refusedTo(
   request: HttpRequest,
   { outcome, location, cookies }: { outcome: RefusedOutcome; location: string; cookies: readonly string[] },
 ): Refused {
-  const { error, cause } = outcome;
+  const { error, cause, detail } = outcome;
   // An error that the operator must fix is counted as UNAVAILABLE, not as a failed sign-in.
   const refusal = fail(error === "provider_unavailable" ? "UNAVAILABLE" : "SIGN_IN_FAILED", { cause });
-  noteFailed(parts, request, refusal);
+  noteFailed(parts, request, { refusal, detail });
   return { refusal, response: redirect(parts, request, { location, cookies }) };
 }
 
@@ -164,7 +172,7 @@ async function redeemCode(
   try {
     await requireCode(parts, links, request);
   } catch (thrown) {
-    noteFailed(parts, request, refusalFrom(thrown));
+    noteFailed(parts, request, { refusal: refusalFrom(thrown), detail: "" });
     throw thrown;
   }
   const cookie = await beginSession(parts, request, localOwner);
@@ -205,25 +213,37 @@ function parseJson(bytes: Uint8Array): unknown {
 
 /** Begins a session with a new token and ends the one that the browser had before. */
 async function beginSession(
-  { address, sessions, audit }: SignInHandlerParts,
+  { address, sessions, audit, accessOf }: SignInHandlerParts,
   request: HttpRequest,
   user: SignedInUser,
 ): Promise<string> {
   const cookie = createSessionCookie(address());
   const before = cookie.read(request.header("cookie"));
   const previous = before.kind === "found" ? before.value : undefined;
-  const token = await audit.during(signInFacts(request, user.email), () => sessions.begin(user, previous));
+  const { isMember, hasPreview } = await accessOf(user.email);
+  // The operator's log says why a person who has signed in sees no keys.
+  const detail = [isMember ? [] : "member=false", hasPreview ? [] : "preview=false"].flat().join(" ");
+  const facts = signInFacts(request, { actor: user.email, detail });
+  const token = await audit.during(facts, () => sessions.begin(user, previous));
   return cookie.write(token);
 }
 
 /** Nobody has proven who they are, and anybody can fail as often as they like. */
-function noteFailed({ audit }: SignInHandlerParts, request: HttpRequest, refusal: Refusal): void {
-  audit.refused(signInFacts(request, "unknown"), refusal, { isUnknown: true });
+function noteFailed(
+  { audit }: SignInHandlerParts,
+  request: HttpRequest,
+  { refusal, detail }: { readonly refusal: Refusal; readonly detail: string },
+): void {
+  const facts = signInFacts(request, { actor: "unknown", detail });
+  audit.refused(facts, refusal, { isUnknown: true, keepsDetail: true });
 }
 
-function signInFacts({ address, requestId }: HttpRequest, actor: string): ChangeFacts {
-  const subject = { teamId: "", target: "", detail: "" };
-  return { actor, address, channel: "screen", action: "session.sign_in", ...subject, requestId };
+function signInFacts(
+  { address, requestId }: HttpRequest,
+  { actor, detail }: { readonly actor: string; readonly detail: string },
+): ChangeFacts {
+  const action = "session.sign_in";
+  return { actor, address, channel: "screen", action, teamId: "", target: "", detail, requestId };
 }
 
 function redirect(

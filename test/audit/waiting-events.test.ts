@@ -4,7 +4,7 @@ import { createJoinedAttempts } from "#src/audit/waiting-events.ts";
 
 const attempt = {
   ...({ actor: "unknown", address: "203.0.113.7", channel: "rpc", action: "key.create" } as const),
-  ...({ outcome: "refused", reason: "INVALID_CREDENTIAL" } as const),
+  ...({ outcome: "refused", reason: "INVALID_CREDENTIAL", detail: "" } as const),
 };
 
 function joined() {
@@ -30,6 +30,18 @@ test("attempts alike in one minute are one event with their number, written when
   expect(events[0]).toMatchObject({ ...attempt, timeMs: beganMs, teamId: "", target: "", requestId: "" });
   attempts.flush();
   expect(events).toHaveLength(3);
+});
+
+test("attempts with another detail are another event", () => {
+  const { attempts, events } = joined();
+  for (const detail of ["cause=expired", "cause=wrong_clock", "cause=expired"]) {
+    attempts.add({ ...attempt, detail });
+  }
+  attempts.flush({ all: true });
+  expect(events).toMatchObject([
+    { detail: "cause=expired", count: 2 },
+    { detail: "cause=wrong_clock", count: 1 },
+  ]);
 });
 
 test("a flood from any number of addresses makes a bounded number of events an hour, and all attempts are counted", () => {

@@ -365,10 +365,10 @@ export const mutants: readonly Mutant[] = [
   },
   {
     fault: "an e-mail that nobody verified signs in",
-    file: "src/sign-in/oidc.ts",
-    text: "if (email_verified !== true ||",
-    by: "if (email_verified === false ||",
-    test: "test/sign-in/oidc.test.ts",
+    file: "src/sign-in/verified-email.ts",
+    text: "if (assumesVerified || named.some(isVerified))",
+    by: "if (assumesVerified || named.length > 0)",
+    test: "test/sign-in/verified-email.test.ts",
   },
   {
     fault: "a service manages the keys of other teams",

@@ -12,10 +12,12 @@ import { text } from "node:stream/consumers";
 import Provider from "oidc-provider";
 import type { Browser } from "./browser.ts";
 
-/** What to change in the ID tokens of the issuer. Without changes they are always right. */
+/** What to change in the answers of the issuer. Without changes they are always right. */
 export interface Forgery {
-  /** Claims to set, or to remove if undefined. */
+  /** Claims to set in ID tokens, or to remove if undefined. */
   readonly claims?: Readonly<Record<string, unknown>>;
+  /** The same for the answers of the userinfo endpoint. */
+  readonly userinfo?: Readonly<Record<string, unknown>>;
   /** Which key signs the token; the issuer's if absent. */
   readonly signedBy?: "stranger" | "client secret" | "nobody";
 }
@@ -31,11 +33,17 @@ export type Issuer = Awaited<ReturnType<typeof startIssuer>>;
 const clientId = "keyrun";
 export const clientSecret = "client-secret-for-tests-only";
 
-export async function startIssuer(redirectUri: string) {
-  const state: { forgery: Forgery | undefined; accounts: Map<string, Account>; tokenRequests: number } = {
-    forgery: undefined,
-    accounts: new Map(),
+interface IssuerOptions {
+  /** The issuer refuses a client that sends its secret by HTTP Basic, as Authelia can. */
+  readonly refusesBasic?: boolean;
+}
+
+export async function startIssuer(redirectUri: string, { refusesBasic = false }: IssuerOptions = {}) {
+  const state = {
+    forgery: undefined as Forgery | undefined,
+    accounts: new Map<string, Account>(),
     tokenRequests: 0,
+    userinfoRequests: 0,
   };
   const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
   const stranger = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey;
@@ -46,11 +54,20 @@ export async function startIssuer(redirectUri: string) {
   );
   const backUrl = await listen(back);
   front.on("request", (req, res) => {
-    const isToken = req.url === "/token";
-    if (isToken) state.tokenRequests += 1;
-    void forward(req, res, backUrl, (body) =>
-      isToken && state.forgery ? forge(body, state.forgery, { privateKey, stranger }) : body,
-    );
+    const { forgery } = state;
+    if (req.url === "/token") state.tokenRequests += 1;
+    if (req.url === "/me") state.userinfoRequests += 1;
+    if (req.url === "/token" && refusesBasic && req.headers.authorization !== undefined) {
+      res.writeHead(401, { "content-type": "application/json" }).end('{"error":"invalid_client"}');
+      return;
+    }
+    void forward(req, res, backUrl, (body) => {
+      if (req.url === "/token" && forgery) return forge(body, forgery, { privateKey, stranger });
+      if (req.url === "/me" && forgery?.userinfo) {
+        return JSON.stringify({ ...JSON.parse(body), ...forgery.userinfo });
+      }
+      return body;
+    });
   });
   return {
     url,

@@ -36,6 +36,37 @@ describe("sign-in settings", () => {
     },
   );
 
+  test("what is set for an issuer is read, and by default the issuer decides and must vouch for e-mails", () => {
+    expect(read(oidc)).toMatchObject({
+      ok: { oidc: { clientAuthMethod: undefined, assumeEmailVerified: false } },
+    });
+    const more = {
+      KEYRUN_OIDC_CLIENT_AUTH_METHOD: "client_secret_post",
+      KEYRUN_OIDC_ASSUME_EMAIL_VERIFIED: "true",
+    };
+    expect(read({ ...oidc, ...more })).toMatchObject({
+      ok: { oidc: { clientAuthMethod: "client_secret_post", assumeEmailVerified: true } },
+    });
+    expect(read(more)).toMatchObject({
+      problems: [
+        "KEYRUN_OIDC_ISSUER must be set where KEYRUN_OIDC_CLIENT_AUTH_METHOD is, or that removed.",
+        "KEYRUN_OIDC_ISSUER must be set where KEYRUN_OIDC_ASSUME_EMAIL_VERIFIED is true, or that removed.",
+      ],
+    });
+  });
+
+  test.each(["common", "organizations", "consumers"])(
+    "the issuer of every tenant (%s) can't have its e-mails taken unverified",
+    (tenant) => {
+      const env = { ...oidc, KEYRUN_OIDC_ISSUER: `https://login.microsoftonline.com/${tenant}/v2.0` };
+      expect(read(env)).toHaveProperty("ok");
+      const assumed = read({ ...env, KEYRUN_OIDC_ASSUME_EMAIL_VERIFIED: "true" });
+      expect(assumed).toMatchObject({
+        problems: [expect.stringMatching(/^KEYRUN_OIDC_ISSUER must name one tenant/)],
+      });
+    },
+  );
+
   test("a public URL alone is fine, and is kept as an origin", () => {
     expect(read({ KEYRUN_PUBLIC_URL: "https://Keyrun.Example.com:443/" })).toMatchObject({
       ok: { publicUrl: "https://keyrun.example.com", oidc: undefined },

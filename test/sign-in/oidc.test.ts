@@ -166,7 +166,9 @@ describe("an ID token is refused", () => {
 describe("a sign-in is refused", () => {
   test.each([
     ["that is not verified", { email_verified: false }],
-    ["that looks verified", { email_verified: "true" }],
+    ["that is called unverified by a text", { email_verified: "false" }],
+    ["that has another word for it", { email_verified: "yes" }],
+    ["that has a number for it", { email_verified: 1 }],
     ["that nobody vouches for", { email_verified: undefined }],
     ["that is missing", { email: undefined }],
     ["that is none", { email: "not an address" }],
@@ -247,6 +249,9 @@ describe("an issuer that can't be reached", () => {
         status: 302,
         headers: { location: "/sign-in?error=provider_unavailable&return_to=%2F" },
       });
+      const warnings = own.logLines.filter((line) => line.includes('"level":"warn"')).join("");
+      expect(warnings).toContain(`connect ECONNREFUSED 127.0.0.1:${issuerPort}`);
+      expect(warnings).not.toContain("fetch failed");
       // The page itself is not redirected again.
       expect((await createBrowser(url).load(`${url}/sign-in?error=failed`)).status).not.toBe(302);
     } finally {

@@ -23,7 +23,7 @@ const known = new Map<string, FailedSignInWords>([
   [
     "email_not_verified",
     {
-      text: "Your organisation has not verified your e-mail address. Verify it there, then sign in again.",
+      text: "Your organisation does not say that your e-mail address is verified. Verify it there, then sign in again. If it is verified already, tell whoever runs Keyrun here.",
       retry: true,
     },
   ],
