@@ -53,7 +53,7 @@ async function* findings(world: CliWorld): AsyncGenerator<Finding> {
     isWell || needs[name].every((setting) => !settings.rest.unread.has(setting));
   const { startChecks } = await import("./start-checks.ts");
   if (mayCheck("data folder")) yield await find("data folder", () => startChecks.dataFolder(config));
-  const { grpcTls, sharedLimit } = config;
+  const { grpcTls, sharedLimit, oidc } = config;
   if (grpcTls) yield await find("tls", () => startChecks.tls(grpcTls));
   let inspection: StoreInspection | undefined;
   if (mayCheck("store")) {
@@ -68,6 +68,7 @@ async function* findings(world: CliWorld): AsyncGenerator<Finding> {
   }
   if (mayCheck("secret")) yield await find("secret", () => startChecks.secrets(config, inspection));
   if (sharedLimit) yield await find("redis", () => startChecks.redis(sharedLimit, inspection));
+  if (oidc) yield await find("issuer", () => startChecks.issuer(oidc));
   if (mayCheck("token file")) yield await find("token file", () => startChecks.token(config));
   if (mayCheck("server"))
     yield* serverFindings(config, env, inspection?.isServed ?? false, mayCheck("ports"));

@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { bind } from "../app/bind.ts";
 import { findServiceSecrets, loadTlsFiles } from "../app/service-secrets.ts";
 import { systemClock } from "../base/clock.ts";
+import { innermostCause } from "../base/innermost-cause.ts";
 import { readVersion } from "../base/program.ts";
 import { bounds } from "../bounds.ts";
 import type { InstanceFacts } from "../fleet/control-store.ts";
@@ -16,7 +17,7 @@ import {
 } from "../fleet/who-may-join.ts";
 import { createServiceSecrets } from "../keys/service-secrets.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
-import { type Config, isEmbedded, type SharedLimitConfig } from "../settings/config.ts";
+import { type Config, isEmbedded, type OidcConfig, type SharedLimitConfig } from "../settings/config.ts";
 import { createSecretFiles, dataFolderRefused, makeDataFolder } from "../settings/data-folder.ts";
 import { type HostAndPort, writeHostAndPort } from "../settings/host.ts";
 import { inspectStore } from "../store/open-stores.ts";
@@ -29,7 +30,7 @@ import { CommandFailure } from "./failures.ts";
  * may leave SQLite's own keyrun.db-wal, empty, and keyrun.db-shm, which the next start removes when
  * it ends. The look at Redis leaves a key of its own, which expires within a second.
  */
-export const startChecks = { dataFolder, tls, store, fleet, redis, secrets, token, ports };
+export const startChecks = { dataFolder, tls, store, fleet, redis, issuer, secrets, token, ports };
 
 /** Tries to make the folder and to write a file in it. */
 function dataFolder(config: Config): string {
@@ -112,6 +113,19 @@ async function redis(
 }
 
 /** Without an inspection nobody knows which secrets the keys need. */
+/** Keyrun starts without its issuer, but then nobody can sign in. */
+async function issuer(oidc: OidcConfig): Promise<string> {
+  const { discoverIssuer } = await import("../sign-in/oidc-issuer.ts");
+  try {
+    await discoverIssuer(oidc);
+  } catch (thrown) {
+    throw new CommandFailure(
+      `nobody can sign in: ${oidc.issuer} does not answer as an OpenID Connect issuer of this name: ${innermostCause(thrown)}.`,
+    );
+  }
+  return `${oidc.issuer} answers`;
+}
+
 async function secrets(config: Config, inspection: StoreInspection | undefined): Promise<string> {
   const needed = inspection?.secretVersions ?? [];
   const found = await findServiceSecrets(config, filesOf(config), needed);

@@ -28,7 +28,7 @@ export function createFindIssuer({ clock, oidc }: { clock: Clock; oidc: OidcConf
   let held: { readonly found: Promise<Configuration>; readonly expireMs: number } | undefined;
   return () => {
     if (held && clock.monotonicMs() < held.expireMs) return held.found;
-    const found = discover(oidc, bounds.oidcDiscoveryTriesMax);
+    const found = discoverIssuer(oidc);
     const own = { found, expireMs: clock.monotonicMs() + bounds.oidcMetadataMs };
     held = own;
     found.catch(() => {
@@ -38,7 +38,11 @@ export function createFindIssuer({ clock, oidc }: { clock: Clock; oidc: OidcConf
   };
 }
 
-async function discover(oidc: OidcConfig, triesLeft: number): Promise<Configuration> {
+/** Fetches the metadata once, and again if that fails. Rejects with openid-client's error. */
+export async function discoverIssuer(
+  oidc: OidcConfig,
+  triesLeft: number = bounds.oidcDiscoveryTriesMax,
+): Promise<Configuration> {
   const url = new URL(oidc.issuer);
   // The settings allow plain HTTP only on loopback.
   const insecure = url.protocol === "http:" ? [allowInsecureRequests] : [];
@@ -51,7 +55,7 @@ async function discover(oidc: OidcConfig, triesLeft: number): Promise<Configurat
     });
   } catch (thrown) {
     if (triesLeft <= 1) throw thrown;
-    return discover(oidc, triesLeft - 1);
+    return discoverIssuer(oidc, triesLeft - 1);
   }
 }
 

@@ -14,6 +14,7 @@ import { openStores } from "#src/store/open-stores.ts";
 import { runCommand } from "../harness/command-line.ts";
 import { freePort } from "../harness/free-port.ts";
 import { instanceFactsOf } from "../harness/instance-facts.ts";
+import { startIssuer } from "../harness/issuer.ts";
 import { createMongoDatabases } from "../harness/mongo-databases.ts";
 import { describeWith, mongodbMissing } from "../harness/needs.ts";
 import { openMongoForTest, silentInstanceEvents } from "../harness/open-mongo.ts";
@@ -256,6 +257,45 @@ describe("where a start succeeds, doctor exits 0 and leaves the store as it was:
     const { code, wrong } = await doctor(env);
     expect(code).toBe(1);
     expect(wrong).toMatchObject([{ name: "server", message: expect.stringContaining("holds the store") }]);
+  });
+});
+
+describe("of the issuer that people sign in with, doctor", () => {
+  const publicUrl = "http://127.0.0.1:9";
+  const settings = (issuer: string) => ({
+    ...ownPorts,
+    KEYRUN_DATA_DIR: folders.create(),
+    KEYRUN_PUBLIC_URL: publicUrl,
+    KEYRUN_OIDC_ISSUER: issuer,
+    KEYRUN_OIDC_CLIENT_ID: "keyrun",
+    KEYRUN_OIDC_CLIENT_SECRET: "QqZz77",
+  });
+
+  test("says that it answers", async () => {
+    const issuer = await startIssuer(`${publicUrl}/sign-in/callback`);
+    onTestFinished(() => issuer.close());
+    const { code, checks } = await doctor(settings(issuer.url));
+    expect(code).toBe(0);
+    expect(checks).toContainEqual({ name: "issuer", ok: true, message: `${issuer.url} answers` });
+  });
+
+  test("says the innermost cause where it does not, and goes on with the other checks", async () => {
+    const port = await freePort();
+    const other = await startIssuer(`${publicUrl}/sign-in/callback`);
+    onTestFinished(() => other.close());
+    const causes: Record<string, string> = {
+      [`http://127.0.0.1:${port}`]: `connect ECONNREFUSED 127.0.0.1:${port}`,
+      "https://issuer.invalid": "getaddrinfo (ENOTFOUND|EAI_AGAIN) issuer.invalid",
+      // It answers, and calls itself by another name.
+      [other.url.replace("127.0.0.1", "localhost")]: "issuer does not match the expected issuer",
+    };
+    for (const [issuer, cause] of Object.entries(causes)) {
+      const { code, wrong, checks } = await doctor(settings(issuer));
+      expect(code).toBe(1);
+      expect(wrong).toEqual([{ name: "issuer", ok: false, message: expect.stringMatching(cause) }]);
+      expect(JSON.stringify(wrong)).not.toMatch(/fetch failed|QqZz77/);
+      expect(checks.map(({ name }) => name)).toEqual(expect.arrayContaining(["token file", "ports"]));
+    }
   });
 });
 
