@@ -46,6 +46,30 @@ describeInBrowser("which page a person sees", () => {
     await page.waitForURL("**/settings/**");
   });
 
+  test("who is signed out elsewhere is told to sign in, and not to report a code", async () => {
+    const screen = await openScreen();
+    const { page, context } = screen;
+    await makeKeys(screen, "ci-deploy");
+    await screen.signIn();
+    const dialogs: [open: string, act: string][] = [
+      ["Create new secret key", "Create key"],
+      ["Revoke ci-deploy", "Revoke key"],
+    ];
+    const cookies = await context.cookies();
+    for (const [open, act] of dialogs) {
+      await context.addCookies(cookies);
+      await page.reload();
+      await page.getByRole("button", { name: open }).click();
+      await page.getByRole("button", { name: act }).waitFor();
+      await context.clearCookies();
+      await page.getByRole("button", { name: act }).click();
+      await page.getByText("You were signed out. Sign in in another tab, then try again.").waitFor();
+      expect(await page.locator("body").innerText()).not.toMatch(
+        /missing_credential|Request id|tell whoever/,
+      );
+    }
+  });
+
   test("signing out ends the session for every tab, and says that keys keep working", async () => {
     const screen = await openScreen();
     const { page, context } = screen;

@@ -22,11 +22,13 @@ export function failureOf(thrown: unknown): Failure {
   const error = thrown instanceof RpcError ? thrown : new RpcError({ code: codeWithoutAnswer(thrown) });
   const { code, reason, metadata, requestId } = error;
   const signedOut = code === "unauthenticated";
+  const words = reason === null ? "Keyrun can’t be reached." : error.message;
   return {
     reason,
     code: reason?.toLowerCase() ?? code,
     requestId,
-    message: reason === null ? "Keyrun can’t be reached." : error.message,
+    // Keyrun's own words are for programs: "This method needs a credential, and none was sent."
+    message: signedOut ? "You were signed out. Sign in in another tab, then try again." : words,
     metadata,
     signedOut,
     mayHaveHappened: reason === null ? !signedOut : undecided.has(reason),
