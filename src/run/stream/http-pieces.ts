@@ -99,7 +99,8 @@ export class HttpPieces implements PieceSource, AnswerReader {
   }
 
   onHead(headers: AnswerHeaders): void {
-    this.#decoder = createDecoder(headers["content-type"], this.#messageBytesMax, this.#held);
+    const type = headers["content-type"];
+    this.#decoder = new WholeCharacters(createDecoder(type, this.#messageBytesMax, this.#held));
     this.#begun.resolve();
   }
 
@@ -155,3 +156,36 @@ interface AnswerBounds {
 }
 
 const needsMore = Symbol("needs more");
+
+/**
+ * The same messages, with each character in one of them. An app that cuts its text by UTF-16 code
+ * units may cut between the two halves of an emoji: the first half is held until the next message
+ * with text. A half that never gets its other half stays in the text, which is then refused.
+ */
+class WholeCharacters implements PieceDecoder {
+  readonly #messages: PieceDecoder;
+  #half = "";
+
+  constructor(messages: PieceDecoder) {
+    this.#messages = messages;
+  }
+
+  feed(bytes: Buffer): void {
+    this.#messages.feed(bytes);
+  }
+
+  next(): string | undefined {
+    const text = this.#messages.next();
+    if (text === undefined || text === "") return text;
+    const whole = this.#half + text;
+    const lastUnit = whole.charCodeAt(whole.length - 1);
+    const hasHalf = lastUnit >= 0xd800 && lastUnit <= 0xdbff;
+    this.#half = hasHalf ? whole.slice(-1) : "";
+    return hasHalf ? whole.slice(0, -1) : whole;
+  }
+
+  end(): string | undefined {
+    const last = this.#messages.end();
+    return this.#half === "" ? last : this.#half + (last ?? "");
+  }
+}

@@ -133,6 +133,52 @@ describe("a run of an app that streams all the same gives the whole text", () =>
   });
 });
 
+describe.each([
+  ["server-sent events", "text/event-stream", (json: string) => `data: ${json}\n\n`],
+  ["lines of JSON", "application/x-ndjson", (json: string) => `${json}\n`],
+])("half an emoji at the end of a message, of an app with %s,", (_, type, framed) => {
+  const saying = (...texts: string[]) =>
+    answering(type, texts.map((text) => framed(JSON.stringify({ text }))).join(""));
+
+  test.each([
+    [
+      ["x\ud83d", "\ude00y"],
+      ["x", "😀y"],
+    ],
+    [["\ud83d", "\ude00"], ["😀"]],
+    // An empty text says that the app is at work.
+    [
+      ["\ud83d", "", "\ude00\ud83d", "\ude01"],
+      ["😀", "😁"],
+    ],
+  ])("is passed on with its other half: %j", async (texts, pieces) => {
+    await using server = await saying(...texts);
+    await using runner = openAppRunner();
+    expect(await streamed(runner, appOn(server.backend))).toEqual({ pieces });
+    expect(await runner.run(runOf(appOn(server.backend)))).toBe(pieces.join(""));
+  });
+
+  test.each([
+    ["at the end", ["x\ud83d"]],
+    ["before another character", ["x\ud83d", "y"]],
+    ["before another first half", ["x\ud83d", "\ud83d", "\ude00"]],
+    ["without a first half", ["x", "\ude00"]],
+  ])("is a fault %s, after the text before it", async (_when, texts) => {
+    await using server = await saying(...texts);
+    await using runner = openAppRunner();
+    const { pieces, refusal } = await streamed(runner, appOn(server.backend));
+    expect(pieces).toEqual(["x"]);
+    expect(causeOf(refusal)).toContain("lone surrogate");
+    expect(causeOf(await refusalOf(runner.run(runOf(appOn(server.backend)))))).toContain("lone surrogate");
+  });
+
+  test("counts as the bytes of the whole one", async () => {
+    await using runner = openAppRunner({ outputBytesMax: 4 * 100 });
+    await using server = await saying(..."😀".repeat(100).split(""));
+    expect(await runner.run(runOf(appOn(server.backend)))).toBe("😀".repeat(100));
+  });
+});
+
 test.each([
   [
     "a status other than 200",
