@@ -28,7 +28,7 @@ import {
 } from "./runner.ts";
 import { ByteBuffer } from "./stream/byte-buffer.ts";
 import { HttpPieces } from "./stream/http-pieces.ts";
-import { isStreamType, jsonIn, memberText } from "./stream/piece-decoder.ts";
+import { isStreamType, jsonIn, memberText, streamTypes } from "./stream/piece-decoder.ts";
 import { wholeOutput } from "./stream/running-streams.ts";
 
 /**
@@ -145,7 +145,7 @@ function readTarget({ url, headers }: HttpBackend, redact: Redact): Target {
     origin,
     path: pathname + search,
     headers: accepting("application/json"),
-    streamHeaders: accepting("text/event-stream, application/x-ndjson, application/json"),
+    streamHeaders: accepting(streamedTypes),
     hasTraceparent: has("traceparent"),
     hasTracestate: has("tracestate"),
     cleanWords: createCleanWords(
@@ -154,6 +154,9 @@ function readTarget({ url, headers }: HttpBackend, redact: Redact): Target {
     ),
   };
 }
+
+/** Some frameworks refuse a request if it does not accept the one type that its handler answers. */
+const streamedTypes = [...streamTypes, "application/json"].join(", ");
 
 function callOf(run: Run, target: Target, headers: readonly string[], deadlineMs: number): HttpCall {
   const body = Buffer.from(bodyOf(run));

@@ -33,28 +33,27 @@ export function createDecoder(
   bytesMax: number,
   memory: Memory,
 ): PieceDecoder {
-  switch (typeOf(contentType)) {
-    case eventStream:
-      return new EventStreamDecoder(bytesMax, memory);
-    case jsonLines:
-      return new JsonLinesDecoder(bytesMax, memory);
-    default:
-      return new WholeJsonDecoder(bytesMax, memory);
-  }
+  const type = typeOf(contentType);
+  if (type === eventStream) return new EventStreamDecoder(bytesMax, memory);
+  if (jsonLines.includes(type)) return new JsonLinesDecoder(bytesMax, memory);
+  return new WholeJsonDecoder(bytesMax, memory);
 }
 
 /** Whether this is the type of an answer that has many messages. */
 export function isStreamType(contentType: string | string[] | undefined): boolean {
-  const type = typeOf(contentType);
-  return type === eventStream || type === jsonLines;
+  return streamTypes.includes(typeOf(contentType));
 }
 
 const eventStream = "text/event-stream";
-const jsonLines = "application/x-ndjson";
+/** JSON lines have no registered type. These are the usual ones. */
+const jsonLines = ["application/x-ndjson", "application/ndjson", "application/jsonl"];
 
-function typeOf(contentType: string | string[] | undefined): string | undefined {
+/** The types of an answer that has many messages. */
+export const streamTypes: readonly string[] = [eventStream, ...jsonLines];
+
+function typeOf(contentType: string | string[] | undefined): string {
   // The usual type of a run's answer needs no look.
-  if (typeof contentType !== "string" || contentType === "application/json") return undefined;
+  if (typeof contentType !== "string" || contentType === "application/json") return "application/json";
   const [type = ""] = contentType.split(";", 1);
   return type.trim().toLowerCase();
 }
@@ -147,7 +146,7 @@ const colonByte = 0x3a;
 const space = 0x20;
 
 /**
- * Reads `application/x-ndjson`: a message a line, each of at most `bytesMax` bytes. An empty line
+ * Reads lines of JSON: a message a line, each of at most `bytesMax` bytes. An empty line
  * is a sign of life. The last line needs no line end.
  */
 export class JsonLinesDecoder implements PieceDecoder {

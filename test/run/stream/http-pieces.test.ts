@@ -47,7 +47,7 @@ test("an app is asked for a stream, and for whole JSON by a run, unless its own 
   await runner.run(runOf(appOn(server.backend)));
   await streamed(runner, appOn(own, { id: "own" }));
   expect(asked.map(({ accept }) => accept)).toEqual([
-    "text/event-stream, application/x-ndjson, application/json",
+    "text/event-stream, application/x-ndjson, application/ndjson, application/jsonl, application/json",
     "application/json",
     "application/json; v=2",
   ]);
@@ -60,6 +60,10 @@ describe("the type of the answer says its form:", () => {
     ["Text/Event-Stream ;charset=UTF-8", events, ["a ", "b"]],
     ["application/x-ndjson", lines, ["a ", "b"]],
     ["application/x-ndjson; charset=utf-8", lines, ["a ", "b"]],
+    ["application/ndjson", lines, ["a ", "b"]],
+    ["Application/NDJSON ;charset=utf-8", lines, ["a ", "b"]],
+    ["application/jsonl", lines, ["a ", "b"]],
+    ["application/jsonl; charset=utf-8", lines, ["a ", "b"]],
     ["application/json", '{"text":"a "}', ["a "]],
     ["application/json; charset=utf-8", '{"text":"a "}', ["a "]],
     // An app that names no type, or a wrong one, can be run, so it can be streamed.
@@ -90,6 +94,8 @@ describe("a run of an app that streams all the same gives the whole text", () =>
   test.each([
     ["text/event-stream; charset=utf-8", events],
     ["application/x-ndjson", lines],
+    ["application/ndjson", lines],
+    ["application/jsonl; charset=utf-8", lines],
   ])("of %s", async (type, body) => {
     await using server = await answering(type, body);
     await using runner = openAppRunner();
