@@ -237,8 +237,7 @@ function parseObject(text: string): JsonObject | undefined {
 }
 
 /**
- * Server-sent events as Keyrun writes them, each `data` in one line. Of its two forms this is the
- * one that is never silent for long, so that no proxy on the way cuts it.
+ * Server-sent events as Keyrun writes them, each `data` in one line. Comments are skipped.
  */
 async function* eventsOf(response: IncomingMessage) {
   let event = "message";

@@ -9,7 +9,7 @@ import { type CommandWords, commandGroup, rpcCommand } from "./command-words.ts"
 import { wrongUse } from "./failures.ts";
 import { wholeList } from "./lists.ts";
 import { type Column, printTable, timeCell, timeWords } from "./table.ts";
-import { answer, type CliWorld, type JsonOption, type Terminal } from "./terminal.ts";
+import { answer, type CliWorld, type JsonOption, printableJson, type Terminal } from "./terminal.ts";
 
 /** `run`, `runs list | show | cancel` and `limit`. */
 export function addRunCommands(program: Command, terminal: Terminal, world: CliWorld): void {
@@ -143,7 +143,7 @@ async function printStream(
   { json }: JsonOption,
 ): Promise<void> {
   async function* pieces() {
-    for await (const message of messages) yield json ? `${JSON.stringify(message)}\n` : message.delta?.text;
+    for await (const message of messages) yield json ? `${printableJson(message, 0)}\n` : message.delta?.text;
   }
   await terminal.writeText(pieces());
 }

@@ -147,10 +147,13 @@ export function counted(count: number, thing: string): string {
   return `${count} ${thing}${count === 1 ? "" : "s"}`;
 }
 
-/** JSON in which such characters are escaped. JSON itself escapes only a part of them. */
-export function printableJson(value: unknown): string {
+/**
+ * JSON in which such characters are escaped. JSON itself escapes only a part of them. Without an
+ * indentation it is one line, also to readers that cut at the line ends of Unicode.
+ */
+export function printableJson(value: unknown, indentation = 2): string {
   const escaped = (character: string) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
-  return JSON.stringify(value, null, 2).replace(misleading, (character) =>
+  return JSON.stringify(value, null, indentation).replace(misleading, (character) =>
     character === "\n" ? character : escaped(character),
   );
 }

@@ -22,6 +22,17 @@ export function flatHeaders(headers: Headers | undefined): string[] {
 }
 
 /**
+ * Names and values of the headers of every streamed answer: what stands between Keyrun and its
+ * caller then passes each message on at once.
+ */
+export const streamHeaders: readonly string[] = [
+  // What compresses an answer holds back its messages until it has enough of them.
+  ...["Cache-Control", "no-store, no-transform"],
+  // Nginx would fill a buffer first.
+  ...["X-Accel-Buffering", "no"],
+];
+
+/**
  * Returns the media type that the caller prefers by its `Accept` header (RFC 9110, section 12.5.1):
  * the one with the highest weight, of equals the one that is named more exactly, and of those the
  * first. Also the first if the header is absent, or allows none of them: an answer in another type

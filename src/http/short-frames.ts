@@ -3,8 +3,8 @@
 export interface FrameForm<Message> {
   /** The bytes of one message, with all that stands around it. */
   readonly frameOf: (message: Message) => Uint8Array;
-  /** Whether the text stands in JSON. Otherwise it stands there as it is, in UTF-8. */
-  readonly isJson: boolean;
+  /** A text as it stands in its frame, in UTF-8. */
+  readonly written: (text: string) => string;
 }
 
 interface Around {
@@ -58,7 +58,7 @@ export class ShortFrames<Message> {
   }
 
   #write(frames: Buffer, at: number, text: string): number {
-    const written = this.#form.isJson ? JSON.stringify(text).slice(1, -1) : text;
+    const written = this.#form.written(text);
     const bytes = Buffer.byteLength(written);
     const { before, after } = this.#around[bytes] ?? this.#newAround(bytes);
     frames.set(before, at);

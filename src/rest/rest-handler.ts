@@ -21,7 +21,7 @@ import type {
   Refused,
 } from "../http/handler.ts";
 import { wholeBody } from "../http/handler.ts";
-import { flatHeaders, headersOf } from "../http/headers.ts";
+import { flatHeaders, headersOf, streamHeaders } from "../http/headers.ts";
 import type { Outcomes } from "../http/outcomes.ts";
 import type { RequestNotes } from "../http/request-notes.ts";
 import { type RateReport, rateReportHeaders } from "../limit/rate-limit-headers.ts";
@@ -35,7 +35,7 @@ import {
   type WiredMethod,
   wiredMethod,
 } from "./rest-method.ts";
-import { streamAnswer, streamFormFor, streamHeaders } from "./stream-answer.ts";
+import { streamAnswer, streamFormFor } from "./stream-answer.ts";
 
 export interface RestHandlerParts {
   readonly clock: Clock;

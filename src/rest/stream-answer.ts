@@ -2,7 +2,13 @@
 // the end or the refusal.
 
 import type { Message } from "@bufbuild/protobuf";
-import { type EncodedResponse, type StreamForm, streamForms, streamTypes } from "#transcode/encode.ts";
+import {
+  type EncodedResponse,
+  inOneLine,
+  type StreamForm,
+  streamForms,
+  streamTypes,
+} from "#transcode/encode.ts";
 import type { HttpRequest } from "../http/handler.ts";
 import { preferredType } from "../http/headers.ts";
 import type { Outcomes } from "../http/outcomes.ts";
@@ -15,16 +21,9 @@ export interface StreamParts {
   readonly outcomes: Outcomes;
   readonly encode: (message: Message) => EncodedResponse;
   readonly form: StreamForm;
-  /** After so much silence something is sent that readers ignore. */
+  /** After so much silence the form's sign of life is sent. */
   readonly quietMs: number;
 }
-
-/** Names and values of the headers that a streamed response has beside its type. */
-export const streamHeaders: readonly string[] = [
-  ...["Cache-Control", "no-store"],
-  // Proxies such as nginx then pass on each piece at once.
-  ...["X-Accel-Buffering", "no"],
-];
 
 /** The form that the caller prefers. Server-sent events if it names neither. */
 export function streamFormFor(accept: string | undefined): StreamForm {
@@ -79,8 +78,10 @@ class StreamTexts {
   constructor(messages: AsyncIterable<Message>, parts: StreamParts) {
     this.#messages = messages[Symbol.asyncIterator]();
     this.#parts = parts;
-    const form = { isJson: true, frameOf: (message: Message) => this.#frameOf(message) };
-    if (hasShortTexts<Message>(messages)) this.#short = new ShortFrames(messages, form);
+    if (hasShortTexts<Message>(messages)) {
+      const frameOf = (message: Message) => this.#frameOf(message);
+      this.#short = new ShortFrames(messages, { written: inOneJsonLine, frameOf });
+    }
     parts.request.whenGone((refusal) => {
       this.#gone = refusal;
       this.#wake?.reject(refusal);
@@ -134,18 +135,15 @@ class StreamTexts {
 
   /** Waits for the next message, the end of the request, or the end of the silence. */
   async #come(): Promise<Next | "quiet"> {
-    for (;;) {
-      if (this.#gone) throw this.#gone;
-      const wake = Promise.withResolvers<Next | "quiet">();
-      this.#wake = wake;
-      this.#next ??= this.#messages.next();
-      this.#next.then(wake.resolve, wake.reject);
-      this.#quiet.refresh();
-      const come = await wake.promise;
-      if (come !== "quiet") this.#next = undefined;
-      // The head is sent with the first text, even if that is empty.
-      if (come !== "quiet" || !this.#hasBegun || this.#parts.form.quiet !== "") return come;
-    }
+    if (this.#gone) throw this.#gone;
+    const wake = Promise.withResolvers<Next | "quiet">();
+    this.#wake = wake;
+    this.#next ??= this.#messages.next();
+    this.#next.then(wake.resolve, wake.reject);
+    this.#quiet.refresh();
+    const come = await wake.promise;
+    if (come !== "quiet") this.#next = undefined;
+    return come;
   }
 
   /** Not awaited: a stream that waits for its caller ends only after the caller has left. */
@@ -154,6 +152,10 @@ class StreamTexts {
     clearTimeout(this.#quiet);
     this.#messages.return?.().catch(() => {});
   }
+}
+
+function inOneJsonLine(text: string): string {
+  return inOneLine(JSON.stringify(text)).slice(1, -1);
 }
 
 function textOf(text: string): Text {

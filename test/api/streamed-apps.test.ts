@@ -1,12 +1,14 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { restStreamCallers } from "../harness/rest-stream-callers.ts";
+import { connectStreamCallers, readAll, textIn } from "../harness/stream-callers.ts";
 import { type AppKind, appKinds, kindOf } from "../harness/streamed-apps.ts";
 
 let keyrun: Keyrun;
 let apiKey: string;
 
 beforeAll(async () => {
-  keyrun = await startKeyrun();
+  keyrun = await startKeyrun({ settings: { KEYRUN_PLAN_LIMITS: "free=100000" } });
   apiKey = (await keyrun.keys.createKey({ teamId: "demo" })).value;
 });
 
@@ -40,6 +42,57 @@ test.each(kinds)(
     const started = { runId: expect.stringMatching(/^run_/), appId: id };
     expect(streamed.map((line) => JSON.parse(line))).toEqual([{ started }, ...deltas, { end: {} }]);
     expect(JSON.parse(await ask(id, "run"))).toEqual({ ...started, text: "one two ☀" });
+  },
+);
+
+/** They send text in JSON, which can hold half of a surrogate pair. */
+const ofHttp = kinds.filter(([name]) => name.startsWith("an HTTP app"));
+const callers = Object.entries({ ...restStreamCallers, ...connectStreamCallers });
+
+describe.each(ofHttp)("%s that cuts its text within an emoji", (_, kind: AppKind, index) => {
+  const id = `half-${index}`;
+
+  test.each(callers)(
+    "loses none of it to a caller by %s, and fails where a half stays alone",
+    async (_by, make) => {
+      const text = "x😀y ☀ 😁";
+      await using server = await kind.serve((talk) => {
+        // Sent together, and so read together.
+        for (const unit of talk.text.split("")) talk.say(unit);
+        if (talk.text === "half") talk.say("\ud83d");
+        talk.end();
+      });
+      const backend = { kind: kindOf(server.backend) };
+      await keyrun.apps.createApp({ app: { id, backend } });
+      const caller = make(keyrun.publicUrl);
+      try {
+        const ask = (text: string) =>
+          readAll(caller.open({ appId: id, authorization: `Bearer ${apiKey}`, text }));
+        const { events, end } = await ask(text);
+        expect([textIn(events), end]).toEqual([text, { kind: "end" }]);
+        const broken = await ask("half");
+        expect(textIn(broken.events)).toBe(kind.isWhole ? "" : "half");
+        expect(broken.end).toMatchObject({ kind: "refused", reason: "APP_FAILED" });
+      } finally {
+        caller.close();
+        await keyrun.apps.deleteApp({ appId: id });
+      }
+    },
+  );
+});
+
+test.each(callers)(
+  "nothing on the way to a caller by %s may compress or collect a stream",
+  async (_, make) => {
+    const caller = make(keyrun.publicUrl);
+    try {
+      const stream = caller.open({ appId: "echo", authorization: `Bearer ${apiKey}`, text: "hello" });
+      await readAll(stream);
+      expect(stream.headers.get("cache-control")).toBe("no-store, no-transform");
+      expect(stream.headers.get("x-accel-buffering")).toBe("no");
+    } finally {
+      caller.close();
+    }
   },
 );
 

@@ -177,6 +177,7 @@ export function lineReader(told: StreamEvent[]): (text: string) => void {
     rest = lines.pop() ?? "";
     for (const line of lines) {
       const json = JSON.parse(line);
+      if ("ping" in json) continue;
       if ("end" in json) told.push({ kind: "end" });
       else told.push("error" in json ? refusalOf(json) : messageOf(json));
     }

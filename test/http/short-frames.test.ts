@@ -3,7 +3,7 @@ import { expect, test } from "vitest";
 import { type StreamAppResponse, StreamAppResponseSchema } from "#gen/keyrun/v1/run_service_pb.ts";
 import { type FrameForm, ShortFrames, shortTextMax } from "#src/http/short-frames.ts";
 import { frameOf } from "#src/rpc/grpc/frame.ts";
-import { streamForms } from "#transcode/encode.ts";
+import { inOneLine, streamForms } from "#transcode/encode.ts";
 
 const withText = (text: string): StreamAppResponse =>
   create(StreamAppResponseSchema, { event: { case: "delta", value: { text } } });
@@ -12,11 +12,17 @@ const jsonOf = (message: StreamAppResponse) =>
 const rest = (type: keyof typeof streamForms) => (message: StreamAppResponse) =>
   Buffer.from(streamForms[type].message({ contentType: "application/json", body: jsonOf(message) }));
 
+const inJson = (text: string) => JSON.stringify(text).slice(1, -1);
+const inLine = (text: string) => inOneLine(JSON.stringify(text)).slice(1, -1);
+
 const forms: Record<string, FrameForm<StreamAppResponse>> = {
-  "server-sent events": { isJson: true, frameOf: rest("text/event-stream") },
-  "lines of JSON": { isJson: true, frameOf: rest("application/x-ndjson") },
-  "Connect with JSON": { isJson: true, frameOf: (message) => frameOf(Buffer.from(jsonOf(message))) },
-  gRPC: { isJson: false, frameOf: (message) => frameOf(toBinary(StreamAppResponseSchema, message)) },
+  "server-sent events": { written: inLine, frameOf: rest("text/event-stream") },
+  "lines of JSON": { written: inLine, frameOf: rest("application/x-ndjson") },
+  "Connect with JSON": { written: inJson, frameOf: (message) => frameOf(Buffer.from(jsonOf(message))) },
+  gRPC: {
+    written: (text) => text,
+    frameOf: (message) => frameOf(toBinary(StreamAppResponseSchema, message)),
+  },
 };
 
 /** Every unit below 0x180, and others that some form of JSON escapes, each in several places. */

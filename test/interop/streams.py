@@ -1,4 +1,4 @@
-"""One stream as Python's clients read it: httpx-sse, httpx by lines, and Debian's grpcio.
+"""One stream as Python's clients read it: httpx-sse, httpx and requests by lines, and Debian's grpcio.
 
 Reads one JSON object from standard input: url, target, key, text, client. Prints what was told as one JSON object.
 """
@@ -9,7 +9,7 @@ import sys
 
 def main():
     asked = json.load(sys.stdin)
-    print(json.dumps({"sse": by_events, "lines": by_lines, "grpc": by_grpc}[asked["client"]](asked)))
+    print(json.dumps(readers[asked["client"]](asked)))
 
 
 def by_events(asked):
@@ -27,6 +27,33 @@ def by_lines(asked):
     sent = {**headers(asked), "Accept": "application/x-ndjson"}
     with httpx.stream("POST", asked["url"], headers=sent, json=body(asked)) as answer:
         return [json.loads(line) for line in answer.iter_lines()]
+
+
+def by_lines_of_events(asked):
+    import httpx
+
+    with httpx.stream("POST", asked["url"], headers=headers(asked), json=body(asked)) as answer:
+        return data_in(answer.iter_lines())
+
+
+def by_requests(asked):
+    import requests
+
+    sent = {**headers(asked), "Accept": "application/jsonl"}
+    with requests.post(asked["url"], headers=sent, json=body(asked), stream=True) as answer:
+        return [json.loads(line) for line in answer.iter_lines(decode_unicode=True)]
+
+
+def by_requests_of_events(asked):
+    import requests
+
+    with requests.post(asked["url"], headers=headers(asked), json=body(asked), stream=True) as answer:
+        return data_in(answer.iter_lines(decode_unicode=True))
+
+
+def data_in(lines):
+    """What the events hold, as a program reads it that knows only their lines."""
+    return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
 
 
 def by_grpc(asked):
@@ -52,6 +79,16 @@ def headers(asked):
 
 def body(asked):
     return {"text": asked["text"]}
+
+
+readers = {
+    "sse": by_events,
+    "lines": by_lines,
+    "lines of events": by_lines_of_events,
+    "requests": by_requests,
+    "requests of events": by_requests_of_events,
+    "grpc": by_grpc,
+}
 
 
 main()

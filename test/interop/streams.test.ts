@@ -1,5 +1,8 @@
 import { execFile, execFileSync } from "node:child_process";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { Readable } from "node:stream";
+import type { ReadableStream } from "node:stream/web";
 import { fromBinary, toJson } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { StreamAppResponseSchema } from "#gen/keyrun/v1/run_service_pb.ts";
@@ -18,6 +21,7 @@ const has = {
   grpcurl: works("grpcurl", ["--version"]),
   grpcio: pythonHas("grpc"),
   httpx: pythonHas("httpx", "httpx_sse"),
+  requests: pythonHas("requests"),
 };
 const lacking = Object.entries(has).flatMap(([name, found]) => (found ? [] : [name]));
 if (lacking.length > 0) {
@@ -39,7 +43,9 @@ test("every client is installed where every test is required", () => {
   expect(process.env.KEYRUN_TEST_REQUIRE_ALL === "1" ? lacking : []).toEqual([]);
 });
 
-const pieces = ["one ", "zw\u00f6lf\n", "\u{1f5dd}"];
+/** With the line ends of Unicode, and a character that has the byte of one of them in Latin-1. */
+const lineEnds = "first\u2028second\u2029third\u0085done \u2705";
+const pieces = ["one ", "zw\u00f6lf\n", "\u{1f5dd}", lineEnds];
 const started = { started: { runId: expect.stringMatching(/^run_/), appId: "talk" } };
 const deltas = pieces.map((text) => ({ delta: { text } }));
 
@@ -65,7 +71,11 @@ test.runIf(has.curl)("`curl -N` prints each event before the next one exists", a
   await until('data: {"started":');
   for (const piece of pieces) {
     talk.say(piece);
-    await until(`data: {"delta":{"text":${JSON.stringify(piece)}}}\n\n`);
+    const json = JSON.stringify(piece)
+      .replace("\u2028", "\\u2028")
+      .replace("\u2029", "\\u2029")
+      .replace("\u0085", "\\u0085");
+    await until(`data: {"delta":{"text":${json}}}\n\n`);
   }
   talk.end();
   await until("event: end\ndata: {}\n\n");
@@ -91,6 +101,31 @@ test.runIf(has.httpx)("httpx-sse and httpx read the same stream", async () => {
   const events = await byPython("sse");
   expect(events).toEqual([...[started, ...deltas].map((message) => ["message", message]), ["end", {}]]);
   expect(await byPython("lines")).toEqual([started, ...deltas, { end: {} }]);
+  expect(await byPython("lines of events")).toEqual([started, ...deltas, {}]);
+});
+
+test.runIf(has.requests)("requests of Python reads the same stream by lines, also of events", async () => {
+  expect(await byPython("requests")).toEqual([started, ...deltas, { end: {} }]);
+  expect(await byPython("requests of events")).toEqual([started, ...deltas, {}]);
+});
+
+test("Node's readline reads the same stream, of events and of lines", async () => {
+  const read = async (accept: string) => {
+    const text = newText();
+    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json", accept };
+    const asked = { method: "POST", headers, body: JSON.stringify({ text }) };
+    const answer = fetch(`${keyrun.publicUrl}/api/apps/talk/stream`, asked);
+    await speak(text);
+    const input = Readable.fromWeb((await answer).body as ReadableStream);
+    const messages: unknown[] = [];
+    for await (const line of createInterface({ input })) {
+      const json = line.replace(/^(data: |event: .*)/, "");
+      if (json !== "") messages.push(JSON.parse(json));
+    }
+    return messages;
+  };
+  expect(await read("text/event-stream")).toEqual([started, ...deltas, {}]);
+  expect(await read("application/x-ndjson")).toEqual([started, ...deltas, { end: {} }]);
 });
 
 test.runIf(has.grpcio)("python3-grpcio reads the same messages and a status", async () => {
@@ -144,7 +179,7 @@ function curlArgs(text: string): string[] {
   return [...headers.flatMap((header) => ["-H", header]), "-d", JSON.stringify({ text }), url];
 }
 
-async function byPython(client: "sse" | "lines" | "grpc"): Promise<unknown> {
+async function byPython(client: string): Promise<unknown> {
   const text = newText();
   const url = `${keyrun.publicUrl}/api/apps/talk/stream`;
   const target = keyrun.internalUrl.replace("http://", "");

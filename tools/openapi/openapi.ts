@@ -170,8 +170,9 @@ function acceptedOf(
 }
 
 const streamWords =
-  "The answer is a stream of messages, as server-sent events unless `Accept` prefers `application/x-ndjson`. The end " +
-  "is told in the stream, as is what goes wrong after its begin: a stream without either was cut off.";
+  "The answer is a stream of messages, as server-sent events unless `Accept` prefers lines of JSON " +
+  "(`application/x-ndjson`, `application/ndjson` or `application/jsonl`). " +
+  "The end is told in the stream, as is what goes wrong after its begin: a stream without either was cut off.";
 
 /**
  * OpenAPI 3.1 has no word for the items of a stream. So the schema is that of the data of one
@@ -185,10 +186,20 @@ function streamContent(
   const message = responseBody
     ? fieldSchema(schemas, responseBody, "response")
     : messageSchema(schemas, method.output, "response");
-  const end = (words: string, schema: JsonObject) => ({ type: "object", description: words, ...schema });
-  const whole = { properties: { end: { type: "object", maxProperties: 0 } }, required: ["end"] };
-  const event = end("Of the event `end`, the last.", { maxProperties: 0 });
-  const line = end("The last line.", { ...whole, additionalProperties: false });
+  const ofStream = (words: string, schema: JsonObject) => ({ type: "object", description: words, ...schema });
+  const only = (key: string) => ({
+    ...{ properties: { [key]: { type: "object", maxProperties: 0 } }, required: [key] },
+    additionalProperties: false,
+  });
+  const event = ofStream("Of the event `end`, the last.", { maxProperties: 0 });
+  const line = ofStream("The last line.", only("end"));
+  const ping = ofStream("Keeps the connection alive in a silence. Skip it.", only("ping"));
+  const lines = {
+    schema: {
+      description: "One line: a message, a sign of life, or the last, which says how the stream ended.",
+      anyOf: [message, line, ping, fault],
+    },
+  };
   return {
     "text/event-stream": {
       schema: {
@@ -197,12 +208,9 @@ function streamContent(
         anyOf: [message, event, fault],
       },
     },
-    "application/x-ndjson": {
-      schema: {
-        description: "One line: a message, or the last, which says how the stream ended.",
-        anyOf: [message, line, fault],
-      },
-    },
+    "application/x-ndjson": lines,
+    "application/ndjson": lines,
+    "application/jsonl": lines,
   } satisfies Record<StreamType, JsonObject>;
 }
 

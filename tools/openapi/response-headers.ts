@@ -223,7 +223,11 @@ const refusalHeaders: Record<string, JsonObject> = {
 };
 
 const streamHeaderSchemas: JsonObject = {
-  "Cache-Control": { description: "No cache keeps a stream.", required: true, schema: { const: "no-store" } },
+  "Cache-Control": {
+    description: "No cache keeps a stream, and no proxy compresses it, which would hold its messages back.",
+    required: true,
+    schema: { const: "no-store, no-transform" },
+  },
   "X-Accel-Buffering": {
     description: "Proxies such as nginx then pass on each piece at once.",
     required: true,

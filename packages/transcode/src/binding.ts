@@ -122,7 +122,7 @@ function takesOneMessage(method: DescMethod): method is Binding["method"] {
 
 /**
  * Returns what is wrong with a rule of a stream: each message must be JSON that can't be taken for
- * the last line.
+ * a line that the stream has of its own.
  */
 function streamProblem(rule: Pick<Binding, "method" | "httpMethod" | "responseBody">): string | undefined {
   const { method, httpMethod, responseBody } = rule;
@@ -130,12 +130,12 @@ function streamProblem(rule: Pick<Binding, "method" | "httpMethod" | "responseBo
   const sent = responseBody ?? { fieldKind: "message", message: method.output };
   const message = sent.fieldKind === "message" ? sent.message : undefined;
   if (isHttpBody(message)) return "streams google.api.HttpBody: the messages of a stream are JSON";
-  const key = lastLineKeys.find((name) => sent.fieldKind === "map" || mayHaveKey(message, name));
-  return key && `streams JSON that may have the key "${key}", and would read as the stream's last line`;
+  const key = ownLineKeys.find((name) => sent.fieldKind === "map" || mayHaveKey(message, name));
+  return key && `streams JSON that may have the key "${key}", and would read as a line of the stream's own`;
 }
 
-/** The keys with which the last line of a stream begins. A message must not have them. */
-const lastLineKeys = ["error", "end"];
+/** The keys of the lines that a stream has of its own. A message must not have them. */
+const ownLineKeys = ["error", "end", "ping"];
 
 function mayHaveKey(message: DescMessage | undefined, key: string): boolean {
   if (message === undefined) return false;

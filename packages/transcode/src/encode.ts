@@ -61,36 +61,67 @@ export interface StreamForm {
   readonly end: string;
   /** Returns the last text of a stream that broke off: `json` is an object with the key `error`. */
   fault(json: string): string;
-  /** Keeps a silent connection alive. Empty if the form has nothing that every reader ignores. */
+  /** Keeps a silent connection alive. It may stand before and behind every message. */
   readonly quiet: string;
 }
 
-/** The media types of the forms. The first is the usual one. */
-export const streamTypes = ["text/event-stream", "application/x-ndjson"] as const;
+/** The media types of the forms. The first is the usual one; those of JSON lines are one form. */
+export const streamTypes = [
+  "text/event-stream",
+  "application/x-ndjson",
+  "application/ndjson",
+  "application/jsonl",
+] as const;
 export type StreamType = (typeof streamTypes)[number];
 
-/** JSON has no line breaks, so each value is one line of either form. */
+/** Each JSON value is one line of either form. */
 export const streamForms: Readonly<Record<StreamType, StreamForm>> = {
-  /** Server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html */
+  /**
+   * Server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html. They are
+   * always UTF-8, but `requests` of Python reads `text/*` without a charset as Latin-1.
+   */
   "text/event-stream": {
-    contentType: "text/event-stream",
+    contentType: "text/event-stream; charset=utf-8",
     message: (message) => `data: ${jsonOf(message)}\n\n`,
     end: "event: end\ndata: {}\n\n",
-    fault: (json) => `event: error\ndata: ${json}\n\n`,
+    fault: (json) => `event: error\ndata: ${inOneLine(json)}\n\n`,
     quiet: ": ping\n\n",
   },
-  /** An empty line is no JSON, so nothing is sent while the stream is silent. */
-  "application/x-ndjson": {
-    contentType: "application/x-ndjson",
+  "application/x-ndjson": jsonLines("application/x-ndjson"),
+  "application/ndjson": jsonLines("application/ndjson"),
+  "application/jsonl": jsonLines("application/jsonl"),
+};
+
+/** None of these types has a charset: clients read them as UTF-8, or as bytes. */
+function jsonLines(contentType: StreamType): StreamForm {
+  return {
+    contentType,
     message: (message) => `${jsonOf(message)}\n`,
     end: '{"end":{}}\n',
-    fault: (json) => `${json}\n`,
-    quiet: "",
-  },
-};
+    fault: (json) => `${inOneLine(json)}\n`,
+    // An empty line would be no JSON.
+    quiet: '{"ping":{}}\n',
+  };
+}
 
 function jsonOf({ body }: EncodedResponse): string {
   // A rule that streams raw bytes is refused at start-up.
   if (typeof body !== "string") throw new Error("a message of a stream has no JSON");
-  return body;
+  return inOneLine(body);
 }
+
+/**
+ * Returns the same JSON, one line for every reader. JSON escapes the line ends of ASCII itself.
+ * What else the readers of Python (`str.splitlines`), Node (`readline`), Java (`Scanner`), .NET and
+ * Swift cut at is legal in its strings, and can stand nowhere else.
+ */
+export function inOneLine(json: string): string {
+  return json.replace(unicodeLineEnds, (end) => escapes[end] ?? end);
+}
+
+const unicodeLineEnds = /[\u0085\u2028\u2029]/g;
+const escapes: Readonly<Record<string, string>> = {
+  "\u0085": "\\u0085",
+  "\u2028": "\\u2028",
+  "\u2029": "\\u2029",
+};

@@ -9,7 +9,13 @@ import type {
   Message,
   Registry,
 } from "@bufbuild/protobuf";
-import { type EncodedResponse, type StreamForm, streamForms } from "./encode.ts";
+import {
+  type EncodedResponse,
+  type StreamForm,
+  type StreamType,
+  streamForms,
+  streamTypes,
+} from "./encode.ts";
 import { errorOfProblem, errorOfThrown, jsonOfError, type RestError } from "./rest-error.ts";
 import type { Match, MatchedRoute } from "./route-table.ts";
 import { createTranscoder, type Transcoder } from "./transcoder.ts";
@@ -147,7 +153,8 @@ async function call(
   const first = await messages.next();
   const texts = textsOf({ messages, first, form, encode, registry, leave: () => left.abort() });
   const headers = headersFor(form.contentType, stream.header);
-  headers.set("cache-control", "no-store");
+  // A proxy that compresses a stream would hold its messages back.
+  headers.set("cache-control", "no-store, no-transform");
   return new Response(texts, { status: 200, headers });
 }
 
@@ -190,10 +197,14 @@ function textsOf(stream: {
   );
 }
 
-/** The form that `Accept` names first; server-sent events if it names neither. */
-function streamTypeFor(accept: string | null): keyof typeof streamForms {
-  const named = accept?.toLowerCase().match(/text\/event-stream|application\/x-ndjson/)?.[0];
-  return named === "application/x-ndjson" ? named : "text/event-stream";
+/** The type that `Accept` names first; server-sent events if it names none of them. */
+function streamTypeFor(accept: string | null): StreamType {
+  for (const range of accept?.split(",") ?? []) {
+    const named = range.split(";", 1)[0]?.trim().toLowerCase();
+    const type = streamTypes.find((each) => each === named);
+    if (type !== undefined) return type;
+  }
+  return streamTypes[0];
 }
 
 function respondError(error: RestError, more = new Headers()): Response {

@@ -180,14 +180,29 @@ const lineOf = (text: string) => JSON.stringify({ replyId: "", noteId: "", text 
 test("a stream is server-sent events, or lines of JSON for those who ask, and says that it is whole", async () => {
   const handle = served(watch, two);
   const events = await handle("/v1/notes/a:watch");
-  expect(events?.headers.get("content-type")).toBe("text/event-stream");
-  expect(events?.headers.get("cache-control")).toBe("no-store");
+  expect(events?.headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
+  expect(events?.headers.get("cache-control")).toBe("no-store, no-transform");
   expect(await events?.text()).toBe(
     `data: ${lineOf("a")}\n\ndata: ${lineOf("b")}\n\nevent: end\ndata: {}\n\n`,
   );
-  const lines = await handle("/v1/notes/a:watch", { headers: { accept: "application/x-ndjson" } });
-  expect(lines?.headers.get("content-type")).toBe("application/x-ndjson");
-  expect(await lines?.text()).toBe(`${lineOf("a")}\n${lineOf("b")}\n{"end":{}}\n`);
+  for (const type of ["application/x-ndjson", "application/ndjson", "application/jsonl"]) {
+    const accept = `text/plain, ${type.toUpperCase()};q=0.9, text/event-stream`;
+    const lines = await handle("/v1/notes/a:watch", { headers: { accept } });
+    expect(lines?.headers.get("content-type")).toBe(type);
+    expect(await lines?.text()).toBe(`${lineOf("a")}\n${lineOf("b")}\n{"end":{}}\n`);
+  }
+});
+
+test("a message or an error of a stream is one line for readers that cut at the line ends of Unicode", async () => {
+  const text = "a\u0085b\u2028c\u2029d";
+  const handle = served(watch, async function* () {
+    yield reply(text);
+    throw new ConnectError(text, Code.Aborted);
+  });
+  const lines = await handle("/v1/notes/a:watch", { headers: { accept: "application/jsonl" } });
+  const [message = "", error = "", ...others] = (await lines?.text())?.split(/[\n\u0085\u2028\u2029]/) ?? [];
+  expect(others).toEqual([""]);
+  expect([JSON.parse(message).text, JSON.parse(error).error.message]).toEqual([text, text]);
 });
 
 test("a stream that fails at once is an error response; one that fails later tells it in its last line", async () => {

@@ -1,6 +1,6 @@
 import type { ConnectError, HandlerContext } from "@connectrpc/connect";
 import type { Clock } from "../../base/clock.ts";
-import { pairsOf } from "../../http/headers.ts";
+import { pairsOf, streamHeaders } from "../../http/headers.ts";
 import { rateReportHeaders } from "../../limit/rate-limit-headers.ts";
 import { fail, type Refusal } from "../../refusal/refusal.ts";
 import { readsSession } from "../authenticate.ts";
@@ -21,6 +21,9 @@ export function createAuthenticateRequest(parts: RpcParts): (context: HandlerCon
     if (parts.sessions && readsSession(parts.policy, context.method)) {
       context.responseHeader.set("cache-control", "no-store");
     }
+    if (answersWithStream(context)) {
+      for (const [name, value] of pairsOf(streamHeaders)) context.responseHeader.set(name, value);
+    }
     explainFraming(context, parts);
     const result = await parts.authenticate(context.method, state.request);
     if (result.rate) setRate(context, rateReportHeaders(result.rate, parts.clock));
@@ -30,6 +33,10 @@ export function createAuthenticateRequest(parts: RpcParts): (context: HandlerCon
     state.rateNow = result.rateNow;
     state.deadline = new CallDeadline((end) => whenAborted(context.signal, end));
   };
+}
+
+function answersWithStream({ method: { methodKind } }: HandlerContext): boolean {
+  return methodKind === "server_streaming" || methodKind === "bidi_streaming";
 }
 
 /** Counts the refusal, and returns the error that Connect sends for it. */

@@ -183,7 +183,8 @@ function shortFramesOf(
     isJson
       ? Buffer.from(toJsonString(output, message, { alwaysEmitImplicit: true }))
       : toBinary(output, message);
-  return new ShortFrames(answers, { isJson, frameOf: (message) => frameOf(bytesOf(message)) });
+  const written = (text: string) => (isJson ? JSON.stringify(text).slice(1, -1) : text);
+  return new ShortFrames(answers, { written, frameOf: (message) => frameOf(bytesOf(message)) });
 }
 
 /**

@@ -227,21 +227,29 @@ test("a stream is asked for and refused as a run without a key, and has the head
 test.each([
   ["text/event-stream", {}, { text: "" }],
   ["application/x-ndjson", { end: {} }, {}],
-])("as %s a stream has started, deltas, its end, and every refusal that a run can have", (type, end, not) => {
-  const { anyOf } = stream.responses[200]!.content[type]!.schema as { anyOf: JsonSchema[] };
-  const [message, last, fault, ...others] = anyOf;
-  expect(others).toEqual([]);
-  const { properties } = message as { properties: Record<string, JsonSchema> };
-  expect(Object.keys(properties)).toEqual(["started", "delta"]);
-  expect(accepts(properties.started!, { runId: "run_1", appId: "echo" })).toBe(true);
-  expect(accepts(properties.started!, { runId: "run_1" })).toBe(false);
-  expect([accepts(properties.delta!, { text: "" }), accepts(properties.delta!, {})]).toEqual([true, false]);
-  expect([accepts(last!, end), accepts(last!, not)]).toEqual([true, false]);
-  for (const reason of runReasons) {
-    expect(accepts(fault!, JSON.parse(refusalJson(fail(reason), "r-1"))), reason).toBe(true);
-  }
-  expect(accepts(fault!, { error: {} })).toBe(false);
-});
+  ["application/ndjson", { end: {} }, {}],
+  ["application/jsonl", { end: {} }, {}],
+])(
+  "as %s a stream has started, deltas, its end, signs of life, and every refusal that a run can have",
+  (type, end, not) => {
+    const { anyOf } = stream.responses[200]!.content[type]!.schema as { anyOf: JsonSchema[] };
+    const [message, last, ...rest] = anyOf;
+    const fault = rest.pop();
+    expect(rest.map((ping) => accepts(ping, { ping: {} }))).toEqual(
+      type === "text/event-stream" ? [] : [true],
+    );
+    const { properties } = message as { properties: Record<string, JsonSchema> };
+    expect(Object.keys(properties)).toEqual(["started", "delta"]);
+    expect(accepts(properties.started!, { runId: "run_1", appId: "echo" })).toBe(true);
+    expect(accepts(properties.started!, { runId: "run_1" })).toBe(false);
+    expect([accepts(properties.delta!, { text: "" }), accepts(properties.delta!, {})]).toEqual([true, false]);
+    expect([accepts(last!, end), accepts(last!, not)]).toEqual([true, false]);
+    for (const reason of runReasons) {
+      expect(accepts(fault!, JSON.parse(refusalJson(fail(reason), "r-1"))), reason).toBe(true);
+    }
+    expect(accepts(fault!, { error: {} })).toBe(false);
+  },
+);
 
 test("what refuses bytes behind a running request may say that it must not be repeated", () => {
   for (const status of [400, 408, 431]) {

@@ -192,10 +192,15 @@ test("bodies are what the rule names, in requests and responses, and raw bytes h
 test("a stream has both of its forms, each with the schema of one event or line, of the end and of a fault", () => {
   const responseOf = (path: string) => at("paths", path, "get", "responses", "200");
   const fault = { type: "object", required: ["error"] };
+  const lines = (message: object) => ({
+    schema: { anyOf: [message, { required: ["end"] }, { required: ["ping"] }, fault] },
+  });
   const forms = (message: object) => ({
     content: {
       "text/event-stream": { schema: { anyOf: [message, { maxProperties: 0 }, fault] } },
-      "application/x-ndjson": { schema: { anyOf: [message, { required: ["end"] }, fault] } },
+      "application/x-ndjson": lines(message),
+      "application/ndjson": lines(message),
+      "application/jsonl": lines(message),
     },
   });
   expect(responseOf("/v1/watch")).toMatchObject(forms(ref("library.v1.Book")));

@@ -24,7 +24,10 @@ const calls: readonly Call[] = ["run", "stream"];
 const requests: unknown[] = [];
 /** The messages of a stream, after the first one. */
 let messages: object[] = [];
-const whole = [{ delta: { text: "hel" } }, { delta: {} }, { delta: { text: "lo ☀" } }, { end: {} }];
+const whole = [
+  ...[{ ping: {} }, { delta: { text: "hel" } }, { delta: {} }, { ping: {} }],
+  ...[{ delta: { text: "lo ☀" } }, { ping: {} }, { end: {} }],
+];
 
 const server = createServer(async (request, response) => {
   const { method, url, headers } = request;
@@ -40,7 +43,7 @@ const server = createServer(async (request, response) => {
     for (const message of [started, ...messages]) response.write(`${JSON.stringify(message)}\n`);
     response.end();
   } else {
-    response.setHeader("Content-Type", "text/event-stream");
+    response.setHeader("Content-Type", "text/event-stream; charset=utf-8");
     response.write(`data: ${JSON.stringify(started)}\n\n`);
     response.end('data: {"delta":{"text":"hello"}}\n\nevent: end\ndata: {}\n\n');
   }
