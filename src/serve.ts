@@ -4,9 +4,9 @@ import { fileURLToPath } from "node:url";
 import { getHeapStatistics } from "node:v8";
 import type { AppParts } from "./app/open.ts";
 import { type App, startApp } from "./app/start.ts";
-import { commandFrom, startWords, stopWords } from "./app/start-words.ts";
+import { startWords, stopWords } from "./app/start-words.ts";
 import { systemClock } from "./base/clock.ts";
-import { programAnywhere, readVersion } from "./base/program.ts";
+import { programFor, readVersion } from "./base/program.ts";
 import { bounds } from "./bounds.ts";
 import type { InstanceEvents } from "./fleet/alone.ts";
 import { createLog, type Log } from "./log/log.ts";
@@ -41,6 +41,7 @@ export async function serve(): Promise<number> {
   const log = createLog({ level, keyPrefix, secrets, destination: output, facts });
   const ending = watchForEnd(log);
   const events = instanceEvents(log, ending.end);
+  const command = programFor(config.dataDir, { cwd: process.cwd(), env: process.env });
   try {
     const app = await startApp(config, {
       clock: systemClock,
@@ -64,7 +65,8 @@ export async function serve(): Promise<number> {
       },
       writeAccess: config.accessLog ? output.writeAccess : undefined,
       redact: createRedaction(keyPrefix, secrets),
-      announce: (started) => process.stdout.write(wordsFor(started, config)),
+      command,
+      announce: (started) => process.stdout.write(wordsFor(started, command)),
       screenFolder: fileURLToPath(new URL("../web/dist", import.meta.url)),
     });
     const exitCode = await stop(app, await ending.promise, { config, log });
@@ -92,13 +94,13 @@ function refuse(problems: readonly string[]): number {
 
 function wordsFor(
   { publicAddress, internalAddress, teamId, screen }: Parameters<AppParts["announce"]>[0],
-  { dataDir }: Config,
+  command: string,
 ) {
   return startWords({
     publicUrl: `http://${writeHostAndPort(publicAddress)}`,
     grpcAddress: writeHostAndPort(internalAddress),
     teamId,
-    command: commandFrom({ cwd: process.cwd(), program: programAnywhere(process.env.npm_command), dataDir }),
+    command,
     screen,
     isOnTerminal: process.stdout.isTTY,
   });

@@ -13,6 +13,8 @@ export interface Services {
   readonly status: Status;
   readonly location: Location;
   readonly ticker: Ticker;
+  /** What calls the command line of this Keyrun, such as `./keyrun`. */
+  readonly command: string;
 }
 
 export function createServices(window: Window): Services {
@@ -24,7 +26,13 @@ export function createServices(window: Window): Services {
     status: createStatus(),
     location: createLocation(window),
     ticker: createTicker(),
+    command: commandIn(window.document),
   };
+}
+
+/** The server writes it into the document. */
+function commandIn(document: Document): string {
+  return document.querySelector<HTMLMetaElement>('meta[name="keyrun-command"]')?.content ?? "keyrun";
 }
 
 export const ServicesContext = createContext<Services | null>(null);

@@ -6,6 +6,7 @@
 import { randomBytes, randomUUID } from "node:crypto";
 import { createAuditLog, createEventIds } from "../audit/audit-log.ts";
 import type { Clock } from "../base/clock.ts";
+import { programName } from "../base/program.ts";
 import { bounds } from "../bounds.ts";
 import type { Fleet } from "../fleet/fleet.ts";
 import type { WriteLine } from "../http/access-log.ts";
@@ -24,6 +25,7 @@ import { type Config, isEmbedded } from "../settings/config.ts";
 import { createSecretFiles } from "../settings/data-folder.ts";
 import type { HostAndPort } from "../settings/host.ts";
 import { localOwner } from "../sign-in/local-links.ts";
+import { signInMode } from "../sign-in/screen-address.ts";
 import type { Stores } from "../store/stores.ts";
 import { isSdkRegistered } from "../traces/registered-sdk.ts";
 import type { Traces } from "../traces/traces.ts";
@@ -73,6 +75,8 @@ export interface AppParts {
   readonly redact?: Redact;
   /** Where the built screen is, if there is one. */
   readonly screenFolder?: string;
+  /** How to call the command line from the folder that Keyrun was started in. */
+  readonly command?: string;
 }
 
 /** A start under way. */
@@ -185,7 +189,8 @@ export async function open({ config, parts, closers }: Start) {
   }
   const team = (await stores.teams.find("demo")) ?? (await stores.teams.list({ limit: 1 }))[0];
   const { screenFolder } = parts;
-  const screenFiles = screenFolder === undefined ? undefined : await readScreenFiles(screenFolder);
+  const command = screenCommand(config, parts.command);
+  const screenFiles = screenFolder === undefined ? undefined : await readScreenFiles(screenFolder, command);
   return {
     audit,
     traces,
@@ -204,6 +209,15 @@ export async function open({ config, parts, closers }: Start) {
     screenFiles,
     teamId: team?.id,
   };
+}
+
+/**
+ * How the screen calls the command line. Those who sign in at an issuer work on other machines, and
+ * learn no folder of this one.
+ */
+function screenCommand(config: Config, command = programName): string {
+  if (signInMode(config) === "local") return command;
+  return command.endsWith(programName) ? programName : "keyrun";
 }
 
 /** Undefined where the operator has brought no SDK. Then the API is not even loaded. */

@@ -1,6 +1,5 @@
 /** What a start says to the person who started it. */
 
-import { basename, dirname, join, resolve } from "node:path";
 import { signInOffWords } from "../sign-in/session-access.ts";
 
 /** What the start text says about the screen. */
@@ -44,28 +43,6 @@ function keyWords({ teamId, command }: { readonly teamId: string | undefined; re
   return `Make the first team, and a key for it, which is shown this once:
   ${command} teams create my-team
 ${createKey("my-team")}`;
-}
-
-/**
- * How a shell in the folder `cwd` calls the program, a name on the PATH or a whole path, for a
- * Keyrun that was started in `cwd`, too: by a short name in a clone, else in words that work in
- * every folder.
- */
-export function commandFrom(at: {
-  readonly cwd: string;
-  readonly program: string;
-  readonly dataDir: string;
-}): string {
-  const [cwd, dataDir] = [resolve(at.cwd), resolve(at.cwd, at.dataDir)];
-  const isHere = dirname(at.program) === cwd;
-  const program = isHere ? `./${basename(at.program)}` : shellWord(at.program);
-  return isHere && dataDir === join(cwd, "data")
-    ? program
-    : `KEYRUN_DATA_DIR=${shellWord(dataDir)} ${program}`;
-}
-
-function shellWord(path: string): string {
-  return /^[\w@%+=:,./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
 }
 
 function screenWords({ screen, isOnTerminal, command }: Parameters<typeof startWords>[0]): string {

@@ -6,7 +6,7 @@ import type { Clock } from "../base/clock.ts";
 import { fail, Refusal } from "../refusal/refusal.ts";
 import type { Answer, HttpHandler, HttpRequest, HttpResponse } from "./handler.ts";
 import { pathOf } from "./request-head.ts";
-import { createStaticBody, type StaticBody, staticAnswer } from "./static-body.ts";
+import { compress, createStaticBody, type StaticBody, staticAnswer } from "./static-body.ts";
 
 /**
  * Serves the screen: one HTML document for all of its paths, those of the documentation with
@@ -103,10 +103,11 @@ const filesMax = 1_000;
 /**
  * Reads every file of the built screen, once, at start-up. The build has put the compressed forms
  * of a file beside it, as `<name>.br` and `<name>.gz`: to make them takes longer than the rest of a
- * start. Undefined if the screen is not built. Throws if there are more than `filesMax` files,
- * because then it is the wrong folder.
+ * start. The document gets the words that call the command line here, and is compressed anew.
+ * Undefined if the screen is not built. Throws if there are more than `filesMax` files, because
+ * then it is the wrong folder.
  */
-export async function readScreenFiles(folder: string): Promise<ScreenFiles | undefined> {
+export async function readScreenFiles(folder: string, command: string): Promise<ScreenFiles | undefined> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true }).catch(() => []);
   const names = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
   if (names.length > filesMax) throw new Error(`${folder} has more files than a screen: ${names.length}`);
@@ -124,7 +125,18 @@ export async function readScreenFiles(folder: string): Promise<ScreenFiles | und
       createStaticBody(plain, { contentType, compressed }),
     );
   }
-  return byPath.has("/index.html") ? byPath : undefined;
+  const page = byPath.get("/index.html");
+  return page && byPath.set("/index.html", await withCommand(page, command));
+}
+
+/** The document whose element `meta` of this name has the command as its content. */
+async function withCommand({ plain, contentType }: StaticBody, command: string): Promise<StaticBody> {
+  const escaped = command.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`);
+  const html = Buffer.from(plain)
+    .toString()
+    .replace(/(?<=<meta name="keyrun-command" content=")[^"]*/, () => escaped);
+  const told = Buffer.from(html);
+  return createStaticBody(told, { contentType, compressed: await compress(told, { brotliQuality: 11 }) });
 }
 
 const contentTypes: Readonly<Record<string, string>> = {

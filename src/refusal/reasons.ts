@@ -173,7 +173,8 @@ export const reasons = {
   },
   INVALID_SIGN_IN_CODE: {
     ...authentication,
-    words: "This sign-in link was used before, or is too old. Make a new one with `./keyrun sign-in-link`.",
+    words:
+      "This sign-in link was used before, or is too old. Make a new one with the command `sign-in-link`.",
   },
   SIGN_IN_FAILED: { ...authentication, words: "The sign-in did not succeed. Try again." },
   CROSS_SITE_REQUEST: {

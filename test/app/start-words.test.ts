@@ -1,6 +1,5 @@
-import { spawnSync } from "node:child_process";
 import { expect, test } from "vitest";
-import { commandFrom, startWords } from "#src/app/start-words.ts";
+import { startWords } from "#src/app/start-words.ts";
 
 const at = {
   publicUrl: "http://127.0.0.1:8080",
@@ -32,20 +31,4 @@ test("a link is made only for the terminal that shows it, and elsewhere the word
   expect(of(false)).toContain("\n  /opt/keyrun/keyrun sign-in-link\n");
   expect(links).toBe(0);
   expect(of(true)).toContain("\n  http://127.0.0.1:8080/sign-in/link#code=1\n");
-});
-
-test("the command is short in Keyrun's own folder, and elsewhere whole paths, each of which a shell reads as one word", () => {
-  const inFolder = (cwd: string, dataDir = "data") =>
-    commandFrom({ cwd, program: "/opt/keyrun/keyrun", dataDir });
-  expect(inFolder("/opt/keyrun")).toBe("./keyrun");
-  expect(inFolder("/opt/keyrun", "/opt/keyrun/data/")).toBe("./keyrun");
-  expect(inFolder("/opt/keyrun", "data.second")).toBe("KEYRUN_DATA_DIR=/opt/keyrun/data.second ./keyrun");
-  expect(inFolder("/srv/keyrun")).toBe("KEYRUN_DATA_DIR=/srv/keyrun/data /opt/keyrun/keyrun");
-  const packed = commandFrom({ cwd: "/srv/keyrun", program: "keyrun", dataDir: "data" });
-  expect(packed).toBe("KEYRUN_DATA_DIR=/srv/keyrun/data keyrun");
-  for (const root of ["/opt/my keyrun", "/opt/ada's $HOME", "/opt/a;b"]) {
-    const command = commandFrom({ cwd: "/", program: `${root}/keyrun`, dataDir: root });
-    const said = spawnSync("sh", ["-c", `printf '%s' ${command}`], { encoding: "utf8" }).stdout;
-    expect(said).toBe(`KEYRUN_DATA_DIR=${root}${root}/keyrun`);
-  }
 });

@@ -173,6 +173,28 @@ describeInBrowser("which page a person sees", () => {
     expect(await page.title()).toBe("API keys · Demo · Keyrun");
   });
 
+  test("each command that a page shows calls this very Keyrun", async () => {
+    const command = "KEYRUN_DATA_DIR='/srv/my <data>' keyrun";
+    const screen = await openScreen({ command });
+    const { page, keyrun } = screen;
+    const shown = () => page.locator("main .command code").textContent();
+    await page.goto(screen.url("/"));
+    await page.getByRole("heading", { name: "Sign in to Keyrun" }).waitFor();
+    expect(await shown()).toBe(`${command} sign-in-link`);
+    await screen.signIn();
+    await keyrun.apps.deleteApp({ appId: "echo" });
+    await page.goto(screen.url("/settings/team/demo/api-keys"));
+    await soon(shown).toContain(`${command} apps create shout `);
+    await page.goto(screen.url("/settings/team/nobody/api-keys"));
+    await soon(shown).toBe(`${command} members add nobody ${email}`);
+    await keyrun.teams.removeMember({ teamId: "demo", email });
+    await page.goto(screen.url("/"));
+    await soon(shown).toBe(`${command} members add <team_id> ${email}`);
+    await keyrun.teams.setPreviewAccess({ email, granted: false });
+    await page.goto(screen.url("/"));
+    await soon(shown).toBe(`${command} preview grant ${email}`);
+  });
+
   test("an address without a page says so", async () => {
     const screen = await openScreen();
     const { page } = screen;

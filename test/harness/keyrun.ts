@@ -63,6 +63,8 @@ export interface KeyrunOptions {
   readonly nameFiles?: NameFilePaths;
   /** The folder of the built screen, for tests that use it. */
   readonly screenFolder?: string;
+  /** What calls the command line, for the screen. */
+  readonly command?: string;
   /** `debug` if absent. */
   readonly logLevel?: "debug" | "trace";
   /** Its own clients ask again where it answers that it can't do it now. */
@@ -73,7 +75,7 @@ export type Keyrun = Awaited<ReturnType<typeof startKeyrun>>;
 
 /** A whole Keyrun in this process, on free loopback ports and a folder that `close` removes. */
 export async function startKeyrun(options: KeyrunOptions = {}) {
-  const { settings, clock = systemClock, onStores, nameFiles, screenFolder } = options;
+  const { settings, clock = systemClock, onStores, nameFiles, screenFolder, command } = options;
   const { logLevel: level = "debug", load = { sheds: () => false } } = options;
   const quietEvents = { onWaiting: () => {}, onRenewalFailed: () => {}, onLost: () => {} };
 
@@ -116,6 +118,7 @@ export async function startKeyrun(options: KeyrunOptions = {}) {
     },
     nameFiles,
     ...(screenFolder === undefined ? {} : { screenFolder }),
+    ...(command === undefined ? {} : { command }),
   });
   const publicUrl = `http://${writeHostAndPort(app.publicAddress)}`;
   const internalUrl = `http://${writeHostAndPort(app.internalAddress)}`;

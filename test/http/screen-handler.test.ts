@@ -12,7 +12,11 @@ import { createTempFolders } from "../harness/temp-folders.ts";
 
 const folders = createTempFolders();
 const script = `console.log(${JSON.stringify("keyrun ".repeat(500))})`;
-const page = "<!doctype html><title>Keyrun</title>";
+const documentWith = (command: string) =>
+  `<!doctype html><meta name="keyrun-command" content="${command}" />${"<p>Keyrun</p>".repeat(20)}`;
+const page = documentWith("keyrun");
+/** A command may name a folder that is called anything. */
+const command = `KEYRUN_DATA_DIR='/srv/"<a> & $&' keyrun`;
 const picture = Buffer.from([0x89, 0x50, 0x4e, 0x47]);
 const elsewhere = jsonAnswer(404, { elsewhere: true });
 
@@ -30,7 +34,7 @@ beforeAll(async () => {
   writeFileSync(join(folder, "robots.txt"), "none");
   mkdirSync(join(folder, "docs"));
   for (const name of ["api.html", "security.html"]) writeFileSync(join(folder, "docs", name), page);
-  const files = await readScreenFiles(folder);
+  const files = await readScreenFiles(folder, command);
   served = await serveHandler(
     createScreenHandler({
       files: files!,
@@ -68,7 +72,21 @@ describe("the document", () => {
     expect(answer).toMatchObject({ status: 200, headers: { "cache-control": "no-store" } });
     expect(answer.headers["content-type"]).toBe("text/html; charset=utf-8");
     expect(answer.headers.etag).toBeUndefined();
-    expect(answer.body.toString()).toBe(page);
+    expect(answer.body.toString()).toBe(
+      documentWith("KEYRUN_DATA_DIR='/srv/&#34;&#60;a&#62; &#38; $&#38;' keyrun"),
+    );
+  });
+
+  test("says what calls the command line in each coding that it is sent in", async () => {
+    const { body: plain } = await load("/");
+    for (const [coding, unpack] of [
+      ["br", brotliDecompressSync],
+      ["gzip", gunzipSync],
+    ] as const) {
+      const { headers, body } = await load("/", { headers: { "accept-encoding": coding } });
+      expect(headers["content-encoding"]).toBe(coding);
+      expect(unpack(body)).toEqual(plain);
+    }
   });
 
   test.each([
@@ -215,6 +233,6 @@ describe("document and files", () => {
 });
 
 test("a screen that is not built is not served", async () => {
-  expect(await readScreenFiles(join(folders.create(), "dist"))).toBeUndefined();
-  expect(await readScreenFiles(folders.create())).toBeUndefined();
+  expect(await readScreenFiles(join(folders.create(), "dist"), "keyrun")).toBeUndefined();
+  expect(await readScreenFiles(folders.create(), "keyrun")).toBeUndefined();
 });

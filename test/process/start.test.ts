@@ -36,6 +36,8 @@ Run an app with it:
   const [command = ""] = /(?<=^ {2}).+ sign-in-link$/m.exec(screenWords) ?? [];
   expect(command).toBe(`KEYRUN_DATA_DIR=${dataDir} ./keyrun sign-in-link`);
   expect(keyrun.stdout() + keyrun.stderr()).not.toMatch(/sign-in\/link|code=/);
+  const page = await (await fetch(`${publicUrl}/sign-in`)).text();
+  expect(page).toContain(`content="KEYRUN_DATA_DIR=${dataDir} ./keyrun"`);
   const link = (await typed(command)).stdout.trim();
   expect((await createBrowser(publicUrl).openLink(link)).status).toBe(204);
 

@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { createBrowser } from "../harness/browser.ts";
 import { freePort } from "../harness/free-port.ts";
@@ -176,4 +176,27 @@ test("a service has no session to read or end", async () => {
   const sessions = createClient(SessionService, transport);
   await expect(sessions.getSession({})).rejects.toMatchObject({ code: Code.Unauthenticated });
   await expect(sessions.signOut({})).rejects.toMatchObject({ code: Code.Unauthenticated });
+});
+
+test.each([
+  ["KEYRUN_DATA_DIR=/srv/data ./keyrun", "./keyrun"],
+  ["KEYRUN_DATA_DIR='/srv/my data' keyrun", "keyrun"],
+  ["KEYRUN_DATA_DIR=/srv/data /opt/keyrun/keyrun", "keyrun"],
+])("with an issuer the screen learns no folder of the machine: for %s it says %s", async (command, said) => {
+  const screenFolder = folders.create();
+  const page = '<!doctype html><meta name="keyrun-command" content="" />';
+  writeFileSync(join(screenFolder, "index.html"), page);
+  const settings = {
+    KEYRUN_PUBLIC_URL: "http://127.0.0.1:8080",
+    KEYRUN_OIDC_ISSUER: "https://id.example",
+    KEYRUN_OIDC_CLIENT_ID: "keyrun",
+    KEYRUN_OIDC_CLIENT_SECRET: "for-tests-only",
+  };
+  const own = await startKeyrun({ settings, screenFolder, command });
+  onTestFinished(() => own.close());
+  const { origin } = new URL(settings.KEYRUN_PUBLIC_URL);
+  const { body } = await createBrowser(own.publicUrl).load(`${own.publicUrl}/`, {
+    headers: { host: new URL(origin).host },
+  });
+  expect(body).toBe(page.replace('content=""', `content="${said}"`));
 });

@@ -8,7 +8,7 @@ import { useServices } from "../services.tsx";
 export function TeamNotFoundPage({ teamId, email }: { teamId: string; email: string }) {
   // Anybody can write an address, and this is to be typed into a shell.
   const known = /^[a-z0-9-]+$/.test(teamId) ? teamId : "<team_id>";
-  const command = `./keyrun members add ${known} ${email}`;
+  const command = `${useServices().command} members add ${known} ${email}`;
   return (
     <MessagePage title="Team not found">
       <p className="muted">
@@ -26,7 +26,7 @@ export function TeamNotFoundPage({ teamId, email }: { teamId: string; email: str
 }
 
 export function NoTeamPage({ email }: { email: string }) {
-  const command = `./keyrun members add <team_id> ${email}`;
+  const command = `${useServices().command} members add <team_id> ${email}`;
   return (
     <MessagePage title="You are not in a team yet">
       <p className="muted">
@@ -39,7 +39,7 @@ export function NoTeamPage({ email }: { email: string }) {
 }
 
 export function PreviewOffPage({ email }: { email: string }) {
-  const command = `./keyrun preview grant ${email}`;
+  const command = `${useServices().command} preview grant ${email}`;
   return (
     <MessagePage title="API keys">
       <p>API keys are in preview and limited to selected users.</p>

@@ -1,12 +1,12 @@
 import { CopyButton } from "../controls/copy-button.tsx";
-
-const command = "./keyrun sign-in-link";
+import { useServices } from "../services.tsx";
 
 /**
  * The command that makes a one-time link. Sign-in needs no password, only access to the machine
  * that Keyrun runs on.
  */
 export function NewLink() {
+  const command = `${useServices().command} sign-in-link`;
   return (
     <>
       <div className="command">

@@ -30,7 +30,7 @@ export function SignInLinkPage({ code: codeAtFirst }: { code: string | null }) {
       {redemption === "refused" && (
         <MessagePage title="This sign-in link no longer works">
           <p>It was used before, or it is older than 10 minutes.</p>
-          <p className="muted">Make a new one, in the folder that Keyrun runs in:</p>
+          <p className="muted">Make a new one, in the folder that Keyrun was started in:</p>
           <NewLink />
         </MessagePage>
       )}

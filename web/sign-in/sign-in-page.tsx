@@ -30,7 +30,7 @@ function LocalSignInPage() {
   return (
     <MessagePage title="Sign in to Keyrun">
       <p>Open the one-time link that Keyrun printed when it started.</p>
-      <p className="muted">Or make a new one, in the folder that Keyrun runs in:</p>
+      <p className="muted">Or make a new one, in the folder that Keyrun was started in:</p>
       <NewLink />
     </MessagePage>
   );

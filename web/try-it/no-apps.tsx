@@ -1,8 +1,9 @@
 import { CopyButton } from "../controls/copy-button.tsx";
+import { useServices } from "../services.tsx";
 
 /** What a team sees that has no app to run, and so nothing that a key is good for yet. */
 export function NoApps({ teamId }: { teamId: string }) {
-  const command = `./keyrun apps create shout --backend http --url http://127.0.0.1:9000/run --team ${teamId}`;
+  const command = `${useServices().command} apps create shout --backend http --url http://127.0.0.1:9000/run --team ${teamId}`;
   return (
     <div className="no-apps">
       <p>
