@@ -12,6 +12,8 @@ import {
 import { nestedTypes } from "@bufbuild/protobuf/reflect";
 import { FileDescriptorProtoSchema } from "@bufbuild/protobuf/wkt";
 import { Code } from "@connectrpc/connect";
+import { file_google_rpc_error_details } from "#gen/google/rpc/error_details_pb.ts";
+import { file_google_rpc_status } from "#gen/google/rpc/status_pb.ts";
 import {
   type ServerReflection,
   type ServerReflectionRequest,
@@ -32,6 +34,7 @@ import type { ServiceMethods } from "../auth/principal.ts";
  * NOT_FOUND, and the stream goes on. A file is sent with the files that it imports: an imported
  * file is sent once on each stream, the requested file every time. Source:
  * grpc/reflection/v1/reflection.proto. Enum values, fields, oneofs and methods are symbols too.
+ * The details of a refusal are known as well, so that clients can show them.
  */
 export function createReflection(services: readonly DescService[]): {
   v1: ServiceMethods<typeof ServerReflection>;
@@ -155,10 +158,13 @@ interface SymbolIndex {
   extensionNumbersOf(messageName: string): readonly number[] | undefined;
 }
 
-/** Indexes the files that declare these services, and all files that those import. */
+/** What a refusal carries: a status, and the details in it. No service's file imports them. */
+const refusalFiles = [file_google_rpc_status, file_google_rpc_error_details];
+
+/** Indexes the files that declare these services and refusals, and all files that those import. */
 function createSymbolIndex(services: readonly DescService[]): SymbolIndex {
   const files = new Map<string, DescFile>();
-  for (const service of services) addFile(files, service.file);
+  for (const file of [...services.map((service) => service.file), ...refusalFiles]) addFile(files, file);
 
   const symbols = new Map<string, DescFile>();
   const extensions = new Map<string, Map<number, DescFile>>();

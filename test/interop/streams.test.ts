@@ -148,6 +148,15 @@ test.runIf(has.grpcurl)("grpcurl reads the same messages, by reflection", async 
   expect(objectsIn(await answer)).toEqual([started, ...deltas]);
 });
 
+test.runIf(has.grpcurl)("grpcurl shows the details of a refusal by their names, by reflection", async () => {
+  const target = keyrun.internalUrl.replace("http://", "");
+  const answer = told("grpcurl", [
+    ...["-plaintext", "-H", `authorization: Bearer ${key}`, "-d", '{"appId":"none","text":""}'],
+    ...[target, "keyrun.v1.RunService/RunApp"],
+  ]);
+  await expect(answer).rejects.toThrow(/google\.rpc\.ErrorInfo.*"reason": ?"APP_NOT_FOUND"/s);
+});
+
 test.each(["grpc", "grpcweb", "connect"])("buf curl reads the same messages by %s", async (protocol) => {
   const text = newText();
   const buf = join(repository, "node_modules/.bin/buf");

@@ -25,6 +25,7 @@ const versions = { v1: ServerReflection, v1alpha: ServerReflectionV1Alpha };
 const services = [RunService, KeyService, AppService, Health, ServerReflection, ServerReflectionV1Alpha];
 const annotations = "google/api/annotations.proto";
 const descriptor = "google/protobuf/descriptor.proto";
+const errorDetails = "google/rpc/error_details.proto";
 const runFiles = ["google/protobuf/duration.proto", "keyrun/v1/run.proto", "google/protobuf/timestamp.proto"];
 const runServiceFiles = [
   ...["keyrun/v1/run_service.proto", annotations, "google/api/http.proto", descriptor],
@@ -132,6 +133,12 @@ describe.each(eachEntry)("$version over $protocol", ({ protocol, version }) => {
     ["keyrun.v1.KEY_STATE_ACTIVE", "keyrun/v1/key.proto"],
     ["google.api.http", annotations],
     ["grpc.reflection.v1alpha.ServerReflection", "grpc/reflection/v1alpha/reflection.proto"],
+    ["google.rpc.Status", "google/rpc/status.proto"],
+    ["google.rpc.ErrorInfo", errorDetails],
+    ["google.rpc.BadRequest", errorDetails],
+    ["google.rpc.QuotaFailure", errorDetails],
+    ["google.rpc.RetryInfo", errorDetails],
+    ["google.rpc.Help", errorDetails],
   ])("the symbol %s is found in its file", async (symbol, file) => {
     const [answer] = await ask({ case: "fileContainingSymbol", value: symbol });
     expect(fileNames(answer)[0]).toBe(file);
