@@ -98,7 +98,7 @@ export function createBackgroundRuns(parts: {
    * Resolves with the record once it is durable and the run has its slot. The run then goes on,
    * whatever becomes of its caller. Throws APP_BUSY, OVERLOADED, the refusal of `checkRight`, and
    * UNAVAILABLE if the record can't be written, or the team has no room for it: nothing has then
-   * reached the app, and nothing is kept.
+   * reached the app, and nothing is kept. While the store fails, no refused caller waits for it.
    */
   async function start(order: BackgroundOrder, call: Call): Promise<BackgroundRecord> {
     const { runId, teamId, keyId, app } = order;
@@ -117,7 +117,7 @@ export function createBackgroundRuns(parts: {
         // Others may take this instance for gone by now, and would give the run an end.
         if (clock.monotonicMs() - begunMs > runBounds.claimMsMax) throw unavailable();
       } catch (thrown) {
-        await remove(record);
+        void remove(record);
         throw thrown;
       }
       void carryOut(order, call, releaseSlot);
@@ -147,7 +147,10 @@ export function createBackgroundRuns(parts: {
     }
   }
 
-  /** Removes what was never told. A process that ends before leaves a run that was interrupted. */
+  /**
+   * Removes what was never told, however long the store takes. A process that ends before leaves a
+   * run that was interrupted. Never rejects.
+   */
   async function remove({ id, teamId }: BackgroundRecord): Promise<void> {
     await untilWritten(teamId, () => store.remove(id));
     quota.giveRecord(teamId);
