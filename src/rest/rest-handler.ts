@@ -132,7 +132,8 @@ class AdmittedRequest implements Call {
   readonly #asked: Asked;
   readonly #admission: RestAdmission & { readonly kind: "admitted" };
   #hasWaited = false;
-  #isBodyEmpty = false;
+  /** True once a message was made of an empty body, where a body could have set fields of it. */
+  #lacksBody = false;
   #responseHeaders: Headers | undefined;
 
   constructor(
@@ -206,7 +207,8 @@ class AdmittedRequest implements Call {
   refusalOf(thrown: unknown): Refusal {
     const refusal = refusalFrom(thrown);
     const { reason, param, message } = refusal;
-    if (!this.#isBodyEmpty || reason !== "INVALID_ARGUMENT" || param === null) return refusal;
+    if (!this.#lacksBody || reason !== "INVALID_ARGUMENT" || param === null) return refusal;
+    if (this.#asked.route.captures.has(param)) return refusal;
     return fail("INVALID_ARGUMENT", { param, problem: `The body is empty. ${message}` });
   }
 
@@ -227,9 +229,16 @@ class AdmittedRequest implements Call {
     const { request, route, rest } = this.#asked;
     const { transcoder } = this.#parts;
     const problem = transcoder.checkMediaType(route, bodyHeadersOf(request));
-    if (problem) throw problemRefusal(problem);
+    if (problem) return this.#runWithoutBody(work, problem);
     const body = request.readBody(rest.bodyBytesMax);
     return body instanceof Promise ? this.#runLater(work, body) : this.#run(work, body);
+  }
+
+  /** A body of another type is refused at its first byte. Without a body there is no type. */
+  async #runWithoutBody(work: RestWork, problem: Problem): Promise<HttpResponse> {
+    const body = await this.#asked.request.readBody(0);
+    if (body.kind === "too_large") throw problemRefusal(problem);
+    return this.#run(work, body);
   }
 
   async #runLater(work: RestWork, body: Promise<BodyOutcome>): Promise<HttpResponse> {
@@ -291,11 +300,12 @@ class AdmittedRequest implements Call {
     const { request, route, rest } = this.#asked;
     const { transcoder } = this.#parts;
     const bytes = wholeBody(body, rest.bodyBytesMax);
-    this.#isBodyEmpty = bytes.byteLength === 0;
+    const lacksBody = bytes.byteLength === 0 && route.binding.body.kind !== "none";
     const decoded = transcoder.decodeRequest(route, { ...bodyHeadersOf(request), body: bytes });
     // A message that is the body itself keeps its bytes. Any other one has copies of their text.
     if (body.kind === "whole" && body.free && !hasRawBody(route.binding)) body.free();
     if (decoded.kind === "problem") throw problemRefusal(decoded);
+    this.#lacksBody = lacksBody;
     return decoded.message;
   }
 }

@@ -349,6 +349,25 @@ describe("the body", () => {
     expect((await ask({ body: "{}" })).error?.message).toBe(missing);
   });
 
+  test("with a field that is not there is told which field is wanted", async () => {
+    const { error } = await ask({ body: '{"prompt":"hi"}' });
+    expect(error).toMatchObject({
+      param: "prompt",
+      message: "prompt is no field here. The only one is text.",
+    });
+  });
+
+  test("that is empty has no type to refuse, as of `curl -d ''`", async () => {
+    const headers = { "content-type": "application/x-www-form-urlencoded" };
+    const cancel = { path: "/api/runs/run_1fv0j56qgf3zjgkfrwasendm/cancel", headers };
+    const run = await ask({ headers, body: "" });
+    expect([run.status, run.error?.param]).toEqual([400, "text"]);
+    const empty = await ask({ ...cancel, body: "" });
+    expect([empty.status, empty.error?.code]).toEqual([404, "run_not_found"]);
+    const full = await ask({ ...cancel, body: "a=b" });
+    expect([full.status, full.error?.code]).toEqual([415, "unsupported_media_type"]);
+  });
+
   test("with two equal names is refused", async () => {
     const answer = await ask({ body: '{"text":"first","text":"last"}' });
     expect(answer.status).toBe(400);
@@ -358,7 +377,7 @@ describe("the body", () => {
   test("a long name of a field is cut in the refusal, but not the words after it", async () => {
     const { error } = await ask({ body: JSON.stringify({ ["x".repeat(3_000)]: 1 }) });
     expect(error?.param).toMatch(/^x{100,200}…$/);
-    expect(error?.message).toBe(`${error?.param} is no field here. Remove it, or check its spelling.`);
+    expect(error?.message).toBe(`${error?.param} is no field here. The only one is text.`);
   });
 
   test("half of a surrogate pair in a field's name is replaced", async () => {
@@ -374,6 +393,28 @@ describe("the body", () => {
     }
   });
 });
+
+test.each([
+  ["/api/runs?page_size=x", "page_size", "page_size must be a whole number, as 10."],
+  ["/api/runs?pageSize=-1", "page_size", "page_size must be 1 to 100, or 0 for 50."],
+  ["/api/runs?limit=10", "limit", "limit is no parameter here. Use one of: pageSize, pageToken."],
+  [
+    "/api/runs/run_1fv0j56qgf3zjgkfrwasendm?wait=30",
+    "wait",
+    "wait must be a number of seconds and its unit s, as 30s or 1.5s.",
+  ],
+  [
+    "/api/runs/run_1fv0j56qgf3zjgkfrwasendm?wiat=30s",
+    "wiat",
+    "wiat is no parameter here. The only one is wait.",
+  ],
+])(
+  "GET %s names the parameter and what it must be, and does not speak of a body",
+  async (path, param, message) => {
+    const { status, error } = await ask({ method: "GET", path });
+    expect({ status, param: error?.param, message: error?.message }).toEqual({ status: 400, param, message });
+  },
+);
 
 describe("headers that count for nothing", () => {
   test("x-api-key is no key", async () => {

@@ -13,7 +13,7 @@ import { fieldsByName, hasPlainJson, isJsonObject, isWrapper } from "./json-form
 import { isDeeperThan, parseJson, parseJsonKeepingDigits } from "./json-text.ts";
 import { type Checks, takesNull } from "./message-check.ts";
 import { type Check, type Problem, problem, problemOf } from "./problem.ts";
-import { type FieldPath, findIn } from "./request-json.ts";
+import { type FieldPath, findIn, setElsewhere } from "./request-json.ts";
 import { messageDepthMax, tooDeep } from "./value-check.ts";
 
 /** Returns the checked JSON that the body adds to the request, or why the body is refused. */
@@ -74,7 +74,7 @@ function wholeMessage(binding: Binding, checks: Checks): Target {
       if (!isJsonObject(json)) return problem("invalid_argument", "The body must be a JSON object.");
       return collision(json, paths);
     },
-    check: checks.ofMessage(input),
+    check: checks.ofBody(input, setElsewhere(binding)),
     restore: (json, exact) => restoreMessage(input, json, exact),
     wrap: (json) => (isJsonObject(json) ? json : {}),
   };

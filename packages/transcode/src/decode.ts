@@ -29,6 +29,7 @@ export type Decoded = { readonly kind: "message"; readonly message: Message } | 
 
 /** Turns requests for one binding into messages. */
 export interface Decoder {
+  /** What an empty body would not be refused for. */
   checkMediaType(headers: BodyHeaders): Problem | undefined;
   decode(route: MatchedRoute, parts: RequestParts): Decoded;
 }
@@ -50,7 +51,7 @@ export function createDecoder(binding: Binding, checks: Checks, registry: Regist
   return {
     checkMediaType,
     decode(route, parts) {
-      const unreadable = checkMediaType(parts);
+      const unreadable = parts.body.length > 0 ? checkMediaType(parts) : undefined;
       if (unreadable !== undefined) return unreadable;
       const usual = readFlat?.(route, parts.body);
       if (usual !== undefined) return { kind: "message", message: usual };
@@ -78,7 +79,7 @@ export function createDecoder(binding: Binding, checks: Checks, registry: Regist
  */
 const recursionMax = 2 * messageDepthMax + 2;
 
-/** A raw body may have any media type. Without a body no header matters. */
+/** A raw body may have any media type. Where no body is read, no header matters. */
 function headersCheckOf(binding: Binding): Decoder["checkMediaType"] {
   if (binding.body.kind === "none") return () => undefined;
   return hasRawBody(binding) ? checkEncoding : checkJsonHeaders;

@@ -85,7 +85,10 @@ function refuseTarget(match: Exclude<Match, { kind: "found" | "not_found" }>): R
   return respondError(refusal(405, "UNIMPLEMENTED", `Use one of: ${allow}.`), new Headers({ allow }));
 }
 
-/** The message that the request becomes. The headers are checked before the body is read. */
+/**
+ * The message that the request becomes. The headers are checked before the body is read, of which
+ * one byte is then enough to refuse it: an empty body has no type.
+ */
 async function readMessage(
   transcoder: Transcoder,
   route: MatchedRoute,
@@ -95,8 +98,9 @@ async function readMessage(
   const contentType = request.headers.get("content-type") ?? undefined;
   const contentEncoding = request.headers.get("content-encoding") ?? undefined;
   const unreadable = transcoder.checkMediaType(route, { contentType, contentEncoding });
-  if (unreadable !== undefined) return { error: errorOfProblem(unreadable) };
-  const body = await readBody(request.body, bodyBytesMax).catch(() => "broken" as const);
+  const bytesMax = unreadable === undefined ? bodyBytesMax : 0;
+  const body = await readBody(request.body, bytesMax).catch(() => "broken" as const);
+  if (unreadable !== undefined && body === "too_large") return { error: errorOfProblem(unreadable) };
   if (body === "broken") return { error: refusal(400, "INVALID_ARGUMENT", "The body broke off.") };
   if (body === "too_large") {
     const words = `The body has more than ${bodyBytesMax} bytes.`;

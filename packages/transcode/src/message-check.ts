@@ -8,7 +8,7 @@ import {
   type Registry,
   ScalarType,
 } from "@bufbuild/protobuf";
-import { fieldsByName, isJsonObject } from "./json-form.ts";
+import { fieldsByName, hasPlainJson, isJsonObject } from "./json-form.ts";
 import { type Check, type Fault, prefixPath } from "./problem.ts";
 import {
   checkOfEnum,
@@ -16,6 +16,7 @@ import {
   checkOfScalar,
   checkString,
   messageDepthMax,
+  namesShownMax,
   notAnObject,
   tooDeep,
 } from "./value-check.ts";
@@ -23,6 +24,8 @@ import {
 export interface Checks {
   /** Checks JSON that will become this message. */
   ofMessage(message: DescMessage): Check;
+  /** The same of a body that can't set some fields. They are not named among the known ones. */
+  ofBody(message: DescMessage, elsewhere: readonly DescField[]): Check;
   /** Checks JSON that will become this field: the whole list or map, or the singular value. */
   ofField(field: DescField): Check;
   /** Checks JSON that will become one item of a list or map, or the value of a singular field. */
@@ -45,6 +48,8 @@ export function createChecks(registry: Registry | undefined): Checks {
       }
       return check;
     },
+    ofBody: (message, elsewhere) =>
+      hasPlainJson(message) ? checkOfFields(message, checks, elsewhere) : checks.ofMessage(message),
     ofField(field) {
       if (field.fieldKind === "list") return checkOfList(field, checks.ofItem(field));
       if (field.fieldKind === "map") return checkOfMap(field, checks.ofItem(field));
@@ -73,7 +78,7 @@ interface Entry {
   readonly check: Check;
 }
 
-function checkOfFields(message: DescMessage, checks: Checks): Check {
+function checkOfFields(message: DescMessage, checks: Checks, elsewhere: readonly DescField[] = []): Check {
   // Filled on first use, because a message type may contain itself.
   const entries = new Map<string, Entry>();
   const fill = () => {
@@ -92,7 +97,7 @@ function checkOfFields(message: DescMessage, checks: Checks): Check {
       if (entry === undefined)
         // A key may be the empty string. It is shown as "", because an empty path means the whole
         // message.
-        return { path: key || '""', words: "is no field here. Remove it, or check its spelling" };
+        return { path: key || '""', words: `is no field here. ${wordsOfNames(message, elsewhere)}` };
       const { field } = entry;
       const other = key === field.jsonName ? field.name : field.jsonName;
       if (other !== key && Object.hasOwn(value, other))
@@ -107,6 +112,16 @@ function checkOfFields(message: DescMessage, checks: Checks): Check {
     }
     return undefined;
   };
+}
+
+/** Which names the caller may have meant. */
+export function wordsOfNames({ fields }: DescMessage, elsewhere: readonly DescField[]): string {
+  const names = fields.filter((field) => !elsewhere.includes(field)).map(({ jsonName }) => jsonName);
+  if (names.length === 0) return "There is none";
+  if (names.length === 1) return `The only one is ${names[0]}`;
+  const shown = names.slice(0, namesShownMax);
+  if (shown.length < names.length) shown.push("…");
+  return `Use one of: ${shown.join(", ")}`;
 }
 
 function checkOneof(field: DescField, value: JsonObject): Fault | undefined {

@@ -9,8 +9,8 @@ import {
 } from "@bufbuild/protobuf";
 import type { Binding } from "./binding.ts";
 import { fieldsByName, isJsonObject, isJsonScalar, isPlainMessage, isWrapper } from "./json-form.ts";
-import { type Checks, siblingIn } from "./message-check.ts";
-import { type Problem, problem, problemOf } from "./problem.ts";
+import { type Checks, siblingIn, wordsOfNames } from "./message-check.ts";
+import { type Fault, type Problem, problem, problemOf } from "./problem.ts";
 import { decodeAll } from "./template.ts";
 import { messageDepthMax } from "./value-check.ts";
 
@@ -27,7 +27,7 @@ export function createPathReader(binding: Binding, checks: Checks) {
     for (const { fieldPath, fields, leaf, check } of variables) {
       const value = jsonOfText(leaf, captures.get(fieldPath) ?? "");
       const fault = check(value, 0);
-      if (fault !== undefined) return problemOf(fieldPath, fault.words);
+      if (fault !== undefined) return problemOf(fieldPath, plainWords(fault));
       const placed = place(json, fields, value);
       if (placed.kind === "excluded") return problemOf(placed.by, `and ${fieldPath} can't both be set`);
     }
@@ -58,13 +58,18 @@ export function createQueryReader(binding: Binding, checks: Checks) {
       const leaf = path.at(-1) ?? path[0];
       const value = jsonOfText(leaf, text);
       const fault = checks.ofItem(leaf)(value, 0);
-      if (fault !== undefined) return problemOf(name, fault.words);
+      if (fault !== undefined) return problemOf(name, plainWords(fault));
       const placed = place(json, path, value);
       if (placed.kind === "taken") return problemOf(name, "is given twice. Send it once");
       if (placed.kind === "excluded") return problemOf(name, `and ${placed.by} can't both be set`);
     }
     return undefined;
   };
+}
+
+/** A value has quotes in JSON alone, and its example must not have them here. */
+function plainWords({ words }: Fault): string {
+  return words.replaceAll('"', "");
 }
 
 /** Returns the fields that a parameter's name stands for, or what is wrong with the name. */
@@ -76,7 +81,10 @@ function resolve(binding: Binding, name: string): [DescField, ...DescField[]] | 
   const fields: DescField[] = [];
   for (const each of names) {
     const field: DescField | undefined = message && fieldsByName(message).get(each);
-    if (field === undefined) return "is no parameter here. Remove it, or check its spelling";
+    if (field === undefined) {
+      const known = message ? wordsOfNames(message, setElsewhere(binding)) : "Remove it";
+      return `is no parameter here. ${known}`;
+    }
     fields.push(field);
     message = isPlainMessage(field) ? field.message : undefined;
   }
@@ -93,6 +101,12 @@ function resolve(binding: Binding, name: string): [DescField, ...DescField[]] | 
   if (isPlainMessage(leaf)) return "is a message: send its fields, each by its own name after a dot";
   if (!isJsonScalar(leaf, { orList: true })) return "can't be sent in the query";
   return [first, ...rest];
+}
+
+/** The fields of the message that the path or the body sets. */
+export function setElsewhere({ variables, body }: Binding): DescField[] {
+  const inPath = variables.flatMap(({ fields: [field, ...below] }) => (below.length === 0 ? [field] : []));
+  return body.kind === "field" ? [...inPath, body.field] : inPath;
 }
 
 /**

@@ -20,12 +20,12 @@ export interface Transcoder {
   match(httpMethod: string, target: string): Match;
   /**
    * The part of `decodeRequest` that checks headers, for a caller that must know before it reads
-   * the body.
+   * the body. An empty body has no type, so a problem is none where the body then proves empty.
    */
   checkMediaType(route: MatchedRoute, headers: BodyHeaders): Problem | undefined;
   /**
-   * Returns the method's input message, or why the request can't become one. Headers are checked
-   * before body, path and query.
+   * Returns the method's input message, or why the request can't become one. The headers
+   * of a body that is not empty are checked before body, path and query.
    */
   decodeRequest(route: MatchedRoute, parts: RequestParts): Decoded;
   /** Returns the response that carries the method's output message. */

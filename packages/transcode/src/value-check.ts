@@ -68,7 +68,8 @@ const timestampEnd = Date.UTC(10_000, 0, 1);
 const checkDuration: Check = (value) => {
   const match = typeof value === "string" && /^-?(\d{1,12})(\.\d{1,9})?s$/.exec(value);
   if (match && Number(match[1]) <= durationSecondsMax) return undefined;
-  return { path: "", words: `must be a duration of at most ${durationSecondsMax} seconds, as "1.5s"` };
+  if (match) return { path: "", words: `must be at most ${durationSecondsMax} seconds` };
+  return { path: "", words: 'must be a number of seconds and its unit s, as "30s" or "1.5s"' };
 };
 
 /** About 10,000 years: the range given in `google/protobuf/duration.proto`. */
@@ -163,7 +164,7 @@ export function checkOfScalar(scalar: ScalarType): Check {
 export function checkOfEnum(desc: DescEnum): Check {
   const names = new Set(desc.values.flatMap((value) => [value.name, value.jsonName]));
   const numbers = new Set(desc.values.map((value) => value.number));
-  const shown = desc.values.slice(0, enumNamesShownMax).map((value) => value.jsonName);
+  const shown = desc.values.slice(0, namesShownMax).map((value) => value.jsonName);
   if (desc.values.length > shown.length) shown.push("…");
   const fault = { words: `must be one of ${shown.join(", ")}` };
   const isInt32 = checkOfInt32(-(2 ** 31), 2 ** 31 - 1);
@@ -188,7 +189,8 @@ function illFormed(): Fault {
   return { path: "", words: "must be valid Unicode: it has half of a surrogate pair" };
 }
 
-const enumNamesShownMax = 20;
+/** How many names a fault lists: those of an enum, or of the fields of a message. */
+export const namesShownMax = 20;
 const floatMax = (2 - 2 ** -23) * 2 ** 127;
 const wholeNumber = /^-?[0-9]+$/;
 const jsonNumber = /^-?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?$/;
@@ -217,21 +219,34 @@ function checkOfInt32(min: number, max: number): Check {
   return (value) => {
     const isNumber = typeof value === "number" || (typeof value === "string" && jsonNumber.test(value));
     const number = isNumber ? Number(value) : Number.NaN;
-    if (Number.isInteger(number) && number >= min && number <= max) return undefined;
-    return { path: "", words: `must be a whole number from ${min} to ${max}` };
+    if (!Number.isInteger(number)) return noWholeNumber();
+    return rangeFault(number, { min, max });
   };
+}
+
+function noWholeNumber(): Fault {
+  return { path: "", words: "must be a whole number, as 10" };
+}
+
+function rangeFault<T extends number | bigint>(
+  number: T,
+  { min, max }: { min: T; max: T },
+): Fault | undefined {
+  if (number > max) return { path: "", words: `must be at most ${max}` };
+  return number < min ? { path: "", words: `must be at least ${min}` } : undefined;
 }
 
 function checkOfInt64(min: bigint, max: bigint): Check {
   return (value) => {
-    const fault = { path: "", words: `must be a whole number from ${min} to ${max}` };
     if (typeof value === "number") {
-      if (!Number.isInteger(value)) return fault;
-      if (!Number.isSafeInteger(value)) return { ...fault, inexact: true };
-      return value >= min && value <= max ? undefined : fault;
+      if (!Number.isInteger(value)) return noWholeNumber();
+      // Its digits may have been lost: they are read again.
+      if (!Number.isSafeInteger(value)) return { ...noWholeNumber(), inexact: true };
+      return rangeFault(BigInt(value), { min, max });
     }
-    if (typeof value !== "string" || value.length > digitsMax || !wholeNumber.test(value)) return fault;
-    const number = BigInt(value);
-    return number >= min && number <= max ? undefined : fault;
+    if (typeof value !== "string" || value.length > digitsMax || !wholeNumber.test(value)) {
+      return noWholeNumber();
+    }
+    return rangeFault(BigInt(value), { min, max });
   };
 }

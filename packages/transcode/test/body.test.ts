@@ -353,6 +353,36 @@ test("type and encoding can be checked before the body is read, and come before 
   expect(whole.send("POST /v1/shelves/1?x=1", "{", text).kind).toBe("unsupported_media_type");
 });
 
+test.each([undefined, ""])("an empty body has no type to refuse, and no compression: %o", (body) => {
+  const headers = { contentType: "application/x-www-form-urlencoded", contentEncoding: "gzip" };
+  expect(whole.send("POST /v1/shelves/1", body, headers).json).toEqual({ name: "shelves/1" });
+});
+
+test("a field that is not there is told which there are, without those of the path", () => {
+  const sent = whole.send("POST /v1/shelves/1", { titel: "Faust" });
+  expect(sent.param).toBe("titel");
+  expect(sent.words).toMatch(/^titel is no field here\. Use one of: .*\bbook\b/);
+  expect(sent.words).not.toMatch(/\bname\b/);
+  const inBook = whole.send("POST /v1/shelves/1", { book: { titel: "Faust" } });
+  expect(inBook).toMatchObject({ param: "book.titel", words: expect.stringContaining("mainTitle") });
+});
+
+test.each([
+  [
+    { plain: { timestamp: "tomorrow" } },
+    "plain.timestamp",
+    'must be a time in RFC 3339, as "2030-01-31T12:00:00Z".',
+  ],
+  [
+    { plain: { duration: 30 } },
+    "plain.duration",
+    'must be a number of seconds and its unit s, as "30s" or "1.5s".',
+  ],
+  [{ plain: { int32: "x" } }, "plain.int32", "must be a whole number, as 10."],
+])("a malformed value is told its form, with an example as JSON has it: %o", (body, param, words) => {
+  expect(rich.send("POST /v1/rich", body)).toMatchObject({ param, words: `${param} ${words}` });
+});
+
 test("without a body its headers do not matter", () => {
   expect(none.send("GET /v1/a", undefined, { contentType: "text/plain", contentEncoding: "gzip" }).kind).toBe(
     "message",

@@ -89,6 +89,11 @@ test.each([
   expect((await served(send, never, 100)(path, init))?.status).toBe(status);
 });
 
+test("a request without a body has no media type to refuse", async () => {
+  const form = post("", { "content-type": "application/x-www-form-urlencoded" });
+  expect((await served(send, echo)("/v1/notes/a", form))?.status).toBe(200);
+});
+
 test("a body of as many bytes as the bound is read", async () => {
   const body = `{"text":"${"a".repeat(89)}"}`;
   expect(body).toHaveLength(100);

@@ -103,6 +103,30 @@ test.each([
 });
 
 test.each([
+  ["int32", "x", "must be a whole number, as 10."],
+  ["int32", "2147483648", "must be at most 2147483647."],
+  ["uint32", "-1", "must be at least 0."],
+  ["int64", "1.5", "must be a whole number, as 10."],
+  ["uint64", "18446744073709551616", "must be at most 18446744073709551615."],
+  ["int64Value", "x", "must be a whole number, as 10."],
+  ["boolValue", "yes", "must be true or false."],
+  ["duration", "30", "must be a number of seconds and its unit s, as 30s or 1.5s."],
+  ["duration", "999999999999s", "must be at most 315576000000 seconds."],
+  ["timestamp", "tomorrow", "must be a time in RFC 3339, as 2030-01-31T12:00:00Z."],
+  ["fieldMask", "a_b", "must be field paths in lowerCamelCase joined by commas, as title,author.name."],
+])("%s=%s is told what it must be, with an example as a query has it", (name, text, words) => {
+  expect(ask(`${name}=${text}`)).toMatchObject({ param: name, words: `${name} ${words}` });
+});
+
+test("an unknown parameter is told which there are: not those of the path or the body", () => {
+  const edge = edgeOf("GET /v1/{name}", "PATCH /v1/{name} book");
+  expect(edge.send("GET /v1/a?nope=1").words).toMatch(/^nope is no parameter here\. Use one of: book, /);
+  expect(edge.send("GET /v1/a?book.titel=1").words).toContain("mainTitle");
+  expect(edge.send("PATCH /v1/a?nope=1", {}).words).not.toContain("book,");
+  expect(edge.send("GET /v1/a?name.x=1").words).toBe("name.x is no parameter here. Remove it.");
+});
+
+test.each([
   "nope=1",
   "string.x=1",
   "timestamp.seconds=1",

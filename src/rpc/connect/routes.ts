@@ -17,7 +17,7 @@ import {
   type HandlerContext,
 } from "@connectrpc/connect";
 import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
-import { hasTooManyValues, tooManyValues } from "#transcode/json-text.ts";
+import { type Checks, createChecks } from "#transcode/message-check.ts";
 import type { Call, Principal } from "../../auth/principal.ts";
 import { untilEnded } from "../../http/handler.ts";
 import { hasShortTexts, ShortFrames, type ShortTexts } from "../../http/short-frames.ts";
@@ -29,7 +29,14 @@ import type { RpcParts } from "../rpc-parts.ts";
 import { refusalOfWork, type ServedService, unaryMsMaxOf, type Work, workOf } from "../served.ts";
 import { createAuthenticateRequest, rateOnRefusal, rateOnSuccess } from "./authenticate-request.ts";
 import { callOf, callStateOf, deadlineOf, entryOf } from "./call-state.ts";
-import { connectErrorFrom, countRefusal, framingRefusal, isSettled, settle } from "./connect-refusal.ts";
+import {
+  checkedJson,
+  connectErrorFrom,
+  countRefusal,
+  framingRefusal,
+  isSettled,
+  settle,
+} from "./connect-refusal.ts";
 
 /** Connect's handler of one method, for all protocols. */
 export type RpcRoute = ConnectRouter["handlers"][number];
@@ -41,19 +48,28 @@ export function createRoutes(parts: RpcParts): readonly RpcRoute[] {
     readMaxBytes: parts.messageBytesMax,
     acceptCompression: [compressionGzip, compressionBrotli],
     requireConnectProtocolHeader: parts.needsConnectVersion,
-    jsonOptions: { ...jsonOptions, registry: registryOf(parts.services) },
   });
-  for (const served of parts.services) addService(router, parts, served);
+  const registry = registryOf(parts.services);
+  const checks = createChecks(registry);
+  for (const served of parts.services) addService(router, parts, { served, registry, checks });
   return router.handlers;
 }
 
-/** Adds each method by itself, because each has its own bound. Without work it is UNIMPLEMENTED. */
-function addService(router: ConnectRouter, parts: RpcParts, served: ServedService): void {
+/**
+ * Adds each method by itself, because each has its own bound and messages. Without work it is
+ * UNIMPLEMENTED.
+ */
+function addService(
+  router: ConnectRouter,
+  parts: RpcParts,
+  { served, registry, checks }: { served: ServedService; registry: Registry; checks: Checks },
+): void {
   const adapted = adaptService(parts, served);
   for (const method of served.service.methods) {
     const work: unknown = Reflect.get(adapted, method.localName);
     const readMaxBytes = parts.policy.requestBytesMaxOf(method, parts.messageBytesMax);
-    router.rpc(method, (work ?? unserved) as never, { readMaxBytes });
+    const jsonOptions = { ...writtenInFull, registry, textDecoder: jsonDecoderOf(method, checks) };
+    router.rpc(method, (work ?? unserved) as never, { readMaxBytes, jsonOptions });
   }
 }
 
@@ -61,23 +77,17 @@ function unserved(): never {
   throw new ConnectError("This method is not served here.", Code.Unimplemented);
 }
 
+const writtenInFull = { ignoreUnknownFields: false, alwaysEmitImplicit: true };
+
 /**
  * Connect uses this decoder for JSON, although its types do not mention it. Its default decoder
  * replaces bytes that are not UTF-8, so an app would run with a text that the caller did not send.
+ * The JSON is checked here as it is over REST, because the errors of protobuf-es quote values, and
+ * not all of them name a field.
  */
-const jsonOptions = {
-  ignoreUnknownFields: false,
-  alwaysEmitImplicit: true,
-  textDecoder: { decode: decodeJson },
-};
-
-const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-
-/** Refuses what would take long to read, before it is read. */
-function decodeJson(bytes: Uint8Array): string {
-  const text = utf8.decode(bytes);
-  if (hasTooManyValues(text)) throw new ConnectError(tooManyValues, Code.InvalidArgument);
-  return text;
+function jsonDecoderOf({ input }: DescMethod, checks: Checks) {
+  const check = checks.ofMessage(input);
+  return { decode: (bytes: Uint8Array) => checkedJson(bytes, check) };
 }
 
 /**

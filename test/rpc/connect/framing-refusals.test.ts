@@ -18,9 +18,12 @@ interface Told {
   }[];
 }
 
-async function list(headers: Record<string, string>, body: string | Buffer) {
+const list = (headers: Record<string, string>, body: string | Buffer) =>
+  told("KeyService/ListKeys", headers, body);
+
+async function told(rpc: string, headers: Record<string, string>, body: string | Buffer) {
   const token = keyrun.serviceToken;
-  const response = await postConnect(keyrun.internalUrl, "KeyService/ListKeys", { token, headers, body });
+  const response = await postConnect(keyrun.internalUrl, rpc, { token, headers, body });
   const { message, details = [] } = (await response.json()) as Told;
   const of = (name: string) => details.filter(({ type }) => type === `google.rpc.${name}`);
   return {
@@ -31,40 +34,34 @@ async function list(headers: Record<string, string>, body: string | Buffer) {
   };
 }
 
-test.each([
-  ["a body that is not JSON", "{"],
-  ["a body that is cut off", '{"teamId":"demo"'],
-  ["no body", ""],
-  ["a byte order mark", "\ufeff{}"],
-  ["bytes that are not UTF-8", Buffer.from('{"teamId":"d\xff"}', "latin1")],
-])("%s is not JSON, and is refused as over REST, although Connect refuses it by itself", async (_, body) => {
-  expect(await list({}, body)).toEqual({
-    status: 400,
-    message: "The body is not valid JSON.",
-    reasons: ["INVALID_JSON"],
-    fields: [],
-  });
-});
+const noJson = "The body is not valid JSON.";
 
-const notHere = "is no field here. Remove it, or check its spelling.";
+test.each([
+  ["a body that is not JSON", "{", noJson],
+  ["a body that is cut off", '{"teamId":"demo"', noJson],
+  ["no body", "", noJson],
+  ["a byte order mark", "\ufeff{}", `${noJson} It begins with a byte order mark: send it without.`],
+  [
+    "bytes that are not UTF-8",
+    Buffer.from('{"teamId":"d\xff"}', "latin1"),
+    "The body is not valid UTF-8, as JSON must be.",
+  ],
+])(
+  "%s is not JSON, and is refused as over REST, although Connect refuses it by itself",
+  async (_, body, message) => {
+    expect(await list({}, body)).toEqual({ status: 400, message, reasons: ["INVALID_JSON"], fields: [] });
+  },
+);
+
+const notHere = "is no field here. Use one of: teamId, pageSize, pageToken, showRevoked, query, onlyRevoked.";
 
 test.each([
   ["that nobody knows", '{"teamId":"demo","colour":"red"}', "colour", `colour ${notHere}`],
   ["of no name", '{"teamId":"demo","":1}', '""', `"" ${notHere}`],
   ["whose name is two lines", '{"teamId":"demo","a\\nb":1}', "a\nb", `a\nb ${notHere}`],
-  ["of another type", '{"teamId":7}', "team_id", "team_id must be a string."],
-  [
-    "out of its range",
-    '{"teamId":"demo","pageSize":1e99}',
-    "page_size",
-    "page_size must be a whole number from -2147483648 to 2147483647.",
-  ],
-  [
-    "with both of its names",
-    '{"teamId":"a","team_id":"b"}',
-    "team_id",
-    "team_id is there twice. Send it once.",
-  ],
+  ["of another type", '{"teamId":7}', "teamId", "teamId must be a string."],
+  ["out of its range", '{"pageSize":1e99}', "pageSize", "pageSize must be at most 2147483647."],
+  ["with both of its names", '{"teamId":"a","team_id":"b"}', "teamId", "teamId and team_id are one field."],
 ])(
   "a field %s is refused by name and in our words, although Connect refuses it by itself",
   async (_, body, field, message) => {
@@ -76,6 +73,24 @@ test.each([
     });
   },
 );
+
+test.each([
+  ["expireTime", '"tomorrow"', 'must be a time in RFC 3339, as "2030-01-31T12:00:00Z".'],
+  ["expire_time", "1", 'must be a time in RFC 3339, as "2030-01-31T12:00:00Z".'],
+  [
+    "updateMask",
+    '"expire_time"',
+    'must be field paths in lowerCamelCase joined by commas, as "title,author.name".',
+  ],
+])("a value of %s that has not its form is refused by name, with an example", async (name, value, words) => {
+  const body = `{"teamId":"demo","${name}":${value}}`;
+  expect(await told("KeyService/UpdateKey", {}, body)).toEqual({
+    status: 400,
+    message: `${name} ${words}`,
+    reasons: ["INVALID_ARGUMENT"],
+    fields: [name],
+  });
+});
 
 test("a message that is no object is refused in our words", async () => {
   expect((await list({}, "[]")).message).toBe("The body must be a JSON object.");
