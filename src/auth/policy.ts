@@ -5,6 +5,7 @@
 
 import { type DescMethod, type DescService, ScalarType } from "@bufbuild/protobuf";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
+import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
 import type { CredentialKind } from "./principal.ts";
 import type { ServiceRole } from "./require-service.ts";
 
@@ -147,15 +148,26 @@ export const leakBounds = {
   toldKeysMax: 10_000,
 } as const;
 
-/** The methods whose requests are short, and how long they may be: anyone may send them. */
-const requestBytesMax: ReadonlyMap<DescMethod, number> = new Map([
-  [KeyService.method.revokeLeakedKey, leakBounds.reportBytesMax],
+/** The methods whose requests carry the text of a run. */
+const textMethods: ReadonlySet<DescMethod> = new Set([
+  RunService.method.runApp,
+  RunService.method.streamApp,
+  RunService.method.startRun,
 ]);
 
-/** How many bytes a request of the method may have, where the others may have `usualMax`. */
-export function requestBytesMaxOf(method: DescMethod, usualMax: number): number {
-  return Math.min(usualMax, requestBytesMax.get(method) ?? usualMax);
+/**
+ * How many bytes a request of the method may have: `textMax` with the text of a run. All others are
+ * short, so that a message of them, whatever its fields are, is read in a moment.
+ */
+export function requestBytesMaxOf(method: DescMethod, textMax: number): number {
+  if (textMethods.has(method)) return textMax;
+  // Anyone may send a report.
+  const isReport = method === KeyService.method.revokeLeakedKey;
+  return Math.min(textMax, isReport ? leakBounds.reportBytesMax : requestBytesMax);
 }
+
+/** Room for the longest app: its headers and its teams take 64 KiB each. */
+const requestBytesMax = 256 * 1024;
 
 /**
  * Throws, naming the methods, where a served method has no row, a row names no served method, or a

@@ -51,8 +51,8 @@ export interface RestMethod {
 /** What the policy says of a method on the listener of the REST API. */
 export interface RestPolicy {
   credentialOf(method: Binding["method"]): CredentialKind | undefined;
-  /** How many bytes a body may have, where those of other methods may have `usualMax`. */
-  requestBytesMaxOf(method: Binding["method"], usualMax: number): number;
+  /** How many bytes a request of the method may have, where one with a text may have `textMax`. */
+  requestBytesMaxOf(method: Binding["method"], textMax: number): number;
 }
 
 /** What was decided about a request before its body is read. */

@@ -25,8 +25,8 @@ import type { SessionAccess } from "../sign-in/session-access.ts";
 export interface RpcPolicy {
   /** The credential that the method takes; undefined if it is not served on this listener. */
   credentialOf(method: DescMethod): CredentialKind | undefined;
-  /** How many bytes a request of the method may have, where the others may have `usualMax`. */
-  requestBytesMaxOf(method: DescMethod, usualMax: number): number;
+  /** How many bytes a request of the method may have, where one with a text may have `textMax`. */
+  requestBytesMaxOf(method: DescMethod, textMax: number): number;
   /** The least role of a service that may call the method; undefined where no service may. */
   roleOf(method: DescMethod): ServiceRole | undefined;
   /** If false, a method that takes a session refuses every caller. */

@@ -38,11 +38,6 @@ export interface TransportLimits {
    */
   readonly keepAliveGraceMs: number;
   /**
-   * How soon it is checked whether a caller that has closed its end of the connection still waits
-   * for its answer. Each further check comes after twice the time.
-   */
-  readonly halfClosedCheckMs: number;
-  /**
    * Bytes that the connections of a listener may take while they are idle. Past them the idlest are
    * closed.
    */
@@ -122,7 +117,6 @@ export const transportLimits: TransportLimits = Object.freeze({
   requestsPerConnectionMax: 10_000,
   keepAliveMs: 65_000,
   keepAliveGraceMs: 1_000,
-  halfClosedCheckMs: 100,
   idleBytesMax: bounds.idleConnectionBytesMax,
   idleBytes: { http1: 13 * 1024, http2: 48 * 1024 },
   peekMsMax: 10_000,

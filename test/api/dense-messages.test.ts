@@ -1,8 +1,7 @@
 import { create, toBinary } from "@bufbuild/protobuf";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { RunAppRequestSchema } from "#gen/keyrun/v1/run_service_pb.ts";
+import { CreateTeamRequestSchema } from "#gen/keyrun/v1/team_service_pb.ts";
 import { frameOf } from "#src/rpc/grpc/frame.ts";
-import { messageFieldsMax } from "#src/rpc/rpc-handler.ts";
 import { jsonValuesMax } from "#transcode/json-text.ts";
 import { serveHttp } from "../harness/app-backends.ts";
 import { h2cSession } from "../harness/h2c-client.ts";
@@ -78,40 +77,28 @@ test("a text of any signs counts as one value", async () => {
   expect(answered.text === text).toBe(true);
 });
 
-describe.each([
-  ["unknown numbers", [0x78, 1]],
-  ["unknown texts", [0x7a, 0]],
-  ["groups", [0x7b, 0x7c]],
-  ["one field again and again", [0x12, 0]],
-])("a message of %s, with more fields than are read in one turn", (_, field) => {
-  const message = (fields: number) =>
-    Buffer.concat([
-      toBinary(RunAppRequestSchema, create(RunAppRequestSchema, { appId: "echo", text: "a" })),
-      ...Array.from({ length: fields }, () => Buffer.from(field)),
-    ]);
-
-  test("is refused over gRPC, and one with fewer is not", async () => {
-    const session = await h2cSession(keyrun.internalUrl);
-    const statusOf = async (body: Buffer) => {
-      const { stream, answer } = openGrpcCall(session, "/keyrun.v1.RunService/RunApp", {
-        authorization: `Bearer ${key.value}`,
-      });
-      stream.end(frameOf(body));
-      return (await answer).trailers["grpc-status"];
-    };
-    expect(await statusOf(message(messageFieldsMax))).toBe("3");
-    expect(await statusOf(message(messageFieldsMax / 2 - 2))).toBe("0");
-    session.destroy();
-  });
-
-  test("and over Connect", async () => {
-    const headers = { "Content-Type": "application/proto" };
-    const answer = await postConnect(keyrun.internalUrl, "RunService/RunApp", {
-      token: key.value,
-      body: message(messageFieldsMax),
-      headers,
+test("a request without the text of a run has at most 256 KiB, over gRPC and Connect", async () => {
+  const token = keyrun.serviceToken;
+  const ofBytes = (length: number) => {
+    const team = { id: "a team", displayName: "x".repeat(length) };
+    const request = create(CreateTeamRequestSchema, { team });
+    return Buffer.from(toBinary(CreateTeamRequestSchema, request));
+  };
+  const session = await h2cSession(keyrun.internalUrl);
+  const overGrpc = async (length: number) => {
+    const { stream, answer } = openGrpcCall(session, "/keyrun.v1.TeamService/CreateTeam", {
+      authorization: `Bearer ${token}`,
     });
-    expect(answer.status).toBe(400);
-    expect(await answer.json()).toMatchObject({ code: "invalid_argument" });
-  });
+    stream.end(frameOf(ofBytes(length)));
+    return (await answer).trailers["grpc-status"];
+  };
+  const overConnect = async (length: number) => {
+    const headers = { "Content-Type": "application/proto" };
+    const call = { token, headers, body: ofBytes(length) };
+    return (await postConnect(keyrun.internalUrl, "TeamService/CreateTeam", call)).status;
+  };
+  // Where it is read, its fields are looked at: INVALID_ARGUMENT.
+  expect([await overGrpc(255 * 1024), await overConnect(255 * 1024)]).toEqual(["3", 400]);
+  expect([await overGrpc(257 * 1024), await overConnect(257 * 1024)]).toEqual(["8", 429]);
+  session.destroy();
 });

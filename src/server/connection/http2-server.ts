@@ -46,10 +46,7 @@ export function createHttp2Acceptor(options: Http2ServerOptions) {
       server.once("session", (session) => {
         sessions.add(session);
         shareStreams(session, socket, unread.add(session, socket, "http2"));
-        socket.once("close", () => {
-          sessions.delete(session);
-          stopTimer(session);
-        });
+        socket.once("close", () => sessions.delete(session));
         limitIdleTime(session, { socket, limits, running });
       });
       joinWhatCame(socket);
@@ -149,14 +146,6 @@ function limitIdleTime(
   socket.once("finish", () => soon(() => socket.destroy()));
   // One listener for all of them: Node warns of eleven, and others have most of these.
   socket.once("close", () => timers.forEach(clearTimeout));
-}
-
-/**
- * Node stops a session's timer only after the session is destroyed, when that does nothing. The
- * timer would keep the closed session in memory until its time is over.
- */
-function stopTimer(session: ServerHttp2Session): void {
-  session.setTimeout.call(Object.create(session, { destroyed: { value: false } }), 0);
 }
 
 function runsOn(session: ServerHttp2Session, running: Iterable<NodeResponse>): boolean {

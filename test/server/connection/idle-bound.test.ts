@@ -1,10 +1,5 @@
 import { once } from "node:events";
-import { type AddressInfo, createServer } from "node:net";
-import { expect, onTestFinished, test } from "vitest";
-import { createHttp2Acceptor } from "#src/server/connection/http2-server.ts";
-import { transportLimits } from "#src/server/transport.ts";
-import { UnreadAnswers } from "#src/server/unread-answers.ts";
-import { collectGarbage } from "../../harness/collect-garbage.ts";
+import { expect, test } from "vitest";
 import { h2cSession } from "../../harness/h2c-client.ts";
 import { type RawSocket, rawSocket } from "../../harness/raw-socket.ts";
 import { echoHandler, jsonAnswer, serveForTest } from "../../harness/served-handler.ts";
@@ -64,34 +59,4 @@ test("a connection with a running request is not closed, however many connection
   }
   for (const answer of answers) answer();
   for (const { until } of waiting) await until((heard) => heard.includes("waited"));
-});
-
-test("an HTTP/2 session leaves the memory when it is closed, not when its idle time is over", async () => {
-  const unread = new UnreadAnswers(transportLimits);
-  const acceptor = createHttp2Acceptor({
-    limits: transportLimits,
-    unprovenStreamsMax: undefined,
-    running: [],
-    unread,
-    report: () => {},
-  });
-  let session: WeakRef<object> | undefined;
-  acceptor.server.on("session", (begun) => {
-    session = new WeakRef(begun);
-  });
-  const server = createServer(acceptor.accept).listen(0, "127.0.0.1");
-  onTestFinished(() => void server.close());
-  await once(server, "listening");
-  const client = await h2cSession(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
-  client.close();
-  await once(client, "close");
-  await expect
-    .poll(
-      () => {
-        collectGarbage();
-        return session?.deref();
-      },
-      { timeout: 20_000 },
-    )
-    .toBeUndefined();
 });
