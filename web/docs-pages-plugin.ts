@@ -4,6 +4,7 @@ import { Marked, type Tokens } from "marked";
 import type { Plugin } from "vite";
 
 const place = /<!-- (docs\/[\w-]+\.md|SECURITY\.md) -->/;
+const inClone = /<!-- in a clone:start -->.*?<!-- in a clone:end -->\s?/gs;
 /** The pages that the screen's server has, by their names in the repository's `docs/`. */
 const served = new Map([
   ["api.md", "/docs/api"],
@@ -13,7 +14,8 @@ const served = new Map([
 /**
  * Puts a page of `docs/`, or SECURITY.md, into each document that names it in a comment, as HTML.
  * Headings get an id, so that links reach them. A link to a file that is not served becomes plain
- * text.
+ * text. What only a reader of the repository can use is left out: it stands between
+ * `<!-- in a clone:start -->` and `<!-- in a clone:end -->`.
  */
 export function docsPages(): Plugin {
   return {
@@ -59,7 +61,7 @@ export function renderPage(markdown: string): string {
       },
     },
   });
-  return marked.parse(markdown, { async: false });
+  return marked.parse(markdown.replace(inClone, ""), { async: false });
 }
 
 /** As GitHub makes it, so that one link works in both places. */

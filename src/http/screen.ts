@@ -4,6 +4,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { join, sep } from "node:path";
 import type { Clock } from "../base/clock.ts";
 import { fail, Refusal } from "../refusal/refusal.ts";
+import { createDocsPages } from "./docs-pages.ts";
 import type { Answer, HttpHandler, HttpRequest, HttpResponse } from "./handler.ts";
 import { pathOf } from "./request-head.ts";
 import { compress, createStaticBody, type StaticBody, staticAnswer } from "./static-body.ts";
@@ -32,6 +33,7 @@ export function createScreenHandler({
   /** Gets the requests for every other path. */
   readonly next: HttpHandler;
 }): HttpHandler {
+  const addressedPage = createDocsPages();
   const fileAt = (request: HttpRequest, path: string): StaticBody | undefined => {
     if (path === securityTextPath && files.has("/docs/security.html")) {
       return securityText({ origin: address(request).origin, nowMs: clock.unixMs() });
@@ -67,7 +69,10 @@ export function createScreenHandler({
       throw fail("METHOD_NOT_ALLOWED", { metadata: { allow: "GET, HEAD" } });
     }
     const headers = screenHeaders(address(request));
-    return staticAnswer(request, file, { headers, caching: isDocument ? "no-store" : cachingOf(path) });
+    const answer = (body: StaticBody) =>
+      staticAnswer(request, body, { headers, caching: isDocument ? "no-store" : cachingOf(path) });
+    if (!docsPaths.test(path)) return answer(file);
+    return addressedPage(file, address(request).origin).then(answer);
   };
 }
 

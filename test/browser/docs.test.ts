@@ -15,6 +15,22 @@ describeInBrowser("the pages of the documentation", () => {
     await expectWellMade(page, `docs-${name}`);
   });
 
+  test("have commands that work as they stand, with a key", async () => {
+    const { page, url, keyrun, context } = await openScreen();
+    const { value } = await keyrun.keys.createKey({ teamId: "demo" });
+    await page.goto(url("/docs/api"));
+    const command = (await page.locator("pre").first().textContent())!;
+    const address = /http:\S+/.exec(command)?.[0];
+    expect(address).toBe(url("/api/apps/echo/run"));
+    const answer = await context.request.post(address!, {
+      headers: { authorization: `Bearer ${value}` },
+      data: { text: "hello" },
+    });
+    expect(answer.status()).toBe(200);
+    const all = (await page.locator("main").textContent())!;
+    expect(all.match(/http:\/\/127\.0\.0\.1:8080/g)).toBeNull();
+  });
+
   test("hold what the pages of the repository say, such as the words of each refusal", async () => {
     const { page, url } = await openScreen();
     await page.goto(url("/docs/errors"));

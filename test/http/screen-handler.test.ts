@@ -17,12 +17,13 @@ const documentWith = (command: string) =>
 const page = documentWith("keyrun");
 /** A command may name a folder that is called anything. */
 const command = `KEYRUN_DATA_DIR='/srv/"<a> & $&' keyrun`;
+const commands = `<!doctype html><pre>${"curl -sS http://127.0.0.1:8080/api/apps/echo/run\n".repeat(20)}</pre>`;
 const picture = Buffer.from([0x89, 0x50, 0x4e, 0x47]);
 const elsewhere = jsonAnswer(404, { elsewhere: true });
 
 let served: ServedHandler;
 const clock = createManualClock();
-const site = { secure: false, isOwn: true };
+const site = { secure: false, isOwn: true, origin: "https://keys.example.com" };
 beforeAll(async () => {
   const folder = folders.create();
   mkdirSync(join(folder, "assets"));
@@ -34,12 +35,14 @@ beforeAll(async () => {
   writeFileSync(join(folder, "robots.txt"), "none");
   mkdirSync(join(folder, "docs"));
   for (const name of ["api.html", "security.html"]) writeFileSync(join(folder, "docs", name), page);
+  writeFileSync(join(folder, "docs", "commands.html"), commands);
+  writeFileSync(join(folder, "docs", "commands.html.br"), brotliCompressSync(commands));
   const files = await readScreenFiles(folder, command);
   served = await serveHandler(
     createScreenHandler({
       files: files!,
       isOwnHost: () => site.isOwn,
-      address: () => ({ origin: "https://keys.example.com", secure: site.secure }),
+      address: () => ({ origin: site.origin, secure: site.secure }),
       clock,
       next: () => elsewhere,
     }),
@@ -120,6 +123,27 @@ describe("the document", () => {
     expect(answer.body.toString()).toBe(page);
     const known = await load("/docs/api", { headers: { "if-none-match": answer.headers.etag! } });
     expect(known.status).toBe(304);
+  });
+
+  test("of the documentation has commands for the address of this server, in each coding", async () => {
+    const origins = ["https://keys.example.com", "http://10.0.0.1:8080", 'http://a"><b>&'];
+    for (const origin of origins) {
+      site.origin = origin;
+      const expected = commands.replaceAll(
+        "http://127.0.0.1:8080",
+        origin.replace('"><b>&', "&#34;&#62;&#60;b&#62;&#38;"),
+      );
+      const plain = await load("/docs/commands");
+      expect(plain.body.toString()).toBe(expected);
+      const br = await load("/docs/commands", { headers: { "accept-encoding": "br" } });
+      expect(brotliDecompressSync(br.body).toString()).toBe(expected);
+      expect(br.headers["content-encoding"]).toBe("br");
+      const known = await load("/docs/commands", { headers: { "if-none-match": plain.headers.etag! } });
+      expect(known.status).toBe(304);
+    }
+    site.origin = "https://keys.example.com";
+    // What was kept of one address is not taken for that of another.
+    expect((await load("/docs/commands")).body.toString()).not.toContain("10.0.0.1");
   });
 
   test("says where to report a fault, in a text that is the same for a day", async () => {
