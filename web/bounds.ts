@@ -11,6 +11,8 @@ export const bounds = {
   searchDelayMs: 250,
   /** From this number of keys on, the list can be searched, filtered and sorted. */
   keysToSearchMin: 6,
+  /** A team with more past keys than this sees them in the order of their creation. */
+  pastKeysSortedMax: 500,
   /** A key that was not used for this long may be one that nobody needs any more. */
   unusedMs: 90 * 24 * 60 * 60 * 1_000,
   appsPageSize: 100,
@@ -50,13 +52,6 @@ export const bounds = {
   testRequestMsMax: 605_000,
   /** A longer answer to a test request is cut to this length. */
   shownAnswerCharactersMax: 2_000,
-  /**
-   * A longer event of a test stream ends it. Keyrun sends at most 64 KiB of text in one, of which
-   * JSON may make six times as much.
-   */
-  testEventCharactersMax: 524_288,
-  /** A test stream that is silent for this long is lost: two pings of 15 s, and some more. */
-  testSilenceMsMax: 40_000,
   /** The time before its end in which a key is marked. */
   expiresSoonMs: 14 * 24 * 60 * 60 * 1_000,
   /** A key's expiry is at most this far away. The server has ten years of 365 days. */

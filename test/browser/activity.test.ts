@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { bounds } from "../../web/bounds.ts";
 import { holdTimers } from "../harness/held-timers.ts";
-import { focused, smallTargets } from "../harness/page-probes.ts";
+import { cutFilters, focused, smallTargets } from "../harness/page-probes.ts";
 import { describeInBrowser, openScreen, type Screen } from "../harness/screen.ts";
 import { answerCalls, holdCalls, loseCalls } from "../harness/screen-calls.ts";
 import { makeKeys } from "../harness/screen-flows.ts";
@@ -26,7 +26,7 @@ describeInBrowser("the activity of a team", () => {
     await page.evaluate("window.sameDocument = true");
     const nav = page.getByRole("navigation", { name: "Team settings" });
     await nav.getByRole("link", { name: "Activity" }).click();
-    await page.getByRole("rowheader", { name: "Create key" }).waitFor();
+    await page.getByRole("rowheader", { name: "Key created" }).waitFor();
     expect(page.url()).toBe(screen.url(path));
     expect(await page.title()).toBe("Activity · Demo · Keyrun");
     expect(await nav.locator("[aria-current=page]").textContent()).toBe("Activity");
@@ -44,9 +44,9 @@ describeInBrowser("the activity of a team", () => {
     await keyrun.keys.revokeKey({ teamId, keyId: keyId! });
     await openActivity(screen);
     const table = page.getByRole("table", { name: "Activity of Demo" });
-    await table.getByRole("rowheader", { name: "Revoke key" }).waitFor();
+    await table.getByRole("rowheader", { name: "Key revoked" }).waitFor();
     const words = await table.getByRole("rowheader").allTextContents();
-    expect(words.slice(0, 2)).toEqual(["Revoke key", "Create key"]);
+    expect(words.slice(0, 2)).toEqual(["Key revoked", "Key created"]);
     const row = table.getByRole("row").nth(1);
     await row.getByText("ci-deploy").waitFor();
     expect(await row.getByRole("cell").nth(1).textContent()).toMatch(/by RPC, from 127\.0\.0\.1/);
@@ -61,7 +61,7 @@ describeInBrowser("the activity of a team", () => {
     await openActivity(screen);
     await makeKeys(screen, "ci-deploy");
     await page.clock.fastForward(5_000);
-    await page.getByRole("rowheader", { name: "Create key" }).waitFor();
+    await page.getByRole("rowheader", { name: "Key created" }).waitFor();
   });
 
   test("the filters leave out other events, say so, and are taken back, by keyboard", async () => {
@@ -71,13 +71,13 @@ describeInBrowser("the activity of a team", () => {
     await openActivity(screen);
     const events = page.getByRole("rowheader");
     await events.first().waitFor();
-    await page.getByLabel("What").selectOption("Rotate key");
+    await page.getByLabel("What").selectOption("Key rotated");
     await page.getByText("No event fits the filters").waitFor();
     await expectWellMade(page, "activity-no-match");
     await page.getByRole("button", { name: "Show all events" }).focus();
     await page.keyboard.press("Enter");
-    await page.getByLabel("What").selectOption("Create key");
-    await soon(async () => new Set(await events.allTextContents())).toEqual(new Set(["Create key"]));
+    await page.getByLabel("What").selectOption("Key created");
+    await soon(async () => new Set(await events.allTextContents())).toEqual(new Set(["Key created"]));
     await page.getByLabel("Who").selectOption({ index: 1 });
     await events.first().waitFor();
     const today = new Date();
@@ -95,6 +95,34 @@ describeInBrowser("the activity of a team", () => {
     await soon(() => focused(page)).toBe("Who");
   });
 
+  test("the filters are wide enough to be read, and stand in columns, in each width", async () => {
+    const screen = await openScreen();
+    const { page } = screen;
+    await openActivity(screen);
+    const filters = ["What", "Who", "From", "To"];
+    await page.getByLabel("What").selectOption("Leaked key reported");
+    await page.getByLabel("From").fill("2026-11-28");
+    for (const [width, columns] of [
+      [320, 1],
+      [640, 2],
+      [768, 2],
+      [1280, 4],
+    ] as const) {
+      await page.setViewportSize({ width, height: 860 });
+      const boxes = await Promise.all(
+        filters.map(async (label) => (await page.getByLabel(label, { exact: true }).boundingBox())!),
+      );
+      const lefts = new Set(boxes.map(({ x }) => Math.round(x)));
+      const tops = new Set(boxes.map(({ y }) => Math.round(y)));
+      expect({ width, lefts: lefts.size, tops: tops.size }).toEqual({
+        width,
+        lefts: columns,
+        tops: 4 / columns,
+      });
+      expect(await cutFilters(page)).toEqual([]);
+    }
+  });
+
   test("a search finds the events of keys by their label, and of what has the whole name", async () => {
     const screen = await openScreen();
     const { page, keyrun } = screen;
@@ -105,10 +133,10 @@ describeInBrowser("the activity of a team", () => {
     const field = page.getByRole("searchbox", { name: "Search by key, person or app" });
     const words = () => page.getByRole("rowheader").allTextContents();
     await field.fill("STAG");
-    await soon(words).toEqual(["Revoke key", "Create key"]);
+    await soon(words).toEqual(["Key revoked", "Key created"]);
     await expectWellMade(page, "activity-search");
     await field.fill("Ada@example.com");
-    await soon(words).toEqual(["Add member"]);
+    await soon(words).toEqual(["Member added"]);
     await field.fill("nothing like that");
     await page.getByText("No event fits the filters").waitFor();
     const find = await loseCalls(page, "KeyService/ListKeys");
@@ -117,9 +145,9 @@ describeInBrowser("the activity of a team", () => {
     await note.getByText("Couldn’t load the activity.").waitFor();
     await find();
     await note.getByRole("button", { name: "Try again" }).click();
-    await soon(words).toEqual(["Create key"]);
+    await soon(words).toEqual(["Key created"]);
     await page.getByRole("button", { name: "Clear search" }).click();
-    await soon(async () => (await words()).includes("Add member")).toBe(true);
+    await soon(async () => (await words()).includes("Member added")).toBe(true);
   });
 
   test("more than a page: a button loads more, and no event shows twice", async () => {
@@ -150,22 +178,22 @@ describeInBrowser("the activity of a team", () => {
     await page.clock.install();
     await openActivity(screen);
     const shown = () => page.getByRole("rowheader").allTextContents();
-    await soon(shown).toEqual(["dOutcome unknown", "c"]);
+    await soon(shown).toEqual(["DOutcome unknown", "C"]);
     await page.getByRole("button", { name: "Load more" }).click();
-    await soon(shown).toEqual(["dOutcome unknown", "c", "b", "a"]);
+    await soon(shown).toEqual(["DOutcome unknown", "C", "B", "A"]);
     pages.set("", { events: [event("e"), event("d")], nextPageToken: "after d" });
     await page.clock.fastForward(5_000);
-    await soon(shown).toEqual(["e", "d", "c", "b", "a"]);
+    await soon(shown).toEqual(["E", "D", "C", "B", "A"]);
     expect(asked.filter((token) => token !== "")).toEqual(["after c"]);
 
     // More has happened between two reads than a page holds.
     pages.set("", { events: [event("i"), event("h")], nextPageToken: "after h" });
     pages.set("after h", { events: [event("g"), event("f")], nextPageToken: "after f" });
     await page.clock.fastForward(5_000);
-    await soon(shown).toEqual(["i", "h", "g", "f"]);
+    await soon(shown).toEqual(["I", "H", "G", "F"]);
     pages.set("after f", { events: [event("e")] });
     await page.getByRole("button", { name: "Load more" }).click();
-    await soon(shown).toEqual(["i", "h", "g", "f", "e"]);
+    await soon(shown).toEqual(["I", "H", "G", "F", "E"]);
     expect(asked.filter((token) => token !== "")).toEqual(["after c", "after h", "after f"]);
   });
 
@@ -179,7 +207,7 @@ describeInBrowser("the activity of a team", () => {
     await page.locator("table[aria-busy=true]").waitFor();
     await expectWellMade(page, "activity-loading");
     release();
-    await page.getByRole("rowheader", { name: "Create key" }).waitFor();
+    await page.getByRole("rowheader", { name: "Key created" }).waitFor();
     const find = await loseCalls(page, "AuditService/ListEvents");
     // Only the button reads again.
     await holdTimers(screen, bounds.activityPollMs);
@@ -189,7 +217,7 @@ describeInBrowser("the activity of a team", () => {
     await expectWellMade(page, "activity-failed");
     await find();
     await note.getByRole("button", { name: "Try again" }).click();
-    await page.getByRole("rowheader", { name: "Create key" }).waitFor();
+    await page.getByRole("rowheader", { name: "Key created" }).waitFor();
   });
 
   test("nothing yet, refusals and unknown outcomes are told apart in words", async () => {
@@ -221,12 +249,12 @@ describeInBrowser("the activity of a team", () => {
     await page.reload();
     await page.getByText("Refused: key limit reached, 3 times").waitFor();
     expect(await page.getByRole("rowheader").allTextContents()).toEqual([
-      "Create keyRefused: key limit reached, 3 times",
-      "Create keyOutcome unknown",
-      "invented.later",
-      "Rotate key",
+      "Create a keyRefused: key limit reached, 3 times",
+      "Create a keyOutcome unknown",
+      "Invented: later",
+      "Key rotated",
     ]);
-    const rotation = page.getByRole("row", { name: /^Rotate key/ });
+    const rotation = page.getByRole("row", { name: /^Key rotated/ });
     expect(await rotation.getByRole("cell").first().textContent()).toBe(
       " the old key works for 1 hour · replaced by 7k3f0m9x2a4c6e8g1j5n7p9q",
     );
@@ -255,7 +283,7 @@ describeInBrowser("the activity of a team", () => {
     });
     await makeKeys(screen, "ci-deploy");
     await openActivity(screen);
-    await screen.page.getByRole("rowheader", { name: "Create key" }).waitFor();
+    await screen.page.getByRole("rowheader", { name: "Key created" }).waitFor();
     await soon(() => smallTargets(screen.page, 44)).toEqual([]);
   });
 });

@@ -71,7 +71,8 @@ describeInBrowser("the list of keys, in each of its states", () => {
     const cells = await rowOf(page, "ci-deploy").getByRole("cell").allTextContents();
     expect(cells).toEqual([
       expect.stringMatching(/^svc_[0-9a-z]{4}….{4}$/),
-      expect.stringMatching(/^(just now|\d+ (?:second|minute)s? ago)by the service token$/),
+      // Who made it is in the details.
+      expect.stringMatching(/^(just now|\d+ (?:second|minute)s? ago)$/),
       ...["Never used", "Never", "Revoke"],
     ]);
     const name = await page.getByRole("button", { name: /^Revoke untitled key svc_.{4}….{4}$/ }).count();
@@ -85,6 +86,29 @@ describeInBrowser("the list of keys, in each of its states", () => {
     expect(await page.getByRole("rowheader").allTextContents()).toEqual(["stagingRevoked"]);
     expect(await rowOf(page, "staging").getByRole("button").allTextContents()).toEqual(["staging"]);
     await expectWellMade(page, "full-with-revoked");
+  });
+
+  test("badges stand in one line below the label, which keeps the width of its column", async () => {
+    const screen = await openScreen();
+    const { page, keyrun } = screen;
+    const label = "Support assistant of the shop";
+    const { key } = await keyrun.keys.createKey({ teamId, label, appIds: ["echo"] });
+    await keyrun.keys.rotateKey({ teamId, keyId: key!.id, overlap: { seconds: 3_600n } });
+    await screen.signIn();
+    const row = page.getByRole("row").filter({ hasText: "Replaced" });
+    for (const width of [320, 640, 768, 1280]) {
+      await page.setViewportSize({ width, height: 860 });
+      const label = (await row.getByRole("rowheader").getByRole("button").boundingBox())!;
+      const [restricted, replaced] = await Promise.all(
+        ["Restricted", "Replaced"].map(async (badge) => (await row.getByText(badge).boundingBox())!),
+      );
+      expect(restricted!.y).toBeGreaterThanOrEqual(label.y + label.height);
+      expect(replaced!.y).toBe(restricted!.y);
+      // Its words have to be cut, so it is as wide as there is room.
+      expect(label.width).toBeGreaterThan(180);
+    }
+    await page.setViewportSize({ width: 768, height: 860 });
+    await expectWellMade(page, "badges");
   });
 
   test("long: fifty at once, and a button loads more", async () => {

@@ -55,6 +55,34 @@ export function tooWide(page: Page): Promise<string[]> {
       .map((box) => box.tagName + ": " + box.scrollWidth + " of " + box.clientWidth + " px")`);
 }
 
+/**
+ * Describes what a person can't reach in the open dialog: the buttons of its foot that are out of
+ * sight or covered, and the controls that are behind its head or foot while they have the focus.
+ */
+export function outOfSight(page: Page): Promise<string[]> {
+  return page.evaluate<string[]>(`(() => {
+    const dialog = document.querySelector("dialog[open]");
+    const foot = dialog.querySelector(":scope > .close-question") ?? [...dialog.querySelectorAll(".dialog-buttons")].at(-1);
+    const head = dialog.querySelector(".dialog-head");
+    const found = [];
+    for (const button of foot.querySelectorAll("button")) {
+      const { left, top, width, height } = button.getBoundingClientRect();
+      const met = document.elementFromPoint(left + width / 2, top + height / 2);
+      if (!button.contains(met)) found.push("in the foot: " + button.textContent);
+    }
+    for (const control of dialog.querySelectorAll("button, input, select, textarea, summary")) {
+      if (foot.contains(control) || head.contains(control) || !control.checkVisibility()) continue;
+      // A control that has the focus already is not scrolled to.
+      control.blur();
+      control.focus();
+      const { top, bottom } = control.getBoundingClientRect();
+      const [from, to] = [head.getBoundingClientRect().bottom, foot.getBoundingClientRect().top];
+      if (top < from || bottom > to) found.push("has the focus: " + (control.id || control.textContent));
+    }
+    return found;
+  })()`);
+}
+
 /** Everything that a page can leave in the browser, as one text. */
 export function everythingKept(page: Page): Promise<string> {
   return page.evaluate<string>(`(async () => {
@@ -90,6 +118,23 @@ export function smallTargets(page: Page, sizeMin: number): Promise<string[]> {
       const { width, height } = control.getBoundingClientRect();
       const size = Math.round(width) + " × " + Math.round(height) + " px";
       return width === 0 || (width >= ${sizeMin} && height >= ${sizeMin}) ? [] : [control.textContent + ": " + size];
+    });
+  })()`);
+}
+
+/**
+ * Describes the fields of a filter that are narrower than what they show. The words of a `<select>`
+ * are measured beside it: it does not tell that it cuts them.
+ */
+export function cutFilters(page: Page): Promise<string[]> {
+  return page.evaluate<string[]>(`(() => {
+    const context = document.createElement("canvas").getContext("2d");
+    return [...document.querySelectorAll(".activity-filters :is(select, input)")].flatMap((field) => {
+      const { font, paddingLeft, paddingRight } = getComputedStyle(field);
+      context.font = font;
+      const words = field.selectedOptions?.[0].textContent || field.placeholder || field.value;
+      const room = field.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight);
+      return context.measureText(words).width > room ? [words + ": " + room + " px"] : [];
     });
   })()`);
 }

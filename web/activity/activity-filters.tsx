@@ -1,7 +1,8 @@
+import { type ReactNode, useId } from "react";
 import type { AuditEvent } from "../api/messages.ts";
 import { Icon } from "../controls/icon.tsx";
 import { SearchField } from "../controls/search-field.tsx";
-import { actionWords } from "./event-words.ts";
+import { actionChoices } from "./event-words.ts";
 import type { ActivityView } from "./use-activity.ts";
 
 interface ActivityFiltersProps {
@@ -23,19 +24,19 @@ export function ActivityFilters({ events, view, busy, onView }: ActivityFiltersP
     <div className="toolbar activity-filters">
       <SearchField
         label="Search by key, person or app"
-        placeholder="Search by key, person or app"
+        placeholder="Key, person or app"
         query={view.query}
         busy={busy}
         onSearch={(query) => onView({ query })}
       />
-      <Filter
+      <Choice
         label="What"
         all="Everything"
         chosen={view.action}
-        choices={[...actionWords].map(([value, words]) => ({ value, words }))}
+        choices={actionChoices}
         onChoose={(action) => onView({ action })}
       />
-      <Filter
+      <Choice
         label="Who"
         all="Everyone"
         chosen={view.actor}
@@ -59,19 +60,21 @@ interface DayProps {
 /** A local day, chosen in the browser's own way. Empty text is none. */
 function Day({ label, day, onChoose, ...range }: DayProps) {
   return (
-    <label className="day">
-      {label}
-      <input
-        type="date"
-        value={day}
-        {...range}
-        onChange={({ currentTarget: { value } }) => onChoose(value)}
-      />
-    </label>
+    <Filter label={label}>
+      {(id) => (
+        <input
+          id={id}
+          type="date"
+          value={day}
+          {...range}
+          onChange={({ currentTarget: { value } }) => onChoose(value)}
+        />
+      )}
+    </Filter>
   );
 }
 
-interface FilterProps {
+interface ChoiceProps {
   readonly label: string;
   /** The words for no filter. */
   readonly all: string;
@@ -80,18 +83,33 @@ interface FilterProps {
   onChoose(value: string): void;
 }
 
-function Filter({ label, all, chosen, choices, onChoose }: FilterProps) {
+function Choice({ label, all, chosen, choices, onChoose }: ChoiceProps) {
   return (
-    <div className="select select-small">
-      <select aria-label={label} value={chosen} onChange={(event) => onChoose(event.currentTarget.value)}>
-        <option value="">{all}</option>
-        {choices.map(({ value, words }) => (
-          <option key={value} value={value}>
-            {words}
-          </option>
-        ))}
-      </select>
-      <Icon name="sort" />
+    <Filter label={label}>
+      {(id) => (
+        <div className="select select-small">
+          <select id={id} value={chosen} onChange={(event) => onChoose(event.currentTarget.value)}>
+            <option value="">{all}</option>
+            {choices.map(({ value, words }) => (
+              <option key={value} value={value}>
+                {words}
+              </option>
+            ))}
+          </select>
+          <Icon name="sort" />
+        </div>
+      )}
+    </Filter>
+  );
+}
+
+/** A label and its control, which has this id. */
+function Filter({ label, children }: { label: string; children: (id: string) => ReactNode }) {
+  const id = useId();
+  return (
+    <div className="filter">
+      <label htmlFor={id}>{label}</label>
+      {children(id)}
     </div>
   );
 }

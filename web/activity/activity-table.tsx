@@ -56,7 +56,7 @@ function EventRow({ event, keyNames }: { event: AuditEvent } & Pick<ActivityTabl
   return (
     <tr {...tableRoles.row}>
       <th {...tableRoles.rowHeader}>
-        {actionInWords(event.action)}
+        {actionInWords(event)}
         {outcome !== "" && <span className="event-outcome">{outcome}</span>}
       </th>
       <td {...tableRoles.cell}>

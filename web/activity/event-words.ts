@@ -2,24 +2,37 @@ import type { AuditEvent } from "../api/messages.ts";
 import { exactTime, wholeNumber } from "../time/local-format.ts";
 import { requestCount } from "../usage/usage-words.ts";
 
-/** What an event is about, as the table and its filter say it. */
-export const actionWords: ReadonlyMap<string, string> = new Map([
-  ["key.create", "Create key"],
-  ["key.update", "Change key"],
-  ["key.rotate", "Rotate key"],
-  ["key.revoke", "Revoke key"],
-  ["key.revoke_leaked", "Report leaked key"],
-  ["key.expire", "Key expired"],
-  ["member.add", "Add member"],
-  ["member.remove", "Remove member"],
-  ["team.create", "Create team"],
-  ["team.update", "Change team"],
-  ["team.delete", "Delete team"],
+/** What was done, as the table and its filter say it, and the same as what was tried. */
+const actionWords: ReadonlyMap<string, readonly [done: string, tried: string]> = new Map([
+  ["key.create", ["Key created", "Create a key"]],
+  ["key.update", ["Key changed", "Change a key"]],
+  ["key.rotate", ["Key rotated", "Rotate a key"]],
+  ["key.revoke", ["Key revoked", "Revoke a key"]],
+  ["key.revoke_leaked", ["Leaked key reported", "Report a leaked key"]],
+  ["key.expire", ["Key expired", "Key expired"]],
+  ["member.add", ["Member added", "Add a member"]],
+  ["member.remove", ["Member removed", "Remove a member"]],
+  ["team.create", ["Team created", "Create the team"]],
+  ["team.update", ["Team changed", "Change the team"]],
+  ["team.delete", ["Team deleted", "Delete the team"]],
 ]);
 
-/** The words for an action; its name if it is newer than this page. */
-export function actionInWords(action = ""): string {
-  return actionWords.get(action) ?? action;
+/** The choices of the filter by what was done. */
+export const actionChoices = [...actionWords].map(([value, [words]]) => ({ value, words }));
+
+/**
+ * The words for an event: what was done, or what was tried where it was refused or nobody knows.
+ * Those of an action that is newer than this page are made of its name.
+ */
+export function actionInWords({ action = "", outcome }: AuditEvent): string {
+  const [done, tried] = actionWords.get(action) ?? [nameInWords(action), nameInWords(action)];
+  return outcome === "AUDIT_OUTCOME_REFUSED" || outcome === "AUDIT_OUTCOME_UNKNOWN" ? tried : done;
+}
+
+/** "invented.by_others" as "Invented: by others". */
+function nameInWords(action: string): string {
+  const words = action.replace(/_/g, " ").replace(/\./g, ": ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
 const channelWords = new Map<AuditEvent["channel"], string>([

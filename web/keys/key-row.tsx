@@ -21,11 +21,11 @@ interface KeyRowProps {
 }
 
 /**
- * One key: its label, which opens its details, its creator, its last use, its end, and what can be
- * done with it.
+ * One key: its label, which opens its details, its age, its last use, its end, and what can be done
+ * with it.
  */
 export function KeyRow(props: KeyRowProps) {
-  const { apiKey, isNew, line, departing, onOpen } = props;
+  const { apiKey, line, departing, onOpen } = props;
   const active = isActive(apiKey);
   return (
     <tr {...tableRoles.row} className={active ? undefined : "past"}>
@@ -40,17 +40,13 @@ export function KeyRow(props: KeyRowProps) {
           <bdi>{keyLabel(apiKey)}</bdi>
           <Icon name="chevron" />
         </button>
-        {isNew && active && <span className="badge badge-new">New</span>}
-        {active && isRestricted(apiKey) && <span className="badge badge-past">Restricted</span>}
-        {active && apiKey.replacedByKeyId && <span className="badge badge-past">Replaced</span>}
-        {!active && <span className="badge badge-past">{endInWords(apiKey)}</span>}
+        <Badges {...props} />
       </th>
       <td {...tableRoles.cell}>
         <code className="redacted">{apiKey.redactedValue}</code>
       </td>
       <td {...tableRoles.cell} data-label="Created">
         {apiKey.createTime && <Ago time={apiKey.createTime} />}
-        <By actor={apiKey.createdBy ?? ""} />
       </td>
       {departing && !active ? (
         <td {...tableRoles.cell} colSpan={3} className="departure ending">
@@ -78,6 +74,24 @@ export function KeyRow(props: KeyRowProps) {
         </>
       )}
     </tr>
+  );
+}
+
+/** What is to be known of the key at a glance, below its label; nothing of most. */
+function Badges({ apiKey, isNew }: KeyRowProps) {
+  const ofActive = { New: isNew, Restricted: isRestricted(apiKey), Replaced: apiKey.replacedByKeyId };
+  const words = isActive(apiKey)
+    ? Object.entries(ofActive).flatMap(([word, is]) => (is ? [word] : []))
+    : [endInWords(apiKey)];
+  if (words.length === 0) return null;
+  return (
+    <span className="badges">
+      {words.map((word) => (
+        <span key={word} className={word === "New" ? "badge badge-new" : "badge badge-past"}>
+          {word}
+        </span>
+      ))}
+    </span>
   );
 }
 
@@ -125,7 +139,11 @@ function Ending({ apiKey }: { apiKey: Key }) {
   return (
     <td {...tableRoles.cell} colSpan={2} className="ended" data-label={endInWords(apiKey)}>
       {time && <Ago time={time} />}
-      {apiKey.revokedBy && <By actor={apiKey.revokedBy} />}
+      {apiKey.revokedBy && (
+        <span className="by" title={apiKey.revokedBy}>
+          by <bdi>{apiKey.revokedBy}</bdi>
+        </span>
+      )}
     </td>
   );
 }
@@ -148,12 +166,4 @@ export function revokeButtonId(keyId: string): string {
 /** The id of the button that opens the menu of a key. */
 export function menuButtonId(keyId: string): string {
   return `actions-${keyId}`;
-}
-
-function By({ actor }: { actor: string }) {
-  return (
-    <span className="by" title={actor}>
-      by <bdi>{actor}</bdi>
-    </span>
-  );
 }

@@ -10,7 +10,7 @@ import { TryIt } from "../try-it/try-it.tsx";
 import type { KeyLines } from "../usage/lines/usage-lines.tsx";
 import { EmptyKeys } from "./empty-keys.tsx";
 import { keyCounts, keysOf } from "./key-pages.ts";
-import { isNarrowed, type KeyView } from "./key-view.ts";
+import { isNarrowed, isSortable, type KeyView, sortOf } from "./key-view.ts";
 import { isSkeletonShown, KeysLoading } from "./keys-loading.tsx";
 import { KeysTable } from "./keys-table.tsx";
 import { isSearchable, KeysToolbar } from "./keys-toolbar.tsx";
@@ -81,15 +81,15 @@ export function KeysSection(props: KeysSectionProps) {
 
 function Rows(props: KeysSectionProps) {
   const { list, view, onView } = props;
-  const isWhole = !view.past || !list.hasNextPage;
-  const sortable = list.data && isWhole && isSearchable(keyCounts(list.data), view);
+  const counts = list.data && keyCounts(list.data);
+  const sortable = counts && isSortable(view, counts, list.hasNextPage) && isSearchable(counts, view);
   return (
     <KeysTable
       {...props}
       stale={list.isError}
       past={view.past}
-      sort={sortable ? view.sort : null}
-      onSort={(sort) => onView({ sort })}
+      sort={sortable ? sortOf(view) : null}
+      onSort={(sort) => onView(view.past ? { pastSort: sort } : { sort })}
     />
   );
 }

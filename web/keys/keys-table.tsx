@@ -29,7 +29,7 @@ export const columns = [
   { words: "Key" },
   { words: "Created", by: "created" },
   { words: "Last used", by: "used", below: "Requests in 30 days" },
-  { words: "Expires", by: "expires" },
+  { words: "Expires", by: "expires", past: { words: "Ended", by: "ended" } },
 ] as const;
 
 /** The keys. Narrow windows show the rows of the table as cards. */
@@ -65,13 +65,12 @@ export function KeysTableHead({ past, sort, onSort }: KeysTableHeadProps) {
   return (
     <thead {...tableRoles.rowGroup} className={sort ? "sortable" : undefined}>
       <tr {...tableRoles.row}>
-        {columns.map(({ words, ...column }) => {
-          const by = "by" in column ? column.by : undefined;
+        {columns.map((column) => {
+          const { words, by } = past && "past" in column ? column.past : { by: undefined, ...column };
           const order = by !== undefined && sort?.by === by ? sort.order : undefined;
-          const isEnd = past && by === "expires";
           return (
             <th key={words} {...tableRoles.columnHeader} aria-sort={order}>
-              {sort && by && !isEnd ? (
+              {sort && by ? (
                 <button
                   type="button"
                   className="sort"
@@ -80,8 +79,6 @@ export function KeysTableHead({ past, sort, onSort }: KeysTableHeadProps) {
                   {words}
                   <Icon name={order ? "arrow" : "sort"} />
                 </button>
-              ) : isEnd ? (
-                "Ended"
               ) : (
                 words
               )}

@@ -66,5 +66,6 @@ export function KeysToolbar({ list, view, found, onView }: KeysToolbarProps) {
  */
 export function isSearchable(counts: KeyCounts, view: KeyView): boolean {
   const most = Math.max(counts.active, counts.past);
-  return isNarrowed(view) || view.sort !== firstView.sort || most >= bounds.keysToSearchMin;
+  const isSorted = view.sort !== firstView.sort || view.pastSort !== firstView.pastSort;
+  return isNarrowed(view) || isSorted || most >= bounds.keysToSearchMin;
 }

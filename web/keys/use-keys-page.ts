@@ -3,9 +3,17 @@ import { flushSync } from "react-dom";
 import type { Key } from "../api/messages.ts";
 import { useServices } from "../services.tsx";
 import type { KeyLines } from "../usage/lines/usage-lines.tsx";
-import { isActive, keysOf, visibleKeys } from "./key-pages.ts";
+import { isActive, keyCounts, keysOf, visibleKeys } from "./key-pages.ts";
 import { detailsButtonId, revokeButtonId } from "./key-row.tsx";
-import { arranged, firstView, isNarrowed, type KeyView, needsAllPages } from "./key-view.ts";
+import {
+  arranged,
+  firstView,
+  isNarrowed,
+  isSortable,
+  type KeyView,
+  listedOrder,
+  needsAllPages,
+} from "./key-view.ts";
 import { keyAsSubject } from "./key-words.ts";
 import { useDepartingKeys } from "./use-departing-keys.ts";
 import { useKeyList, useKeyListWriter } from "./use-key-list.ts";
@@ -56,10 +64,10 @@ export function useKeysPage(teamId: string) {
   const shownActive = useRef(new Set<string>());
   const list = useKeyList({ teamId, past: view.past, query: view.query, paused });
   useFurtherPages(list, view);
-  // The page can only sort what it has loaded, and of past keys it does not load all.
-  const sort = view.past && list.hasNextPage ? firstView.sort : view.sort;
+  const sortable = list.data && isSortable(view, keyCounts(list.data), list.hasNextPage);
+  const shown = sortable ? view : { ...view, pastSort: listedOrder };
   const rows = list.data
-    ? arranged(visibleKeys(list.data, view.past, departing), { ...view, sort }, ticker.unixMs())
+    ? arranged(visibleKeys(list.data, view.past, departing), shown, ticker.unixMs())
     : [];
   useEffect(() => {
     if (list.data === undefined) return;
@@ -123,8 +131,8 @@ export function useKeysPage(teamId: string) {
 function useFurtherPages(list: ReturnType<typeof useKeyList>, view: KeyView): void {
   const { data, hasNextPage, isFetching, isError, isPlaceholderData, fetchNextPage } = list;
   const isEmpty = data?.pages.at(-1)?.keys === undefined;
-  const readsOn =
-    hasNextPage && !isFetching && !isError && !isPlaceholderData && (isEmpty || needsAllPages(view));
+  const wantsMore = isEmpty || needsAllPages(view, keyCounts(data));
+  const readsOn = hasNextPage && !isFetching && !isError && !isPlaceholderData && wantsMore;
   useEffect(() => {
     if (readsOn) void fetchNextPage();
   }, [readsOn, fetchNextPage]);

@@ -1,10 +1,27 @@
 import { expect, test } from "vitest";
-import { AuditChannel, AuditEventSchema } from "#gen/keyrun/v1/audit_event_pb.ts";
-import { detailInWords, originInWords } from "../../../web/activity/event-words.ts";
+import { AuditChannel, AuditEventSchema, AuditOutcome } from "#gen/keyrun/v1/audit_event_pb.ts";
+import {
+  actionChoices,
+  actionInWords,
+  detailInWords,
+  originInWords,
+} from "../../../web/activity/event-words.ts";
 import { exactTime } from "../../../web/time/local-format.ts";
 import { sent } from "../../harness/sent-message.ts";
 
 const words = (detail: string) => detailInWords(sent(AuditEventSchema, { detail }), (id) => `key ${id}`);
+
+test("an event is named by what was done in words, and by what was tried where it was not done", () => {
+  const named = (action: string, outcome: AuditOutcome = AuditOutcome.DONE) =>
+    actionInWords(sent(AuditEventSchema, { action, outcome }));
+  expect(named("key.create")).toBe("Key created");
+  expect(named("key.create", AuditOutcome.REFUSED)).toBe("Create a key");
+  expect(named("key.create", AuditOutcome.UNKNOWN)).toBe("Create a key");
+  expect(actionChoices).toContainEqual({ value: "key.revoke", words: "Key revoked" });
+  // No name of an action is shown as it is, also of one that is newer than the page.
+  expect(named("invented_thing.put_away")).toBe("Invented thing: put away");
+  expect(actionChoices.filter(({ words }) => /[._]/.test(words))).toEqual([]);
+});
 
 test("the detail of an event is said in words, a pair at a time, and a key by its name", () => {
   expect(words("changed=display_name,plan plan=pro")).toEqual(["changed: display name, plan", "plan: pro"]);

@@ -3,7 +3,14 @@ import { expect, test } from "vitest";
 import { KeySchema } from "#gen/keyrun/v1/key_pb.ts";
 import type { Key } from "../../../web/api/messages.ts";
 import { bounds } from "../../../web/bounds.ts";
-import { arranged, firstView, type KeySort } from "../../../web/keys/key-view.ts";
+import {
+  arranged,
+  firstView,
+  isSortable,
+  type KeySort,
+  type KeyView,
+  needsAllPages,
+} from "../../../web/keys/key-view.ts";
 import { sent } from "../../harness/sent-message.ts";
 
 const nowMs = 1_700_000_000_000;
@@ -27,6 +34,29 @@ test("the list is sorted by creation, last use or expiry; a key never used count
   expect(ids(keys)).toEqual(["new", "busy", "idle", "old"]);
 });
 
+test("past keys are sorted by their end, the latest first, however they ended and whenever they were made", () => {
+  const keys = [
+    key("made last", { createMs: nowMs, expireMs: nowMs + 9, revokeMs: nowMs - 5 }),
+    key("expired", { createMs: nowMs - 1, expireMs: nowMs - 3 }),
+    key("ended last", { createMs: nowMs - 2, revokeMs: nowMs - 1 }),
+  ];
+  const past: KeyView = { ...firstView, past: true };
+  expect(ids(arranged(keys, past, nowMs))).toEqual(["ended last", "expired", "made last"]);
+  const pastSort: KeySort = { by: "ended", order: "ascending" };
+  expect(ids(arranged(keys, { ...past, pastSort }, nowMs))).toEqual(["made last", "expired", "ended last"]);
+});
+
+test("the past keys of a team are all read for their order, unless there are very many", () => {
+  const past: KeyView = { ...firstView, past: true };
+  const counts = (count: number) => ({ active: 1, activeMax: 50, past: count });
+  const few = counts(bounds.pastKeysSortedMax);
+  const many = counts(bounds.pastKeysSortedMax + 1);
+  expect([needsAllPages(past, few), isSortable(past, few, true)]).toEqual([true, true]);
+  expect([needsAllPages(past, many), isSortable(past, many, true)]).toEqual([false, false]);
+  expect(isSortable(past, many, false)).toBe(true);
+  expect([needsAllPages(firstView, many), isSortable(firstView, many, true)]).toEqual([false, true]);
+});
+
 test("unused for 90 days is a key that had this time to be used and was not", () => {
   const keys = [
     key("never used, too new to tell", { createMs: longAgoMs + 1 }),
@@ -43,14 +73,16 @@ interface Times {
   readonly createMs: number;
   readonly useMs?: number;
   readonly expireMs?: number;
+  readonly revokeMs?: number;
 }
 
-function key(id: string, { createMs, useMs, expireMs }: Times): Key {
+function key(id: string, { createMs, useMs, expireMs, revokeMs }: Times): Key {
   return sent(KeySchema, {
     id,
     createTime: timestampFromMs(createMs),
     ...(useMs !== undefined && { lastUseTime: timestampFromMs(useMs) }),
     ...(expireMs !== undefined && { expireTime: timestampFromMs(expireMs) }),
+    ...(revokeMs !== undefined && { revokeTime: timestampFromMs(revokeMs) }),
   });
 }
 

@@ -1,8 +1,7 @@
 import { useEffect, useRef } from "react";
 import { SearchField } from "../../controls/search-field.tsx";
 import { useServices } from "../../services.tsx";
-import type { KeyView } from "../key-view.ts";
-import { isNarrowed } from "../key-view.ts";
+import { isNarrowed, type KeyView, sortOf } from "../key-view.ts";
 import { foundInWords } from "../key-words.ts";
 import { sortInWords } from "./search-words.ts";
 
@@ -39,7 +38,8 @@ function useAnnouncements({ view, found, busy, more }: Omit<KeySearchProps, "onV
     const before = said.current;
     if (busy || before === view) return;
     said.current = view;
-    if (before.sort !== view.sort) status.say(sortInWords(view.sort));
+    const sort = sortOf(view);
+    if (before.past === view.past && sortOf(before) !== sort) status.say(sortInWords(sort));
     else if (isNarrowed(view)) status.say(foundInWords(found, more));
     else if (isNarrowed(before)) status.say("All keys are shown");
   }, [view, found, busy, more, status]);
