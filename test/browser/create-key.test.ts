@@ -7,7 +7,6 @@ import { holdCalls, loseAnswers, loseCalls } from "../harness/screen-calls.ts";
 import { clipboard, createByHand, goBackInVain, openCreateDialog } from "../harness/screen-flows.ts";
 import { expectWellMade } from "../harness/screen-state.ts";
 import { soon } from "../harness/soon.ts";
-import { serveStreamedWords } from "../harness/streaming-app.ts";
 
 describeInBrowser("creating a key", () => {
   test("a label of 128 code points is accepted; a longer one is refused at the field and never sent", async () => {
@@ -61,26 +60,20 @@ describeInBrowser("creating a key", () => {
     expect((await keyrun.keys.listKeys({ teamId: "demo" })).keys.length).toBe(1);
   });
 
-  test("the new key is shown once, is in no snippet, and its row is marked as new until the next visit", async () => {
+  test("the new key is shown once, is all that can be copied, is in no snippet, and its row is marked as new until the next visit", async () => {
     const screen = await openScreen({ browser: clipboard });
     const { page } = screen;
     await screen.signIn();
     const { dialog, value } = await createByHand(page, "ci-deploy");
     await soon(() => focused(page)).toBe("Copy API key");
     expect(await dialog.textContent()).toContain("you won’t be able to view it again");
-    for (const [tab, start] of [
-      ["curl", "curl -sS -X POST"],
-      ["JavaScript", "const response = await fetch("],
-      ["Python", "import json"],
-    ] as const) {
-      await dialog.getByRole("tab", { name: tab }).click();
-      await dialog.getByRole("button", { name: "Copy snippet" }).click();
-      await soon(async () => (await readClipboard(page)).startsWith(start)).toBe(true);
-      expect((await readClipboard(page)).includes("KEYRUN_API_KEY")).toBe(true);
-      expect((await readClipboard(page)).includes(value)).toBe(false);
-    }
-    await dialog.getByRole("button", { name: "Copy KEYRUN_API_KEY" }).click();
-    await soon(() => readClipboard(page)).toBe("read -rs KEYRUN_API_KEY && export KEYRUN_API_KEY");
+    const buttons = await dialog.getByRole("button").allTextContents();
+    expect(buttons.filter((words) => words.startsWith("Copy"))).toEqual(["Copy API key"]);
+    for (const role of ["tab", "radio"] as const) expect(await dialog.getByRole(role).count()).toBe(0);
+    await dialog.getByText("Try it, below the keys, shows how a program uses the key.").waitFor();
+    const tryIt = page.locator(".try-it");
+    expect(await tryIt.textContent()).toContain("The second line waits for the key");
+    expect((await tryIt.textContent())!.includes(value)).toBe(false);
     await expectWellMade(page);
     await dialog.getByRole("button", { name: "Send a test request" }).click();
     await dialog.locator(".answer").waitFor();
@@ -142,8 +135,6 @@ describeInBrowser("creating a key", () => {
     await dialog.getByRole("button", { name: "Done" }).click();
     await dialog.getByText("Close without copying?").waitFor();
     expect(await filled()).toBe("Copy and close");
-    // A snippet has no key in it.
-    await dialog.getByRole("button", { name: "Copy snippet" }).click();
     await dialog.getByRole("button", { name: "Keep open" }).click();
     await dialog.getByRole("button", { name: "Copy API key" }).click();
     await soon(filled).toBe("Done");
@@ -181,23 +172,18 @@ describeInBrowser("creating a key", () => {
     expect(await dialog.getByText("Close without copying?").count()).toBe(0);
   });
 
-  test("the key is never cut off: it goes on in the next line, in the box and in each snippet", async () => {
+  test("the key is never cut off: it goes on in the next line", async () => {
     const screen = await openScreen({ browser: { viewport: { width: 320, height: 860 } } });
     const { page } = screen;
     await screen.signIn();
-    const { dialog } = await createByHand(page, "");
-    const cut = (place: string) =>
-      page.evaluate(`(() => {
-        const { scrollWidth, clientWidth, scrollHeight, clientHeight } = document.querySelector("${place}");
-        return scrollWidth > clientWidth || scrollHeight > clientHeight;
-      })()`);
+    await createByHand(page, "");
     for (const width of [320, 412, 768, 1280]) {
       await page.setViewportSize({ width, height: 860 });
-      expect({ width, cut: await cut("#secret-key") }).toEqual({ width, cut: false });
-      for (const tab of ["curl", "JavaScript", "Python"]) {
-        await dialog.getByRole("tab", { name: tab }).click();
-        expect({ width, tab, cut: await cut("dialog [role=tabpanel]") }).toEqual({ width, tab, cut: false });
-      }
+      const cut = await page.evaluate(`(() => {
+        const { scrollWidth, clientWidth, scrollHeight, clientHeight } = document.querySelector("#secret-key");
+        return scrollWidth > clientWidth || scrollHeight > clientHeight;
+      })()`);
+      expect({ width, cut }).toEqual({ width, cut: false });
     }
   });
 
@@ -223,65 +209,29 @@ describeInBrowser("creating a key", () => {
     await expectWellMade(page, "tried-and-refused");
   });
 
-  test("a test request of a stream shows the text, and that it has ended", async () => {
-    const screen = await openScreen();
-    const { page } = screen;
-    await screen.signIn();
-    const { dialog } = await createByHand(page, "");
-    await dialog.getByRole("radio", { name: "Stream" }).check({ force: true });
-    await dialog.getByText("The text comes as the app writes it.").waitFor();
-    expect(await dialog.locator("pre").textContent()).toMatch(/^curl -N .*\/api\/apps\/echo\/stream/);
-    await dialog.getByRole("button", { name: "Send a test request" }).click();
-    await dialog.getByRole("status").getByText("It works: the stream has ended").waitFor();
-    const text = dialog.getByRole("log", { name: "Text of the stream" });
-    expect(await text.textContent()).toBe("hello, word by word");
-    await expectWellMade(page, "stream-ended");
-  });
-
-  test("a test request of a stream shows the text as it comes, how it ended, and can be stopped", async () => {
-    await using app = await serveStreamedWords();
+  test("a test request to an app that is down says that the key works, and that the app does not", async () => {
     const screen = await openScreen();
     const { page, keyrun } = screen;
     await keyrun.apps.deleteApp({ appId: "echo" });
-    const backend = { kind: { case: "http", value: { url: app.url } } } as const;
-    await keyrun.apps.createApp({ app: { id: "poet", backend } });
+    // Nothing listens on this port: only the system could open it.
+    const backend = { kind: { case: "http", value: { url: "http://127.0.0.1:1/run" } } } as const;
+    await keyrun.apps.createApp({ app: { id: "down", backend } });
     await screen.signIn();
     const { dialog } = await createByHand(page, "");
-    await dialog.getByRole("radio", { name: "Stream" }).check({ force: true });
-    await dialog.getByText("The text comes as the app writes it.").waitFor();
-    expect(await dialog.locator("pre").textContent()).toMatch(/^curl -N .*\/api\/apps\/poet\/stream/);
-    await dialog.getByRole("button", { name: "Send a test request" }).focus();
-    await page.keyboard.press("Enter");
-    const text = dialog.getByRole("log", { name: "Text of the stream" });
-    await app.write("Roses are red, ");
-    await soon(() => text.textContent()).toBe("Roses are red, ");
-    await app.write("violets are blue.");
-    await soon(() => text.textContent()).toBe("Roses are red, violets are blue.");
-    await dialog.getByRole("status").getByText("It works: the text comes").waitFor();
-    await expectWellMade(page, "stream-open");
-    await app.end();
-    await dialog.getByRole("status").getByText("It works: the stream has ended").waitFor();
-    await soon(() => focused(page)).toBe("Send a test request");
-
-    await page.keyboard.press("Enter");
-    await app.write("Roses");
-    await soon(() => text.textContent()).toBe("Roses");
-    expect(await focused(page)).toBe("Stop");
-    const over = app.over();
-    await page.keyboard.press("Enter");
-    await dialog.getByRole("status").getByText("You have stopped the stream").waitFor();
-    await over;
-    expect(await text.textContent()).toBe("Roses");
-    await soon(() => focused(page)).toBe("Send a test request");
-    await expectWellMade(page, "stream-stopped");
-
-    await page.keyboard.press("Enter");
-    await app.write("Roses are");
-    await soon(() => text.textContent()).toBe("Roses are");
-    await app.breakOff();
-    await dialog.locator(".answer-bad").waitFor();
-    expect(await text.textContent()).toBe("Roses are");
-    await expectWellMade(page, "stream-failed");
+    await dialog.getByRole("button", { name: "Send a test request" }).click();
+    const status = dialog.getByRole("status");
+    await status.getByText("The key works", { exact: true }).waitFor();
+    expect(await dialog.locator(".answer-bad").allTextContents()).toEqual([
+      expect.stringMatching(/^The app could not be reached/),
+    ]);
+    await expectWellMade(page, "tried-and-down");
+    await keyrun.keys.revokeKey({
+      teamId: "demo",
+      keyId: (await keyrun.keys.listKeys({ teamId: "demo" })).keys[0]!.id,
+    });
+    await dialog.getByRole("button", { name: "Send a test request" }).click();
+    await dialog.locator(".answer-bad").getByText("The API key was revoked").waitFor();
+    expect(await dialog.getByText("The key works").count()).toBe(0);
   });
 
   test("the page shows the programs of both calls", async () => {
@@ -317,8 +267,10 @@ describeInBrowser("creating a key", () => {
       /^\.\/keyrun apps create \S+ --backend http .* --team demo$/,
     );
     const { dialog } = await createByHand(page, "");
-    await dialog.getByText("This team has no app to run yet.").waitFor();
-    expect(await dialog.getByRole("tab").count()).toBe(0);
+    await dialog
+      .getByText("This team has no app to run yet. Try it, below the keys, shows how to add one.")
+      .waitFor();
+    expect(await dialog.getByRole("button", { name: "Copy command" }).count()).toBe(0);
     expect(await dialog.getByRole("button", { name: "Send a test request" }).count()).toBe(0);
   });
 
@@ -330,10 +282,7 @@ describeInBrowser("creating a key", () => {
     await page.locator("#secret-key").focus();
     await page.evaluate("document.activeElement.setSelectionRange(0, 8)");
     await page.keyboard.press("Control+C");
-    await page
-      .locator("dialog pre")
-      .getByText("curl -sS")
-      .dblclick({ position: { x: 12, y: 8 } });
+    await page.locator("#save-key-text").dblclick({ position: { x: 12, y: 8 } });
     await page.keyboard.press("Control+C");
     await page.keyboard.press("Escape");
     await page.getByText("Close without copying?").waitFor();

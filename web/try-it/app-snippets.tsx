@@ -18,6 +18,7 @@ export function AppSnippets({ teamId }: { teamId: string }) {
   return (
     <>
       <SettingLines />
+      <p className="muted small">The second line waits for the key: paste it, and press Enter.</p>
       <CallChoice call={call} onChoose={setCall} />
       <SnippetBlock
         facts={{ appId, call }}

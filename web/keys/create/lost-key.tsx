@@ -1,9 +1,9 @@
 import { useRef, useState } from "react";
 import { type Failure, failureOf } from "../../api/failure.ts";
 import { rpcs } from "../../api/rpcs.ts";
-import { FailureNote } from "../../controls/failure-note.tsx";
 import { Modal } from "../../controls/modal.tsx";
 import { useServices } from "../../services.tsx";
+import { DialogFailure } from "../dialogs/dialog-failure.tsx";
 import type { KeyListWriter } from "../use-key-list.ts";
 
 interface LostKeyProps {
@@ -47,7 +47,7 @@ export function LostKey({ teamId, keyId, writer, words, onPending, onRevoked, on
       onCloseRequest={onClose}
     >
       <p id="lost-key-text">{words}</p>
-      {typeof state === "object" && <FailureNote failure={state}>{state.message}</FailureNote>}
+      {typeof state === "object" && <DialogFailure failure={state}>{state.message}</DialogFailure>}
       <div className="dialog-buttons">
         <button type="button" className="button" onClick={onClose}>
           Close

@@ -1,11 +1,6 @@
 import { type ReactNode, useRef, useState } from "react";
 import type { Key } from "../../api/messages.ts";
 import { Modal } from "../../controls/modal.tsx";
-import { CallChoice } from "../../try-it/call-choice.tsx";
-import { NoApps } from "../../try-it/no-apps.tsx";
-import { SettingLines } from "../../try-it/setting-lines.tsx";
-import type { Call } from "../../try-it/snippet.ts";
-import { SnippetBlock } from "../../try-it/snippet-block.tsx";
 import { useRunnableApps } from "../../try-it/use-runnable-apps.ts";
 import { keyInWords } from "../key-words.ts";
 import { CloseQuestion } from "./close-question.tsx";
@@ -24,13 +19,13 @@ interface SaveKeyProps {
 }
 
 /**
- * The second step of creating a key, and the only time that its value is shown. Without a copy, it
- * asks before it closes.
+ * The second step of creating a key, and the only time that its value is shown. Nothing but the
+ * value can be copied here, so that nobody saves something else. Without a copy, it asks before it
+ * closes.
  */
 export function SaveKey({ apiKey, value, teamId, children, onDone }: SaveKeyProps) {
   const [copied, setCopied] = useState(false);
   const [asking, setAsking] = useState(false);
-  const [call, setCall] = useState<Call>("run");
   const copyButton = useRef<HTMLButtonElement>(null);
   const { apps, first, known } = useRunnableApps(teamId);
   const appId = apiKey.appIds?.[0] ?? first;
@@ -76,16 +71,12 @@ export function SaveKey({ apiKey, value, teamId, children, onDone }: SaveKeyProp
         filled={!copied && !asking}
         onCopied={onCopied}
       />
-      {known && apps.length === 0 && <NoApps teamId={teamId} />}
-      {apps.length > 0 && (
-        <>
-          <SettingLines />
-          <p className="muted small">The second line waits for the key: paste it, and press Enter.</p>
-          <CallChoice call={call} onChoose={setCall} />
-          <SnippetBlock facts={{ appId, call }} />
-          <TestRequest appId={appId} call={call} value={value} teamId={teamId} />
-        </>
-      )}
+      {apps.length > 0 && <TestRequest appId={appId} value={value} teamId={teamId} />}
+      <p className="muted small">
+        {known && apps.length === 0 && "This team has no app to run yet. "}
+        <strong>Try it</strong>, below the keys, shows{" "}
+        {known && apps.length === 0 ? "how to add one." : "how a program uses the key."}
+      </p>
       {asking ? (
         <CloseQuestion onCopy={copyAndClose} onKeep={keepOpen} onClose={onDone} />
       ) : (

@@ -1,11 +1,13 @@
 import { bounds } from "../../bounds.ts";
-import { type Call, sentTexts } from "../../try-it/snippet.ts";
+import { sentTexts } from "../../try-it/snippet.ts";
 
 /** The answer to a test request. */
 export interface TestAnswer {
   readonly status: number;
   /** The refusal's own words; null when the request was not refused, or without words. */
   readonly problem: string | null;
+  /** True where the refusal comes after the key was accepted, such as that of an app that is down. */
+  readonly keyWorks: boolean;
   /** After how many seconds the same request may succeed; null when the answer doesn't say. */
   readonly retryAfterS: number | null;
   /** At most `shownAnswerCharactersMax` characters. */
@@ -34,23 +36,21 @@ export async function sendTestRequest(
 ): Promise<TestAnswer | null> {
   try {
     const late = AbortSignal.timeout(bounds.testRequestMsMax);
-    return await readAnswer(await send(fetch, "run", run, AbortSignal.any([signal, late])));
+    return await readAnswer(await send(fetch, run, AbortSignal.any([signal, late])));
   } catch {
     return null;
   }
 }
 
-/** Sends the request of one of the two calls. */
-export function send(
+function send(
   fetch: typeof globalThis.fetch,
-  call: Call,
   { appId, value }: TestRun,
   signal: AbortSignal,
 ): Promise<Response> {
-  return fetch(`/api/apps/${appId}/${call}`, {
+  return fetch(`/api/apps/${appId}/run`, {
     method: "POST",
     headers: { Authorization: `Bearer ${value}`, "Content-Type": "application/json" },
-    body: JSON.stringify({ text: sentTexts[call] }),
+    body: JSON.stringify({ text: sentTexts.run }),
     credentials: "omit",
     cache: "no-store",
     signal,
@@ -58,24 +58,31 @@ export function send(
 }
 
 /** Reads a whole answer. */
-export async function readAnswer(response: Response): Promise<TestAnswer> {
+async function readAnswer(response: Response): Promise<TestAnswer> {
   const body = await response.text();
   const retryAfterS = Number(response.headers.get("Retry-After") ?? Number.NaN);
+  const { message, code } = response.ok ? {} : refusalIn(body);
   return {
     status: response.status,
-    problem: response.ok ? null : problemIn(body),
+    problem: typeof message === "string" ? message : null,
+    keyWorks: response.ok || afterKey.has(code),
     retryAfterS: retryAfterS > 0 ? retryAfterS : null,
     body: body.slice(0, bounds.shownAnswerCharactersMax),
     rateLimit: response.headers.get("RateLimit"),
   };
 }
 
-/** The sentence in the body of a refusal; null when something else than Keyrun wrote the body. */
-export function problemIn(body: string): string | null {
+/** The codes of refusals that only a request with a valid key can get. */
+const afterKey: ReadonlySet<unknown> = new Set([
+  ...["app_busy", "app_failed", "app_refused", "app_timeout", "app_unreachable"],
+  "rate_limit_exceeded",
+]);
+
+/** The error in the body of a refusal; empty when something else than Keyrun wrote the body. */
+function refusalIn(body: string): { readonly message?: unknown; readonly code?: unknown } {
   try {
-    const { message }: { message?: unknown } = JSON.parse(body).error;
-    return typeof message === "string" ? message : null;
+    return JSON.parse(body).error ?? {};
   } catch {
-    return null;
+    return {};
   }
 }

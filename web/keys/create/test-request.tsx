@@ -1,46 +1,37 @@
 import { useEffect, useRef, useState } from "react";
 import { useServices } from "../../services.tsx";
 import { useTicking } from "../../time/ticker.ts";
-import type { Call } from "../../try-it/snippet.ts";
 import { useUsageRefresh } from "../../usage/use-usage.ts";
 import { useKeyListWriter } from "../use-key-list.ts";
 import { sendTestRequest, type TestAnswer } from "./send-test-request.ts";
-import { sendTestStream, type TestStream } from "./send-test-stream.ts";
 import { TestResult } from "./test-result.tsx";
-import { TestStreamResult } from "./test-stream-result.tsx";
 
 interface TestRequestProps {
   readonly appId: string;
-  readonly call: Call;
   readonly value: string;
   readonly teamId: string;
 }
 
 /** Runs the app with the new key, and shows the answer that a program would get. */
-export function TestRequest({ appId, call, value, teamId }: TestRequestProps) {
-  const [answer, setAnswer] = useState<TestAnswer | TestStream | "none" | "stopped" | null>(null);
-  const [pending, setPending] = useState<Call | null>(null);
+export function TestRequest({ appId, value, teamId }: TestRequestProps) {
+  const [answer, setAnswer] = useState<TestAnswer | "none" | null>(null);
+  const [pending, setPending] = useState(false);
   const [retry, setRetry] = useState<Retry | null>(null);
   const { ticker } = useServices();
   const refreshUsage = useUsageRefresh(teamId);
   const writer = useKeyListWriter(teamId);
-  const stop = useRef<AbortController>(null);
-  useEffect(() => () => stop.current?.abort(), []);
+  const leaving = useRef<AbortController>(null);
+  useEffect(() => () => leaving.current?.abort(), []);
 
   async function send() {
-    setPending(call);
+    setPending(true);
     setAnswer(null);
     setRetry(null);
-    stop.current = new AbortController();
-    const { signal } = stop.current;
-    const run = { appId, value };
-    const received =
-      call === "run"
-        ? await sendTestRequest(fetch, run, signal)
-        : await sendTestStream(fetch, run, { signal, onChange: setAnswer });
-    setPending(null);
-    setAnswer(received ?? (signal.aborted ? "stopped" : "none"));
-    const waitS = received !== null && "retryAfterS" in received ? received.retryAfterS : null;
+    leaving.current = new AbortController();
+    const received = await sendTestRequest(fetch, { appId, value }, leaving.current.signal);
+    setPending(false);
+    setAnswer(received ?? "none");
+    const waitS = received?.retryAfterS ?? null;
     if (waitS !== null) setRetry({ waitS, atMs: ticker.readMs() + waitS * 1_000 });
     refreshUsage();
     void writer.refresh();
@@ -52,14 +43,12 @@ export function TestRequest({ appId, call, value, teamId }: TestRequestProps) {
         <button
           type="button"
           className="button button-small"
-          aria-disabled={pending === "run"}
-          onClick={({ detail }) => {
-            if (pending === null) void send();
-            // The second click of a double click does not stop what the first has begun.
-            else if (pending === "stream" && detail < 2) stop.current?.abort();
+          aria-disabled={pending}
+          onClick={() => {
+            if (!pending) void send();
           }}
         >
-          {pending === null ? "Send a test request" : pending === "run" ? "Sending…" : "Stop"}
+          {pending ? "Sending…" : "Send a test request"}
         </button>
         <span className="muted small">
           Runs <code>{appId}</code> and uses one request of the team’s limit.
@@ -67,17 +56,11 @@ export function TestRequest({ appId, call, value, teamId }: TestRequestProps) {
       </div>
       <div role="status">
         {answer === "none" && <p className="field-problem">Keyrun can’t be reached. Try again.</p>}
-        {answer === "stopped" && <p className="muted small">Stopped before an answer came.</p>}
-        {isObject(answer) && !("pieces" in answer) && <TestResult answer={answer} />}
+        {answer !== null && answer !== "none" && <TestResult answer={answer} />}
       </div>
-      {isObject(answer) && "pieces" in answer && <TestStreamResult stream={answer} />}
       {retry !== null && <RetryWait {...retry} />}
     </div>
   );
-}
-
-function isObject<T>(answer: T | string | null): answer is T {
-  return typeof answer === "object" && answer !== null;
 }
 
 /** When the same request may succeed, and how long that is from its answer. */

@@ -2,15 +2,19 @@ import type { ReactNode } from "react";
 import { Icon } from "../../controls/icon.tsx";
 import type { TestAnswer } from "./send-test-request.ts";
 
-/** Says whether the key works, or in the refusal's words why not, above the answer itself. */
+/**
+ * Says whether the key works, above the answer itself, and in the refusal's words what else failed.
+ */
 export function TestResult({ answer }: { answer: TestAnswer }) {
   const good = answer.status < 300;
   return (
     <div className="answer">
-      <p className={good ? "answer-words answer-good" : "answer-words answer-bad"}>
-        <Icon name={good ? "check" : "warning"} />
-        <span>{good ? "It works" : <Problem words={answer.problem ?? "The request was refused."} />}</span>
-      </p>
+      {(good || answer.keyWorks) && <Finding good>{good ? "It works" : "The key works"}</Finding>}
+      {!good && (
+        <Finding good={false}>
+          <Problem words={answer.problem ?? "The request was refused."} />
+        </Finding>
+      )}
       <dl>
         <Fact name="Status">{answer.status}</Fact>
         {answer.rateLimit !== null && (
@@ -38,6 +42,15 @@ export function TestResult({ answer }: { answer: TestAnswer }) {
   );
 }
 
+function Finding({ good, children }: { good: boolean; children: ReactNode }) {
+  return (
+    <p className={good ? "answer-words answer-good" : "answer-words answer-bad"}>
+      <Icon name={good ? "check" : "warning"} />
+      <span>{children}</span>
+    </p>
+  );
+}
+
 /**
  * The refusal's words. Only screen readers need the wait in them: the countdown is not read out.
  */
@@ -52,7 +65,7 @@ function Problem({ words }: { words: string }) {
 }
 
 /** A name and its value in a list of them. */
-export function Fact({ name, children }: { name: string; children: ReactNode }) {
+function Fact({ name, children }: { name: string; children: ReactNode }) {
   return (
     <>
       <dt>{name}</dt>

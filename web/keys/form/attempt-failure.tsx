@@ -1,5 +1,5 @@
 import type { Failure } from "../../api/failure.ts";
-import { FailureNote } from "../../controls/failure-note.tsx";
+import { DialogFailure } from "../dialogs/dialog-failure.tsx";
 
 interface AttemptFailureProps {
   readonly failure: Failure;
@@ -12,7 +12,7 @@ interface AttemptFailureProps {
 /** Why an attempt failed, and whether it may be repeated. */
 export function AttemptFailure({ failure, what, safe }: AttemptFailureProps) {
   return (
-    <FailureNote failure={failure}>
+    <DialogFailure failure={failure}>
       {failure.signedOut && "You were signed out. Sign in in another tab, then try again."}
       {!failure.signedOut && failure.mayHaveHappened && (
         <>
@@ -20,6 +20,6 @@ export function AttemptFailure({ failure, what, safe }: AttemptFailureProps) {
         </>
       )}
       {!failure.signedOut && !failure.mayHaveHappened && failure.message}
-    </FailureNote>
+    </DialogFailure>
   );
 }

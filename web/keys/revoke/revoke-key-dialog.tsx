@@ -2,10 +2,10 @@ import { useRef, useState } from "react";
 import { type Failure, failureOf } from "../../api/failure.ts";
 import type { Key } from "../../api/messages.ts";
 import { rpcs } from "../../api/rpcs.ts";
-import { FailureNote } from "../../controls/failure-note.tsx";
 import { Modal } from "../../controls/modal.tsx";
 import { WholeLabel } from "../../controls/whole-label.tsx";
 import { useServices } from "../../services.tsx";
+import { DialogFailure } from "../dialogs/dialog-failure.tsx";
 import { keyAsSubject, keyInWords } from "../key-words.ts";
 import type { KeyListWriter } from "../use-key-list.ts";
 import { AlreadyEnded } from "./already-ended.tsx";
@@ -65,7 +65,7 @@ export function RevokeKeyDialog(props: RevokeKeyDialogProps) {
       <WholeLabel label={apiKey.label} />
       {before === null ? <RevokeConsequences apiKey={apiKey} /> : <AlreadyEnded apiKey={before} />}
       {before === null && isFailure(state) && (
-        <FailureNote failure={state}>Couldn’t revoke the key. {state.message}</FailureNote>
+        <DialogFailure failure={state}>Couldn’t revoke the key. {state.message}</DialogFailure>
       )}
       <div className="dialog-buttons">
         <button
