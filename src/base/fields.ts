@@ -81,6 +81,14 @@ export function readResourceId(value: string, param: string): string {
 }
 
 /**
+ * The text as searches compare it: without a difference of case, of width, or of the ways in which
+ * Unicode writes one letter.
+ */
+export function searchForm(text: string): string {
+  return foldCase(text.normalize("NFKC"));
+}
+
+/**
  * The text with every letter in one case, for a comparison that ignores case. It goes letter by
  * letter, so a part of a text stays a part of it. A letter whose other case has several code points
  * stays as it is.

@@ -14,7 +14,7 @@ import {
 import { type Decide, type Decision, mayRunApp, unguarded } from "../auth/key-evidence.ts";
 import type { ServiceMethods } from "../auth/principal.ts";
 import { type Clock, ownTurn } from "../base/clock.ts";
-import { foldCase, readKeyQuery, readLabel } from "../base/fields.ts";
+import { readKeyQuery, readLabel, searchForm } from "../base/fields.ts";
 import { cutPage, readPage, readPlace, writePlace } from "../base/page.ts";
 import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
@@ -130,14 +130,14 @@ async function ended(
  * into page tokens. Throws INVALID_ARGUMENT, without the text.
  */
 function keyMatchOf(query: string, keyPrefix: string): KeyMatch | undefined {
-  const text = readKeyQuery(query, "query");
+  const text = readKeyQuery(query, "query").normalize("NFKC");
   if (text === "") return undefined;
   const pasted = fullValue.exec(text)?.groups?.id;
   if (pasted !== undefined) return { idStart: pasted.toLowerCase() };
   if (mayHoldSecret(text)) return {};
   const idStart = idStartOf(text.toLowerCase(), `${keyPrefix}_`);
   return {
-    labelPart: foldCase(text),
+    labelPart: searchForm(text),
     ...(idStart !== undefined && { idStart }),
     ...(ellipsis.test(text) && { redactedPart: text.replace(ellipsis, "…") }),
   };

@@ -50,7 +50,7 @@ export interface KeyCursor {
 
 /** Which keys of a list to return: those that one of these texts fits. */
 export interface KeyMatch {
-  /** A part of the label, both in the form of `foldCase`. */
+  /** A part of the label, both in the form of `searchForm`. */
   readonly labelPart?: string;
   /** The beginning of the id. */
   readonly idStart?: string;

@@ -45,6 +45,16 @@ test("a label is found by any part of it in any case, and spaces around the quer
   expect(await labels({ teamId, query: "   " })).toHaveLength(3);
 });
 
+test("a label is found in the other form of Unicode, and in full width, as is a pasted key", async () => {
+  const { teamId, made } = await newKeys(["Caf\u00e9", "Cafe\u0301", "ＤＥＰＬＯＹ"]);
+  for (const query of ["caf\u00e9", "cafe\u0301", "ＣＡＦ\u00c9"]) {
+    expect([query, await labels({ teamId, query })]).toEqual([query, ["Cafe\u0301", "Caf\u00e9"]]);
+  }
+  expect(await labels({ teamId, query: "deploy" })).toEqual(["ＤＥＰＬＯＹ"]);
+  const wide = made[0]!.value.replace(/[!-~]/g, (sign) => String.fromCharCode(sign.charCodeAt(0) + 0xfee0));
+  expect(await labels({ teamId, query: wide })).toEqual(["Caf\u00e9"]);
+});
+
 test("a key is found by the beginning of its id, with and without the prefix, and by its redacted value", async () => {
   const { teamId, made } = await newKeys(["one", "two", "three"]);
   const [, { id, redactedValue }] = made as [unknown, { id: string; redactedValue: string }];

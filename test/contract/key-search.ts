@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { foldCase } from "#src/base/fields.ts";
+import { searchForm } from "#src/base/fields.ts";
 import type { KeyMatch } from "#src/keys/key-store.ts";
 import { keyRecordOf } from "../harness/store-records.ts";
 import { type OpenStores, openedStores } from "./opened-stores.ts";
@@ -24,7 +24,7 @@ export function keySearchContract(name: string, open: OpenStores): void {
       const list = await keys().list({ teamId, limit: 100, includeRevoked: true, match });
       return list.map(({ label }) => label);
     }
-    const labelled = (teamId: string, part: string) => found(teamId, { labelPart: foldCase(part) });
+    const labelled = (teamId: string, part: string) => found(teamId, { labelPart: searchForm(part) });
 
     test.each<[query: string, labels: readonly string[], fits: readonly string[]]>([
       ["deploy", ["CI-Deploy", "deployment", "DEPLOY", "de ploy", ""], ["CI-Deploy", "deployment", "DEPLOY"]],
@@ -35,6 +35,10 @@ export function keySearchContract(name: string, open: OpenStores): void {
       ["𐐨", ["x𐐀y", "𐐨", "𐐩"], ["x𐐀y", "𐐨"]],
       ["👩‍💻", ["a 👩‍💻 b", "👩", "💻"], ["a 👩‍💻 b"]],
       ["\u212a", ["key", "KEY", "hey"], ["key", "KEY"]],
+      ["caf\u00e9", ["Cafe\u0301 1", "CAF\u00c9 2", "cafe"], ["Cafe\u0301 1", "CAF\u00c9 2"]],
+      ["cafe\u0301", ["Cafe\u0301 1", "CAF\u00c9 2", "cafe"], ["Cafe\u0301 1", "CAF\u00c9 2"]],
+      ["ｄｅｐ", ["Deploy", "ＤＥＰＬＯＹ", "デプロイ"], ["Deploy", "ＤＥＰＬＯＹ"]],
+      ["ﾃﾞﾌﾟ", ["デプロイ", "テフロイ"], ["デプロイ"]],
     ])("%s fits the labels that hold it in any case, by code points", async (query, labels, fits) => {
       const teamId = await insertLabels(labels);
       expect(await labelled(teamId, query)).toEqual(fits);
@@ -73,7 +77,7 @@ export function keySearchContract(name: string, open: OpenStores): void {
       await fc.assert(
         fc.asyncProperty(fc.array(label, { minLength: 1, maxLength: 8 }), query, async (labels, part) => {
           const teamId = await insertLabels(labels);
-          const fits = labels.filter((each) => foldCase(each).includes(foldCase(part)));
+          const fits = labels.filter((each) => searchForm(each).includes(searchForm(part)));
           expect(await labelled(teamId, part)).toEqual(fits);
         }),
         { numRuns: 30, seed: 11 },

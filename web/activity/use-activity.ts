@@ -46,7 +46,7 @@ export function useActivity(teamId: string, view: ActivityView) {
     rpcs.listEvents,
     {
       ...{ teamId, actor, action, pageSize: bounds.activityPageSize },
-      ...(isSearch && { targets: [query.toLowerCase(), ...found] }),
+      ...(isSearch && { targets: [query.normalize("NFKC").toLowerCase(), ...found] }),
       ...timesOf(view),
     },
     {

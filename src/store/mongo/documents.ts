@@ -44,7 +44,7 @@ const laterFields = {
 export const keyDocument = z.strictObject({
   _id: id,
   ...keyShape,
-  /** The label in the form of `foldCase`, for searches. */
+  /** The label in the form of `searchForm`, for searches. */
   labelFolded: z.string(),
   slot: z.string().min(1),
   requestKey: z.string().min(1),

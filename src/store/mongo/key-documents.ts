@@ -2,7 +2,7 @@
 // hold a team to its bounds, and the looks and writes that several methods share.
 
 import type { Collection } from "mongodb";
-import { foldCase } from "../../base/fields.ts";
+import { searchForm } from "../../base/fields.ts";
 import { bounds } from "../../bounds.ts";
 import type { KeyRecord } from "../../keys/key-store.ts";
 import { fail } from "../../refusal/refusal.ts";
@@ -33,7 +33,7 @@ export function keyOf(document: KeyDocument | null): KeyRecord | undefined {
 /** The document of a key that has this slot. */
 export function keyDocumentOf(key: KeyRecord, slot: string): KeyDocument {
   const { id, ...facts } = key;
-  const made = { labelFolded: foldCase(key.label), slot, requestKey: requestKeyOf(key) };
+  const made = { labelFolded: searchForm(key.label), slot, requestKey: requestKeyOf(key) };
   return checkRecord(keyDocument, { _id: id, ...facts, ...made }, `keys/${id}`);
 }
 

@@ -1,5 +1,5 @@
 import type { Filter } from "mongodb";
-import { foldCase } from "../../base/fields.ts";
+import { searchForm } from "../../base/fields.ts";
 import { bounds } from "../../bounds.ts";
 import type { InsertKeyOutcome, KeyCursor, KeyMatch, KeyRecord, KeyStore } from "../../keys/key-store.ts";
 import { unavailable } from "../../refusal/refusal.ts";
@@ -73,7 +73,7 @@ export function createKeyStore(
       withEvent(async () => {
         const one = { _id: { $eq: keyId }, teamId: { $eq: teamId }, version: { $eq: version } };
         const { label } = change;
-        const facts = { ...change, ...(label !== undefined && { labelFolded: foldCase(label) }) };
+        const facts = { ...change, ...(label !== undefined && { labelFolded: searchForm(label) }) };
         const update = { $set: facts, $inc: { version: 1 } };
         return keyOf(await call(() => keys.findOneAndUpdate(one, update, after)));
       }),

@@ -1,4 +1,4 @@
-import { foldCase } from "../../base/fields.ts";
+import { searchForm } from "../../base/fields.ts";
 import { programName } from "../../base/program.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
 import type { ReadConcernOptions } from "./connection.ts";
@@ -120,7 +120,7 @@ async function foldLabels({ keys }: Collections): Promise<void> {
     const updates = found.map(({ _id, label }) => ({
       updateOne: {
         filter: { _id: { $eq: _id } },
-        update: { $set: { labelFolded: foldCase(String(label)) } },
+        update: { $set: { labelFolded: searchForm(String(label)) } },
         upsert: false,
       },
     }));

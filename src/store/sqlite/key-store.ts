@@ -1,6 +1,6 @@
 import type { DatabaseSync } from "node:sqlite";
 import { ownTurn } from "../../base/clock.ts";
-import { foldCase } from "../../base/fields.ts";
+import { searchForm } from "../../base/fields.ts";
 import { bounds } from "../../bounds.ts";
 import type { KeyRecord, KeyStore, RotateKeyOrder, RotateKeyOutcome } from "../../keys/key-store.ts";
 import { checkRecord, keyRecord } from "../records.ts";
@@ -54,7 +54,7 @@ export function createKeyStore(db: DatabaseSync): KeyStore {
     update: ({ teamId, keyId, version, change }) =>
       write(db, () => {
         const { label = null, expireTimeMs = null } = change;
-        const folded = label === null ? null : foldCase(label);
+        const folded = label === null ? null : searchForm(label);
         return keyOf(statement.update.get(label, folded, expireTimeMs, keyId, teamId, version));
       }),
     rotate: (order) => write(db, () => rotateKey(statement, order)),
@@ -86,7 +86,7 @@ export function createKeyStore(db: DatabaseSync): KeyStore {
 
 function insertRow({ insert }: Statements, key: KeyRecord): void {
   const { appIds, ...row } = checkRecord(keyRecord, key, `keys/${key.id}`);
-  insert.run({ ...row, appIds: JSON.stringify(appIds), labelFolded: foldCase(row.label) });
+  insert.run({ ...row, appIds: JSON.stringify(appIds), labelFolded: searchForm(row.label) });
 }
 
 /** To be done within one transaction. */

@@ -1,5 +1,5 @@
 import type { DatabaseSync } from "node:sqlite";
-import { foldCase } from "../../base/fields.ts";
+import { searchForm } from "../../base/fields.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
 import { transaction } from "./statement.ts";
 
@@ -9,7 +9,7 @@ import { transaction } from "./statement.ts";
  */
 export function migrate(db: DatabaseSync, steps: readonly string[] = migrations): void {
   const { version } = requireKnownSchema(db, steps);
-  db.function("fold_case", { deterministic: true }, (text) => foldCase(String(text)));
+  db.function("fold_case", { deterministic: true }, (text) => searchForm(String(text)));
   for (const [index, step] of steps.entries()) {
     if (index < version) continue;
     transaction(db, () => db.exec(`${step}; PRAGMA user_version = ${index + 1}`));
