@@ -2,7 +2,7 @@
 
 import type { Duration, FieldMask } from "@bufbuild/protobuf/wkt";
 import type { App, AppBackend, GrpcBackend, HttpBackend, HttpHeader } from "#gen/keyrun/v1/app_pb.ts";
-import { readDisplayName, readResourceId } from "../base/fields.ts";
+import { readDisplayName, readResourceId, withoutSecret } from "../base/fields.ts";
 import { bounds } from "../bounds.ts";
 import { fail } from "../refusal/refusal.ts";
 import type { AppChange, AppRecord, BackendRecord, HeaderRecord, NewApp } from "./app-store.ts";
@@ -146,7 +146,7 @@ export function readBackend(
 }
 
 function readHttp(message: HttpBackend, stored: BackendRecord | undefined): BackendRecord {
-  const url = readUrl(message.url);
+  const url = readUrl(withoutSecret(message.url, "app.backend.http.url"));
   const sameServer = stored?.kind === "http" && new URL(stored.url).origin === url.origin;
   return {
     kind: "http",
@@ -228,6 +228,7 @@ function readHeaderValue(value: string, param: string, name: string, kept: reado
 const targetForm = /^(?:[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_])?|\[[0-9a-f:.]{2,45}\]):(?<port>\d{1,5})$/i;
 
 function readGrpc({ target, tls }: GrpcBackend): BackendRecord {
+  withoutSecret(target, "app.backend.grpc.target");
   const port = Number(targetForm.exec(target)?.groups?.port ?? 0);
   if (port >= 1 && port <= 65_535) return { kind: "grpc", target, tls };
   throw invalid("app.backend.grpc.target", "app.backend.grpc.target must be HOST:PORT, like 127.0.0.1:9001.");

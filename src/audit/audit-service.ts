@@ -4,6 +4,7 @@ import { type Timestamp, timestampFromMs } from "@bufbuild/protobuf/wkt";
 import { AuditChannel, type AuditEventSchema, AuditOutcome } from "#gen/keyrun/v1/audit_event_pb.ts";
 import type { AuditService, ListEventsRequest } from "#gen/keyrun/v1/audit_service_pb.ts";
 import type { Principal, ServiceMethods } from "../auth/principal.ts";
+import { withoutSecret } from "../base/fields.ts";
 import { cutPage, readPage, readPlace, writePlace } from "../base/page.ts";
 import { fail } from "../refusal/refusal.ts";
 import type { AuditLog } from "./audit-log.ts";
@@ -63,6 +64,9 @@ function filterOf({ teamId, actor, action, targets, startTime, endTime }: ListEv
     const problem = `targets must be at most ${auditBounds.targetsMax}.`;
     throw fail("INVALID_ARGUMENT", { param: "targets", problem });
   }
+  for (const target of targets) withoutSecret(target, "targets");
+  withoutSecret(actor, "actor");
+  withoutSecret(action, "action");
   if (startTime && endTime && msOf(startTime) > msOf(endTime)) {
     const problem = "start_time must not be after end_time.";
     throw fail("INVALID_ARGUMENT", { param: "start_time", problem });

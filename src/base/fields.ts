@@ -5,7 +5,7 @@ import { fail } from "../refusal/refusal.ts";
 
 /** A key's label; empty if there is none. */
 export function readLabel(value: string, param: string): string {
-  return readPlainText(value, param, bounds.labelCodePointsMax);
+  return withoutSecret(readPlainText(value, param, bounds.labelCodePointsMax), param);
 }
 
 /** The text of a search for keys; empty if there is none. It is never part of a refusal. */
@@ -15,7 +15,26 @@ export function readKeyQuery(value: string, param: string): string {
 
 /** The display name of a team or an app; empty if there is none. */
 export function readDisplayName(value: string, param: string): string {
-  return readPlainText(value, param, bounds.displayNameCodePointsMax);
+  return withoutSecret(readPlainText(value, param, bounds.displayNameCodePointsMax), param);
+}
+
+/**
+ * What is secret by its form, with anything around it: a whole API key or service token, whatever
+ * its prefix is, and the code of a sign-in link.
+ */
+const secretForm = /_[0-9a-hjkmnp-tv-z]{24}(?:\.|%2e)[0-9a-z]{49}|#code=[\w-]{43}/i;
+
+/**
+ * The text, which is kept or shown. Refuses one that holds a secret, in words without it: people
+ * paste a key where they mean its name. A part of a key is no secret, and a whole one is 76
+ * characters or longer, so what is shorter needs no check.
+ */
+export function withoutSecret(text: string, param: string): string {
+  if (!secretForm.test(text.normalize("NFKC"))) return text;
+  throw fail("INVALID_ARGUMENT", {
+    param,
+    problem: `${param} must not hold an API key, a service token or a sign-in link: it is kept and shown. Send it without.`,
+  });
 }
 
 // Control characters, line and paragraph separators, bidirectional formatting and lone surrogates
@@ -51,7 +70,7 @@ const emailForm = /^[^\s@\p{Cc}]{1,64}@[^\s@\p{Cc}]+$/u;
 /** The e-mail address, trimmed and in lower case. */
 export function readEmail(value: string, param: string): string {
   const email = normalEmail(value.trim());
-  if (email !== undefined) return email;
+  if (email !== undefined) return withoutSecret(email, param);
   throw fail("INVALID_ARGUMENT", {
     param,
     problem: `${param} must be an e-mail address like ada@example.com, at most ${emailCharactersMax} characters.`,

@@ -11,6 +11,7 @@ import { createHash } from "node:crypto";
 import type { AppRecord } from "../../apps/app-store.ts";
 import type { Call } from "../../auth/principal.ts";
 import type { Clock } from "../../base/clock.ts";
+import { withoutSecret } from "../../base/fields.ts";
 import { bounds } from "../../bounds.ts";
 import { readTraceContext } from "../../http/trace-context.ts";
 import { type ByteBudget, overloaded, textBytes } from "../../limit/byte-budget.ts";
@@ -353,7 +354,9 @@ const { idempotencyKeyCharactersMax: charactersMax } = bounds;
  */
 function readIdempotencyKey(value: string): string {
   const key = value.startsWith('"') ? unquoted(value) : value;
-  if (key !== undefined && key.length <= charactersMax && visible.test(key)) return key;
+  if (key !== undefined && key.length <= charactersMax && visible.test(key)) {
+    return withoutSecret(key, "Idempotency-Key");
+  }
   throw refusal(`Send Idempotency-Key once, with 1 to ${charactersMax} visible ASCII characters.`);
 }
 

@@ -6,6 +6,9 @@ import { Refusal } from "#src/refusal/refusal.ts";
 import { bounds } from "../../../web/bounds.ts";
 import { labelLength, labelProblem } from "../../../web/keys/form/label-problem.ts";
 
+const newKeyValue = `svc_${"0123456789abcdefghjkmnpq"}.${"aB3".repeat(16)}x`;
+const signInLink = `http://localhost:8080/sign-in/link#code=${"aB3_-".repeat(9).slice(0, 43)}`;
+
 test("the screen has the server's bound for a label", () => {
   expect(bounds.labelCodePointsMax).toBe(serverBounds.labelCodePointsMax);
 });
@@ -30,6 +33,21 @@ test("the screen refuses exactly the lengths that the server refuses", () => {
     }),
   );
 });
+
+test.each([newKeyValue, `my key: ${newKeyValue}!`, newKeyValue.replace(".", "%2E"), signInLink])(
+  "the screen refuses a label that holds a secret, as the server does, in words without it",
+  (label) => {
+    expect(serverRefuses(label)).toBe(true);
+    expect(labelProblem(label)).toMatch(/^The label holds an API key or a sign-in link\. [^_]*$/);
+  },
+);
+
+test.each([newKeyValue.slice(0, 40), newKeyValue.slice(4, 28), "#code=review"])(
+  "what is no whole secret is accepted by both: %s",
+  (label) => {
+    expect([serverRefuses(label), labelProblem(label)]).toEqual([false, null]);
+  },
+);
 
 test("a label is counted in code points, after it is trimmed", () => {
   expect(labelLength("  👩‍💻 ")).toBe(3);
