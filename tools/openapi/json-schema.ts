@@ -111,7 +111,25 @@ function valueForm(schemas: SchemaContext, field: DescField, direction: Directio
 function enumSchema(schemas: SchemaContext, { typeName, values }: DescEnum): JsonObject {
   if (typeName === "google.protobuf.NullValue") return { type: "null" };
   const names = values.map(({ name }) => name);
-  return refer(schemas, typeName, () => ({ type: "string", ...description(schemas, typeName), enum: names }));
+  return refer(schemas, typeName, () => {
+    return openList(schemas.words[typeName] ?? "", names);
+  });
+}
+
+/**
+ * One of these texts, or one that is added later. Clients that were made from a closed `enum` raise
+ * at a new value, and generators read a choice of an enum and a string in many ways. All of them
+ * make plain text of a plain string. Zalando's extension names the values for those that know it:
+ * https://opensource.zalando.com/restful-api-guidelines/#112
+ */
+export function openList(words: string, values: readonly string[]): JsonObject {
+  const known = values.map((value) => `\`${value}\``).join(", ");
+  const more = `One of ${known}. More may be added: accept any text.`;
+  return {
+    type: "string",
+    description: words === "" ? more : `${words} ${more}`,
+    "x-extensible-enum": [...values],
+  };
 }
 
 /** At most one member may be set; exactly one if the oneof's comment starts with "Required.". */

@@ -3,6 +3,7 @@ import { codeName, publicCode, refusalResponse } from "#src/http/refusal-respons
 import { type Reason, reasons } from "#src/refusal/reasons.ts";
 import { fail, type Refusal, type RefusalFacts } from "#src/refusal/refusal.ts";
 import type { OpenApiFacts } from "#src/rest/openapi.ts";
+import { openList } from "./json-schema.ts";
 import type { ResponseHeaders } from "./response-headers.ts";
 import { runReasons } from "./run-reasons.ts";
 
@@ -76,27 +77,17 @@ export function streamErrorSchema(): JsonObject {
 function errorSchema(refusals: readonly Refusal[]): JsonObject {
   const rows = refusals.map(({ reason }) => reasons[reason]);
   const error = objectOf({
-    type: oneOf(
-      "The class of error.",
-      rows.map(({ type }) => type),
-    ),
-    code: codeSchema(refusals),
+    type: openList("The class of error.", distinct(rows.map(({ type }) => type))),
+    code: openList("What happened, for programs.", distinct(refusals.map(publicCode))),
     ...commonSchemas,
     message: { type: "string", description: "What happened and what to do, for people." },
-    status: oneOf(
-      "The gRPC status.",
-      rows.map(({ code }) => codeName(code)),
-    ),
+    status: openList("The gRPC status.", distinct(rows.map(({ code }) => codeName(code)))),
   });
   return { description: "Why a request was refused.", ...objectOf({ error }) };
 }
 
-function codeSchema(refusals: readonly Refusal[]): JsonObject {
-  return oneOf("What happened, for programs.", refusals.map(publicCode));
-}
-
-function oneOf(description: string, values: readonly string[]): JsonObject {
-  return { type: "string", description, enum: [...new Set(values)] };
+function distinct(values: readonly string[]): string[] {
+  return [...new Set(values)];
 }
 
 const commonSchemas: Record<string, JsonObject> = {

@@ -253,7 +253,11 @@ test("each kind of field has its ProtoJSON form", () => {
     rows: { type: "array" },
     nothing: { type: "null" },
   });
-  expect(bookOf("library.v1.Genre")).toEqual({ type: "string", enum: ["GENRE_UNSPECIFIED", "GENRE_NOVEL"] });
+  expect(bookOf("library.v1.Genre")).toEqual({
+    type: "string",
+    description: "One of `GENRE_UNSPECIFIED`, `GENRE_NOVEL`. More may be added: accept any text.",
+    "x-extensible-enum": ["GENRE_UNSPECIFIED", "GENRE_NOVEL"],
+  });
 });
 
 test("a request's schema is closed and requires what the comments require; a response's requires what is always sent", () => {
