@@ -147,10 +147,7 @@ export function createBackgroundRuns(parts: {
     }
   }
 
-  /**
-   * Removes what was never told, however long the store takes. A process that ends before leaves a
-   * run that was interrupted. Never rejects.
-   */
+  /** Removes what was never told. A process that ends before leaves a run that was interrupted. */
   async function remove({ id, teamId }: BackgroundRecord): Promise<void> {
     await untilWritten(teamId, () => store.remove(id));
     quota.giveRecord(teamId);
