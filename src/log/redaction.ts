@@ -25,8 +25,9 @@ export function createRedaction(keyPrefix: string, secrets: readonly string[]): 
     `((?:${serviceTokenPrefix}|${keyPrefix})(?:_|%(?:25)*5F)[0-9A-Z]+)(?:\\.|%(?:25)*2E)${letter}+(?:[._]${letter}+)*`,
     "gi",
   );
-  // Keyrun's own messages say `Bearer <API key>`, which is no token.
-  const bearer = /\bbearer(?:\s|\\[tnr]|\+|%20)+(?!<API key>)[^\s"'\\,]+/gi;
+  // Messages say `Bearer <API key>` and "a bearer token", which are none.
+  const bearer =
+    /\bbearer(?:\s|\\[tnr]|\+|%20)+(?!<[a-z ]{1,20}>|(?:tokens?|auth|authentication|authorization|credentials?|headers?|keys?|schemes?|is|was|must)(?![0-9a-z]))[^\s"'\\,]+/gi;
   const userInformation = /(:\/\/)[^\s/"'\\@]+@/g;
   return (text, charactersMax = Number.POSITIVE_INFINITY) => {
     let cut = text;
@@ -34,14 +35,18 @@ export function createRedaction(keyPrefix: string, secrets: readonly string[]): 
     return startOf(cut, charactersMax)
       .replace(bearer, "Bearer [redacted]")
       .replace(key, "$1.…")
-      .replace(longWords, (word) => (hash.test(word) ? word : "…"))
+      .replace(longWords, (word) => (isNoSecret(word) ? word : "…"))
       .replace(userInformation, "$1[redacted]@");
   };
 }
 
 /** True if the text may hold the secret of a key, with or without the rest of the key. */
 export function mayHoldSecret(text: string): boolean {
-  return (text.match(longWords) ?? []).some((word) => !hash.test(word));
+  return (text.match(longWords) ?? []).some((word) => !isNoSecret(word));
+}
+
+function isNoSecret(longWord: string): boolean {
+  return hash.test(longWord) || wordOfLanguage.test(longWord);
 }
 
 /**
@@ -55,6 +60,12 @@ const longWords = new RegExp(`${letter}{40,}`, "gi");
 
 /** Traces and digests are long too, but their digits are hexadecimal. */
 const hash = /^[0-9A-F]{1,64}$/i;
+
+/**
+ * Some languages write long words, but in letters of one case behind the first. Of the secrets of
+ * keys not one in 10^14 is so.
+ */
+const wordOfLanguage = /^(?:[A-Za-z][a-z]*|[A-Z]+)$/;
 
 /** What is found by a pattern has no slash, but for bearer tokens, so a slash halves no secret. */
 function startOf(text: string, charactersMax: number): string {
