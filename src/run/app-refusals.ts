@@ -3,87 +3,65 @@
 // cause of each is a plain string: an app that says no is no fault of Keyrun's, so its log line has
 // no stack, and no word of the app's, which may repeat what it was sent.
 
-import { isUtf8 } from "node:buffer";
 import { fromBinary } from "@bufbuild/protobuf";
 import { status } from "@grpc/grpc-js";
 import { RetryInfoSchema } from "#gen/google/rpc/error_details_pb.ts";
 import { StatusSchema } from "#gen/google/rpc/status_pb.ts";
-import { misleadingCharacters, type Redact } from "../log/redaction.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
+import { type CleanWords, wordsIn } from "./app-words.ts";
 import { runBounds } from "./run-bounds.ts";
 import { appFailed } from "./runner.ts";
-
-/** Makes an app's words fit for its caller; undefined where nothing is left to say. */
-export type CleanWords = (words: string) => string | undefined;
-
-/**
- * Cuts out of the words of an app what may be a key, and the values of the headers that the
- * operator has given it: an app may well repeat what it was sent. Without control characters, and
- * at most `appWordsMax` characters long.
- */
-export function createCleanWords(redact: Redact, headerValues: readonly string[]): CleanWords {
-  const secrets = headerValues.flatMap(secretsIn);
-  return (words) => {
-    let cut = words.replace(controls, " ");
-    for (const secret of secrets) cut = cut.replaceAll(secret, "[redacted]");
-    return shortened(redact(cut).trim()) || undefined;
-  };
-}
-
-/** A value whole, and without the scheme before it: `Bearer`, for example. Longest first. */
-function secretsIn(value: string): string[] {
-  const credentials = value.slice(value.indexOf(" ") + 1);
-  return [...new Set([value, credentials])].filter((secret) => secret !== "");
-}
-
-function shortened(words: string): string {
-  const { appWordsMax } = runBounds;
-  if (words.length <= appWordsMax) return words;
-  const characters = [...words];
-  return characters.length <= appWordsMax ? words : `${characters.slice(0, appWordsMax - 1).join("")}…`;
-}
-
-const controls = new RegExp(`[\\u0000-\\u001f${misleadingCharacters}]+`, "g");
 
 /** Whether the body of an answer with this status may say why the app refuses. */
 export function mayRefuse(status: number): boolean {
   return status === 400 || status === 422;
 }
 
-/** The refusal in the body of such an answer: `{"error":{"message":"…"}}`. */
+/** The refusal of an app that answers with this status and body: in its words, if it has any. */
 export function refusalIn(body: Buffer, status: number, clean: CleanWords): Refusal {
-  const words = messageIn(body);
-  return (words === undefined ? undefined : appRefused(words, clean, status)) ?? badStatus(status);
+  const words = wordsIn(body);
+  const refusal = words === undefined ? undefined : appRefused(words, clean, status);
+  return refusal ?? badStatus(status, "Its body has no words for the caller");
 }
 
-function messageIn(body: Buffer): string | undefined {
-  try {
-    const message = isUtf8(body) ? JSON.parse(body.toString())?.error?.message : undefined;
-    return typeof message === "string" ? message : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-/** The refusal for an answer over HTTP with this status, by its head alone. */
+/**
+ * The refusal for an answer over HTTP with this status, by its head alone. A 429 says by itself
+ * that nothing was done; with a 503 the app says so by `Retry-After`, whatever is in it.
+ */
 export function refusalOfHead(
   status: number,
   retryAfter: string | string[] | undefined,
   unixMs: () => number,
 ): Refusal {
-  const mayBeBusy = status === 429 || status === 503;
-  const waitMs = mayBeBusy && typeof retryAfter === "string" ? readRetryAfter(retryAfter, unixMs) : undefined;
-  return waitMs === undefined ? badStatus(status) : appBusy(waitMs, status);
+  if (status !== 429 && (status !== 503 || retryAfter === undefined)) return badStatus(status);
+  const [value = ""] = [retryAfter ?? []].flat();
+  return appBusy(readRetryAfter(value.trim(), unixMs()), status);
 }
 
-/** Seconds, or a date (RFC 9110, section 10.2.3); undefined for anything else. */
-function readRetryAfter(value: string, unixMs: () => number): number | undefined {
-  if (/^\d+$/.test(value)) return Number(value) * 1_000;
-  const dateMs = httpDate.test(value) ? Date.parse(value) : Number.NaN;
-  return Number.isNaN(dateMs) ? undefined : dateMs - unixMs();
+/** The wait in seconds, or until a date (RFC 9110, section 10.2.3). The shortest for all else. */
+function readRetryAfter(value: string, nowMs: number): number {
+  if (/^\d+(?:\.\d+)?$/.test(value)) return Number(value) * 1_000;
+  const dateMs = readHttpDate(value, nowMs);
+  return Number.isNaN(dateMs) ? runBounds.appBusyMsMin : dateMs - nowMs;
 }
 
-const httpDate = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
+/** In one of the three forms of RFC 9110, section 5.6.7; NaN for all else. */
+function readHttpDate(value: string, nowMs: number): number {
+  if (imfDate.test(value)) return Date.parse(value);
+  // C's form says no zone, and means UTC.
+  if (ascDate.test(value)) return Date.parse(`${value} GMT`);
+  const [, day = "", month = "", year = "", time = ""] = rfc850Date.exec(value) ?? [];
+  if (year === "") return Number.NaN;
+  const thisYear = new Date(nowMs).getUTCFullYear();
+  const nearYear = thisYear - (thisYear % 100) + Number(year);
+  // What would be more than 50 years to come is of the century before.
+  const fullYear = nearYear > thisYear + 50 ? nearYear - 100 : nearYear;
+  return Date.parse(`${day} ${month} ${fullYear} ${time} GMT`);
+}
+
+const imfDate = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
+const rfc850Date = /^[A-Z][a-z]{5,8}, (\d{2})-([A-Z][a-z]{2})-(\d{2}) (\d{2}:\d{2}:\d{2}) GMT$/;
+const ascDate = /^[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d{2}:\d{2}:\d{2} \d{4}$/;
 
 /** The refusal for a status of gRPC with which an app refuses, or is busy; undefined for others. */
 export function refusalOfStatus(
@@ -105,14 +83,25 @@ export function refusalOfStatus(
   }
 }
 
+/** The wait of a RetryInfo, the shortest where it says none; undefined where there is none. */
 function readRetryInfo(trailer: Buffer): number | undefined {
+  const found = detailsIn(trailer).find(({ typeUrl }) => typeUrl.endsWith(`/${RetryInfoSchema.typeName}`));
+  if (found === undefined) return undefined;
   try {
-    const { details } = fromBinary(StatusSchema, trailer);
-    const found = details.find(({ typeUrl }) => typeUrl.endsWith(`/${RetryInfoSchema.typeName}`));
-    const delay = found && fromBinary(RetryInfoSchema, found.value).retryDelay;
-    return delay && Number(delay.seconds) * 1_000 + delay.nanos / 1e6;
+    const { seconds, nanos } = fromBinary(RetryInfoSchema, found.value).retryDelay ?? noDelay;
+    return Number(seconds) * 1_000 + nanos / 1e6;
   } catch {
-    return undefined;
+    return runBounds.appBusyMsMin;
+  }
+}
+
+const noDelay = { seconds: 0n, nanos: 0 };
+
+function detailsIn(trailer: Buffer) {
+  try {
+    return fromBinary(StatusSchema, trailer).details;
+  } catch {
+    return [];
   }
 }
 
@@ -134,6 +123,20 @@ export function appBusy(waitMs: number, answered: number | string): Refusal {
   });
 }
 
-function badStatus(status: number): Refusal {
-  return appFailed(`The backend answered ${status}, not 200.`);
+function badStatus(status: number, why = statusWords(status)): Refusal {
+  return appFailed(`The backend answered ${status}, not 200${why && `. ${why}`}.`);
 }
+
+/** What such a status most often means for a run. */
+function statusWords(status: number): string {
+  if (status > 300 && status < 400) return "It redirects, and Keyrun follows no redirect";
+  return wordsOfStatus[status] ?? (status >= 500 ? "It failed inside: its own log says why" : "");
+}
+
+const wordsOfStatus: Readonly<Record<number, string>> = {
+  401: "It does not take the headers that it is given",
+  403: "It does not take the headers that it is given",
+  404: "It has nothing at the path of the app's URL",
+  405: "It takes no POST at the path of the app's URL",
+  503: "It names no Retry-After, so it may have begun",
+};

@@ -5,7 +5,7 @@ import { overloaded } from "../limit/byte-budget.ts";
 import { streamTurns } from "../limit/stream-turns.ts";
 import type { Redact } from "../log/redaction.ts";
 import type { Refusal } from "../refusal/refusal.ts";
-import { createCleanWords } from "./app-refusals.ts";
+import { createCleanWords } from "./app-words.ts";
 import {
   type CallOutcome,
   type CallTimes,

@@ -2,10 +2,11 @@ import type { Dispatcher } from "undici";
 import type { Clock } from "../base/clock.ts";
 import { innermostCause } from "../base/innermost-cause.ts";
 import { Refusal } from "../refusal/refusal.ts";
-import { type CleanWords, mayRefuse, refusalIn, refusalOfHead } from "./app-refusals.ts";
+import { mayRefuse, refusalIn, refusalOfHead } from "./app-refusals.ts";
+import type { CleanWords } from "./app-words.ts";
 import type { AppConnections } from "./http-connections.ts";
 import { runBounds } from "./run-bounds.ts";
-import { appFailed, appUnreachable } from "./runner.ts";
+import { type AnswerWatch, appFailed, appUnreachable } from "./runner.ts";
 import { ByteBuffer, type Memory } from "./stream/byte-buffer.ts";
 
 /**
@@ -32,8 +33,8 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
   #hasBegunAgain = false;
   #controller: Dispatcher.DispatchController | undefined;
   #interimHeads = 0;
-  /** The body in which the app may say why it refuses, and the status it has. */
-  #refusing: { readonly status: number; readonly body: ByteBuffer } | undefined;
+  /** The body in which the app may say why it refuses, and what it means without words. */
+  #refusing: Refusing | undefined;
   #isOver = false;
 
   constructor(connections: AppConnections, clock: Clock, call: HttpCall, reader: AnswerReader) {
@@ -117,19 +118,23 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
       return;
     }
     this.#call.answered?.(status);
+    this.#call.watch?.onHead(status, headers);
     const isPlain = (headers["content-encoding"] ?? "identity") === "identity";
     if (isPlain && status === 200) this.#reader.onHead(headers);
-    else if (isPlain && mayRefuse(status)) this.#beginRefusal(status);
     else if (status === 200) this.abort(appFailed("The backend compressed its answer, unasked."));
-    else this.abort(refusalOfHead(status, headers["retry-after"], () => this.#clock.unixMs()));
+    else this.#refuse(status, headers, isPlain);
   }
 
-  #beginRefusal(status: number): void {
+  #refuse(status: number, headers: AnswerHeaders, isPlain: boolean): void {
+    const byHead = refusalOfHead(status, headers["retry-after"], () => this.#clock.unixMs());
+    const hasWords = isPlain && mayRefuse(status);
+    if (!hasWords && this.#call.watch === undefined) {
+      this.abort(byHead);
+      return;
+    }
     const tooMany = `The backend answered ${status}, not 200, with too long a body to read.`;
-    this.#refusing = {
-      status,
-      body: new ByteBuffer(runBounds.appRefusalBytesMax, tooMany, this.#call.memory),
-    };
+    const body = new ByteBuffer(runBounds.appRefusalBytesMax, tooMany, this.#call.memory);
+    this.#refusing = { status, body, byHead: hasWords ? undefined : byHead };
   }
 
   #countInterim(): void {
@@ -141,24 +146,25 @@ export class HttpExchange implements Dispatcher.DispatchHandler {
 
   onResponseData(_: Dispatcher.DispatchController, bytes: Buffer): void {
     if (this.#isOver) return;
+    this.#call.watch?.onBytes(bytes);
     if (this.#refusing === undefined) this.#reader.onBytes(bytes);
-    else this.#keepRefusal(this.#refusing.body, bytes);
+    else this.#keepRefusal(this.#refusing, bytes);
   }
 
-  #keepRefusal(body: ByteBuffer, bytes: Buffer): void {
+  #keepRefusal({ body, byHead }: Refusing, bytes: Buffer): void {
     try {
       body.append(bytes);
     } catch (tooMany) {
       if (!(tooMany instanceof Refusal)) throw tooMany;
-      this.abort(tooMany);
+      this.abort(byHead ?? tooMany);
     }
   }
 
   /** What the app says with an answer that is no 200, once it is whole. */
   #refusal(): Refusal | undefined {
     if (this.#refusing === undefined) return undefined;
-    const { status, body } = this.#refusing;
-    return refusalIn(body.take(), status, this.#call.cleanWords);
+    const { status, body, byHead } = this.#refusing;
+    return byHead ?? refusalIn(body.take(), status, this.#call.cleanWords);
   }
 
   onResponseEnd(): void {
@@ -191,10 +197,25 @@ export interface HttpCall {
   readonly deadlineMs: number;
   /** Called with the status of the answer. */
   answered?(status: number): void;
+  /** Gets what the app answers. Then the body of every answer is read, up to the bound. */
+  readonly watch?: AnswerWatch | undefined;
   /** Counts what the exchange keeps of an answer that is no 200. */
   readonly memory?: Memory;
   /** Makes the words of an app that refuses fit for the caller. */
   readonly cleanWords: CleanWords;
+}
+
+/** An answer that is no 200. `byHead` is what it means if its body is not asked for words. */
+interface Refusing {
+  readonly status: number;
+  readonly body: ByteBuffer;
+  readonly byHead: Refusal | undefined;
+}
+
+/** The media type of an answer without its parameters; empty if it names none, or a strange one. */
+export function mediaTypeOf(headers: AnswerHeaders): string {
+  const type = String(headers["content-type"] ?? "").split(";", 1)[0] ?? "";
+  return /^ *[\w.+-]{1,64}\/[\w.+-]{1,64} *$/.test(type) ? type.trim().toLowerCase() : "";
 }
 
 export type AnswerHeaders = Parameters<NonNullable<Dispatcher.DispatchHandler["onResponseStart"]>>[2];

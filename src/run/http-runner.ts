@@ -6,7 +6,7 @@ import { traceHeaders } from "../http/trace-context.ts";
 import { type HeldBytes, overloaded } from "../limit/byte-budget.ts";
 import type { Redact } from "../log/redaction.ts";
 import { Refusal, refusalFrom } from "../refusal/refusal.ts";
-import { type CleanWords, createCleanWords } from "./app-refusals.ts";
+import { type CleanWords, createCleanWords } from "./app-words.ts";
 import { type HostLookup, lookupOf, trustedRoots } from "./host-lookup.ts";
 import { createHttpConnections } from "./http-connections.ts";
 import {
@@ -15,6 +15,7 @@ import {
   beginExchange,
   type HttpCall,
   type HttpExchange,
+  mediaTypeOf,
 } from "./http-exchange.ts";
 import { runBounds } from "./run-bounds.ts";
 import {
@@ -148,10 +149,7 @@ function readTarget({ url, headers }: HttpBackend, redact: Redact): Target {
     streamHeaders: accepting(streamedTypes),
     hasTraceparent: has("traceparent"),
     hasTracestate: has("tracestate"),
-    cleanWords: createCleanWords(
-      redact,
-      headers.map(({ value }) => value),
-    ),
+    cleanWords: createCleanWords(redact, headers),
   };
 }
 
@@ -167,6 +165,7 @@ function callOf(run: Run, target: Target, headers: readonly string[], deadlineMs
     body,
     deadlineMs,
     answered: (status) => run.answered?.(status),
+    watch: run.watch,
     memory: run.held,
     cleanWords: target.cleanWords,
   };
@@ -194,6 +193,7 @@ class TextReader implements AnswerReader {
   readonly #held: HeldBytes;
   readonly #body: ByteBuffer;
   #pieces: HttpPieces | undefined;
+  #type = "";
 
   constructor(
     bytesMax: number,
@@ -209,6 +209,7 @@ class TextReader implements AnswerReader {
   }
 
   onHead(headers: AnswerHeaders): void {
+    this.#type = mediaTypeOf(headers) || "no media type";
     if (isStreamType(headers["content-type"])) this.#join(headers);
   }
 
@@ -246,17 +247,29 @@ class TextReader implements AnswerReader {
       return;
     }
     try {
-      resolve(textIn(this.#body.take()));
+      resolve(textIn(this.#body.take(), this.#type));
     } catch (thrown) {
       reject(refusalFrom(thrown));
     }
   }
 }
 
-function textIn(body: Buffer): string {
-  const answer = isUtf8(body) ? jsonIn(body.toString()) : undefined;
-  if (answer === undefined) throw appFailed("The answer is not JSON in UTF-8.");
+/** Throws APP_FAILED, which says what came in place of a text, but no word of it. */
+function textIn(body: Buffer, type: string): string {
+  if (!isUtf8(body)) throw appFailed("The answer is not JSON in UTF-8.");
+  const answer = jsonIn(body.toString());
   const text = memberText(answer);
-  if (text === undefined) throw appFailed("The answer is not a JSON object with a string `text`.");
-  return text;
+  if (text !== undefined) return text;
+  if (body.length === 0) throw appFailed(`The answer is not JSON: it is empty. ${textWanted}.`);
+  if (answer === undefined) throw appFailed(`The answer is not JSON: it came as ${type}. ${textWanted}.`);
+  throw appFailed(`The answer is not a JSON object with a string \`text\`: ${shapeOf(answer)}.`);
+}
+
+const textWanted = "It must be a JSON object with a string `text`";
+
+function shapeOf(answer: unknown): string {
+  if (Array.isArray(answer)) return "it is an array";
+  if (typeof answer !== "object" || answer === null)
+    return `it is ${answer === null ? "null" : `a ${typeof answer}`}`;
+  return "text" in answer ? "its `text` is no string" : "it has no `text`";
 }

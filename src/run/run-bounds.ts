@@ -110,6 +110,12 @@ export const runBounds = {
   appRefusalBytesMax: 16 * 1024,
   /** Characters of the words for its caller. */
   appWordsMax: 1_000,
+  /** Of the faults that an app lists, how many its caller gets. */
+  appFaultsMax: 20,
+  /** Characters of what is cut out of them: of a header whose name says that it is secret. */
+  namedSecretCharactersMin: 6,
+  /** The same of any other header, if its value has letters and digits and no space. */
+  otherSecretCharactersMin: 16,
   /** The wait that an app names when it is busy is taken to be within these. */
   appBusyMsMin: 1_000,
   appBusyMsMax: 60_000,

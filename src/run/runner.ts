@@ -84,6 +84,8 @@ export interface Run {
   readonly traceContext?: TraceContext | undefined;
   /** Called with the status that the app answered: that of HTTP, or that of gRPC. */
   answered?(status: number): void;
+  /** Gets what the app answers over HTTP, beside what the run makes of it. */
+  readonly watch?: AnswerWatch;
   /**
    * What is left until the caller's deadline, in milliseconds; undefined if it named none. Absent
    * where the run goes on without its caller.
@@ -94,6 +96,12 @@ export interface Run {
    * happened already. The refusal is the run's own.
    */
   whenGone(end: (refusal: Refusal) => void): void;
+}
+
+/** Sees an answer as it comes. None of its methods throws. */
+export interface AnswerWatch {
+  onHead(status: number, headers: Readonly<Record<string, string | string[] | undefined>>): void;
+  onBytes(bytes: Buffer): void;
 }
 
 /**
@@ -217,9 +225,9 @@ export interface RunLimits {
 
 /**
  * The refusal for an app that failed after the run, or a part of it, may have been sent. `happened`
- * goes to the log: it must hold no header value, no URL and nothing of the output. It is a plain
- * string: the stack of an error would only show where Keyrun noticed, and it would be logged with
- * every run of an app that fails.
+ * goes to the log: of the answer it may hold the status and the media type alone, and no URL. It is
+ * a plain string: the stack of an error would only show where Keyrun noticed, and it would be
+ * logged with every run of an app that fails.
  */
 export function appFailed(happened: string): Refusal {
   return fail("APP_FAILED", { cause: happened, mayHaveRun: true });

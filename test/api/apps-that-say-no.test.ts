@@ -6,6 +6,7 @@ import { bodyOf, retryIn, serveGrpc, serveHttp } from "../harness/app-backends.t
 import type { RunOutcome } from "../harness/callers.ts";
 import { everyCaller } from "../harness/every-caller.ts";
 import { type IssuedKey, type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { restCaller } from "../harness/rest-caller.ts";
 import { connectStreamCallers, readAll } from "../harness/stream-callers.ts";
 
 /** What the apps answer: each says no in the words of its protocol, by the text of its run. */
@@ -24,6 +25,8 @@ beforeAll(async () => {
     told.push({ keyId, msLeft: Number(request.headers["x-keyrun-deadline-ms"]) });
     if (text === "refuse") response.writeHead(422).end(JSON.stringify({ error: { message: words } }));
     else if (text === "busy") response.writeHead(429, { "retry-after": "7" }).end();
+    else if (text === "busy alone") response.writeHead(429).end();
+    else if (text === "busy in part") response.writeHead(503, { "retry-after": "1.5" }).end();
     else if (text === "bad") response.writeHead(422).end("{}");
     else response.end('{"text":"done"}');
   });
@@ -37,7 +40,7 @@ beforeAll(async () => {
   });
   keyrun = await startKeyrun();
   const { url } = http.backend;
-  const headers = [{ name: "x-own", value: secret }];
+  const headers = [{ name: "x-own-secret", value: secret }];
   const { target } = grpc.backend;
   const timeout = { seconds: 25n, nanos: 0 };
   await keyrun.apps.createApp({
@@ -68,6 +71,22 @@ function lineOf({ headers }: RunOutcome): unknown {
   expect(lines[0]).not.toContain("order");
   return JSON.parse(lines[0]!);
 }
+
+test.each(["busy alone", "busy in part"])(
+  "an app that is %s is asked again with the same Idempotency-Key",
+  async (text) => {
+    const caller = restCaller(keyrun.publicUrl);
+    const authorization = `Bearer ${key.value}`;
+    const headers = { "idempotency-key": text.replaceAll(" ", "-") };
+    for (const asked of [1, 2]) {
+      const busy = await caller.run({ appId: "http", text, authorization, headers });
+      expect(busy).toMatchObject({ httpStatus: 503, details: [{ reason: "APP_BUSY" }, {}] });
+      expect(busy.headers.get("idempotent-replayed")).toBeNull();
+      expect(told).toHaveLength(asked);
+    }
+    caller.close();
+  },
+);
 
 test.each(Object.entries(connectStreamCallers))(
   "the app of a stream by %s knows how long its caller waits",

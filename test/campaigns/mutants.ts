@@ -295,10 +295,10 @@ export const mutants: readonly Mutant[] = [
   },
   {
     fault: "an app that refuses may repeat a header that only it was sent",
-    file: "src/run/app-refusals.ts",
-    text: "for (const secret of secrets) cut = ",
-    by: "for (const secret of [] as string[]) cut = ",
-    test: "test/run/app-refusals.test.ts",
+    file: "src/run/app-words.ts",
+    text: "all.filter(maySecret)",
+    by: "all.filter(() => false)",
+    test: "test/run/app-words.test.ts",
   },
   {
     fault: "the address of an app's host is kept for ever",

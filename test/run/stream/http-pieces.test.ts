@@ -196,7 +196,7 @@ test.each([
     "a redirect",
     (response: ServerResponse) => response.writeHead(302, { location: "/other" }),
     "",
-    "The backend answered 302, not 200.",
+    "The backend answered 302, not 200. It redirects, and Keyrun follows no redirect.",
   ],
   [
     "a compressed answer",
