@@ -66,7 +66,7 @@ export function createServices(parts: ServicesParts) {
   const runs = wireRuns({ ...parts, randomBytes }, usage);
   const { admit, limiter } = decisions;
   const { lastUses, keyEvents, keySweep, watchedUses, revokeLeakedKey } = keys;
-  const { runService, runner, idempotent, background, findRunnableApp } = runs;
+  const { runService, runner, idempotent, background, findRunnableApp, checkApp } = runs;
   return {
     admit,
     limiter,
@@ -88,7 +88,7 @@ export function createServices(parts: ServicesParts) {
       served(RunService, runService, { unaryMsMax: runMsMax }),
       served(KeyService, wireKeyService(parts, { keys, usage, decisions })),
       served(TeamService, wireTeamService(parts, { keys, usage, decisions, runs })),
-      served(AppService, wireAppService(parts, runs)),
+      served(AppService, { ...wireAppService(parts, runs), checkApp }, { unaryMsMax: runMsMax }),
     ],
   };
 }

@@ -12,6 +12,7 @@ import { fail } from "../refusal/refusal.ts";
 import { createAppRunner } from "../run/app-runner.ts";
 import { createBackgroundRuns } from "../run/background/background-runs.ts";
 import { createBackgroundService } from "../run/background/background-service.ts";
+import { createCheckApp } from "../run/check-app.ts";
 import { createIdempotentRuns } from "../run/idempotency/idempotent-runs.ts";
 import type { NameFilePaths } from "../run/resolve-host.ts";
 import { createRunService } from "../run/run-service.ts";
@@ -49,13 +50,14 @@ export type Runs = ReturnType<typeof wireRuns>;
 export function wireRuns(parts: RunsParts & { readonly randomBytes: RandomBytes }, usage: Usage) {
   const { config, clock, log, metrics, stores, caches, traces, bytes } = parts;
   const { mayAdmit, limitOf } = parts.membership;
+  const redact = parts.redact ?? createRedaction(config.keyPrefix, []);
   const runner = createAppRunner({
     clock,
     appRunsMax: config.appRunsMax,
     backgroundRunsMax: config.appBackgroundRunsMax,
     outputBytesMax: config.appOutputBytesMax,
     nameFiles: parts.nameFiles,
-    redact: parts.redact ?? createRedaction(config.keyPrefix, []),
+    redact,
   });
   const ended = { clock, countRun: usage.runEnded };
   const run = meterRuns(traces?.run(runner) ?? runner.run, metrics, ended);
@@ -137,7 +139,16 @@ export function wireRuns(parts: RunsParts & { readonly randomBytes: RandomBytes 
     startMsMax: bounds.streamQuietMs,
     checkKey,
   });
-  return { runService, runner, idempotent, background, findRunnableApp, openStreams: streams.open };
+  const checkApp = createCheckApp({ apps: stores.apps, runner, bytes, newRunId, redact });
+  return {
+    runService,
+    runner,
+    idempotent,
+    background,
+    findRunnableApp,
+    checkApp,
+    openStreams: streams.open,
+  };
 }
 
 /** In whose name this process takes on runs in the background, and who else may. */

@@ -15,7 +15,7 @@ import type { TeamRecord } from "../teams/team-store.ts";
 import { needsLongRuns, readChange, readNewApp, readUpdate, redacted } from "./app-fields.ts";
 import type { AppChange, AppRecord, AppStore, BackendRecord } from "./app-store.ts";
 
-/** `keyrun.v1.AppService`: the apps, and where their runs are sent. */
+/** `keyrun.v1.AppService` without `CheckApp`: the apps, and where their runs are sent. */
 export function createAppService(parts: {
   store: AppStore;
   teams: RecordSource<TeamRecord>;
@@ -25,7 +25,7 @@ export function createAppService(parts: {
   requireLongRuns(): void;
   /** Ends what runs of the app in the background, but not for these teams. */
   cancelRuns(runs: { readonly appId: string; readonly exceptTeamIds?: readonly string[] }): Promise<void>;
-}): ServiceMethods<typeof AppService> {
+}): Omit<ServiceMethods<typeof AppService>, "checkApp"> {
   const { store, teams, clock, changeSecurityState } = parts;
   const update = (appId: string, change: AppChange, version: number) =>
     changeSecurityState("app", async () => changeOf(await store.update(appId, change, version), false));
@@ -59,7 +59,7 @@ export function createAppService(parts: {
 
     async getApp(request) {
       const appId = readResourceId(request.appId, "app_id");
-      return { app: appMessage((await store.find(appId)) ?? missing(appId)) };
+      return { app: appMessage((await store.find(appId)) ?? missingApp(appId)) };
     },
 
     async listApps(request) {
@@ -74,7 +74,7 @@ export function createAppService(parts: {
       // A change keeps fields of the app that was read. Where another change came in between, the
       // app is read again.
       for (let tries = 0; tries < bounds.appUpdateTriesMax; tries++) {
-        const stored = (await store.find(id)) ?? missing(id);
+        const stored = (await store.find(id)) ?? missingApp(id);
         const change = readChange(message, paths, stored);
         if (needsLongRuns(message, change)) parts.requireLongRuns();
         const changed = await whileTeamsStay(
@@ -98,7 +98,7 @@ export function createAppService(parts: {
       const isDeletedNow = await remove(appId);
       // Also where it was deleted before: the end of that deletion may be missing.
       await parts.cancelRuns({ appId });
-      return isDeletedNow ? {} : missing(appId);
+      return isDeletedNow ? {} : missingApp(appId);
     },
 
     async listRunnableApps(request) {
@@ -129,9 +129,11 @@ function earlier(change: AppChange, stored: AppRecord): AppChange {
   };
 }
 
-// The sentence in the table of reasons is for callers who run an app. Here no team's right is in
-// question, so the sentence is shorter.
-function missing(appId: string): never {
+/**
+ * The sentence in the table of reasons is for callers who run an app. Here no team's right is in
+ * question, so the sentence is shorter.
+ */
+export function missingApp(appId: string): never {
   throw fail("APP_NOT_FOUND", { problem: `There is no app \`${appId}\`.`, metadata: { app_id: appId } });
 }
 

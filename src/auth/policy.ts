@@ -74,6 +74,7 @@ const rows: Readonly<Record<string, PolicyRow>> = {
   "keyrun.v1.AppService.ListApps": service,
   "keyrun.v1.AppService.UpdateApp": service,
   "keyrun.v1.AppService.DeleteApp": service,
+  "keyrun.v1.AppService.CheckApp": service,
   "keyrun.v1.AppService.ListRunnableApps": serviceOrMember,
 
   "keyrun.v1.ServiceTokenService.CreateServiceToken": service,

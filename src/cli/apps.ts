@@ -4,12 +4,13 @@ import { type Command, Option } from "commander";
 import type { AppBackendJson, AppJson } from "#gen/keyrun/v1/app_pb.ts";
 import { programName } from "../base/program.ts";
 import { append, commandGroup, rpcCommand, withConfirmation } from "./command-words.ts";
+import type { Connection } from "./connection.ts";
 import { CallRefused, wrongUse } from "./failures.ts";
 import { wholeList } from "./lists.ts";
 import { printFields, printTable, timeWords } from "./table.ts";
 import { answer, type ConfirmOption, type JsonOption, type Terminal } from "./terminal.ts";
 
-/** `apps create | update | show | list | delete`. */
+/** `apps create | update | show | list | check | delete`. */
 export function addAppCommands(program: Command, terminal: Terminal): void {
   const apps = commandGroup(program, "apps", {
     does: "Manage the apps that teams run.",
@@ -65,6 +66,17 @@ export function addAppCommands(program: Command, terminal: Terminal): void {
   rpcCommand(apps, "list", { does: "List all apps.", examples: ["apps list"], table: true }).action(
     (options: JsonOption) => listApps(terminal, options),
   );
+
+  rpcCommand(apps, "check", {
+    does: "Send an app a real run, and say what came and what is missing. Exit 0: it works, 1: it does not.",
+    examples: ["apps check shout", "apps check shout --text 'What is 2 + 2?' --json"],
+  })
+    .argument("<app_id>", "the app")
+    .option("--text <text>", "what to send", "hello")
+    .action(async (appId: string, options: JsonOption & { readonly text: string }) => {
+      const { checkApp } = await import("./apps-check.ts");
+      await checkApp(terminal, appId, options);
+    });
 
   const deletion = rpcCommand(apps, "delete", {
     does: "Delete an app. Its runs in the background are cancelled, the others end by themselves.",
@@ -144,6 +156,7 @@ async function createApp(terminal: Terminal, appId: string, options: AppOptions 
   await answer(terminal, options, message, () =>
     terminal.print(`App ${appId} is created, for ${teamWords(message.app)}.`),
   );
+  await warnUnlessReached(terminal, apps, appId);
 }
 
 async function updateApp(terminal: Terminal, appId: string, options: AppOptions & JsonOption): Promise<void> {
@@ -170,6 +183,12 @@ async function updateApp(terminal: Terminal, appId: string, options: AppOptions 
   await answer(terminal, options, message, () =>
     terminal.print(`App ${appId} is changed. ${teamWords(message.app, "It is for")}.`),
   );
+  if (namesAddress(options)) await warnUnlessReached(terminal, apps, appId);
+}
+
+async function warnUnlessReached(terminal: Terminal, apps: Connection["apps"], appId: string): Promise<void> {
+  const { warnUnlessReached: warn } = await import("./apps-check.ts");
+  await warn(terminal, apps, appId);
 }
 
 function readTimeouts({ timeout, streamTimeout, backgroundTimeout }: AppOptions): AppJson {
@@ -265,11 +284,14 @@ function kindOf({ http, grpc }: AppBackendJson): "echo" | "http" | "grpc" {
   return grpc === undefined ? "echo" : "grpc";
 }
 
+/** Whether an option says where the app's server is. */
+function namesAddress({ backend, url, target, tls }: AppOptions): boolean {
+  return [backend, url, target, tls].some((each) => each !== undefined);
+}
+
 /** Whether an option says something about the backend. */
-function namesBackend({ backend, url, header, headers, target, tls }: AppOptions): boolean {
-  return [backend, url, header, headers === false || undefined, target, tls].some(
-    (each) => each !== undefined,
-  );
+function namesBackend(options: AppOptions): boolean {
+  return namesAddress(options) || options.header !== undefined || options.headers === false;
 }
 
 /**

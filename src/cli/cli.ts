@@ -18,6 +18,7 @@ import { addTeamCommands } from "./teams.ts";
 import {
   type CliWorld,
   createStyle,
+  printableJson,
   printableOutput,
   printableText,
   type Terminal,
@@ -70,12 +71,20 @@ export function createCli(world: CliWorld): { run(argv: readonly string[]): Prom
         if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
         const failure = await commandFailure(error, left);
         terminal.note(createStyle(wantsColour(world.env, world.stderr)).bad(failure.message));
+        const { json, stream } = left.command?.opts() ?? {};
+        // A stream is a message a line, and its failure is one, too.
+        if (json) terminal.print(errorJson(failure, world, stream ? 0 : 2));
         return failure.exitCode;
       } finally {
         left.connection?.close();
       }
     },
   };
+}
+
+/** What a program that asked for JSON gets: as standard error, it repeats no key. */
+function errorJson({ error }: CommandFailure, { env }: CliWorld, indentation: number): string {
+  return createRedaction(keyPrefix(env), [])(printableJson({ error }, indentation));
 }
 
 /** What a command leaves when it ends. */

@@ -175,10 +175,11 @@ type UnaryCalls<Service extends DescService> = {
     ? Name
     : never]: (
     request: MessageJsonType<Service["method"][Name]["input"]>,
+    msMax?: number,
   ) => Promise<MessageJsonType<Service["method"][Name]["output"]>>;
 };
 
-/** The deadline of every call. */
+/** The deadline of a call that names no other. */
 export const rpcMsMax = 10_000;
 const answerBytesMax = 16 * 1024 * 1024;
 const connectionsMax = 4;
@@ -196,16 +197,16 @@ function openClient({ address, serviceToken }: Peer, tls: SecureContextOptions |
   const headers = {
     "content-type": "application/json",
     "connect-protocol-version": "1",
-    "connect-timeout-ms": String(rpcMsMax),
     // For the names of actors in records.
     [clientHeader]: "command-line" satisfies DeclaredClient,
     ...(serviceToken !== undefined && { authorization: `Bearer ${serviceToken}` }),
   };
 
-  async function call(path: string, message: unknown): Promise<unknown> {
-    const signal = AbortSignal.timeout(rpcMsMax);
+  async function call(path: string, message: unknown, msMax = rpcMsMax): Promise<unknown> {
+    const signal = AbortSignal.timeout(msMax);
+    const timed = { ...headers, "connect-timeout-ms": String(msMax) };
     try {
-      const sent = request(`${origin}/${path}`, { ...tls, agent, method: "POST", headers, signal });
+      const sent = request(`${origin}/${path}`, { ...tls, agent, method: "POST", headers: timed, signal });
       sent.end(JSON.stringify(message));
       const [response]: IncomingMessage[] = await once(sent, "response");
       // The error of a connection that breaks from here on reaches the reader of the response.
@@ -222,7 +223,8 @@ function openClient({ address, serviceToken }: Peer, tls: SecureContextOptions |
     calls<Service extends DescService>(name: string): UnaryCalls<Service> {
       // The type comes from the same proto as the server, which answers with this JSON or refuses.
       return new Proxy({} as UnaryCalls<Service>, {
-        get: (_, method) => (message: unknown) => call(`${name}/${rpcName(String(method))}`, message),
+        get: (_, method) => (message: unknown, msMax?: number) =>
+          call(`${name}/${rpcName(String(method))}`, message, msMax),
       });
     },
     close: () => agent.destroy(),

@@ -6,10 +6,17 @@ export class CommandFailure extends Error {
   override readonly name = "CommandFailure";
   /** 1: the command failed. 2: its arguments are wrong. */
   readonly exitCode: 1 | 2;
+  /** The error for programs, in the form of docs/errors.md as far as it is known. */
+  readonly error: object;
 
-  constructor(sentence: string, { exitCode = 1, cause }: { exitCode?: 1 | 2; cause?: unknown } = {}) {
+  constructor(
+    sentence: string,
+    { exitCode = 1, cause, error }: { exitCode?: 1 | 2; cause?: unknown; error?: object } = {},
+  ) {
     super(sentence, { cause });
     this.exitCode = exitCode;
+    const code = cause instanceof CallRefused ? cause.reason?.toLowerCase() : undefined;
+    this.error = error ?? { ...(code !== undefined && { code }), message: sentence };
   }
 }
 

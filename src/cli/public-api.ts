@@ -156,17 +156,27 @@ export function accepted(answer: ApiAnswer): ApiAnswer {
 }
 
 function refusal({ status, headers, message }: ApiAnswer): CommandFailure {
-  const { message: words = "", requestId = "" } = errorIn(message) ?? {};
+  const error = errorIn(message) ?? {};
+  const { message: words = "", requestId = "", code = "" } = error;
   const seconds = headers["retry-after"];
   const hints = [
     // The words of some refusals say it themselves.
     ...(seconds !== undefined && !words.includes("Try again in") ? [`Try again in ${seconds} s.`] : []),
-    ...(status === 500 ? [`Tell the operator the request id ${requestId}.`] : []),
+    ...(requestId === "" ? [] : [idWords(requestId, code, status)]),
   ];
-  return new CommandFailure([words, ...hints].join(" "));
+  return new CommandFailure([words, ...hints].join(" "), { error });
+}
+
+/** The cause is in the log of Keyrun, and of a fault of the app, a check shows it, too. */
+function idWords(requestId: string, code: string, status: number): string {
+  if (/^app_(?:failed|unreachable|timeout)$/.test(code)) {
+    return `The operator finds the cause in Keyrun's log, under the request id ${requestId}, or by \`${programName} apps check\`.`;
+  }
+  return status === 500 ? `Tell the operator the request id ${requestId}.` : `(request id ${requestId})`;
 }
 
 interface ErrorWords {
+  readonly code?: string;
   readonly message?: string;
   readonly requestId?: string;
 }

@@ -7,6 +7,7 @@ import { type Refusal, unavailable } from "../refusal/refusal.ts";
 import { createGrpcRunner } from "./grpc-runner.ts";
 import { createHostLookup } from "./host-lookup.ts";
 import { createHttpRunner } from "./http-runner.ts";
+import { reachBackend } from "./reach-app.ts";
 import { createResolveHost, type NameFilePaths } from "./resolve-host.ts";
 import { runBounds } from "./run-bounds.ts";
 import { RunningRuns } from "./run-limits.ts";
@@ -34,6 +35,8 @@ import { RunningStreams } from "./stream/running-streams.ts";
 export interface AppRunner {
   readonly run: Runner;
   readonly stream: StreamRunner;
+  /** As `reachBackend`; at once for the built-in app. */
+  reach(backend: BackendRecord): Promise<void>;
   /** What a trace says of a call of this backend; undefined for the built-in one. */
   traceOf(backend: BackendRecord, isStreamed: boolean): CallTrace | undefined;
   /**
@@ -114,6 +117,9 @@ export function createAppRunner({
       return streams.open(run, (deadlineMs) =>
         backend.kind === "echo" ? echoOf(run) : runnerOf(backend).stream(run, backend, deadlineMs),
       );
+    },
+    async reach(backend) {
+      if (backend.kind !== "echo") await reachBackend(backend, hosts);
     },
     traceOf: (backend, isStreamed) =>
       backend.kind === "echo" ? undefined : runnerOf(backend).traceOf(backend, isStreamed),

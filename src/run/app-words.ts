@@ -82,6 +82,11 @@ function faultsIn(detail: unknown): string | undefined {
   return faults.length === 0 ? undefined : faults.join("; ");
 }
 
+/** Whether the body is FastAPI's list of faults: it wants other fields than Keyrun sends. */
+export function listsFaults(body: Buffer): boolean {
+  return faultsIn(membersOf(jsonIn(body)).detail) !== undefined;
+}
+
 function membersOf(value: unknown): Readonly<Record<string, unknown>> {
   return typeof value === "object" && value !== null ? { ...value } : {};
 }

@@ -213,7 +213,7 @@ interface Refusing {
 }
 
 /** The media type of an answer without its parameters; empty if it names none, or a strange one. */
-export function mediaTypeOf(headers: AnswerHeaders): string {
+export function mediaTypeOf(headers: { readonly "content-type"?: string | string[] | undefined }): string {
   const type = String(headers["content-type"] ?? "").split(";", 1)[0] ?? "";
   return /^ *[\w.+-]{1,64}\/[\w.+-]{1,64} *$/.test(type) ? type.trim().toLowerCase() : "";
 }

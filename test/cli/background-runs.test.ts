@@ -209,12 +209,16 @@ test("a run that is not there, and a list that is refused, are told in Keyrun's 
     ["runs", "show", runId],
     ["runs", "cancel", runId],
   ]) {
-    expect(await run(argv)).toEqual({ code: 1, stdout: "", stderr: "There is no such run.\n" });
+    expect(await run(argv)).toEqual({
+      code: 1,
+      stdout: "",
+      stderr: "There is no such run. (request id r)\n",
+    });
   }
   expect(await run(["runs", "list"])).toEqual({
     code: 1,
     stdout: "",
-    stderr: "The team has used its 60 requests a minute.\n",
+    stderr: "The team has used its 60 requests a minute. (request id r)\n",
   });
 });
 

@@ -135,7 +135,7 @@ test("a refusal is told in Keyrun's words on standard error, with exit status 1"
   const revoked = await teamKey();
   await keyrun.keys.revokeKey({ teamId: revoked.teamId, keyId: revoked.id });
   const cases: [string[], string | undefined, RegExp][] = [
-    [["nowhere", "x"], undefined, /^The team has no app with this id\. Check the app id\.\n$/],
+    [["nowhere", "x"], undefined, /^The team has no app with this id\. Check the app id\. \(/],
     [["other", "x"], restricted.value, /^The API key is restricted to other apps\. .*\n$/],
     [["echo", "x"], revoked.value, /^The API key was revoked at .*\n$/],
     [["echo", "x"], keyrun.unknownKey(), /^The API key is incomplete or not known\. .*\n$/],
@@ -146,7 +146,13 @@ test("a refusal is told in Keyrun's words on standard error, with exit status 1"
       const refused = await run(["run", ...args, ...options], {
         ...(key && { env: { KEYRUN_API_KEY: key } }),
       });
-      expect(refused).toEqual({ code: 1, stdout: "", stderr: expect.stringMatching(words) });
+      expect(refused).toMatchObject({ code: 1, stderr: expect.stringMatching(words) });
+      const [, id] = /\(request id ([\w-]+)\)\n$/.exec(refused.stderr) ?? [];
+      expect(id).toBeDefined();
+      const { error } = options.includes("--json") ? JSON.parse(refused.stdout) : {};
+      if (options.includes("--json")) expect(refused.stderr).toContain(error.message);
+      else expect(refused.stdout).toBe("");
+      if (error) expect(error).toMatchObject({ code: expect.any(String), requestId: id });
     }
   }
 });
@@ -156,7 +162,9 @@ test("a text that is far longer than Keyrun takes is refused in its words, and n
     expect(await run(["run", "echo"], { stdin: Array(10).fill("x".repeat(1024 * 1024)) })).toEqual({
       code: 1,
       stdout: "",
-      stderr: "The body is larger than 2000 bytes. Send a smaller body.\n",
+      stderr: expect.stringMatching(
+        /^The body is larger than 2000 bytes. Send a smaller body. \(request id /,
+      ),
     });
   }
 });
@@ -171,7 +179,9 @@ test("at the limit, a refusal says once how long to wait", async () => {
     expect(await call(...options)).toEqual({
       code: 1,
       stdout: "",
-      stderr: "The key has used its 1 requests a minute. Try again in 60 s.\n",
+      stderr: expect.stringMatching(
+        /^The key has used its 1 requests a minute\. Try again in 60 s\. \(request id [\w-]+\)\n$/,
+      ),
     });
   }
 });
@@ -188,7 +198,7 @@ test("a Retry-After that the words don't tell is told, and the request id of a f
   });
   const stderrOf = async (app: string) =>
     (await run(["run", app, "x"], { env: { KEYRUN_URL: server.url } })).stderr;
-  expect(await stderrOf("busy")).toBe("The app is busy. Try again in 7 s.\n");
+  expect(await stderrOf("busy")).toBe("The app is busy. Try again in 7 s. (request id req-1)\n");
   expect(await stderrOf("broken")).toBe("Something failed. Tell the operator the request id req-1.\n");
 });
 
@@ -336,7 +346,26 @@ test("a stream that breaks off, or whose app fails, ends with exit status 1 afte
   await keyrun.apps.createApp({ app: { id: "half", backend: { kind: { case: "http", value: { url } } } } });
   const failed = await run(["run", "half", "--stream", "x"]);
   expect(failed).toMatchObject({ code: 1, stdout: "half" });
-  expect(failed.stderr).toMatch(/^The app failed/);
+  expect(failed.stderr).toMatch(
+    /^The app failed.* under the request id [\w-]+, or by `\.\/keyrun apps check`\.\n$/,
+  );
+  const asJson = await run(["run", "half", "--stream", "--json", "x"]);
+  const lines = asJson.stdout
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+  expect(asJson.code).toBe(1);
+  expect(lines.at(-1)).toMatchObject({ error: { code: "app_failed", requestId: expect.any(String) } });
+});
+
+test("a failure that Keyrun has not answered is JSON, too, for a program that asked for it", async () => {
+  const nowhere = { KEYRUN_URL: `http://127.0.0.1:${await freePort()}` };
+  const { code, stdout, stderr } = await run(["run", "echo", "--json", "x"], { env: nowhere });
+  expect(code).toBe(1);
+  expect(`${JSON.parse(stdout).error.message}\n`).toBe(stderr);
+  const wrong = await run(["run", "echo", "--json", "--stream", "--background", "x"]);
+  expect(wrong.code).toBe(2);
+  expect(`${JSON.parse(wrong.stdout).error.message}\n`).toBe(wrong.stderr);
 });
 
 test.each<[string[], RegExp]>([

@@ -196,6 +196,7 @@ export const readingCommands: ReadonlyMap<string, (keyrun: Keyrun) => Promise<Co
     "members list": async () => ({ args: ["demo"] }),
     "preview list": async () => ({ args: [] }),
     "apps show": async () => ({ args: ["echo"] }),
+    "apps check": async () => ({ args: ["echo"] }),
     "apps list": async () => ({ args: [] }),
     "keys list": async () => ({ args: ["--team", "demo", "--revoked"] }),
     "keys show": async (keyrun: Keyrun) => ({ args: (await ofKey(keyrun)).args }),

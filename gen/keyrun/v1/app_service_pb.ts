@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file keyrun/v1/app_service.proto.
  */
 export const file_keyrun_v1_app_service: GenFile = /*@__PURE__*/
-  fileDesc("ChtrZXlydW4vdjEvYXBwX3NlcnZpY2UucHJvdG8SCWtleXJ1bi52MSIvChBDcmVhdGVBcHBSZXF1ZXN0EhsKA2FwcBgBIAEoCzIOLmtleXJ1bi52MS5BcHAiMAoRQ3JlYXRlQXBwUmVzcG9uc2USGwoDYXBwGAEgASgLMg4ua2V5cnVuLnYxLkFwcCIfCg1HZXRBcHBSZXF1ZXN0Eg4KBmFwcF9pZBgBIAEoCSItCg5HZXRBcHBSZXNwb25zZRIbCgNhcHAYASABKAsyDi5rZXlydW4udjEuQXBwIjgKD0xpc3RBcHBzUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSJJChBMaXN0QXBwc1Jlc3BvbnNlEhwKBGFwcHMYASADKAsyDi5rZXlydW4udjEuQXBwEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJgChBVcGRhdGVBcHBSZXF1ZXN0EhsKA2FwcBgBIAEoCzIOLmtleXJ1bi52MS5BcHASLwoLdXBkYXRlX21hc2sYAiABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrIjAKEVVwZGF0ZUFwcFJlc3BvbnNlEhsKA2FwcBgBIAEoCzIOLmtleXJ1bi52MS5BcHAiIgoQRGVsZXRlQXBwUmVxdWVzdBIOCgZhcHBfaWQYASABKAkiEwoRRGVsZXRlQXBwUmVzcG9uc2UiUQoXTGlzdFJ1bm5hYmxlQXBwc1JlcXVlc3QSDwoHdGVhbV9pZBgBIAEoCRIRCglwYWdlX3NpemUYAiABKAUSEgoKcGFnZV90b2tlbhgDIAEoCSJZChhMaXN0UnVubmFibGVBcHBzUmVzcG9uc2USJAoEYXBwcxgBIAMoCzIWLmtleXJ1bi52MS5SdW5uYWJsZUFwcBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkiLwoLUnVubmFibGVBcHASCgoCaWQYASABKAkSFAoMZGlzcGxheV9uYW1lGAIgASgJMtEDCgpBcHBTZXJ2aWNlEkgKCUNyZWF0ZUFwcBIbLmtleXJ1bi52MS5DcmVhdGVBcHBSZXF1ZXN0Ghwua2V5cnVuLnYxLkNyZWF0ZUFwcFJlc3BvbnNlIgASPwoGR2V0QXBwEhgua2V5cnVuLnYxLkdldEFwcFJlcXVlc3QaGS5rZXlydW4udjEuR2V0QXBwUmVzcG9uc2UiABJFCghMaXN0QXBwcxIaLmtleXJ1bi52MS5MaXN0QXBwc1JlcXVlc3QaGy5rZXlydW4udjEuTGlzdEFwcHNSZXNwb25zZSIAEkgKCVVwZGF0ZUFwcBIbLmtleXJ1bi52MS5VcGRhdGVBcHBSZXF1ZXN0Ghwua2V5cnVuLnYxLlVwZGF0ZUFwcFJlc3BvbnNlIgASSAoJRGVsZXRlQXBwEhsua2V5cnVuLnYxLkRlbGV0ZUFwcFJlcXVlc3QaHC5rZXlydW4udjEuRGVsZXRlQXBwUmVzcG9uc2UiABJdChBMaXN0UnVubmFibGVBcHBzEiIua2V5cnVuLnYxLkxpc3RSdW5uYWJsZUFwcHNSZXF1ZXN0GiMua2V5cnVuLnYxLkxpc3RSdW5uYWJsZUFwcHNSZXNwb25zZSIAYgZwcm90bzM", [file_google_protobuf_field_mask, file_keyrun_v1_app]);
+  fileDesc("ChtrZXlydW4vdjEvYXBwX3NlcnZpY2UucHJvdG8SCWtleXJ1bi52MSIvChBDcmVhdGVBcHBSZXF1ZXN0EhsKA2FwcBgBIAEoCzIOLmtleXJ1bi52MS5BcHAiMAoRQ3JlYXRlQXBwUmVzcG9uc2USGwoDYXBwGAEgASgLMg4ua2V5cnVuLnYxLkFwcCIfCg1HZXRBcHBSZXF1ZXN0Eg4KBmFwcF9pZBgBIAEoCSItCg5HZXRBcHBSZXNwb25zZRIbCgNhcHAYASABKAsyDi5rZXlydW4udjEuQXBwIjgKD0xpc3RBcHBzUmVxdWVzdBIRCglwYWdlX3NpemUYASABKAUSEgoKcGFnZV90b2tlbhgCIAEoCSJJChBMaXN0QXBwc1Jlc3BvbnNlEhwKBGFwcHMYASADKAsyDi5rZXlydW4udjEuQXBwEhcKD25leHRfcGFnZV90b2tlbhgCIAEoCSJgChBVcGRhdGVBcHBSZXF1ZXN0EhsKA2FwcBgBIAEoCzIOLmtleXJ1bi52MS5BcHASLwoLdXBkYXRlX21hc2sYAiABKAsyGi5nb29nbGUucHJvdG9idWYuRmllbGRNYXNrIjAKEVVwZGF0ZUFwcFJlc3BvbnNlEhsKA2FwcBgBIAEoCzIOLmtleXJ1bi52MS5BcHAiIgoQRGVsZXRlQXBwUmVxdWVzdBIOCgZhcHBfaWQYASABKAkiEwoRRGVsZXRlQXBwUmVzcG9uc2UiRQoPQ2hlY2tBcHBSZXF1ZXN0Eg4KBmFwcF9pZBgBIAEoCRIMCgR0ZXh0GAIgASgJEhQKDGNvbm5lY3Rfb25seRgDIAEoCCKYAQoQQ2hlY2tBcHBSZXNwb25zZRIRCglzdWNjZWVkZWQYASABKAgSDgoGcmVhc29uGAIgASgJEg8KB3Byb2JsZW0YAyABKAkSDgoGYWR2aWNlGAQgASgJEg4KBnN0YXR1cxgFIAEoCRISCgptZWRpYV90eXBlGAYgASgJEgwKBGJvZHkYByABKAkSDgoGb3V0cHV0GAggASgJIlEKF0xpc3RSdW5uYWJsZUFwcHNSZXF1ZXN0Eg8KB3RlYW1faWQYASABKAkSEQoJcGFnZV9zaXplGAIgASgFEhIKCnBhZ2VfdG9rZW4YAyABKAkiWQoYTGlzdFJ1bm5hYmxlQXBwc1Jlc3BvbnNlEiQKBGFwcHMYASADKAsyFi5rZXlydW4udjEuUnVubmFibGVBcHASFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJIi8KC1J1bm5hYmxlQXBwEgoKAmlkGAEgASgJEhQKDGRpc3BsYXlfbmFtZRgCIAEoCTKYBAoKQXBwU2VydmljZRJICglDcmVhdGVBcHASGy5rZXlydW4udjEuQ3JlYXRlQXBwUmVxdWVzdBocLmtleXJ1bi52MS5DcmVhdGVBcHBSZXNwb25zZSIAEj8KBkdldEFwcBIYLmtleXJ1bi52MS5HZXRBcHBSZXF1ZXN0Ghkua2V5cnVuLnYxLkdldEFwcFJlc3BvbnNlIgASRQoITGlzdEFwcHMSGi5rZXlydW4udjEuTGlzdEFwcHNSZXF1ZXN0Ghsua2V5cnVuLnYxLkxpc3RBcHBzUmVzcG9uc2UiABJICglVcGRhdGVBcHASGy5rZXlydW4udjEuVXBkYXRlQXBwUmVxdWVzdBocLmtleXJ1bi52MS5VcGRhdGVBcHBSZXNwb25zZSIAEkgKCURlbGV0ZUFwcBIbLmtleXJ1bi52MS5EZWxldGVBcHBSZXF1ZXN0Ghwua2V5cnVuLnYxLkRlbGV0ZUFwcFJlc3BvbnNlIgASRQoIQ2hlY2tBcHASGi5rZXlydW4udjEuQ2hlY2tBcHBSZXF1ZXN0Ghsua2V5cnVuLnYxLkNoZWNrQXBwUmVzcG9uc2UiABJdChBMaXN0UnVubmFibGVBcHBzEiIua2V5cnVuLnYxLkxpc3RSdW5uYWJsZUFwcHNSZXF1ZXN0GiMua2V5cnVuLnYxLkxpc3RSdW5uYWJsZUFwcHNSZXNwb25zZSIAYgZwcm90bzM", [file_google_protobuf_field_mask, file_keyrun_v1_app]);
 
 /**
  * The app to create.
@@ -403,6 +403,212 @@ export const DeleteAppResponseSchema: GenMessage<DeleteAppResponse, {jsonType: D
   messageDesc(file_keyrun_v1_app_service, 9);
 
 /**
+ * The app to check.
+ *
+ * @generated from message keyrun.v1.CheckAppRequest
+ */
+export type CheckAppRequest = Message<"keyrun.v1.CheckAppRequest"> & {
+  /**
+   * Required. The app's id. Example: "echo".
+   *
+   * @generated from field: string app_id = 1;
+   */
+  appId: string;
+
+  /**
+   * Optional. The text that the app is sent. The default is an empty text.
+   * Example: "hello".
+   *
+   * @generated from field: string text = 2;
+   */
+  text: string;
+
+  /**
+   * Optional. Only opens a connection to the app's server, and sends no run.
+   *
+   * @generated from field: bool connect_only = 3;
+   */
+  connectOnly: boolean;
+};
+
+/**
+ * The app to check.
+ *
+ * @generated from message keyrun.v1.CheckAppRequest
+ */
+export type CheckAppRequestJson = {
+  /**
+   * Required. The app's id. Example: "echo".
+   *
+   * @generated from field: string app_id = 1;
+   */
+  appId?: string;
+
+  /**
+   * Optional. The text that the app is sent. The default is an empty text.
+   * Example: "hello".
+   *
+   * @generated from field: string text = 2;
+   */
+  text?: string;
+
+  /**
+   * Optional. Only opens a connection to the app's server, and sends no run.
+   *
+   * @generated from field: bool connect_only = 3;
+   */
+  connectOnly?: boolean;
+};
+
+/**
+ * Describes the message keyrun.v1.CheckAppRequest.
+ * Use `create(CheckAppRequestSchema)` to create a new message.
+ */
+export const CheckAppRequestSchema: GenMessage<CheckAppRequest, {jsonType: CheckAppRequestJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_app_service, 10);
+
+/**
+ * What came of it. Words of the app are cut to 1000 characters, and what may be
+ * a secret of the app's or a key is taken out.
+ *
+ * @generated from message keyrun.v1.CheckAppResponse
+ */
+export type CheckAppResponse = Message<"keyrun.v1.CheckAppResponse"> & {
+  /**
+   * Output only. Whether a run of the app succeeds. With `connect_only`, whether
+   * a run would get a connection.
+   *
+   * @generated from field: bool succeeded = 1;
+   */
+  succeeded: boolean;
+
+  /**
+   * Output only. The reason with which a run is refused. It is empty if the
+   * check succeeded. Example: "APP_FAILED".
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+
+  /**
+   * Output only. What is wrong or missing. For APP_REFUSED, the words of the app.
+   *
+   * @generated from field: string problem = 3;
+   */
+  problem: string;
+
+  /**
+   * Output only. How to mend it.
+   *
+   * @generated from field: string advice = 4;
+   */
+  advice: string;
+
+  /**
+   * Output only. The status that the app answered, of HTTP or of gRPC. It is
+   * empty if the app did not answer. Examples: "422", "3 INVALID_ARGUMENT".
+   *
+   * @generated from field: string status = 5;
+   */
+  status: string;
+
+  /**
+   * Output only. The media type of an answer over HTTP. Example: "text/html".
+   *
+   * @generated from field: string media_type = 6;
+   */
+  mediaType: string;
+
+  /**
+   * Output only. The beginning of the body of an answer over HTTP.
+   *
+   * @generated from field: string body = 7;
+   */
+  body: string;
+
+  /**
+   * Output only. The beginning of the output, if the check succeeded.
+   *
+   * @generated from field: string output = 8;
+   */
+  output: string;
+};
+
+/**
+ * What came of it. Words of the app are cut to 1000 characters, and what may be
+ * a secret of the app's or a key is taken out.
+ *
+ * @generated from message keyrun.v1.CheckAppResponse
+ */
+export type CheckAppResponseJson = {
+  /**
+   * Output only. Whether a run of the app succeeds. With `connect_only`, whether
+   * a run would get a connection.
+   *
+   * @generated from field: bool succeeded = 1;
+   */
+  succeeded?: boolean;
+
+  /**
+   * Output only. The reason with which a run is refused. It is empty if the
+   * check succeeded. Example: "APP_FAILED".
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason?: string;
+
+  /**
+   * Output only. What is wrong or missing. For APP_REFUSED, the words of the app.
+   *
+   * @generated from field: string problem = 3;
+   */
+  problem?: string;
+
+  /**
+   * Output only. How to mend it.
+   *
+   * @generated from field: string advice = 4;
+   */
+  advice?: string;
+
+  /**
+   * Output only. The status that the app answered, of HTTP or of gRPC. It is
+   * empty if the app did not answer. Examples: "422", "3 INVALID_ARGUMENT".
+   *
+   * @generated from field: string status = 5;
+   */
+  status?: string;
+
+  /**
+   * Output only. The media type of an answer over HTTP. Example: "text/html".
+   *
+   * @generated from field: string media_type = 6;
+   */
+  mediaType?: string;
+
+  /**
+   * Output only. The beginning of the body of an answer over HTTP.
+   *
+   * @generated from field: string body = 7;
+   */
+  body?: string;
+
+  /**
+   * Output only. The beginning of the output, if the check succeeded.
+   *
+   * @generated from field: string output = 8;
+   */
+  output?: string;
+};
+
+/**
+ * Describes the message keyrun.v1.CheckAppResponse.
+ * Use `create(CheckAppResponseSchema)` to create a new message.
+ */
+export const CheckAppResponseSchema: GenMessage<CheckAppResponse, {jsonType: CheckAppResponseJson}> = /*@__PURE__*/
+  messageDesc(file_keyrun_v1_app_service, 11);
+
+/**
  * The team whose apps to list.
  *
  * @generated from message keyrun.v1.ListRunnableAppsRequest
@@ -467,7 +673,7 @@ export type ListRunnableAppsRequestJson = {
  * Use `create(ListRunnableAppsRequestSchema)` to create a new message.
  */
 export const ListRunnableAppsRequestSchema: GenMessage<ListRunnableAppsRequest, {jsonType: ListRunnableAppsRequestJson}> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_app_service, 10);
+  messageDesc(file_keyrun_v1_app_service, 12);
 
 /**
  * A page of apps.
@@ -516,7 +722,7 @@ export type ListRunnableAppsResponseJson = {
  * Use `create(ListRunnableAppsResponseSchema)` to create a new message.
  */
 export const ListRunnableAppsResponseSchema: GenMessage<ListRunnableAppsResponse, {jsonType: ListRunnableAppsResponseJson}> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_app_service, 11);
+  messageDesc(file_keyrun_v1_app_service, 13);
 
 /**
  * An app as the members of a team see it.
@@ -565,7 +771,7 @@ export type RunnableAppJson = {
  * Use `create(RunnableAppSchema)` to create a new message.
  */
 export const RunnableAppSchema: GenMessage<RunnableApp, {jsonType: RunnableAppJson}> = /*@__PURE__*/
-  messageDesc(file_keyrun_v1_app_service, 12);
+  messageDesc(file_keyrun_v1_app_service, 14);
 
 /**
  * Manages the apps that teams run.
@@ -623,6 +829,18 @@ export const AppService: GenService<{
     methodKind: "unary";
     input: typeof DeleteAppRequestSchema;
     output: typeof DeleteAppResponseSchema;
+  },
+  /**
+   * Sends the app a run, and says what came of it and how to mend what is wrong.
+   * It is a real run: the app does its work. No key, team or limit has a part in
+   * it, it is in no usage, and the app sees an empty `team_id` and `key_id`.
+   *
+   * @generated from rpc keyrun.v1.AppService.CheckApp
+   */
+  checkApp: {
+    methodKind: "unary";
+    input: typeof CheckAppRequestSchema;
+    output: typeof CheckAppResponseSchema;
   },
   /**
    * Lists the apps that a team may run, ordered by id. The answer says nothing

@@ -124,7 +124,7 @@ const readOnly: ReadonlySet<DescMethod> = new Set<DescMethod>([
   ...only(KeyService, "listKeys", "watchKeys", "verifyKey", "getUsage"),
   ...only(TeamService, "getTeam", "listTeams", "listMembers", "getRateLimit"),
   ...only(TeamService, "getPreviewAccess", "listPreviewAccess"),
-  ...only(AppService, "getApp", "listApps", "listRunnableApps"),
+  ...only(AppService, "getApp", "listApps", "listRunnableApps", "checkApp"),
   ...only(SessionService, "getSession"),
   ...only(ServiceTokenService, "listServiceTokens"),
 ]);

@@ -1,0 +1,127 @@
+// What to do about an app that a check has found at fault: one row for each usual mistake.
+
+import type { AppRecord } from "../apps/app-store.ts";
+import type { Reason } from "../refusal/reasons.ts";
+import { listsFaults } from "./app-words.ts";
+import type { SeenAnswer } from "./seen-answer.ts";
+
+/** What a check knows of a run that the app did not do. */
+export interface Finding {
+  readonly app: AppRecord;
+  readonly reason: Reason;
+  /** What the log says of it. */
+  readonly problem: string;
+  readonly seen: SeenAnswer;
+}
+
+/** How to mend it, in words for the operator; the general advice where no row fits. */
+export function adviceFor(finding: Finding): string {
+  const words = rows.find(({ fits }) => fits(finding))?.words ?? general;
+  return typeof words === "string" ? words : words(finding);
+}
+
+interface Row {
+  fits(finding: Finding): boolean;
+  readonly words: string | ((finding: Finding) => string);
+}
+
+const isReason = (wanted: Reason) => (finding: Finding) => finding.reason === wanted;
+const answered = (from: number, to: number) => (finding: Finding) => {
+  const { httpStatus = 0 } = finding.seen;
+  return finding.reason === "APP_FAILED" && httpStatus >= from && httpStatus <= to;
+};
+const unreached = (form: RegExp) => (finding: Finding) =>
+  finding.reason === "APP_UNREACHABLE" && form.test(finding.problem);
+
+const body = '{"runId","teamId","appId","keyId","text"}';
+const general = "See the app's own log: the request has the id of this check, X-Request-Id.";
+
+/** The first row that fits counts. */
+const rows: readonly Row[] = [
+  {
+    fits: unreached(/ECONNREFUSED/),
+    words:
+      "Nothing listens there. Start the app, and check host and port. If Keyrun runs in a container, 127.0.0.1 is that container: use the name of the app's container or host.",
+  },
+  {
+    fits: unreached(/ENOTFOUND|EAI_AGAIN|ENODATA|ESERVFAIL|queryA/i),
+    words: "The host's name is not known where Keyrun runs. Check its spelling, and that name server.",
+  },
+  {
+    fits: unreached(/no TLS/),
+    words: "Name the app by http: in place of https:, or without TLS, or let its server speak TLS.",
+  },
+  {
+    fits: unreached(/certificate|CERT|SSL|TLS|altname/i),
+    words:
+      "The certificate of the app's server does not hold. Renew it, use a name that it is for, or name its authority in NODE_EXTRA_CA_CERTS where Keyrun starts.",
+  },
+  {
+    fits: isReason("APP_UNREACHABLE"),
+    words: "Check host, port and protocol, and the firewalls between Keyrun and the app.",
+  },
+  {
+    fits: isReason("APP_TIMEOUT"),
+    words: "The app has its timeout to answer. Make it faster, or give it more: apps update, --timeout.",
+  },
+  {
+    fits: isReason("APP_BUSY"),
+    words: "The app, or Keyrun for it, can take no more runs now. Check again in a while.",
+  },
+  {
+    fits: ({ reason, seen }) => reason === "APP_REFUSED" && listsFaults(seen.body),
+    words: `The app wants other fields than Keyrun sends, which are ${body}. Let its model have \`text\`, and ignore the others.`,
+  },
+  {
+    fits: isReason("APP_REFUSED"),
+    words: "These words go to callers. If they are about the text, check with another one.",
+  },
+  {
+    fits: answered(200, 200),
+    words:
+      'Answer 200 with Content-Type: application/json and {"text":"…"}: one object with a string `text`.',
+  },
+  {
+    fits: answered(300, 399),
+    words: ({ seen }) =>
+      `Keyrun follows no redirect. Give the app the address it leads to as --url${seen.location === "" ? "" : `: ${seen.location}`}. Often a slash at the end, or https:, is what is missing.`,
+  },
+  {
+    fits: answered(400, 400),
+    words: `The app can't read the request, and says no word to its caller. Keyrun POSTs JSON: ${body}. To refuse a text, answer 422 with {"error":{"message":"…"}}.`,
+  },
+  {
+    fits: answered(401, 403),
+    words: "Give the app what it asks for with --header 'Authorization: …', or let it accept Keyrun.",
+  },
+  {
+    fits: answered(404, 404),
+    words: "Check the path in --url, to the last slash, and that the app has a route for POST there.",
+  },
+  {
+    fits: answered(405, 405),
+    words: ({ seen }) =>
+      `Let the app take POST at this path${seen.allow === "" ? "" : `: now it allows ${seen.allow}`}. Keyrun sends nothing else.`,
+  },
+  {
+    fits: answered(415, 415),
+    words: "Keyrun POSTs application/json. Let the app read that.",
+  },
+  {
+    fits: answered(422, 422),
+    words: 'To refuse a text, answer 422 with {"error":{"message":"…"}}, {"message":"…"} or {"detail":"…"}.',
+  },
+  {
+    fits: answered(503, 503),
+    words:
+      "If the app has done nothing, let it answer 429, or 503 with Retry-After: then callers may repeat.",
+  },
+  {
+    fits: answered(500, 599),
+    words: "The app failed inside, most often by an exception. Its own log says where.",
+  },
+  {
+    fits: ({ app, problem }) => app.backend.kind === "grpc" && /12 UNIMPLEMENTED/.test(problem),
+    words: "Let the app's server implement keyrun.v1.AppBackendService: Run, StreamRun, or both.",
+  },
+];

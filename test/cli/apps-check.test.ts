@@ -1,0 +1,278 @@
+import type { RequestListener } from "node:http";
+import { status } from "@grpc/grpc-js";
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { bodyOf, retryIn, serveGrpc, serveHttp } from "../harness/app-backends.ts";
+import { runCommand } from "../harness/command-line.ts";
+import { freePort } from "../harness/free-port.ts";
+import { type Keyrun, startKeyrun } from "../harness/keyrun.ts";
+import { startNameServer } from "../harness/name-server.ts";
+
+/** The app that is checked: what it answers is set by each test. */
+let answerRun: RequestListener;
+let http: Awaited<ReturnType<typeof serveHttp>>;
+let names: Awaited<ReturnType<typeof startNameServer>>;
+let keyrun: Keyrun;
+
+beforeAll(async () => {
+  http = await serveHttp((request, response) => answerRun(request, response));
+  names = await startNameServer();
+  keyrun = await startKeyrun({ nameFiles: names.files() });
+});
+
+afterAll(async () => {
+  await keyrun.close();
+  await http[Symbol.asyncDispose]();
+  await names[Symbol.asyncDispose]();
+});
+
+beforeEach(async () => {
+  for (const { id } of (await keyrun.apps.listApps({})).apps) await keyrun.apps.deleteApp({ appId: id });
+  await createHttpApp(http.backend.url);
+});
+
+const secret = "own-secret-9";
+
+async function createHttpApp(url: string) {
+  await keyrun.apps.deleteApp({ appId: "web" }).catch(() => {});
+  const headers = [{ name: "x-api-key", value: secret }];
+  await keyrun.apps.createApp({
+    app: { id: "web", backend: { kind: { case: "http", value: { url, headers } } } },
+  });
+}
+
+async function createGrpcApp(target: string, tls = false) {
+  await keyrun.apps.createApp({
+    app: { id: "rpc", backend: { kind: { case: "grpc", value: { target, tls } } } },
+  });
+}
+
+const apps = (...args: string[]) =>
+  runCommand(["apps", ...args], { env: { KEYRUN_DATA_DIR: keyrun.config.dataDir } });
+
+async function check(appId: string, ...args: string[]) {
+  const { code, stdout, stderr } = await apps("check", appId, "--json", ...args);
+  expect(stderr).toBe("");
+  return { code, ...JSON.parse(stdout) };
+}
+
+/** Answers with this status, after the whole request. */
+function answering(code: number, body: string, headers: Record<string, string> = {}): RequestListener {
+  return (request, response) =>
+    void request.resume().on("end", () => response.writeHead(code, headers).end(body));
+}
+
+const json = { "content-type": "application/json" };
+const failed = { code: 1, reason: "APP_FAILED" };
+
+describe("apps check says what came, what is missing and how to mend it:", () => {
+  test.each<[string, RequestListener, object]>([
+    [
+      "an object without `text`",
+      answering(200, '{"output":"hi"}', json),
+      {
+        ...failed,
+        status: "200",
+        mediaType: "application/json",
+        body: '{"output":"hi"}',
+        problem: "The answer is not a JSON object with a string `text`: it has no `text`.",
+        advice: expect.stringContaining('{"text":"…"}'),
+      },
+    ],
+    [
+      "plain text",
+      answering(200, "hi", { "content-type": "text/plain; charset=utf-8" }),
+      {
+        ...failed,
+        status: "200",
+        mediaType: "text/plain",
+        body: "hi",
+        problem: expect.stringMatching(/^The answer is not JSON: it came as text\/plain\./),
+        advice: expect.stringContaining('{"text":"…"}'),
+      },
+    ],
+    [
+      "an exception",
+      answering(500, `<h1>Boom</h1>\nwith ${secret}`, { "content-type": "text/html" }),
+      {
+        ...failed,
+        status: "500",
+        mediaType: "text/html",
+        body: "<h1>Boom</h1> with [redacted]",
+        problem: expect.stringMatching(/^The backend answered 500, not 200\./),
+        advice: expect.stringContaining("exception"),
+      },
+    ],
+    [
+      "GET alone",
+      answering(405, "", { allow: "GET, HEAD" }),
+      { ...failed, status: "405", advice: expect.stringContaining("now it allows GET, HEAD") },
+    ],
+    [
+      "a redirect",
+      answering(307, "", { location: "http://127.0.0.1/run/" }),
+      { ...failed, status: "307", advice: expect.stringContaining("--url: http://127.0.0.1/run/.") },
+    ],
+    [
+      "a wrong path",
+      answering(404, "Cannot POST /run"),
+      { ...failed, status: "404", body: "Cannot POST /run", advice: expect.stringContaining("--url") },
+    ],
+    [
+      "FastAPI's 422",
+      answering(422, '{"detail":[{"type":"missing","loc":["body","query"],"msg":"Field required"}]}', json),
+      {
+        code: 1,
+        reason: "APP_REFUSED",
+        status: "422",
+        problem: "body.query: Field required",
+        advice: expect.stringContaining('"text"'),
+      },
+    ],
+    [
+      "a 422 without words",
+      answering(422, "{}", json),
+      { ...failed, status: "422", advice: expect.stringContaining('{"error":{"message":"…"}}') },
+    ],
+    [
+      "an app that is busy",
+      answering(429, "later", json),
+      { code: 1, reason: "APP_BUSY", status: "429", body: "later" },
+    ],
+  ])("%s", async (_, listener, expected) => {
+    answerRun = listener;
+    expect(await check("web")).toMatchObject(expected);
+  });
+
+  test("no answer in time", async () => {
+    answerRun = () => {};
+    await apps("update", "web", "--timeout", "50ms");
+    expect(await check("web")).toMatchObject({
+      code: 1,
+      reason: "APP_TIMEOUT",
+      advice: expect.stringContaining("--timeout"),
+    });
+  });
+
+  test("a port where nothing listens", async () => {
+    await createHttpApp(`http://127.0.0.1:${await freePort()}/run`);
+    expect(await check("web")).toMatchObject({
+      code: 1,
+      reason: "APP_UNREACHABLE",
+      problem: expect.stringMatching(/^connect ECONNREFUSED 127\.0\.0\.1:\d+$/),
+      advice: expect.stringContaining("Start the app"),
+    });
+  });
+
+  test("a name that nobody knows", async () => {
+    await createHttpApp("http://no-such-app.example/run");
+    expect(await check("web")).toMatchObject({
+      code: 1,
+      reason: "APP_UNREACHABLE",
+      problem: expect.stringContaining("ENOTFOUND"),
+      advice: expect.stringContaining("name is not known"),
+    });
+  });
+
+  test("https where the app speaks no TLS", async () => {
+    await createHttpApp(http.backend.url.replace("http:", "https:"));
+    expect(await check("web")).toMatchObject({
+      code: 1,
+      reason: "APP_UNREACHABLE",
+      problem: expect.stringContaining("speaks no TLS"),
+      advice: expect.stringContaining("http: in place of https:"),
+    });
+  });
+
+  test("a gRPC app that refuses, is busy, has no such method, or is not there", async () => {
+    await using server = await serveGrpc((call, answer) => {
+      const { text } = call.request;
+      if (text === "busy") answer({ code: status.UNAVAILABLE, details: "x", metadata: retryIn(7n) });
+      else if (text === "none") answer({ code: status.UNIMPLEMENTED, details: "x" });
+      else answer({ code: status.INVALID_ARGUMENT, details: "No address." });
+    });
+    await createGrpcApp(server.backend.target);
+    expect(await check("rpc")).toMatchObject({
+      code: 1,
+      reason: "APP_REFUSED",
+      status: "3 INVALID_ARGUMENT",
+      problem: "No address.",
+    });
+    expect(await check("rpc", "--text", "busy")).toMatchObject({
+      reason: "APP_BUSY",
+      status: "14 UNAVAILABLE",
+    });
+    expect(await check("rpc", "--text", "none")).toMatchObject({
+      ...failed,
+      advice: expect.stringContaining("keyrun.v1.AppBackendService"),
+    });
+    await keyrun.apps.deleteApp({ appId: "rpc" });
+    await createGrpcApp(`127.0.0.1:${await freePort()}`);
+    expect(await check("rpc")).toMatchObject({
+      code: 1,
+      reason: "APP_UNREACHABLE",
+      problem: expect.stringContaining("ECONNREFUSED"),
+      advice: expect.stringContaining("Start the app"),
+    });
+  });
+});
+
+test("apps check sends a real run with the app's headers, without key, limit or usage, and shows the text", async () => {
+  const got: unknown[] = [];
+  answerRun = async (request, response) => {
+    got.push({ key: request.headers["x-api-key"], ...JSON.parse(await bodyOf(request)) });
+    response.end('{"text":"HI\\n there"}');
+  };
+  expect(await apps("check", "web", "--text", "hi there")).toEqual({
+    code: 0,
+    stdout: [
+      "app       web",
+      "a run     succeeds",
+      "answered  200",
+      'body      {"text":"HI\\n there"}',
+      "text      HI  there",
+      "",
+    ].join("\n"),
+    stderr: "",
+  });
+  const runId = expect.stringMatching(/^run_/);
+  expect(got).toEqual([{ key: secret, runId, teamId: "", appId: "web", keyId: "", text: "hi there" }]);
+  await keyrun.apps.createApp({ app: { id: "echo", backend: { kind: { case: "echo", value: {} } } } });
+  expect(await check("echo")).toMatchObject({ code: 0, succeeded: true, output: "hello" });
+});
+
+test("apps check shows no half of a secret where a body is cut, and no more than a thousand characters", async () => {
+  const filler = "\n".repeat(16 * 1024 - 6 - secret.length);
+  answerRun = answering(500, `start ${filler}${secret}${secret}`);
+  const { body } = await check("web");
+  expect(body).toBe("start");
+  answerRun = answering(500, "é ".repeat(5_000));
+  expect((await check("web")).body).toHaveLength(1_000);
+});
+
+test("apps create and update warn where nothing answers, and store the app; where something does, they are silent", async () => {
+  const dead = `http://127.0.0.1:${await freePort()}/run`;
+  const warned =
+    /^Nothing answers there now: connect ECONNREFUSED .*\. Nothing listens there\. .*apps check new` then tries a run\.\n$/;
+  const created = await apps("create", "new", "--backend", "http", "--url", dead);
+  expect(created).toMatchObject({ code: 0, stdout: "App new is created, for all teams.\n" });
+  expect(created.stderr).toMatch(warned);
+  let runs = 0;
+  answerRun = () => {
+    runs += 1;
+  };
+  expect(await apps("update", "new", "--url", http.backend.url)).toMatchObject({ code: 0, stderr: "" });
+  expect((await apps("update", "new", "--url", dead)).stderr).toMatch(warned);
+  expect(await apps("update", "new", "--name", "New")).toMatchObject({ code: 0, stderr: "" });
+  await using grpc = await serveGrpc((_, answer) => answer(null, { text: "" }));
+  const rpc = ["create", "rpc", "--backend", "grpc", "--target"];
+  expect(await apps(...rpc, grpc.backend.target)).toMatchObject({ code: 0, stderr: "" });
+  expect(runs + grpc.seen.runs).toBe(0);
+});
+
+test("an app that is not there is named, as elsewhere", async () => {
+  expect(await apps("check", "webb")).toEqual({
+    code: 1,
+    stdout: "",
+    stderr: "There is no app `webb`. Did you mean `web`? Apps: web.\n",
+  });
+});
