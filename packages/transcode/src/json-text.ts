@@ -38,10 +38,10 @@ export function parseJson(bytes: Uint8Array): { kind: "json"; json: JsonValue; t
 }
 
 /** For a body in which an object has a name twice. */
-export const nameTwice = "The body has an object with one name twice. Send each name once.";
+const nameTwice = "The body has an object with one name twice. Send each name once.";
 
 /** For a body that `hasTooManyValues`. */
-export const tooManyValues = `The body has more than ${jsonValuesMax} values. Send fewer.`;
+const tooManyValues = `The body has more than ${jsonValuesMax} values. Send fewer.`;
 
 /** Whether a text, if it is JSON, has more than `jsonValuesMax` values. */
 export function hasTooManyValues(text: string): boolean {
