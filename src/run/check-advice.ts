@@ -45,7 +45,7 @@ const rows: readonly Row[] = [
   },
   {
     fits: unreached(/ENOTFOUND|EAI_AGAIN|ENODATA|ESERVFAIL|queryA/i),
-    words: "The host's name is not known where Keyrun runs. Check its spelling, and that name server.",
+    words: "The host's name is not known where Keyrun runs. Check its spelling, and the name server there.",
   },
   {
     fits: unreached(/no TLS/),
@@ -83,8 +83,11 @@ const rows: readonly Row[] = [
   },
   {
     fits: answered(300, 399),
-    words: ({ seen }) =>
-      `Keyrun follows no redirect. Give the app the address it leads to as --url${seen.location === "" ? "" : `: ${seen.location}`}. Often a slash at the end, or https:, is what is missing.`,
+    words: ({ app: { backend }, seen }) => {
+      const from = backend.kind === "http" ? backend.url : undefined;
+      const to = URL.canParse(seen.location, from) ? `: ${new URL(seen.location, from)}` : "";
+      return `Name where it leads with --url${to}. Often a slash at the end, or https:, is what is missing.`;
+    },
   },
   {
     fits: answered(400, 400),

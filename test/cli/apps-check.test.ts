@@ -109,8 +109,8 @@ describe("apps check says what came, what is missing and how to mend it:", () =>
     ],
     [
       "a redirect",
-      answering(307, "", { location: "http://127.0.0.1/run/" }),
-      { ...failed, status: "307", advice: expect.stringContaining("--url: http://127.0.0.1/run/.") },
+      answering(307, "", { location: "/run/" }),
+      { ...failed, status: "307", advice: expect.stringContaining("/run/. Often a slash") },
     ],
     [
       "a wrong path",
