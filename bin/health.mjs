@@ -6,8 +6,8 @@ import { get } from "node:http";
 const timeoutMs = 4_000;
 
 const { KEYRUN_HOST: host = "127.0.0.1", KEYRUN_PORT: port = "8080" } = process.env;
-// A server that listens on every address is asked on the loopback.
-const asked = { "0.0.0.0": "127.0.0.1", "::": "::1" }[host] ?? host;
+// A server that listens on every address is asked on the loopback of IPv4, which `::` takes, too.
+const asked = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host;
 const signal = AbortSignal.timeout(timeoutMs);
 
 get({ host: asked, port, path: "/healthz", signal }, ({ statusCode }) => {

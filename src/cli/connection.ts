@@ -66,9 +66,9 @@ export function readAddress(config: Config, env: Environment): string {
   return reachableAt({ host, port });
 }
 
-/** Where a listener is reached that binds to this address: a wildcard is reached by loopback. */
+/** Where a listener is reached that binds to this address: a wildcard takes IPv4's loopback. */
 export function reachableAt({ host, port }: HostAndPort): string {
-  return writeHostAndPort({ host: { "0.0.0.0": "127.0.0.1", "::": "::1" }[host] ?? host, port });
+  return writeHostAndPort({ host: host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host, port });
 }
 
 function readAddressFile(dataDir: string, env: Environment): string {

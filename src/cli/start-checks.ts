@@ -19,7 +19,7 @@ import { createServiceSecrets } from "../keys/service-secrets.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import { type Config, isEmbedded, type OidcConfig, type SharedLimitConfig } from "../settings/config.ts";
 import { createSecretFiles, dataFolderRefused, makeDataFolder } from "../settings/data-folder.ts";
-import { type HostAndPort, writeHostAndPort } from "../settings/host.ts";
+import { type HostAndPort, listenOptions, writeHostAndPort } from "../settings/host.ts";
 import { inspectStore } from "../store/open-stores.ts";
 import type { StoreInspection } from "../store/stores.ts";
 import { CommandFailure } from "./failures.ts";
@@ -163,7 +163,7 @@ const briefListener = {
     const server = createServer();
     await new Promise<void>((resolve, reject) => {
       server.once("error", reject);
-      server.listen(at, resolve);
+      server.listen(listenOptions(at), resolve);
     });
     await new Promise((closed) => server.close(closed));
     return at;

@@ -6,7 +6,7 @@
 
 import { Server, type Socket } from "node:net";
 import type { Clock } from "../base/clock.ts";
-import type { HostAndPort } from "../settings/host.ts";
+import { type HostAndPort, listenOptions } from "../settings/host.ts";
 import {
   type ConnectionsOptions,
   createConnections,
@@ -158,10 +158,10 @@ function silentSince(sockets: Iterable<Socket>): () => Socket[] {
   return () => before.filter((one) => one.socket.bytesRead === one.bytesRead).map(({ socket }) => socket);
 }
 
-function listen(server: Server, { host, port }: HostAndPort, report: Report): Promise<HostAndPort> {
+function listen(server: Server, at: HostAndPort, report: Report): Promise<HostAndPort> {
   return new Promise((resolve, reject) => {
     server.once("error", reject);
-    server.listen({ host, port }, () => {
+    server.listen(listenOptions(at), () => {
       server.off("error", reject);
       server.on("error", (cause) => report({ kind: "listener_failed", cause }));
       const bound = server.address();

@@ -1,5 +1,5 @@
 // The data folder: how it is made and written to, and the secrets that the first start puts there.
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync, mkdirSync, statSync } from "node:fs";
 import { chmod, open, readFile, rename, rm } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type { RandomBytes } from "../base/ids.ts";
@@ -63,10 +63,19 @@ export async function writePrivateFile(path: string, text: string): Promise<void
 /** The refusal of a start because of its data folder. `need` is like "used as a store". */
 export function dataFolderRefused(dataDir: string, need: string, cause: unknown): StartRefused {
   const why = cause instanceof Error ? cause.message : "unknown";
-  return new StartRefused(
-    `The data folder ${dataDir} can't be ${need} (${why}). Set KEYRUN_DATA_DIR to a folder on a local disk that this user may write, and see that there is room.`,
-    { cause },
-  );
+  const owner = ownerOfOthersFile(cause);
+  const advice =
+    owner === undefined
+      ? ". Set KEYRUN_DATA_DIR to a folder on a local disk that this user may write, and see that there is room."
+      : `: user ${owner} owns that file. Run Keyrun as that user, give the folder and all that is in it to the user who runs Keyrun, with \`chown -R\`, or set KEYRUN_DATA_DIR to another folder.`;
+  return new StartRefused(`The data folder ${dataDir} can't be ${need} (${why})${advice}`, { cause });
+}
+
+/** The user whose file this process could not restrict, as only its owner may; else undefined. */
+function ownerOfOthersFile(cause: unknown): number | undefined {
+  const { code, syscall, path }: NodeJS.ErrnoException = cause instanceof Error ? cause : new Error();
+  if (code !== "EPERM" || syscall !== "chmod" || path === undefined) return undefined;
+  return statSync(path, { throwIfNoEntry: false })?.uid;
 }
 
 const secretBytes = 32;

@@ -18,6 +18,14 @@ export function readHostAndPort(text: string): HostAndPort {
   return { host: withoutBrackets(text.slice(0, colon)), port: Number(text.slice(colon + 1)) };
 }
 
+/**
+ * What Node's `listen` takes. Without a host it listens on `::`, which takes IPv4, too, and where
+ * the machine has no IPv6, on `0.0.0.0`.
+ */
+export function listenOptions({ host, port }: HostAndPort): { host?: string; port: number } {
+  return host === "::" ? { port } : { host, port };
+}
+
 /** Whether a host, as in settings and URLs, is loopback: traffic never leaves this machine. */
 export function isLoopbackHost(host: string): boolean {
   const name = withoutBrackets(host);

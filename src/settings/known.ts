@@ -48,8 +48,8 @@ const planLimits: Record<PlanName, number> = { free: 60, pro: 300, team: 600, en
 export const environment = z.object({
   KEYRUN_HOST: setting(host(), {
     byDefault: "127.0.0.1",
-    does: "Address that the public listener (HTTP API, health) binds to.",
-    example: "0.0.0.0",
+    does: "Address that the public listener (HTTP API, health) binds to. `::` is every address of IPv6 and IPv4, and `0.0.0.0` of IPv4 alone.",
+    example: "::",
   }),
   KEYRUN_PORT: setting(wholeNumber(port), {
     byDefault: "8080",
@@ -88,7 +88,7 @@ export const environment = z.object({
   }),
   KEYRUN_ADVERTISE_ADDRESS: optionalSetting(hostAndPort(), {
     whenAbsent: "changes on other instances are seen with the next heartbeat, up to 250 ms later",
-    does: "Host and port at which the other instances of a fleet reach this one's internal listener.",
+    does: "Host and port at which the other instances of a fleet reach this one's internal listener. The port is behind the last colon: an IPv6 address needs no brackets.",
     example: "keyrun-1.internal:8081",
   }),
   KEYRUN_DATA_DIR: setting(filePath(), {

@@ -1,7 +1,7 @@
 // The forms that the text of a setting can have.
 import { isIP } from "node:net";
 import { z } from "zod";
-import { isLoopbackHost, readHostAndPort } from "./host.ts";
+import { isLoopbackHost, readHostAndPort, writeHostAndPort } from "./host.ts";
 
 /**
  * A setting that `parse` reads, or else refused with "must be `what`". The message never contains
@@ -43,14 +43,17 @@ export function host() {
   );
 }
 
-/** The address of a listener as others reach it. An IPv6 host has brackets. */
+/**
+ * The address of a listener as others reach it. The port stands behind the last colon, also where
+ * an IPv6 host has no brackets, as Kubernetes writes `$(POD_IP):8081`. The value has them.
+ */
 export function hostAndPort() {
   const shape = host();
   return text("a host and a port, with a colon between them", (value) => {
-    const { host: name, port } = readHostAndPort(value);
-    const isPort = /:[1-9]\d{0,4}$/.test(value) && port <= 65_535;
-    const hasBrackets = value.startsWith("[") === (isIP(name) === 6);
-    return isPort && hasBrackets && shape.safeParse(name).success ? value : undefined;
+    const at = readHostAndPort(value);
+    const isPort = /:[1-9]\d{0,4}$/.test(value) && at.port <= 65_535;
+    const isHost = shape.safeParse(at.host).success && (isIP(at.host) === 6 || !value.startsWith("["));
+    return isPort && isHost ? writeHostAndPort(at) : undefined;
   });
 }
 

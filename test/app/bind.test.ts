@@ -1,4 +1,5 @@
 import { createServer } from "node:net";
+import { networkInterfaces } from "node:os";
 import { expect, onTestFinished, test } from "vitest";
 import { bind } from "#src/app/bind.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
@@ -27,6 +28,24 @@ test.each(["ENOTFOUND", "EAI_AGAIN", "EADDRNOTAVAIL", "EAFNOSUPPORT", "EINVAL"])
     );
   },
 );
+
+test("both listeners take IPv4 and, where the machine has it, IPv6 at `::`", async () => {
+  const keyrun = await startKeyrun({
+    settings: { KEYRUN_HOST: "::", KEYRUN_GRPC_HOST: "::", KEYRUN_GRPC_PLAINTEXT: "true" },
+  });
+  onTestFinished(keyrun.close);
+  const hosts = Object.values(networkInterfaces())
+    .flat()
+    .some((each) => each?.address === "::1")
+    ? ["127.0.0.1", "[::1]"]
+    : ["127.0.0.1"];
+  const ports = [keyrun.publicUrl, keyrun.internalUrl].map((url) => new URL(url).port);
+  for (const host of hosts) {
+    const answers = ports.map((port) => fetch(`http://${host}:${port}/healthz`));
+    // The internal listener has no such path.
+    expect((await Promise.all(answers)).map(({ status }) => status)).toEqual([200, 404]);
+  }
+});
 
 test.each(["KEYRUN_PORT", "KEYRUN_GRPC_PORT"])(
   "a port that is taken is refused by its setting, %s",

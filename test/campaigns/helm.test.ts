@@ -40,6 +40,17 @@ describe.skipIf(isMissing)(`the chart${isMissing ? " (left out: there is no helm
     expect(rendered("keyrun")).toEqual(sorted(yaml));
   });
 
+  test("leaves user and group out for OpenShift, which gives its own, and keeps the rest", () => {
+    const securityOf = (...args: string[]) =>
+      rendered("keyrun", ...args)[0].spec.template.spec.securityContext;
+    const others = { runAsNonRoot: true, seccompProfile: { type: "RuntimeDefault" } };
+    expect(securityOf("--set", "user=null")).toEqual(others);
+    expect(securityOf("--set", "user.runAsUser=null,user.fsGroup=1000680000")).toEqual({
+      ...others,
+      ...{ runAsGroup: 10001, fsGroup: 1000680000 },
+    });
+  });
+
   test("makes another fleet under another name, with other values", () => {
     const values = [
       ...["replicas=3", "image.repository=registry.example/keyrun", "image.tag=1.2.3"],

@@ -128,6 +128,9 @@ describe("the Deployment", () => {
       KEYRUN_ADVERTISE_ADDRESS: "$(POD_IP):8081",
       KEYRUN_DRAIN_DELAY_MS: "10000",
     });
+    // Pods of a cluster may have IPv6 alone, and others IPv4 alone.
+    expect(values.KEYRUN_GRPC_HOST).toBe("::");
+    expect(read("Dockerfile")).toContain("\nENV KEYRUN_HOST=:: ");
     // Kubernetes would set KEYRUN_PORT to the address of the Service.
     expect(pod().enableServiceLinks).toBe(false);
     expect(pod().volumes[1]).toMatchObject({ secret: { secretName: "keyrun", defaultMode: 0o440 } });
@@ -158,11 +161,14 @@ test("the chart of Helm has each line of the manifests, but for those that its v
     '- { name: KEYRUN_DRAIN_DELAY_MS, value: "10000" }',
     '- { name: KEYRUN_GRPC_PLAINTEXT, value: "true" }',
     '- { name: KEYRUN_TRUST_PROXY, value: "1" }',
+    "fsGroup: 10001",
     `image: keyrun:${JSON.parse(read("package.json")).version}`,
     "limits: { memory: 1Gi }",
     "replicas: 2",
     "requests: { cpu: 500m, memory: 400Mi }",
     "resources:",
+    "runAsGroup: 10001",
+    "runAsUser: 10001",
     "secret: { secretName: keyrun, defaultMode: 288 }",
     "terminationGracePeriodSeconds: 30",
   ]);

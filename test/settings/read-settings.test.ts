@@ -155,6 +155,17 @@ describe("each setting", () => {
   });
 
   test.each([
+    ["fd00:10:244::5:8081", "[fd00:10:244::5]:8081"],
+    ["fd00:10:244:0:0:0:0:5:8081", "[fd00:10:244:0:0:0:0:5]:8081"],
+    ["[fd00:10:244::5]:8081", "[fd00:10:244::5]:8081"],
+    ["::1:8081", "[::1]:8081"],
+    ["10.0.0.5:8081", "10.0.0.5:8081"],
+    ["keyrun-1.internal:8081", "keyrun-1.internal:8081"],
+  ])("KEYRUN_ADVERTISE_ADDRESS=%s is that address, with the port behind the last colon", (text, address) => {
+    expect(accepted({ ...fleet, KEYRUN_ADVERTISE_ADDRESS: text }).advertiseAddress).toBe(address);
+  });
+
+  test.each([
     ["KEYRUN_PORT", "65536"],
     ["KEYRUN_PORT", "-1"],
     ["KEYRUN_PORT", "80.0"],
@@ -189,7 +200,9 @@ describe("each setting", () => {
     ["KEYRUN_ADVERTISE_ADDRESS", "10.0.0.1"],
     ["KEYRUN_ADVERTISE_ADDRESS", "10.0.0.1:0"],
     ["KEYRUN_ADVERTISE_ADDRESS", "10.0.0.1:65536"],
-    ["KEYRUN_ADVERTISE_ADDRESS", "::1:8081"],
+    ["KEYRUN_ADVERTISE_ADDRESS", "fd00:10:244::5"],
+    ["KEYRUN_ADVERTISE_ADDRESS", "fd00:10:244:0:0:0:0:5"],
+    ["KEYRUN_ADVERTISE_ADDRESS", "[10.0.0.1]:8081"],
     ["KEYRUN_ADVERTISE_ADDRESS", "http://10.0.0.1:8081"],
     ["KEYRUN_BODY_BYTES_MAX", "16777217"],
     ["KEYRUN_DRAIN_MS_MAX", "3600001"],

@@ -52,6 +52,7 @@ describeWith(rootMissing)("of two users", () => {
       chmodSync(join(dataDir, name), 0o644);
       const { inspected, started } = await asOtherUser(dataDir);
       expect(started).toMatch(/^StartRefused .*can't be used as a store \(EPERM.*KEYRUN_DATA_DIR/);
+      expect(started).toContain(`${name}'): user 0 owns that file. Run Keyrun as that user, give the folder`);
       expect(inspected).toBe(started);
     },
   );
