@@ -207,6 +207,7 @@ export async function open({ config, parts, closers }: Start) {
     load,
     serviceToken,
     screenFiles,
+    isScreenMissing: screenFolder !== undefined && screenFiles === undefined,
     teamId: team?.id,
   };
 }

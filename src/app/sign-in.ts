@@ -44,6 +44,8 @@ export interface SignInParts {
   readonly caches: Caches;
   readonly membership: Membership;
   readonly secrets: ServiceSecrets;
+  /** The screen belongs here, and is not built. */
+  readonly isScreenMissing: boolean;
 }
 
 export async function createSignIn(parts: SignInParts): Promise<SignIn> {
@@ -72,6 +74,7 @@ export async function createSignIn(parts: SignInParts): Promise<SignIn> {
     preview,
     links,
     mode,
+    isScreenMissing: parts.isScreenMissing,
   });
   return {
     mode,

@@ -1,6 +1,6 @@
 /** What a start says to the person who started it. */
 
-import { signInOffWords } from "../sign-in/session-access.ts";
+import { screenMissingWords, signInOffWords } from "../sign-in/session-access.ts";
 
 /** What the start text says about the screen. */
 export type ScreenNotice =
@@ -48,7 +48,7 @@ ${createKey("my-team")}`;
 function screenWords({ screen, isOnTerminal, command }: Parameters<typeof startWords>[0]): string {
   if (screen.kind === "off") return signInOffWords;
   if (screen.kind === "not_built") {
-    return "The screen is not built yet: run `npm run build:web`, and start again.";
+    return screenMissingWords;
   }
   const { url, newLink } = screen;
   if (newLink === undefined) return `Manage keys in the browser:\n  ${url}`;

@@ -85,7 +85,7 @@ async function wire({ config, parts, closers }: Start, opened: Opened) {
     opened;
   const isWatched = parts.writeAccess !== undefined || traces !== undefined;
   const shared = { config, clock, log, stores, caches, secrets, membership };
-  const signIn = await createSignIn(shared);
+  const signIn = await createSignIn({ ...shared, isScreenMissing: opened.isScreenMissing });
   const serviceAccess = createServiceAccess({ ...shared, serviceToken: opened.serviceToken });
   const watchAccess = watchAccessOf(signIn, serviceAccess);
   const { leaveTeam: leaveServiceTokens } = serviceAccess;

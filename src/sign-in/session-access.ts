@@ -1,8 +1,10 @@
 /** What a session may do: the checks of a call, and `SessionService`. */
 
+import { dirname } from "node:path";
 import { timestampFromMs } from "@bufbuild/protobuf/wkt";
 import type { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import type { Principal, ServiceMethods, SessionPrincipal } from "../auth/principal.ts";
+import { programPath } from "../base/program.ts";
 import { bounds } from "../bounds.ts";
 import type { RecordSource } from "../cache/record-source.ts";
 import { fail, type Refusal } from "../refusal/refusal.ts";
@@ -131,6 +133,8 @@ interface SessionServiceParts {
   /** Undefined if sign-in is not local. */
   readonly links: LocalLinks | undefined;
   readonly mode: SignInMode;
+  /** A link would lead nowhere. */
+  readonly isScreenMissing: boolean;
 }
 
 /**
@@ -152,6 +156,7 @@ export function createSessionService(parts: SessionServiceParts): ServiceMethods
     },
     async createSignInLink() {
       if (!links) throw localSignInOff(parts);
+      if (parts.isScreenMissing) throw fail("LOCAL_SIGN_IN_OFF", { problem: screenMissingWords });
       const { url, expireTimeMs } = links.create();
       return { url, expireTime: timestampFromMs(expireTimeMs) };
     },
@@ -173,6 +178,9 @@ function localSignInOff({ address, mode }: SessionServiceParts) {
   if (mode === "off") return fail("LOCAL_SIGN_IN_OFF", { problem: signInOffWords });
   return fail("LOCAL_SIGN_IN_OFF", { metadata: { sign_in_url: `${address().origin}/sign-in` } });
 }
+
+/** Where npm left out the packages that build the screen, as in production, a clone has none. */
+export const screenMissingWords = `The screen is not built: run \`npm ci --include=dev\` in ${dirname(programPath)}, which builds it, and start Keyrun again.`;
 
 /** Explains to the operator why people can't sign in. */
 export const signInOffWords =

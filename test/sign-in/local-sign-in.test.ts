@@ -7,6 +7,7 @@ import { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import { createBrowser } from "../harness/browser.ts";
 import { freePort } from "../harness/free-port.ts";
 import { type Keyrun, startKeyrun, withAuthorization } from "../harness/keyrun.ts";
+import { repository } from "../harness/keyrun-process.ts";
 import { newSignInLink } from "../harness/members.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
@@ -118,6 +119,17 @@ describe("off the loopback, without an issuer", () => {
       await own.close();
     }
   });
+});
+
+test("where the screen is not built, asking for a link says the command that builds it, also in production", async () => {
+  const own = await startKeyrun({ screenFolder: join(folders.create(), "nothing") });
+  try {
+    await expect(newSignInLink(own)).rejects.toThrow(
+      `The screen is not built: run \`npm ci --include=dev\` in ${repository.replace(/\/$/, "")}, which builds it, and start`,
+    );
+  } finally {
+    await own.close();
+  }
 });
 
 test("without a screen the documentation is there all the same, and security.txt, which names it by the address that is known", async () => {
