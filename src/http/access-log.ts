@@ -52,7 +52,7 @@ const noAnswer = 499;
 
 /** Members that are undefined are left out of the line. */
 function factsOf(
-  { head, entry, request, keyId, teamId, appId, outcome, traceId }: RequestNotes,
+  { head, entry, request, keyId, teamId, appId, outcome, bytes, traceId }: RequestNotes,
   { route, status, seconds }: { route: string | undefined; status: number | undefined; seconds: number },
 ): object {
   const refusal = typeof outcome === "object" ? outcome : undefined;
@@ -69,6 +69,7 @@ function factsOf(
     keyId,
     appId: appId ?? refusal?.appId,
     seconds: Math.round(seconds * 1e6) / 1e6,
+    bytes,
     requestId: request?.requestId,
     address: request?.address ?? head.peer,
     trace_id: traceId,

@@ -21,6 +21,8 @@ export interface RequestNotes {
   appId: string | undefined;
   /** Undefined for what is not counted (probes, files), and while nothing is decided. */
   outcome: "OK" | Refusal | undefined;
+  /** Of the answer's body: so many were passed on. */
+  bytes: number;
   /** Undefined without traces. */
   traceId: string | undefined;
 }
@@ -78,6 +80,7 @@ export function watchRequests(
         teamId: undefined,
         appId: undefined,
         outcome: undefined,
+        bytes: 0,
         traceId: undefined,
       };
       each((observer) => observer.begun?.(notes));

@@ -151,7 +151,11 @@ export function hasReadLately(res: NodeResponse): boolean {
  * Writes the whole answer at once, and counts it as unread. With `ended` false it is not ended for
  * Node: call `res.end()` later.
  */
-export function sendWhole({ res, unread }: Incoming, response: WholeResponse, { ended = true } = {}): void {
+export function sendWhole(
+  { res, unread, notes }: Incoming,
+  response: WholeResponse,
+  { ended = true } = {},
+): void {
   if (ended) send(res, response);
   else {
     writeHead(res, response, lengthOf(response));
@@ -160,6 +164,7 @@ export function sendWhole({ res, unread }: Incoming, response: WholeResponse, { 
   }
   // A head alone passes a closed window of HTTP/2, so it does not wait.
   if (response.body.length > 0) unread.add(response.body.length);
+  if (notes !== undefined) notes.bytes += Buffer.byteLength(response.body);
 }
 
 /** From this length on, a text is encoded before it is passed to Node. */

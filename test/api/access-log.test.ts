@@ -160,6 +160,26 @@ describe.each(Object.entries({ ...restStreamCallers, ...connectStreamCallers }))
   },
 );
 
+test("the line of an answer, whole or streamed, has the bytes of its body", async () => {
+  const ask = async (call: string, requestId: string) => {
+    const answer = await fetch(`${keyrun.publicUrl}/api/apps/echo/${call}`, {
+      method: "POST",
+      headers: {
+        authorization: `Bearer ${key.value}`,
+        "content-type": "application/json",
+        "x-request-id": requestId,
+      },
+      body: JSON.stringify({ text: "naïve ".repeat(400) }),
+    });
+    return (await answer.arrayBuffer()).byteLength;
+  };
+  for (const call of ["run", "stream"]) {
+    const bytes = await ask(call, `bytes-${call}`);
+    expect(bytes).toBeGreaterThan(2_800);
+    expect(await lineOf(`bytes-${call}`)).toMatchObject({ outcome: "OK", bytes });
+  }
+});
+
 describe("a request that is no run", () => {
   const get = async (path: string, init: RequestInit = {}) => {
     await (await fetch(`${keyrun.publicUrl}${path}`, { redirect: "manual", ...init })).text();

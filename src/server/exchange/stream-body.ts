@@ -68,7 +68,7 @@ async function writeAll(
  * written, so that a stream is not cut off for what others leave unread.
  */
 async function writeSlowly(incoming: Incoming, bytes: Uint8Array, stalledMsMax: number): Promise<void> {
-  const { res, unread } = incoming;
+  const { res, unread, notes } = incoming;
   if (bytes.length > partBytesMax && !unread.hasRoom(bytes.length)) {
     throw unavailable({ mayHaveRun: true, isQuiet: true });
   }
@@ -79,6 +79,7 @@ async function writeSlowly(incoming: Incoming, bytes: Uint8Array, stalledMsMax: 
     const part = bytes.subarray(at, at + partBytesMax);
     await written(res, part, stalledMsMax);
     unread.remove(part.length);
+    if (notes !== undefined) notes.bytes += part.length;
     noteRead(res);
   }
 }
