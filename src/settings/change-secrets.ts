@@ -82,11 +82,11 @@ async function changeFile(path: string, change: SecretsChange): Promise<SecretsC
   }
 }
 
-/** The draft gets the owner of the file, whose place it takes, and at most its rights. */
+/** The draft gets the owner and the rights of the file, whose place it takes. */
 async function keepOwner(draft: FileHandle, path: string): Promise<void> {
   const [own, its] = [await draft.stat(), await stat(path)];
   if (own.uid !== its.uid || own.gid !== its.gid) await draft.chown(its.uid, its.gid);
-  await draft.chmod(its.mode & 0o640);
+  await draft.chmod(its.mode & 0o777);
 }
 
 function notDurable(path: string, code: string): string {

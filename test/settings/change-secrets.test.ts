@@ -1,6 +1,7 @@
 import { execFile, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import {
+  chmodSync,
   existsSync,
   lstatSync,
   readdirSync,
@@ -120,25 +121,24 @@ test("a draft that a kill has left is refused in words that name it", async () =
   expect(await refusalOf(path)).toBe("");
 });
 
-test("a link stays a link, and a file for a group stays readable by the group", async () => {
+test("a link stays a link, and the file behind it is changed", async () => {
   const path = newFile();
   const link = join(folders.create(), "link");
   symlinkSync(path, link);
   expect(await refusalOf(link)).toBe("");
   expect(lstatSync(link).isSymbolicLink()).toBe(true);
   expect(read(path).trim().split("\n")).toHaveLength(2);
-
-  const shared = join(folders.create(), "shared");
-  writeFileSync(shared, newText(), { mode: 0o644 });
-  await changeSecrets(shared, putFirst(newText()));
-  expect(statSync(shared).mode & 0o777).toBe(0o640);
 });
 
-test("a missing file is refused in words", async () => {
-  expect(await refusalOf(join(folders.create(), "secret"))).toMatch(
-    /There is no file .*the first `npm start`/,
-  );
-});
+test.each(["444", "440", "644", "600"])(
+  "a file of mode %s keeps it: others may have to read it",
+  async (mode) => {
+    const path = newFile();
+    chmodSync(path, Number.parseInt(mode, 8));
+    expect(await refusalOf(path)).toBe("");
+    expect((statSync(path).mode & 0o777).toString(8)).toBe(mode);
+  },
+);
 
 test("a write that fails leaves the file as it was, in words", async () => {
   const path = newFile();
