@@ -7,7 +7,7 @@ const campaigns = ["test/campaigns/**/*.test.ts"];
 // It runs `quick` tests, so it needs no more than they do.
 const mutants = ["test/campaigns/mutants.test.ts"];
 
-// They need more than Node and npm: MongoDB, Redis, openssl, Python, …, or start a dozen servers.
+// They need more than Node, npm and git: MongoDB, Redis, openssl, Python, …, or start a dozen servers.
 const services = [
   "packages/transcode/test/packed.test.ts",
   "test/api/fleet-*.test.ts",
@@ -27,12 +27,17 @@ const services = [
   "test/traces/limit-spans.test.ts",
 ];
 
-// Of the tiers `quick` and `services`: what needs more than Node and npm is in the second one alone.
+// Of the tiers `quick` and `services`: what needs more than Node, npm and git is in the second one alone.
 const mixed = [
   "test/api/{audit,audit-life,audit-services,delete-team-steps,idempotency,repeat-storm,service-tokens}.test.ts",
   "test/bin/{check-node,keyrun}.test.ts",
+  "test/cli/scan/scan-keys.test.ts",
+  "test/deploy/compose-file.test.ts",
+  "test/examples/examples.test.ts",
   "test/cli/{audited-commands,connection,doctor}.test.ts",
-  "test/run/{resolve-host,repeat/cut-off-owner,repeat/several-instances}.test.ts",
+  "test/server/connection/half-closed.test.ts",
+  "test/web/try-it/snippet.test.ts",
+  "test/run/{resolve-host,idempotency/{cut-off-owner,several-instances}}.test.ts",
   "test/store/{store-inspection,mongo/open-stores,mongo/store-call,sqlite/inspect-store}.test.ts",
 ];
 

@@ -6,7 +6,7 @@ import { dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { repository } from "../harness/keyrun-process.ts";
-import { describeWith } from "../harness/needs.ts";
+import { describeWith, programsMissing } from "../harness/needs.ts";
 import { findOldNode } from "../harness/old-node.ts";
 
 // The script in a clone of its own, before a small main.ts that tells what reached it.
@@ -23,10 +23,8 @@ if (what === "stay") {
 }
 `;
 const oldNode = findOldNode();
-/** Where npm puts the Node that Keyrun runs on, and the one for a system without libatomic. */
-const places = ["packages/node", "."].map((at) =>
-  join(at, `node_modules/node-linux-${process.arch}/bin/node`),
-);
+/** Where npm puts the Node that Keyrun runs on. */
+const place = `node_modules/node-linux-${process.arch}/bin/node`;
 let folder: string;
 let clone: string;
 let children: ChildProcess[];
@@ -48,17 +46,15 @@ afterEach(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** What `npm ci` leaves of packages and, on Linux, two Nodes. */
+/** What `npm ci` leaves of packages and, on Linux, a Node. */
 async function install() {
   await mkdir(join(clone, "node_modules/commander"), { recursive: true });
-  for (const place of places) {
-    await mkdir(dirname(join(clone, place)), { recursive: true });
-    await symlink(process.execPath, join(clone, place));
-  }
+  await mkdir(dirname(join(clone, place)), { recursive: true });
+  await symlink(process.execPath, join(clone, place));
 }
 
-/** Leaves an installed Node without a library that it needs, as far as a shell can see. */
-async function breakNode(place: string) {
+/** Leaves the installed Node without a library that it needs, as far as a shell can see. */
+async function breakNode() {
   await rm(join(clone, place));
   await writeFile(join(clone, place), "#!/nowhere/ld-linux\n");
   await chmod(join(clone, place), 0o755);
@@ -131,35 +127,35 @@ test("before `npm ci` it says what to run, and where", async () => {
   expect(stderr).toBe(`Keyrun's packages are not installed yet: run \`npm ci\` in ${clone} first.\n`);
 });
 
-test("where the newer Node lacks a library it takes the other one, and else the one on the PATH", async () => {
+test("where the installed Node does not start, or is not there, it takes the one on the PATH", async () => {
   const bin = join(folder, "bin");
   await mkdir(bin);
   await symlink(process.execPath, join(bin, "node"));
   const path = `${bin}:/usr/bin:/bin`;
-  for (const place of places) {
-    await breakNode(place);
-    expect(await run(["tell"], { path })).toMatchObject({ code: 7, stderr: "" });
-  }
-  for (const place of places) await rm(join(clone, place));
+  await breakNode();
+  expect(await run(["tell"], { path })).toMatchObject({ code: 7, stderr: "" });
+  await rm(join(clone, place));
   expect(await run(["tell"], { path })).toMatchObject({ code: 7, stderr: "" });
 });
 
-test("without any Node it says which one is needed", async () => {
-  for (const place of places) await rm(join(clone, place));
-  // A PATH with what the script needs, and no Node.
-  const bin = join(folder, "bin");
-  await mkdir(bin);
-  for (const name of ["dirname", "readlink", "sed"]) await symlink(await which(name), join(bin, name));
-  const { code, stdout, stderr } = await run(["tell"], { path: bin });
-  expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
-  expect(stderr).toMatch(
-    /^Keyrun needs Node 24\.15 or newer, and there is none here\. Install Node 26, .*\n$/,
-  );
+describeWith(programsMissing("sed"))("without any Node", () => {
+  test("it says which one is needed", async () => {
+    await rm(join(clone, place));
+    // A PATH with what the script needs, and no Node.
+    const bin = join(folder, "bin");
+    await mkdir(bin);
+    for (const name of ["dirname", "readlink", "sed"]) await symlink(await which(name), join(bin, name));
+    const { code, stdout, stderr } = await run(["tell"], { path: bin });
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+    expect(stderr).toMatch(
+      /^Keyrun needs Node 24\.15 or newer, and there is none here\. Install Node 26, .*\n$/,
+    );
+  });
 });
 
 describeWith(oldNode === undefined ? "the PATH has no old Node" : undefined)("with an old Node alone", () => {
   test("it says which one is needed", async () => {
-    for (const place of places) await rm(join(clone, place));
+    await rm(join(clone, place));
     const { code, stdout, stderr } = await run(["tell"], { path: `${dirname(oldNode!)}:/usr/bin:/bin` });
     expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
     expect(stderr).toMatch(
@@ -169,16 +165,19 @@ describeWith(oldNode === undefined ? "the PATH has no old Node" : undefined)("wi
 });
 
 test("an npm script runs on the same Node", async () => {
+  const bin = join(folder, "bin");
+  await mkdir(bin);
+  await symlink(process.execPath, join(bin, "node"));
   const told = () =>
     new Promise<string>((resolve) => {
-      const options = { cwd: clone, env: { PATH: "/usr/bin:/bin" } };
+      const options = { cwd: clone, env: { PATH: `${bin}:/usr/bin:/bin` } };
       execFile("/bin/sh", ["-c", ". bin/node.sh && command -v node"], options, (_error, stdout) =>
         resolve(stdout.trim()),
       );
     });
-  expect(await told()).toBe(join(clone, places[0]!));
-  await breakNode(places[0]!);
-  expect(await told()).toBe(join(clone, places[1]!));
+  expect(await told()).toBe(join(clone, place));
+  await breakNode();
+  expect(await told()).toBe(join(bin, "node"));
 });
 
 function which(name: string): Promise<string> {

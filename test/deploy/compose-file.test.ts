@@ -7,6 +7,7 @@ import { bounds } from "#src/bounds.ts";
 import { environment } from "#src/settings/known.ts";
 import { networksOf, readCompose } from "../harness/image/compose.ts";
 import { repository } from "../harness/keyrun-process.ts";
+import { describeWith, programsMissing } from "../harness/needs.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
 const folders = createTempFolders();
@@ -116,7 +117,7 @@ describe("deploy/haproxy.cfg", () => {
   });
 });
 
-describe("deploy/make-secrets", () => {
+describeWith(programsMissing("openssl"))("deploy/make-secrets", () => {
   const mounted = Object.values(compose.configs).map(({ file }) => file);
 
   function place(): string {

@@ -1,12 +1,21 @@
+import { spawnSync } from "node:child_process";
 import { describe, inject } from "vitest";
 
 declare module "vitest" {
   interface ProvidedContext {
     /** Empty without a MongoDB server: in the tier `quick`, and where none can be had. */
     mongodbUri: string;
-    /** The tier `quick` is tried with Node and npm alone. */
+    /** The tier `quick` is tried with Node, npm and git alone. */
     isQuick: boolean;
   }
+}
+
+/** The programs of these that the PATH lacks, for `describeWith`; undefined if none. */
+export function programsMissing(...programs: readonly string[]): string | undefined {
+  const lacks = (name: string) =>
+    spawnSync("sh", ["-c", `command -v ${name}`], { stdio: "ignore" }).status !== 0;
+  const lacking = programs.filter(lacks);
+  return lacking.length > 0 ? `not installed: ${lacking.join(", ")}` : undefined;
 }
 
 /** The URI of the test run's MongoDB server; empty if there is none. */
@@ -21,7 +30,7 @@ export const rootMissing: string | undefined =
   process.geteuid?.() === 0 ? undefined : "only root can make another user's files";
 
 /**
- * `describe` for tests that need more than Node and npm. In the tier `quick` they do not exist;
+ * `describe` for tests that need more than Node, npm and git. In the tier `quick` they do not exist;
  * elsewhere they are skipped where `missing` says what the machine lacks.
  */
 export function describeWith(missing: string | undefined): (name: string, suite: () => void) => void {

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { request as httpRequest } from "node:http";
 import { expect, test } from "vitest";
 import type { HttpHandler } from "#src/http/handler.ts";
+import { describeWith, programsMissing } from "../../harness/needs.ts";
 import { openConnections } from "../../harness/open-sockets.ts";
 import { answersIn, rawSocket } from "../../harness/raw-socket.ts";
 import { jsonAnswer, serveForTest as served } from "../../harness/served-handler.ts";
@@ -80,14 +81,9 @@ const vanishing: Readonly<Record<string, (port: number) => Promise<() => void>>>
     fetch(`http://127.0.0.1:${port}/`, { signal: controller.signal }).catch(() => undefined);
     return () => controller.abort();
   },
-  "a killed curl": async (port) => {
-    const curl = spawn("curl", ["-s", `http://127.0.0.1:${port}/`]);
-    await once(curl, "spawn");
-    return () => curl.kill("SIGKILL");
-  },
 };
 
-test.each(Object.entries(vanishing))("a caller that is gone cancels its request: %s", async (_, start) => {
+async function expectCancelled(start: (port: number) => Promise<() => void>): Promise<void> {
   const { handler, signals, finishers } = slowApp();
   const { port, requests } = await served(handler);
   const vanish = await start(port);
@@ -96,4 +92,18 @@ test.each(Object.entries(vanishing))("a caller that is gone cancels its request:
   await soon(() => signals[0]!.reason?.reason).toBe("CANCELLED");
   await soon(() => requests.running()).toBe(0);
   await soon(() => openConnections(port)).toBe(0);
+}
+
+test.each(Object.entries(vanishing))("a caller that is gone cancels its request: %s", async (_, start) => {
+  await expectCancelled(start);
+});
+
+describeWith(programsMissing("curl"))("curl", () => {
+  test("that is killed cancels its request", async () => {
+    await expectCancelled(async (port) => {
+      const curl = spawn("curl", ["-s", `http://127.0.0.1:${port}/`]);
+      await once(curl, "spawn");
+      return () => curl.kill("SIGKILL");
+    });
+  });
 });

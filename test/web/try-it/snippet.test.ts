@@ -12,6 +12,7 @@ import {
   sentTexts,
   snippet,
 } from "../../../web/try-it/snippet.ts";
+import { describeWith, programsMissing } from "../../harness/needs.ts";
 
 const key = "svc_7k3f0m9x2a4c6e8g1j5n7p9q.0000000000000000000000000000000000000000000000000";
 const runners: Record<Language, (program: string) => [string, string[]]> = {
@@ -19,6 +20,11 @@ const runners: Record<Language, (program: string) => [string, string[]]> = {
   javascript: (program) => [process.execPath, ["--input-type=module", "--eval", program]],
   python: (program) => ["python3", ["-c", program]],
 };
+/** Those of Node are run in each tier. */
+const describeRun = (language: Language, name: string, suite: () => void) =>
+  language === "javascript"
+    ? describe(name, suite)
+    : describeWith(programsMissing(language === "python" ? "python3" : language))(name, suite);
 const calls: readonly Call[] = ["run", "stream"];
 
 const requests: unknown[] = [];
@@ -63,8 +69,10 @@ afterAll(() => {
 
 for (const { name } of languages) {
   describe.each(calls)(`the ${name} snippet of the call %s`, (call) => {
-    test("pasted as it is, runs the app with the key of the environment", async () => {
-      await expectRun(name, { appId: "echo", call }, { KEYRUN_URL: url, KEYRUN_API_KEY: key });
+    describeRun(name, "pasted as it is", () => {
+      test("runs the app with the key of the environment", async () => {
+        await expectRun(name, { appId: "echo", call }, { KEYRUN_URL: url, KEYRUN_API_KEY: key });
+      });
     });
 
     test("on the page, holds no key", () => {
@@ -75,28 +83,36 @@ for (const { name } of languages) {
   });
 }
 
-describe.each(["javascript", "python"] as const)("the %s snippet of a stream", (language) => {
-  const program = () => snippet(language, { appId: "echo", call: "stream" });
-  const environment = () => ({ KEYRUN_URL: url, KEYRUN_API_KEY: key });
+for (const language of ["javascript", "python"] as const) {
+  describeRun(language, `the ${language} snippet of a stream`, () => {
+    const program = () => snippet(language, { appId: "echo", call: "stream" });
+    const environment = () => ({ KEYRUN_URL: url, KEYRUN_API_KEY: key });
 
-  test("prints the text alone, each letter once", async () => {
-    messages = whole;
-    expect(await run(language, program(), environment())).toMatchObject({ failed: false, stdout: "hello ☀" });
-  });
+    test("prints the text alone, each letter once", async () => {
+      messages = whole;
+      expect(await run(language, program(), environment())).toMatchObject({
+        failed: false,
+        stdout: "hello ☀",
+      });
+    });
 
-  test("fails with Keyrun's words when the stream ends with an error", async () => {
-    messages = [{ delta: { text: "hel" } }, { error: { message: "The app has failed." } }];
-    const { failed, stdout, stderr } = await run(language, program(), environment());
-    expect({ failed, stdout }).toEqual({ failed: true, stdout: "hel" });
-    expect(stderr).toContain("The app has failed.");
-  });
+    test("fails with Keyrun's words when the stream ends with an error", async () => {
+      messages = [{ delta: { text: "hel" } }, { error: { message: "The app has failed." } }];
+      const { failed, stdout, stderr } = await run(language, program(), environment());
+      expect({ failed, stdout }).toEqual({ failed: true, stdout: "hel" });
+      expect(stderr).toContain("The app has failed.");
+    });
 
-  test("fails when the stream stops without its end", async () => {
-    messages = [{ delta: { text: "hel" } }];
-    const { failed, stderr } = await run(language, program(), environment());
-    expect({ failed, told: stderr.includes("The stream broke off.") }).toEqual({ failed: true, told: true });
+    test("fails when the stream stops without its end", async () => {
+      messages = [{ delta: { text: "hel" } }];
+      const { failed, stderr } = await run(language, program(), environment());
+      expect({ failed, told: stderr.includes("The stream broke off.") }).toEqual({
+        failed: true,
+        told: true,
+      });
+    });
   });
-});
+}
 
 async function expectRun(language: Language, facts: SnippetFacts, environment: Record<string, string>) {
   requests.length = 0;
