@@ -14,6 +14,6 @@ export function isNewEnough(version) {
 /** Ends the process with a sentence that says which Node is needed. */
 export function refuseThisNode() {
   const needed = `Keyrun needs Node ${leastNode} or newer, and this is Node ${process.versions.node}.`;
-  console.error(`${needed} Install Node 26, or run \`npm ci\` again, which on Linux brings it.`);
+  console.error(`${needed} Install Node 26, or run \`npm ci\` again, which on Linux brings Node 24.`);
   process.exit(1);
 }

@@ -12,8 +12,8 @@ export interface BuiltImage {
   /** The files of Debian with servers of Debian in them, in which other services can run. */
   readonly serversRootfs: string;
   readonly config: ImageConfig;
-  /** What `buildah run` printed for `id -u; keyrun --version`, as the image's own user. */
-  readonly ran: string;
+  /** What `buildah run` printed for its user, its Node and its Keyrun, as the image's own user. */
+  readonly ran: readonly string[];
   /** Sums of the sizes of all files. */
   readonly bytes: number;
   readonly baseBytes: number;
@@ -69,6 +69,14 @@ export async function builtImage(): Promise<BuiltImage> {
     throw new Error(`The image could not be built:\n${words.slice(-4_000)}`);
   }
   return JSON.parse(readFileSync(description, "utf8")) as BuiltImage;
+}
+
+/** The version of the Node that the Dockerfile builds with, and leaves in the image. */
+export function builderVersion(): string {
+  const dockerfile = readFileSync(join(repository, "Dockerfile"), "utf8");
+  const version = /^ARG BUILDER=.*\/node:([\d.]+)-/m.exec(dockerfile)?.[1];
+  if (version === undefined) throw new Error("The Dockerfile names no version of its builder's Node.");
+  return version;
 }
 
 /** What the image is built from: a change of any file makes another image. */

@@ -18,7 +18,7 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { repository } from "../keyrun-process.ts";
-import { type BuiltImage, contextFiles } from "./built-image.ts";
+import { type BuiltImage, builderVersion, contextFiles } from "./built-image.ts";
 
 const suite = "trixie";
 /** What the slim images of Debian leave out, too. */
@@ -82,7 +82,7 @@ function buildIn(work: string): BuiltImage {
   const keyrun = rootfsOf("keyrun");
   const base = rootfsOf("base");
   const started = ["run", "--isolation", "chroot", keyrun.container, "--", "sh", "-c"];
-  const ran = buildah(...started, "id -u; keyrun --version");
+  const ran = buildah(...started, "id -u; node --version; keyrun --version").split("\n");
   const sizes = { bytes: sizeOf(keyrun.path), baseBytes: sizeOf(base.path) };
   // Renamed, not copied: the storage goes away with the folder of work.
   const [rootfs, serversRootfs] = [join(folder, "rootfs"), join(folder, "servers")];
@@ -107,14 +107,16 @@ function baseContext(work: string): string {
   return context;
 }
 
-/** Node, npm and libatomic on Debian, as Docker's image of Node has them. */
+/** Debian with npm, libatomic and the Node that the Dockerfile names, like Docker's image of it. */
 function builderContext(work: string): string {
   const context = join(work, "builder");
-  const bin = join(context, "local/bin");
+  const local = join(context, "local");
   const install = "apt-get update -qq && apt-get install -y -qq --no-install-recommends libatomic1";
-  mkdirSync(bin, { recursive: true });
-  copyFileSync(process.execPath, join(bin, "node"));
-  run("npm", ["install", "--global", "--prefix", join(context, "local"), `npm@${npmVersion}`]);
+  const name = `node-${process.platform}-${process.arch}`;
+  run("npm", ["install", "--prefix", join(work, "node"), "--no-save", `${name}@${builderVersion()}`]);
+  mkdirSync(join(local, "bin"), { recursive: true });
+  copyFileSync(join(work, "node/node_modules", name, "bin/node"), join(local, "bin/node"));
+  run("npm", ["install", "--global", "--prefix", local, `npm@${npmVersion}`]);
   writeFileSync(join(context, "Dockerfile"), `FROM localhost/base\nRUN ${install}\nCOPY local /usr/local\n`);
   return context;
 }
