@@ -16,7 +16,7 @@ const services = [
   "test/cli/{completion/shells,fleet,tls}.test.ts",
   "test/{conformance,interop}/*.test.ts",
   "test/contract/mongo.test.ts",
-  "test/deploy/systemd.test.ts",
+  "test/deploy/{systemd,tls-proxies}.test.ts",
   "test/limit/redis/{open-limiter,redis-mark,spend-script}.test.ts",
   "test/run/backend-tls.test.ts",
   "test/server/listener-tls.test.ts",
