@@ -36,6 +36,26 @@ test("every link from one page to another, or to a file, has a target", () => {
   expect(broken).toEqual([]);
 });
 
+test("every link to a part of a page finds its title there", () => {
+  const links = pages.flatMap((page) =>
+    [...read(page).matchAll(/\]\((?!https?:)([^)#\s]*)#([^)\s]+)\)/g)]
+      .map(([, target = "", part = ""]) => ({ page, part, path: target && join(dirname(page), target) }))
+      .filter(({ path }) => path === "" || path.endsWith(".md")),
+  );
+  expect(links.length).toBeGreaterThan(50);
+  const dead = links.filter(({ page, path, part }) => !partsOf(read(path || page)).includes(part));
+  expect(dead).toEqual([]);
+});
+
+/** The names that GitHub gives to the titles of a page. */
+function partsOf(page: string): string[] {
+  const text = page.replaceAll(/^( *)```.*?^\1```/gms, "");
+  return [...text.matchAll(/^#+ (.*)$/gm)].map(([, title = ""]) => {
+    const words = title.replaceAll(/\[([^\]]*)\]\([^)]*\)/g, "$1").toLowerCase();
+    return words.replaceAll(/[^\p{L}\p{N}_ -]/gu, "").replaceAll(" ", "-");
+  });
+}
+
 test("every file and folder of the source that a page names exists", () => {
   const named = pages.flatMap((page) =>
     [...read(page).matchAll(/`((?:src|web|test|proto|gen|bench|bin|docs|examples)\/[\w.*/-]*)`/g)].map(
