@@ -85,6 +85,21 @@ describeInBrowser("the foot of a dialog", () => {
     }).toBe(true);
   });
 
+  test("the answer to a test request is shown, although the dialog has to be scrolled for it", async () => {
+    const screen = await openScreen({ browser: { viewport: { width: 640, height: 400 } } });
+    const { page } = screen;
+    await screen.signIn();
+    await wholePage(page);
+    const { dialog } = await createByHand(page, "ci");
+    await dialog.getByRole("button", { name: "Send a test request" }).click();
+    await dialog.getByText("It works").waitFor();
+    const foot = dialog.locator(".dialog-buttons");
+    await soon(async () => {
+      const [of, above] = [await dialog.locator(".answer").boundingBox(), await foot.boundingBox()];
+      return of!.y + of!.height <= above!.y;
+    }).toBe(true);
+  });
+
   test("at 400 % zoom the foot makes room for the form", async () => {
     const screen = await openScreen({ browser: { viewport: { width: 320, height: 256 } } });
     const { page } = screen;

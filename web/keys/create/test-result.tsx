@@ -1,4 +1,4 @@
-import type { ReactNode } from "react";
+import { type ReactNode, useLayoutEffect, useRef } from "react";
 import { Icon } from "../../controls/icon.tsx";
 import type { TestAnswer } from "./send-test-request.ts";
 
@@ -7,8 +7,13 @@ import type { TestAnswer } from "./send-test-request.ts";
  */
 export function TestResult({ answer }: { answer: TestAnswer }) {
   const good = answer.status < 300;
+  const place = useRef<HTMLDivElement>(null);
+  // In a low window it would come behind the foot of the dialog.
+  useLayoutEffect(() => {
+    place.current?.scrollIntoView({ block: "nearest" });
+  }, []);
   return (
-    <div className="answer">
+    <div ref={place} className="answer">
       {(good || answer.keyWorks) && <Finding good>{good ? "It works" : "The key works"}</Finding>}
       {!good && (
         <Finding good={false}>
