@@ -9,9 +9,6 @@ const isPacked = import.meta.url.endsWith(".js");
 /** The program in a command to type. In a clone it is called in its folder. */
 export const programName = isPacked ? "keyrun" : "./keyrun";
 
-/** What starts a server. */
-export const startCommand = isPacked ? "keyrun serve" : "npm start";
-
 const root = new URL(isPacked ? "../../../" : "../../", import.meta.url);
 
 /** The program by its whole path, for what can't rely on the folder or on the PATH. */
@@ -43,6 +40,21 @@ export function programFor(dataDir: string, place: Place, path = programPath): s
   const isUsual = dirname(path) === cwd && folder === join(cwd, "data");
   const program = programIn(place, path);
   return isUsual ? program : `KEYRUN_DATA_DIR=${shellWord(folder)} ${program}`;
+}
+
+/**
+ * What calls the program, and what starts a server, in the place of a command that was just typed:
+ * it has chosen its data folder, and a next one there chooses the same.
+ */
+export function callsIn(
+  place: Place,
+  path = programPath,
+): { readonly program: string; readonly start: string } {
+  const { KEYRUN_DATA_DIR: dataDir } = place.env;
+  const settings = dataDir === undefined ? "" : `KEYRUN_DATA_DIR=${shellWord(dataDir)} `;
+  const isOwnFolder = dirname(path) === resolve(place.cwd);
+  const program = settings + programIn(place, path);
+  return { program, start: isOwnFolder && !isPacked ? `${settings}npm start` : `${program} serve` };
 }
 
 /** The text as one word of a shell. */

@@ -2,7 +2,7 @@
 
 import { type Command, Option } from "commander";
 import type { AppBackendJson, AppJson } from "#gen/keyrun/v1/app_pb.ts";
-import { programName } from "../base/program.ts";
+import { programName } from "./called.ts";
 import { append, commandGroup, rpcCommand, withConfirmation } from "./command-words.ts";
 import type { Connection } from "./connection.ts";
 import { CallRefused, wrongUse } from "./failures.ts";

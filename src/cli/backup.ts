@@ -2,10 +2,10 @@
 import { resolve } from "node:path";
 import { findServiceSecrets } from "../app/service-secrets.ts";
 import { systemClock } from "../base/clock.ts";
-import { startCommand } from "../base/program.ts";
 import { type Config, isEmbedded } from "../settings/config.ts";
 import { findSecrets } from "../settings/data-folder.ts";
 import { type BackedUp, backUpStore, restoreStore } from "../store/sqlite/backup.ts";
+import { startCommand } from "./called.ts";
 import { readConfig, type SettingsWorld } from "./connection.ts";
 import { CommandFailure } from "./failures.ts";
 import { counted, type JsonOption, type Terminal } from "./terminal.ts";

@@ -1,11 +1,12 @@
 // The command line as a whole: the process around it, all commands, and how each of them ends.
 import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
-import { programName, readVersion } from "../base/program.ts";
+import { readVersion } from "../base/program.ts";
 import { createRedaction } from "../log/redaction.ts";
 import { addAppCommands } from "./apps.ts";
 import { addAuditCommand } from "./audit.ts";
-import { helpForm, withExamples } from "./command-words.ts";
+import { programHere } from "./called.ts";
+import { groupCommands, helpForm, withExamples } from "./command-words.ts";
 import { addCompletionCommands } from "./completion.ts";
 import type { Connection } from "./connection.ts";
 import { CommandFailure, isCallError, wrongUse } from "./failures.ts";
@@ -98,15 +99,17 @@ interface Leftover {
 /** All commands, with their words. What needs much code to run is loaded when it runs. */
 export function createProgram(world: CliWorld, terminal: Terminal): Command {
   const { env, stdout, stderr } = world;
-  const program = new Command(programName)
+  const shows = { all: false };
+  const program = new Command(programHere)
     .description("Lets a team's programs run the team's apps over HTTP with API keys.")
     .version(readVersion(), "-V, --version", "print the version")
     .helpOption("-h, --help", "print this help")
     .helpCommand("help [command]", "Print the help of a command.")
+    .option("--help-all", "print this help with all commands, those for operators too")
     .showHelpAfterError("(--help shows more)")
     // Commands copy these when they are added, so they come first.
     .exitOverride()
-    .configureHelp(helpForm())
+    .configureHelp(helpForm(() => shows.all))
     .configureOutput({
       writeOut: (text) => terminal.print(text.replace(/\n$/, "")),
       writeErr: (text) => terminal.note(text.trimEnd()),
@@ -133,6 +136,11 @@ export function createProgram(world: CliWorld, terminal: Terminal): Command {
   addSignInCommand(program, terminal);
   addStoreCommands(program, terminal, world);
   addCompletionCommands(program, terminal);
+  groupCommands(program);
+  program.on("option:help-all", () => {
+    shows.all = true;
+    program.help();
+  });
   return program;
 }
 

@@ -1,9 +1,8 @@
 // The words of commands: how each is declared, its help, and the options that several have.
-import type { Argument, Command, Option } from "commander";
+import { type Argument, type Command, Help, type Option } from "commander";
 import type { PlanJson } from "#gen/keyrun/v1/team_pb.ts";
-import { systemClock } from "../base/clock.ts";
-import { programName } from "../base/program.ts";
 import type { PlanName } from "../settings/config.ts";
+import { programHere } from "./called.ts";
 import { wrongUse } from "./failures.ts";
 import { createStyle, type JsonOption } from "./terminal.ts";
 
@@ -42,7 +41,7 @@ export function commandGroup(parent: Command, name: string, { does, examples }: 
 
 /** The command, whose help ends with these calls. */
 export function withExamples(command: Command, examples: readonly string[]): Command {
-  const lines = examples.map((example) => `  ${programName} ${example}\n`);
+  const lines = examples.map((example) => `  ${programHere} ${example}\n`);
   return command.addHelpText(
     "after",
     () => `\n${coloured.strong(examples.length > 1 ? "Examples:" : "Example:")}\n${lines.join("")}`,
@@ -52,9 +51,30 @@ export function withExamples(command: Command, examples: readonly string[]): Com
 /** For help, whose colours commander removes where the terminal has none. */
 const coloured = createStyle(true);
 
-/** How help is written. */
-export function helpForm() {
+/** What a newcomer needs, under these titles. The help shows the other commands by --help-all. */
+const firstCommands: Readonly<Record<string, readonly string[]>> = {
+  "Start:": ["serve", "doctor", "sign-in-link"],
+  "Keys and runs:": ["keys", "run", "runs", "limit", "usage"],
+  "Teams and apps:": ["teams", "members", "apps"],
+};
+
+/** Puts the commands of the program under the titles of its help. */
+export function groupCommands(program: Command): void {
+  for (const command of program.commands) command.helpGroup(titleOf(command) ?? "For operators:");
+}
+
+function titleOf(command: Command): string | undefined {
+  return Object.keys(firstCommands).find((title) => firstCommands[title]?.includes(command.name()));
+}
+
+/** How help is written. That of the program shows all commands if `showsAll` says so. */
+export function helpForm(showsAll: () => boolean) {
   return {
+    visibleCommands(command: Command): Command[] {
+      const all = new Help().visibleCommands(command);
+      const isWhole = command.parent !== null || showsAll();
+      return isWhole ? all : all.filter((each) => titleOf(each) !== undefined);
+    },
     styleTitle: coloured.strong,
     // Below this, commander would not wrap at all.
     minWidthToWrap: 20,
@@ -88,7 +108,7 @@ const minuteMs = 60_000;
 const unitMs: Readonly<Record<string, number>> = { d: 1_440 * minuteMs, h: 60 * minuteMs, m: minuteMs };
 
 /** A time like 90d, 12h or 30m in milliseconds; undefined where the text is none. */
-function spanIn(text: string): number | undefined {
+export function spanIn(text: string): number | undefined {
   const [, digits, unit = ""] = /^(\d{1,5})([dhm])$/.exec(text) ?? [];
   const ms = Number(digits) * (unitMs[unit] ?? Number.NaN);
   return Number.isNaN(ms) ? undefined : ms;
@@ -104,44 +124,6 @@ export function readSpan(text: string, option: string): number {
 /** As `readSpan`, in the form of a duration; 0 is allowed. */
 export function readDuration(text: string, option: string): string {
   return `${(text === "0" ? 0 : readSpan(text, option)) / 1_000}s`;
-}
-
-/**
- * The end of a new key that `--expires` names, in RFC 3339. The server takes a minute or more, and
- * the call needs time to get there, so the shortest span is made `allowanceMs` longer.
- */
-export function readNewExpiry(text: string): string {
-  return momentOf(text, minuteMs + allowanceMs);
-}
-
-/** The end that a key gets later, which may be at once: the moment that `--expires` names. */
-export function readExpiry(text: string): string {
-  return momentOf(text, 0);
-}
-
-/** Enough for a slow call, or for a clock that is a little behind the server's. */
-const allowanceMs = 5_000;
-
-/** The moment in RFC 3339. A date is its first moment in UTC. */
-function momentOf(text: string, spanMsMin: number): string {
-  const span = spanIn(text);
-  if (span !== undefined && span > 0) {
-    return new Date(systemClock.unixMs() + Math.max(span, spanMsMin)).toISOString();
-  }
-  const [, day] = timeForm.exec(text) ?? [];
-  const timeMs = Date.parse(text);
-  if (day === undefined || Number.isNaN(timeMs)) {
-    throw wrongUse("--expires must be a time from now, like 90d or 12h, or a date, like 2027-01-31.");
-  }
-  if (!isDay(day)) throw wrongUse(`--expires must be a day that exists: ${day} does not.`);
-  return new Date(timeMs).toISOString();
-}
-
-const timeForm = /^(\d{4}-\d\d-\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/;
-
-/** `Date.parse` takes the 31st of every month, and goes on into the next one. */
-function isDay(day: string): boolean {
-  return new Date(Date.parse(day)).toISOString().startsWith(day);
 }
 
 const planMessages: Readonly<Record<PlanName, PlanJson>> = {

@@ -14,10 +14,10 @@ import type { ServiceTokenService } from "#gen/keyrun/v1/service_token_service_p
 import type { SessionService } from "#gen/keyrun/v1/session_service_pb.ts";
 import type { TeamService } from "#gen/keyrun/v1/team_service_pb.ts";
 import { clientHeader, type DeclaredClient } from "../auth/principal.ts";
-import { startCommand } from "../base/program.ts";
 import type { Config } from "../settings/config.ts";
 import { type HostAndPort, readHostAndPort, writeHostAndPort } from "../settings/host.ts";
 import { type Environment, readSettings } from "../settings/read-settings.ts";
+import { startCommand } from "./called.ts";
 import { CallRefused, CallUnanswered, CommandFailure, type ErrorAnswer, isCallError } from "./failures.ts";
 
 /** A client of the internal listener. `failureFrom` puts the errors of its calls into words. */

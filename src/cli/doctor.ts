@@ -2,12 +2,12 @@
 
 import { isNewEnough, leastNode } from "../../bin/needed-node.mjs";
 import { innermostCause } from "../base/innermost-cause.ts";
-import { startCommand } from "../base/program.ts";
 import { Refusal } from "../refusal/refusal.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import { type Config, isEmbedded } from "../settings/config.ts";
 import { type Environment, readSettings } from "../settings/read-settings.ts";
 import type { StoreInspection } from "../store/stores.ts";
+import { startCommand } from "./called.ts";
 import { type Connection, openConnection, readAddress, readServiceToken } from "./connection.ts";
 import { CommandFailure, isCallError } from "./failures.ts";
 import { failureFrom } from "./refusal-words.ts";

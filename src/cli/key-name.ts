@@ -1,7 +1,7 @@
 // How a person names a key: by its id, its redacted form, or by mistake the whole key.
 
 import type { KeyJson } from "#gen/keyrun/v1/key_pb.ts";
-import { programName } from "../base/program.ts";
+import { programName } from "./called.ts";
 import { CallRefused, CommandFailure, wrongUse } from "./failures.ts";
 import { chooseTeam, wholeList } from "./lists.ts";
 import { timeWords } from "./table.ts";

@@ -3,19 +3,18 @@
 import type { Command } from "commander";
 import type { KeyJson } from "#gen/keyrun/v1/key_pb.ts";
 import { systemClock } from "../base/clock.ts";
-import { programName } from "../base/program.ts";
+import { programName } from "./called.ts";
 import {
   append,
   commandGroup,
   planName,
   readDuration,
-  readExpiry,
-  readNewExpiry,
   readSpan,
   rpcCommand,
   type TeamOption,
   withExamples,
 } from "./command-words.ts";
+import { expiryWords, readExpiry, readNewExpiry } from "./expiry.ts";
 import { CommandFailure, wrongUse } from "./failures.ts";
 import { readKey, withNamedKey } from "./key-name.ts";
 import { chooseTeam, wholeList } from "./lists.ts";
@@ -41,7 +40,7 @@ export function addKeyCommands(program: Command, terminal: Terminal, world: Scan
   })
     .option("--team <team_id>", "the team that the key is for (default: the only one)")
     .option("--label <label>", "what to call it, such as ci-deploy")
-    .option("--expires <time>", "when it ends: a time from now, like 90d, or a date, like 2027-01-31")
+    .option("--expires <time>", expiryForms)
     .option("--app <app_id>", "the only app that it may run; repeat it for more (default: every app)", append)
     .option("--requests-per-minute <number>", "a limit of its own (default: only the team's)")
     .action((options: CreateKeyOptions) => createKey(terminal, options));
@@ -79,7 +78,7 @@ export function addKeyCommands(program: Command, terminal: Terminal, world: Scan
     .argument("<key>", keyNames)
     .option("--team <team_id>", teamOfKey)
     .option("--label <label>", 'what to call it; "" takes the label away')
-    .option("--expires <time>", "when it ends: a time from now, like 90d, or a date, like 2027-01-31")
+    .option("--expires <time>", expiryForms)
     .action((key: string, options: UpdateOptions) => updateKey(terminal, key, options));
 
   rpcCommand(keys, "rotate", {
@@ -114,6 +113,7 @@ export function addKeyCommands(program: Command, terminal: Terminal, world: Scan
 }
 
 const keyNames = "its id, alone or after the prefix as in svc_<id>; or its redacted form";
+const expiryForms = "when it ends: a time from now, like 90d, or its last day, like 2027-01-31";
 const teamOfKey = "the team that the key belongs to (default: the only one)";
 
 const keyOnStandardInput = `keys verify reads the key from standard input, since shells keep a history of what is typed: \`${programName} keys verify < key.txt\`. If this was a key, remove the line from the history.`;
@@ -156,7 +156,7 @@ async function createKey(terminal: Terminal, options: CreateKeyOptions): Promise
   const label = message.key?.label ? ` (${message.key.label})` : "";
   terminal.note(`Key ${message.key?.id}${label} of team ${teamId} is created.`);
   const { expireTime } = message.key ?? {};
-  if (expireTime !== undefined) terminal.note(`It expires at ${timeWords(expireTime)}.`);
+  if (expireTime !== undefined) terminal.note(expiryWords(expireTime, options.expires));
   terminal.note("It is shown only once: store it where you keep secrets.");
 }
 
@@ -181,10 +181,22 @@ async function listKeys(terminal: Terminal, options: ListOptions): Promise<void>
   if (unusedMs !== undefined) message.keys = unusedSince(systemClock.unixMs() - unusedMs, message.keys);
   const { keys, activeKeyCount = 0, activeKeyCountMax = 0 } = message;
   await answer(terminal, options, message, async () => {
-    // Where no key ends, the columns that say so would only take room.
-    const showsEnds = keys.some(({ expireTime }) => expireTime !== undefined);
-    const rows = keys.map((key) => rowOf(key, showsEnds));
-    await printTable(terminal, columnsFor(options, showsEnds), rows);
+    // Where no key has anything to say in a column, that would only take room.
+    const shown = {
+      revoked: options.revoked ?? false,
+      restrictions: keys.some((key) => restrictionWords(key) !== ""),
+      // When a key was revoked has a column of its own.
+      states: keys.some((key) => !["active", "revoked"].includes(stateWord(key))),
+      ends: keys.some(({ expireTime }) => expireTime !== undefined),
+    };
+    await printTable(
+      terminal,
+      columnsFor(shown),
+      keys.map((key) => rowOf(key, shown)),
+    );
+    if (keys.length === 0 && (options.search !== undefined || unusedMs !== undefined)) {
+      terminal.note(noneFound(options));
+    }
     // A key and the one that replaces it count as one.
     const isWhole = options.search === undefined && unusedMs === undefined;
     const more = isWhole
@@ -202,35 +214,53 @@ function unusedSince(unixMs: number, keys: readonly KeyJson[]): KeyJson[] {
   });
 }
 
-function columnsFor({ revoked }: ListOptions, showsEnds: boolean): Column[] {
+function noneFound({ search, unusedFor, revoked }: ListOptions): string {
+  const asked = [
+    // The text is not repeated: it may be a part of a key.
+    ...(search === undefined ? [] : ["fits --search"]),
+    ...(unusedFor === undefined ? [] : [`was unused for ${unusedFor}`]),
+  ];
+  const more = revoked || unusedFor !== undefined ? "" : " --revoked looks among ended keys, too.";
+  return `No ${revoked ? "" : "active "}key of the team ${asked.join(" and ")}.${more}`;
+}
+
+/** Which columns a list has besides those that each has. */
+interface Shown {
+  readonly revoked: boolean;
+  readonly restrictions: boolean;
+  readonly states: boolean;
+  readonly ends: boolean;
+}
+
+function columnsFor({ revoked, restrictions, states, ends }: Shown): Column[] {
   return [
     { head: "LABEL", least: 12 },
+    // A key that may do less is never shown as one that may do all.
+    ...(restrictions ? [{ head: "ONLY", least: 8 }] : []),
     { head: "KEY", spare: 1 },
     { head: "ID" },
     { head: "CREATED", spare: revoked ? 3 : 5 },
     { head: "BY", spare: 2 },
     { head: "LAST USED", ...(revoked && { spare: 6 }) },
-    ...(showsEnds
-      ? [
-          { head: "STATE", spare: 7 },
-          { head: "EXPIRES", spare: 4 },
-        ]
-      : []),
+    ...(states ? [{ head: "STATE", spare: 7 }] : []),
+    ...(ends ? [{ head: "EXPIRES", spare: 4 }] : []),
     ...(revoked ? [{ head: "REVOKED" }, { head: "REVOKED BY", spare: 5 }] : []),
   ];
 }
 
-function rowOf(key: KeyJson, showsEnds: boolean): Row {
+function rowOf(key: KeyJson, { restrictions, states, ends }: Shown): Row {
   const isRevoked = key.state === "KEY_STATE_REVOKED";
   const isOver = isRevoked || key.state === "KEY_STATE_EXPIRED";
   const cells = [
-    `${key.label || "-"}${restrictionNote(key)}`,
+    key.label || "-",
+    ...(restrictions ? [restrictionWords(key)] : []),
     key.redactedValue ?? "",
     key.id ?? "",
     timeCell(key.createTime),
     key.createdBy || "-",
     timeCell(key.lastUseTime, "never"),
-    ...(showsEnds ? [stateWord(key), timeCell(key.expireTime, "never")] : []),
+    ...(states ? [stateWord(key)] : []),
+    ...(ends ? [timeCell(key.expireTime, "never")] : []),
     isRevoked ? timeCell(key.revokeTime) : "",
     key.revokedBy ?? "",
   ];
@@ -243,13 +273,13 @@ function stateWord({ state, replacedByKeyId = "" }: KeyJson): string {
   return replacedByKeyId === "" ? "active" : "replaced";
 }
 
-/** What the key is restricted to, in brackets behind its label. */
-function restrictionNote({ appIds = [], requestsPerMinute }: KeyJson): string {
+/** What the key is restricted to; empty if it is not. */
+function restrictionWords({ appIds = [], requestsPerMinute }: KeyJson): string {
   const notes = [
     ...(appIds.length > 1 ? [`${appIds.length} apps`] : appIds),
     ...(requestsPerMinute === undefined ? [] : [`${requestsPerMinute}/min`]),
   ];
-  return notes.length === 0 ? "" : ` (${notes.join(", ")})`;
+  return notes.join(", ");
 }
 
 /** Shows the key that a text names. */
@@ -297,7 +327,7 @@ async function updateKey(terminal: Terminal, text: string, options: UpdateOption
     keys.updateKey({ ...named, ...change, updateMask }),
   );
   const { id, label: called, expireTime } = message.key ?? {};
-  const expiry = expireTime === undefined ? "" : ` It expires at ${timeWords(expireTime)}.`;
+  const expiry = expireTime === undefined ? "" : ` ${expiryWords(expireTime, expires)}`;
   await answer(terminal, options, message, () =>
     terminal.print(`Key ${id} is changed: its label is ${called || "empty"}.${expiry}`),
   );

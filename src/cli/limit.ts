@@ -1,10 +1,13 @@
-// `limit`: what is left of a key's limits, as the headers of an answer say it.
-import { CommandFailure } from "./failures.ts";
-import { accepted, openPublicApi } from "./public-api.ts";
+// `limit`: what is left of a key's limits. A service may ask without taking one; a key itself
+// learns it from the headers of an answer, to a request that takes one.
+import type { RateLimitJson } from "#gen/keyrun/v1/rate_limit_pb.ts";
+import { systemClock } from "../base/clock.ts";
+import { CommandFailure, isCallError } from "./failures.ts";
+import { accepted, openPublicApi, readKey } from "./public-api.ts";
 import { printTable } from "./table.ts";
 import { answer, type CliWorld, type JsonOption, type Terminal } from "./terminal.ts";
 
-/** A request that every key may make: its answer tells the limits, and it starts nothing. */
+/** A request that every key may make: its answer tells the limits, and it takes one. */
 const request = { method: "GET", path: "/api/runs?page_size=1" } as const;
 
 /** One limit, as `--json` prints it. */
@@ -13,14 +16,55 @@ interface LimitLeft {
   readonly name: string;
   readonly limit: number;
   readonly windowSeconds: number;
-  /** After the request that asked. */
+  /** After the request that asked, if there was one. */
   readonly remaining: number;
   /** In so many seconds one more is left. */
   readonly resetSeconds: number;
 }
 
-/** Prints the team's limit, and the key's if it has one of its own. */
+/**
+ * Prints the team's limit, and the key's if it has one of its own. A service learns the key's where
+ * that is the tighter one.
+ */
 export async function showLimit(world: CliWorld, terminal: Terminal, options: JsonOption): Promise<void> {
+  const limits = (await limitsOfService(world, terminal)) ?? (await limitsOfKey(world));
+  const rows = limits.map(({ name, limit, remaining, resetSeconds }) => ({
+    cells: [name, String(limit), String(remaining), `${resetSeconds} s`],
+  }));
+  const columns = ["LIMIT OF", "A MINUTE", "LEFT", "ONE MORE IN"].map((head) => ({ head }));
+  await answer(terminal, options, { limits }, () => printTable(terminal, columns, rows));
+}
+
+/**
+ * Takes nothing. Undefined where there is no service token for this, where the key is refused, and
+ * where KEYRUN_URL names a Keyrun: the token may be another's.
+ */
+async function limitsOfService(world: CliWorld, terminal: Terminal): Promise<LimitLeft[] | undefined> {
+  const value = readKey(world.env);
+  if (world.env.KEYRUN_URL !== undefined) return undefined;
+  try {
+    const { keys, teams } = await terminal.server();
+    const { rateLimit: tighter, teamId = "" } = await keys.verifyKey({ value, cost: 0 });
+    if (tighter === undefined) return undefined;
+    const { rateLimit: team = tighter } = await teams.getRateLimit({ teamId });
+    const limits = [limitLeft("team", team)];
+    return tighter.limit === team.limit ? limits : [...limits, limitLeft("key", tighter)];
+  } catch (error) {
+    if (error instanceof CommandFailure || isCallError(error)) return undefined;
+    throw error;
+  }
+}
+
+/** Requests are counted for a minute. */
+const windowSeconds = 60;
+
+function limitLeft(name: string, { limit = 0, remaining = 0, resetTime = "" }: RateLimitJson): LimitLeft {
+  const seconds = Math.ceil((Date.parse(resetTime) - systemClock.unixMs()) / 1_000);
+  const resetSeconds = Math.min(Math.max(seconds, 0), windowSeconds);
+  return { name, limit, windowSeconds, remaining, resetSeconds };
+}
+
+async function limitsOfKey(world: CliWorld): Promise<LimitLeft[]> {
   const told = await openPublicApi(world).ask(request);
   const { ratelimit: left = "", "ratelimit-policy": policy = "" } = told.headers;
   const limits = readLimits(String(left), String(policy));
@@ -29,11 +73,7 @@ export async function showLimit(world: CliWorld, terminal: Terminal, options: Js
     accepted(told);
     throw new CommandFailure("The answer says nothing of a limit: check KEYRUN_URL.");
   }
-  const rows = limits.map(({ name, limit, remaining, resetSeconds }) => ({
-    cells: [name, String(limit), String(remaining), `${resetSeconds} s`],
-  }));
-  const columns = ["LIMIT OF", "A MINUTE", "LEFT", "ONE MORE IN"].map((head) => ({ head }));
-  await answer(terminal, options, { limits }, () => printTable(terminal, columns, rows));
+  return limits;
 }
 
 /** The items of `RateLimit`, each with its one of `RateLimit-Policy`. */

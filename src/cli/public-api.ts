@@ -3,10 +3,10 @@
 
 import { once } from "node:events";
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
-import { programName } from "../base/program.ts";
 import { bounds } from "../bounds.ts";
 import { createKeyText } from "../keys/key-value.ts";
 import type { Environment } from "../settings/read-settings.ts";
+import { programName } from "./called.ts";
 import { reachableAt, readConfig, type SettingsWorld } from "./connection.ts";
 import { CommandFailure } from "./failures.ts";
 
@@ -188,7 +188,8 @@ function errorIn({ error }: JsonObject): ErrorWords | undefined {
   return isOurs && typeof error.message === "string" ? (error as ErrorWords) : undefined;
 }
 
-function readKey({ KEYRUN_API_KEY: key }: Environment): string {
+/** The key of the environment. Throws where there is no whole one. */
+export function readKey({ KEYRUN_API_KEY: key }: Environment): string {
   if (key === undefined || key === "") {
     throw new CommandFailure(
       `KEYRUN_API_KEY is not set: put an API key of the team there, as with \`export KEYRUN_API_KEY=$(${programName} keys create)\`.`,

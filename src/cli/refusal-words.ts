@@ -1,8 +1,8 @@
 // A failed call in words, for a person who typed a command and knows no messages and fields.
 
 import type { Command } from "commander";
-import { programName, startCommand } from "../base/program.ts";
 import { nearestName } from "../settings/read-settings.ts";
+import { programName, startCommand } from "./called.ts";
 import { type Connection, rpcMsMax } from "./connection.ts";
 import { CallRefused, type CallUnanswered, CommandFailure, wrongUse } from "./failures.ts";
 import { appIds, type IdList, teamIds } from "./lists.ts";

@@ -4,7 +4,7 @@
 import type { Command } from "commander";
 import type { RunJson } from "#gen/keyrun/v1/run_pb.ts";
 import type { RunAppResponseJson } from "#gen/keyrun/v1/run_service_pb.ts";
-import { programName } from "../base/program.ts";
+import { programName } from "./called.ts";
 import { type CommandWords, commandGroup, rpcCommand } from "./command-words.ts";
 import { wrongUse } from "./failures.ts";
 import { wholeList } from "./lists.ts";
@@ -57,7 +57,7 @@ export function addRunCommands(program: Command, terminal: Terminal, world: CliW
     .action((runId: string, options: JsonOption) => cancelRun(terminal, world, { ...options, runId }));
 
   keyCommand(program, "limit", {
-    does: "Show what is left of the key's limits. Asking takes one.",
+    does: "Show what is left of the key's limits. Where no service token is at hand, or KEYRUN_URL is set, asking takes one.",
     examples: ["limit"],
     table: true,
   }).action(async (options: JsonOption) => {

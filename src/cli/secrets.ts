@@ -3,7 +3,6 @@
 // not read the keys of one that is.
 
 import { randomBytes } from "node:crypto";
-import { programName, startCommand } from "../base/program.ts";
 import type { LeaseRecord } from "../fleet/control-store.ts";
 import { createServiceSecrets } from "../keys/service-secrets.ts";
 import {
@@ -17,6 +16,7 @@ import type { Config } from "../settings/config.ts";
 import { findSecrets, newSecretText, secretPath } from "../settings/data-folder.ts";
 import { inspectStore } from "../store/open-stores.ts";
 import type { StoreInspection } from "../store/stores.ts";
+import { programName, startCommand } from "./called.ts";
 import { readConfig, type SettingsWorld } from "./connection.ts";
 import { CommandFailure } from "./failures.ts";
 import type { ConfirmOption, JsonOption, Terminal } from "./terminal.ts";

@@ -2,7 +2,7 @@
 
 import { type Command, Option } from "commander";
 import type { ServiceRoleJson, ServiceTokenJson } from "#gen/keyrun/v1/service_token_pb.ts";
-import { programName } from "../base/program.ts";
+import { programName } from "./called.ts";
 import { append, commandGroup, rpcCommand } from "./command-words.ts";
 import { CallRefused, CommandFailure, wrongUse } from "./failures.ts";
 import { wholeList } from "./lists.ts";

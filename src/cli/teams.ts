@@ -7,7 +7,7 @@ import { wholeList } from "./lists.ts";
 import { type Column, printTable, timeCell } from "./table.ts";
 import { answer, type ConfirmOption, type JsonOption, type Terminal } from "./terminal.ts";
 
-/** `teams create | list | set-plan | delete`. */
+/** `teams create | list | update | set-plan | delete`. */
 export function addTeamCommands(program: Command, terminal: Terminal): void {
   const teams = commandGroup(program, "teams", {
     does: "Manage teams and their plans.",
@@ -28,6 +28,14 @@ export function addTeamCommands(program: Command, terminal: Terminal): void {
   rpcCommand(teams, "list", { does: "List all teams.", examples: ["teams list"], table: true }).action(
     (options: JsonOption) => listTeams(terminal, options),
   );
+
+  rpcCommand(teams, "update", {
+    does: "Change a team's display name.",
+    examples: ['teams update acme --name "Acme Ltd"'],
+  })
+    .argument("<team_id>", "the team")
+    .requiredOption("--name <name>", "the display name, which people see; keys and apps keep the id")
+    .action((teamId: string, options: UpdateOptions) => updateTeam(terminal, teamId, options));
 
   rpcCommand(teams, "set-plan", {
     does: "Put a team on a plan, from its very next request.",
@@ -63,6 +71,19 @@ async function createTeam(terminal: Terminal, teamId: string, options: CreateOpt
   const message = await teams.createTeam({ team });
   await answer(terminal, options, message, () =>
     terminal.print(`Team ${teamId} is created, on the plan ${options.plan}.`),
+  );
+}
+
+interface UpdateOptions extends JsonOption {
+  name: string;
+}
+
+async function updateTeam(terminal: Terminal, teamId: string, options: UpdateOptions): Promise<void> {
+  const { teams } = await terminal.server();
+  const team = { id: teamId, displayName: options.name };
+  const message = await teams.updateTeam({ team, updateMask: "displayName" });
+  await answer(terminal, options, message, () =>
+    terminal.print(`Team ${teamId} is called ${message.team?.displayName} now.`),
   );
 }
 

@@ -3,7 +3,7 @@
 import { type Command, Option } from "commander";
 import type { GetUsageResponseJson, UsagePointJson } from "#gen/keyrun/v1/key_service_pb.ts";
 import { systemClock } from "../base/clock.ts";
-import { programName } from "../base/program.ts";
+import { programName } from "./called.ts";
 import { readSpan, rpcCommand, type TeamOption } from "./command-words.ts";
 import { wrongUse } from "./failures.ts";
 import { keyIdIn } from "./key-name.ts";

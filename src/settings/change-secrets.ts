@@ -2,7 +2,6 @@
 
 import { type FileHandle, open, readFile, realpath, rename, rm, stat } from "node:fs/promises";
 import { dirname } from "node:path";
-import { startCommand } from "../base/program.ts";
 import { syncFolder } from "./data-folder.ts";
 import { environment, serviceSecretsMax } from "./known.ts";
 import { splitSecrets, unpromotedMark } from "./text.ts";
@@ -107,6 +106,6 @@ function refusalOf(path: string, thrown: unknown): string {
   if (code === "EEXIST") {
     return `The file ${named} is there: another command changes the secrets, or one was ended in the middle. If none runs, remove that file, which holds nothing that is in use, and try again.`;
   }
-  if (code === "ENOENT") return `There is no file ${path}: the first \`${startCommand}\` makes it.`;
+  if (code === "ENOENT") return `There is no file ${path}: the first start of Keyrun makes it.`;
   return `The file ${path} can't be replaced (${code}): run this as its owner, where its folder can be written and has room. If it comes from elsewhere, change its list there: \`openssl rand -hex 32\` makes a new secret.`;
 }

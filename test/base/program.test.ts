@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, expect, test } from "vitest";
-import { type Place, programFor, programIn } from "#src/base/program.ts";
+import { callsIn, type Place, programFor, programIn } from "#src/base/program.ts";
 import { createTempFolders } from "../harness/temp-folders.ts";
 
 const folders = createTempFolders();
@@ -41,4 +41,18 @@ test("where a shell finds this very program by its name, it is called by that", 
   expect(programFor("data", { cwd: "/srv", env: { PATH: bin } }, path)).toBe(
     "KEYRUN_DATA_DIR=/srv/data keyrun",
   );
+});
+
+test("a hint repeats the data folder that its command was given, and starts a server as the place allows", () => {
+  const at = (cwd: string, KEYRUN_DATA_DIR?: string) => callsIn({ cwd, env: { KEYRUN_DATA_DIR } }, program);
+  expect(at("/opt/keyrun")).toEqual({ program: "./keyrun", start: "npm start" });
+  expect(at("/opt/keyrun", "my data")).toEqual({
+    program: "KEYRUN_DATA_DIR='my data' ./keyrun",
+    start: "KEYRUN_DATA_DIR='my data' npm start",
+  });
+  expect(at("/srv")).toEqual({ program, start: `${program} serve` });
+  expect(at("/srv", "/data")).toEqual({
+    program: `KEYRUN_DATA_DIR=/data ${program}`,
+    start: `KEYRUN_DATA_DIR=/data ${program} serve`,
+  });
 });

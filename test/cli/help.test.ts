@@ -2,13 +2,18 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import { expect, test } from "vitest";
-import { runCommand } from "../harness/command-line.ts";
+import { everyCommand as everyCommandOfTree, runCommand } from "../harness/command-line.ts";
 import { repository } from "../harness/keyrun-process.ts";
 
 /** The commands that the help of these words lists. */
 async function commandsOf(...words: string[]): Promise<string[]> {
-  const { stdout } = await runCommand([...words, "--help"]);
-  const [, list = ""] = /\nCommands:\n([\s\S]*?)(?:\n\n|$)/.exec(stdout) ?? [];
+  const { stdout } = await runCommand([...words, words.length === 0 ? "--help-all" : "--help"]);
+  return listedIn(stdout);
+}
+
+/** Behind the options and before the examples, under whatever title. */
+function listedIn(help: string): string[] {
+  const [, list = ""] = /print this help\n([\s\S]*?)(?:\nExamples?:|$)/.exec(help) ?? [];
   return [...list.matchAll(/^ {2}([a-z-]+)/gm)]
     .map(([, name = ""]) => name)
     .filter((name) => name !== "help");
@@ -35,6 +40,18 @@ test("every command's help has an example that the command line takes", async ()
     if (words.length > 0)
       for (const example of examples) expect(example.startsWith(words.join(" "))).toBe(true);
   }
+});
+
+test("help shows first what a newcomer needs, and --help-all every command", async () => {
+  const { stdout } = await runCommand(["--help"]);
+  const first = listedIn(stdout);
+  expect(first).toEqual(expect.arrayContaining(["serve", "keys", "run", "apps", "sign-in-link", "doctor"]));
+  for (const late of ["secrets", "restore", "copy-to-mongodb", "fleet"]) expect(first).not.toContain(late);
+  expect(stdout).toContain("--help-all");
+  const roots = everyCommandOfTree().map((words) => words.split(" ")[0]);
+  const shown = new Set(roots.filter((name) => name !== "complete"));
+  expect((await commandsOf()).sort()).toEqual([...shown].sort());
+  expect((await runCommand(["--help-all"])).code).toBe(0);
 });
 
 test("help marks what is required, lists choices, and has no empty default", async () => {

@@ -22,7 +22,11 @@ test("a key is created with its apps and its limit, and a list shows both", asyn
   await run(["keys", "create", "--team", teamId, "--app", "echo"]);
   const listed = await run(["keys", "list", "--team", teamId]);
   expect(listed.stdout.split("\n").map((line) => line.split(/ {2,}/)[0])).toEqual([
-    ...["LABEL", "- (echo)", "kiosk (2 apps, 10/min)", "-", ""],
+    ...["LABEL", "-", "kiosk", "-", ""],
+  ]);
+  expect(listed.stdout.split("\n").map((line) => line.split(/ {2,}/)[1])).toEqual([
+    ...["ONLY", "echo", "2 apps, 10/min"],
+    ...[expect.stringMatching(/^svc_/), undefined],
   ]);
   const json = await run(["keys", "list", "--team", teamId, "--json"]);
   expect(JSON.parse(json.stdout).keys).toMatchObject([
@@ -30,6 +34,34 @@ test("a key is created with its apps and its limit, and a list shows both", asyn
     { appIds: ["echo", "words"], requestsPerMinute: 10 },
     {},
   ]);
+});
+
+test("a restriction is seen beside the longest label in a narrow terminal", async () => {
+  const teamId = await keyrun.newTeam();
+  const label = "l".repeat(128);
+  await run(["keys", "create", "--team", teamId, "--label", label, "--app", "echo"]);
+  const { stdout } = await run(["keys", "list", "--team", teamId], { columns: 80 });
+  expect(stdout).toMatch(/^l+… +echo +/m);
+  expect(stdout).not.toContain("STATE");
+});
+
+test("a state is shown where keys differ in it, and a search that fits nothing says so", async () => {
+  const teamId = await keyrun.newTeam();
+  const { id } = await keyrun.newKey(teamId);
+  await run(["keys", "create", "--team", teamId, "--expires", "90d"]);
+  const list = (...options: string[]) => run(["keys", "list", "--team", teamId, ...options]);
+  expect((await list()).stdout).toMatch(/^LABEL(?!.*STATE).*EXPIRES/);
+  await run(["keys", "update", "--team", teamId, id, "--expires", "2001-01-01"]);
+  expect((await list("--revoked")).stdout).toMatch(/^LABEL.*STATE.*EXPIRES/);
+  expect((await list("--search", "nothing")).stderr).toContain(
+    "No active key of the team fits --search. --revoked looks among ended keys, too.\n",
+  );
+  expect((await list("--search", "nothing", "--revoked")).stderr).toContain(
+    "No key of the team fits --search.\n",
+  );
+  expect((await list("--unused-for", "90d")).stderr).toContain(
+    "No active key of the team was unused for 90d.\n",
+  );
 });
 
 test.each([

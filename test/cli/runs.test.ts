@@ -410,6 +410,29 @@ test("limit shows what is left of the team's limit and of the key's own, and tak
   );
 });
 
+test("limit takes nothing where the service token is at hand", async () => {
+  const own = await startKeyrun();
+  onTestFinished(() => own.close());
+  const { value } = await own.newKey("demo", { requestsPerMinute: 2 });
+  const limit = (more: Record<string, string> = {}) => {
+    const env = { KEYRUN_DATA_DIR: own.config.dataDir, KEYRUN_API_KEY: value, ...more };
+    return runCommand(["limit", "--json"], { env });
+  };
+  for (let time = 0; time < 3; time++) {
+    const { code, stdout } = await limit();
+    expect({ code, ...JSON.parse(stdout) }).toMatchObject({
+      code: 0,
+      limits: [
+        { name: "team", limit: 60, remaining: 60 },
+        { name: "key", limit: 2, remaining: 2 },
+      ],
+    });
+  }
+  // Of another Keyrun the token may not be known.
+  const asked = JSON.parse((await limit({ KEYRUN_URL: own.publicUrl })).stdout);
+  expect(asked.limits).toMatchObject([{ remaining: 59 }, { remaining: 1 }]);
+});
+
 test("limit of a key that is refused tells why, and no limit", async () => {
   expect(await run(["limit"], { env: { KEYRUN_API_KEY: keyrun.unknownKey() } })).toEqual({
     code: 1,

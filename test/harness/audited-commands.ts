@@ -38,6 +38,17 @@ async function newApp(keyrun: Keyrun): Promise<string> {
 /** By the words that call them. */
 export const changingCommands: ReadonlyMap<string, ChangingCommand> = new Map<string, ChangingCommand>([
   [
+    "teams update",
+    {
+      action: "team.update",
+      done: async (keyrun) => {
+        const teamId = await keyrun.newTeam();
+        return { args: [teamId, "--name", "Acme Ltd"], teamId, target: "" };
+      },
+      refused: { args: ["nobody", "--name", "x"], teamId: "nobody", target: "" },
+    },
+  ],
+  [
     "teams create",
     {
       action: "team.create",

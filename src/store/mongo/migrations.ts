@@ -1,5 +1,4 @@
 import { searchForm } from "../../base/fields.ts";
-import { programName } from "../../base/program.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
 import type { ReadConcernOptions } from "./connection.ts";
 import { type Collections, copyStates } from "./documents.ts";
@@ -54,7 +53,7 @@ export async function requireWhole(
   const mark = await meta.findOne({ _id: { $eq: "copy" } }, readOptions);
   if (mark?.version !== copyStates.underWay) return;
   throw new StartRefused(
-    `A copy of a data folder into this MongoDB database was cut off. Run \`${programName} copy-to-mongodb\` once more: it begins anew.`,
+    `A copy of a data folder into this MongoDB database was cut off. Run the command \`copy-to-mongodb\` once more: it begins anew.`,
   );
 }
 

@@ -27,7 +27,7 @@ export function expiryMs({ choice, date }: Expiry, nowMs: number): number | null
   if (choice !== "date") return nowMs + Number(choice) * 60 * minuteMs;
   const [year = 0, month = 0, day = 0] = date.split("-").map(Number);
   // The last second of the day in the person's own zone.
-  return date === "" ? null : new Date(year, month - 1, day, 23, 59, 59).getTime();
+  return date === "" ? null : new Date(year, month - 1, day + 1).getTime() - 1_000;
 }
 
 /** Why Keyrun would refuse this end; null if it would accept it. `beforeMs` is the present end. */
