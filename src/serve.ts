@@ -66,7 +66,8 @@ export async function serve(): Promise<number> {
       writeAccess: config.accessLog ? output.writeAccess : undefined,
       redact: createRedaction(keyPrefix, secrets),
       command,
-      announce: (started) => process.stdout.write(wordsFor(started, command)),
+      announce: (started) =>
+        process.stdout.write(wordsFor(started, command, config.serviceToken !== undefined)),
       screenFolder: fileURLToPath(new URL("../web/dist", import.meta.url)),
     });
     const exitCode = await stop(app, await ending.promise, { config, log });
@@ -95,12 +96,14 @@ function refuse(problems: readonly string[]): number {
 function wordsFor(
   { publicAddress, internalAddress, teamId, screen }: Parameters<AppParts["announce"]>[0],
   command: string,
+  isTokenSet: boolean,
 ) {
   return startWords({
     publicUrl: `http://${writeHostAndPort(publicAddress)}`,
     grpcAddress: writeHostAndPort(internalAddress),
     teamId,
     command,
+    isTokenSet,
     screen,
     isOnTerminal: process.stdout.isTTY,
   });

@@ -24,6 +24,8 @@ export function startWords(at: {
   readonly teamId: string | undefined;
   /** How to call the command line from the folder that Keyrun was started in. */
   readonly command: string;
+  /** The service token is a setting, and so in no file of the data folder. */
+  readonly isTokenSet: boolean;
   readonly screen: ScreenNotice;
   /** False where the text may be kept for others to read, as in a file, a pipe or a journal. */
   readonly isOnTerminal: boolean;
@@ -37,10 +39,13 @@ ${screenWords(at)}
 `;
 }
 
-function keyWords({ teamId, command }: { readonly teamId: string | undefined; readonly command: string }) {
+function keyWords({ teamId, command, isTokenSet }: Parameters<typeof startWords>[0]): string {
   const createKey = (team: string) => `  export KEYRUN_API_KEY=$(${command} keys create --team ${team})`;
-  if (teamId !== undefined) return `Make a key, which is shown this once:\n${createKey(teamId)}`;
-  return `Make the first team, and a key for it, which is shown this once:
+  const where = isTokenSet
+    ? "In a shell with the KEYRUN_SERVICE_TOKEN or KEYRUN_SERVICE_TOKEN_FILE of this Keyrun, make"
+    : "Make";
+  if (teamId !== undefined) return `${where} a key, which is shown this once:\n${createKey(teamId)}`;
+  return `${where} the first team, and a key for it, which is shown this once:
   ${command} teams create my-team
 ${createKey("my-team")}`;
 }
