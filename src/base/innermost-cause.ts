@@ -36,16 +36,20 @@ function wordsOf(error: unknown): string {
   return help === undefined ? named : `${named}: ${help}`;
 }
 
-/** OpenSSL's own messages have numbers, functions and files around the words. */
+/**
+ * OpenSSL's own messages have numbers, functions and files around the words. Node's end with an
+ * option of Node's, which changes nothing here: Keyrun trusts the system's authorities.
+ */
 function messageOf(error: Error): string {
   const isOfOpenssl = /^[0-9A-F]+:error:/.test(error.message) || /\bEPROTO\b/.test(error.message);
   const reason = "reason" in error && typeof error.reason === "string" ? error.reason : "";
-  const [line = ""] = error.message.split("\n", 1);
+  const [line = ""] = error.message.split(/\n|; if the root CA is installed locally/, 1);
   return isOfOpenssl && reason !== "" ? reason : line;
 }
 
 function helpOf(code: string): string | undefined {
   if (untrusted.has(code)) return "NODE_EXTRA_CA_CERTS can name a file with the authority to trust";
+  if (code.endsWith("MODULE_NOT_FOUND")) return "the package has to be installed beside Keyrun";
   return code === "ERR_SSL_WRONG_VERSION_NUMBER" ? "the server there speaks no TLS" : undefined;
 }
 

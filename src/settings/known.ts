@@ -2,7 +2,9 @@
 
 import { z } from "zod";
 import type { PlanName } from "./config.ts";
+import { mongodbUriProblem } from "./mongodb-uri.ts";
 import {
+  checked,
   filePath,
   flag,
   host,
@@ -113,14 +115,11 @@ export const environment = z.object({
       secret: true,
     },
   ),
-  KEYRUN_MONGODB_URI: optionalSetting(
-    matching(/^mongodb(\+srv)?:\/\/\S+$/, "an address that begins with mongodb:// or mongodb+srv://"),
-    {
-      whenAbsent: "the embedded store",
-      does: "Address of the MongoDB database, with user and password if it needs them.",
-      secret: true,
-    },
-  ),
+  KEYRUN_MONGODB_URI: optionalSetting(checked(mongodbUriProblem), {
+    whenAbsent: "the embedded store",
+    does: "Address of the MongoDB database, with user and password if it needs them, and its options.",
+    secret: true,
+  }),
   KEYRUN_REDIS_URL: optionalSetting(redisAddress(), {
     whenAbsent: "this process counts alone",
     does: "Address of the Redis in which several instances count requests together, with user and password if it needs them. Only with MongoDB.",

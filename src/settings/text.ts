@@ -18,6 +18,20 @@ function text<T>(what: string, parse: (text: string) => T | undefined) {
 
 const textCharactersMax = 8_192;
 
+/**
+ * A setting that stays as written, or is refused with what `problemOf` says: the rest of a sentence
+ * that begins with the setting's name, and holds nothing of the text.
+ */
+export function checked(problemOf: (text: string) => string | undefined) {
+  return z
+    .string()
+    .max(textCharactersMax)
+    .superRefine((value, context) => {
+      const message = problemOf(value);
+      if (message !== undefined) context.addIssue({ code: "custom", message });
+    });
+}
+
 /** A whole number in decimal digits, from `min` to `max`, both included. */
 export function wholeNumber({ min, max }: { min: number; max: number }) {
   return text(`a whole number from ${min} to ${max}`, (digits) => {
@@ -61,7 +75,8 @@ const hostNameForm = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-
 
 /** Scheme, host and port, as browsers write an origin. Plain HTTP only for a loopback host. */
 export function origin() {
-  const what = "an https:// address of scheme, host and port alone; http:// only for a loopback host";
+  const what =
+    "an https:// address of scheme, host and port alone, without user and password; http:// only for a loopback host";
   return text(what, (value) => {
     const url = webUrl(value);
     return url?.pathname === "/" ? url.origin : undefined;
@@ -70,13 +85,15 @@ export function origin() {
 
 /** An OpenID Connect issuer. The text stays as written, to equal what the issuer calls itself. */
 export function issuer() {
-  const what = "an https:// address without query and fragment; http:// only for a loopback host";
+  const what =
+    "an https:// address without user, password, query and fragment; http:// only for a loopback host";
   return text(what, (value) => webUrl(value) && value);
 }
 
 function webUrl(value: string): URL | undefined {
   const url = URL.canParse(value) ? new URL(value) : undefined;
-  if (!url || url.username || url.password || value.includes("?") || value.includes("#")) return undefined;
+  // What stands before an @ is a password, or the part of one that is read as host and port.
+  if (!url || /[@?#]/.test(value)) return undefined;
   return url.protocol === "https:" || (url.protocol === "http:" && isLoopbackHost(url.hostname))
     ? url
     : undefined;
@@ -84,13 +101,23 @@ function webUrl(value: string): URL | undefined {
 
 /** The address of a Redis server. The text stays as written. */
 export function redisAddress() {
-  const what = "an address like redis://host:6379, or rediss:// with TLS, of one server";
+  const what =
+    "an address like redis://host:6379, or rediss:// with TLS, of one server, with the special characters of the password percent-encoded: %2F for /, %40 for @, %25 for %";
   return text(what, (value) => {
     const url = /^rediss?:\/\/\S+$/.test(value) && URL.canParse(value) ? new URL(value) : undefined;
-    return url?.hostname && /^(\/\d{0,5})?$/.test(url.pathname) && !url.search && !url.hash
-      ? value
-      : undefined;
+    if (!url?.hostname || !/^(\/\d{0,5})?$/.test(url.pathname) || url.search || url.hash) return undefined;
+    // The client decodes both, and fails over what is no escape.
+    return [url.username, url.password].every(isPercentEncoded) ? value : undefined;
   });
+}
+
+function isPercentEncoded(part: string): boolean {
+  try {
+    decodeURIComponent(part);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 export function filePath() {

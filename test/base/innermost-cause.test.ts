@@ -44,7 +44,9 @@ test("each of several failures is said once", () => {
 });
 
 test("a certificate that is not trusted comes with its code and with what to do", () => {
-  const untrusted = Object.assign(new Error("self-signed certificate"), {
+  const said =
+    "self-signed certificate; if the root CA is installed locally, try running Node.js with --use-system-ca";
+  const untrusted = Object.assign(new Error(said), {
     code: "DEPTH_ZERO_SELF_SIGNED_CERT",
   });
   expect(innermostCause(new TypeError("fetch failed", { cause: untrusted }))).toBe(

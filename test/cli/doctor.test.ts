@@ -148,7 +148,7 @@ const refused: Record<string, readonly [check: string, make: () => Settings | Pr
   "a taken internal port": ["ports", async () => ({ KEYRUN_GRPC_PORT: await takenPort() })],
   "a host of another machine": ["ports", () => ({ KEYRUN_HOST: "192.0.2.1" })],
   "a MongoDB URI that can't be read": [
-    "mongodb",
+    "settings",
     () => ({ KEYRUN_MONGODB_URI: "mongodb://a:p%ss/w@host", KEYRUN_SECRET: secret }),
   ],
   "a MongoDB that is not there": [

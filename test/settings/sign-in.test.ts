@@ -84,6 +84,8 @@ describe("sign-in settings", () => {
     ["KEYRUN_PUBLIC_URL", "keys.example.org"],
     ["KEYRUN_PUBLIC_URL", "ftp://keyrun.example.com"],
     ["KEYRUN_OIDC_ISSUER", "http://id.example"],
+    // Read as a host, a port and a path.
+    ["KEYRUN_OIDC_ISSUER", "https://ada:12/secret@id.example"],
     ["KEYRUN_OIDC_ISSUER", "http://127.0.0.1.id.example"],
     ["KEYRUN_OIDC_ISSUER", "https://id.example/?tenant=a"],
     ["KEYRUN_OIDC_ISSUER", "https://id.example/#a"],

@@ -1,4 +1,6 @@
-/** What went wrong with Redis, in words without an address: that may hold a password. */
+import { innermostCause } from "../../base/innermost-cause.ts";
+
+/** What went wrong with Redis, in words without the URL: that may hold a password. */
 export class RedisTrouble extends Error {
   override readonly name = "RedisTrouble";
 }
@@ -8,7 +10,8 @@ export class ForeignRedis extends RedisTrouble {}
 
 /**
  * The trouble without anything that may hold a secret: the code of Redis' refusal (READONLY, OOM,
- * WRONGPASS) or of the system's (ECONNREFUSED), else the name of the error.
+ * WRONGPASS), the words of the system (`connect ECONNREFUSED 127.0.0.1:6379`), or else the name of
+ * the error.
  */
 export function troubleOf(thrown: unknown): RedisTrouble {
   if (thrown instanceof RedisTrouble) return thrown;
@@ -16,7 +19,10 @@ export function troubleOf(thrown: unknown): RedisTrouble {
 }
 
 function codeOf(error: Error): string {
-  if ("code" in error && typeof error.code === "string") return error.code;
+  const isOfSystem = "code" in error && typeof error.code === "string";
+  if (isOfSystem || error instanceof AggregateError || error.cause instanceof Error) {
+    return innermostCause(error);
+  }
   // A password for a Redis that has none.
   if (/^ERR AUTH /.test(error.message)) return "WRONGPASS";
   return /^[A-Z]{2,}(?= )/.exec(error.message)?.[0] ?? error.constructor.name;

@@ -9,11 +9,14 @@ import {
   type MongoClientOptions,
   MongoError,
   MongoServerError,
+  MongoServerSelectionError,
 } from "mongodb";
 import type { Clock } from "../../base/clock.ts";
+import { innermostCause } from "../../base/innermost-cause.ts";
 import { bounds } from "../../bounds.ts";
 import { Refusal } from "../../refusal/refusal.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
+import { mongodbOptions } from "../../settings/mongodb-uri.ts";
 import type { StoreCall } from "./store-call.ts";
 
 export interface MongoConnection {
@@ -23,29 +26,13 @@ export interface MongoConnection {
 }
 
 /**
- * A connected client of the primary, with majority reads and writes. Throws StartRefused where the
- * URI can't be read, the server is not reached within `selectionMsMax`, or it refuses the login.
- * The error's text never holds the URI.
+ * A connected client of the primary, with majority reads and writes, and otherwise as the options
+ * of the URI say; of two time-outs, the shorter one counts. Throws StartRefused where the URI can't
+ * be used, the server is not reached within `selectionMsMax`, or it refuses the login. The error's
+ * text never holds the URI.
  */
-export async function connectMongo(
-  uri: string,
-  { selectionMsMax, socketMsMax }: { readonly selectionMsMax: number; readonly socketMsMax: number },
-): Promise<MongoConnection> {
-  const client = createClient(uri, {
-    appName: "keyrun",
-    readPreference: "primary",
-    readConcern: { level: "majority" },
-    writeConcern: { w: "majority", journal: true },
-    retryReads: true,
-    retryWrites: true,
-    ignoreUndefined: false,
-    maxPoolSize: bounds.storeConnectionsMax,
-    minPoolSize: 0,
-    waitQueueTimeoutMS: socketMsMax,
-    connectTimeoutMS: bounds.storeConnectMsMax,
-    serverSelectionTimeoutMS: selectionMsMax,
-    socketTimeoutMS: socketMsMax,
-  });
+export async function connectMongo(uri: string, bounded: CallBounds): Promise<MongoConnection> {
+  const client = createClient(uri, bounded);
   try {
     await client.connect();
     const db = client.db(namesDatabase(uri) ? undefined : "keyrun");
@@ -57,33 +44,77 @@ export async function connectMongo(
   }
 }
 
-function createClient(uri: string, options: MongoClientOptions): MongoClient {
+interface CallBounds {
+  readonly selectionMsMax: number;
+  readonly socketMsMax: number;
+}
+
+function createClient(uri: string, bounded: CallBounds): MongoClient {
   try {
-    const client = new MongoClient(uri, options);
+    const client = new MongoClient(uri, clientOptions(uri, bounded));
     // The pool reads this option, but the driver takes it from no caller.
     Object.assign(client.options, { minPoolSizeCheckFrequencyMS: bounds.storePoolLookMs });
     return client;
-  } catch {
+  } catch (thrown) {
     // The driver's own text may quote the URI, which holds a password, so it is not passed on.
+    const said = thrown instanceof Error ? thrown.message : "";
+    const option = [...mongodbOptions(uri).keys()].find((name) => said.toLowerCase().includes(name));
     throw new StartRefused(
-      "KEYRUN_MONGODB_URI can't be read. It should look like mongodb://user:password@host:27017/keyrun, with special characters of the password percent-encoded.",
+      option === undefined
+        ? "KEYRUN_MONGODB_URI can't be read. It should look like mongodb://user:password@host:27017/keyrun, with special characters of the password percent-encoded."
+        : `KEYRUN_MONGODB_URI has a value of the option ${option} that can't be used: correct or remove it.`,
     );
   }
+}
+
+/** Options that are passed here count, and not those of the URI. */
+function clientOptions(uri: string, { selectionMsMax, socketMsMax }: CallBounds): MongoClientOptions {
+  const given = mongodbOptions(uri);
+  const shorter = (name: string, msMax: number) => {
+    const ms = Number(given.get(name.toLowerCase()));
+    // 0 is none.
+    return { [name]: ms > 0 ? Math.min(ms, msMax) : msMax };
+  };
+  const byDefault = { appName: "keyrun", maxPoolSize: bounds.storeConnectionsMax, minPoolSize: 0 };
+  const absent = Object.entries(byDefault).filter(([name]) => !given.has(name.toLowerCase()));
+  return {
+    ...Object.fromEntries(absent),
+    ...shorter("waitQueueTimeoutMS", socketMsMax),
+    ...shorter("connectTimeoutMS", bounds.storeConnectMsMax),
+    ...shorter("serverSelectionTimeoutMS", selectionMsMax),
+    ...shorter("socketTimeoutMS", socketMsMax),
+    readPreference: "primary",
+    readConcern: { level: "majority" },
+    writeConcern: { w: "majority", journal: true },
+    ignoreUndefined: false,
+  };
 }
 
 function namesDatabase(uri: string): boolean {
   return /^[a-z+]+:\/\/[^/?]+\/[^?]/.test(uri);
 }
 
-/** The refusal of a start because of MongoDB's answer; other errors as they are. */
+/** The refusal of a start because of MongoDB's answer or silence; other errors as they are. */
 export function mongoRefusal(client: MongoClient, cause: unknown): unknown {
-  if (!(cause instanceof MongoError)) return cause;
+  // The look-up of a server's name, and the read of a file that the URI names, fail with errors of
+  // the system.
+  if (!(cause instanceof MongoError || (cause instanceof Error && "syscall" in cause))) return cause;
   const hosts = hostsOf(client);
   const problem =
     cause instanceof MongoServerError
-      ? `MongoDB at ${hosts} refused the connection (${cause.codeName ?? cause.code}). Check the user, password and rights in KEYRUN_MONGODB_URI.`
-      : `MongoDB at ${hosts} can't be reached. Check that it runs, and KEYRUN_MONGODB_URI.`;
+      ? `MongoDB at ${hosts} refused the connection (${cause.codeName ?? cause.code}). Check the user, password and rights in KEYRUN_MONGODB_URI; special characters of the password must be percent-encoded there.`
+      : `MongoDB at ${hosts} can't be reached: ${causeOf(cause)}. Check that it runs, and KEYRUN_MONGODB_URI.`;
   return new StartRefused(problem, { cause });
+}
+
+/** What each server said, or why none of those that answer is the one to talk to. */
+function causeOf(thrown: Error): string {
+  if (!(thrown instanceof MongoServerSelectionError) || !thrown.reason) return innermostCause(thrown);
+  const { servers, setName } = thrown.reason;
+  const errors = [...servers.values()].flatMap(({ error }) => error ?? []);
+  if (errors.length > 0) return innermostCause(new AggregateError(errors));
+  if (servers.size === 0 && setName !== null) return `no server there is of the replica set ${setName}`;
+  return innermostCause(thrown);
 }
 
 /** The refusal of a start where the server is too slow, or stopped answering. */

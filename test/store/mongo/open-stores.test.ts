@@ -158,7 +158,7 @@ describeWith(mongodbMissing)("with a MongoDB server", () => {
     const refusal = await openMongoForTest({ uri, startMsMax: 500 }).catch((thrown: unknown) => thrown);
     expect(refusal).toBeInstanceOf(StartRefused);
     expect((refusal as Error).message).toBe(
-      `MongoDB at 127.0.0.1:${proxy.port} can't be reached. Check that it runs, and KEYRUN_MONGODB_URI.`,
+      `MongoDB at 127.0.0.1:${proxy.port} can't be reached: connect ECONNREFUSED 127.0.0.1:${proxy.port}. Check that it runs, and KEYRUN_MONGODB_URI.`,
     );
   });
 
