@@ -18,6 +18,7 @@ const services = [
   "test/contract/mongo.test.ts",
   "test/deploy/{systemd,tls-proxies}.test.ts",
   "test/limit/redis/{open-limiter,redis-mark,spend-script}.test.ts",
+  "test/base/trusted-roots.test.ts",
   "test/run/backend-tls.test.ts",
   "test/server/listener-tls.test.ts",
   "test/settings/tls-files.test.ts",

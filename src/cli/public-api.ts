@@ -3,6 +3,7 @@
 
 import { once } from "node:events";
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import { trustSystemRoots } from "../base/trusted-roots.ts";
 import { bounds } from "../bounds.ts";
 import { createKeyText } from "../keys/key-value.ts";
 import type { Environment } from "../settings/read-settings.ts";
@@ -59,7 +60,9 @@ const lineCharactersMax = 1024 * 1024;
 export function openPublicApi(world: SettingsWorld, { answerMsMax, streamMsMax } = silence): PublicApi {
   const key = readKey(world.env);
   const url = readUrl(world);
-  const { request } = process.getBuiltinModule(url.startsWith("https:") ? "node:https" : "node:http");
+  const isTls = url.startsWith("https:");
+  if (isTls) trustSystemRoots();
+  const { request } = process.getBuiltinModule(isTls ? "node:https" : "node:http");
 
   /**
    * The head of the answer. Not by `fetch`, which gives up after 5 minutes without one, where a run

@@ -12,13 +12,8 @@ import {
   credentials,
   type experimental,
 } from "@grpc/grpc-js";
-import {
-  type HostLookup,
-  hostLookupOption,
-  hostScheme,
-  registerHostScheme,
-  trustedRoots,
-} from "./host-lookup.ts";
+import { trustedRoots } from "../base/trusted-roots.ts";
+import { type HostLookup, hostLookupOption, hostScheme, registerHostScheme } from "./host-lookup.ts";
 import { runBounds } from "./run-bounds.ts";
 
 /**

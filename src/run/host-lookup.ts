@@ -1,8 +1,7 @@
 // What connections to all kinds of backends share: how a host is found, in the form that HTTP and
-// gRPC each take, and whom TLS trusts.
+// gRPC each take.
 
 import { isIP, type LookupFunction } from "node:net";
-import { createSecureContext, getCACertificates, type SecureContext } from "node:tls";
 import { type ChannelOptions, experimental, status } from "@grpc/grpc-js";
 import type { Clock, Timers } from "../base/clock.ts";
 import { innermostCause } from "../base/innermost-cause.ts";
@@ -169,16 +168,4 @@ class HostResolver implements experimental.Resolver {
     this.#pause = undefined;
     if (this.#isWanted && this.#current === undefined) this.#look();
   }
-}
-
-/**
- * Returns the certificate authorities that backends with TLS are verified against: the system's,
- * which usually include the operator's own, and Node's, with those of `NODE_EXTRA_CA_CERTS`. It
- * takes tens of milliseconds, so each kind of backend makes it once, on first use. With the option
- * `ca` Node would do this work again for every connection.
- */
-export function trustedRoots(): SecureContext {
-  return createSecureContext({
-    ca: [...new Set([...getCACertificates("default"), ...getCACertificates("system")])],
-  });
 }

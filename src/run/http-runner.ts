@@ -1,13 +1,14 @@
 import { isUtf8 } from "node:buffer";
 import type { SecureContext } from "node:tls";
 import type { Clock } from "../base/clock.ts";
+import { trustedRoots } from "../base/trusted-roots.ts";
 import { bounds } from "../bounds.ts";
 import { traceHeaders } from "../http/trace-context.ts";
 import { type HeldBytes, overloaded } from "../limit/byte-budget.ts";
 import type { Redact } from "../log/redaction.ts";
 import { Refusal, refusalFrom } from "../refusal/refusal.ts";
 import { type CleanWords, createCleanWords } from "./app-words.ts";
-import { type HostLookup, lookupOf, trustedRoots } from "./host-lookup.ts";
+import { type HostLookup, lookupOf } from "./host-lookup.ts";
 import { createHttpConnections } from "./http-connections.ts";
 import {
   type AnswerHeaders,

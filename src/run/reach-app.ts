@@ -1,7 +1,8 @@
 import { promisify } from "node:util";
 import { buildConnector } from "undici";
 import { innermostCause } from "../base/innermost-cause.ts";
-import { type HostLookup, lookupOf, trustedRoots } from "./host-lookup.ts";
+import { trustedRoots } from "../base/trusted-roots.ts";
+import { type HostLookup, lookupOf } from "./host-lookup.ts";
 import { runBounds } from "./run-bounds.ts";
 import { appUnreachable, type RemoteBackend } from "./runner.ts";
 

@@ -10,6 +10,7 @@ import {
   enableNonRepudiationChecks,
 } from "openid-client";
 import type { Clock } from "../base/clock.ts";
+import { trustSystemRoots } from "../base/trusted-roots.ts";
 import { bounds } from "../bounds.ts";
 import type { OidcConfig } from "../settings/config.ts";
 
@@ -44,6 +45,7 @@ export async function discoverIssuer(
   triesLeft: number = bounds.oidcDiscoveryTriesMax,
 ): Promise<Configuration> {
   const url = new URL(oidc.issuer);
+  if (url.protocol === "https:") trustSystemRoots();
   // The settings allow plain HTTP only on loopback.
   const insecure = url.protocol === "http:" ? [allowInsecureRequests] : [];
   try {

@@ -1,5 +1,6 @@
 import { createClient } from "redis";
 import type { Clock } from "../../base/clock.ts";
+import { trustSystemRoots } from "../../base/trusted-roots.ts";
 import { bounds } from "../../bounds.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
 import type { LimitTimers } from "../timers.ts";
@@ -92,6 +93,7 @@ type RedisClient = ReturnType<typeof createRedisClient>;
 
 /** Its own queues, retries and timeouts are off: a call is bounded by its caller. */
 function createRedisClient(url: string, openMsMax: number) {
+  if (url.startsWith("rediss:")) trustSystemRoots();
   return createClient({
     url,
     RESP: 2,

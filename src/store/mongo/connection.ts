@@ -13,6 +13,7 @@ import {
 } from "mongodb";
 import type { Clock } from "../../base/clock.ts";
 import { innermostCause } from "../../base/innermost-cause.ts";
+import { trustSystemRoots } from "../../base/trusted-roots.ts";
 import { bounds } from "../../bounds.ts";
 import { Refusal } from "../../refusal/refusal.ts";
 import { StartRefused } from "../../refusal/start-refused.ts";
@@ -52,6 +53,7 @@ interface CallBounds {
 function createClient(uri: string, bounded: CallBounds): MongoClient {
   try {
     const client = new MongoClient(uri, clientOptions(uri, bounded));
+    if (client.options.tls) trustSystemRoots();
     // The pool reads this option, but the driver takes it from no caller.
     Object.assign(client.options, { minPoolSizeCheckFrequencyMS: bounds.storePoolLookMs });
     return client;
