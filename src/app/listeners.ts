@@ -37,7 +37,7 @@ import { isConversation, type ServedService, served } from "../rpc/served.ts";
 import type { RequestTracker } from "../server/drain.ts";
 import { createServe, type Serve, type ServeOptions } from "../server/exchange/exchange.ts";
 import { createListener, type Listener, type ListenerOptions } from "../server/listener.ts";
-import type { Report } from "../server/transport.ts";
+import { type Report, transportLimits } from "../server/transport.ts";
 import type { UnreadAnswers } from "../server/unread-answers.ts";
 import type { Config } from "../settings/config.ts";
 import type { TlsFiles } from "../settings/tls-files.ts";
@@ -131,7 +131,7 @@ export function createInternalListener(
 function listenerBasis(parts: ListenersParts, entry: Entry) {
   const { config, clock, log, outcomes, requests, unread, bytes, observers } = parts;
   const newRequestId = createRequestIds(randomBytes);
-  const { trustProxyHops, connectionsMax } = config;
+  const { trustProxyHops, connectionsMax, keepAliveMs } = config;
   const basis = { clock, requests, outcomes, newRequestId, report: createTransportLog(log) };
   return {
     serve: createServe({ ...basis, bytes, trustProxyHops } satisfies ServeOptions),
@@ -139,6 +139,7 @@ function listenerBasis(parts: ListenersParts, entry: Entry) {
       ...basis,
       entry,
       connectionsMax,
+      limits: { ...transportLimits, keepAliveMs },
       unread,
       watch: observers.watch,
     } satisfies Partial<ListenerOptions>,
@@ -227,6 +228,7 @@ export function operationServices(
 function createTransportLog(log: Log): Report {
   return (event) => {
     if (event.kind === "untrusted_forwarded_for") log.warn(event, untrustedWords);
+    else if (event.kind === "unread_forwarded_for") log.warn(event, unreadWords);
     else if (event.kind === "listener_failed") log.error(event, event.kind);
     else log.debug(event, event.kind);
   };
@@ -235,3 +237,7 @@ function createTransportLog(log: Log): Report {
 const untrustedWords =
   "X-Forwarded-For arrives, but no proxy is trusted, so all callers behind it count as one address. " +
   "Set KEYRUN_TRUST_PROXY to the number of proxies in front of Keyrun.";
+
+const unreadWords =
+  "the entry of X-Forwarded-For that KEYRUN_TRUST_PROXY trusts is no IP address, so its callers have the proxy's. " +
+  "Let the proxy write the caller's address there, and set KEYRUN_TRUST_PROXY to the number of proxies.";

@@ -67,9 +67,9 @@ export function requestIdOf(head: RequestHead, newRequestId: () => string): stri
 /**
  * The client's address: the peer's, or the one named by the trusted proxies; see `clientAddress`.
  */
-export function addressOf(head: RequestHead, trustProxyHops: number): string {
+export function addressOf(head: RequestHead, trustProxyHops: number, onUnreadEntry: () => void): string {
   const forwardedFor = trustProxyHops === 0 ? undefined : headerOf(head, "x-forwarded-for");
-  return clientAddress(head.peer, { forwardedFor, trustedHops: trustProxyHops });
+  return clientAddress(head.peer, { forwardedFor, trustedHops: trustProxyHops, onUnreadEntry });
 }
 
 /** The target without its query. */
@@ -87,19 +87,36 @@ export function queryOf(target: string): string {
 /**
  * Returns the client's address. Without trusted proxies it is the peer's. With `trustedHops`
  * proxies in front it is the `X-Forwarded-For` entry that the outermost of them wrote: the entry
- * that many from the right. If there are fewer entries, it is the leftmost. An entry that is not an
- * IP address is not trusted, and the peer's address is returned. So is one with a zone, which may
- * hold any text.
+ * that many from the right. If there are fewer entries, it is the leftmost. An entry that can't be
+ * read as an IP address is not trusted: `onUnreadEntry` is called, and the peer's is returned.
  */
 export function clientAddress(
   peer: string,
-  { forwardedFor, trustedHops }: { forwardedFor: string | undefined; trustedHops: number },
+  {
+    forwardedFor,
+    trustedHops,
+    onUnreadEntry,
+  }: { forwardedFor: string | undefined; trustedHops: number; onUnreadEntry: () => void },
 ): string {
   if (trustedHops === 0 || forwardedFor === undefined) return plainAddress(peer);
   const entries = forwardedFor.split(",");
-  const claimed = entries[Math.max(0, entries.length - trustedHops)]?.trim() ?? "";
-  return plainAddress(isIP(claimed) === 0 || claimed.includes("%") ? peer : claimed);
+  const claimed = readEntry(entries[Math.max(0, entries.length - trustedHops)]?.trim() ?? "");
+  if (claimed === undefined) onUnreadEntry();
+  return plainAddress(claimed ?? peer);
 }
+
+/**
+ * The address of an entry: alone, with a port, in brackets, or in the quotes of a `for=` of RFC
+ * 7239. Undefined for anything else, and for a zone, which may hold any text.
+ */
+function readEntry(entry: string): string | undefined {
+  if (isIP(entry) !== 0) return entry.includes("%") ? undefined : entry;
+  const { bracketed, plain } = entryForm.exec(entry)?.groups ?? {};
+  if (bracketed !== undefined) return isIP(bracketed) === 6 ? bracketed : undefined;
+  return plain !== undefined && isIP(plain) !== 0 ? plain : undefined;
+}
+
+const entryForm = /^(?<quote>"?)(?:\[(?<bracketed>[0-9a-f:.]+)\]|(?<plain>[0-9.]+))(?::\d{1,5})?\k<quote>$/i;
 
 /**
  * Returns an IPv4 address that came over an IPv6 socket in its IPv4 form, so that one client always

@@ -28,8 +28,8 @@ export interface TransportLimits {
   readonly headersMax: number;
   readonly requestsPerConnectionMax: number;
   /**
-   * How long an idle connection stays open: longer than the longest `Retry-After`, and longer than
-   * a balancer keeps its own.
+   * How long an idle connection stays open: by default longer than the longest `Retry-After`. It
+   * should be longer than a balancer keeps its own.
    */
   readonly keepAliveMs: number;
   /**
@@ -178,6 +178,11 @@ export type TransportEvent =
    * address.
    */
   | { readonly kind: "untrusted_forwarded_for" }
+  /**
+   * Reported once: a trusted entry of `X-Forwarded-For` is no IP address, so its callers have the
+   * address of the proxy.
+   */
+  | { readonly kind: "unread_forwarded_for" }
   /** The listening socket itself failed. */
   | { readonly kind: "listener_failed"; readonly cause: unknown };
 

@@ -47,6 +47,8 @@ export interface Config {
   readonly connectionsMax: number;
   /** Connections of one address at once. Undefined: no bound. Loopback peers have none either. */
   readonly connectionsPerAddressMax: number | undefined;
+  /** How long an idle connection of a caller, or of a proxy, stays open. */
+  readonly keepAliveMs: number;
   /** How many proxies stand in front of Keyrun and are trusted to name the client's address. */
   readonly trustProxyHops: number;
   /** Where browsers reach the screen: scheme, host and port. Undefined: the public listener. */

@@ -223,6 +223,11 @@ export const environment = z.object({
     does: "Connections of one address to the public listener at the same time. No bound for the loopback, or if KEYRUN_TRUST_PROXY is above 0.",
     example: "50",
   }),
+  KEYRUN_KEEP_ALIVE_S: setting(wholeNumber({ min: 5, max: 3_600 }), {
+    byDefault: "65",
+    does: "Seconds for which Keyrun keeps an idle connection open, over HTTP/1.1 and HTTP/2, on both listeners. It must be more than the balancer in front keeps its own.",
+    example: "620",
+  }),
   KEYRUN_TRUST_PROXY: setting(wholeNumber({ min: 0, max: 16 }), {
     byDefault: "0",
     does: "Number of proxies in front of Keyrun: it trusts that many entries of X-Forwarded-For.",

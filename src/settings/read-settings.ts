@@ -130,6 +130,7 @@ function configFrom(settings: Parsed): Config {
     // Behind a proxy all connections have the proxy's address: a bound would cut off every caller.
     connectionsPerAddressMax:
       settings.KEYRUN_TRUST_PROXY > 0 ? undefined : settings.KEYRUN_CONNECTIONS_PER_ADDRESS_MAX,
+    keepAliveMs: settings.KEYRUN_KEEP_ALIVE_S * 1_000,
     trustProxyHops: settings.KEYRUN_TRUST_PROXY,
     publicUrl: settings.KEYRUN_PUBLIC_URL,
     oidc: oidcFrom(settings),

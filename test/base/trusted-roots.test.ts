@@ -1,5 +1,4 @@
 import { readFileSync } from "node:fs";
-import { createServer as createHttpServer } from "node:http";
 import { createServer } from "node:https";
 import { type AddressInfo, connect, type Server } from "node:net";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
@@ -84,36 +83,6 @@ describeWith(missing)(
       expect(refused.stderr()).toMatch(
         /MongoDB at 127.* can't be reached: unable to .*UNABLE_TO_.*NODE_EXTRA_CA_CERTS/,
       );
-    });
-
-    test("the issuer is asked by the proxy of the environment where NODE_USE_ENV_PROXY says so", async () => {
-      const asked: string[] = [];
-      const proxy = createHttpServer().on("connect", ({ url = "" }, near) => {
-        asked.push(url);
-        const far = connect(Number(url.split(":")[1]), "127.0.0.1", () =>
-          near.write("HTTP/1.1 200 OK\r\n\r\n"),
-        );
-        near.on("error", () => far.destroy());
-        far.on("error", () => near.destroy());
-        near.pipe(far).pipe(near);
-      });
-      await new Promise<void>((bound) => proxy.listen(0, "127.0.0.1", bound));
-      const { port } = proxy.address() as AddressInfo;
-      const byProxy = { NODE_USE_ENV_PROXY: "1", HTTPS_PROXY: `http://127.0.0.1:${port}` };
-      const own = Object.entries(settings).filter(([name]) => /PUBLIC|OIDC/.test(name));
-      const serving = await serveKeyrun(folders.create(), {
-        ...Object.fromEntries(own),
-        ...byProxy,
-        NODE_EXTRA_CA_CERTS: caFile,
-      });
-      onTestFinished(async () => {
-        serving.kill("SIGTERM");
-        await serving.exited;
-        proxy.close();
-        proxy.closeAllConnections();
-      });
-      expect(await signInAt(serving.publicUrl)).toMatch(`${issuerUrl(issuer)}/authorize?`);
-      expect(asked).toEqual([new URL(issuerUrl(issuer)).host]);
     });
   },
 );

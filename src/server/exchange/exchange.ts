@@ -40,7 +40,7 @@ import { abandonBody, streamBody } from "./stream-body.ts";
  */
 export type Serve = (mount: Mount, incoming: Incoming) => void;
 
-export interface ServeOptions extends RequestFactsOptions {
+export interface ServeOptions extends Omit<RequestFactsOptions, "onUnreadEntry"> {
   readonly requests: RequestTracker;
   readonly outcomes: Outcomes;
   readonly report: Report;
@@ -54,13 +54,18 @@ export interface ServeOptions extends RequestFactsOptions {
 export function createServe(options: ServeOptions): Serve {
   const { limits = transportLimits } = options;
   const batch = createBatch(limits.batchedRequestsMax);
-  let warned = options.trustProxyHops > 0;
+  const trustsProxies = options.trustProxyHops > 0;
+  let warned = false;
+  const warn = (kind: "untrusted_forwarded_for" | "unread_forwarded_for") => {
+    if (!warned) options.report({ kind });
+    warned = true;
+  };
+  const ofExchanges = { ...options, onUnreadEntry: () => warn("unread_forwarded_for") };
   return (mount, incoming) => {
-    if (!warned && headerOf(incoming.head, "x-forwarded-for") !== undefined) {
-      warned = true;
-      options.report({ kind: "untrusted_forwarded_for" });
+    if (!warned && !trustsProxies && headerOf(incoming.head, "x-forwarded-for") !== undefined) {
+      warn("untrusted_forwarded_for");
     }
-    batch(new Exchange(mount, incoming, options, limits));
+    batch(new Exchange(mount, incoming, ofExchanges, limits));
   };
 }
 
@@ -95,7 +100,7 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
   readonly #mount: Mount;
   readonly #limits: TransportLimits;
   readonly #incoming: Incoming;
-  readonly #context: ServeOptions;
+  readonly #context: ServeOptions & RequestFactsOptions;
   readonly #body: RequestBody;
   /** Whether the last byte of the answer was passed to Node. */
   #finished = false;
@@ -106,7 +111,12 @@ class Exchange extends RequestFacts implements HttpRequest, Abortable, Task {
   #abortReason: Refusal | undefined;
   #onGone: EndCall | undefined;
 
-  constructor(mount: Mount, incoming: Incoming, context: ServeOptions, limits: TransportLimits) {
+  constructor(
+    mount: Mount,
+    incoming: Incoming,
+    context: ServeOptions & RequestFactsOptions,
+    limits: TransportLimits,
+  ) {
     super(incoming, context);
     this.#mount = mount;
     this.#limits = limits;

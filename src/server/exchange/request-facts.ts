@@ -15,6 +15,8 @@ export interface RequestFactsOptions {
   newRequestId(): string;
   /** How many proxies in front are trusted to name the client's address. */
   readonly trustProxyHops: number;
+  /** Called where the entry that one of them wrote can't be read. */
+  onUnreadEntry(): void;
   readonly clock: Pick<Clock, "monotonicMs">;
   /** Counts the bodies of the requests with a key. */
   readonly bytes: ByteBudget;
@@ -94,7 +96,7 @@ export class RequestFacts {
   }
 
   get address(): string {
-    this.#address ??= addressOf(this.#head, this.#options.trustProxyHops);
+    this.#address ??= addressOf(this.#head, this.#options.trustProxyHops, this.#options.onUnreadEntry);
     return this.#address;
   }
 

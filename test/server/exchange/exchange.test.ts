@@ -117,6 +117,17 @@ test("X-Forwarded-For is ignored unless a proxy is trusted, and that is reported
   expect(trusting.events).toEqual([]);
 });
 
+test("a trusted entry of X-Forwarded-For that can't be read is reported once, without its text", async () => {
+  const { port, events } = await served(echoHandler, { trustProxyHops: 1 });
+  const client = rawSocket({ port });
+  for (const entry of ["unknown", "192.0.2.7:51234", "still-unknown"])
+    client.send(post([`X-Forwarded-For: ${entry}`, "Content-Length: 0"]));
+  const answers = answersIn(await client.until(answered(3)));
+  const addresses = answers.map((answer) => JSON.parse(answer.body).address);
+  expect(addresses).toEqual(["127.0.0.1", "192.0.2.7", "127.0.0.1"]);
+  expect(events).toEqual([{ kind: "unread_forwarded_for" }]);
+});
+
 test("a body is read up to its bound and no byte further, whether its length was announced or not", async () => {
   const handler: HttpHandler = async (request) => jsonAnswer(200, (await request.readBody(4)).kind);
   const { port, url } = await served(handler);
