@@ -62,7 +62,7 @@ describeWith(missing)(
     async function signInAt(publicUrl: string): Promise<string> {
       const { port } = new URL(publicUrl);
       const socket = connect(Number(port), "127.0.0.1");
-      socket.end("GET /sign-in HTTP/1.1\r\nHost: keyrun.example\r\nConnection: close\r\n\r\n");
+      socket.write("GET /sign-in HTTP/1.1\r\nHost: keyrun.example\r\nConnection: close\r\n\r\n");
       let answer = "";
       for await (const bytes of socket) answer += bytes;
       return /^location: (.*)\r$/im.exec(answer)?.[1] ?? answer;
