@@ -1,0 +1,97 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { parseSync } from "vite";
+
+/**
+ * Finds where a source file uses a package or Node beyond its documented interface: an import of a
+ * package's insides, an assignment to something of a library or of Node, a private property, or a
+ * switch of the allocator or of V8. Each finding names the file and what to do instead.
+ */
+export function findUndocumented(sources: ReadonlyMap<string, string>): string[] {
+  return [...sources].flatMap(([path, text]) => [
+    ...importsIn(path, text)
+      .flatMap((specifier) => insideOf(specifier) ?? [])
+      .map((said) => `${path} ${said}`),
+    ...patterns.flatMap(({ use, instead }) =>
+      Array.from(withoutComments(text).matchAll(use), ([found]) => `${path} has ${found}: ${instead}`),
+    ),
+    ...assignedImports(path, text).map(
+      (name) => `${path} assigns to ${name}, which is another's: wrap it, or take its options.`,
+    ),
+  ]);
+}
+
+const patterns: readonly { readonly use: RegExp; readonly instead: string }[] = [
+  { use: /\b\w+\.prototype(\.\w+)? =(?!=)/g, instead: "a prototype is its owner's; wrap what it makes." },
+  {
+    use: /\bObject\.create\((?!null)[^)]*\)/g,
+    instead: "an object that pretends to be another; make one of its own.",
+  },
+  {
+    use: /(?<!\bthis)\.(write|push|pause|resume|end|emit|destroy|on|once|off|tag|emitWarning|setTimeout) =(?!=)/g,
+    instead: "a method is its owner's; call another one.",
+  },
+  { use: /\bgetOwnPropertySymbols\b|\bSymbol\.for\(/g, instead: "a symbol of another is private." },
+  { use: /(?<!\bsuper)(?<!\bthis)\._(?!id\b)[a-z]\w*/g, instead: "a name with an underscore is private." },
+  { use: /\bhttpAllowHalfOpen\b/g, instead: "Node documents no such option." },
+  {
+    use: /\bsetFlagsFromString\b|\bnew Script\(|\bmalloc_trim\b/g,
+    instead: "V8 and the allocator are left alone.",
+  },
+  { use: /"node:ffi"/g, instead: "no native call." },
+  { use: /\bMALLOC_\w+/g, instead: "the allocator is left alone." },
+];
+
+/** Their interface says "internal" by a folder's name. */
+const insides = /\/(lib|build|dist|src|internal)\//;
+
+/** What is wrong with an import of a package; undefined for its documented entries. */
+function insideOf(specifier: string): string | undefined {
+  if (/^(node:|[.#])/.test(specifier)) return undefined;
+  const name = specifier.split("/", specifier.startsWith("@") ? 2 : 1).join("/");
+  if (specifier === name) return undefined;
+  const isEntry = !insides.test(`${specifier}/`) && `.${specifier.slice(name.length)}` in exportsOf(name);
+  return isEntry ? undefined : `imports ${specifier}: import ${name}, or an entry that it exports.`;
+}
+
+function exportsOf(name: string): object {
+  const { exports } = JSON.parse(readFileSync(join(folderOf(name), "package.json"), "utf8"));
+  return typeof exports === "object" && exports !== null ? exports : {};
+}
+
+/** Where the package is, whatever entries it exports. */
+function folderOf(name: string): string {
+  const paths = createRequire(import.meta.url).resolve.paths(name) ?? [];
+  const found = paths.map((path) => join(path, name)).find(isFolder);
+  if (!found) throw new Error(`the package ${name} is not installed`);
+  return found;
+}
+
+function isFolder(path: string): boolean {
+  try {
+    readFileSync(join(path, "package.json"));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function importsIn(path: string, text: string): string[] {
+  const { module } = parseSync(path, text, { lang: path.endsWith("x") ? "tsx" : "ts" });
+  return module.staticImports.map(({ moduleRequest }) => moduleRequest.value);
+}
+
+/** The names that the file imports from a package or from Node and assigns to. */
+function assignedImports(path: string, text: string): string[] {
+  const { module } = parseSync(path, text, { lang: path.endsWith("x") ? "tsx" : "ts" });
+  const names = module.staticImports
+    .filter(({ moduleRequest }) => !/^[.#]/.test(moduleRequest.value))
+    .flatMap(({ entries }) => entries.map(({ localName }) => localName.value));
+  const assigned = text.matchAll(/\b(?:Object\.assign|Reflect\.set)\((\w+)\b/g);
+  return Array.from(assigned, ([, name = ""]) => name).filter((name) => names.includes(name));
+}
+
+function withoutComments(text: string): string {
+  return text.replace(/\/\*[\s\S]*?\*\/|^\s*\/\/.*$/gm, "");
+}
