@@ -1,15 +1,42 @@
-/** Binds a listener, and tells other processes of this machine where the internal one is. */
+/** Binds the listeners, and tells other processes of this machine where the internal one is. */
 
 import { rm } from "node:fs/promises";
+import { createServer } from "node:net";
 import { join } from "node:path";
 import type { Log } from "../log/log.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import type { Listener } from "../server/listener.ts";
+import type { Config } from "../settings/config.ts";
 import { writePrivateFile } from "../settings/data-folder.ts";
-import { type HostAndPort, writeHostAndPort } from "../settings/host.ts";
+import { type HostAndPort, listenOptions, writeHostAndPort } from "../settings/host.ts";
+
+/** The settings of each listener's address. */
+export const addressSettings = {
+  public: { host: "KEYRUN_HOST", port: "KEYRUN_PORT" },
+  internal: { host: "KEYRUN_GRPC_HOST", port: "KEYRUN_GRPC_PORT" },
+} as const;
+
+/** Throws StartRefused, as `bind` does, where one of the two addresses can't be bound now. */
+export async function requireFreePorts({ host, port, grpcHost, grpcPort }: Config): Promise<void> {
+  await bind(briefListener, { host, port }, addressSettings.public);
+  await bind(briefListener, { host: grpcHost, port: grpcPort }, addressSettings.internal);
+}
+
+/** Binds an address and leaves it at once. */
+const briefListener = {
+  async listen(at: HostAndPort): Promise<HostAndPort> {
+    const server = createServer();
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject);
+      server.listen(listenOptions(at), resolve);
+    });
+    await new Promise((closed) => server.close(closed));
+    return at;
+  },
+};
 
 /** The names of the settings that an address comes from. */
-export interface AddressSettings {
+interface AddressSettings {
   readonly host: string;
   readonly port: string;
 }

@@ -1,5 +1,6 @@
 /** The composition root: open, wire, serve; and the way back when Keyrun stops. */
 
+import { existsSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { AuditService } from "#gen/keyrun/v1/audit_service_pb.ts";
 import { FleetService } from "#gen/keyrun/v1/fleet_service_pb.ts";
@@ -18,7 +19,7 @@ import { createRequestTracker, type Drainable, drain } from "../server/drain.ts"
 import type { Config } from "../settings/config.ts";
 import type { HostAndPort } from "../settings/host.ts";
 import { noteStart } from "./audit.ts";
-import { bind, writeAddressFile } from "./bind.ts";
+import { addressSettings, bind, requireFreePorts, writeAddressFile } from "./bind.ts";
 import { createInternalListener, createPublicListener, operationServices } from "./listeners.ts";
 import { type AppParts, type Closer, type Opened, open, type Start } from "./open.ts";
 import { createPublicHandler, createWithScreen, screenNotice } from "./public-handler.ts";
@@ -46,6 +47,9 @@ export interface App {
  */
 export async function startApp(config: Config, parts: AppParts): Promise<App> {
   const { clock, log, signal } = parts;
+  // A first start that is refused for a port leaves no folder. Later ones look at the store first:
+  // that another Keyrun has it says more than its port.
+  if (!existsSync(config.dataDir)) await requireFreePorts(config);
   const untilMs = clock.monotonicMs() + bounds.storeStartMsMax;
   for (;;) {
     const closers: Closer[] = [];
@@ -227,13 +231,13 @@ async function serve({ config, parts, closers }: Start, wired: Wired): Promise<A
   const publicAddress = await bind(
     publicListener,
     { host: config.host, port: config.port },
-    { host: "KEYRUN_HOST", port: "KEYRUN_PORT" },
+    addressSettings.public,
   );
   signIn.bound(publicAddress);
   const internalAddress = await bind(
     internalListener,
     { host: config.grpcHost, port: config.grpcPort },
-    { host: "KEYRUN_GRPC_HOST", port: "KEYRUN_GRPC_PORT" },
+    addressSettings.internal,
   );
   closers.push(await writeAddressFile(config.dataDir, internalAddress, parts.log));
   for (const each of [...running, audit]) each.start();

@@ -1,7 +1,6 @@
 import { existsSync, rmdirSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { dirname, join } from "node:path";
-import { bind } from "../app/bind.ts";
+import { requireFreePorts } from "../app/bind.ts";
 import { findServiceSecrets, loadTlsFiles } from "../app/service-secrets.ts";
 import { systemClock } from "../base/clock.ts";
 import { innermostCause } from "../base/innermost-cause.ts";
@@ -19,7 +18,7 @@ import { createServiceSecrets } from "../keys/service-secrets.ts";
 import { StartRefused } from "../refusal/start-refused.ts";
 import { type Config, isEmbedded, type OidcConfig, type SharedLimitConfig } from "../settings/config.ts";
 import { createSecretFiles, dataFolderRefused, makeDataFolder } from "../settings/data-folder.ts";
-import { type HostAndPort, listenOptions, writeHostAndPort } from "../settings/host.ts";
+import { writeHostAndPort } from "../settings/host.ts";
 import { inspectStore } from "../store/open-stores.ts";
 import type { StoreInspection } from "../store/stores.ts";
 import { CommandFailure } from "./failures.ts";
@@ -149,23 +148,11 @@ function filesOf({ dataDir }: Config) {
   });
 }
 
-async function ports({ host, port, grpcHost, grpcPort }: Config): Promise<string> {
-  const publicAt = { host, port };
-  const grpcAt = { host: grpcHost, port: grpcPort };
-  await bind(briefListener, publicAt, { host: "KEYRUN_HOST", port: "KEYRUN_PORT" });
-  await bind(briefListener, grpcAt, { host: "KEYRUN_GRPC_HOST", port: "KEYRUN_GRPC_PORT" });
-  return `${writeHostAndPort(publicAt)} and ${writeHostAndPort(grpcAt)} are free`;
+async function ports(config: Config): Promise<string> {
+  await requireFreePorts(config);
+  const addresses = [
+    { host: config.host, port: config.port },
+    { host: config.grpcHost, port: config.grpcPort },
+  ];
+  return `${addresses.map(writeHostAndPort).join(" and ")} are free`;
 }
-
-/** Binds an address and leaves it at once. */
-const briefListener = {
-  async listen(at: HostAndPort): Promise<HostAndPort> {
-    const server = createServer();
-    await new Promise<void>((resolve, reject) => {
-      server.once("error", reject);
-      server.listen(listenOptions(at), resolve);
-    });
-    await new Promise((closed) => server.close(closed));
-    return at;
-  },
-};

@@ -1,9 +1,13 @@
+import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { createServer } from "node:net";
 import { networkInterfaces } from "node:os";
+import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { bind } from "#src/app/bind.ts";
 import { StartRefused } from "#src/refusal/start-refused.ts";
 import { startKeyrun } from "../harness/keyrun.ts";
+import { createTempFolders } from "../harness/temp-folders.ts";
 
 const settings = { host: "THE_HOST", port: "THE_PORT" };
 const at = { host: "::1", port: 80 };
@@ -59,3 +63,16 @@ test.each(["KEYRUN_PORT", "KEYRUN_GRPC_PORT"])(
     );
   },
 );
+
+test("a first start that is refused for its port leaves no data folder", async () => {
+  const folders = createTempFolders();
+  onTestFinished(folders.remove);
+  const dataDir = join(folders.create(), "data");
+  const taken = createServer().listen(0, "127.0.0.1");
+  onTestFinished(() => void taken.close());
+  await once(taken, "listening");
+  const { port } = taken.address() as { port: number };
+  const settings = { KEYRUN_DATA_DIR: dataDir, KEYRUN_GRPC_PORT: `${port}` };
+  await expect(startKeyrun({ settings })).rejects.toThrow("set KEYRUN_GRPC_PORT to a free port");
+  expect(existsSync(dataDir)).toBe(false);
+});
