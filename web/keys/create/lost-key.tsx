@@ -1,9 +1,9 @@
 import { useRef, useState } from "react";
 import { type Failure, failureOf } from "../../api/failure.ts";
 import { rpcs } from "../../api/rpcs.ts";
+import { DialogFailure } from "../../controls/dialog-failure.tsx";
 import { Modal } from "../../controls/modal.tsx";
 import { useServices } from "../../services.tsx";
-import { DialogFailure } from "../dialogs/dialog-failure.tsx";
 import type { KeyListWriter } from "../use-key-list.ts";
 
 interface LostKeyProps {

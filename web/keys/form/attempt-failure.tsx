@@ -1,5 +1,5 @@
 import type { Failure } from "../../api/failure.ts";
-import { DialogFailure } from "../dialogs/dialog-failure.tsx";
+import { DialogFailure } from "../../controls/dialog-failure.tsx";
 
 interface AttemptFailureProps {
   readonly failure: Failure;

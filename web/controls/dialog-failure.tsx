@@ -1,6 +1,6 @@
 import { type ReactNode, useLayoutEffect, useRef } from "react";
-import type { Failure } from "../../api/failure.ts";
-import { FailureNote } from "../../controls/failure-note.tsx";
+import type { Failure } from "../api/failure.ts";
+import { FailureNote } from "./failure-note.tsx";
 
 /** Says why what a dialog tried has failed. It stands at the end, so the dialog scrolls to it. */
 export function DialogFailure({ failure, children }: { failure: Failure; children: ReactNode }) {
