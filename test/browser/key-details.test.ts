@@ -91,8 +91,8 @@ describeInBrowser("all that is known of a key", () => {
     const message = await page.locator(".toast").boundingBox();
     expect(message!.height).toBeLessThan(72);
     await pass();
-    // Two lines of a label and one of a badge, and in narrower windows one of the key; cards have one
-    // line for the label.
+    // Two lines of a label and one of a badge, and in narrower windows one of the key; cards have
+    // one line for the label.
     for (const [width, heightMax] of [
       [1280, 80],
       [768, 100],

@@ -317,7 +317,7 @@ export const mutants: readonly Mutant[] = [
   {
     fault: "a large integer is rounded",
     file: "packages/transcode/src/value-check.ts",
-    text: "if (!Number.isSafeInteger(value)) return { ...fault, inexact: true };",
+    text: "if (!Number.isSafeInteger(value)) return { ...noWholeNumber(), inexact: true };",
     by: "",
     test: "packages/transcode/test/json-mapping.test.ts",
   },

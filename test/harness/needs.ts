@@ -30,8 +30,8 @@ export const rootMissing: string | undefined =
   process.geteuid?.() === 0 ? undefined : "only root can make another user's files";
 
 /**
- * `describe` for tests that need more than Node, npm and git. In the tier `quick` they do not exist;
- * elsewhere they are skipped where `missing` says what the machine lacks.
+ * `describe` for tests that need more than Node, npm and git. In the tier `quick` they do not
+ * exist; elsewhere they are skipped where `missing` says what the machine lacks.
  */
 export function describeWith(missing: string | undefined): (name: string, suite: () => void) => void {
   return (name, suite) => {

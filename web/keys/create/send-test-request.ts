@@ -6,7 +6,7 @@ export interface TestAnswer {
   readonly status: number;
   /** The refusal's own words; null when the request was not refused, or without words. */
   readonly problem: string | null;
-  /** True where the refusal comes after the key was accepted, such as that of an app that is down. */
+  /** True where the refusal came after the key was accepted, such as of an app that is down. */
   readonly keyWorks: boolean;
   /** After how many seconds the same request may succeed; null when the answer doesn't say. */
   readonly retryAfterS: number | null;
