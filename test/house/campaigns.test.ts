@@ -38,8 +38,19 @@ test("each campaign that a page runs exists", () => {
   const run = docPages().flatMap((page) =>
     [...read(page).matchAll(/npm run campaign -- ([\w-]+)/g)].map(([, name = ""]) => name),
   );
-  expect(run.length).toBeGreaterThan(20);
+  expect(run.length).toBeGreaterThan(10);
   expect(run.filter((name) => name !== "all" && !names.includes(name))).toEqual([]);
+});
+
+test("each promise of docs/reliability.md names campaigns and files that exist", () => {
+  const rows = [...read("docs/reliability.md").matchAll(/^\| \*\*.*\| (.+) \|$/gm)];
+  const commands = rows.map(([, cell = ""]) =>
+    [...cell.matchAll(/`([\w./-]+)[^`]*`/g)].map(([, name]) => name),
+  );
+  expect(commands.length).toBeGreaterThan(30);
+  expect(rows.filter((_, at) => commands[at]?.length === 0).map(([row]) => row)).toEqual([]);
+  const exists = (name = "") => (name.includes("/") ? existsSync(join(root, name)) : names.includes(name));
+  expect(commands.flat().filter((name) => !exists(name))).toEqual([]);
 });
 
 test("the page's table of campaigns is fresh (if it is not, run `npm run docs`)", () => {
