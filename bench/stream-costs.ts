@@ -1,59 +1,48 @@
-// The question `streams`: what many words cost. Each server streams 1 MiB in words of one letter;
-// Keyrun's longest turn of the event loop is measured in its process (`turn-meter.ts`).
+// The question `streams`: what the text of many words costs. Each server streams 1 MB that its app
+// says in words of one letter.
 import { once } from "node:events";
-import { mkdtempSync, rmSync } from "node:fs";
 import { createServer, request } from "node:http";
 import { connect as connectHttp2 } from "node:http2";
-import { type AddressInfo, connect, type Socket } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import type { AddressInfo } from "node:net";
 import { fileURLToPath } from "node:url";
-import { create, toBinary } from "@bufbuild/protobuf";
-import { StreamAppRequestSchema } from "#gen/keyrun/v1/run_service_pb.ts";
+import { create, fromBinary, toBinary } from "@bufbuild/protobuf";
+import { StreamAppRequestSchema, StreamAppResponseSchema } from "#gen/keyrun/v1/run_service_pb.ts";
 import { spawnServer } from "./child-server.ts";
 import { cpuUsOf, processTree } from "./processes.ts";
 import { startKeyrun } from "./start-keyrun.ts";
-import type { MeasuredTurns } from "./turn-meter.ts";
 
 const words = 500_000;
 const text = "a ".repeat(words);
 
 export interface StreamRow {
   readonly name: string;
-  /** Bytes of the answer. */
+  /** Bytes of the answer, and messages of it that have text. */
   readonly bytes: number;
+  readonly deltas: number;
   readonly cpuMs: number;
   readonly ms: number;
-  /** Of Keyrun alone. */
-  readonly longestTurnMs: number | undefined;
+}
+
+interface Answer {
+  readonly bytes: number;
+  readonly deltas: number;
 }
 
 interface StreamedWay {
   readonly name: string;
   readonly pid: number;
-  readonly hasMeter: boolean;
-  /** Resolves with the bytes of the answer's body. */
-  send(): Promise<number>;
+  /** Throws at an answer whose text is not the one that was asked for. */
+  send(): Promise<Answer>;
 }
 
-/**
- * The medians of so many rounds, after two that do not count. Each round sends twice: the second
- * time for the longest turn alone, because the meter takes processor time itself.
- */
-export async function measureStreams(rounds: number, only = ""): Promise<readonly StreamRow[]> {
-  const folder = mkdtempSync(join(tmpdir(), "keyrun-bench-streams-"));
-  const meterPath = join(folder, "meter");
+/** The medians of so many rounds, after two that do not count. */
+export async function measureStreams(rounds: number): Promise<readonly StreamRow[]> {
   const bare = await spawnServer(
     [process.execPath, fileURLToPath(new URL("./bare-stream.ts", import.meta.url))],
     /port (\d+)/,
   );
-  const keyrun = await startKeyrun({
-    KEYRUN_DRAIN_MS_MAX: "0",
-    NODE_OPTIONS: `--import=${fileURLToPath(new URL("./turn-meter.ts", import.meta.url))}`,
-    TURN_METER: meterPath,
-  });
+  const keyrun = await startKeyrun({ KEYRUN_DRAIN_MS_MAX: "0" });
   const app = await startWordyApp();
-  const meter = connect(meterPath).setEncoding("utf8");
   try {
     await keyrun.teams.createTeam({ team: { id: "wordy" } });
     const { value } = await keyrun.keys.createKey({ teamId: "wordy" });
@@ -74,7 +63,7 @@ export async function measureStreams(rounds: number, only = ""): Promise<readonl
     const message = toBinary(StreamAppRequestSchema, create(StreamAppRequestSchema, { appId: "echo", text }));
     const json = Buffer.from(JSON.stringify({ appId: "echo", text }));
     const lines = { accept: "application/x-ndjson" };
-    const ways: [string, () => Promise<number>][] = [
+    const ways: [string, () => Promise<Answer>][] = [
       ["Keyrun, echo, server-sent events", post(keyrun.port, "echo")],
       ["Keyrun, echo, lines of JSON", post(keyrun.port, "echo", lines)],
       ["Keyrun, echo, gRPC", rpc("application/grpc", framed(Buffer.from(message)))],
@@ -82,69 +71,48 @@ export async function measureStreams(rounds: number, only = ""): Promise<readonl
       ["Keyrun, an app behind HTTP, server-sent events", post(keyrun.port, "wordy")],
     ];
     const rows = [
-      await measureWay(meter, rounds, {
+      await measureWay(rounds, {
         name: "bare-stream, server-sent events",
         pid: bare.pid,
-        hasMeter: false,
         send: post(Number(bare.match[1]), "echo"),
       }),
     ];
-    for (const [name, send] of ways) {
-      if (name.includes(only))
-        rows.push(await measureWay(meter, rounds, { name, send, pid: keyrun.pid, hasMeter: true }));
-    }
+    for (const [name, send] of ways) rows.push(await measureWay(rounds, { name, send, pid: keyrun.pid }));
     return rows;
   } finally {
-    meter.destroy();
     app.close();
     await keyrun.stop();
     await bare.stop();
-    rmSync(folder, { recursive: true });
   }
 }
 
-async function measureWay(meter: Socket, rounds: number, way: StreamedWay): Promise<StreamRow> {
+async function measureWay(rounds: number, way: StreamedWay): Promise<StreamRow> {
   const measured: StreamRow[] = [];
   for (let round = -2; round < rounds; round++) {
     const [startUs, startMs] = [cpuUsOf(processTree(way.pid)), performance.now()];
-    const bytes = await way.send();
+    const answer = await way.send();
     const [ms, us] = [performance.now() - startMs, cpuUsOf(processTree(way.pid)) - startUs];
-    const turns = way.hasMeter ? await turnsOf(meter, way) : undefined;
-    const row = { name: way.name, bytes, cpuMs: us / 1_000, ms, longestTurnMs: turns?.longestMs };
-    if (round >= 0) measured.push(row);
+    if (round >= 0) measured.push({ name: way.name, ...answer, cpuMs: us / 1_000, ms });
   }
   const middle = (of: (row: StreamRow) => number) =>
     measured.map(of).sort((a, b) => a - b)[Math.floor((measured.length - 1) / 2)]!;
   return {
     name: way.name,
-    bytes: measured[0]!.bytes,
+    bytes: middle(({ bytes }) => bytes),
+    deltas: middle(({ deltas }) => deltas),
     cpuMs: middle(({ cpuMs }) => cpuMs),
     ms: middle(({ ms }) => ms),
-    longestTurnMs: way.hasMeter ? middle(({ longestTurnMs = 0 }) => longestTurnMs) : undefined,
   };
 }
 
-async function turnsOf(meter: Socket, { send }: StreamedWay): Promise<MeasuredTurns> {
-  await ask(meter, "begin");
-  await send();
-  return JSON.parse(await ask(meter, "end"));
-}
-
-async function ask(meter: Socket, word: "begin" | "end"): Promise<string> {
-  const answered = once(meter, "data");
-  meter.write(word);
-  const [answer] = await answered;
-  return answer;
-}
-
-async function postHttp1(port: number, path: string, headers: Record<string, string>): Promise<number> {
+async function postHttp1(port: number, path: string, headers: Record<string, string>): Promise<Answer> {
   const asked = request({ port, path, method: "POST", headers, agent: false }).end(JSON.stringify({ text }));
   const [answer] = await once(asked, "response");
   if (answer.statusCode !== 200) throw new Error(`it answered ${answer.statusCode}`);
-  return await bytesOf(answer);
+  return readJson(await bodyOf(answer));
 }
 
-async function postHttp2(port: number, headers: Record<string, string>, body: Buffer): Promise<number> {
+async function postHttp2(port: number, headers: Record<string, string>, body: Buffer): Promise<Answer> {
   const session = connectHttp2(`http://127.0.0.1:${port}`, { settings: { initialWindowSize: 1 << 24 } });
   const stream = session.request({
     ":method": "POST",
@@ -152,19 +120,40 @@ async function postHttp2(port: number, headers: Record<string, string>, body: Bu
     ...headers,
   });
   stream.end(body);
-  return await bytesOf(stream).finally(() => session.destroy());
+  const answer = await bodyOf(stream).finally(() => session.destroy());
+  return headers["content-type"] === "application/grpc" ? readGrpc(answer) : readJson(answer);
 }
 
-/** Each word takes some bytes of framing, so fewer were no answer. */
-async function bytesOf(body: AsyncIterable<Buffer>): Promise<number> {
-  let bytes = 0;
-  let last: Buffer | undefined;
-  for await (const chunk of body) {
-    bytes += chunk.length;
-    last = chunk;
+async function bodyOf(body: AsyncIterable<Buffer>): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of body) chunks.push(chunk);
+  return Buffer.concat(chunks);
+}
+
+/** An answer in events, in lines or in frames of JSON. None of the words needs an escape. */
+function readJson(body: Buffer): Answer {
+  const deltas = [...body.toString("latin1").matchAll(/"delta":\{"text":"([^"]*)"/g)];
+  return checked(
+    body,
+    deltas.map(([, piece = ""]) => piece),
+  );
+}
+
+function readGrpc(body: Buffer): Answer {
+  const pieces: string[] = [];
+  for (let at = 0; at < body.length; ) {
+    const end = at + 5 + body.readUInt32BE(at + 1);
+    const { event } = fromBinary(StreamAppResponseSchema, body.subarray(at + 5, end));
+    if (event.case === "delta") pieces.push(event.value.text);
+    at = end;
   }
-  if (bytes < 10 * words) throw new Error(`the answer has ${bytes} bytes, and ends with ${last}`);
-  return bytes;
+  return checked(body, pieces);
+}
+
+function checked(body: Buffer, pieces: readonly string[]): Answer {
+  if (pieces.join("") !== text)
+    throw new Error(`the answer has another text, and ends with ${body.subarray(-200)}`);
+  return { bytes: body.length, deltas: pieces.length };
 }
 
 function framed(message: Buffer): Buffer {
@@ -191,13 +180,13 @@ async function startWordyApp() {
 /** What was measured as a Markdown table. */
 export function streamTableOf(rows: readonly StreamRow[]): string {
   return [
-    "**1 MiB streamed in 500,000 words**, one stream at a time",
+    "**1 MB of text that an app says in 500,000 words**, one stream at a time",
     "",
-    "| server | words a second | MB of the answer a second | processor ms | longest turn, ms |",
+    "| server | MB of text a second | processor ms | MB of the answer | messages with text |",
     "| --- | ---: | ---: | ---: | ---: |",
-    ...rows.map(({ name, bytes, cpuMs, ms, longestTurnMs }) => {
-      const perSecond = [Math.round((1_000 * words) / ms), (bytes / ms / 1_000).toFixed(1)];
-      return `| ${[name, ...perSecond, cpuMs.toFixed(0), longestTurnMs?.toFixed(1) ?? ""].join(" | ")} |`;
+    ...rows.map(({ name, bytes, deltas, cpuMs, ms }) => {
+      const textPerSecond = (text.length / ms / 1_000).toFixed(1);
+      return `| ${[name, textPerSecond, cpuMs.toFixed(0), (bytes / 1e6).toFixed(1), deltas].join(" | ")} |`;
     }),
   ].join("\n");
 }

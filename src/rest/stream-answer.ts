@@ -2,18 +2,11 @@
 // the end or the refusal.
 
 import type { Message } from "@bufbuild/protobuf";
-import {
-  type EncodedResponse,
-  inOneLine,
-  type StreamForm,
-  streamForms,
-  streamTypes,
-} from "#transcode/encode.ts";
+import { type EncodedResponse, type StreamForm, streamForms, streamTypes } from "#transcode/encode.ts";
 import type { HttpRequest } from "../http/handler.ts";
 import { preferredType } from "../http/headers.ts";
 import type { Outcomes } from "../http/outcomes.ts";
 import { refusalJson } from "../http/refusal-response.ts";
-import { hasShortTexts, ShortFrames } from "../http/short-frames.ts";
 import { fail, type Refusal, refusalFrom } from "../refusal/refusal.ts";
 
 export interface StreamParts {
@@ -66,7 +59,6 @@ const over: Text = { done: true, value: undefined };
  */
 class StreamTexts {
   readonly #messages: AsyncIterator<Message, undefined>;
-  readonly #short: ShortFrames<Message> | undefined;
   readonly #parts: StreamParts;
   readonly #quiet: NodeJS.Timeout;
   #gone: Refusal | undefined;
@@ -78,10 +70,6 @@ class StreamTexts {
   constructor(messages: AsyncIterable<Message>, parts: StreamParts) {
     this.#messages = messages[Symbol.asyncIterator]();
     this.#parts = parts;
-    if (hasShortTexts<Message>(messages)) {
-      const frameOf = (message: Message) => this.#frameOf(message);
-      this.#short = new ShortFrames(messages, { written: inOneJsonLine, frameOf });
-    }
     parts.request.whenGone((refusal) => {
       this.#gone = refusal;
       this.#wake?.reject(refusal);
@@ -90,15 +78,12 @@ class StreamTexts {
   }
 
   async next(): Promise<Text> {
-    const { request, outcomes, form } = this.#parts;
+    const { request, outcomes, form, encode } = this.#parts;
     if (this.#isOver) return over;
     try {
       const come = await this.#come();
-      if (come === "quiet") return this.#begun(Buffer.from(form.quiet));
-      if (!come.done) {
-        const frame = this.#frameOf(come.value);
-        return this.#begun(this.#short?.joinTo(frame) ?? frame);
-      }
+      if (come === "quiet") return this.#begun(form.quiet);
+      if (!come.done) return this.#begun(form.message(encode(come.value)));
       this.#end();
       outcomes.succeeded("rest", request);
       return textOf(form.end);
@@ -122,15 +107,10 @@ class StreamTexts {
     return over;
   }
 
-  #frameOf(message: Message): Uint8Array {
-    const { form, encode } = this.#parts;
-    return Buffer.from(form.message(encode(message)));
-  }
-
-  #begun(text: Uint8Array): Text {
+  #begun(text: string): Text {
     this.#hasBegun = true;
     this.#parts.request.isStream = true;
-    return { done: false, value: text };
+    return textOf(text);
   }
 
   /** Waits for the next message, the end of the request, or the end of the silence. */
@@ -152,10 +132,6 @@ class StreamTexts {
     clearTimeout(this.#quiet);
     this.#messages.return?.().catch(() => {});
   }
-}
-
-function inOneJsonLine(text: string): string {
-  return inOneLine(JSON.stringify(text)).slice(1, -1);
 }
 
 function textOf(text: string): Text {

@@ -1,31 +1,25 @@
 import { create } from "@bufbuild/protobuf";
 import { type StreamAppResponse, StreamAppResponseSchema } from "#gen/keyrun/v1/run_service_pb.ts";
 import { type EndCall, inTurn } from "../http/handler.ts";
-import type { ShortTexts } from "../http/short-frames.ts";
 import { overloaded, textBytes } from "../limit/byte-budget.ts";
 import { aboutApp, fail, Refusal } from "../refusal/refusal.ts";
 import { runBounds } from "./run-bounds.ts";
 import type { RunSlots } from "./run-slots.ts";
-import { type PieceIterator, type Run, type StreamRunner, takeText } from "./runner.ts";
+import { type Run, type StreamRunner, takeText } from "./runner.ts";
 import type { CheckRight, RightsWatch, WatchRights } from "./watch-rights.ts";
 
 /**
  * The messages of one stream: `started` as soon as the app has begun to answer, or at the latest
  * after `startMsMax`, then its output in deltas. It holds one slot of the app until its end. The
  * app is asked for the next piece only when the caller has taken everything before it. The rights
- * are checked with each message, and with the first of those that are taken together. The app's
- * call ends at once when the caller is gone, a right is gone, or the iterator is returned, even
+ * are checked with each message. The app's call ends at once when the caller is gone, a right is gone, or the iterator is returned, even
  * while it waits for the app: therefore this is no generator.
  */
-export class AppStream
-  implements AsyncIterableIterator<StreamAppResponse, undefined>, ShortTexts<StreamAppResponse>
-{
+export class AppStream implements AsyncIterableIterator<StreamAppResponse, undefined> {
   readonly #parts: AppStreamParts;
   readonly #order: StreamOrder | Promise<StreamOrder>;
   #run: Run | undefined;
-  #pieces: Promise<PieceIterator> | undefined;
-  /** The same, once the app has begun to answer. */
-  #begunPieces: PieceIterator | undefined;
+  #pieces: Promise<AsyncIterator<string>> | undefined;
   #rights: RightsWatch | undefined;
   #piece = "";
   #pieceBytes = 0;
@@ -73,15 +67,6 @@ export class AppStream
     return over;
   }
 
-  takeShortText(): string | undefined {
-    const isReady = !this.#isOver && this.#ended === undefined && this.#passed === this.#piece.length;
-    return isReady ? this.#begunPieces?.takeShort() : undefined;
-  }
-
-  withText(text: string): StreamAppResponse {
-    return deltaMessage(text);
-  }
-
   async #start(): Promise<StreamAppResponse | undefined> {
     const { run: asked, checkRight } = await this.#order;
     if (this.#isOver) return undefined;
@@ -98,10 +83,7 @@ export class AppStream
       rights.stop();
       run.held.release();
     };
-    this.#pieces = stream(run).then((pieces) => {
-      this.#begunPieces = pieces[Symbol.asyncIterator]();
-      return this.#begunPieces;
-    });
+    this.#pieces = stream(run).then((pieces) => pieces[Symbol.asyncIterator]());
     await this.#begun(this.#pieces, startMsMax);
     return startedMessage(run);
   }
@@ -137,7 +119,7 @@ export class AppStream
   }
 
   /** Returns undefined at the end of the output. */
-  async #nextDelta(pieces: Promise<PieceIterator>): Promise<StreamAppResponse | undefined> {
+  async #nextDelta(pieces: Promise<AsyncIterator<string>>): Promise<StreamAppResponse | undefined> {
     if (this.#passed === this.#piece.length) {
       const begun = await this.#unlessEnded(pieces);
       const next = await this.#unlessEnded(begun.next());

@@ -67,6 +67,8 @@ export const runBounds = {
   appStreamBytesMax: 16 * 1024 * 1024,
   /** The same with the framing of its messages and with comments. */
   appStreamBodyBytesMax: 256 * 1024 * 1024,
+  /** From this many bytes of UTF-8 on, no more short texts of an app are joined to one piece. */
+  streamJoinedBytes: 16 * 1024,
   /** How much output one message of a stream holds, in bytes of UTF-8. */
   streamDeltaBytesMax: 64 * 1024,
   /**

@@ -125,23 +125,14 @@ export type Runner = (run: Run) => string | Promise<string>;
 
 /**
  * Runs the app once and streams its output. Resolves as soon as the app has begun to answer; until
- * then it refuses as `Runner` does. The pieces are well-formed, not empty and of any length. The
- * iteration ends with the app's whole output, and throws a refusal if the stream breaks off. To
- * return the iterator ends the run. At most one piece waits in memory while nobody asks for it.
+ * then it refuses as `Runner` does. The pieces are well-formed, not empty and of any length: after
+ * the first, short texts of the app that are there together come as one. The iteration ends with
+ * the app's whole output, and throws a refusal if the stream breaks off. To return the iterator
+ * ends the run. At most one piece waits in memory while nobody asks for it.
  */
 export type StreamRunner = (run: Run) => Promise<Pieces>;
 
-export interface Pieces {
-  [Symbol.asyncIterator](): PieceIterator;
-}
-
-export interface PieceIterator extends AsyncIterator<string> {
-  /**
-   * Takes the next piece, if it is there already and has at most `shortTextMax` code units.
-   * Undefined if not, and where other streams wait for their turn.
-   */
-  takeShort(): string | undefined;
-}
+export type Pieces = AsyncIterable<string>;
 
 /**
  * The same pieces, to be read once. Tells once how they end: with the whole output, left by their
@@ -157,8 +148,7 @@ export function tellEnd(
     if (!isTold) end();
     isTold = true;
   };
-  const told: PieceIterator = {
-    takeShort: () => iterator.takeShort(),
+  const told: AsyncIterator<string> = {
     async next() {
       try {
         const next = await iterator.next();

@@ -146,12 +146,11 @@ describe.each(Object.entries(callers))("%s", (_, make) => {
       caller.open({ appId: "echo", text, authorization: `Bearer ${key.value}` }),
     );
     expect([end, textIn(events) === text]).toEqual([{ kind: "end" }, true]);
-    expect(events.filter(({ kind }) => kind === "delta")).toHaveLength(words);
     const [written = []] = turns.take();
-    const sum = (of: "bytes" | "writes") => written.reduce((all, each) => all + each[of], 0);
+    expect(events.length).toBeLessThan(words / 100);
+    expect(written.length).toBeGreaterThan(words / 2_000);
     expect(Math.max(...written.map(({ bytes }) => bytes))).toBeLessThanOrEqual(turnBytesMax);
-    expect(written.length).toBeGreaterThan(sum("bytes") / turnBytesMax);
-    expect(sum("writes")).toBeLessThan(sum("bytes") / 4_096 + 10);
+    expect(written.reduce((all, { writes }) => all + writes, 0)).toBeLessThan(words / 100);
   });
 
   test("a key that is revoked during its own stream of words ends it at once", async () => {

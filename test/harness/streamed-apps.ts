@@ -202,13 +202,19 @@ function definitionOf(
 }
 
 /** The pieces of a stream, and the refusal that it broke off with, if it did. */
-export async function readPieces(stream: AsyncIterable<string>) {
+export async function piecesOf(stream: AsyncIterable<string>): Promise<string[]> {
   const pieces: string[] = [];
+  for await (const piece of stream) pieces.push(piece);
+  return pieces;
+}
+
+export async function readText(stream: AsyncIterable<string>) {
+  let text = "";
   try {
-    for await (const piece of stream) pieces.push(piece);
-    return { pieces };
+    for await (const piece of stream) text += piece;
+    return { text };
   } catch (refusal) {
-    return { pieces, refusal };
+    return { text, refusal };
   }
 }
 

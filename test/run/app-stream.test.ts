@@ -207,7 +207,6 @@ function scriptedStream() {
   const failing: ((thrown: unknown) => void)[] = [];
   const seen = { asked: 0, returned: 0, runs: [] as Run[], gone: undefined as Refusal | undefined };
   const iterator = {
-    takeShort: () => undefined,
     next() {
       seen.asked += 1;
       return new Promise<IteratorResult<string, undefined>>((resolve, reject) => {

@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { streamTurns } from "#src/limit/stream-turns.ts";
 import { appOn, causeOf, openAppRunner, refusalOf, runOf } from "../harness/app-backends.ts";
-import { readPieces, type Script, serveGrpcApp } from "../harness/streamed-apps.ts";
+import { readText, type Script, serveGrpcApp } from "../harness/streamed-apps.ts";
 
 const says =
   (...texts: string[]): Script =>
@@ -16,8 +16,8 @@ describe("an app that has one of the two methods alone", () => {
   test("is called by it, and each of its methods once a run", async () => {
     await using runner = openAppRunner();
     await using withRun = await serveGrpcApp({ run: says("whole") });
-    expect(await readPieces(await runner.stream(runOf(appOn(withRun.backend))))).toEqual({
-      pieces: ["whole"],
+    expect(await readText(await runner.stream(runOf(appOn(withRun.backend))))).toEqual({
+      text: "whole",
     });
     expect(withRun.seen).toEqual({ run: 1, streamRun: 0 });
     await using withStreamRun = await serveGrpcApp({ streamRun: says("a ", "", "b") });
@@ -41,7 +41,7 @@ test("an app that has both is called by the one that was asked for", async () =>
   await using runner = openAppRunner();
   await using server = await serveGrpcApp({ run: says("whole"), streamRun: says("a", "b") });
   expect(await runner.run(runOf(appOn(server.backend)))).toBe("whole");
-  expect(await readPieces(await runner.stream(runOf(appOn(server.backend))))).toEqual({ pieces: ["a", "b"] });
+  expect(await readText(await runner.stream(runOf(appOn(server.backend))))).toEqual({ text: "ab" });
   expect(server.seen).toEqual({ run: 1, streamRun: 1 });
 });
 
@@ -86,7 +86,7 @@ describe("UNIMPLEMENTED", () => {
       stream.end(isRun ? Buffer.from([0, 0, 0, 0, 3, 0x0a, 1, 0x61]) : undefined);
     });
     await using runner = openAppRunner();
-    expect(await readPieces(await runner.stream(runOf(appOn(server.backend))))).toEqual({ pieces: ["a"] });
+    expect(await readText(await runner.stream(runOf(appOn(server.backend))))).toEqual({ text: "a" });
     expect(server.paths).toEqual(["StreamRun", "Run"]);
   });
 
@@ -98,9 +98,7 @@ describe("UNIMPLEMENTED", () => {
       stream.once("drain", () => {}).end();
     });
     await using runner = openAppRunner();
-    const streaming = runner
-      .stream(runOf(appOn(server.backend)))
-      .then(readPieces, (refusal) => ({ refusal }));
+    const streaming = runner.stream(runOf(appOn(server.backend))).then(readText, (refusal) => ({ refusal }));
     expect(await streaming).toMatchObject({ refusal: { reason: "APP_FAILED" } });
   });
 
@@ -111,9 +109,7 @@ describe("UNIMPLEMENTED", () => {
       stream.end(Buffer.from([1, 0, 0, 0, 3, 0x0a, 1, 0x61]));
     });
     await using runner = openAppRunner();
-    const streaming = runner
-      .stream(runOf(appOn(server.backend)))
-      .then(readPieces, (refusal) => ({ refusal }));
+    const streaming = runner.stream(runOf(appOn(server.backend))).then(readText, (refusal) => ({ refusal }));
     expect(await streaming).toMatchObject({ refusal: { reason: "APP_FAILED", mayHaveRun: true } });
     expect(server.paths).toEqual(["StreamRun"]);
   });
@@ -134,8 +130,8 @@ describe.each([
       stream.end(unreadable);
     });
     await using runner = openAppRunner();
-    const read = await readPieces(await runner.stream(runOf(appOn(server.backend))));
-    expect(read).toMatchObject({ pieces: ["a"], ...failed });
+    const read = await readText(await runner.stream(runOf(appOn(server.backend))));
+    expect(read).toMatchObject({ text: "a", ...failed });
   });
 
   test("fails the stream and the run that wait for it, also if their turn comes after the call's end", async () => {
@@ -151,9 +147,9 @@ describe.each([
     const asked = vi.spyOn(streamTurns, "ask").mockImplementation(late);
     onTestFinished(() => asked.mockRestore());
     await using runner = openAppRunner();
-    const reading = readPieces(await runner.stream(runOf(appOn(server.backend))));
+    const reading = readText(await runner.stream(runOf(appOn(server.backend))));
     isAwaited.resolve();
-    expect(await reading).toMatchObject({ pieces: [], ...failed });
+    expect(await reading).toMatchObject({ text: "", ...failed });
     expect(await refusalOf(runner.run(runOf(appOn(server.backend))))).toMatchObject(failed.refusal);
     expect(asked).toHaveBeenCalledTimes(2);
   });

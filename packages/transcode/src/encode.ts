@@ -115,7 +115,7 @@ function jsonOf({ body }: EncodedResponse): string {
  * What else the readers of Python (`str.splitlines`), Node (`readline`), Java (`Scanner`), .NET and
  * Swift cut at is legal in its strings, and can stand nowhere else.
  */
-export function inOneLine(json: string): string {
+function inOneLine(json: string): string {
   return json.replace(unicodeLineEnds, (end) => escapes[end] ?? end);
 }
 

@@ -29,7 +29,6 @@ export async function callRoute(
     rateNow: undefined,
     deadline: undefined,
     chunks: undefined,
-    short: undefined,
   };
   const header = headersOf(request.rawHeaders);
   shortenTimeouts(header);
@@ -45,7 +44,7 @@ export async function callRoute(
     signal: request.signal(),
     contextValues: createContextValues().set(callStateKey, state),
   });
-  return answerOf(response, state);
+  return answerOf(response);
 }
 
 /**
@@ -90,10 +89,7 @@ const encodingHeaders = ["content-encoding", "grpc-encoding", "connect-content-e
 /** How many bytes may come of one compressed byte: more than of gzip, and few texts of Brotli. */
 const inflatedMax = 16 * 1024;
 
-async function answerOf(
-  { status, header, body, trailer }: UniversalServerResponse,
-  state: CallState,
-): Promise<HttpResponse> {
+async function answerOf({ status, header, body, trailer }: UniversalServerResponse): Promise<HttpResponse> {
   // Counted in `adaptService`, because a gRPC status may follow a body that began with 200.
   const head = { status, headers: flatHeaders(header), uncounted: true } as const;
   if (body === undefined) return { ...head, body: "" };
@@ -102,21 +98,21 @@ async function answerOf(
     header.delete("content-length");
     return { ...head, headers: flatHeaders(header), body: await wholeOf(body) };
   }
-  const frames = withFrames(body, state);
+  const messages = body[Symbol.asyncIterator]();
   const trailers = trailer && { trailers: () => flatHeaders(trailer) };
-  const first = frames.next();
+  const first = messages.next();
   // Some clients that read the end of a stream break off their own upload at once, and then lose an
   // answer whose end comes later. So a refusal before the first message is sent as a whole.
   const known = await Promise.race([first, setImmediate(undefined)]);
   if (known?.done === false && isEndOfStream(known.value)) {
-    await frames.next();
+    await messages.next();
     return { ...head, ...trailers, body: known.value };
   }
   // Over gRPC its status goes into the head, as Node would send trailers only a turn later.
   if (known?.done && trailer?.get("grpc-status") !== "0" && isPlain(header)) {
     return { ...head, headers: [...head.headers, ...flatHeaders(trailer)], body: "" };
   }
-  return { ...head, ...trailers, body: after(first, frames) };
+  return { ...head, ...trailers, body: after(first, messages) };
 }
 
 /** Whether a service has set no header of its own, which clients would not find among trailers. */
@@ -136,36 +132,24 @@ async function wholeOf(body: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
 }
 
 /**
- * Each chunk is one message, which Connect asks for only when the one before is written. What the
- * work has left to go with it follows in the same chunk. Not a generator, because that could not be
- * returned while it waits.
+ * The messages of a body of which the first was asked for. Not a generator, because that could not
+ * be returned while it waits.
  */
-function withFrames(body: AsyncIterable<Uint8Array>, state: CallState) {
-  const chunks = body[Symbol.asyncIterator]();
-  return {
-    async next(): Promise<IteratorResult<Uint8Array>> {
-      const next = await chunks.next();
-      if (next.done || state.short === undefined) return next;
-      return { done: false, value: state.short.joinTo(next.value) };
-    },
-    async return(): Promise<IteratorResult<Uint8Array>> {
-      return (await chunks.return?.()) ?? { done: true, value: undefined };
-    },
-  };
-}
-
-/** The chunks of a body of which the first was asked for. */
 function after(
   first: Promise<IteratorResult<Uint8Array>>,
-  frames: ReturnType<typeof withFrames>,
+  messages: AsyncIterator<Uint8Array>,
 ): AsyncIterable<Uint8Array> {
   let asked: typeof first | undefined = first;
-  const next = () => {
-    const result = asked ?? frames.next();
-    asked = undefined;
-    return result;
+  return {
+    [Symbol.asyncIterator]: () => ({
+      next() {
+        const result = asked ?? messages.next();
+        asked = undefined;
+        return result;
+      },
+      return: async () => (await messages.return?.()) ?? { done: true, value: undefined },
+    }),
   };
-  return { [Symbol.asyncIterator]: () => ({ next, return: frames.return }) };
 }
 
 /** The longest time of a timer of Node. A longer one is over at once, with a warning. */

@@ -1,10 +1,8 @@
 /** What we know of a call and Connect's context does not. */
 
-import type { Message } from "@bufbuild/protobuf";
 import { type ContextKey, createContextKey, type HandlerContext } from "@connectrpc/connect";
 import type { Call, Principal } from "../../auth/principal.ts";
 import type { BodyChunkSource, HttpRequest } from "../../http/handler.ts";
-import type { ShortFrames } from "../../http/short-frames.ts";
 import type { RateReport } from "../../limit/rate-limit-headers.ts";
 import type { Entry } from "../../metrics/metrics.ts";
 import type { CallDeadline } from "../call-deadline.ts";
@@ -20,8 +18,6 @@ export interface CallState {
   chunks: BodyChunkSource | undefined;
   /** Set by `authenticate-request.ts` if a limit was checked: returns the current numbers. */
   rateNow: (() => RateReport) | undefined;
-  /** Set by the work if it may have many short messages at once. They follow Connect's chunks. */
-  short: ShortFrames<Message> | undefined;
 }
 
 export const callStateKey: ContextKey<CallState | undefined> = createContextKey<CallState | undefined>(

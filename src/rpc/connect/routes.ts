@@ -1,14 +1,6 @@
 /** The methods of our services in the form that Connect calls. */
 
-import {
-  createRegistry,
-  type DescFile,
-  type DescMethod,
-  type Message,
-  type Registry,
-  toBinary,
-  toJsonString,
-} from "@bufbuild/protobuf";
+import { createRegistry, type DescFile, type DescMethod, type Registry } from "@bufbuild/protobuf";
 import {
   Code,
   ConnectError,
@@ -20,11 +12,9 @@ import { compressionBrotli, compressionGzip } from "@connectrpc/connect-node";
 import { type Checks, createChecks } from "#transcode/message-check.ts";
 import type { Call, Principal } from "../../auth/principal.ts";
 import { untilEnded } from "../../http/handler.ts";
-import { hasShortTexts, ShortFrames, type ShortTexts } from "../../http/short-frames.ts";
 import { fail } from "../../refusal/refusal.ts";
 import { authorizeCaller } from "../authenticate.ts";
 import type { CallDeadline } from "../call-deadline.ts";
-import { frameOf } from "../grpc/frame.ts";
 import type { RpcParts } from "../rpc-parts.ts";
 import { refusalOfWork, type ServedService, unaryMsMaxOf, type Work, workOf } from "../served.ts";
 import { createAuthenticateRequest, rateOnRefusal, rateOnSuccess } from "./authenticate-request.ts";
@@ -154,9 +144,6 @@ function streamed(parts: RpcParts, method: DescMethod, work: Work) {
       const call = callOf(context, deadline);
       const answers: unknown = work(await authorized(parts, context, { input, call }), call);
       if (!isAsyncIterable(answers)) throw new Error(`${method.toString()} answers with no stream`);
-      if (hasShortTexts<Message>(answers)) {
-        callStateOf(context).short = shortFramesOf(context, method, answers);
-      }
       let isFirst = true;
       for await (const answer of untilEnded(answers, deadline.signal)) {
         if (isFirst) rateOnSuccess(context, parts.clock);
@@ -170,31 +157,12 @@ function streamed(parts: RpcParts, method: DescMethod, work: Work) {
       isCounted = true;
       throw answerable(parts, context, thrown);
     } finally {
-      callStateOf(context).short = undefined;
       // Connect returned the stream early: its caller takes no more.
       if (!isCounted) {
         parts.outcomes.refused(fail("CANCELLED"), entryOf(context), callStateOf(context).request);
       }
     }
   };
-}
-
-/**
- * Connect passes each message through a dozen async iterators, which costs a hundred times as much.
- * It leaves messages of this size uncompressed, as these are.
- */
-function shortFramesOf(
-  { responseHeader }: HandlerContext,
-  { output }: DescMethod,
-  answers: ShortTexts<Message>,
-): ShortFrames<Message> {
-  const isJson = responseHeader.get("content-type")?.endsWith("json") === true;
-  const bytesOf = (message: Message) =>
-    isJson
-      ? Buffer.from(toJsonString(output, message, { alwaysEmitImplicit: true }))
-      : toBinary(output, message);
-  const written = (text: string) => (isJson ? JSON.stringify(text).slice(1, -1) : text);
-  return new ShortFrames(answers, { written, frameOf: (message) => frameOf(bytesOf(message)) });
 }
 
 /**

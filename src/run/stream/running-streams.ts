@@ -1,8 +1,8 @@
 import type { Clock } from "../../base/clock.ts";
-import { shortTextMax } from "../../http/short-frames.ts";
-import { type HeldBytes, overloaded, textBytes } from "../../limit/byte-budget.ts";
+import { type HeldBytes, overloaded } from "../../limit/byte-budget.ts";
 import { streamTurns } from "../../limit/stream-turns.ts";
 import { fail, Refusal } from "../../refusal/refusal.ts";
+import { runBounds } from "../run-bounds.ts";
 import { appFailed, appTimedOut, type Pieces, type Run } from "../runner.ts";
 import type { PieceSource } from "./piece-source.ts";
 
@@ -34,7 +34,7 @@ export class RunningStreams {
     if (gone !== undefined) throw gone;
     const { streamTimeoutMs } = run.app;
     const source = start(this.#clock.monotonicMs() + streamTimeoutMs);
-    const started = new RunningStream(source, run.held, { timeoutMs: streamTimeoutMs, ...this.#bounds });
+    const started = new RunningStream(source, { timeoutMs: streamTimeoutMs, ...this.#bounds });
     stream = started;
     this.#running.add(started);
     started.over.then(() => this.#running.delete(started));
@@ -60,14 +60,14 @@ interface StreamBounds {
 /** One stream: the texts of its source, and the limits that end it. */
 class RunningStream implements Pieces, AsyncIterator<string> {
   readonly #source: PieceSource;
-  readonly #held: HeldBytes;
   readonly #bytesMax: number;
   readonly #deadline: NodeJS.Timeout;
   readonly #silence: NodeJS.Timeout;
   #isWaiting = true;
   #bytes = 0;
+  #hasGiven = false;
   #isOver = false;
-  /** What the source gave that was not taken. */
+  /** What the source gave and is no text that can be joined. */
   #peeked: PieceSource["next"] | undefined;
   /** Why it ended before its end. The next piece that is asked for gets it. */
   #refusal: unknown;
@@ -77,11 +77,9 @@ class RunningStream implements Pieces, AsyncIterator<string> {
 
   constructor(
     source: PieceSource,
-    held: HeldBytes,
     { timeoutMs, silenceMsMax, bytesMax }: StreamBounds & { readonly timeoutMs: number },
   ) {
     this.#source = source;
-    this.#held = held;
     this.over = this.#ended.promise.then(() => source.over);
     this.#bytesMax = bytesMax;
     const late = () => this.end(appTimedOut(`The stream did not end within ${timeoutMs} ms.`));
@@ -104,48 +102,6 @@ class RunningStream implements Pieces, AsyncIterator<string> {
       this.end(thrown);
       throw thrown;
     }
-  }
-
-  /** Call it only while nobody waits for a piece. */
-  takeShort(): string | undefined {
-    while (!this.#isOver && this.#peeked === undefined && streamTurns.mayGoOn()) {
-      const text = this.#peek();
-      if (typeof text !== "string" || text === "") continue;
-      const bytes = this.#bytes + Buffer.byteLength(text);
-      if (text.length <= shortTextMax && bytes <= this.#bytesMax && text.isWellFormed()) {
-        this.#bytes = bytes;
-        return text;
-      }
-      this.#peeked = this.#kept(text);
-    }
-    return undefined;
-  }
-
-  /** A text that waits until it is asked for: it may be long. */
-  #kept(text: string): PieceSource["next"] {
-    const bytes = textBytes(text);
-    const hasRoom = this.#held.take(bytes);
-    return () => {
-      if (!hasRoom) throw overloaded({ mayHaveRun: true });
-      this.#held.give(bytes);
-      return text;
-    };
-  }
-
-  /** What is no text, because it has to be waited for or is the end, is kept for `next`. */
-  #peek(): string | undefined {
-    try {
-      const text = this.#source.next();
-      if (typeof text === "string") return text;
-      // It may fail before it is asked for.
-      text?.catch(() => {});
-      this.#peeked = () => text;
-    } catch (thrown) {
-      this.#peeked = () => {
-        throw thrown;
-      };
-    }
-    return undefined;
   }
 
   /** Ask for one piece at a time. */
@@ -186,7 +142,43 @@ class RunningStream implements Pieces, AsyncIterator<string> {
         text = await text;
         this.#isWaiting = false;
       }
-      if (text !== "") return text === undefined ? undefined : this.#checked(text);
+      if (text === undefined) return undefined;
+      if (text !== "") return this.#joined(this.#checked(text));
+    }
+    return undefined;
+  }
+
+  /**
+   * The text, and behind it those that are there already: a message for each word would cost many
+   * times as much. The first text goes alone, so that its reader has it at once.
+   */
+  #joined(first: string): string {
+    if (!this.#hasGiven) {
+      this.#hasGiven = true;
+      return first;
+    }
+    const enoughBytes = this.#bytes - Buffer.byteLength(first) + runBounds.streamJoinedBytes;
+    const texts = [first];
+    while (this.#bytes < enoughBytes && streamTurns.mayGoOn()) {
+      const text = this.#textThatIsThere();
+      if (text === undefined) break;
+      texts.push(text);
+    }
+    return texts.join("");
+  }
+
+  /** Keeps for `next` what has to be waited for, a failure, and the end. */
+  #textThatIsThere(): string | undefined {
+    try {
+      const text = this.#source.next();
+      if (typeof text === "string") return this.#checked(text);
+      // It may fail before it is asked for.
+      text?.catch(() => {});
+      this.#peeked = () => text;
+    } catch (thrown) {
+      this.#peeked = () => {
+        throw thrown;
+      };
     }
     return undefined;
   }

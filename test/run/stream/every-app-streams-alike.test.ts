@@ -4,7 +4,7 @@ import { fail } from "#src/refusal/refusal.ts";
 import { appOn, callerThatLeaves, openAppRunner, refusalOf, runOf } from "../../harness/app-backends.ts";
 import { unlessStalled } from "../../harness/eventually.ts";
 import { soon } from "../../harness/soon.ts";
-import { type AppKind, appKinds, readPieces, type Script, type Talk } from "../../harness/streamed-apps.ts";
+import { type AppKind, appKinds, readText, type Script, type Talk } from "../../harness/streamed-apps.ts";
 
 /** An app whose one talk the test leads. */
 async function ledApp(kind: AppKind) {
@@ -23,17 +23,17 @@ const says =
 const iterate = (stream: AsyncIterable<string>) => stream[Symbol.asyncIterator]();
 
 describe.each(Object.entries(appKinds))("%s", (_, kind: AppKind) => {
-  test("streams its output in its pieces, and drops the empty ones", async () => {
+  test("streams its output", async () => {
     await using server = await kind.serve(says("one ", "", "two ☀", "\u0000\n"));
     await using runner = openAppRunner();
-    const { pieces } = await readPieces(await runner.stream(runOf(appOn(server.backend))));
-    expect(pieces).toEqual(kind.isWhole ? ["one two ☀\u0000\n"] : ["one ", "two ☀", "\u0000\n"]);
+    const read = await readText(await runner.stream(runOf(appOn(server.backend))));
+    expect(read).toEqual({ text: "one two ☀\u0000\n" });
   });
 
   test("that has no output streams nothing", async () => {
     await using server = await kind.serve(says(""));
     await using runner = openAppRunner();
-    expect(await readPieces(await runner.stream(runOf(appOn(server.backend))))).toEqual({ pieces: [] });
+    expect(await readText(await runner.stream(runOf(appOn(server.backend))))).toEqual({ text: "" });
   });
 
   test("gets the text, the request id, and the rest of its stream timeout", async () => {
@@ -216,10 +216,10 @@ describe.concurrent.each(Object.entries(appKinds))("%s", (_, kind: AppKind) => {
       await using runner = openAppRunner({ silenceMsMax: msMax });
       await using server = await ledApp(kind);
       const streaming = runner.stream(runOf(appOn(server.backend)));
-      const ended = streaming.then(readPieces, (refusal) => ({ pieces: [], refusal }));
+      const ended = streaming.then(readText, (refusal) => ({ text: "", refusal }));
       const talk = await talkOf(server, streaming);
       if (begins) talk.begin();
-      expect(await ended).toMatchObject({ pieces: [], refusal: { reason: "APP_TIMEOUT", mayHaveRun: true } });
+      expect(await ended).toMatchObject({ text: "", refusal: { reason: "APP_TIMEOUT", mayHaveRun: true } });
       if (!begins) await talk.gone;
     }),
   );
@@ -234,7 +234,7 @@ describe.concurrent.each(Object.entries(appKinds))("%s", (_, kind: AppKind) => {
       const talk = await talkOf(server, streaming);
       talk.begin();
       const saying = setInterval(() => talk.say("on "), 5);
-      const { refusal } = await streaming.then(readPieces).finally(() => clearInterval(saying));
+      const { refusal } = await streaming.then(readText).finally(() => clearInterval(saying));
       expect(refusal).toMatchObject({ reason: "APP_TIMEOUT", mayHaveRun: true });
       await talk.gone;
     }));
@@ -256,9 +256,9 @@ describe.concurrent.each(Object.entries(appKinds))("%s", (_, kind: AppKind) => {
       });
       await using runner = openAppRunner({ silenceMsMax: msMax });
       const startedMs = performance.now();
-      const { pieces, refusal } = await readPieces(await runner.stream(runOf(appOn(server.backend))));
-      expect({ pieces, refusal }).toEqual({
-        pieces: Array.from({ length: 8 }, () => "on "),
+      const { text, refusal } = await readText(await runner.stream(runOf(appOn(server.backend))));
+      expect({ text, refusal }).toEqual({
+        text: "on ".repeat(8),
         refusal: undefined,
       });
       expect(performance.now() - startedMs).toBeGreaterThan(3 * msMax);
@@ -310,12 +310,9 @@ describe.each(streaming)("%s", (_, kind: AppKind) => {
     }).toBe(true);
     // The kernel's buffers of both sides hold some megabytes.
     expect(said).toBeLessThan(total * 0.8);
-    expect(await readPieces(await runner.stream(runOf(app, { text: "quick" })))).toEqual({
-      pieces: ["here"],
-    });
-    let read = 1;
-    while (!(await stream.next()).done) read += 1;
-    expect(read).toBe(total);
+    expect(await readText(await runner.stream(runOf(app, { text: "quick" })))).toEqual({ text: "here" });
+    const { text } = await readText({ [Symbol.asyncIterator]: () => stream });
+    expect(text.length).toBe((total - 1) * piece.length);
   });
 
   test("may say 16 MiB and no more, each piece within the bound of an app's answer", async () => {
@@ -329,15 +326,15 @@ describe.each(streaming)("%s", (_, kind: AppKind) => {
     });
     await using runner = openAppRunner({ outputBytesMax: mebibyte });
     const app = appOn(server.backend);
-    const whole = await readPieces(await runner.stream(runOf(app, { text: "32" })));
+    const whole = await readText(await runner.stream(runOf(app, { text: "32" })));
     expect(whole.refusal).toBeUndefined();
-    expect(whole.pieces).toHaveLength(32);
-    const { pieces, refusal } = await readPieces(await runner.stream(runOf(app, { text: "33" })));
-    expect(pieces).toHaveLength(32);
+    expect(whole.text.length).toBe(32 * piece.length);
+    const { text, refusal } = await readText(await runner.stream(runOf(app, { text: "33" })));
+    expect(text.length).toBe(32 * piece.length);
     expect(refusal).toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
     await using small = openAppRunner({ outputBytesMax: mebibyte / 4 });
-    expect(await readPieces(await small.stream(runOf(app, { text: "32" })))).toMatchObject({
-      pieces: [],
+    expect(await readText(await small.stream(runOf(app, { text: "32" })))).toMatchObject({
+      text: "",
       refusal: { reason: "APP_FAILED" },
     });
   });

@@ -18,7 +18,7 @@ import {
   serveTcp,
 } from "../../harness/app-backends.ts";
 import { createManualClock } from "../../harness/manual-clock.ts";
-import { readPieces } from "../../harness/streamed-apps.ts";
+import { readText } from "../../harness/streamed-apps.ts";
 
 /** An app that answers each run with this body. */
 const answering = (contentType: string | undefined, body: string | Buffer) =>
@@ -29,7 +29,7 @@ const answering = (contentType: string | undefined, body: string | Buffer) =>
 
 /** What came of a stream, whether it began or not. */
 async function streamed(runner: ReturnType<typeof openAppRunner>, app: ReturnType<typeof appOn>) {
-  return await runner.stream(runOf(app)).then(readPieces, (refusal) => ({ pieces: [], refusal }));
+  return await runner.stream(runOf(app)).then(readText, (refusal) => ({ text: "", refusal }));
 }
 
 const events = 'data: {"text":"a "}\n\n: ping\n\ndata: {"text":"b"}\n\n';
@@ -56,23 +56,23 @@ test("an app is asked for a stream, and for whole JSON by a run, unless its own 
 
 describe("the type of the answer says its form:", () => {
   test.each([
-    ["text/event-stream", events, ["a ", "b"]],
-    ["Text/Event-Stream ;charset=UTF-8", events, ["a ", "b"]],
-    ["application/x-ndjson", lines, ["a ", "b"]],
-    ["application/x-ndjson; charset=utf-8", lines, ["a ", "b"]],
-    ["application/ndjson", lines, ["a ", "b"]],
-    ["Application/NDJSON ;charset=utf-8", lines, ["a ", "b"]],
-    ["application/jsonl", lines, ["a ", "b"]],
-    ["application/jsonl; charset=utf-8", lines, ["a ", "b"]],
-    ["application/json", '{"text":"a "}', ["a "]],
-    ["application/json; charset=utf-8", '{"text":"a "}', ["a "]],
+    ["text/event-stream", events, "a b"],
+    ["Text/Event-Stream ;charset=UTF-8", events, "a b"],
+    ["application/x-ndjson", lines, "a b"],
+    ["application/x-ndjson; charset=utf-8", lines, "a b"],
+    ["application/ndjson", lines, "a b"],
+    ["Application/NDJSON ;charset=utf-8", lines, "a b"],
+    ["application/jsonl", lines, "a b"],
+    ["application/jsonl; charset=utf-8", lines, "a b"],
+    ["application/json", '{"text":"a "}', "a "],
+    ["application/json; charset=utf-8", '{"text":"a "}', "a "],
     // An app that names no type, or a wrong one, can be run, so it can be streamed.
-    [undefined, '{"text":"a "}', ["a "]],
-    ["text/plain", '{"text":"a "}', ["a "]],
-  ])("%s", async (type, body, pieces) => {
+    [undefined, '{"text":"a "}', "a "],
+    ["text/plain", '{"text":"a "}', "a "],
+  ])("%s", async (type, body, text) => {
     await using server = await answering(type, body);
     await using runner = openAppRunner();
-    expect(await streamed(runner, appOn(server.backend))).toEqual({ pieces });
+    expect(await streamed(runner, appOn(server.backend))).toEqual({ text });
   });
 
   test.each([
@@ -83,9 +83,9 @@ describe("the type of the answer says its form:", () => {
   ])("%s with something else is APP_FAILED", async (type, body) => {
     await using server = await answering(type, body);
     await using runner = openAppRunner();
-    const { pieces, refusal } = await streamed(runner, appOn(server.backend));
+    const { text, refusal } = await streamed(runner, appOn(server.backend));
     // To the standard, a line without a colon is a field that means nothing.
-    if (type === "text/event-stream") expect(pieces).toEqual([]);
+    if (type === "text/event-stream") expect(text).toBe("");
     else expect(refusal).toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
   });
 });
@@ -147,21 +147,15 @@ describe.each([
     answering(type, texts.map((text) => framed(JSON.stringify({ text }))).join(""));
 
   test.each([
-    [
-      ["x\ud83d", "\ude00y"],
-      ["x", "😀y"],
-    ],
-    [["\ud83d", "\ude00"], ["😀"]],
+    [["x\ud83d", "\ude00y"], "x😀y"],
+    [["\ud83d", "\ude00"], "😀"],
     // An empty text says that the app is at work.
-    [
-      ["\ud83d", "", "\ude00\ud83d", "\ude01"],
-      ["😀", "😁"],
-    ],
-  ])("is passed on with its other half: %j", async (texts, pieces) => {
+    [["\ud83d", "", "\ude00\ud83d", "\ude01"], "😀😁"],
+  ])("is passed on with its other half: %j", async (texts, text) => {
     await using server = await saying(...texts);
     await using runner = openAppRunner();
-    expect(await streamed(runner, appOn(server.backend))).toEqual({ pieces });
-    expect(await runner.run(runOf(appOn(server.backend)))).toBe(pieces.join(""));
+    expect(await streamed(runner, appOn(server.backend))).toEqual({ text });
+    expect(await runner.run(runOf(appOn(server.backend)))).toBe(text);
   });
 
   test.each([
@@ -172,8 +166,8 @@ describe.each([
   ])("is a fault %s, after the text before it", async (_when, texts) => {
     await using server = await saying(...texts);
     await using runner = openAppRunner();
-    const { pieces, refusal } = await streamed(runner, appOn(server.backend));
-    expect(pieces).toEqual(["x"]);
+    const { text, refusal } = await streamed(runner, appOn(server.backend));
+    expect(text).toBe("x");
     expect(causeOf(refusal)).toContain("lone surrogate");
     expect(causeOf(await refusalOf(runner.run(runOf(appOn(server.backend)))))).toContain("lone surrogate");
   });
@@ -233,8 +227,8 @@ describe("what comes before a fault in the same packet is delivered:", () => {
     await using server = await serveTcp((socket) => socket.once("data", () => socket.end(answer)));
     await using runner = openAppRunner();
     const backend = { kind: "http", url: `http://127.0.0.1:${server.port}/`, headers: [] } as const;
-    const { pieces, refusal } = await streamed(runner, appOn(backend));
-    expect(pieces).toEqual(["a ", "b"]);
+    const { text, refusal } = await streamed(runner, appOn(backend));
+    expect(text).toBe("a b");
     expect(refusal).toMatchObject({ reason: "APP_FAILED", mayHaveRun: true });
   });
 });
@@ -244,8 +238,8 @@ test("a body without an end of its own, neither chunks nor a length, is whole wh
   await using server = await serveTcp((socket) => socket.once("data", () => socket.end(answer)));
   await using runner = openAppRunner();
   const backend = { kind: "http", url: `http://127.0.0.1:${server.port}/`, headers: [] } as const;
-  const { pieces, refusal } = await streamed(runner, appOn(backend));
-  expect({ pieces, refusal }).toEqual({ pieces: ["a ", "b"], refusal: undefined });
+  const { text, refusal } = await streamed(runner, appOn(backend));
+  expect({ text, refusal }).toEqual({ text: "a b", refusal: undefined });
 });
 
 test("the connection of a stream that ended well serves the next one, and that of another doesn't", async () => {
@@ -257,7 +251,7 @@ test("the connection of a stream that ended well serves the next one, and that o
   await using runner = openAppRunner();
   const app = appOn(server.backend);
   for (let round = 0; round < 3; round += 1) {
-    expect(await streamed(runner, app)).toEqual({ pieces: ["a ", "b"] });
+    expect(await streamed(runner, app)).toEqual({ text: "a b" });
     // The connection is free again a moment after the answer's last byte.
     await new Promise(setImmediate);
   }
@@ -265,7 +259,7 @@ test("the connection of a stream that ended well serves the next one, and that o
   body = `${events}data: rubbish\n\n`;
   expect(await streamed(runner, app)).toMatchObject({ refusal: { reason: "APP_FAILED" } });
   body = events;
-  expect(await streamed(runner, app)).toEqual({ pieces: ["a ", "b"] });
+  expect(await streamed(runner, app)).toEqual({ text: "a b" });
 });
 
 test("an app that sends comments without end is cut off at the bound of the body", async () => {
