@@ -38,7 +38,7 @@ export function meterRuns(
   { runStarted, runEnded }: Metrics,
   { clock, countRun }: { readonly clock: Clock; readonly countRun: RunEnded },
 ): Runner {
-  return (order) => {
+  return async (order) => {
     runStarted();
     const startMs = clock.monotonicMs();
     const ended = (outcome: Parameters<Metrics["runEnded"]>[0]["outcome"]) => {
@@ -46,14 +46,12 @@ export function meterRuns(
       runEnded({ appId: order.app.id, outcome, seconds: appMs / 1000 });
       countRun(order, outcome, appMs);
     };
-    const failed = (thrown: unknown) => ended(refusalFrom(thrown).reason);
     try {
-      const output = run(order);
-      if (output instanceof Promise) output.then(() => ended("OK"), failed);
-      else ended("OK");
+      const output = await run(order);
+      ended("OK");
       return output;
     } catch (thrown) {
-      failed(thrown);
+      ended(refusalFrom(thrown).reason);
       throw thrown;
     }
   };

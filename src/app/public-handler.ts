@@ -169,10 +169,9 @@ function ofApp<Input extends DescMessage>(
     };
   return {
     method,
-    prepare(principal, captures) {
+    async prepare(principal, captures) {
       if (principal.kind !== "api_key") throw new Error(`${method.toString()} needs the team of a key`);
-      const found = findRunnableApp(principal, captures.get("app_id") ?? "");
-      return found instanceof Promise ? found.then(work) : work(found);
+      return work(await findRunnableApp(principal, captures.get("app_id") ?? ""));
     },
   };
 }

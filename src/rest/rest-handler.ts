@@ -12,7 +12,6 @@ import type { Call, Principal } from "../auth/principal.ts";
 import type { Clock } from "../base/clock.ts";
 import { bounds } from "../bounds.ts";
 import type {
-  Answer,
   BodyOutcome,
   EndCall,
   HttpHandler,
@@ -31,7 +30,6 @@ import {
   type RestAdmission,
   type RestMethod,
   type RestPolicy,
-  type RestWork,
   type WiredMethod,
   wiredMethod,
 } from "./rest-method.ts";
@@ -60,7 +58,7 @@ export interface RestHandlerParts {
 export function createRestHandler(parts: RestHandlerParts): HttpHandler {
   const methods = new Map(parts.transcoder.bindings.map((binding) => [binding, wiredMethod(parts, binding)]));
 
-  return (request) => {
+  return async (request) => {
     // HEAD is GET without the body, which the server leaves out.
     const method = request.method === "HEAD" ? "GET" : request.method;
     const match = parts.transcoder.match(method, request.target);
@@ -70,11 +68,15 @@ export function createRestHandler(parts: RestHandlerParts): HttpHandler {
       return refused(parts, pathRefusal(match), decision && { policy: "address", decision });
     }
     const rest = methods.get(match.route.binding) ?? wiredMethod(parts, match.route.binding);
-    const asked = { request, route: match.route, rest };
-    const admission = rest.admit(request, parts.allowance);
-    return admission instanceof Promise
-      ? enterLater(parts, asked, admission)
-      : enter(parts, asked, admission);
+    const admission = await rest.admit(request, parts.allowance);
+    if (admission.kind === "refused") return refused(parts, admission.refusal, admission.rate);
+    const admitted = new AdmittedRequest(parts, { request, route: match.route, rest }, admission);
+    try {
+      return await admitted.answer();
+    } catch (thrown) {
+      const { refusal, headers = [] } = refused(parts, admitted.refusalOf(thrown), admitted.rate());
+      return { refusal, headers: [...headers, ...admitted.ownHeaders()] };
+    }
   };
 }
 
@@ -83,29 +85,6 @@ interface Asked {
   readonly request: HttpRequest;
   readonly route: MatchedRoute;
   readonly rest: WiredMethod;
-}
-
-async function enterLater(
-  parts: RestHandlerParts,
-  asked: Asked,
-  admission: Promise<RestAdmission>,
-): Promise<Answer> {
-  return enter(parts, asked, await admission);
-}
-
-function enter(parts: RestHandlerParts, asked: Asked, admission: RestAdmission): Answer | Promise<Answer> {
-  if (admission.kind === "refused") return refused(parts, admission.refusal, admission.rate);
-  const admitted = new AdmittedRequest(parts, asked, admission);
-  const failed = (thrown: unknown): Refused => {
-    const { refusal, headers = [] } = refused(parts, admitted.refusalOf(thrown), admitted.rate());
-    return { refusal, headers: [...headers, ...admitted.ownHeaders()] };
-  };
-  try {
-    const answer = admitted.answer();
-    return answer instanceof Promise ? answer.catch(failed) : answer;
-  } catch (thrown) {
-    return failed(thrown);
-  }
 }
 
 function pathRefusal(match: Exclude<Match, { kind: "found" | "not_found" }>): Refusal {
@@ -124,14 +103,12 @@ function refused({ clock }: RestHandlerParts, refusal: Refusal, rate: RateReport
 
 /**
  * A request whose caller is admitted, and the call that its work gets. It does the remaining
- * steps in order. Each step is synchronous if its input is there, because a promise would cost more
- * than most of the steps.
+ * steps in order.
  */
 class AdmittedRequest implements Call {
   readonly #parts: RestHandlerParts;
   readonly #asked: Asked;
   readonly #admission: RestAdmission & { readonly kind: "admitted" };
-  #hasWaited = false;
   /** True once a message was made of an empty body, where a body could have set fields of it. */
   #lacksBody = false;
   #responseHeaders: Headers | undefined;
@@ -197,7 +174,7 @@ class AdmittedRequest implements Call {
   /** The limits of the team and the key, or of the address, at the moment of the call. */
   rate(): RateReport | undefined {
     const { rate, rateNow } = this.#admission;
-    return this.#hasWaited && rateNow ? rateNow() : rate;
+    return rateNow ? rateNow() : rate;
   }
 
   /**
@@ -212,42 +189,15 @@ class AdmittedRequest implements Call {
     return fail("INVALID_ARGUMENT", { param, problem: `The body is empty. ${message}` });
   }
 
-  /** Returns the response of a success. Throws or rejects with the refusal. */
-  answer(): HttpResponse | Promise<HttpResponse> {
-    const { rest, route } = this.#asked;
-    const work = rest.prepare(this.#admission.principal, route.captures);
-    const answer = work instanceof Promise ? this.#readLater(work) : this.#read(work);
-    this.#hasWaited = answer instanceof Promise;
-    return answer;
-  }
-
-  async #readLater(work: Promise<RestWork>): Promise<HttpResponse> {
-    return this.#read(await work);
-  }
-
-  #read(work: RestWork): HttpResponse | Promise<HttpResponse> {
-    const { request, route, rest } = this.#asked;
-    const { transcoder } = this.#parts;
-    const problem = transcoder.checkMediaType(route, bodyHeadersOf(request));
-    if (problem) return this.#runWithoutBody(work, problem);
-    const body = request.readBody(rest.bodyBytesMax);
-    return body instanceof Promise ? this.#runLater(work, body) : this.#run(work, body);
-  }
-
-  /** A body of another type is refused at its first byte. Without a body there is no type. */
-  async #runWithoutBody(work: RestWork, problem: Problem): Promise<HttpResponse> {
-    const body = await this.#asked.request.readBody(0);
-    if (body.kind === "too_large") throw problemRefusal(problem);
-    return this.#run(work, body);
-  }
-
-  async #runLater(work: RestWork, body: Promise<BodyOutcome>): Promise<HttpResponse> {
-    return this.#run(work, await body);
-  }
-
-  #run(work: RestWork, body: BodyOutcome): HttpResponse | Promise<HttpResponse> {
-    const answer = work(this.#messageOf(body), this);
-    if (answer instanceof Promise) return this.#succeedLater(answer);
+  /** Resolves with the response of a success. Rejects with the refusal. */
+  async answer(): Promise<HttpResponse> {
+    const { request, rest, route } = this.#asked;
+    const work = await rest.prepare(this.#admission.principal, route.captures);
+    const problem = this.#parts.transcoder.checkMediaType(route, bodyHeadersOf(request));
+    // A body of another type is refused at its first byte. Without a body there is no type.
+    const body = await request.readBody(problem ? 0 : rest.bodyBytesMax);
+    if (problem && body.kind === "too_large") throw problemRefusal(problem);
+    const answer = await work(this.#messageOf(body), this);
     return Symbol.asyncIterator in answer ? this.#stream(answer) : this.#succeed(answer);
   }
 
@@ -259,10 +209,6 @@ class AdmittedRequest implements Call {
     const body = await streamAnswer(messages, { request, outcomes, encode, form, quietMs });
     const headers = [...this.#headers(form.contentType), ...streamHeaders];
     return { status: 200, headers, body, uncounted: true };
-  }
-
-  async #succeedLater(answer: Promise<Message | Accepted>): Promise<HttpResponse> {
-    return this.#succeed(await answer);
   }
 
   #succeed(answer: Message | Accepted): HttpResponse {

@@ -102,14 +102,15 @@ export function createAppRunner({
   }
 
   return {
-    run(run) {
-      if (closed) return Promise.reject(unavailable());
+    async run(run) {
+      if (closed) throw unavailable();
       const { backend } = run.app;
       if (backend.kind !== "echo") return runRemotely(run, backend);
       // The output of the built-in app is the input. It takes no time, so it can't be cancelled.
       const text = takeText(run);
       const fault = faultOf(text, outputBytesMax);
-      return fault ? Promise.reject(fault) : text;
+      if (fault) throw fault;
+      return text;
     },
     async stream(run) {
       if (closed) throw unavailable();

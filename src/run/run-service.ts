@@ -33,13 +33,10 @@ import { type FindRunnableApp, keyOf, type Run, type Runner, takeTextOf } from "
  * the background. It returns complete Protobuf messages.
  */
 export interface RunMethods extends Pick<BackgroundService, "getRun" | "listRuns" | "cancelRun"> {
-  /**
-   * The caller must be admitted already: its key is verified and its request counted. Synchronous
-   * if the app's output is there at once.
-   */
-  runApp(request: RunAppRequest, call: Call): RunAppResponse | Promise<RunAppResponse>;
+  /** The caller must be admitted already: its key is verified and its request counted. */
+  runApp(request: RunAppRequest, call: Call): Promise<RunAppResponse>;
   /** Like `runApp`, for a handler that has found the app already. */
-  runFound(app: AppRecord, request: RunAppRequest, call: Call): RunAppResponse | Promise<RunAppResponse>;
+  runFound(app: AppRecord, request: RunAppRequest, call: Call): Promise<RunAppResponse>;
   /** Like `runApp`, but streams the output: `started` first, then its pieces. */
   streamApp(request: StreamAppRequest, call: Call): AsyncIterable<StreamAppResponse>;
   /** Like `streamApp`, for a handler that has found the app already. */
@@ -70,7 +67,7 @@ export function createRunService(
   const begin = (app: AppRecord, text: string, call: Call): StartedRun =>
     new StartedRun(call, { runId: parts.newRunId(), app, text, bytes: parts.bytes });
 
-  const runFound: RunMethods["runFound"] = (app, request, call) => {
+  const runFound: RunMethods["runFound"] = async (app, request, call) => {
     noteApp(call, app);
     const text = takeTextOf(request);
     const key = call.header(idempotencyHeader);
@@ -79,8 +76,14 @@ export function createRunService(
       return answerOnce({ teamId, keyId, app, text, key }, call);
     }
     const run = begin(app, text, call);
-    const output = parts.run(run);
-    return output instanceof Promise ? answerLater(run, output) : answerOf(run, output);
+    try {
+      const output = await parts.run(run);
+      return create(RunAppResponseSchema, { runId: run.runId, appId: app.id, text: output });
+    } catch (thrown) {
+      throw thrown instanceof Refusal ? aboutApp(thrown, app.id) : thrown;
+    } finally {
+      run.release();
+    }
   };
 
   async function answerOnce(order: IdempotentOrder, call: Call): Promise<RunAppResponse> {
@@ -124,12 +127,13 @@ export function createRunService(
     return { run: begin(app, takeTextOf(request), call), checkRight };
   };
 
-  /** Waits for the app, and counts the text that waits with it. */
-  async function foundLater(
-    { text = "" }: Pick<RunAppRequest, "text">,
+  /** Finds the app, and counts the text that waits with it. */
+  async function findFor(
+    { appId, text = "" }: Pick<RunAppRequest, "appId" | "text">,
     call: Call,
-    app: Promise<AppRecord>,
   ): Promise<AppRecord> {
+    const app = parts.findRunnableApp(keyOf(call), appId);
+    if (!(app instanceof Promise)) return app;
     const held = parts.bytes.open(keyOf(call).teamId);
     try {
       if (!held.take(textBytes(text))) throw overloaded();
@@ -140,26 +144,16 @@ export function createRunService(
   }
 
   return {
-    runApp(request, call) {
-      const app = parts.findRunnableApp(keyOf(call), request.appId);
-      return app instanceof Promise
-        ? foundLater(request, call, app).then((found) => runFound(found, request, call))
-        : runFound(app, request, call);
-    },
+    runApp: async (request, call) => runFound(await findFor(request, call), request, call),
     runFound,
     streamApp(request, call) {
-      const app = parts.findRunnableApp(keyOf(call), request.appId);
-      const ordered =
-        app instanceof Promise
-          ? foundLater(request, call, app).then((found) => order(found, request, call))
-          : order(app, request, call);
+      const ordered = findFor(request, call).then((app) => order(app, request, call));
       return new AppStream(parts, ordered);
     },
     streamFound: (app, request, call) => new AppStream(parts, order(app, request, call)),
     async startRun(request, call) {
       const waitMs = readWait(request.wait);
-      const found = parts.findRunnableApp(keyOf(call), request.appId);
-      const app = found instanceof Promise ? await foundLater(request, call, found) : found;
+      const app = await findFor(request, call);
       const { text } = request;
       request.text = "";
       const asked = { waitMs, ...(text !== undefined && { text }) };
@@ -173,22 +167,8 @@ export function createRunService(
   };
 }
 
-async function answerLater(run: StartedRun, output: Promise<string>): Promise<RunAppResponse> {
-  try {
-    return answerOf(run, await output);
-  } catch (thrown) {
-    throw thrown instanceof Refusal ? aboutApp(thrown, run.app.id) : thrown;
-  } finally {
-    run.release();
-  }
-}
-
 function answerFields({ runId, appId, text }: RunAppResponse) {
   return { runId, appId, text };
-}
-
-function answerOf({ runId, app }: Run, text: string): RunAppResponse {
-  return create(RunAppResponseSchema, { runId, appId: app.id, text });
 }
 
 function noteApp({ notes }: Call, { id }: AppRecord): void {

@@ -118,10 +118,9 @@ export function deadlineToTell(run: Run, deadlineMs: number, clock: Pick<Clock, 
  * the background, whose slot the caller has), OVERLOADED if there is no room for its bytes,
  * APP_UNREACHABLE if nothing of it could be sent, APP_TIMEOUT after the app's timeout, the refusal
  * of `whenGone` if the caller leaves, APP_REFUSED or APP_BUSY if the app says so, and APP_FAILED in
- * all other cases. A run that was sent is never sent again. Synchronous if the app takes no time; a
- * refusal is always a rejected promise.
+ * all other cases. A run that was sent is never sent again.
  */
-export type Runner = (run: Run) => string | Promise<string>;
+export type Runner = (run: Run) => Promise<string>;
 
 /**
  * Runs the app once and streams its output. Resolves as soon as the app has begun to answer; until

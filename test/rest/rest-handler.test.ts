@@ -65,20 +65,17 @@ const addressHeaders = {
   "RateLimit-Policy": '"address";q=60;w=60',
 };
 
-test("a success says what the team has left, of the moment of the answer where the run took a while", async () => {
-  expect(await rateHeadersOf(admitted)).toEqual(teamHeaders);
-  const work = async () => create(RunAppResponseSchema);
-  expect(await rateHeadersOf(admitted, { work })).toMatchObject({
-    ...{ "RateLimit-Remaining": "7", RateLimit: '"team";r=7;t=7' },
-  });
+test("a success says what the team has left at the moment of the answer", async () => {
+  const now = { "RateLimit-Remaining": "7", RateLimit: '"team";r=7;t=7' };
+  expect(await rateHeadersOf(admitted)).toEqual({ ...teamHeaders, ...now });
 });
 
 test.each([
-  ["a body that is no JSON", { body: "{" }, "12"],
-  ["a body that is too long for its method", { body: `{"text":"${"x".repeat(200)}"}` }, "12"],
-  ["a run that fails at once", { work: () => Promise.reject(fail("APP_FAILED")) }, "7"],
-])("a refusal of an admitted request has the team's headers, too: %s", async (_, asked, remaining) => {
-  expect(await rateHeadersOf(admitted, asked)).toMatchObject({ "RateLimit-Remaining": remaining });
+  ["a body that is no JSON", { body: "{" }],
+  ["a body that is too long for its method", { body: `{"text":"${"x".repeat(200)}"}` }],
+  ["a run that fails at once", { work: () => Promise.reject(fail("APP_FAILED")) }],
+])("a refusal of an admitted request has the team's headers, too: %s", async (_, asked) => {
+  expect(await rateHeadersOf(admitted, asked)).toMatchObject({ "RateLimit-Remaining": "7" });
 });
 
 test("a request past the limit gets the same headers, and how long to wait", async () => {

@@ -43,12 +43,12 @@ test.each([
 });
 
 test("a traced run still knows how long its caller waits", async () => {
-  const run: Runner = ({ callerMsLeft }) => String(callerMsLeft?.());
+  const run: Runner = async ({ callerMsLeft }) => String(callerMsLeft?.());
   expect(await runInRequest(run, "127.0.0.1:9001", { callerMsLeft: () => 1_500 })).toBe("1500");
 });
 
 test("a run in the background stays one, and its span has a trace of its own that links to the request", async () => {
-  const run: Runner = ({ isBackground }) => String(isBackground);
+  const run: Runner = async ({ isBackground }) => String(isBackground);
   expect(await runInRequest(run, "127.0.0.1:9001", { isBackground: true })).toBe("true");
   expect(await runInRequest(run, "127.0.0.1:9001")).toBe("false");
   const [background, waited] = exporter.getFinishedSpans();

@@ -35,7 +35,7 @@ function pathInSpan(target: string): unknown {
 }
 
 test("of a long path, a span reads the start only, however much of it is cut as secret", () => {
-  const segment = `/${"z".repeat(63)}`;
+  const segment = `/${"zQ9".repeat(21)}`;
   expect(pathInSpan(segment.repeat(200))).toBe("/…".repeat(16));
   expect(pathInSpan(`/${"a/".repeat(8_000)}`)).toBe(`/${"a/".repeat(128)}`.slice(0, 256));
 });
@@ -44,7 +44,7 @@ test("a path that is cut within a key has no part of the key's secret", () => {
   const secret = "QqZz7".repeat(10).slice(0, 49);
   for (let before = 930; before < 1_030; before += 1) {
     // Redaction cuts the long word, so the key moves to the start.
-    const path = pathInSpan(`/${"z".repeat(before)}/${secret}/x`);
+    const path = pathInSpan(`/${"zQ9".repeat(350).slice(0, before)}/${secret}/x`);
     expect(path).toMatch(/^\/…/);
     expect(path).not.toContain("QqZ");
   }
