@@ -5,13 +5,11 @@ import { measure, type Plan } from "./measure.ts";
 import { questions } from "./questions.ts";
 import { measureStreams, streamTableOf } from "./stream-costs.ts";
 import { tableOf } from "./table.ts";
-import { measureTurns, turnTableOf } from "./turns.ts";
 
 // Measures what a request costs each server, all in one run; see README.md.
 const { values } = parseArgs({
   options: {
     only: { type: "string" },
-    case: { type: "string", default: "" },
     rounds: { type: "string", default: "9" },
     requests: { type: "string", default: "4000" },
     connections: { type: "string" },
@@ -28,7 +26,7 @@ const plan: Plan = {
   node: values.node,
   connections: values.connections === undefined ? undefined : [wholeNumber("connections", 1)],
 };
-const names = [...questions.map(({ name }) => name), "streams", "turns"];
+const names = [...questions.map(({ name }) => name), "streams"];
 if (values.only !== undefined && !names.includes(values.only)) {
   throw new Error(`--only takes one of ${names.join(", ")}.`);
 }
@@ -57,12 +55,6 @@ if (values.only === undefined || values.only === "streams") {
   const table = `${streamTableOf(await measureStreams(plan.rounds))}\n\n${machine}`;
   console.log(`\n${table}`);
   if (values.write) write("streams", table);
-}
-
-if (values.only === undefined || values.only === "turns") {
-  const table = `${turnTableOf(await measureTurns(plan.rounds, values.case))}\n\n${machine}`;
-  console.log(`\n${table}`);
-  if (values.write) write("turns", table);
 }
 
 /** Writes the answer to one question into its place in the README. */

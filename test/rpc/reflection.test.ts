@@ -1,23 +1,27 @@
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { createFileRegistry, fromBinary, type MessageInitShape } from "@bufbuild/protobuf";
+import { create, createFileRegistry, fromBinary, type MessageInitShape, toBinary } from "@bufbuild/protobuf";
 import { FileDescriptorProtoSchema, FileDescriptorSetSchema } from "@bufbuild/protobuf/wkt";
 import { Code, createClient } from "@connectrpc/connect";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { Health } from "#gen/grpc/health/v1/health_pb.ts";
 import {
   ServerReflection,
-  type ServerReflectionRequestSchema,
+  ServerReflectionRequestSchema,
   type ServerReflectionResponse,
 } from "#gen/grpc/reflection/v1/reflection_pb.ts";
 import { ServerReflection as ServerReflectionV1Alpha } from "#gen/grpc/reflection/v1alpha/reflection_pb.ts";
 import { AppService } from "#gen/keyrun/v1/app_service_pb.ts";
 import { KeyService } from "#gen/keyrun/v1/key_service_pb.ts";
 import { RunService } from "#gen/keyrun/v1/run_service_pb.ts";
+import { frameOf } from "#src/rpc/grpc/frame.ts";
 import { createReflection } from "#src/rpc/reflection.ts";
 import { served } from "#src/rpc/served.ts";
 import { type ConnectH2cServer, rpcProtocols, serveConnectH2c } from "../harness/connect-h2c.ts";
+import { countTurns } from "../harness/counted-turns.ts";
+import { h2cSession } from "../harness/h2c-client.ts";
+import { openGrpcCall } from "../harness/raw-grpc.ts";
 
 type Asked = NonNullable<MessageInitShape<typeof ServerReflectionRequestSchema>["messageRequest"]>;
 
@@ -173,6 +177,21 @@ describe.each(eachEntry)("$version over $protocol", ({ protocol, version }) => {
       answers.map((answer) => (answer?.case === "errorResponse" ? answer.value.errorCode : "found")),
     ).toEqual([...Array(5).fill(Code.NotFound), Code.InvalidArgument, "found"]);
   });
+});
+
+test("many questions that come together are answered in a turn of the event loop each", async () => {
+  const question = create(ServerReflectionRequestSchema, {
+    messageRequest: { case: "listServices", value: "" },
+  });
+  const frame = frameOf(toBinary(ServerReflectionRequestSchema, question));
+  const count = 300;
+  const session = await h2cSession(server.url);
+  const { stream, answer } = openGrpcCall(session, `/${ServerReflection.typeName}/ServerReflectionInfo`);
+  const turns = countTurns();
+  stream.end(Buffer.concat(Array.from({ length: count }, () => frame)));
+  expect((await answer).trailers).toMatchObject({ "grpc-status": "0" });
+  expect(turns()).toBeGreaterThanOrEqual(count);
+  session.destroy();
 });
 
 describe.each(["grpc-v1", "grpc-v1alpha"])("buf curl without a schema, over %s", (reflectProtocol) => {
