@@ -1,5 +1,5 @@
-// The least that streams a text in words as server-sent events, as Keyrun does for `echo`: the words
-// that are there go together, and no more are written than the caller reads. No key, no limit.
+// The least that streams a text in words as server-sent events, as Keyrun does for `echo`: it joins
+// words that are there together, and writes no more than the caller reads. No key, no limit.
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

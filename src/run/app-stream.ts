@@ -12,8 +12,9 @@ import type { CheckRight, RightsWatch, WatchRights } from "./watch-rights.ts";
  * The messages of one stream: `started` as soon as the app has begun to answer, or at the latest
  * after `startMsMax`, then its output in deltas. It holds one slot of the app until its end. The
  * app is asked for the next piece only when the caller has taken everything before it. The rights
- * are checked with each message. The app's call ends at once when the caller is gone, a right is gone, or the iterator is returned, even
- * while it waits for the app: therefore this is no generator.
+ * are checked with each message. The app's call ends at once when the caller is gone, a right is
+ * gone, or the iterator is returned, even while it waits for the app: therefore this is no
+ * generator.
  */
 export class AppStream implements AsyncIterableIterator<StreamAppResponse, undefined> {
   readonly #parts: AppStreamParts;

@@ -212,7 +212,7 @@ function told(program: string, args: readonly string[], input?: object): Promise
   });
 }
 
-/** The messages with the texts of deltas that follow one another as one: where they are cut is no promise. */
+/** The messages, with deltas that follow one another as one: where they are cut is no promise. */
 function joined(messages: readonly unknown[]): unknown[] {
   const whole: unknown[] = [];
   let last: { text: string } | undefined;
