@@ -19,18 +19,17 @@ export type ServiceTokenVerdict =
 export type VerifyServiceToken = (presented: string) => ServiceTokenVerdict | Promise<ServiceTokenVerdict>;
 
 /**
- * The service that the request's token names; undefined for the token of the settings. Throws or
- * rejects with the refusal. What the service may do is asked after it, with `requireRole`.
+ * The service that the request's token names; undefined for the token of the settings. Rejects with
+ * the refusal. What the service may do is asked after it, with `requireRole`.
  */
-export function proveService(
+export async function proveService(
   authorizations: readonly string[],
   verify: VerifyServiceToken,
-): NamedService | undefined | Promise<NamedService | undefined> {
+): Promise<NamedService | undefined> {
   const credential = readBearer(authorizations);
   if (credential.kind === "missing") throw fail("MISSING_CREDENTIAL");
   if (credential.kind !== "bearer") throw fail("INVALID_CREDENTIAL");
-  const verdict = verify(credential.token);
-  return verdict instanceof Promise ? verdict.then(serviceOf) : serviceOf(verdict);
+  return serviceOf(await verify(credential.token));
 }
 
 function serviceOf(verdict: ServiceTokenVerdict): NamedService | undefined {

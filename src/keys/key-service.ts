@@ -78,15 +78,12 @@ export function createKeyService(
 
 type Verified = MessageInitShape<typeof VerifyKeyResponseSchema>;
 
-/** Synchronous where the decision is. */
-function verify(parts: KeyServiceParts, request: VerifyKeyRequest): Verified | Promise<Verified> {
+async function verify(parts: KeyServiceParts, request: VerifyKeyRequest): Promise<Verified> {
   const { value, cost = 1, appId } = request;
   if (value === "") throw fail("INVALID_ARGUMENT", { param: "value", problem: "value is required." });
   if (cost < 0) throw fail("INVALID_ARGUMENT", { param: "cost", problem: "cost must not be negative." });
-  const decision = parts.decide(value, { cost, address: "", guard: unguarded, appId });
-  return decision instanceof Promise
-    ? decision.then((decided) => verified(parts, decided, appId))
-    : verified(parts, decision, appId);
+  const decision = await parts.decide(value, { cost, address: "", guard: unguarded, appId });
+  return verified(parts, decision, appId);
 }
 
 function verified(

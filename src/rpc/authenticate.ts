@@ -70,21 +70,20 @@ export type Caller = Pick<HttpRequest, "authorizations" | "address" | "header" |
 
 /**
  * Authenticates a call before its body is read, for both RPC handlers: looks up the credential that
- * the policy asks for and checks it. A run passes the same admission as over REST. Never throws or
- * rejects.
+ * the policy asks for and checks it. A run passes the same admission as over REST. Never rejects.
  */
-export type Authenticate = (method: DescMethod, caller: Caller) => AuthResult | Promise<AuthResult>;
+export type Authenticate = (method: DescMethod, caller: Caller) => Promise<AuthResult>;
 
 export function createAuthenticate(parts: AuthenticateParts): Authenticate {
-  return (method, caller) => {
+  return async (method, caller) => {
     try {
       switch (parts.policy.credentialOf(method)) {
         case undefined:
           throw fail("UNIMPLEMENTED");
         case "api_key":
-          return parts.admit(caller, parts.allowance);
+          return await parts.admit(caller, parts.allowance);
         case "service":
-          return admitService(parts, method, caller);
+          return await admitService(parts, method, caller);
         case "instance":
           requireToken(caller, parts.isInstanceToken);
           return { kind: "admitted", principal: { kind: "instance" } };
@@ -101,16 +100,13 @@ export function createAuthenticate(parts: AuthenticateParts): Authenticate {
   };
 }
 
-function admitService(
+async function admitService(
   parts: AuthenticateParts,
   method: DescMethod,
   caller: Caller,
-): AuthResult | Promise<AuthResult> {
-  const service = proveService(caller.authorizations, parts.verifyServiceToken);
-  if (!(service instanceof Promise)) return admitted(parts, { method, caller, service });
-  return service
-    .then((later) => admitted(parts, { method, caller, service: later }))
-    .catch((thrown: unknown) => ({ kind: "refused", refusal: refusalFrom(thrown) }));
+): Promise<AuthResult> {
+  const service = await proveService(caller.authorizations, parts.verifyServiceToken);
+  return admitted(parts, { method, caller, service });
 }
 
 function admitted(

@@ -76,17 +76,13 @@ export function createAuditCalls(log: AuditLog): AuditCalls {
       const facts = { ...factsOf(audited, call), ...subject };
       log.refused(facts, refusal, { ...audited.form, isUnknown: isUnknown(call.principal) });
     },
-    authenticate: (authenticate, isForServices) => (method, caller) => {
-      const result = authenticate(method, caller);
+    authenticate: (authenticate, isForServices) => async (method, caller) => {
+      const decided = await authenticate(method, caller);
+      if (decided.kind === "admitted") return decided;
       const audited = auditedMethod(method);
-      if (!audited && !isForServices(method)) return result;
-      const note = (decided: AuthResult) => {
-        if (decided.kind === "admitted") return decided;
-        if (audited) noteRefused(log, { audited, caller, decided });
-        else wrongToken({ address: caller.address, refusal: decided.refusal });
-        return decided;
-      };
-      return result instanceof Promise ? result.then(note) : note(result);
+      if (audited) noteRefused(log, { audited, caller, decided });
+      else if (isForServices(method)) wrongToken({ address: caller.address, refusal: decided.refusal });
+      return decided;
     },
   };
 }

@@ -8,7 +8,7 @@ import { flatHeaders } from "../../http/headers.ts";
 import { okStatus, statusOf } from "../../http/refusal-response.ts";
 import { headerOf, type RequestHead } from "../../http/request-head.ts";
 import { rateReportHeaders } from "../../limit/rate-limit-headers.ts";
-import type { AuthResult, RpcPolicy } from "../authenticate.ts";
+import type { RpcPolicy } from "../authenticate.ts";
 import type { FindRpc, RpcParts } from "../rpc-parts.ts";
 import { pathOfMethod, refusalOfWork, unaryMsMaxOf, workOf } from "../served.ts";
 import { UnaryCall, type UnaryMethod } from "./unary-call.ts";
@@ -50,28 +50,10 @@ function isPlainGrpc(head: RequestHead): boolean {
   return encoding === undefined || encoding === "identity";
 }
 
-function answer(parts: RpcParts, unary: UnaryMethod, request: HttpRequest): Answer | Promise<Answer> {
-  const result = parts.authenticate(unary.method, request);
-  return result instanceof Promise
-    ? answerLater(parts, unary, { request, result })
-    : answerAuthenticated(parts, unary, { request, result });
-}
-
-async function answerLater(
-  parts: RpcParts,
-  unary: UnaryMethod,
-  { request, result }: { request: HttpRequest; result: Promise<AuthResult> },
-): Promise<Answer> {
-  return answerAuthenticated(parts, unary, { request, result: await result });
-}
-
-function answerAuthenticated(
-  parts: RpcParts,
-  unary: UnaryMethod,
-  { request, result }: { request: HttpRequest; result: AuthResult },
-): Answer | Promise<Answer> {
+async function answer(parts: RpcParts, unary: UnaryMethod, request: HttpRequest): Promise<Answer> {
   const { audit, clock, policy } = parts;
   const { requestId } = request;
+  const result = await parts.authenticate(unary.method, request);
   if (result.kind === "refused") {
     const rateHeaders = rateReportHeaders(result.rate, clock);
     return errorAnswer(result.refusal, { requestId, rateHeaders, call: undefined });
@@ -79,15 +61,12 @@ function answerAuthenticated(
   const { principal, rateNow } = result;
   const messageBytesMax = policy.requestBytesMaxOf(unary.method, parts.messageBytesMax);
   const call = new UnaryCall(unary, { request, principal, clock, audit, messageBytesMax });
-  const answered = (frame: Uint8Array) =>
-    successAnswer(frame, { requestId, rateHeaders: rateReportHeaders(rateNow?.(), clock), call });
-  const thrown = (cause: unknown) =>
-    errorAnswer(cause, { requestId, rateHeaders: rateReportHeaders(rateNow?.(), clock), call });
+  const facts = () => ({ requestId, rateHeaders: rateReportHeaders(rateNow?.(), clock), call });
   try {
-    const frame = call.run();
-    return frame instanceof Promise ? frame.then(answered).catch(thrown) : answered(frame);
-  } catch (cause) {
-    return thrown(cause);
+    const frame = await call.run();
+    return successAnswer(frame, facts());
+  } catch (thrown) {
+    return errorAnswer(thrown, facts());
   }
 }
 

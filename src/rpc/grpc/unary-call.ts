@@ -8,7 +8,7 @@ import {
 } from "@bufbuild/protobuf";
 import type { Call, Principal } from "../../auth/principal.ts";
 import type { Clock } from "../../base/clock.ts";
-import { type BodyOutcome, type EndCall, type HttpRequest, wholeBody } from "../../http/handler.ts";
+import { type EndCall, type HttpRequest, wholeBody } from "../../http/handler.ts";
 import { headersOf } from "../../http/headers.ts";
 import type { RequestNotes } from "../../http/request-notes.ts";
 import { fail } from "../../refusal/refusal.ts";
@@ -112,35 +112,25 @@ export class UnaryCall implements Call {
     return this.setMetadata;
   }
 
-  /**
-   * Returns the frame of the response. Synchronous if nothing must be awaited. Throws or rejects
-   * with a refusal.
-   */
-  run(): Uint8Array | Promise<Uint8Array> {
+  /** Resolves with the frame of the response. Rejects with a refusal. */
+  async run(): Promise<Uint8Array> {
     const timeout = this.#request.header("grpc-timeout");
     const timeoutMs = readTimeoutMs(timeout, this.#unary.msMax);
     if (timeout !== undefined) this.#deadlineMs = this.#clock.monotonicMs() + timeoutMs;
-    const body = this.#request.readBody(prefixBytes + this.#messageBytesMax);
-    const frame = body instanceof Promise ? this.#answerLater(body) : this.#answer(body);
-    return frame instanceof Promise ? this.#end.within(frame, timeoutMs) : frame;
+    return this.#end.within(this.#answer(), timeoutMs);
   }
 
-  async #answerLater(body: Promise<BodyOutcome>): Promise<Uint8Array> {
-    return this.#answer(await body);
-  }
-
-  #answer(body: BodyOutcome): Uint8Array | Promise<Uint8Array> {
+  async #answer(): Promise<Uint8Array> {
+    const body = await this.#request.readBody(prefixBytes + this.#messageBytesMax);
     // The call ended while its body was read, so no caller waits for the work.
     if (this.#end.reason) throw this.#end.reason;
     const { method, work } = this.#unary;
     const request = messageIn(method.input, readMessage(wholeBody(body, this.#messageBytesMax)));
     this.#authorize(request);
     this.#end.begin();
-    const answer = work(request, this);
-    if (!(answer instanceof Promise)) return frameWith(method.output, answer);
     // Reading the body ends by itself when the caller disconnects; waiting for the work does not.
     this.#end.watchCaller();
-    return this.#frameLater(answer);
+    return frameWith(method.output, await work(request, this));
   }
 
   #authorize(request: Message): void {
@@ -151,10 +141,6 @@ export class UnaryCall implements Call {
       this.#audit.unauthorized(this.#unary.method, request, refused);
       throw thrown;
     }
-  }
-
-  async #frameLater(answer: Promise<unknown>): Promise<Uint8Array> {
-    return frameWith(this.#unary.method.output, await answer);
   }
 }
 
