@@ -34,15 +34,17 @@ export function refusalOfHead(
   unixMs: () => number,
 ): Refusal {
   if (status !== 429 && (status !== 503 || retryAfter === undefined)) return badStatus(status);
-  const [value = ""] = [retryAfter ?? []].flat();
-  return appBusy(readRetryAfter(value.trim(), unixMs()), status);
+  if (retryAfter === undefined) return appBusy(runBounds.appBusyMsMin, status);
+  const [value = ""] = [retryAfter].flat();
+  const waitMs = readRetryAfter(value.trim(), unixMs());
+  if (!Number.isNaN(waitMs)) return appBusy(waitMs, status);
+  return appBusy(runBounds.appBusyMsMin, `${status}, with a Retry-After that can't be read`);
 }
 
-/** The wait in seconds, or until a date (RFC 9110, section 10.2.3). The shortest for all else. */
+/** The wait in seconds, or until a date (RFC 9110, section 10.2.3). NaN for all else. */
 function readRetryAfter(value: string, nowMs: number): number {
   if (/^\d+(?:\.\d+)?$/.test(value)) return Number(value) * 1_000;
-  const dateMs = readHttpDate(value, nowMs);
-  return Number.isNaN(dateMs) ? runBounds.appBusyMsMin : dateMs - nowMs;
+  return readHttpDate(value, nowMs) - nowMs;
 }
 
 /** In one of the three forms of RFC 9110, section 5.6.7; NaN for all else. */

@@ -12,6 +12,8 @@ export interface Finding {
   /** What the log says of it. */
   readonly problem: string;
   readonly seen: SeenAnswer;
+  /** What the app got in `X-Request-Id`. */
+  readonly requestId: string;
 }
 
 /** How to mend it, in words for the operator; the general advice where no row fits. */
@@ -30,11 +32,16 @@ const answered = (from: number, to: number) => (finding: Finding) => {
   const { httpStatus = 0 } = finding.seen;
   return finding.reason === "APP_FAILED" && httpStatus >= from && httpStatus <= to;
 };
+const failedBy = (form: RegExp) => (finding: Finding) =>
+  finding.reason === "APP_FAILED" && form.test(finding.problem);
 const unreached = (form: RegExp) => (finding: Finding) =>
   finding.reason === "APP_UNREACHABLE" && form.test(finding.problem);
 
 const body = '{"runId","teamId","appId","keyId","text"}';
-const general = "See the app's own log: the request has the id of this check, X-Request-Id.";
+const general = ({ requestId }: Finding) =>
+  `See the app's own log. The run of this check had the X-Request-Id ${requestId}.`;
+const wholeText =
+  'Answer 200 with Content-Type: application/json and {"text":"…"}: one object with a string `text`.';
 
 /** The first row that fits counts. */
 const rows: readonly Row[] = [
@@ -77,9 +84,35 @@ const rows: readonly Row[] = [
     words: "These words go to callers. If they are about the text, check with another one.",
   },
   {
-    fits: answered(200, 200),
+    fits: failedBy(/lone surrogate/),
     words:
-      'Answer 200 with Content-Type: application/json and {"text":"…"}: one object with a string `text`.',
+      "A text has half of an emoji, or of another such character. Cut a text between its characters, not between its UTF-16 code units.",
+  },
+  {
+    fits: failedBy(/told an error in its stream/),
+    words: ({ requestId }) =>
+      `The app says so itself, by \`event: error\` or a field \`error\`. See its own log: the X-Request-Id was ${requestId}.`,
+  },
+  {
+    fits: failedBy(/has more than \d+ (?:bytes|values)/),
+    words: "Let the app answer less in one run.",
+  },
+  {
+    fits: failedBy(/compressed its answer/),
+    words: "Let the app, and any proxy before it, send the answer as it is.",
+  },
+  {
+    fits: (finding) => finding.seen.isStream && failedBy(/^(?:A message|The answer) is not /)(finding),
+    words:
+      'Send each piece as a message {"text":"…"}: as `data: ` with an empty line after it in server-sent events, and as a line in the others. The end of the body is the end: send no [DONE].',
+  },
+  {
+    fits: failedBy(/^The answer is not /),
+    words: wholeText,
+  },
+  {
+    fits: answered(201, 299),
+    words: wholeText,
   },
   {
     fits: answered(300, 399),

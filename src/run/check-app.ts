@@ -61,7 +61,7 @@ export function createCheckApp(parts: {
         succeeded: false,
         reason: thrown.reason,
         problem: clean(problem),
-        advice: clean(adviceFor({ app, reason: thrown.reason, problem, seen })),
+        advice: clean(adviceFor({ app, reason: thrown.reason, problem, seen, requestId })),
       };
     } finally {
       held.release();

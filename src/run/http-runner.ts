@@ -262,8 +262,12 @@ function textIn(body: Buffer, type: string): string {
   const text = memberText(answer);
   if (text !== undefined) return text;
   if (body.length === 0) throw appFailed(`The answer is not JSON: it is empty. ${textWanted}.`);
-  if (answer === undefined) throw appFailed(`The answer is not JSON: it came as ${type}. ${textWanted}.`);
+  if (answer === undefined) throw appFailed(`The answer is not JSON${cameAs(type)}. ${textWanted}.`);
   throw appFailed(`The answer is not a JSON object with a string \`text\`: ${shapeOf(answer)}.`);
+}
+
+function cameAs(type: string): string {
+  return /\bjson$/.test(type) ? `, although it came as ${type}` : `: it came as ${type}`;
 }
 
 const textWanted = "It must be a JSON object with a string `text`";

@@ -3,6 +3,7 @@ import type { AppRecord } from "../apps/app-store.ts";
 import { mediaTypeOf } from "./http-exchange.ts";
 import { runBounds } from "./run-bounds.ts";
 import type { AnswerWatch } from "./runner.ts";
+import { isStreamType } from "./stream/piece-decoder.ts";
 
 type Headers = Parameters<AnswerWatch["onHead"]>[1];
 
@@ -34,6 +35,11 @@ export class SeenAnswer implements AnswerWatch {
 
   get body(): Buffer {
     return this.#bytes;
+  }
+
+  /** Whether it came in one of the forms of a stream. */
+  get isStream(): boolean {
+    return isStreamType(this.#headers?.["content-type"]);
   }
 
   /** Where a redirect leads; empty where it says nothing. */

@@ -138,9 +138,71 @@ describe("apps check says what came, what is missing and how to mend it:", () =>
       answering(429, "later", json),
       { code: 1, reason: "APP_BUSY", status: "429", body: "later" },
     ],
+    [
+      "a busy app whose Retry-After is no time",
+      answering(503, "{}", { "retry-after": "soon" }),
+      {
+        code: 1,
+        reason: "APP_BUSY",
+        problem: "The app answered 503, with a Retry-After that can't be read.",
+      },
+    ],
+    [
+      "what is called JSON and is none",
+      answering(200, "{'text':'hi'}", json),
+      {
+        ...failed,
+        problem: expect.stringMatching(/^The answer is not JSON, although it came as application\/json\./),
+        advice: expect.stringContaining('{"text":"…"}'),
+      },
+    ],
+    [
+      "201 in place of 200",
+      answering(201, '{"text":"hi"}', json),
+      { ...failed, status: "201", advice: expect.stringMatching(/^Answer 200 /) },
+    ],
+    [
+      "half an emoji",
+      answering(200, '{"text":"a\\ud83d"}', json),
+      { ...failed, advice: expect.stringContaining("between its characters") },
+    ],
+    [
+      "a stream with another end than that of the body",
+      answering(200, 'data: {"text":"hi"}\n\ndata: [DONE]\n\n', { "content-type": "text/event-stream" }),
+      {
+        ...failed,
+        problem: "A message is not JSON.",
+        advice: expect.stringMatching(/^Send each piece as a message .*\[DONE\]\.$/),
+      },
+    ],
+    [
+      "a stream that tells an error",
+      answering(200, '{"text":"hi"}\n{"error":"half-way"}\n', { "content-type": "application/x-ndjson" }),
+      { ...failed, advice: expect.stringMatching(/^The app says so itself/) },
+    ],
+    [
+      "a compressed answer",
+      answering(200, "", { "content-encoding": "gzip" }),
+      { ...failed, advice: expect.stringContaining("as it is") },
+    ],
+    [
+      "too long an answer",
+      answering(200, JSON.stringify({ text: "a".repeat(2 ** 21) }), json),
+      { ...failed, advice: "Let the app answer less in one run." },
+    ],
   ])("%s", async (_, listener, expected) => {
     answerRun = listener;
     expect(await check("web")).toMatchObject(expected);
+  });
+
+  test("a connection that breaks, with the id by which the app's log has the run", async () => {
+    let requestId: string | string[] | undefined;
+    answerRun = (request) => {
+      requestId = request.headers["x-request-id"];
+      request.socket.destroy();
+    };
+    const { advice } = await check("web");
+    expect(advice).toBe(`See the app's own log. The run of this check had the X-Request-Id ${requestId}.`);
   });
 
   test("no answer in time", async () => {
